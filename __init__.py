@@ -1,0 +1,92 @@
+"""fairhand writes an ONNX model out as PyTorch source in a fair hand.
+
+    package = fairhand.compile("model.onnx", "generated/model")
+
+A user's own operators (custom domains, or other spellings of built-in ones):
+
+    fairhand.register(fairhand.OpDef("Scale", since=1, domain="my.company",
+                                     mapping=fairhand.ONE_TO_ONE,
+                                     torch=lambda t, n, x: x * n.attr("factor", 1.0)))
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .analysis.errors import (
+        FairhandError,
+        LoadError,
+        Unsupported,
+        VerificationError,
+    )
+    from .analysis.ops import register
+    from .analysis.ops.table import (
+        MANY_TO_MANY,
+        ONE_TO_MANY,
+        ONE_TO_ONE,
+        OPAQUE,
+        REORGANIZE,
+        SHUFFLE,
+        ModuleForm,
+        NodeView,
+        OpDef,
+        Weight,
+        case,
+    )
+    from .codegen.pipeline import Package, compile
+
+__version__ = "0.1.0"
+
+# Name -> where it is defined. Loaded on first use, so that `fairhand --version` and
+# error messages don't wait for the graph libraries.
+_HOMES = {
+    "FairhandError": "analysis.errors",
+    "LoadError": "analysis.errors",
+    "Unsupported": "analysis.errors",
+    "VerificationError": "analysis.errors",
+    "register": "analysis.ops",
+    "MANY_TO_MANY": "analysis.ops.table",
+    "ONE_TO_MANY": "analysis.ops.table",
+    "ONE_TO_ONE": "analysis.ops.table",
+    "OPAQUE": "analysis.ops.table",
+    "REORGANIZE": "analysis.ops.table",
+    "SHUFFLE": "analysis.ops.table",
+    "ModuleForm": "analysis.ops.table",
+    "NodeView": "analysis.ops.table",
+    "OpDef": "analysis.ops.table",
+    "Weight": "analysis.ops.table",
+    "case": "analysis.ops.table",
+    "Package": "codegen.pipeline",
+    "compile": "codegen.pipeline",
+}
+
+__all__ = [
+    "MANY_TO_MANY",
+    "ONE_TO_MANY",
+    "ONE_TO_ONE",
+    "OPAQUE",
+    "REORGANIZE",
+    "SHUFFLE",
+    "FairhandError",
+    "LoadError",
+    "ModuleForm",
+    "NodeView",
+    "OpDef",
+    "Package",
+    "Unsupported",
+    "VerificationError",
+    "Weight",
+    "__version__",
+    "case",
+    "compile",
+    "register",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'fairhand' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

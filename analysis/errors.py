@@ -1,0 +1,51 @@
+"""One base error; every message says what, where and what to do.
+
+Resize with coordinate mode 'tf_crop_and_resize' is not supported
+  at node '/up/Resize' (Resize, opset 19), inputs x [1, 3, 8, 8], roi [8]
+  hint: supported modes are half_pixel, align_corners, asymmetric
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    pass
+
+from typing import Any
+
+
+class FairhandError(Exception):
+    """A model that can't be compiled, or a package that can't be verified.
+
+    `what` is a sentence; `where` names the file, node or value; `hint` says what to do.
+    """
+
+    def __init__(self, what: str, where: str = "", hint: str = "") -> None:
+        self.what, self.where, self.hint = what, where, hint
+        lines = [what]
+        if where:
+            lines.append(f"  at {where}")
+        if hint:
+            lines.append(f"  hint: {hint}")
+        super().__init__("\n".join(lines))
+
+
+class LoadError(FairhandError):
+    """The file is not a model that ONNX admits, or it reaches outside its folder."""
+
+
+class Unsupported(FairhandError):
+    """The model is valid, but fairhand has no spelling for a part of it."""
+
+
+class VerificationError(FairhandError):
+    """The emitted package and ONNX Runtime disagree.
+
+    `feed` holds inputs on which they do, where there are such, and `expected` what ONNX
+    Runtime made of them.
+    """
+
+    feed: Mapping[str, Any] | None = None
+    expected: Sequence[Any] = ()

@@ -1,0 +1,97 @@
+"""Every constant that reaches emitted text is printed here, and nowhere else."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+# Named constants, tried in order: a value is printed so only when it is equal to the
+# bit in the dtype of the graph.
+_NAMED: tuple[tuple[float, str], ...] = (
+    (math.pi, "math.pi"),
+    (math.sqrt(2), "math.sqrt(2)"),
+    (math.sqrt(0.5), "math.sqrt(0.5)"),
+    (math.sqrt(2 / math.pi), "math.sqrt(2 / math.pi)"),
+    (math.log(2), "math.log(2)"),
+)
+
+
+def literal(value: Any) -> str:
+    """Source text of a scalar, a string, None, or nested tuples and lists of them."""
+    if isinstance(value, (bool, np.bool_)):
+        return repr(bool(value))
+    if value is None:
+        return "None"
+    if isinstance(value, (int, np.integer)):
+        return repr(int(value))
+    if isinstance(value, (float, np.floating)) or (
+        isinstance(value, np.generic) and value.dtype.kind == "V"  # bfloat16, float8
+    ):
+        return float_literal(value)
+    if isinstance(value, str):
+        return string_literal(value)
+    if isinstance(value, (tuple, list)):
+        inner = ", ".join(literal(item) for item in value)
+        if isinstance(value, list):
+            return f"[{inner}]"
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    raise TypeError(f"no literal for {type(value).__name__}")
+
+
+def float_literal(value: float | np.generic) -> str:
+    """The shortest literal that gives the same bits back in the value's own dtype."""
+    dtype = value.dtype if isinstance(value, np.generic) else np.dtype(np.float64)
+    number = float(value)
+    if math.isnan(number):
+        return 'float("nan")'
+    if math.isinf(number):
+        return 'float("inf")' if number > 0 else 'float("-inf")'
+    if dtype.kind == "f":  # finfo knows NumPy's own floats only, not bfloat16
+        info = np.finfo(dtype)
+        for bound, name in ((info.max, "max"), (info.min, "min")):
+            if value == bound:
+                return f"torch.finfo(torch.{dtype.name}).{name}"
+    for constant, name in _NAMED:
+        if number != 0 and dtype.type(constant) == value:
+            return name
+        if number != 0 and dtype.type(-constant) == value:
+            return f"-{name}"
+    text = repr(number) if dtype == np.float64 else _shortest(value, dtype)
+    mantissa, _, exponent = text.partition("e")
+    if exponent:
+        mantissa = mantissa.removesuffix(".0")
+        return f"{mantissa}e{int(exponent)}"
+    return text
+
+
+def _shortest(value: Any, dtype: np.dtype[Any]) -> str:
+    for digits in range(1, 18):
+        text = repr(float(f"{float(value):.{digits}g}"))
+        if dtype.type(float(text)) == value:
+            return text
+    return repr(float(value))
+
+
+def string_literal(text: str) -> str:
+    """A double-quoted literal in printable ASCII that no text can break out of."""
+    out = []
+    for char in text:
+        if char in '\\"':
+            out.append("\\" + char)
+        elif " " <= char <= "~":
+            out.append(char)
+        elif ord(char) <= 0xFF:
+            out.append(f"\\x{ord(char):02x}")
+        elif ord(char) <= 0xFFFF:
+            out.append(f"\\u{ord(char):04x}")
+        else:
+            out.append(f"\\U{ord(char):08x}")
+    return '"' + "".join(out) + '"'
+
+
+def one_line(text: str, limit: int = 72) -> str:
+    """Untrusted text for a docstring or comment: printable ASCII, one line, cut."""
+    clean = "".join(c if " " <= c <= "~" and c not in "\\\"'" else "?" for c in text)
+    return clean if len(clean) <= limit else clean[: limit - 3] + "..."

@@ -1,0 +1,200 @@
+"""Helpers of recurrent operators, copied into the emitted module when used."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def unpack_lstm(
+    result: tuple[Tensor, tuple[Tensor, Tensor]],
+    directions: int = 0,
+    flip: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """An LSTM's outputs, last hidden state and last cell.
+
+    `directions` get an axis of their own, the second; `flip` is the axis of time that
+    ran backwards.
+    """
+    y, (h, c) = result
+    y = y if flip is None else y.flip(flip)
+    if directions:
+        y = y.reshape(*y.shape[:2], directions, -1).transpose(1, 2)
+    return y, h, c
+
+
+def unpack_rnn(
+    result: tuple[Tensor, Tensor], directions: int = 0, flip: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """The outputs and the last state of a GRU or RNN.
+
+    `directions` get an axis of their own, the second; `flip` is the axis of time that
+    ran backwards.
+    """
+    y, h = result
+    y = y if flip is None else y.flip(flip)
+    if directions:
+        y = y.reshape(*y.shape[:2], directions, -1).transpose(1, 2)
+    return y, h
+
+
+def run_lstm(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    bias: Tensor | None = None,
+    lengths: Tensor | None = None,
+    h: Tensor | None = None,
+    c: Tensor | None = None,
+    peepholes: Tensor | None = None,
+    reverse: tuple[bool, ...] = (False,),
+    activations: tuple[str, ...] = ("sigmoid", "tanh", "tanh") * 2,
+    clip: float = math.inf,
+    couple: bool = False,
+    batch_first: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """LSTM whose gates stand in the order input, output, forget, cell.
+
+    w, r, bias and peepholes begin with an axis of directions. `clip` bounds what goes
+    into the gates; `couple` makes the forget gate 1 - the input gate.
+    """
+    x = x.transpose(0, 1) if batch_first else x
+    ys, hs, cs = [], [], []
+    for d, back in enumerate(reverse):
+        f, g, k = activations[3 * d : 3 * d + 3]
+        hidden = first_state(x, r, h, d, batch_first)
+        cell = first_state(x, r, c, d, batch_first)
+        add = x.new_zeros(1) if bias is None else bias[d].reshape(2, -1).sum(dim=0)
+        look = x.new_zeros(3, 1) if peepholes is None else peepholes[d].reshape(3, -1)
+        steps = []
+        for time in range(len(x))[:: -1 if back else 1]:
+            gates = x[time] @ w[d].T + hidden @ r[d].T + add
+            i, o, forget, new = gates.chunk(4, dim=1)
+            i = activate(f, i + look[0] * cell, clip)
+            forget = activate(f, forget + look[2] * cell, clip)
+            forget = 1 - i if couple else forget
+            c_now = forget * cell + i * activate(g, new, clip)
+            h_now = activate(f, o + look[1] * c_now, clip) * activate(k, c_now)
+            steps.append(until_end(time, lengths, h_now, 0 * h_now))
+            hidden = until_end(time, lengths, h_now, hidden)
+            cell = until_end(time, lengths, c_now, cell)
+        ys.append(torch.stack(steps[:: -1 if back else 1]))
+        hs.append(hidden)
+        cs.append(cell)
+    axis = 1 if batch_first else 0
+    return (
+        stack_outputs(ys, batch_first),
+        torch.stack(hs, dim=axis),
+        torch.stack(cs, dim=axis),
+    )
+
+
+def run_gru(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    bias: Tensor | None = None,
+    lengths: Tensor | None = None,
+    h: Tensor | None = None,
+    reverse: tuple[bool, ...] = (False,),
+    activations: tuple[str, ...] = ("sigmoid", "tanh") * 2,
+    clip: float = math.inf,
+    reset_after: bool = False,
+    batch_first: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """GRU whose gates stand in the order update, reset, hidden.
+
+    w, r and bias begin with an axis of directions. `clip` bounds what goes into the
+    gates; `reset_after` resets the product with r, not the state that goes into it.
+    """
+    x = x.transpose(0, 1) if batch_first else x
+    ys, hs = [], []
+    for d, back in enumerate(reverse):
+        f, g = activations[2 * d : 2 * d + 2]
+        hidden = first_state(x, r, h, d, batch_first)
+        add = x.new_zeros(6, 1) if bias is None else bias[d].reshape(6, -1)
+        rz, rr, rn = r[d].chunk(3)
+        steps = []
+        for time in range(len(x))[:: -1 if back else 1]:
+            z, reset, new = (x[time] @ w[d].T).chunk(3, dim=1)
+            z = activate(f, z + hidden @ rz.T + (add[0] + add[3]), clip)
+            reset = activate(f, reset + hidden @ rr.T + (add[1] + add[4]), clip)
+            if reset_after:
+                past = reset * (hidden @ rn.T + add[5])
+            else:
+                past = (reset * hidden) @ rn.T + add[5]
+            new = activate(g, new + past + add[2], clip)
+            now = (1 - z) * new + z * hidden
+            steps.append(until_end(time, lengths, now, 0 * now))
+            hidden = until_end(time, lengths, now, hidden)
+        ys.append(torch.stack(steps[:: -1 if back else 1]))
+        hs.append(hidden)
+    last = torch.stack(hs, dim=1 if batch_first else 0)
+    return stack_outputs(ys, batch_first), last
+
+
+def run_rnn(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    bias: Tensor | None = None,
+    lengths: Tensor | None = None,
+    h: Tensor | None = None,
+    reverse: tuple[bool, ...] = (False,),
+    activations: tuple[str, ...] = ("tanh", "tanh"),
+    clip: float = math.inf,
+    batch_first: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Recurrent layer of one gate; w, r and bias begin with an axis of directions."""
+    x = x.transpose(0, 1) if batch_first else x
+    ys, hs = [], []
+    for d, back in enumerate(reverse):
+        hidden = first_state(x, r, h, d, batch_first)
+        add = x.new_zeros(1) if bias is None else bias[d].reshape(2, -1).sum(dim=0)
+        steps = []
+        for time in range(len(x))[:: -1 if back else 1]:
+            gate = x[time] @ w[d].T + hidden @ r[d].T + add
+            now = activate(activations[d], gate, clip)
+            steps.append(until_end(time, lengths, now, 0 * now))
+            hidden = until_end(time, lengths, now, hidden)
+        ys.append(torch.stack(steps[:: -1 if back else 1]))
+        hs.append(hidden)
+    last = torch.stack(hs, dim=1 if batch_first else 0)
+    return stack_outputs(ys, batch_first), last
+
+
+def first_state(
+    x: Tensor, r: Tensor, given: Tensor | None, direction: int, batch_first: bool
+) -> Tensor:
+    """The state before the first step, [batch, hidden]; zeros if none is given."""
+    if given is None:
+        return x.new_zeros(x.shape[1], r.shape[2])
+    return given[:, direction] if batch_first else given[direction]
+
+
+def activate(name: str, x: Tensor, clip: float = math.inf) -> Tensor:
+    """The named function of x, which is bounded to [-clip, clip] first."""
+    functions = {
+        "relu": torch.relu,
+        "sigmoid": torch.sigmoid,
+        "softplus": F.softplus,
+        "softsign": F.softsign,
+        "tanh": torch.tanh,
+    }
+    return functions[name](x.clamp(-clip, clip))
+
+
+def until_end(time: int, lengths: Tensor | None, now: Tensor, after: Tensor) -> Tensor:
+    """`now` for the sequences that have such a step, `after` for those that ended."""
+    return (
+        now if lengths is None else torch.where((time < lengths)[:, None], now, after)
+    )
+
+
+def stack_outputs(ys: list[Tensor], batch_first: bool) -> Tensor:
+    """[time, directions, batch, hidden], or [batch, time, directions, hidden]."""
+    y = torch.stack(ys, dim=1)
+    return y.permute(2, 0, 1, 3) if batch_first else y

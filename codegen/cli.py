@@ -1,0 +1,201 @@
+"""The command line: compile, verify, inspect, bench.
+
+Exit codes: 0 done; 1 the model can't be compiled, or doesn't verify; 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+from rich.console import Console
+from rich.text import Text
+
+from .. import __version__
+from ..analysis.errors import FairhandError
+
+# What is printed holds names from model files: no markup, no emoji codes.
+out = Console(highlight=False, markup=False, emoji=False)
+err = Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        for file in arguments.ops or ():
+            load_operators(Path(file))
+        arguments.run(arguments)
+    except (FairhandError, OSError) as error:
+        # Some texts quote the model, which may hold codes that a terminal obeys.
+        text = "".join(c if c.isprintable() or c == "\n" else "?" for c in str(error))
+        err.print(Text.assemble(("error:", "red"), f" {text}"), soft_wrap=True)
+        return 1
+    except KeyboardInterrupt:
+        err.print("interrupted; nothing was written")
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fairhand", description="Write an ONNX model out as PyTorch source."
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"fairhand {__version__}"
+    )
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    def command(name: str, run: object, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.set_defaults(run=run)
+        sub.add_argument(
+            "--ops",
+            action="append",
+            metavar="FILE.py",
+            help="Python file that registers operators with fairhand.register",
+        )
+        return sub
+
+    sub = command("compile", _compile, "Write a checked PyTorch package for a model.")
+    sub.add_argument("model", help=".onnx or .onnxtxt file")
+    sub.add_argument("-o", "--out", help="package folder (default: generated/<model>)")
+    sub.add_argument("--no-verify", action="store_true", help="write without comparing")
+    sub.add_argument(
+        "--inputs", metavar="FILE", help=".npz or .pb inputs to check first"
+    )
+    sub.add_argument("--debug", metavar="DIR", help="write the graph after each stage")
+
+    sub = command("verify", _verify, "Compare a package with its model again.")
+    sub.add_argument("package")
+    sub.add_argument("model")
+    sub.add_argument("--inputs", metavar="FILE")
+    sub.add_argument(
+        "--seeds", type=_positive, default=2, help="random inputs per size"
+    )
+
+    sub = command("inspect", _inspect, "Show operators, sizes and what is unsupported.")
+    sub.add_argument("model")
+
+    sub = command("bench", _bench, "Time a package beside ONNX Runtime, in turn.")
+    sub.add_argument("package")
+    sub.add_argument("model")
+    sub.add_argument("--rounds", type=_positive, default=30)
+    sub.add_argument("--threads", type=_positive, default=None)
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+    return int(text)
+
+
+def load_operators(path: Path) -> None:
+    """Run a user's file; it calls fairhand.register for each operator."""
+    if not path.is_file():
+        raise FairhandError(
+            f"there is no file {path}", hint="--ops takes a Python file"
+        )
+    # A module of its own, so that helpers in it are found again by their module.
+    module = ModuleType(str(path.resolve()))
+    module.__file__ = module.__name__
+    sys.modules[module.__name__] = module
+    try:
+        code = compile(
+            path.read_bytes(), str(module.__file__), "exec", dont_inherit=True
+        )
+        exec(code, module.__dict__)
+    except FairhandError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise FairhandError(
+            f"{path} failed: {type(error).__name__}: {error}",
+            hint="it should call fairhand.register(OpDef(...)) for each operator",
+        ) from error
+
+
+def _say(text: str | Text) -> None:
+    """Print a line whole, however wide the terminal or the pipe is."""
+    out.print(text, soft_wrap=True)
+
+
+def _compile(arguments: argparse.Namespace) -> None:
+    from .pipeline import compile as compile_model
+
+    with err.status("load") as status:
+        package = compile_model(
+            arguments.model,
+            arguments.out,
+            verify=not arguments.no_verify,
+            inputs=arguments.inputs,
+            debug=arguments.debug,
+            progress=lambda stage: status.update(stage),
+        )
+    report = package.report
+    source = report["source"]
+    lines = (package.path / "model.py").read_text(encoding="utf-8").count("\n")
+    size = report["weights_bytes"] / 1e6
+    for label, text in (
+        ("package", str(package.path)),
+        (
+            "source",
+            f"{source['file']}, opset {source['opset']}, {source['nodes']} nodes",
+        ),
+        ("model.py", f"{lines} lines, {len(report['classes'])} classes"),
+        ("weights", f"{report['parameters']:,} parameters, {size:.1f} MB"),
+        ("parity", _parity(report["verification"])),
+    ):
+        _say(Text.assemble((f"{label:9} ", "bold"), text))
+
+
+def _parity(found: dict[str, object] | None) -> str:
+    if found is None:
+        return "not verified (--no-verify)"
+    cases = found["cases"]
+    assert isinstance(cases, list)
+    worst = found["worst_relative_error"]
+    return f"{len(cases)} runs against {found['oracle']}: worst relative error {worst}"
+
+
+def _verify(arguments: argparse.Namespace) -> None:
+    from .load import load
+    from .report import check_source
+    from .verify import verify
+
+    loaded = load(arguments.model)
+    check_source(Path(arguments.package), loaded)
+    given = Path(arguments.inputs) if arguments.inputs else None
+    found = verify(
+        Path(arguments.package),
+        loaded.model,
+        str(loaded.path),
+        given,
+        range(arguments.seeds),
+    )
+    for case in found.cases:
+        worst = max((e for _, e in case.errors), default=0.0)
+        _say(f"{case.inputs}: relative error {worst:.3g}")
+    for text in found.skipped:
+        _say(f"skipped, ONNX Runtime refuses {text}")
+    _say(f"worst relative error {found.worst:.3g}: verified")
+
+
+def _inspect(arguments: argparse.Namespace) -> None:
+    from .inspect import inspect_model
+
+    inspect_model(Path(arguments.model), out)
+
+
+def _bench(arguments: argparse.Namespace) -> None:
+    from .bench import bench
+
+    package, model = Path(arguments.package), Path(arguments.model)
+    bench(package, model, arguments.rounds, arguments.threads, out)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

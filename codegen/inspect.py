@@ -1,0 +1,66 @@
+"""`fairhand inspect`: what a model holds, before anything is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import onnx_ir as ir
+from rich.console import Console, JustifyMethod
+from rich.table import Table
+
+from ..analysis.literals import one_line
+from ..analysis.ops.table import lookup
+from .load import load
+from .pipeline import simplify
+from .plan import shape_text
+from .steps import make_steps
+
+
+def inspect_model(path: Path, out: Console) -> None:
+    """Print inputs, outputs and operators; raises Unsupported for what is missing."""
+    loaded = load(path)
+    model = loaded.model.clone()
+    _, shapes = simplify(model)
+    out.print(
+        f"{one_line(path.name)}: opset {loaded.opset}, {loaded.node_count} nodes, "
+        f"{model.graph.num_nodes()} after folding",
+        soft_wrap=True,
+    )
+    for what, values in (
+        ("input", model.graph.inputs),
+        ("output", model.graph.outputs),
+    ):
+        for value in values:
+            dims = shape_text(shapes.dims(value))
+            dtype = value.dtype.name.lower() if value.dtype is not None else "?"
+            name = one_line(value.name or "?")
+            out.print(f"  {what:6} {name} {dtype} {dims}", soft_wrap=True)
+    out.print(_operators(model))
+    steps = make_steps(model, shapes)
+    layers = Counter(s.form.layer for s in steps if s.form is not None)
+    text = ", ".join(f"{n} {layer}" for layer, n in sorted(layers.items()))
+    out.print(
+        f"{len(steps)} operations to emit" + (f", of them {text}" if text else ""),
+        soft_wrap=True,
+    )
+
+
+def _operators(model: ir.Model) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in ("operator", "count", "mapping type", "supported"):
+        side: JustifyMethod = "right" if column == "count" else "left"
+        table.add_column(column, justify=side, overflow="fold")
+    kinds: dict[tuple[str, str], list[ir.Node]] = {}
+    for node in model.graph:
+        kinds.setdefault((node.domain, node.op_type), []).append(node)
+    for (domain, name), nodes in sorted(
+        kinds.items(), key=lambda i: (-len(i[1]), i[0])
+    ):
+        op = lookup(nodes[0])
+        label = one_line(f"{domain}.{name}" if domain else name)
+        mapping = op.mapping.value if op is not None else "Opaque"
+        table.add_row(
+            label, str(len(nodes)), mapping, "yes" if op is not None else "no"
+        )
+    return table

@@ -1,0 +1,217 @@
+"""What a graph demands of integers: indices that stay inside their tables.
+
+Read off the graph alone, on any opset and before any rewrite: a value is followed
+forward through operators that pass it on unchanged (casts, reshapes, constants added)
+to the operators that look something up by it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+# A size as a graph states it: a number, a symbolic dimension's name, or unknown.
+Size = int | str | None
+
+# operator -> (operand of indices, operand of the table, axis or the attribute for it)
+_LOOKUPS: dict[str, tuple[tuple[int, int, int | str], ...]] = {
+    "ArrayFeatureExtractor": ((1, 0, -1),),
+    "EmbedLayerNormalization": ((0, 2, 0), (1, 4, 0), (8, 3, 0)),
+    "Gather": ((1, 0, "axis"),),
+    "GatherBlockQuantized": ((1, 0, "gather_axis"),),
+    "GatherElements": ((1, 0, "axis"),),
+    "NegativeLogLikelihoodLoss": ((1, 0, 1),),
+    "RotaryEmbedding": ((1, 2, 0), (3, 1, 0)),  # of com.microsoft, and of ONNX
+    "Scatter": ((1, 0, "axis"),),
+    "ScatterElements": ((1, 0, "axis"),),
+    "SoftmaxCrossEntropyLoss": ((1, 0, 1),),
+}
+# Operators whose first operand's numbers come out as they are, or some of them.
+_CARRIERS = frozenset(
+    """Abs Cast Clip DepthToSpace Expand Flatten Gather GatherElements GatherND Identity
+    Reshape Slice SpaceToDepth Split Squeeze Tile Transpose Unsqueeze""".split()
+)
+_CARRIERS_OF_ALL = frozenset({"Concat", "Max", "Min"})
+_MOST_REACHES = 2000  # a bound on the work for one value
+
+
+@dataclass(frozen=True)
+class Reach:
+    """`node` takes the followed value, plus `offset`, as operand number `index`."""
+
+    node: ir.Node
+    index: int
+    offset: int
+
+
+def follow(value: ir.Value) -> Iterator[Reach]:
+    """Every operand that `value` arrives at, unchanged but for constants added."""
+    seen = {(value, 0)}
+    waiting = [(value, 0)]
+    while waiting and len(seen) < _MOST_REACHES:
+        at, offset = waiting.pop()
+        for node, index in at.uses():
+            yield Reach(node, index, offset)
+            step = _step(node, index)
+            for out in node.outputs if step is not None else ():
+                state = (out, offset + (step or 0))
+                if state not in seen:
+                    seen.add(state)
+                    waiting.append(state)
+
+
+def _step(node: ir.Node, index: int) -> int | None:
+    """What the node adds to operand `index`; None if it makes something else of it."""
+    op = node.op_type
+    if (op in _CARRIERS and index == 0) or op in _CARRIERS_OF_ALL:
+        return 0
+    if op == "Where":
+        return 0 if index > 0 else None
+    if op == "Range" and index == 1:
+        return -1  # the last number lies below the limit
+    if op in ("Add", "Sub"):
+        added = constant(node.inputs[1 - index])
+        if added is None or not added.size or (op == "Sub" and index == 1):
+            return None
+        return int(added.max()) if op == "Add" else -int(added.min())
+    return None
+
+
+def constant(value: ir.Value | None) -> np.ndarray | None:
+    """The numbers of a small constant: an initializer, or a Constant node's output."""
+    if value is None:
+        return None
+    if value.const_value is None and not value.is_graph_input():
+        found = ir.convenience.get_const_tensor(value)
+    else:
+        found = value.const_value
+    if found is None or found.size > 64 or found.dtype == ir.DataType.STRING:
+        return None
+    return found.numpy()
+
+
+def index_limits(value: ir.Value) -> list[tuple[int, Size]]:
+    """(offset, size) of each table that `value` indexes: value + offset < size."""
+    limits = []
+    for reach in follow(value):
+        sizes = table_sizes(reach)
+        limits += [(reach.offset, size) for size in sizes]
+    return limits
+
+
+def table_sizes(reach: Reach) -> list[Size]:
+    """Sizes that the value must stay below; none if the node looks nothing up by it."""
+    node, op = reach.node, reach.node.op_type
+    if op == "OneHot" and reach.index == 0:
+        depth = constant(node.inputs[1])
+        return [] if depth is None else [int(depth.reshape(-1)[0])]
+    if op in ("GatherND", "ScatterND") and reach.index == 1:
+        batch = node.attributes.get_int("batch_dims", 0)
+        depth_of = size_of(node.inputs[1], -1)
+        last = depth_of if isinstance(depth_of, int) else 1
+        return [size_of(node.inputs[0], batch + i) for i in range(last)]
+    for index, table, axis in _LOOKUPS.get(op, ()):
+        if reach.index == index and table < len(node.inputs):
+            if isinstance(axis, str):
+                axis = node.attributes.get_int(axis, 0)
+            return [size_of(node.inputs[table], axis)]
+    return []
+
+
+def size_of(value: ir.Value | None, axis: int) -> Size:
+    """The size of an axis, traced back where the value itself has no shape."""
+    for _ in range(16):
+        if value is None:
+            return None
+        tensor = value.const_value
+        shape = value.shape if tensor is None else ir.Shape(tensor.shape.numpy())
+        if shape is not None:
+            return _size(shape[axis]) if -len(shape) <= axis < len(shape) else None
+        node = value.producer()
+        if node is None:
+            return None
+        if node.op_type == "Constant":
+            tensor = ir.convenience.get_const_tensor(value)
+            return None if tensor is None else int(tensor.numpy().shape[axis])
+        if node.op_type == "Transpose":
+            perm = node.attributes.get_ints("perm", None)
+            axis = -1 - axis if perm is None else perm[axis]
+        elif node.op_type not in ("Identity", "Cast", "DequantizeLinear"):
+            return None
+        value = node.inputs[0]
+    return None
+
+
+def _size(dim: int | ir.SymbolicDim) -> Size:
+    return dim if isinstance(dim, int) else dim.value
+
+
+def length_limits(graph: ir.Graph) -> dict[str, int]:
+    """Symbolic dimension -> its largest size, where it counts the rows of a table.
+
+    Position tables: Shape -> Gather -> Range -> Gather, and Shape -> Gather -> the end
+    of a Slice of a constant, which then meets a tensor of the full length.
+    """
+    limits: dict[str, int] = {}
+    for node in graph.all_nodes():
+        if node.op_type == "Shape":
+            for place, name in enumerate(_dims_read(node)):
+                if isinstance(name, str):
+                    for size in _longest(node, place):
+                        limits[name] = min(size, limits.get(name, size))
+    return limits
+
+
+def _dims_read(shape: ir.Node) -> list[Size]:
+    """The sizes that a Shape node outputs, as far as they are known."""
+    data = shape.inputs[0]
+    if data is None or data.shape is None:
+        return []
+    start = shape.attributes.get_int("start", 0)
+    end = shape.attributes.get_int("end", len(data.shape))
+    return [_size(dim) for dim in data.shape[start:end]]
+
+
+def _picks(shape: ir.Node, place: int) -> Iterator[ir.Value]:
+    """The values that hold just the number at `place` of a Shape node's output."""
+    if len(_dims_read(shape)) == 1:
+        yield shape.outputs[0]
+    for node, index in shape.outputs[0].uses():
+        if index != 0 or node.op_type not in ("Gather", "Slice"):
+            continue
+        first = constant(node.inputs[1])
+        if first is None or first.size != 1 or int(first.reshape(-1)[0]) != place:
+            continue
+        if node.op_type == "Slice":
+            end = constant(node.inputs[2])
+            if end is None or int(end.reshape(-1)[0]) != place + 1:
+                continue
+        yield node.outputs[0]
+
+
+def _longest(shape: ir.Node, place: int) -> Iterator[int]:
+    """Sizes that the length at `place` of a Shape node's output must not exceed."""
+    for reach in itertools.chain.from_iterable(map(follow, _picks(shape, place))):
+        for size in table_sizes(reach):  # value + offset < size
+            if isinstance(size, int):
+                yield size - reach.offset - 1
+        if reach.node.op_type == "Slice" and reach.index == 2:
+            size = _sliced_size(reach.node)
+            if size is not None:  # value + offset <= size
+                yield size - reach.offset
+
+
+def _sliced_size(node: ir.Node) -> int | None:
+    """The whole size of the one axis on which a Slice node takes part of a constant."""
+    axes = constant(node.inputs[3]) if len(node.inputs) > 3 else None
+    data = node.inputs[0]
+    if axes is None or axes.size != 1 or data is None:
+        return None
+    if ir.convenience.get_const_tensor(data) is None:
+        return None
+    size = size_of(data, int(axes.reshape(-1)[0]))
+    return size if isinstance(size, int) else None

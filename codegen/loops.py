@@ -1,0 +1,102 @@
+"""Consecutive lines that do the same to one list after another become a loop."""
+
+from __future__ import annotations
+
+import re
+
+from .members import Member
+from .names import unused, variable
+
+
+def loops(lines: list[str], members: list[Member]) -> list[str]:
+    """Fold lines that differ only in the index of one list, covering it in order."""
+    sizes: dict[str, int] = {}
+    for member in members:
+        if member.index is not None:
+            sizes[member.attr] = sizes.get(member.attr, 0) + 1
+    result: list[str] = []
+    i = 0
+    while i < len(lines):
+        folded = _fold_at(lines, i, sizes) or _fold_first_apart(lines, i, sizes)
+        if folded is None:
+            folded = _repeat_at(lines, i)
+        if folded is None:
+            result.append(lines[i])
+            i += 1
+        else:
+            result += folded[0]
+            i += folded[1]
+    return result
+
+
+def _fold_at(
+    lines: list[str], start: int, sizes: dict[str, int]
+) -> tuple[list[str], int] | None:
+    first = _code(lines[start])
+    found = re.findall(r"self\.(\w+)\[(\d+)\]", first)
+    if len(found) != 1 or first.startswith("return"):
+        return None
+    attr, low = found[0][0], int(found[0][1])
+    item = unused(_singular(attr), set(re.findall(r"\w+", first)))
+    body = first.replace(f"self.{attr}[{low}]", item)
+    high = low
+    while start + high - low < len(lines):
+        line = _code(lines[start + high - low])
+        here = f"self.{attr}[{high}]"
+        if here not in line or line.replace(here, item) != body:
+            break
+        high += 1
+    whole = low == 0 and high == sizes.get(attr, 0)
+    if high - low < (2 if whole else 3):
+        return None
+    bounds = f"[{low or ''}:{high if high < sizes.get(attr, 0) else ''}]"
+    head = f"for {item} in self.{attr}{'' if whole else bounds}:"
+    notes = [_note(line) for line in lines[start : start + high - low]]
+    shapes = [note for note in notes if note]
+    comment = shapes[0] if len(shapes) == 1 and notes[0] else ""
+    return [head, f"    {body}{comment}"], high - low
+
+
+def _fold_first_apart(
+    lines: list[str], start: int, sizes: dict[str, int]
+) -> tuple[list[str], int] | None:
+    """A row whose first call reads another variable: `x = image`, then the loop."""
+    call = re.fullmatch(r"(\w+) = (self\.\w+\[0\]\()(\w+)(.*)", _code(lines[start]))
+    if call is None or call[1] == call[3]:
+        return None
+    first = f"{call[1]} = {call[2]}{call[1]}{call[4]}{_note(lines[start])}"
+    folded = _fold_at([*lines[:start], first, *lines[start + 1 :]], start, sizes)
+    if folded is None or folded[1] < 3:
+        return None
+    return [f"{call[1]} = {call[3]}", *folded[0]], folded[1]
+
+
+def _code(line: str) -> str:
+    return line.partition("  #")[0]
+
+
+def _note(line: str) -> str:
+    return "".join(line.partition("  #")[1:])
+
+
+def _repeat_at(lines: list[str], start: int) -> tuple[list[str], int] | None:
+    """The same call made again and again on its own result."""
+    first = _code(lines[start])
+    end = start
+    while end < len(lines) and _code(lines[end]) == first:
+        end += 1
+    target = first.partition(" = ")[0]
+    count = end - start
+    if count < 3 or f"({target}" not in first:
+        return None
+    note = _note(lines[start])
+    return [f"for _ in range({count}):", f"    {first}{note}"], count
+
+
+def _singular(attr: str) -> str:
+    word = variable(attr)
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    if word.endswith("s") and not word.endswith("ss") and len(word) > 2:
+        return variable(word[:-1])
+    return "block"

@@ -1,0 +1,156 @@
+"""What a module owns, and under which attribute: layers, blocks, constant tensors."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from ..analysis.ops.table import ModuleForm
+from .names import attribute, unused
+from .run import Run, is_parameter
+from .steps import LayerRef, Step
+
+# What a layer is called where the file has no name for it.
+ROLES = {"nn.Linear": "linear", "nn.Embedding": "embedding", "nn.PReLU": "prelu"}
+
+
+@dataclass(eq=False)
+class Member:
+    """`self.attr` or `self.attr[index]`: a layer, a block, or a constant tensor."""
+
+    attr: str
+    index: int | None
+    what: Step | Run | ir.Value
+
+    @property
+    def text(self) -> str:
+        return f"self.{self.path_text}"
+
+    @property
+    def path_text(self) -> str:
+        return self.attr if self.index is None else f"{self.attr}[{self.index}]"
+
+    @property
+    def key(self) -> str:
+        """The attribute path that state_dict uses."""
+        return self.attr if self.index is None else f"{self.attr}.{self.index}"
+
+
+def member_name(texts: dict[Any, str], leaf: LayerRef) -> str:
+    return next(
+        text
+        for what, text in texts.items()
+        if isinstance(what, Step) and what.form is leaf.form
+    )
+
+
+def assign_members(run: Run) -> list[Member]:
+    """Attribute names for what a run owns, in the order of first use."""
+    owned: list[tuple[Step | Run | ir.Value, str]] = []
+    forms: list[ModuleForm] = []
+    for item in run.items:
+        if isinstance(item, Run):
+            if item.shares is None:
+                owned.append((item, item.path))
+        elif item.form is not None and item.form not in forms:
+            forms.append(item.form)
+            owned.append((item, item.path))
+    owned += [(value, value.name or "") for value in run.constants]
+    holder = _holder(run.path, [path for what, path in owned if _is_module(what)])
+    wishes = [(what, *_wish(what, path, holder)) for what, path in owned]
+    return _number(wishes)
+
+
+def _is_module(what: object) -> bool:
+    return not isinstance(what, ir.Value)
+
+
+def _holder(path: str, members: list[str]) -> str:
+    """The module that holds all members: `path`, or a wrapper inside it."""
+    holders = [member.split(".")[:-1] for member in members]
+    if len(holders) < 2:
+        return path
+    common = []
+    for words in zip(*holders, strict=False):
+        if len(set(words)) > 1:
+            break
+        common.append(words[0])
+    if common and any(m.split(".")[len(common)].isdigit() for m in members):
+        common.pop()  # the numbers that follow need it for a name
+    found = ".".join(common)
+    inside = found.startswith(f"{path}.") if path else bool(found)
+    return found if inside else path
+
+
+def _wish(what: object, path: str, holder: str) -> tuple[str, int | None]:
+    """The attribute and list index that a path asks for: layers.0 -> layers, 0."""
+    inside = path.removeprefix(f"{holder}.") if holder else path
+    if path == holder:
+        inside = ""  # the module's own scope names nothing in it
+    if holder and inside == path != holder:
+        inside = path.rpartition(".")[2] if not isinstance(what, ir.Value) else ""
+    if isinstance(what, ir.Value):
+        plain = (
+            inside
+            if is_parameter(what) or re.fullmatch(r"[\w.]*[A-Za-z]{3}[\w.]*", inside)
+            else ""
+        )
+        if re.search(r"val_\d+|onnx|_output_|Constant|^node_", plain or "val_0"):
+            return ("weight" if is_parameter(what) else "constant"), None
+        return attribute(plain.replace(".", "_")), None
+    words = [w for w in inside.split(".") if w]
+    if words and words[-1].isdigit():
+        stem = "_".join(words[:-1]) or "layers"
+        return attribute(stem), int(words[-1][:6])
+    if not words:
+        return _role(what), None
+    return attribute("_".join(words)), None
+
+
+def _role(what: object) -> str:
+    if isinstance(what, Step) and what.form is not None:
+        layer = what.form.layer
+        word = re.sub(r"\d?d?$", "", layer.removeprefix("nn.")).lower()
+        word = "conv" if word.startswith("conv") else word
+        return ROLES.get(layer, "norm" if "norm" in word else word)
+    return "block"
+
+
+def _number(wishes: list[tuple[Any, str, int | None]]) -> list[Member]:
+    """Settle clashes; list indices count from 0 without holes, in the file's order."""
+    lists: dict[str, list[tuple[int, Any]]] = {}
+    for what, attr, index in wishes:
+        if index is not None:
+            lists.setdefault(attr, []).append((index, what))
+    plain = [attr for _, attr, index in wishes if index is None]
+    repeated = {attr for attr in plain if plain.count(attr) > 1}
+    taken: set[str] = set(lists)
+    members: dict[int, Member] = {}
+    for what, attr, index in wishes:
+        if index is not None:
+            continue
+        if attr in repeated and f"{attr}1" not in plain:
+            name, n = f"{attr}1", 1
+            while name in taken:
+                n += 1
+                name = f"{attr}{n}"
+        else:
+            name = unused(attr, taken)
+        taken.add(name)
+        members[id(what)] = Member(name, None, what)
+    for attr, entries in lists.items():
+        entries.sort(key=lambda entry: entry[0])
+        for i, (_, what) in enumerate(entries):
+            members[id(what)] = Member(attr, i if len(entries) > 1 else None, what)
+    ordered: dict[str, list[Member]] = {}
+    for what, _, _ in wishes:
+        member = members[id(what)]
+        ordered.setdefault(member.attr, []).append(member)
+    return [
+        member
+        for group in ordered.values()
+        for member in sorted(group, key=lambda m: m.index or 0)
+    ]

@@ -1,0 +1,222 @@
+"""The whole road, as one function that reads like the README."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+from .. import __version__
+from ..analysis.errors import FairhandError, VerificationError
+from ..analysis.literals import one_line
+from ..analysis.shapes import Shapes, infer
+from ..rewrites.fold import fold_constants
+from ..rewrites.known_sizes import store_known_sizes
+from ..rewrites.merge_constants import merge_constants
+from ..rewrites.normalise import normalise
+from .emit import write_python
+from .load import Loaded, load, save_stage
+from .names import class_name, package_name
+from .plan import SourcePlan
+from .planner import make_plan
+from .report import is_package, make_report, write_report
+from .verify import Verification, refuse_huge, verify
+from .weights import write_weights
+
+# What a package is made of; anything else in its folder belongs to the user.
+_FILES = (
+    "__init__.py model.py session.py kernels.py weights.safetensors report.json "
+    "test_parity.py __pycache__"
+).split()
+
+Rewrite = Callable[[ir.Model], int]
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Package:
+    """What compile() wrote: the folder, and the contents of its report.json."""
+
+    path: Path
+    report: dict[str, Any]
+
+
+def compile(
+    model: str | Path | onnx.ModelProto | ir.Model,
+    out: str | Path | None = None,
+    *,
+    verify: bool = True,
+    inputs: str | Path | None = None,
+    debug: str | Path | None = None,
+    rewrites: Sequence[Rewrite] = (),
+    progress: Progress = lambda stage: None,
+) -> Package:
+    """ONNX model in, checked PyTorch package out.
+
+    `out` is the package's folder (default: generated/<model>), replaced only by a
+    package that verified. `inputs` are sample inputs (.npz, .pb) to verify with first;
+    `debug` is a folder for the graph after each stage; `rewrites` are applied to the
+    normalised graph, each returning how often it applied. Raises FairhandError.
+    """
+    progress("load")
+    loaded = load(model)
+    folder = (
+        Path(out) if out is not None else Path("generated") / package_name(loaded.name)
+    )
+    _check_target(folder)
+    with _stages(debug, progress) as stage:
+        stage("1-load", loaded.model)
+        graph = loaded.model.clone()  # the loaded one stays as the file has it
+        applied, shapes = simplify(graph, rewrites, stage)
+        progress("plan")
+        title = class_name(loaded.name)
+        plan, weights = make_plan(
+            graph, shapes, _source(loaded), title, loaded.model, applied
+        )
+        with _replacing(folder) as draft:
+            progress("emit")
+            write_python(draft / "model.py", "model.py.jinja", plan=plan)
+            write_python(draft / "session.py", "session.py.jinja")
+            write_python(draft / "__init__.py", "package.py.jinja", title=plan.title)
+            size = write_weights(draft / "weights.safetensors", weights, loaded.sha256)
+            report = make_report(loaded, plan, applied, size)
+            write_report(draft, report)
+            write_python(draft / "test_parity.py", "test_parity.py.jinja")
+            if verify:
+                progress("verify")
+                given = Path(inputs) if inputs is not None else None
+                refuse_huge(graph, shapes)
+                found = _verified(draft, loaded, graph, given)
+                report["verification"] = found.as_dict()
+                for name, plain in report["tolerance"].items():
+                    report["tolerance"][name] = found.tolerance(name, plain)
+                write_report(draft, report)
+    return Package(folder, report)
+
+
+def simplify(
+    model: ir.Model,
+    rewrites: Sequence[Rewrite] = (),
+    stage: Callable[[str, ir.Model], None] = lambda name, model: None,
+) -> tuple[dict[str, int], Shapes]:
+    """Normalise, fold, rewrite and infer shapes, in place; returns what was applied."""
+    normalise(model)
+    stage("2-normalise", model)
+    folded = fold_constants(model)
+    merged = merge_constants(model)
+    stage("3-fold", model)
+    applied = {getattr(r, "__name__", "rewrite"): r(model) for r in rewrites}
+    if rewrites:
+        stage("4-rewrite", model)
+    shapes = infer(model)
+    # Sizes that turn out to be numbers make more of the graph constant.
+    if store_known_sizes(model, shapes):
+        folded += fold_constants(model)
+        shapes = infer(model)
+    stage("5-shapes", model)
+    counts = {"fold-constants": folded, "merge-constants": merged, **applied}
+    return {name: n for name, n in counts.items() if n}, shapes
+
+
+def _verified(
+    draft: Path, loaded: Loaded, graph: ir.Model, given: Path | None
+) -> Verification:
+    source: str | bytes
+    source = (
+        str(loaded.path)
+        if loaded.path
+        else ir.to_proto(loaded.model).SerializeToString()
+    )
+    try:
+        return verify(draft, loaded.model, source, given)
+    except VerificationError as error:
+        if error.feed is None:
+            raise
+        from .bisect import first_difference  # needs torch, which is slow to load
+
+        found = first_difference(graph, error.feed, error.expected)
+        if not found:
+            raise
+        raise VerificationError(error.what, found, error.hint) from None
+
+
+def _source(loaded: Loaded) -> SourcePlan:
+    file = loaded.path.name if loaded.path is not None else loaded.name
+    return SourcePlan(
+        file=one_line(file),
+        opset=loaded.opset,
+        nodes=loaded.node_count,
+        sha256=loaded.sha256,
+        version=__version__,
+    )
+
+
+@contextmanager
+def _stages(
+    debug: str | Path | None, progress: Progress
+) -> Iterator[Callable[[str, ir.Model], None]]:
+    """Announces each stage and, under --debug, writes its graph."""
+
+    def stage(name: str, model: ir.Model) -> None:
+        if debug is not None:
+            Path(debug).mkdir(parents=True, exist_ok=True)
+            save_stage(model, Path(debug) / f"{name}.onnx")
+        progress(name.partition("-")[2])
+
+    yield stage
+
+
+def _check_target(folder: Path) -> None:
+    """Refuse to replace anything that isn't an emitted package, or where we stand."""
+    if Path.cwd().is_relative_to(folder.resolve()):
+        raise FairhandError(
+            f"{folder} is the current folder, or one around it",
+            hint="name a folder of its own with -o",
+        )
+    if not folder.exists() or is_package(folder):
+        return
+    if not folder.is_dir() or any(folder.iterdir()):
+        raise FairhandError(
+            f"{folder} exists and is not a package that fairhand wrote",
+            hint="choose another folder with -o",
+        )
+
+
+@contextmanager
+def _replacing(folder: Path) -> Iterator[Path]:
+    """A draft beside `folder` that takes its place when the block ends well.
+
+    What a user put beside an older package's files stays there.
+    """
+    folder = folder.resolve()
+    parent = folder.parent
+    made = [p for p in (parent, *parent.parents) if not p.exists()]
+    parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".fairhand-", dir=parent) as temporary:
+            draft = Path(temporary) / folder.name
+            draft.mkdir()
+            yield draft
+            shutil.rmtree(draft / "__pycache__", ignore_errors=True)
+            if folder.exists():
+                shutil.copytree(
+                    folder,
+                    draft,
+                    symlinks=True,
+                    ignore=lambda at, _: _FILES if Path(at) == folder else (),
+                    dirs_exist_ok=True,
+                )
+                folder.rename(Path(temporary) / "replaced")
+            draft.rename(folder)
+    except BaseException:
+        for empty in made:
+            with suppress(OSError):
+                empty.rmdir()
+        raise

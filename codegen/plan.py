@@ -1,0 +1,87 @@
+"""The frozen plan: everything the templates see. The planner decides, emit prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..analysis.dims import Dim
+from ..analysis.literals import one_line
+
+
+@dataclass(frozen=True)
+class ArgumentPlan:
+    name: str
+    annotation: str
+
+
+@dataclass(frozen=True)
+class ClassPlan:
+    """One nn.Module: `members` are finished lines of __init__, `body` of forward."""
+
+    name: str
+    parameters: tuple[ArgumentPlan, ...]
+    members: tuple[str, ...]
+    arguments: tuple[ArgumentPlan, ...]
+    returns: str
+    body: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TensorPlan:
+    """An input or output of the model, under its ONNX name (untrusted text)."""
+
+    name: str
+    dtype: str  # NumPy's name
+    shape: tuple[int | str | None, ...] | None
+
+
+@dataclass(frozen=True)
+class SourcePlan:
+    """Where the module came from; every text is one printable ASCII line."""
+
+    file: str
+    opset: int
+    nodes: int
+    sha256: str
+    version: str
+
+
+@dataclass(frozen=True)
+class ModulePlan:
+    """`model.py`, top to bottom."""
+
+    title: str
+    source: SourcePlan
+    inputs: tuple[TensorPlan, ...]
+    outputs: tuple[TensorPlan, ...]
+    signature: tuple[str, ...]  # the lines of the docstring's table
+    imports: tuple[str, ...]
+    helpers: tuple[str, ...]
+    classes: tuple[ClassPlan, ...]
+    network: str
+    rewrites: tuple[str, ...]  # "fold-constants x12"
+    parameters: int
+    filled: bool  # some weights hold one value throughout and are stored as that
+
+
+@dataclass(frozen=True)
+class WeightPlan:
+    """One tensor of weights.safetensors, made when it is written."""
+
+    key: str
+    make: object  # () -> np.ndarray
+
+    def array(self) -> np.ndarray:
+        made = self.make()  # type: ignore[operator]
+        assert isinstance(made, np.ndarray)
+        return made
+
+
+def shape_text(dims: tuple[Dim, ...] | tuple[int | str | None, ...] | None) -> str:
+    """[batch, 3, 224, 224]; untrusted names are cut to a printable line."""
+    if dims is None:
+        return "[...]"
+    inner = ", ".join("?" if d is None else one_line(str(d), 24) for d in dims)
+    return f"[{inner}]"

@@ -1,0 +1,323 @@
+"""Graph in, frozen plan out: the tree, its kinds, and the text of every class."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..analysis.dims import Dims
+from ..analysis.errors import Unsupported
+from ..analysis.literals import one_line
+from ..analysis.ops.table import Weight
+from ..analysis.shapes import Shapes
+from ..analysis.spell import TORCH_DTYPES, HelperRef, leaves
+from .body import BodyWriter
+from .dimensions import settle_dimensions
+from .kinds import Kind, Kinds
+from .loops import loops
+from .members import Member
+from .names import class_name, unused, variable
+from .plan import (
+    ArgumentPlan,
+    ClassPlan,
+    ModulePlan,
+    SourcePlan,
+    TensorPlan,
+    WeightPlan,
+    shape_text,
+)
+from .run import Run, is_parameter
+from .scopes import network_class
+from .steps import Step, make_steps
+from .tree import make_tree
+
+
+def make_plan(
+    model: ir.Model,
+    shapes: Shapes,
+    source: SourcePlan,
+    title: str,
+    declared: ir.Model | None = None,
+    applied: Mapping[str, int] | None = None,
+) -> tuple[ModulePlan, list[WeightPlan]]:
+    """`declared` is the model as loaded, whose inputs and outputs Session reports;
+    `applied` counts the rewrites, for the docstring.
+
+    Raises Unsupported, listing all that can't be spelled.
+    """
+    results = list(model.graph.outputs)
+    root = make_tree(make_steps(model, shapes), results)
+    settle_dimensions(root, list(model.graph.inputs), shapes)
+    kinds = Kinds(root, class_name(_network_name(model, root, title)))
+    classes, helpers = _classes(kinds, shapes, results)
+    weights = _weights(kinds)
+    graph = (declared or model).graph
+    known = {v.name: v for v in (*graph.inputs, *graph.outputs)}
+    inputs = tuple(_tensor(v, known.get(v.name, v), shapes) for v in model.graph.inputs)
+    outputs = tuple(_tensor(v, known.get(v.name, v), shapes) for v in results)
+    plan = ModulePlan(
+        title=one_line(title),
+        source=source,
+        inputs=inputs,
+        outputs=outputs,
+        signature=_signature(
+            [
+                (t, shapes.dims(v), "input")
+                for t, v in zip(inputs, model.graph.inputs, strict=True)
+            ]
+            + [
+                (t, shapes.dims(v), "output")
+                for t, v in zip(outputs, results, strict=True)
+            ]
+        ),
+        imports=_imports(classes, helpers),
+        helpers=tuple(helpers),
+        classes=tuple(classes),
+        network=kinds.root.name,
+        rewrites=tuple(f"{one_line(name)} x{n}" for name, n in (applied or {}).items()),
+        parameters=_parameter_count(kinds),
+        filled=any(is_filled(w.array()) for w in weights),
+    )
+    return plan, weights
+
+
+def _network_name(model: ir.Model, root: Run, title: str) -> str:
+    name = root.hint if root.path else network_class(model)
+    return title if name in ("", "Model", "Net", "Pick", "Wrapper") else name
+
+
+# ------------------------------------------------------------------------- classes
+
+
+def _classes(
+    kinds: Kinds, shapes: Shapes, results: list[ir.Value]
+) -> tuple[list[ClassPlan], list[str]]:
+    """Bodies are written from the network inwards, because names flow that way."""
+    plans: dict[Kind, ClassPlan] = {}
+    helpers: dict[Callable[..., Any], None] = {}
+    reserved = _helper_names(kinds.root.run)
+    taken: list[str] = []
+    for value in kinds.root.run.inputs:
+        taken.append(unused(variable(value.name or "x"), {*taken, *reserved}))
+    todo: list[tuple[Kind, list[str]]] = [(kinds.root, taken)]
+    while todo:
+        kind, arguments = todo.pop(0)
+        if kind in plans:
+            continue
+        if kind.chain:
+            todo += [(kinds.of[r], ["x"]) for r in kind.run.runs()]
+            continue
+        is_root = kind is kinds.root
+        returned = results if is_root else kind.run.outputs
+        writer = BodyWriter(kind, kinds, shapes, reserved)
+        body = writer.write(arguments, returned)
+        helpers.update(dict.fromkeys(body.helpers))  # type: ignore[arg-type]
+        plans[kind] = ClassPlan(
+            name=kind.name,
+            parameters=_parameters(kind, kinds),
+            members=tuple(_member_lines(kind, kinds)),
+            arguments=tuple(ArgumentPlan(n, t) for n, t in body.arguments),
+            returns=_returns(body.returns),
+            body=tuple(loops(list(body.lines), kind.members)),
+        )
+        for run, names in writer.callees:
+            if run.shares is None:
+                todo.append((kinds.of[run], names))
+    ordered = [plans[kind] for kind in kinds.order if kind in plans]
+    return ordered, _helper_sources(helpers)
+
+
+def _helper_names(root: Run) -> frozenset[str]:
+    return frozenset(
+        leaf.function.__name__
+        for step in root.steps()
+        for leaf in leaves(step.expr)
+        if isinstance(leaf, HelperRef)
+    )
+
+
+def _returns(count: int) -> str:
+    if count == 1:
+        return "Tensor"
+    if count <= 4:
+        return f"tuple[{', '.join(['Tensor'] * count)}]" if count else "tuple[()]"
+    return "tuple[Tensor, ...]"
+
+
+def _parameters(kind: Kind, kinds: Kinds) -> tuple[ArgumentPlan, ...]:
+    """Constructor arguments, typed by the values the instances give."""
+    values = kinds.arguments[kind.run]
+    found = []
+    for label, value in zip(kind.parameters, values, strict=True):
+        annotation = (
+            type(value).__name__ if not isinstance(value, np.generic) else "float"
+        )
+        if isinstance(value, tuple):
+            annotation = "tuple[int, ...]"
+        found.append(ArgumentPlan(label, annotation))
+    return tuple(found)
+
+
+def _member_lines(kind: Kind, kinds: Kinds) -> list[str]:
+    lines: list[str] = []
+    lists: dict[str, list[str]] = {}
+    column = 0
+    for member in kind.members:
+        text, column = kinds.constructor(member, column, kind.holes)
+        if member.index is not None:
+            if member.attr not in lists:
+                lines.append(member.attr)  # its place; filled in below
+            lists.setdefault(member.attr, []).append(text)
+        elif isinstance(member.what, ir.Value):
+            lines.append(_constant_line(member, text))
+        else:
+            lines.append(f"self.{member.attr} = {text}")
+    return [
+        f"self.{line} = {_module_list(lists[line])}" if line in lists else line
+        for line in lines
+    ]
+
+
+def _constant_line(member: Member, text: str) -> str:
+    assert isinstance(member.what, ir.Value)
+    if is_parameter(member.what):
+        return f"self.{member.attr} = nn.Parameter({text})"
+    return f'self.register_buffer("{member.attr}", {text})'
+
+
+def _module_list(items: list[str]) -> str:
+    if len(set(items)) == 1:
+        return f"nn.ModuleList({items[0]} for _ in range({len(items)}))"
+    return f"nn.ModuleList([{', '.join(items)}])"
+
+
+def _helper_sources(helpers: dict[Callable[..., Any], None]) -> list[str]:
+    """Helpers and the helpers they call, callees first, as text."""
+    done: dict[str, str] = {}
+
+    def visit(function: Callable[..., Any]) -> None:
+        name = function.__name__
+        if name in done:
+            return
+        source = inspect.getsource(function)
+        module = sys.modules[function.__module__]
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Name) and node.id != name:
+                other = getattr(module, node.id, None)
+                if inspect.isfunction(other) and other.__module__ == module.__name__:
+                    visit(other)
+        done[name] = source.rstrip()
+
+    for helper in helpers:
+        visit(helper)
+    return list(done.values())
+
+
+def _imports(classes: list[ClassPlan], helpers: list[str]) -> tuple[str, ...]:
+    """Which of the optional modules the text uses."""
+    text = "\n".join(
+        [*helpers, *(line for c in classes for line in (*c.body, *c.members))]
+    )
+    wanted = []
+    if "math." in text:
+        wanted.append("math")
+    if "F." in text:
+        wanted.append("F")
+    return tuple(wanted)
+
+
+# ------------------------------------------------------------------------- weights
+
+
+def _weights(kinds: Kinds) -> list[WeightPlan]:
+    found: list[WeightPlan] = []
+
+    def visit(run: Run, prefix: str) -> None:
+        chain = kinds.of[run].chain
+        for i, member in enumerate(kinds.members[run]):
+            key = prefix + (str(i) if chain else member.key)
+            what = member.what
+            if isinstance(what, Run):
+                visit(what, f"{key}.")
+            elif isinstance(what, Step):
+                assert what.form is not None
+                for name, weight in what.form.weights.items():
+                    found.append(WeightPlan(f"{key}.{name}", weight.array))
+                for name, array in getattr(what.form, "buffers", {}).items():
+                    found.append(
+                        WeightPlan(
+                            f"{key}.{name}", functools.partial(np.asarray, array)
+                        )
+                    )
+            else:
+                found.append(WeightPlan(key, Weight(what).array))
+
+    visit(kinds.root.run, "")
+    return found
+
+
+def is_filled(array: np.ndarray) -> bool:
+    """A broadcast of one element: it takes no memory here and none in the file."""
+    return array.size > 1 and not any(array.strides)
+
+
+def _parameter_count(kinds: Kinds) -> int:
+    total = 0
+
+    def visit(run: Run) -> None:
+        nonlocal total
+        for member in kinds.members[run]:
+            if isinstance(member.what, Run):
+                visit(member.what)
+            elif isinstance(member.what, Step):
+                assert member.what.form is not None
+                for weight in member.what.form.weights.values():
+                    total += weight.array().size
+            else:
+                total += Weight(member.what).array().size
+
+    visit(kinds.root.run)
+    return total
+
+
+# ------------------------------------------------------------------------- interface
+
+
+def _tensor(value: ir.Value, declared: ir.Value, shapes: Shapes) -> TensorPlan:
+    """As ONNX Runtime reports it: the declared shape, or the inferred one."""
+    shape: tuple[int | str | None, ...] | None = None
+    inferred = shapes.dims(value)
+    if declared.shape is None and inferred is not None:
+        shape = tuple(d if isinstance(d, int) else str(d) for d in inferred)
+    elif declared.shape is not None:
+        shape = tuple(d if isinstance(d, int) else d.value for d in declared.shape)
+    if not isinstance(value.type, ir.TensorType) or value.dtype not in TORCH_DTYPES:
+        raise Unsupported(
+            f"'{one_line(value.name or '?')}' is not a tensor of a type PyTorch has",
+            f"the model's inputs and outputs: {one_line(str(value.type))}",
+        )
+    return TensorPlan(value.name or "", TORCH_DTYPES[value.dtype], shape)
+
+
+def _signature(rows: list[tuple[TensorPlan, Dims | None, str]]) -> tuple[str, ...]:
+    """Aligned lines `name dtype shape input`, long lists cut in the middle."""
+    names = [one_line(tensor.name, 30) for tensor, _, _ in rows]
+    shapes = [one_line(shape_text(dims), 40) for _, dims, _ in rows]
+    wide = max(map(len, names), default=0)
+    types = max((len(tensor.dtype) for tensor, _, _ in rows), default=0)
+    spans = max(map(len, shapes), default=0)
+    lines = [
+        f"{name:{wide}} {row[0].dtype:{types}} {shape:{spans}}  {row[2]}"
+        for name, row, shape in zip(names, rows, shapes, strict=True)
+    ]
+    if len(lines) > 16:
+        cut = f"... {len(lines) - 12} more of the kind ..."
+        lines = [*lines[:6], cut, *lines[-6:]]
+    return tuple(lines)

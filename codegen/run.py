@@ -1,0 +1,83 @@
+"""One call of one module, and what makes two calls the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from ..analysis.ops.table import ModuleForm
+from ..analysis.spell import Expr, Leaf, Ref, render
+from .steps import LayerRef, Step
+
+
+@dataclass(eq=False)
+class Run:
+    """One call of a module; `path` is its attribute path ('' = the network)."""
+
+    path: str
+    hint: str = ""
+    items: list[Step | Run] = field(default_factory=list)
+    constants: list[ir.Value] = field(default_factory=list)  # members read by steps
+    inputs: list[ir.Value] = field(default_factory=list)
+    outputs: list[ir.Value] = field(default_factory=list)
+    shares: Run | None = None  # an earlier call of the same module
+    sizes: list[ir.Value] = field(default_factory=list)  # passed as ints
+    size_args: list[Expr] = field(default_factory=list)  # what the caller passes
+    ints: list[ir.Value] = field(default_factory=list)  # every int variable of the body
+
+    def steps(self) -> Iterator[Step]:
+        for item in self.items:
+            if isinstance(item, Step):
+                yield item
+            else:
+                yield from item.steps()
+
+    def runs(self) -> Iterator[Run]:
+        return (item for item in self.items if isinstance(item, Run))
+
+
+def is_parameter(value: ir.Value) -> bool:
+    """A float constant that the file names like an attribute, e.g. norm.weight."""
+    name = value.name or ""
+    is_float = value.dtype is not None and value.dtype.is_floating_point()
+    return is_float and "." in name and not name.startswith(("/", "onnx::"))
+
+
+def weights_key(form: ModuleForm) -> tuple[tuple[str, str | None, str], ...]:
+    return tuple((k, w.value.name, w.how) for k, w in form.weights.items())
+
+
+def layer_key(form: ModuleForm) -> tuple[object, ...]:
+    return (form.layer, form.positional, tuple(sorted(form.keywords.items())))
+
+
+_Keys = tuple[tuple[str, tuple[int | None, ...]], ...]
+
+
+def sequence_key(steps: list[Step]) -> _Keys:
+    """Equal for two calls of the same module: same work, same weights, same wiring.
+
+    Scopes don't count: TorchScript numbers the calls (`activation`, `activation_1`).
+    """
+    numbers: dict[object, int] = {}
+
+    def name(leaf: Leaf) -> str:
+        if isinstance(leaf, LayerRef):
+            return repr((layer_key(leaf.form), weights_key(leaf.form)))
+        if isinstance(leaf, Ref):
+            if leaf.value.const_value is not None:
+                return f"const {leaf.value.name}"
+            return f"v{numbers.setdefault(leaf.value, len(numbers))}"
+        return type(leaf).__name__ + str(getattr(leaf, "dim", ""))
+
+    key = []
+    for step in steps:
+        text = render(step.expr, name)
+        outs = tuple(
+            None if out is None else numbers.setdefault(out, len(numbers))
+            for out in step.outputs
+        )
+        key.append((text, outs))
+    return tuple(key)

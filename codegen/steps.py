@@ -1,0 +1,390 @@
+"""From a graph to the computations its outputs need, each spelled as an expression.
+
+Spelling goes backwards from the outputs: a node is spelled only when some expression
+reads its value. Shape arithmetic whose result is known symbolically is never read, so
+it disappears without a pass that removes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx_ir as ir
+import sympy
+
+from ..analysis.errors import FairhandError, Unsupported
+from ..analysis.literals import one_line
+from ..analysis.ops.table import (
+    ModuleForm,
+    NodeView,
+    OpDef,
+    constant,
+    describe,
+    lookup,
+)
+from ..analysis.shapes import Shapes
+from ..analysis.spell import DimOf, Expr, Leaf, Printing, Ref, leaves, substitute
+from .scopes import Scope, attribute_words, common_scopes, scopes_of
+
+
+class LayerRef(Leaf):
+    """The layer that owns an operator's parameters, printed `self.conv1`."""
+
+    __slots__ = ("form",)
+
+    def __init__(self, form: ModuleForm) -> None:
+        super().__init__()
+        self.form = form
+
+
+@dataclass(eq=False)
+class Step:
+    """`outputs = expr`; None stands for an output that nobody reads."""
+
+    outputs: tuple[ir.Value | None, ...]
+    expr: Expr
+    node: ir.Node | None
+    scopes: tuple[Scope, ...] = ()
+    inlines: bool = True
+    result: str = ""
+    form: ModuleForm | None = None
+    path: str = field(default="")  # attribute path of `form`, where names tell it
+
+    def reads(self) -> list[ir.Value]:
+        return [leaf.value for leaf in leaves(self.expr) if isinstance(leaf, Ref)]
+
+
+def make_steps(model: ir.Model, shapes: Shapes) -> list[Step]:
+    """The steps in the file's own order; one Unsupported for all that is missing."""
+    spelling = Spelling(model, shapes)
+    steps = spelling.run()
+    if spelling.missing or spelling.refused:
+        raise _unsupported(model, spelling.missing, spelling.own_faults())
+    return _without_aliases(steps, set(model.graph.outputs))
+
+
+def _without_aliases(steps: list[Step], results: set[ir.Value]) -> list[Step]:
+    """Drop `y = x`, which operators spell that do nothing, such as a Pad by zero."""
+    same: dict[ir.Value, Ref] = {}
+
+    def replace(leaf: Leaf) -> Expr | None:
+        return same.get(leaf.value) if isinstance(leaf, Ref) else None
+
+    kept = []
+    for step in steps:
+        step.expr = substitute(step.expr, replace)
+        out = step.outputs[0]
+        if isinstance(step.expr, Ref) and out is not None and out not in results:
+            same[out] = step.expr
+        else:
+            kept.append(step)
+    return kept
+
+
+class Spelling:
+    def __init__(self, model: ir.Model, shapes: Shapes) -> None:
+        self.graph = model.graph
+        self.shapes = shapes
+        self.t = Printing()
+        self.scopes = _all_scopes(model)
+        self.missing: list[ir.Node] = []
+        self.refused: list[tuple[ir.Node, Unsupported]] = []
+        self.inputs = {
+            symbol
+            for value in model.graph.inputs
+            for dim in shapes.dims(value) or ()
+            if isinstance(dim, sympy.Expr)
+            for symbol in dim.free_symbols
+        }
+
+    def run(self) -> list[Step]:
+        forms = self.claim()
+        needed: set[ir.Value] = {v for v in self.graph.outputs if v.producer()}
+        done: set[ir.Node] = set()
+        groups: list[list[Step]] = []
+        for node in reversed(list(self.graph)):
+            owner, form = forms.get(node, (node, None))
+            outputs = form.outputs if form is not None else tuple(node.outputs)
+            if node in done or not any(out in needed for out in outputs):
+                continue
+            steps = self.spell(owner, form, needed)
+            if form is not None:
+                done.update((owner, *form.absorbs))
+            groups.append(steps)
+            for step in steps:
+                needed.update(v for v in step.reads() if v.producer())
+        return [step for group in reversed(groups) for step in group]
+
+    def claim(self) -> dict[ir.Node, tuple[ir.Node, ModuleForm]]:
+        """The owner and the layer, for each node whose work a layer does."""
+        forms: dict[ir.Node, tuple[ir.Node, ModuleForm]] = {}
+        for node in self.graph:
+            op = lookup(node)
+            if op is None or op.module is None or node in forms:
+                continue
+            try:
+                form = op.module(NodeView(node, self.shapes))
+            except FairhandError:
+                continue  # the functional spelling reports what is wrong
+            if form is not None:
+                forms.update(dict.fromkeys((node, *form.absorbs), (node, form)))
+        return forms
+
+    def spell(
+        self, node: ir.Node, form: ModuleForm | None, needed: set[ir.Value]
+    ) -> list[Step]:
+        op = lookup(node)
+        if form is not None:
+            values = [Ref(value) for value in form.inputs]
+            layer = LayerRef(form)
+            made = form.call(self.t, layer, *values) if form.call else layer(*values)
+            return self.steps(node, op, made, form.outputs, needed, form)
+        if op is None or op.torch is None:
+            self.missing.append(node)
+            return self.stand_in(node)
+        view = NodeView(node, self.shapes)
+        try:
+            operands = self.operands(view, op)
+            made = op.torch(self.t, view, *operands)
+            for out in node.outputs:
+                if out in needed and out.dtype is not None:
+                    view.out_dtype(out.index() or 0)
+        except Unsupported as error:
+            if not error.where:
+                error = Unsupported(error.what, describe(node, self.shapes), error.hint)
+            self.refused.append((node, error))
+            return self.stand_in(node)
+        return self.steps(node, op, made, tuple(node.outputs), needed, None)
+
+    def own_faults(self) -> list[Unsupported]:
+        """Refusals in the file's order, but for unknowns behind a missing operator."""
+        behind: set[ir.Value | None] = set()
+        for node in self.graph:
+            if node in self.missing or not behind.isdisjoint(node.inputs):
+                behind.update(node.outputs)
+        return [
+            error
+            for node, error in reversed(self.refused)
+            if behind.isdisjoint(node.inputs) or "unknown" not in error.what
+        ]
+
+    def stand_in(self, node: ir.Node) -> list[Step]:
+        """Reads every input, so that the search goes on behind it."""
+        inputs = tuple(Ref(v) for v in node.inputs if v is not None)
+        return [Step((None,), Expr("None")(*inputs), node)]
+
+    def operands(self, view: NodeView, op: OpDef) -> list[Expr | np.generic | None]:
+        found: list[Expr | np.generic | None] = []
+        scalars = self.scalar_inputs(view, op)
+        for i, value in enumerate(view.node.inputs):
+            if value is None:
+                found.append(None)
+            elif i in scalars:
+                found.append(scalars[i])
+            else:
+                found.append(Ref(value))
+        while found and found[-1] is None:
+            found.pop()
+        return found
+
+    def scalar_inputs(self, view: NodeView, op: OpDef) -> dict[int, Expr | np.generic]:
+        """Inputs that print as numbers without changing the result's shape or type."""
+        numbers: dict[int, Expr | np.generic] = {}
+        for i in op.scalars:
+            if not view.has(i):
+                continue
+            array = constant(view.value(i), self.shapes)
+            if array is not None and array.size == 1 and array.dtype.kind in "biuf":
+                numbers[i] = array.reshape(-1)[0]
+            elif array is None and self.shapes.rank(view.value(i)) == 0:
+                ints = view.ints(i)
+                if ints is not None and isinstance(ints[0], Expr):
+                    numbers[i] = ints[0]
+        tensors = [
+            i
+            for i, v in enumerate(view.node.inputs)
+            if v is not None and i not in numbers
+        ]
+        ranks = [self.shapes.rank(view.value(i)) for i in tensors]
+        out = self.shapes.rank(view.node.outputs[0])
+        if not tensors or None in ranks or out is None:
+            return {}
+        if max(r for r in ranks if r is not None) != out:
+            return {}
+        # A number takes the type of the tensor beside it; one of the like must remain.
+        like = [i for i in tensors if i in op.scalars or i == 0]
+        return numbers if like else {}
+
+    def steps(
+        self,
+        node: ir.Node,
+        op: OpDef | None,
+        made: object,
+        outputs: tuple[ir.Value, ...],
+        needed: set[ir.Value],
+        form: ModuleForm | None,
+    ) -> list[Step]:
+        scopes = self.scopes[node]
+        wanted = tuple(out if out in needed else None for out in outputs)
+        common = dict(
+            node=node,
+            scopes=scopes,
+            inlines=op.inlines if op is not None else True,
+            result=op.result if op is not None else "",
+            form=form,
+            path=form_path(form, scopes) if form is not None else "",
+        )
+        if isinstance(made, tuple):
+            return [
+                Step((out,), self.anchored(expr), **common)  # type: ignore[arg-type]
+                for out, expr in zip(wanted, made, strict=False)
+                if out is not None and expr is not None
+            ]
+        assert isinstance(made, Expr), f"{node.op_type} spelled {type(made).__name__}"
+        used = [i for i, out in enumerate(wanted) if out is not None]
+        targets = wanted
+        if len(used) == 1:
+            targets = (wanted[used[0]],)
+            # With output 0 alone in use, a spelling returns it; else all of them.
+            made = made if used[0] == 0 else made[used[0]]
+        return [Step(targets, self.anchored(made), **common)]  # type: ignore[arg-type]
+
+    def anchored(self, expr: Expr) -> Expr:
+        """Sizes that no graph input has are read off the value that first has them."""
+
+        def replace(leaf: Leaf) -> Expr | None:
+            if not isinstance(leaf, DimOf) or isinstance(leaf.dim, int):
+                return None
+            if leaf.dim.free_symbols <= self.inputs:
+                return None
+            return dim_expr(leaf.dim, self.read_off)
+
+        return substitute(expr, replace)
+
+    def read_off(self, dim: sympy.Expr) -> Expr | None:
+        if not isinstance(dim, sympy.Symbol):
+            return None
+        if dim in self.inputs:
+            return DimOf(dim)
+        anchor = self.shapes.anchor(dim)
+        if anchor is None:
+            raise Unsupported(f"size {dim} of the graph can't be read off any value")
+        value, axis = anchor
+        return Ref(value).shape[axis]
+
+
+def _all_scopes(model: ir.Model) -> dict[ir.Node, tuple[Scope, ...]]:
+    """The scopes of every node; one without its own stands between its neighbours."""
+    words = attribute_words(model)
+    found = {node: scopes_of(node, words) for node in model.graph}
+    settled: dict[ir.Node, tuple[Scope, ...]] = {}
+    for node, scopes in found.items():
+        if scopes is None:
+            near = [settled[n] for n in node.predecessors() if n in settled]
+            after = [found.get(n) for n in node.successors()]
+            near += [around for around in after if around is not None]
+            scopes = common_scopes(near)
+        settled[node] = scopes
+    return settled
+
+
+def dim_expr(dim: sympy.Expr | int, atom: object) -> Expr:
+    """Python arithmetic for a symbolic size; `atom(dim)` gives known parts or None."""
+    if isinstance(dim, int) or dim.is_Integer:
+        from ..analysis.spell import spell
+
+        return spell(int(dim))
+    found = atom(dim)  # type: ignore[operator]
+    if found is not None:
+        assert isinstance(found, Expr)
+        return found
+    if isinstance(dim, sympy.Add):
+        terms = sorted(dim.args, key=lambda a: (a.is_number, str(a)))
+        total: Expr | None = None
+        for term in terms:
+            if total is None:
+                total = dim_expr(term, atom)
+            elif term.could_extract_minus_sign():
+                total = total - dim_expr(-term, atom)
+            else:
+                total = total + dim_expr(term, atom)
+        assert total is not None
+        return total
+    if isinstance(dim, sympy.Mul):
+        numerator, denominator = dim.as_numer_denom()
+        if denominator != 1:
+            return dim_expr(numerator, atom) // dim_expr(denominator, atom)
+        product: Expr | None = None
+        for factor in sorted(dim.args, key=lambda a: (not a.is_number, str(a))):
+            part = dim_expr(factor, atom)
+            product = part if product is None else product * part
+        assert product is not None
+        return product
+    if isinstance(dim, sympy.floor):
+        return dim_expr(sympy.together(dim.args[0]), atom)
+    if isinstance(dim, sympy.ceiling):
+        return -dim_expr(sympy.floor(-sympy.together(dim.args[0])), atom)
+    if isinstance(dim, (sympy.Max, sympy.Min)):
+        name = "max" if isinstance(dim, sympy.Max) else "min"
+        parts = [dim_expr(arg, atom) for arg in sorted(dim.args, key=str)]
+        return Expr(name)(*parts)
+    if isinstance(dim, sympy.Mod):
+        return dim_expr(dim.args[0], atom) % dim_expr(dim.args[1], atom)
+    raise Unsupported(f"the size {dim} has no spelling in Python")
+
+
+def form_path(form: ModuleForm, scopes: tuple[Scope, ...]) -> str:
+    """The attribute path of a layer: from its parameters' names, else from its scope.
+
+    A parameter's name counts only inside the module that the layer stands in: exporters
+    give equal arrays one name, so a norm may carry the name of its twin elsewhere. A
+    convolution folded with the norm after it stands in that norm's scope.
+    """
+    leaf = scopes[-1].path if scopes else ""
+    folded = (
+        bool(scopes) and "Norm" in scopes[-1].class_hint and "Norm" not in form.layer
+    )
+    for weight in form.weights.values():
+        path, _, last = (weight.value.name or "").rpartition(".")
+        if not path or not last:
+            continue
+        beside = path.rpartition(".")[0] == leaf.rpartition(".")[0]
+        if not scopes or path == leaf or path.startswith(f"{leaf}."):
+            return path
+        if folded and beside:
+            return path
+    return leaf
+
+
+def _unsupported(
+    model: ir.Model, missing: Iterable[ir.Node], refused: list[Unsupported]
+) -> Unsupported:
+    by_kind: dict[tuple[str, str, int | None], list[ir.Node]] = {}
+    opsets = model.graph.opset_imports
+    for node in missing:
+        version = node.version or opsets.get(node.domain)
+        by_kind.setdefault((node.domain, node.op_type, version), []).append(node)
+    lines = []
+    for (domain, name, version), nodes in sorted(
+        by_kind.items(), key=lambda item: (-len(item[1]), item[0][1])
+    ):
+        first = describe(nodes[-1])
+        label = one_line(f"{domain}.{name}" if domain else name)
+        lines.append(f"  {label} (opset {version}) x{len(nodes)}, first at {first}")
+    if not lines and len(refused) == 1:
+        return refused[0]
+    reasons: dict[str, list[Unsupported]] = {}
+    for error in refused:
+        reasons.setdefault(error.what, []).append(error)
+    details = []
+    for errors in reasons.values():
+        first, *others = str(errors[0]).splitlines()
+        times = f" x{len(errors)}, first" if len(errors) > 1 else ""
+        details += [f"  {first}{times}", *(f"  {line}" for line in others)]
+    count = len(by_kind) + len(reasons)
+    plural = "s" if count > 1 else ""
+    head = f"{count} operator{plural} can't be compiled; nothing was written"
+    hint = "an operator of your own can be given with --ops my_ops.py"
+    return Unsupported("\n".join([head, *lines, *details]), hint=hint)

@@ -1,0 +1,264 @@
+"""Parity: the emitted package against ONNX Runtime with optimisation off.
+
+The package runs in a fresh process that imports it alone. Inputs are given files first,
+then random ones that suit the graph, at several sizes where dimensions are dynamic.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime as ort
+
+from ..analysis.errors import VerificationError
+from ..analysis.literals import one_line
+from ..analysis.shapes import Shapes
+from . import runner
+from .inputs import dynamic_sizes, make_inputs, read_given
+from .sizes import free_inputs
+from .tolerances import compare
+
+SEEDS = (0, 1)
+# Where the model itself amplifies rounding: a result may be so many times as far off as
+# ONNX Runtime's own result moves with the last bit of its inputs, since every layer
+# rounds anew, and never further than WORST_NOISE.
+NOISE_MARGIN = 4
+WORST_NOISE = 1e-2
+TIME_LIMIT_S = 900
+MOST_BYTES = 2**36  # of one value of a model that is run
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One run: the error of each output, relative to the largest magnitude."""
+
+    inputs: str  # "seed 0, batch=2" or a file's name
+    errors: tuple[tuple[str, float], ...]
+    noise: tuple[tuple[str, float], ...] = ()  # of the model itself, where it mattered
+
+
+@dataclass(frozen=True)
+class Verification:
+    cases: tuple[CaseResult, ...]
+    skipped: tuple[str, ...]  # sizes that ONNX Runtime itself refuses
+
+    def tolerance(self, name: str, plain: float) -> float:
+        """What was allowed for an output: `plain`, or more for a noisy model."""
+        noise = max((dict(case.noise).get(name, 0.0) for case in self.cases), default=0)
+        return max(plain, min(NOISE_MARGIN * noise, WORST_NOISE))
+
+    @property
+    def worst(self) -> float:
+        return max((e for case in self.cases for _, e in case.errors), default=0.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "oracle": f"onnxruntime {ort.__version__}, optimisation off",
+            "worst_relative_error": float(f"{self.worst:.3g}"),
+            "cases": [
+                {
+                    "inputs": case.inputs,
+                    "errors": _rounded(case.errors),
+                    **({"noise": _rounded(case.noise)} if case.noise else {}),
+                }
+                for case in self.cases
+            ],
+            "skipped": list(self.skipped),
+        }
+
+
+def _rounded(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
+    return {name: float(f"{value:.3g}") for name, value in pairs}
+
+
+def oracle(model: str | bytes) -> ort.InferenceSession:
+    """ONNX Runtime on the CPU, every optimisation off."""
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    try:
+        return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's exceptions share no public base
+        raise VerificationError(
+            "ONNX Runtime can't load this model, so there is nothing to compare with: "
+            + one_line(str(error), 200),
+            hint="compile with --no-verify to write the package unchecked",
+        ) from None
+
+
+def verify(
+    package: Path,
+    model: ir.Model,
+    source: str | bytes,
+    given: Path | None = None,
+    seeds: Iterable[int] = SEEDS,
+) -> Verification:
+    """Compare an emitted package with its ONNX file; raises VerificationError.
+
+    `model` is the graph as loaded, from which inputs are made; `source` is what ONNX
+    Runtime loads: a path, or a serialised model.
+    """
+    session = oracle(source)
+    cases: list[tuple[str, Mapping[str, np.ndarray], list[np.ndarray]]] = []
+    skipped: list[str] = []
+    for label, feed, is_first in _feeds(model, given, list(seeds)):
+        try:
+            cases.append((label, feed, session.run(None, dict(feed))))
+        except Exception as error:  # as above
+            text = f"{label}: {one_line(str(error), 160)}"
+            if is_first:
+                raise VerificationError(
+                    f"ONNX Runtime can't run this model on {text}",
+                    hint="give sensible inputs with --inputs FILE.npz, or --no-verify",
+                ) from None
+            skipped.append(text)
+    try:
+        results = run_package(package, [feed for _, feed, _ in cases])
+    except VerificationError as error:
+        _, error.feed, error.expected = cases[0]
+        raise
+    names = [tensor.name for tensor in session.get_outputs()]
+    found = []
+    for (label, feed, expected), actual in zip(cases, results, strict=True):
+        errors = []
+        noise: dict[str, float] = {}
+        for name, got, want in zip(names, actual, expected, strict=True):
+            distance, reason = compare(got, np.asarray(want))
+            if reason and np.isfinite(distance):
+                noise = noise or own_noise(session, feed, expected)
+                allowed = min(NOISE_MARGIN * noise[name], WORST_NOISE)
+                reason = (
+                    ""
+                    if distance <= allowed
+                    else f"{reason}; {noise_text(noise[name])}"
+                )
+            if reason:
+                mismatch = VerificationError(
+                    f"output {one_line(name)} differs from ONNX Runtime on {label}: "
+                    f"{reason}"
+                )
+                mismatch.feed, mismatch.expected = feed, expected
+                raise mismatch
+            errors.append((name, distance))
+        found.append(CaseResult(label, tuple(errors), tuple(noise.items())))
+    return Verification(tuple(found), tuple(skipped))
+
+
+def refuse_huge(model: ir.Model, shapes: Shapes) -> None:
+    """Don't run what would take all memory: a value of known, absurd size."""
+    made = [out for node in model.graph for out in node.outputs]
+    for value in [*model.graph.initializers.values(), *made]:
+        dims = shapes.dims(value) or ()
+        if value.dtype is None or not all(isinstance(d, int) for d in dims):
+            continue
+        size = math.prod(map(int, dims)) * value.dtype.itemsize
+        if size > MOST_BYTES:
+            raise VerificationError(
+                f"'{one_line(value.name or '?')}' alone takes {size:,.0f} bytes, "
+                "too much to run the model and compare",
+                hint="compile with --no-verify to write the package unchecked",
+            )
+
+
+def own_noise(
+    session: ort.InferenceSession,
+    feed: Mapping[str, np.ndarray],
+    expected: list[np.ndarray],
+) -> dict[str, float]:
+    """How far ONNX Runtime's own outputs move when its inputs move by one last bit.
+
+    A deep network may amplify rounding a thousandfold. No two correct programs agree
+    on it better than this, whatever the tolerance for a well-behaved one. Errors are
+    relative to the largest element, as everywhere (tolerances.py).
+    """
+    noise = dict.fromkeys((t.name for t in session.get_outputs()), 0.0)
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        moved = {
+            name: _one_bit_off(array, rng) if array.dtype.kind == "f" else array
+            for name, array in feed.items()
+        }
+        for name, got, want in zip(
+            noise, session.run(None, moved), expected, strict=True
+        ):
+            distance, _ = compare(np.asarray(got), np.asarray(want))
+            noise[name] = max(noise[name], distance if np.isfinite(distance) else 0.0)
+    return noise
+
+
+def _one_bit_off(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    side = np.where(rng.random(array.shape) < 0.5, -np.inf, np.inf)
+    return np.nextafter(array, side.astype(array.dtype))
+
+
+def noise_text(noise: float) -> str:
+    return f"one last bit of its inputs moves ONNX Runtime's own result by {noise:.1e}"
+
+
+def _feeds(
+    model: ir.Model, given: Path | None, seeds: list[int]
+) -> Iterable[tuple[str, Mapping[str, np.ndarray], bool]]:
+    """(label, inputs, whether ONNX Runtime must accept them)."""
+    if given is not None:
+        names = _input_names(model)
+        arrays = read_given(given, names)
+        yield given.name, {k: v for k, v in arrays.items() if k in names}, True
+    sizes = dynamic_sizes(model) or [{}]
+    for i, assignment in enumerate(sizes):
+        text = ", ".join(f"{k}={v}" for k, v in assignment.items())
+        for seed in seeds if i == 0 else seeds[:1]:
+            label = f"seed {seed}" + (f", {one_line(text)}" if text else "")
+            yield label, make_inputs(model, seed, assignment), i == 0 and given is None
+
+
+def _input_names(model: ir.Model) -> list[str]:
+    return [v.name or "" for v in free_inputs(model)]
+
+
+def run_package(
+    package: Path, feeds: list[Mapping[str, np.ndarray]]
+) -> list[list[np.ndarray]]:
+    """Outputs of the package's Session for each feed, from a fresh process."""
+    with tempfile.TemporaryDirectory() as folder:
+        cases = Path(folder)
+        for i, feed in enumerate(feeds):
+            arrays = list(feed.values())
+            kinds = np.array([a.dtype.name for a in arrays])
+            saved = {f"a{k}": runner.plain(a) for k, a in enumerate(arrays)}
+            np.savez(cases / f"in_{i}.npz", dtypes=kinds, **saved)  # type: ignore[arg-type]
+        command = [sys.executable, runner.__file__, str(package), str(cases)]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=TIME_LIMIT_S
+            )
+        except subprocess.TimeoutExpired:
+            raise VerificationError(
+                f"the emitted package ran for more than {TIME_LIMIT_S} s",
+                hint="try smaller inputs with --inputs FILE.npz",
+            ) from None
+        if done.returncode != 0:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise VerificationError(
+                f"the emitted package can't run: {one_line(last, 300)}",
+                hint="this is a fault in fairhand, not in the model; please report it",
+            )
+        results = []
+        for i in range(len(feeds)):
+            with np.load(cases / f"out_{i}.npz", allow_pickle=False) as file:
+                kinds = file["dtypes"]
+                results.append(
+                    [
+                        runner.as_type(file[f"a{k}"], str(kinds[k]))
+                        for k in range(len(kinds))
+                    ]
+                )
+        return results

@@ -1,0 +1,67 @@
+"""weights.safetensors, written one tensor at a time.
+
+The library's own writer needs every tensor in memory at once; a model's weights may be
+most of a machine. The format is a length, a JSON header and the bytes:
+https://huggingface.co/docs/safetensors#format
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from .plan import WeightPlan
+from .planner import is_filled
+
+# NumPy (and ml_dtypes) names -> safetensors names.
+_NAMES = {
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint64": "U64",
+    "uint32": "U32",
+    "uint16": "U16",
+    "uint8": "U8",
+    "bool": "BOOL",
+    "complex64": "C64",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+}
+
+
+def write_weights(path: Path, weights: list[WeightPlan], sha256: str) -> int:
+    """Write the file and return its bytes; a tensor of one value is stored as that."""
+    header: dict[str, object] = {"__metadata__": {"model_sha256": sha256}}
+    offset = 0
+    for weight in weights:
+        array = _stored(weight.array())
+        end = offset + array.nbytes
+        header[weight.key] = {
+            "dtype": _NAMES[array.dtype.name],
+            "shape": list(array.shape),
+            "data_offsets": [offset, end],
+        }
+        offset = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the format asks for 8-byte alignment
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little"))
+        file.write(text)
+        for weight in weights:
+            array = np.ascontiguousarray(_stored(weight.array()))
+            little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+            file.write(little.reshape(-1).view(np.uint8).data)
+        return file.tell()
+
+
+def _stored(array: np.ndarray) -> np.ndarray:
+    if is_filled(array):
+        return array[(slice(0, 1),) * array.ndim]
+    return array

@@ -1,0 +1,72 @@
+"""Rules of wording: what may share a line, and which names tell something."""
+
+from __future__ import annotations
+
+import re
+
+from ..analysis.spell import Expr, Leaf
+from .names import unused
+from .run import Run
+from .steps import LayerRef
+
+GENERIC = ("x", "y", "z", "u", "v", "w", "s", "t")
+
+
+class RunRef(Leaf):
+    """A block of the module tree, printed `self.attention`."""
+
+    __slots__ = ("run", "text")
+
+    def __init__(self, run: Run, text: str) -> None:
+        super().__init__()
+        self.run, self.text = run, text
+
+
+def steps_apart(expr: Expr, above: Leaf | None = None) -> bool:
+    """Convolutions and blocks are steps of their own: one to a line."""
+    callee = expr._pieces[0][0] if expr._pieces and expr._weight else None
+    if isinstance(callee, (LayerRef, RunRef)):
+        if above is not None:
+            normed = "Norm" in _layer_name(above) and "Conv" in _layer_name(callee)
+            names = _layer_name(callee) + _layer_name(above)
+            convolution = "Conv" in names and not normed
+            blocks = isinstance(callee, RunRef) and isinstance(above, RunRef)
+            if convolution or blocks:
+                return False
+        above = callee
+    return all(
+        steps_apart(piece[0], above)
+        for piece in expr._pieces
+        if isinstance(piece, tuple)
+    )
+
+
+def _layer_name(leaf: Leaf) -> str:
+    return leaf.form.layer if isinstance(leaf, LayerRef) else ""
+
+
+# Attribute names that say what a layer is, not what its result means.
+_PLAIN = re.compile(
+    r"(conv|bn|norm|ln|fc|linear|dense|proj|act|relu|pool|layer|block|out|head|emb|wte|wpe"
+    r"|cv|m|drop|mlp|ffn|attention|attn|self|output|intermediate|encoder|decoder|body"
+    r"|stem|features|classifier|backbone|model|net|transformer)[a-z_]*|[xyz]",
+    re.IGNORECASE,
+)
+
+
+def is_plain(attr: str) -> bool:
+    return _PLAIN.fullmatch(attr) is not None
+
+
+def callee_arguments(outer: list[str]) -> list[str]:
+    """Telling names are kept; the others become x, y, z in order."""
+    taken = {name for name in outer if name and name not in GENERIC}
+    names: list[str] = []
+    for name in outer:
+        if not name or name in GENERIC or name in names:
+            name = next((n for n in GENERIC if n not in taken), "") or unused(
+                "x", taken
+            )
+        taken.add(name)
+        names.append(name)
+    return names

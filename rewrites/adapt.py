@@ -1,0 +1,212 @@
+"""Bring every ai.onnx node to the newest spelling of its operator.
+
+An operator changes over the years: attributes become inputs, defaults move, modes get
+new names. Everything after this stage knows one spelling only. What changed in which
+operator is in the adapters (adapters.py, adapters_nn.py); here is what they work with.
+
+Most versions differ in element types alone, or add an attribute whose default is the
+old behaviour. Those need no adapter: a test compares every version of every operator
+in onnx.defs with the next, and fails for a change that nobody has looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from ..analysis.errors import Unsupported
+from .names import UniqueNames
+
+# The newest opset that ONNX Runtime can run, so that every stage can be run.
+TARGET_OPSET = 26
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """Rewrites the nodes of one operator whose version is `until` or older."""
+
+    op: str
+    until: int
+    apply: Callable[[Site], None]
+    needs_types: bool
+
+
+ADAPTERS: list[Adapter] = []
+
+
+def adapter(
+    *ops: str, until: int, types: bool = False
+) -> Callable[[Callable[[Site], None]], Callable[[Site], None]]:
+    """Register a function for operators up to and including version `until`.
+
+    Of several adapters for an operator, the one with the lowest `until` that covers
+    the node applies, alone: each leads to the newest spelling. With `types`, the
+    element types and shapes of values are inferred before it runs, as far as possible.
+    """
+
+    def register(apply: Callable[[Site], None]) -> Callable[[Site], None]:
+        ADAPTERS.extend(Adapter(op, until, apply, types) for op in ops)
+        return apply
+
+    return register
+
+
+def adapter_of(node: ir.Node, version: int) -> Adapter | None:
+    """The adapter that a node needs, if its spelling is not the newest."""
+    if node.domain != "":
+        return None
+    fitting = [a for a in ADAPTERS if a.op == node.op_type and version <= a.until]
+    return min(fitting, key=lambda a: a.until, default=None)
+
+
+class Site:
+    """A node to be adapted, in its graph, with what it takes to change it.
+
+    The node itself stays and keeps its name and metadata; nodes added before or after
+    it take over the metadata and a name derived from its own.
+    """
+
+    def __init__(
+        self, node: ir.Node, version: int, main: ir.Graph, names: UniqueNames
+    ) -> None:
+        assert node.graph is not None
+        self.node, self.version = node, version
+        self.graph: ir.Graph = node.graph
+        self._main, self._names = main, names
+
+    @property
+    def inputs(self) -> list[ir.Value | None]:
+        return list(self.node.inputs)
+
+    def input(self, index: int) -> ir.Value | None:
+        """An input, or None if it is left out."""
+        return self.node.inputs[index] if index < len(self.node.inputs) else None
+
+    @property
+    def data(self) -> ir.Value:
+        """The first input, which every adapted operator requires."""
+        value = self.input(0)
+        if value is None:
+            raise self.unsupported("the first input is missing")
+        return value
+
+    def take(self, name: str) -> ir.Attr | None:
+        """Remove an attribute from the node and return it."""
+        return self.node.attributes.pop(name, None)
+
+    def take_int(self, name: str, default: int) -> int:
+        found = self.take(name)
+        return default if found is None else found.as_int()
+
+    def take_ints(self, name: str) -> list[int] | None:
+        found = self.take(name)
+        return None if found is None else list(found.as_ints())
+
+    def take_float(self, name: str, default: float) -> float:
+        found = self.take(name)
+        return default if found is None else found.as_float()
+
+    def take_string(self, name: str, default: str) -> str:
+        found = self.take(name)
+        return default if found is None else found.as_string()
+
+    def set(self, name: str, value: int | float | str | Sequence[int]) -> None:
+        """Give the node an attribute."""
+        self.node.attributes[name] = ir.convenience.convert_attribute(name, value)
+
+    def set_inputs(self, values: Sequence[ir.Value | None]) -> None:
+        """Replace all inputs; trailing ones that are left out are dropped."""
+        kept = list(values)
+        while kept and kept[-1] is None:
+            kept.pop()
+        self.node.resize_inputs(len(kept))
+        for index, value in enumerate(kept):
+            self.node.replace_input_with(index, value)
+
+    def constant(self, suffix: str, array: np.ndarray) -> ir.Value:
+        """A new initializer, named after the node."""
+        name = self._names.value(f"{self.node.name}_{suffix}")
+        tensor = ir.Tensor(array, name=name)
+        value = ir.Value(
+            name=name,
+            shape=ir.Shape(array.shape),
+            type=ir.TensorType(tensor.dtype),
+            const_value=tensor,
+        )
+        # In the outermost graph it can be seen from everywhere.
+        self._main.register_initializer(value)
+        return value
+
+    def ints(self, suffix: str, values: Sequence[int] | int) -> ir.Value:
+        """A new initializer of int64."""
+        return self.constant(suffix, np.array(values, np.int64))
+
+    def before(
+        self, op: str, inputs: Sequence[ir.Value | None], suffix: str, **attrs: object
+    ) -> ir.Value:
+        """Add a node of one output before this one."""
+        node = self._new(op, inputs, suffix, attrs)
+        self.graph.insert_before(self.node, node)
+        return node.outputs[0]
+
+    def after(
+        self,
+        op: str,
+        inputs: Callable[[ir.Value], Sequence[ir.Value | None]],
+        suffix: str,
+        **attrs: object,
+    ) -> None:
+        """Add a node that computes this one's output, which moves a step back.
+
+        `inputs` makes its inputs from the value that the node itself computes now.
+        """
+        old = self.node.outputs[0]
+        uses = old.uses()
+        added = self._new(op, inputs(old), suffix, attrs)
+        self.graph.insert_after(self.node, added)
+        new = added.outputs[0]
+        new.type, new.shape, name = old.type, old.shape, old.name
+        new.metadata_props.update(old.metadata_props)
+        for user, index in uses:
+            user.replace_input_with(index, new)
+        for i, output in enumerate(self.graph.outputs):
+            if output is old:
+                self.graph.outputs[i] = new
+        old.name = self._names.value(f"{name}_{suffix}")
+        old.shape = None
+        new.name = name
+
+    def unsupported(self, what: str, hint: str = "") -> Unsupported:
+        """The error to raise for a node that has no newest spelling."""
+        node = self.node
+        where = f"node {node.name!r} ({node.op_type}, opset {self.version})"
+        return Unsupported(f"{node.op_type}: {what}", where, hint)
+
+    def _new(
+        self,
+        op: str,
+        inputs: Sequence[ir.Value | None],
+        suffix: str,
+        attrs: dict[str, object],
+    ) -> ir.Node:
+        node = ir.Node(
+            "",
+            op,
+            inputs,
+            ir.convenience.convert_attributes(attrs),  # type: ignore[arg-type]
+            name=self._names.node(f"{self.node.name}_{suffix}"),
+            metadata_props=dict(self.node.metadata_props),
+        )
+        output = self.node.outputs[0].name
+        node.outputs[0].name = self._names.value(f"{output}_{suffix}")
+        return node
+
+
+def constant_array(value: ir.Value | None) -> np.ndarray | None:
+    """The elements of an initializer; None for any other value."""
+    if value is None or not value.is_initializer() or value.const_value is None:
+        return None
+    return value.const_value.numpy()

@@ -1,0 +1,178 @@
+"""Run a handful of nodes on constants, on ONNX Runtime, and know the cost before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime as ort
+
+Types = Mapping[str, tuple[ir.DataType, tuple[int, ...]]]
+
+# Shape inference reads the elements of integers up to this many: shapes, axes, sizes.
+_READABLE = 1024
+
+# What NumPy, and so ONNX Runtime's Python interface, has no type for.
+_FEEDABLE = frozenset("fiubOUS")
+
+
+@dataclass(frozen=True)
+class Island:
+    """Nodes that depend on constants and each other only, in an order of computation.
+
+    `inputs` are the constants they use; `opsets` are the imports of their model.
+    """
+
+    nodes: Sequence[ir.Node]
+    opsets: Mapping[str, int]
+
+    @property
+    def inputs(self) -> list[ir.Value]:
+        inner = {output for node in self.nodes for output in node.outputs}
+        used = (v for node in self.nodes for v in node.inputs if v is not None)
+        return list(dict.fromkeys(value for value in used if value not in inner))
+
+    def frontier(self) -> list[ir.Value]:
+        """The results that somebody outside needs."""
+        members = set(self.nodes)
+        return [
+            output
+            for node in self.nodes
+            for output in node.outputs
+            if output.is_graph_output()
+            or any(user not in members for user, _ in output.uses())
+        ]
+
+    def model(
+        self, outputs: Iterable[ir.Value], feeds: Mapping[str, np.ndarray] | None
+    ) -> onnx.ModelProto:
+        """The nodes as a model of their own, the constants being its inputs.
+
+        Their shapes are those of `feeds`. Without feeds the model is for inference:
+        small integers are initializers, so that the shapes they stand for follow.
+        """
+        graph = onnx.GraphProto(name="constants")
+        for value in self.inputs:
+            tensor, name = constant(value), value.name or ""
+            integer = tensor.dtype in (ir.DataType.INT64, ir.DataType.INT32)
+            if feeds is None and integer and tensor.size <= _READABLE:
+                found = onnx.numpy_helper.from_array(tensor.numpy(), name)
+                graph.initializer.append(found)
+                continue
+            shape = tensor.shape.numpy() if feeds is None else feeds[name].shape
+            graph.input.append(
+                onnx.helper.make_tensor_value_info(name, tensor.dtype.value, shape)
+            )
+        graph.node.extend(ir.to_proto(node) for node in self.nodes)
+        for value in outputs:
+            graph.output.append(
+                onnx.helper.make_empty_tensor_value_info(value.name or "")
+            )
+        imports = [onnx.helper.make_opsetid(d, v) for d, v in self.opsets.items()]
+        ir_version = onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True)
+        return onnx.helper.make_model(
+            graph, opset_imports=imports, ir_version=ir_version
+        )
+
+
+def constant(value: ir.Value) -> ir.TensorProtocol:
+    """The tensor of a value that `is_constant`."""
+    assert value.const_value is not None
+    return value.const_value
+
+
+def is_constant(value: ir.Value | None) -> bool:
+    """Whether a value is an initializer that no caller can override."""
+    if value is None or not value.is_initializer() or value.is_graph_input():
+        return False
+    return value.const_value is not None
+
+
+def is_feedable(value: ir.Value) -> bool:
+    """Whether ONNX Runtime takes the elements of a constant from NumPy."""
+    return constant(value).dtype.numpy().kind in _FEEDABLE
+
+
+def infer(island: Island) -> Types:
+    """Element type and shape of each result whose size is known in advance.
+
+    Without ONNX's data propagation, which writes out the elements of whatever has one
+    axis: a chain of ten nodes that double a tensor costs it gigabytes.
+    """
+    results = [output for node in island.nodes for output in node.outputs]
+    outputs = [value for value in results if value.name]
+    proto = island.model(outputs, None)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(proto).graph
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
+        return {}
+    found: dict[str, tuple[ir.DataType, tuple[int, ...]]] = {}
+    for info in [*inferred.value_info, *inferred.output]:
+        kind = info.type.tensor_type
+        if not kind.elem_type or not kind.HasField("shape"):
+            continue
+        if all(dim.HasField("dim_value") for dim in kind.shape.dim):
+            dims = tuple(dim.dim_value for dim in kind.shape.dim)
+            found[info.name] = (ir.DataType(kind.elem_type), dims)
+    return found
+
+
+def run(
+    island: Island, given: Mapping[str, np.ndarray] | None = None
+) -> dict[ir.Value, np.ndarray] | None:
+    """Compute what the outside needs; None if ONNX Runtime can't.
+
+    The arrays of `given`, by name, are fed in place of the constants.
+    """
+    outputs = island.frontier()
+    if not outputs:
+        return {}
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    # One thread adds up in one order: the same weights on every machine.
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.enable_cpu_mem_arena = False
+    feeds = given or {v.name or "": _fed(constant(v)) for v in island.inputs}
+    try:
+        session = ort.InferenceSession(
+            island.model(outputs, feeds).SerializeToString(),
+            options,
+            providers=["CPUExecutionProvider"],
+        )
+        results = session.run([value.name for value in outputs], feeds)
+    except Exception:
+        # Its exceptions have no common base; whichever it is, the nodes stay.
+        return None
+    arrays = dict(zip(outputs, results, strict=True))
+    if not all(isinstance(array, np.ndarray) for array in results):
+        return None
+    return arrays
+
+
+def _fed(tensor: ir.TensorProtocol) -> np.ndarray:
+    """The elements of a constant as ONNX Runtime can read them in place."""
+    array = tensor.numpy()
+    if tensor.dtype == ir.DataType.STRING:
+        texts = [data.decode() for data in array.reshape(-1)]
+        return np.array(texts, object).reshape(array.shape)
+    # A view of a model file may begin at any byte; compiled code expects it aligned.
+    return np.require(array, requirements=["C", "A"])
+
+
+def tensor_of(array: np.ndarray, name: str | None) -> ir.TensorProtocol:
+    """A result as the tensor of an initializer."""
+    if array.dtype.kind in "OU":
+        texts = [str(text).encode() for text in array.reshape(-1)]
+        return ir.StringTensor(texts, shape=ir.Shape(array.shape), name=name)
+    return ir.Tensor(array, name=name)
+
+
+def size_of(dtype: ir.DataType, shape: Sequence[int]) -> int:
+    """Bytes of a tensor in memory; a string counts as 64."""
+    each = 64 if dtype == ir.DataType.STRING else dtype.bitwidth / 8
+    return int(prod(shape) * each)

@@ -1,0 +1,35 @@
+"""Integer tensors whose elements shape inference proves become constants."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ..analysis.ops.table import constant
+from ..analysis.shapes import Shapes
+
+
+def store_known_sizes(model: ir.Model, shapes: Shapes) -> int:
+    """Replace such values by initializers of their names; returns how many.
+
+    Values that are computed from them may now fold. The graph's own outputs stay.
+    """
+    found = 0
+    for node in list(model.graph):
+        for value in node.outputs:
+            if value.is_graph_output() or not value.uses():
+                continue
+            array = constant(value, shapes)
+            if array is None:
+                continue
+            name = value.name
+            stored = ir.Value(
+                name=name,
+                type=value.type,
+                shape=ir.Shape(array.shape),
+                const_value=ir.tensor(array, name=name),
+            )
+            value.name = f"{name}_computed"
+            value.replace_all_uses_with(stored)
+            model.graph.register_initializer(stored)
+            found += 1
+    return found

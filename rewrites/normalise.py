@@ -1,0 +1,103 @@
+"""One spelling per concept, whatever exporter and opset the model comes from.
+
+Afterwards there are no functions, no Constant nodes and no nodes that do nothing;
+every weight is an initializer and no input; every value and node has a name of its own;
+nodes stand in an order in which they can be computed, the exporter's where it is one;
+and every ai.onnx node is spelled as in opset 26. Names and metadata of nodes and
+weights are those of the file: the names in the emitted code come from them.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import onnx
+import onnx_ir as ir
+
+from . import adapters, adapters_nn  # noqa: F401  the import registers them
+from .adapt import ADAPTERS, TARGET_OPSET, Site, adapter_of
+from .names import UniqueNames, fix_names
+from .skeleton import skeleton
+from .tidy import (
+    drop_default_inputs,
+    inline_functions,
+    lift_constants,
+    remove_idle_nodes,
+    remove_unused,
+    unused_opsets,
+)
+
+__all__ = ["ADAPTERS", "normalise"]
+
+
+def normalise(model: ir.Model) -> ir.Model:
+    """Bring `model`, which must have passed `load`, to one spelling; return it.
+
+    Nodes of other domains than ai.onnx are left as they are. Raises Unsupported for a
+    node that can't be brought to the newest opset.
+    """
+    inline_functions(model)
+    drop_default_inputs(model)
+    names = fix_names(model)
+    lift_constants(model)
+    model.graph.sort()
+    _adapt(model, names)
+    remove_idle_nodes(model, names)
+    remove_unused(model)
+    _import_newest(model)
+    return model
+
+
+def _adapt(model: ir.Model, names: UniqueNames) -> None:
+    opset = model.graph.opset_imports.get("", TARGET_OPSET)
+    found = [
+        (node, version, adapter)
+        for node in model.graph.all_nodes()
+        if (version := node.version or opset)
+        and (adapter := adapter_of(node, version)) is not None
+    ]
+    if any(adapter.needs_types for _, _, adapter in found):
+        _infer_types(model)
+    for node, version, adapter in found:
+        adapter.apply(Site(node, version, model.graph, names))
+
+
+def _infer_types(model: ir.Model) -> None:
+    """Fill in element types and shapes that the file leaves out, as far as they follow.
+
+    This is ONNX's own inference, at the model's own opset. What it can't tell, or
+    refuses, stays unknown, and every adapter can do without.
+    """
+    proto, _ = skeleton(model, 1024)
+    with suppress(onnx.shape_inference.InferenceError, ValueError, RuntimeError):
+        inferred = onnx.shape_inference.infer_shapes(proto)
+        _fill_types(model.graph, inferred.graph)
+
+
+def _fill_types(graph: ir.Graph, inferred: onnx.GraphProto) -> None:
+    known = {info.name: info for info in [*inferred.value_info, *inferred.output]}
+    for node, proto in zip(graph, inferred.node, strict=True):
+        for value in node.outputs:
+            info = known.get(value.name or "")
+            if info is None:
+                continue
+            if value.type is None:
+                value.type = ir.serde.deserialize_type_proto_for_type(info.type)
+            if value.shape is None:
+                value.shape = ir.serde.deserialize_type_proto_for_shape(info.type)
+        inner = {attribute.name: attribute.g for attribute in proto.attribute}
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                _fill_types(attribute.as_graph(), inner[attribute.name])
+
+
+def _import_newest(model: ir.Model) -> None:
+    """Declare the opset that the nodes are spelled in now."""
+    imports = model.graph.opset_imports
+    imports[""] = max(imports.get("", TARGET_OPSET), TARGET_OPSET)
+    for domain in list(unused_opsets(model)):
+        del imports[domain]
+    opset = onnx.helper.make_opsetid("", imports[""])
+    model.ir_version = onnx.helper.find_min_ir_version_for([opset])
+    for node in model.graph.all_nodes():
+        node.version = None

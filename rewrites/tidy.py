@@ -1,0 +1,193 @@
+"""Spellings that differ only in form: constants, functions, nodes that do nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass, RemoveUnusedNodesPass
+
+from ..analysis.errors import Unsupported
+from .adapt import constant_array
+from .names import UniqueNames
+
+
+def inline_functions(model: ir.Model) -> None:
+    """Put the bodies of model-local functions in place of their calls.
+
+    Each node remembers the opset it was written for, because a function may import
+    another one than the model does.
+    """
+    _remember_version(model.graph, model.graph.opset_imports)
+    for function in model.functions.values():
+        _remember_version(function.graph, function.graph.opset_imports)
+        _own_outputs(function)
+        for node in function.graph.all_nodes():
+            # The inliner would call it "node".
+            node.name = node.name or node.op_type
+        for domain, version in function.graph.opset_imports.items():
+            model.graph.opset_imports.setdefault(domain, version)
+    # The inliner wants the same imports everywhere; the nodes know their own by now.
+    for function in model.functions.values():
+        for domain in function.graph.opset_imports:
+            imported = model.graph.opset_imports[domain]
+            function.graph.opset_imports[domain] = imported
+    if not model.functions:
+        return
+    for graph in [model.graph, *(f.graph for f in model.functions.values())]:
+        for node in graph.all_nodes():
+            if node.op_identifier() in model.functions:
+                for output in node.outputs:
+                    # The inliner would pass the empty name on to the body.
+                    output.name = output.name or None
+    InlinePass()(model)
+    model.functions.clear()
+
+
+def _remember_version(graph: ir.Graph, imports: dict[str, int]) -> None:
+    for node in graph.all_nodes():
+        node.version = imports.get(node.domain)
+
+
+def _own_outputs(function: ir.Function) -> None:
+    """Give a function an Identity for each output that it takes from elsewhere.
+
+    The inliner names what a function returns after the output of the call. If that is
+    an input of the function, or returned twice, it would rename a value of the caller.
+    """
+    seen: set[ir.Value] = set(function.inputs)
+    for i, output in enumerate(function.outputs):
+        if output in seen:
+            node = ir.node("Identity", [output], name="Identity")
+            node.version = function.opset_imports.get("")
+            function.append(node)
+            function.outputs[i] = node.outputs[0]
+        seen.add(output)
+
+
+def drop_default_inputs(model: ir.Model) -> None:
+    """Inputs of the model that have an initializer are constants.
+
+    Up to IR version 3 every initializer had to be listed as an input, so there the
+    listing means nothing. From version 4 on it means a default that a caller may
+    override; exporters that still write it (keep_initializers_as_inputs) do so for all
+    weights alike, and no converter makes the weights of a network its arguments.
+    """
+    kept = [value for value in model.graph.inputs if not value.is_initializer()]
+    model.graph.inputs.clear()
+    model.graph.inputs.extend(kept)
+
+
+def lift_constants(model: ir.Model) -> None:
+    """Make an initializer of every Constant node, in its own graph.
+
+    The value keeps its name, and inherits the metadata of the node.
+    """
+    for node in list(model.graph.all_nodes()):
+        if node.op_type != "Constant" or node.domain or node.graph is None:
+            continue
+        output, graph = node.outputs[0], node.graph
+        tensor = _constant(node, output.name)
+        lifted = ir.Value(
+            name=output.name,
+            shape=ir.Shape(tensor.shape.numpy()),
+            type=ir.TensorType(tensor.dtype),
+            const_value=tensor,
+            metadata_props={**node.metadata_props, **output.metadata_props},
+        )
+        output.replace_all_uses_with(lifted, replace_graph_outputs=True)
+        graph.remove(node)
+        graph.register_initializer(lifted)
+
+
+def _constant(node: ir.Node, name: str | None) -> ir.TensorProtocol:
+    """The tensor of a Constant node, whichever attribute holds it."""
+    found = [(k, v) for k, v in node.attributes.items() if k.startswith("value")]
+    if len(found) != 1:
+        where = f"node {node.name!r} (Constant)"
+        raise Unsupported(
+            "a Constant needs one value", where, f"it has {len(found)} attributes"
+        )
+    key, attribute = found[0]
+    if key == "value":
+        return _named(attribute.as_tensor(), name)
+    if key in ("value_int", "value_ints"):
+        return ir.Tensor(np.array(attribute.value, np.int64), name=name)
+    if key in ("value_float", "value_floats"):
+        return ir.Tensor(np.array(attribute.value, np.float32), name=name)
+    texts = attribute.value if key == "value_strings" else [attribute.value]
+    data = [text if isinstance(text, bytes) else text.encode() for text in texts]
+    shape = ir.Shape([len(data)] if key == "value_strings" else [])
+    return ir.StringTensor(data, shape=shape, name=name)
+
+
+def _named(tensor: ir.TensorProtocol, name: str | None) -> ir.TensorProtocol:
+    """The same content under another name: a function's constant occurs many times."""
+    if isinstance(tensor, ir.Tensor):
+        return ir.Tensor(tensor.raw, tensor.dtype, shape=tensor.shape, name=name)
+    shape = ir.Shape(tensor.shape.numpy())
+    return ir.LazyTensor(lambda: tensor, tensor.dtype, shape, name=name)
+
+
+def remove_idle_nodes(model: ir.Model, names: UniqueNames) -> None:
+    """Remove Identity, and Dropout outside of training, where nothing is lost by it."""
+    for node in list(model.graph.all_nodes()):
+        if node.domain == "" and _is_idle(node):
+            _bypass(node, names)
+
+
+def _is_idle(node: ir.Node) -> bool:
+    if node.op_type == "Identity":
+        return True
+    if node.op_type != "Dropout":
+        return False
+    if any(o.uses() or o.is_graph_output() for o in node.outputs[1:]):
+        return False  # the mask is all true, but somebody wants it
+    training = node.inputs[2] if len(node.inputs) > 2 else None
+    array = constant_array(training)
+    return training is None or (array is not None and not array.any())
+
+
+def _bypass(node: ir.Node, names: UniqueNames) -> None:
+    """Let the users of the first output take the first input instead.
+
+    The name of a graph's output is part of its interface. The input can take the name
+    over if it is computed in that same graph and has no such name itself; if it can't,
+    the node stays.
+    """
+    source, output, graph = node.inputs[0], node.outputs[0], node.graph
+    if source is None or graph is None:
+        return
+    if output.is_graph_output():
+        producer = source.producer()
+        if producer is None or producer.graph is not graph or source.is_graph_output():
+            return
+        # One value may be several outputs only under several names.
+        if sum(value is output for value in graph.outputs) > 1:
+            return
+    if source.type is None:
+        source.type = output.type
+    if source.shape is None:
+        source.shape = output.shape
+    was_output, name = output.is_graph_output(), output.name
+    output.replace_all_uses_with(source, replace_graph_outputs=True)
+    graph.remove(node, safe=True)
+    if was_output:
+        output.name = names.value(f"{name}_removed")
+        source.name = name
+
+
+def remove_unused(model: ir.Model) -> None:
+    """Remove nodes and initializers that no output depends on."""
+    RemoveUnusedNodesPass()(model)
+    for graph in model.graphs():
+        for name, value in list(graph.initializers.items()):
+            if not (value.uses() or value.is_graph_output() or value.is_graph_input()):
+                del graph.initializers[name]
+
+
+def unused_opsets(model: ir.Model) -> Iterator[str]:
+    """Domains that the model imports and no node belongs to."""
+    used = {"", *(node.domain for node in model.graph.all_nodes())}
+    yield from [domain for domain in model.graph.opset_imports if domain not in used]

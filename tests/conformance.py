@@ -1,0 +1,386 @@
+"""The official ONNX backend tests, each through fairhand.compile.
+
+    python -m tests.conformance [-k TEXT] [--kind KIND] [--jobs N] [-o FILE]
+
+A test passes if the emitted package gives the type, shape and values that the test
+expects, and counts as refused if compile() raises a FairhandError and leaves nothing
+behind. Both are right; "wrong" (other results) and "broken" (whatever else) are faults,
+and make the exit code 1. A full run writes docs/conformance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import multiprocessing
+import re
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
+CLASSES = ("pass", "refuse", "wrong", "broken")
+PAGE = Path(__file__).parents[1] / "docs" / "conformance.md"
+TIME_LIMIT_S = 120  # for one test
+
+# Relative errors of half precision that no tolerance of a test is to forbid. onnx's own
+# runner says so of bfloat16; in float16 ONNX Runtime itself fails a test without it.
+TWO_LAST_PLACES = {"bfloat16": 2**-6, "float16": 2**-9}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one test; `reasons` say why it did not pass."""
+
+    name: str
+    kind: str
+    operator: str
+    result: str  # one of CLASSES
+    reasons: tuple[str, ...] = ()
+
+
+# --------------------------------------------------------------------------- the tests
+
+
+@cache
+def collect(kinds: tuple[str, ...]) -> list[Any]:
+    """The test cases, in an order that every process finds again."""
+    from onnx.backend.test import loader
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tests of overflow overflow when they are made
+        found = [case for kind in kinds for case in loader.load_model_tests(kind=kind)]
+    return sorted(found, key=lambda case: (KINDS.index(case.kind), case.name))
+
+
+def load_case(case: Any) -> tuple[onnx.ModelProto, list[tuple[list[Any], list[Any]]]]:
+    """The model of a test, and (inputs, outputs) of each of its data sets."""
+    if case.model is not None:
+        return case.model, case.data_sets
+    folder = Path(case.model_dir)
+    model = onnx.load(folder / "model.onnx")
+    sets = []
+    for data in sorted(folder.glob("test_data_set_*")):
+        values = []
+        for side, infos in (
+            ("input", model.graph.input),
+            ("output", model.graph.output),
+        ):
+            files = [data / f"{side}_{i}.pb" for i in range(len(infos))]
+            pairs = zip(files, infos, strict=True)
+            values.append([_read(file, info) for file, info in pairs if file.exists()])
+        sets.append((values[0], values[1]))
+    return model, sets
+
+
+def _read(file: Path, info: onnx.ValueInfoProto) -> Any:
+    kind = info.type.WhichOneof("value")
+    if kind != "tensor_type":
+        return None  # sequences and the like, which compile() is to refuse
+    return onnx.TensorProto.FromString(file.read_bytes())
+
+
+def operator_of(case: Any, model: onnx.ModelProto) -> str:
+    """What a test is about; an expanded function counts for the function."""
+    if case.kind != "node":
+        return f"({case.kind})"
+    if "_expanded" in case.name:
+        stem = case.name.partition("_expanded")[0]
+        model = _node_models().get(stem, model)
+    node = model.graph.node[-1]
+    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+
+
+@cache
+def _node_models() -> dict[str, onnx.ModelProto]:
+    return {case.name: case.model for case in collect(("node",))}
+
+
+# ------------------------------------------------------------------------- one test
+
+
+def run_case(case: Any, folder: Path) -> Outcome:
+    """Compile and run one test in this process; `folder` is empty before and after."""
+    import fairhand
+
+    model, sets = load_case(case)
+    about = (case.name, case.kind, operator_of(case, model))
+    package = folder / re.sub(r"\W", "_", case.name)
+    try:
+        fairhand.compile(model, package, verify=False)
+    except fairhand.FairhandError as error:
+        left = sorted(path.name for path in folder.iterdir())
+        if left:
+            return Outcome(*about, "broken", (f"refused, but left {left}",))
+        return Outcome(*about, "refuse", reasons_of(error))
+    except Exception as error:
+        return Outcome(*about, "broken", (f"compile: {shown(error)}",))
+    try:
+        with imported(package) as module:
+            session = module.Session()
+            for inputs, expected in sets:
+                names = [info.name for info in model.graph.input]
+                feed = {n: array(x) for n, x in zip(names, inputs, strict=False)}
+                dtypes = [dtype for dtype, _ in module.model.OUTPUTS.values()]
+                pairs = zip(session.run(None, feed), dtypes, strict=True)
+                found = [from_bits(result, dtype) for result, dtype in pairs]
+                reason = mismatch(found, expected, case.rtol, case.atol)
+                if reason:
+                    return Outcome(*about, "wrong", (reason,))
+    except Exception as error:
+        return Outcome(*about, "broken", (f"run: {shown(error)}",))
+    return Outcome(*about, "pass")
+
+
+@contextlib.contextmanager
+def imported(package: Path) -> Iterator[Any]:
+    sys.path.insert(0, str(package.parent))
+    importlib.invalidate_caches()
+    try:
+        yield importlib.import_module(package.name)
+    finally:
+        sys.path.remove(str(package.parent))
+        for name in [n for n in sys.modules if n.partition(".")[0] == package.name]:
+            del sys.modules[name]
+
+
+def array(value: Any) -> Any:
+    """The array of a tensor; what is none stays as it is."""
+    if isinstance(value, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    return np.asarray(value) if isinstance(value, np.generic) else value
+
+
+def from_bits(result: np.ndarray, dtype: str) -> np.ndarray:
+    """A session gives bfloat16 and float8, which NumPy lacks, as their bits."""
+    if not dtype.startswith(("bfloat16", "float8")):
+        return result
+    import ml_dtypes
+
+    return result.view(getattr(ml_dtypes, dtype))
+
+
+def mismatch(
+    found: Sequence[Any], expected: Sequence[Any], rtol: float, atol: float
+) -> str:
+    """Why the outputs are not those expected, or ""."""
+    if len(found) != len(expected):
+        return f"{len(found)} outputs, expected {len(expected)}"
+    for i, (a, e) in enumerate(zip(found, map(array, expected), strict=True)):
+        if not isinstance(e, np.ndarray):
+            return f"output {i} is {type(a).__name__}, expected {type(e).__name__}"
+        if a.dtype != e.dtype or a.shape != e.shape:
+            return f"output {i} is {a.dtype} {a.shape}, expected {e.dtype} {e.shape}"
+        relative = max(rtol, TWO_LAST_PLACES.get(a.dtype.name, 0))
+        if a.dtype.kind == "V":
+            a, e = a.astype(np.float32), np.asarray(e).astype(np.float32)
+        with np.errstate(all="ignore"):
+            close = np.isclose(a, e, relative, atol, equal_nan=a.dtype.kind in "fc")
+        if not np.all(close):
+            first = tuple(int(k) for k in np.argwhere(~np.asarray(close))[0])
+            count = int(np.size(close) - np.count_nonzero(close))
+            place = f"{list(first)}: {np.asarray(a)[first]}, expected {e[first]}"
+            return (
+                f"output {i} differs in {count} of {np.size(close)}, first at {place}"
+            )
+    return ""
+
+
+def shown(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}"
+
+
+def reasons_of(error: Any) -> tuple[str, ...]:
+    """What was refused, without where: equal causes give equal texts."""
+    lines = error.what.splitlines()
+    if len(lines) == 1:
+        return (lines[0],)
+    found = []
+    for line in lines[1:]:
+        missing = re.match(r"  (\S+) \(opset \S+\) x\d+, first at ", line)
+        if missing:
+            found.append(f"{missing[1]} is not supported")
+        elif not line.startswith(("    at ", "    hint: ", "     ")):
+            found.append(line.strip())
+    return tuple(dict.fromkeys(found))
+
+
+# ---------------------------------------------------------------- many, in processes
+
+
+def worker(connection: Connection, kinds: tuple[str, ...]) -> None:
+    """Runs the tests whose numbers arrive, until it is killed."""
+    import torch
+
+    torch.set_num_threads(1)
+    sys.dont_write_bytecode = True
+    warnings.simplefilter("ignore")
+    cases = collect(kinds)
+    while True:
+        index = connection.recv()
+        with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
+            outcome = run_case(cases[index], Path(folder))
+        connection.send(outcome)
+
+
+class Worker:
+    """A process that is handed one test at a time, so that a crash is one test's."""
+
+    def __init__(self, kinds: tuple[str, ...]) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self.connection, other = spawn.Pipe()
+        self.process = spawn.Process(target=worker, args=(other, kinds), daemon=True)
+        self.process.start()
+        other.close()
+        self.index = -1
+        self.since = 0.0
+
+    def give(self, index: int) -> None:
+        self.index, self.since = index, time.monotonic()
+        self.connection.send(index)
+
+    def take(self) -> Outcome | str | None:
+        """The outcome; or what befell the process; None while it is at work."""
+        if self.connection.poll():
+            try:
+                found: Outcome = self.connection.recv()
+                return found
+            except (EOFError, ConnectionError):
+                return "the process died"
+        late = time.monotonic() - self.since > TIME_LIMIT_S
+        return f"took more than {TIME_LIMIT_S} s" if late else None
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+
+def run_all(kinds: tuple[str, ...], chosen: list[int], jobs: int) -> list[Outcome]:
+    """The outcomes of the tests of these numbers, in their order."""
+    outcomes: dict[int, Outcome] = {}
+    todo = list(reversed(chosen))
+    workers = [Worker(kinds) for _ in range(min(jobs, len(chosen)))]
+    for each in workers:
+        each.give(todo.pop())
+    while workers:
+        wait([each.connection for each in workers], timeout=5)
+        for i, each in reversed(list(enumerate(workers))):
+            found = each.take()
+            if found is None:
+                continue
+            if isinstance(found, str):
+                each.stop()
+                case = collect(kinds)[each.index]
+                about = (case.name, case.kind, operator_of(case, load_case(case)[0]))
+                found = Outcome(*about, "broken", (found,))
+                workers[i] = Worker(kinds)
+            outcomes[each.index] = found
+            if todo:
+                workers[i].give(todo.pop())
+            else:
+                workers.pop(i).stop()
+    return [outcomes[index] for index in chosen]
+
+
+# ---------------------------------------------------------------------------- the page
+
+
+def page(outcomes: list[Outcome]) -> str:
+    """docs/conformance.md: the same outcomes give the same bytes."""
+    kinds = {kind: [o for o in outcomes if o.kind == kind] for kind in KINDS}
+    rows = [(kind, some) for kind, some in kinds.items() if some]
+    operators: dict[str, list[Outcome]] = {}
+    for outcome in sorted(kinds["node"], key=lambda o: o.operator):
+        operators.setdefault(outcome.operator, []).append(outcome)
+    faults = [o for o in outcomes if o.result in ("wrong", "broken")]
+    parts = [
+        "# The official ONNX backend tests",
+        "Written by `python -m tests.conformance`, which runs every test through\n"
+        "`fairhand.compile` and the emitted package, and compares types, shapes and\n"
+        "values with what the test expects, at its tolerance or within two units of\n"
+        "the last place in half precision. The tests are those of onnx "
+        f"{onnx.__version__}.\nA function's expansion into other operators counts for "
+        "the function.",
+        "*pass*: as expected. *refuse*: not compiled, with a clear error and nothing\n"
+        "left behind. *wrong*: other results. *broken*: anything else.",
+        counts("kind", [*rows, ("all", outcomes)]),
+    ]
+    if faults:
+        lines = [f"- `{o.name}` {o.result}: {plain(o.reasons[0])}" for o in faults]
+        parts += ["## Faults", "\n".join(lines)]
+    parts += ["## Operators", counts("operator", list(operators.items()))]
+    parts += ["## What is refused", refusals(outcomes)]
+    return "\n\n".join(parts) + "\n"
+
+
+def counts(title: str, rows: list[tuple[str, list[Outcome]]]) -> str:
+    lines = [f"| {title} | tests | {' | '.join(CLASSES)} |", "|---|" + "--:|" * 5]
+    for name, some in rows:
+        found = Counter(outcome.result for outcome in some)
+        cells = [str(found[c] or "") for c in CLASSES]
+        lines.append(f"| {name} | {len(some)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def refusals(outcomes: list[Outcome]) -> str:
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        for reason in outcome.reasons if outcome.result == "refuse" else ():
+            groups.setdefault(plain(reason), []).append(outcome)
+    lines = ["| reason | tests | of |", "|---|--:|---|"]
+    for reason, some in sorted(groups.items(), key=lambda g: (-len(g[1]), g[0])):
+        names = sorted({outcome.operator for outcome in some})
+        more = f", and {len(names) - 4} more" if len(names) > 4 else ""
+        lines.append(f"| {reason} | {len(some)} | {', '.join(names[:4])}{more} |")
+    return "\n".join(lines)
+
+
+def plain(text: str) -> str:
+    """Text for a table cell, in which Markdown finds no mark-up."""
+    return re.sub(r"([\\`*_<|\[\]])", r"\\\1", text)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        "conformance", description=__doc__.split("\n\n")[0]
+    )
+    parser.add_argument(
+        "-k", default="", metavar="TEXT", help="tests of such names only"
+    )
+    parser.add_argument("--kind", action="append", choices=KINDS, help="default: all")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
+    parser.add_argument("-o", type=Path, help=f"page to write (full run: {PAGE.name})")
+    options = parser.parse_args(arguments)
+    started = time.monotonic()
+    kinds = tuple(options.kind or KINDS)
+    cases = collect(kinds)
+    chosen = [i for i, case in enumerate(cases) if options.k in case.name]
+    outcomes = run_all(kinds, chosen, options.jobs)
+    for outcome in outcomes:
+        if outcome.result in ("wrong", "broken"):
+            print(f"{outcome.result:6} {outcome.name}: {outcome.reasons[0]}")
+    found = Counter(outcome.result for outcome in outcomes)
+    totals = ", ".join(f"{found[c]} {c}" for c in CLASSES)
+    print(f"{len(outcomes)} tests: {totals}; {time.monotonic() - started:.0f} s")
+    target = options.o or (None if options.k or options.kind else PAGE)
+    if target is not None:
+        target.write_text(page(outcomes), encoding="utf-8", newline="\n")
+    return 1 if found["wrong"] or found["broken"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""What several test files share. Heavy modules are imported where they are used."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    import onnx
+    from emitter_models import Emitted
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-goldens",
+        action="store_true",
+        help="write generated/ anew from the models in examples/",
+    )
+
+
+@pytest.fixture
+def emitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[onnx.ModelProto], Emitted]:
+    """Compiles and verifies in this process; checks what holds for every module."""
+    import black
+    from emitter_models import emit, run_here
+
+    from fairhand.codegen import verify
+
+    monkeypatch.setattr(verify, "run_package", run_here)
+
+    def make(model: onnx.ModelProto) -> Emitted:
+        found = emit(model, tmp_path / "net")
+        assert max(map(len, found.text.splitlines())) <= 88
+        assert found.text == black.format_str(found.text, mode=black.Mode())
+        counted = [n for n in stored(found.text) if re.search(r"_\d+$|\d\d", n)]
+        assert not counted, "variables that are numbered, not named"
+        return found
+
+    return make
+
+
+def stored(text: str) -> set[str]:
+    """The local variables of a module's functions."""
+    functions = [f for f in ast.walk(ast.parse(text)) if isinstance(f, ast.FunctionDef)]
+    names = [n for f in functions for n in ast.walk(f) if isinstance(n, ast.Name)]
+    return {n.id for n in names if isinstance(n.ctx, ast.Store)}

@@ -1,4 +1,4 @@
-"""The command line: compile, verify, inspect, bench.
+"""The command line: compile, verify, check, inspect, rules, prove, bench.
 
 Exit codes: 0 done; 1 the model can't be compiled, or doesn't verify; 2 wrong usage.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -16,6 +16,7 @@ from rich.text import Text
 
 from .. import __version__
 from ..analysis.errors import FairhandError
+from ..rewrites.exactness import LEVELS
 
 # What is printed holds names from model files: no markup, no emoji codes.
 out = Console(highlight=False, markup=False, emoji=False)
@@ -40,6 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+Command = Callable[[str, object, str], argparse.ArgumentParser]
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fairhand", description="Write an ONNX model out as PyTorch source."
@@ -60,14 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         )
         return sub
 
-    sub = command("compile", _compile, "Write a checked PyTorch package for a model.")
-    sub.add_argument("model", help=".onnx or .onnxtxt file")
-    sub.add_argument("-o", "--out", help="package folder (default: generated/<model>)")
-    sub.add_argument("--no-verify", action="store_true", help="write without comparing")
-    sub.add_argument(
-        "--inputs", metavar="FILE", help=".npz or .pb inputs to check first"
-    )
-    sub.add_argument("--debug", metavar="DIR", help="write the graph after each stage")
+    _add_compile(command)
 
     sub = command("verify", _verify, "Compare a package with its model again.")
     sub.add_argument("package")
@@ -77,8 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         "--seeds", type=_positive, default=2, help="random inputs per size"
     )
 
-    sub = command("inspect", _inspect, "Show operators, sizes and what is unsupported.")
-    sub.add_argument("model")
+    _add_laws(command)
 
     sub = command("bench", _bench, "Time a package beside ONNX Runtime, in turn.")
     sub.add_argument("package")
@@ -86,6 +82,49 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--rounds", type=_positive, default=30)
     sub.add_argument("--threads", type=_positive, default=None)
     return parser
+
+
+def _add_compile(command: Command) -> None:
+    sub = command("compile", _compile, "Write a checked PyTorch package for a model.")
+    sub.add_argument("model", help=".onnx or .onnxtxt file")
+    sub.add_argument("-o", "--out", help="package folder (default: generated/<model>)")
+    sub.add_argument("--no-verify", action="store_true", help="write without comparing")
+    sub.add_argument(
+        "--inputs", metavar="FILE", help=".npz or .pb inputs to check first"
+    )
+    sub.add_argument("--debug", metavar="DIR", help="write the graph after each stage")
+    sub.add_argument(
+        "--exactness",
+        choices=LEVELS,
+        default="real",
+        help="which proven rules apply: those that keep every bit, those that may also"
+        " add up in another order, or all that are exact over the reals (default)",
+    )
+
+
+def _add_laws(command: Command) -> None:
+    sub = command("check", _check, "Repeat the rewrites that a report certifies.")
+    sub.add_argument("report", help="report.json of a package, or the package")
+    sub.add_argument("model")
+
+    sub = command("inspect", _inspect, "Show operators, sizes and what is unsupported.")
+    sub.add_argument("model")
+    sub.add_argument(
+        "--explain",
+        nargs=2,
+        metavar=("RULE", "NODE"),
+        help="say why a rule applies at a node of the rewritten graph, or why not",
+    )
+
+    sub = command("rules", _rules, "List the rewrite rules and their proofs.")
+    sub.add_argument("rule", nargs="?", help="show one rule in full")
+
+    sub = command("prove", _prove, "Prove the rewrite rules again (needs z3-solver).")
+    sub.add_argument("rule", nargs="*", help="rules or families (default: all)")
+    sub.add_argument("--jobs", type=_positive, default=2)
+    sub.add_argument(
+        "--write", action="store_true", help="store the verdicts that packages ship"
+    )
 
 
 def _positive(text: str) -> int:
@@ -133,6 +172,7 @@ def _compile(arguments: argparse.Namespace) -> None:
             verify=not arguments.no_verify,
             inputs=arguments.inputs,
             debug=arguments.debug,
+            exactness=arguments.exactness,
             progress=lambda stage: status.update(stage),
         )
     report = package.report
@@ -187,7 +227,25 @@ def _verify(arguments: argparse.Namespace) -> None:
 def _inspect(arguments: argparse.Namespace) -> None:
     from .inspect import inspect_model
 
-    inspect_model(Path(arguments.model), out)
+    inspect_model(Path(arguments.model), out, arguments.explain)
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    from .laws import check
+
+    _say(check(Path(arguments.report), Path(arguments.model)))
+
+
+def _rules(arguments: argparse.Namespace) -> None:
+    from .laws import show_rules
+
+    show_rules(arguments.rule, out)
+
+
+def _prove(arguments: argparse.Namespace) -> None:
+    from .laws import prove_rules
+
+    prove_rules(arguments.rule, arguments.jobs, arguments.write, out)
 
 
 def _bench(arguments: argparse.Namespace) -> None:

@@ -11,20 +11,29 @@ from rich.table import Table
 
 from ..analysis.literals import one_line
 from ..analysis.ops.table import lookup
+from ..rewrites.simplify import simplify
+from .laws import why
 from .load import load
-from .pipeline import simplify
 from .plan import shape_text
 from .steps import make_steps
 
 
-def inspect_model(path: Path, out: Console) -> None:
-    """Print inputs, outputs and operators; raises Unsupported for what is missing."""
+def inspect_model(
+    path: Path, out: Console, explain: tuple[str, str] | None = None
+) -> None:
+    """Print inputs, outputs and operators; raises Unsupported for what is missing.
+
+    `explain` names a rule and a node: print why it applies there, or why not, instead.
+    """
     loaded = load(path)
     model = loaded.model.clone()
-    _, shapes = simplify(model)
+    shapes = simplify(model).shapes
+    if explain is not None:
+        out.print(why(model, shapes, *explain), soft_wrap=True)
+        return
     out.print(
         f"{one_line(path.name)}: opset {loaded.opset}, {loaded.node_count} nodes, "
-        f"{model.graph.num_nodes()} after folding",
+        f"{model.graph.num_nodes()} after rewriting",
         soft_wrap=True,
     )
     for what, values in (

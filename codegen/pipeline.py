@@ -16,11 +16,9 @@ import onnx_ir as ir
 from .. import __version__
 from ..analysis.errors import FairhandError, VerificationError
 from ..analysis.literals import one_line
-from ..analysis.shapes import Shapes, infer
-from ..rewrites.fold import fold_constants
-from ..rewrites.known_sizes import store_known_sizes
-from ..rewrites.merge_constants import merge_constants
-from ..rewrites.normalise import normalise
+from ..rewrites.rule import Rule
+from ..rewrites.simplify import simplify
+from .certificate import make_certificate
 from .emit import write_python
 from .load import Loaded, load, save_stage
 from .names import class_name, package_name
@@ -36,7 +34,6 @@ _FILES = (
     "test_parity.py __pycache__"
 ).split()
 
-Rewrite = Callable[[ir.Model], int]
 Progress = Callable[[str], None]
 
 
@@ -55,15 +52,17 @@ def compile(
     verify: bool = True,
     inputs: str | Path | None = None,
     debug: str | Path | None = None,
-    rewrites: Sequence[Rewrite] = (),
+    exactness: str = "real",
+    rules: Sequence[Rule] | None = None,
     progress: Progress = lambda stage: None,
 ) -> Package:
     """ONNX model in, checked PyTorch package out.
 
     `out` is the package's folder (default: generated/<model>), replaced only by a
     package that verified. `inputs` are sample inputs (.npz, .pb) to verify with first;
-    `debug` is a folder for the graph after each stage; `rewrites` are applied to the
-    normalised graph, each returning how often it applied. Raises FairhandError.
+    `debug` is a folder for the graph after each stage. Of the proven rules, those that
+    `exactness` admits are applied ("bitwise", "order" or "real"; fairhand.rewrites has
+    the catalogue, which `rules` narrows). Raises FairhandError.
     """
     progress("load")
     loaded = load(model)
@@ -74,7 +73,9 @@ def compile(
     with _stages(debug, progress) as stage:
         stage("1-load", loaded.model)
         graph = loaded.model.clone()  # the loaded one stays as the file has it
-        applied, shapes = simplify(graph, rewrites, stage)
+        done = simplify(graph, exactness, rules, stage)
+        applied, shapes = done.counts(), done.shapes
+        certificate = make_certificate(graph, done, exactness)
         progress("plan")
         title = class_name(loaded.name)
         plan, weights = make_plan(
@@ -87,6 +88,7 @@ def compile(
             write_python(draft / "__init__.py", "package.py.jinja", title=plan.title)
             size = write_weights(draft / "weights.safetensors", weights, loaded.sha256)
             report = make_report(loaded, plan, applied, size)
+            report["certificate"] = certificate
             write_report(draft, report)
             write_python(draft / "test_parity.py", "test_parity.py.jinja")
             if verify:
@@ -99,30 +101,6 @@ def compile(
                     report["tolerance"][name] = found.tolerance(name, plain)
                 write_report(draft, report)
     return Package(folder, report)
-
-
-def simplify(
-    model: ir.Model,
-    rewrites: Sequence[Rewrite] = (),
-    stage: Callable[[str, ir.Model], None] = lambda name, model: None,
-) -> tuple[dict[str, int], Shapes]:
-    """Normalise, fold, rewrite and infer shapes, in place; returns what was applied."""
-    normalise(model)
-    stage("2-normalise", model)
-    folded = fold_constants(model)
-    merged = merge_constants(model)
-    stage("3-fold", model)
-    applied = {getattr(r, "__name__", "rewrite"): r(model) for r in rewrites}
-    if rewrites:
-        stage("4-rewrite", model)
-    shapes = infer(model)
-    # Sizes that turn out to be numbers make more of the graph constant.
-    if store_known_sizes(model, shapes):
-        folded += fold_constants(model)
-        shapes = infer(model)
-    stage("5-shapes", model)
-    counts = {"fold-constants": folded, "merge-constants": merged, **applied}
-    return {name: n for name, n in counts.items() if n}, shapes
 
 
 def _verified(

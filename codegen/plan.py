@@ -61,7 +61,7 @@ class ModulePlan:
     helpers: tuple[str, ...]
     classes: tuple[ClassPlan, ...]
     network: str
-    rewrites: tuple[str, ...]  # "fold-constants x12"
+    rewrites: tuple[str, ...]  # lines of "fold-constants x12, gelu_erf x2, ..."
     parameters: int
     filled: bool  # some weights hold one value throughout and are stored as that
 

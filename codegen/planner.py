@@ -6,6 +6,7 @@ import ast
 import functools
 import inspect
 import sys
+import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -81,11 +82,17 @@ def make_plan(
         helpers=tuple(helpers),
         classes=tuple(classes),
         network=kinds.root.name,
-        rewrites=tuple(f"{one_line(name)} x{n}" for name, n in (applied or {}).items()),
+        rewrites=_listed(applied or {}),
         parameters=_parameter_count(kinds),
         filled=any(is_filled(w.array()) for w in weights),
     )
     return plan, weights
+
+
+def _listed(applied: Mapping[str, int]) -> tuple[str, ...]:
+    """The rewrites as lines of the docstring, which has room for 77 characters."""
+    text = ", ".join(f"{one_line(name)} x{n}" for name, n in applied.items())
+    return tuple(textwrap.wrap(text, 77, break_on_hyphens=False)) or ("none",)
 
 
 def _network_name(model: ir.Model, root: Run, title: str) -> str:

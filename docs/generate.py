@@ -1,6 +1,6 @@
 """Write the reference pages that follow from the tables.
 
-python docs/generate.py            writes docs/operators.md
+python docs/generate.py            writes docs/operators.md and docs/rules.md
 python docs/generate.py --check    exits 1 if a page is not what the tables say
 """
 
@@ -22,6 +22,9 @@ import onnx
 from fairhand.analysis import ops
 from fairhand.analysis.ops.table import OPS, OpDef
 from fairhand.rewrites.adapt import TARGET_OPSET
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from rules_page import rules_page
 
 OP_TYPE = "{op_type}"  # stands for the name of the operator in a message
 DOCS = Path(__file__).resolve().parent
@@ -168,7 +171,10 @@ def _text(node: ast.expr) -> str:
 
 # ------------------------------------------------------------------------- command
 
-PAGES: dict[str, Callable[[], str]] = {"operators.md": operators_page}
+PAGES: dict[str, Callable[[], str]] = {
+    "operators.md": operators_page,
+    "rules.md": rules_page,
+}
 
 
 def main(argv: list[str] | None = None) -> int:

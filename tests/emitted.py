@@ -67,13 +67,14 @@ def finish(process: subprocess.Popen[str]) -> str:
     return out
 
 
-def small_model(scale: float = 1.0) -> onnx.ModelProto:
-    """relu(x @ w) + b."""
+def small_model(scale: float = 1.0, *, twice: bool = False) -> onnx.ModelProto:
+    """relu(x @ w) + b; with `twice`, relu(relu(x @ w)) + b."""
     weight = np.arange(12, dtype=np.float32).reshape(4, 3) * scale - 5
     graph = helper.make_graph(
         [
             helper.make_node("MatMul", ["x", "w"], ["h"], "product"),
-            helper.make_node("Relu", ["h"], ["r"], "relu"),
+            helper.make_node("Relu", ["h"], ["p" if twice else "r"], "relu"),
+            *([helper.make_node("Relu", ["p"], ["r"], "again")] if twice else []),
             helper.make_node("Add", ["r", "b"], ["y"], "sum"),
         ],
         "small",

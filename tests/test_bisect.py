@@ -16,7 +16,7 @@ import fairhand
 from fairhand import ModuleForm, NodeView, OpDef
 from fairhand.analysis.ops.table import OPS
 from fairhand.codegen.bisect import first_difference
-from fairhand.codegen.pipeline import simplify
+from fairhand.rewrites.simplify import simplify
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +86,7 @@ def test_compile_names_a_node_that_can_not_run(tmp_path: Path) -> None:
 
 def found_in(feed_batch: int = 2, expected: tuple[np.ndarray, ...] = ()) -> str:
     graph = ir.from_proto(model())
-    simplify(graph)
+    simplify(graph, rules=())
     x = np.random.default_rng(1).standard_normal((feed_batch, 3, 8, 8))
     return first_difference(graph, {"x": x.astype(np.float32)}, expected)
 
@@ -125,7 +125,7 @@ def test_a_graph_that_was_changed_wrongly_is_told_apart() -> None:
 
 def test_bisecting_never_raises() -> None:
     graph = ir.from_proto(model())
-    simplify(graph)
+    simplify(graph, rules=())
     assert first_difference(graph, {}) == ""
     wrong = {"x": np.zeros((1, 2, 3), np.float32)}
     assert first_difference(graph, wrong) == ""

@@ -119,7 +119,7 @@ def test_inspect(capfd: Capture) -> None:
     rows = {line.split()[0]: line.split()[1:] for line in lines[4:-1]}
     assert lines[3].split() == ["operator", "count", "mapping", "type", "supported"]
     assert rows["LayerNormalization"] == ["5", "Many-to-Many", "yes"]
-    assert rows["Erf"] == ["2", "One-to-One", "yes"]
+    assert rows["Gelu"] == ["2", "One-to-One", "yes"]
     assert lines[-1].endswith(" 5 nn.LayerNorm, 14 nn.Linear") and error == ""
 
 

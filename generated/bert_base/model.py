@@ -8,8 +8,11 @@
 
 Source     bert_base.onnx, opset 20, 396 nodes
            sha256 a568cfcc6ed995449d8abd43196cf2560db58a205ac580bf69066285e44ac5d0
-Generator  fairhand 0.1.0, no rewrites
-Weights    weights.safetensors, 109,481,985 parameters
+Generator  fairhand 0.1.0
+Rewrites   unsqueeze_unsqueeze x1, and_true x1, gather_nd_of_ranges_twice x1,
+           where_counted_and_twice x1, add_counted_mask_twice x12, attention_mul_masked
+           x12, transpose_transpose x12
+Weights    weights.safetensors, 109,481,984 parameters
 
 This module needs PyTorch and safetensors; it does not need ONNX or fairhand.
 Regenerating overwrites it.
@@ -68,9 +71,9 @@ class BertSelfAttention(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         query = self.query(x).unflatten(2, (12, 64)).transpose(1, 2)
         value = self.value(x).unflatten(2, (12, 64)).transpose(1, 2)
-        key = self.key(x).unflatten(2, (12, 64)).permute(0, 2, 3, 1)
-        probs = (query @ key * 0.125 + mask).softmax(dim=-1)
-        return (probs @ value).transpose(1, 2).flatten(2)
+        key = self.key(x).unflatten(2, (12, 64)).transpose(1, 2)
+        attended = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        return attended.transpose(1, 2).flatten(2)
 
 
 class Block(nn.Module):
@@ -132,20 +135,13 @@ class BertModel(nn.Module):
         self.embeddings = BertEmbeddings()
         self.encoder = BertEncoder()
         self.pooler = BertPooler()
-        self.register_buffer("constant", torch.empty((), dtype=torch.bool))
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor
     ) -> tuple[Tensor, Tensor]:
-        batch, seq = input_ids.shape
         x = self.embeddings(input_ids, token_type_ids)  # [batch, seq, 768]
-        y = torch.arange(batch, device=input_ids.device)[:, None, None]  # [batch, 1, 1]
-        z = torch.arange(seq, device=input_ids.device)[None, None, :]  # [1, 1, seq]
-        mask = self.constant & (z.unsqueeze(-1) >= 0)  # [1, 1, seq, 1]
-        y = y.unsqueeze(-1).expand(-1, -1, -1, seq).unsqueeze(-1)
-        z = z.unsqueeze(2).expand(batch, -1, -1, -1).unsqueeze(-1)
-        y = attention_mask.bool()[torch.cat([y, z], dim=-1).unbind(-1)]
-        mask = torch.where(mask & y, 0.0, torch.finfo(torch.float32).min)
+        attention_mask = attention_mask.bool()[:, None, None, :]  # [batch, 1, 1, seq]
+        mask = torch.where(attention_mask, 0.0, torch.finfo(torch.float32).min)
         last_hidden_state = self.encoder(x, mask)
         return last_hidden_state, self.pooler(last_hidden_state)
 

@@ -5,7 +5,8 @@
 
 Source     digits_cnn.onnx, opset 20, 15 nodes
            sha256 a9698ef757dbd8a67a5043f1210042fc83277c65c8d69eb0ef2a629f2c491305
-Generator  fairhand 0.1.0, no rewrites
+Generator  fairhand 0.1.0
+Rewrites   none
 Weights    weights.safetensors, 37,642 parameters
 
 This module needs PyTorch and safetensors; it does not need ONNX or fairhand.

@@ -5,7 +5,8 @@
 
 Source     resnet50.onnx, opset 20, 122 nodes
            sha256 c6e1751f5fdc3101b2b00809792c046c0533b81efe00fba88621176c8ffdb508
-Generator  fairhand 0.1.0, no rewrites
+Generator  fairhand 0.1.0
+Rewrites   reduce_mean_reshape_2d x1
 Weights    weights.safetensors, 25,530,472 parameters
 
 This module needs PyTorch and safetensors; it does not need ONNX or fairhand.
@@ -95,7 +96,7 @@ class ResNet(nn.Module):
         x = self.layer1(x)  # [batch, 256, 56, 56]
         x = self.layer2(x)  # [batch, 512, 28, 28]
         x = self.layer3(x)  # [batch, 1024, 14, 14]
-        x = self.layer4(x).mean(dim=(-1, -2), keepdim=True).flatten(1)  # [batch, 2048]
+        x = self.layer4(x).mean(dim=(2, 3))  # [batch, 2048]
         return self.fc(x)
 
 

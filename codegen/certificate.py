@@ -1,0 +1,43 @@
+"""The certificate in report.json: which proven laws led from the file to the code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import onnx_ir as ir
+
+from ..analysis.cost import GraphCost
+from ..analysis.dims import text
+from ..rewrites.digest import digest
+from ..rewrites.simplify import Rewriting
+from ..rewrites.verdicts import kernel_hash, load
+
+
+def make_certificate(
+    model: ir.Model, done: Rewriting, exactness: str
+) -> dict[str, Any]:
+    """What `fairhand check` repeats: each application with its proof and evidence."""
+    proofs = {name: verdict.proof_id for name, verdict in load().items()}
+    classes = Counter(a.exactness.value for a in done.history)
+    return {
+        "exactness": exactness,
+        "classes": dict(sorted(classes.items())),
+        "kernel": kernel_hash(),
+        "sweeps": done.sweeps,
+        "applications": [a.as_dict(proofs[a.rule]) for a in done.history],
+        "graph": digest(model),
+        "cost": {"before": _cost(done.before), "after": _cost(done.after)},
+    }
+
+
+def _cost(cost: GraphCost | None) -> dict[str, Any]:
+    """Counts; those that depend on dynamic sizes as formulas of their names."""
+    assert cost is not None
+    found: dict[str, Any] = {"nodes": cost.nodes}
+    for name, count in (
+        ("operations", cost.flops),
+        ("intermediate_bytes", cost.intermediate_bytes),
+    ):
+        found[name] = count if isinstance(count, int) else text(count)
+    return found

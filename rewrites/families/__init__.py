@@ -1,0 +1,1 @@
+"""The rules, by what they simplify; catalogue.py lists them in their phases."""

@@ -1,0 +1,274 @@
+"""Put planned nodes into a graph, sharing those that are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..analysis.errors import FairhandError
+from ..analysis.shapes import CONTENT_RULES, SHAPE_RULES
+from ..analysis.site import Site
+from .facts import Facts
+from .names import UniqueNames
+from .origin import shared_metadata, shared_name
+from .vocabulary.core import Draft, Input, NewConstant, Output
+
+# Results of these have another element type than their first operand.
+_TYPES = {
+    **dict.fromkeys(
+        "And Or Xor Not Equal Less LessOrEqual Greater GreaterOrEqual IsNaN "
+        "IsInf".split(),
+        ir.DataType.BOOL,
+    ),
+    **dict.fromkeys("Shape Size ArgMax ArgMin NonZero".split(), ir.DataType.INT64),
+}
+
+# And of these as another operand.
+_TYPED_LIKE = {"Where": 1, "DequantizeLinear": 1, "QuantizeLinear": 2}
+
+_RANDOM = frozenset(
+    "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform "
+    "RandomUniformLike".split()
+)
+
+
+class Graft:
+    """The graph being rewritten, its names, and which node computes what already."""
+
+    def __init__(self, model: ir.Model, facts: Facts) -> None:
+        self.model, self.facts = model, facts
+        self.names = UniqueNames(model)
+        for graph in model.graphs():
+            for value in (*graph.inputs, *graph.initializers.values()):
+                self.names.value(value.name or "")
+            for node in graph:
+                self.names.node(node.name or "")
+                for value in node.outputs:
+                    self.names.value(value.name or "")
+        self._known: dict[Hashable, ir.Node] = {}
+        self._constants: dict[Hashable, ir.Value] = {}
+
+    # ---- hash-consing
+
+    def twin(self, node: ir.Node) -> ir.Node | None:
+        """An earlier node that computes the same, if any; else `node` is noted."""
+        key = _key(node.op_type, node.domain, list(node.inputs), _attributes(node))
+        if key is None or node.op_type in _RANDOM or node.graph is None:
+            return None
+        key = (id(node.graph), len(node.outputs), key)
+        known = self._known.get(key)
+        if known is None or not _computes(known, node.inputs):
+            self._known[key] = node
+            return None
+        return None if known is node else known
+
+    def existing(self, draft: Draft, at: ir.Node) -> ir.Node | None:
+        """A node in the graph that computes what a draft does."""
+        inputs: list[ir.Value | None] = []
+        for x in draft.inputs:
+            if isinstance(x, Output):
+                inner = self.existing(x.draft, at)
+                if inner is None:
+                    return None
+                inputs.append(inner.outputs[x.index])
+            elif isinstance(x, NewConstant):
+                stored = self._constants.get(_content(x.array))
+                if stored is None:
+                    return None
+                inputs.append(stored)
+            else:
+                inputs.append(x)
+        key = _key(draft.op_type, draft.domain, inputs, _plain(draft.attributes))
+        found = self._known.get((id(at.graph), draft.count, key))
+        return found if found is not None and _computes(found, inputs) else None
+
+    # ---- making nodes
+
+    def add(
+        self, drafts: Sequence[Draft], replaced: Sequence[ir.Node]
+    ) -> dict[int, ir.Node]:
+        """Make nodes of drafts, before the last replaced node; by id(draft)."""
+        made: dict[int, ir.Node] = {}
+        place = replaced[0]
+        for draft in drafts:
+            node = self.existing(draft, place)
+            if node is None:
+                # The same operator on other operands stays in its module, even where
+                # an operand (a mask that all layers share) came from outside.
+                same = draft.op_type == place.op_type
+                node = self._make(draft, made, replaced[:1] if same else replaced)
+            made[id(draft)] = node
+        return made
+
+    def trial(self, drafts: Sequence[Draft], at: ir.Node) -> list[ir.Node]:
+        """New nodes in no graph, to tell their sizes; the caller detaches them.
+
+        Drafts of what the graph computes already give none.
+        """
+        made: dict[int, ir.Node] = {}
+        new = []
+        for draft in drafts:
+            known = self.existing(draft, at)
+            if known is not None:
+                made[id(draft)] = known
+                continue
+            inputs = [
+                (
+                    ir.Value(
+                        type=ir.TensorType(ir.DataType.from_numpy(x.array.dtype)),
+                        shape=ir.Shape(x.array.shape),
+                        const_value=ir.tensor(x.array),
+                    )
+                    if isinstance(x, NewConstant)
+                    else self.value(x, made)
+                )
+                for x in draft.inputs
+            ]
+            node = ir.node(
+                draft.op_type,
+                inputs,
+                attributes=dict(draft.attributes),
+                num_outputs=draft.count,
+            )
+            self._learn(node)
+            made[id(draft)] = node
+            new.append(node)
+        return new
+
+    def value(self, x: Input, made: dict[int, ir.Node]) -> ir.Value | None:
+        """The value that an input of a draft, or a result, stands for."""
+        if isinstance(x, Output):
+            return made[id(x.draft)].outputs[x.index]
+        if isinstance(x, NewConstant):
+            return self.constant(x.array)
+        return x
+
+    def constant(self, array: np.ndarray) -> ir.Value:
+        """An initializer of these elements; equal ones are shared."""
+        key = _content(array)
+        if key not in self._constants:
+            name = self.names.value("number" if array.ndim == 0 else "numbers")
+            value = ir.Value(
+                name=name,
+                type=ir.TensorType(ir.DataType.from_numpy(array.dtype)),
+                shape=ir.Shape(array.shape),
+                const_value=ir.tensor(array, name=name),
+            )
+            value.meta["made"] = True
+            self.model.graph.register_initializer(value)
+            self._constants[key] = value
+        return self._constants[key]
+
+    def _make(
+        self,
+        draft: Draft,
+        made: dict[int, ir.Node],
+        replaced: Sequence[ir.Node],
+    ) -> ir.Node:
+        inputs = [self.value(x, made) for x in draft.inputs]
+        name = self.names.node(shared_name(replaced, draft.op_type))
+        node = ir.node(
+            draft.op_type,
+            inputs,
+            attributes=dict(draft.attributes),
+            domain=draft.domain,
+            num_outputs=draft.count,
+            name=name,
+            metadata_props=shared_metadata(replaced),
+        )
+        for i, value in enumerate(node.outputs):
+            value.name = self.names.value(
+                f"{name}_output_{i}" if i else f"{name}_output"
+            )
+            value.type = _type(node)
+        place = replaced[0]
+        assert place.graph is not None
+        place.graph.insert_before(place, node)
+        self._learn(node)
+        self.twin(node)
+        return node
+
+    def _learn(self, node: ir.Node) -> None:
+        """Sizes of the new values, as far as a rule of shape inference gives them."""
+        shapes = self.facts.shapes
+        site = Site(node, shapes)
+        rule, needed = SHAPE_RULES.get(node.op_type, (None, 0))
+        operands = [site.dims(i) for i in range(needed)]
+        if rule is None or any(dims is None for dims in operands):
+            return
+        try:
+            proposed = rule(site, *operands) or ()
+            for value, dims in zip(node.outputs, proposed, strict=False):
+                if dims is not None and all(n is not None for n in dims):
+                    shapes.learn_dims(value, tuple(n for n in dims if n is not None))
+            content, count = CONTENT_RULES.get(node.op_type, (None, 0))
+            known = [site.content(i) for i in range(count)]
+            if content is None or any(k is None for k in known):
+                return
+            found: Any = content(site, *known)
+            if isinstance(found, np.ndarray) and shapes.small(node.outputs[0]):
+                shapes.learn_elements(node.outputs[0], found)
+        except (FairhandError, ArithmeticError, LookupError, TypeError, ValueError):
+            return  # the next inference of the whole graph will tell
+
+
+def _computes(node: ir.Node, inputs: Sequence[ir.Value | None]) -> bool:
+    """Whether a noted node is still in the graph, with these inputs."""
+    pairs = zip_longest(node.inputs, inputs)
+    return node.graph is not None and all(a is b for a, b in pairs)
+
+
+def _type(node: ir.Node) -> ir.TypeProtocol | None:
+    if node.op_type in _TYPES:
+        return ir.TensorType(_TYPES[node.op_type])
+    if node.op_type == "Cast":
+        return ir.TensorType(ir.DataType(node.attributes["to"].as_int()))
+    operand = node.inputs[_TYPED_LIKE.get(node.op_type, 0)]
+    return operand.type if operand is not None else None
+
+
+def _content(array: np.ndarray) -> Hashable:
+    return (array.dtype.name, array.shape, array.tobytes())
+
+
+def _key(
+    op: str, domain: str, inputs: Sequence[ir.Value | None], attributes: Hashable
+) -> Hashable:
+    if attributes is None:
+        return None
+    kept = list(inputs)
+    while kept and kept[-1] is None:
+        kept.pop()
+    return (op, domain, tuple(map(id, kept)), attributes)
+
+
+def _attributes(node: ir.Node) -> Hashable:
+    values = {}
+    for name, attribute in node.attributes.items():
+        if attribute.is_ref() or attribute.type in (
+            ir.AttributeType.GRAPH,
+            ir.AttributeType.GRAPHS,
+            ir.AttributeType.TENSORS,
+            ir.AttributeType.SPARSE_TENSOR,
+        ):
+            return None
+        values[name] = attribute.value
+        if attribute.type == ir.AttributeType.TENSOR:
+            tensor = attribute.as_tensor()
+            if tensor.size > 64:
+                return None
+            values[name] = (tensor.dtype, tensor.shape, tensor.tobytes())
+    return _plain(values)
+
+
+def _plain(attributes: dict[str, Any]) -> Hashable:
+    return tuple(
+        sorted(
+            (k, tuple(v) if isinstance(v, list | tuple) else v)
+            for k, v in attributes.items()
+        )
+    )

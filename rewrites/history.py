@@ -1,0 +1,105 @@
+"""What was rewritten, where and why: one record per application."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from .bounds import roundings
+from .exactness import Exactness
+from .match import Match
+from .terms import Bool
+
+
+@dataclass(frozen=True)
+class Application:
+    """One application of a rule, as the certificate lists it."""
+
+    rule: str
+    hash: str
+    exactness: Exactness
+    before: tuple[str, ...]  # names of the nodes that the left side stood for
+    results: tuple[str, ...]  # names of the values that were replaced
+    after: tuple[str, ...]  # operator and name of each new node
+    symbols: dict[str, str]
+    evidence: tuple[str, ...]  # each precondition, as it was found to hold
+    reordered: bool  # a chain stood in another order than in the law
+    roundings: tuple[int, int] | None = None  # of both sides, see bounds.py
+    sweep: int = 0  # the catalogue is gone through until nothing applies
+    phase: str = ""
+
+    def as_dict(self, proof: str) -> dict[str, Any]:
+        """As it stands in the certificate; `proof` names the proof of the law."""
+        found: dict[str, Any] = {
+            "rule": self.rule,
+            "proof": proof,
+            "sweep": self.sweep,
+            "phase": self.phase,
+            "exactness": self.exactness.value,
+            "before": list(self.before),
+            "results": list(self.results),
+            "after": list(self.after),
+            "symbols": self.symbols,
+            "evidence": list(self.evidence),
+        }
+        if self.reordered:
+            found["reordered"] = True
+        if self.roundings is not None:
+            found["roundings"] = list(self.roundings)
+        return found
+
+
+def describe(
+    match: Match,
+    exactness: Exactness,
+    matched: Sequence[ir.Node],
+    new: Sequence[ir.Node],
+) -> Application:
+    """The record of an application."""
+    binding, law = match.binding, match.rule.law
+    if binding.reassociated and exactness in _STRONGER_THAN_RING:
+        exactness = Exactness.RING
+    return Application(
+        rule=match.rule.name,
+        hash=match.rule.hash,
+        exactness=exactness,
+        before=tuple(node.name or "" for node in matched),
+        results=tuple(root.name or "" for root in match.roots),
+        after=tuple(f"{node.op_type} {node.name}" for node in new),
+        symbols={
+            name: _shown(binding.symbols[name])
+            for name in law.symbols
+            if name in binding.symbols
+        },
+        evidence=tuple(map(_evidence, law.requires)),
+        reordered=binding.reassociated,
+        roundings=roundings(law, binding) if exactness in _BOUNDED else None,
+    )
+
+
+_BOUNDED = {Exactness.ORDER, Exactness.RING}
+_STRONGER_THAN_RING = {
+    Exactness.BITWISE,
+    Exactness.ZERO_SIGN,
+    Exactness.FINITE,
+    Exactness.FINITE_ZERO_SIGN,
+    Exactness.ORDER,
+}
+
+
+def _shown(symbol: Any) -> str:
+    if isinstance(symbol, frozenset):
+        return str(sorted(symbol))
+    if isinstance(symbol, tuple):
+        return "[" + ", ".join(map(str, symbol)) + "]"
+    if isinstance(symbol, ir.Node):
+        return symbol.op_type
+    return str(float(symbol) if isinstance(symbol, np.floating) else symbol)
+
+
+def _evidence(condition: Bool) -> str:
+    return f"{condition!r} holds for the sizes and constants of the graph"

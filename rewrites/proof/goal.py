@@ -1,0 +1,268 @@
+"""From a law to what the kernel is asked: the second reading of a rule.
+
+The first reading is the matcher's. Both follow the same object, so a rule can't be
+proved in one form and applied in another. Symbols become z3 symbols, or, in a concrete
+world, numbers drawn at random: then both sides can be computed and compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import z3
+
+from ..pattern import Apply, Chain, Leaf, Many, Node, Pointwise, Term, Var
+from ..rule import Law
+from ..terms import Axes, Fn, Int, Perm, Real, Sizes
+from . import (  # noqa: F401  they register meanings
+    meaning_attention,
+    meaning_casts,
+    meaning_contraction,
+    meaning_elementwise,
+    meaning_indexing,
+    meaning_movement,
+    meaning_normalization,
+    meaning_pooling,
+    meaning_reduction,
+)
+from .denote_index import Axes as DenotedAxes
+from .expressions import Expressions, PermMeaning, SizesMeaning
+from .meanings import CHAINS, MEANINGS
+from .scalars import (
+    Const,
+    Element,
+    Ite,
+    NegInf,
+    Scalar,
+    Symbol,
+)
+from .smt import (
+    both,
+    fresh,
+    term,
+)
+from .tensors import Context, Family, Tensor, shape
+
+
+class World(Expressions):
+    """The meaning of a law's symbols: here, z3 symbols nothing more is known of."""
+
+    def __init__(self, law: Law) -> None:
+        super().__init__()
+        self.law = law
+        self._tensors: dict[Any, Any] = {}
+        self._kept: list[Tensor] = []
+        self._members: dict[str, Any] = {}  # the member that a Many's form is taken of
+        for name, symbol in law.symbols.items():
+            self._symbols[name] = self._declare(name, symbol)
+
+    # ---- symbols
+
+    def _declare(self, name: str, symbol: Any) -> Any:
+        if isinstance(symbol, Int):
+            return self._integer(name, *symbol.args[1:])
+        if isinstance(symbol, Real):
+            return Symbol(name)
+        if isinstance(symbol, Perm):
+            return self._permutation(name, self.int(symbol.length))
+        if isinstance(symbol, Fn):
+            return self._function(name)
+        if isinstance(symbol, Axes):
+            return self._axes(symbol)
+        if isinstance(symbol, Sizes):
+            return self._sizes(name, self.int(symbol.rank))
+        if isinstance(symbol, Pointwise):
+            return symbol
+        assert isinstance(symbol, Var)
+        return None  # tensors are made when they are first used
+
+    def _integer(self, name: str, low: Int | None, high: Int | None) -> Any:
+        value = z3.Int(name)
+        if low is not None:
+            self.context.assume(value >= self.int(low))
+        if high is not None:
+            self.context.assume(value <= self.int(high))
+        return value
+
+    def _function(self, name: str) -> Any:
+        f = z3.Function(name, z3.IntSort(), z3.IntSort())
+        return lambda k: f(term(k))
+
+    def _permutation(self, name: str, rank: Any) -> PermMeaning:
+        forward, inverse = self._function(name), self._function(f"{name}_inverse")
+        self.context.permutation(forward, inverse, rank)
+        return PermMeaning(forward, inverse)
+
+    def _sizes(self, name: str, rank: Any) -> SizesMeaning:
+        dim = self._function(name)
+        self.context.assume_each(rank, dim, lambda k: dim(k) >= 0)
+        return SizesMeaning(rank, dim, name)
+
+    def _axes(self, axes: Axes) -> DenotedAxes:
+        name = axes.name
+        member = z3.Function(name, z3.IntSort(), z3.BoolSort())
+        rest, place = self._function(f"{name}_rest"), self._function(f"{name}_place")
+        count = fresh(f"{name}_count")
+        made = DenotedAxes(lambda k: member(term(k)), count, rest, place)
+        self._symbols[name] = made  # the length may depend on the count
+        length = self.int(axes.length)
+        self.context.assume(both(count >= 0, count <= length))
+        # Any set of axes can be numbered so: by its order.
+        j, k = z3.Ints(f"{name}_j {name}_k")
+        ordered = z3.Implies(
+            z3.And(j >= 0, j < k, k < length - count), rest(j) < rest(k)
+        )
+        pattern = z3.MultiPattern(rest(j), rest(k))
+        self.context.assume(z3.ForAll([j, k], ordered, patterns=[pattern]))
+        return made
+
+    # ---- tensors
+
+    def tensor(self, t: Term) -> Tensor:
+        """What a term denotes."""
+        if isinstance(t, Var):
+            key: Any = t
+            member: Tensor | None = self._members.get(t.name)
+            if member is not None:
+                return member
+        elif isinstance(t, Chain):
+            first, *others = (self.tensor(part) for part in t.parts)
+            for other in others:
+                first = CHAINS[t.head.name](self.context, first, other)
+            return first
+        else:
+            assert isinstance(t, Apply)
+            key = (t.node, self.context.on_rhs, tuple(map(id, self._members.values())))
+        if key not in self._tensors:
+            made = self._leaf(t) if isinstance(t, Var) else self._node(t.node)
+            self._tensors[key] = made
+        found: Any = self._tensors[key]
+        if isinstance(t, Apply) and isinstance(found, Family):
+            return found.member(t.output)
+        result: Tensor = found[t.output] if isinstance(found, tuple) else found  # type: ignore[union-attr]
+        return result
+
+    def _node(self, node: Node) -> Any:
+        name = node.operator.name
+        if name == "pointwise":
+            tensors = [self.tensor(x) for x in node.inputs if x is not None]
+            return MEANINGS[name](self.context, *tensors, f=node.parameters["f"])
+        operands: list[Any] = []
+        for x in node.inputs:
+            if isinstance(x, Many):
+                operands.append(self.family(x))
+            else:
+                operands.append(None if x is None else self.tensor(x))
+        parameters = {k: self.parameter(v) for k, v in node.parameters.items()}
+        if node.count > 1 and name == "Split":
+            parameters["count"] = node.count
+        return MEANINGS[name](self.context, *operands, **parameters)
+
+    def family(self, many: Many) -> Family:
+        """Any number of tensors of one form."""
+        members = self._family_of(many)
+        form = many.form
+
+        def member(j: Any) -> Tensor:
+            # Kept, since what is made of it is found again by its identity.
+            self._kept.append(members.member(j))
+            self._members[many.member.name] = self._kept[-1]
+            try:
+                return self.tensor(form)
+            finally:
+                del self._members[many.member.name]
+
+        sample = member(fresh("member"))
+        return Family(
+            members.count,
+            sample.rank,
+            lambda j, k: member(j).dim(k),
+            lambda j, i: member(j).at(i),
+        )
+
+    def _family_of(self, many: Many) -> Family:
+        key = ("many", many.name)
+        if key not in self._tensors:
+            rank = self.int(many.length)
+            count = z3.Int(f"{many.name}_count")
+            self.context.assume(count >= 1)
+            sizes = z3.Function(
+                f"n_{many.name}", z3.IntSort(), z3.IntSort(), z3.IntSort()
+            )
+            j, k = z3.Ints("jm km")
+            self.context.assume(
+                z3.ForAll([j, k], sizes(j, k) >= 0, patterns=[sizes(j, k)])
+            )
+            self._tensors[key] = Family(
+                count,
+                rank,
+                lambda j, k: sizes(term(j), term(k)),
+                lambda j, i: Element(many.name, rank, i, member=j),
+            )
+        found: Family = self._tensors[key]
+        return found
+
+    def _leaf(self, leaf: Var) -> Tensor:
+        rank = self.int(leaf.length)
+        if leaf.kind is Leaf.NUMBER:
+            assert leaf.number is not None
+            value = self.real(leaf.number)
+            if leaf.shape is None:
+                return Tensor(0, lambda k: 1, lambda i: value)
+            sizes = self.parameter(leaf.shape)
+            return Tensor(sizes.rank, sizes.dim, lambda i: value)
+        dim = self._dims(leaf, rank)
+        if leaf.kind is Leaf.SCALAR:
+            element = self.scalar(leaf)
+            return Tensor(rank, dim, lambda i: element, leaf.name)
+        if leaf.kind is Leaf.CAUSAL:
+            return Tensor(rank, dim, _causal, leaf.name)
+        if leaf.number is not None:
+            number = self.real(leaf.number)
+            return Tensor(rank, dim, lambda i: number, leaf.name)
+        return Tensor(
+            rank,
+            dim,
+            lambda i: Element(leaf.name, rank, i, extended=leaf.extended),
+            leaf.name,
+        )
+
+    def _dims(self, leaf: Var, rank: Any) -> Callable[[Any], Any]:
+        if leaf.sizes is not None:
+            return shape(*(self.int(size) for size in leaf.sizes))
+        if leaf.kind in (Leaf.SCALAR, Leaf.FULL, Leaf.ABOUT):
+            return lambda k: 1
+        dim: Callable[[Any], Any] = self._function(f"n_{leaf.name}")
+        self.context.assume_each(rank, dim, lambda k: dim(k) >= 0)
+        return dim
+
+    def scalar(self, leaf: Var) -> Scalar:
+        return Element(leaf.name, 0, lambda k: 0)
+
+
+def _causal(index: Callable[[Any], Any]) -> Scalar:
+    return Ite(index(3) <= index(2), Const(0), NegInf())
+
+
+@dataclass
+class Goal:
+    """What has to be shown: each left side equals its right side."""
+
+    pairs: list[tuple[Tensor, Tensor]]
+    context: Context
+    obligations: list[tuple[str, Any]] = field(default_factory=list)
+
+
+def goal(law: Law, world: World | None = None) -> Goal:
+    """The kernel's question for a law."""
+    world = world or World(law)
+    context = world.context
+    # The meanings of the left side may use what the law requires.
+    for condition in law.requires:
+        world.assume(condition)
+    left = [world.tensor(t) for t in law.left]
+    context.on_rhs = True
+    right = [world.tensor(t) for t in law.right]
+    return Goal(list(zip(left, right, strict=True)), context, context.obligations)

@@ -1,0 +1,74 @@
+"""Prove the rules of the catalogue, and refuse their mutants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from multiprocessing import get_context
+
+import z3
+
+from ..catalogue import FALSE_RULES, RULES
+from ..exactness import Exactness
+from ..rule import Law, Rule
+from ..verdicts import Verdict
+from .equality import Verdict as Answer
+from .equality import prove_equal
+from .exact import exactness
+from .goal import Goal, goal
+
+
+def answer(law: Law) -> tuple[list[Answer], Goal, str]:
+    """The kernel's answers for each result of a law; a reason if one is negative."""
+    question = goal(law)
+    answers = []
+    for left, right in question.pairs:
+        found = prove_equal(left, right, question.context)
+        if not found.proved:
+            return [], question, found.why or "the sides differ"
+        answers.append(found)
+    return answers, question, ""
+
+
+def prove(rule: Rule) -> Verdict:
+    """The verdict on one rule, mutants included."""
+    answers, question, why = answer(rule.law)
+    found = Exactness.REAL
+    if answers:
+        found = exactness(rule.law, question, answers)
+    mutants = {}
+    for mutant in rule.mutants:
+        wrongly, _, _ = answer(rule.mutated(mutant))
+        mutants[mutant] = "proved" if wrongly else "refused"
+    return Verdict(
+        rule=rule.name,
+        law=rule.hash,
+        proved=bool(answers),
+        level=max((a.level or "" for a in answers), key=_LEVELS.index, default=""),
+        exactness=found.value,
+        why=why,
+        mutants=mutants,
+        steps=tuple(sorted({step for a in answers for step in a.steps})),
+    )
+
+
+_LEVELS = ("", "struct", "comm", "order", "ring", "field")
+
+
+_NAMED = {rule.name: rule for rule in (*RULES, *FALSE_RULES)}
+
+
+def _prove_named(name: str) -> Verdict:
+    return prove(_NAMED[name])
+
+
+def prove_all(rules: Iterable[Rule], processes: int = 2) -> Iterator[Verdict]:
+    """Verdicts in the order of the rules, proved side by side."""
+    names = [rule.name for rule in rules]
+    # A fresh process now and then keeps z3's memory small.
+    with get_context("spawn").Pool(processes, maxtasksperchild=100) as pool:
+        yield from pool.imap(_prove_named, names)
+
+
+def z3_version() -> str:
+    found: str = z3.get_version_string()
+    return found

@@ -1,0 +1,93 @@
+"""Check a certificate: repeat each application it lists, and nothing else.
+
+The search for places where rules apply is left out here. Each application is looked up
+by the value it replaced, its law is matched there, its preconditions are evaluated on
+the graph as it is at that point, and its proof must be the one that is shipped. The
+graph that comes out must be the one the certificate ends with.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+
+from ..analysis.errors import FairhandError
+from ..analysis.shapes import infer
+from .apply import Rewriter
+from .catalogue import BY_NAME
+from .digest import digest
+from .fold import fold_constants
+from .history import Application
+from .match import Matcher
+from .simplify import Rewriting, know_sizes, prepare, usable
+from .verdicts import load
+
+
+def replay(model: ir.Model, certificate: dict[str, Any]) -> int:
+    """Apply what `certificate` lists to the loaded `model`; returns how many.
+
+    Raises FairhandError for the first application that doesn't check.
+    """
+    steps = certificate["applications"]
+    _check_proofs(steps)
+    prepare(model)
+    done = Rewriting(infer(model))
+    for sweep in range(certificate["sweeps"]):
+        know_sizes(model, done)
+        _sweep(model, done, [step for step in steps if step["sweep"] == sweep])
+        if sweep + 1 < certificate["sweeps"]:
+            done.folded += fold_constants(model)
+            done.shapes = infer(model)
+    found = digest(model)
+    if found != certificate["graph"]:
+        raise FairhandError(
+            f"the graph after {len(steps)} applications is another one "
+            f"({found[:12]} instead of {certificate['graph'][:12]})",
+            hint="was the package made by this version of fairhand?",
+        )
+    return len(steps)
+
+
+def _check_proofs(steps: list[dict[str, Any]]) -> None:
+    verdicts = load()
+    for name in sorted({step["rule"] for step in steps}):
+        verdict = verdicts.get(name)
+        if name not in BY_NAME or verdict is None or not verdict.proved:
+            raise FairhandError(f"rule {name} has no proof here")
+        proofs = {step["proof"] for step in steps if step["rule"] == name}
+        if proofs != {verdict.proof_id} or verdict.law != BY_NAME[name].hash:
+            raise FairhandError(
+                f"rule {name} was proved as {min(proofs)}, here as {verdict.proof_id}",
+                hint="check with the version of fairhand that made the package",
+            )
+
+
+def _sweep(model: ir.Model, done: Rewriting, steps: list[dict[str, Any]]) -> None:
+    rewriter = Rewriter(model, done.shapes, usable())
+    for number, step in enumerate(steps):
+        where = f"application {number} of {step['rule']} at {step['results'][0]}"
+        node = _producer(model, step["results"][0])
+        if node is None:
+            raise FairhandError("the certificate names a value that isn't there", where)
+        matcher = Matcher(BY_NAME[step["rule"]], rewriter.facts)
+        match = matcher.at(node)
+        if match is None:
+            raise FairhandError(f"the law doesn't hold: {matcher.why}", where)
+        applied = rewriter.apply(match)
+        if not isinstance(applied, Application):
+            raise FairhandError(f"the rule may not be applied: {applied}", where)
+        again = applied.as_dict(step["proof"])
+        for key in ("before", "after", "results", "symbols", "exactness"):
+            if again[key] != step[key]:
+                raise FairhandError(
+                    f"{key} is {again[key]}, the certificate says {step[key]}", where
+                )
+    rewriter.finish()
+
+
+def _producer(model: ir.Model, name: str) -> ir.Node | None:
+    for node in model.graph.all_nodes():
+        if any(value.name == name for value in node.outputs):
+            return node
+    return None

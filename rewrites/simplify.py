@@ -1,0 +1,126 @@
+"""Normalise a graph, compute what is constant, and apply the proven rules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+import onnx_ir as ir
+
+from ..analysis.cost import GraphCost, graph_cost
+from ..analysis.shapes import Shapes, infer
+from .apply import Rewriter
+from .catalogue import PHASES
+from .catalogue import RULES as PROVABLE
+from .engine import Engine
+from .exactness import Exactness, allowed
+from .fold import fold_constants
+from .history import Application
+from .known_sizes import store_known_sizes
+from .merge_constants import merge_constants
+from .normalise import normalise
+from .rule import Rule
+from .search import Search
+from .verdicts import proven
+
+SEARCH = "search"  # comes after the phases of the catalogue
+
+Stage = Callable[[str, ir.Model], None]
+
+
+@dataclass
+class Rewriting:
+    """What was done to a graph, and the sizes of what came out."""
+
+    shapes: Shapes
+    history: list[Application] = field(default_factory=list)
+    folded: int = 0  # nodes that computed constants
+    merged: int = 0  # equal constants, and equal nodes, that became one
+    sweeps: int = 0  # how often the catalogue was gone through
+    before: GraphCost | None = None  # as normalised and folded
+    after: GraphCost | None = None
+
+    def counts(self) -> dict[str, int]:
+        """How often each rule applied, for the docstring and the report."""
+        found = {"fold-constants": self.folded, "merge-equal": self.merged}
+        found.update(Counter(application.rule for application in self.history))
+        return {name: n for name, n in found.items() if n}
+
+
+def simplify(
+    model: ir.Model,
+    exactness: str = "real",
+    rules: Sequence[Rule] | None = None,
+    stage: Stage = lambda name, model: None,
+) -> Rewriting:
+    """Rewrite `model`, which must have passed `load`, in place.
+
+    `exactness` is "bitwise", "order" or "real" (exactness.py): rules that round
+    otherwise than it admits are left out, as are rules without a valid proof. `rules`
+    narrows the catalogue.
+    """
+    classes = usable(exactness, rules)
+    folded, merged = prepare(model, stage)
+    done = Rewriting(infer(model), folded=folded, merged=merged)
+    done.before = graph_cost(model, done.shapes)
+    for sweep in count():
+        know_sizes(model, done)
+        done.sweeps += 1
+        if not _sweep(model, classes, done, sweep):
+            break
+        done.folded += fold_constants(model)
+        done.shapes = infer(model)
+    done.after = graph_cost(model, done.shapes)
+    stage("4-rewrite", model)
+    return done
+
+
+def usable(
+    exactness: str = "real", rules: Sequence[Rule] | None = None
+) -> dict[str, Exactness]:
+    """The class of each rule that may be applied; see `simplify`."""
+    wanted = allowed(exactness)
+    kept = PROVABLE if rules is None else rules
+    return {name: found for name, found in proven(kept).items() if found in wanted}
+
+
+def prepare(
+    model: ir.Model, stage: Stage = lambda name, model: None
+) -> tuple[int, int]:
+    """Normalise and fold; returns how many nodes were folded, how many merged."""
+    normalise(model)
+    stage("2-normalise", model)
+    folded, merged = fold_constants(model), merge_constants(model)
+    stage("3-fold", model)
+    return folded, merged
+
+
+def know_sizes(model: ir.Model, done: Rewriting) -> None:
+    """Sizes that turn out to be numbers make more of the graph constant."""
+    if store_known_sizes(model, done.shapes):
+        done.folded += fold_constants(model)
+        done.shapes = infer(model)
+
+
+def _sweep(
+    model: ir.Model, classes: dict[str, Exactness], done: Rewriting, sweep: int
+) -> bool:
+    """Run each phase to a fixpoint; returns whether anything applied."""
+    before = len(done.history)
+    rewriter = Rewriter(model, done.shapes, classes)
+    for phase in PHASES:
+        rules = [r for r in phase.rules if r.name in classes and r.when == "always"]
+        engine = Engine(rewriter, rules)
+        engine.run()
+        done.history += [
+            replace(a, sweep=sweep, phase=phase.name) for a in engine.history
+        ]
+    rules = [r for r in PROVABLE if r.name in classes and r.when == "search"]
+    search = Search(rewriter, rules)
+    search.run()
+    done.history += [replace(a, sweep=sweep, phase=SEARCH) for a in search.history]
+    rewriter.finish()
+    done.merged += rewriter.merged
+    return len(done.history) > before or rewriter.merged > 0

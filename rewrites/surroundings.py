@@ -1,0 +1,88 @@
+"""Where the matcher looks: chains of one operator, and further results of a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import onnx_ir as ir
+
+from .evaluate import Binding
+from .facts import is_constant
+from .pattern import Apply, Term, leaves
+from .vocabulary.core import trimmed
+
+
+def same_function(a: ir.Node, b: ir.Node, arity: int) -> bool:
+    """Whether two elementwise nodes differ in their operands alone."""
+    others = [trimmed(node.inputs)[arity:] for node in (a, b)]
+    attributes = [{k: v.value for k, v in n.attributes.items()} for n in (a, b)]
+    return (
+        a.op_type == b.op_type
+        and attributes[0] == attributes[1]
+        and len(others[0]) == len(others[1])
+        and all(x is y for x, y in zip(*others, strict=True))
+    )
+
+
+def flattened(
+    value: ir.Value, op: str, count: int
+) -> Iterator[tuple[list[ir.Value], list[ir.Node]]]:
+    """The ways to read `value` as `op` of `count` operands."""
+    root = value.producer()
+    if root is None or not _is(root, op):
+        return
+    stack: list[tuple[list[ir.Value], list[ir.Node]]] = [
+        ([x for x in root.inputs if x is not None], [root])
+    ]
+    while stack:
+        operands, nodes = stack.pop()
+        if len(operands) == count:
+            yield operands, nodes
+            continue
+        for i, operand in enumerate(operands):
+            inner = operand.producer()
+            if inner is None or not _is(inner, op) or len(operand.uses()) > 1:
+                continue
+            if is_constant(operand):  # will be one number, and isn't taken apart
+                continue
+            opened = [x for x in inner.inputs if x is not None]
+            if len(operands) + len(opened) - 1 <= count:
+                stack.append(
+                    (operands[:i] + opened + operands[i + 1 :], [*nodes, inner])
+                )
+
+
+def _is(node: ir.Node, op: str) -> bool:
+    return node.op_type == op and not node.domain and len(node.inputs) == 2
+
+
+def candidates(term: Term, binding: Binding) -> Iterator[ir.Value]:
+    """Values that another result of the rule may be: users of what is bound."""
+    assert isinstance(term, Apply)
+    shared = [leaf for leaf in leaves([term]) if leaf in binding.values]
+    for leaf in shared:
+        frontier = [binding.values[leaf]]
+        for _ in range(3):  # the shared operand stands at most this deep
+            users = [node for v in frontier for node, _ in v.uses()]
+            for node in dict.fromkeys(users):
+                if node.op_type == term.node.operator.name:
+                    yield node.outputs[term.output]
+            frontier = [y for node in users[:32] for y in node.outputs]
+
+
+def depends_on_results(left: Sequence[Term], binding: Binding) -> bool:
+    """Whether an operand is computed from a result: merging would make a cycle."""
+    results = {binding.value_of(term) for term in left if isinstance(term, Apply)}
+    inner = set(binding.nodes.values()) | set(binding.chains)
+    stack = [v for v in binding.values.values() if not v.is_graph_input()]
+    seen: set[ir.Value] = set()
+    while stack:
+        value = stack.pop()
+        if value in results:
+            return True
+        producer = value.producer()
+        if value in seen or producer is None or producer in inner:
+            continue
+        seen.add(value)
+        stack.extend(x for x in producer.inputs if x is not None)
+    return False

@@ -1,0 +1,124 @@
+"""Which rules are proven: proofs.json, checked against the rules as they stand.
+
+A verdict counts only for the law and the prover it was made with, told by their hashes.
+Nothing here needs z3: `fairhand prove` writes the file, everybody else reads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from .exactness import Exactness
+from .rule import Rule
+
+HERE = Path(__file__).parent
+FILE = HERE / "proofs.json"
+
+# What a verdict depends on besides the law: how laws are read, and the kernel.
+_TRUSTED = ("terms.py", "pattern.py", "rule.py")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the prover found of one rule."""
+
+    rule: str
+    law: str  # hash of the law
+    proved: bool
+    level: str  # at which the proof closed
+    exactness: str  # the class, see exactness.py
+    why: str  # what failed, if it isn't proved
+    mutants: dict[str, str]  # "refused", or what makes it a bad mutant
+    steps: tuple[str, ...] = ()
+
+    @property
+    def proof_id(self) -> str:
+        """Names the proof: the law's hash and the kernel's."""
+        return f"{self.law}-{kernel_hash()[:8]}"
+
+
+@cache
+def kernel_hash() -> str:
+    """Of the prover and the language of laws."""
+    digest = hashlib.sha256()
+    for path in sorted([*(HERE / "proof").glob("*.py"), *(HERE / n for n in _TRUSTED)]):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes().replace(b"\r\n", b"\n"))
+    return digest.hexdigest()[:16]
+
+
+@cache
+def load() -> dict[str, Verdict]:
+    """The verdicts that were shipped, if the prover is still the same."""
+    if not FILE.exists():
+        return {}
+    stored = json.loads(FILE.read_text(encoding="utf-8"))
+    if stored["kernel"] != kernel_hash():
+        return {}
+    return {
+        name: Verdict(rule=name, **{**row, "steps": tuple(row["steps"])})
+        for name, row in stored["rules"].items()
+    }
+
+
+def proven(rules: Iterable[Rule]) -> dict[str, Exactness]:
+    """The exactness of those rules that have a valid proof."""
+    verdicts = load()
+    found = {}
+    for rule in rules:
+        verdict = verdicts.get(rule.name)
+        if verdict is not None and verdict.proved and verdict.law == rule.hash:
+            found[rule.name] = _at_run_time(rule, Exactness(verdict.exactness))
+    return found
+
+
+# Which zero of max(0, -0) comes out depends, in ONNX Runtime and in PyTorch, on where
+# in a vector register the elements stand; ONNX Runtime's Where loses the sign of zero.
+_ZERO_TIES = re.compile(r"\b(Max|Min|Relu|Clip|Where|pointwise)\b|max|min")
+
+
+# To the prover these are the formulas that define them. A runtime computes them in a
+# way of its own, so a law that makes one of its parts is exact over the reals alone.
+_COMPOSITE = re.compile(
+    r"\b(Softplus|Softsign|Swish|Mish|Gelu|HardSwish|HardSigmoid|Elu|Softmax|LogSoftmax"
+    r"|ReduceLogSumExp|ReduceLogSum|ReduceL1|ReduceL2|Attention|\w+Normalization)\("
+)
+_EXACT = (Exactness.REAL, Exactness.ROUNDED)
+
+
+def _at_run_time(rule: Rule, exactness: Exactness) -> Exactness:
+    """The class of a law as runtimes compute it, which the proof knows nothing of."""
+    sides = [
+        sorted(_COMPOSITE.findall(repr(s))) for s in (rule.law.left, rule.law.right)
+    ]
+    if sides[0] != sides[1] and exactness not in _EXACT:
+        return Exactness.REAL
+    if exactness is Exactness.BITWISE and _ZERO_TIES.search(rule.law.text()):
+        return Exactness.ZERO_SIGN
+    return exactness
+
+
+def save(verdicts: Iterable[Verdict], z3_version: str) -> None:
+    """Write proofs.json."""
+    rules = {
+        v.rule: {
+            "law": v.law,
+            "proved": v.proved,
+            "level": v.level,
+            "exactness": v.exactness,
+            "why": v.why,
+            "mutants": v.mutants,
+            "steps": list(v.steps),
+        }
+        for v in verdicts
+    }
+    content = {"kernel": kernel_hash(), "z3": z3_version, "rules": rules}
+    FILE.write_text(
+        json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8"
+    )

@@ -1,0 +1,1 @@
+"""The operators that laws speak of, by family."""

@@ -1,0 +1,54 @@
+"""The stored verdicts are those of the rules and the prover as they stand."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from fairhand.rewrites import verdicts
+from fairhand.rewrites.catalogue import FALSE_RULES, RULES
+from fairhand.rewrites.rule import Rule
+
+AGAIN = "run `fairhand prove --write` and commit rewrites/proofs.json"
+
+
+def test_no_verdict_is_stale() -> None:
+    stored = verdicts.load()
+    assert stored, f"the prover changed: {AGAIN}"
+    current = {rule.name: rule.hash for rule in (*RULES, *FALSE_RULES)}
+    assert {name: v.law for name, v in stored.items()} == current, AGAIN
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_every_rule_is_proved_and_its_mutants_are_refused(rule: Rule) -> None:
+    verdict = verdicts.load()[rule.name]
+    assert verdict.proved, verdict.why
+    assert rule.mutants
+    assert verdict.mutants == dict.fromkeys(rule.mutants, "refused")
+
+
+@pytest.mark.parametrize("rule", FALSE_RULES, ids=lambda rule: rule.name)
+def test_every_false_rule_is_refused(rule: Rule) -> None:
+    assert not verdicts.load()[rule.name].proved
+
+
+def test_a_changed_law_loses_its_proof() -> None:
+    rule = RULES[0]
+    assert rule.name in verdicts.proven([rule])
+    changed = dataclasses.replace(rule, law=rule.mutated(rule.mutants[0]))
+    assert verdicts.proven([changed]) == {}
+
+
+def test_a_changed_prover_loses_all_proofs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = verdicts.FILE.read_text("utf-8").replace(verdicts.kernel_hash(), "0" * 16)
+    (tmp_path / "proofs.json").write_text(changed, "utf-8")
+    monkeypatch.setattr(verdicts, "FILE", tmp_path / "proofs.json")
+    verdicts.load.cache_clear()
+    try:
+        assert verdicts.proven(RULES) == {}
+    finally:
+        verdicts.load.cache_clear()

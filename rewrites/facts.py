@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from ..analysis.dims import Dim, Dims
 from ..analysis.shapes import Shapes
+from .constants import RANDOM
 from .uniform import uniform_element
 
 # Reading a weight to find that it isn't one number throughout costs time; a constant
@@ -70,15 +71,9 @@ def is_constant(value: ir.Value, depth: int = 12) -> bool:
         return False
     if any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values()):
         return False
-    return node.op_type not in _RANDOM and all(
+    return node.op_type not in RANDOM and all(
         x is None or is_constant(x, depth - 1) for x in node.inputs
     )
-
-
-_RANDOM = frozenset(
-    "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform "
-    "RandomUniformLike".split()
-)
 
 
 def _uniform(value: ir.Value) -> float | int | bool | None:

@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from .constants import (
+    RANDOM,
     Island,
     Types,
     constant,
@@ -26,11 +27,6 @@ from .fold_uniform import MOVES, is_fill, uniform_result
 from .tidy import remove_unused
 from .uniform import uniform_element
 
-# Nodes that give another result each time.
-_RANDOM = frozenset(
-    "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform "
-    "RandomUniformLike".split()
-)
 # Results up to here are computed whatever their inputs are; above, they may be four
 # times as large as those. All together may be four times as large as all the weights.
 _SMALL = 64 << 20
@@ -85,7 +81,7 @@ class _Folder:
 
     def _is_foldable(self, node: ir.Node) -> bool:
         """Whether a node has one result, apart from what its inputs are."""
-        if node.domain != "" or node.op_type in _RANDOM or node in self.refused:
+        if node.domain != "" or node.op_type in RANDOM or node in self.refused:
             return False
         kinds = {attribute.type for attribute in node.attributes.values()}
         if kinds & {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS}:

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from ..analysis.errors import FairhandError
 from ..analysis.shapes import CONTENT_RULES, SHAPE_RULES
 from ..analysis.site import Site
+from .constants import RANDOM
 from .facts import Facts
 from .names import UniqueNames
 from .origin import shared_metadata, shared_name
@@ -29,11 +30,6 @@ _TYPES = {
 
 # And of these as another operand.
 _TYPED_LIKE = {"Where": 1, "DequantizeLinear": 1, "QuantizeLinear": 2}
-
-_RANDOM = frozenset(
-    "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform "
-    "RandomUniformLike".split()
-)
 
 
 class Graft:
@@ -57,7 +53,7 @@ class Graft:
     def twin(self, node: ir.Node) -> ir.Node | None:
         """An earlier node that computes the same, if any; else `node` is noted."""
         key = _key(node.op_type, node.domain, list(node.inputs), _attributes(node))
-        if key is None or node.op_type in _RANDOM or node.graph is None:
+        if key is None or node.op_type in RANDOM or node.graph is None:
             return None
         key = (id(node.graph), len(node.outputs), key)
         known = self._known.get(key)

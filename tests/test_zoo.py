@@ -70,7 +70,7 @@ def _session(path: Path) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
-    # A product rounds otherwise where its weight is packed beforehand, and whether it is
-    # depends on the weight being stored or computed, which folding changes.
+    # A product rounds otherwise where its weight is packed beforehand, which depends on
+    # the weight being stored or computed, and that is what folding changes.
     options.add_session_config_entry("session.disable_prepacking", "1")
     return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])

@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import count
+from typing import Any, TypeAlias
 
 import onnx_ir as ir
 
 from ..analysis.ops.table import ModuleForm
 from ..analysis.spell import TORCH_DTYPES, Leaf, Ref, render, spell
-from .members import Member, assign_members, member_name
+from .columns import ANY, ARGUMENTS, Parameter, parameters
+from .members import Member, Switch, assign_members, member_name
 from .names import class_name, unused
 from .run import Run, is_parameter
 from .steps import LayerRef, Step
+from .variants import unify_variants
 
-# What the positional arguments of a layer are called, to name a class's parameters.
-ARGUMENTS = {
-    "nn.Conv1d": ("in_channels", "out_channels", "kernel_size"),
-    "nn.Conv2d": ("in_channels", "out_channels", "kernel_size"),
-    "nn.Conv3d": ("in_channels", "out_channels", "kernel_size"),
-    "nn.ConvTranspose1d": ("in_channels", "out_channels", "kernel_size"),
-    "nn.ConvTranspose2d": ("in_channels", "out_channels", "kernel_size"),
-    "nn.ConvTranspose3d": ("in_channels", "out_channels", "kernel_size"),
-    "nn.Linear": ("in_features", "out_features"),
-    "nn.Embedding": ("num_embeddings", "embedding_dim"),
-    "nn.GroupNorm": ("groups", "channels"),
-    "nn.BatchNorm1d": ("num_features",),
-    "nn.BatchNorm2d": ("num_features",),
-    "nn.BatchNorm3d": ("num_features",),
-    "nn.LayerNorm": ("num_features",),
-    "nn.RMSNorm": ("num_features",),
-    "nn.LSTM": ("input_size", "hidden_size"),
-    "nn.GRU": ("input_size", "hidden_size"),
-    "nn.RNN": ("input_size", "hidden_size"),
-}
 MAX_PARAMETERS = 8
+
+Key: TypeAlias = tuple[object, ...]
 
 
 @dataclass(eq=False)
@@ -49,6 +35,7 @@ class Kind:
     parameters: list[str] = field(default_factory=list)
     # Column number -> parameter name, for the columns in which instances differ.
     holes: dict[int, str] = field(default_factory=dict)
+    defaults: dict[str, Any] = field(default_factory=dict)
 
 
 class Kinds:
@@ -62,7 +49,13 @@ class Kinds:
         self.names: dict[object, str] = {}  # Step/Run/Value in a run -> member text
         self.order: list[Kind] = []
         self.taken: set[str] = {network}
+        self.root_run = root
+        self._places = {run: i for i, run in enumerate(_inner(root))}
         self.root = self.build(root, network)
+
+    def place(self, run: Run) -> int:
+        """Where a run stands in the order of execution."""
+        return self._places[run]
 
     # ---- classes
 
@@ -74,6 +67,7 @@ class Kinds:
             for run in levels[height]:
                 self.members[run] = assign_members(run)
                 groups.setdefault(self.key(run), []).append(run)
+            unify_variants(self, groups)
             for runs in groups.values():
                 for part in self._split_wide(runs):
                     self._make(part, network if part[0] is root else "")
@@ -87,8 +81,7 @@ class Kinds:
 
     def _split_wide(self, runs: list[Run]) -> list[list[Run]]:
         """A class with too many parameters is harder to read than two classes."""
-        labels = self._column_names(self.members[runs[0]])
-        if len(_varying([self.columns(run) for run in runs], labels)) <= MAX_PARAMETERS:
+        if len(self.varying(runs)) <= MAX_PARAMETERS:
             return [runs]
         parts: dict[object, list[Run]] = {}
         for run in runs:
@@ -104,36 +97,41 @@ class Kinds:
             hints = {_class_hint(run) for run in runs}
             convolves = any("Conv" in s.form.layer for s in first.steps() if s.form)
             common = "ConvBlock" if convolves else "Block"
-            self._name(kind, min(hints) if len(hints) == 1 else common)
-        labels = self._column_names(members)
-        varying = [
-            (_parameter_name([labels[c] for c in columns]), columns)
-            for columns in _varying([self.columns(run) for run in runs], labels)
-        ]
-        varying.sort(key=lambda entry: not entry[0].startswith(_CHANNELS))
-        for wish, columns in varying:
-            label = unused(wish, kind.parameters)
+            wish = min(hints) if len(hints) == 1 else common
+            self._name(kind, wish, len(runs))
+        varying = self.varying(runs)
+        for parameter in varying:
+            label = unused(parameter.wish, kind.parameters)
             kind.parameters.append(label)
-            kind.holes.update(dict.fromkeys(columns, label))
-        for run in runs:
+            kind.holes.update(dict.fromkeys(parameter.columns, label))
+            if parameter.default is not None:
+                kind.defaults[label] = parameter.default
+        for i, run in enumerate(runs):
             self.of[run] = kind
             self.counts[run] = len(runs)
-            values = self.columns(run)
-            self.arguments[run] = tuple(values[columns[0]] for _, columns in varying)
+            self.arguments[run] = tuple(parameter.values[i] for parameter in varying)
         self.order.append(kind)
 
-    def _name(self, kind: Kind, wish: str) -> None:
+    def varying(self, runs: list[Run]) -> list[Parameter]:
+        """The parameters that a class for all these runs has."""
+        labels = self._column_names(self.members[runs[0]])
+        return parameters([self.columns(run) for run in runs], labels)
+
+    def _name(self, kind: Kind, wish: str, instances: int) -> None:
         """Its name; of two classes of one name, one says what it has more."""
         kind.name = unused(wish, self.taken)
         if kind.name != wish:
             twin = next((k for k in self.order if k.name == wish), None)
-            mine = {m.attr for m in kind.members}
-            theirs = {m.attr for m in twin.members} if twin is not None else set()
+            mine = _layer_names(kind)
+            theirs = _layer_names(twin) if twin is not None else set()
             if twin is not None and theirs > mine and len(theirs - mine) == 1:
                 twin.name = self._with(wish, theirs - mine)
                 kind.name = wish
             elif theirs < mine and len(mine - theirs) == 1:
                 kind.name = self._with(wish, mine - theirs)
+            elif twin is not None and self.counts[twin.run] < instances:
+                twin.name, kind.name = kind.name, wish
+                self.taken.add(twin.name)
         self.taken.add(kind.name)
 
     def _with(self, name: str, extra: set[str]) -> str:
@@ -141,27 +139,41 @@ class Kinds:
         self.taken.add(made)
         return made
 
-    def key(self, run: Run) -> tuple[object, ...]:
+    def key(self, run: Run) -> Key:
         """Equal for runs whose printed class is equal, numbers of layers aside."""
-        texts = {m.what: m.text for m in self.members[run]}
+        return self.keyed(run)[0]
+
+    def keyed(
+        self, run: Run, without: Step | None = None, instead: ir.Value | None = None
+    ) -> tuple[Key, dict[object, int]]:
+        """The key, and the number that each value has in it.
+
+        As if the run had no step `without`, whose readers read `instead`.
+        """
+        texts = {m.what: m.text for m in self.members[run] if m.what is not without}
         numbers: dict[object, int] = {}
+        unused_numbers = count()
+
+        def number(value: object) -> int:
+            if value not in numbers:
+                numbers[value] = next(unused_numbers)
+            return numbers[value]
+
         for value in (*run.inputs, *run.sizes):
-            numbers[value] = len(numbers)
+            number(value)
 
         def name(leaf: Leaf) -> str:
             if isinstance(leaf, LayerRef):
                 return member_name(texts, leaf)
             assert isinstance(leaf, Ref)
-            if leaf.value in texts:
-                return texts[leaf.value]
-            return f"v{numbers.setdefault(leaf.value, len(numbers))}"
+            return texts.get(leaf.value) or f"v{number(leaf.value)}"
 
         parts: list[object] = [is_chain(run)]
         for item in run.items:
-            outs = tuple(
-                None if out is None else numbers.setdefault(out, len(numbers))
-                for out in item.outputs
-            )
+            if item is without:
+                numbers.update(dict.fromkeys(item.outputs, number(instead)))
+                continue
+            outs = tuple(None if out is None else number(out) for out in item.outputs)
             if isinstance(item, Run):
                 source = item.shares or item
                 args = [Ref(v) for v in item.inputs] + item.size_args
@@ -170,9 +182,10 @@ class Kinds:
             else:
                 parts.append((render(item.expr, name), outs, item.inlines))
         for member in self.members[run]:
-            parts.append((member.text, _shape_key(member)))
+            if member.what is not without:
+                parts.append((member.text, _shape_key(member)))
         parts.append(tuple(numbers[out] for out in run.outputs))
-        return tuple(parts)
+        return tuple(parts), numbers
 
     def columns(self, run: Run) -> list[Any]:
         """Every number of a run's constructor, in printing order."""
@@ -181,10 +194,9 @@ class Kinds:
             if isinstance(member.what, Run):
                 found += self.arguments[member.what]
             elif isinstance(member.what, Step):
-                form = member.what.form
-                assert form is not None
-                found += form.positional
-                found += [form.keywords[k][0] for k in sorted(form.keywords)]
+                found += _layer_columns(member.what)
+            elif isinstance(member.what, Switch):
+                found.append(member.what.on)
             else:
                 found.append(_dims(member.what))
         return found
@@ -195,14 +207,18 @@ class Kinds:
             if isinstance(member.what, Run):
                 found += self.of[member.what].parameters
             elif isinstance(member.what, Step):
-                form = member.what.form
+                step = member.what
+                form = step.lacks or step.form
                 assert form is not None
+                found += [member.attr] if step.optional else []
                 named = ARGUMENTS.get(form.layer, ())
                 found += [
                     named[i] if i < len(named) else "size"
                     for i in range(len(form.positional))
                 ]
                 found += sorted(form.keywords)
+            elif isinstance(member.what, Switch):
+                found.append(member.attr)
             else:
                 found.append("shape")
         return found
@@ -224,10 +240,22 @@ class Kinds:
                 return self._sequential(
                     kind, dict(zip(kind.parameters, texts, strict=True))
                 ), column + len(values)
-            return f"{kind.name}({', '.join(texts)})", column + len(values)
+            arguments = []
+            for label, text in zip(kind.parameters, texts, strict=True):
+                if label not in kind.defaults:
+                    arguments.append(text)
+                elif text != render(spell(kind.defaults[label])):
+                    arguments.append(f"{label}={text}")
+            return f"{kind.name}({', '.join(arguments)})", column + len(values)
         if isinstance(what, Step):
-            assert what.form is not None
-            return _layer_text(what.form, column, holes)
+            form = what.lacks or what.form
+            assert form is not None
+            if not what.optional:
+                return _layer_text(form, column, holes)
+            text, end = _layer_text(form, column + 1, holes)
+            return f"{text} if {holes[column]} else nn.Identity()", end
+        if isinstance(what, Switch):
+            return holes[column], column + 1
         text = holes.get(column) or render(spell(_dims(what)))
         dtype = TORCH_DTYPES[_dtype(what)]
         options = "" if dtype == "float32" else f", dtype=torch.{dtype}"
@@ -242,6 +270,18 @@ class Kinds:
             text, column = self.constructor(member, column, holes)
             texts.append(text)
         return f"nn.Sequential({', '.join(texts)})"
+
+
+def _layer_columns(step: Step) -> list[Any]:
+    form = step.lacks or step.form
+    assert form is not None
+    numbers = [
+        *form.positional,
+        *(form.keywords[k][0] for k in sorted(form.keywords)),
+    ]
+    if step.lacks is not None:
+        numbers = [ANY] * len(numbers)
+    return [step.lacks is None, *numbers] if step.optional else numbers
 
 
 def _layer_text(
@@ -264,33 +304,14 @@ def _layer_text(
     return f"{form.layer}({', '.join(texts)})", column
 
 
-_CHANNELS = ("in_", "width", "hidden", "out_", "num_", "embedding", "channels")
+def _layer_names(kind: Kind) -> set[str]:
+    return {m.attr for m in kind.members if not isinstance(m.what, Switch)}
 
 
-def _parameter_name(labels: list[str]) -> str:
-    """What a parameter is called that stands in several columns.
-
-    One that leaves a layer and enters the next is the width inside the block.
-    """
-    inner = any(label.startswith("in_") for label in labels)
-    if labels[0].startswith("num_"):  # a norm before a layer: named after the layer
-        return next((label for label in labels if label.startswith("in_")), labels[0])
-    if labels[0] == "out_channels" and inner:
-        return "width"
-    if labels[0] == "out_features" and inner:
-        return "hidden"
-    return labels[0]
-
-
-def _varying(rows: list[list[Any]], labels: list[str]) -> list[list[int]]:
-    """The columns in which rows differ; equal ones of one meaning stand together."""
-    found: dict[object, list[int]] = {}
-    for i, column in enumerate(zip(*rows, strict=True)):
-        if any(value != column[0] for value in column):
-            channels = labels[i].startswith((*_CHANNELS, "groups"))
-            meaning = "channels" if channels else labels[i]
-            found.setdefault((meaning, column), []).append(i)
-    return list(found.values())
+def _inner(run: Run) -> Iterator[Run]:
+    for child in run.runs():
+        yield child
+        yield from _inner(child)
 
 
 def is_chain(run: Run) -> bool:
@@ -344,10 +365,12 @@ def _shape_key(member: Member) -> tuple[object, ...]:
     if isinstance(what, Run):
         return ("run",)
     if isinstance(what, Step):
-        assert what.form is not None
-        form = what.form
+        form = what.lacks or what.form
+        assert form is not None
         kinds = tuple(type(v).__name__ for v in form.positional)
         return (form.layer, kinds, tuple(sorted(form.keywords)), tuple(form.weights))
+    if isinstance(what, Switch):
+        return ("switch",)
     return (str(what.dtype), is_parameter(what), len(_dims(what)))
 
 

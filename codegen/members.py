@@ -17,6 +17,14 @@ from .steps import LayerRef, Step
 ROLES = {"nn.Linear": "linear", "nn.Embedding": "embedding", "nn.PReLU": "prelu"}
 
 
+class Switch(ir.Value):
+    """A member that says whether an instance does what others of its class leave."""
+
+    def __init__(self, name: str, on: bool) -> None:
+        super().__init__(name=name)
+        self.on = on
+
+
 @dataclass(eq=False)
 class Member:
     """`self.attr` or `self.attr[index]`: a layer, a block, or a constant tensor."""
@@ -92,6 +100,8 @@ def _wish(what: object, path: str, holder: str) -> tuple[str, int | None]:
         inside = ""  # the module's own scope names nothing in it
     if holder and inside == path != holder:
         inside = path.rpartition(".")[2] if not isinstance(what, ir.Value) else ""
+    if isinstance(what, Switch):
+        return attribute(what.name or ""), None
     if isinstance(what, ir.Value):
         plain = (
             inside

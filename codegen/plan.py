@@ -14,6 +14,7 @@ from ..analysis.literals import one_line
 class ArgumentPlan:
     name: str
     annotation: str
+    default: str = ""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from .body import BodyWriter
 from .dimensions import settle_dimensions
 from .kinds import Kind, Kinds
 from .loops import loops
-from .members import Member
+from .members import Member, Switch
 from .names import class_name, unused, variable
 from .plan import (
     ArgumentPlan,
@@ -168,7 +168,8 @@ def _parameters(kind: Kind, kinds: Kinds) -> tuple[ArgumentPlan, ...]:
         )
         if isinstance(value, tuple):
             annotation = "tuple[int, ...]"
-        found.append(ArgumentPlan(label, annotation))
+        default = repr(kind.defaults[label]) if label in kind.defaults else ""
+        found.append(ArgumentPlan(label, annotation, default))
     return tuple(found)
 
 
@@ -182,6 +183,8 @@ def _member_lines(kind: Kind, kinds: Kinds) -> list[str]:
             if member.attr not in lists:
                 lines.append(member.attr)  # its place; filled in below
             lists.setdefault(member.attr, []).append(text)
+        elif isinstance(member.what, Switch):
+            lines.append(f"self.{member.attr} = {text}")
         elif isinstance(member.what, ir.Value):
             lines.append(_constant_line(member, text))
         else:
@@ -263,7 +266,7 @@ def _weights(kinds: Kinds) -> list[WeightPlan]:
                             f"{key}.{name}", functools.partial(np.asarray, array)
                         )
                     )
-            else:
+            elif not isinstance(what, Switch):
                 found.append(WeightPlan(key, Weight(what).array))
 
     visit(kinds.root.run, "")
@@ -287,7 +290,7 @@ def _parameter_count(kinds: Kinds) -> int:
                 assert member.what.form is not None
                 for weight in member.what.form.weights.values():
                     total += weight.array().size
-            else:
+            elif not isinstance(member.what, Switch):
                 total += Weight(member.what).array().size
 
     visit(kinds.root.run)

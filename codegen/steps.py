@@ -51,6 +51,8 @@ class Step:
     result: str = ""
     form: ModuleForm | None = None
     path: str = field(default="")  # attribute path of `form`, where names tell it
+    optional: bool = False  # some instances of the module lack this layer
+    lacks: ModuleForm | None = None  # this one does: the layer of the others
 
     def reads(self) -> list[ir.Value]:
         return [leaf.value for leaf in leaves(self.expr) if isinstance(leaf, Ref)]

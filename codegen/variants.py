@@ -1,0 +1,215 @@
+"""Modules that differ in one optional part become one class with a switch.
+
+A layer that some instances lack is nn.Identity there; a sum or product that some leave
+out, such as the residual of a block whose sizes change, is decided by a flag.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import onnx_ir as ir
+
+from ..analysis.ops.table import ModuleForm
+from ..analysis.spell import LOWEST, Expr, Leaf, Ref, render, substitute
+from .members import Switch, assign_members
+from .run import Run
+from .steps import LayerRef, Step
+
+if TYPE_CHECKING:
+    from .kinds import Key, Kinds
+
+# What a flag is called, by the operator that it switches.
+_FLAGS = {"Add": "residual", "Mul": "scaled"}
+MAX_SWITCHES = 2
+
+
+def unify_variants(kinds: Kinds, groups: dict[Key, list[Run]]) -> None:
+    """Merge groups of runs, each a class to be, whose instances differ in one part."""
+    merged = True
+    while merged:
+        merged = any(
+            _merge(kinds, groups, longer, shorter)
+            for longer in list(groups)
+            for shorter in list(groups)
+            if longer in groups and shorter in groups and longer is not shorter
+        )
+
+
+def _merge(
+    kinds: Kinds, groups: dict[Key, list[Run]], longer: Key, shorter: Key
+) -> bool:
+    more, fewer = groups[longer], groups[shorter]
+    first = more[0]
+    if not _comparable(kinds, first, fewer[0]):
+        return False
+    for place, step in enumerate(first.items):
+        if not isinstance(step, Step) or len(step.outputs) != 1 or step.optional:
+            continue
+        for nth, instead in enumerate(_operands(step)):
+            key, _ = kinds.keyed(first, step, instead)
+            if key != kinds.keyed(fewer[0])[0] or not _separable(first, step, instead):
+                continue
+            for run in fewer:
+                _insert(kinds, first, place, nth, run)
+            for run in more:
+                _mark(run, place, nth)
+            runs = sorted([*more, *fewer], key=kinds.place)
+            for run in runs:
+                kinds.members[run] = assign_members(run)
+            position = list(groups).index(longer)
+            del groups[longer], groups[shorter]
+            _put(groups, position, kinds.key(runs[0]), runs)
+            return True
+    return False
+
+
+def _put(
+    groups: dict[Key, list[Run]], position: int, key: Key, runs: list[Run]
+) -> None:
+    entries = list(groups.items())
+    entries.insert(position, (key, runs))
+    groups.clear()
+    groups.update(entries)
+
+
+def _comparable(kinds: Kinds, a: Run, b: Run) -> bool:
+    """Two runs of one original class, the first with one statement more."""
+    switches = sum(isinstance(v, Switch) for v in a.constants)
+    switches += sum(s.optional for s in a.items if isinstance(s, Step))
+    return (
+        a.hint == b.hint != ""
+        and len(a.items) == len(b.items) + 1
+        and len(a.inputs) == len(b.inputs)
+        and len(a.outputs) == len(b.outputs)
+        and switches < MAX_SWITCHES
+        and a is not kinds.root_run
+    )
+
+
+def _operands(step: Step) -> list[ir.Value]:
+    """What the others may read in the step's place: its operands, in their order."""
+    values = dict.fromkeys(v for v in step.reads() if v.const_value is None)
+    if isinstance(step.form, ModuleForm):
+        plain = render(step.expr, lambda x: "L" if isinstance(x, LayerRef) else "v")
+        return list(values) if plain == "L(v)" else []
+    return list(values) if len(values) == 2 else []
+
+
+def _separable(run: Run, step: Step, instead: ir.Value) -> bool:
+    """Whether no other item reads both the step's result and its operand."""
+    result = step.outputs[0]
+    if result is None or (result in run.outputs and instead in run.outputs):
+        return False
+    if isinstance(step.form, ModuleForm):
+        listed = step.path.rpartition(".")[2].isdigit()
+        shared = sum(s.form is step.form for s in run.steps()) > 1
+        if listed or shared:
+            return False
+    return not any(
+        result in reads and instead in reads
+        for item in run.items
+        if item is not step
+        for reads in [item.inputs if isinstance(item, Run) else item.reads()]
+    )
+
+
+def _insert(kinds: Kinds, pattern: Run, place: int, nth: int, run: Run) -> None:
+    """Give `run` the step of `pattern` that it lacks, switched off."""
+    step = pattern.items[place]
+    assert isinstance(step, Step)
+    instead = _operands(step)[nth]
+    _, numbers = kinds.keyed(pattern, step, instead)
+    there = {number: value for value, number in kinds.keyed(run)[1].items()}
+    operand = there[numbers[instead]]
+    assert isinstance(operand, ir.Value)
+    # Whoever reads the result in the pattern reads a new value here, and so does
+    # the outside; the operand's other readers keep it.
+    result = ir.Value(name=operand.name, type=operand.type, shape=operand.shape)
+    made = {operand: result}
+    if operand in run.outputs:  # the outside knows it under this name
+        made = {}
+        for item in run.items[:place]:
+            if isinstance(item, Step) and operand in item.outputs:
+                item.outputs = tuple(
+                    result if out is operand else out for out in item.outputs
+                )
+        operand, result = result, operand
+    for i, item in enumerate(pattern.items):
+        reads = item.inputs if isinstance(item, Run) else item.reads()
+        here = run.items[i if i < place else i - 1] if i != place else None
+        if here is None:
+            continue
+        if made and step.outputs[0] in reads:
+            _reread(here, made)
+        elif not made and instead in reads:
+            _reread(here, {result: operand})
+
+    def translated(leaf: Leaf) -> Expr | None:
+        if isinstance(leaf, Ref) and leaf.value.const_value is None:
+            value = there[numbers[leaf.value]]
+            assert isinstance(value, ir.Value)
+            value = operand if leaf.value is instead else value
+            return Ref(value)
+        return None
+
+    if step.form is not None:
+        form = ModuleForm("nn.Identity", (), {}, {}, (operand,), (result,))
+        path = run.path + step.path.removeprefix(pattern.path)
+        new = replace(
+            step,
+            outputs=(result,),
+            expr=LayerRef(form)(Ref(operand)),
+            form=form,
+            path=path,
+            optional=True,
+            lacks=step.form,
+        )
+    else:
+        expr = substitute(step.expr, translated)
+        new = replace(step, outputs=(result,), expr=expr)
+    run.items.insert(place, new)
+    if step.form is None:
+        _switch(run, new, operand, on=False)
+
+
+def _reread(item: Step | Run, values: dict[ir.Value, ir.Value]) -> None:
+    if isinstance(item, Run):
+        for inner in item.items:
+            _reread(inner, values)
+        item.inputs = [values.get(v, v) for v in item.inputs]
+        return
+    item.expr = substitute(
+        item.expr,
+        lambda leaf: (
+            Ref(values[leaf.value])
+            if isinstance(leaf, Ref) and leaf.value in values
+            else None
+        ),
+    )
+
+
+def _mark(run: Run, place: int, nth: int) -> None:
+    """Say of the step of a run that has it that others lack it."""
+    step = run.items[place]
+    assert isinstance(step, Step)
+    if step.form is not None:
+        step.optional = True
+    else:
+        _switch(run, step, _operands(step)[nth], on=True)
+
+
+def _switch(run: Run, step: Step, operand: ir.Value, on: bool) -> None:
+    """`expr` becomes `expr if self.flag else operand`."""
+    op = step.node.op_type if step.node is not None else ""
+    flag = Switch(_FLAGS.get(op, f"with_{op.lower()}"), on)
+    run.constants.append(flag)
+    step.expr = Expr(
+        (step.expr, LOWEST + 1),
+        " if ",
+        (Ref(flag), LOWEST + 1),
+        " else ",
+        (Ref(operand), LOWEST),
+        binds=LOWEST,
+    )

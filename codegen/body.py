@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ..analysis.shapes import Shapes
-from ..analysis.spell import (
-    ATOM,
-    Expr,
-    HelperRef,
-    Leaf,
-    Ref,
-    depth,
-    leaves,
-    render,
-    substitute,
-)
-from .kinds import Kind, Kinds
-from .members import member_name
+from ..analysis.spell import Expr, HelperRef, Leaf, Ref, leaves, render
+from .families import Family
+from .inlining import WIDTH, Inlining
 from .names import unused, variable
-from .run import Run
+from .naming import last_reads, reads
+from .rows import Row, Statement, find_rows
 from .steps import LayerRef, Step
-from .wording import GENERIC, RunRef, callee_arguments, is_plain, steps_apart
-
-WIDTH = 80  # what is left of 88 columns in a method
-MAX_DEPTH = 3  # calls nested in each other
-MAX_WORK = 5  # calls and operators in one expression
-MAX_TEXT = 64  # columns of one inlined expression
-MAX_TELLING = 24  # columns up to which a value with a telling name may lose it
-
-
-@dataclass(eq=False)
-class Statement:
-    """`targets = expr`; the last one of a body is the return, with no targets."""
-
-    targets: tuple[ir.Value | None, ...]
-    expr: Expr
-    inlines: bool
-    result: str = ""
+from .wording import GENERIC, RunRef, list_item
 
 
 @dataclass(frozen=True)
@@ -50,51 +23,56 @@ class Body:
 
     arguments: tuple[tuple[str, str], ...]
     lines: tuple[str, ...]
-    returns: int
+    returns: tuple[str, ...]  # types
     helpers: tuple[object, ...]
 
 
-class BodyWriter:
+class BodyWriter(Inlining):
     """Writes the forward of one kind; names flow from caller to callee."""
 
-    def __init__(
-        self, kind: Kind, kinds: Kinds, shapes: Shapes, reserved: frozenset[str]
-    ) -> None:
-        self.reserved = reserved  # helpers, which no variable may hide
-        self.kind, self.kinds, self.shapes = kind, kinds, shapes
-        self.run = kind.run
-        self.is_root = self.run is kinds.root.run
-        self.texts = {m.what: m.text for m in kind.members}
-        self.ints = set(self.run.ints)
-        self.names: dict[ir.Value, str] = {}
-        self.fixed: dict[ir.Value, str] = {}
-        self.callees: list[tuple[Run, list[str]]] = []
-        self.inlined: set[ir.Value] = set()
-        self.sources: dict[ir.Value, list[ir.Value]] = {}  # of what is inlined
-        self.commented: set[object] = set()
-
-    def write(self, arguments: list[str], results: list[ir.Value]) -> Body:
+    def write(
+        self,
+        arguments: list[str],
+        results: list[ir.Value],
+        given: Sequence[Family] = (),
+        made: Sequence[Family] = (),
+    ) -> Body:
+        """`given` and `made` are families among the arguments and the results."""
         inputs = [*self.run.inputs, *self.run.sizes]
-        for value, name in zip(inputs, arguments, strict=True):
-            self.names[value] = name
+        self.given, self.made = given, made
+        self.place_members()
+        self.names.update(zip(inputs, arguments, strict=True))
+        nested = {v for family in given for row in family.rows for v in row}
+        named = [
+            (name, "int" if value in self.ints else "Tensor")
+            for value, name in zip(inputs, arguments, strict=True)
+            if value not in nested
+        ]
+        named += [(family.name, family.annotation) for family in given]
+        flat = {v for family in made for row in family.rows for v in row}
         if self.is_root:
-            self.fixed = _output_names(results, set(arguments))
-        returned = Expr(*_commas([Ref(v) for v in results])) if results else Expr("()")
-        if len(results) == 1:
-            returned = Ref(results[0])
-        statements = self.statements()
-        statements.append(Statement((), returned, False))
-        statements = self.inline(statements)
-        lines = self.print(statements)
+            plain = [v for v in results if v not in flat]
+            taken = {name for name, _ in named} | {family.name for family in made}
+            self.fixed = _output_names(plain, taken)
+        for family in made:
+            for values in family.rows:
+                self.wishes.update(zip(values, family.labels(), strict=True))
+        returned, types = self.returned(results, flat)
+        statements = [*self.statements(), Statement((), returned, False)]
+        self.note_attention(statements)
+        rows = find_rows(statements, self.indexed, flat)
+        for row in rows:
+            if isinstance(row, Row):
+                self.settle(row, statements, flat)
+        items = self.inline(rows)
+        lines = self.block(items, set())
         helpers = [
             leaf.function
             for s in statements
             for leaf in leaves(s.expr)
             if isinstance(leaf, HelperRef)
         ]
-        kinds = ["int" if v in self.ints else "Tensor" for v in inputs]
-        named = tuple(zip(arguments, kinds, strict=True))
-        return Body(named, tuple(lines), len(results), tuple(dict.fromkeys(helpers)))
+        return Body(tuple(named), tuple(lines), types, tuple(dict.fromkeys(helpers)))
 
     # ---- statements
 
@@ -112,211 +90,228 @@ class BodyWriter:
             found.append(Statement(tuple(item.outputs), call, True))
         return found
 
-    def inline(self, statements: list[Statement]) -> list[Statement]:
-        """Put each value that is read once where it is read, if a reader can follow."""
-        reads: dict[ir.Value, int] = {}
-        for statement in statements:
-            for value in _reads(statement.expr):
-                reads[value] = reads.get(value, 0) + 1
-        ready: dict[ir.Value, Statement] = {}
-        kept: list[Statement] = []
-        for statement in statements:
-            self.absorb(statement, ready)
-            single = len(statement.targets) == 1 and statement.targets[0] is not None
-            if single and statement.inlines:
-                target = statement.targets[0]
-                assert target is not None
-                if reads.get(target) == 1 and target not in self.ints:
-                    ready[target] = statement
-            kept.append(statement)
-        gone = {id(s) for s in kept if any(t in self.inlined for t in s.targets)}
-        return [s for s in kept if id(s) not in gone]
+    def returned(
+        self, results: list[ir.Value], flat: set[ir.Value]
+    ) -> tuple[Expr, tuple[str, ...]]:
+        """What the body returns, families as lists, and the types."""
+        items: list[Expr] = []
+        types = []
+        starts = {family.rows[0][0]: family for family in self.made}
+        for value in results:
+            if value in starts:
+                items.append(_nested(starts[value]))
+                types.append(starts[value].annotation)
+            elif value not in flat:
+                items.append(Ref(value))
+                types.append("Tensor")
+        if len(items) == 1:
+            return items[0], tuple(types)
+        return (Expr(*_commas(items)) if items else Expr("()")), tuple(types)
 
-    def tells(self, statement: Statement) -> bool:
-        """Whether the value deserves a line of its own, under its own name."""
-        if not self.hint(statement):
-            return False
-        return len(render(statement.expr, self.rough)) > MAX_TELLING
+    # ---- loops
 
-    def absorb(self, statement: Statement, ready: dict[ir.Value, Statement]) -> None:
-        for value in dict.fromkeys(_reads(statement.expr)):
-            source = ready.get(value)
-            if source is None:
-                continue
-            if (
-                not statement.targets
-                and value in self.fixed
-                and not _is_call(source.expr)
-            ):
-                continue
-            if self.tells(source) and not self.stays(statement.expr, value):
-                continue
-            if depth(source.expr) and self.in_list(statement):
-                continue  # so that the rows of a loop stay alike
-            if self.repeats(source):
-                continue
+    def place_members(self) -> None:
+        """Note what stands in lists, and where."""
+        self.places: dict[object, tuple[str, int]] = {}
+        for member in self.kind.members:
+            if member.index is not None:
+                form = member.what.form if isinstance(member.what, Step) else None
+                self.places[(form and id(form)) or member.what] = (
+                    member.attr,
+                    member.index,
+                )
+        for family in self.given:
+            for i, row in enumerate(family.rows):
+                for j, value in enumerate(row):
+                    self.places[value] = (f"{family.name}.{j}", i)
 
-            def replace(
-                leaf: Leaf, value: ir.Value = value, expr: Expr = source.expr
-            ) -> Expr | None:
-                return expr if isinstance(leaf, Ref) and leaf.value is value else None
-
-            merged = substitute(statement.expr, replace)
-            bare = isinstance(statement.expr, Ref) and not statement.targets
-            if bare or self.readable(merged, bool(statement.targets)):
-                statement.expr = merged
-                self.inlined.add(value)
-                if not _members(source.expr):
-                    reads = [v for v in _reads(source.expr) if v not in self.texts]
-                    self.sources[value] = reads
-
-    def readable(self, expr: Expr, assigned: bool) -> bool:
-        if not steps_apart(expr):
-            return False
-        text = render(expr, self.rough)
-        work = text.count("(") + len(re.findall(r" [-+*/@&|<>=]+ ", text))
-        longest = max((len(self.names.get(v, "")) for v in _reads(expr)), default=0)
-        limit = min(MAX_TEXT, WIDTH - longest - 3) if assigned else MAX_TEXT + 4
-        return depth(expr) <= MAX_DEPTH and work <= MAX_WORK and len(text) <= limit
-
-    def rough(self, leaf: Leaf) -> str:
-        """A stand-in of likely length before names are settled."""
-        if isinstance(leaf, Ref):
-            return self.texts.get(leaf.value) or self.names.get(leaf.value) or "xx"
-        return self.name(leaf)
-
-    def name(self, leaf: Leaf) -> str:
-        if isinstance(leaf, LayerRef):
-            return member_name(self.texts, leaf)
+    def indexed(self, leaf: Leaf) -> tuple[str, int] | None:
+        """The list that a leaf stands in, and where."""
         if isinstance(leaf, RunRef):
-            return leaf.text
-        assert isinstance(leaf, Ref), type(leaf)
-        if leaf.value in self.texts:
-            return self.texts[leaf.value]
-        return self.names[leaf.value]
+            return self.places.get(leaf.run.shares or leaf.run)
+        if isinstance(leaf, LayerRef):
+            return self.places.get(id(leaf.form))
+        return self.places.get(leaf.value) if isinstance(leaf, Ref) else None
 
-    # ---- names
+    def settle(
+        self, row: Row, statements: list[Statement], flat: set[ir.Value]
+    ) -> None:
+        """What a round hands on: to the next, to the results, to what follows."""
+        inside = {id(s) for statements in row.rounds for s in statements}
+        after = {v for s in statements if id(s) not in inside for v in reads(s.expr)}
+        made = {v for v in row.made() if v in flat}
+        row.collected = {row.twins.get(v, v) for v in made}
+        last = {t for s in row.rounds[-1] for t in s.targets if t in after}
+        row.handed_on = {
+            *row.carried.values(),
+            *row.collected,
+            *(row.twins[v] for v in last if v is not None),
+        }
+        self.carriers.update(row.carried)
+        for family in self.made:
+            if set(family.rows[0]) <= row.collected:
+                row.lists.append(family)
+                whole = Ref(ir.Value(name=family.name))
+                self.names[whole.value] = family.name
+                _replace_nested(statements[-1], family, whole)
 
-    def print(self, statements: list[Statement]) -> list[str]:
-        last = _last_reads(statements)
+    def row(self, row: Row, alive: set[ir.Value]) -> list[str]:
+        """The lines of a loop."""
+        before = [f"{family.name} = []" for family in row.lists]
+        for first, handed in row.carried.items():
+            text = self.texts.get(first) or self.names[first]
+            if first in self.texts or not text.isidentifier():
+                name = self.free_name()
+                before.append(f"{name} = {text}")
+                self.names[first] = name
+            self.rebinds[handed] = self.names[first]
+        taken = {self.names[v] for v in alive if v in self.names} | self.reserved
+        head, unpacked = self.head(row, taken)
+        inner = self.block(list(row.body), (alive - set(row.carried)) | row.handed_on)
+        for first, handed in row.carried.items():
+            if self.names[handed] != self.names[first]:
+                inner.append(f"{self.names[first]} = {self.names[handed]}")
+        for family in row.lists:
+            given = ", ".join(self.names[v] for v in family.rows[0])
+            pair = f"({given})" if len(family.rows[0]) > 1 else given
+            inner.append(f"{family.name}.append({pair})")
+        for value, twin in row.twins.items():
+            if twin in self.names:
+                self.names[value] = self.names[twin]
+        for first, handed in row.carried.items():
+            self.names[handed] = self.names[first]
+        return [*before, head, *(f"    {line}" for line in (*unpacked, *inner))]
+
+    def head(self, row: Row, taken: set[str]) -> tuple[str, list[str]]:
+        """The line that begins a loop, and those that take from the lists."""
+        used: dict[str, None] = {}
+        for statement in row.body:
+            for leaf in leaves(statement.expr):
+                found = self.indexed(leaf)
+                if found is not None:
+                    used.setdefault(found[0].partition(".")[0])
+        families = [f for f in self.given if f.name in used]
+        lists = [attr for attr in used if all(attr != f.name for f in families)]
+        counts = [sum(m.attr == attr for m in self.kind.members) for attr in lists]
+        labels = {f.name: _labels(f, taken) for f in families}
+        for family in families:
+            self.names.update(zip(family.rows[0], labels[family.name], strict=True))
+        if len(lists) == 1 and counts == [row.count]:
+            item = unused(list_item(lists[0]), taken)
+            self.rename(row, {lists[0]: item})
+            if not families:
+                return f"for {item} in self.{lists[0]}:", []
+            items = [item, *(_tuple(labels[f.name]) for f in families)]
+            values = [f"self.{lists[0]}", *(f.name for f in families)]
+            return f"for {', '.join(items)} in zip({', '.join(values)}):", []
+        i = unused("i", taken)
+        self.rename(row, {attr: f"self.{attr}[{i}]" for attr in lists})
+        unpacked = [f"{', '.join(labels[f.name])} = {f.name}[{i}]" for f in families]
+        return f"for {i} in range({row.count}):", unpacked
+
+    def rename(self, row: Row, texts: dict[str, str]) -> None:
+        """In the body of a loop, the members of a list are called by these texts."""
+        for member in self.kind.members:
+            if member.attr in texts and member.index == 0:
+                self.texts[member.what] = texts[member.attr]
+        for statement in row.body:
+            for leaf in leaves(statement.expr):
+                found = self.indexed(leaf) if isinstance(leaf, RunRef) else None
+                if isinstance(leaf, RunRef) and found and found[0] in texts:
+                    leaf.text = texts[found[0]]
+
+    # ---- lines
+
+    def block(
+        self, items: Sequence[Statement | Row], alive: set[ir.Value]
+    ) -> list[str]:
+        """Lines of a body; the values in `alive` are needed when it has ended."""
+        last = last_reads(items)
         lines: list[str] = []
-        for i, statement in enumerate(statements):
-            self.note_callees(statement)
-            text = render(statement.expr, self.name)
-            if not statement.targets:
-                lines.append(f"return {text}")
-                break
-            dying = [v for v in _reads(statement.expr) if last.get(v) == i]
-            live = {
-                name
-                for v, name in self.names.items()
-                if last.get(v, -1) >= i and v not in dying
-            } | self.reserved
-            targets = []
-            for target in statement.targets:
-                if target is None or (target not in last and target not in self.fixed):
-                    targets.append("_")
-                    continue
-                name = self.choose(target, statement, dying, live)
-                self.names[target] = name
-                live.add(name)
-                targets.append(name)
-            line = f"{', '.join(targets)} = {text}"
-            comment = self.comment(statement.targets[0])
-            lines.append(line if len(line + comment) > WIDTH else line + comment)
+        for i, item in enumerate(items):
+            needed = {v for v in self.names if v in alive or last.get(v, -1) >= i}
+            if isinstance(item, Row):
+                lines += self.row(item, needed)
+                continue
+            lines.append(self.line(item, i, last, alive))
         return lines
 
-    def choose(
+    def line(
         self,
-        target: ir.Value,
         statement: Statement,
-        dying: list[ir.Value],
-        live: set[str],
+        i: int,
+        last: dict[ir.Value, int],
+        alive: set[ir.Value],
     ) -> str:
-        """Re-bind along a chain; a new name where the meaning changes."""
-        row = self.in_list(statement) or self.repeats(statement)
-        if target in self.fixed and not row:
-            return unused(self.fixed[target], live)
-        if target in self.ints:
-            return unused(variable(target.name or "size"), live)
-        hint = self.hint(statement)
-        main = next((v for v in dying if v in self.names and v not in self.ints), None)
-        old = self.names[main] if main is not None else ""
-        if old in GENERIC and old not in live and self.is_block(statement):
-            return old
-        if hint and len(statement.targets) == 1:
-            return unused(hint, live)
-        if old in GENERIC and old not in live:
-            return old
-        if old and old not in live and self.stays(statement.expr, main):
-            return old
-        return next((n for n in GENERIC if n not in live), "") or unused("x", live)
+        self.note_callees(statement)
+        text = render(statement.expr, self.name)
+        if not statement.targets:
+            return f"return {text}"
+        dying = [
+            v for v in reads(statement.expr) if last.get(v) == i and v not in alive
+        ]
+        live = {
+            name
+            for v, name in self.names.items()
+            if v in alive or (last.get(v, -1) >= i and v not in dying)
+        } | self.reserved
+        targets = []
+        for target in statement.targets:
+            wanted = target in last or target in self.fixed or target in alive
+            if target is None or not wanted:
+                targets.append("_")
+                continue
+            name = self.choose(target, statement, dying, live)
+            self.names[target] = name
+            live.add(name)
+            targets.append(name)
+        line = f"{', '.join(targets)} = {text}"
+        comment = self.comment(statement.targets[0])
+        return line if len(line + comment) > WIDTH else line + comment
 
-    def stays(self, expr: Expr, main: ir.Value | None) -> bool:
-        """Whether a value keeps its meaning: reshaped or scaled, not joined."""
-        if _members(expr):
-            return False
-        return {v for v in _reads(expr) if v not in self.texts} == {main}
+    def free_name(self) -> str:
+        taken = {*self.names.values(), *self.reserved}
+        return next((n for n in GENERIC if n not in taken), "") or unused("x", taken)
 
-    def repeats(self, statement: Statement) -> bool:
-        """Whether a statement is one of several that a loop may fold."""
-        shared = [x for x in leaves(statement.expr) if isinstance(x, RunRef)]
-        return (self.in_list(statement) and bool(shared)) or any(
-            sum(item.shares is x.run.shares for item in self.run.runs()) > 1
-            for x in shared
-            if x.run.shares is not None
-        )
 
-    def is_block(self, statement: Statement) -> bool:
-        return any(isinstance(leaf, RunRef) for leaf in leaves(statement.expr))
+def _labels(family: Family, taken: set[str]) -> list[str]:
+    labels: list[str] = []
+    for label in family.labels():
+        labels.append(unused(label, {*taken, *labels}))
+    return labels
 
-    def in_list(self, statement: Statement) -> bool:
-        """Whether a statement is one of a row of blocks, which a loop may fold."""
-        text = render(statement.expr, self.rough)
-        return re.match(r"self\.\w+\[\d+\]\(", text) is not None
 
-    def hint(self, statement: Statement) -> str:
-        """A telling name: the layer it comes from, or its operator's."""
-        members = _members(statement.expr)
-        text = render(statement.expr, self.rough)
-        simple = text.startswith("self.") and statement.expr._binds == ATOM
-        if len(members) == 1 and simple:
-            attr = self.name(members[0]).removeprefix("self.")
-            if re.fullmatch(r"[A-Za-z_]+", attr) and not is_plain(attr):
-                return variable(attr)
-        if text.startswith("torch.where(") and "torch.finfo(" in text:
-            return "mask"
-        return statement.result
+def _tuple(labels: list[str]) -> str:
+    return f"({', '.join(labels)})" if len(labels) > 1 else labels[0]
 
-    def note_callees(self, statement: Statement) -> None:
-        for leaf in leaves(statement.expr):
-            if isinstance(leaf, RunRef):
-                outer = [self.called(v) for v in leaf.run.inputs]
-                sizes = [variable(v.name or "size") for v in leaf.run.sizes]
-                if outer and self.kinds.counts.get(leaf.run, 1) > 1:
-                    outer[0] = ""  # one class for calls on different values
-                self.callees.append((leaf.run, callee_arguments(outer) + sizes))
 
-    def called(self, value: ir.Value) -> str:
-        """A value's name, or of the only variable that its expression reads."""
-        sources = self.sources.get(value, [])
-        if value not in self.names and len(sources) == 1:
-            return self.called(sources[0])
-        return self.names.get(value, "")
+def _nested(family: Family) -> Expr:
+    """[(k0, v0), (k1, v1), ...]"""
+    rows = [
+        Expr("(", *_commas([Ref(v) for v in row]), ")") if len(row) > 1 else Ref(row[0])
+        for row in family.rows
+    ]
+    return Expr("[", *_commas(rows), "]")
 
-    # ---- comments
 
-    def comment(self, target: ir.Value | None) -> str:
-        """Each shape of the network's own forward, where it is met first."""
-        if not self.is_root or target is None or target in self.ints:
-            return ""
-        dims = self.shapes.dims(target)
-        if dims is None or dims in self.commented:
-            return ""
-        self.commented.add(dims)
-        from .plan import shape_text
+def _replace_nested(statement: Statement, family: Family, whole: Ref) -> None:
+    """In the return statement, the list that a loop fills stands for the family."""
+    first = family.rows[0][0]
 
-        return f"  # {shape_text(dims)}"
+    def exchange(expr: Expr) -> Expr:
+        if isinstance(expr, Leaf):
+            return expr
+        inner = [p[0] for p in expr._pieces if isinstance(p, tuple)]
+        if expr._pieces[:1] == ("[",) and any(
+            isinstance(x, Ref) and x.value is first for y in inner for x in leaves(y)
+        ):
+            return whole
+        pieces = [
+            (exchange(p[0]), p[1]) if isinstance(p, tuple) else p for p in expr._pieces
+        ]
+        return Expr(*pieces, binds=expr._binds, weight=expr._weight)
+
+    statement.expr = exchange(statement.expr)
 
 
 def _output_names(results: Iterable[ir.Value], taken: set[str]) -> dict[ir.Value, str]:
@@ -330,29 +325,8 @@ def _output_names(results: Iterable[ir.Value], taken: set[str]) -> dict[ir.Value
     return names
 
 
-def _reads(expr: Expr) -> list[ir.Value]:
-    """Values in the order they are read, call targets and constants included."""
-    return [leaf.value for leaf in leaves(expr) if isinstance(leaf, Ref)]
-
-
-def _last_reads(statements: list[Statement]) -> dict[ir.Value, int]:
-    last: dict[ir.Value, int] = {}
-    for i, statement in enumerate(statements):
-        for value in _reads(statement.expr):
-            last[value] = i
-    return last
-
-
-def _members(expr: Expr) -> list[Leaf]:
-    return [leaf for leaf in leaves(expr) if isinstance(leaf, (LayerRef, RunRef))]
-
-
-def _is_call(expr: Expr) -> bool:
-    return expr._weight > 0
-
-
-def _commas(items: list[Expr]) -> list[str | tuple[Expr, int]]:
-    pieces: list[str | tuple[Expr, int]] = []
+def _commas(items: Iterable[Expr]) -> Iterator[str | tuple[Expr, int]]:
     for i, item in enumerate(items):
-        pieces += [", " if i else "", (item, 0)]
-    return pieces
+        if i:
+            yield ", "
+        yield item, 0

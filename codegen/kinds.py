@@ -63,7 +63,7 @@ class Kinds:
         levels: dict[int, list[Run]] = {}
         self._heights(root, levels)
         for height in sorted(levels):
-            groups: dict[object, list[Run]] = {}
+            groups: dict[Key, list[Run]] = {}
             for run in levels[height]:
                 self.members[run] = assign_members(run)
                 groups.setdefault(self.key(run), []).append(run)

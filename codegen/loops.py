@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from .members import Member
-from .names import unused, variable
+from .names import unused
+from .wording import list_item
 
 
 def loops(lines: list[str], members: list[Member]) -> list[str]:
@@ -37,7 +38,7 @@ def _fold_at(
     if len(found) != 1 or first.startswith("return"):
         return None
     attr, low = found[0][0], int(found[0][1])
-    item = unused(_singular(attr), set(re.findall(r"\w+", first)))
+    item = unused(list_item(attr), set(re.findall(r"\w+", first)))
     body = first.replace(f"self.{attr}[{low}]", item)
     high = low
     while start + high - low < len(lines):
@@ -91,12 +92,3 @@ def _repeat_at(lines: list[str], start: int) -> tuple[list[str], int] | None:
         return None
     note = _note(lines[start])
     return [f"for _ in range({count}):", f"    {first}{note}"], count
-
-
-def _singular(attr: str) -> str:
-    word = variable(attr)
-    if word.endswith("ies"):
-        return word[:-3] + "y"
-    if word.endswith("s") and not word.endswith("ss") and len(word) > 2:
-        return variable(word[:-1])
-    return "block"

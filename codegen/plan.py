@@ -57,6 +57,9 @@ class ModulePlan:
     source: SourcePlan
     inputs: tuple[TensorPlan, ...]
     outputs: tuple[TensorPlan, ...]
+    input_table: tuple[str, ...]  # entries of INPUTS
+    output_table: tuple[str, ...]
+    nested: tuple[str, ...]  # entries of NESTED
     signature: tuple[str, ...]  # the lines of the docstring's table
     imports: tuple[str, ...]
     helpers: tuple[str, ...]

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..analysis.dims import Dims
-from ..analysis.errors import Unsupported
 from ..analysis.literals import one_line
 from ..analysis.ops.table import Weight
 from ..analysis.shapes import Shapes
-from ..analysis.spell import TORCH_DTYPES, HelperRef, leaves
+from ..analysis.spell import HelperRef, leaves
 from .body import BodyWriter
 from .dimensions import settle_dimensions
+from .families import find_families
+from .interface import nested, signature, table, tensor_plan
 from .kinds import Kind, Kinds
 from .loops import loops
 from .members import Member, Switch
@@ -30,9 +30,7 @@ from .plan import (
     ClassPlan,
     ModulePlan,
     SourcePlan,
-    TensorPlan,
     WeightPlan,
-    shape_text,
 )
 from .run import Run, is_parameter
 from .scopes import network_class
@@ -61,23 +59,29 @@ def make_plan(
     weights = _weights(kinds)
     graph = (declared or model).graph
     known = {v.name: v for v in (*graph.inputs, *graph.outputs)}
-    inputs = tuple(_tensor(v, known.get(v.name, v), shapes) for v in model.graph.inputs)
-    outputs = tuple(_tensor(v, known.get(v.name, v), shapes) for v in results)
+    inputs = tuple(
+        tensor_plan(v, known.get(v.name, v), shapes) for v in model.graph.inputs
+    )
+    outputs = tuple(tensor_plan(v, known.get(v.name, v), shapes) for v in results)
+    given = find_families(list(model.graph.inputs), shapes)
+    made = find_families(results, shapes)
+    rows = [
+        (tensor, shapes.dims(value), role)
+        for role, tensors, values in (
+            ("input", inputs, model.graph.inputs),
+            ("output", outputs, results),
+        )
+        for tensor, value in zip(tensors, values, strict=True)
+    ]
     plan = ModulePlan(
         title=one_line(title),
         source=source,
         inputs=inputs,
         outputs=outputs,
-        signature=_signature(
-            [
-                (t, shapes.dims(v), "input")
-                for t, v in zip(inputs, model.graph.inputs, strict=True)
-            ]
-            + [
-                (t, shapes.dims(v), "output")
-                for t, v in zip(outputs, results, strict=True)
-            ]
-        ),
+        input_table=table(inputs, given),
+        output_table=table(outputs, made),
+        nested=nested([*given, *made]),
+        signature=signature(rows, [*given, *made]),
         imports=_imports(classes, helpers),
         helpers=tuple(helpers),
         classes=tuple(classes),
@@ -111,8 +115,18 @@ def _classes(
     helpers: dict[Callable[..., Any], None] = {}
     reserved = _helper_names(kinds.root.run)
     taken: list[str] = []
+    given = find_families(kinds.root.run.inputs, shapes)
+    made = find_families(results, shapes)
+    nested = {
+        value: f"{family.name}[{i}]" + (f"[{j}]" if len(row) > 1 else "")
+        for family in given
+        for i, row in enumerate(family.rows)
+        for j, value in enumerate(row)
+    }
+    families = {family.name for family in given}
     for value in kinds.root.run.inputs:
-        taken.append(unused(variable(value.name or "x"), {*taken, *reserved}))
+        name = unused(variable(value.name or "x"), {*taken, *reserved, *families})
+        taken.append(nested.get(value, name))
     todo: list[tuple[Kind, list[str]]] = [(kinds.root, taken)]
     while todo:
         kind, arguments = todo.pop(0)
@@ -124,7 +138,11 @@ def _classes(
         is_root = kind is kinds.root
         returned = results if is_root else kind.run.outputs
         writer = BodyWriter(kind, kinds, shapes, reserved)
-        body = writer.write(arguments, returned)
+        body = (
+            writer.write(arguments, returned, given, made)
+            if is_root
+            else writer.write(arguments, returned)
+        )
         helpers.update(dict.fromkeys(body.helpers))  # type: ignore[arg-type]
         plans[kind] = ClassPlan(
             name=kind.name,
@@ -150,12 +168,12 @@ def _helper_names(root: Run) -> frozenset[str]:
     )
 
 
-def _returns(count: int) -> str:
-    if count == 1:
-        return "Tensor"
-    if count <= 4:
-        return f"tuple[{', '.join(['Tensor'] * count)}]" if count else "tuple[()]"
-    return "tuple[Tensor, ...]"
+def _returns(types: tuple[str, ...]) -> str:
+    if len(types) == 1:
+        return types[0]
+    if len(types) <= 4:
+        return f"tuple[{', '.join(types)}]" if types else "tuple[()]"
+    return "tuple[Tensor, ...]" if set(types) == {"Tensor"} else "tuple"
 
 
 def _parameters(kind: Kind, kinds: Kinds) -> tuple[ArgumentPlan, ...]:
@@ -295,39 +313,3 @@ def _parameter_count(kinds: Kinds) -> int:
 
     visit(kinds.root.run)
     return total
-
-
-# ------------------------------------------------------------------------- interface
-
-
-def _tensor(value: ir.Value, declared: ir.Value, shapes: Shapes) -> TensorPlan:
-    """As ONNX Runtime reports it: the declared shape, or the inferred one."""
-    shape: tuple[int | str | None, ...] | None = None
-    inferred = shapes.dims(value)
-    if declared.shape is None and inferred is not None:
-        shape = tuple(d if isinstance(d, int) else str(d) for d in inferred)
-    elif declared.shape is not None:
-        shape = tuple(d if isinstance(d, int) else d.value for d in declared.shape)
-    if not isinstance(value.type, ir.TensorType) or value.dtype not in TORCH_DTYPES:
-        raise Unsupported(
-            f"'{one_line(value.name or '?')}' is not a tensor of a type PyTorch has",
-            f"the model's inputs and outputs: {one_line(str(value.type))}",
-        )
-    return TensorPlan(value.name or "", TORCH_DTYPES[value.dtype], shape)
-
-
-def _signature(rows: list[tuple[TensorPlan, Dims | None, str]]) -> tuple[str, ...]:
-    """Aligned lines `name dtype shape input`, long lists cut in the middle."""
-    names = [one_line(tensor.name, 30) for tensor, _, _ in rows]
-    shapes = [one_line(shape_text(dims), 40) for _, dims, _ in rows]
-    wide = max(map(len, names), default=0)
-    types = max((len(tensor.dtype) for tensor, _, _ in rows), default=0)
-    spans = max(map(len, shapes), default=0)
-    lines = [
-        f"{name:{wide}} {row[0].dtype:{types}} {shape:{spans}}  {row[2]}"
-        for name, row, shape in zip(names, rows, shapes, strict=True)
-    ]
-    if len(lines) > 16:
-        cut = f"... {len(lines) - 12} more of the kind ..."
-        lines = [*lines[:6], cut, *lines[-6:]]
-    return tuple(lines)

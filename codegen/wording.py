@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..analysis.spell import Expr, Leaf
-from .names import unused
+from .names import unused, variable
 from .run import Run
 from .steps import LayerRef
 
@@ -70,3 +70,13 @@ def callee_arguments(outer: list[str]) -> list[str]:
         taken.add(name)
         names.append(name)
     return names
+
+
+def list_item(attr: str) -> str:
+    """What one member of a list is called: layers -> layer."""
+    word = variable(attr)
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    if word.endswith("s") and not word.endswith("ss") and len(word) > 2:
+        return variable(word[:-1])
+    return "block"

@@ -61,6 +61,7 @@ for _name, _since, _low, _high in (
             since=_since,
             mapping=ONE_TO_ONE,
             torch=_method(_name.lower()),
+            result=_name.lower() if _name in ("Cos", "Sin") else "",  # of rotations
             cases=spread(_low, _high, *FLOATS),
         )
     )

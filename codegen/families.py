@@ -1,0 +1,115 @@
+"""Inputs and outputs that come in numbered pairs: a decoder's past and present.
+
+`past_k0, past_v0, past_k1, ...` become one argument, a tuple with a pair per layer; the
+flat ONNX names stay Session's. Only names of letters, digits, dots and underscores
+count, since they go into an f-string.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from ..analysis.shapes import Shapes
+from .names import unused, variable
+
+_NUMBERED = re.compile(r"([A-Za-z_.]*?[A-Za-z_.])(\d+)([A-Za-z_.]*)")
+_CACHES = re.compile(r"past|present|cache|state|mems", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Family:
+    """`name[i]` is a tuple of the values called `templates` with i for {i}."""
+
+    name: str
+    templates: tuple[str, ...]
+    rows: tuple[tuple[ir.Value, ...], ...]
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What tells the templates apart: k and v; one empty word if there is one."""
+        words = [re.findall(r"[A-Za-z]+|\{i\}", t) for t in self.templates]
+        return tuple(
+            "_".join(w for w in mine if not all(w in other for other in words)) or ""
+            for mine in words
+        )
+
+    def labels(self) -> tuple[str, ...]:
+        """Names for the members of one row: past_k, past_v."""
+        taken: list[str] = []
+        for part in self.parts:
+            label = f"{self.name}_{part}" if part else self.name
+            taken.append(unused(variable(label), taken))
+        return tuple(taken)
+
+    @property
+    def annotation(self) -> str:
+        width = len(self.templates)
+        item = f"tuple[{', '.join(['Tensor'] * width)}]" if width > 1 else "Tensor"
+        return f"list[{item}]"
+
+    @property
+    def pattern(self) -> str:
+        """The templates as one, with {part} where they differ; "" if they don't fit."""
+        if len(self.templates) == 1:
+            return self.templates[0]
+        first, part = self.templates[0], self.parts[0]
+        for hit in re.finditer(re.escape(part), first) if part else ():
+            made = f"{first[: hit.start()]}{{part}}{first[hit.end() :]}"
+            texts = tuple(made.replace("{part}", p) for p in self.parts)
+            if texts == self.templates:
+                return made
+        return ""
+
+
+def find_families(values: list[ir.Value], shapes: Shapes) -> list[Family]:
+    """The families among inputs or outputs, whose order they keep."""
+    groups: dict[str, dict[str, dict[int, ir.Value]]] = {}
+    for value in values:
+        found = _NUMBERED.fullmatch(value.name or "")
+        if (
+            found is None
+            or not _CACHES.search(found[1] + found[3])
+            or found[2] != str(int(found[2]))
+        ):
+            continue
+        stem = re.split(r"[^A-Za-z]", found[1].strip("_."))[0]
+        template = f"{found[1]}{{i}}{found[3]}"
+        groups.setdefault(stem, {}).setdefault(template, {})[int(found[2])] = value
+    families = []
+    for stem, members in groups.items():
+        family = _family(stem, members)
+        if family is not None and _stands(family, values, shapes):
+            families.append(family)
+    return families
+
+
+def _family(stem: str, members: dict[str, dict[int, ir.Value]]) -> Family | None:
+    counts = {tuple(sorted(numbered)) for numbered in members.values()}
+    if len(counts) != 1 or len(members) > 4:
+        return None
+    (places,) = counts
+    if len(places) < 2 or places != tuple(range(len(places))):
+        return None
+    rows = tuple(tuple(m[i] for m in members.values()) for i in places)
+    family = Family(variable(stem), tuple(members), rows)
+    return family if family.pattern else None
+
+
+def _stands(family: Family, values: list[ir.Value], shapes: Shapes) -> bool:
+    """Whether the members stand together, row by row, and are alike in each column."""
+    flat = [value for row in family.rows for value in row]
+    at = values.index(flat[0])
+    if values[at : at + len(flat)] != flat or any(
+        v.producer() is None for v in flat
+    ) != all(v.producer() is None for v in flat):
+        return False
+    return (
+        all(
+            len({(v.dtype, str(shapes.dims(v)), str(v.shape)) for v in column}) == 1
+            for column in zip(*family.rows, strict=True)
+        )
+        and len({(v.dtype, str(shapes.dims(v)), str(v.shape)) for v in flat}) == 1
+    )

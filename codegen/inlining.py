@@ -1,0 +1,116 @@
+"""What is written where it is read, and what has a line of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+import onnx_ir as ir
+
+from ..analysis.spell import Expr, Leaf, Ref, depth, render, substitute
+from .naming import Naming, members_of, reads
+from .rows import Row, Statement
+from .wording import steps_apart
+
+WIDTH = 80  # what is left of 88 columns in a method
+MAX_DEPTH = 3  # calls nested in each other
+MAX_WORK = 5  # calls and operators in one expression
+MAX_TEXT = 64  # columns of one inlined expression
+MAX_TELLING = 24  # columns up to which a value with a telling name may lose it
+
+
+class Inlining(Naming):
+    """Puts expressions into each other, as far as a reader can follow."""
+
+    def inline(
+        self, items: list[Statement | Row], kept_values: Collection[ir.Value] = ()
+    ) -> list[Statement | Row]:
+        """Put each value that is read once where it is read, if a reader can follow.
+
+        Nothing goes into a loop, where it would be computed again and again.
+        """
+        counts: dict[ir.Value, int] = dict.fromkeys(kept_values, 2)
+        for item in items:
+            if isinstance(item, Row):
+                counts.update(dict.fromkeys(item.reads(), 2))
+                continue
+            for value in reads(item.expr):
+                counts[value] = counts.get(value, 0) + 1
+        inlined: set[ir.Value] = set()
+        ready: dict[ir.Value, Statement] = {}
+        kept: list[Statement | Row] = []
+        for statement in items:
+            if isinstance(statement, Row):
+                statement.body = [
+                    s
+                    for s in self.inline(list(statement.body), statement.handed_on)
+                    if isinstance(s, Statement)
+                ]
+                kept.append(statement)
+                continue
+            inlined |= self.absorb(statement, ready)
+            single = len(statement.targets) == 1 and statement.targets[0] is not None
+            if single and statement.inlines:
+                target = statement.targets[0]
+                assert target is not None
+                if counts.get(target) == 1 and target not in self.ints:
+                    ready[target] = statement
+            kept.append(statement)
+        return [
+            s
+            for s in kept
+            if isinstance(s, Row) or not any(t in inlined for t in s.targets)
+        ]
+
+    def tells(self, statement: Statement) -> bool:
+        """Whether the value deserves a line of its own, under its own name."""
+        if not self.hint(statement):
+            return False
+        return len(render(statement.expr, self.rough)) > MAX_TELLING
+
+    def absorb(
+        self, statement: Statement, ready: dict[ir.Value, Statement]
+    ) -> set[ir.Value]:
+        """Inline into one statement; returns the values that need no line now."""
+        inlined: set[ir.Value] = set()
+        for value in dict.fromkeys(reads(statement.expr)):
+            source = ready.get(value)
+            if source is None:
+                continue
+            if (
+                not statement.targets
+                and value in self.fixed
+                and not source.expr._weight
+            ):
+                continue
+            if self.tells(source) and not self.stays(statement.expr, value):
+                continue
+            if depth(source.expr) and self.in_list(statement):
+                continue  # so that the rows of a loop stay alike
+            if self.repeats(source):
+                continue
+
+            def replace(
+                leaf: Leaf, value: ir.Value = value, expr: Expr = source.expr
+            ) -> Expr | None:
+                return expr if isinstance(leaf, Ref) and leaf.value is value else None
+
+            merged = substitute(statement.expr, replace)
+            bare = isinstance(statement.expr, Ref) and not statement.targets
+            if bare or self.readable(merged, bool(statement.targets)):
+                statement.expr = merged
+                inlined.add(value)
+                if not members_of(source.expr):
+                    self.sources[value] = [
+                        v for v in reads(source.expr) if v not in self.texts
+                    ]
+        return inlined
+
+    def readable(self, expr: Expr, assigned: bool) -> bool:
+        if not steps_apart(expr):
+            return False
+        text = render(expr, self.rough)
+        work = text.count("(") + len(re.findall(r" [-+*/@&|<>=]+ ", text))
+        longest = max((len(self.names.get(v, "")) for v in reads(expr)), default=0)
+        limit = min(MAX_TEXT, WIDTH - longest - 3) if assigned else MAX_TEXT + 4
+        return depth(expr) <= MAX_DEPTH and work <= MAX_WORK and len(text) <= limit

@@ -1,0 +1,98 @@
+"""What a module takes and returns, as its docstring and tables say it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import onnx_ir as ir
+
+from ..analysis.dims import Dims
+from ..analysis.errors import Unsupported
+from ..analysis.literals import one_line
+from ..analysis.shapes import Shapes
+from ..analysis.spell import TORCH_DTYPES
+from .emit import short_literal as literal
+from .families import Family
+from .plan import TensorPlan, shape_text
+
+Row = tuple[TensorPlan, Dims | None, str]
+
+
+def tensor_plan(value: ir.Value, declared: ir.Value, shapes: Shapes) -> TensorPlan:
+    """As ONNX Runtime reports it: the declared shape, or the inferred one."""
+    shape: tuple[int | str | None, ...] | None = None
+    inferred = shapes.dims(value)
+    if declared.shape is None and inferred is not None:
+        shape = tuple(d if isinstance(d, int) else str(d) for d in inferred)
+    elif declared.shape is not None:
+        shape = tuple(d if isinstance(d, int) else d.value for d in declared.shape)
+    if not isinstance(value.type, ir.TensorType) or value.dtype not in TORCH_DTYPES:
+        raise Unsupported(
+            f"'{one_line(value.name or '?')}' is not a tensor of a type PyTorch has",
+            f"the model's inputs and outputs: {one_line(str(value.type))}",
+        )
+    return TensorPlan(value.name or "", TORCH_DTYPES[value.dtype], shape)
+
+
+def signature(rows: Sequence[Row], families: Sequence[Family]) -> tuple[str, ...]:
+    """Aligned lines `name dtype shape input`, long lists cut in the middle."""
+    folded = list(_folded(rows, families))
+    names = [name for name, _ in folded]
+    shapes = [one_line(shape_text(row[1]), 40) for _, row in folded]
+    wide = max(map(len, names), default=0)
+    types = max((len(row[0].dtype) for _, row in folded), default=0)
+    spans = max(map(len, shapes), default=0)
+    lines = [
+        f"{name:{wide}} {row[0].dtype:{types}} {shape:{spans}}  {row[2]}"
+        for name, (_, row), shape in zip(names, folded, shapes, strict=True)
+    ]
+    if len(lines) > 16:
+        cut = f"... {len(lines) - 12} more of the kind ..."
+        lines = [*lines[:6], cut, *lines[-6:]]
+    return tuple(lines)
+
+
+def _folded(
+    rows: Sequence[Row], families: Sequence[Family]
+) -> Iterator[tuple[str, Row]]:
+    """A family's members of one kind share a line: past_k0 ... past_k11."""
+    first = {
+        value.name: (column[0].name, column[-1].name)
+        for family in families
+        for column in zip(*family.rows, strict=True)
+        for value in column
+    }
+    for row in rows:
+        ends = first.get(row[0].name)
+        if ends is None:
+            yield one_line(row[0].name, 30), row
+        elif row[0].name == ends[0]:
+            yield one_line(f"{ends[0]} ... {ends[1]}", 40), row
+
+
+def table(tensors: Sequence[TensorPlan], families: Sequence[Family]) -> tuple[str, ...]:
+    """The entries of INPUTS or OUTPUTS; a family is a comprehension."""
+    starts = {family.rows[0][0].name: family for family in families}
+    members = {v.name for family in families for row in family.rows for v in row}
+    lines = []
+    for tensor in tensors:
+        entry = f"({literal(tensor.dtype)}, {literal(tensor.shape)})"
+        family = starts.get(tensor.name)
+        if family is not None:
+            rounds = f"for i in range({len(family.rows)})"
+            parts = ", ".join(f'"{part}"' for part in family.parts)
+            inner = f" for part in ({parts})" if len(family.parts) > 1 else ""
+            lines.append(f'**{{f"{family.pattern}": {entry} {rounds}{inner}}},')
+        elif tensor.name not in members:
+            lines.append(f"{literal(tensor.name)}: {entry},")
+    return tuple(lines)
+
+
+def nested(families: Sequence[Family]) -> tuple[str, ...]:
+    """The entries of NESTED: an argument and the inputs it takes, in rows."""
+    lines = []
+    for family in families:
+        names = ", ".join(f'f"{template}"' for template in family.templates)
+        row = f"({names})" if len(family.templates) > 1 else names
+        lines.append(f'"{family.name}": [{row} for i in range({len(family.rows)})],')
+    return tuple(lines)

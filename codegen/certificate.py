@@ -21,6 +21,7 @@ def make_certificate(
     proofs = {name: verdict.proof_id for name, verdict in load().items()}
     classes = Counter(a.exactness.value for a in done.history)
     return {
+        "level": done.level,
         "exactness": exactness,
         "classes": dict(sorted(classes.items())),
         "kernel": kernel_hash(),

@@ -94,6 +94,16 @@ def _add_compile(command: Command) -> None:
     )
     sub.add_argument("--debug", metavar="DIR", help="write the graph after each stage")
     sub.add_argument(
+        "-O",
+        dest="level",
+        type=int,
+        choices=(0, 1, 2),
+        default=1,
+        help="0: no stored weight changes and state_dict has the original's keys;"
+        " 1: every proven rewrite that leaves the parameters trainable (default);"
+        " 2: also those that take layers together",
+    )
+    sub.add_argument(
         "--exactness",
         choices=LEVELS,
         default="real",
@@ -172,6 +182,7 @@ def _compile(arguments: argparse.Namespace) -> None:
             verify=not arguments.no_verify,
             inputs=arguments.inputs,
             debug=arguments.debug,
+            level=arguments.level,
             exactness=arguments.exactness,
             progress=lambda stage: status.update(stage),
         )

@@ -11,11 +11,12 @@ from typing import Any, TypeAlias
 import onnx_ir as ir
 
 from ..analysis.ops.table import ModuleForm
+from ..analysis.parameters import is_parameter
 from ..analysis.spell import TORCH_DTYPES, Leaf, Ref, render, spell
 from .columns import ANY, ARGUMENTS, Parameter, parameters
 from .members import Member, Switch, assign_members, member_name
 from .names import class_name, unused
-from .run import Run, is_parameter
+from .run import Run
 from .steps import LayerRef, Step
 from .variants import unify_variants
 
@@ -41,7 +42,8 @@ class Kind:
 class Kinds:
     """The classes of a tree, innermost first; `of` and `arguments` per run."""
 
-    def __init__(self, root: Run, network: str) -> None:
+    def __init__(self, root: Run, network: str, faithful: bool = False) -> None:
+        self.faithful = faithful
         self.of: dict[Run, Kind] = {}
         self.arguments: dict[Run, tuple[Any, ...]] = {}
         self.counts: dict[Run, int] = {}  # how many runs are of the same kind
@@ -52,6 +54,9 @@ class Kinds:
         self.root_run = root
         self._places = {run: i for i, run in enumerate(_inner(root))}
         self.root = self.build(root, network)
+
+    def assign(self, run: Run) -> list[Member]:
+        return assign_members(run, self.faithful)
 
     def place(self, run: Run) -> int:
         """Where a run stands in the order of execution."""
@@ -65,7 +70,7 @@ class Kinds:
         for height in sorted(levels):
             groups: dict[Key, list[Run]] = {}
             for run in levels[height]:
-                self.members[run] = assign_members(run)
+                self.members[run] = self.assign(run)
                 groups.setdefault(self.key(run), []).append(run)
             unify_variants(self, groups)
             for runs in groups.values():

@@ -9,8 +9,9 @@ from typing import Any
 import onnx_ir as ir
 
 from ..analysis.ops.table import ModuleForm
+from ..analysis.parameters import has_name, is_parameter
 from .names import attribute, unused
-from .run import Run, is_parameter
+from .run import Run
 from .steps import LayerRef, Step
 
 # What a layer is called where the file has no name for it.
@@ -32,6 +33,7 @@ class Member:
     attr: str
     index: int | None
     what: Step | Run | ir.Value
+    inner: tuple[str, ...] = ()  # keys of nn.ModuleDict's inside `attr`
 
     @property
     def text(self) -> str:
@@ -39,12 +41,17 @@ class Member:
 
     @property
     def path_text(self) -> str:
-        return self.attr if self.index is None else f"{self.attr}[{self.index}]"
+        keys = "".join(f'["{key}"]' for key in self.inner)
+        return (
+            f"{self.attr}{keys}" if self.index is None else f"{self.attr}[{self.index}]"
+        )
 
     @property
     def key(self) -> str:
         """The attribute path that state_dict uses."""
-        return self.attr if self.index is None else f"{self.attr}.{self.index}"
+        if self.index is not None:
+            return f"{self.attr}.{self.index}"
+        return ".".join((self.attr, *self.inner))
 
 
 def member_name(texts: dict[Any, str], leaf: LayerRef) -> str:
@@ -55,8 +62,12 @@ def member_name(texts: dict[Any, str], leaf: LayerRef) -> str:
     )
 
 
-def assign_members(run: Run) -> list[Member]:
-    """Attribute names for what a run owns, in the order of first use."""
+def assign_members(run: Run, faithful: bool = False) -> list[Member]:
+    """Attribute names for what a run owns, in the order of first use.
+
+    If `faithful`, they are the file's, through lists and dictionaries where it has
+    numbers with gaps, or modules that are no class here.
+    """
     owned: list[tuple[Step | Run | ir.Value, str]] = []
     forms: list[ModuleForm] = []
     for item in run.items:
@@ -67,9 +78,56 @@ def assign_members(run: Run) -> list[Member]:
             forms.append(item.form)
             owned.append((item, item.path))
     owned += [(value, value.name or "") for value in run.constants]
+    if faithful:
+        return _faithful([(what, _inside(path, run.path)) for what, path in owned])
     holder = _holder(run.path, [path for what, path in owned if _is_module(what)])
     wishes = [(what, *_wish(what, path, holder)) for what, path in owned]
     return _number(wishes)
+
+
+def _inside(path: str, holder: str) -> list[str]:
+    if holder and not path.startswith(f"{holder}."):
+        return [] if path == holder else path.split(".")[-1:]  # shared with elsewhere
+    return [word for word in path.removeprefix(f"{holder}.").split(".") if word]
+
+
+def _faithful(owned: list[tuple[Any, list[str]]]) -> list[Member]:
+    """Members by the words of their paths; what has none, or a taken one, gets one."""
+    numbered: dict[str, set[str]] = {}
+    deep: set[str] = set()
+    for _, words in owned:
+        if len(words) == 2 and words[1].isdigit():
+            numbered.setdefault(words[0], set()).add(words[1])
+        elif len(words) > 1:
+            deep.add(words[0])
+    found: list[Member] = []
+    paths = [tuple(words) for _, words in owned]
+    taken: set[tuple[str, ...]] = set()
+    for what, words in owned:
+        named = not isinstance(what, ir.Value) or has_name(what)
+        path = tuple(words) if named and words else (_role(what),)
+        if isinstance(what, ir.Value) and not named:
+            path = ("constant",)
+        elif isinstance(what, ir.Value) and not is_parameter(what):
+            path = ("_".join(path),)  # a dictionary of parameters can't hold it
+        path = (attribute(path[0]), *path[1:])
+        if any(other[: len(path)] == path != other for other in paths):
+            path = (*path, _role(what))  # a dictionary of the others
+        if path in taken:
+            path = (unused(path[0], {p[0] for p in taken}), *path[1:])
+        taken.add(path)
+        attr, *inner = path
+        numbers = numbered.get(attr, set())
+        whole = numbers == {str(i) for i in range(len(numbers))}
+        if len(inner) == 1 and inner[0] in numbers and whole and attr not in deep:
+            found.append(Member(attr, int(inner[0]), what))
+        else:
+            found.append(Member(attr, None, what, tuple(inner)))
+    return sorted(found, key=lambda m: (_first_of(found, m.attr), m.index or 0))
+
+
+def _first_of(members: list[Member], attr: str) -> int:
+    return next(i for i, m in enumerate(members) if m.attr == attr)
 
 
 def _is_module(what: object) -> bool:

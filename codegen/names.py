@@ -67,6 +67,8 @@ def variable(text: str) -> str:
 def attribute(text: str) -> str:
     """A name for a member of an nn.Module; keeps the model's own spelling."""
     name = identifier(text, "layer")
+    if name == f"{text}_" and not keyword.iskeyword(text):
+        name = text  # a builtin or a name of the module hides nothing after a dot
     return f"{name}_" if name in _MODULE_ATTRIBUTES else name
 
 

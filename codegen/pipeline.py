@@ -52,6 +52,7 @@ def compile(
     verify: bool = True,
     inputs: str | Path | None = None,
     debug: str | Path | None = None,
+    level: int = 1,
     exactness: str = "real",
     rules: Sequence[Rule] | None = None,
     progress: Progress = lambda stage: None,
@@ -62,7 +63,9 @@ def compile(
     package that verified. `inputs` are sample inputs (.npz, .pb) to verify with first;
     `debug` is a folder for the graph after each stage. Of the proven rules, those that
     `exactness` admits are applied ("bitwise", "order" or "real"; fairhand.rewrites has
-    the catalogue, which `rules` narrows). Raises FairhandError.
+    the catalogue, which `rules` narrows). `level` 0 is faithful: no stored weight
+    changes, and state_dict has the original's keys; 2 also merges layers. Raises
+    FairhandError.
     """
     progress("load")
     loaded = load(model)
@@ -73,13 +76,13 @@ def compile(
     with _stages(debug, progress) as stage:
         stage("1-load", loaded.model)
         graph = loaded.model.clone()  # the loaded one stays as the file has it
-        done = simplify(graph, exactness, rules, stage)
+        done = simplify(graph, exactness, rules, stage, level)
         applied, shapes = done.counts(), done.shapes
         certificate = make_certificate(graph, done, exactness)
         progress("plan")
         title = class_name(loaded.name)
         plan, weights = make_plan(
-            graph, shapes, _source(loaded), title, loaded.model, applied
+            graph, shapes, _source(loaded), title, loaded.model, applied, level
         )
         with _replacing(folder) as draft:
             progress("emit")

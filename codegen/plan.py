@@ -65,8 +65,10 @@ class ModulePlan:
     helpers: tuple[str, ...]
     classes: tuple[ClassPlan, ...]
     network: str
+    level: int  # -O
     rewrites: tuple[str, ...]  # lines of "fold-constants x12, gelu_erf x2, ..."
     parameters: int
+    constants: bool  # some are no parameters, and not in state_dict
     filled: bool  # some weights hold one value throughout and are stored as that
 
 
@@ -76,6 +78,7 @@ class WeightPlan:
 
     key: str
     make: object  # () -> np.ndarray
+    constant: bool = False  # no parameter of the original network
 
     def array(self) -> np.ndarray:
         made = self.make()  # type: ignore[operator]

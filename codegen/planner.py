@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from ..analysis.literals import one_line
 from ..analysis.ops.table import Weight
+from ..analysis.parameters import has_name, is_parameter
 from ..analysis.shapes import Shapes
 from ..analysis.spell import HelperRef, leaves
 from .body import BodyWriter
@@ -32,7 +33,7 @@ from .plan import (
     SourcePlan,
     WeightPlan,
 )
-from .run import Run, is_parameter
+from .run import Run
 from .scopes import network_class
 from .steps import Step, make_steps
 from .tree import make_tree
@@ -45,6 +46,7 @@ def make_plan(
     title: str,
     declared: ir.Model | None = None,
     applied: Mapping[str, int] | None = None,
+    level: int = 1,
 ) -> tuple[ModulePlan, list[WeightPlan]]:
     """`declared` is the model as loaded, whose inputs and outputs Session reports;
     `applied` counts the rewrites, for the docstring.
@@ -52,9 +54,10 @@ def make_plan(
     Raises Unsupported, listing all that can't be spelled.
     """
     results = list(model.graph.outputs)
-    root = make_tree(make_steps(model, shapes), results)
+    faithful = level == 0
+    root = make_tree(make_steps(model, shapes, faithful), results, faithful)
     settle_dimensions(root, list(model.graph.inputs), shapes)
-    kinds = Kinds(root, class_name(_network_name(model, root, title)))
+    kinds = Kinds(root, class_name(_network_name(model, root, title)), faithful)
     classes, helpers = _classes(kinds, shapes, results)
     weights = _weights(kinds)
     graph = (declared or model).graph
@@ -86,7 +89,9 @@ def make_plan(
         helpers=tuple(helpers),
         classes=tuple(classes),
         network=kinds.root.name,
+        level=level,
         rewrites=_listed(applied or {}),
+        constants=faithful and any(w.constant for w in weights),
         parameters=_parameter_count(kinds),
         filled=any(is_filled(w.array()) for w in weights),
     )
@@ -194,30 +199,55 @@ def _parameters(kind: Kind, kinds: Kinds) -> tuple[ArgumentPlan, ...]:
 def _member_lines(kind: Kind, kinds: Kinds) -> list[str]:
     lines: list[str] = []
     lists: dict[str, list[str]] = {}
+    deep: dict[str, dict[tuple[str, ...], str]] = {}
     column = 0
     for member in kind.members:
         text, column = kinds.constructor(member, column, kind.holes)
-        if member.index is not None:
+        if member.inner:
+            if member.attr not in deep:
+                lines.append(member.attr)
+            if isinstance(member.what, ir.Value):
+                text = f"nn.Parameter({text})"
+            deep.setdefault(member.attr, {})[member.inner] = text
+        elif member.index is not None:
             if member.attr not in lists:
                 lines.append(member.attr)  # its place; filled in below
             lists.setdefault(member.attr, []).append(text)
         elif isinstance(member.what, Switch):
             lines.append(f"self.{member.attr} = {text}")
         elif isinstance(member.what, ir.Value):
-            lines.append(_constant_line(member, text))
+            lines.append(_constant_line(member, text, kinds.faithful))
         else:
             lines.append(f"self.{member.attr} = {text}")
     return [
-        f"self.{line} = {_module_list(lists[line])}" if line in lists else line
+        (
+            f"self.{line} = {_module_list(lists[line])}"
+            if line in lists
+            else f"self.{line} = {_dictionary(deep[line])}" if line in deep else line
+        )
         for line in lines
     ]
 
 
-def _constant_line(member: Member, text: str) -> str:
+def _constant_line(member: Member, text: str, faithful: bool) -> str:
     assert isinstance(member.what, ir.Value)
     if is_parameter(member.what):
         return f"self.{member.attr} = nn.Parameter({text})"
-    return f'self.register_buffer("{member.attr}", {text})'
+    persistent = ", persistent=False" if faithful and not has_name(member.what) else ""
+    return f'self.register_buffer("{member.attr}", {text}{persistent})'
+
+
+def _dictionary(entries: dict[tuple[str, ...], str]) -> str:
+    """nn.ModuleDict's in each other, for keys of several words."""
+    inner: dict[str, dict[tuple[str, ...], str]] = {}
+    for words, text in entries.items():
+        inner.setdefault(words[0], {})[words[1:]] = text
+    parts = [
+        f'"{word}": {rest[()] if () in rest else _dictionary(rest)}'
+        for word, rest in inner.items()
+    ]
+    tensors = any(text.startswith("nn.Parameter(") for text in entries.values())
+    return f"nn.{'Parameter' if tensors else 'Module'}Dict({{{', '.join(parts)}}})"
 
 
 def _module_list(items: list[str]) -> str:
@@ -285,7 +315,8 @@ def _weights(kinds: Kinds) -> list[WeightPlan]:
                         )
                     )
             elif not isinstance(what, Switch):
-                found.append(WeightPlan(key, Weight(what).array))
+                constant = not has_name(what)
+                found.append(WeightPlan(key, Weight(what).array, constant))
 
     visit(kinds.root.run, "")
     return found

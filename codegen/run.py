@@ -38,13 +38,6 @@ class Run:
         return (item for item in self.items if isinstance(item, Run))
 
 
-def is_parameter(value: ir.Value) -> bool:
-    """A float constant that the file names like an attribute, e.g. norm.weight."""
-    name = value.name or ""
-    is_float = value.dtype is not None and value.dtype.is_floating_point()
-    return is_float and "." in name and not name.startswith(("/", "onnx::"))
-
-
 def weights_key(form: ModuleForm) -> tuple[tuple[str, str | None, str], ...]:
     return tuple((k, w.value.name, w.how) for k, w in form.weights.items())
 

@@ -24,6 +24,7 @@ from ..analysis.ops.table import (
     describe,
     lookup,
 )
+from ..analysis.parameters import is_parameter
 from ..analysis.shapes import Shapes
 from ..analysis.spell import DimOf, Expr, Leaf, Printing, Ref, leaves, substitute
 from .scopes import Scope, attribute_words, common_scopes, scopes_of
@@ -58,9 +59,12 @@ class Step:
         return [leaf.value for leaf in leaves(self.expr) if isinstance(leaf, Ref)]
 
 
-def make_steps(model: ir.Model, shapes: Shapes) -> list[Step]:
-    """The steps in the file's own order; one Unsupported for all that is missing."""
-    spelling = Spelling(model, shapes)
+def make_steps(model: ir.Model, shapes: Shapes, faithful: bool = False) -> list[Step]:
+    """The steps in the file's own order; one Unsupported for all that is missing.
+
+    If `faithful`, no layer holds a named weight otherwise than the file does.
+    """
+    spelling = Spelling(model, shapes, faithful)
     steps = spelling.run()
     if spelling.missing or spelling.refused:
         raise _unsupported(model, spelling.missing, spelling.own_faults())
@@ -86,8 +90,8 @@ def _without_aliases(steps: list[Step], results: set[ir.Value]) -> list[Step]:
 
 
 class Spelling:
-    def __init__(self, model: ir.Model, shapes: Shapes) -> None:
-        self.graph = model.graph
+    def __init__(self, model: ir.Model, shapes: Shapes, faithful: bool) -> None:
+        self.graph, self.faithful = model.graph, faithful
         self.shapes = shapes
         self.t = Printing()
         self.scopes = _all_scopes(model)
@@ -130,6 +134,8 @@ class Spelling:
                 form = op.module(NodeView(node, self.shapes))
             except FairhandError:
                 continue  # the functional spelling reports what is wrong
+            if form is not None and self.faithful and _alters(form):
+                continue
             if form is not None:
                 forms.update(dict.fromkeys((node, *form.absorbs), (node, form)))
         return forms
@@ -275,6 +281,10 @@ class Spelling:
             raise Unsupported(f"size {dim} of the graph can't be read off any value")
         value, axis = anchor
         return Ref(value).shape[axis]
+
+
+def _alters(form: ModuleForm) -> bool:
+    return any(w.how and is_parameter(w.value) for w in form.weights.values())
 
 
 def _all_scopes(model: ir.Model) -> dict[ir.Node, tuple[Scope, ...]]:

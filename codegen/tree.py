@@ -12,9 +12,10 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from ..analysis.ops.table import ModuleForm, Weight
+from ..analysis.parameters import is_parameter
 from ..analysis.spell import Expr, substitute
 from .grouping import group, hoist
-from .run import Run, is_parameter, layer_key, sequence_key, weights_key
+from .run import Run, layer_key, sequence_key, weights_key
 from .steps import LayerRef, Step
 
 # A parameter up to this size is stored once per module that uses it, as the original
@@ -22,13 +23,18 @@ from .steps import LayerRef, Step
 OWN_COPY_BYTES = 1 << 16
 
 
-def make_tree(steps: list[Step], results: list[ir.Value]) -> Run:
-    """Group, split repeated calls, drop what is not worth a class, settle arguments."""
+def make_tree(
+    steps: list[Step], results: list[ir.Value], faithful: bool = False
+) -> Run:
+    """Group, split repeated calls, drop what is not worth a class, settle arguments.
+
+    If `faithful`, members keep the paths that the file gives them.
+    """
     root = Run("", items=group(hoist(steps), 0))
-    _simplify(root)
+    _simplify(root, faithful)
     _separate_clashing(root)
     _peel(root)
-    while len(root.items) == 1 and isinstance(root.items[0], Run):
+    while not faithful and len(root.items) == 1 and isinstance(root.items[0], Run):
         only = root.items[0]  # a wrapper around the network proper
         root = Run(only.path, only.hint, only.items)
     _unify_layers(root)
@@ -41,16 +47,29 @@ def make_tree(steps: list[Step], results: list[ir.Value]) -> Run:
 # ------------------------------------------------------------------------- simplifying
 
 
-def _simplify(run: Run) -> None:
+def _simplify(run: Run, faithful: bool) -> None:
     """Bottom-up: a module with fewer than two statements is not worth a class."""
     items: list[Step | Run] = []
     for item in run.items:
         if isinstance(item, Step):
             items.append(item)
             continue
-        _simplify(item)
-        items.extend(_keep_or_dissolve(item))
+        _simplify(item, faithful)
+        items.extend(_kept_path(item) if faithful else _keep_or_dissolve(item))
     run.items = items
+
+
+def _kept_path(run: Run) -> list[Step | Run]:
+    """The same for members that keep their paths: a class must own what is in it."""
+    members = [item.path for item in run.items if _owns(item)]
+    alone = len(run.items) == 1 and isinstance(run.items[0], Run)
+    start = f"{run.path}."
+    inside = all(
+        path.startswith(start) and not path.removeprefix(start)[:1].isdigit()
+        for path in members
+    )
+    owns = bool(members) or any(map(_constants, run.steps()))
+    return [run] if owns and inside and not alone and not is_list(run) else run.items
 
 
 def _keep_or_dissolve(run: Run) -> list[Step | Run]:

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from ..analysis.ops.table import ModuleForm
 from ..analysis.spell import LOWEST, Expr, Leaf, Ref, render, substitute
-from .members import Switch, assign_members
+from .members import Switch
 from .run import Run
 from .steps import LayerRef, Step
 
@@ -57,7 +57,7 @@ def _merge(
                 _mark(run, place, nth)
             runs = sorted([*more, *fewer], key=kinds.place)
             for run in runs:
-                kinds.members[run] = assign_members(run)
+                kinds.members[run] = kinds.assign(run)
             position = list(groups).index(longer)
             del groups[longer], groups[shorter]
             _put(groups, position, kinds.key(runs[0]), runs)

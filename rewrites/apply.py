@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import onnx_ir as ir
 
+from ..analysis.parameters import is_parameter
 from ..analysis.shapes import Shapes
 from .build import Builder
 from .exactness import Exactness
@@ -30,9 +31,14 @@ class Rewriter:
     """A graph that rules are applied to; `touched` lists nodes to look at again."""
 
     def __init__(
-        self, model: ir.Model, shapes: Shapes, classes: Mapping[str, Exactness]
+        self,
+        model: ir.Model,
+        shapes: Shapes,
+        classes: Mapping[str, Exactness],
+        faithful: bool = False,
     ) -> None:
         self.model, self.shapes, self.classes = model, shapes, classes
+        self.faithful = faithful  # whether stored weights stay what they are
         self.facts = Facts(shapes)
         self.graft = Graft(model, self.facts)
         self.merged = 0  # equal nodes that became one
@@ -93,6 +99,8 @@ class Rewriter:
                 return "broadcasting adds or takes an axis"
         there = {id(draft): self.graft.existing(draft, place) for draft in drafts}
         new = [draft for draft in drafts if there[id(draft)] is None]
+        if self.faithful and any(map(self._alters_parameter, new)):
+            return "a stored weight would change"
         # What the right side uses stays, even if it is part of the left side.
         replaced = [n for n in match.nodes() if n not in there.values()]
         dead = dying(replaced, match.roots)
@@ -102,6 +110,28 @@ class Rewriter:
         if after > before:
             return f"the graph would get heavier ({before} to {after})"
         return ""
+
+    def _alters_parameter(self, draft: Draft) -> bool:
+        """Whether a planned node computes with constants alone, parameters among them.
+
+        Folding would store its result in the place of a weight.
+        """
+        inputs = [x for x in draft.inputs if x is not None]
+        return all(map(self._is_constant, inputs)) and any(
+            (
+                self._alters_parameter(x.draft)
+                if isinstance(x, Output)
+                else isinstance(x, ir.Value) and is_parameter(x)
+            )
+            for x in inputs
+        )
+
+    def _is_constant(self, x: Input) -> bool:
+        if isinstance(x, Output):
+            return all(self._is_constant(y) for y in x.draft.inputs if y is not None)
+        return isinstance(x, NewConstant) or (
+            x is not None and self.facts.is_constant(x)
+        )
 
     def _rank(self, x: Input) -> int | None:
         """The rank of a value, or of what planned elementwise operators compute."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from ..analysis.parameters import is_parameter
 from .constants import (
     RANDOM,
     Island,
@@ -35,11 +36,13 @@ _GROWTH = 4
 # A rearranged copy of a weight up to this many bytes is no matter.
 _COPY = 64 << 10
 
+_RECURRENT = ("LSTM", "GRU", "RNN")
+
 # Quantised weights of more elements than this stay quantised.
 _QUANTISED = 1024
 
 
-def fold_constants(model: ir.Model) -> int:
+def fold_constants(model: ir.Model, faithful: bool = False) -> int:
     """Replace nodes that compute constants by those constants; return how many.
 
     `model` must be normalised. Values keep their names. A value that was computed from
@@ -47,8 +50,9 @@ def fold_constants(model: ir.Model) -> int:
     that are random, contain graphs, belong to another domain than ai.onnx, fail on ONNX
     Runtime or give results of excessive size; large quantised weights, which would
     lose their small type; and rearranged copies of weights that are needed as they are.
+    If `faithful`, nothing is computed from what is named as a parameter.
     """
-    folder = _Folder(model)
+    folder = _Folder(model, faithful)
     while folder.round():
         pass
     remove_unused(model)
@@ -58,8 +62,8 @@ def fold_constants(model: ir.Model) -> int:
 class _Folder:
     """Folds in rounds: a size that one round computes is known to the next."""
 
-    def __init__(self, model: ir.Model) -> None:
-        self.model = model
+    def __init__(self, model: ir.Model, faithful: bool) -> None:
+        self.model, self.faithful = model, faithful
         self.count = 0
         self.refused: set[ir.Node] = set()
         weights = [v for g in model.graphs() for v in g.initializers.values()]
@@ -86,6 +90,8 @@ class _Folder:
         kinds = {attribute.type for attribute in node.attributes.values()}
         if kinds & {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS}:
             return False
+        if self.faithful and any(v and is_parameter(v) for v in node.inputs):
+            return _is_layout(node)
         # An operator that nothing is put into computes no constant but a sample.
         return any(value is not None for value in node.inputs)
 
@@ -183,6 +189,16 @@ class _Folder:
                 _make_constant(output, tensor, _origins(island)[output])
                 node.graph.remove(node, safe=True)
                 self.count += 1
+
+
+def _is_layout(node: ir.Node) -> bool:
+    """Whether a node only brings weights into the order of a recurrent operator."""
+    users = [user for output in node.outputs for user, _ in output.uses()]
+    return bool(users) and all(
+        user.op_type in _RECURRENT
+        or (user.op_type in (*MOVES, "Concat", "Slice") and _is_layout(user))
+        for user in users
+    )
 
 
 def _closed(nodes: list[ir.Node]) -> list[ir.Node]:

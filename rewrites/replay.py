@@ -31,13 +31,14 @@ def replay(model: ir.Model, certificate: dict[str, Any]) -> int:
     """
     steps = certificate["applications"]
     _check_proofs(steps)
-    prepare(model)
-    done = Rewriting(infer(model))
+    level = certificate["level"]
+    prepare(model, level=level)
+    done = Rewriting(infer(model), level=level)
     for sweep in range(certificate["sweeps"]):
         know_sizes(model, done)
         _sweep(model, done, [step for step in steps if step["sweep"] == sweep])
         if sweep + 1 < certificate["sweeps"]:
-            done.folded += fold_constants(model)
+            done.folded += fold_constants(model, level == 0)
             done.shapes = infer(model)
     found = digest(model)
     if found != certificate["graph"]:

@@ -39,6 +39,7 @@ class Rewriting:
     folded: int = 0  # nodes that computed constants
     merged: int = 0  # equal constants, and equal nodes, that became one
     sweeps: int = 0  # how often the catalogue was gone through
+    level: int = 1
     before: GraphCost | None = None  # as normalised and folded
     after: GraphCost | None = None
 
@@ -54,23 +55,25 @@ def simplify(
     exactness: str = "real",
     rules: Sequence[Rule] | None = None,
     stage: Stage = lambda name, model: None,
+    level: int = 1,
 ) -> Rewriting:
     """Rewrite `model`, which must have passed `load`, in place.
 
     `exactness` is "bitwise", "order" or "real" (exactness.py): rules that round
     otherwise than it admits are left out, as are rules without a valid proof. `rules`
-    narrows the catalogue.
+    narrows the catalogue. `level` 0 changes no stored weight; 2 also applies the rules
+    that take parameters together or away (`when="asked"`).
     """
     classes = usable(exactness, rules)
-    folded, merged = prepare(model, stage)
-    done = Rewriting(infer(model), folded=folded, merged=merged)
+    folded, merged = prepare(model, stage, level)
+    done = Rewriting(infer(model), folded=folded, merged=merged, level=level)
     done.before = graph_cost(model, done.shapes)
     for sweep in count():
         know_sizes(model, done)
         done.sweeps += 1
         if not _sweep(model, classes, done, sweep):
             break
-        done.folded += fold_constants(model)
+        done.folded += fold_constants(model, level == 0)
         done.shapes = infer(model)
     done.after = graph_cost(model, done.shapes)
     stage("4-rewrite", model)
@@ -87,12 +90,13 @@ def usable(
 
 
 def prepare(
-    model: ir.Model, stage: Stage = lambda name, model: None
+    model: ir.Model, stage: Stage = lambda name, model: None, level: int = 1
 ) -> tuple[int, int]:
     """Normalise and fold; returns how many nodes were folded, how many merged."""
     normalise(model)
     stage("2-normalise", model)
-    folded, merged = fold_constants(model), merge_constants(model)
+    folded = fold_constants(model, level == 0)
+    merged = merge_constants(model) if level else 0
     stage("3-fold", model)
     return folded, merged
 
@@ -100,7 +104,7 @@ def prepare(
 def know_sizes(model: ir.Model, done: Rewriting) -> None:
     """Sizes that turn out to be numbers make more of the graph constant."""
     if store_known_sizes(model, done.shapes):
-        done.folded += fold_constants(model)
+        done.folded += fold_constants(model, done.level == 0)
         done.shapes = infer(model)
 
 
@@ -109,9 +113,10 @@ def _sweep(
 ) -> bool:
     """Run each phase to a fixpoint; returns whether anything applied."""
     before = len(done.history)
-    rewriter = Rewriter(model, done.shapes, classes)
+    rewriter = Rewriter(model, done.shapes, classes, done.level == 0)
+    wanted = ("always", "asked") if done.level == 2 else ("always",)
     for phase in PHASES:
-        rules = [r for r in phase.rules if r.name in classes and r.when == "always"]
+        rules = [r for r in phase.rules if r.name in classes and r.when in wanted]
         engine = Engine(rewriter, rules)
         engine.run()
         done.history += [

@@ -17,8 +17,11 @@ def has_name(value: ir.Value) -> bool:
 
 
 def is_parameter(value: ir.Value) -> bool:
-    """A float constant that the file names like an attribute, e.g. norm.weight."""
+    """A float tensor that the file names like an attribute, e.g. norm.weight.
+
+    Single numbers don't count: exporters name the bounds of a clip in this way.
+    """
     name = value.name or ""
     is_float = value.dtype is not None and value.dtype.is_floating_point()
-    stored = value.const_value is not None
+    stored = value.const_value is not None and len(value.const_value.shape) > 0
     return stored and is_float and "." in name and not name.startswith(("/", "onnx::"))

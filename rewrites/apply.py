@@ -22,6 +22,7 @@ from .match import Match
 from .measure import draft_weight, dying, weight
 from .vocabulary.core import CannotWrite, Draft, Input, NewConstant, Output
 from .vocabulary.elementwise import FAMILIES
+from .walk import all_nodes, sort
 
 # The rank of their result is the largest of their operands' ranks.
 _BROADCASTING = FAMILIES["unary"] | FAMILIES["binary"] | {"Where"}
@@ -43,12 +44,12 @@ class Rewriter:
         self.graft = Graft(model, self.facts)
         self.merged = 0  # equal nodes that became one
         self.touched: list[ir.Node] = []
-        self._share(list(model.graph.all_nodes()))
+        self._share(list(all_nodes(model.graph)))
 
     def finish(self) -> None:
         """Put the nodes in an order in which they can be computed."""
-        for graph in self.model.graphs():
-            graph.sort()
+        for graph in self.graft.graphs:
+            sort(graph)
 
     def apply(self, match: Match) -> Application | str:
         """Replace a match; the reason instead, if the law holds but it may not be."""
@@ -82,10 +83,10 @@ class Rewriter:
         self, match: Match, drafts: Sequence[Draft], results: Sequence[Input]
     ) -> str:
         """Why a match is not applied although the law holds; '' if it may be."""
-        place = _producer(match.roots[0])
+        there = self.graft.existing_of(drafts, _producer(match.roots[0]))
         for root, result in zip(match.roots, results, strict=True):
             if isinstance(result, Output):
-                known = self.graft.existing(result.draft, place)
+                known = there[id(result.draft)]
                 result = known.outputs[result.index] if known is not None else result
             if isinstance(result, ir.Value):
                 if result is root:
@@ -97,14 +98,14 @@ class Rewriter:
             ranks = self._rank(result), self._rank(root)
             if None not in ranks and ranks[0] != ranks[1]:
                 return "broadcasting adds or takes an axis"
-        there = {id(draft): self.graft.existing(draft, place) for draft in drafts}
         new = [draft for draft in drafts if there[id(draft)] is None]
         if self.faithful and any(map(self._alters_parameter, new)):
             return "a stored weight would change"
         # What the right side uses stays, even if it is part of the left side.
         replaced = [n for n in match.nodes() if n not in there.values()]
         dead = dying(replaced, match.roots)
-        before, after = weight(dead), draft_weight(new)
+        is_constant = self.facts.is_constant
+        before, after = weight(dead, is_constant), draft_weight(new, is_constant)
         if match.rule.measure == "weight" and after >= before:
             return f"the graph would not get lighter ({before} to {after})"
         if after > before:
@@ -160,6 +161,7 @@ class Rewriter:
             if new.shape is None:
                 new.shape = old.shape
             new.metadata_props.update(old.metadata_props)
+        self.facts.replaced(old, new)
         old.replace_all_uses_with(new, replace_graph_outputs=True)
 
     def _share(self, nodes: Iterable[ir.Node]) -> None:
@@ -174,6 +176,7 @@ class Rewriter:
                 continue
             users = [user for y in node.outputs for user, _ in y.uses()]
             for old, new in zip(node.outputs, twin.outputs, strict=True):
+                self.facts.replaced(old, new)
                 old.replace_all_uses_with(new)
             self._remove([node])
             self.merged += 1

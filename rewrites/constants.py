@@ -73,7 +73,7 @@ class Island:
             graph.input.append(
                 onnx.helper.make_tensor_value_info(name, tensor.dtype.value, shape)
             )
-        graph.node.extend(ir.to_proto(node) for node in self.nodes)
+        graph.node.extend(map(ir.serde.serialize_node, self.nodes))
         for value in outputs:
             graph.output.append(
                 onnx.helper.make_empty_tensor_value_info(value.name or "")

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import onnx_ir as ir
@@ -18,7 +19,7 @@ import sympy
 from ..analysis.dims import Dim, Dims, at_least, floordiv, same, simplify
 from .facts import Facts
 from .pattern import Apply, Node, Term, Var
-from .terms import Axes, Bool, Expr, Fn, Int, Perm, Real, Sizes
+from .terms import Axes, Bool, Fn, Int, Perm, Real, Sizes
 
 
 class Undecided(Exception):
@@ -338,6 +339,7 @@ _REALS: dict[str, Callable[..., Any]] = {
 }
 
 
-def spelled(expr: Expr) -> str:
-    """A condition for a message."""
+@lru_cache(maxsize=1 << 14)
+def spelled(expr: Any) -> str:
+    """What a law says, for a message; laws are few and messages many."""
     return repr(expr)

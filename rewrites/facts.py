@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -22,7 +24,11 @@ class Facts:
 
     def __init__(self, shapes: Shapes) -> None:
         self.shapes = shapes
+        # What was read of nodes, beside the inputs that they had then.
+        self.readings: dict[ir.Node, tuple[Sequence[ir.Value | None], Any]] = {}
+        self.forms: dict[ir.Node, tuple[list[tuple[ir.Node, Any]], Any]] = {}
         self._uniform: dict[ir.Value, float | int | bool | None] = {}
+        self._constant: dict[ir.Value | None, bool] = {}
 
     def dims(self, value: ir.Value) -> Dims | None:
         """The sizes of a value; None if its rank is unknown."""
@@ -42,7 +48,22 @@ class Facts:
 
     def is_constant(self, value: ir.Value) -> bool:
         """Whether a value doesn't depend on the model's inputs."""
-        return is_constant(value)
+        if value.const_value is not None:
+            return not value.is_graph_input()
+        known = self._constant.get(value)
+        if known is None:
+            node = value.producer()
+            given = () if node is None else node.inputs
+            # What depends on one that isn't constant isn't either.
+            depends = any(self._constant.get(x) is False for x in given)
+            known = self._constant[value] = not depends and is_constant(value)
+        return known
+
+    def replaced(self, old: ir.Value, new: ir.Value) -> None:
+        """Forget what depends on values being constant, if these are."""
+        if self.is_constant(old) or self.is_constant(new):
+            self._constant.clear()
+            self.forms.clear()
 
     def uniform(self, value: ir.Value) -> float | int | bool | None:
         """The number that a stored constant is throughout; None if it isn't."""
@@ -69,11 +90,12 @@ def is_constant(value: ir.Value, depth: int = 12) -> bool:
     node = value.producer()
     if node is None or depth == 0 or node.domain or not node.inputs:
         return False
-    if any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values()):
+    if node.op_type in RANDOM:
         return False
-    return node.op_type not in RANDOM and all(
-        x is None or is_constant(x, depth - 1) for x in node.inputs
-    )
+    for x in node.inputs:
+        if x is not None and not is_constant(x, depth - 1):
+            return False
+    return all(a.type != ir.AttributeType.GRAPH for a in node.attributes.data.values())
 
 
 def _uniform(value: ir.Value) -> float | int | bool | None:

@@ -8,6 +8,8 @@ costing memory: a tensor that is one number throughout stays a view of that numb
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
 import onnx_ir as ir
 
@@ -27,6 +29,7 @@ from .constants import (
 from .fold_uniform import MOVES, is_fill, uniform_result
 from .tidy import remove_unused
 from .uniform import uniform_element
+from .walk import all_graphs, all_nodes
 
 # Results up to here are computed whatever their inputs are; above, they may be four
 # times as large as those. All together may be four times as large as all the weights.
@@ -66,7 +69,7 @@ class _Folder:
         self.model, self.faithful = model, faithful
         self.count = 0
         self.refused: set[ir.Node] = set()
-        weights = [v for g in model.graphs() for v in g.initializers.values()]
+        weights = [v for g in all_graphs(model) for v in g.initializers.values()]
         stored = (constant(v).nbytes for v in weights if _is_stored(v))
         self.budget = _GROWTH * max(_SMALL, sum(stored))
 
@@ -97,12 +100,11 @@ class _Folder:
 
     def _candidates(self) -> list[ir.Node]:
         """Nodes that depend on constants alone, directly or by each other."""
-        nodes = [
-            node
-            for node in self.model.graph.all_nodes()
-            if self._is_foldable(node) and not is_fill(node) and not _dequantises(node)
-        ]
-        return self._without_copies(_closed(nodes))
+        nodes = _closed(all_nodes(self.model.graph), self._is_candidate)
+        return self._without_copies(nodes)
+
+    def _is_candidate(self, node: ir.Node) -> bool:
+        return self._is_foldable(node) and not (is_fill(node) or _dequantises(node))
 
     def _without_copies(self, nodes: list[ir.Node]) -> list[ir.Node]:
         """Leave out nodes that merely rearrange a weight which stays in use as it is.
@@ -179,7 +181,7 @@ class _Folder:
 
     def _fold_uniform(self) -> None:
         """Fold what is one number throughout without ever writing it out."""
-        for node in list(self.model.graph.all_nodes()):
+        for node in list(all_nodes(self.model.graph)):
             given = all(value is None or is_constant(value) for value in node.inputs)
             if not given or not self._is_foldable(node) or len(node.outputs) != 1:
                 continue
@@ -201,12 +203,15 @@ def _is_layout(node: ir.Node) -> bool:
     )
 
 
-def _closed(nodes: list[ir.Node]) -> list[ir.Node]:
-    """Those of the nodes, in order, that depend on constants and each other alone."""
+def _closed(
+    nodes: Iterable[ir.Node], fits: Callable[[ir.Node], bool] = lambda node: True
+) -> list[ir.Node]:
+    """Those that fit, in order, and depend on constants and each other alone."""
     known: set[ir.Value] = set()
     found: list[ir.Node] = []
     for node in nodes:
-        if all(v is None or v in known or _is_fed(v) for v in node.inputs):
+        fed = all(v is None or v in known or _is_fed(v) for v in node.inputs)
+        if fed and fits(node):
             found.append(node)
             known.update(node.outputs)
     return found

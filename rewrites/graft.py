@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -17,6 +17,7 @@ from .facts import Facts
 from .names import UniqueNames
 from .origin import shared_metadata, shared_name
 from .vocabulary.core import Draft, Input, NewConstant, Output
+from .walk import all_graphs
 
 # Results of these have another element type than their first operand.
 _TYPES = {
@@ -37,8 +38,9 @@ class Graft:
 
     def __init__(self, model: ir.Model, facts: Facts) -> None:
         self.model, self.facts = model, facts
-        self.names = UniqueNames(model)
-        for graph in model.graphs():
+        self.graphs = all_graphs(model)
+        self.names = UniqueNames(self.graphs)
+        for graph in self.graphs:
             for value in (*graph.inputs, *graph.initializers.values()):
                 self.names.value(value.name or "")
             for node in graph:
@@ -62,12 +64,26 @@ class Graft:
             return None
         return None if known is node else known
 
-    def existing(self, draft: Draft, at: ir.Node) -> ir.Node | None:
-        """A node in the graph that computes what a draft does."""
+    def existing_of(
+        self, drafts: Sequence[Draft], at: ir.Node
+    ) -> dict[int, ir.Node | None]:
+        """For each draft, operands first, the node that computes it; by id(draft)."""
+        found: dict[int, ir.Node | None] = {}
+        for draft in drafts:
+            found[id(draft)] = self.existing(draft, at, found)
+        return found
+
+    def existing(
+        self, draft: Draft, at: ir.Node, known: Mapping[int, ir.Node | None]
+    ) -> ir.Node | None:
+        """A node in the graph that computes what a draft does.
+
+        `known` tells it of the drafts that are its operands.
+        """
         inputs: list[ir.Value | None] = []
         for x in draft.inputs:
             if isinstance(x, Output):
-                inner = self.existing(x.draft, at)
+                inner = known[id(x.draft)]
                 if inner is None:
                     return None
                 inputs.append(inner.outputs[x.index])
@@ -91,7 +107,7 @@ class Graft:
         made: dict[int, ir.Node] = {}
         place = replaced[0]
         for draft in drafts:
-            node = self.existing(draft, place)
+            node = self.existing(draft, place, made)
             if node is None:
                 # The same operator on other operands stays in its module, even where
                 # an operand (a mask that all layers share) came from outside.
@@ -106,9 +122,10 @@ class Graft:
         Drafts of what the graph computes already give none.
         """
         made: dict[int, ir.Node] = {}
+        there = self.existing_of(drafts, at)
         new = []
         for draft in drafts:
-            known = self.existing(draft, at)
+            known = there[id(draft)]
             if known is not None:
                 made[id(draft)] = known
                 continue
@@ -117,17 +134,18 @@ class Graft:
                     ir.Value(
                         type=ir.TensorType(ir.DataType.from_numpy(x.array.dtype)),
                         shape=ir.Shape(x.array.shape),
-                        const_value=ir.tensor(x.array),
+                        const_value=ir.Tensor(x.array),
                     )
                     if isinstance(x, NewConstant)
                     else self.value(x, made)
                 )
                 for x in draft.inputs
             ]
-            node = ir.node(
+            node = ir.Node(
+                "",
                 draft.op_type,
                 inputs,
-                attributes=dict(draft.attributes),
+                _attributes_of(draft),
                 num_outputs=draft.count,
             )
             self._learn(node)
@@ -152,7 +170,7 @@ class Graft:
                 name=name,
                 type=ir.TensorType(ir.DataType.from_numpy(array.dtype)),
                 shape=ir.Shape(array.shape),
-                const_value=ir.tensor(array, name=name),
+                const_value=ir.Tensor(array, name=name),
             )
             value.meta["made"] = True
             self.model.graph.register_initializer(value)
@@ -167,11 +185,11 @@ class Graft:
     ) -> ir.Node:
         inputs = [self.value(x, made) for x in draft.inputs]
         name = self.names.node(shared_name(replaced, draft.op_type))
-        node = ir.node(
+        node = ir.Node(
+            draft.domain,
             draft.op_type,
             inputs,
-            attributes=dict(draft.attributes),
-            domain=draft.domain,
+            _attributes_of(draft),
             num_outputs=draft.count,
             name=name,
             metadata_props=shared_metadata(replaced),
@@ -210,6 +228,23 @@ class Graft:
                 shapes.learn_elements(node.outputs[0], found)
         except (FairhandError, ArithmeticError, LookupError, TypeError, ValueError):
             return  # the next inference of the whole graph will tell
+
+
+def _attributes_of(draft: Draft) -> list[ir.Attr]:
+    return [
+        # onnx_ir takes long to see that a list is one.
+        (
+            ir.AttrInt64s(name, value)
+            if isinstance(value, list | tuple) and value and all(map(_is_int, value))
+            else ir.convenience.convert_attribute(name, value)
+        )
+        for name, value in draft.attributes.items()
+        if value is not None
+    ]
+
+
+def _is_int(x: object) -> bool:
+    return isinstance(x, int)
 
 
 def _computes(node: ir.Node, inputs: Sequence[ir.Value | None]) -> bool:

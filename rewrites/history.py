@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from .bounds import roundings
+from .evaluate import spelled
 from .exactness import Exactness
 from .match import Match
 from .terms import Bool
@@ -102,4 +103,4 @@ def _shown(symbol: Any) -> str:
 
 
 def _evidence(condition: Bool) -> str:
-    return f"{condition!r} holds for the sizes and constants of the graph"
+    return f"{spelled(condition)} holds for the sizes and constants of the graph"

@@ -29,7 +29,7 @@ from .pattern import Apply, Chain, Many, Node, Pointwise, Term, Var
 from .rule import Rule
 from .surroundings import candidates, depends_on_results, flattened, same_function
 from .terms import Axes, Expr, Fn, Sizes
-from .vocabulary.core import WORDS, NoReading
+from .vocabulary.core import NoReading, reading
 from .vocabulary.elementwise import pointwise_operands
 
 Found = Callable[[Binding], bool]
@@ -128,14 +128,14 @@ class Matcher:
         if value.index() != term.output or further:
             return self._no(f"another result of {node.name} is used")
         try:
-            reading = WORDS[node.op_type].read(node, self.facts)
+            found = reading(node, self.facts)
         except NoReading as reason:
             return self._no(str(reason))
         binding.nodes[pattern] = node
         for name, wanted in pattern.parameters.items():
-            if not self._parameter(wanted, reading.parameters[name], binding):
+            if not self._parameter(wanted, found.parameters[name], binding):
                 return self._no(f"{name} of {node.name} is another")
-        return self._operands(pattern, list(reading.inputs), binding, then)
+        return self._operands(pattern, list(found.inputs), binding, then)
 
     def _operands(
         self,
@@ -327,7 +327,7 @@ class Matcher:
         bind_common_rank(law.symbols.values(), binding)
         for wanted, found in self._equations:
             if not equal(evaluate(wanted, binding), found):
-                return f"{wanted!r} is not {found!r}"
+                return f"{spelled(wanted)} is not {found!r}"
         for name, symbol in law.symbols.items():
             reason = misdeclared(name, symbol, binding)
             if reason:

@@ -16,12 +16,12 @@ pair of measures can't take turns, since "flops" and "order" never raise the wei
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import onnx_ir as ir
 
 from .facts import is_constant
-from .vocabulary.core import Draft, NewConstant, Output
+from .vocabulary.core import Draft, Input, NewConstant, Output
 
 # A node is worth 10. What a reader passes over is worth less, what a machine works at
 # more, so that a rule may trade one for the other.
@@ -45,7 +45,10 @@ def weight_of(op: str) -> int:
     return _WEIGHTS.get(op, 10)
 
 
-def weight(nodes: Iterable[ir.Node]) -> int:
+IsConstant = Callable[[ir.Value], bool]
+
+
+def weight(nodes: Iterable[ir.Node], is_constant: IsConstant = is_constant) -> int:
     """The weight of nodes in a graph."""
     return sum(
         weight_of(node.op_type)
@@ -54,19 +57,21 @@ def weight(nodes: Iterable[ir.Node]) -> int:
     )
 
 
-def draft_weight(drafts: Iterable[Draft]) -> int:
+def draft_weight(drafts: Iterable[Draft], is_constant: IsConstant) -> int:
     """The weight of planned nodes."""
     constant: set[int] = set()
     total = 0
     for draft in drafts:
-        if draft.inputs and all(_is_constant(x, constant) for x in draft.inputs):
+        if draft.inputs and all(
+            _is_constant(x, constant, is_constant) for x in draft.inputs
+        ):
             constant.add(id(draft))
         else:
             total += weight_of(draft.op_type)
     return total
 
 
-def _is_constant(x: ir.Value | Output | NewConstant | None, drafts: set[int]) -> bool:
+def _is_constant(x: Input, drafts: set[int], is_constant: IsConstant) -> bool:
     if isinstance(x, Output):
         return id(x.draft) in drafts
     return x is None or isinstance(x, NewConstant) or is_constant(x)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import onnx_ir as ir
+
+from .walk import all_graphs
 
 
 class UniqueNames:
@@ -13,13 +17,13 @@ class UniqueNames:
     which one is meant without saying where.
     """
 
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(self, graphs: Iterable[ir.Graph]) -> None:
         self._values: set[str] = set()
         self._nodes: set[str] = set()
         self._next: dict[str, int] = {}
         # A name made up here must not be the one that somebody else brings along.
         self._brought: set[str] = set()
-        for graph in model.graphs():
+        for graph in graphs:
             found = [*graph.inputs, *graph.initializers.values()]
             found += [output for node in graph for output in node.outputs]
             self._brought |= {value.name or "" for value in found}
@@ -48,8 +52,8 @@ def fix_names(model: ir.Model) -> UniqueNames:
     that a node leaves out keep their empty name. A node without a name is called after
     its operator, like "Conv_3", which is what exporters do.
     """
-    names = UniqueNames(model)
-    graphs = list(model.graphs())
+    graphs = all_graphs(model)
+    names = UniqueNames(graphs)
     values = [*model.graph.inputs, *model.graph.outputs]
     for graph in graphs:
         values += [*graph.inputs, *graph.initializers.values()]

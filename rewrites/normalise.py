@@ -26,6 +26,7 @@ from .tidy import (
     remove_unused,
     unused_opsets,
 )
+from .walk import all_nodes, sort
 
 __all__ = ["ADAPTERS", "normalise"]
 
@@ -40,7 +41,7 @@ def normalise(model: ir.Model) -> ir.Model:
     drop_default_inputs(model)
     names = fix_names(model)
     lift_constants(model)
-    model.graph.sort()
+    sort(model.graph)
     _adapt(model, names)
     remove_idle_nodes(model, names)
     remove_unused(model)
@@ -52,7 +53,7 @@ def _adapt(model: ir.Model, names: UniqueNames) -> None:
     opset = model.graph.opset_imports.get("", TARGET_OPSET)
     found = [
         (node, version, adapter)
-        for node in model.graph.all_nodes()
+        for node in all_nodes(model.graph)
         if (version := node.version or opset)
         and (adapter := adapter_of(node, version)) is not None
     ]
@@ -99,5 +100,5 @@ def _import_newest(model: ir.Model) -> None:
         del imports[domain]
     opset = onnx.helper.make_opsetid("", imports[""])
     model.ir_version = onnx.helper.find_min_ir_version_for([opset])
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         node.version = None

@@ -20,6 +20,7 @@ from .apply import Rewriter
 from .build import Builder
 from .facts import is_constant
 from .history import Application
+from .index import index_of
 from .match import Match, Matcher
 from .measure import dying
 from .rule import Rule
@@ -43,14 +44,11 @@ class Search:
     def __init__(self, rewriter: Rewriter, rules: Sequence[Rule]) -> None:
         self.history: list[Application] = []
         self._rewriter = rewriter
-        self._by_operator: dict[str, list[Rule]] = {}
-        for rule in rules:
-            for op in rule.roots:
-                self._by_operator.setdefault(op, []).append(rule)
+        self._index = index_of(tuple(rules))
 
     def run(self) -> int:
         """Search all parts; returns how many rules applied."""
-        if self._by_operator:
+        if self._index.operators:
             for part in partitions(self._rewriter.model.graph):
                 self._exhaust(part)
         return len(self.history)
@@ -86,8 +84,9 @@ class Search:
     def _matches(self, node: ir.Node) -> Iterable[Match]:
         if node.graph is None or node.domain:
             return
-        for rule in self._by_operator.get(node.op_type, ()):
-            match = Matcher(rule, self._rewriter.facts).at(node)
+        facts = self._rewriter.facts
+        for rule in self._index.rules(node, facts):
+            match = Matcher(rule, facts).at(node)
             if match is not None:
                 yield match
 

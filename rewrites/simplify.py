@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -64,7 +66,26 @@ def simplify(
     narrows the catalogue. `level` 0 changes no stored weight; 2 also applies the rules
     that take parameters together or away (`when="asked"`).
     """
-    classes = usable(exactness, rules)
+    with _no_garbage_collection():
+        return _simplified(model, usable(exactness, rules), stage, level)
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Nearly all that is made here lives on; to search it for garbage takes longer
+    than most of the work, and again for every quarter that it grows by."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _simplified(
+    model: ir.Model, classes: dict[str, Exactness], stage: Stage, level: int
+) -> Rewriting:
     folded, merged = prepare(model, stage, level)
     done = Rewriting(infer(model), folded=folded, merged=merged, level=level)
     done.before = graph_cost(model, done.shapes)

@@ -11,6 +11,7 @@ from onnx_ir.passes.common import InlinePass, RemoveUnusedNodesPass
 from ..analysis.errors import Unsupported
 from .adapt import constant_array
 from .names import UniqueNames
+from .walk import all_graphs, all_nodes, bodies
 
 
 def inline_functions(model: ir.Model) -> None:
@@ -23,7 +24,7 @@ def inline_functions(model: ir.Model) -> None:
     for function in model.functions.values():
         _remember_version(function.graph, function.graph.opset_imports)
         _own_outputs(function)
-        for node in function.graph.all_nodes():
+        for node in all_nodes(function.graph):
             # The inliner would call it "node".
             node.name = node.name or node.op_type
         for domain, version in function.graph.opset_imports.items():
@@ -36,7 +37,7 @@ def inline_functions(model: ir.Model) -> None:
     if not model.functions:
         return
     for graph in [model.graph, *(f.graph for f in model.functions.values())]:
-        for node in graph.all_nodes():
+        for node in all_nodes(graph):
             if node.op_identifier() in model.functions:
                 for output in node.outputs:
                     # The inliner would pass the empty name on to the body.
@@ -46,7 +47,7 @@ def inline_functions(model: ir.Model) -> None:
 
 
 def _remember_version(graph: ir.Graph, imports: dict[str, int]) -> None:
-    for node in graph.all_nodes():
+    for node in all_nodes(graph):
         node.version = imports.get(node.domain)
 
 
@@ -84,7 +85,7 @@ def lift_constants(model: ir.Model) -> None:
 
     The value keeps its name, and inherits the metadata of the node.
     """
-    for node in list(model.graph.all_nodes()):
+    for node in list(all_nodes(model.graph)):
         if node.op_type != "Constant" or node.domain or node.graph is None:
             continue
         output, graph = node.outputs[0], node.graph
@@ -132,7 +133,7 @@ def _named(tensor: ir.TensorProtocol, name: str | None) -> ir.TensorProtocol:
 
 def remove_idle_nodes(model: ir.Model, names: UniqueNames) -> None:
     """Remove Identity, and Dropout outside of training, where nothing is lost by it."""
-    for node in list(model.graph.all_nodes()):
+    for node in list(all_nodes(model.graph)):
         if node.domain == "" and _is_idle(node):
             _bypass(node, names)
 
@@ -180,14 +181,25 @@ def _bypass(node: ir.Node, names: UniqueNames) -> None:
 
 def remove_unused(model: ir.Model) -> None:
     """Remove nodes and initializers that no output depends on."""
-    RemoveUnusedNodesPass()(model)
-    for graph in model.graphs():
+    if any(map(_has_unused, all_nodes(model.graph))):
+        RemoveUnusedNodesPass()(model)
+    for graph in all_graphs(model):
         for name, value in list(graph.initializers.items()):
             if not (value.uses() or value.is_graph_output() or value.is_graph_input()):
                 del graph.initializers[name]
 
 
+def _has_unused(node: ir.Node) -> bool:
+    """Whether onnx_ir's pass, which looks every operator up, may find something."""
+    return (
+        not all(y.uses() or y.is_graph_output() for y in node.outputs)
+        or (bool(node.inputs) and node.inputs[-1] is None)
+        or "training_mode" in node.attributes
+        or bool(bodies(node))
+    )
+
+
 def unused_opsets(model: ir.Model) -> Iterator[str]:
     """Domains that the model imports and no node belongs to."""
-    used = {"", *(node.domain for node in model.graph.all_nodes())}
+    used = {"", *(node.domain for node in all_nodes(model.graph))}
     yield from [domain for domain in model.graph.opset_imports if domain not in used]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
+from random_graphs import random_model
 from rule_samples import sample_model
 
 from fairhand.analysis.shapes import infer
@@ -13,8 +17,11 @@ from fairhand.rewrites.catalogue import BY_NAME, PHASES, RULES
 from fairhand.rewrites.engine import Engine
 from fairhand.rewrites.exactness import Exactness
 from fairhand.rewrites.facts import Facts
+from fairhand.rewrites.index import index_of
 from fairhand.rewrites.match import Matcher
 from fairhand.rewrites.measure import weight
+from fairhand.rewrites.simplify import simplify
+from fairhand.rewrites.walk import all_graphs, all_nodes, sort
 
 CLASSES = {rule.name: Exactness.BITWISE for rule in RULES}
 
@@ -133,3 +140,64 @@ def test_phases_have_reasons_and_rules_one_place() -> None:
     assert all(phase.why.endswith(".") and phase.rules for phase in PHASES)
     assert len({rule.name for rule in RULES}) == len(RULES)
     assert np.all([rule.statement for rule in RULES])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_index_leaves_out_no_rule_that_matches(seed) -> None:
+    model = ir.from_proto(random_model(seed, 60))
+    facts, index = Facts(infer(model)), index_of(RULES)
+    matched = 0
+    for node in model.graph:
+        found = index.rules(node, facts)
+        tried = [rule for rule in RULES if node.op_type in rule.roots]
+        wanted = [rule for rule in tried if Matcher(rule, facts).at(node)]
+        assert set(wanted) <= set(found)
+        assert [rule for rule in tried if rule in set(found)] == list(found)
+        matched += len(wanted)
+    assert matched
+
+
+def test_forms_follow_the_graph() -> None:
+    """What is told of a node holds for the operands it has by now."""
+    model = graph_of(("a", "Exp", "x"), ("b", "Neg", "a"), ("y", "Neg", "b"))
+    facts, index = Facts(infer(model)), index_of((BY_NAME["neg_neg"],))
+    exp, _, last = model.graph
+    assert index.rules(last, facts)
+    last.replace_input_with(0, exp.outputs[0])
+    assert not index.rules(last, facts)
+
+
+BRANCHES = """
+<ir_version: 10, opset_import: ["" : 20]>
+g (bool c, float[2] x) => (float[2] y) {
+    z = Neg(w)
+    y = If(c) <
+        then_branch = t () => (float[2] u) { u = Exp(v)  v = Abs(z) },
+        else_branch = e () => (float[2] u) {
+            u = If(c) <
+                then_branch = s () => (float[2] r) { r = Sin(x) },
+                else_branch = f () => (float[2] r) { r = Cos(x) }
+            >
+        }
+    >
+    w = Relu(x)
+}
+"""
+
+
+def test_walks_are_those_of_onnx_ir() -> None:
+    model, other = (ir.from_proto(onnx.parser.parse_model(BRANCHES)) for _ in "ab")
+    assert list(all_nodes(model.graph)) == list(model.graph.all_nodes())
+    assert all_graphs(model) == list(model.graphs())
+    for graph in all_graphs(model):
+        sort(graph)
+    for graph in other.graphs():
+        graph.sort()
+    names = [node.op_type for node in all_nodes(model.graph)]
+    assert names == [node.op_type for node in other.graph.all_nodes()]
+    assert names[:3] == ["Relu", "Neg", "If"]
+
+
+def test_garbage_collection_goes_on_afterwards() -> None:
+    simplify(graph_of(("a", "Relu", "x"), ("y", "Relu", "a")))
+    assert gc.isenabled()

@@ -91,6 +91,27 @@ def define(
     return operator
 
 
+def reading(node: ir.Node, facts: Facts) -> Reading:
+    """What the word for a node reads, once for the inputs it has; raises NoReading."""
+    known = facts.readings.get(node)
+    if known is None or known[0] is not node.inputs:
+        known = facts.readings[node] = node.inputs, _reading(node, facts)
+    found = known[1]
+    if isinstance(found, NoReading):
+        raise found.with_traceback(None)
+    return found
+
+
+def _reading(node: ir.Node, facts: Facts) -> Reading | NoReading:
+    word = WORDS.get(node.op_type)
+    if word is None:
+        return NoReading(f"the laws have no word for {node.op_type}")
+    try:
+        return word.read(node, facts)
+    except NoReading as reason:
+        return reason
+
+
 def plain(
     name: str,
     arity: int,

@@ -7,6 +7,8 @@ import re
 import onnx_ir as ir
 
 _MADE_UP = re.compile(r"val_\d|onnx|_output_|constant|^node_|^_", re.IGNORECASE)
+# Exporters name numbers of their own after the module they are used in.
+_BOUNDS = re.compile(r"constant|\b(min|max)_val\b", re.IGNORECASE)
 
 
 def has_name(value: ir.Value) -> bool:
@@ -17,11 +19,9 @@ def has_name(value: ir.Value) -> bool:
 
 
 def is_parameter(value: ir.Value) -> bool:
-    """A float tensor that the file names like an attribute, e.g. norm.weight.
-
-    Single numbers don't count: exporters name the bounds of a clip in this way.
-    """
+    """A float constant that the file names like an attribute, e.g. norm.weight."""
     name = value.name or ""
     is_float = value.dtype is not None and value.dtype.is_floating_point()
-    stored = value.const_value is not None and len(value.const_value.shape) > 0
-    return stored and is_float and "." in name and not name.startswith(("/", "onnx::"))
+    if name.startswith(("/", "onnx::")) or _BOUNDS.search(name):
+        return False
+    return value.const_value is not None and is_float and "." in name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import onnx_ir as ir
 
@@ -16,6 +17,9 @@ from .rows import Row, Statement, find_rows
 from .steps import LayerRef, Step
 from .wording import GENERIC, RunRef, list_item
 
+# A line of a body, and where the items stand that it computes.
+Line: TypeAlias = tuple[str, tuple[int, ...]]
+
 
 @dataclass(frozen=True)
 class Body:
@@ -23,6 +27,7 @@ class Body:
 
     arguments: tuple[tuple[str, str], ...]
     lines: tuple[str, ...]
+    places: tuple[tuple[int, ...], ...]  # of the run's items, for each line
     returns: tuple[str, ...]  # types
     helpers: tuple[object, ...]
 
@@ -72,22 +77,27 @@ class BodyWriter(Inlining):
             for leaf in leaves(s.expr)
             if isinstance(leaf, HelperRef)
         ]
-        return Body(tuple(named), tuple(lines), types, tuple(dict.fromkeys(helpers)))
+        return Body(
+            tuple(named),
+            tuple(line for line, _ in lines),
+            tuple(places for _, places in lines),
+            types,
+            tuple(dict.fromkeys(helpers)),
+        )
 
     # ---- statements
 
     def statements(self) -> list[Statement]:
         found = []
-        for item in self.run.items:
+        for place, item in enumerate(self.run.items):
             if isinstance(item, Step):
-                found.append(
-                    Statement(item.outputs, item.expr, item.inlines, item.result)
-                )
+                how = item.inlines, item.result
+                found.append(Statement(item.outputs, item.expr, *how, (place,)))
                 continue
             source = item.shares or item
             target = RunRef(item, self.texts[source])
             call = target(*[Ref(v) for v in item.inputs], *item.size_args)
-            found.append(Statement(tuple(item.outputs), call, True))
+            found.append(Statement(tuple(item.outputs), call, True, "", (place,)))
         return found
 
     def returned(
@@ -137,6 +147,8 @@ class BodyWriter(Inlining):
         self, row: Row, statements: list[Statement], flat: set[ir.Value]
     ) -> None:
         """What a round hands on: to the next, to the results, to what follows."""
+        for same in zip(*row.rounds, strict=True):
+            same[0].places = tuple(place for s in same for place in s.places)
         inside = {id(s) for statements in row.rounds for s in statements}
         after = {v for s in statements if id(s) not in inside for v in reads(s.expr)}
         made = {v for v in row.made() if v in flat}
@@ -155,7 +167,7 @@ class BodyWriter(Inlining):
                 self.names[whole.value] = family.name
                 _replace_nested(statements[-1], family, whole)
 
-    def row(self, row: Row, alive: set[ir.Value]) -> list[str]:
+    def row(self, row: Row, alive: set[ir.Value]) -> list[Line]:
         """The lines of a loop."""
         before = [f"{family.name} = []" for family in row.lists]
         for first, handed in row.carried.items():
@@ -167,20 +179,22 @@ class BodyWriter(Inlining):
             self.rebinds[handed] = self.names[first]
         taken = {self.names[v] for v in alive if v in self.names} | self.reserved
         head, unpacked = self.head(row, taken)
-        inner = self.block(list(row.body), (alive - set(row.carried)) | row.handed_on)
+        inner: list[Line] = [(line, ()) for line in unpacked]
+        inner += self.block(list(row.body), (alive - set(row.carried)) | row.handed_on)
         for first, handed in row.carried.items():
             if self.names[handed] != self.names[first]:
-                inner.append(f"{self.names[first]} = {self.names[handed]}")
+                inner.append((f"{self.names[first]} = {self.names[handed]}", ()))
         for family in row.lists:
             given = ", ".join(self.names[v] for v in family.rows[0])
             pair = f"({given})" if len(family.rows[0]) > 1 else given
-            inner.append(f"{family.name}.append({pair})")
+            inner.append((f"{family.name}.append({pair})", ()))
         for value, twin in row.twins.items():
             if twin in self.names:
                 self.names[value] = self.names[twin]
         for first, handed in row.carried.items():
             self.names[handed] = self.names[first]
-        return [*before, head, *(f"    {line}" for line in (*unpacked, *inner))]
+        outer: list[Line] = [(line, ()) for line in (*before, head)]
+        return outer + [(f"    {line}", places) for line, places in inner]
 
     def head(self, row: Row, taken: set[str]) -> tuple[str, list[str]]:
         """The line that begins a loop, and those that take from the lists."""
@@ -224,16 +238,16 @@ class BodyWriter(Inlining):
 
     def block(
         self, items: Sequence[Statement | Row], alive: set[ir.Value]
-    ) -> list[str]:
+    ) -> list[Line]:
         """Lines of a body; the values in `alive` are needed when it has ended."""
         last = last_reads(items)
-        lines: list[str] = []
+        lines: list[Line] = []
         for i, item in enumerate(items):
             needed = {v for v in self.names if v in alive or last.get(v, -1) >= i}
             if isinstance(item, Row):
                 lines += self.row(item, needed)
                 continue
-            lines.append(self.line(item, i, last, alive))
+            lines.append((self.line(item, i, last, alive), item.places))
         return lines
 
     def line(

@@ -1,4 +1,4 @@
-"""The command line: compile, verify, check, inspect, rules, prove, bench.
+"""The command line: compile, verify, where, diff, check, inspect, rules, prove, bench.
 
 Exit codes: 0 done; 1 the model can't be compiled, or doesn't verify; 2 wrong usage.
 """
@@ -31,8 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             load_operators(Path(file))
         arguments.run(arguments)
     except (FairhandError, OSError) as error:
-        # Some texts quote the model, which may hold codes that a terminal obeys.
-        text = "".join(c if c.isprintable() or c == "\n" else "?" for c in str(error))
+        text = printable(str(error))
         err.print(Text.assemble(("error:", "red"), f" {text}"), soft_wrap=True)
         return 1
     except KeyboardInterrupt:
@@ -74,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         "--seeds", type=_positive, default=2, help="random inputs per size"
     )
 
+    _add_reading(command)
     _add_laws(command)
 
     sub = command("bench", _bench, "Time a package beside ONNX Runtime, in turn.")
@@ -110,6 +110,18 @@ def _add_compile(command: Command) -> None:
         help="which proven rules apply: those that keep every bit, those that may also"
         " add up in another order, or all that are exact over the reals (default)",
     )
+
+
+def _add_reading(command: Command) -> None:
+    sub = command("where", _where, "Show the ONNX nodes behind a line of a package.")
+    sub.add_argument("package")
+    either = sub.add_mutually_exclusive_group(required=True)
+    either.add_argument("line", nargs="?", help="a line of model.py: model.py:87")
+    either.add_argument("--node", metavar="NAME", help="the other way round")
+
+    sub = command("diff", _diff, "Show what another model would change in model.py.")
+    sub.add_argument("package")
+    sub.add_argument("model", help=".onnx or .onnxtxt file; nothing is written")
 
 
 def _add_laws(command: Command) -> None:
@@ -165,6 +177,11 @@ def load_operators(path: Path) -> None:
             f"{path} failed: {type(error).__name__}: {error}",
             hint="it should call fairhand.register(OpDef(...)) for each operator",
         ) from error
+
+
+def printable(text: str) -> str:
+    """Some texts quote a model, which may hold codes that a terminal obeys."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 def _say(text: str | Text) -> None:
@@ -233,6 +250,26 @@ def _verify(arguments: argparse.Namespace) -> None:
     for text in found.skipped:
         _say(f"skipped, ONNX Runtime refuses {text}")
     _say(f"worst relative error {found.worst:.3g}: verified")
+
+
+def _where(arguments: argparse.Namespace) -> None:
+    from .where import lines_of, nodes_behind
+
+    folder = Path(arguments.package)
+    if arguments.node is not None:
+        found = lines_of(folder, arguments.node)
+    else:
+        found = nodes_behind(folder, arguments.line)
+    for text in found:
+        _say(printable(text))
+
+
+def _diff(arguments: argparse.Namespace) -> None:
+    from .diff import diff
+
+    lines, notes = diff(Path(arguments.package), Path(arguments.model))
+    for text in (*lines, *notes):
+        _say(printable(text))
 
 
 def _inspect(arguments: argparse.Namespace) -> None:

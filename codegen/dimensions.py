@@ -13,8 +13,9 @@ from ..analysis.dims import Dim
 from ..analysis.errors import Unsupported
 from ..analysis.shapes import Shapes
 from ..analysis.spell import DeviceOf, DimOf, Expr, Leaf, Ref, leaves, substitute
+from .dim_expr import dim_expr
 from .run import Run
-from .steps import Step, dim_expr
+from .steps import Step
 
 
 def settle_dimensions(root: Run, graph_inputs: list[ir.Value], shapes: Shapes) -> None:

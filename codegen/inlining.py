@@ -99,6 +99,7 @@ class Inlining(Naming):
             bare = isinstance(statement.expr, Ref) and not statement.targets
             if bare or self.readable(merged, bool(statement.targets)):
                 statement.expr = merged
+                statement.places += source.places
                 inlined.add(value)
                 if not members_of(source.expr):
                     self.sources[value] = [

@@ -9,23 +9,26 @@ from .names import unused
 from .wording import list_item
 
 
-def loops(lines: list[str], members: list[Member]) -> list[str]:
-    """Fold lines that differ only in the index of one list, covering it in order."""
+def loops(lines: list[str], members: list[Member]) -> list[tuple[str, range]]:
+    """Fold lines that differ only in the index of one list, covering it in order.
+
+    Each line comes with the positions of those that it stands for.
+    """
     sizes: dict[str, int] = {}
     for member in members:
         if member.index is not None:
             sizes[member.attr] = sizes.get(member.attr, 0) + 1
-    result: list[str] = []
+    result: list[tuple[str, range]] = []
     i = 0
     while i < len(lines):
         folded = _fold_at(lines, i, sizes) or _fold_first_apart(lines, i, sizes)
         if folded is None:
             folded = _repeat_at(lines, i)
         if folded is None:
-            result.append(lines[i])
+            result.append((lines[i], range(i, i + 1)))
             i += 1
         else:
-            result += folded[0]
+            result += [(line, range(i, i + folded[1])) for line in folded[0]]
             i += folded[1]
     return result
 

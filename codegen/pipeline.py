@@ -17,16 +17,17 @@ from .. import __version__
 from ..analysis.errors import FairhandError, VerificationError
 from ..analysis.literals import one_line
 from ..rewrites.rule import Rule
-from ..rewrites.simplify import simplify
+from ..rewrites.simplify import Rewriting, Stage, simplify
 from .certificate import make_certificate
 from .emit import write_python
 from .load import Loaded, load, save_stage
 from .names import class_name, package_name
-from .plan import SourcePlan
+from .plan import ModulePlan, SourcePlan, WeightPlan
 from .planner import make_plan
 from .report import is_package, make_report, write_report
 from .verify import Verification, refuse_huge, verify
 from .weights import write_weights
+from .where import source_map
 
 # What a package is made of; anything else in its folder belongs to the user.
 _FILES = (
@@ -75,35 +76,65 @@ def compile(
     _check_target(folder)
     with _stages(debug, progress) as stage:
         stage("1-load", loaded.model)
-        graph = loaded.model.clone()  # the loaded one stays as the file has it
-        done = simplify(graph, exactness, rules, stage, level)
-        applied, shapes = done.counts(), done.shapes
-        certificate = make_certificate(graph, done, exactness)
-        progress("plan")
         title = class_name(loaded.name)
-        plan, weights = make_plan(
-            graph, shapes, _source(loaded), title, loaded.model, applied, level
+        made = planned(
+            loaded, _source(loaded), title, exactness, rules, stage, progress, level
         )
+        graph, done, plan = made.graph, made.done, made.plan
         with _replacing(folder) as draft:
             progress("emit")
-            write_python(draft / "model.py", "model.py.jinja", plan=plan)
+            text = write_python(draft / "model.py", "model.py.jinja", plan=plan)
             write_python(draft / "session.py", "session.py.jinja")
             write_python(draft / "__init__.py", "package.py.jinja", title=plan.title)
-            size = write_weights(draft / "weights.safetensors", weights, loaded.sha256)
-            report = make_report(loaded, plan, applied, size)
-            report["certificate"] = certificate
+            size = write_weights(
+                draft / "weights.safetensors", made.weights, loaded.sha256
+            )
+            report = make_report(loaded, plan, done.counts(), size)
+            report["certificate"] = make_certificate(graph, done, exactness)
+            report["source_map"] = source_map(text, plan, graph, done.history)
             write_report(draft, report)
             write_python(draft / "test_parity.py", "test_parity.py.jinja")
             if verify:
                 progress("verify")
                 given = Path(inputs) if inputs is not None else None
-                refuse_huge(graph, shapes)
+                refuse_huge(graph, done.shapes)
                 found = _verified(draft, loaded, graph, given)
                 report["verification"] = found.as_dict()
                 for name, plain in report["tolerance"].items():
                     report["tolerance"][name] = found.tolerance(name, plain)
                 write_report(draft, report)
     return Package(folder, report)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The rewritten graph, what was done to it, and what there is to write."""
+
+    graph: ir.Model
+    done: Rewriting
+    plan: ModulePlan
+    weights: list[WeightPlan]
+
+
+def planned(
+    loaded: Loaded,
+    source: SourcePlan,
+    title: str,
+    exactness: str = "real",
+    rules: Sequence[Rule] | None = None,
+    stage: Stage = lambda name, model: None,
+    progress: Progress = lambda stage: None,
+    level: int = 1,
+) -> Planned:
+    """Everything but the files."""
+    graph = loaded.model.clone()  # the loaded one stays as the file has it
+    done = simplify(graph, exactness, rules, stage, level)
+    progress("plan")
+    applied = done.counts()
+    plan, weights = make_plan(
+        graph, done.shapes, source, title, loaded.model, applied, level
+    )
+    return Planned(graph, done, plan, weights)
 
 
 def _verified(

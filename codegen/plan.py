@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,6 +17,14 @@ class ArgumentPlan:
     default: str = ""
 
 
+@dataclass
+class Behind:
+    """Behind one line, for each instance of its class ('' is the network itself)."""
+
+    nodes: dict[str, list[str]] = field(default_factory=dict)  # of the ONNX file
+    calls: dict[str, list[str]] = field(default_factory=dict)  # modules, by their path
+
+
 @dataclass(frozen=True)
 class ClassPlan:
     """One nn.Module: `members` are finished lines of __init__, `body` of forward."""
@@ -27,6 +35,9 @@ class ClassPlan:
     arguments: tuple[ArgumentPlan, ...]
     returns: str
     body: tuple[str, ...]
+    # What is behind each of these lines, for report.json.
+    member_sources: tuple[Behind, ...] = ()
+    body_sources: tuple[Behind, ...] = ()
 
 
 @dataclass(frozen=True)

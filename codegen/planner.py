@@ -35,6 +35,7 @@ from .plan import (
 )
 from .run import Run
 from .scopes import network_class
+from .sources import Sources
 from .steps import Step, make_steps
 from .tree import make_tree
 
@@ -132,6 +133,7 @@ def _classes(
     for value in kinds.root.run.inputs:
         name = unused(variable(value.name or "x"), {*taken, *reserved, *families})
         taken.append(nested.get(value, name))
+    sources = Sources(kinds)
     todo: list[tuple[Kind, list[str]]] = [(kinds.root, taken)]
     while todo:
         kind, arguments = todo.pop(0)
@@ -149,13 +151,19 @@ def _classes(
             else writer.write(arguments, returned)
         )
         helpers.update(dict.fromkeys(body.helpers))  # type: ignore[arg-type]
+        lines = loops(list(body.lines), kind.members)
         plans[kind] = ClassPlan(
             name=kind.name,
             parameters=_parameters(kind, kinds),
             members=tuple(_member_lines(kind, kinds)),
             arguments=tuple(ArgumentPlan(n, t) for n, t in body.arguments),
             returns=_returns(body.returns),
-            body=tuple(loops(list(body.lines), kind.members)),
+            body=tuple(line for line, _ in lines),
+            member_sources=tuple(sources.members(kind)),
+            body_sources=tuple(
+                sources.behind(kind, [p for i in rows for p in body.places[i]])
+                for _, rows in lines
+            ),
         )
         for run, names in writer.callees:
             if run.shares is None:

@@ -28,6 +28,7 @@ class Statement:
     expr: Expr
     inlines: bool
     result: str = ""
+    places: tuple[int, ...] = ()  # of the run's items that it computes
 
 
 @dataclass(eq=False)

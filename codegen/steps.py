@@ -27,6 +27,7 @@ from ..analysis.ops.table import (
 from ..analysis.parameters import is_parameter
 from ..analysis.shapes import Shapes
 from ..analysis.spell import DimOf, Expr, Leaf, Printing, Ref, leaves, substitute
+from .dim_expr import dim_expr
 from .scopes import Scope, attribute_words, common_scopes, scopes_of
 
 
@@ -201,8 +202,8 @@ class Spelling:
         """Inputs that print as numbers without changing the result's shape or type."""
         numbers: dict[int, Expr | np.generic] = {}
         for i in op.scalars:
-            if not view.has(i):
-                continue
+            if not view.has(i) or is_parameter(view.value(i)):
+                continue  # a learned number is a parameter, like any learned tensor
             array = constant(view.value(i), self.shapes)
             if array is not None and array.size == 1 and array.dtype.kind in "biuf":
                 numbers[i] = array.reshape(-1)[0]
@@ -300,51 +301,6 @@ def _all_scopes(model: ir.Model) -> dict[ir.Node, tuple[Scope, ...]]:
             scopes = common_scopes(near)
         settled[node] = scopes
     return settled
-
-
-def dim_expr(dim: sympy.Expr | int, atom: object) -> Expr:
-    """Python arithmetic for a symbolic size; `atom(dim)` gives known parts or None."""
-    if isinstance(dim, int) or dim.is_Integer:
-        from ..analysis.spell import spell
-
-        return spell(int(dim))
-    found = atom(dim)  # type: ignore[operator]
-    if found is not None:
-        assert isinstance(found, Expr)
-        return found
-    if isinstance(dim, sympy.Add):
-        terms = sorted(dim.args, key=lambda a: (a.is_number, str(a)))
-        total: Expr | None = None
-        for term in terms:
-            if total is None:
-                total = dim_expr(term, atom)
-            elif term.could_extract_minus_sign():
-                total = total - dim_expr(-term, atom)
-            else:
-                total = total + dim_expr(term, atom)
-        assert total is not None
-        return total
-    if isinstance(dim, sympy.Mul):
-        numerator, denominator = dim.as_numer_denom()
-        if denominator != 1:
-            return dim_expr(numerator, atom) // dim_expr(denominator, atom)
-        product: Expr | None = None
-        for factor in sorted(dim.args, key=lambda a: (not a.is_number, str(a))):
-            part = dim_expr(factor, atom)
-            product = part if product is None else product * part
-        assert product is not None
-        return product
-    if isinstance(dim, sympy.floor):
-        return dim_expr(sympy.together(dim.args[0]), atom)
-    if isinstance(dim, sympy.ceiling):
-        return -dim_expr(sympy.floor(-sympy.together(dim.args[0])), atom)
-    if isinstance(dim, (sympy.Max, sympy.Min)):
-        name = "max" if isinstance(dim, sympy.Max) else "min"
-        parts = [dim_expr(arg, atom) for arg in sorted(dim.args, key=str)]
-        return Expr(name)(*parts)
-    if isinstance(dim, sympy.Mod):
-        return dim_expr(dim.args[0], atom) % dim_expr(dim.args[1], atom)
-    raise Unsupported(f"the size {dim} has no spelling in Python")
 
 
 def form_path(form: ModuleForm, scopes: tuple[Scope, ...]) -> str:

@@ -19,6 +19,7 @@ import onnx_ir as ir
 
 from ..analysis.errors import Unsupported
 from .names import UniqueNames
+from .origin import take_over
 
 # The newest opset that ONNX Runtime can run, so that every stage can be run.
 TARGET_OPSET = 26
@@ -200,6 +201,7 @@ class Site:
             name=self._names.node(f"{self.node.name}_{suffix}"),
             metadata_props=dict(self.node.metadata_props),
         )
+        take_over([node], [self.node])
         output = self.node.outputs[0].name
         node.outputs[0].name = self._names.value(f"{output}_{suffix}")
         return node

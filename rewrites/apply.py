@@ -8,6 +8,7 @@ applications can be replayed (check.py).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import onnx_ir as ir
 
@@ -20,6 +21,7 @@ from .graft import Graft
 from .history import Application, describe
 from .match import Match
 from .measure import draft_weight, dying, weight
+from .origin import take_over
 from .vocabulary.core import CannotWrite, Draft, Input, NewConstant, Output
 from .vocabulary.elementwise import FAMILIES
 from .walk import all_nodes, sort
@@ -65,7 +67,10 @@ class Rewriter:
         made = self.graft.add(builder.drafts, [_producer(match.roots[0]), *matched])
         values = [self.graft.value(x, made) for x in results]
         new = list(made.values())
-        done = describe(match, self.classes[match.rule.name], matched, new)
+        done = replace(
+            describe(match, self.classes[match.rule.name], matched, new),
+            origins=take_over(new, matched),
+        )
         users: list[ir.Node] = []
         for root, value in zip(match.roots, values, strict=True):
             assert value is not None
@@ -174,6 +179,7 @@ class Rewriter:
             twin = self.graft.twin(node)
             if twin is None or any(y.is_graph_output() for y in node.outputs):
                 continue
+            take_over([twin], [node])
             users = [user for y in node.outputs for user, _ in y.uses()]
             for old, new in zip(node.outputs, twin.outputs, strict=True):
                 self.facts.replaced(old, new)

@@ -27,6 +27,7 @@ from .constants import (
     tensor_of,
 )
 from .fold_uniform import MOVES, is_fill, uniform_result
+from .origin import became_constants
 from .tidy import remove_unused
 from .uniform import uniform_element
 from .walk import all_graphs, all_nodes
@@ -174,6 +175,7 @@ class _Folder:
         for value, array in results.items():
             new = tensor_of(array, value.name)
             _make_constant(value, new, origins[value])
+        became_constants(self.model, island.nodes)
         for node in reversed(island.nodes):
             assert node.graph is not None
             node.graph.remove(node, safe=True)
@@ -189,6 +191,7 @@ class _Folder:
             tensor = uniform_result(island)
             if tensor is not None and node.graph is not None:
                 _make_constant(output, tensor, _origins(island)[output])
+                became_constants(self.model, [node])
                 node.graph.remove(node, safe=True)
                 self.count += 1
 

@@ -32,6 +32,7 @@ class Application:
     roundings: tuple[int, int] | None = None  # of both sides, see bounds.py
     sweep: int = 0  # the catalogue is gone through until nothing applies
     phase: str = ""
+    origins: tuple[str, ...] = ()  # nodes of the file behind `before`, see origin.py
 
     def as_dict(self, proof: str) -> dict[str, Any]:
         """As it stands in the certificate; `proof` names the proof of the law."""

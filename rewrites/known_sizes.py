@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from ..analysis.ops.table import constant
 from ..analysis.shapes import Shapes
+from .origin import became_constants
 
 
 def store_known_sizes(model: ir.Model, shapes: Shapes) -> int:
@@ -28,6 +29,7 @@ def store_known_sizes(model: ir.Model, shapes: Shapes) -> int:
                 shape=ir.Shape(array.shape),
                 const_value=ir.tensor(array, name=name),
             )
+            became_constants(model, [node])
             value.name = f"{name}_computed"
             value.replace_all_uses_with(stored)
             model.graph.register_initializer(stored)

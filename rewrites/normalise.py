@@ -17,6 +17,7 @@ import onnx_ir as ir
 from . import adapters, adapters_nn  # noqa: F401  the import registers them
 from .adapt import ADAPTERS, TARGET_OPSET, Site, adapter_of
 from .names import UniqueNames, fix_names
+from .origin import number_nodes, remember_origins
 from .skeleton import skeleton
 from .tidy import (
     drop_default_inputs,
@@ -37,9 +38,11 @@ def normalise(model: ir.Model) -> ir.Model:
     Nodes of other domains than ai.onnx are left as they are. Raises Unsupported for a
     node that can't be brought to the newest opset.
     """
+    nodes = number_nodes(model)
     inline_functions(model)
     drop_default_inputs(model)
     names = fix_names(model)
+    remember_origins(model, nodes)
     lift_constants(model)
     sort(model.graph)
     _adapt(model, names)

@@ -1,18 +1,96 @@
-"""What new nodes are called, and which module they belong to.
+"""What new nodes are called, which module they belong to, and where they come from.
 
 A node that replaces several takes the scope they share, so that the emitted classes
-stay those of the original program.
+stay those of the original program. It also remembers the nodes of the file that it
+does the work of, so that a line of emitted code can be led back to them.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
 # torch's exporter lists the modules around a node, outermost first, the node last.
 _LISTS = ("pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy")
+
+_MOVES = frozenset("Cast Expand Reshape Slice Squeeze Transpose Unsqueeze".split())
+_NUMBER = "fairhand.node"  # metadata, since that is what the inliner passes on
+
+
+def number_nodes(model: ir.Model) -> list[ir.Node]:
+    """The nodes of the file. What is inlined for one of them carries its number."""
+    for function in model.functions.values():
+        for node in function.graph.all_nodes():
+            node.metadata_props.pop(_NUMBER, None)
+    nodes = list(model.graph.all_nodes())
+    for i, node in enumerate(nodes):
+        node.metadata_props[_NUMBER] = str(i)
+    return nodes
+
+
+def remember_origins(model: ir.Model, numbered: Sequence[ir.Node]) -> None:
+    """Let every node know the node of the file behind it, now that it has a name."""
+    names = [node.name or f"{node.op_type}_{i}" for i, node in enumerate(numbered)]
+    for node in model.graph.all_nodes():
+        number = node.metadata_props.pop(_NUMBER, None)
+        if number is not None:
+            node.meta["behind"] = (names[int(number)],)
+    constants = [n for n, node in zip(names, numbered, strict=True) if _is_plain(node)]
+    model.meta["nodes"] = tuple(dict.fromkeys(names))
+    model.meta["constants"] = set(constants)
+
+
+def _is_plain(node: ir.Node) -> bool:
+    return node.op_type == "Constant" and not node.domain
+
+
+def behind(node: ir.Node) -> tuple[str, ...]:
+    """Names of the nodes of the file whose work a node does, its graphs included."""
+    own = node.meta.get("behind", ())
+    inner = [
+        name
+        for attribute in node.attributes.values()
+        if not attribute.is_ref()
+        for graph in _graphs(attribute)
+        for inside in graph.all_nodes()
+        for name in inside.meta.get("behind", ())
+    ]
+    return tuple(dict.fromkeys((*own, *inner)))
+
+
+def _graphs(attribute: ir.Attr) -> Sequence[ir.Graph]:
+    if attribute.type == ir.AttributeType.GRAPH:
+        return [attribute.as_graph()]
+    if attribute.type == ir.AttributeType.GRAPHS:
+        return attribute.as_graphs()
+    return []
+
+
+def take_over(new: Iterable[ir.Node], old: Iterable[ir.Node]) -> tuple[str, ...]:
+    """`new` nodes do the work of `old` ones from here on; returns whose that is.
+
+    New nodes that compute come with some that only bring operands into place. Those do
+    the work of what moved elements before, if anything did.
+    """
+    new, old = list(new), list(old)
+    moved = [node for node in old if node.op_type in _MOVES]
+    computes = any(node.op_type not in _MOVES for node in new)
+    for node in new:
+        sources = moved if computes and node.op_type in _MOVES else old
+        node.meta["behind"] = _all_behind([node, *sources])
+    return _all_behind(old)
+
+
+def _all_behind(nodes: Iterable[ir.Node]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for node in nodes for name in behind(node)))
+
+
+def became_constants(model: ir.Model, nodes: Iterable[ir.Node]) -> None:
+    """Note that nodes are gone because what they compute is stored instead."""
+    for node in nodes:
+        model.meta.setdefault("constants", set()).update(behind(node))
 
 
 def shared_metadata(nodes: Sequence[ir.Node]) -> dict[str, str]:

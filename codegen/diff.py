@@ -1,0 +1,56 @@
+"""What compiling another model would change in the model.py of a package."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from .. import __version__
+from ..analysis.literals import one_line
+from .emit import render_python
+from .load import load
+from .names import class_name
+from .pipeline import planned
+from .plan import SourcePlan
+from .report import read_report
+
+
+def diff(folder: Path, model: Path) -> tuple[list[str], list[str]]:
+    """Lines of a unified diff, and notes on what it leaves out. Nothing is written.
+
+    The new text is made as if the model had the old one's file name and hash: they
+    stand in every package, and say nothing about the network.
+    """
+    report = read_report(folder)
+    source = report["source"]
+    path = folder / "model.py"
+    text = path.read_text(encoding="utf-8")
+    loaded = load(model)
+    plan = planned(
+        loaded,
+        SourcePlan(
+            file=one_line(source["file"]),
+            opset=loaded.opset,
+            nodes=loaded.node_count,
+            sha256=source["sha256"],
+            version=__version__,
+        ),
+        class_name(text.removeprefix('"""').partition(",")[0]),
+        exactness=report.get("certificate", {}).get("exactness", "real"),
+        level=report.get("certificate", {}).get("level", 1),
+    ).plan
+    new = render_python("model.py.jinja", plan=plan)
+    lines = list(
+        difflib.unified_diff(
+            text.splitlines(),
+            new.splitlines(),
+            str(path),
+            f"{path}, from {model}",
+            lineterm="",
+        )
+    )
+    notes = [] if lines else ["model.py would say the same"]
+    if loaded.sha256 != source["sha256"]:
+        was, now = source["sha256"][:12], loaded.sha256[:12]
+        notes.append(f"the model's hash would change in model.py: {was} to {now}")
+    return lines, notes

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from ..analysis.spell import Expr, HelperRef, Leaf, Ref, leaves, render
 from .families import Family
+from .growing import Growth, find_growth, joined_list
 from .inlining import WIDTH, Inlining
 from .names import unused, variable
 from .naming import last_reads, reads
@@ -30,6 +31,7 @@ class Body:
     places: tuple[tuple[int, ...], ...]  # of the run's items, for each line
     returns: tuple[str, ...]  # types
     helpers: tuple[object, ...]
+    grows: bool = False  # a list, with what each member in its turn makes
 
 
 class BodyWriter(Inlining):
@@ -65,6 +67,9 @@ class BodyWriter(Inlining):
         returned, types = self.returned(results, flat)
         statements = [*self.statements(), Statement((), returned, False)]
         self.note_attention(statements)
+        growth = find_growth(statements, self.kind.members)
+        if growth is not None:
+            return self.grown(growth, statements, named, types)
         rows = find_rows(statements, self.indexed, flat)
         for row in rows:
             if isinstance(row, Row):
@@ -117,6 +122,33 @@ class BodyWriter(Inlining):
         if len(items) == 1:
             return items[0], tuple(types)
         return (Expr(*_commas(items)) if items else Expr("()")), tuple(types)
+
+    def grown(
+        self,
+        found: tuple[int, int, Growth],
+        statements: list[Statement],
+        named: list[tuple[str, str]],
+        types: tuple[str, ...],
+    ) -> Body:
+        """A body whose layers each take all that the ones before have made."""
+        start, end, growth = found
+        maps = Ref(ir.Value(name="features"))
+        for statement in growth.layers:
+            self.note_callees(statement)
+        joined = growth.joined
+        joined.expr = joined_list(joined, maps)
+        before = self.block(self.inline(list(statements[:start])), {growth.first})
+        self.names[maps.value] = "features"
+        grow = render(joined.expr, self.name)
+        loop: list[Line] = [
+            (f"features = [{self.names[growth.first]}]", ()),
+            ("for layer in self.children():", ()),
+            (f"    features.append(layer({grow}))", growth.places),
+        ]
+        after = self.block(self.inline(list(statements[end:])), set())
+        lines = [*before, *loop, *after]
+        text, places = zip(*lines, strict=True)
+        return Body(tuple(named), text, places, types, (), True)
 
     # ---- loops
 

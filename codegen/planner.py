@@ -21,6 +21,7 @@ from ..analysis.spell import HelperRef, leaves
 from .body import BodyWriter
 from .dimensions import settle_dimensions
 from .families import find_families
+from .growing import numbered
 from .interface import nested, signature, table, tensor_plan
 from .kinds import Kind, Kinds
 from .loops import loops
@@ -28,6 +29,7 @@ from .members import Member, Switch
 from .names import class_name, unused, variable
 from .plan import (
     ArgumentPlan,
+    Behind,
     ClassPlan,
     ModulePlan,
     SourcePlan,
@@ -35,8 +37,9 @@ from .plan import (
 )
 from .run import Run
 from .scopes import network_class
-from .sources import Sources
+from .sources import Sources, merged
 from .steps import Step, make_steps
+from .structure import find_scopes
 from .tree import make_tree
 
 
@@ -56,7 +59,9 @@ def make_plan(
     """
     results = list(model.graph.outputs)
     faithful = level == 0
-    root = make_tree(make_steps(model, shapes, faithful), results, faithful)
+    steps = make_steps(model, shapes, faithful)
+    find_scopes(steps)
+    root = make_tree(steps, results, faithful)
     settle_dimensions(root, list(model.graph.inputs), shapes)
     kinds = Kinds(root, class_name(_network_name(model, root, title)), faithful)
     classes, helpers = _classes(kinds, shapes, results)
@@ -152,14 +157,17 @@ def _classes(
         )
         helpers.update(dict.fromkeys(body.helpers))  # type: ignore[arg-type]
         lines = loops(list(body.lines), kind.members)
+        members = _member_lines(kind, kinds)
+        behind = sources.members(kind)
+        loop = numbered(members) if body.grows else []
         plans[kind] = ClassPlan(
             name=kind.name,
             parameters=_parameters(kind, kinds),
-            members=tuple(_member_lines(kind, kinds)),
+            members=tuple(loop or members),
             arguments=tuple(ArgumentPlan(n, t) for n, t in body.arguments),
             returns=_returns(body.returns),
             body=tuple(line for line, _ in lines),
-            member_sources=tuple(sources.members(kind)),
+            member_sources=(Behind(), merged(behind)) if loop else tuple(behind),
             body_sources=tuple(
                 sources.behind(kind, [p for i in rows for p in body.places[i]])
                 for _, rows in lines
@@ -227,14 +235,14 @@ def _member_lines(kind: Kind, kinds: Kinds) -> list[str]:
             lines.append(_constant_line(member, text, kinds.faithful))
         else:
             lines.append(f"self.{member.attr} = {text}")
-    return [
-        (
-            f"self.{line} = {_module_list(lists[line])}"
-            if line in lists
-            else f"self.{line} = {_dictionary(deep[line])}" if line in deep else line
-        )
-        for line in lines
-    ]
+    made = []
+    for line in lines:
+        if line in lists:
+            line = f"self.{line} = {_module_list(lists[line])}"
+        elif line in deep:
+            line = f"self.{line} = {_dictionary(deep[line])}"
+        made.append(line)
+    return made
 
 
 def _constant_line(member: Member, text: str, faithful: bool) -> str:

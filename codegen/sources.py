@@ -96,6 +96,17 @@ class Sources:
         return [self.behind(kind, dict.fromkeys(places)) for places in lines.values()]
 
 
+def merged(lines: Iterable[Behind]) -> Behind:
+    """What is behind several lines that became one."""
+    whole = Behind()
+    for line in lines:
+        for path, nodes in line.nodes.items():
+            whole.nodes.setdefault(path, []).extend(nodes)
+        for path, calls in line.calls.items():
+            whole.calls.setdefault(path, []).extend(calls)
+    return whole
+
+
 def _alike(call: _Call) -> bool:
     """Whether a later call groups its steps as the first one does."""
     return list(map(type, call.run.items)) == list(map(type, call.first.items))

@@ -103,7 +103,7 @@ def _separable(run: Run, step: Step, instead: ir.Value) -> bool:
     if result is None or (result in run.outputs and instead in run.outputs):
         return False
     if isinstance(step.form, ModuleForm):
-        listed = step.path.rpartition(".")[2].isdigit()
+        listed = step.path != run.path and step.path.rpartition(".")[2].isdigit()
         shared = sum(s.form is step.form for s in run.steps()) > 1
         if listed or shared:
             return False

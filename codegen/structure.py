@@ -1,0 +1,79 @@
+"""Modules for a model whose file names none, found by what repeats (repeats.py)."""
+
+from __future__ import annotations
+
+import re
+
+import onnx_ir as ir
+
+from ..analysis.repeats import Block, Item, find_blocks
+from ..analysis.spell import Leaf, render
+from .scopes import Scope
+from .steps import LayerRef, Step
+
+_NUMBER = re.compile(r"\b\d[\d.e+-]*")
+
+
+def find_scopes(steps: list[Step]) -> None:
+    """Give the steps of a model without scopes those of its repeated parts."""
+    if any(step.scopes for step in steps):
+        return
+    _hoist(steps)
+    items = [_item(step) for step in steps]
+    blocks = find_blocks(items)
+    attends = any(_attends(steps, block) for block in blocks)
+    base = "layers" if attends else "blocks"
+    for i, block in enumerate(blocks):
+        hint = "Layer" if _attends(steps, block) else "Block"
+        _enter(steps, block, Scope(f"{base}.{i}" if len(blocks) > 1 else "block", hint))
+
+
+def _hoist(steps: list[Step]) -> None:
+    """Begin with what needs no layer: masks, which exporters leave in the first use."""
+    made: set[ir.Value] = set()
+    first: list[Step] = []
+    rest: list[Step] = []
+    for step in steps:
+        late = step.form is not None or not made.isdisjoint(step.reads())
+        (rest if late else first).append(step)
+        if late:
+            made.update(out for out in step.outputs if out is not None)
+    steps[:] = first + rest
+
+
+def _enter(steps: list[Step], block: Block, scope: Scope) -> None:
+    for step in steps[block.start : block.end]:
+        step.scopes = (*step.scopes, scope)
+        if step.form is not None:
+            step.path = scope.path
+    if len(block.inner) < 2:
+        return
+    taken: set[str] = set()
+    for part in block.inner:
+        name = "attention" if _attends(steps, part) else "mlp"
+        if any("Conv" in s.form.layer for s in steps[part.start : part.end] if s.form):
+            name = "part"
+        path = name if name not in taken else f"{name}{len(taken) + 1}"
+        taken.add(path)
+        _enter(steps, part, Scope(f"{scope.path}.{path}", name.title()))
+
+
+def _attends(steps: list[Step], block: Block) -> bool:
+    return any(
+        "scaled_dot_product_attention(" in _item(step).signature
+        or "softmax(" in _item(step).signature
+        for step in steps[block.start : block.end]
+    )
+
+
+def _item(step: Step) -> Item:
+    def name(leaf: Leaf) -> str:
+        if not isinstance(leaf, LayerRef):
+            return "v"
+        return f"{leaf.form.layer}<{', '.join(leaf.form.weights)}>"
+
+    outputs = tuple(out for out in step.outputs if out is not None)
+    reads = tuple(v for v in step.reads() if v.const_value is None)
+    signature = _NUMBER.sub("#", render(step.expr, name))
+    signature = re.sub(r"v(, v)+", "v...", signature)  # however many are joined
+    return Item(signature, reads, outputs, step.form is not None)

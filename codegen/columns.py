@@ -57,11 +57,10 @@ class Parameter:
     @property
     def default(self) -> Any:
         """The value that may be left out, or None: switches, and strides of 1."""
-        most = Counter(self.values).most_common(1)[0]
         if isinstance(self.values[0], bool):
-            return most[0]
+            return 2 * sum(self.values) > len(self.values)
         usual = {"stride": 1, "dilation": 1, "groups": 1, "padding": 0}.get(self.wish)
-        return usual if usual == most[0] and 2 * most[1] >= len(self.values) else None
+        return usual if 2 * self.values.count(usual) >= len(self.values) else None
 
 
 def parameters(rows: Sequence[list[Any]], labels: list[str]) -> list[Parameter]:

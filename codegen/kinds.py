@@ -58,6 +58,10 @@ class Kinds:
     def assign(self, run: Run) -> list[Member]:
         return assign_members(run, self.faithful)
 
+    def hint(self, run: Run) -> str:
+        """What the class of a run is called in the file, or after its path."""
+        return _class_hint(run)
+
     def place(self, run: Run) -> int:
         """Where a run stands in the order of execution."""
         return self._places[run]

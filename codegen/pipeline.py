@@ -85,7 +85,12 @@ def compile(
             progress("emit")
             text = write_python(draft / "model.py", "model.py.jinja", plan=plan)
             write_python(draft / "session.py", "session.py.jinja")
-            write_python(draft / "__init__.py", "package.py.jinja", title=plan.title)
+            write_python(
+                draft / "__init__.py",
+                "package.py.jinja",
+                title=plan.title,
+                network=plan.network,
+            )
             size = write_weights(
                 draft / "weights.safetensors", made.weights, loaded.sha256
             )
@@ -98,12 +103,16 @@ def compile(
                 progress("verify")
                 given = Path(inputs) if inputs is not None else None
                 refuse_huge(graph, done.shapes)
-                found = _verified(draft, loaded, graph, given)
-                report["verification"] = found.as_dict()
-                for name, plain in report["tolerance"].items():
-                    report["tolerance"][name] = found.tolerance(name, plain)
+                _note(report, _verified(draft, loaded, graph, given))
                 write_report(draft, report)
     return Package(folder, report)
+
+
+def _note(report: dict[str, Any], found: Verification) -> None:
+    """What verification found, and the tolerances that the package's test keeps."""
+    report["verification"] = found.as_dict()
+    for name, plain in report["tolerance"].items():
+        report["tolerance"][name] = found.tolerance(name, plain)
 
 
 @dataclass(frozen=True)

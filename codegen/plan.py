@@ -76,8 +76,7 @@ class ModulePlan:
     helpers: tuple[str, ...]
     classes: tuple[ClassPlan, ...]
     network: str
-    level: int  # -O
-    rewrites: tuple[str, ...]  # lines of "fold-constants x12, gelu_erf x2, ..."
+    rewrites: str  # "-O1: 9 proven rules applied 120 times, as report.json lists"
     parameters: int
     constants: bool  # some are no parameters, and not in state_dict
     filled: bool  # some weights hold one value throughout and are stored as that

@@ -6,7 +6,6 @@ import ast
 import functools
 import inspect
 import sys
-import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -95,8 +94,7 @@ def make_plan(
         helpers=tuple(helpers),
         classes=tuple(classes),
         network=kinds.root.name,
-        level=level,
-        rewrites=_listed(applied or {}),
+        rewrites=_summary(applied or {}, level),
         constants=faithful and any(w.constant for w in weights),
         parameters=_parameter_count(kinds),
         filled=any(is_filled(w.array()) for w in weights),
@@ -104,10 +102,16 @@ def make_plan(
     return plan, weights
 
 
-def _listed(applied: Mapping[str, int]) -> tuple[str, ...]:
-    """The rewrites as lines of the docstring, which has room for 77 characters."""
-    text = ", ".join(f"{one_line(name)} x{n}" for name, n in applied.items())
-    return tuple(textwrap.wrap(text, 77, break_on_hyphens=False)) or ("none",)
+def _summary(applied: Mapping[str, int], level: int) -> str:
+    """What was done to the graph; the report names the rules."""
+    rules = {name: n for name, n in applied.items() if "-" not in name}
+    times, kinds = sum(rules.values()), len(rules)
+    done = (
+        f"{kinds} proven rules applied {times} times"
+        if kinds != 1
+        else (f"1 proven rule applied {times} times")
+    )
+    return f"-O{level}: {done}, as report.json lists"
 
 
 def _network_name(model: ir.Model, root: Run, title: str) -> str:

@@ -117,12 +117,11 @@ def _row_at(
     if (length < 2 and not families) or not even or len(rounds[-1]) < length:
         return nothing
     row = _match(rounds, indexed)
-    outside = kept[places_kept[-1] + length :]
-    if row is None or not _closed(row, outside, collected):
-        return nothing
     # What was hoisted from behind the row may as well stay there.
     inside = {id(s) for r in rounds for s in r}
     last = max(i for i, s in enumerate(statements) if id(s) in inside)
+    if row is None or not _closed(row, statements[last + 1 :], collected):
+        return nothing
     before = [s for s in statements[start : last + 1] if id(s) in gone]
     return row, before, last + 1
 

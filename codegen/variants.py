@@ -49,7 +49,9 @@ def _merge(
             continue
         for nth, instead in enumerate(_operands(step)):
             key, _ = kinds.keyed(first, step, instead)
-            if key != kinds.keyed(fewer[0])[0] or not _separable(first, step, instead):
+            if key != kinds.keyed(fewer[0])[0] or not _separable(
+                kinds, first, step, instead
+            ):
                 continue
             for run in fewer:
                 _insert(kinds, first, place, nth, run)
@@ -79,7 +81,7 @@ def _comparable(kinds: Kinds, a: Run, b: Run) -> bool:
     switches = sum(isinstance(v, Switch) for v in a.constants)
     switches += sum(s.optional for s in a.items if isinstance(s, Step))
     return (
-        a.hint == b.hint != ""
+        kinds.hint(a) == kinds.hint(b)
         and len(a.items) == len(b.items) + 1
         and len(a.inputs) == len(b.inputs)
         and len(a.outputs) == len(b.outputs)
@@ -97,13 +99,16 @@ def _operands(step: Step) -> list[ir.Value]:
     return list(values) if len(values) == 2 else []
 
 
-def _separable(run: Run, step: Step, instead: ir.Value) -> bool:
+def _separable(kinds: Kinds, run: Run, step: Step, instead: ir.Value) -> bool:
     """Whether no other item reads both the step's result and its operand."""
     result = step.outputs[0]
     if result is None or (result in run.outputs and instead in run.outputs):
         return False
     if isinstance(step.form, ModuleForm):
-        listed = step.path != run.path and step.path.rpartition(".")[2].isdigit()
+        listed = any(
+            m.what is step and (m.index is not None or m.inner)
+            for m in kinds.members[run]
+        )
         shared = sum(s.form is step.form for s in run.steps()) > 1
         if listed or shared:
             return False

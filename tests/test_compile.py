@@ -218,7 +218,7 @@ def test_weights_of_another_model_are_refused(
     other = packages["digits_transformer"].path / "weights.safetensors"
     sha256 = packages["digits_transformer"].report["source"]["sha256"]
     for load in (modules["digits_cnn"].load, modules["digits_cnn"].Session):
-        with pytest.raises(ValueError, match=f"belongs to model {sha256}"):
+        with pytest.raises(ValueError, match=f"weights of another model: {sha256}"):
             load(other)
 
 

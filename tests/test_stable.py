@@ -66,9 +66,8 @@ def test_other_weights_change_the_hash_and_the_weights_alone(
     assert changed == {"model.py", "report.json", "weights.safetensors"}
     texts = [files["model.py"].decode().splitlines() for files in (old, new)]
     pairs = [(a, b) for a, b in zip(*texts, strict=True) if a != b]
-    assert len(pairs) == 2
-    for pair in pairs:
-        assert all("sha256 " in line or "MODEL_SHA256 = " in line for line in pair)
+    (pair,) = pairs
+    assert all("MODEL_SHA256 = " in line for line in pair)
     assert keys(folders[0]) == keys(folders[1])
     assert diff(folders[0], path)[0] == []
 
@@ -154,12 +153,12 @@ CHANGES: dict[str, Case] = {
         {"widths": [16] * 4, "acts": ["Relu"] * 4},
         [
             "Source     net, opset 20, 34 nodes",
-            "Rewrites   matmul_add x10",
+            "Rewrites   -O1: 1 proven rule applied 10 times, as report.json lists",
             "self.layers = nn.ModuleList(Layer() for _ in range(3))",
         ],
         [
             "Source     net, opset 20, 42 nodes",
-            "Rewrites   matmul_add x12",
+            "Rewrites   -O1: 1 proven rule applied 12 times, as report.json lists",
             "self.layers = nn.ModuleList(Layer() for _ in range(4))",
         ],
     ),
@@ -167,11 +166,11 @@ CHANGES: dict[str, Case] = {
         residual,
         {"width": 12},
         [
-            "self.layer2 = nn.Sequential(LayerWithDownsample(8, 16), Layer(16))",
+            "Layer(8, 16, stride=2, downsample=True), Layer(16, 16)",
             "self.fc = nn.Linear(16, 5)",
         ],
         [
-            "self.layer2 = nn.Sequential(LayerWithDownsample(8, 12), Layer(12))",
+            "Layer(8, 12, stride=2, downsample=True), Layer(12, 12)",
             "self.fc = nn.Linear(12, 5)",
         ],
     ),

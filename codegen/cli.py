@@ -137,6 +137,7 @@ def _add_laws(command: Command) -> None:
         metavar=("RULE", "NODE"),
         help="say why a rule applies at a node of the rewritten graph, or why not",
     )
+    _add_plans(sub)
 
     sub = command("rules", _rules, "List the rewrite rules and their proofs.")
     sub.add_argument("rule", nargs="?", help="show one rule in full")
@@ -146,6 +147,35 @@ def _add_laws(command: Command) -> None:
     sub.add_argument("--jobs", type=_positive, default=2)
     sub.add_argument(
         "--write", action="store_true", help="store the verdicts that packages ship"
+    )
+
+
+def _add_plans(sub: argparse.ArgumentParser) -> None:
+    from ..analysis.device import DEVICES
+    from .inspect_plans import METHODS
+
+    sub.add_argument(
+        "--fusion",
+        choices=METHODS,
+        nargs="?",
+        const="dnnfusion",
+        help="show which operators fuse, and why, in this way (default: dnnfusion)",
+    )
+    sub.add_argument(
+        "--lanes", type=_positive, metavar="N", help="show work for N lanes"
+    )
+    sub.add_argument(
+        "--batch", type=_positive, default=1, help="samples at a time, with --lanes"
+    )
+    sub.add_argument(
+        "--device", choices=DEVICES, default="cpu", help="what costs are estimated for"
+    )
+    sub.add_argument("--profile", metavar="FILE", help="measured costs to use instead")
+    sub.add_argument(
+        "--json", action="store_true", help="print the plans for other programs"
+    )
+    sub.add_argument(
+        "--html", metavar="FILE", help="write the plans as one page (default: 2 lanes)"
     )
 
 
@@ -274,8 +304,20 @@ def _diff(arguments: argparse.Namespace) -> None:
 
 def _inspect(arguments: argparse.Namespace) -> None:
     from .inspect import inspect_model
+    from .inspect_plans import Wanted
 
-    inspect_model(Path(arguments.model), out, arguments.explain)
+    page = Path(arguments.html) if arguments.html else None
+    wanted = Wanted(
+        arguments.fusion or ("dnnfusion" if page else None),
+        arguments.lanes or (2 if page else None),
+        arguments.batch,
+        arguments.device,
+        Path(arguments.profile) if arguments.profile else None,
+    )
+    if not wanted.any and (arguments.json or arguments.profile):
+        raise FairhandError("there is no plan to show", hint="add --fusion or --lanes")
+    model = Path(arguments.model)
+    inspect_model(model, out, arguments.explain, wanted, arguments.json, page)
 
 
 def _check(arguments: argparse.Namespace) -> None:

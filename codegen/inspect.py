@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -12,24 +13,42 @@ from rich.table import Table
 from ..analysis.literals import one_line
 from ..analysis.ops.table import lookup
 from ..rewrites.simplify import simplify
+from .inspect_plans import Wanted, make_plans, plan_data, show_plans
 from .laws import why
 from .load import load
+from .page import write_page
 from .plan import shape_text
 from .steps import make_steps
 
 
 def inspect_model(
-    path: Path, out: Console, explain: tuple[str, str] | None = None
+    path: Path,
+    out: Console,
+    explain: tuple[str, str] | None = None,
+    wanted: Wanted | None = None,
+    as_json: bool = False,
+    page: Path | None = None,
 ) -> None:
     """Print inputs, outputs and operators; raises Unsupported for what is missing.
 
     `explain` names a rule and a node: print why it applies there, or why not, instead.
+    So it is with `wanted` plans: `as_json` for other programs, or as a `page` to write.
     """
     loaded = load(path)
     model = loaded.model.clone()
     shapes = simplify(model).shapes
     if explain is not None:
         out.print(why(model, shapes, *explain), soft_wrap=True)
+        return
+    if wanted is not None and wanted.any:
+        plans = make_plans(model, shapes, wanted)
+        if page is not None:
+            write_page(page, one_line(path.name), loaded.model.graph, plans)
+            out.print(f"{page} shows the plans", soft_wrap=True)
+        elif as_json:
+            print(json.dumps(plan_data(plans)), file=out.file)
+        else:
+            show_plans(plans, out)
         return
     out.print(
         f"{one_line(path.name)}: opset {loaded.opset}, {loaded.node_count} nodes, "

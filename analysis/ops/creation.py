@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from .axes import signed, size
-from .table import ONE_TO_MANY, ONE_TO_ONE, OPAQUE, NodeView, OpDef, case, define
+from .table import ONE_TO_MANY, OPAQUE, NodeView, OpDef, case, define
 
 
 def _i64(*values: int) -> Any:
@@ -249,7 +249,7 @@ define(
     OpDef(
         "OneHot",
         since=11,
-        mapping=ONE_TO_ONE,
+        mapping=ONE_TO_MANY,
         torch=one_hot,
         cases=[
             case(_i64(0, 2, -1, 7, -9), np.array(4), _f32(0, 1), constants=(1, 2)),

@@ -12,7 +12,16 @@ import onnx_ir as ir
 from ..dims import same
 from .operands import number
 from .results import wanted
-from .table import MANY_TO_MANY, ModuleForm, NodeView, OpDef, Weight, case, define
+from .table import (
+    MANY_TO_MANY,
+    ONE_TO_ONE,
+    ModuleForm,
+    NodeView,
+    OpDef,
+    Weight,
+    case,
+    define,
+)
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
@@ -99,7 +108,7 @@ define(
     OpDef(
         "BatchNormalization",
         since=15,
-        mapping=MANY_TO_MANY,
+        mapping=ONE_TO_ONE,
         torch=_batch_norm,
         module=_batch_norm_module,
         cases=[

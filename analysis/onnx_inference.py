@@ -13,6 +13,7 @@ import onnx
 import onnx_ir as ir
 from onnx import shape_inference
 
+from .contrib_types import DOMAIN, RULES, known_to_onnx
 from .dims import text
 from .known import Shapes
 
@@ -33,9 +34,10 @@ def infer_types(model: ir.Model, known: Shapes) -> dict[ir.Value, onnx.TypeProto
     try:
         # Without data_prop: it evaluates chains of Concat of any length, so that a few
         # nodes can exhaust memory; the elements that matter come from our own rules.
-        inferred = shape_inference.infer_shapes(
-            proto, check_type=False, strict_mode=False, data_prop=False
-        )
+        with known_to_onnx():
+            inferred = shape_inference.infer_shapes(
+                proto, check_type=False, strict_mode=False, data_prop=False
+            )
     except Exception as error:
         logger.info("onnx.shape_inference gave up: %s", error)
         return {}
@@ -52,6 +54,11 @@ def _collect(graph: onnx.GraphProto, found: dict[str, onnx.TypeProto]) -> None:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
                 _collect(attribute.g, found)
+
+
+def _is_known(node: ir.Node) -> bool:
+    ours = node.domain == DOMAIN and node.op_type in RULES
+    return ours or node.domain in _KNOWN_DOMAINS
 
 
 class _Skeleton:
@@ -113,7 +120,7 @@ class _Skeleton:
     def _output(self, value: ir.Value) -> onnx.ValueInfoProto:
         """What a file declares of an output is a claim; onnx is to find it itself."""
         node = value.producer()
-        if node is not None and node.domain not in _KNOWN_DOMAINS:
+        if node is not None and not _is_known(node):
             return self._info(value)
         return onnx.ValueInfoProto(name=self._name(value))
 
@@ -121,6 +128,14 @@ class _Skeleton:
         payload = node.attributes.get("value") if node.op_type == "Constant" else None
         if payload is not None and payload.value.size > _LARGE:
             self._hoist(node.outputs[0], payload.value)
+            return
+        if node.op_type == "GroupNormalization" and not node.domain:
+            # onnx infers nothing for it; its result is like its input.
+            graph.node.add(
+                op_type="Identity",
+                input=[self._name(node.inputs[0])],
+                output=[self._name(node.outputs[0])],
+            )
             return
         proto = graph.node.add(op_type=node.op_type, domain=node.domain)
         proto.overload = node.overload
@@ -133,7 +148,7 @@ class _Skeleton:
                 proto.attribute.add(name=attribute.name, type=kind, g=body)
             elif not attribute.is_ref():
                 proto.attribute.append(ir.serde.serialize_attribute(attribute))
-        if node.domain not in _KNOWN_DOMAINS:
+        if not _is_known(node):
             # onnx can tell nothing of such an operator; the file may.
             told = (v for v in node.outputs if v.type and not v.is_graph_output())
             graph.value_info.extend(map(self._info, told))

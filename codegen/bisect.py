@@ -202,7 +202,8 @@ def _build(form: ModuleForm) -> torch.nn.Module:
     }
     text = render(Expr(form.layer)(*form.positional, **given))
     with torch.device("meta"):
-        layer = eval(text, {"nn": torch.nn, "torch": torch})  # as in `difference`
+        names = {"nn": torch.nn, "torch": torch, form.layer: form.source}
+        layer = eval(text, names)  # as in `difference`
     arrays = {name: weight.array() for name, weight in form.weights.items()}
     arrays.update(getattr(form, "buffers", {}))
     state = {name: _to_torch(np.asarray(array)) for name, array in arrays.items()}

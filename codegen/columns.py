@@ -21,6 +21,7 @@ ARGUMENTS = {
     "nn.ConvTranspose2d": ("in_channels", "out_channels", "kernel_size"),
     "nn.ConvTranspose3d": ("in_channels", "out_channels", "kernel_size"),
     "nn.Linear": ("in_features", "out_features"),
+    "PackedLinear": ("in_features", "out_features", "block"),
     "nn.Embedding": ("num_embeddings", "embedding_dim"),
     "nn.GroupNorm": ("groups", "channels"),
     "nn.BatchNorm1d": ("num_features",),

@@ -50,7 +50,7 @@ class Kinds:
         self.members: dict[Run, list[Member]] = {}
         self.names: dict[object, str] = {}  # Step/Run/Value in a run -> member text
         self.order: list[Kind] = []
-        self.taken: set[str] = {network}
+        self.taken: set[str] = {network, *(s.__name__ for s in root.sources())}
         self.root_run = root
         self._places = {run: i for i, run in enumerate(_inner(root))}
         self.root = self.build(root, network)

@@ -15,7 +15,12 @@ from .run import Run
 from .steps import LayerRef, Step
 
 # What a layer is called where the file has no name for it.
-ROLES = {"nn.Linear": "linear", "nn.Embedding": "embedding", "nn.PReLU": "prelu"}
+ROLES = {
+    "PackedLinear": "linear",
+    "nn.Linear": "linear",
+    "nn.Embedding": "embedding",
+    "nn.PReLU": "prelu",
+}
 
 
 class Switch(ir.Value):

@@ -62,7 +62,9 @@ def make_plan(
     find_scopes(steps)
     root = make_tree(steps, results, faithful)
     settle_dimensions(root, list(model.graph.inputs), shapes)
-    kinds = Kinds(root, class_name(_network_name(model, root, title)), faithful)
+    sources = {source.__name__ for source in root.sources()}
+    network = unused(class_name(_network_name(model, root, title)), sources)
+    kinds = Kinds(root, network, faithful)
     classes, helpers = _classes(kinds, shapes, results)
     weights = _weights(kinds)
     graph = (declared or model).graph
@@ -127,7 +129,7 @@ def _classes(
 ) -> tuple[list[ClassPlan], list[str]]:
     """Bodies are written from the network inwards, because names flow that way."""
     plans: dict[Kind, ClassPlan] = {}
-    helpers: dict[Callable[..., Any], None] = {}
+    helpers: dict[Callable[..., Any], None] = dict.fromkeys(kinds.root.run.sources())
     reserved = _helper_names(kinds.root.run)
     taken: list[str] = []
     given = find_families(kinds.root.run.inputs, shapes)
@@ -185,12 +187,13 @@ def _classes(
 
 
 def _helper_names(root: Run) -> frozenset[str]:
-    return frozenset(
+    functions = {
         leaf.function.__name__
         for step in root.steps()
         for leaf in leaves(step.expr)
         if isinstance(leaf, HelperRef)
-    )
+    }
+    return frozenset(functions | {source.__name__ for source in root.sources()})
 
 
 def _returns(types: tuple[str, ...]) -> str:

@@ -34,6 +34,11 @@ class Run:
             else:
                 yield from item.steps()
 
+    def sources(self) -> list[type]:
+        """Classes of the layers that are not PyTorch's own."""
+        found = (s.form.source for s in self.steps() if s.form is not None)
+        return list(dict.fromkeys(source for source in found if source is not None))
+
     def runs(self) -> Iterator[Run]:
         return (item for item in self.items if isinstance(item, Run))
 

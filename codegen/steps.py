@@ -156,6 +156,8 @@ class Spelling:
         view = NodeView(node, self.shapes)
         try:
             operands = self.operands(view, op)
+            if not op.takes(len(operands)):  # no schema has checked an own one
+                view.refuse(f"{node.op_type} with {len(operands)} inputs")
             made = op.torch(self.t, view, *operands)
             for out in node.outputs:
                 if out in needed and out.dtype is not None:

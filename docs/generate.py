@@ -20,8 +20,11 @@ from typing import Any
 import onnx
 
 from fairhand.analysis import ops
+from fairhand.analysis.contrib_types import UNLISTED
 from fairhand.analysis.ops.table import OPS, OpDef
 from fairhand.rewrites.adapt import TARGET_OPSET
+from fairhand.rewrites.contrib_tensors import OUTSIDE
+from fairhand.rewrites.normalise import EXTENSIONS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from rules_page import rules_page
@@ -41,6 +44,14 @@ are constants of the file. *Cases* are its tests, most of them against ONNX Runt
 An operator that is not in the table is refused when a model is compiled, before
 anything is written; `--ops` can add it. So are some
 [variants](#variants-that-are-refused) of those that are.
+"""
+OWN = """
+## Operators of ONNX Runtime
+
+What its optimiser and its exporters write in the domain com.microsoft is spelled with
+the operators of ONNX above before anything else, attribute for attribute: layers,
+shapes and rewrite rules then know it like any other model's. Those that ONNX can't
+spell stand in the table with their domain.
 """
 GAPS = """
 ## Variants that are refused
@@ -71,8 +82,15 @@ def operators_page() -> str:
     ]
     lines = [f"| {' | '.join(cells)} |" for cells in table]
     count = f"\n{len(rows)} operators, {sum(len(op.cases) for op in rows)} cases.\n"
+    own = ", ".join(sorted(name for domain, name in spelled_apart() if domain))
+    own = textwrap.fill(f"{own}, and {UNLISTED} of ai.onnx.", 88)
     gaps = [f"- {text}" for op in rows for text in gaps_of(op)]
-    return "\n".join([HEADER, *lines, count + GAPS, *gaps, ""])
+    return "\n".join([HEADER, *lines, count + OWN, own, GAPS, *gaps, ""])
+
+
+def spelled_apart() -> list[tuple[str, str]]:
+    """The operators outside of ONNX that become operators of ONNX."""
+    return [key for key in EXTENSIONS if key not in OPS and key[1] not in OUTSIDE]
 
 
 # ------------------------------------------------------------------------- gaps

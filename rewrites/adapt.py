@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from ..analysis.contrib_types import DOMAIN
 from ..analysis.errors import Unsupported
 from .names import UniqueNames
 from .origin import take_over
@@ -35,7 +36,12 @@ class Adapter:
     needs_types: bool
 
 
+# What an attribute of the wrong kind leads to, where no schema has checked it.
+_MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
 ADAPTERS: list[Adapter] = []
+# Operators outside of ONNX that have a spelling in it: (domain, name) -> how.
+EXTENSIONS: dict[tuple[str, str], Adapter] = {}
 
 
 def adapter(
@@ -55,8 +61,38 @@ def adapter(
     return register
 
 
+def extension(
+    *ops: str, attrs: str | None = "", domain: str = DOMAIN
+) -> Callable[[Callable[[Site], None]], Callable[[Site], None]]:
+    """Register a function that spells operators of ONNX Runtime's own in ONNX.
+
+    `attrs` are the attributes that it knows; a node with another one is refused, unless
+    it knows them all (None).
+    """
+
+    def register(apply: Callable[[Site], None]) -> Callable[[Site], None]:
+        def checked(site: Site) -> None:
+            known = site.node.attributes if attrs is None else attrs.split()
+            unknown = set(site.node.attributes) - set(known)
+            if unknown:
+                raise site.unsupported(f"its attribute {min(unknown)!r} is not known")
+            try:
+                apply(site)
+            except _MALFORMED:
+                what = "its attributes or inputs are not what they should be"
+                raise site.unsupported(what) from None
+
+        for op in ops:
+            EXTENSIONS[domain, op] = Adapter(op, 0, checked, needs_types=True)
+        return apply
+
+    return register
+
+
 def adapter_of(node: ir.Node, version: int) -> Adapter | None:
     """The adapter that a node needs, if its spelling is not the newest."""
+    if (node.domain, node.op_type) in EXTENSIONS:
+        return EXTENSIONS[node.domain, node.op_type]
     if node.domain != "":
         return None
     fitting = [a for a in ADAPTERS if a.op == node.op_type and version <= a.until]
@@ -94,6 +130,22 @@ class Site:
             raise self.unsupported("the first input is missing")
         return value
 
+    def need(self, index: int) -> ir.Value:
+        """An input that has to be there."""
+        value = self.input(index)
+        if value is None:
+            raise self.unsupported(f"input {index} is missing")
+        return value
+
+    def rank(self, value: ir.Value) -> int:
+        """The number of axes, which has to be known."""
+        if value.shape is None:
+            raise self.unsupported(
+                f"the rank of {value.name!r} is unknown",
+                "give the model's inputs a shape (sizes may stay dynamic)",
+            )
+        return len(value.shape)
+
     def take(self, name: str) -> ir.Attr | None:
         """Remove an attribute from the node and return it."""
         return self.node.attributes.pop(name, None)
@@ -127,6 +179,35 @@ class Site:
         for index, value in enumerate(kept):
             self.node.replace_input_with(index, value)
 
+    def become(
+        self, op: str, inputs: Sequence[ir.Value | None], **attrs: object
+    ) -> None:
+        """Make another operator, of ai.onnx, of the node."""
+        self.node.domain, self.node.op_type = "", op
+        self.node.attributes.clear()
+        for attribute in ir.convenience.convert_attributes(attrs):  # type: ignore[arg-type]
+            self.node.attributes.add(attribute)
+        self.set_inputs(inputs)
+
+    def wants(self, index: int) -> bool:
+        """Whether output `index` is read by a node or returned by a graph."""
+        if index >= len(self.node.outputs):
+            return False
+        output = self.node.outputs[index]
+        return bool(output.uses()) or output.is_graph_output()
+
+    def give(self, index: int, value: ir.Value) -> None:
+        """Let `value`, computed before this node, take the place of an output."""
+        if not self.wants(index):
+            return
+        old = self.node.outputs[index]
+        if old.is_graph_output():
+            if value.producer() is None or value.is_graph_output():
+                value = self.before("Identity", [value], f"output_{index}")
+            value.name, old.name = old.name, self._names.value(f"{old.name}_moved")
+        value.type, value.shape = value.type or old.type, value.shape or old.shape
+        old.replace_all_uses_with(value, replace_graph_outputs=True)
+
     def constant(self, suffix: str, array: np.ndarray) -> ir.Value:
         """A new initializer, named after the node."""
         name = self._names.value(f"{self.node.name}_{suffix}")
@@ -149,9 +230,25 @@ class Site:
         self, op: str, inputs: Sequence[ir.Value | None], suffix: str, **attrs: object
     ) -> ir.Value:
         """Add a node of one output before this one."""
-        node = self._new(op, inputs, suffix, attrs)
+        return self.parts(op, inputs, (suffix,), **attrs)[0]
+
+    def parts(
+        self,
+        op: str,
+        inputs: Sequence[ir.Value | None],
+        suffixes: Sequence[str],
+        **attrs: object,
+    ) -> list[ir.Value]:
+        """Add a node of several outputs before this one, each named by a suffix."""
+        node = self._new(op, inputs, suffixes, attrs)
         self.graph.insert_before(self.node, node)
-        return node.outputs[0]
+        return list(node.outputs)
+
+    def move(self, value: ir.Value, path: str) -> None:
+        """Name the node that computes `value` after the module at `path`, if given."""
+        node = value.producer()
+        if path and node is not None:
+            node.name = self._names.node(f"{path}/{node.op_type}")
 
     def after(
         self,
@@ -166,7 +263,7 @@ class Site:
         """
         old = self.node.outputs[0]
         uses = old.uses()
-        added = self._new(op, inputs(old), suffix, attrs)
+        added = self._new(op, inputs(old), (suffix,), attrs)
         self.graph.insert_after(self.node, added)
         new = added.outputs[0]
         new.type, new.shape, name = old.type, old.shape, old.name
@@ -183,14 +280,15 @@ class Site:
     def unsupported(self, what: str, hint: str = "") -> Unsupported:
         """The error to raise for a node that has no newest spelling."""
         node = self.node
-        where = f"node {node.name!r} ({node.op_type}, opset {self.version})"
+        kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        where = f"node {node.name!r} ({kind}, opset {self.version})"
         return Unsupported(f"{node.op_type}: {what}", where, hint)
 
     def _new(
         self,
         op: str,
         inputs: Sequence[ir.Value | None],
-        suffix: str,
+        suffixes: Sequence[str],
         attrs: dict[str, object],
     ) -> ir.Node:
         node = ir.Node(
@@ -198,12 +296,14 @@ class Site:
             op,
             inputs,
             ir.convenience.convert_attributes(attrs),  # type: ignore[arg-type]
-            name=self._names.node(f"{self.node.name}_{suffix}"),
+            num_outputs=len(suffixes),
+            name=self._names.node(f"{self.node.name}_{suffixes[0]}"),
             metadata_props=dict(self.node.metadata_props),
         )
         take_over([node], [self.node])
-        output = self.node.outputs[0].name
-        node.outputs[0].name = self._names.value(f"{output}_{suffix}")
+        stem = self.node.outputs[0].name
+        for output, suffix in zip(node.outputs, suffixes, strict=True):
+            output.name = self._names.value(f"{stem}_{suffix}")
         return node
 
 

@@ -67,7 +67,7 @@ def clip(site: Site) -> None:
     """`min` and `max` became scalar inputs. Without one, the type's limit counts."""
     bounds = [site.take("min"), site.take("max")]
     values = [
-        _scalar_like(site, name, bound.as_float()) if bound is not None else None
+        scalar_like(site, name, bound.as_float()) if bound is not None else None
         for name, bound in zip(("min", "max"), bounds, strict=True)
     ]
     site.set_inputs([site.data, *values])
@@ -78,11 +78,11 @@ def pad(site: Site) -> None:
     """`pads` and `value` became inputs; without the latter the padding is 0."""
     pads = site.ints("pads", site.take_ints("pads") or [])
     value = site.take_float("value", 0.0)
-    fill = _scalar_like(site, "value", value) if value != 0 else None
+    fill = scalar_like(site, "value", value) if value != 0 else None
     site.set_inputs([site.data, pads, fill])
 
 
-def _scalar_like(site: Site, name: str, number: float) -> ir.Value:
+def scalar_like(site: Site, name: str, number: float) -> ir.Value:
     """A float attribute as a scalar of the type of the data."""
     dtype = site.data.dtype
     scalar = np.array(number, np.float32)

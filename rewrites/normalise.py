@@ -14,8 +14,16 @@ from contextlib import suppress
 import onnx
 import onnx_ir as ir
 
-from . import adapters, adapters_nn  # noqa: F401  the import registers them
-from .adapt import ADAPTERS, TARGET_OPSET, Site, adapter_of
+from ..analysis.contrib_types import known_to_onnx
+from . import (  # noqa: F401  the import registers them
+    adapters,
+    adapters_nn,
+    contrib,
+    contrib_attention,
+    contrib_quant,
+    contrib_tensors,
+)
+from .adapt import ADAPTERS, EXTENSIONS, TARGET_OPSET, Site, adapter_of
 from .names import UniqueNames, fix_names
 from .origin import number_nodes, remember_origins
 from .skeleton import skeleton
@@ -29,14 +37,15 @@ from .tidy import (
 )
 from .walk import all_nodes, sort
 
-__all__ = ["ADAPTERS", "normalise"]
+__all__ = ["ADAPTERS", "EXTENSIONS", "normalise"]
 
 
 def normalise(model: ir.Model) -> ir.Model:
     """Bring `model`, which must have passed `load`, to one spelling; return it.
 
-    Nodes of other domains than ai.onnx are left as they are. Raises Unsupported for a
-    node that can't be brought to the newest opset.
+    Of other domains than ai.onnx, the nodes of ONNX Runtime's own that ONNX can spell
+    become ONNX's; the rest stay. Raises Unsupported for a node that can't be brought to
+    the newest opset.
     """
     nodes = number_nodes(model)
     inline_functions(model)
@@ -74,7 +83,8 @@ def _infer_types(model: ir.Model) -> None:
     """
     proto, _ = skeleton(model, 1024)
     with suppress(onnx.shape_inference.InferenceError, ValueError, RuntimeError):
-        inferred = onnx.shape_inference.infer_shapes(proto)
+        with known_to_onnx():
+            inferred = onnx.shape_inference.infer_shapes(proto)
         _fill_types(model.graph, inferred.graph)
 
 

@@ -30,6 +30,10 @@ FAMILIES = (
     "norms_by_size",
     "recurrent",
     "attention",
+    "contrib_attention",
+    "contrib_packed",
+    "contrib_experts",
+    "contrib_tensors",
 )
 
 for _family in FAMILIES:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from inspect import signature
 from typing import Any, NoReturn
 
 import numpy as np
@@ -244,7 +245,8 @@ class ModuleForm:
     `keywords` holds (value, default) pairs; a keyword at its default is not printed.
     `call(t, layer, *operands)` spells the use of the layer on the operands for
     `inputs`; the default is layer(x). `absorbs` are nodes whose work the layer does
-    too (the Add of a bias); `outputs` are then the values the call gives.
+    too (the Add of a bias); `outputs` are then the values the call gives. `source` is
+    the class of a layer that is not PyTorch's own, to be copied like a helper.
     """
 
     layer: str
@@ -255,6 +257,7 @@ class ModuleForm:
     outputs: tuple[ir.Value, ...]
     call: Callable[..., Any] | None = None
     absorbs: tuple[ir.Node, ...] = ()
+    source: type | None = None
 
 
 @dataclass(frozen=True)
@@ -300,6 +303,16 @@ class OpDef:
     inlines: bool = True
     result: str = ""  # what a reader calls the result where nothing better is known
     cases: Sequence[Case] = field(default=(), compare=False)
+
+    def takes(self, count: int) -> bool:
+        """Whether the spelling can be called with so many operands."""
+        if self.torch is None:
+            return False
+        try:
+            signature(self.torch).bind(None, None, *[None] * count)
+        except TypeError:
+            return False
+        return True
 
 
 OPS: dict[tuple[str, str], OpDef] = {}

@@ -1,0 +1,366 @@
+"""Types of what ONNX Runtime's own operators give, for onnx.shape_inference.
+
+onnx knows no operator of the domain com.microsoft and stops at the first one. While
+`known_to_onnx()` is entered, it has a schema for each in RULES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any
+
+import onnx
+from onnx.defs import OpSchema
+
+from .inference_site import InferenceSite, Size
+
+DOMAIN = "com.microsoft"
+# The one that ONNX Runtime keeps in ONNX's own domain; no version of ONNX had it.
+UNLISTED = "SimplifiedLayerNormalization"
+
+_FLOAT, _UINT8 = onnx.TensorProto.FLOAT, onnx.TensorProto.UINT8
+_INT32, _INT64 = onnx.TensorProto.INT32, onnx.TensorProto.INT64
+
+
+_Rule = Callable[[InferenceSite], None]
+RULES: dict[str, _Rule] = {}
+
+
+def _rule(*ops: str) -> Callable[[_Rule], _Rule]:
+    def register(function: _Rule) -> _Rule:
+        RULES.update(dict.fromkeys(ops, function))
+        return function
+
+    return register
+
+
+@_rule("BiasAdd", "BiasDropout", "BiasGelu", "BiasSoftmax", "FastGelu", "Gelu")
+@_rule("QuickGelu", "GroupNorm", "Inverse", "MoE", "QMoE", "RotaryEmbedding", "Trilu")
+@_rule("NGramRepeatBlock", "GemmaRotaryEmbedding", "ScaledSiLU")
+@_rule("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax")
+def _like_first(n: InferenceSite) -> None:
+    n.give(0, n.element(0), n.dims(0))
+
+
+@_rule("NGramRepeatBlock")
+def _like_second(n: InferenceSite) -> None:
+    n.give(0, n.element(1), n.dims(1))
+
+
+@_rule("LayerNormalization", "SkipLayerNormalization", "SkipGroupNorm", UNLISTED)
+@_rule("SkipSimplifiedLayerNormalization")
+def _normalisation(n: InferenceSite) -> None:
+    dims = n.dims(0)
+    n.give(0, n.element(0), dims)
+    if n.attr("channels_last") is not None:  # SkipGroupNorm
+        n.give(1, n.element(0), dims)
+        return
+    for j in (1, 2):
+        n.give(j, _FLOAT, dims and [*dims[:-1], 1])
+    n.give(3, n.element(0), dims)
+
+
+@_rule("EmbedLayerNormalization")
+def _embedding(n: InferenceSite) -> None:
+    ids, table = n.dims(0), n.dims(2)
+    dims = [*ids, table[1]] if ids is not None and table is not None else None
+    n.give(0, n.element(2), dims)
+    n.give(1, _INT32, ids and ids[:1])
+    n.give(2, n.element(2), dims)
+
+
+# ---- products and convolutions
+
+
+@_rule("FusedMatMul", "TransposeMatMul")
+def _fused_matmul(n: InferenceSite) -> None:
+    a, b = n.dims(0), n.dims(1)
+    n.give(0, n.element(0), None if a is None or b is None else _product(n, a, b))
+
+
+def _product(n: InferenceSite, a: list[Size], b: list[Size]) -> list[Size]:
+    if len(a) < 2 or len(b) < 2:
+        return (
+            [*a[:-1], *b[1:]]
+            if len(a) < 2 and len(b) < 2
+            else [None] * (max(len(a), len(b)) - 1)
+        )
+    turned = [
+        _turned(dims, n.attr(f"trans{which}", 0), n.attr(f"transBatch{which}", 0))
+        for which, dims in (("A", a), ("B", b))
+    ]
+    batch = _broadcast(turned[0][:-2], turned[1][:-2])
+    return [*batch, turned[0][-2], turned[1][-1]]
+
+
+def _turned(dims: list[Size], matrix: int, batch: int) -> list[Size]:
+    if batch:  # the rows stand before the batch
+        dims = [*dims[1:-1], dims[0], dims[-1]]
+    return [*dims[:-2], dims[-1], dims[-2]] if matrix else dims
+
+
+def _broadcast(a: list[Size], b: list[Size]) -> list[Size]:
+    length = max(len(a), len(b))
+    a, b = [*[1] * (length - len(a)), *a], [*[1] * (length - len(b)), *b]
+    return [
+        y if x == 1 else x if y in (1, x) or (isinstance(x, int) and x > 1) else None
+        for x, y in zip(a, b, strict=True)
+    ]
+
+
+@_rule("FusedConv", "NhwcConv", "NhwcFusedConv", "NhwcMaxPool", "QLinearAveragePool")
+@_rule("QLinearGlobalAveragePool", "QLinearConv", "Pad")
+def _same_rank(n: InferenceSite) -> None:
+    dims = n.dims(0)
+    n.give(0, n.element(0), dims and [None] * len(dims))
+
+
+@_rule("FusedGemm")
+def _gemm(n: InferenceSite) -> None:
+    a, b = n.dims(0), n.dims(1)
+    if a is not None and b is not None and len(a) == len(b) == 2:
+        rows = a[1] if n.attr("transA", 0) else a[0]
+        columns = b[0] if n.attr("transB", 0) else b[1]
+        n.give(0, n.element(0), [rows, columns])
+
+
+@_rule("QGemm")
+def _quantised_gemm(n: InferenceSite) -> None:
+    n.give(0, n.element(8) or n.element(1), [None, None])
+
+
+@_rule("MatMulNBits", "MatMulBnb4")
+def _packed_product(n: InferenceSite) -> None:
+    dims = n.dims(0)
+    width = n.attr("N") if n.attr("transB", 1) else n.attr("K")
+    n.give(0, n.element(0), dims and [*dims[:-1], width])
+
+
+@_rule("DynamicQuantizeMatMul", "MatMulIntegerToFloat")
+def _product_to_float(n: InferenceSite) -> None:
+    a, b = n.dims(0), n.dims(1)
+    known = a is not None and b is not None and len(a) >= 2 and len(b) >= 2
+    n.give(0, n.element(2), _product(n, a or [], b or []) if known else None)
+
+
+# ---- attention
+
+
+@_rule("Attention", "QAttention")
+def _attention(n: InferenceSite) -> None:
+    dims, weights = n.dims(0), n.dims(1)
+    sizes = n.attr("qkv_hidden_sizes")
+    width: Size = None
+    if sizes:
+        width = sizes[2]
+    elif weights is not None and isinstance(weights[1], int):
+        width = weights[1] // 3
+    element = n.element(2) or n.element(0)
+    n.give(0, element, dims and [*dims[:2], width])
+    n.give(1, element, [2, n.size(0, 0), n.attr("num_heads"), None, None])
+
+
+@_rule("MultiHeadAttention")
+def _multi_head(n: InferenceSite) -> None:
+    query, value = n.dims(0), n.dims(2)
+    if query is None:
+        n.give(0, n.element(0), [None] * 3)
+    else:
+        width = query[-1] if len(query) == 3 else None
+        if value is not None and len(value) == 3:
+            width = value[2]
+        n.give(0, n.element(0), [*query[:2], width])
+    for j in (1, 2, 3):
+        n.give(j, n.element(0), [None] * 4)
+
+
+@_rule("GroupQueryAttention")
+def _group_query(n: InferenceSite) -> None:
+    heads, kv_heads = n.attr("num_heads"), n.attr("kv_num_heads")
+    query, past, element = n.dims(0), n.dims(3), n.element(0)
+    if query is None or len(query) != 3:
+        query = [None] * 3
+    packed = n.rank(1) is None
+    width, size = query[2], None
+    if isinstance(width, int):
+        size = width // (heads + 2 * kv_heads if packed else heads)
+        width = size * heads
+    n.give(0, element, [*query[:2], width])
+    head: Size = past[3] if past is not None and len(past) == 4 else size
+    for j in (1, 2):
+        n.give(j, n.element(2 + j) or element, [query[0], kv_heads, None, head])
+    n.give(3, element, [query[0], heads, query[1], None])
+
+
+# ---- quantised
+
+
+@_rule("QuantizeLinear")
+def _quantise(n: InferenceSite) -> None:
+    n.give(0, n.element(2) or _UINT8, n.dims(0))
+
+
+@_rule("DequantizeLinear")
+def _dequantise(n: InferenceSite) -> None:
+    n.give(0, n.element(1), n.dims(0))
+
+
+@_rule("QLinearAdd", "QLinearMul")
+def _pair(n: InferenceSite) -> None:
+    a, b = n.dims(0), n.dims(3)
+    known = a is not None and b is not None
+    n.give(0, n.element(0), _broadcast(a or [], b or []) if known else None)
+
+
+@_rule("QLinearWhere")
+def _choice(n: InferenceSite) -> None:
+    ranks = [n.rank(i) for i in (0, 1, 4)]
+    known = [r for r in ranks if r is not None]
+    n.give(0, n.element(1), [None] * max(known) if len(known) == 3 else None)
+
+
+@_rule("QLinearConcat")
+def _concat(n: InferenceSite) -> None:
+    rank = n.rank(2)
+    n.give(0, n.element(1), None if rank is None else [None] * rank)
+
+
+@_rule("QLinearReduceMean")
+def _mean(n: InferenceSite) -> None:
+    rank, axes = n.rank(0), n.attr("axes")
+    if rank is not None and not n.attr("keepdims", 1):
+        rank -= len(axes) if axes else rank
+    n.give(0, n.element(0), None if rank is None else [None] * rank)
+
+
+@_rule("GatherBlockQuantized")
+def _gather(n: InferenceSite) -> None:
+    data, indices = n.dims(0), n.dims(1)
+    if data is None or indices is None:
+        return
+    axis = n.attr("gather_axis", 0) % len(data)
+    last = data[-1]
+    if n.element(0) == _UINT8 and isinstance(last, int):
+        data = [*data[:-1], last * (8 // n.attr("bits", 4))]
+    n.give(0, n.element(2), [*data[:axis], *indices, *data[axis + 1 :]])
+
+
+# ---- the rest
+
+
+@_rule("BiasSplitGelu")
+def _half(n: InferenceSite) -> None:
+    dims = n.dims(0)
+    if dims is not None:
+        last = dims[-1]
+        half = last // 2 if isinstance(last, int) else None
+        n.give(0, n.element(0), [*dims[:-1], half])
+
+
+@_rule("Range")
+def _range(n: InferenceSite) -> None:
+    n.give(0, n.element(0), [None])
+
+
+@_rule("Unique")
+def _unique(n: InferenceSite) -> None:
+    n.give(0, n.element(0), [None])
+    n.give(1, _INT64, n.dims(0))
+    n.give(2, _INT64, [None])
+
+
+@_rule("ExpandDims")
+def _expand_dims(n: InferenceSite) -> None:
+    rank = n.rank(0)
+    n.give(0, n.element(0), None if rank is None else [None] * (rank + 1))
+
+
+@_rule("GridSample")
+def _grid_sample(n: InferenceSite) -> None:
+    x, grid = n.dims(0), n.dims(1)
+    if x is not None and grid is not None:
+        n.give(0, n.element(0), [*x[:2], *grid[1:-1]])
+
+
+@_rule("CropAndResize")
+def _crop(n: InferenceSite) -> None:
+    n.give(0, n.element(0), [n.size(1, 0), n.size(0, 1), None, None])
+
+
+@_rule("CDist")
+def _distances(n: InferenceSite) -> None:
+    n.give(0, n.element(0), [n.size(0, 0), n.size(1, 0)])
+
+
+@_rule("Rfft")
+def _rfft(n: InferenceSite) -> None:
+    dims = n.dims(0)
+    if dims is not None:
+        last = dims[-1]
+        n.give(
+            0,
+            n.element(0),
+            [*dims[:-1], last // 2 + 1 if isinstance(last, int) else None, 2],
+        )
+
+
+@_rule("Irfft")
+def _irfft(n: InferenceSite) -> None:
+    dims = n.dims(0)
+    if dims is not None and len(dims) > 1:
+        last = dims[-2]
+        n.give(
+            0,
+            n.element(0),
+            [*dims[:-2], 2 * (last - 1) if isinstance(last, int) else None],
+        )
+
+
+# ---- for the time of an inference
+
+
+def _schema(name: str, rule: _Rule) -> OpSchema:
+    """A schema of any inputs and outputs; what it is for is its inference."""
+    many = OpSchema.FormalParameterOption.Variadic
+
+    def parameter(label: str) -> OpSchema.FormalParameter:
+        return OpSchema.FormalParameter(
+            label, "T", param_option=many, is_homogeneous=False, min_arity=0
+        )
+
+    def infer(context: Any) -> None:
+        try:
+            rule(InferenceSite(context))
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            return  # a malformed node, which its spelling will name
+
+    schema = OpSchema(
+        name,
+        "" if name == UNLISTED else DOMAIN,
+        1,
+        inputs=[parameter("x")],
+        outputs=[parameter("y")],
+        type_constraints=[("T", ["tensor(float)"], "any")],
+    )
+    schema.set_type_and_shape_inference_function(infer)
+    return schema
+
+
+_SCHEMAS = [_schema(name, rule) for name, rule in RULES.items()]
+_LOCK = RLock()
+
+
+@contextmanager
+def known_to_onnx() -> Iterator[None]:
+    """Lend onnx the schemas, which it keeps for the whole process."""
+    with _LOCK:
+        lent = [s for s in _SCHEMAS if not onnx.defs.has(s.name, s.domain)]
+        try:
+            for schema in lent:
+                onnx.defs.register_schema(schema)
+            yield
+        finally:
+            for schema in lent:
+                onnx.defs.deregister_schema(schema.name, 1, schema.domain)

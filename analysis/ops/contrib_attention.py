@@ -1,0 +1,120 @@
+"""ONNX Runtime's attention over a cache of keys and values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..contrib_types import DOMAIN
+from .contrib_attributes import check_attributes
+from .operands import number
+from .results import wanted
+from .samples import i32
+from .table import MANY_TO_MANY, NodeView, OpDef, case, define
+
+_PAST, _TOTAL, _COS = 3, 6, 7
+
+
+def _grouped_query(t: Any, n: NodeView, *inputs: Any) -> Any:
+    from . import helpers_cache
+
+    check_attributes(
+        n,
+        "causal do_rotary kv_num_heads local_window_size num_heads rotary_interleaved "
+        "smooth_softmax",
+        "scale softcap",
+        needs=(0, 1, 2, 5, 6),
+    )
+    q, k, v, past_key, past_value, last, total, *more = inputs
+    cos, sin, positions, bias, sink = (*more, *[None] * 5)[:5]
+    known = n.ints(_TOTAL)
+    smooth = n.attr("smooth_softmax", -1) == 1
+    window = n.attr("local_window_size", -1)
+    options = {
+        "rotary": (cos, sin) if n.attr("do_rotary", 0) else None,
+        "positions": positions if n.attr("do_rotary", 0) else None,
+        "interleaved": bool(n.attr("rotary_interleaved", 0)) or None,
+        "causal": None if n.attr("causal", 1) else False,
+        "window": window if window >= 0 else None,
+        "bias": bias,
+        "scale": number(n, "scale", 0.0) or None,
+        "softcap": number(n, "softcap", 0.0) or None,
+        "sink": 0.0 if sink is None and smooth else sink,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    capped = not given.keys().isdisjoint(("softcap", "sink"))
+    helper = t.helper(
+        helpers_cache.capped_query_attention
+        if capped
+        else helpers_cache.grouped_query_attention
+    )
+    made = helper(
+        q,
+        k,
+        v,
+        past_key,
+        past_value,
+        last,
+        known[0] if known else total.item(),
+        (n.attr("num_heads"), n.attr("kv_num_heads")),
+        **given,
+    )
+    return wanted(n, made, 3)
+
+
+_NEW = ([2, 1, 64], [2, 1, 32], [2, 1, 32])
+_CACHE = ([2, 2, 5, 16], [2, 2, 5, 16])
+_HEADS: dict[str, Any] = {"num_heads": 4, "kv_num_heads": 2}
+_ANGLES = np.arange(12)[:, None] / 3.0 ** np.arange(8)
+_ROTARY = (np.cos(_ANGLES).astype(np.float32), np.sin(_ANGLES).astype(np.float32))
+_PROMPT = ([2, 4, 64], [2, 4, 32], [2, 4, 32], None, None, i32([3, 3]), i32(4))
+_STEP = (*_NEW, *_CACHE, i32([5, 5]), i32(6))
+_RAGGED = (*_NEW, *_CACHE, i32([3, 5]), i32(6))
+_ROOMY = (*_NEW, [2, 2, 9, 16], [2, 2, 9, 16], i32([5, 5]), i32(6))
+
+define(
+    OpDef(
+        "GroupQueryAttention",
+        since=1,
+        domain=DOMAIN,
+        mapping=MANY_TO_MANY,
+        torch=_grouped_query,
+        result="attended",
+        cases=[
+            case(*_PROMPT, outputs=3, **_HEADS),
+            case(*_PROMPT, *_ROTARY, outputs=3, do_rotary=1, **_HEADS),
+            case(*_PROMPT[:5], i32([1, 3]), i32(4), outputs=3, **_HEADS),
+            case(*_STEP, constants=(6,), outputs=3, **_HEADS),
+            case(*_STEP, *_ROTARY, outputs=3, do_rotary=1, **_HEADS),
+            case(*_RAGGED, *_ROTARY, outputs=3, do_rotary=1, **_HEADS),
+            case(*_ROOMY, *_ROTARY, outputs=3, do_rotary=1, **_HEADS),
+            case(
+                *_STEP, *_ROTARY, outputs=3, do_rotary=1, rotary_interleaved=1, **_HEADS
+            ),
+            case(
+                [1, 3, 64],
+                [1, 3, 32],
+                [1, 3, 32],
+                [1, 2, 4, 16],
+                [1, 2, 4, 16],
+                i32([6]),
+                i32(7),
+                *_ROTARY,
+                outputs=3,
+                do_rotary=1,
+                **_HEADS,
+            ),
+            case(*_PROMPT, outputs=3, local_window_size=2, **_HEADS),
+            case(*_STEP, outputs=3, local_window_size=3, scale=0.5, **_HEADS),
+            case(*_STEP, outputs=3, softcap=2.0, **_HEADS),
+            case(*_STEP, outputs=3, smooth_softmax=1, **_HEADS),
+            case(*_STEP, None, None, None, [2, 4, 1, 6], outputs=3, **_HEADS),
+            case(*_STEP, None, None, None, None, [4], outputs=3, **_HEADS),
+            case(
+                *_STEP, *_ROTARY, np.array([[7], [5]]), outputs=3, do_rotary=1, **_HEADS
+            ),
+            case(*_PROMPT, outputs=3, causal=0, **_HEADS),
+        ],
+    )
+)

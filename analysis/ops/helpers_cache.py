@@ -1,0 +1,169 @@
+"""Helpers of attention over a cache, copied into the emitted module when used."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def grouped_query_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    past_key: Tensor | None,
+    past_value: Tensor | None,
+    last: Tensor,
+    total: int,
+    heads: tuple[int, int],
+    rotary: tuple[Tensor, Tensor] | None = None,
+    positions: Tensor | None = None,
+    interleaved: bool = False,
+    causal: bool = True,
+    window: int = -1,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Attention of [batch, time, heads * size] over a cache; gives it, keys and values.
+
+    last [batch] is the place of each sample's newest key, `total` the longest sample's
+    length; `heads` counts those of q, and those of k and v. The cache may have room for
+    more keys than `total`.
+    """
+    q, k, v, place = placed_heads(
+        q, k, v, last, total, heads, rotary, positions, interleaved
+    )
+    keys = extended(past_key, k, place, total)
+    values = extended(past_value, v, place, total)
+    mask = visible_keys(place, last, total, causal, window)
+    if bias is not None:
+        mask = bias.masked_fill(~mask, float("-inf"))
+    y = F.scaled_dot_product_attention(
+        q,
+        keys[:, :, :total],
+        values[:, :, :total],
+        attn_mask=mask,
+        scale=scale,
+        enable_gqa=True,
+    )
+    return y.transpose(1, 2).flatten(2), keys, values
+
+
+def capped_query_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    past_key: Tensor | None,
+    past_value: Tensor | None,
+    last: Tensor,
+    total: int,
+    heads: tuple[int, int],
+    rotary: tuple[Tensor, Tensor] | None = None,
+    positions: Tensor | None = None,
+    interleaved: bool = False,
+    causal: bool = True,
+    window: int = -1,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    sink: Tensor | float | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Attention of [batch, time, heads * size] over a cache; gives it, keys and values.
+
+    last [batch] is the place of each sample's newest key, `total` the longest sample's
+    length; `heads` counts those of q, and those of k and v. Scores are kept within
+    `softcap`; `sink` is one score more, of nothing, for each head.
+    """
+    q, k, v, place = placed_heads(
+        q, k, v, last, total, heads, rotary, positions, interleaved
+    )
+    keys = extended(past_key, k, place, total)
+    values = extended(past_value, v, place, total)
+    repeat = heads[0] // heads[1]
+    wide_keys, wide_values = (
+        x[:, :, :total].repeat_interleave(repeat, dim=1) for x in (keys, values)
+    )
+    scale = q.shape[3] ** -0.5 if scale is None else scale
+    scores = q @ wide_keys.transpose(2, 3) * scale
+    scores = softcap * torch.tanh(scores / softcap) if softcap else scores
+    scores = scores if bias is None else scores + bias
+    mask = visible_keys(place, last, total, causal, window)
+    scores = scores.masked_fill(~mask, float("-inf"))
+    if sink is not None:
+        sinks = torch.as_tensor(sink, dtype=q.dtype, device=q.device).reshape(-1, 1, 1)
+        scores = torch.cat([sinks.expand(*scores.shape[:3], 1), scores], dim=3)
+    shares = scores.softmax(dim=-1)[..., -total:]
+    return (shares @ wide_values).transpose(1, 2).flatten(2), keys, values
+
+
+def placed_heads(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    last: Tensor,
+    total: int,
+    heads: tuple[int, int],
+    rotary: tuple[Tensor, Tensor] | None,
+    positions: Tensor | None,
+    interleaved: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """q, k, v as [batch, heads, time, size], q and k turned; the tokens' places."""
+    q, k, v = (
+        x.reshape(*x.shape[:2], count, -1).transpose(1, 2)
+        for x, count in ((q, heads[0]), (k, heads[1]), (v, heads[1]))
+    )
+    time = torch.arange(q.shape[2], device=q.device)
+    # Without a past, shorter samples have their padding on the right.
+    first = q.shape[2] == total
+    start = torch.zeros_like(last) if first else last + 1 - q.shape[2]
+    place = start.long()[:, None] + time
+    if rotary is not None:
+        if positions is None:
+            positions = place
+        elif first:
+            positions = (positions.flatten()[0] + time).expand_as(place)
+        cos, sin = (table[positions] for table in rotary)
+        q = rotated(q, cos, sin, interleaved)
+        k = rotated(k, cos, sin, interleaved)
+    return q, k, v, place
+
+
+def rotated(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
+    """x [batch, heads, time, size], pairs of its elements turned by their angles.
+
+    The angles [batch, time, width / 2] are those of the first `width` elements, in
+    pairs of neighbours if `interleaved`, else of the halves.
+    """
+    width = 2 * cos.shape[2]
+    turning, rest = x[..., :width], x[..., width:]
+    cos, sin = cos[:, None], sin[:, None]
+    if interleaved:
+        a, b = turning[..., ::2], turning[..., 1::2]
+    else:
+        a, b = turning.chunk(2, dim=-1)
+    pair = [a * cos - b * sin, a * sin + b * cos]
+    turned = torch.stack(pair, -1).flatten(3) if interleaved else torch.cat(pair, -1)
+    return torch.cat([turned, rest], dim=-1)
+
+
+def extended(past: Tensor | None, new: Tensor, place: Tensor, total: int) -> Tensor:
+    """The cache with `new` at its places; what lay behind them is cleared."""
+    past = new[:, :, :0] if past is None else past
+    cache = F.pad(past, (0, 0, 0, max(0, total - past.shape[2])))
+    key = torch.arange(cache.shape[2], device=cache.device)
+    cache = cache * (key < place[:, :1])[:, None, :, None]
+    return cache.scatter(2, place[:, None, :, None].expand_as(new), new)
+
+
+def visible_keys(
+    place: Tensor, last: Tensor, total: int, causal: bool, window: int
+) -> Tensor:
+    """Which of `total` keys the query at each place sees, [batch, 1, time, total]."""
+    key = torch.arange(total, device=place.device)
+    query = place[:, None, :, None]
+    visible = key <= last[:, None, None, None]
+    if causal:
+        visible = visible & (key <= query)
+    if window >= 0:
+        visible = visible & (key > query - window)
+    return visible

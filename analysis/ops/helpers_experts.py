@@ -1,0 +1,85 @@
+"""Helpers of mixtures of experts, copied into the emitted module when used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def mixture_of_experts(
+    x: Tensor,
+    router: Tensor,
+    up: Tensor,
+    down: Tensor,
+    up_bias: Tensor | None = None,
+    down_bias: Tensor | None = None,
+    count: int = 1,
+    activation: Callable[[Tensor], Tensor] | None = None,
+    normalise: bool = False,
+    swiglu: tuple[float, float, float] | None = None,
+) -> Tensor:
+    """Each token through the `count` experts of the highest scores, by their shares.
+
+    The weights are [experts, out, in]. `swiglu` has every second number gate the next,
+    by a slope, a shift and a limit.
+    """
+    tokens = x.reshape(-1, x.shape[-1])
+    shares, chosen = router.float().softmax(dim=-1).topk(count, dim=-1)
+    if normalise:
+        shares = shares / shares.sum(dim=-1, keepdim=True)
+    y = torch.zeros_like(tokens)
+    for expert in range(len(up)):
+        token, rank = (chosen == expert).nonzero(as_tuple=True)
+        bias = None if up_bias is None else up_bias[expert]
+        hidden = F.linear(tokens[token], up[expert], bias)
+        if swiglu is not None:
+            slope, shift, limit = swiglu
+            gate = hidden[:, ::2].clamp(max=limit)
+            linear = hidden[:, 1::2].clamp(-limit, limit)
+            hidden = gate * torch.sigmoid(slope * gate) * (linear + shift)
+        elif activation is not None:
+            hidden = activation(hidden)
+        bias = None if down_bias is None else down_bias[expert]
+        made = F.linear(hidden, down[expert], bias)
+        y.index_add_(0, token, made * shares[token, rank, None].to(x.dtype))
+    return y.view_as(x)
+
+
+def gelu_by_tanh(x: Tensor) -> Tensor:
+    """GELU as it is approximated with tanh."""
+    return F.gelu(x, approximate="tanh")
+
+
+def expert_weights(
+    packed: Tensor, scales: Tensor, zero_points: Tensor | None = None, bits: int = 4
+) -> Tensor:
+    """[experts, out, in] of bytes of `bits`-bit numbers, the low ones first.
+
+    Each row, or each of its blocks, has a scale and a zero point, the middle of the
+    range if none is given.
+    """
+    numbers = bytes_apart(packed, bits).to(scales.dtype)
+    if scales.ndim == 2:
+        scales = scales[:, :, None]
+        if zero_points is not None:
+            zero_points = bytes_apart(zero_points, bits)[:, : scales.shape[1], None]
+    elif zero_points is not None:
+        zero_points = bytes_apart(zero_points, bits)[:, :, : scales.shape[2]]
+    if zero_points is None:
+        zeros = torch.full_like(scales, 2 ** (bits - 1))
+    else:
+        zeros = zero_points.to(scales.dtype)
+    blocks = numbers.reshape(*scales.shape, -1)
+    return torch.flatten((blocks - zeros[..., None]) * scales[..., None], 2)
+
+
+def bytes_apart(packed: Tensor, bits: int) -> Tensor:
+    """The numbers of `bits` bits in the bytes of the last axis, the low ones first."""
+    if bits == 8:
+        return packed
+    shifts = torch.arange(0, 8, bits, dtype=torch.uint8, device=packed.device)
+    apart = packed[..., None] >> shifts & (2**bits - 1)
+    return torch.flatten(apart, -2)

@@ -1,0 +1,154 @@
+"""Helpers for weights stored in blocks of few bits, copied when used."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class PackedLinear(nn.Module):
+    """nn.Linear whose weight is blocks of few bits, each with a scale and a zero point.
+
+    Without zero points, the middle of the range is zero.
+    """
+
+    weight: Tensor
+    scales: Tensor
+    zero_points: Tensor | None
+    bias: Tensor | None
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        block: int,
+        bits: int = 4,
+        zero_points: bool = True,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        blocks = -(-in_features // block)
+        width, spare = block * bits // 8, -(-blocks * bits // 8)
+        self.bits = bits
+        self.register_buffer(
+            "weight", torch.empty(out_features, blocks, width, dtype=torch.uint8)
+        )
+        self.register_buffer("scales", torch.empty(out_features, blocks))
+        self.register_buffer(
+            "zero_points",
+            (
+                torch.empty(out_features, spare, dtype=torch.uint8)
+                if zero_points
+                else None
+            ),
+        )
+        self.register_buffer("bias", torch.empty(out_features) if bias else None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return packed_linear(
+            x, self.weight, self.scales, self.zero_points, self.bias, self.bits
+        )
+
+
+def packed_linear(
+    x: Tensor,
+    weight: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None = None,
+    bias: Tensor | None = None,
+    bits: int = 4,
+    groups: Tensor | None = None,
+) -> Tensor:
+    """F.linear with a weight of [out, blocks, bytes], `bits` bits for each number.
+
+    Each block has a scale and a zero point, the middle of the range if none is given;
+    `groups` names the block of each input feature where they don't stand in a row.
+    """
+    numbers = unpacked(weight, bits)
+    count = numbers.shape[1]
+    scales = scales.reshape(-1, count)
+    if zero_points is None:
+        zeros = torch.full_like(scales, 2 ** (bits - 1))
+    elif zero_points.dtype == torch.uint8:
+        zeros = unpacked(zero_points.reshape(len(weight), -1), bits)[:, :count]
+    else:
+        zeros = zero_points.reshape(-1, count)
+    zeros = zeros.to(x.dtype)
+    if groups is None:
+        full = ((numbers.to(x.dtype) - zeros[:, :, None]) * scales[:, :, None]).flatten(
+            1
+        )
+    else:
+        rows = numbers.flatten(1)[:, : len(groups)].to(x.dtype)
+        full = (rows - zeros[:, groups]) * scales[:, groups]
+    return F.linear(x, full[:, : x.shape[-1]], bias)
+
+
+def rounded_to_int8(x: Tensor, block: int) -> Tensor:
+    """x with each `block` numbers of the last axis rounded to 127ths of the largest."""
+    size = x.shape[-1]
+    blocks = F.pad(x, (0, -size % block)).reshape(*x.shape[:-1], -1, block)
+    step = blocks.abs().amax(dim=-1, keepdim=True) / 127
+    rounded = torch.where(step > 0, (blocks * (1 / step)).round() * step, 0)
+    return rounded.flatten(-2)[..., :size]
+
+
+def unpacked(packed: Tensor, bits: int) -> Tensor:
+    """The numbers of `bits` bits in the bytes of the last axis, the low ones first."""
+    if bits == 8:
+        return packed
+    shifts = torch.arange(0, 8, bits, dtype=torch.uint8, device=packed.device)
+    apart = packed[..., None] >> shifts & (2**bits - 1)
+    return torch.flatten(apart, -2)
+
+
+def float4_linear(
+    x: Tensor,
+    weight: Tensor,
+    absmax: Tensor,
+    levels: tuple[float, ...],
+    sizes: tuple[int, int],
+    block: int,
+    transposed: bool = True,
+) -> Tensor:
+    """x @ W.T, or x @ W, of W [out, in] whose numbers are 16 levels times a block's.
+
+    Two stand in a byte, the high one first; a block is `block` numbers in a row.
+    """
+    pairs = torch.stack([weight >> 4, weight & 15], dim=-1).flatten()
+    table = torch.tensor(levels, dtype=x.dtype, device=x.device)
+    count = sizes[0] * sizes[1]
+    scales = absmax.repeat_interleave(block)[:count]
+    full = (table[pairs.int()[:count]] * scales).view(sizes)
+    return x @ (full.T if transposed else full)
+
+
+def gathered_blocks(
+    data: Tensor,
+    indices: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None = None,
+    bits: int = 4,
+    block: int = 128,
+) -> Tensor:
+    """Rows of a table of [rows, ..., bytes], `bits` bits for each number.
+
+    Along the last axis, each `block` numbers have a scale and a zero point, the middle
+    of the range if none is given. A row that the table doesn't have is 0.
+    """
+    size = len(data)
+    indices = torch.where(indices < 0, indices + size, indices).long()
+    inside = (indices >= 0) & (indices < size)
+    indices = torch.where(inside, indices, 0)
+    numbers, scales = unpacked(data[indices], bits), scales[indices]
+    if zero_points is None:
+        zeros = torch.full_like(scales, 2 ** (bits - 1))
+    else:
+        zeros = unpacked(zero_points[indices], bits)[..., : scales.shape[-1]]
+        zeros = zeros.to(scales.dtype)
+    length = numbers.shape[-1]
+    scales = scales.repeat_interleave(block, dim=-1)[..., :length]
+    zeros = zeros.repeat_interleave(block, dim=-1)[..., :length]
+    rows = (numbers.to(scales.dtype) - zeros) * scales
+    return rows * inside.reshape(*inside.shape, *[1] * (rows.ndim - inside.ndim))

@@ -243,7 +243,8 @@ def text_expr(text: str, binds: int = ATOM) -> Expr:
     return Expr(text, binds=binds)
 
 
-# ONNX element type -> name in torch. What is missing has no torch dtype.
+# ONNX element type -> name in torch. What is missing has no torch dtype. Types of less
+# than 8 bits are held by the smallest type that has all their numbers.
 TORCH_DTYPES: dict[ir.DataType, str] = {
     ir.DataType.FLOAT: "float32",
     ir.DataType.DOUBLE: "float64",
@@ -264,6 +265,14 @@ TORCH_DTYPES: dict[ir.DataType, str] = {
     ir.DataType.FLOAT8E5M2: "float8_e5m2",
     ir.DataType.FLOAT8E4M3FNUZ: "float8_e4m3fnuz",
     ir.DataType.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
+    ir.DataType.FLOAT8E8M0: "float8_e8m0fnu",
+    ir.DataType.INT4: "int8",
+    ir.DataType.UINT4: "uint8",
+    ir.DataType.INT2: "int8",
+    ir.DataType.UINT2: "uint8",
+    ir.DataType.FLOAT4E2M1: "float8_e4m3fn",
+    ir.DataType.FLOAT6E2M3: "float8_e4m3fn",
+    ir.DataType.FLOAT6E3M2: "float8_e4m3fn",
 }
 
 

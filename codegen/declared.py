@@ -13,7 +13,7 @@ from ..analysis.errors import LoadError
 from .contents import nodes_of
 from .payloads import shown
 
-OLDEST_OPSET, NEWEST_OPSET = 7, onnx.defs.onnx_opset_version()
+OLDEST_OPSET, NEWEST_OPSET = 1, onnx.defs.onnx_opset_version()
 OLDEST_IR, NEWEST_IR = 3, onnx.IR_VERSION
 _TYPES = {kind.value for kind in ir.DataType}
 

@@ -9,6 +9,28 @@ from .scopes import common_scopes
 from .steps import Step
 
 
+def sink(steps: list[Step]) -> list[Step]:
+    """Move what is made of constants alone to the one step that reads it.
+
+    A quantiser of models unpacks all weights before anything else.
+    """
+    users: dict[ir.Value, list[Step]] = {}
+    for step in steps:
+        for value in step.reads():
+            users.setdefault(value, []).append(step)
+    before: dict[Step, list[Step]] = {}
+    for step in steps:
+        readers = [
+            u for out in step.outputs if out is not None for u in users.get(out, ())
+        ]
+        constant = step.form is None and all(v.is_initializer() for v in step.reads())
+        if constant and step.reads() and len(readers) == 1:
+            before.setdefault(readers[0], []).append(step)
+    moved = {step for group in before.values() for step in group}
+    kept = [step for step in steps if step not in moved]
+    return [step for user in kept for step in (*before.get(user, ()), user)]
+
+
 def hoist(steps: list[Step]) -> list[Step]:
     """Move what several modules share in front of the first of them.
 

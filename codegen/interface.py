@@ -31,7 +31,7 @@ def tensor_plan(value: ir.Value, declared: ir.Value, shapes: Shapes) -> TensorPl
             f"'{one_line(value.name or '?')}' is not a tensor of a type PyTorch has",
             f"the model's inputs and outputs: {one_line(str(value.type))}",
         )
-    return TensorPlan(value.name or "", TORCH_DTYPES[value.dtype], shape)
+    return TensorPlan(value.name or "", value.dtype.numpy().name, shape)
 
 
 def signature(rows: Sequence[Row], families: Sequence[Family]) -> tuple[str, ...]:

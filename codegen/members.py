@@ -22,6 +22,10 @@ ROLES = {
     "nn.PReLU": "prelu",
 }
 
+# What a tensor is called by the end of its name, where the rest says nothing of it.
+TENSOR_ROLES = {"bias": "bias", "scale": "scale", "zero_point": "zero_point"}
+TENSOR_ROLES |= {"weight_quantized": "weight"}
+
 
 class Switch(ir.Value):
     """A member that says whether an instance does what others of its class leave."""
@@ -172,7 +176,7 @@ def _wish(what: object, path: str, holder: str) -> tuple[str, int | None]:
             else ""
         )
         if re.search(r"val_\d+|onnx|_output_|Constant|^node_", plain or "val_0"):
-            return ("weight" if is_parameter(what) else "constant"), None
+            return _tensor_role(what), None
         return attribute(plain.replace(".", "_")), None
     words = [w for w in inside.split(".") if w]
     if words and words[-1].isdigit():
@@ -181,6 +185,14 @@ def _wish(what: object, path: str, holder: str) -> tuple[str, int | None]:
     if not words:
         return _role(what), None
     return attribute("_".join(words)), None
+
+
+def _tensor_role(value: ir.Value) -> str:
+    name = value.name or ""
+    found = [
+        role for end, role in TENSOR_ROLES.items() if re.search(rf"[._]{end}$", name)
+    ]
+    return found[0] if found else "weight" if is_parameter(value) else "constant"
 
 
 def _role(what: object) -> str:

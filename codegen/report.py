@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import __version__
 from ..analysis.errors import FairhandError
+from .drawn import drawn_outputs
 from .inputs import dynamic_sizes, input_ranges
 from .load import Loaded
 from .plan import ModulePlan
@@ -20,6 +21,7 @@ def make_report(
     """Everything but the verification; no time stamp, no path, no machine."""
     graph = loaded.model.graph
     ranges = input_ranges(loaded.model)
+    drawn = drawn_outputs(loaded.model)
     return {
         "generator": f"fairhand {__version__}",
         "source": {
@@ -45,7 +47,9 @@ def make_report(
         },
         "sizes": dynamic_sizes(loaded.model) or [{}],
         "tolerance": {
-            tensor.name: TOLERANCES.get(tensor.dtype, 0.0) for tensor in plan.outputs
+            tensor.name: TOLERANCES.get(tensor.dtype, 0.0)
+            for tensor in plan.outputs
+            if tensor.name not in drawn
         },
         "parameters": plan.parameters,
         "weights_bytes": weights_bytes,

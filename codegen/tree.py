@@ -14,7 +14,7 @@ import onnx_ir as ir
 from ..analysis.ops.table import ModuleForm, Weight
 from ..analysis.parameters import is_parameter
 from ..analysis.spell import Expr, substitute
-from .grouping import group, hoist
+from .grouping import group, hoist, sink
 from .run import Run, layer_key, sequence_key, weights_key
 from .steps import LayerRef, Step
 
@@ -30,7 +30,7 @@ def make_tree(
 
     If `faithful`, members keep the paths that the file gives them.
     """
-    root = Run("", items=group(hoist(steps), 0))
+    root = Run("", items=group(hoist(sink(steps)), 0))
     _simplify(root, faithful)
     _separate_clashing(root)
     _peel(root)

@@ -10,8 +10,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
+import onnx_ir as ir
 
+from ..analysis.errors import Unsupported
+from ..analysis.spell import TORCH_DTYPES
 from .plan import WeightPlan
 from .planner import is_filled
 
@@ -33,6 +37,9 @@ _NAMES = {
     "complex64": "C64",
     "float8_e4m3fn": "F8_E4M3",
     "float8_e5m2": "F8_E5M2",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float8_e8m0fnu": "F8_E8M0",
 }
 
 
@@ -42,6 +49,12 @@ def write_weights(path: Path, weights: list[WeightPlan], sha256: str) -> int:
     offset = 0
     for weight in weights:
         array = _stored(weight.array())
+        if array.dtype.name not in _NAMES:
+            raise Unsupported(
+                f"weights of type {array.dtype.name} are not supported: safetensors has"
+                " no such type",
+                f"weight {weight.key}",
+            )
         end = offset + array.nbytes
         header[weight.key] = {
             "dtype": _NAMES[array.dtype.name],
@@ -63,5 +76,8 @@ def write_weights(path: Path, weights: list[WeightPlan], sha256: str) -> int:
 
 def _stored(array: np.ndarray) -> np.ndarray:
     if is_filled(array):
-        return array[(slice(0, 1),) * array.ndim]
+        array = array[(slice(0, 1),) * array.ndim]
+    held = ir.DataType.from_numpy(array.dtype)
+    if held.bitwidth < 8:  # one value in each byte, in the type that the module has
+        return array.astype(getattr(ml_dtypes, TORCH_DTYPES[held], TORCH_DTYPES[held]))
     return array

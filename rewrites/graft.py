@@ -285,14 +285,17 @@ def _attributes(node: ir.Node) -> Hashable:
             ir.AttributeType.GRAPHS,
             ir.AttributeType.TENSORS,
             ir.AttributeType.SPARSE_TENSOR,
+            ir.AttributeType.TYPE_PROTO,
+            ir.AttributeType.TYPE_PROTOS,
         ):
             return None
         values[name] = attribute.value
         if attribute.type == ir.AttributeType.TENSOR:
             tensor = attribute.as_tensor()
-            if tensor.size > 64:
+            if tensor.size > 64 or tensor.dtype == ir.DataType.STRING:
                 return None
-            values[name] = (tensor.dtype, tensor.shape, tensor.tobytes())
+            shape = tuple(tensor.shape.numpy())
+            values[name] = (tensor.dtype, shape, tensor.tobytes())
     return _plain(values)
 
 

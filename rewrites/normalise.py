@@ -18,12 +18,14 @@ from ..analysis.contrib_types import known_to_onnx
 from . import (  # noqa: F401  the import registers them
     adapters,
     adapters_nn,
+    adapters_old,
     contrib,
     contrib_attention,
     contrib_quant,
     contrib_tensors,
 )
 from .adapt import ADAPTERS, EXTENSIONS, TARGET_OPSET, Site, adapter_of
+from .expand import expand, expandable
 from .names import UniqueNames, fix_names
 from .origin import number_nodes, remember_origins
 from .skeleton import skeleton
@@ -31,6 +33,7 @@ from .tidy import (
     drop_default_inputs,
     inline_functions,
     lift_constants,
+    remember_version,
     remove_idle_nodes,
     remove_unused,
     unused_opsets,
@@ -48,7 +51,11 @@ def normalise(model: ir.Model) -> ir.Model:
     the newest opset.
     """
     nodes = number_nodes(model)
+    remember_version(model.graph, model.graph.opset_imports)
     inline_functions(model)
+    if wanted := expandable(model):
+        _infer_types(model)
+        expand(model, wanted)
     drop_default_inputs(model)
     names = fix_names(model)
     remember_origins(model, nodes)

@@ -17,12 +17,11 @@ from .walk import all_graphs, all_nodes, bodies
 def inline_functions(model: ir.Model) -> None:
     """Put the bodies of model-local functions in place of their calls.
 
-    Each node remembers the opset it was written for, because a function may import
-    another one than the model does.
+    Each node of a body remembers the opset it was written for, because a function may
+    import another one than the model does.
     """
-    _remember_version(model.graph, model.graph.opset_imports)
     for function in model.functions.values():
-        _remember_version(function.graph, function.graph.opset_imports)
+        remember_version(function.graph, function.graph.opset_imports)
         _own_outputs(function)
         for node in all_nodes(function.graph):
             # The inliner would call it "node".
@@ -46,7 +45,8 @@ def inline_functions(model: ir.Model) -> None:
     model.functions.clear()
 
 
-def _remember_version(graph: ir.Graph, imports: dict[str, int]) -> None:
+def remember_version(graph: ir.Graph, imports: dict[str, int]) -> None:
+    """Note with each node the opset it was written for."""
     for node in all_nodes(graph):
         node.version = imports.get(node.domain)
 

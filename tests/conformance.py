@@ -1,6 +1,6 @@
 """The official ONNX backend tests, each through fairhand.compile.
 
-    python -m tests.conformance [-k TEXT] [--kind KIND] [--jobs N] [-o FILE]
+    python -m tests.conformance [-k REGEX] [--kind KIND] [--jobs N] [-o FILE]
 
 A test passes if the emitted package gives the type, shape and values that the test
 expects, and counts as refused if compile() raises a FairhandError and leaves nothing
@@ -38,6 +38,13 @@ TIME_LIMIT_S = 120  # for one test
 # Relative errors of half precision that no tolerance of a test is to forbid. onnx's own
 # runner says so of bfloat16; in float16 ONNX Runtime itself fails a test without it.
 TWO_LAST_PLACES = {"bfloat16": 2**-6, "float16": 2**-9}
+
+# The elements of a Fourier transform are sums of the same terms: those that cancel are
+# as far off as the largest one rounds, whichever way they are added up.
+CANCELS, CANCELLED = re.compile("test_dft"), 2**-22
+
+# Random numbers, of which type and shape alone can be right.
+DRAWN = re.compile("test_bernoulli|test_training_dropout(?!_zero)")
 
 
 @dataclass(frozen=True)
@@ -136,7 +143,16 @@ def run_case(case: Any, folder: Path) -> Outcome:
                 dtypes = [dtype for dtype, _ in module.model.OUTPUTS.values()]
                 pairs = zip(session.run(None, feed), dtypes, strict=True)
                 found = [from_bits(result, dtype) for result, dtype in pairs]
-                reason = mismatch(found, expected, case.rtol, case.atol)
+                if DRAWN.match(case.name):
+                    expected = [
+                        like(a, e) for a, e in zip(found, expected, strict=True)
+                    ]
+                atol = case.atol
+                if CANCELS.match(case.name):
+                    atol = max(
+                        atol, CANCELLED * float(np.abs(array(expected[0])).max())
+                    )
+                reason = mismatch(found, expected, case.rtol, atol)
                 if reason:
                     return Outcome(*about, "wrong", (reason,))
     except Exception as error:
@@ -164,12 +180,22 @@ def array(value: Any) -> Any:
 
 
 def from_bits(result: np.ndarray, dtype: str) -> np.ndarray:
-    """A session gives bfloat16 and float8, which NumPy lacks, as their bits."""
-    if not dtype.startswith(("bfloat16", "float8")):
-        return result
+    """A session gives bfloat16 and float8, which NumPy lacks, as their bits.
+
+    Numbers of fewer bits it gives as such, in a type that NumPy has.
+    """
     import ml_dtypes
 
-    return result.view(getattr(ml_dtypes, dtype))
+    if dtype.startswith(("bfloat16", "float8")):
+        return result.view(getattr(ml_dtypes, dtype))
+    narrow = dtype.startswith(("float4_", "float6_", "int2", "int4", "uint2", "uint4"))
+    return result.astype(getattr(ml_dtypes, dtype)) if narrow else result
+
+
+def like(found: Any, expected: Any) -> Any:
+    """What was found, if its type and shape are those of what is expected."""
+    e = array(expected)
+    return found if (found.dtype, found.shape) == (e.dtype, e.shape) else e
 
 
 def mismatch(
@@ -311,8 +337,9 @@ def page(outcomes: list[Outcome]) -> str:
         "# The official ONNX backend tests",
         "Written by `python -m tests.conformance`, which runs every test through\n"
         "`fairhand.compile` and the emitted package, and compares types, shapes and\n"
-        "values with what the test expects, at its tolerance or within two units of\n"
-        "the last place in half precision. The tests are those of onnx "
+        "values with what the test expects: at its tolerance, within two units of the\n"
+        "last place in half precision, or of a Fourier transform's largest element.\n"
+        "Of random numbers, types and shapes count. The tests are those of onnx "
         f"{onnx.__version__}.\nA function's expansion into other operators counts for "
         "the function.",
         "*pass*: as expected. *refuse*: not compiled, with a clear error and nothing\n"
@@ -359,7 +386,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "conformance", description=__doc__.split("\n\n")[0]
     )
     parser.add_argument(
-        "-k", default="", metavar="TEXT", help="tests of such names only"
+        "-k", default="", metavar="REGEX", help="tests of such names only"
     )
     parser.add_argument("--kind", action="append", choices=KINDS, help="default: all")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
@@ -368,7 +395,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     kinds = tuple(options.kind or KINDS)
     cases = collect(kinds)
-    chosen = [i for i, case in enumerate(cases) if options.k in case.name]
+    chosen = [i for i, case in enumerate(cases) if re.search(options.k, case.name)]
     outcomes = run_all(kinds, chosen, options.jobs)
     for outcome in outcomes:
         if outcome.result in ("wrong", "broken"):

@@ -34,6 +34,13 @@ FAMILIES = (
     "contrib_packed",
     "contrib_experts",
     "contrib_tensors",
+    "losses",
+    "signal",
+    "linear_attention",
+    "quant",
+    "sampling",
+    "training",
+    "images",
 )
 
 for _family in FAMILIES:

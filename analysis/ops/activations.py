@@ -262,6 +262,21 @@ define(
 )
 
 
+define(
+    OpDef(
+        "SwiGLU",
+        since=28,
+        mapping=ONE_TO_ONE,
+        torch=lambda t, n, gate, x: _swish(t, n, gate) * x,
+        cases=[
+            case([2, 3], [2, 3]),
+            case([2, 3], [2, 3], alpha=1.702),
+            case(f16([-1, 0.5, 3]), f16([2, 3, -1])),
+        ],
+    )
+)
+
+
 def _prelu(t: Any, n: NodeView, x: Any, slope: Any) -> Any:
     if n.dtype(0) in SIGNED:
         return x  # nothing is below zero

@@ -9,7 +9,8 @@ import numpy as np
 import onnx_ir as ir
 from ml_dtypes import float8_e4m3fn
 
-from .operands import FLOAT8_MAX, converted
+from . import helpers_casts as helpers
+from .operands import BITS, FLOAT8_MAX, SMALL_FLOATS, converted
 from .samples import FLOATS, INTS, UNSIGNED, f16, f32, i8, i32, i64
 from .table import ONE_TO_ONE, NodeView, OpDef, case, define
 
@@ -17,24 +18,39 @@ from .table import ONE_TO_ONE, NodeView, OpDef, case, define
 def _cast(t: Any, n: NodeView, x: Any, like: Any = None) -> Any:
     """A float out of an integer type's range is undefined in ONNX, and in PyTorch."""
     source, target = n.dtype(0), n.out_dtype()
-    if source == target:
-        return x
+    return x if source == target else cast(t, n, x, source)
+
+
+def cast(t: Any, n: NodeView, x: Any, source: ir.DataType) -> Any:
+    """x, which is of type `source`, in the type of the output."""
+    target = n.out_dtype()
     if target in FLOAT8_MAX:
-        return _cast_float8(t, n, x)
+        return _cast_float8(t, n, x, source)
+    if target in BITS:
+        return t.helper(helpers.wrap_bits)(x, BITS[target], t.dtype(target))
+    if target in SMALL_FLOATS:
+        return t.helper(helpers.round_float)(x, *SMALL_FLOATS[target])
+    if target == ir.DataType.FLOAT8E8M0:
+        mode = n.attr("round_mode", "up")
+        options = {} if mode == "up" else {"mode": mode}
+        options |= {} if n.attr("saturate", 1) else {"saturate": False}
+        return t.helper(helpers.power_of_two)(x, **options)
     return converted(t, x, target)
 
 
-def _cast_float8(t: Any, n: NodeView, x: Any) -> Any:
+def _cast_float8(t: Any, n: NodeView, x: Any, source: ir.DataType) -> Any:
     target, dtype = n.out_dtype(), t.dtype(n.out_dtype())
-    if n.dtype(0) == ir.DataType.BOOL:
+    if source == ir.DataType.BOOL:
         return x.to(dtype)
+    if source.bitwidth < 16:
+        x = x.float()  # the bounds are no int8, and float8 has hardly an operation
     if n.attr("saturate", 1):
         # What PyTorch makes of larger values depends on its version.
         bound = FLOAT8_MAX[target]
         return x.clamp(-bound, bound).to(dtype)
     if target == ir.DataType.FLOAT8E4M3FN:
         # From 464, half way to the number after the largest, there is only NaN.
-        x = x if n.is_float(0) else x.float()
+        x = x if source.is_floating_point() else x.float()
         return x.masked_fill(x.abs() > 464, float("nan")).to(dtype)
     return x.to(dtype)
 
@@ -47,6 +63,27 @@ _TO = {
     dtype: ir.DataType.from_numpy(np.dtype(dtype)) for dtype in (*_NUMBERS, "bfloat16")
 }
 _SPECIAL = f32([1, np.nan, np.inf, -np.inf, 0, -2])
+
+
+_LITTLE = f32([0.25, 1.05, -3.5, 5, 7.3, 2.5, -1e6, 1e-7, -0.0, np.inf, np.nan])
+_WHOLE = f32([*range(-9, 16)])
+_E8M0 = ir.DataType.FLOAT8E8M0.value
+_POWERS = f32([0.124, 0.25, 1, 1.1, 1.5, 3, 2e-38, 1e38, np.nan])
+_BEYOND = f32([0.0, 3e38])
+
+
+def _narrow_cases(make: Callable[..., Any]) -> list[Any]:
+    """To the types that PyTorch lacks, and back."""
+    made = [make(_WHOLE.astype(s), to) for s in ("float32", "int32") for to in BITS]
+    made += [make(_LITTLE[:5].astype(s), to) for s in FLOATS[:2] for to in SMALL_FLOATS]
+    made += [make(_LITTLE, to) for to in SMALL_FLOATS]
+    made += [make(x, ir.DataType.FLOAT8E8M0) for x in (_POWERS, _BEYOND)]
+    for source in (*BITS, *SMALL_FLOATS, ir.DataType.FLOAT8E8M0):
+        values = f32([0, 1, 2] if source.bitwidth < 4 else [0.5, 1, 2, 4])
+        narrow = values.astype(source.numpy())
+        made += [make(narrow, _TO[d]) for d in ("float32", "float16")]
+        made.append(make(narrow, ir.DataType.FLOAT8E4M3FN))
+    return made
 
 
 def _cast_cases(make: Callable[..., Any]) -> list[Any]:
@@ -65,7 +102,7 @@ def _cast_cases(make: Callable[..., Any]) -> list[Any]:
             )
         )
     made += [make(_SPECIAL.astype(float8_e4m3fn), _TO[d]) for d in ("float32", "bool")]
-    return made
+    return [*made, *_narrow_cases(make)]
 
 
 define(
@@ -74,7 +111,14 @@ define(
         since=6,
         mapping=ONE_TO_ONE,
         torch=_cast,
-        cases=_cast_cases(lambda x, to, **attrs: case(x, to=to.value, **attrs)),
+        cases=[
+            *_cast_cases(lambda x, to, **attrs: case(x, to=to.value, **attrs)),
+            *[
+                case(_POWERS, to=_E8M0, round_mode=mode, saturate=saturate)
+                for mode in ("up", "down", "nearest")
+                for saturate in (1, 0)
+            ],
+        ],
     )
 )
 define(
@@ -115,19 +159,6 @@ define(
 # ---- nothing at all
 
 
-def _dropout(
-    t: Any, n: NodeView, x: Any, ratio: Any = None, training: Any = None
-) -> Any:
-    mode = n.const(2) if n.has(2) else False
-    if mode is None:
-        n.refuse("Dropout with a training mode known only at run time is not supported")
-    if np.any(mode):
-        share = n.const(1) if n.has(1) else 0.5
-        if share is None or np.any(share):
-            n.refuse("Dropout in training mode is random", "export in inference mode")
-    return (x, t.ones_like(x, dtype=t.bool)) if n.used(1) else x
-
-
 define(
     OpDef(
         "Identity",
@@ -135,20 +166,5 @@ define(
         mapping=ONE_TO_ONE,
         torch=lambda t, n, x: x,
         cases=[case([2, 3]), case([]), case(i64([1, 2]))],
-    )
-)
-define(
-    OpDef(
-        "Dropout",
-        since=12,
-        mapping=ONE_TO_ONE,
-        torch=_dropout,
-        cases=[
-            case([2, 3]),
-            case([2, 3], f32(0.3)),
-            case([2, 3], f32(0.3), np.array(False), constants=(2,), outputs=2),
-            case([2, 3], outputs=2),
-            case([2, 3], f32(0), np.array(True), constants=(1, 2)),
-        ],
     )
 )

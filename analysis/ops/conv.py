@@ -12,10 +12,10 @@ from .table import MANY_TO_MANY, ModuleForm, NodeView, OpDef, Weight, case, defi
 from .windows import Windows, padded, short, windows
 
 
-def _kernel(n: NodeView) -> list[int]:
-    """The window sizes, from the attribute or the weight's shape."""
+def kernel_sizes(n: NodeView, weight: int = 1) -> list[int]:
+    """The window sizes, from the attribute or the shape of input `weight`."""
     sizes = n.attr("kernel_shape") or [
-        n.size(1, axis, "kernel size") for axis in range(2, n.rank(1))
+        n.size(weight, axis, "kernel size") for axis in range(2, n.rank(weight))
     ]
     if not 1 <= len(sizes) <= 3:
         n.refuse(f"{n.node.op_type} over {len(sizes)} spatial axes is not supported")
@@ -44,7 +44,7 @@ def _weight_shape(n: NodeView) -> tuple[int, ...]:
 
 
 def _conv(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
-    w = windows(n, _kernel(n))
+    w = windows(n, kernel_sizes(n))
     options = {
         "stride": (short(w.stride), 1),
         "padding": (short(w.begin) if w.symmetric else 0, 0),
@@ -60,7 +60,7 @@ def _conv(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
 def _conv_module(n: NodeView) -> ModuleForm | None:
     if not _is_layer(n):
         return None
-    w = windows(n, _kernel(n))
+    w = windows(n, kernel_sizes(n))
     groups = n.attr("group", 1)
     shape = _weight_shape(n)
     return ModuleForm(
@@ -131,7 +131,7 @@ def _transposed(n: NodeView) -> tuple[Windows, list[int], list[slice]]:
     The layer takes one padding for both ends. An end that wants less gets output
     padding; an end that wants more is cut off.
     """
-    kernel = _kernel(n)
+    kernel = kernel_sizes(n)
     axes = len(kernel)
     auto = n.attr("auto_pad", "NOTSET")
     strides = n.attr("strides") or [1] * axes
@@ -297,7 +297,7 @@ def _deform_conv(
         n.refuse("DeformConv over other than two spatial axes is not supported")
     if n.dtype(0) in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
         n.refuse("DeformConv in half precision is not supported")
-    w = windows(n, _kernel(n))
+    w = windows(n, kernel_sizes(n))
     options = {
         "bias": bias,
         "mask": mask,

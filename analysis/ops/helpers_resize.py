@@ -85,6 +85,19 @@ def source_places(
     return coordinates(at, length, size, scale), scale
 
 
+def fit(
+    x: Tensor, axes: Sequence[int], sizes: Sequence[int], larger: bool = False
+) -> tuple[list[int], list[float]]:
+    """New sizes, and scales, of axes that keep their proportions.
+
+    The largest that do not exceed `sizes`; or the smallest not below, if `larger`.
+    """
+    ratios = [size / x.shape[axis] for size, axis in zip(sizes, axes, strict=True)]
+    scale = max(ratios) if larger else min(ratios)
+    new = [math.floor(scale * x.shape[axis] + 0.5) for axis in axes]
+    return new, [scale] * len(new)
+
+
 def resize_nearest(
     x: Tensor,
     axes: Sequence[int],

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from .operands import SIGNED, number, through_signed
+from .operands import SIGNED, is_zero, number, through_signed
 from .table import MANY_TO_MANY, ModuleForm, NodeView, OpDef, Weight, case, define
 
 _int8, _int32 = partial(np.array, dtype=np.int8), partial(np.array, dtype=np.int32)
@@ -323,9 +323,9 @@ def _matmul_integer(
 ) -> Any:
     # Exact up to 2**53. Products of integers are slow, and unknown on some devices.
     a, b = a.double(), b.double()
-    if a_zero is not None:
+    if a_zero is not None and not is_zero(n, 2):
         a = a - _zero_point(n, 2, n.rank(0), a_zero)
-    if b_zero is not None:
+    if b_zero is not None and not is_zero(n, 3):
         b = b - b_zero
     return (a @ b).to(t.int32)
 

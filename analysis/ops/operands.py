@@ -28,6 +28,19 @@ FLOAT8_MAX = {
     ir.DataType.FLOAT8E5M2: 57344,
     ir.DataType.FLOAT8E5M2FNUZ: 57344,
 }
+# Integers of fewer bits than the type that holds them.
+BITS = {
+    ir.DataType.INT4: 4,
+    ir.DataType.UINT4: 4,
+    ir.DataType.INT2: 2,
+    ir.DataType.UINT2: 2,
+}
+# Floats held by a wider one: binary places, first number that has them all, the last.
+SMALL_FLOATS: dict[ir.DataType, tuple[int, float, float]] = {
+    ir.DataType.FLOAT4E2M1: (1, 1.0, 6.0),
+    ir.DataType.FLOAT6E2M3: (3, 1.0, 7.5),
+    ir.DataType.FLOAT6E3M2: (2, 0.25, 28.0),
+}
 
 
 _METHODS = {
@@ -55,6 +68,12 @@ def converted(t: Any, x: Any, dtype: ir.DataType) -> Any:
 def is_number(x: Any) -> bool:
     """Whether the operand is a Python number in the emitted code, not a tensor."""
     return isinstance(x, (int, float, np.generic, DimOf))
+
+
+def is_zero(n: NodeView, i: int) -> bool:
+    """Whether input i is known to be 0 throughout, such as a zero point."""
+    known = n.const(i)
+    return known is not None and not np.any(known)
 
 
 def exact(x: Any) -> Any:

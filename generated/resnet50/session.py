@@ -22,6 +22,17 @@ from .model import INPUTS, OUTPUTS, WEIGHTS, load
 REPORT = Path(__file__).with_name("report.json")
 ONNX_TYPES = {"float32": "float", "float64": "double"}
 AS_BITS = ("bfloat16", "float8")  # NumPy has no such numbers
+# Fewer than 8 bits: the type of such values in NumPy, and here. A feed of 4-bit numbers
+# is an array of the package ml_dtypes.
+NARROW = {
+    "int2": ("int8", "int8"),
+    "int4": ("int8", "int8"),
+    "uint2": ("uint8", "uint8"),
+    "uint4": ("uint8", "uint8"),
+    "float4_e2m1fn": ("float32", "float8_e4m3fn"),
+    "float6_e2m3fn": ("float32", "float8_e4m3fn"),
+    "float6_e3m2fn": ("float32", "float8_e4m3fn"),
+}
 
 
 class NodeArg(NamedTuple):
@@ -59,7 +70,7 @@ class Session:
         if isinstance(results, Tensor):
             results = (results,)
         outputs = dict(zip(OUTPUTS, results, strict=True))
-        return [to_array(outputs[name]) for name in names]
+        return [to_array(name, outputs[name]) for name in names]
 
     def get_inputs(self) -> list[NodeArg]:
         return node_args(INPUTS)
@@ -79,7 +90,9 @@ class Session:
 def node_args(table: Mapping[str, tuple]) -> list[NodeArg]:
     args = []
     for name, (dtype, shape) in table.items():
-        kind = ONNX_TYPES.get(dtype, dtype.replace("_", ""))
+        plain = dtype.replace("_", "").removesuffix("fnu")
+        plain = plain if dtype.startswith("float8") else plain.removesuffix("fn")
+        kind = ONNX_TYPES.get(dtype, plain)
         args.append(NodeArg(name, f"tensor({kind})", list(shape or ())))
     return args
 
@@ -97,6 +110,9 @@ def to_tensor(name: str, value: Any) -> Tensor:
         raise ValueError(
             f"input {name!r} must have shape {list(shape)}, got {list(value.shape)}"
         )
+    if dtype in NARROW:
+        plain, held = NARROW[dtype]
+        return torch.from_numpy(value.astype(plain)).to(getattr(torch, held))
     # The copy is contiguous and in native bytes, whatever the caller's array is.
     array = np.array(value, dtype=value.dtype.newbyteorder("="), order="C")
     if dtype.startswith(AS_BITS):
@@ -112,8 +128,11 @@ def fits(sizes: Sequence[int], shape: Sequence[int | str | None]) -> bool:
     )
 
 
-def to_array(tensor: Tensor) -> np.ndarray:
+def to_array(name: str, tensor: Tensor) -> np.ndarray:
     """A copy: writing to it changes no parameter and no other output."""
-    if str(tensor.dtype).removeprefix("torch.").startswith(AS_BITS):
+    dtype, _ = OUTPUTS[name]
+    if dtype in NARROW:
+        tensor = tensor.to(getattr(torch, NARROW[dtype][0]))
+    elif dtype.startswith(AS_BITS):
         tensor = tensor.view(getattr(torch, f"uint{8 * tensor.itemsize}"))
     return np.array(tensor.numpy(force=True), order="C")

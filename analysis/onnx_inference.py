@@ -16,10 +16,13 @@ from onnx import shape_inference
 from .contrib_types import DOMAIN, RULES, known_to_onnx
 from .dims import text
 from .known import Shapes
+from .maps import map_type
 
 logger = logging.getLogger(__name__)
 
 _KNOWN_DOMAINS = ("", "ai.onnx.ml")
+# Operators of ai.onnx.ml that have no inference in onnx.
+_UNTYPED = frozenset({"DictVectorizer", "TreeEnsembleRegressor"})
 _LARGE = 1024  # elements; smaller constants may be shapes, which onnx looks into
 
 
@@ -45,6 +48,13 @@ def infer_types(model: ir.Model, known: Shapes) -> dict[ir.Value, onnx.TypeProto
     _collect(inferred.graph, found)
     named = ((value, found.get(name)) for value, name in skeleton.names.items())
     return {value: type_ for value, type_ in named if type_ is not None}
+
+
+def _is_inferable(node: ir.Node) -> bool:
+    """Whether onnx can tell the types of what the node computes."""
+    if node.domain not in _KNOWN_DOMAINS:
+        return False
+    return not node.domain or node.op_type not in _UNTYPED
 
 
 def _collect(graph: onnx.GraphProto, found: dict[str, onnx.TypeProto]) -> None:
@@ -120,7 +130,7 @@ class _Skeleton:
     def _output(self, value: ir.Value) -> onnx.ValueInfoProto:
         """What a file declares of an output is a claim; onnx is to find it itself."""
         node = value.producer()
-        if node is not None and not _is_known(node):
+        if node is not None and not _is_inferable(node):
             return self._info(value)
         return onnx.ValueInfoProto(name=self._name(value))
 
@@ -148,7 +158,7 @@ class _Skeleton:
                 proto.attribute.add(name=attribute.name, type=kind, g=body)
             elif not attribute.is_ref():
                 proto.attribute.append(ir.serde.serialize_attribute(attribute))
-        if not _is_known(node):
+        if not _is_inferable(node):
             # onnx can tell nothing of such an operator; the file may.
             told = (v for v in node.outputs if v.type and not v.is_graph_output())
             graph.value_info.extend(map(self._info, told))
@@ -167,7 +177,10 @@ class _Skeleton:
 
     def _info(self, value: ir.Value) -> onnx.ValueInfoProto:
         info = onnx.ValueInfoProto(name=self._name(value))
-        if value.type is not None:
+        kind = map_type(value)
+        if kind is not None:
+            info.type.CopyFrom(kind)
+        elif value.type is not None:
             ir.serde.serialize_type_into(info.type, value.type)
         sizes = self._known.dims(value)
         if sizes is None and value.shape is not None:

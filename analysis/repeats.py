@@ -74,9 +74,10 @@ class _Finder:
         found = []
         start = 0
         for i, item in enumerate(self.items):
+            given = (v for v in item.reads if v not in made)  # of the whole, an input
             alive.update(
                 v
-                for v in item.outputs
+                for v in (*item.outputs, *given)
                 if v in last and v not in early and last[v] - i <= far
             )
             alive = {v for v in alive if last[v] > i}

@@ -20,6 +20,7 @@ from . import arithmetic, contents, movement_rules, shape_rules, window_rules
 from .dims import Dim, invented, is_bulky, parse, same, spell, symbol, text
 from .errors import FairhandError
 from .known import Shapes
+from .maps import is_map, map_type, set_map_type
 from .onnx_inference import infer_types
 from .site import PartialDims, Site
 
@@ -274,10 +275,11 @@ def _is_body(attribute: ir.Attr) -> bool:
 
 
 def _set_type(value: ir.Value, type_: onnx.TypeProto) -> None:
-    try:
-        found = ir.serde.deserialize_type_proto_for_type(type_)
-    except NotImplementedError:  # maps, which onnx_ir does not have
+    if is_map(type_):
+        if map_type(value) is None:
+            set_map_type(value, type_)
         return
+    found = ir.serde.deserialize_type_proto_for_type(type_)
     if found is not None and value.type != found:
         value.type = found
 

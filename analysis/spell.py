@@ -282,6 +282,7 @@ class Printing:
     def __init__(self) -> None:
         self.F = Names("F")
         self.math = Names("math")
+        self.np = Names("np")
 
     def __getattr__(self, name: str) -> Expr:
         return Expr(f"torch.{name}")
@@ -305,11 +306,13 @@ class Running:
     def __init__(self) -> None:
         import math
 
+        import numpy
         import torch
 
         self._torch = torch
         self.F = torch.nn.functional
         self.math = math
+        self.np = numpy
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._torch, name)

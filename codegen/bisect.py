@@ -152,7 +152,7 @@ class _Bisection:
         """The expression of a step as text, and what the names in it stand for."""
         import math
 
-        names: dict[str, Any] = {"torch": torch, "F": F, "math": math}
+        names: dict[str, Any] = {"torch": torch, "F": F, "math": math, "np": np}
         labels: dict[object, str] = {}
 
         def bind(key: object, hint: str, thing: Any) -> str:

@@ -16,7 +16,7 @@ from .names import unused, variable
 from .naming import last_reads, reads
 from .rows import Row, Statement, find_rows
 from .steps import LayerRef, Step
-from .wording import GENERIC, RunRef, list_item
+from .wording import GENERIC, RunRef, annotation, list_item
 
 # A line of a body, and where the items stand that it computes.
 Line: TypeAlias = tuple[str, tuple[int, ...]]
@@ -51,7 +51,7 @@ class BodyWriter(Inlining):
         self.names.update(zip(inputs, arguments, strict=True))
         nested = {v for family in given for row in family.rows for v in row}
         named = [
-            (name, "int" if value in self.ints else "Tensor")
+            (name, "int" if value in self.ints else annotation(value))
             for value, name in zip(inputs, arguments, strict=True)
             if value not in nested
         ]
@@ -118,7 +118,7 @@ class BodyWriter(Inlining):
                 types.append(starts[value].annotation)
             elif value not in flat:
                 items.append(Ref(value))
-                types.append("Tensor")
+                types.append(annotation(value))
         if len(items) == 1:
             return items[0], tuple(types)
         return (Expr(*_commas(items)) if items else Expr("()")), tuple(types)
@@ -142,13 +142,17 @@ class BodyWriter(Inlining):
         grow = render(joined.expr, self.name)
         loop: list[Line] = [
             (f"features = [{self.names[growth.first]}]", ()),
-            ("for layer in self.children():", ()),
+            (f"for layer in {self.members_in_turn()}:", ()),
             (f"    features.append(layer({grow}))", growth.places),
         ]
         after = self.block(self.inline(list(statements[end:])), set())
         lines = [*before, *loop, *after]
         text, places = zip(*lines, strict=True)
         return Body(tuple(named), text, places, types, (), True)
+
+    def members_in_turn(self) -> str:
+        lists = {m.attr for m in self.kind.members if m.index is not None}
+        return f"self.{min(lists)}" if lists else "self.children()"
 
     # ---- loops
 

@@ -16,6 +16,11 @@ from .payloads import shown
 OLDEST_OPSET, NEWEST_OPSET = 1, onnx.defs.onnx_opset_version()
 OLDEST_IR, NEWEST_IR = 3, onnx.IR_VERSION
 _TYPES = {kind.value for kind in ir.DataType}
+_KEY_TYPES = {
+    kind.value
+    for kind in ir.DataType
+    if kind == ir.DataType.STRING or kind.is_integer()
+}
 
 
 def check_head(proto: ModelProto) -> None:
@@ -80,10 +85,10 @@ def check_type(kind: onnx.TypeProto, where: str) -> None:
     if which in ("sequence_type", "optional_type"):
         check_type(getattr(kind, which).elem_type, where)
     elif which == "map_type":
-        raise LoadError(
-            f"{where} is a map, which is not supported",
-            hint="for a classifier, export with zipmap=False",
-        )
+        key = kind.map_type.key_type
+        if key not in _KEY_TYPES:
+            raise LoadError(f"{where} is a map with impossible keys", f"type {key}")
+        check_type(kind.map_type.value_type, where)
     elif which in ("tensor_type", "sparse_tensor_type"):
         tensor = getattr(kind, which)
         if tensor.elem_type not in _TYPES:

@@ -16,6 +16,7 @@ from ..analysis.spell import DeviceOf, DimOf, Expr, Leaf, Ref, leaves, substitut
 from .dim_expr import dim_expr
 from .run import Run
 from .steps import Step
+from .wording import annotation
 
 
 def settle_dimensions(root: Run, graph_inputs: list[ir.Value], shapes: Shapes) -> None:
@@ -34,7 +35,9 @@ def _settle(run: Run, shapes: Shapes) -> list[Dim]:
     for child in run.runs():
         child.size_args = [DimOf(dim) for dim in _settle(child, shapes)]
     sources = _sources(run, shapes)
-    tensors = [v for v in run.inputs if v.const_value is None]
+    tensors = [
+        v for v in run.inputs if v.const_value is None and annotation(v) == "Tensor"
+    ]
     counts: dict[Dim, int] = {}
     for expr in _expressions(run):
         for leaf in leaves(expr):

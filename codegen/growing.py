@@ -33,6 +33,10 @@ def find_growth(
     """Where such a list grows over all members, and the statements it takes."""
     layers = [i for i, s in enumerate(statements) if _layer(s) is not None]
     whole = [m.what for m in members]
+    lists = {m.attr for m in members if m.index is not None}
+    plain = any(m.index is None for m in members)
+    if len(lists) + plain > 1:
+        return None
     if len(layers) < MIN_LAYERS or [_layer(statements[i]) for i in layers] != whole:
         return None
     start, first = layers[0], _operand(statements[layers[0]])

@@ -10,6 +10,7 @@ import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -18,6 +19,7 @@ import onnx_ir as ir
 from ..analysis.errors import FairhandError, LoadError
 from .limits import Reach, Size, constant, follow, index_limits
 from .sizes import complete, dynamic_dims, dynamic_sizes, free_inputs, inlined
+from .vocabulary import known_numbers, known_words, map_parts, random_map
 
 __all__ = ["dynamic_sizes", "input_ranges", "make_inputs", "read_given"]
 
@@ -62,9 +64,7 @@ _UNLIMITED = (0, 10)
 _MASK = (0, 2)
 
 
-def make_inputs(
-    model: ir.Model, seed: int, sizes: Mapping[str, int]
-) -> dict[str, np.ndarray]:
+def make_inputs(model: ir.Model, seed: int, sizes: Mapping[str, int]) -> dict[str, Any]:
     """A value for every input of the model, the same for the same arguments.
 
     `sizes` gives dynamic dimensions their sizes, as in `dynamic_sizes`; what it leaves
@@ -149,10 +149,10 @@ def _number(file: Path) -> int:
     return int(digits[-1]) if digits else 0
 
 
-def _random(
-    value: ir.Value, rng: np.random.Generator, sizes: Mapping[str, int]
-) -> np.ndarray:
+def _random(value: ir.Value, rng: np.random.Generator, sizes: Mapping[str, int]) -> Any:
     dtype = value.dtype
+    if map_parts(value) is not None:
+        return random_map(value, rng)
     if not isinstance(value.type, ir.TensorType) or dtype is None:
         raise FairhandError(
             "no random value can be made for an input that is no dense tensor",
@@ -166,7 +166,7 @@ def _random(
             f"input {value.name!r}",
         )
     if dtype == ir.DataType.STRING:
-        words = np.array(["", "a", "zero", "Two words"], dtype=object)
+        words = np.array(known_words(value), dtype=object)
         return np.asarray(words[rng.integers(0, len(words), shape)], dtype=object)
     if dtype == ir.DataType.BOOL:
         return np.asarray(rng.random(shape) < 0.5)
@@ -220,6 +220,8 @@ def _range(value: ir.Value, sizes: Mapping[str, int]) -> tuple[tuple[int, int], 
             )
             if (op, reach.index) in _OPERANDS:
                 return _OPERANDS[op, reach.index], False
+        if known := known_numbers(value):
+            return (known[0], min(known[-1] + 2, int(dtype.max))), False
         return _default_range(dtype, reaches), False
     high = min(high, int(dtype.max) + 1)
     return (low, high), high - low == 2 and _named_mask(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import onnx_ir as ir
@@ -9,11 +10,12 @@ import onnx_ir as ir
 from ..analysis.dims import Dims
 from ..analysis.errors import Unsupported
 from ..analysis.literals import one_line
+from ..analysis.maps import map_type, type_text
 from ..analysis.shapes import Shapes
 from ..analysis.spell import TORCH_DTYPES
 from .emit import short_literal as literal
 from .families import Family
-from .plan import TensorPlan, shape_text
+from .plan import ModulePlan, TensorPlan, shape_text
 
 Row = tuple[TensorPlan, Dims | None, str]
 
@@ -26,6 +28,11 @@ def tensor_plan(value: ir.Value, declared: ir.Value, shapes: Shapes) -> TensorPl
         shape = tuple(d if isinstance(d, int) else str(d) for d in inferred)
     elif declared.shape is not None:
         shape = tuple(d if isinstance(d, int) else d.value for d in declared.shape)
+    kind = map_type(value)
+    if kind is not None:
+        return TensorPlan(value.name or "", type_text(kind), ())
+    if isinstance(value.type, ir.TensorType) and value.dtype == ir.DataType.STRING:
+        return TensorPlan(value.name or "", "object", shape)
     if not isinstance(value.type, ir.TensorType) or value.dtype not in TORCH_DTYPES:
         raise Unsupported(
             f"'{one_line(value.name or '?')}' is not a tensor of a type PyTorch has",
@@ -96,3 +103,27 @@ def nested(families: Sequence[Family]) -> tuple[str, ...]:
         row = f"({names})" if len(family.templates) > 1 else names
         lines.append(f'"{family.name}": [{row} for i in range({len(family.rows)})],')
     return tuple(lines)
+
+
+_PLAIN = frozenset(
+    "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool "
+    "complex64 complex128".split()
+)
+
+
+def session_needs(plan: ModulePlan) -> set[str]:
+    """What session.py has to know beyond tensors of NumPy's types (its template)."""
+    found = {"nested"} if plan.nested else set()
+    for tensor in (*plan.inputs, *plan.outputs):
+        inner = tensor.dtype.removeprefix("optional(").removeprefix("seq(").rstrip(")")
+        if "(" in tensor.dtype:
+            found.add("lists")
+        if "map(" in tensor.dtype:
+            continue
+        if inner == "object":
+            found.add("strings")
+        elif re.match(r"u?int[24]|float[46]_", inner):
+            found.add("narrow")
+        elif inner not in _PLAIN:
+            found.add("bits")
+    return found

@@ -17,6 +17,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ..analysis.errors import FairhandError, LoadError
+from ..analysis.maps import is_map, set_map_type
 from ..rewrites.skeleton import quiet, skeleton
 from .check import check, first_line
 from .contents import nodes_of
@@ -132,7 +133,11 @@ def _load(source: _Source) -> Loaded:
     payloads = Payloads(source.path, [*source.cuts, *cuts])
     opset = check(proto, payloads)
     node_count = sum(1 for _ in nodes_of(proto.graph.node))
+    maps = _lift_maps(proto.graph)
     model = ir.from_proto(proto)
+    for value in (*model.graph.inputs, *model.graph.outputs):
+        if value.name in maps:
+            set_map_type(value, maps[value.name])
     # A file may hold its nodes in any order; a model can be cloned in one order alone.
     for body in (model.graph, *(f.graph for f in model.functions.values())):
         body.sort()
@@ -152,6 +157,17 @@ def _load(source: _Source) -> Loaded:
         path=path.resolve() if path else None,
         external_data=tuple(payloads.files),
     )
+
+
+def _lift_maps(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+    """Take out the types that the graph library can't read; they contain maps."""
+    found: dict[str, onnx.TypeProto] = {}
+    for info in (*graph.input, *graph.output, *graph.value_info):
+        if is_map(info.type):
+            found[info.name] = onnx.TypeProto()
+            found[info.name].CopyFrom(info.type)
+            info.type.Clear()
+    return found
 
 
 def _parse(source: _Source) -> tuple[onnx.ModelProto, Sequence[Cut]]:

@@ -17,6 +17,8 @@ from .steps import LayerRef, Step
 # What a layer is called where the file has no name for it.
 ROLES = {
     "PackedLinear": "linear",
+    "Trees": "trees",
+    "MixedTrees": "trees",
     "nn.Linear": "linear",
     "nn.Embedding": "embedding",
     "nn.PReLU": "prelu",

@@ -18,8 +18,10 @@ from ..analysis.errors import FairhandError, VerificationError
 from ..analysis.literals import one_line
 from ..rewrites.rule import Rule
 from ..rewrites.simplify import Rewriting, Stage, simplify
+from ..rewrites.skeleton import to_proto
 from .certificate import make_certificate
 from .emit import write_python
+from .interface import session_needs
 from .load import Loaded, load, save_stage
 from .names import class_name, package_name
 from .plan import ModulePlan, SourcePlan, WeightPlan
@@ -84,13 +86,7 @@ def compile(
         with _replacing(folder) as draft:
             progress("emit")
             text = write_python(draft / "model.py", "model.py.jinja", plan=plan)
-            write_python(draft / "session.py", "session.py.jinja")
-            write_python(
-                draft / "__init__.py",
-                "package.py.jinja",
-                title=plan.title,
-                network=plan.network,
-            )
+            _write_beside(draft, plan)
             size = write_weights(
                 draft / "weights.safetensors", made.weights, loaded.sha256
             )
@@ -98,7 +94,6 @@ def compile(
             report["certificate"] = make_certificate(graph, done, exactness)
             report["source_map"] = source_map(text, plan, graph, done.history)
             write_report(draft, report)
-            write_python(draft / "test_parity.py", "test_parity.py.jinja")
             if verify:
                 progress("verify")
                 given = Path(inputs) if inputs is not None else None
@@ -106,6 +101,17 @@ def compile(
                 _note(report, _verified(draft, loaded, graph, given))
                 write_report(draft, report)
     return Package(folder, report)
+
+
+def _write_beside(draft: Path, plan: ModulePlan) -> None:
+    """The files that hardly depend on the model."""
+    needs = session_needs(plan)
+    write_python(draft / "session.py", "session.py.jinja", needs=needs)
+    title, network = plan.title, plan.network
+    write_python(
+        draft / "__init__.py", "package.py.jinja", title=title, network=network
+    )
+    write_python(draft / "test_parity.py", "test_parity.py.jinja")
 
 
 def _note(report: dict[str, Any], found: Verification) -> None:
@@ -151,9 +157,7 @@ def _verified(
 ) -> Verification:
     source: str | bytes
     source = (
-        str(loaded.path)
-        if loaded.path
-        else ir.to_proto(loaded.model).SerializeToString()
+        str(loaded.path) if loaded.path else to_proto(loaded.model).SerializeToString()
     )
     try:
         return verify(draft, loaded.model, source, given)

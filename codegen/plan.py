@@ -45,7 +45,7 @@ class TensorPlan:
     """An input or output of the model, under its ONNX name (untrusted text)."""
 
     name: str
-    dtype: str  # NumPy's name
+    dtype: str  # NumPy's name, or ONNX's type of what is no tensor
     shape: tuple[int | str | None, ...] | None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,7 +20,7 @@ from ..analysis.shapes import Shapes
 from ..analysis.spell import HelperRef, leaves
 from .body import BodyWriter
 from .dimensions import settle_dimensions
-from .families import find_families
+from .families import Family, find_families
 from .growing import numbered
 from .interface import nested, signature, table, tensor_plan
 from .kinds import Kind, Kinds
@@ -131,19 +132,9 @@ def _classes(
     plans: dict[Kind, ClassPlan] = {}
     helpers: dict[Callable[..., Any], None] = dict.fromkeys(kinds.root.run.sources())
     reserved = _helper_names(kinds.root.run)
-    taken: list[str] = []
     given = find_families(kinds.root.run.inputs, shapes)
     made = find_families(results, shapes)
-    nested = {
-        value: f"{family.name}[{i}]" + (f"[{j}]" if len(row) > 1 else "")
-        for family in given
-        for i, row in enumerate(family.rows)
-        for j, value in enumerate(row)
-    }
-    families = {family.name for family in given}
-    for value in kinds.root.run.inputs:
-        name = unused(variable(value.name or "x"), {*taken, *reserved, *families})
-        taken.append(nested.get(value, name))
+    taken = _root_arguments(kinds.root.run, given, reserved)
     sources = Sources(kinds)
     todo: list[tuple[Kind, list[str]]] = [(kinds.root, taken)]
     while todo:
@@ -162,6 +153,7 @@ def _classes(
             else writer.write(arguments, returned)
         )
         helpers.update(dict.fromkeys(body.helpers))  # type: ignore[arg-type]
+        helpers.update(dict.fromkeys(_layer_sources(kind)))
         lines = loops(list(body.lines), kind.members)
         members = _member_lines(kind, kinds)
         behind = sources.members(kind)
@@ -186,6 +178,30 @@ def _classes(
     return ordered, _helper_sources(helpers)
 
 
+def _root_arguments(
+    root: Run, given: list[Family], reserved: frozenset[str]
+) -> list[str]:
+    """What the inputs are called; a member of a family is `past[0][1]`."""
+    nested = {
+        value: f"{family.name}[{i}]" + (f"[{j}]" if len(row) > 1 else "")
+        for family in given
+        for i, row in enumerate(family.rows)
+        for j, value in enumerate(row)
+    }
+    families = {family.name for family in given}
+    taken: list[str] = []
+    for value in root.inputs:
+        name = unused(variable(value.name or "x"), {*taken, *reserved, *families})
+        taken.append(nested.get(value, name))
+    return taken
+
+
+def _layer_sources(kind: Kind) -> list[Callable[..., Any]]:
+    """Classes of layers that are none of torch.nn's."""
+    forms = [m.what.form for m in kind.members if isinstance(m.what, Step)]
+    return [f.source for f in forms if f is not None and f.source is not None]
+
+
 def _helper_names(root: Run) -> frozenset[str]:
     functions = {
         leaf.function.__name__
@@ -196,12 +212,12 @@ def _helper_names(root: Run) -> frozenset[str]:
     return frozenset(functions | {source.__name__ for source in root.sources()})
 
 
-def _returns(types: tuple[str, ...]) -> str:
-    if len(types) == 1:
-        return types[0]
-    if len(types) <= 4:
-        return f"tuple[{', '.join(types)}]" if types else "tuple[()]"
-    return "tuple[Tensor, ...]" if set(types) == {"Tensor"} else "tuple"
+def _returns(kinds: tuple[str, ...]) -> str:
+    if len(kinds) == 1:
+        return kinds[0]
+    if len(kinds) <= 4:
+        return f"tuple[{', '.join(kinds) or '()'}]"
+    return f"tuple[{' | '.join(dict.fromkeys(kinds))}, ...]"
 
 
 def _parameters(kind: Kind, kinds: Kinds) -> tuple[ArgumentPlan, ...]:
@@ -292,7 +308,9 @@ def _helper_sources(helpers: dict[Callable[..., Any], None]) -> list[str]:
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Name) and node.id != name:
                 other = getattr(module, node.id, None)
-                if inspect.isfunction(other) and other.__module__ == module.__name__:
+                if not (inspect.isfunction(other) or inspect.isclass(other)):
+                    continue
+                if other.__module__ == module.__name__:
                     visit(other)
         done[name] = source.rstrip()
 
@@ -304,14 +322,15 @@ def _helper_sources(helpers: dict[Callable[..., Any], None]) -> list[str]:
 def _imports(classes: list[ClassPlan], helpers: list[str]) -> tuple[str, ...]:
     """Which of the optional modules the text uses."""
     text = "\n".join(
-        [*helpers, *(line for c in classes for line in (*c.body, *c.members))]
+        [
+            *helpers,
+            *(line for c in classes for line in (*c.body, *c.members, c.returns)),
+            *(a.annotation for c in classes for a in c.arguments),
+        ]
     )
-    wanted = []
-    if "math." in text:
-        wanted.append("math")
-    if "F." in text:
-        wanted.append("F")
-    return tuple(wanted)
+    text = re.sub(r'"(\\.|[^"\\])*"', '""', text)  # words mention no module
+    modules = ("F", "json", "math", "np", "re")
+    return tuple(name for name in modules if re.search(rf"\b{name}\.", text))
 
 
 # ------------------------------------------------------------------------- weights

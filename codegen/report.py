@@ -6,13 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import onnx_ir as ir
+
 from .. import __version__
 from ..analysis.errors import FairhandError
 from .drawn import drawn_outputs
 from .inputs import dynamic_sizes, input_ranges
 from .load import Loaded
 from .plan import ModulePlan
+from .sizes import free_inputs, inlined
 from .tolerances import TOLERANCES
+from .vocabulary import known_words, map_parts
 
 
 def make_report(
@@ -44,10 +48,11 @@ def make_report(
             tensor.name: dict(zip(("low", "high"), ranges[tensor.name], strict=True))
             for tensor in plan.inputs
             if tensor.name in ranges
-        },
+        }
+        | _words(loaded),
         "sizes": dynamic_sizes(loaded.model) or [{}],
         "tolerance": {
-            tensor.name: TOLERANCES.get(tensor.dtype, 0.0)
+            tensor.name: TOLERANCES.get(_numbers_of(tensor.dtype), 0.0)
             for tensor in plan.outputs
             if tensor.name not in drawn
         },
@@ -57,6 +62,23 @@ def make_report(
         "classes": [c.name for c in plan.classes],
         "verification": None,
     }
+
+
+def _words(loaded: Loaded) -> dict[str, Any]:
+    """What random inputs of strings and maps are made of."""
+    found: dict[str, Any] = {}
+    for value in free_inputs(inlined(loaded.model)):
+        parts = map_parts(value)
+        if parts is not None:
+            found[str(value.name)] = parts
+        elif value.dtype == ir.DataType.STRING:
+            found[str(value.name)] = {"words": known_words(value)}
+    return found
+
+
+def _numbers_of(dtype: str) -> str:
+    """The NumPy type of the numbers in a type that may be a map's."""
+    return "float32" if dtype.endswith("tensor(float)))") else dtype
 
 
 def _version(declared: int | None) -> int:

@@ -13,7 +13,9 @@ if __name__ == "__main__":
     del sys.path[0]
 
 import importlib
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,20 +30,56 @@ def main() -> None:
     session = module.Session()
     names = [tensor.name for tensor in session.get_outputs()]
     for i in range(len(list(cases.glob("in_*.npz")))):
-        with np.load(cases / f"in_{i}.npz", allow_pickle=False) as file:
-            arrays = [file[f"a{k}"] for k in range(len(file.files) - 1)]
-            types = file["dtypes"]
-        feed = {
-            tensor.name: as_type(array, str(kind))
-            for tensor, array, kind in zip(
-                session.get_inputs(), arrays, types, strict=True
-            )
-        }
+        inputs = [tensor.name for tensor in session.get_inputs()]
+        feed = dict(zip(inputs, read(cases / f"in_{i}.npz"), strict=True))
         results = session.run(None, feed)
         assert len(results) == len(names)
-        saved = {f"a{k}": plain(result) for k, result in enumerate(results)}
-        kinds = np.array([result.dtype.name for result in results])
-        np.savez(cases / f"out_{i}.npz", dtypes=kinds, **saved)  # type: ignore[arg-type]
+        write(cases / f"out_{i}.npz", results)
+
+
+def write(path: Path, values: list[Any]) -> None:
+    """Save arrays, arrays of strings, and lists and maps of the like."""
+    arrays: list[np.ndarray] = []
+    tree = json.dumps([_packed(value, arrays) for value in values])
+    saved = {f"a{k}": array for k, array in enumerate(arrays)}
+    np.savez(path, tree=np.array(tree), **saved)  # type: ignore[arg-type]
+
+
+def read(path: Path) -> list[Any]:
+    """The inverse of write()."""
+    with np.load(path, allow_pickle=False) as file:
+        return [_unpacked(node, file) for node in json.loads(str(file["tree"]))]
+
+
+def _packed(value: Any, arrays: list[np.ndarray]) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
+        texts = [str(text) for text in value.reshape(-1)]
+        return {"strings": texts, "shape": value.shape}
+    if isinstance(value, np.ndarray):
+        arrays.append(plain(value))
+        return {"array": len(arrays) - 1, "dtype": value.dtype.name}
+    if isinstance(value, dict):
+        keys, values = list(value), [_packed(v, arrays) for v in value.values()]
+        return {"keys": [_packed(k, arrays) for k in keys], "values": values}
+    if isinstance(value, list):
+        return [_packed(item, arrays) for item in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _unpacked(node: Any, file: Any) -> Any:
+    if isinstance(node, list):
+        return [_unpacked(item, file) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "strings" in node:
+        array = np.empty(len(node["strings"]), object)
+        array[:] = node["strings"]
+        return array.reshape(node["shape"])
+    if "array" in node:
+        return as_type(file[f"a{node['array']}"], node["dtype"])
+    return dict(
+        zip(_unpacked(node["keys"], file), _unpacked(node["values"], file), strict=True)
+    )
 
 
 def plain(array: np.ndarray) -> np.ndarray:

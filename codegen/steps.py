@@ -23,10 +23,12 @@ from ..analysis.ops.table import (
     constant,
     describe,
     lookup,
+    of_strings,
 )
 from ..analysis.parameters import is_parameter
 from ..analysis.shapes import Shapes
 from ..analysis.spell import DimOf, Expr, Leaf, Printing, Ref, leaves, substitute
+from ..analysis.strings import string_array
 from .dim_expr import dim_expr
 from .scopes import Scope, attribute_words, common_scopes, scopes_of
 
@@ -133,8 +135,10 @@ class Spelling:
                 continue
             try:
                 form = op.module(NodeView(node, self.shapes))
-            except FairhandError:
-                continue  # the functional spelling reports what is wrong
+            except FairhandError as error:
+                if op.torch is None and isinstance(error, Unsupported):
+                    self.refused.append((node, error))
+                continue  # else the functional spelling reports what is wrong
             if form is not None and self.faithful and _alters(form):
                 continue
             if form is not None:
@@ -150,16 +154,19 @@ class Spelling:
             layer = LayerRef(form)
             made = form.call(self.t, layer, *values) if form.call else layer(*values)
             return self.steps(node, op, made, form.outputs, needed, form)
-        if op is None or op.torch is None:
-            self.missing.append(node)
+        strings = op.strings if op is not None and of_strings(node) else None
+        spelling = strings or (op.torch if op is not None else None)
+        if op is None or spelling is None:
+            if not any(node is refused for refused, _ in self.refused):
+                self.missing.append(node)
             return self.stand_in(node)
         view = NodeView(node, self.shapes)
         try:
             operands = self.operands(view, op)
-            if not op.takes(len(operands)):  # no schema has checked an own one
+            if strings is None and not op.takes(len(operands)):  # an own one's schema
                 view.refuse(f"{node.op_type} with {len(operands)} inputs")
-            made = op.torch(self.t, view, *operands)
-            for out in node.outputs:
+            made = spelling(self.t, view, *operands)
+            for out in node.outputs if strings is None else ():
                 if out in needed and out.dtype is not None:
                     view.out_dtype(out.index() or 0)
         except Unsupported as error:
@@ -194,6 +201,8 @@ class Spelling:
                 found.append(None)
             elif i in scalars:
                 found.append(scalars[i])
+            elif value.const_value is not None and value.dtype == ir.DataType.STRING:
+                found.append(string_array(self.t, value))
             else:
                 found.append(Ref(value))
         while found and found[-1] is None:

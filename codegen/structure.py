@@ -23,9 +23,20 @@ def find_scopes(steps: list[Step]) -> None:
     blocks = find_blocks(items)
     attends = any(_attends(steps, block) for block in blocks)
     base = "layers" if attends else "blocks"
+    told = [_told(steps[block.start : block.end]) for block in blocks]
     for i, block in enumerate(blocks):
+        if told[i] and told.count(told[i]) == 1:
+            _enter(steps, block, Scope(told[i]), named=True)
+            continue
         hint = "Layer" if _attends(steps, block) else "Block"
         _enter(steps, block, Scope(f"{base}.{i}" if len(blocks) > 1 else "block", hint))
+
+
+def _told(steps: list[Step]) -> str:
+    """The module that the names of all weights of a block share: layers.0."""
+    paths = [step.path.split(".")[:-1] for step in steps if step.form is not None]
+    shared = [words[0] for words in zip(*paths, strict=False) if len(set(words)) == 1]
+    return ".".join(shared) if paths and shared == paths[0][: len(shared)] else ""
 
 
 def _hoist(steps: list[Step]) -> None:
@@ -41,12 +52,12 @@ def _hoist(steps: list[Step]) -> None:
     steps[:] = first + rest
 
 
-def _enter(steps: list[Step], block: Block, scope: Scope) -> None:
+def _enter(steps: list[Step], block: Block, scope: Scope, named: bool = False) -> None:
     for step in steps[block.start : block.end]:
         step.scopes = (*step.scopes, scope)
-        if step.form is not None:
+        if step.form is not None and not named:
             step.path = scope.path
-    if len(block.inner) < 2:
+    if len(block.inner) < 2 or named:
         return
     taken: set[str] = set()
     for part in block.inner:

@@ -10,7 +10,7 @@ shapes, element types, integers, booleans and 8-bit floats must be equal.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -85,6 +85,36 @@ def compare(
     if wrong.any():
         return _different(_first("different elements", wrong, actual, expected))
     return Comparison(0.0)
+
+
+def compare_values(actual: Any, expected: Any) -> Comparison:
+    """Compare two results of a model: arrays, or lists and maps of the like.
+
+    The numbers of a list of maps are one array, whose type Python has forgotten.
+    """
+    if not isinstance(expected, list | dict):
+        return compare(np.asarray(actual), np.asarray(expected))
+    if type(actual) is not type(expected) or len(actual) != len(expected):
+        return _different(f"{_kind(actual)}, expected {_kind(expected)}")
+    if isinstance(expected, dict):
+        actual, expected = [actual], [expected]
+    if expected and isinstance(expected[0], dict):
+        for one, other in zip(actual, expected, strict=True):
+            if list(one) != list(other):
+                return _different(f"keys {list(one)[:9]}, expected {list(other)[:9]}")
+        return compare(_numbers(actual), _numbers(expected))
+    found = [compare_values(a, e) for a, e in zip(actual, expected, strict=True)]
+    return next((c for c in found if not c), max(found, default=Comparison(0.0)))
+
+
+def _numbers(maps: list[dict[Any, Any]]) -> np.ndarray:
+    array = np.array([value for entry in maps for value in entry.values()])
+    return array.astype(np.float32) if array.dtype.kind == "f" else array
+
+
+def _kind(value: Any) -> str:
+    size = f" of {len(value)}" if isinstance(value, list | dict) else ""
+    return f"{type(value).__name__}{size}"
 
 
 def _close(actual: np.ndarray, expected: np.ndarray, allowed: float) -> Comparison:

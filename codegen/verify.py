@@ -6,7 +6,6 @@ then random ones that suit the graph, at several sizes where dimensions are dyna
 
 from __future__ import annotations
 
-import math
 import subprocess
 import sys
 import tempfile
@@ -22,11 +21,12 @@ import onnxruntime as ort
 from ..analysis.errors import VerificationError
 from ..analysis.literals import one_line
 from ..analysis.shapes import Shapes
+from ..rewrites.constants import size_of
 from . import runner
 from .drawn import drawn_outputs
 from .inputs import dynamic_sizes, make_inputs, read_given
 from .sizes import free_inputs
-from .tolerances import compare
+from .tolerances import compare_values
 
 SEEDS = (0, 1)
 # Where the model itself amplifies rounding: a result may be so many times as far off as
@@ -112,7 +112,7 @@ def verify(
     """
     drawn = drawn_outputs(model)
     session = oracle(source)
-    cases: list[tuple[str, Mapping[str, np.ndarray], list[np.ndarray]]] = []
+    cases: list[tuple[str, Mapping[str, Any], list[Any]]] = []
     skipped: list[str] = []
     for label, feed, is_first in _feeds(model, given, list(seeds)):
         try:
@@ -139,7 +139,7 @@ def verify(
         for name, got, want in zip(names, actual, expected, strict=True):
             if name in drawn and got.shape == np.shape(want):
                 want = got.astype(np.asarray(want).dtype)
-            distance, reason = compare(got, np.asarray(want))
+            distance, reason = compare_values(got, want)
             if reason and np.isfinite(distance):
                 noise = noise or own_noise(session, feed, expected)
                 allowed = min(NOISE_MARGIN * noise[name], WORST_NOISE)
@@ -165,7 +165,7 @@ def refuse_huge(model: ir.Model, shapes: Shapes) -> None:
         dims = shapes.dims(value) or ()
         if value.dtype is None or not all(isinstance(d, int) for d in dims):
             continue
-        size = math.prod(map(int, dims)) * value.dtype.itemsize
+        size = size_of(value.dtype, tuple(map(int, dims)))
         if size > MOST_BYTES:
             raise VerificationError(
                 f"'{one_line(value.name or '?')}' alone takes {size:,.0f} bytes, "
@@ -176,8 +176,8 @@ def refuse_huge(model: ir.Model, shapes: Shapes) -> None:
 
 def own_noise(
     session: ort.InferenceSession,
-    feed: Mapping[str, np.ndarray],
-    expected: list[np.ndarray],
+    feed: Mapping[str, Any],
+    expected: list[Any],
 ) -> dict[str, float]:
     """How far ONNX Runtime's own outputs move when its inputs move by one last bit.
 
@@ -188,19 +188,18 @@ def own_noise(
     noise = dict.fromkeys((t.name for t in session.get_outputs()), 0.0)
     for seed in SEEDS:
         rng = np.random.default_rng(seed)
-        moved = {
-            name: _one_bit_off(array, rng) if array.dtype.kind == "f" else array
-            for name, array in feed.items()
-        }
+        moved = {name: _one_bit_off(array, rng) for name, array in feed.items()}
         for name, got, want in zip(
             noise, session.run(None, moved), expected, strict=True
         ):
-            distance, _ = compare(np.asarray(got), np.asarray(want))
+            distance, _ = compare_values(got, want)
             noise[name] = max(noise[name], distance if np.isfinite(distance) else 0.0)
     return noise
 
 
-def _one_bit_off(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _one_bit_off(array: Any, rng: np.random.Generator) -> Any:
+    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+        return array
     side = np.where(rng.random(array.shape) < 0.5, -np.inf, np.inf)
     return np.nextafter(array, side.astype(array.dtype))
 
@@ -211,7 +210,7 @@ def noise_text(noise: float) -> str:
 
 def _feeds(
     model: ir.Model, given: Path | None, seeds: list[int]
-) -> Iterable[tuple[str, Mapping[str, np.ndarray], bool]]:
+) -> Iterable[tuple[str, Mapping[str, Any], bool]]:
     """(label, inputs, whether ONNX Runtime must accept them)."""
     if given is not None:
         names = _input_names(model)
@@ -229,17 +228,12 @@ def _input_names(model: ir.Model) -> list[str]:
     return [v.name or "" for v in free_inputs(model)]
 
 
-def run_package(
-    package: Path, feeds: list[Mapping[str, np.ndarray]]
-) -> list[list[np.ndarray]]:
+def run_package(package: Path, feeds: list[Mapping[str, Any]]) -> list[list[Any]]:
     """Outputs of the package's Session for each feed, from a fresh process."""
     with tempfile.TemporaryDirectory() as folder:
         cases = Path(folder)
         for i, feed in enumerate(feeds):
-            arrays = list(feed.values())
-            kinds = np.array([a.dtype.name for a in arrays])
-            saved = {f"a{k}": runner.plain(a) for k, a in enumerate(arrays)}
-            np.savez(cases / f"in_{i}.npz", dtypes=kinds, **saved)  # type: ignore[arg-type]
+            runner.write(cases / f"in_{i}.npz", list(feed.values()))
         command = [sys.executable, runner.__file__, str(package), str(cases)]
         try:
             done = subprocess.run(
@@ -256,14 +250,4 @@ def run_package(
                 f"the emitted package can't run: {one_line(last, 300)}",
                 hint="this is a fault in fairhand, not in the model; please report it",
             )
-        results = []
-        for i in range(len(feeds)):
-            with np.load(cases / f"out_{i}.npz", allow_pickle=False) as file:
-                kinds = file["dtypes"]
-                results.append(
-                    [
-                        runner.as_type(file[f"a{k}"], str(kinds[k]))
-                        for k in range(len(kinds))
-                    ]
-                )
-        return results
+        return [runner.read(cases / f"out_{i}.npz") for i in range(len(feeds))]

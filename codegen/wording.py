@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+import onnx_ir as ir
+
+from ..analysis.maps import map_annotation, map_type
 from ..analysis.spell import Expr, Leaf
 from .names import unused, variable
 from .run import Run
@@ -20,6 +23,17 @@ class RunRef(Leaf):
     def __init__(self, run: Run, text: str) -> None:
         super().__init__()
         self.run, self.text = run, text
+
+
+def annotation(value: ir.Value) -> str:
+    """The Python type of a value in `forward`."""
+    kind = map_type(value)
+    if kind is not None:
+        return map_annotation(kind)
+    is_text = value.dtype == ir.DataType.STRING
+    return (
+        "np.ndarray" if is_text and isinstance(value.type, ir.TensorType) else "Tensor"
+    )
 
 
 def steps_apart(expr: Expr, above: Leaf | None = None) -> bool:

@@ -24,6 +24,7 @@ from fairhand.analysis.contrib_types import UNLISTED
 from fairhand.analysis.ops.table import OPS, OpDef
 from fairhand.rewrites.adapt import TARGET_OPSET
 from fairhand.rewrites.contrib_tensors import OUTSIDE
+from fairhand.rewrites.lower import LOWERINGS
 from fairhand.rewrites.normalise import EXTENSIONS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -52,6 +53,10 @@ What its optimiser and its exporters write in the domain com.microsoft is spelle
 the operators of ONNX above before anything else, attribute for attribute: layers,
 shapes and rewrite rules then know it like any other model's. Those that ONNX can't
 spell stand in the table with their domain.
+"""
+LOWERED = """
+Of ai.onnx.ml, these are spelled in operators of the table before a model is rewritten:
+
 """
 GAPS = """
 ## Variants that are refused
@@ -93,6 +98,12 @@ def spelled_apart() -> list[tuple[str, str]]:
     return [key for key in EXTENSIONS if key not in OPS and key[1] not in OUTSIDE]
 
 
+def lowered() -> str:
+    """The operators that have no entry of their own."""
+    names = sorted(name for domain, name in LOWERINGS if (domain, name) not in OPS)
+    return LOWERED + textwrap.fill(", ".join(names), 88) + ".\n"
+
+
 # ------------------------------------------------------------------------- gaps
 
 
@@ -103,7 +114,7 @@ def gaps_of(op: OpDef) -> list[str]:
     of another name, or of an attribute that this operator doesn't have, are left out.
     """
     found = set()
-    for function in reached([op.torch, op.module]):
+    for function in reached([op.torch, op.strings, op.module]):
         for text in refusals(function):
             name, _, rest = text.partition(" ")
             if name in (op.name, OP_TYPE) and "..." not in rest and _applies(rest, op):

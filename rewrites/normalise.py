@@ -15,6 +15,7 @@ import onnx
 import onnx_ir as ir
 
 from ..analysis.contrib_types import known_to_onnx
+from ..analysis.maps import is_map, set_map_type
 from . import (  # noqa: F401  the import registers them
     adapters,
     adapters_nn,
@@ -23,9 +24,14 @@ from . import (  # noqa: F401  the import registers them
     contrib_attention,
     contrib_quant,
     contrib_tensors,
+    lower_features,
+    lower_linear,
+    lower_svm,
+    lower_trees,
 )
 from .adapt import ADAPTERS, EXTENSIONS, TARGET_OPSET, Site, adapter_of
 from .expand import expand, expandable
+from .lower import lower
 from .names import UniqueNames, fix_names
 from .origin import number_nodes, remember_origins
 from .skeleton import skeleton
@@ -62,6 +68,7 @@ def normalise(model: ir.Model) -> ir.Model:
     lift_constants(model)
     sort(model.graph)
     _adapt(model, names)
+    lower(model, names, lambda: _infer_types(model))
     remove_idle_nodes(model, names)
     remove_unused(model)
     _import_newest(model)
@@ -101,6 +108,9 @@ def _fill_types(graph: ir.Graph, inferred: onnx.GraphProto) -> None:
         for value in node.outputs:
             info = known.get(value.name or "")
             if info is None:
+                continue
+            if is_map(info.type):
+                set_map_type(value, info.type)
                 continue
             if value.type is None:
                 value.type = ir.serde.deserialize_type_proto_for_type(info.type)

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 import onnx
 import onnx_ir as ir
 
+from ..analysis.maps import map_type
+
 # No path on any system holds a NUL, so no file can have such a name by accident.
 CUT_PREFIX = "\0cut:"
 
@@ -39,10 +41,23 @@ def skeleton(
                 value.const_value = _stub(value, tensor, len(kept))
                 kept.append((value, tensor))
         with quiet():
-            return ir.to_proto(model), [tensor for _, tensor in kept]
+            return to_proto(model), [tensor for _, tensor in kept]
     finally:
         for value, tensor in kept:
             value.const_value = tensor
+
+
+def to_proto(model: ir.Model) -> onnx.ModelProto:
+    """The model as protobuf, types of maps included."""
+    proto = ir.to_proto(model)
+    graph = model.graph
+    sides = ((graph.inputs, proto.graph.input), (graph.outputs, proto.graph.output))
+    for values, infos in sides:
+        for value, info in zip(values, infos, strict=True):
+            kind = map_type(value)
+            if kind is not None:
+                info.type.CopyFrom(kind)
+    return proto
 
 
 @contextmanager

@@ -207,13 +207,18 @@ def mismatch(
     for i, (a, e) in enumerate(zip(found, map(array, expected), strict=True)):
         if not isinstance(e, np.ndarray):
             return f"output {i} is {type(a).__name__}, expected {type(e).__name__}"
+        e = e.astype(object) if e.dtype.kind == "U" else e
         if a.dtype != e.dtype or a.shape != e.shape:
             return f"output {i} is {a.dtype} {a.shape}, expected {e.dtype} {e.shape}"
         relative = max(rtol, TWO_LAST_PLACES.get(a.dtype.name, 0))
         if a.dtype.kind == "V":
             a, e = a.astype(np.float32), np.asarray(e).astype(np.float32)
         with np.errstate(all="ignore"):
-            close = np.isclose(a, e, relative, atol, equal_nan=a.dtype.kind in "fc")
+            close = (
+                a == e
+                if a.dtype == object
+                else np.isclose(a, e, relative, atol, equal_nan=a.dtype.kind in "fc")
+            )
         if not np.all(close):
             first = tuple(int(k) for k in np.argwhere(~np.asarray(close))[0])
             count = int(np.size(close) - np.count_nonzero(close))

@@ -77,19 +77,19 @@ def test_repeated_blocks_are_a_class_a_list_and_a_loop(
     assert found.report["classes"] == found.classes
 
 
-def test_without_scopes_the_code_is_flat_and_rebinds_along_the_chain(
+def test_without_scopes_what_repeats_is_a_class_named_after_its_weights(
     emitted: Emit,
 ) -> None:
     found = emitted(feed_forward("none")[0])
-    assert found.classes == ["Net"]
-    assert "ModuleList" not in found.text and "Sequential" not in found.text
+    assert found.classes == ["Layer", "Net"]
+    assert found.body("Layer") == [
+        "y = F.relu(self.fc1(self.norm(x)))",
+        "return x + self.fc2(y)",
+    ]
     assert found.body() == [
-        "y = F.relu(self.layers_0_fc1(self.layers_0_norm(x)))",
-        "x = x + self.layers_0_fc2(y)",
-        "y = F.relu(self.layers_1_fc1(self.layers_1_norm(x)))",
-        "x = x + self.layers_1_fc2(y)",
-        "y = F.relu(self.layers_2_fc1(self.layers_2_norm(x)))",
-        "return self.head(x + self.layers_2_fc2(y))",
+        "for layer in self.layers:",
+        "x = layer(x)",
+        "return self.head(x)",
     ]
 
 
@@ -157,7 +157,7 @@ def test_a_shared_module_is_one_member_called_again(emitted: Emit) -> None:
     assert set(found.weights) == set(g.weights)
 
 
-def test_of_two_alike_classes_one_says_what_it_has_more(emitted: Emit) -> None:
+def test_a_layer_that_some_instances_lack_is_a_switch(emitted: Emit) -> None:
     g = Graph(image=["batch", 3, 8, 8])
     x, channels = "image", 3
     for stage, width in enumerate([8, 16], start=1):
@@ -175,11 +175,11 @@ def test_of_two_alike_classes_one_says_what_it_has_more(emitted: Emit) -> None:
                 x = g.conv(x, f"{path}.downsample.0", (channels, width, 1), at=down)
             x, channels = g("Relu", g("Add", x, y, at=at), at=at), width
     found = emitted(g.model(y=x))
-    assert found.classes == ["LayerWithDownsample", "Layer", "Net"]
+    assert found.classes == ["Layer", "Net"]
     stages = [line for line in found.source().splitlines() if "self.layer" in line][:2]
     assert stages == [
-        "self.layer1 = nn.Sequential(LayerWithDownsample(3, 8), Layer(8))",
-        "self.layer2 = nn.Sequential(LayerWithDownsample(8, 16), Layer(16))",
+        "self.layer1 = nn.Sequential(Layer(3, 8, downsample=True), Layer(8, 8))",
+        "self.layer2 = nn.Sequential(Layer(8, 16, downsample=True), Layer(16, 16))",
     ]
 
 

@@ -41,6 +41,9 @@ FAMILIES = (
     "sampling",
     "training",
     "images",
+    "strings",
+    "trees",
+    "ml",
 )
 
 for _family in FAMILIES:

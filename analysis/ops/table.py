@@ -280,6 +280,9 @@ def case(
     return Case(inputs, attrs, tuple(constants), outputs)
 
 
+Spelling = Callable[..., Any]
+
+
 @dataclass(frozen=True)
 class OpDef:
     """One operator in its newest spelling.
@@ -287,6 +290,8 @@ class OpDef:
     `torch(t, n, *inputs)` is the spelling with two readings (analysis/spell.py). Of
     several outputs it returns the first alone when no other is used; else a tuple with
     None for what isn't, or one expression that gives all of them.
+    `strings(t, n, *inputs)` is the same where some input or output is of strings, which
+    are NumPy arrays of str objects: torch has none.
     `module(n)` gives the layer form, or None where it doesn't apply.
     `scalars` lists inputs that may be printed as Python numbers when they are constants
     of one element. `inlines` says that the result is cheap and clear enough to stand
@@ -297,6 +302,7 @@ class OpDef:
     since: int
     mapping: Mapping5
     torch: Callable[..., Any] | None = None
+    strings: Callable[..., Any] | None = None
     module: Callable[[NodeView], ModuleForm | None] | None = None
     domain: str = ""
     scalars: tuple[int, ...] = ()
@@ -313,6 +319,12 @@ class OpDef:
         except TypeError:
             return False
         return True
+
+
+def of_strings(node: ir.Node) -> bool:
+    """Whether an input or output of a node is a tensor of strings."""
+    values = [*node.inputs, *node.outputs]
+    return any(v is not None and v.dtype == ir.DataType.STRING for v in values)
 
 
 OPS: dict[tuple[str, str], OpDef] = {}

@@ -7,6 +7,7 @@ model: what does is in model.py and report.json.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,19 +21,8 @@ from torch import Tensor
 from .model import INPUTS, OUTPUTS, WEIGHTS, load
 
 REPORT = Path(__file__).with_name("report.json")
-ONNX_TYPES = {"float32": "float", "float64": "double"}
+ONNX_TYPES = {"float32": "float", "float64": "double", "object": "string"}
 AS_BITS = ("bfloat16", "float8")  # NumPy has no such numbers
-# Fewer than 8 bits: the type of such values in NumPy, and here. A feed of 4-bit numbers
-# is an array of the package ml_dtypes.
-NARROW = {
-    "int2": ("int8", "int8"),
-    "int4": ("int8", "int8"),
-    "uint2": ("uint8", "uint8"),
-    "uint4": ("uint8", "uint8"),
-    "float4_e2m1fn": ("float32", "float8_e4m3fn"),
-    "float6_e2m3fn": ("float32", "float8_e4m3fn"),
-    "float6_e3m2fn": ("float32", "float8_e4m3fn"),
-}
 
 
 class NodeArg(NamedTuple):
@@ -54,7 +44,7 @@ class Session:
         output_names: Sequence[str] | None,
         input_feed: Mapping[str, Any],
         run_options: object = None,
-    ) -> list[np.ndarray]:
+    ) -> list[Any]:
         """The outputs of these names, all of them for None or an empty list."""
         if isinstance(output_names, str):
             raise TypeError(f"output_names must be a list, got {output_names!r}")
@@ -65,12 +55,12 @@ class Session:
             raise ValueError(f"no inputs {unknown}, the inputs are {list(INPUTS)}")
         if unknown := [name for name in names if name not in OUTPUTS]:
             raise ValueError(f"no outputs {unknown}, the outputs are {list(OUTPUTS)}")
-        feeds = [to_tensor(name, input_feed[name]).to(self.device) for name in INPUTS]
+        feeds = [to_value(name, input_feed[name], self.device) for name in INPUTS]
         results = self.model(*feeds)
-        if isinstance(results, Tensor):
+        if not isinstance(results, tuple):
             results = (results,)
         outputs = dict(zip(OUTPUTS, results, strict=True))
-        return [to_array(name, outputs[name]) for name in names]
+        return [to_result(outputs[name]) for name in names]
 
     def get_inputs(self) -> list[NodeArg]:
         return node_args(INPUTS)
@@ -90,34 +80,48 @@ class Session:
 def node_args(table: Mapping[str, tuple]) -> list[NodeArg]:
     args = []
     for name, (dtype, shape) in table.items():
-        plain = dtype.replace("_", "").removesuffix("fnu")
-        plain = plain if dtype.startswith("float8") else plain.removesuffix("fn")
-        kind = ONNX_TYPES.get(dtype, plain)
-        args.append(NodeArg(name, f"tensor({kind})", list(shape or ())))
+        kind = f"tensor({ONNX_TYPES.get(dtype, dtype.replace('_', ''))})"
+        if "(" in dtype:  # no tensor
+            kind = dtype
+        args.append(NodeArg(name, kind, list(shape or ())))
     return args
 
 
-def to_tensor(name: str, value: Any) -> Tensor:
+def to_value(name: str, value: Any, device: torch.device) -> Any:
+    """What was fed to input `name`: a tensor, an array of strings, or a map."""
+    dtype, _ = INPUTS[name]
+    if "(" in dtype:
+        if not isinstance(value, dict if dtype.startswith("map(") else list):
+            raise TypeError(
+                f"input {name!r} must be {dtype}, got {type(value).__name__}"
+            )
+        return value
+    array = to_numpy(name, value)
+    if dtype == "object":
+        return array
+    return torch.from_numpy(array).view(getattr(torch, dtype)).to(device)
+
+
+def to_numpy(name: str, value: Any) -> np.ndarray:
     """What was fed to input `name`, in memory of its own."""
     dtype, shape = INPUTS[name]
     if isinstance(value, list):  # lists are converted, scalars and tuples are not
         value = np.array(value, dtype)
     if not isinstance(value, np.ndarray):
         raise TypeError(f"input {name!r} must be an array, got {type(value).__name__}")
+    if dtype == "object" and value.dtype.kind == "U":
+        value = value.astype(object)
     if value.dtype.name != dtype:
         raise TypeError(f"input {name!r} must be {dtype}, got {value.dtype}")
     if shape and not fits(value.shape, shape):  # a scalar, or no rank: any shape
         raise ValueError(
             f"input {name!r} must have shape {list(shape)}, got {list(value.shape)}"
         )
-    if dtype in NARROW:
-        plain, held = NARROW[dtype]
-        return torch.from_numpy(value.astype(plain)).to(getattr(torch, held))
     # The copy is contiguous and in native bytes, whatever the caller's array is.
     array = np.array(value, dtype=value.dtype.newbyteorder("="), order="C")
     if dtype.startswith(AS_BITS):
         array = array.view(f"uint{8 * array.itemsize}")
-    return torch.from_numpy(array).view(getattr(torch, dtype))
+    return array
 
 
 def fits(sizes: Sequence[int], shape: Sequence[int | str | None]) -> bool:
@@ -128,11 +132,12 @@ def fits(sizes: Sequence[int], shape: Sequence[int | str | None]) -> bool:
     )
 
 
-def to_array(name: str, tensor: Tensor) -> np.ndarray:
+def to_result(value: Any) -> Any:
     """A copy: writing to it changes no parameter and no other output."""
-    dtype, _ = OUTPUTS[name]
-    if dtype in NARROW:
-        tensor = tensor.to(getattr(torch, NARROW[dtype][0]))
-    elif dtype.startswith(AS_BITS):
+    return to_array(value) if isinstance(value, Tensor) else copy.deepcopy(value)
+
+
+def to_array(tensor: Tensor) -> np.ndarray:
+    if str(tensor.dtype).removeprefix("torch.").startswith(AS_BITS):
         tensor = tensor.view(getattr(torch, f"uint{8 * tensor.itemsize}"))
     return np.array(tensor.numpy(force=True), order="C")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+from time import monotonic
 
 import onnx_ir as ir
 from rich.console import Console
@@ -93,7 +95,9 @@ def prove_rules(names: list[str], jobs: int, write: bool, out: Console) -> None:
         raise FairhandError(f"no rule or family is called {' or '.join(names)}")
     verdicts, wrong = [], []
     refused = {rule.name for rule in FALSE_RULES}
-    for verdict in prove_all(chosen, jobs):
+    began, spent = monotonic(), Counter[str]()
+    for verdict, seconds in prove_all(chosen, jobs):
+        spent.update(seconds)
         verdicts.append(verdict)
         loose = [m for m, said in verdict.mutants.items() if said != "refused"]
         if verdict.proved == (verdict.rule in refused) or loose:
@@ -105,6 +109,11 @@ def prove_rules(names: list[str], jobs: int, write: bool, out: Console) -> None:
         kept = {} if not names else {v.rule: v for v in load().values()}
         kept.update({v.rule: v for v in verdicts})
         save([kept[r.name] for r in everything if r.name in kept], z3_version())
+    split = ", ".join(f"{what} {seconds:.0f}" for what, seconds in spent.items())
+    out.print(
+        f"{sum(spent.values()):.0f} CPU seconds ({split}) in {jobs} processes,"
+        f" {monotonic() - began:.0f} s in all"
+    )
     if wrong:
         raise FairhandError(f"not proved, or too easily: {', '.join(wrong)}")
     false = sum(verdict.rule in refused for verdict in verdicts)

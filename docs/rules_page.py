@@ -31,7 +31,7 @@ MEANING = {
     Exactness.ZERO_SIGN: "equal up to the sign of zero",
     Exactness.FINITE: "the same bits for finite inputs",
     Exactness.FINITE_ZERO_SIGN: "both of these",
-    Exactness.ORDER: "the same summands in an order left free",
+    Exactness.ORDER: "the same operations, but for the order of sums and vector lanes",
     Exactness.RING: "exact for integers mod 2^n and over the reals",
     Exactness.REAL: "exact over the reals where both sides are defined",
     Exactness.ROUNDED: "exact up to the rounding of a constant",

@@ -13,12 +13,15 @@ class Exactness(Enum):
     ZERO_SIGN = "V"  # equal up to the sign of zero
     FINITE = "F"  # the same bits where no operand is infinite or NaN
     FINITE_ZERO_SIGN = "FV"  # both
-    ORDER = "O"  # the same summands, added up in an order the operator leaves free
+    # The same operations, but for what an operator leaves open: the order of a sum, and
+    # the last place of an elementary function, by where in a vector an element stands.
+    ORDER = "O"
     RING = "Z"  # exact over the integers mod 2^n and the reals; floats round elsewhere
     REAL = "R"  # exact over the reals where both sides are defined
     ROUNDED = "A"  # exact over the reals up to a constant's last place
 
 
+_ORDERED = list(Exactness)
 _LEVELS = {
     "bitwise": {Exactness.BITWISE, Exactness.EVALUATED},
     "order": {
@@ -32,6 +35,11 @@ _LEVELS = {
     "real": set(Exactness),
 }
 LEVELS = tuple(_LEVELS)
+
+
+def weakest(*classes: Exactness) -> Exactness:
+    """The class of what is made of parts of these classes."""
+    return max(classes, key=_ORDERED.index, default=Exactness.BITWISE)
 
 
 def allowed(level: str) -> set[Exactness]:

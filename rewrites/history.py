@@ -83,7 +83,7 @@ def describe(
     )
 
 
-_BOUNDED = {Exactness.ORDER, Exactness.RING}
+_BOUNDED = {Exactness.ORDER, Exactness.RING, Exactness.REAL}
 _STRONGER_THAN_RING = {
     Exactness.BITWISE,
     Exactness.ZERO_SIGN,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -74,34 +73,8 @@ def proven(rules: Iterable[Rule]) -> dict[str, Exactness]:
     for rule in rules:
         verdict = verdicts.get(rule.name)
         if verdict is not None and verdict.proved and verdict.law == rule.hash:
-            found[rule.name] = _at_run_time(rule, Exactness(verdict.exactness))
+            found[rule.name] = Exactness(verdict.exactness)
     return found
-
-
-# Which zero of max(0, -0) comes out depends, in ONNX Runtime and in PyTorch, on where
-# in a vector register the elements stand; ONNX Runtime's Where loses the sign of zero.
-_ZERO_TIES = re.compile(r"\b(Max|Min|Relu|Clip|Where|pointwise)\b|max|min")
-
-
-# To the prover these are the formulas that define them. A runtime computes them in a
-# way of its own, so a law that makes one of its parts is exact over the reals alone.
-_COMPOSITE = re.compile(
-    r"\b(Softplus|Softsign|Swish|Mish|Gelu|HardSwish|HardSigmoid|Elu|Softmax|LogSoftmax"
-    r"|ReduceLogSumExp|ReduceLogSum|ReduceL1|ReduceL2|Attention|\w+Normalization)\("
-)
-_EXACT = (Exactness.REAL, Exactness.ROUNDED)
-
-
-def _at_run_time(rule: Rule, exactness: Exactness) -> Exactness:
-    """The class of a law as runtimes compute it, which the proof knows nothing of."""
-    sides = [
-        sorted(_COMPOSITE.findall(repr(s))) for s in (rule.law.left, rule.law.right)
-    ]
-    if sides[0] != sides[1] and exactness not in _EXACT:
-        return Exactness.REAL
-    if exactness is Exactness.BITWISE and _ZERO_TIES.search(rule.law.text()):
-        return Exactness.ZERO_SIGN
-    return exactness
 
 
 def save(verdicts: Iterable[Verdict], z3_version: str) -> None:

@@ -75,6 +75,7 @@ _OPERATORS: dict[tuple[str, int], Callable[..., z3.ExprRef]] = {
     ("min", 2): lambda signed, a, b: z3.If(_less(signed, a, b), a, b),
     ("abs", 1): lambda signed, a: z3.If(_less(signed, a, 0), -a, a),
     ("relu", 1): lambda signed, a: z3.If(_less(signed, a, 0), a - a, a),
+    ("saturated", 1): lambda signed, a: a,
     ("clip", 3): lambda signed, a, low, high: _clip(signed, a, low, high),
 }
 

@@ -254,7 +254,7 @@ def prove_equal(
     questions = Equality(context, 0)
     shown = hypotheses
     for what, goal in context.obligations:
-        if not questions.proves(shown, goal):
+        if not questions.proves(shown, goal, patient=True):
             return Verdict(False, None, frozenset(), f"not shown: {what}")
         shown = (*shown, goal)
     if isinstance(left, Family) or isinstance(right, Family):

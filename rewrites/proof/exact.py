@@ -1,94 +1,138 @@
 """The exactness class of a proven law: found from its proof, never asserted.
 
-struct  the same operations on the same elements: bitwise
+The class is that of the law as runtimes compute it (runtime.py):
+
+struct  the same operations on the same elements: bitwise, or what these operations
+        leave open
 comm    the same up to a + b = b + a, which IEEE arithmetic respects
 else    the two scalars are put to z3's floating-point theory (ieee.py), which finds
         the strongest class that holds; what it can't tell is RING if the proof used
         ring identities alone, else REAL
-A side that adds up or multiplies along an axis is ORDER at best, since operators leave
-the order of that to the implementation. A law that names a constant such as sqrt(2),
-which a model holds rounded, is ROUNDED.
+Whole numbers are exact: of them, ring identities are bitwise, and the rest is put to
+z3's bit vectors. A law that makes or takes apart an operator which runtimes don't
+compute by its formula is REAL. One that names a constant such as sqrt(2), which a model
+holds rounded, is ROUNDED.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..exactness import Exactness
-from ..pattern import Leaf, Var
+from ..exactness import Exactness, weakest
+from ..pattern import Leaf, Var, leaves
 from ..rule import Law
-from .equality import Equality
+from .equality import Equality, prove_equal
 from .equality import Verdict as Answer
-from .goal import Goal
-from .ieee import classify
-from .scalars import Ite, Op, Red, Scalar
+from .goal import Goal, goal
+from .ieee import classify, classify_whole
+from .runtime import AtRunTime, adds_up, at_best
+from .scalars import Const, Element, FromInt, Ite, Op, Red, Scalar
 from .smt import every, fresh, fresh_function, implies, within
-from .tensors import Context, Family, Tensor
+from .tensors import Family, Tensor
 
 # For one question to z3. More finds stronger classes for a few laws, in minutes each.
 _EFFORT = 1_500_000
 
-_ORDERED = list(Exactness)
 _NAMED = {
     "bitwise": Exactness.BITWISE,
     "zero-sign": Exactness.ZERO_SIGN,
     "finite": Exactness.FINITE,
     "finite-zero-sign": Exactness.FINITE_ZERO_SIGN,
 }
+_STRUCTURAL = ("struct", "comm")
 
 
-def exactness(law: Law, question: Goal, answers: Sequence[Answer]) -> Exactness:
+def exactness(law: Law, answers: Sequence[Answer]) -> Exactness:
     """The weakest class among the results of a proven law."""
     rounded = (Leaf.ABOUT, Leaf.CAUSAL)
     if any(isinstance(s, Var) and s.kind in rounded for s in law.symbols.values()):
         return Exactness.ROUNDED
-    # A guard against NaN is nothing over the reals, and something in floats.
-    found = Exactness.REAL if "IsNaN(" in law.text() else Exactness.BITWISE
-    for (left, right), answer in zip(question.pairs, answers, strict=True):
-        found = max(found, _class(answer, left, right, question), key=_ORDERED.index)
-    return found
+    found = _Class(law)
+    pairs = zip(found.question.pairs, answers, strict=True)
+    return weakest(*(found.of(pair, answer) for pair, answer in pairs))
 
 
-def _class(answer: Answer, left: Tensor, right: Tensor, question: Goal) -> Exactness:
-    if isinstance(left, Family) or isinstance(right, Family):
-        return Exactness.BITWISE if answer.level == "struct" else Exactness.REAL
-    index = fresh_function("i")
-    sides = left.at(index), right.at(index)
-    least = Exactness.ORDER if any(map(_adds_up, sides)) else Exactness.BITWISE
-    if answer.level in ("struct", "comm"):
-        return least
-    if least is Exactness.ORDER:  # rounding differs, or nothing tells that it doesn't
-        return Exactness.RING if answer.level == "ring" else Exactness.REAL
-    same = _comparison(left, index, question.context)
-    verdict = classify(*sides, question.context.scalar_facts, same, _EFFORT)
-    if verdict.name in _NAMED:
-        return _NAMED[verdict.name]
-    return Exactness.RING if answer.level == "ring" else Exactness.REAL
+class _Class:
+    """The law as runtimes compute it."""
+
+    def __init__(self, law: Law) -> None:
+        self.world = AtRunTime(law)
+        self.question: Goal = goal(law, self.world)
+        # A number that the right side adds is of the operands' type.
+        kinds = {leaf.kinds for leaf in leaves(law.left)}
+        self.whole = "int" in kinds and kinds <= {"int", "bool"}
+
+    def of(self, sides: tuple[Any, Any], answer: Answer) -> Exactness:
+        level = answer.level
+        if self.world.differs:
+            context = self.question.context
+            level = prove_equal(*sides, context, _STRUCTURAL).level
+        j, index = fresh("j"), fresh_function("i")
+        left, right = (t.member(j) if isinstance(t, Family) else t for t in sides)
+        a, b = left.at(index), right.at(index)
+        least = weakest(*(at_best(x, self.world.moves) for x in (a, b)))
+        ring = level == "ring"
+        if self.whole and level in (*_STRUCTURAL, "ring") and wraps(a) and wraps(b):
+            return Exactness.BITWISE
+        if level in _STRUCTURAL:
+            return least
+        if isinstance(sides[0], Family) or adds_up(a) or adds_up(b):
+            return Exactness.RING if ring else Exactness.REAL
+        found = self._by_bits(a, b, left, index)
+        if found is None:
+            return Exactness.RING if ring else Exactness.REAL
+        open_ = self.world.moves and least in (Exactness.ORDER, Exactness.REAL)
+        return weakest(found, Exactness.ORDER) if open_ else found
+
+    def _by_bits(
+        self, a: Scalar, b: Scalar, result: Tensor, index: Any
+    ) -> Exactness | None:
+        """By z3, where it decides it."""
+        context = self.question.context
+        equality = Equality(context, 0)  # the lowest level: the same operations
+
+        def in_range(k: Any) -> Any:
+            return implies(within(k, result.rank), within(index(k), result.dim(k)))
+
+        k = fresh("k")
+        hypotheses = (*context.hypotheses, every(k, in_range(k), index(k)))
+        equality.schemas.append(in_range)
+
+        def same(x: Scalar, y: Scalar) -> bool:
+            return x is y or bool(equality.equal(x, y, hypotheses))
+
+        facts = list(context.scalar_facts)
+        for n in (*_integers(a), *_integers(b)):
+            if equality.proves(hypotheses, n.value >= 0):
+                facts.append(Op("greater_equal", n, Const(0)))
+        decide = classify_whole if self.whole else classify
+        return _NAMED.get(decide(a, b, facts, same, _EFFORT).name or "")
 
 
-def _comparison(left: Tensor, index: Any, context: Context) -> Any:
-    """Whether two leaves are equal, by the kernel, at any index of the result."""
-    equality = Equality(context, 0)  # the lowest level: the same operations
-
-    def in_range(k: Any) -> Any:
-        return implies(within(k, left.rank), within(index(k), left.dim(k)))
-
-    k = fresh("k")
-    hypotheses = (*context.hypotheses, every(k, in_range(k), index(k)))
-    equality.schemas.append(in_range)
-
-    def same(a: Scalar, b: Scalar) -> bool:
-        return a is b or bool(equality.equal(a, b, hypotheses))
-
-    return same
+def _integers(scalar: Scalar) -> Iterator[FromInt]:
+    """Sizes and indices among the operands."""
+    if isinstance(scalar, FromInt) and not isinstance(scalar.value, int):
+        yield scalar
+    elif isinstance(scalar, Op):
+        for x in scalar.args:
+            yield from _integers(x)
+    elif isinstance(scalar, Ite):
+        yield from _integers(scalar.a)
+        yield from _integers(scalar.b)
 
 
-def _adds_up(scalar: Scalar) -> bool:
-    if isinstance(scalar, Red):
-        if scalar.kind in ("sum", "prod"):
-            return True
-        return _adds_up(scalar.body(fresh_function() if scalar.vec else fresh()))
+_RING = frozenset("add sub mul neg square shl".split())
+
+
+def wraps(scalar: Scalar) -> bool:
+    """Whether it is computed in the ring of the whole numbers mod 2^n."""
     if isinstance(scalar, Op):
-        return any(map(_adds_up, scalar.args))
-    return isinstance(scalar, Ite) and (_adds_up(scalar.a) or _adds_up(scalar.b))
+        return scalar.name in _RING and all(map(wraps, scalar.args))
+    if isinstance(scalar, Ite):
+        return wraps(scalar.a) and wraps(scalar.b)
+    if isinstance(scalar, Red):
+        body = scalar.body(fresh_function() if scalar.vec else fresh())
+        return scalar.kind in ("sum", "prod") and wraps(body)
+    whole = isinstance(scalar, Const) and scalar.value.denominator == 1
+    return whole or isinstance(scalar, Element | FromInt)

@@ -51,6 +51,8 @@ def operate(
         clipped = _extremum("min", raised, high, choice)
         lost = z3.Or(z3.fpIsNaN(low), z3.fpIsNaN(high))
         return z3.If(lost, arbitrary(element), clipped)
+    if name == "saturated" and len(args) == 1:
+        return _saturated(args[0], choice)
     if name == "sign" and len(args) == 1:
         return _sign(args[0], element, choice)
     try:
@@ -66,6 +68,16 @@ def _extremum(
     first, second = (z3.fpGT, z3.fpLT) if name == "max" else (z3.fpLT, z3.fpGT)
     ordered = z3.If(first(a, b), a, z3.If(second(a, b), b, z3.If(choice(), a, b)))
     return z3.If(z3.fpIsNaN(a), a, z3.If(z3.fpIsNaN(b), b, ordered))
+
+
+def _saturated(x: z3.FPRef, choice: Callable[[], z3.BoolRef]) -> z3.FPRef:
+    """x; an infinity may become the largest number of its sign."""
+    sort = x.sort()
+    bits, stored = sort.ebits() + sort.sbits(), sort.sbits() - 1
+    largest = z3.BitVecVal((((1 << sort.ebits()) - 1) << stored) - 1, bits)
+    positive = z3.fpBVToFP(largest, sort)
+    signed = z3.If(z3.fpIsNegative(x), z3.fpNeg(positive), positive)
+    return z3.If(z3.And(z3.fpIsInf(x), choice()), signed, x)
 
 
 def _sign(x: z3.FPRef, element: Format, choice: Callable[[], z3.BoolRef]) -> z3.FPRef:

@@ -29,7 +29,7 @@ from . import (  # noqa: F401  they register meanings
 )
 from .denote_index import Axes as DenotedAxes
 from .expressions import Expressions, PermMeaning, SizesMeaning
-from .meanings import CHAINS, MEANINGS
+from .meanings import CHAINS, MEANINGS, Meaning
 from .scalars import (
     Const,
     Element,
@@ -148,7 +148,8 @@ class World(Expressions):
         name = node.operator.name
         if name == "pointwise":
             tensors = [self.tensor(x) for x in node.inputs if x is not None]
-            return MEANINGS[name](self.context, *tensors, f=node.parameters["f"])
+            f = node.parameters["f"]
+            return self.meaning(name)(self.context, *tensors, f=f)
         operands: list[Any] = []
         for x in node.inputs:
             if isinstance(x, Many):
@@ -158,7 +159,11 @@ class World(Expressions):
         parameters = {k: self.parameter(v) for k, v in node.parameters.items()}
         if node.count > 1 and name == "Split":
             parameters["count"] = node.count
-        return MEANINGS[name](self.context, *operands, **parameters)
+        return self.meaning(name)(self.context, *operands, **parameters)
+
+    def meaning(self, name: str) -> Meaning:
+        """The denotation of an operator."""
+        return MEANINGS[name]
 
     def family(self, many: Many) -> Family:
         """Any number of tensors of one form."""

@@ -9,6 +9,7 @@ arithmetic and asks z3 how much of the equality is left. It is sound as long as:
 - max, min, relu and clip pass NaN on. Where a zero meets one of the other sign, each
   occurrence takes either: both runtimes pick by the tensor's length and order.
 - where may turn a -0 into 0, as ONNX Runtime's does (its issue 32191).
+- saturated, a clip without a bound, may make an infinity the largest number.
 - clip with a NaN bound is anything: ONNX Runtime ignores the bound, PyTorch returns it.
 - sign(NaN) is NaN or 0: ONNX Runtime has both, by element type.
 - sqrt, the elementary functions and sigma* are functions nothing else is known of
@@ -32,6 +33,7 @@ from .reading import Reading, Same, same_leaf
 from .scalars import Scalar
 
 DECIDED = tuple(FLOATS[name] for name in ("float16", "bfloat16", "float32"))
+WHOLE = tuple(format_named(f"{u}int{n}") for n in (8, 16, 32, 64) for u in ("", "u"))
 # float32 arithmetic is a large circuit: leaving that type undecided is allowed, and
 # reported. Proofs that z3 finds there take less than this, so more would be in vain.
 MAY_BE_UNDECIDED = "float32"
@@ -95,6 +97,17 @@ def classify_integers(
     return _classify((left, right), facts, same, (element,), RESOURCE_LIMIT)
 
 
+def classify_whole(
+    left: Scalar,
+    right: Scalar,
+    facts: Sequence[Scalar] = (),
+    same: Same = same_leaf,
+    limit: int = RESOURCE_LIMIT,
+) -> Classification:
+    """As `classify`, of whole numbers: in all their types."""
+    return _classify((left, right), facts, same, WHOLE, limit)
+
+
 def _classify(
     sides: tuple[Scalar, Scalar],
     facts: Sequence[Scalar],
@@ -108,8 +121,11 @@ def _classify(
         return Classification(None, (), f"undecided: {reason}")
     if not readings[0].uses_default:
         readings = readings[:1]
-    witness = ""
-    refuted = False
+    # Most laws round differently, which the weakest question shows at once.
+    proved, witness = decide(readings[0], list(EXACTNESS.values())[-1], limit)
+    if proved is False:
+        return Classification(None, (), witness)
+    witness, refuted = "", False
     for name, relaxed in EXACTNESS.items():
         decided: list[str] = []
         for reading in readings:

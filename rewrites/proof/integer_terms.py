@@ -27,19 +27,53 @@ def all_terms(expression: Any) -> Iterator[Any]:
     return walk([expression], True)
 
 
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """An expression that was looked into; kept, since z3 gives out numbers again."""
+
+    expression: Any
+    kind: int  # what its head is, as z3 numbers heads; none of a quantifier
+    children: list[tuple[int, Any]]  # with their numbers
+
+
+# Looking into an expression of z3's costs much more than remembering what was there.
+SEEN: dict[int, Seen] = {}
+QUANTIFIER = -1
+
+
+def look(number: int, e: Any) -> Seen:
+    """What `e` is made of; `number` is its number."""
+    found = SEEN.get(number)
+    if found is None:
+        if z3.is_quantifier(e):
+            body = e.body()
+            found = Seen(e, QUANTIFIER, [(body.get_id(), body)])
+        else:
+            kind = e.decl().kind() if z3.is_app(e) else z3.Z3_OP_INTERNAL
+            found = Seen(e, kind, [(x.get_id(), x) for x in e.children()])
+        SEEN[number] = found
+    return found
+
+
 def walk(expressions: Iterable[Any], into_quantifiers: bool) -> Iterator[Any]:
+    return (found.expression for found in looks(expressions, into_quantifiers))
+
+
+def looks(expressions: Iterable[Any], into_quantifiers: bool) -> Iterator[Seen]:
+    """Every subterm once, quantifiers themselves left out."""
     seen: set[int] = set()
-    todo = [e for e in expressions if z3.is_expr(e)]
+    todo = [(e.get_id(), e) for e in expressions if z3.is_expr(e)]
     while todo:
-        e = todo.pop()
-        if e.get_id() in seen:
+        number, e = todo.pop()
+        if number in seen:
             continue
-        seen.add(e.get_id())
-        if not z3.is_quantifier(e):
-            yield e
-            todo.extend(e.children())
+        seen.add(number)
+        found = look(number, e)
+        if found.kind != QUANTIFIER:
+            yield found
+            todo.extend(found.children)
         elif into_quantifiers:
-            todo.append(e.body())
+            todo.extend(found.children)
 
 
 def mentions(expression: Any, symbol: Any) -> bool:
@@ -94,21 +128,19 @@ def factors_of(expression: Any) -> list[Any]:
     return list(expression.children()) if z3.is_mul(expression) else [expression]
 
 
-def division_lemmas(expression: Any) -> Iterator[Any]:
-    """For t div b and t mod b that occur, t = u*b + v: what they are if 0 <= v < b.
+def division_lemmas(e: Any) -> Iterator[Any]:
+    """For e = t div b or t mod b, t = u*b + v: what they are if 0 <= v < b.
 
     z3 reasons poorly about division by a symbol; the conclusion follows from the
     uniqueness of quotient and remainder.
     """
-    for e in subterms([expression]):
-        if z3.is_app_of(e, z3.Z3_OP_IDIV) or z3.is_app_of(e, z3.Z3_OP_MOD):
-            t, b = e.children()
-            if not z3.is_int_value(b):
-                u, v = linear_split(t, b)
-                exact = z3.And(t / b == u, t % b == v, t == u * b + v)
-                yield z3.Implies(z3.And(v >= 0, v < b), exact)
-                bounds = z3.And(t == b * (t / b) + t % b, t % b >= 0, t % b < b)
-                yield z3.Implies(b > 0, bounds)
+    t, b = e.children()
+    if not z3.is_int_value(b):
+        u, v = linear_split(t, b)
+        exact = z3.And(t / b == u, t % b == v, t == u * b + v)
+        yield z3.Implies(z3.And(v >= 0, v < b), exact)
+        bounds = z3.And(t == b * (t / b) + t % b, t % b >= 0, t % b < b)
+        yield z3.Implies(b > 0, bounds)
 
 
 def product_lemmas(terms: Sequence[Any]) -> Iterator[Any]:
@@ -127,36 +159,25 @@ def product_lemmas(terms: Sequence[Any]) -> Iterator[Any]:
                 yield z3.Implies(z3.And(w > 0, q.arg(0) >= 0), q >= 0)
 
 
-def products_and_quotients(e: Any) -> list[Any]:
-    """The integer products of two factors, and the quotients, in an expression."""
-    return [
-        x
-        for x in subterms([e])
-        if z3.is_int(x)
-        and (z3.is_app_of(x, z3.Z3_OP_IDIV) or (z3.is_mul(x) and x.num_args() == 2))
-    ]
-
-
-def arguments(e: Any) -> list[Any]:
-    """What functions of one integer are applied to in an expression."""
-    return [
-        x.arg(0)
-        for x in subterms([e])
-        if z3.is_app_of(x, z3.Z3_OP_UNINTERPRETED)
-        and x.num_args() == 1
-        and z3.is_int(x.arg(0))
-    ]
-
-
 @dataclass(frozen=True, eq=False)
 class Scan:
     """What is found in an expression; it is kept, since z3 uses its number again."""
 
     expression: Any
-    lemmas: list[Any]
-    products: list[Any]
+    lemmas: list[Any]  # about divisions
+    products: list[Any]  # of two integers, and quotients
     arguments: list[Any]  # of functions of one integer
 
 
 def scanned(e: Any) -> Scan:
-    return Scan(e, list(division_lemmas(e)), products_and_quotients(e), arguments(e))
+    found = Scan(e, [], [], [])
+    for seen in looks([e], False):
+        x, kind, children = seen.expression, seen.kind, seen.children
+        if kind in (z3.Z3_OP_IDIV, z3.Z3_OP_MOD):
+            found.lemmas.extend(division_lemmas(x))
+        product = kind == z3.Z3_OP_MUL and len(children) == 2 and z3.is_int(x)
+        if product or kind == z3.Z3_OP_IDIV:
+            found.products.append(x)
+        if kind == z3.Z3_OP_UNINTERPRETED and len(children) == 1:
+            found.arguments.extend(c for _, c in children if z3.is_int(c))
+    return found

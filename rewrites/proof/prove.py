@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from multiprocessing import get_context
+from time import process_time
 
 import z3
 
@@ -14,32 +17,36 @@ from ..verdicts import Verdict
 from .equality import Verdict as Answer
 from .equality import prove_equal
 from .exact import exactness
-from .goal import Goal, goal
+from .goal import goal
 
 
-def answer(law: Law) -> tuple[list[Answer], Goal, str]:
+def answer(law: Law) -> tuple[list[Answer], str]:
     """The kernel's answers for each result of a law; a reason if one is negative."""
     question = goal(law)
     answers = []
     for left, right in question.pairs:
         found = prove_equal(left, right, question.context)
         if not found.proved:
-            return [], question, found.why or "the sides differ"
+            return [], found.why or "the sides differ"
         answers.append(found)
-    return answers, question, ""
+    return answers, ""
 
 
-def prove(rule: Rule) -> Verdict:
-    """The verdict on one rule, mutants included."""
-    answers, question, why = answer(rule.law)
+def prove(rule: Rule) -> tuple[Verdict, Counter[str]]:
+    """The verdict on one rule, mutants included, and the CPU seconds it took."""
+    spent: Counter[str] = Counter()
+    with _timed(spent, "proofs"):
+        answers, why = answer(rule.law)
     found = Exactness.REAL
     if answers:
-        found = exactness(rule.law, question, answers)
+        with _timed(spent, "classes"):
+            found = exactness(rule.law, answers)
     mutants = {}
-    for mutant in rule.mutants:
-        wrongly, _, _ = answer(rule.mutated(mutant))
-        mutants[mutant] = "proved" if wrongly else "refused"
-    return Verdict(
+    with _timed(spent, "mutants"):
+        for mutant in rule.mutants:
+            wrongly, _ = answer(rule.mutated(mutant))
+            mutants[mutant] = "proved" if wrongly else "refused"
+    verdict = Verdict(
         rule=rule.name,
         law=rule.hash,
         proved=bool(answers),
@@ -49,6 +56,14 @@ def prove(rule: Rule) -> Verdict:
         mutants=mutants,
         steps=tuple(sorted({step for a in answers for step in a.steps})),
     )
+    return verdict, spent
+
+
+@contextmanager
+def _timed(spent: Counter[str], what: str) -> Iterator[None]:
+    before = process_time()
+    yield
+    spent[what] += process_time() - before  # type: ignore[assignment]
 
 
 _LEVELS = ("", "struct", "comm", "order", "ring", "field")
@@ -57,11 +72,13 @@ _LEVELS = ("", "struct", "comm", "order", "ring", "field")
 _NAMED = {rule.name: rule for rule in (*RULES, *FALSE_RULES)}
 
 
-def _prove_named(name: str) -> Verdict:
+def _prove_named(name: str) -> tuple[Verdict, Counter[str]]:
     return prove(_NAMED[name])
 
 
-def prove_all(rules: Iterable[Rule], processes: int = 2) -> Iterator[Verdict]:
+def prove_all(
+    rules: Iterable[Rule], processes: int = 2
+) -> Iterator[tuple[Verdict, Counter[str]]]:
     """Verdicts in the order of the rules, proved side by side."""
     names = [rule.name for rule in rules]
     # A fresh process now and then keeps z3's memory small.

@@ -50,7 +50,13 @@ class Questions:
         # Polynomials divided by, and the hypotheses under which that was met.
         self.divisors: list[tuple[Any, Hypotheses]] = []
 
-    def proves(self, hypotheses: Hypotheses, goal: Truth, rlimit: int = RLIMIT) -> bool:
+    def proves(
+        self,
+        hypotheses: Hypotheses,
+        goal: Truth,
+        rlimit: int = RLIMIT,
+        patient: bool = False,
+    ) -> bool:
         """Do they imply it? Facts about all positions are used at those that occur."""
         value = known(goal)
         if value is not None:
@@ -65,7 +71,7 @@ class Questions:
                     if z3.is_const(k):
                         add_new(found, f(k))
             extra += [i for h in hypotheses for i in instances(h, found)]
-        return proves((*hypotheses, *extra), goal, rlimit)
+        return proves((*hypotheses, *extra), goal, rlimit, patient)
 
     def positions(self, expressions: Sequence[Any]) -> list[Any]:
         """What occurs as the argument of a function of one integer."""

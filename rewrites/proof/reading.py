@@ -293,7 +293,7 @@ class Reading:
             return bits.operate(name, args, element, self._unknown)
         if element.kind == "bool":
             return _logic(name, args)
-        if name in FUNCTIONS or name.startswith("sigma"):
+        if name in FUNCTIONS or name.startswith(("sigma", "kernel:")):
             return self._apply(name, args, element)
         return floats.operate(name, args, element, self._choice, self._unknown)
 

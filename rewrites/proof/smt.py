@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import z3
 
-from .integer_terms import Scan, product_lemmas, scanned
+from .integer_terms import SEEN, Scan, product_lemmas, scanned
 from .integer_terms import mentions as mentions
 from .integer_terms import substitute as substitute
 from .integer_terms import subterms as subterms
@@ -28,7 +28,7 @@ Truth: TypeAlias = Any  # bool | z3.BoolRef
 IndexMap: TypeAlias = Callable[[Integer], Integer]
 
 INT = z3.IntSort()
-RLIMIT = 1_000_000  # four times what the laws in use need
+RLIMIT = 1_000_000  # three times what the laws in use need
 HINT = RLIMIT // 20  # for what is often false, and of little use if it is true
 
 _names = itertools.count()
@@ -205,6 +205,7 @@ def new_session() -> None:
     """Forget what z3 was asked: from here on its answers don't depend on it."""
     Session.context = z3.Context()
     Session.scans.clear()
+    SEEN.clear()
     Session.answers.clear()
     Session.kept.clear()
     Session.queries = Session.unknown = Session.spent = Session.largest = 0
@@ -228,26 +229,34 @@ def scan(e: Any) -> Scan:
     return found
 
 
-def proves(hypotheses: Iterable[Truth], goal: Truth, rlimit: int = RLIMIT) -> bool:
-    """True only if the hypotheses imply the goal, for all values of the symbols."""
+def proves(
+    hypotheses: Iterable[Truth],
+    goal: Truth,
+    rlimit: int = RLIMIT,
+    patient: bool = False,
+) -> bool:
+    """True only if the hypotheses imply the goal, for all values of the symbols.
+
+    `patient`: by all means of z3, which take several times as long.
+    """
     goal = z3.simplify(formula(goal))
     if z3.is_true(goal):
         return True
     facts = [h for h in hypotheses if z3.is_expr(h)]
-    key = (rlimit, *sorted({h.get_id() for h in facts}), goal.get_id())
+    key = (rlimit, patient, *sorted({h.get_id() for h in facts}), goal.get_id())
     if key not in Session.answers:
         Session.kept += [*facts, goal]
-        Session.answers[key] = refuted([*facts, z3.Not(goal)], rlimit)
+        Session.answers[key] = refuted([*facts, z3.Not(goal)], rlimit, patient)
     return Session.answers[key]
 
 
-def refuted(facts: list[Any], rlimit: int) -> bool:
+def refuted(facts: list[Any], rlimit: int, patient: bool) -> bool:
     """Does z3 find the facts contradictory?"""
     scans = [scan(e) for e in facts]
     facts += [lemma for found in scans for lemma in found.lemmas]
     terms = {e.get_id(): e for found in scans for e in found.products}
     facts += product_lemmas(list(terms.values()))
-    solver = z3.Solver(ctx=Session.context)
+    solver = (z3.Solver if patient else z3.SimpleSolver)(ctx=Session.context)
     solver.set("rlimit", rlimit)
     solver.set("smt.mbqi", False)  # it looks for models, and we never want one
     solver.add(*[f.translate(Session.context) for f in facts])

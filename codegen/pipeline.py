@@ -80,7 +80,7 @@ def compile(
         stage("1-load", loaded.model)
         title = class_name(loaded.name)
         made = planned(
-            loaded, _source(loaded), title, exactness, rules, stage, progress, level
+            loaded, source_of(loaded), title, exactness, rules, stage, progress, level
         )
         graph, done, plan = made.graph, made.done, made.plan
         with _replacing(folder) as draft:
@@ -172,7 +172,7 @@ def _verified(
         raise VerificationError(error.what, found, error.hint) from None
 
 
-def _source(loaded: Loaded) -> SourcePlan:
+def source_of(loaded: Loaded) -> SourcePlan:
     file = loaded.path.name if loaded.path is not None else loaded.name
     return SourcePlan(
         file=one_line(file),

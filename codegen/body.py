@@ -11,7 +11,7 @@ import onnx_ir as ir
 from ..analysis.spell import Expr, HelperRef, Leaf, Ref, leaves, render
 from .families import Family
 from .growing import Growth, find_growth, joined_list
-from .inlining import WIDTH, Inlining
+from .inlining import WIDTH, Inlining, fitting
 from .names import unused, variable
 from .naming import last_reads, reads
 from .rows import Row, Statement, find_rows
@@ -142,17 +142,13 @@ class BodyWriter(Inlining):
         grow = render(joined.expr, self.name)
         loop: list[Line] = [
             (f"features = [{self.names[growth.first]}]", ()),
-            (f"for layer in {self.members_in_turn()}:", ()),
+            (f"for layer in {growth.over}:", ()),
             (f"    features.append(layer({grow}))", growth.places),
         ]
         after = self.block(self.inline(list(statements[end:])), set())
         lines = [*before, *loop, *after]
         text, places = zip(*lines, strict=True)
         return Body(tuple(named), text, places, types, (), True)
-
-    def members_in_turn(self) -> str:
-        lists = {m.attr for m in self.kind.members if m.index is not None}
-        return f"self.{min(lists)}" if lists else "self.children()"
 
     # ---- loops
 
@@ -168,6 +164,7 @@ class BodyWriter(Inlining):
                 )
         for family in self.given:
             for i, row in enumerate(family.rows):
+                self.labels.update(zip(row, family.labels(), strict=True))
                 for j, value in enumerate(row):
                     self.places[value] = (f"{family.name}.{j}", i)
 
@@ -185,6 +182,12 @@ class BodyWriter(Inlining):
         """What a round hands on: to the next, to the results, to what follows."""
         for same in zip(*row.rounds, strict=True):
             same[0].places = tuple(place for s in same for place in s.places)
+            calls = [
+                [x.run for x in leaves(s.expr) if isinstance(x, RunRef)] for s in same
+            ]
+            row.called.update(
+                (first, rest) for first, *rest in zip(*calls, strict=True)
+            )
         inside = {id(s) for statements in row.rounds for s in statements}
         after = {v for s in statements if id(s) not in inside for v in reads(s.expr)}
         made = {v for v in row.made() if v in flat}
@@ -203,32 +206,40 @@ class BodyWriter(Inlining):
                 self.names[whole.value] = family.name
                 _replace_nested(statements[-1], family, whole)
 
-    def row(self, row: Row, alive: set[ir.Value]) -> list[Line]:
-        """The lines of a loop."""
+    def row(self, row: Row, alive: set[ir.Value], later: set[ir.Value]) -> list[Line]:
+        """The lines of a loop; the values in `later` are read behind it."""
         before = [f"{family.name} = []" for family in row.lists]
+        kept: dict[ir.Value, str] = {}
         for first, handed in row.carried.items():
-            text = self.texts.get(first) or self.names[first]
-            if first in self.texts or not text.isidentifier():
-                name = self.free_name()
-                before.append(f"{name} = {text}")
-                self.names[first] = name
+            text = self.texts.pop(first, "") or self.names[first]
+            if first in later or not text.isidentifier():
+                kept[first] = text
+                shadow = ir.Value(name=first.name)  # no other may take its name
+                self.names[shadow] = text
+                alive = alive | {shadow}
+                self.names[first] = self.free_name()
+                before.append(f"{self.names[first]} = {text}")
             self.rebinds[handed] = self.names[first]
         taken = {self.names[v] for v in alive if v in self.names} | self.reserved
         head, unpacked = self.head(row, taken)
         inner: list[Line] = [(line, ()) for line in unpacked]
+        known = len(self.callees)
         inner += self.block(list(row.body), (alive - set(row.carried)) | row.handed_on)
-        for first, handed in row.carried.items():
-            if self.names[handed] != self.names[first]:
-                inner.append((f"{self.names[first]} = {self.names[handed]}", ()))
+        for run, names in self.callees[known:]:  # a list may hold several classes
+            self.callees += [(other, names) for other in row.called.get(run, ())]
+        inner = [(fitting(line), places) for line, places in inner]
         for family in row.lists:
             given = ", ".join(self.names[v] for v in family.rows[0])
             pair = f"({given})" if len(family.rows[0]) > 1 else given
             inner.append((f"{family.name}.append({pair})", ()))
+        for first, handed in row.carried.items():
+            if self.names[handed] != self.names[first]:
+                inner.append((f"{self.names[first]} = {self.names[handed]}", ()))
+            self.names[handed] = self.names[first]
         for value, twin in row.twins.items():
             if twin in self.names:
                 self.names[value] = self.names[twin]
-        for first, handed in row.carried.items():
-            self.names[handed] = self.names[first]
+        self.names.update(kept)
         outer: list[Line] = [(line, ()) for line in (*before, head)]
         return outer + [(f"    {line}", places) for line, places in inner]
 
@@ -253,7 +264,10 @@ class BodyWriter(Inlining):
                 return f"for {item} in self.{lists[0]}:", []
             items = [item, *(_tuple(labels[f.name]) for f in families)]
             values = [f"self.{lists[0]}", *(f.name for f in families)]
-            return f"for {', '.join(items)} in zip({', '.join(values)}):", []
+            return (
+                f"for {', '.join(items)} in zip({', '.join(values)}, strict=True):",
+                [],
+            )
         i = unused("i", taken)
         self.rename(row, {attr: f"self.{attr}[{i}]" for attr in lists})
         unpacked = [f"{', '.join(labels[f.name])} = {f.name}[{i}]" for f in families]
@@ -281,7 +295,8 @@ class BodyWriter(Inlining):
         for i, item in enumerate(items):
             needed = {v for v in self.names if v in alive or last.get(v, -1) >= i}
             if isinstance(item, Row):
-                lines += self.row(item, needed)
+                later = {v for v in needed if v in alive or last.get(v, -1) > i}
+                lines += self.row(item, needed, later)
                 continue
             lines.append((self.line(item, i, last, alive), item.places))
         return lines

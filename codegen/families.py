@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import takewhile
 
 import onnx_ir as ir
 
@@ -31,10 +32,10 @@ class Family:
     def parts(self) -> tuple[str, ...]:
         """What tells the templates apart: k and v; one empty word if there is one."""
         words = [re.findall(r"[A-Za-z]+|\{i\}", t) for t in self.templates]
-        return tuple(
-            "_".join(w for w in mine if not all(w in other for other in words)) or ""
-            for mine in words
-        )
+        start = _common(words)
+        rest = [mine[start:] for mine in words]
+        end = _common([mine[::-1] for mine in rest])
+        return tuple("_".join(mine[: len(mine) - end]) for mine in rest)
 
     def labels(self) -> tuple[str, ...]:
         """Names for the members of one row: past_k, past_v."""
@@ -62,6 +63,12 @@ class Family:
             if texts == self.templates:
                 return made
         return ""
+
+
+def _common(words: list[list[str]]) -> int:
+    """How many words all lists begin with."""
+    alike = (len(set(column)) == 1 for column in zip(*words, strict=False))
+    return len(list(takewhile(bool, alike)))
 
 
 def find_families(values: list[ir.Value], shapes: Shapes) -> list[Family]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from .run import Run, sequence_key, weights_key
+from .run import Run, owned_matrices, sequence_key, weights_key
 from .scopes import common_scopes
 from .steps import Step
 
@@ -110,8 +110,9 @@ def _calls(steps: list[Step]) -> tuple[list[Step], list[list[Step]]]:
     parts: list[list[Step]] = [[]]
     seen: set[tuple[object, ...]] = set()
     for step in steps:
-        if step.form is not None:
-            mark = (step.scopes, weights_key(step.form))
+        weights = owned_matrices(step) if step.form is None else weights_key(step.form)
+        if step.form is not None or weights:
+            mark = (step.scopes, weights)
             if mark in seen:
                 parts.append([])
                 seen = set()

@@ -24,6 +24,7 @@ class Growth:
     first: ir.Value
     layers: list[Statement]
     joined: Statement  # of the call's argument: torch.cat([...], dim=1)
+    over: str  # what the loop is over
     places: tuple[int, ...]
 
 
@@ -33,11 +34,12 @@ def find_growth(
     """Where such a list grows over all members, and the statements it takes."""
     layers = [i for i, s in enumerate(statements) if _layer(s) is not None]
     whole = [m.what for m in members]
-    lists = {m.attr for m in members if m.index is not None}
-    plain = any(m.index is None for m in members)
-    if len(lists) + plain > 1:
-        return None
-    if len(layers) < MIN_LAYERS or [_layer(statements[i]) for i in layers] != whole:
+    over = _over(members)
+    if (
+        not over
+        or len(layers) < MIN_LAYERS
+        or [_layer(statements[i]) for i in layers] != whole
+    ):
         return None
     start, first = layers[0], _operand(statements[layers[0]])
     maps = [first]
@@ -74,7 +76,16 @@ def find_growth(
         return None
     places = tuple(p for s in taken for p in s.places)
     calls = [statements[i] for i in layers]
-    return start, end, Growth(first, calls, statements[end], places)
+    return start, end, Growth(first, calls, statements[end], over, places)
+
+
+def _over(members: Sequence[Member]) -> str:
+    """All members: of the module itself, or of its only list."""
+    lists = {m.attr if m.index is not None else "" for m in members}
+    if len(lists) != 1 or any(m.inner for m in members):
+        return ""
+    (attr,) = lists
+    return f"self.{attr}" if attr else "self.children()"
 
 
 def _layer(statement: Statement) -> Run | None:

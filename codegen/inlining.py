@@ -19,6 +19,11 @@ MAX_TEXT = 64  # columns of one inlined expression
 MAX_TELLING = 24  # columns up to which a value with a telling name may lose it
 
 
+def fitting(line: str) -> str:
+    """Without its comment, if that doesn't fit into a loop."""
+    return line if len(line) <= WIDTH - 4 else line.partition("  #")[0]
+
+
 class Inlining(Naming):
     """Puts expressions into each other, as far as a reader can follow."""
 

@@ -198,8 +198,9 @@ def _tensor_role(value: ir.Value) -> str:
 
 
 def _role(what: object) -> str:
-    if isinstance(what, Step) and what.form is not None:
-        layer = what.form.layer
+    form = what.lacks or what.form if isinstance(what, Step) else None
+    if form is not None:
+        layer = form.layer
         word = re.sub(r"\d?d?$", "", layer.removeprefix("nn.")).lower()
         word = "conv" if word.startswith("conv") else word
         return ROLES.get(layer, "norm" if "norm" in word else word)

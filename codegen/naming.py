@@ -36,6 +36,7 @@ class Naming:
         self.wishes: dict[ir.Value, str] = {}  # by the part a value plays
         self.rebinds: dict[ir.Value, str] = {}  # what a round of a loop hands on
         self.carriers: set[ir.Value] = set()  # what a loop begins with
+        self.labels: dict[ir.Value, str] = {}  # of what stands in the caller's lists
         self.callees: list[tuple[Run, list[str]]] = []
         self.sources: dict[ir.Value, list[ir.Value]] = {}  # of what is inlined
         self.commented: set[object] = set()
@@ -77,10 +78,10 @@ class Naming:
         if target in self.carriers:  # a loop gives it a new value again and again
             free = next((n for n in GENERIC if n not in live), "x")
             return old if old in GENERIC and old not in live else unused(free, live)
-        if old in GENERIC and old not in live and self.is_block(statement):
-            return old
         if target in self.wishes:
             return unused(self.wishes[target], live)
+        if old in GENERIC and old not in live and self.is_block(statement):
+            return old
         if hint and len(statement.targets) == 1:
             return unused(hint, live)
         if old in GENERIC and old not in live:
@@ -174,7 +175,7 @@ class Naming:
         sources = self.sources.get(value, [])
         if value not in self.names and len(sources) == 1:
             return self.called(sources[0])
-        return self.names.get(value, "")
+        return self.labels.get(value) or self.names.get(value, "")
 
     # ---- comments
 
@@ -183,7 +184,7 @@ class Naming:
         if not self.is_root or target is None or target in self.ints:
             return ""
         dims = self.shapes.dims(target)
-        if dims is None or dims in self.commented:
+        if not dims or dims in self.commented:
             return ""
         self.commented.add(dims)
         return f"  # {shape_text(dims)}"

@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from ..analysis.spell import Expr, Leaf, Ref, leaves, render
 from .families import Family
+from .run import Run
 
 # The list and the place in it that a leaf stands for, if it does.
 Indexed = Callable[[Leaf], tuple[str, int] | None]
@@ -47,6 +48,7 @@ class Row:
     rounds: list[list[Statement]] = field(default_factory=list)
 
     handed_on: set[ir.Value] = field(default_factory=set)  # of the first round
+    called: dict[Run, list[Run]] = field(default_factory=dict)  # the later rounds'
 
     collected: set[ir.Value] = field(default_factory=set)  # of the first round
     lists: list[Family] = field(default_factory=list)  # that the rounds fill
@@ -223,5 +225,6 @@ def _closed(row: Row, after: list[Statement], collected: set[ir.Value]) -> bool:
     results = {v for v in row.made() if v in collected}
     firsts = {row.twins.get(v, v) for v in results}
     whole = len(results) == len(firsts) * row.count
-    # What the first round reads and a later one replaces must be gone afterwards.
-    return whole and not (reads & (earlier - results)) and not reads & set(row.carried)
+    # A copy of what the first round reads is worth its line for three rounds.
+    copied = row.count < 3 and reads & set(row.carried)
+    return whole and not reads & (earlier - results) and not copied

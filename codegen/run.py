@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from ..analysis.ops.table import ModuleForm
+from ..analysis.parameters import is_parameter
 from ..analysis.spell import Expr, Leaf, Ref, render
 from .steps import LayerRef, Step
 
@@ -45,6 +46,18 @@ class Run:
 
 def weights_key(form: ModuleForm) -> tuple[tuple[str, str | None, str], ...]:
     return tuple((k, w.value.name, w.how) for k, w in form.weights.items())
+
+
+def owned_matrices(step: Step) -> tuple[str, ...]:
+    """Names of the parameters of two axes or more that a step reads."""
+    values = [v for v in step.reads() if is_parameter(v)]
+    if step.form is not None:
+        values = [weight.value for weight in step.form.weights.values()]
+    return tuple(
+        v.name or ""
+        for v in values
+        if v.const_value is not None and len(v.const_value.shape) >= 2
+    )
 
 
 def layer_key(form: ModuleForm) -> tuple[object, ...]:

@@ -93,7 +93,7 @@ def _without_aliases(steps: list[Step], results: set[ir.Value]) -> list[Step]:
 
 
 class Spelling:
-    def __init__(self, model: ir.Model, shapes: Shapes, faithful: bool) -> None:
+    def __init__(self, model: ir.Model, shapes: Shapes, faithful: bool = False) -> None:
         self.graph, self.faithful = model.graph, faithful
         self.shapes = shapes
         self.t = Printing()
@@ -325,8 +325,13 @@ def form_path(form: ModuleForm, scopes: tuple[Scope, ...]) -> str:
     folded = (
         bool(scopes) and "Norm" in scopes[-1].class_hint and "Norm" not in form.layer
     )
-    for weight in form.weights.values():
-        path, _, last = (weight.value.name or "").rpartition(".")
+    names = [
+        name
+        for weight in form.weights.values()
+        for name in (weight.value.name, *weight.value.meta.get("folded_from", ()))
+    ]
+    for name in names:
+        path, _, last = (name or "").rpartition(".")
         if not path or not last:
             continue
         beside = path.rpartition(".")[0] == leaf.rpartition(".")[0]

@@ -15,7 +15,7 @@ from ..analysis.ops.table import ModuleForm, Weight
 from ..analysis.parameters import is_parameter
 from ..analysis.spell import Expr, substitute
 from .grouping import group, hoist, sink
-from .run import Run, layer_key, sequence_key, weights_key
+from .run import Run, layer_key, owned_matrices, sequence_key, weights_key
 from .steps import LayerRef, Step
 
 # A parameter up to this size is stored once per module that uses it, as the original
@@ -298,7 +298,7 @@ def _share(root: Run) -> None:
 
     def visit(run: Run, holder: Run) -> None:
         for child in run.runs():
-            if any(_is_large(w) for s in child.steps() if s.form for w in _weights(s)):
+            if any(map(owned_matrices, child.steps())):
                 outs = _output_positions(child)
                 key = (id(holder), sequence_key(list(child.steps())), outs)
                 if key in first:
@@ -308,10 +308,6 @@ def _share(root: Run) -> None:
             visit(child, child)
 
     visit(root, root)
-
-
-def _weights(step: Step) -> list[Weight]:
-    return list(step.form.weights.values()) if step.form is not None else []
 
 
 def _is_large(weight: Weight) -> bool:

@@ -19,7 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-goldens",
         action="store_true",
-        help="write generated/ anew from the models in examples/",
+        help="write generated/ and tests/goldens/ anew",
     )
 
 

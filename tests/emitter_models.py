@@ -27,6 +27,8 @@ class Graph:
     class) pairs from the network inwards.
     """
 
+    opset = 20
+
     def __init__(self, **inputs: Shape | tuple[str, Shape]) -> None:
         self.inputs = [_info(name, *_typed(given)) for name, given in inputs.items()]
         self.nodes: list[onnx.NodeProto] = []
@@ -124,9 +126,8 @@ class Graph:
             [onnx.ValueInfoProto(name=name) for name in outputs],
             list(self.weights.values()),
         )
-        made = helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10
-        )
+        opsets = [helper.make_opsetid("", self.opset)]
+        made = helper.make_model(graph, opset_imports=opsets, ir_version=10)
         return onnx.shape_inference.infer_shapes(made, data_prop=True)
 
 

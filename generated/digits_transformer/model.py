@@ -4,17 +4,12 @@
     logits float32 [batch, 10]       output
 
 Source     digits_transformer.onnx, opset 17, 248 nodes
-           sha256 bd53a3b62f382cf3885c0bb865202cf300772c2ed76a1519699e0c95eba30ce0
 Generator  fairhand 0.1.0
-Rewrites   fold-constants x35, unsqueeze_of_gather x6, attention_div x2,
-           gelu_erf_div_half x2, add_add x1, transpose_transpose x2
+Rewrites   -O1: 5 proven rules applied 13 times, as report.json lists
 Weights    weights.safetensors, 39,466 parameters
 
-This module needs PyTorch and safetensors; it does not need ONNX or fairhand.
-Regenerating overwrites it.
+Regenerating overwrites this file, which needs PyTorch and safetensors alone.
 """
-
-from __future__ import annotations
 
 from pathlib import Path
 
@@ -44,10 +39,10 @@ class Attention(nn.Module):
         self.output = nn.Linear(48, 48)
 
     def forward(self, x: Tensor) -> Tensor:
-        query = self.query(x).unflatten(2, (4, 12)).transpose(1, 2)
-        value = self.value(x).unflatten(2, (4, 12)).transpose(1, 2)
-        key = self.key(x).unflatten(2, (4, 12)).transpose(1, 2)
-        x = F.scaled_dot_product_attention(query, key, value).transpose(1, 2)
+        q = self.query(x).unflatten(2, (4, 12)).transpose(1, 2)
+        v = self.value(x).unflatten(2, (4, 12)).transpose(1, 2)
+        k = self.key(x).unflatten(2, (4, 12)).transpose(1, 2)
+        x = F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
         return self.output(x.flatten(2))
 
 
@@ -84,20 +79,13 @@ class DigitsTransformer(nn.Module):
         return self.head(mean)
 
 
-Model = DigitsTransformer
-
-
 def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> DigitsTransformer:
     """Build the network and take every parameter from `weights`."""
     with safe_open(weights, framework="pt", device=device) as file:
         found = (file.metadata() or {}).get("model_sha256")
         if found != MODEL_SHA256:
-            raise ValueError(
-                f"{weights} belongs to model {found}, "
-                f"this module was generated from {MODEL_SHA256}"
-            )
-        names = file.keys()
-        state = {name: file.get_tensor(name) for name in names}
+            raise ValueError(f"{weights} holds the weights of another model: {found}")
+        state = {name: file.get_tensor(name) for name in file.keys()}
     with torch.device("meta"):  # no random initialisation, no second copy
         model = DigitsTransformer()
     model.load_state_dict(state, assign=True)

@@ -1,0 +1,96 @@
+"""EncoderStripped, generated from encoder_stripped.
+
+    tokens float32 [batch, seq, 8]  input
+    states float32 [batch, seq, 8]  output
+
+Source     encoder_stripped, opset 20, 91 nodes
+Generator  fairhand 0.1.0
+Rewrites   -O1: 2 proven rules applied 9 times, as report.json lists
+Weights    weights.safetensors, 1,816 parameters
+
+Regenerating overwrites this file, which needs PyTorch and safetensors alone.
+"""
+
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors import safe_open
+from torch import Tensor, nn
+
+MODEL_SHA256 = "0000000000000000000000000000000000000000000000000000000000000000"
+WEIGHTS = Path(__file__).with_name("weights.safetensors")
+
+# ONNX name -> dtype and shape, as session.py checks them.
+INPUTS = {
+    "tokens": ("float32", ("batch", "seq", 8)),
+}
+OUTPUTS = {
+    "states": ("float32", ("batch", "seq", 8)),
+}
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear1 = nn.Linear(8, 8)
+        self.linear2 = nn.Linear(8, 8)
+        self.linear3 = nn.Linear(8, 8)
+        self.linear4 = nn.Linear(8, 8)
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q = self.linear1(x).unflatten(2, (2, 4)).transpose(1, 2)
+        v = self.linear3(x).unflatten(2, (2, 4)).transpose(1, 2)
+        k = self.linear2(x).unflatten(2, (2, 4)).transpose(1, 2)
+        y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
+        return self.norm(x + self.linear4(y.flatten(2)))
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear1 = nn.Linear(8, 16)
+        self.linear2 = nn.Linear(16, 8)
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.linear2(F.gelu(self.linear1(x)))
+        return self.norm(x)
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = Attention()
+        self.mlp = Mlp()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.attention(x)
+        return self.mlp(x)
+
+
+class EncoderStripped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer() for _ in range(3))
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = tokens
+        for layer in self.layers:
+            x = layer(x)  # [batch, seq, 8]
+        return self.norm(x)
+
+
+def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> EncoderStripped:
+    """Build the network and take every parameter from `weights`."""
+    with safe_open(weights, framework="pt", device=device) as file:
+        found = (file.metadata() or {}).get("model_sha256")
+        if found != MODEL_SHA256:
+            raise ValueError(f"{weights} holds the weights of another model: {found}")
+        state = {name: file.get_tensor(name) for name in file.keys()}
+    with torch.device("meta"):  # no random initialisation, no second copy
+        model = EncoderStripped()
+    model.load_state_dict(state, assign=True)
+    return model.eval().requires_grad_(False)

@@ -1,0 +1,83 @@
+"""Inception, generated from inception.
+
+    image    float32 [batch, 8, 12, 12]   input
+    features float32 [batch, 24, 12, 12]  output
+
+Source     inception, opset 20, 32 nodes
+Generator  fairhand 0.1.0
+Rewrites   -O1: 0 proven rules applied 0 times, as report.json lists
+Weights    weights.safetensors, 2,058 parameters
+
+Regenerating overwrites this file, which needs PyTorch and safetensors alone.
+"""
+
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors import safe_open
+from torch import Tensor, nn
+
+MODEL_SHA256 = "0000000000000000000000000000000000000000000000000000000000000000"
+WEIGHTS = Path(__file__).with_name("weights.safetensors")
+
+# ONNX name -> dtype and shape, as session.py checks them.
+INPUTS = {
+    "image": ("float32", ("batch", 8, 12, 12)),
+}
+OUTPUTS = {
+    "features": ("float32", ("batch", 24, 12, 12)),
+}
+
+
+class Inception2(nn.Module):
+    def __init__(
+        self, in_channels: int, out_channels: int, width: int, out_channels2: int
+    ):
+        super().__init__()
+        self.branch1x1 = nn.Conv2d(in_channels, out_channels, 1)
+        self.branch3x3 = nn.ModuleList(
+            [nn.Conv2d(in_channels, width, 1), nn.Conv2d(width, width, 3, padding=1)]
+        )
+        self.branch3x3dbl = nn.ModuleList(
+            [
+                nn.Conv2d(in_channels, 4, 1),
+                nn.Conv2d(4, 4, 3, padding=1),
+                nn.Conv2d(4, 4, 3, padding=1),
+            ]
+        )
+        self.branch_pool = nn.Conv2d(in_channels, out_channels2, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.branch3x3[0](x))
+        y = F.relu(self.branch3x3[1](y))
+        z = x
+        for block in self.branch3x3dbl:
+            z = F.relu(block(z))
+        u = F.avg_pool2d(x, 3, stride=1, padding=1, count_include_pad=False)
+        u = F.relu(self.branch_pool(u))
+        return torch.cat([F.relu(self.branch1x1(x)), y, z, u], dim=1)
+
+
+class Inception(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mixed_a = Inception2(8, 4, 6, 2)
+        self.mixed_b = Inception2(16, 6, 8, 6)
+
+    def forward(self, image: Tensor) -> Tensor:
+        x = self.mixed_a(image)  # [batch, 16, 12, 12]
+        return self.mixed_b(x)
+
+
+def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> Inception:
+    """Build the network and take every parameter from `weights`."""
+    with safe_open(weights, framework="pt", device=device) as file:
+        found = (file.metadata() or {}).get("model_sha256")
+        if found != MODEL_SHA256:
+            raise ValueError(f"{weights} holds the weights of another model: {found}")
+        state = {name: file.get_tensor(name) for name in file.keys()}
+    with torch.device("meta"):  # no random initialisation, no second copy
+        model = Inception()
+    model.load_state_dict(state, assign=True)
+    return model.eval().requires_grad_(False)

@@ -1,0 +1,59 @@
+"""MaskedPool, generated from masked_pool.
+
+    states  float32 [batch, seq, 8]  input
+    mask    bool    [batch, seq]     input
+    mean    float32 [batch, 4]       output
+    weights float32 [batch, seq]     output
+
+Source     masked_pool, opset 20, 11 nodes
+Generator  fairhand 0.1.0
+Rewrites   -O1: 0 proven rules applied 0 times, as report.json lists
+Weights    weights.safetensors, 36 parameters
+
+Regenerating overwrites this file, which needs PyTorch and safetensors alone.
+"""
+
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+
+MODEL_SHA256 = "0000000000000000000000000000000000000000000000000000000000000000"
+WEIGHTS = Path(__file__).with_name("weights.safetensors")
+
+# ONNX name -> dtype and shape, as session.py checks them.
+INPUTS = {
+    "states": ("float32", ("batch", "seq", 8)),
+    "mask": ("bool", ("batch", "seq")),
+}
+OUTPUTS = {
+    "mean": ("float32", ("batch", 4)),
+    "weights": ("float32", ("batch", "seq")),
+}
+
+
+class MaskedPool(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 4)
+
+    def forward(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        x = mask.unsqueeze(-1)  # [batch, seq, 1]
+        total = torch.where(x, states, 0.0).sum(dim=1)  # [batch, 8]
+        x = total / x.float().sum(dim=1).clamp(min=1)
+        y = torch.where(mask, states.amax(dim=-1), -1000000000.0)  # [batch, seq]
+        return self.fc(x), y.softmax(dim=-1)
+
+
+def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> MaskedPool:
+    """Build the network and take every parameter from `weights`."""
+    with safe_open(weights, framework="pt", device=device) as file:
+        found = (file.metadata() or {}).get("model_sha256")
+        if found != MODEL_SHA256:
+            raise ValueError(f"{weights} holds the weights of another model: {found}")
+        state = {name: file.get_tensor(name) for name in file.keys()}
+    with torch.device("meta"):  # no random initialisation, no second copy
+        model = MaskedPool()
+    model.load_state_dict(state, assign=True)
+    return model.eval().requires_grad_(False)

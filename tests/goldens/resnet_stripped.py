@@ -1,0 +1,82 @@
+"""ResnetStripped, generated from resnet_stripped.
+
+    image  float32 [batch, 3, 16, 16]  input
+    scores float32 [batch, 5]          output
+
+Source     resnet_stripped, opset 20, 53 nodes
+Generator  fairhand 0.1.0
+Rewrites   -O1: 2 proven rules applied 16 times, as report.json lists
+Weights    weights.safetensors, 30,469 parameters
+
+Regenerating overwrites this file, which needs PyTorch and safetensors alone.
+"""
+
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors import safe_open
+from torch import Tensor, nn
+
+MODEL_SHA256 = "0000000000000000000000000000000000000000000000000000000000000000"
+WEIGHTS = Path(__file__).with_name("weights.safetensors")
+
+# ONNX name -> dtype and shape, as session.py checks them.
+INPUTS = {
+    "image": ("float32", ("batch", 3, 16, 16)),
+}
+OUTPUTS = {
+    "scores": ("float32", ("batch", 5)),
+}
+
+
+class Block(nn.Module):
+    def __init__(
+        self, in_channels: int, width: int, stride: int = 1, conv3: bool = False
+    ):
+        super().__init__()
+        self.conv1 = nn.Conv2d(in_channels, width, 3, stride=stride, padding=1)
+        self.conv2 = nn.Conv2d(width, width, 3, padding=1)
+        self.conv3 = (
+            nn.Conv2d(in_channels, width, 1, stride=2) if conv3 else nn.Identity()
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.conv1(x))
+        return F.relu(self.conv2(y) + self.conv3(x))
+
+
+class ResnetStripped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, padding=1)
+        self.blocks = nn.ModuleList(
+            [
+                Block(8, 8),
+                Block(8, 8),
+                Block(8, 16, stride=2, conv3=True),
+                Block(16, 16),
+                Block(16, 24, stride=2, conv3=True),
+                Block(24, 24),
+            ]
+        )
+        self.linear = nn.Linear(24, 5)
+
+    def forward(self, image: Tensor) -> Tensor:
+        x = F.max_pool2d(F.relu(self.conv(image)), 2)  # [batch, 8, 8, 8]
+        for block in self.blocks:
+            x = block(x)
+        return self.linear(x.mean(dim=(2, 3)))
+
+
+def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> ResnetStripped:
+    """Build the network and take every parameter from `weights`."""
+    with safe_open(weights, framework="pt", device=device) as file:
+        found = (file.metadata() or {}).get("model_sha256")
+        if found != MODEL_SHA256:
+            raise ValueError(f"{weights} holds the weights of another model: {found}")
+        state = {name: file.get_tensor(name) for name in file.keys()}
+    with torch.device("meta"):  # no random initialisation, no second copy
+        model = ResnetStripped()
+    model.load_state_dict(state, assign=True)
+    return model.eval().requires_grad_(False)

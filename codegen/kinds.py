@@ -15,7 +15,7 @@ from ..analysis.parameters import is_parameter
 from ..analysis.spell import TORCH_DTYPES, Leaf, Ref, render, spell
 from .columns import ANY, ARGUMENTS, Parameter, parameters
 from .members import Member, Switch, assign_members, member_name
-from .names import class_name, unused
+from .names import class_name, shared_name, unused
 from .run import Run
 from .steps import LayerRef, Step
 from .variants import unify_variants
@@ -106,7 +106,7 @@ class Kinds:
             hints = {_class_hint(run) for run in runs}
             convolves = any("Conv" in s.form.layer for s in first.steps() if s.form)
             common = "ConvBlock" if convolves else "Block"
-            wish = min(hints) if len(hints) == 1 else common
+            wish = min(hints) if len(hints) == 1 else shared_name(hints) or common
             self._name(kind, wish, len(runs))
         varying = self.varying(runs)
         for parameter in varying:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 # Names that emitted modules use themselves.
 _TAKEN = frozenset(
@@ -97,3 +97,19 @@ def unused(name: str, taken: Iterable[str]) -> str:
     while f"{name}{joint}{n}" in taken:
         n += 1
     return f"{name}{joint}{n}"
+
+
+def shared_name(hints: Collection[str]) -> str:
+    """BertSelfOutput and BertOutput -> BertOutput: the words with which all end."""
+    words = [re.findall(r"[A-Z][a-z0-9]*|[a-z0-9]+", hint) for hint in hints]
+    begin = _alike(words)
+    end = _alike([w[begin:][::-1] for w in words])
+    first = words[0]
+    return "".join(first[:begin] + first[len(first) - end :]) if end else ""
+
+
+def _alike(lists: list[list[str]]) -> int:
+    """How many words all lists begin with."""
+    columns = enumerate(zip(*lists, strict=False))
+    other = (i for i, column in columns if len(set(column)) > 1)
+    return next(other, min(map(len, lists)))

@@ -305,7 +305,7 @@ def without_source(text: str, source: dict[str, Any]) -> str:
     """The module without the file's name and hash, and the title taken from it."""
     head, _, rest = text.partition("\n")
     assert head.endswith(f"generated from {source['file']}.")
-    assert text.count(source["sha256"]) == 2
+    assert text.count(source["sha256"]) == 1
     rest = rest.replace(source["sha256"], "HASH")
     return rest.replace(f"{source['file']},", "FILE,")
 

@@ -85,7 +85,7 @@ TAKEN = module_names()
 
 
 def test_the_emitted_module_was_read() -> None:
-    wanted = {"torch", "F", "nn", "math", "Path", "load", "Model", "WEIGHTS"}
+    wanted = {"torch", "F", "nn", "math", "Path", "load", "WEIGHTS"}
     assert wanted <= TAKEN
 
 
@@ -100,10 +100,10 @@ def test_any_text_becomes_an_identifier(make: Callable[[str], str], text: str) -
     name = make(text)
     assert name.isidentifier() and name.isascii()
     assert unicodedata.normalize("NFKC", name) == name
-    assert not keyword.iskeyword(name) and not keyword.issoftkeyword(name)
-    assert name not in dir(builtins)
-    assert not name.startswith("_")
-    assert name not in TAKEN | {"self"}
+    assert not keyword.iskeyword(name) and not name.startswith("_")
+    if make is not attribute:  # which stands behind a dot, and hides nothing
+        assert not keyword.issoftkeyword(name) and name not in dir(builtins)
+        assert name not in TAKEN | {"self"}
     assert len(name) <= MAX_LENGTH + 8  # room for a prefix and an underscore
     assert make(text) == name
 

@@ -86,7 +86,8 @@ def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> Densenet:
         found = (file.metadata() or {}).get("model_sha256")
         if found != MODEL_SHA256:
             raise ValueError(f"{weights} holds the weights of another model: {found}")
-        state = {name: file.get_tensor(name) for name in file.keys()}
+        names = file.keys()
+        state = {name: file.get_tensor(name) for name in names}
     with torch.device("meta"):  # no random initialisation, no second copy
         model = Densenet()
     model.load_state_dict(state, assign=True)

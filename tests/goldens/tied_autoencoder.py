@@ -48,7 +48,8 @@ def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> TiedAutoencoder:
         found = (file.metadata() or {}).get("model_sha256")
         if found != MODEL_SHA256:
             raise ValueError(f"{weights} holds the weights of another model: {found}")
-        state = {name: file.get_tensor(name) for name in file.keys()}
+        names = file.keys()
+        state = {name: file.get_tensor(name) for name in names}
     with torch.device("meta"):  # no random initialisation, no second copy
         model = TiedAutoencoder()
     model.load_state_dict(state, assign=True)

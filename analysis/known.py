@@ -28,6 +28,9 @@ class Shapes:
     def __init__(self) -> None:
         self.assumptions: list[Assumption] = []
         self.node: ir.Node | None = None  # the one at hand, while sizes are inferred
+        # Sizes of what a loop collects, 0 where onnx can't tell: ONNX Runtime gives
+        # these if the loop does not run at all.
+        self.told: dict[ir.Value, list[int]] = {}
         self._dims: dict[ir.Value, Dims] = {}
         self._elements: dict[ir.Value, Content | None] = {}
         self._anchors: dict[sympy.Symbol, tuple[ir.Value, int]] = {}
@@ -75,6 +78,11 @@ class Shapes:
         for axis, size in enumerate(dims):
             if isinstance(size, sympy.Symbol):
                 self._anchors.setdefault(size, (value, axis))
+
+    def forget(self, value: ir.Value) -> None:
+        """Know no more than the file says."""
+        self._dims.pop(value, None)
+        self._elements.pop(value, None)
 
     def learn_elements(self, value: ir.Value, elements: Content) -> None:
         """Set the elements of `value`; None stands for an unknown one."""

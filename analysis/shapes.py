@@ -8,7 +8,7 @@ types. A size that neither can tell becomes a symbol of its own.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 
 import numpy as np
@@ -17,6 +17,7 @@ import onnx_ir as ir
 import sympy
 
 from . import arithmetic, contents, movement_rules, shape_rules, window_rules
+from .bodies import BODIES
 from .dims import Dim, invented, is_bulky, parse, same, spell, symbol, text
 from .errors import FairhandError
 from .known import Shapes
@@ -51,6 +52,7 @@ class _Trust(Enum):
     ALL = auto()
     NOT_ZERO = auto()
     RANK = auto()
+    NONE = auto()
 
 
 def infer(model: ir.Model) -> Shapes:
@@ -75,6 +77,7 @@ class _Walk:
         self._sizes: dict[str, Dim] = {}  # by the name that onnx hands on
         self._names: set[str] = set()  # taken by symbols
         self._doubtful: set[ir.Value] = set()  # onnx has a wrong number for these
+        self.asked: dict[ir.Graph, list[PartialDims | None]] = {}  # see bodies.py
 
     def enter(self, graph: ir.Graph) -> None:
         """Name the dimensions of the model's inputs."""
@@ -120,12 +123,18 @@ class _Walk:
     def _visit(self, node: ir.Node) -> None:
         bodies = [a.as_graph() for a in node.attributes.values() if _is_body(a)]
         outside = self.shapes.anchored() if bodies else frozenset()
-        for body in bodies:
-            self._enter_body(body)
-        self.shapes.node = node
         site = Site(node, self.shapes)
+        enter = BODIES.get(node.op_type) if bodies and not node.domain else None
         try:
-            proposed = self._dims(site)
+            if enter is not None:
+                proposed: Sequence[PartialDims | None] = enter(self, site, bodies[0])
+            else:
+                for body in bodies:
+                    for value in body.inputs:
+                        self._settle(value, None, _Trust.NOT_ZERO)
+                    self.attempt(body)
+                proposed = self._dims(site)
+            self.shapes.node = node
             if node.op_type == "If" and not node.domain:
                 taken = self._taken(site, bodies)
                 columns = range(len(node.outputs))
@@ -151,14 +160,51 @@ class _Walk:
         static = all(d is not None and all(isinstance(s, int) for s in d) for d in dims)
         return _Trust.ALL if static else _Trust.NOT_ZERO
 
-    def _enter_body(self, body: ir.Graph) -> None:
+    def begin(self, value: ir.Value, dims: PartialDims | None) -> None:
+        """Settle an input of a body; what the file declares of it is a claim."""
+        type_ = self.types.get(value)
+        if type_ is not None and type_.WhichOneof("value") is not None:
+            _set_type(value, type_)
+        value.shape = None
+        self._doubtful.add(value)
+        if dims is not None:
+            self._settle(value, dims, _Trust.NONE)
+
+    def attempt(self, body: ir.Graph) -> bool:
+        """Go through a body; False if its nodes can't fit.
+
+        A body that is never run need not fit; what it gives stays unknown.
+        """
         try:
-            for value in body.inputs:
-                self._settle(value, None, _Trust.NOT_ZERO)
             self.through(body)
         except FairhandError as error:
-            # A branch that is never taken need not fit; what it gives stays unknown.
             logger.info("in a subgraph: %s", error)
+            return False
+        return True
+
+    def told(self, value: ir.Value) -> list[int]:
+        found = self._from_onnx(self.types.get(value)) or ()
+        declared = list(value.shape or ())
+        if len(found) != len(declared):
+            return [d if isinstance(d, int) else 0 for d in declared or found]
+        pairs = zip(found, declared, strict=True)
+        return [next((d for d in pair if isinstance(d, int)), 0) for pair in pairs]
+
+    def forget(self, body: ir.Graph) -> Callable[[], None]:
+        graphs = [body, *body.subgraphs()]
+        values = [v for graph in graphs for v in graph.inputs]
+        values += [v for graph in graphs for node in graph for v in node.outputs]
+        shapes = [(value, value.shape) for value in values]
+        doubtful, assumed = set(self._doubtful), len(self.shapes.assumptions)
+
+        def undo() -> None:
+            for value, shape in shapes:
+                value.shape = shape
+                self.shapes.forget(value)
+            self._doubtful = set(doubtful)
+            del self.shapes.assumptions[assumed:]
+
+        return undo
 
     def _dims(self, site: Site) -> Sequence[PartialDims | None]:
         """What the rules say of each output."""
@@ -235,7 +281,7 @@ class _Walk:
         ]
         if any(
             isinstance(b, int) and a != b
-            for a, b in zip(known, found or known, strict=True)
+            for a, b in zip(known, found or known, strict=trust is not _Trust.NONE)
         ):
             self._doubtful.add(value)
         self.shapes.learn_dims(value, tuple(known))
@@ -287,6 +333,8 @@ def _set_type(value: ir.Value, type_: onnx.TypeProto) -> None:
 def _trusted(found: PartialDims | None, trust: _Trust) -> PartialDims | None:
     if found is None or trust is _Trust.ALL:
         return found
+    if trust is _Trust.NONE:
+        return None
     if trust is _Trust.RANK:
         return [None] * len(found)
     return [None if isinstance(d, int) and d == 0 else d for d in found]

@@ -24,8 +24,9 @@ from ..analysis.literals import one_line
 from ..analysis.ops.table import ModuleForm, describe
 from ..analysis.shapes import infer
 from ..analysis.spell import DeviceOf, DimOf, Expr, HelperRef, Leaf, Ref, leaves, render
+from .blocks import Block, make_steps
 from .names import unused, variable
-from .steps import LayerRef, Step, make_steps
+from .steps import LayerRef, Step
 from .tolerances import compare
 
 # Constants of up to so many elements may be shapes or scales, which kernels of ONNX
@@ -61,6 +62,8 @@ class _Bisection:
         self.place = {node: i for i, node in enumerate(model.graph)}
         self.steps: dict[ir.Node, list[Step]] = {}
         for step in make_steps(model, self.shapes):
+            if isinstance(step, Block):
+                continue  # has no expression that could be evaluated by itself
             producers = [p for v in step.outputs if v and (p := v.producer())]
             last = max(producers, key=self.place.__getitem__)
             self.steps.setdefault(last, []).append(step)

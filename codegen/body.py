@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import onnx_ir as ir
 
 from ..analysis.spell import Expr, HelperRef, Leaf, Ref, leaves, render
+from .block_lines import PRINTED
+from .blocks import Mark
 from .families import Family
 from .growing import Growth, find_growth, joined_list
 from .inlining import WIDTH, Inlining, fitting
 from .names import unused, variable
-from .naming import last_reads, reads
-from .rows import Row, Statement, find_rows
+from .nested import Line, Row, Statement, flat, nest, overwritten, reads, trace
+from .rows import find_rows
 from .steps import LayerRef, Step
 from .wording import GENERIC, RunRef, annotation, list_item
-
-# A line of a body, and where the items stand that it computes.
-Line: TypeAlias = tuple[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -56,29 +54,25 @@ class BodyWriter(Inlining):
             if value not in nested
         ]
         named += [(family.name, family.annotation) for family in given]
-        flat = {v for family in made for row in family.rows for v in row}
+        listed = {v for family in made for row in family.rows for v in row}
         if self.is_root:
-            plain = [v for v in results if v not in flat]
+            plain = [v for v in results if v not in listed]
             taken = {name for name, _ in named} | {family.name for family in made}
             self.fixed = _output_names(plain, taken)
         for family in made:
             for values in family.rows:
                 self.wishes.update(zip(values, family.labels(), strict=True))
-        returned, types = self.returned(results, flat)
-        statements = [*self.statements(), Statement((), returned, False)]
-        self.note_attention(statements)
+        returned, types = self.returned(results, listed)
+        end = Statement((), returned, False, kind="return")
+        statements = nest([*self.statements(), end])
+        self.note_attention(flat(statements))
         growth = find_growth(statements, self.kind.members)
         if growth is not None:
             return self.grown(growth, statements, named, types)
-        rows = find_rows(statements, self.indexed, flat)
-        for row in rows:
-            if isinstance(row, Row):
-                self.settle(row, statements, flat)
-        items = self.inline(rows)
-        lines = self.block(items, set())
+        lines = self.lines(self.inline(self.rows(statements, listed)))
         helpers = [
             leaf.function
-            for s in statements
+            for s in flat(statements)
             for leaf in leaves(s.expr)
             if isinstance(leaf, HelperRef)
         ]
@@ -96,8 +90,9 @@ class BodyWriter(Inlining):
         found = []
         for place, item in enumerate(self.run.items):
             if isinstance(item, Step):
-                how = item.inlines, item.result
-                found.append(Statement(item.outputs, item.expr, *how, (place,)))
+                kind = item.kind if isinstance(item, Mark) else ""
+                how = item.inlines, item.result, (place,), kind
+                found.append(Statement(item.outputs, item.expr, *how))
                 continue
             source = item.shares or item
             target = RunRef(item, self.texts[source])
@@ -106,7 +101,7 @@ class BodyWriter(Inlining):
         return found
 
     def returned(
-        self, results: list[ir.Value], flat: set[ir.Value]
+        self, results: list[ir.Value], listed: set[ir.Value]
     ) -> tuple[Expr, tuple[str, ...]]:
         """What the body returns, families as lists, and the types."""
         items: list[Expr] = []
@@ -116,7 +111,7 @@ class BodyWriter(Inlining):
             if value in starts:
                 items.append(_nested(starts[value]))
                 types.append(starts[value].annotation)
-            elif value not in flat:
+            elif value not in listed:
                 items.append(Ref(value))
                 types.append(annotation(value))
         if len(items) == 1:
@@ -137,7 +132,8 @@ class BodyWriter(Inlining):
             self.note_callees(statement)
         joined = growth.joined
         joined.expr = joined_list(joined, maps)
-        before = self.block(self.inline(list(statements[:start])), {growth.first})
+        first = frozenset([growth.first])
+        before = self.lines(self.inline(statements[:start]), first)
         self.names[maps.value] = "features"
         grow = render(joined.expr, self.name)
         loop: list[Line] = [
@@ -145,7 +141,7 @@ class BodyWriter(Inlining):
             (f"for layer in {growth.over}:", ()),
             (f"    features.append(layer({grow}))", growth.places),
         ]
-        after = self.block(self.inline(list(statements[end:])), set())
+        after = self.lines(self.inline(statements[end:]))
         lines = [*before, *loop, *after]
         text, places = zip(*lines, strict=True)
         return Body(tuple(named), text, places, types, (), True)
@@ -176,8 +172,18 @@ class BodyWriter(Inlining):
             return self.places.get(id(leaf.form))
         return self.places.get(leaf.value) if isinstance(leaf, Ref) else None
 
+    def rows(
+        self, statements: list[Statement], listed: set[ir.Value]
+    ) -> list[Statement | Row]:
+        """Fold what comes round."""
+        rows = find_rows(statements, self.indexed, listed)
+        for row in rows:
+            if isinstance(row, Row):
+                self.settle(row, statements, listed)
+        return rows
+
     def settle(
-        self, row: Row, statements: list[Statement], flat: set[ir.Value]
+        self, row: Row, statements: list[Statement], listed: set[ir.Value]
     ) -> None:
         """What a round hands on: to the next, to the results, to what follows."""
         for same in zip(*row.rounds, strict=True):
@@ -190,7 +196,7 @@ class BodyWriter(Inlining):
             )
         inside = {id(s) for statements in row.rounds for s in statements}
         after = {v for s in statements if id(s) not in inside for v in reads(s.expr)}
-        made = {v for v in row.made() if v in flat}
+        made = {v for v in row.made() if v in listed}
         row.collected = {row.twins.get(v, v) for v in made}
         last = {t for s in row.rounds[-1] for t in s.targets if t in after}
         row.handed_on = {
@@ -206,25 +212,24 @@ class BodyWriter(Inlining):
                 self.names[whole.value] = family.name
                 _replace_nested(statements[-1], family, whole)
 
-    def row(self, row: Row, alive: set[ir.Value], later: set[ir.Value]) -> list[Line]:
-        """The lines of a loop; the values in `later` are read behind it."""
+    def row(self, row: Row) -> list[Line]:
+        """The lines of a loop."""
         before = [f"{family.name} = []" for family in row.lists]
         kept: dict[ir.Value, str] = {}
+        reserved = self.reserved
         for first, handed in row.carried.items():
             text = self.texts.pop(first, "") or self.names[first]
-            if first in later or not text.isidentifier():
+            if first in row.after or not text.isidentifier():
                 kept[first] = text
-                shadow = ir.Value(name=first.name)  # no other may take its name
-                self.names[shadow] = text
-                alive = alive | {shadow}
+                self.reserved = self.reserved | {text}  # no other may take its name
                 self.names[first] = self.free_name()
                 before.append(f"{self.names[first]} = {text}")
             self.rebinds[handed] = self.names[first]
-        taken = {self.names[v] for v in alive if v in self.names} | self.reserved
-        head, unpacked = self.head(row, taken)
+        head, unpacked = self.head(row, self.live(row.before))
         inner: list[Line] = [(line, ()) for line in unpacked]
         known = len(self.callees)
-        inner += self.block(list(row.body), (alive - set(row.carried)) | row.handed_on)
+        inner += self.block(row.body)
+        self.reserved = reserved
         for run, names in self.callees[known:]:  # a list may hold several classes
             self.callees += [(other, names) for other in row.called.get(run, ())]
         inner = [(fitting(line), places) for line, places in inner]
@@ -286,53 +291,51 @@ class BodyWriter(Inlining):
 
     # ---- lines
 
-    def block(
-        self, items: Sequence[Statement | Row], alive: set[ir.Value]
+    def lines(
+        self, items: list[Statement | Row], live: frozenset[ir.Value] = frozenset()
     ) -> list[Line]:
-        """Lines of a body; the values in `alive` are needed when it has ended."""
-        last = last_reads(items)
+        """The lines of a body; the values in `live` are needed when it has ended."""
+        carried = {v for row in items if isinstance(row, Row) for v in row.carried}
+        trace(items, self.texts.keys() - carried, live)
+        self.read.update(v for s in flat(items) for v in reads(s.expr))
+        self.overwritten.update(overwritten(items))
+        return self.block(items)
+
+    def block(self, items: Sequence[Statement | Row]) -> list[Line]:
         lines: list[Line] = []
-        for i, item in enumerate(items):
-            needed = {v for v in self.names if v in alive or last.get(v, -1) >= i}
+        for item in items:
             if isinstance(item, Row):
-                later = {v for v in needed if v in alive or last.get(v, -1) > i}
-                lines += self.row(item, needed, later)
+                lines += self.row(item)
                 continue
-            lines.append((self.line(item, i, last, alive), item.places))
+            self.note_callees(item)
+            if item.kind == "return":
+                lines.append((f"return {render(item.expr, self.name)}", item.places))
+            elif item.kind in PRINTED:
+                lines += PRINTED[item.kind](self, item)
+            else:
+                lines += self.assignment(item)
         return lines
 
-    def line(
-        self,
-        statement: Statement,
-        i: int,
-        last: dict[ir.Value, int],
-        alive: set[ir.Value],
-    ) -> str:
-        self.note_callees(statement)
+    def assignment(self, statement: Statement) -> list[Line]:
         text = render(statement.expr, self.name)
-        if not statement.targets:
-            return f"return {text}"
-        dying = [
-            v for v in reads(statement.expr) if last.get(v) == i and v not in alive
-        ]
-        live = {
-            name
-            for v, name in self.names.items()
-            if v in alive or (last.get(v, -1) >= i and v not in dying)
-        } | self.reserved
+        dying = [v for v in reads(statement.expr) if v not in statement.after]
+        live = self.live(statement.after)
         targets = []
         for target in statement.targets:
-            wanted = target in last or target in self.fixed or target in alive
-            if target is None or not wanted:
+            wanted = target in self.read or target in statement.after
+            if target is None or not (wanted or target in self.fixed):
                 targets.append("_")
                 continue
             name = self.choose(target, statement, dying, live)
             self.names[target] = name
             live.add(name)
             targets.append(name)
+        if targets == [text]:
+            return []
         line = f"{', '.join(targets)} = {text}"
         comment = self.comment(statement.targets[0])
-        return line if len(line + comment) > WIDTH else line + comment
+        whole = line if len(line + comment) > WIDTH else line + comment
+        return [(whole, statement.places)]
 
     def free_name(self) -> str:
         taken = {*self.names.values(), *self.reserved}

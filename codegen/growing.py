@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from ..analysis.spell import Expr, Ref, leaves, render
 from .members import Member
-from .rows import Statement
+from .nested import Statement
 from .run import Run
 from .wording import RunRef
 
@@ -32,6 +32,8 @@ def find_growth(
     statements: Sequence[Statement], members: Sequence[Member]
 ) -> tuple[int, int, Growth] | None:
     """Where such a list grows over all members, and the statements it takes."""
+    if any(s.arms for s in statements):
+        return None  # what the arms of a block read is not looked for here
     layers = [i for i, s in enumerate(statements) if _layer(s) is not None]
     whole = [m.what for m in members]
     over = _over(members)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 
 import onnx_ir as ir
 
 from ..analysis.spell import Expr, Leaf, Ref, depth, render, substitute
-from .naming import Naming, members_of, reads
-from .rows import Row, Statement
+from .naming import Naming, members_of
+from .nested import Row, Statement, changes, flat, reads
 from .wording import steps_apart
 
 WIDTH = 80  # what is left of 88 columns in a method
@@ -28,21 +29,28 @@ class Inlining(Naming):
     """Puts expressions into each other, as far as a reader can follow."""
 
     def inline(
-        self, items: list[Statement | Row], kept_values: Collection[ir.Value] = ()
+        self,
+        items: Sequence[Statement | Row],
+        kept_values: Collection[ir.Value] = (),
     ) -> list[Statement | Row]:
         """Put each value that is read once where it is read, if a reader can follow.
 
         Nothing goes into a loop, where it would be computed again and again.
         """
-        counts: dict[ir.Value, int] = dict.fromkeys(kept_values, 2)
+        counts = Counter(v for s in flat(items) for v in reads(s.expr))
         for item in items:
             if isinstance(item, Row):
-                counts.update(dict.fromkeys(item.reads(), 2))
-                continue
-            for value in reads(item.expr):
-                counts[value] = counts.get(value, 0) + 1
-        inlined: set[ir.Value] = set()
-        ready: dict[ir.Value, Statement] = {}
+                counts.update(dict.fromkeys(item.reads(), 1))
+        counts.update(dict.fromkeys(kept_values, 2))
+        return self.inlined(items, counts, {})
+
+    def inlined(
+        self,
+        items: Sequence[Statement | Row],
+        counts: Mapping[ir.Value, int],
+        ready: dict[ir.Value, Statement],
+    ) -> list[Statement | Row]:
+        """`ready` are the values that may still move, of the statements around too."""
         kept: list[Statement | Row] = []
         for statement in items:
             if isinstance(statement, Row):
@@ -53,7 +61,18 @@ class Inlining(Naming):
                 ]
                 kept.append(statement)
                 continue
-            inlined |= self.absorb(statement, ready)
+            if statement.kind != "while":  # its line is run again and again
+                self.absorb(statement, ready)
+            for i, arm in enumerate(statement.arms):
+                seen = {} if statement.loops else dict(ready)
+                statement.arms[i] = [
+                    s
+                    for s in self.inlined(arm, counts, seen)
+                    if isinstance(s, Statement)
+                ]
+            if statement.kind == "copy":
+                for value in [v for v, s in ready.items() if changes(statement, s)]:
+                    del ready[value]
             single = len(statement.targets) == 1 and statement.targets[0] is not None
             if single and statement.inlines:
                 target = statement.targets[0]
@@ -64,7 +83,7 @@ class Inlining(Naming):
         return [
             s
             for s in kept
-            if isinstance(s, Row) or not any(t in inlined for t in s.targets)
+            if isinstance(s, Row) or not any(t in self.moved for t in s.targets)
         ]
 
     def tells(self, statement: Statement) -> bool:
@@ -73,11 +92,8 @@ class Inlining(Naming):
             return False
         return len(render(statement.expr, self.rough)) > MAX_TELLING
 
-    def absorb(
-        self, statement: Statement, ready: dict[ir.Value, Statement]
-    ) -> set[ir.Value]:
-        """Inline into one statement; returns the values that need no line now."""
-        inlined: set[ir.Value] = set()
+    def absorb(self, statement: Statement, ready: dict[ir.Value, Statement]) -> None:
+        """Inline into one statement what is read there."""
         for value in dict.fromkeys(reads(statement.expr)):
             source = ready.get(value)
             if source is None:
@@ -105,12 +121,11 @@ class Inlining(Naming):
             if bare or self.readable(merged, bool(statement.targets)):
                 statement.expr = merged
                 statement.places += source.places
-                inlined.add(value)
+                self.moved.add(value)
                 if not members_of(source.expr):
                     self.sources[value] = [
                         v for v in reads(source.expr) if v not in self.texts
                     ]
-        return inlined
 
     def readable(self, expr: Expr, assigned: bool) -> bool:
         if not steps_apart(expr):

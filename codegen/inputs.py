@@ -74,7 +74,7 @@ def make_inputs(model: ir.Model, seed: int, sizes: Mapping[str, int]) -> dict[st
     model = inlined(model)
     sizes = complete(model, sizes)
     return {
-        str(value.name): _random(value, np.random.default_rng([seed, position]), sizes)
+        str(value.name): _value(value, np.random.default_rng([seed, position]), sizes)
         for position, value in enumerate(free_inputs(model))
     }
 
@@ -149,11 +149,32 @@ def _number(file: Path) -> int:
     return int(digits[-1]) if digits else 0
 
 
-def _random(value: ir.Value, rng: np.random.Generator, sizes: Mapping[str, int]) -> Any:
-    dtype = value.dtype
+def optional_inputs(model: ir.Model) -> list[str]:
+    """The inputs that may be None."""
+    inputs = model.graph.inputs
+    return [str(v.name) for v in inputs if isinstance(v.type, ir.OptionalType)]
+
+
+def _value(value: ir.Value, rng: np.random.Generator, sizes: Mapping[str, int]) -> Any:
+    """A tensor, a map, or a list of three tensors for a sequence."""
     if map_parts(value) is not None:
         return random_map(value, rng)
-    if not isinstance(value.type, ir.TensorType) or dtype is None:
+    type_ = value.type
+    if isinstance(type_, ir.OptionalType):
+        type_ = type_.elem_type
+    if isinstance(type_, ir.SequenceType):
+        return [_random(value, type_.elem_type, rng, sizes) for _ in range(3)]
+    return _random(value, type_, rng, sizes)
+
+
+def _random(
+    value: ir.Value,
+    type_: ir.TypeProtocol | None,
+    rng: np.random.Generator,
+    sizes: Mapping[str, int],
+) -> np.ndarray:
+    dtype = value.dtype
+    if not isinstance(type_, ir.TensorType) or dtype is None:
         raise FairhandError(
             "no random value can be made for an input that is no dense tensor",
             f"input {value.name!r}, {value.type}",

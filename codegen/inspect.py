@@ -13,12 +13,13 @@ from rich.table import Table
 from ..analysis.literals import one_line
 from ..analysis.ops.table import lookup
 from ..rewrites.simplify import simplify
+from .blocks import laid_out, make_steps
+from .bodies import BODIES
 from .inspect_plans import Wanted, make_plans, plan_data, show_plans
 from .laws import why
 from .load import load
 from .page import write_page
 from .plan import shape_text
-from .steps import make_steps
 
 
 def inspect_model(
@@ -65,7 +66,7 @@ def inspect_model(
             name = one_line(value.name or "?")
             out.print(f"  {what:6} {name} {dtype} {dims}", soft_wrap=True)
     out.print(_operators(model))
-    steps = make_steps(model, shapes)
+    steps = list(laid_out(make_steps(model, shapes)))
     layers = Counter(s.form.layer for s in steps if s.form is not None)
     text = ", ".join(f"{n} {layer}" for layer, n in sorted(layers.items()))
     out.print(
@@ -87,8 +88,7 @@ def _operators(model: ir.Model) -> Table:
     ):
         op = lookup(nodes[0])
         label = one_line(f"{domain}.{name}" if domain else name)
+        known = op is not None or (not domain and name in BODIES)
         mapping = op.mapping.value if op is not None else "Opaque"
-        table.add_row(
-            label, str(len(nodes)), mapping, "yes" if op is not None else "no"
-        )
+        table.add_row(label, str(len(nodes)), mapping, "yes" if known else "no")
     return table

@@ -31,14 +31,30 @@ def tensor_plan(value: ir.Value, declared: ir.Value, shapes: Shapes) -> TensorPl
     kind = map_type(value)
     if kind is not None:
         return TensorPlan(value.name or "", type_text(kind), ())
-    if isinstance(value.type, ir.TensorType) and value.dtype == ir.DataType.STRING:
-        return TensorPlan(value.name or "", "object", shape)
-    if not isinstance(value.type, ir.TensorType) or value.dtype not in TORCH_DTYPES:
+    dtype = _dtype_text(value.type)
+    if not dtype:
         raise Unsupported(
             f"'{one_line(value.name or '?')}' is not a tensor of a type PyTorch has",
             f"the model's inputs and outputs: {one_line(str(value.type))}",
         )
-    return TensorPlan(value.name or "", value.dtype.numpy().name, shape)
+    return TensorPlan(value.name or "", dtype, None if "seq(" in dtype else shape)
+
+
+def _dtype_text(type_: ir.TypeProtocol | None) -> str:
+    """float32, seq(float32), optional(seq(float32)); '' for what PyTorch lacks."""
+    if isinstance(type_, ir.OptionalType):
+        inner = _dtype_text(type_.elem_type)
+        return f"optional({inner})" if inner else ""
+    if isinstance(type_, ir.SequenceType) and isinstance(
+        type_.elem_type, ir.TensorType
+    ):
+        inner = _dtype_text(type_.elem_type)
+        return f"seq({inner})" if inner else ""
+    if not isinstance(type_, ir.TensorType):
+        return ""
+    if type_.dtype == ir.DataType.STRING:
+        return "object"
+    return type_.dtype.numpy().name if type_.dtype in TORCH_DTYPES else ""
 
 
 def signature(rows: Sequence[Row], families: Sequence[Family]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import onnx_ir as ir
 from ..analysis.ops.table import ModuleForm
 from ..analysis.parameters import is_parameter
 from ..analysis.spell import TORCH_DTYPES, Leaf, Ref, render, spell
+from .blocks import Mark
 from .columns import ANY, ARGUMENTS, Parameter, parameters
 from .members import Member, Switch, assign_members, member_name
 from .names import class_name, shared_name, unused
@@ -189,7 +190,8 @@ class Kinds:
                 call = ", ".join(render(arg, name) for arg in args)
                 parts.append((id(self.of[source]), texts.get(source), call, outs))
             else:
-                parts.append((render(item.expr, name), outs, item.inlines))
+                kind = item.kind if isinstance(item, Mark) else ""
+                parts.append((render(item.expr, name), outs, item.inlines, kind))
         for member in self.members[run]:
             if member.what is not without:
                 parts.append((member.text, _shape_key(member)))

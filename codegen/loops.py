@@ -21,6 +21,10 @@ def loops(lines: list[str], members: list[Member]) -> list[tuple[str, range]]:
     result: list[tuple[str, range]] = []
     i = 0
     while i < len(lines):
+        if lines[i].startswith(" "):  # in a block, which was folded by itself
+            result.append((lines[i], range(i, i + 1)))
+            i += 1
+            continue
         folded = _fold_at(lines, i, sizes) or _fold_first_apart(lines, i, sizes)
         if folded is None:
             folded = _repeat_at(lines, i)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
@@ -12,8 +12,8 @@ from ..analysis.spell import ATOM, Expr, Leaf, Ref, leaves, render
 from .kinds import Kind, Kinds
 from .members import member_name
 from .names import unused, variable
+from .nested import Statement, reads
 from .plan import shape_text
-from .rows import Row, Statement
 from .run import Run
 from .steps import LayerRef
 from .wording import GENERIC, RunRef, callee_arguments, is_plain
@@ -36,9 +36,14 @@ class Naming:
         self.wishes: dict[ir.Value, str] = {}  # by the part a value plays
         self.rebinds: dict[ir.Value, str] = {}  # what a round of a loop hands on
         self.carriers: set[ir.Value] = set()  # what a loop begins with
+        self.overwritten: dict[ir.Value, set[ir.Value]] = {}  # see nested.py
+        # A value that becomes another one's value at the end of a block takes its name.
+        self.preferred: dict[ir.Value, ir.Value] = {}
+        self.read: set[ir.Value] = set()
         self.labels: dict[ir.Value, str] = {}  # of what stands in the caller's lists
         self.callees: list[tuple[Run, list[str]]] = []
         self.sources: dict[ir.Value, list[ir.Value]] = {}  # of what is inlined
+        self.moved: set[ir.Value] = set()  # into the one line that reads it
         self.commented: set[object] = set()
 
     def rough(self, leaf: Leaf) -> str:
@@ -67,6 +72,12 @@ class Naming:
         """Re-bind along a chain; a new name where the meaning changes."""
         if target in self.rebinds:
             return unused(self.rebinds[target], live)
+        live |= self.live(self.overwritten.get(target, ()))
+        wish = self.names.get(self.preferred.get(target, target))
+        if wish and wish not in live:
+            return wish
+        if statement.kind == "set" and statement.result:
+            return unused(statement.result, live)
         row = self.in_list(statement) or self.repeats(statement)
         if target in self.fixed and not row:
             return unused(self.fixed[target], live)
@@ -90,6 +101,10 @@ class Naming:
         if keeps and old not in live:
             return old
         return next((n for n in GENERIC if n not in live), "") or unused("x", live)
+
+    def live(self, values: Iterable[ir.Value]) -> set[str]:
+        """The names of these values, and those that are taken everywhere."""
+        return {self.names[v] for v in values if v in self.names} | self.reserved
 
     def stays(self, expr: Expr, main: ir.Value | None) -> bool:
         """Whether a value keeps its meaning: reshaped or scaled, not joined."""
@@ -136,8 +151,9 @@ class Naming:
                     outer[0] = ""  # one class for calls on different values
                 self.callees.append((leaf.run, callee_arguments(outer) + sizes))
 
-    def note_attention(self, statements: Sequence[Statement]) -> None:
+    def note_attention(self, statements: Iterable[Statement]) -> None:
         """What attention takes are q, k and v, before and after they change shape."""
+        statements = [s for s in statements if not s.kind]
         made = {s.targets[0]: s for s in statements if len(s.targets) == 1}
         several = {t: s for s in statements if len(s.targets) > 1 for t in s.targets}
         for statement in statements:
@@ -188,20 +204,6 @@ class Naming:
             return ""
         self.commented.add(dims)
         return f"  # {shape_text(dims)}"
-
-
-def reads(expr: Expr) -> list[ir.Value]:
-    """Values in the order they are read, call targets and constants included."""
-    return [leaf.value for leaf in leaves(expr) if isinstance(leaf, Ref)]
-
-
-def last_reads(items: Sequence[Statement | Row]) -> dict[ir.Value, int]:
-    """Where each value is read for the last time."""
-    last: dict[ir.Value, int] = {}
-    for i, item in enumerate(items):
-        found = item.reads() if isinstance(item, Row) else reads(item.expr)
-        last.update(dict.fromkeys(found, i))
-    return last
 
 
 def arguments_of(call: Expr) -> list[tuple[Expr, int]]:

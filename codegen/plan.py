@@ -45,7 +45,7 @@ class TensorPlan:
     """An input or output of the model, under its ONNX name (untrusted text)."""
 
     name: str
-    dtype: str  # NumPy's name, or ONNX's type of what is no tensor
+    dtype: str  # NumPy's name, or ONNX's type of what is no tensor: seq(float32)
     shape: tuple[int | str | None, ...] | None
 
 

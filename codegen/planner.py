@@ -18,6 +18,7 @@ from ..analysis.ops.table import Weight
 from ..analysis.parameters import has_name, is_parameter
 from ..analysis.shapes import Shapes
 from ..analysis.spell import HelperRef, leaves
+from .blocks import make_steps
 from .body import BodyWriter
 from .dimensions import settle_dimensions
 from .families import Family, find_families
@@ -38,7 +39,7 @@ from .plan import (
 from .run import Run
 from .scopes import network_class
 from .sources import Sources, merged
-from .steps import Step, make_steps
+from .steps import Step
 from .structure import find_scopes
 from .tree import make_tree
 

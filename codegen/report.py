@@ -77,8 +77,9 @@ def _words(loaded: Loaded) -> dict[str, Any]:
 
 
 def _numbers_of(dtype: str) -> str:
-    """The NumPy type of the numbers in a type that may be a map's."""
-    return "float32" if dtype.endswith("tensor(float)))") else dtype
+    """The NumPy type of the numbers in a list, in an optional or in maps."""
+    inner = dtype.split("(")[-1].rstrip(")")
+    return "float32" if inner == "float" else inner
 
 
 def _version(declared: int | None) -> int:

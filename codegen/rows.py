@@ -7,72 +7,27 @@ One round becomes the body of a loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import onnx_ir as ir
 
-from ..analysis.spell import Expr, Leaf, Ref, leaves, render
-from .families import Family
-from .run import Run
+from ..analysis.spell import Leaf, Ref, leaves, render
+from .nested import Row, Statement
 
 # The list and the place in it that a leaf stands for, if it does.
 Indexed = Callable[[Leaf], tuple[str, int] | None]
 
 
-@dataclass(eq=False)
-class Statement:
-    """`targets = expr`; the last one of a body is the return, with no targets."""
-
-    targets: tuple[ir.Value | None, ...]
-    expr: Expr
-    inlines: bool
-    result: str = ""
-    places: tuple[int, ...] = ()  # of the run's items that it computes
-
-
-@dataclass(eq=False)
-class Row:
-    """A loop: the first round's statements stand for all.
-
-    `carried` are the values that a round takes over from the one before, as the first
-    round reads and makes them; `twins` give for each value of a later round the first
-    round's.
-    """
-
-    count: int
-    body: list[Statement]
-    carried: dict[ir.Value, ir.Value] = field(default_factory=dict)
-    twins: dict[ir.Value, ir.Value] = field(default_factory=dict)
-    rounds: list[list[Statement]] = field(default_factory=list)
-
-    handed_on: set[ir.Value] = field(default_factory=set)  # of the first round
-    called: dict[Run, list[Run]] = field(default_factory=dict)  # the later rounds'
-
-    collected: set[ir.Value] = field(default_factory=set)  # of the first round
-    lists: list[Family] = field(default_factory=list)  # that the rounds fill
-
-    def reads(self) -> set[ir.Value]:
-        """What is read of the values outside."""
-        inside = {t for s in self.body for t in s.targets}
-        return {
-            leaf.value
-            for s in self.body
-            for leaf in leaves(s.expr)
-            if isinstance(leaf, Ref) and leaf.value not in inside
-        }
-
-    def made(self) -> Iterator[ir.Value]:
-        for statements in self.rounds:
-            for statement in statements:
-                yield from (t for t in statement.targets if t is not None)
-
-
 def find_rows(
     statements: list[Statement], indexed: Indexed, collected: set[ir.Value]
 ) -> list[Statement | Row]:
-    """Fold what comes round; `collected` are results that each round may give."""
+    """Fold what comes round; `collected` are results that each round may give.
+
+    A body with blocks stays as it is: what their arms read is not looked for here.
+    """
+    if any(s.arms for s in statements):
+        return list(statements)
     found: list[Statement | Row] = []
     start = 0
     while start < len(statements):

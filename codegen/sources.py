@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from ..rewrites.origin import behind
+from ..rewrites.origin import behind, own_origins
+from .blocks import Mark
 from .kinds import Kind, Kinds
 from .members import Member
 from .plan import Behind
@@ -128,6 +129,8 @@ def _users(run: Run, member: Member) -> Iterable[int]:
 
 
 def _of_step(step: Step) -> list[str]:
+    if isinstance(step, Mark) and step.node is not None:
+        return list(own_origins(step.node))  # what its graphs hold has lines of its own
     absorbed = step.form.absorbs if step.form is not None else ()
     nodes = [*absorbed, *([step.node] if step.node is not None else [])]
     return [name for node in nodes for name in behind(node)]

@@ -62,39 +62,9 @@ class Step:
         return [leaf.value for leaf in leaves(self.expr) if isinstance(leaf, Ref)]
 
 
-def make_steps(model: ir.Model, shapes: Shapes, faithful: bool = False) -> list[Step]:
-    """The steps in the file's own order; one Unsupported for all that is missing.
-
-    If `faithful`, no layer holds a named weight otherwise than the file does.
-    """
-    spelling = Spelling(model, shapes, faithful)
-    steps = spelling.run()
-    if spelling.missing or spelling.refused:
-        raise _unsupported(model, spelling.missing, spelling.own_faults())
-    return _without_aliases(steps, set(model.graph.outputs))
-
-
-def _without_aliases(steps: list[Step], results: set[ir.Value]) -> list[Step]:
-    """Drop `y = x`, which operators spell that do nothing, such as a Pad by zero."""
-    same: dict[ir.Value, Ref] = {}
-
-    def replace(leaf: Leaf) -> Expr | None:
-        return same.get(leaf.value) if isinstance(leaf, Ref) else None
-
-    kept = []
-    for step in steps:
-        step.expr = substitute(step.expr, replace)
-        out = step.outputs[0]
-        if isinstance(step.expr, Ref) and out is not None and out not in results:
-            same[out] = step.expr
-        else:
-            kept.append(step)
-    return kept
-
-
 class Spelling:
     def __init__(self, model: ir.Model, shapes: Shapes, faithful: bool = False) -> None:
-        self.graph, self.faithful = model.graph, faithful
+        self.model, self.faithful = model, faithful
         self.shapes = shapes
         self.t = Printing()
         self.scopes = _all_scopes(model)
@@ -107,13 +77,15 @@ class Spelling:
             if isinstance(dim, sympy.Expr)
             for symbol in dim.free_symbols
         }
+        self.counters: dict[sympy.Symbol, Expr] = {}  # of the loops around
 
-    def run(self) -> list[Step]:
-        forms = self.claim()
-        needed: set[ir.Value] = {v for v in self.graph.outputs if v.producer()}
+    def run(self, graph: ir.Graph, results: Iterable[ir.Value]) -> list[Step]:
+        """The steps of a graph, the model's or a body, that `results` need."""
+        forms = self.claim(graph)
+        needed: set[ir.Value] = {v for v in results if v.producer()}
         done: set[ir.Node] = set()
         groups: list[list[Step]] = []
-        for node in reversed(list(self.graph)):
+        for node in reversed(list(graph)):
             owner, form = forms.get(node, (node, None))
             outputs = form.outputs if form is not None else tuple(node.outputs)
             if node in done or not any(out in needed for out in outputs):
@@ -126,10 +98,10 @@ class Spelling:
                 needed.update(v for v in step.reads() if v.producer())
         return [step for group in reversed(groups) for step in group]
 
-    def claim(self) -> dict[ir.Node, tuple[ir.Node, ModuleForm]]:
+    def claim(self, graph: ir.Graph) -> dict[ir.Node, tuple[ir.Node, ModuleForm]]:
         """The owner and the layer, for each node whose work a layer does."""
         forms: dict[ir.Node, tuple[ir.Node, ModuleForm]] = {}
-        for node in self.graph:
+        for node in graph:
             op = lookup(node)
             if op is None or op.module is None or node in forms:
                 continue
@@ -179,7 +151,7 @@ class Spelling:
     def own_faults(self) -> list[Unsupported]:
         """Refusals in the file's order, but for unknowns behind a missing operator."""
         behind: set[ir.Value | None] = set()
-        for node in self.graph:
+        for node in self.model.graph.all_nodes():
             if node in self.missing or not behind.isdisjoint(node.inputs):
                 behind.update(node.outputs)
         return [
@@ -288,6 +260,8 @@ class Spelling:
             return None
         if dim in self.inputs:
             return DimOf(dim)
+        if dim in self.counters:
+            return self.counters[dim]
         anchor = self.shapes.anchor(dim)
         if anchor is None:
             raise Unsupported(f"size {dim} of the graph can't be read off any value")
@@ -302,16 +276,29 @@ def _alters(form: ModuleForm) -> bool:
 def _all_scopes(model: ir.Model) -> dict[ir.Node, tuple[Scope, ...]]:
     """The scopes of every node; one without its own stands between its neighbours."""
     words = attribute_words(model)
-    found = {node: scopes_of(node, words) for node in model.graph}
     settled: dict[ir.Node, tuple[Scope, ...]] = {}
+    _settle_scopes(model.graph, words, settled)
+    return settled
+
+
+def _settle_scopes(
+    graph: ir.Graph,
+    words: frozenset[str],
+    settled: dict[ir.Node, tuple[Scope, ...]],
+    around: tuple[Scope, ...] = (),
+) -> None:
+    """A body stands in the modules `around` it, whatever its nodes say."""
+    found = {node: scopes_of(node, words) for node in graph}
     for node, scopes in found.items():
         if scopes is None:
             near = [settled[n] for n in node.predecessors() if n in settled]
             after = [found.get(n) for n in node.successors()]
-            near += [around for around in after if around is not None]
+            near += [beside for beside in after if beside is not None]
             scopes = common_scopes(near)
-        settled[node] = scopes
-    return settled
+        settled[node] = scopes if scopes[: len(around)] == around else around
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                _settle_scopes(attribute.as_graph(), words, settled, settled[node])
 
 
 def form_path(form: ModuleForm, scopes: tuple[Scope, ...]) -> str:
@@ -342,7 +329,7 @@ def form_path(form: ModuleForm, scopes: tuple[Scope, ...]) -> str:
     return leaf
 
 
-def _unsupported(
+def unsupported(
     model: ir.Model, missing: Iterable[ir.Node], refused: list[Unsupported]
 ) -> Unsupported:
     by_kind: dict[tuple[str, str, int | None], list[ir.Node]] = {}

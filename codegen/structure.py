@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from ..analysis.repeats import Block, Item, find_blocks
 from ..analysis.spell import Leaf, render
+from .blocks import inside, laid_out
 from .scopes import Scope
 from .steps import LayerRef, Step
 
@@ -45,7 +46,8 @@ def _hoist(steps: list[Step]) -> None:
     first: list[Step] = []
     rest: list[Step] = []
     for step in steps:
-        late = step.form is not None or not made.isdisjoint(step.reads())
+        layers = any(inner.form is not None for inner in inside(step))
+        late = layers or not made.isdisjoint(step.reads())
         (rest if late else first).append(step)
         if late:
             made.update(out for out in step.outputs if out is not None)
@@ -54,9 +56,10 @@ def _hoist(steps: list[Step]) -> None:
 
 def _enter(steps: list[Step], block: Block, scope: Scope, named: bool = False) -> None:
     for step in steps[block.start : block.end]:
-        step.scopes = (*step.scopes, scope)
-        if step.form is not None and not named:
-            step.path = scope.path
+        for inner in inside(step):
+            inner.scopes = (*inner.scopes, scope)
+            if inner.form is not None and not named:
+                inner.path = scope.path
     if len(block.inner) < 2 or named:
         return
     taken: set[str] = set()
@@ -85,6 +88,9 @@ def _item(step: Step) -> Item:
 
     outputs = tuple(out for out in step.outputs if out is not None)
     reads = tuple(v for v in step.reads() if v.const_value is None)
-    signature = _NUMBER.sub("#", render(step.expr, name))
+    whole = list(laid_out([step]))
+    texts = (render(inner.expr, name) for inner in whole)
+    signature = _NUMBER.sub("#", "; ".join(texts))
     signature = re.sub(r"v(, v)+", "v...", signature)  # however many are joined
-    return Item(signature, reads, outputs, step.form is not None)
+    layers = any(inner.form is not None for inner in whole)
+    return Item(signature, reads, outputs, layers)

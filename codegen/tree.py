@@ -14,7 +14,7 @@ import onnx_ir as ir
 from ..analysis.ops.table import ModuleForm, Weight
 from ..analysis.parameters import is_parameter
 from ..analysis.spell import Expr, substitute
-from .grouping import group, hoist, sink
+from .blocks import group_blocks
 from .run import Run, layer_key, owned_matrices, sequence_key, weights_key
 from .steps import LayerRef, Step
 
@@ -30,7 +30,7 @@ def make_tree(
 
     If `faithful`, members keep the paths that the file gives them.
     """
-    root = Run("", items=group(hoist(sink(steps)), 0))
+    root = Run("", items=group_blocks(steps))
     _simplify(root, faithful)
     _separate_clashing(root)
     _peel(root)

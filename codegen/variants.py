@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from ..analysis.ops.table import ModuleForm
 from ..analysis.spell import LOWEST, Expr, Leaf, Ref, render, substitute
+from .blocks import Mark
 from .members import Switch
 from .run import Run
 from .steps import LayerRef, Step
@@ -86,6 +87,7 @@ def _comparable(kinds: Kinds, a: Run, b: Run) -> bool:
         and len(a.inputs) == len(b.inputs)
         and len(a.outputs) == len(b.outputs)
         and switches < MAX_SWITCHES
+        and not any(isinstance(item, Mark) for item in a.items)
         and a is not kinds.root_run
     )
 

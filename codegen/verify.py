@@ -24,7 +24,7 @@ from ..analysis.shapes import Shapes
 from ..rewrites.constants import size_of
 from . import runner
 from .drawn import drawn_outputs
-from .inputs import dynamic_sizes, make_inputs, read_given
+from .inputs import dynamic_sizes, make_inputs, optional_inputs, read_given
 from .sizes import free_inputs
 from .tolerances import compare_values
 
@@ -137,7 +137,7 @@ def verify(
         errors = []
         noise: dict[str, float] = {}
         for name, got, want in zip(names, actual, expected, strict=True):
-            if name in drawn and got.shape == np.shape(want):
+            if name in drawn and np.shape(got) == np.shape(want):
                 want = got.astype(np.asarray(want).dtype)
             distance, reason = compare_values(got, want)
             if reason and np.isfinite(distance):
@@ -188,7 +188,7 @@ def own_noise(
     noise = dict.fromkeys((t.name for t in session.get_outputs()), 0.0)
     for seed in SEEDS:
         rng = np.random.default_rng(seed)
-        moved = {name: _one_bit_off(array, rng) for name, array in feed.items()}
+        moved = {name: _one_bit_off(value, rng) for name, value in feed.items()}
         for name, got, want in zip(
             noise, session.run(None, moved), expected, strict=True
         ):
@@ -198,6 +198,8 @@ def own_noise(
 
 
 def _one_bit_off(array: Any, rng: np.random.Generator) -> Any:
+    if isinstance(array, list):
+        return [_one_bit_off(item, rng) for item in array]
     if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
         return array
     side = np.where(rng.random(array.shape) < 0.5, -np.inf, np.inf)
@@ -221,7 +223,11 @@ def _feeds(
         text = ", ".join(f"{k}={v}" for k, v in assignment.items())
         for seed in seeds if i == 0 else seeds[:1]:
             label = f"seed {seed}" + (f", {one_line(text)}" if text else "")
-            yield label, make_inputs(model, seed, assignment), i == 0 and given is None
+            feed: Mapping[str, Any] = make_inputs(model, seed, assignment)
+            yield label, feed, i == 0 and given is None
+            if i == 0 and seed == seeds[0]:
+                for name in optional_inputs(model):
+                    yield f"{label}, no {one_line(name)}", {**feed, name: None}, False
 
 
 def _input_names(model: ir.Model) -> list[str]:

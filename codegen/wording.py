@@ -27,13 +27,19 @@ class RunRef(Leaf):
 
 def annotation(value: ir.Value) -> str:
     """The Python type of a value in `forward`."""
+    if value.meta.get("counter"):
+        return "int"
     kind = map_type(value)
-    if kind is not None:
-        return map_annotation(kind)
-    is_text = value.dtype == ir.DataType.STRING
-    return (
-        "np.ndarray" if is_text and isinstance(value.type, ir.TensorType) else "Tensor"
-    )
+    return map_annotation(kind) if kind is not None else _annotated(value.type)
+
+
+def _annotated(type_: ir.TypeProtocol | None) -> str:
+    if isinstance(type_, ir.SequenceType):
+        return f"list[{_annotated(type_.elem_type)}]"
+    if isinstance(type_, ir.OptionalType):
+        return f"{_annotated(type_.elem_type)} | None"
+    is_text = isinstance(type_, ir.TensorType) and type_.dtype == ir.DataType.STRING
+    return "np.ndarray" if is_text else "Tensor"
 
 
 def steps_apart(expr: Expr, above: Leaf | None = None) -> bool:
@@ -94,3 +100,9 @@ def list_item(attr: str) -> str:
     if word.endswith("s") and not word.endswith("ss") and len(word) > 2:
         return variable(word[:-1])
     return "block"
+
+
+def telling(name: str | None) -> str:
+    """A variable's name for a name in the file that is a word; '' for other names."""
+    word = re.fullmatch(r"[A-Za-z]{1,20}(_[A-Za-z]{1,12}){0,2}", name or "")
+    return variable(word[0]) if word else ""

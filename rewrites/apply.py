@@ -96,10 +96,8 @@ class Rewriter:
             if isinstance(result, ir.Value):
                 if result is root:
                     return "nothing would change"
-                if root.is_graph_output() and (
-                    result.producer() is None or result.is_graph_output()
-                ):
-                    return "the result is an output of the model"
+                if root.is_graph_output() and not _may_be_output(result, root):
+                    return "the result is an output of the graph"
             ranks = self._rank(result), self._rank(root)
             if None not in ranks and ranks[0] != ranks[1]:
                 return "broadcasting adds or takes an axis"
@@ -212,6 +210,14 @@ def _producer(value: ir.Value) -> ir.Node:
     node = value.producer()
     assert node is not None
     return node
+
+
+def _may_be_output(value: ir.Value, root: ir.Value) -> bool:
+    """Whether a value can be the output of its graph that `root` is now."""
+    node = value.producer()
+    if node is None or value.is_graph_output():
+        return False
+    return node.graph is _producer(root).graph
 
 
 def _is_made(value: ir.Value) -> bool:

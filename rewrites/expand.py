@@ -11,6 +11,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
+from ..analysis.bodies import BODIES
 from ..analysis.ops import lookup
 from .tidy import inline_functions
 
@@ -20,7 +21,9 @@ def expandable(model: ir.Model) -> list[ir.Node]:
     return [
         node
         for node in model.graph.all_nodes()
-        if lookup(node) is None and _schema(node) is not None
+        if lookup(node) is None
+        and (node.domain or node.op_type not in BODIES)
+        and _schema(node) is not None
     ]
 
 

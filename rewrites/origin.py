@@ -46,9 +46,14 @@ def _is_plain(node: ir.Node) -> bool:
     return node.op_type == "Constant" and not node.domain
 
 
+def own_origins(node: ir.Node) -> tuple[str, ...]:
+    """As `behind`, its graphs left out."""
+    found: tuple[str, ...] = node.meta.get("behind", ())
+    return found
+
+
 def behind(node: ir.Node) -> tuple[str, ...]:
     """Names of the nodes of the file whose work a node does, its graphs included."""
-    own = node.meta.get("behind", ())
     inner = [
         name
         for attribute in node.attributes.values()
@@ -57,7 +62,7 @@ def behind(node: ir.Node) -> tuple[str, ...]:
         for inside in graph.all_nodes()
         for name in inside.meta.get("behind", ())
     ]
-    return tuple(dict.fromkeys((*own, *inner)))
+    return tuple(dict.fromkeys((*own_origins(node), *inner)))
 
 
 def _graphs(attribute: ir.Attr) -> Sequence[ir.Graph]:

@@ -14,6 +14,7 @@ import onnx_ir as ir
 from ..analysis.cost import GraphCost, graph_cost
 from ..analysis.shapes import Shapes, infer
 from .apply import Rewriter
+from .branches import take_branches
 from .catalogue import PHASES
 from .catalogue import RULES as PROVABLE
 from .engine import Engine
@@ -117,6 +118,8 @@ def prepare(
     normalise(model)
     stage("2-normalise", model)
     folded = fold_constants(model, level == 0)
+    if take_branches(model):
+        folded += fold_constants(model, level == 0)
     merged = merge_constants(model) if level else 0
     stage("3-fold", model)
     return folded, merged
@@ -124,7 +127,12 @@ def prepare(
 
 def know_sizes(model: ir.Model, done: Rewriting) -> None:
     """Sizes that turn out to be numbers make more of the graph constant."""
-    if store_known_sizes(model, done.shapes):
+    while True:
+        if store_known_sizes(model, done.shapes):
+            done.folded += fold_constants(model, done.level == 0)
+            done.shapes = infer(model)
+        if not take_branches(model):
+            break
         done.folded += fold_constants(model, done.level == 0)
         done.shapes = infer(model)
 

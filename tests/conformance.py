@@ -93,10 +93,9 @@ def load_case(case: Any) -> tuple[onnx.ModelProto, list[tuple[list[Any], list[An
 
 
 def _read(file: Path, info: onnx.ValueInfoProto) -> Any:
-    kind = info.type.WhichOneof("value")
-    if kind != "tensor_type":
-        return None  # sequences and the like, which compile() is to refuse
-    return onnx.TensorProto.FromString(file.read_bytes())
+    protos = {"sequence_type": onnx.SequenceProto, "optional_type": onnx.OptionalProto}
+    proto = protos.get(info.type.WhichOneof("value"), onnx.TensorProto)
+    return proto.FromString(file.read_bytes())
 
 
 def operator_of(case: Any, model: onnx.ModelProto) -> str:
@@ -173,13 +172,19 @@ def imported(package: Path) -> Iterator[Any]:
 
 
 def array(value: Any) -> Any:
-    """The array of a tensor; what is none stays as it is."""
+    """The array of a tensor, the arrays of a list; what is neither stays as it is."""
+    if isinstance(value, onnx.OptionalProto):
+        return onnx.numpy_helper.to_optional(value)
+    if isinstance(value, onnx.SequenceProto):
+        return onnx.numpy_helper.to_list(value)
+    if isinstance(value, list):
+        return [array(item) for item in value]
     if isinstance(value, onnx.TensorProto):
         return onnx.numpy_helper.to_array(value)
     return np.asarray(value) if isinstance(value, np.generic) else value
 
 
-def from_bits(result: np.ndarray, dtype: str) -> np.ndarray:
+def from_bits(result: Any, dtype: str) -> Any:
     """A session gives bfloat16 and float8, which NumPy lacks, as their bits.
 
     Numbers of fewer bits it gives as such, in a type that NumPy has.
@@ -205,7 +210,14 @@ def mismatch(
     if len(found) != len(expected):
         return f"{len(found)} outputs, expected {len(expected)}"
     for i, (a, e) in enumerate(zip(found, map(array, expected), strict=True)):
-        if not isinstance(e, np.ndarray):
+        if isinstance(a, list) and isinstance(e, list):
+            reason = mismatch(a, e, rtol, atol)
+            if reason:
+                return f"output {i}: {reason}"
+            continue
+        if a is None and e is None:
+            continue
+        if not isinstance(e, np.ndarray) or a is None or isinstance(a, list):
             return f"output {i} is {type(a).__name__}, expected {type(e).__name__}"
         e = e.astype(object) if e.dtype.kind == "U" else e
         if a.dtype != e.dtype or a.shape != e.shape:

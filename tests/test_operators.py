@@ -96,9 +96,7 @@ def one_node(
         op.name, names, outputs, name="node", domain=op.domain, **attrs
     )
     typed = {
-        name: onnx.helper.make_tensor_value_info(
-            name, onnx.helper.np_dtype_to_tensor_dtype(x.dtype), x.shape
-        )
+        name: _info(name, x)
         for name, x in zip(names, inputs, strict=True)
         if x is not None
     }
@@ -124,6 +122,15 @@ def one_node(
     return onnx.shape_inference.infer_shapes(model)
 
 
+def _info(name: str, x: np.ndarray | tuple[np.ndarray, ...]) -> onnx.ValueInfoProto:
+    """A tensor; a sequence where a case gives a tuple of them."""
+    if isinstance(x, tuple):
+        code = onnx.helper.np_dtype_to_tensor_dtype(x[0].dtype)
+        return onnx.helper.make_tensor_sequence_value_info(name, code, None)
+    code = onnx.helper.np_dtype_to_tensor_dtype(x.dtype)
+    return onnx.helper.make_tensor_value_info(name, code, x.shape)
+
+
 # ---- what is expected
 
 
@@ -135,7 +142,7 @@ def expected(
     The newest version of an operator may still lack a kernel that an older one has.
     """
     feed = {
-        f"x{i}": np.asarray(x)
+        f"x{i}": list(x) if isinstance(x, tuple) else np.asarray(x)
         for i, x in enumerate(inputs)
         if x is not None and i not in case.constants
     }
@@ -164,6 +171,8 @@ def _session(proto: onnx.ModelProto) -> ort.InferenceSession:
 
 
 def _is_numpy_type(info: onnx.ValueInfoProto) -> bool:
+    if not info.type.HasField("tensor_type"):
+        return True
     code = info.type.tensor_type.elem_type
     dtype = onnx.helper.tensor_dtype_to_np_dtype(code) if code else np.dtype(object)
     return dtype.isbuiltin == 1
@@ -187,10 +196,12 @@ HELD = {
 }
 
 
-def to_torch(x: np.ndarray) -> Any:
-    if x.dtype == object:  # strings
-        return x
-    x = np.asarray(x, HELD.get(x.dtype))
+def to_torch(x: np.ndarray | tuple[np.ndarray, ...]) -> Any:
+    if isinstance(x, tuple):
+        return list(map(to_torch, x))
+    if np.asarray(x).dtype == object:  # strings
+        return np.asarray(x)
+    x = np.asarray(x, HELD.get(np.asarray(x).dtype))
     if x.dtype.kind != "V" and "float8" not in x.dtype.name:
         return torch.from_numpy(np.array(x))
     bits = torch.from_numpy(np.array(x).view(f"uint{8 * x.dtype.itemsize}"))
@@ -215,7 +226,7 @@ def flat(result: Any) -> Iterator[np.ndarray | None]:
 
 
 def assert_close(result: Any, wanted: list[Any], text: str) -> None:
-    made, hoped = list(flat(result)), list(flat(wanted))
+    made, hoped = list(flat(result)), list(flat(wanted))  # a list is one output
     assert len(made) <= len(hoped), text
     for actual, right in zip(made, hoped, strict=False):
         if actual is not None:
@@ -306,9 +317,7 @@ def test_operator(op: OpDef, index: int) -> None:
     model = ir.from_proto(one_node(op, case, inputs))
     shapes = infer(model)
     view = NodeView(model.graph.node(0), shapes)
-    values = {
-        f"x{i}": to_torch(np.asarray(x)) for i, x in enumerate(inputs) if x is not None
-    }
+    values = {f"x{i}": to_torch(x) for i, x in enumerate(inputs) if x is not None}
     spelling = (of_strings(view.node) and op.strings) or op.torch
     if spelling is not None:
         operands = Spelling(model, shapes).operands(view, op)

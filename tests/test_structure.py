@@ -27,7 +27,7 @@ from traced import Traced
 
 import fairhand
 from fairhand.analysis.shapes import infer
-from fairhand.codegen import planner, tree
+from fairhand.codegen import blocks, planner
 from fairhand.codegen.families import find_families
 from fairhand.codegen.load import load
 
@@ -331,7 +331,7 @@ def test_levels_are_said(tmp_path: Path) -> None:
 
 def flattened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "find_scopes", lambda steps: None)
-    monkeypatch.setattr(tree, "group", lambda steps, depth: list(steps))
+    monkeypatch.setattr(blocks, "group", lambda steps, depth: list(steps))
 
 
 FOLDED = ["resnet", "inception", "densenet", "unet", "encoder_stripped", "experts"]

@@ -44,6 +44,7 @@ FAMILIES = (
     "strings",
     "trees",
     "ml",
+    "sequences",
 )
 
 for _family in FAMILIES:

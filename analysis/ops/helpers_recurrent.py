@@ -51,7 +51,8 @@ def run_lstm(
     c: Tensor | None = None,
     peepholes: Tensor | None = None,
     reverse: tuple[bool, ...] = (False,),
-    activations: tuple[str, ...] = ("sigmoid", "tanh", "tanh") * 2,
+    activations: tuple[str | tuple[str | float, ...], ...] = ("sigmoid", "tanh", "tanh")
+    * 2,
     clip: float = math.inf,
     couple: bool = False,
     batch_first: bool = False,
@@ -100,7 +101,7 @@ def run_gru(
     lengths: Tensor | None = None,
     h: Tensor | None = None,
     reverse: tuple[bool, ...] = (False,),
-    activations: tuple[str, ...] = ("sigmoid", "tanh") * 2,
+    activations: tuple[str | tuple[str | float, ...], ...] = ("sigmoid", "tanh") * 2,
     clip: float = math.inf,
     reset_after: bool = False,
     batch_first: bool = False,
@@ -144,7 +145,7 @@ def run_rnn(
     lengths: Tensor | None = None,
     h: Tensor | None = None,
     reverse: tuple[bool, ...] = (False,),
-    activations: tuple[str, ...] = ("tanh", "tanh"),
+    activations: tuple[str | tuple[str | float, ...], ...] = ("tanh", "tanh"),
     clip: float = math.inf,
     batch_first: bool = False,
 ) -> tuple[Tensor, Tensor]:
@@ -175,16 +176,35 @@ def first_state(
     return given[:, direction] if batch_first else given[direction]
 
 
-def activate(name: str, x: Tensor, clip: float = math.inf) -> Tensor:
-    """The named function of x, which is bounded to [-clip, clip] first."""
-    functions = {
-        "relu": torch.relu,
-        "sigmoid": torch.sigmoid,
-        "softplus": F.softplus,
-        "softsign": F.softsign,
-        "tanh": torch.tanh,
-    }
-    return functions[name](x.clamp(-clip, clip))
+def activate(
+    kind: str | tuple[str | float, ...], x: Tensor, clip: float = math.inf
+) -> Tensor:
+    """A function of x, which is bounded to [-clip, clip] first.
+
+    `kind` is its name, with alpha and beta after it if it has them.
+    """
+    name, *numbers = (kind,) if isinstance(kind, str) else kind
+    a, b = (*map(float, numbers), 0.0, 0.0)[:2]
+    x = x.clamp(-clip, clip)
+    if name == "affine":
+        return a * x + b
+    if name == "elu":
+        return F.elu(x, a)
+    if name == "hardsigmoid":
+        return (a * x + b).clamp(0, 1)
+    if name == "leakyrelu":
+        return F.leaky_relu(x, a)
+    if name == "scaledtanh":
+        return a * torch.tanh(b * x)
+    if name == "thresholdedrelu":
+        return torch.where(x > a, x, 0)
+    if name == "softplus":
+        return F.softplus(x)
+    if name == "softsign":
+        return F.softsign(x)
+    if name == "relu":
+        return torch.relu(x)
+    return torch.sigmoid(x) if name == "sigmoid" else torch.tanh(x)
 
 
 def until_end(time: int, lengths: Tensor | None, now: Tensor, after: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..literals import one_line
 from .operands import number
 from .recurrent_layout import first_axis, is_zero, surroundings, whole_length
 from .results import wanted
@@ -19,7 +20,16 @@ _ACTIVATIONS = {
     "GRU": ["sigmoid", "tanh"],
     "RNN": ["tanh"],
 }
-_SUPPORTED = ("relu", "sigmoid", "softplus", "softsign", "tanh")
+# What ONNX Runtime takes for alpha and beta where the node gives none.
+_NUMBERS: dict[str, tuple[float, ...]] = {
+    **dict.fromkeys(("relu", "sigmoid", "softplus", "softsign", "tanh"), ()),
+    "affine": (1.0, 0.0),
+    "elu": (1.0,),
+    "hardsigmoid": (0.2, 0.5),
+    "leakyrelu": (0.01,),
+    "scaledtanh": (1.0, 1.0),
+    "thresholdedrelu": (1.0,),
+}
 _LENGTHS, _H, _C, _PEEPHOLES = 4, 5, 6, 7
 
 
@@ -194,8 +204,7 @@ def _looped(t: Any, n: NodeView, x: Any, w: Any, r: Any, *rest: Any) -> Any:
         options["reverse"] = tuple(d == "reverse" for d in directions)
     found = _activations(n)
     if found != _ACTIVATIONS[kind] * len(directions):
-        _check_activations(n, found)
-        options["activations"] = tuple(found)
+        options["activations"] = _with_numbers(n, found)
     if n.attr("clip") is not None:
         options["clip"] = number(n, "clip", 0.0)
     if n.attr("input_forget", 0):
@@ -213,13 +222,23 @@ def _looped(t: Any, n: NodeView, x: Any, w: Any, r: Any, *rest: Any) -> Any:
     return wanted(n, made, 3 if kind == "LSTM" else 2)
 
 
-def _check_activations(n: NodeView, found: list[str]) -> None:
+def _with_numbers(n: NodeView, found: list[str]) -> tuple[Any, ...]:
+    """The activations, with alpha and beta those that have them."""
+    given = [list(n.attr(f"activation_{which}") or ()) for which in ("alpha", "beta")]
+    made: list[Any] = []
     for name in found:
-        if name not in _SUPPORTED:
+        if name not in _NUMBERS:
             n.refuse(
-                f"{n.node.op_type} with the activation {name} is not supported",
-                f"supported are {', '.join(_SUPPORTED)}",
+                f"{n.node.op_type} with the activation {one_line(name)} is not"
+                " supported",
+                f"supported are {', '.join(_NUMBERS)}",
             )
+        numbers = [
+            float(f"{left.pop(0) if left else usual:.9g}")
+            for left, usual in zip(given, _NUMBERS[name], strict=False)
+        ]
+        made.append((name, *numbers) if numbers else name)
+    return tuple(made)
 
 
 def _shapes(kind: str, directions: int = 1, hidden: int = 4, width: int = 3) -> Any:
@@ -263,6 +282,16 @@ def _cases(kind: str) -> list[Any]:
     ]
 
 
+_VALUED: list[tuple[str, dict[str, Any]]] = [
+    ("Affine", {"activation_alpha": [0.5], "activation_beta": [0.25]}),
+    ("Elu", {"activation_alpha": [0.5]}),
+    ("HardSigmoid", {}),
+    ("HardSigmoid", {"activation_alpha": [0.3]}),
+    ("LeakyRelu", {}),
+    ("LeakyRelu", {"activation_alpha": [0.1]}),
+    ("ScaledTanh", {"activation_alpha": [1.5], "activation_beta": [0.5]}),
+    ("ThresholdedRelu", {"activation_alpha": [0.5]}),
+]
 _LSTM, _GRU, _RNN = _shapes("LSTM"), _shapes("GRU"), _shapes("RNN")
 
 define(
@@ -276,6 +305,14 @@ define(
             *_cases("LSTM"),
             case(*_LSTM, None, [1, 2, 4], [1, 2, 4], [1, 12], hidden_size=4, outputs=3),
             case(*_LSTM, hidden_size=4, input_forget=1, outputs=3),
+            case(
+                *_LSTM,
+                hidden_size=4,
+                activations=["HardSigmoid", "LeakyRelu", "Elu"],
+                activation_alpha=[0.3, 0.1],
+                activation_beta=[0.4],
+                outputs=3,
+            ),
             case(
                 *_LSTM,
                 hidden_size=4,
@@ -310,6 +347,10 @@ define(
         cases=[
             *_cases("RNN"),
             case(*_RNN, constants=(1, 2, 3), hidden_size=4, activations=["Relu"]),
+            *(
+                case(*_RNN, hidden_size=4, activations=[name], outputs=2, **numbers)
+                for name, numbers in _VALUED
+            ),
             case(*_RNN, hidden_size=4, activations=["Sigmoid"], outputs=2),
         ],
     )

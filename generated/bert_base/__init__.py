@@ -4,7 +4,8 @@ Session() stands in for onnxruntime.InferenceSession: the same names, NumPy in a
 load() returns the network itself with its weights, an ordinary torch.nn.Module: Model.
 """
 
-from .model import Model, load
+from .model import BertModel as Model
+from .model import load
 from .session import Session
 
 __all__ = ["Model", "Session", "load"]

@@ -7,18 +7,12 @@
     pooler_output     float32 [batch, 768]       output
 
 Source     bert_base.onnx, opset 20, 396 nodes
-           sha256 a568cfcc6ed995449d8abd43196cf2560db58a205ac580bf69066285e44ac5d0
 Generator  fairhand 0.1.0
-Rewrites   unsqueeze_unsqueeze x1, and_true x1, gather_nd_of_ranges_twice x1,
-           where_counted_and_twice x1, add_counted_mask_twice x12, attention_mul_masked
-           x12, transpose_transpose x12
+Rewrites   -O1: 7 proven rules applied 40 times, as report.json lists
 Weights    weights.safetensors, 109,481,984 parameters
 
-This module needs PyTorch and safetensors; it does not need ONNX or fairhand.
-Regenerating overwrites it.
+Regenerating overwrites this file, which needs PyTorch and safetensors alone.
 """
-
-from __future__ import annotations
 
 from pathlib import Path
 
@@ -27,7 +21,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "a568cfcc6ed995449d8abd43196cf2560db58a205ac580bf69066285e44ac5d0"
+MODEL_SHA256 = "cf9161e320d913eb4ad89560181336e64ce59b0da49b2dc99ddf7c4cf6ba67a7"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -52,10 +46,10 @@ class BertEmbeddings(nn.Module):
         self.register_buffer("position_ids", torch.empty((1, 512), dtype=torch.int64))
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor) -> Tensor:
-        x = self.position_ids[:, : input_ids.shape[1]]
         word_embeddings = self.word_embeddings(input_ids)
         token_type_embeddings = self.token_type_embeddings(token_type_ids)
-        position_embeddings = self.position_embeddings(x)
+        input_ids = self.position_ids[:, : input_ids.shape[1]]
+        position_embeddings = self.position_embeddings(input_ids)
         return self.LayerNorm(
             word_embeddings + token_type_embeddings + position_embeddings
         )
@@ -69,14 +63,14 @@ class BertSelfAttention(nn.Module):
         self.value = nn.Linear(768, 768)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        query = self.query(x).unflatten(2, (12, 64)).transpose(1, 2)
-        value = self.value(x).unflatten(2, (12, 64)).transpose(1, 2)
-        key = self.key(x).unflatten(2, (12, 64)).transpose(1, 2)
-        attended = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        q = self.query(x).unflatten(2, (12, 64)).transpose(1, 2)
+        v = self.value(x).unflatten(2, (12, 64)).transpose(1, 2)
+        k = self.key(x).unflatten(2, (12, 64)).transpose(1, 2)
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return attended.transpose(1, 2).flatten(2)
 
 
-class Block(nn.Module):
+class BertOutput(nn.Module):
     def __init__(self, in_features: int):
         super().__init__()
         self.dense = nn.Linear(in_features, 768)
@@ -98,11 +92,11 @@ class BertPooler(nn.Module):
 class BertAttention(nn.Module):
     def __init__(self):
         super().__init__()
-        self.self_ = BertSelfAttention()
-        self.output = Block(768)
+        self.self = BertSelfAttention()
+        self.output = BertOutput(768)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        y = self.self_(x, mask)
+        y = self.self(x, mask)
         return self.output(y, x)
 
 
@@ -111,7 +105,7 @@ class BertLayer(nn.Module):
         super().__init__()
         self.attention = BertAttention()
         self.intermediate = nn.Linear(768, 3072)
-        self.output = Block(3072)
+        self.output = BertOutput(3072)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         x = self.attention(x, mask)
@@ -146,18 +140,12 @@ class BertModel(nn.Module):
         return last_hidden_state, self.pooler(last_hidden_state)
 
 
-Model = BertModel
-
-
 def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> BertModel:
     """Build the network and take every parameter from `weights`."""
     with safe_open(weights, framework="pt", device=device) as file:
         found = (file.metadata() or {}).get("model_sha256")
         if found != MODEL_SHA256:
-            raise ValueError(
-                f"{weights} belongs to model {found}, "
-                f"this module was generated from {MODEL_SHA256}"
-            )
+            raise ValueError(f"{weights} holds the weights of another model: {found}")
         names = file.keys()
         state = {name: file.get_tensor(name) for name in names}
     with torch.device("meta"):  # no random initialisation, no second copy

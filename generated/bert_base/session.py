@@ -7,7 +7,6 @@ model: what does is in model.py and report.json.
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,6 @@ from .model import INPUTS, OUTPUTS, WEIGHTS, load
 
 REPORT = Path(__file__).with_name("report.json")
 ONNX_TYPES = {"float32": "float", "float64": "double", "object": "string"}
-AS_BITS = ("bfloat16", "float8")  # NumPy has no such numbers
 
 
 class NodeArg(NamedTuple):
@@ -55,12 +53,12 @@ class Session:
             raise ValueError(f"no inputs {unknown}, the inputs are {list(INPUTS)}")
         if unknown := [name for name in names if name not in OUTPUTS]:
             raise ValueError(f"no outputs {unknown}, the outputs are {list(OUTPUTS)}")
-        feeds = [to_value(name, input_feed[name], self.device) for name in INPUTS]
+        feeds = [to_tensor(n, input_feed[n], *INPUTS[n], self.device) for n in INPUTS]
         results = self.model(*feeds)
-        if not isinstance(results, tuple):
+        if len(OUTPUTS) == 1:
             results = (results,)
         outputs = dict(zip(OUTPUTS, results, strict=True))
-        return [to_result(outputs[name]) for name in names]
+        return [to_array(outputs[name]) for name in names]
 
     def get_inputs(self) -> list[NodeArg]:
         return node_args(INPUTS)
@@ -78,39 +76,25 @@ class Session:
 
 
 def node_args(table: Mapping[str, tuple]) -> list[NodeArg]:
-    args = []
-    for name, (dtype, shape) in table.items():
-        kind = f"tensor({ONNX_TYPES.get(dtype, dtype.replace('_', ''))})"
-        if "(" in dtype:  # no tensor
-            kind = dtype
-        args.append(NodeArg(name, kind, list(shape or ())))
-    return args
+    return [
+        NodeArg(name, onnx_type(dtype), list(shape or ()))
+        for name, (dtype, shape) in table.items()
+    ]
 
 
-def to_value(name: str, value: Any, device: torch.device) -> Any:
-    """What was fed to input `name`: a tensor, an array of strings, or a map."""
-    dtype, _ = INPUTS[name]
-    if "(" in dtype:
-        if not isinstance(value, dict if dtype.startswith("map(") else list):
-            raise TypeError(
-                f"input {name!r} must be {dtype}, got {type(value).__name__}"
-            )
-        return value
-    array = to_numpy(name, value)
-    if dtype == "object":
-        return array
-    return torch.from_numpy(array).view(getattr(torch, dtype)).to(device)
+def onnx_type(dtype: str) -> str:
+    """float32 -> tensor(float)"""
+    return f"tensor({ONNX_TYPES.get(dtype, dtype)})"
 
 
-def to_numpy(name: str, value: Any) -> np.ndarray:
-    """What was fed to input `name`, in memory of its own."""
-    dtype, shape = INPUTS[name]
+def to_tensor(
+    name: str, value: Any, dtype: str, shape: tuple | None, device: torch.device
+) -> Tensor:
+    """What was fed, in memory of its own."""
     if isinstance(value, list):  # lists are converted, scalars and tuples are not
         value = np.array(value, dtype)
     if not isinstance(value, np.ndarray):
         raise TypeError(f"input {name!r} must be an array, got {type(value).__name__}")
-    if dtype == "object" and value.dtype.kind == "U":
-        value = value.astype(object)
     if value.dtype.name != dtype:
         raise TypeError(f"input {name!r} must be {dtype}, got {value.dtype}")
     if shape and not fits(value.shape, shape):  # a scalar, or no rank: any shape
@@ -119,9 +103,7 @@ def to_numpy(name: str, value: Any) -> np.ndarray:
         )
     # The copy is contiguous and in native bytes, whatever the caller's array is.
     array = np.array(value, dtype=value.dtype.newbyteorder("="), order="C")
-    if dtype.startswith(AS_BITS):
-        array = array.view(f"uint{8 * array.itemsize}")
-    return array
+    return torch.from_numpy(array).to(device)
 
 
 def fits(sizes: Sequence[int], shape: Sequence[int | str | None]) -> bool:
@@ -132,12 +114,6 @@ def fits(sizes: Sequence[int], shape: Sequence[int | str | None]) -> bool:
     )
 
 
-def to_result(value: Any) -> Any:
-    """A copy: writing to it changes no parameter and no other output."""
-    return to_array(value) if isinstance(value, Tensor) else copy.deepcopy(value)
-
-
 def to_array(tensor: Tensor) -> np.ndarray:
-    if str(tensor.dtype).removeprefix("torch.").startswith(AS_BITS):
-        tensor = tensor.view(getattr(torch, f"uint{8 * tensor.itemsize}"))
+    """A copy: writing to it changes no parameter and no other output."""
     return np.array(tensor.numpy(force=True), order="C")

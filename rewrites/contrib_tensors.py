@@ -81,7 +81,6 @@ def grid_sample(site: Site) -> None:
 
 _GENERATES = "export the model that it calls, and write the loop over tokens beside it"
 OUTSIDE = {
-    "Tokenizer": "split the text before, and feed the model numbers",
     "BeamSearch": _GENERATES,
     "GreedySearch": _GENERATES,
     "Sampling": _GENERATES,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import onnx_ir as ir
 
-from ..analysis.parameters import is_parameter
+from ..analysis.parameters import has_name
 from .constants import (
     RANDOM,
     Island,
@@ -94,7 +94,7 @@ class _Folder:
         kinds = {attribute.type for attribute in node.attributes.values()}
         if kinds & {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS}:
             return False
-        if self.faithful and any(v and is_parameter(v) for v in node.inputs):
+        if self.faithful and any(v and _is_learned(v) for v in node.inputs):
             return _is_layout(node)
         # An operator that nothing is put into computes no constant but a sample.
         return any(value is not None for value in node.inputs)
@@ -194,6 +194,13 @@ class _Folder:
                 became_constants(self.model, [node])
                 node.graph.remove(node, safe=True)
                 self.count += 1
+
+
+def _is_learned(value: ir.Value) -> bool:
+    """Whether the original program has a name for a tensor of floats."""
+    floats = value.dtype is not None and value.dtype.is_floating_point()
+    shape = value.const_value.shape if value.const_value is not None else ()
+    return floats and len(shape) > 0 and has_name(value)
 
 
 def _is_layout(node: ir.Node) -> bool:

@@ -70,7 +70,7 @@ class _Finder:
                 made[value] = i
         far = FAR_PART * len(self.items)
         early = self.early()
-        alive = {v for v in last if v not in made and last[v] <= far}
+        alive: set[Hashable] = set()
         found = []
         start = 0
         for i, item in enumerate(self.items):

@@ -133,6 +133,7 @@ class _Walk:
                     for value in body.inputs:
                         self._settle(value, None, _Trust.NOT_ZERO)
                     self.attempt(body)
+                self.shapes.node = node  # the nodes of bodies took its place
                 proposed = self._dims(site)
             self.shapes.node = node
             if node.op_type == "If" and not node.domain:

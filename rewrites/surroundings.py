@@ -65,7 +65,8 @@ def candidates(term: Term, binding: Binding) -> Iterator[ir.Value]:
         for _ in range(3):  # the shared operand stands at most this deep
             users = [node for v in frontier for node, _ in v.uses()]
             for node in dict.fromkeys(users):
-                if node.op_type == term.node.operator.name:
+                wide = term.output < len(node.outputs)
+                if node.op_type == term.node.operator.name and wide:
                     yield node.outputs[term.output]
             frontier = [y for node in users[:32] for y in node.outputs]
 

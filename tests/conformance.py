@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from functools import cache
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -63,13 +64,25 @@ class Outcome:
 
 @cache
 def collect(kinds: tuple[str, ...]) -> list[Any]:
-    """The test cases, in an order that every process finds again."""
+    """The test cases, in an order that every process finds again.
+
+    A path among the kinds is a folder of node tests, such as another version's suite.
+    """
+    if folders := [Path(kind) for kind in kinds if kind not in KINDS]:
+        tests = [path for folder in folders for path in sorted(folder.glob("test_*"))]
+        return [_of_folder(path) for path in tests]
     from onnx.backend.test import loader
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tests of overflow overflow when they are made
         found = [case for kind in kinds for case in loader.load_model_tests(kind=kind)]
     return sorted(found, key=lambda case: (KINDS.index(case.kind), case.name))
+
+
+def _of_folder(path: Path) -> SimpleNamespace:
+    """A test that is stored, with the tolerances that onnx's runner has for all."""
+    known = {"name": path.name, "kind": "node", "model": None, "model_dir": path}
+    return SimpleNamespace(**known, data_sets=None, rtol=1e-3, atol=1e-7)
 
 
 def load_case(case: Any) -> tuple[onnx.ModelProto, list[tuple[list[Any], list[Any]]]]:
@@ -408,9 +421,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kind", action="append", choices=KINDS, help="default: all")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("-o", type=Path, help=f"page to write (full run: {PAGE.name})")
+    parser.add_argument("--data", help="folder of node tests instead of onnx's own")
     options = parser.parse_args(arguments)
     started = time.monotonic()
-    kinds = tuple(options.kind or KINDS)
+    kinds = (options.data,) if options.data else tuple(options.kind or KINDS)
     cases = collect(kinds)
     chosen = [i for i, case in enumerate(cases) if re.search(options.k, case.name)]
     outcomes = run_all(kinds, chosen, options.jobs)
@@ -420,7 +434,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = Counter(outcome.result for outcome in outcomes)
     totals = ", ".join(f"{found[c]} {c}" for c in CLASSES)
     print(f"{len(outcomes)} tests: {totals}; {time.monotonic() - started:.0f} s")
-    target = options.o or (None if options.k or options.kind else PAGE)
+    part = options.k or options.kind or options.data
+    target = options.o or (None if part else PAGE)
     if target is not None:
         target.write_text(page(outcomes), encoding="utf-8", newline="\n")
     return 1 if found["wrong"] or found["broken"] else 0

@@ -64,3 +64,10 @@ def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(
         np.array_equal(nan, np.isnan(b)) and a[~nan].tobytes() == b[~nan].tobytes()
     )
+
+
+@pytest.mark.parametrize("seed", [5723, 8214])
+def test_graphs_that_once_broke_the_matcher(seed: int) -> None:
+    """A node of the same operator with fewer results beside the one that matched."""
+    loaded = load(random_model(seed))
+    simplify(loaded.model, "real")

@@ -8,9 +8,9 @@ import onnx_ir as ir
 
 # Exporters name what they fold after the operator, a letter, or a number.
 _MADE_UP = re.compile(
-    r"val_\d|onnx|_output_|constant|^node_|^_|^.$|lifted_tensor|(^|\.)(add|arange|cat|clone|div|expand"
-    r"|full|index|mul|ones|permute|reshape|select|slice|squeeze|stack|sub|transpose"
-    r"|unsqueeze|view|zeros)(_\d+)?$",
+    r"val_\d|onnx|_output(_|$)|constant|^node_|^_|^.$|lifted_tensor"
+    r"|(^|\.)(add|arange|cat|clone|div|expand|full|index|mul|ones|permute|reshape|select"
+    r"|slice|squeeze|stack|sub|transpose|unsqueeze|view|zeros)(_\d+)?$",
     re.IGNORECASE,
 )
 # Exporters name numbers of their own after the module they are used in.

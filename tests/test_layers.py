@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -108,3 +109,9 @@ def test_every_package_is_in_the_wheel() -> None:
     packages = {path.parent for path in FILES if path.parts[0] in LAYERS}
     dotted = {f'"fairhand.{".".join(package.parts)}",' for package in packages}
     assert {name for name in dotted if name not in pyproject} == set()
+
+
+def test_compiling_loads_no_pytorch() -> None:
+    """It takes longer than most compilations; only verification's process needs it."""
+    code = "import sys, fairhand; fairhand.compile; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -9,10 +9,12 @@ import numpy as np
 import onnx_ir as ir
 from ml_dtypes import float8_e4m3fn
 
-from . import helpers_casts as helpers
+from .later import Later
 from .operands import BITS, FLOAT8_MAX, SMALL_FLOATS, converted
 from .samples import FLOATS, INTS, UNSIGNED, f16, f32, i8, i32, i64
 from .table import ONE_TO_ONE, NodeView, OpDef, case, define
+
+helpers = Later("helpers_casts")
 
 
 def _cast(t: Any, n: NodeView, x: Any, like: Any = None) -> Any:

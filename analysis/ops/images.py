@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from . import helpers_images as helpers
+from .later import Later
 from .table import OPAQUE, NodeView, OpDef, case, define
+
+helpers = Later("helpers_images")
 
 _FORMATS: dict[str, dict[str, Any]] = {
     "RGB": {},

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from . import helpers_linear_attention as helpers
+from .later import Later
 from .operands import number
 from .results import wanted
 from .table import MANY_TO_MANY, NodeView, OpDef, case, define
+
+helpers = Later("helpers_linear_attention")
 
 # Which inputs an update rule uses: the decay, and the update rate beta.
 _RULES = {

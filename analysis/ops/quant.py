@@ -13,15 +13,17 @@ import onnx_ir as ir
 from ml_dtypes import bfloat16, float8_e4m3fn, int4, uint4
 
 from ..dims import same
-from . import helpers_quant as helpers
 from .axes import EVERYTHING, axis_of, size
 from .casts import cast
 from .conv import kernel_sizes
+from .later import Later
 from .operands import BITS, converted, is_zero
 from .results import wanted
 from .samples import f16, f32, i8, i32, u8
 from .table import MANY_TO_MANY, ONE_TO_ONE, NodeView, OpDef, case, define
 from .windows import padded, short, windows
+
+helpers = Later("helpers_quant")
 
 # ---- to few bits and back
 

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from . import helpers_signal as helpers
 from .axes import front
+from .later import Later
 from .samples import f32, f64, i32, i64
 from .table import MANY_TO_MANY, OPAQUE, NodeView, OpDef, case, define
+
+helpers = Later("helpers_signal")
 
 
 def _scalar(n: NodeView, i: int, operand: Any) -> Any:

@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from . import helpers_training as helpers
+from .later import Later
 from .results import wanted
 from .samples import f32, i64
 from .table import ONE_TO_ONE, NodeView, OpDef, case, define
+
+helpers = Later("helpers_training")
 
 DOMAIN = "ai.onnx.preview.training"
 
 
 def _spelling(
-    function: Callable[..., Any], lists: int, **attributes: tuple[str, float]
+    function: str, lists: int, **attributes: tuple[str, float]
 ) -> Callable[..., Any]:
     """Call the helper; `attributes` are its keywords, with ONNX's name and default."""
 
@@ -32,7 +34,7 @@ def _spelling(
                 options[keyword] = value
         if n.attr("mode", "standard") == "nesterov":
             options["nesterov"] = True
-        made = t.helper(function)(rate, step, *groups, **options)
+        made = t.helper(getattr(helpers, function))(rate, step, *groups, **options)
         return wanted(n, made, n.outputs)
 
     return spell
@@ -54,7 +56,7 @@ define(
         mapping=ONE_TO_ONE,
         domain=DOMAIN,
         torch=_spelling(
-            helpers.adagrad, 3, norm=_NORM, decay=("decay_factor", 0.0), eps=_EPS
+            "adagrad", 3, norm=_NORM, decay=("decay_factor", 0.0), eps=_EPS
         ),
         cases=[
             case(*_ONE, outputs=2),
@@ -69,7 +71,7 @@ define(
         mapping=ONE_TO_ONE,
         domain=DOMAIN,
         torch=_spelling(
-            helpers.momentum, 3, norm=_NORM, alpha=("alpha", 0.0), beta=("beta", 0.0)
+            "momentum", 3, norm=_NORM, alpha=("alpha", 0.0), beta=("beta", 0.0)
         ),
         cases=[
             case(*_ONE, outputs=2, mode="standard", **_STEEP),
@@ -85,7 +87,7 @@ define(
         mapping=ONE_TO_ONE,
         domain=DOMAIN,
         torch=_spelling(
-            helpers.adam,
+            "adam",
             4,
             norm=_NORM,
             norm_post=("norm_coefficient_post", 0.0),

@@ -13,7 +13,7 @@ import onnx
 import onnx_ir as ir
 from onnx import shape_inference
 
-from .contrib_types import DOMAIN, RULES, known_to_onnx
+from .contrib_types import known_to_onnx
 from .dims import text
 from .known import Shapes
 from .maps import map_type
@@ -64,11 +64,6 @@ def _collect(graph: onnx.GraphProto, found: dict[str, onnx.TypeProto]) -> None:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
                 _collect(attribute.g, found)
-
-
-def _is_known(node: ir.Node) -> bool:
-    ours = node.domain == DOMAIN and node.op_type in RULES
-    return ours or node.domain in _KNOWN_DOMAINS
 
 
 class _Skeleton:

@@ -8,6 +8,7 @@ count, since they go into an f-string.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -16,7 +17,7 @@ import onnx_ir as ir
 from ..analysis.shapes import Shapes
 from .names import unused, variable
 
-_NUMBERED = re.compile(r"([A-Za-z_.]*?[A-Za-z_.])(\d+)([A-Za-z_.]*)")
+_NUMBERED = re.compile(r"([A-Za-z_.]*?[A-Za-z_.])([0-9]{1,4})([A-Za-z_.]*)")
 _CACHES = re.compile(r"past|present|cache|state|mems", re.IGNORECASE)
 
 
@@ -71,8 +72,13 @@ def _common(words: list[list[str]]) -> int:
     return len(list(takewhile(bool, alike)))
 
 
-def find_families(values: list[ir.Value], shapes: Shapes) -> list[Family]:
-    """The families among inputs or outputs, whose order they keep."""
+def find_families(
+    values: list[ir.Value], shapes: Shapes, others: Collection[Family] = ()
+) -> list[Family]:
+    """The families among inputs or outputs, whose order they keep.
+
+    None is called as one of the `others` is.
+    """
     groups: dict[str, dict[str, dict[int, ir.Value]]] = {}
     for value in values:
         found = _NUMBERED.fullmatch(value.name or "")
@@ -87,13 +93,16 @@ def find_families(values: list[ir.Value], shapes: Shapes) -> list[Family]:
         groups.setdefault(stem, {}).setdefault(template, {})[int(found[2])] = value
     families = []
     for stem, members in groups.items():
-        family = _family(stem, members)
+        called = {family.name for family in others}
+        name = variable(stem)
+        name = f"new_{name}" if name in called else name
+        family = _family(name, members)
         if family is not None and _stands(family, values, shapes):
             families.append(family)
     return families
 
 
-def _family(stem: str, members: dict[str, dict[int, ir.Value]]) -> Family | None:
+def _family(name: str, members: dict[str, dict[int, ir.Value]]) -> Family | None:
     counts = {tuple(sorted(numbered)) for numbered in members.values()}
     if len(counts) != 1 or len(members) > 4:
         return None
@@ -101,7 +110,7 @@ def _family(stem: str, members: dict[str, dict[int, ir.Value]]) -> Family | None
     if len(places) < 2 or places != tuple(range(len(places))):
         return None
     rows = tuple(tuple(m[i] for m in members.values()) for i in places)
-    family = Family(variable(stem), tuple(members), rows)
+    family = Family(name, tuple(members), rows)
     return family if family.pattern else None
 
 

@@ -107,7 +107,7 @@ def _faithful(owned: list[tuple[Any, list[str]]]) -> list[Member]:
     numbered: dict[str, set[str]] = {}
     deep: set[str] = set()
     for _, words in owned:
-        if len(words) == 2 and words[1].isdigit():
+        if len(words) == 2 and re.fullmatch("[0-9]{1,6}", words[1]):
             numbered.setdefault(words[0], set()).add(words[1])
         elif len(words) > 1:
             deep.add(words[0])
@@ -121,7 +121,7 @@ def _faithful(owned: list[tuple[Any, list[str]]]) -> list[Member]:
             path = ("constant",)
         elif isinstance(what, ir.Value) and not is_parameter(what):
             path = ("_".join(path),)  # a dictionary of parameters can't hold it
-        path = (attribute(path[0]), *path[1:])
+        path = (attribute(path[0]), *map(_dictionary_key, path[1:]))
         if any(other[: len(path)] == path != other for other in paths):
             path = (*path, _role(what))  # a dictionary of the others
         if path in taken:
@@ -135,6 +135,20 @@ def _faithful(owned: list[tuple[Any, list[str]]]) -> list[Member]:
         else:
             found.append(Member(attr, None, what, tuple(inner)))
     return sorted(found, key=lambda m: (_first_of(found, m.attr), m.index or 0))
+
+
+# What nn.ModuleDict and nn.ParameterDict have besides what every module has.
+_OF_DICTIONARIES = frozenset(
+    "clear copy fromkeys get items keys pop popitem setdefault update values".split()
+)
+
+
+def _dictionary_key(word: str) -> str:
+    """A word of an untrusted path, as the key of a dictionary of modules."""
+    if re.fullmatch("[0-9]{1,6}", word):
+        return word
+    key = attribute(word)
+    return f"{key}_" if key in _OF_DICTIONARIES else key
 
 
 def _first_of(members: list[Member], attr: str) -> int:

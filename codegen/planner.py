@@ -67,7 +67,9 @@ def make_plan(
     sources = {source.__name__ for source in root.sources()}
     network = unused(class_name(_network_name(model, root, title)), sources)
     kinds = Kinds(root, network, faithful)
-    classes, helpers = _classes(kinds, shapes, results)
+    given = find_families(list(model.graph.inputs), shapes)
+    made = find_families(results, shapes, given)
+    classes, helpers = _classes(kinds, shapes, results, given, made)
     weights = _weights(kinds)
     graph = (declared or model).graph
     known = {v.name: v for v in (*graph.inputs, *graph.outputs)}
@@ -75,8 +77,6 @@ def make_plan(
         tensor_plan(v, known.get(v.name, v), shapes) for v in model.graph.inputs
     )
     outputs = tuple(tensor_plan(v, known.get(v.name, v), shapes) for v in results)
-    given = find_families(list(model.graph.inputs), shapes)
-    made = find_families(results, shapes)
     rows = [
         (tensor, shapes.dims(value), role)
         for role, tensors, values in (
@@ -109,13 +109,9 @@ def make_plan(
 def _summary(applied: Mapping[str, int], level: int) -> str:
     """What was done to the graph; the report names the rules."""
     rules = {name: n for name, n in applied.items() if "-" not in name}
-    times, kinds = sum(rules.values()), len(rules)
-    done = (
-        f"{kinds} proven rules applied {times} times"
-        if kinds != 1
-        else (f"1 proven rule applied {times} times")
-    )
-    return f"-O{level}: {done}, as report.json lists"
+    count, times = len(rules), sum(rules.values())
+    kinds = "1 proven rule" if count == 1 else f"{count} proven rules"
+    return f"-O{level}: {kinds} applied {times} times, as report.json lists"
 
 
 def _network_name(model: ir.Model, root: Run, title: str) -> str:
@@ -127,14 +123,16 @@ def _network_name(model: ir.Model, root: Run, title: str) -> str:
 
 
 def _classes(
-    kinds: Kinds, shapes: Shapes, results: list[ir.Value]
+    kinds: Kinds,
+    shapes: Shapes,
+    results: list[ir.Value],
+    given: list[Family],
+    made: list[Family],
 ) -> tuple[list[ClassPlan], list[str]]:
     """Bodies are written from the network inwards, because names flow that way."""
     plans: dict[Kind, ClassPlan] = {}
     helpers: dict[Callable[..., Any], None] = dict.fromkeys(kinds.root.run.sources())
     reserved = _helper_names(kinds.root.run)
-    given = find_families(kinds.root.run.inputs, shapes)
-    made = find_families(results, shapes)
     taken = _root_arguments(kinds.root.run, given, reserved)
     sources = Sources(kinds)
     todo: list[tuple[Kind, list[str]]] = [(kinds.root, taken)]
@@ -154,7 +152,6 @@ def _classes(
             else writer.write(arguments, returned)
         )
         helpers.update(dict.fromkeys(body.helpers))  # type: ignore[arg-type]
-        helpers.update(dict.fromkeys(_layer_sources(kind)))
         lines = loops(list(body.lines), kind.members)
         members = _member_lines(kind, kinds)
         behind = sources.members(kind)
@@ -195,12 +192,6 @@ def _root_arguments(
         name = unused(variable(value.name or "x"), {*taken, *reserved, *families})
         taken.append(nested.get(value, name))
     return taken
-
-
-def _layer_sources(kind: Kind) -> list[Callable[..., Any]]:
-    """Classes of layers that are none of torch.nn's."""
-    forms = [m.what.form for m in kind.members if isinstance(m.what, Step)]
-    return [f.source for f in forms if f is not None and f.source is not None]
 
 
 def _helper_names(root: Run) -> frozenset[str]:

@@ -9,12 +9,6 @@ import numpy as np
 import pytest
 from contrib_models import RNG, Arrays, call, check, model, normal
 
-from fairhand.analysis.ops.table import OPS
-
-pytestmark = pytest.mark.skipif(
-    ("", "QLinearConv") not in OPS, reason="needs the quantised operators of ONNX"
-)
-
 
 def u8(*shape: int) -> np.ndarray:
     return RNG.integers(0, 256, shape).astype(np.uint8)

@@ -359,3 +359,36 @@ def test_classes_and_loops_change_no_bit(
     ours, theirs = folded.run(None, feeds), flat.run(None, feeds)
     assert [y.tobytes() for y in ours] == [y.tobytes() for y in theirs]
     assert [y.shape for y in ours] == [y.shape for y in theirs]
+
+
+# ---- untrusted names at -O0, where paths become keys
+
+
+@pytest.mark.parametrize(
+    "word", ['"]+[print(1)]#', "items", "type", "if", "²", "0" * 9, "a b", "'", "\\"]
+)
+def test_words_of_paths_reach_the_source_as_identifiers(
+    word: str, tmp_path: Path
+) -> None:
+    g = Graph(x=["batch", 4])
+    y = g.linear("x", f"net.{word}.one", 4, 4)
+    model = g.model(y=g.linear(g("Relu", y), f"net.{word}.two.0", 4, 4))
+    report = compiled(model, tmp_path / "net", level=0)
+    assert report["verification"]["worst_relative_error"] < 1e-5
+    if not word.isidentifier():
+        assert f'["{word}"]' not in (tmp_path / "net" / "model.py").read_text()
+
+
+def test_caches_of_one_name_on_both_sides(tmp_path: Path) -> None:
+    shape = ["batch", 2]
+    g = Graph(
+        **{name: shape for name in ("cache_k0", "cache_v0", "cache_k1", "cache_v1")}
+    )
+    made = {
+        f"cache_out_{part}{i}": g("Relu", f"cache_{part}{i}")
+        for i in (0, 1)
+        for part in "kv"
+    }
+    compiled(g.model(**made), tmp_path / "net")
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert '"cache": [' in text and '"new_cache": [' in text

@@ -11,11 +11,6 @@ from .samples import f32
 from .table import OPAQUE, ModuleForm, NodeView, OpDef, Weight, case, define
 from .tree_tables import MODES, Array, Nodes, Tables, tables
 
-_DTYPES = {
-    np.dtype(np.float32): ir.DataType.FLOAT,
-    np.dtype(np.float64): ir.DataType.DOUBLE,
-}
-
 
 def _integers(n: NodeView, name: str, size: int | None = None) -> Array:
     found = np.array(n.attr(name, []), np.int64)

@@ -2,7 +2,7 @@
 
 `past_k0, past_v0, past_k1, ...` become one argument, a tuple with a pair per layer; the
 flat ONNX names stay Session's. Only names of letters, digits, dots and underscores
-count, since they go into an f-string.
+count, since they go into an f-string; a size may be named after its tensor.
 """
 
 from __future__ import annotations
@@ -122,10 +122,18 @@ def _stands(family: Family, values: list[ir.Value], shapes: Shapes) -> bool:
         v.producer() is None for v in flat
     ) != all(v.producer() is None for v in flat):
         return False
-    return (
-        all(
-            len({(v.dtype, str(shapes.dims(v)), str(v.shape)) for v in column}) == 1
-            for column in zip(*family.rows, strict=True)
-        )
-        and len({(v.dtype, str(shapes.dims(v)), str(v.shape)) for v in flat}) == 1
-    )
+    return len({(v.dtype, str(shapes.dims(v)), _declared(v)) for v in flat}) == 1
+
+
+def _declared(value: ir.Value) -> str:
+    """The sizes that the file gives, but for its own name where exporters put it."""
+    return str([in_its_words(str(d), value.name or "", "") for d in value.shape or ()])
+
+
+def in_its_words(size: str, name: str, word: str) -> str:
+    """`size` with `word` for the name of its tensor, if an f-string can hold the rest.
+
+    Exporters call the unknown size of an output Concatpresent_k0_dim_2.
+    """
+    plain = name and re.fullmatch(r"[\w.]+", size)
+    return size.replace(name, word) if plain else size

@@ -14,7 +14,7 @@ from ..analysis.maps import map_type, type_text
 from ..analysis.shapes import Shapes
 from ..analysis.spell import TORCH_DTYPES
 from .emit import short_literal as literal
-from .families import Family
+from .families import Family, in_its_words
 from .plan import ModulePlan, TensorPlan, shape_text
 
 Row = tuple[TensorPlan, Dims | None, str]
@@ -102,6 +102,7 @@ def table(tensors: Sequence[TensorPlan], families: Sequence[Family]) -> tuple[st
         entry = f"({literal(tensor.dtype)}, {literal(tensor.shape)})"
         family = starts.get(tensor.name)
         if family is not None:
+            entry = _with_name(entry, tensor, family.pattern)
             rounds = f"for i in range({len(family.rows)})"
             parts = ", ".join(f'"{part}"' for part in family.parts)
             inner = f" for part in ({parts})" if len(family.parts) > 1 else ""
@@ -109,6 +110,15 @@ def table(tensors: Sequence[TensorPlan], families: Sequence[Family]) -> tuple[st
         elif tensor.name not in members:
             lines.append(f"{literal(tensor.name)}: {entry},")
     return tuple(lines)
+
+
+def _with_name(entry: str, tensor: TensorPlan, pattern: str) -> str:
+    """An entry in which sizes named after their tensor are made like its name."""
+    for size in set(tensor.shape or ()):
+        made = in_its_words(str(size), tensor.name, pattern)
+        if isinstance(size, str) and made != size:
+            entry = entry.replace(literal(size), f'f"{made}"')
+    return entry
 
 
 def nested(families: Sequence[Family]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..analysis.errors import FairhandError
+from ..analysis.parameters import is_parameter
 from ..analysis.shapes import CONTENT_RULES, SHAPE_RULES
 from ..analysis.site import Site
 from .constants import RANDOM
@@ -28,6 +29,9 @@ _TYPES = {
     ),
     **dict.fromkeys("Shape Size ArgMax ArgMin NonZero".split(), ir.DataType.INT64),
 }
+
+# Constants of up to so many elements are told apart by their elements alone.
+_FEW = 16
 
 # And of these as another operand.
 _TYPED_LIKE = {"Where": 1, "DequantizeLinear": 1, "QuantizeLinear": 2}
@@ -49,20 +53,39 @@ class Graft:
                     self.names.value(value.name or "")
         self._known: dict[Hashable, ir.Node] = {}
         self._constants: dict[Hashable, ir.Value] = {}
+        self._tokens: dict[ir.Value, Hashable] = {}
 
     # ---- hash-consing
 
     def twin(self, node: ir.Node) -> ir.Node | None:
         """An earlier node that computes the same, if any; else `node` is noted."""
-        key = _key(node.op_type, node.domain, list(node.inputs), _attributes(node))
+        inputs = self._same(node.inputs)
+        key = _key(node.op_type, node.domain, inputs, _attributes(node))
         if key is None or node.op_type in RANDOM or node.graph is None:
             return None
         key = (id(node.graph), len(node.outputs), key)
         known = self._known.get(key)
-        if known is None or not _computes(known, node.inputs):
+        if known is None or not self._computes(known, inputs):
             self._known[key] = node
             return None
         return None if known is node else known
+
+    def _same(self, values: Sequence[ir.Value | None]) -> list[Hashable]:
+        """What tells operands apart: who they are, or of small constants, what."""
+        return [None if x is None else self._token(x) for x in values]
+
+    def _token(self, value: ir.Value) -> Hashable:
+        if value not in self._tokens:
+            tensor = value.const_value
+            if tensor is None or not _is_number(value):
+                return id(value)
+            self._tokens[value] = _content(tensor.numpy())
+        return self._tokens[value]
+
+    def _computes(self, node: ir.Node, inputs: Sequence[Hashable]) -> bool:
+        """Whether a noted node is still in the graph, with these inputs."""
+        pairs = zip_longest(self._same(node.inputs), inputs)
+        return node.graph is not None and all(a == b for a, b in pairs)
 
     def existing_of(
         self, drafts: Sequence[Draft], at: ir.Node
@@ -80,23 +103,20 @@ class Graft:
 
         `known` tells it of the drafts that are its operands.
         """
-        inputs: list[ir.Value | None] = []
+        inputs: list[Hashable] = []
         for x in draft.inputs:
             if isinstance(x, Output):
                 inner = known[id(x.draft)]
                 if inner is None:
                     return None
-                inputs.append(inner.outputs[x.index])
+                inputs.append(self._token(inner.outputs[x.index]))
             elif isinstance(x, NewConstant):
-                stored = self._constants.get(_content(x.array))
-                if stored is None:
-                    return None
-                inputs.append(stored)
+                inputs.append(_content(x.array))
             else:
-                inputs.append(x)
+                inputs += self._same([x])
         key = _key(draft.op_type, draft.domain, inputs, _plain(draft.attributes))
         found = self._known.get((id(at.graph), draft.count, key))
-        return found if found is not None and _computes(found, inputs) else None
+        return found if found is not None and self._computes(found, inputs) else None
 
     # ---- making nodes
 
@@ -247,10 +267,12 @@ def _is_int(x: object) -> bool:
     return isinstance(x, int)
 
 
-def _computes(node: ir.Node, inputs: Sequence[ir.Value | None]) -> bool:
-    """Whether a noted node is still in the graph, with these inputs."""
-    pairs = zip_longest(node.inputs, inputs)
-    return node.graph is not None and all(a is b for a, b in pairs)
+def _is_number(value: ir.Value) -> bool:
+    """Whether a constant is a number, or a few, that no program has a name for."""
+    tensor = value.const_value
+    if tensor is None or value.is_graph_input() or tensor.size > _FEW:
+        return False
+    return tensor.dtype != ir.DataType.STRING and not is_parameter(value)
 
 
 def _type(node: ir.Node) -> ir.TypeProtocol | None:
@@ -267,14 +289,14 @@ def _content(array: np.ndarray) -> Hashable:
 
 
 def _key(
-    op: str, domain: str, inputs: Sequence[ir.Value | None], attributes: Hashable
+    op: str, domain: str, inputs: Sequence[Hashable], attributes: Hashable
 ) -> Hashable:
     if attributes is None:
         return None
     kept = list(inputs)
     while kept and kept[-1] is None:
         kept.pop()
-    return (op, domain, tuple(map(id, kept)), attributes)
+    return (op, domain, tuple(kept), attributes)
 
 
 def _attributes(node: ir.Node) -> Hashable:

@@ -89,6 +89,24 @@ def test_equal_nodes_become_one_and_so_do_their_users() -> None:
     assert rewriter.merged == 2
 
 
+@pytest.mark.parametrize(("names", "left"), [("c d", 1), ("a.weight b.weight", 2)])
+def test_numbers_are_told_apart_by_what_they_are(names: str, left: int) -> None:
+    """Exporters store a number once per use; parameters that are equal now are not
+    one thing."""
+    model = graph_of(("y", "Relu", "x"))
+    graph = model.graph
+    for name in names.split():
+        tensor = ir.tensor(np.array([0.5], np.float32), name=name)
+        stored = ir.Value(name=name, type=ir.TensorType(tensor.dtype))
+        stored.const_value, stored.shape = tensor, ir.Shape([1])
+        graph.register_initializer(stored)
+        graph.append(ir.node("Mul", [graph[0].outputs[0], stored]))
+    products = [node.outputs[0] for node in list(graph)[1:]]
+    graph.append(ir.node("Concat", products, attributes={"axis": 0}))
+    rewritten(model)
+    assert operators(model).count("Mul") == left
+
+
 def test_random_nodes_are_not_shared() -> None:
     model = graph_of(
         ("a", "RandomNormalLike", "x"),

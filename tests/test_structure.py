@@ -198,6 +198,25 @@ def test_members_of_other_shapes_stay_flat() -> None:
     assert families(*names, shapes={"past_v1": ["batch", 2, "other", 4]}) == []
 
 
+def test_sizes_may_be_named_after_their_tensors(emitted: Emit) -> None:
+    """As torch.onnx's older exporter calls the sizes of outputs."""
+
+    def text_of(suffix: str) -> str:
+        past = {f"past_{n}{i}": ["batch", "past", 8] for i in range(2) for n in "kv"}
+        g = Graph(x=["batch", 1, 8], **past)
+        made = {n.replace("past", "present"): g("Concat", n, "x", axis=1) for n in past}
+        model = g.model(**made)
+        for output in model.graph.output:
+            size = output.type.tensor_type.shape.dim[1]
+            size.dim_param = f"of_{output.name}{suffix}"
+        return emitted(model).text.replace("'", '"')
+
+    text = text_of("_dim_1")
+    assert '("batch", f"of_present_{part}{i}_dim_1", 8)' in re.sub(r"\s+", " ", text)
+    hostile = text_of("{1/0}")
+    assert 'f"present' not in hostile and '"of_present_k0{1/0}"' in hostile
+
+
 def test_hostile_names_of_pairs_are_emitted_flat(emitted: Emit) -> None:
     names = ['past_{1/0}"k0', 'past_{1/0}"v0', 'past_{1/0}"k1', 'past_{1/0}"v1']
     g = Graph(**{name: ["batch", 4] for name in names})

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 FAR_PART = 0.4
 MIN_ITEMS, MIN_LAYERS = 3, 2
 MAX_PERIOD = 12  # blocks in one round
-LONG = 40  # items of a block that is searched for repeats in itself
+# A block of so many items, or of so many equal rounds, is no class but several.
+LONG, MANY = 40, 4
 
 
 @dataclass(frozen=True)
@@ -115,10 +116,12 @@ class _Finder:
         for block in blocks:
             if not self.large(block.start, block.end):
                 continue
-            if counts[block.kind] > 1 or block.end - block.start < LONG:
+            long = block.end - block.start >= LONG
+            rounds = self.tandem(block.start, block.end)
+            if counts[block.kind] > 1 or not (long or len(rounds) >= MANY):
                 found.append(block)
             else:
-                found += self.tandem(block.start, block.end)
+                found += rounds
         return found
 
     def tandem(self, start: int, end: int) -> list[Block]:
@@ -152,9 +155,6 @@ class _Finder:
         """Blocks that lack one item of a frequent kind, or have one more, are of it."""
         counts = Counter(block.kind for block in blocks)
         words = {n: key for key, n in self.kinds.items()}
-        taken = [False] * len(self.items)
-        for block in blocks:
-            taken[block.start : block.end] = [True] * (block.end - block.start)
         found = list(blocks)
         for kind, count in counts.most_common():
             if count < 2:
@@ -163,32 +163,46 @@ class _Finder:
                 rarer = counts[block.kind] <= count and block.kind != kind
                 if rarer and one_apart(words[block.kind], words[kind]):
                     block.kind = kind
-            found += self.windows(words[kind][:-1], kind, taken)
+            found = self.windows(words[kind][:-1], kind, found)
+            if "cat(" in words[kind][0]:  # there is one operand to begin with
+                found = self.windows(words[kind][1:], kind, found)
         found.sort(key=lambda block: block.start)
         again = Counter(block.kind for block in found)
         return [block for block in found if again[block.kind] > 1]
 
     def windows(
-        self, short: tuple[str, ...], kind: int, taken: list[bool]
+        self, short: tuple[str, ...], kind: int, blocks: list[Block]
     ) -> list[Block]:
-        """Where the items do, outside of any block, what a block does but its last."""
+        """The blocks, and where the items do what one does, its last or first left out.
+
+        A block that is a part of such a place gives way to it.
+        """
         size = len(short)
-        found = []
-        i = 0
+        owner: dict[int, Block] = {
+            i: block for block in blocks for i in range(block.start, block.end)
+        }
         signatures = [item.signature for item in self.items]
+        kept = {block.start: block for block in blocks}
+        i = 0
         while i + size <= len(signatures):
-            free = not any(taken[i : i + size])
+            there = {id(b): b for k in range(i, i + size) if (b := owner.get(k))}
+            free = all(
+                b.start >= i and b.end <= i + size and b.end - b.start < size
+                for b in there.values()
+            )
             if (
                 free
                 and tuple(signatures[i : i + size]) == short
                 and self.large(i, i + size)
             ):
-                found.append(Block(i, i + size, kind))
-                taken[i : i + size] = [True] * size
+                for block in there.values():
+                    del kept[block.start]
+                new = kept[i] = Block(i, i + size, kind)
+                owner.update(dict.fromkeys(range(i, i + size), new))
                 i += size
             else:
                 i += 1
-        return found
+        return list(kept.values())
 
     def absorb(self, blocks: list[Block]) -> None:
         """What stands behind, or in front of, every block of a kind belongs to it."""

@@ -91,8 +91,9 @@ class Kinds:
 
     def _split_wide(self, runs: list[Run]) -> list[list[Run]]:
         """A class with too many parameters is harder to read than two classes."""
-        if len(self.varying(runs)) <= MAX_PARAMETERS:
-            return [runs]
+        flagged = any(member.is_flagged for member in self.members[runs[0]])
+        if flagged or len(self.varying(runs)) <= MAX_PARAMETERS:
+            return [runs]  # no part would need a flag
         parts: dict[object, list[Run]] = {}
         for run in runs:
             parts.setdefault(tuple(self.columns(run)), []).append(run)
@@ -110,8 +111,11 @@ class Kinds:
             wish = min(hints) if len(hints) == 1 else shared_name(hints) or common
             self._name(kind, wish, len(runs))
         varying = self.varying(runs)
+        labels: dict[int, str] = {}
+        for parameter in sorted(varying, key=lambda p: p.columns[0]):
+            labels[id(parameter)] = unused(parameter.wish, labels.values())
         for parameter in varying:
-            label = unused(parameter.wish, kind.parameters)
+            label = labels[id(parameter)]
             kind.parameters.append(label)
             kind.holes.update(dict.fromkeys(parameter.columns, label))
             if parameter.default is not None:

@@ -47,6 +47,12 @@ class Member:
     inner: tuple[str, ...] = ()  # keys of nn.ModuleDict's inside `attr`
 
     @property
+    def is_flagged(self) -> bool:
+        """Whether some instances of the class have what others lack."""
+        what = self.what
+        return isinstance(what, Switch) or (isinstance(what, Step) and what.optional)
+
+    @property
     def text(self) -> str:
         return f"self.{self.path_text}"
 

@@ -67,6 +67,42 @@ def test_a_block_that_differs_more_is_not() -> None:
     assert spans(blocks) == [(1, 6), (6, 11), (18, 23)]
 
 
+def test_a_part_that_repeats_gives_way_to_the_block_around_it() -> None:
+    """Squeeze and excitation (m..*) is in every block; some blocks lack the sum."""
+    body = "ArBmCsD*E"  # "*" also reads what "m" does
+    items: list[Item] = [Item("S", (), (0,), True)]
+    for summed in (True, False, True, True, False):
+        start = len(items) - 1
+        for word in body + "+" * summed:
+            at = len(items)
+            gate = at - 5 if word == "*" else start if word == "+" else at - 1
+            items.append(Item(word, (at - 1, gate), (at,), word.isupper()))
+    blocks = find_blocks(items)
+    assert [b.end - b.start for b in blocks] == [10, 9, 10, 10, 9]
+    assert len({block.kind for block in blocks}) == 1
+
+
+@pytest.mark.parametrize("layers", [(5, 6, 7), (6, 9, 5, 7)])
+def test_layers_that_read_all_before_them_are_found(layers: tuple[int, ...]) -> None:
+    """Dense blocks: the first of a block has one operand, and joins nothing."""
+    items: list[Item] = [Item("S", (), (0,), True)]
+    for number in layers:
+        given = [len(items) - 1]
+        for i in range(number):
+            for word in ["cat()"] * (i > 0) + list("NrArB"):
+                at = len(items)
+                first = word == ("cat()" if i else "N")
+                reads = tuple(given) if first else (at - 1,)
+                items.append(Item(word, reads, (at,), word.isupper()))
+            given.append(len(items) - 1)
+        at = len(items)
+        items.append(Item("cat()", tuple(given), (at,), False))
+        items.append(Item("T", (at,), (at + 1,), True))
+    found = find_blocks(items)
+    leaves = [leaf for block in found for leaf in block.inner or [block]]
+    assert len(leaves) == sum(layers) and len({leaf.kind for leaf in leaves}) == 1
+
+
 def test_kinds_in_turn_make_a_round() -> None:
     blocks = find_blocks(residuals("S" + ("QsKO+" + "FgD+") * 3 + "H"))
     assert spans(blocks) == [(1, 10), (10, 19), (19, 28)]

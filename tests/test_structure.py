@@ -84,6 +84,27 @@ def test_a_layer_that_some_lack_is_an_identity(emitted: Emit) -> None:
     assert "blocks.0.norm.weight" not in found.weights
 
 
+def test_a_class_with_a_flag_is_one_however_wide(emitted: Emit) -> None:
+    """None of its parts would need the flag."""
+
+    def varied(
+        sizes: tuple[int, ...], residual: bool
+    ) -> Callable[[Traced, str, int], str]:
+        def body(g: Traced, x: str, _: int) -> str:
+            y, wide = x, 8
+            for name, size in zip("abcdefghi", (*sizes, 8), strict=True):
+                y = str(g("Relu", g.fc(y, name, wide, size)))
+                wide = size
+            return str(g("Add", x, y)) if residual else y
+
+        return body
+
+    a, b = (2, 3, 4, 5, 6, 7, 9, 10), (3, 2, 5, 4, 7, 6, 10, 9)
+    found = emitted(chained(*(varied(s, s == a) for s in (a, a, b, b))))
+    assert found.classes == ["Block", "Net"]
+    assert "x + y if self.residual else y" in found.text
+
+
 def test_a_larger_difference_is_another_class(emitted: Emit) -> None:
     found = emitted(chained(plain, gated, plain))
     assert len(found.classes) == 3

@@ -53,6 +53,12 @@ def like_input_and_more(site: Site, x: Dims) -> DimsResult:
     return [x, x] if site.node.op_type == "Dropout" else [x, (), ()]
 
 
+@rule("SequenceAt")
+def sequence_at(site: Site, x: Dims) -> DimsResult:
+    """An item; names of sizes that a list declares are no item's alone."""
+    return [[size if isinstance(size, int) else None for size in x]]
+
+
 @rule("Shape", "Size")
 def shape_of(site: Site, x: Dims) -> DimsResult:
     """A vector of the chosen sizes; one number."""

@@ -73,6 +73,7 @@ class ModulePlan:
     nested: tuple[str, ...]  # entries of NESTED
     signature: tuple[str, ...]  # the lines of the docstring's table
     imports: tuple[str, ...]
+    abstract: tuple[str, ...]  # of collections.abc
     helpers: tuple[str, ...]
     classes: tuple[ClassPlan, ...]
     network: str

@@ -58,29 +58,27 @@ def make_plan(
 
     Raises Unsupported, listing all that can't be spelled.
     """
-    results = list(model.graph.outputs)
+    takes, results = list(model.graph.inputs), list(model.graph.outputs)
     faithful = level == 0
     steps = make_steps(model, shapes, faithful)
     find_scopes(steps)
     root = make_tree(steps, results, faithful)
-    settle_dimensions(root, list(model.graph.inputs), shapes)
+    settle_dimensions(root, takes, shapes)
     sources = {source.__name__ for source in root.sources()}
     network = unused(class_name(_network_name(model, root, title)), sources)
     kinds = Kinds(root, network, faithful)
-    given = find_families(list(model.graph.inputs), shapes)
+    given = find_families(takes, shapes)
     made = find_families(results, shapes, given)
     classes, helpers = _classes(kinds, shapes, results, given, made)
     weights = _weights(kinds)
     graph = (declared or model).graph
     known = {v.name: v for v in (*graph.inputs, *graph.outputs)}
-    inputs = tuple(
-        tensor_plan(v, known.get(v.name, v), shapes) for v in model.graph.inputs
-    )
+    inputs = tuple(tensor_plan(v, known.get(v.name, v), shapes) for v in takes)
     outputs = tuple(tensor_plan(v, known.get(v.name, v), shapes) for v in results)
     rows = [
         (tensor, shapes.dims(value), role)
         for role, tensors, values in (
-            ("input", inputs, model.graph.inputs),
+            ("input", inputs, takes),
             ("output", outputs, results),
         )
         for tensor, value in zip(tensors, values, strict=True)
@@ -95,6 +93,7 @@ def make_plan(
         nested=nested([*given, *made]),
         signature=signature(rows, [*given, *made]),
         imports=_imports(classes, helpers),
+        abstract=_abstract(helpers),
         helpers=tuple(helpers),
         classes=tuple(classes),
         network=kinds.root.name,
@@ -323,6 +322,12 @@ def _imports(classes: list[ClassPlan], helpers: list[str]) -> tuple[str, ...]:
     text = re.sub(r'"(\\.|[^"\\])*"', '""', text)  # words mention no module
     modules = ("F", "json", "math", "np", "re")
     return tuple(name for name in modules if re.search(rf"\b{name}\.", text))
+
+
+def _abstract(helpers: list[str]) -> tuple[str, ...]:
+    """Which of Python's abstract types annotations of helpers name."""
+    text = "\n".join(helpers)
+    return tuple(n for n in ("Callable", "Sequence") if re.search(rf"\b{n}\[", text))
 
 
 # ------------------------------------------------------------------------- weights

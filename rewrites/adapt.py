@@ -208,9 +208,13 @@ class Site:
         value.type, value.shape = value.type or old.type, value.shape or old.shape
         old.replace_all_uses_with(value, replace_graph_outputs=True)
 
+    def name(self, suffix: str) -> str:
+        """An unused name of a value, after the node's."""
+        return self._names.value(f"{self.node.name}_{suffix}")
+
     def constant(self, suffix: str, array: np.ndarray) -> ir.Value:
         """A new initializer, named after the node."""
-        name = self._names.value(f"{self.node.name}_{suffix}")
+        name = self.name(suffix)
         tensor = ir.Tensor(array, name=name)
         value = ir.Value(
             name=name,

@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from .adapt import Site, adapter
+from .origin import take_over
 
 _REDUCTIONS = (
     *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax"),
@@ -132,10 +133,38 @@ def roi_align(site: Site) -> None:
     site.set("coordinate_transformation_mode", "output_half_pixel")
 
 
-@adapter("Scan", until=8)
+@adapter("Scan", until=8, types=True)
 def scan(site: Site) -> None:
-    """Scan of opset 8 loops over a batch as well, with a length for each sequence."""
-    raise site.unsupported(
-        "the batched form of opset 8 is not supported",
-        "export the model with opset 9 or newer",
+    """Scan of opset 8 looped over a batch as well: now one of another."""
+    if site.input(0) is not None:
+        raise site.unsupported(
+            "the lengths of sequences, of opset 8, are not supported",
+            "export the model with opset 9 or newer",
+        )
+    body = site.node.attributes["body"].as_graph()
+    options = {"num_scan_inputs": site.take_int("num_scan_inputs", 0)}
+    directions = site.take_ints("directions")
+    sequences = [site.need(i) for i in range(1, len(site.inputs))]
+    rows = [_row(value, site.name("row")) for value in sequences]
+    site.become("Scan", sequences, num_scan_inputs=len(rows))
+    inner = ir.Node(
+        "",
+        "Scan",
+        rows,
+        ir.convenience.convert_attributes({"body": body, **options}),
+        num_outputs=len(body.outputs),
+        name=site.name("row"),
     )
+    if directions:
+        inner.attributes.add(ir.AttrInt64s("scan_input_directions", directions))
+    take_over([inner], [site.node])
+    for i, output in enumerate(inner.outputs):
+        output.name = site.name(f"result_{i}")
+    graph = ir.Graph(rows, inner.outputs, nodes=[inner], name=site.name("batch"))
+    site.node.attributes.add(ir.AttrGraph("body", graph))
+
+
+def _row(value: ir.Value, name: str) -> ir.Value:
+    """What `value` holds for one element of the batch."""
+    shape = None if value.shape is None else ir.Shape(list(value.shape)[1:])
+    return ir.Value(name=name, type=value.type, shape=shape)

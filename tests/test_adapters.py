@@ -13,6 +13,7 @@ import pytest
 from handmade import RNG, node, save
 from onnx import helper, numpy_helper
 
+import fairhand
 from fairhand.analysis.errors import Unsupported
 from fairhand.codegen.load import load, save_stage
 from fairhand.rewrites.normalise import ADAPTERS, normalise
@@ -286,16 +287,26 @@ def test_every_adapter_has_a_case(adapter: object) -> None:
 
 SCAN = Case("Scan", 8, ())
 SCAN_TEXT = """<ir_version: 4, opset_import: ["" : 8]>
-scanner (float[1, 5, 2] x, float[1, 2] s) => (float[1, 2] y, float[1, 5, 2] z)
+scanner (float[2, 5, 2] x, int64[2] n, float[2, 2] s)
+    => (float[2, 2] y, float[2, 5, 2] z)
 {
-    y, z = Scan <num_scan_inputs = 1, body = add (float[2] a, float[2] b) =>
-                 (float[2] c, float[2] d) { c = Add(a, b)  d = Identity(c) }> ("", s, x)
+    y, z = Scan <num_scan_inputs = 1, directions = [1],
+                 body = add (float[2] a, float[2] b) =>
+                 (float[2] c, float[2] d) { c = Add(a, b)  d = Tanh(c) }> ("", s, x)
 }"""
 
 
+def test_batched_scan(tmp_path: Path) -> None:
+    """One Scan of the batch, and in it one of each sequence."""
+    model = onnx.parser.parse_model(SCAN_TEXT)
+    found = fairhand.compile(model, tmp_path / "net").report["verification"]
+    assert len(found["cases"]) >= 2
+
+
 def test_refused_scan(tmp_path: Path) -> None:
-    model = load(save(SCAN_TEXT.encode(), tmp_path, "scan.onnxtxt")).model
-    with pytest.raises(Unsupported, match="batched form of opset 8") as caught:
+    text = SCAN_TEXT.replace('("", s, x)', "(n, s, x)")
+    model = load(save(text.encode(), tmp_path, "scan.onnxtxt")).model
+    with pytest.raises(Unsupported, match="lengths of sequences") as caught:
         normalise(model)
     assert "node 'Scan_0' (Scan, opset 8)" in str(caught.value)
 

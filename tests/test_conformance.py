@@ -21,7 +21,8 @@ def test_nothing_is_wrong_or_broken_and_the_page_is_current() -> None:
     outcomes = conformance.run_all(conformance.KINDS, list(range(len(cases))), jobs)
     assert [o for o in outcomes if o.result in ("wrong", "broken")] == []
     if f"onnx {onnx.__version__}." in conformance.PAGE.read_text("utf-8"):
-        assert page(outcomes) == conformance.PAGE.read_text("utf-8")
+        written, _, _ = conformance.PAGE.read_text("utf-8").partition(conformance.OLDER)
+        assert page(outcomes) == written
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,8 @@ def test_nothing_is_wrong_or_broken_and_the_page_is_current() -> None:
         ("test_relu", "pass"),
         ("test_add_bcast", "pass"),
         ("test_softmax_example_expanded", "pass"),
-        ("test_scan_sum", "refuse"),
+        ("test_scan_sum", "pass"),
+        ("test_affine_grid_2d_expanded", "refuse"),
     ],
 )
 def test_one_case(name: str, result: str, tmp_path: Path) -> None:

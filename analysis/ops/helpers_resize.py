@@ -35,8 +35,9 @@ def asymmetric(at: Tensor, length: int, size: int, scale: float) -> Tensor:
 
 
 def align_corners(at: Tensor, length: int, size: int, scale: float) -> Tensor:
-    """The first and the last pixels coincide."""
-    return at * (length - 1) / (size - 1) if size > 1 else torch.zeros_like(at)
+    """The first and the last pixels coincide, before the new size is rounded down."""
+    last = length * scale - 1
+    return at * (length - 1) / last if size > 1 else torch.zeros_like(at)
 
 
 def half_down(at: Tensor) -> Tensor:

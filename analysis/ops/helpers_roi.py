@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -91,3 +92,10 @@ def max_unpool(x: Tensor, indices: Tensor, sizes: tuple[int, ...]) -> Tensor:
     """Zeros of the spatial `sizes`; `x` stands at `indices` of the flattened result."""
     y = x.new_zeros(math.prod((*x.shape[:2], *sizes)))
     return y.scatter(0, indices.flatten(), x.flatten()).reshape(*x.shape[:2], *sizes)
+
+
+def zeros_behind(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """x as the first corner of zeros of a larger shape."""
+    y = x.new_zeros(shape)
+    y[tuple(slice(size) for size in x.shape)] = x
+    return y

@@ -98,10 +98,15 @@ def _max_unpool(t: Any, n: NodeView, x: Any, indices: Any, size: Any = None) -> 
     small = [n.size(0, 2 + i) for i in range(w.axes)]
     around = zip(small, w.stride, w.kernel, w.begin, w.end, strict=True)
     sizes = tuple((i - 1) * s + k - b - e for i, s, k, b, e in around)
-    if size is not None and n.known_ints(2, "output_shape")[2:] != list(sizes):
-        # ONNX Runtime and ONNX's reference disagree on where the indices point then.
+    y = t.helper(helpers_roi.max_unpool)(x, indices, sizes)
+    known = None if size is None else n.const(2)
+    if size is None or (known is not None and tuple(known[2:]) == sizes):
+        return y
+    if known is not None:
+        # ONNX Runtime and ONNX's tests disagree on where the indices point then. Where
+        # the shape is known only at run time, it is as in ONNX's tests.
         n.refuse("MaxUnpool to another size than its windows give is not supported")
-    return t.helper(helpers_roi.max_unpool)(x, indices, sizes)
+    return t.helper(helpers_roi.zeros_behind)(y, size.tolist())
 
 
 define(
@@ -124,6 +129,13 @@ define(
                 kernel_shape=[2],
                 strides=[2],
                 constants=(2,),
+            ),
+            case(
+                [1, 1, 2, 2],
+                np.array([[[[5, 7], [13, 15]]]]),
+                np.array([1, 1, 4, 4]),
+                kernel_shape=[2, 2],
+                strides=[2, 2],
             ),
         ],
     )

@@ -21,6 +21,8 @@ ARGUMENTS = {
     "nn.ConvTranspose2d": ("in_channels", "out_channels", "kernel_size"),
     "nn.ConvTranspose3d": ("in_channels", "out_channels", "kernel_size"),
     "nn.Linear": ("in_features", "out_features"),
+    "QuantizedConv2d": ("in_channels", "out_channels", "kernel_size"),
+    "QuantizedLinear": ("in_features", "out_features"),
     "PackedLinear": ("in_features", "out_features", "block"),
     "nn.Embedding": ("num_embeddings", "embedding_dim"),
     "nn.GroupNorm": ("groups", "channels"),

@@ -16,7 +16,10 @@ from .steps import LayerRef, Step
 
 # What a layer is called where the file has no name for it.
 ROLES = {
+    "FakeQuantize": "round",
     "PackedLinear": "linear",
+    "QuantizedConv2d": "conv",
+    "QuantizedLinear": "linear",
     "Trees": "trees",
     "MixedTrees": "trees",
     "nn.Linear": "linear",

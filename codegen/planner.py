@@ -321,7 +321,8 @@ def _imports(classes: list[ClassPlan], helpers: list[str]) -> tuple[str, ...]:
     )
     text = re.sub(r'"(\\.|[^"\\])*"', '""', text)  # words mention no module
     modules = ("F", "json", "math", "np", "re")
-    return tuple(name for name in modules if re.search(rf"\b{name}\.", text))
+    found = [name for name in modules if re.search(rf"\b{name}\.", text)]
+    return (*found, *(["Any"] if re.search(r": Any\b", text) else []))
 
 
 def _abstract(helpers: list[str]) -> tuple[str, ...]:

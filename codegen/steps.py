@@ -290,7 +290,9 @@ def _settle_scopes(
     """A body stands in the modules `around` it, whatever its nodes say."""
     found = {node: scopes_of(node, words) for node in graph}
     for node, scopes in found.items():
-        if scopes is None:
+        if scopes is None and _rounds(node):
+            scopes = _behind(node, settled)
+        elif scopes is None:
             near = [settled[n] for n in node.predecessors() if n in settled]
             after = [found.get(n) for n in node.successors()]
             near += [beside for beside in after if beside is not None]
@@ -299,6 +301,29 @@ def _settle_scopes(
         for attribute in node.attributes.values():
             if attribute.type == ir.AttributeType.GRAPH:
                 _settle_scopes(attribute.as_graph(), words, settled, settled[node])
+
+
+def _rounds(node: ir.Node) -> bool:
+    """Whether a quantiser put the node behind what computes its first input."""
+    pair = ("QuantizeLinear", "DequantizeLinear")
+    made = node.inputs[0] is not None and node.inputs[0].const_value is None
+    return node.op_type in pair and not node.domain and made
+
+
+def _behind(
+    node: ir.Node, settled: dict[ir.Node, tuple[Scope, ...]]
+) -> tuple[Scope, ...]:
+    """Where a rounding stands: beside the layer before it, or in the same module."""
+    value = node.inputs[0]
+    before = value.producer() if value is not None else None
+    if before is None or not settled.get(before):
+        return ()
+    op, scopes = lookup(before), settled[before]
+    if _rounds(before) or op is None or op.module is None:
+        return scopes
+    head, dot, word = scopes[-1].path.rpartition(".")
+    path = f"{head}{dot}round" if word.isdigit() else f"{scopes[-1].path}_round"
+    return (*scopes[:-1], Scope(path))
 
 
 def form_path(form: ModuleForm, scopes: tuple[Scope, ...]) -> str:

@@ -47,7 +47,9 @@ def steps_apart(expr: Expr, above: Leaf | None = None) -> bool:
     callee = expr._pieces[0][0] if expr._pieces and expr._weight else None
     if isinstance(callee, (LayerRef, RunRef)):
         if above is not None:
-            normed = "Norm" in _layer_name(above) and "Conv" in _layer_name(callee)
+            after = ("Norm", "FakeQuantize")
+            normed = any(word in _layer_name(above) for word in after)
+            normed = normed and "Conv" in _layer_name(callee)
             names = _layer_name(callee) + _layer_name(above)
             convolution = "Conv" in names and not normed
             blocks = isinstance(callee, RunRef) and isinstance(above, RunRef)
@@ -69,7 +71,7 @@ def _layer_name(leaf: Leaf) -> str:
 _PLAIN = re.compile(
     r"(conv|bn|norm|ln|fc|linear|dense|proj|act|relu|pool|layer|block|out|head|emb|wte|wpe"
     r"|cv|m|drop|mlp|ffn|attention|attn|self|output|intermediate|encoder|decoder|body"
-    r"|stem|features|classifier|backbone|model|net|transformer)[a-z_]*|[xyz]",
+    r"|round|stem|features|classifier|backbone|model|net|transformer)[a-z_]*|[xyz]",
     re.IGNORECASE,
 )
 

@@ -42,7 +42,7 @@ _COPY = 64 << 10
 
 _RECURRENT = ("LSTM", "GRU", "RNN")
 
-# Quantised weights of more elements than this stay quantised.
+# Quantised matrices, and vectors of more elements than this, stay quantised.
 _QUANTISED = 1024
 
 
@@ -244,7 +244,7 @@ def _dequantises(node: ir.Node) -> bool:
     weight = node.inputs[0] if node.inputs else None
     if node.op_type != "DequantizeLinear" or weight is None or not is_constant(weight):
         return False
-    return constant(weight).size > _QUANTISED
+    return constant(weight).size > _QUANTISED or len(weight.shape or ()) > 1
 
 
 def _origins(island: Island) -> dict[ir.Value, tuple[str, ...]]:

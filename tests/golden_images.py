@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 from networks import residual
+from quantized import quantized
 from traced import Traced, stripped
 
 
@@ -220,6 +221,20 @@ def resize_dynamic() -> onnx.ModelProto:
     return g.model(classes=g("ArgMax", g("Resize", x, "", "", sizes, **form), axis=1))
 
 
+def quantized_cnn(how: str) -> onnx.ModelProto:
+    """A small residual network after ONNX Runtime's static quantiser."""
+    g = Traced(image=["batch", 3, 16, 16])
+    x = g.max_pool(g.relu(g.conv2d("image", "stem", (3, 8, 3))))
+    for i in range(2):
+        with g.module(f"blocks.{i}", "Block"):
+            y = g.relu(g.conv2d(x, "conv1", (8, 8, 3)))
+            x = g.relu(g("Add", g.conv2d(y, "conv2", (8, 8, 3)), x))
+    x = g("Flatten", g("GlobalAveragePool", x))
+    model = g.model(scores=g.head(x, "fc", 8, 5))
+    images = np.random.default_rng(0).standard_normal((4, 3, 16, 16)).astype("f")
+    return quantized(model, how, [{"image": images}])
+
+
 IMAGES = {
     "plain_cnn": plain_cnn,
     "resnet": resnet,
@@ -233,4 +248,6 @@ IMAGES = {
     "feature_pyramid": feature_pyramid,
     "resize_dynamic": resize_dynamic,
     "faithful_cnn": faithful_cnn,
+    "quantized_qdq": lambda: quantized_cnn("qdq"),
+    "quantized_qoperator": lambda: quantized_cnn("qoperator"),
 }

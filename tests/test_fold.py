@@ -226,10 +226,14 @@ def test_a_weight_needed_as_it_is_is_not_stored_twice() -> None:
 
 
 def test_quantised_weights_stay_quantised() -> None:
-    body = "d = DequantizeLinear(q, s)  y = MatMul(x, d)"
-    proto = parse(f"g (float[2, 64] x) => (float y) {{ {body} }}")
-    weights = np.ones((64, 64), np.int8), np.ones((64, 4), np.int8)
-    for array, count in zip(weights, (0, 1), strict=True):
+    body = "d = DequantizeLinear(q, s)  y = Mul(x, d)"
+    proto = parse(f"g (float[64] x) => (float y) {{ {body} }}")
+    weights = (
+        np.ones((64, 64), np.int8),
+        np.ones((4, 64), np.int8),
+        np.ones(64, np.int8),
+    )
+    for array, count in zip(weights, (0, 0, 1), strict=True):
         del proto.graph.initializer[:]
         scale = numpy_helper.from_array(np.array(0.1, np.float32), "s")
         proto.graph.initializer.extend([numpy_helper.from_array(array, "q"), scale])

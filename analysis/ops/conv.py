@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from .quant_layers import bias, helpers, integers
 from .table import MANY_TO_MANY, ModuleForm, NodeView, OpDef, Weight, case, define
 from .windows import Windows, padded, short, windows
 
@@ -43,15 +44,19 @@ def _weight_shape(n: NodeView) -> tuple[int, ...]:
 # ---- Conv
 
 
-def _conv(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
-    w = windows(n, kernel_sizes(n))
-    options = {
+def _options(n: NodeView, w: Windows) -> dict[str, tuple[Any, Any]]:
+    """The keywords of a convolution, each with its default."""
+    return {
         "stride": (short(w.stride), 1),
         "padding": (short(w.begin) if w.symmetric else 0, 0),
         "dilation": (short(w.dilation), 1),
         "groups": (n.attr("group", 1), 1),
     }
-    given = {k: v for k, (v, default) in options.items() if v != default}
+
+
+def _conv(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
+    w = windows(n, kernel_sizes(n))
+    given = {k: v for k, (v, default) in _options(n, w).items() if v != default}
     operands = [x if w.symmetric else padded(t, w, x), weight]
     operands += [] if bias is None else [bias]
     return getattr(t.F, f"conv{w.axes}d")(*operands, **given)
@@ -59,21 +64,30 @@ def _conv(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
 
 def _conv_module(n: NodeView) -> ModuleForm | None:
     if not _is_layer(n):
+        return _quantized_conv(n)
+    return _layer(n, f"nn.Conv{n.rank(1) - 2}d", _weight_shape(n), _weights(n))
+
+
+def _quantized_conv(n: NodeView) -> ModuleForm | None:
+    """nn.Conv2d of a weight in 8 bits."""
+    stored = integers(n, 1, axis=0)
+    added = bias(n, 2) if n.has(2) else None
+    if stored is None or n.rank(1) != 4 or (n.has(2) and added is None):
         return None
+    plain = _layer(n, "", stored.shape, {"weight": Weight(stored.weight)})
+    return stored.form(plain, added, helpers.QuantizedConv2d)
+
+
+def _layer(
+    n: NodeView, layer: str, shape: tuple[int, ...], weights: dict[str, Weight]
+) -> ModuleForm:
     w = windows(n, kernel_sizes(n))
-    groups = n.attr("group", 1)
-    shape = _weight_shape(n)
+    channels = shape[1] * n.attr("group", 1)
     return ModuleForm(
-        layer=f"nn.Conv{w.axes}d",
-        positional=(shape[1] * groups, shape[0], short(w.kernel)),
-        keywords={
-            "stride": (short(w.stride), 1),
-            "padding": (short(w.begin) if w.symmetric else 0, 0),
-            "dilation": (short(w.dilation), 1),
-            "groups": (groups, 1),
-            "bias": (n.has(2), True),
-        },
-        weights=_weights(n),
+        layer=layer,
+        positional=(channels, shape[0], short(w.kernel)),
+        keywords={**_options(n, w), "bias": (n.has(2), True)},
+        weights=weights,
         inputs=(n.value(0),),
         outputs=(n.node.outputs[0],),
         call=None if w.symmetric else lambda t, layer, x: layer(padded(t, w, x)),

@@ -12,6 +12,9 @@ import numpy as np
 import onnx_ir as ir
 
 from .operands import SIGNED, is_zero, number, through_signed
+from .quant_layers import bias as quantized_bias
+from .quant_layers import helpers as quant_layers
+from .quant_layers import integers
 from .table import MANY_TO_MANY, ModuleForm, NodeView, OpDef, Weight, case, define
 
 _int8, _int32 = partial(np.array, dtype=np.int8), partial(np.array, dtype=np.int32)
@@ -63,19 +66,25 @@ def _matmul(t: Any, n: NodeView, x: Any, y: Any) -> Any:
 
 
 def _matmul_module(n: NodeView) -> ModuleForm | None:
-    tied = _transposed_constant(n)
+    if not n.shapes.dims(n.value(0)):
+        return None
+    tied, stored = _transposed_constant(n), integers(n, 1, axis=1)
     sizes = _matrix(n, 1) if tied is None else tied[1]
-    if sizes is None or not n.shapes.dims(n.value(0)):
+    if stored is not None and len(stored.shape) == 2:
+        sizes = (stored.shape[0], stored.shape[1])
+    if sizes is None:
         return None
     weights = {"weight": Weight(n.value(1), transposed, "transposed")}
     if tied is not None:
         weights = {"weight": Weight(tied[0])}
     add = n.only_user()
     bias = _bias_of(n, add, sizes[1]) if add is not None else None
-    if bias is None:
-        return _linear(n, sizes, weights, (n.value(0),))
-    weights["bias"] = bias
-    return _linear(n, sizes, weights, (n.value(0),), add=add)
+    if bias is not None:
+        weights["bias"] = bias
+    form = _linear(n, sizes, weights, (n.value(0),), add=add if bias else None)
+    if stored is None:
+        return form
+    return stored.form(form, None, quant_layers.QuantizedLinear)
 
 
 def _transposed_constant(n: NodeView) -> tuple[ir.Value, tuple[int, int]] | None:
@@ -168,7 +177,24 @@ def _gemm(t: Any, n: NodeView, a: Any, b: Any, c: Any = None) -> Any:
     return _product_and_sum(t, n, a, b, *([] if c is None else [c]))
 
 
+def _quantized_gemm(n: NodeView) -> ModuleForm | None:
+    """nn.Linear of a weight in 8 bits."""
+    flip = not n.attr("transB", 0)
+    stored = integers(n, 1, axis=int(flip))
+    added = quantized_bias(n, 2) if n.has(2) else None
+    if stored is None or _factors(n) != (1, 1) or n.attr("transA", 0):
+        return None
+    sizes = stored.shape if flip else stored.shape[::-1]
+    if n.has(2) and (added is None or n.dims(2) != sizes[1:]):
+        return None
+    weights = {"weight": _scaled(stored.weight, 1, flip)}
+    plain = _linear(n, (sizes[0], sizes[1]), weights, (n.value(0),))
+    return stored.form(plain, added, quant_layers.QuantizedLinear)
+
+
 def _gemm_module(n: NodeView) -> ModuleForm | None:
+    if n.value(1).const_value is None:
+        return _quantized_gemm(n)
     if (shape := _matrix(n, 1)) is None:
         return None
     alpha, beta = _factors(n)

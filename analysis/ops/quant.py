@@ -18,6 +18,7 @@ from .casts import cast
 from .conv import kernel_sizes
 from .later import Later
 from .operands import BITS, converted, is_zero
+from .quant_layers import fake_quantize
 from .results import wanted
 from .samples import f16, f32, i8, i32, u8
 from .table import MANY_TO_MANY, ONE_TO_ONE, NodeView, OpDef, case, define
@@ -151,6 +152,7 @@ define(
         since=25,
         mapping=ONE_TO_ONE,
         torch=_dequantize,
+        module=fake_quantize,
         cases=[
             case(_CODES, _LEVEL),
             *[

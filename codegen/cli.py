@@ -17,6 +17,7 @@ from rich.text import Text
 from .. import __version__
 from ..analysis.errors import FairhandError
 from ..rewrites.exactness import LEVELS
+from .choices import DEVICES, ENGINES, METHODS
 
 # What is printed holds names from model files: no markup, no emoji codes.
 out = Console(highlight=False, markup=False, emoji=False)
@@ -110,6 +111,12 @@ def _add_compile(command: Command) -> None:
         help="which proven rules apply: those that keep every bit, those that may also"
         " add up in another order, or all that are exact over the reals (default)",
     )
+    sub.add_argument(
+        "--engine",
+        choices=("auto", *ENGINES),
+        default="auto",
+        help="what Session runs the network on (default: what suits its kind and size)",
+    )
 
 
 def _add_reading(command: Command) -> None:
@@ -151,9 +158,6 @@ def _add_laws(command: Command) -> None:
 
 
 def _add_plans(sub: argparse.ArgumentParser) -> None:
-    from ..analysis.device import DEVICES
-    from .inspect_plans import METHODS
-
     sub.add_argument(
         "--fusion",
         choices=METHODS,
@@ -231,6 +235,7 @@ def _compile(arguments: argparse.Namespace) -> None:
             debug=arguments.debug,
             level=arguments.level,
             exactness=arguments.exactness,
+            engine=arguments.engine,
             progress=lambda stage: status.update(stage),
         )
     report = package.report

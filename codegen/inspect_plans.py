@@ -18,14 +18,12 @@ from ..analysis.lanes import LanePlan, batch_makespans, costs_of, plan_lanes
 from ..analysis.shapes import Shapes
 from ..analysis.tvm import tvm
 
-METHODS = ("none", "tvm", "dnnfusion")
-
 
 @dataclass(frozen=True)
 class Wanted:
     """The options of the command: which plans, and for what."""
 
-    fusion: str | None = None  # one of METHODS
+    fusion: str | None = None  # one of choices.METHODS
     lanes: int | None = None
     batch: int = 1
     device: str = "cpu"  # a key of DEVICES

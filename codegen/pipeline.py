@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from ..rewrites.simplify import Rewriting, Stage, simplify
 from ..rewrites.skeleton import to_proto
 from .certificate import make_certificate
 from .emit import write_python
+from .engines import EnginePlan, engine_plan
+from .inputs import dynamic_sizes
 from .interface import session_needs
 from .load import Loaded, load, save_stage
 from .names import class_name, package_name
@@ -33,8 +35,8 @@ from .where import source_map
 
 # What a package is made of; anything else in its folder belongs to the user.
 _FILES = (
-    "__init__.py model.py session.py kernels.py weights.safetensors report.json "
-    "test_parity.py __pycache__"
+    "__init__.py model.py session.py engines.py kernels.py weights.safetensors "
+    "report.json test_parity.py __pycache__"
 ).split()
 
 Progress = Callable[[str], None]
@@ -57,6 +59,7 @@ def compile(
     debug: str | Path | None = None,
     level: int = 1,
     exactness: str = "real",
+    engine: str = "auto",
     rules: Sequence[Rule] | None = None,
     progress: Progress = lambda stage: None,
 ) -> Package:
@@ -67,8 +70,9 @@ def compile(
     `debug` is a folder for the graph after each stage. Of the proven rules, those that
     `exactness` admits are applied ("bitwise", "order" or "real"; fairhand.rewrites has
     the catalogue, which `rules` narrows). `level` 0 is faithful: no stored weight
-    changes, and state_dict has the original's keys; 2 also merges layers. Raises
-    FairhandError.
+    changes, and state_dict has the original's keys; 2 also merges layers. `engine` is
+    what Session runs the network on: "eager", "onednn", "compile", or "auto" for what
+    suits it. Raises FairhandError.
     """
     progress("load")
     loaded = load(model)
@@ -86,27 +90,48 @@ def compile(
         with _replacing(folder) as draft:
             progress("emit")
             text = write_python(draft / "model.py", "model.py.jinja", plan=plan)
-            _write_beside(draft, plan)
+            runs_on = engine_plan(
+                graph, done.shapes, plan, done.after, _sizes(loaded), engine
+            )
+            _write_beside(draft, plan, runs_on)
             size = write_weights(
                 draft / "weights.safetensors", made.weights, loaded.sha256
             )
             report = make_report(loaded, plan, done.counts(), size)
             report["certificate"] = make_certificate(graph, done, exactness)
+            report["engine"] = runs_on.as_dict()
             report["source_map"] = source_map(text, plan, graph, done.history)
             write_report(draft, report)
             if verify:
                 progress("verify")
-                given = Path(inputs) if inputs is not None else None
-                refuse_huge(graph, done.shapes)
-                _note(report, _verified(draft, loaded, graph, given))
+                found, runs_on = _checked(draft, loaded, made, inputs, runs_on, engine)
+                report["engine"] = runs_on.as_dict()
+                _note(report, found)
                 write_report(draft, report)
     return Package(folder, report)
 
 
-def _write_beside(draft: Path, plan: ModulePlan) -> None:
+def _sizes(loaded: Loaded) -> dict[str, int]:
+    """Of a typical run."""
+    return (dynamic_sizes(loaded.model) or [{}])[0]
+
+
+def _write_beside(draft: Path, plan: ModulePlan, runs_on: EnginePlan) -> None:
     """The files that hardly depend on the model."""
     needs = session_needs(plan)
-    write_python(draft / "session.py", "session.py.jinja", needs=needs)
+    if runs_on.channels_last:
+        needs.add("channels_last")
+    write_python(
+        draft / "session.py",
+        "session.py.jinja",
+        needs=needs,
+        engine=runs_on.name,
+        refused=runs_on.refused,
+    )
+    if runs_on.refused:
+        (draft / "engines.py").unlink(missing_ok=True)
+    else:
+        write_python(draft / "engines.py", "engines.py.jinja")
     title, network = plan.title, plan.network
     write_python(
         draft / "__init__.py", "package.py.jinja", title=title, network=network
@@ -150,6 +175,28 @@ def planned(
         graph, done.shapes, source, title, loaded.model, applied, level
     )
     return Planned(graph, done, plan, weights)
+
+
+def _checked(
+    draft: Path,
+    loaded: Loaded,
+    made: Planned,
+    inputs: str | Path | None,
+    runs_on: EnginePlan,
+    wanted: str,
+) -> tuple[Verification, EnginePlan]:
+    """Parity on the engine; on the eager one where our choice fails."""
+    given = Path(inputs) if inputs is not None else None
+    refuse_huge(made.graph, made.done.shapes)
+    try:
+        return _verified(draft, loaded, made.graph, given), runs_on
+    except VerificationError:
+        if wanted != "auto" or runs_on.name == "eager":
+            raise
+    reason = f"{runs_on.name} did not pass verification"
+    runs_on = replace(runs_on, name="eager", refused=reason)
+    _write_beside(draft, made.plan, runs_on)
+    return _verified(draft, loaded, made.graph, given), runs_on
 
 
 def _verified(

@@ -105,6 +105,11 @@ def render(name: str, **variables: object) -> str:
     return render_python(f"{name}.jinja", **variables)
 
 
+def session_text(needs: Iterable[str] = ()) -> str:
+    """Of a package that has the eager engine alone."""
+    return render("session.py", needs=set(needs), engine="eager", refused="a test")
+
+
 ALL = {"bits", "narrow", "strings", "lists", "nested"}
 
 
@@ -112,7 +117,7 @@ def write_package(folder: Path, net: str, needs: Iterable[str] = ()) -> ModuleTy
     """An emitted package around a network written by hand, imported."""
     folder.mkdir()
     (folder / "model.py").write_text(net)
-    (folder / "session.py").write_text(render("session.py", needs=set(needs)))
+    (folder / "session.py").write_text(session_text(needs))
     (folder / "test_parity.py").write_text(render("test_parity.py"))
     (folder / "__init__.py").write_text(
         render("package.py", title="Tiny, a test", network="Model")
@@ -328,13 +333,14 @@ def test_unknown_rank_takes_any(tmp_path: Path) -> None:
 
 
 def test_a_session_knows_what_it_needs_and_no_more() -> None:
-    plain = render("session.py", needs=set())
-    assert len(plain.splitlines()) <= 120
-    for word in ("NARROW", "NESTED", "AS_BITS", "import copy", "optional"):
+    plain = session_text()
+    assert len(plain.splitlines()) <= 150
+    words = ("NARROW", "NESTED", "AS_BITS", "import copy", "optional", "engines")
+    for word in words:
         assert word not in plain
     for count in range(1, len(ALL) + 1):
         for needs in combinations(sorted(ALL), count):
-            compile(render("session.py", needs=set(needs)), "session.py", "exec")
+            compile(session_text(needs), "session.py", "exec")
 
 
 def test_the_emitted_parity_test(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 The same names, NumPy in and out, and the same feeds accepted and refused; one that does
 not fit is a ValueError or a TypeError that names the input. No line here depends on the
-model: what does is in model.py and report.json.
+model but ENGINE and what comes with it: the rest is in model.py and report.json.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from .model import INPUTS, OUTPUTS, WEIGHTS, load
 
+ENGINE, NO_OTHER = "eager", "compile with --engine onednn to have more"
 REPORT = Path(__file__).with_name("report.json")
 ONNX_TYPES = {"float32": "float", "float64": "double", "object": "string"}
 
@@ -30,11 +32,20 @@ class NodeArg(NamedTuple):
 
 
 class Session:
-    """Stands in for onnxruntime.InferenceSession."""
+    """Stands in for onnxruntime.InferenceSession; `threads` are those of run()."""
 
-    def __init__(self, weights: str | Path = WEIGHTS, device: str = "cpu"):
+    def __init__(
+        self,
+        weights: str | Path = WEIGHTS,
+        device: str = "cpu",
+        engine: str = ENGINE,
+        threads: int | None = None,
+    ):
         self.model = load(weights, device)
         self.device = torch.device(device)
+        self.threads = threads
+        if engine != ENGINE:
+            raise ValueError(f"no engine {engine!r}: {NO_OTHER}")
 
     @torch.inference_mode()
     def run(
@@ -54,7 +65,8 @@ class Session:
         if unknown := [name for name in names if name not in OUTPUTS]:
             raise ValueError(f"no outputs {unknown}, the outputs are {list(OUTPUTS)}")
         feeds = [to_tensor(n, input_feed[n], *INPUTS[n], self.device) for n in INPUTS]
-        results = self.model(*feeds)
+        with intra_op(self.threads):
+            results = self.model(*feeds)
         if len(OUTPUTS) == 1:
             results = (results,)
         outputs = dict(zip(OUTPUTS, results, strict=True))
@@ -73,6 +85,20 @@ class Session:
     def get_providers(self) -> list[str]:
         gpu = ["CUDAExecutionProvider"] if self.device.type == "cuda" else []
         return [*gpu, "CPUExecutionProvider"]
+
+
+@contextmanager
+def intra_op(threads: int | None) -> Iterator[None]:
+    """PyTorch's threads in here: a setting of the calling thread, and of new ones."""
+    if threads is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def node_args(table: Mapping[str, tuple]) -> list[NodeArg]:
@@ -103,7 +129,7 @@ def to_tensor(
         )
     # The copy is contiguous and in native bytes, whatever the caller's array is.
     array = np.array(value, dtype=value.dtype.newbyteorder("="), order="C")
-    return torch.from_numpy(array).to(device)
+    return torch.from_numpy(array).to(device, memory_format=torch.channels_last)
 
 
 def fits(sizes: Sequence[int], shape: Sequence[int | str | None]) -> bool:

@@ -1,0 +1,136 @@
+"""Which engines may run a network, and which one its Session begins with.
+
+An engine that traces is sound where neither what is done nor a size depends on a value:
+then one run for given sizes stands for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from ..analysis.cost import GraphCost
+from ..analysis.dims import Dim, Invented
+from ..analysis.errors import FairhandError
+from ..analysis.literals import one_line
+from ..analysis.shapes import Shapes
+from .interface import session_needs
+from .plan import ModulePlan
+
+# Below this, a call is over in the time that PyTorch takes to start its operators, and
+# preparing a size (0.2 s and more) is never earned back.
+WORTH_PREPARING = 2e7  # operations of one run
+
+# Of these PyTorch's tracer was found to record all that they do, and oneDNN Graph to
+# compute the same: tests/test_engines.py runs their cases.
+TRACED = frozenset(
+    """Abs Add And Attention AveragePool BatchNormalization Cast Ceil Celu Clip Concat
+    Conv ConvTranspose Cos CumSum DepthToSpace Div Einsum Elu Equal
+    Erf Exp Expand Flatten Floor Gather GatherElements GatherND Gelu Gemm
+    GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GroupNormalization
+    HardSigmoid HardSwish Identity InstanceNormalization IsNaN LayerNormalization
+    LeakyRelu Less LessOrEqual Log LogSoftmax MatMul Max MaxPool Mean Min Mish Mul
+    Neg Not Or PRelu Pad Pow RMSNormalization Range Reciprocal ReduceL2 ReduceMax
+    ReduceMean ReduceMin ReduceSum ReduceSumSquare Relu Reshape Resize
+    RotaryEmbedding Selu Shape Sigmoid Sign Sin Slice Softmax Softplus Softsign
+    SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tanh Tile Transpose Trilu
+    Unsqueeze Where""".split()
+)
+# Products of these are what oneDNN Graph lays weights out for.
+_HEAVY = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+_READS = (".item(", ".tolist(", ".numpy(")  # a trace would keep what is read as it was
+
+
+@dataclass(frozen=True)
+class EnginePlan:
+    """`refused` says why the network runs as it stands only; '' where it may be traced.
+
+    `channels_last`: its inputs are images, best laid out with the channels innermost.
+    """
+
+    name: str
+    refused: str
+    channels_last: bool
+
+    def as_dict(self) -> dict[str, str]:
+        return {"name": self.name} | ({"refused": self.refused} if self.refused else {})
+
+
+def engine_plan(
+    graph: ir.Model,
+    shapes: Shapes,
+    plan: ModulePlan,
+    cost: GraphCost | None,
+    sizes: Mapping[str, int],
+    wanted: str = "auto",
+) -> EnginePlan:
+    """The engine that was asked for, or the one that the network's kind and size suit.
+
+    `sizes` are those of a typical run, for dimensions that are free. Raises
+    FairhandError where the network can't run on what was asked for.
+    """
+    refused = next(obstacles(graph, shapes, plan), "")
+    if refused and wanted not in ("auto", "eager"):
+        raise FairhandError(
+            f"engine {wanted} traces the network, which can't be done here: {refused}",
+            hint="leave out --engine, or give --engine eager",
+        )
+    name = wanted
+    if wanted == "auto":
+        suits = not refused and _is_worth_preparing(graph, cost, sizes)
+        name = "onednn" if suits else "eager"
+    if name == "eager" and not refused:
+        refused = "compile with --engine onednn to have more"
+    return EnginePlan(name, refused, _takes_images(graph, plan))
+
+
+def obstacles(graph: ir.Model, shapes: Shapes, plan: ModulePlan) -> Iterator[str]:
+    """Why a trace of one run wouldn't do for another of the same sizes."""
+    if plan.nested:
+        yield "it takes lists of caches"
+    if session_needs(plan):
+        yield "not all it takes and gives are tensors of NumPy's types"
+    for node in graph.graph:
+        name = one_line(node.op_type, 30)
+        if node.domain or node.op_type not in TRACED:
+            yield f"what {name} does may depend on values"
+        for out in node.outputs:
+            dims = shapes.dims(out)
+            if dims is None or any(map(_depends_on_values, dims)):
+                yield f"the size of what {name} gives depends on values"
+            elif 0 in dims:
+                yield f"what {name} gives is empty"
+    lines = (line for made in plan.classes for line in made.body)
+    if any(word in line for line in (*lines, *plan.helpers) for word in _READS):
+        yield "it takes a number out of a tensor"
+
+
+def _depends_on_values(dim: Dim) -> bool:
+    return not isinstance(dim, int) and any(
+        isinstance(symbol, Invented) for symbol in dim.free_symbols
+    )
+
+
+def _is_worth_preparing(
+    graph: ir.Model, cost: GraphCost | None, sizes: Mapping[str, int]
+) -> bool:
+    """Products in float32 that take longer than it takes to start them."""
+    heavy = [node for node in graph.graph if node.op_type in _HEAVY]
+    types = {node.outputs[0].dtype for node in heavy}
+    if types != {ir.DataType.FLOAT} or cost is None:
+        return False
+    count = cost.at(sizes).flops
+    if not isinstance(count, int):  # sizes without a name
+        count = count.subs(dict.fromkeys(count.free_symbols, 1))
+    return float(count) >= WORTH_PREPARING
+
+
+def _takes_images(graph: ir.Model, plan: ModulePlan) -> bool:
+    return any(node.op_type == "Conv" for node in graph.graph) and all(
+        tensor.dtype == "float32"
+        and tensor.shape is not None
+        and len(tensor.shape) == 4
+        for tensor in plan.inputs
+    )

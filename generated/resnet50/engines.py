@@ -1,0 +1,157 @@
+"""Engines: ways to run model.py's network on a CPU, for Session(engine=...).
+
+eager    the network as it stands, call by call
+onednn   traced, frozen, and run by oneDNN Graph: layers fused, weights laid out once
+compile  torch.compile: needs a C++ compiler, and 10 to 60 s for each new size
+
+All give the same results within the tolerance of report.json. Weights are taken over
+when a size is prepared; make a new Session after changing them.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+MOST_SIZES = 8  # that are prepared
+MOST_SEEN = 64  # that are remembered
+CLOSE = 1e-3  # of the largest result: what a wrong operator would exceed
+
+
+def make_engine(
+    name: str, model: nn.Module, device: torch.device
+) -> Callable[..., Any]:
+    """What a Session calls in place of `model`; oneDNN is for a CPU."""
+    if name not in ENGINES:
+        raise ValueError(f"no engine {name!r}, the engines are {list(ENGINES)}")
+    if name == "onednn" and device.type != "cpu":
+        name = "eager"
+    return ENGINES[name](model)
+
+
+class OneDNN:
+    """The network, traced for each combination of sizes and threads that recurs.
+
+    A combination is prepared when it comes a second time, and checked against the
+    network: that takes as long as a few dozen calls (0.2 to 2 s) and memory for another
+    copy of the weights. At most MOST_SIZES are prepared and none is given up for
+    another; for the rest the network runs as it stands. Several threads may call at
+    once: one prepares, the others don't wait. While it does, oneDNN fusion is on for
+    all that TorchScript compiles in this process.
+    """
+
+    def __init__(self, model: nn.Module):
+        self.model = model
+        self.prepared: dict[Any, Callable[..., Any]] = {}
+        self.seen: set[Any] = set()
+        self.lock = threading.Lock()
+
+    def __call__(self, *feeds: Tensor) -> Any:
+        key = (torch.get_num_threads(), *(tuple(feed.shape) for feed in feeds))
+        run = self.prepared.get(key)
+        if run is None:
+            run = self.prepare(key, feeds) if key in self.seen else self.model
+            if len(self.seen) == MOST_SEEN:
+                self.seen.clear()
+            self.seen.add(key)
+        return run(*feeds)
+
+    def prepare(self, key: Any, feeds: tuple[Tensor, ...]) -> Callable[..., Any]:
+        full = len(self.prepared) >= MOST_SIZES
+        empty = any(feed.numel() == 0 for feed in feeds)  # oneDNN gives anything
+        if full or empty or not self.lock.acquire(blocking=False):
+            return self.model
+        try:
+            if key not in self.prepared:
+                self.prepared[key] = traced(self.model, feeds)
+        except RuntimeError as error:  # oneDNN Graph has its gaps
+            warnings.warn(f"the network runs as it stands: {error}", stacklevel=4)
+            self.prepared[key] = self.model
+        finally:
+            self.lock.release()
+        return self.prepared[key]
+
+
+def traced(model: nn.Module, feeds: tuple[Tensor, ...]) -> Callable[..., Any]:
+    """`model` for feeds of these sizes, compiled; RuntimeError where that fails."""
+    before = torch.jit.onednn_fusion_enabled()
+    torch.jit.enable_onednn_fusion(True)
+    try:
+        with warnings.catch_warnings():  # that torch.jit is to go, and sizes are fixed
+            warnings.simplefilter("ignore")
+            with Spelling():
+                trace = torch.jit.trace(model, feeds, check_trace=False)
+            run = torch.jit.freeze(trace)
+            for _ in range(3):  # the first records sizes, the second compiles
+                found = run(*feeds)
+    finally:
+        torch.jit.enable_onednn_fusion(before)
+    for got, right in zip(listed(found), listed(model(*feeds)), strict=True):
+        scale = right.double().abs().nan_to_num(0, 0, 0).max() if right.numel() else 0
+        if not torch.allclose(
+            got, right, rtol=0, atol=CLOSE * float(scale), equal_nan=True
+        ):
+            raise RuntimeError("oneDNN Graph gives other results")
+    return run
+
+
+def listed(results: Any) -> list[Tensor]:
+    return [results] if isinstance(results, Tensor) else list(results)
+
+
+class Spelling(TorchFunctionMode):
+    """Takes the place of calls that oneDNN Graph lacks, or takes for others."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return SPELLINGS.get(function, function)(*args, **(kwargs or {}))
+
+
+def strided(pool: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """With the stride that a pool without one has."""
+
+    def call(x: Tensor, kernel_size: Any, stride: Any = None, *a: Any, **k: Any) -> Any:
+        return pool(x, kernel_size, stride or kernel_size, *a, **k)
+
+    return call
+
+
+def mean(x: Tensor, dim: Any = None, keepdim: bool = False, **k: Any) -> Tensor:
+    """Over an image, as one pool."""
+    if x.ndim != 4 or k or dim not in ((2, 3), (-2, -1), (-1, -2), [2, 3], [-2, -1]):
+        return torch.mean(x, dim, keepdim, **k)
+    pooled = F.avg_pool2d(x, (int(x.shape[2]), int(x.shape[3])), stride=1)
+    return pooled if keepdim else pooled.flatten(1)
+
+
+def gelu(x: Tensor, approximate: str = "none") -> Tensor:
+    """oneDNN Graph takes the approximation by tanh for the exact function."""
+    if approximate == "none":
+        return F.gelu(x)
+    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
+    return 0.5 * x * (1 + torch.tanh(inner))
+
+
+SPELLINGS = {
+    F.max_pool2d: strided(F.max_pool2d),
+    F.avg_pool2d: strided(F.avg_pool2d),
+    Tensor.mean: mean,
+    F.gelu: gelu,
+}
+
+
+def compiled(model: nn.Module) -> Callable[..., Any]:
+    """PyTorch's compiler, the weights prepared once; torch bounds how often it runs."""
+    return torch.compile(model, options={"freezing": True})
+
+
+ENGINES = {"eager": lambda model: model, "onednn": OneDNN, "compile": compiled}

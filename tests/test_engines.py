@@ -1,0 +1,340 @@
+"""Engines give what the plain network gives, on any thread, or say they can't."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+import torch.nn.functional as F
+from emitted import imported
+from emitter_models import Graph
+from networks import residual, transformer
+from torch import Tensor, nn
+
+import fairhand
+from fairhand.codegen.choices import ENGINES
+from fairhand.codegen.emit import render_python
+
+
+@pytest.fixture(scope="module")
+def engines() -> ModuleType:
+    """engines.py as it is emitted, by itself."""
+    module = ModuleType("emitted_engines")
+    sys.modules[module.__name__] = module
+    exec(render_python("engines.py.jinja"), module.__dict__)
+    return module
+
+
+@pytest.fixture(autouse=True)
+def _inference() -> Iterator[None]:
+    """As in Session.run, on one thread."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with torch.inference_mode():
+        yield
+    torch.set_num_threads(before)
+
+
+class Net(nn.Module):
+    """What engines.py spells in another way, behind a convolution."""
+
+    def __init__(self, last: Any = F.relu) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = nn.Conv2d(3, 8, 3, padding=1)
+        self.last = last
+        self.calls = 0
+        self.eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return self.last(F.relu(self.conv(x)) - 0.3)
+
+
+def image(size: int = 8, batch: int = 1) -> Tensor:
+    return torch.randn(batch, 3, size, size, generator=torch.Generator().manual_seed(1))
+
+
+# ---- oneDNN Graph
+
+
+LAST = {
+    "max_pool2d without a stride": lambda x: F.max_pool2d(x, 2),
+    "avg_pool2d without a stride": lambda x: F.avg_pool2d(x, (2, 1)),
+    "avg_pool2d with one": lambda x: F.avg_pool2d(x, 3, stride=2, padding=1),
+    "mean of an image": lambda x: x.mean(dim=(2, 3)),
+    "mean that keeps its axes": lambda x: x.mean(dim=(-1, -2), keepdim=True) * x,
+    "mean of channels": lambda x: x.mean(dim=1),
+    "mean of all": lambda x: x.mean(),
+    "exact gelu": F.gelu,
+    "gelu by tanh": lambda x: F.gelu(x, approximate="tanh"),
+}
+
+
+@pytest.mark.parametrize("case", LAST)
+def test_what_is_spelled_in_another_way_is_the_same(
+    engines: ModuleType, case: str
+) -> None:
+    net = Net(LAST[case])
+    run = engines.traced(net, (image(),))
+    other = image() * 3
+    torch.testing.assert_close(run(other), net(other), rtol=0, atol=4e-6)
+
+
+def test_one_gelu_is_not_taken_for_the_other(engines: ModuleType) -> None:
+    """As torch does; if it no longer does, the spelling in engines.py may go."""
+    net = nn.Sequential(nn.Conv2d(3, 8, 1), nn.GELU(approximate="tanh")).eval()
+    x = 3 * image()
+    run = engines.traced(net, (image(),))
+    torch.testing.assert_close(run(x), net(x), rtol=0, atol=4e-6)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines, "SPELLINGS", {})
+        run = engines.traced(net, (image(),))
+    assert (run(x) - net(x)).abs().max() > 1e-4
+
+
+def test_a_size_is_prepared_when_it_comes_again(engines: ModuleType) -> None:
+    net = Net()
+    engine = engines.OneDNN(net)
+    for size in range(4, 4 + engines.MOST_SIZES):
+        assert torch.equal(engine(image(size)), net(image(size)))
+        assert len(engine.prepared) == size - 4
+        torch.testing.assert_close(engine(image(size)), net(image(size)))
+    calls = net.calls
+    engine(image(4))
+    assert net.calls == calls, "what is prepared doesn't need the network"
+    for _ in range(3):  # more of them run as they stand, and nothing is given up
+        engine(image(30))
+    assert (net.calls, len(engine.prepared)) == (calls + 3, engines.MOST_SIZES)
+    for size in range(2 * engines.MOST_SEEN):
+        engine(image(31 + size % 3, batch=1 + size))
+    assert len(engine.seen) <= engines.MOST_SEEN
+
+
+def test_a_size_is_prepared_for_each_number_of_threads(engines: ModuleType) -> None:
+    engine = engines.OneDNN(Net())
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        for _ in range(2):
+            engine(image())
+    assert [key[0] for key in engine.prepared] == [1, 2]
+
+
+def test_what_onednn_refuses_runs_as_it_stands(engines: ModuleType) -> None:
+    net = Net(lambda x: F.batch_norm(x, torch.zeros(8), torch.ones(8)))
+    engine = engines.OneDNN(net)
+    engine(image())
+    with pytest.warns(UserWarning, match="runs as it stands: .*could not add op"):
+        engine(image())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.equal(engine(image()), net(image()))
+
+    product = Net(lambda x: x.transpose(2, 3) @ x)
+    engine = engines.OneDNN(product)
+    for _ in range(3):  # oneDNN leaves the result of an empty sum as memory has it
+        assert engine(image(batch=0)).shape == (0, 8, 8, 8)
+    assert not engine.prepared
+
+
+def test_a_wrong_result_is_found_when_a_size_is_prepared(engines: ModuleType) -> None:
+    drawn = Net(lambda x: x + torch.rand(1))
+    engine = engines.OneDNN(drawn)
+    engine(image())
+    with pytest.warns(UserWarning, match="oneDNN Graph gives other results"):
+        engine(image())
+
+
+def test_fusion_is_off_again(engines: ModuleType) -> None:
+    assert not torch.jit.onednn_fusion_enabled()
+    with warnings.catch_warnings(record=True) as told:
+        engines.traced(Net(), (image(),))
+    assert not torch.jit.onednn_fusion_enabled()
+    assert not told, "that torch.jit is deprecated is no user's business"
+
+
+def test_several_threads_at_once(engines: ModuleType) -> None:
+    net = Net(LAST["mean of an image"])
+    engine = engines.OneDNN(net)
+    images = [image(size) * size for size in (6, 7, 8) for _ in range(8)]
+    wanted = [net(each) for each in images]
+    barrier = threading.Barrier(4)
+
+    def work(number: int) -> list[Tensor]:
+        torch.set_num_threads(1)
+        barrier.wait(timeout=60)
+        with torch.inference_mode():
+            return [engine(each) for each in images[number:] + images[:number]]
+
+    with ThreadPoolExecutor(4) as pool:
+        for number, got in enumerate(pool.map(work, range(4))):
+            for a, b in zip(got, wanted[number:] + wanted[:number], strict=True):
+                torch.testing.assert_close(a, b, rtol=0, atol=1e-4)
+    assert len(engine.prepared) == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_goes_on(engines: ModuleType) -> None:
+    """With what was prepared, and even if another thread was just preparing."""
+    engine = engines.OneDNN(Net())
+    engine(image())
+    engine(image())
+    wanted = engine(image())
+    engine.lock.acquire()
+    if (child := os.fork()) == 0:
+        right = torch.equal(engine(image()), wanted)
+        right &= [engine(image(5)).shape for _ in range(3)] == [(1, 8, 5, 5)] * 3
+        os._exit(0 if right else 1)
+    engine.lock.release()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+# ---- which network is given which
+
+
+def named(**models: onnx.ModelProto) -> list[Any]:
+    return [pytest.param(model, id=name) for name, model in models.items()]
+
+
+def convolutions(width: int = 64) -> onnx.ModelProto:
+    """Enough of them to be worth preparing."""
+    g = Graph(image=["batch", 3, 32, 32])
+    x = g("Relu", g.conv("image", "conv1", (3, width, 3), at="conv1"), at="relu")
+    x = g("Relu", g.conv(x, "conv2", (width, width, 3), at="conv2"), at="relu2")
+    return g.model(features=g("GlobalAveragePool", x, at="pool"))
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("engines") / "cnn"
+    fairhand.compile(convolutions(), out)
+    return out
+
+
+def feed(batch: int = 1) -> dict[str, np.ndarray]:
+    return {"image": image(32, batch).numpy()}
+
+
+def test_a_network_of_convolutions_runs_on_onednn(package: Path) -> None:
+    module = imported(package)
+    text = (package / "session.py").read_text()
+    assert 'ENGINE = "onednn"' in text and "torch.channels_last" in text
+    plain = module.Session(engine="eager")
+    session = module.Session()
+    for batch in (1, 2):
+        (wanted,) = plain.run(None, feed(batch))
+        for _ in range(3):
+            (got,) = session.run(None, feed(batch))
+            np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-5)
+    assert len(session.network.prepared) == 2
+    assert list(session.model.state_dict()) == list(plain.model.state_dict())
+    with pytest.raises(ValueError, match=r"no engine 'tpu', the engines are \['eager'"):
+        module.Session(engine="tpu")
+    offered = sys.modules[f"{module.__name__}.engines"].ENGINES
+    assert tuple(offered) == ENGINES
+
+
+def test_threads_are_those_of_the_call(package: Path) -> None:
+    module = imported(package)
+    session = module.Session(threads=2)
+    seen = []
+    session.model.register_forward_pre_hook(
+        lambda *_: seen.append(torch.get_num_threads())
+    )
+    session.run(None, feed())
+    assert (seen, torch.get_num_threads()) == ([2], 1)
+    session.network = lambda x: 1 / (torch.get_num_threads() - 2)
+    with pytest.raises(ZeroDivisionError):
+        session.run(None, feed())
+    assert torch.get_num_threads() == 1
+
+
+def branching() -> onnx.ModelProto:
+    return onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
+        g (float[n] x, bool b) => (float[n] y) {
+            y = If (b) <then_branch = t () => (float[n] u) { u = Relu(x) },
+                        else_branch = e () => (float[n] v) { v = Neg(x) }>
+        }""")
+
+
+def one(text: str) -> onnx.ModelProto:
+    header = '<ir_version: 9, opset_import: ["" : 18]> g '
+    return onnx.parser.parse_model(header + text)
+
+
+REFUSED = {
+    "what If does may depend on values": branching(),
+    "what RandomNormalLike does may depend on values": one(
+        "(float[n] x) => (float[n] y) { y = RandomNormalLike(x) }"
+    ),
+    "what NonZero does may depend on values": one(
+        "(float[n] x) => (int64[1, m] y) { y = NonZero(x) }"
+    ),
+    "the size of what Range gives depends on values": one(
+        """(int64 x) => (int64[m] y) <int64 zero = {0}, int64 one = {1}>
+        { y = Range(zero, x, one) }"""
+    ),
+    "not all it takes and gives are tensors of NumPy's types": one(
+        "(string[n] x) => (string[n] y) { y = Identity(x) }"
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_a_network_that_values_steer_is_not_traced(reason: str, tmp_path: Path) -> None:
+    model = REFUSED[reason]
+    with pytest.raises(fairhand.FairhandError, match="which can't be done here: ") as e:
+        fairhand.compile(model, tmp_path / "a", verify=False, engine="onednn")
+    assert reason in str(e.value) and not (tmp_path / "a").exists()
+    fairhand.compile(model, tmp_path / "a", verify=False)
+    assert not (tmp_path / "a" / "engines.py").exists()
+    with pytest.raises(ValueError, match=f"no engine 'onednn': {reason}"):
+        imported(tmp_path / "a").Session(engine="onednn")
+
+
+@pytest.mark.parametrize("model", named(cnn=residual(), encoder=transformer(2)))
+def test_small_networks_run_as_they_stand(
+    model: onnx.ModelProto, tmp_path: Path
+) -> None:
+    report = fairhand.compile(model, tmp_path / "a").report
+    hint = "compile with --engine onednn to have more"
+    assert report["engine"] == {"name": "eager", "refused": hint}
+    assert not (tmp_path / "a" / "engines.py").exists()
+    report = fairhand.compile(model, tmp_path / "a", engine="onednn").report
+    assert report["engine"] == {"name": "onednn"}
+    assert (tmp_path / "a" / "engines.py").exists()
+
+
+def test_an_engine_that_fails_verification_is_not_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless it was asked for."""
+    from fairhand.codegen import pipeline
+
+    genuine, folders = pipeline.verify, []
+
+    def once(package: Path, *rest: Any) -> Any:
+        folders.append((package / "engines.py").exists())
+        if folders[-1]:
+            raise fairhand.VerificationError("the emitted package can't run: signal 11")
+        return genuine(package, *rest)
+
+    monkeypatch.setattr(pipeline, "verify", once)
+    report = fairhand.compile(convolutions(), tmp_path / "a").report
+    reason = "onednn did not pass verification"
+    assert report["engine"] == {"name": "eager", "refused": reason}
+    assert folders == [True, False]
+    with pytest.raises(fairhand.VerificationError, match="signal 11"):
+        fairhand.compile(convolutions(), tmp_path / "a", engine="onednn")

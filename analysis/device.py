@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-
-from .errors import FairhandError
 
 
 @dataclass(frozen=True)
@@ -17,6 +16,7 @@ class Device:
 
     `launch` is the overhead of a call, `hand_off` that of waiting for another lane, in
     seconds. `live_values` and `on_chip_bytes` are what one tile of a group may need.
+    `scaling` is what each thread after the first adds within one operator.
     """
 
     name: str
@@ -26,12 +26,13 @@ class Device:
     hand_off: float
     live_values: int
     on_chip_bytes: int
+    scaling: float = 0.7
 
-    def seconds(self, flops: float, moved_bytes: float, launches: int = 1) -> float:
-        """The analytic estimate: bound by arithmetic or by memory."""
-        return (
-            max(flops / self.flops, moved_bytes / self.bytes) + launches * self.launch
-        )
+    def seconds(self, flops: float, moved_bytes: float, threads: int = 1) -> float:
+        """The analytic estimate of a call: bound by arithmetic or by memory."""
+        speed = 1 + (threads - 1) * self.scaling
+        bound = max(flops / self.flops, moved_bytes / self.bytes)
+        return bound / speed + self.launch
 
 
 # One core with AVX2 and its second-level cache; one card with its shared memory.
@@ -46,38 +47,50 @@ CPU = DEVICES["cpu"]
 
 
 class Profile:
-    """Measured seconds of operators and of groups, by content, kept in a JSON file."""
+    """Measured seconds of operators and of groups, by content, one to a file.
 
-    def __init__(self, seconds: dict[str, float] | None = None) -> None:
-        self._seconds = dict(seconds or {})
+    `machine` is all else that they depend on. Without a folder nothing is kept. A file
+    that can't be read is one that was never written.
+    """
 
-    @staticmethod
-    def key(device: str, signatures: Iterable[str]) -> str:
+    def __init__(self, folder: Path | None = None, machine: str = "") -> None:
+        self._folder, self._machine = folder, machine
+        self._known: dict[str, float | None] = {}
+
+    def key(self, device: str, signatures: Iterable[str], threads: int = 1) -> str:
         """Of a group: operators with types, shapes and dtypes, in graph order."""
-        text = json.dumps([device, *signatures])
+        text = json.dumps([self._machine, device, threads, *signatures])
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def add(self, device: str, signatures: Iterable[str], seconds: float) -> None:
-        self._seconds[self.key(device, signatures)] = seconds
+    def add(
+        self, device: str, signatures: Iterable[str], seconds: float, threads: int = 1
+    ) -> None:
+        key = self.key(device, signatures, threads)
+        self._known[key] = seconds
+        if self._folder is not None:
+            path = self._folder / key[:2] / f"{key}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            draft = path.with_suffix(f".{os.getpid()}")
+            draft.write_text(json.dumps({"seconds": seconds}), "utf-8")
+            draft.replace(path)  # nobody reads half a file
 
-    def seconds(self, device: str, signatures: Iterable[str]) -> float | None:
+    def seconds(
+        self, device: str, signatures: Iterable[str], threads: int = 1
+    ) -> float | None:
         """None where it was not measured."""
-        if not self._seconds:
+        if self._folder is None and not self._known:
             return None
-        return self._seconds.get(self.key(device, signatures))
+        key = self.key(device, signatures, threads)
+        if key not in self._known:
+            self._known[key] = self._read(key)
+        return self._known[key]
 
-    @classmethod
-    def load(cls, path: Path) -> Profile:
-        """An empty one where there is no such file yet."""
-        if not path.exists():
-            return cls()
+    def _read(self, key: str) -> float | None:
+        if self._folder is None:
+            return None
         try:
-            found = json.loads(path.read_text("utf-8"))
-            return cls({str(key): float(n) for key, n in found.items()})
-        except (ValueError, TypeError, AttributeError) as error:
-            raise FairhandError(
-                f"{path} is no profile: {error}", hint="delete it to measure again"
-            ) from error
-
-    def save(self, path: Path) -> None:
-        path.write_text(json.dumps(self._seconds, indent=1, sort_keys=True), "utf-8")
+            text = (self._folder / key[:2] / f"{key}.json").read_text("utf-8")
+            seconds = float(json.loads(text)["seconds"])
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            return None
+        return seconds if 0 <= seconds < 1e6 else None

@@ -25,6 +25,7 @@ from .dataflow import Dataflow
 from .device import CPU, Device, Profile
 from .schedule import Schedule, simulate
 
+HAND_OFF = ("hand-off",)  # stands for an operator in a profile
 WORTH = 1.05  # less gain than this is not worth the reading
 
 
@@ -58,22 +59,30 @@ class LanePlan:
 
 
 def costs_of(
-    flow: Dataflow, device: Device = CPU, profile: Profile | None = None
+    flow: Dataflow,
+    device: Device = CPU,
+    profile: Profile | None = None,
+    threads: int = 1,
 ) -> Costs:
-    """Seconds of operators, measured where the profile has them, and of hand-offs."""
+    """Seconds of operators, measured where the profile has them, and of hand-offs.
+
+    Each operator has `threads` of its own.
+    """
     measured = profile or Profile()
     seconds = []
     for op in flow.operators:
-        found = measured.seconds(device.name, [op.signature])
+        found = measured.seconds(device.name, [op.signature], threads)
         if found is None:
-            found = device.seconds(op.flops, op.moved_bytes)
+            found = device.seconds(op.flops, op.moved_bytes, threads)
         seconds.append(max(found, 1e-9))
+    hand_off = measured.seconds(device.name, HAND_OFF)
+    hand_off = device.hand_off if hand_off is None else hand_off
     edges = {
-        (first, second): device.hand_off
+        (first, second): hand_off
         + sum(t.bytes for t in flow.between(first, second)) / device.bytes
         for first, second in flow.dag.edges()
     }
-    return Costs(tuple(seconds), edges, device.hand_off)
+    return Costs(tuple(seconds), edges, hand_off)
 
 
 def plan_lanes(flow: Dataflow, costs: Costs, count: int) -> LanePlan:

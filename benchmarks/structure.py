@@ -93,7 +93,7 @@ def measured(path: Path, stripped: bool) -> tuple[int, str]:
     planner.Kinds = Noted  # type: ignore[misc]
     try:
         title = class_name(path.stem)
-        plan, _ = planner.make_plan(graph, done.shapes, source_of(loaded), title)
+        plan, *_ = planner.make_plan(graph, done.shapes, source_of(loaded), title)
     finally:
         planner.Kinds = Kinds  # type: ignore[misc]
     (kinds,) = seen

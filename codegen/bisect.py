@@ -170,9 +170,9 @@ class _Bisection:
             if isinstance(leaf, DeviceOf):
                 return '"cpu"'
             if isinstance(leaf, LayerRef):
-                return bind(leaf.form, "layer", _build(leaf.form))
+                return bind(leaf.form, "layer", build_layer(leaf.form))
             assert isinstance(leaf, Ref)
-            tensor = _to_torch(self.operand(leaf.value))
+            tensor = to_torch(self.operand(leaf.value))
             return bind(leaf.value, variable(leaf.value.name or "x"), tensor)
 
         for leaf in leaves(step.expr):
@@ -198,7 +198,7 @@ def _quoted(value: ir.Value) -> str:
     return f"output {one_line(value.name or '?', 60)}"
 
 
-def _build(form: ModuleForm) -> torch.nn.Module:
+def build_layer(form: ModuleForm) -> torch.nn.Module:
     """The layer as the emitted module makes it, with its weights."""
     given = {
         k: value for k, (value, default) in form.keywords.items() if value != default
@@ -209,7 +209,7 @@ def _build(form: ModuleForm) -> torch.nn.Module:
         layer = eval(text, names)  # as in `difference`
     arrays = {name: weight.array() for name, weight in form.weights.items()}
     arrays.update(getattr(form, "buffers", {}))
-    state = {name: _to_torch(np.asarray(array)) for name, array in arrays.items()}
+    state = {name: to_torch(np.asarray(array)) for name, array in arrays.items()}
     layer.load_state_dict(state, assign=True)
     return layer.eval()
 
@@ -294,7 +294,7 @@ def _array(value: ort.OrtValue) -> np.ndarray:
     return np.asarray(value.numpy())
 
 
-def _to_torch(array: np.ndarray) -> torch.Tensor:
+def to_torch(array: np.ndarray) -> torch.Tensor:
     name = array.dtype.name
     bits = array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
     with warnings.catch_warnings():

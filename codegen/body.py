@@ -43,7 +43,7 @@ class BodyWriter(Inlining):
         made: Sequence[Family] = (),
     ) -> Body:
         """`given` and `made` are families among the arguments and the results."""
-        inputs = [*self.run.inputs, *self.run.sizes]
+        inputs = self.inputs
         self.given, self.made = given, made
         self.place_members()
         self.names.update(zip(inputs, arguments, strict=True))
@@ -332,7 +332,7 @@ class BodyWriter(Inlining):
             targets.append(name)
         if targets == [text]:
             return []
-        line = f"{', '.join(targets)} = {text}"
+        line = f"{statement.spelled(targets)} = {text}"
         comment = self.comment(statement.targets[0])
         whole = line if len(line + comment) > WIDTH else line + comment
         return [(whole, statement.places)]

@@ -41,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+PROFILE = "measure on this machine what operators take, in place of estimates"
+
 Command = Callable[[str, object, str], argparse.ArgumentParser]
 
 
@@ -105,6 +107,12 @@ def _add_compile(command: Command) -> None:
         " 2: also those that take layers together",
     )
     sub.add_argument(
+        "--target",
+        choices=("torch", "triton"),
+        default="torch",
+        help="triton: operators that fuse become kernels, in kernels.py",
+    )
+    sub.add_argument(
         "--exactness",
         choices=LEVELS,
         default="real",
@@ -117,6 +125,14 @@ def _add_compile(command: Command) -> None:
         default="auto",
         help="what Session runs the network on (default: what suits its kind and size)",
     )
+    sub.add_argument(
+        "--lanes",
+        type=lambda text: text if text == "auto" else _positive(text),
+        metavar="N|auto",
+        help="let up to N parts of the network run side by side, if that is predicted"
+        " to be worth it; auto: as many as this machine's cores allow",
+    )
+    sub.add_argument("--profile", action="store_true", help=PROFILE)
 
 
 def _add_reading(command: Command) -> None:
@@ -174,7 +190,7 @@ def _add_plans(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--device", choices=DEVICES, default="cpu", help="what costs are estimated for"
     )
-    sub.add_argument("--profile", metavar="FILE", help="measured costs to use instead")
+    sub.add_argument("--profile", action="store_true", help=PROFILE)
     sub.add_argument(
         "--json", action="store_true", help="print the plans for other programs"
     )
@@ -236,12 +252,16 @@ def _compile(arguments: argparse.Namespace) -> None:
             level=arguments.level,
             exactness=arguments.exactness,
             engine=arguments.engine,
+            lanes=arguments.lanes,
+            profile=arguments.profile,
             progress=lambda stage: status.update(stage),
+            target=arguments.target,
         )
     report = package.report
     source = report["source"]
     lines = (package.path / "model.py").read_text(encoding="utf-8").count("\n")
     size = report["weights_bytes"] / 1e6
+    lanes = report.get("lanes")
     for label, text in (
         ("package", str(package.path)),
         (
@@ -250,6 +270,7 @@ def _compile(arguments: argparse.Namespace) -> None:
         ),
         ("model.py", f"{lines} lines, {len(report['classes'])} classes"),
         ("weights", f"{report['parameters']:,} parameters, {size:.1f} MB"),
+        *([("lanes", lanes["reason"])] if lanes else []),
         ("parity", _parity(report["verification"])),
     ):
         _say(Text.assemble((f"{label:9} ", "bold"), text))
@@ -317,7 +338,7 @@ def _inspect(arguments: argparse.Namespace) -> None:
         arguments.lanes or (2 if page else None),
         arguments.batch,
         arguments.device,
-        Path(arguments.profile) if arguments.profile else None,
+        arguments.profile,
     )
     if not wanted.any and (arguments.json or arguments.profile):
         raise FairhandError("there is no plan to show", hint="add --fusion or --lanes")

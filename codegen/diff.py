@@ -10,7 +10,7 @@ from ..analysis.literals import one_line
 from .emit import render_python
 from .load import load
 from .names import class_name
-from .pipeline import planned
+from .pipeline import Options, planned
 from .plan import SourcePlan
 from .report import read_report
 
@@ -36,8 +36,11 @@ def diff(folder: Path, model: Path) -> tuple[list[str], list[str]]:
             version=__version__,
         ),
         class_name(text.removeprefix('"""').partition(",")[0]),
-        exactness=report.get("certificate", {}).get("exactness", "real"),
-        level=report.get("certificate", {}).get("level", 1),
+        Options(
+            level=report.get("certificate", {}).get("level", 1),
+            exactness=report.get("certificate", {}).get("exactness", "real"),
+            target=report.get("target", {}).get("name", "torch"),
+        ),
     ).plan
     new = render_python("model.py.jinja", plan=plan)
     lines = list(

@@ -17,7 +17,7 @@ def drawn_outputs(model: ir.Model) -> frozenset[str]:
     model = inlined(model)
     drawn: set[ir.Value | None] = set()
     for node in model.graph:
-        random = any(_draws(each) for each in (node, *_inside(node)))
+        random = any(draws(each) for each in (node, *_inside(node)))
         if random or not drawn.isdisjoint(node.inputs):
             drawn.update(node.outputs)
     return frozenset(v.name or "" for v in model.graph.outputs if v in drawn)
@@ -32,7 +32,7 @@ def _inside(node: ir.Node) -> Iterable[ir.Node]:
     return [inner for graph in graphs for inner in graph.all_nodes()]
 
 
-def _draws(node: ir.Node) -> bool:
+def draws(node: ir.Node) -> bool:
     """Whether a node is random; Dropout is in training alone."""
     if node.domain or node.op_type not in RANDOM:
         return False

@@ -90,6 +90,8 @@ def obstacles(graph: ir.Model, shapes: Shapes, plan: ModulePlan) -> Iterator[str
     """Why a trace of one run wouldn't do for another of the same sizes."""
     if plan.nested:
         yield "it takes lists of caches"
+    if plan.lanes:
+        yield "a trace is of one thread, and it has lanes"
     if session_needs(plan):
         yield "not all it takes and gives are tensors of NumPy's types"
     for node in graph.graph:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
@@ -17,6 +16,7 @@ from ..analysis.fuse import FusionPlan, dnnfusion, unfused
 from ..analysis.lanes import LanePlan, batch_makespans, costs_of, plan_lanes
 from ..analysis.shapes import Shapes
 from ..analysis.tvm import tvm
+from .measure import measured_profile
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Wanted:
     lanes: int | None = None
     batch: int = 1
     device: str = "cpu"  # a key of DEVICES
-    profile: Path | None = None
+    profile: bool = False
 
     @property
     def any(self) -> bool:
@@ -45,11 +45,18 @@ class Plans:
     batch: dict[str, float]
 
 
-def make_plans(model: ir.Model, shapes: Shapes, wanted: Wanted) -> Plans:
+def make_plans(
+    model: ir.Model,
+    shapes: Shapes,
+    wanted: Wanted,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Plans:
     """Plans for a rewritten graph, whose shapes are known."""
     flow = dataflow(model, shapes)
     device = DEVICES[wanted.device]
-    profile = Profile() if wanted.profile is None else Profile.load(wanted.profile)
+    profile = Profile()
+    if wanted.profile:
+        profile = measured_profile(model, shapes, flow, progress=progress)
     fusion = lanes = None
     batch: dict[str, float] = {}
     if wanted.fusion == "dnnfusion":

@@ -28,6 +28,7 @@ class Naming:
         self.reserved = reserved  # helpers, which no variable may hide
         self.kind, self.kinds, self.shapes = kind, kinds, shapes
         self.run = kind.run
+        self.inputs = [*self.run.inputs, *self.run.sizes]
         self.is_root = self.run is kinds.root.run
         self.texts = {m.what: m.text for m in kind.members}
         self.ints = set(self.run.ints)

@@ -20,7 +20,8 @@ Line: TypeAlias = tuple[str, tuple[int, ...]]
 class Statement:
     """`targets = expr`; `kind` tells what else it may be: "return", "do", "copy" ...
 
-    An if has two `arms`, a loop one; `expr` is then the line that opens it.
+    An if has two `arms`, a loop one; `expr` is then the line that opens it. `groups`
+    are the numbers of targets that come as tuples: y, (z, u) = ...
     """
 
     targets: tuple[ir.Value | None, ...]
@@ -30,12 +31,22 @@ class Statement:
     places: tuple[int, ...] = ()  # of the run's items that it computes
     kind: str = ""
     arms: list[list[Statement]] = field(default_factory=list)
+    groups: tuple[int, ...] = ()
     before: frozenset[ir.Value] = frozenset()  # values that it or what follows reads
     after: frozenset[ir.Value] = frozenset()
 
     @property
     def loops(self) -> bool:
         return self.kind in ("for", "while")
+
+    def spelled(self, names: Sequence[str]) -> str:
+        """What stands left of the equals sign."""
+        left, texts = list(names), list[str]()
+        for size in self.groups:
+            text = ", ".join(left[:size])
+            texts.append(text if size == 1 else f"({text})")
+            left = left[size:]
+        return ", ".join([*texts, *left])
 
 
 @dataclass(eq=False)

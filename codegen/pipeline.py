@@ -20,13 +20,17 @@ from ..rewrites.rule import Rule
 from ..rewrites.simplify import Rewriting, Stage, simplify
 from ..rewrites.skeleton import to_proto
 from .certificate import make_certificate
+from .divide import Divided, cost_lanes
 from .emit import write_python
 from .engines import EnginePlan, engine_plan
 from .inputs import dynamic_sizes
 from .interface import session_needs
+from .kernels.library import Library
+from .kernels.page import write_kernels
 from .load import Loaded, load, save_stage
 from .names import class_name, package_name
 from .plan import ModulePlan, SourcePlan, WeightPlan
+from .plan_file import lanes_report, write_plan
 from .planner import make_plan
 from .report import is_package, make_report, write_report
 from .verify import Verification, refuse_huge, verify
@@ -35,8 +39,8 @@ from .where import source_map
 
 # What a package is made of; anything else in its folder belongs to the user.
 _FILES = (
-    "__init__.py model.py session.py engines.py kernels.py weights.safetensors "
-    "report.json test_parity.py __pycache__"
+    "__init__.py model.py session.py engines.py kernels.py lanes.py plan.json "
+    "weights.safetensors report.json test_parity.py __pycache__"
 ).split()
 
 Progress = Callable[[str], None]
@@ -61,6 +65,9 @@ def compile(
     exactness: str = "real",
     engine: str = "auto",
     rules: Sequence[Rule] | None = None,
+    lanes: int | str | None = None,
+    profile: bool = False,
+    target: str = "torch",
     progress: Progress = lambda stage: None,
 ) -> Package:
     """ONNX model in, checked PyTorch package out.
@@ -72,20 +79,19 @@ def compile(
     the catalogue, which `rules` narrows). `level` 0 is faithful: no stored weight
     changes, and state_dict has the original's keys; 2 also merges layers. `engine` is
     what Session runs the network on: "eager", "onednn", "compile", or "auto" for what
-    suits it. Raises FairhandError.
+    suits it; `lanes` is how many parts of it may run side by side, or "auto". `profile`
+    measures on this machine what operators take. With "triton" for `target`, operators
+    that fuse become kernels. Raises FairhandError.
     """
     progress("load")
     loaded = load(model)
-    folder = (
-        Path(out) if out is not None else Path("generated") / package_name(loaded.name)
-    )
+    folder = Path(out or Path("generated") / package_name(loaded.name))
     _check_target(folder)
     with _stages(debug, progress) as stage:
         stage("1-load", loaded.model)
         title = class_name(loaded.name)
-        made = planned(
-            loaded, source_of(loaded), title, exactness, rules, stage, progress, level
-        )
+        options = Options(level, exactness, rules, lanes, profile, target)
+        made = planned(loaded, source_of(loaded), title, options, stage, progress)
         graph, done, plan = made.graph, made.done, made.plan
         with _replacing(folder) as draft:
             progress("emit")
@@ -93,14 +99,12 @@ def compile(
             runs_on = engine_plan(
                 graph, done.shapes, plan, done.after, _sizes(loaded), engine
             )
-            _write_beside(draft, plan, runs_on)
+            _write_beside(draft, made, runs_on)
             size = write_weights(
                 draft / "weights.safetensors", made.weights, loaded.sha256
             )
             report = make_report(loaded, plan, done.counts(), size)
-            report["certificate"] = make_certificate(graph, done, exactness)
-            report["engine"] = runs_on.as_dict()
-            report["source_map"] = source_map(text, plan, graph, done.history)
+            report |= _additions(made, options, text, runs_on)
             write_report(draft, report)
             if verify:
                 progress("verify")
@@ -116,8 +120,9 @@ def _sizes(loaded: Loaded) -> dict[str, int]:
     return (dynamic_sizes(loaded.model) or [{}])[0]
 
 
-def _write_beside(draft: Path, plan: ModulePlan, runs_on: EnginePlan) -> None:
-    """The files that hardly depend on the model."""
+def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
+    """The files that hardly depend on the model, and plan.json."""
+    plan, divided = made.plan, made.divided
     needs = session_needs(plan)
     if runs_on.channels_last:
         needs.add("channels_last")
@@ -137,6 +142,30 @@ def _write_beside(draft: Path, plan: ModulePlan, runs_on: EnginePlan) -> None:
         draft / "__init__.py", "package.py.jinja", title=title, network=network
     )
     write_python(draft / "test_parity.py", "test_parity.py.jinja")
+    if plan.lanes:
+        write_python(draft / "lanes.py", "lanes.py.jinja")
+    if divided is not None:
+        write_plan(draft, plan, divided)
+    if made.library is not None and plan.kernels:
+        write_kernels(
+            draft / "kernels.py", made.library.taken, plan.title, plan.source.file
+        )
+
+
+def _additions(
+    made: Planned, options: Options, text: str, runs_on: EnginePlan
+) -> dict[str, Any]:
+    """What the report says of how the text came about, and of what runs it."""
+    graph, done, library = made.graph, made.done, made.library
+    found: dict[str, Any] = {
+        "certificate": make_certificate(graph, done, options.exactness),
+        "engine": runs_on.as_dict(),
+        "source_map": source_map(text, made.plan, graph, done.history),
+        **lanes_report(made.divided),
+    }
+    if library is not None:
+        found["target"] = {"name": options.target, "groups": library.table()}
+    return found
 
 
 def _note(report: dict[str, Any], found: Verification) -> None:
@@ -154,27 +183,56 @@ class Planned:
     done: Rewriting
     plan: ModulePlan
     weights: list[WeightPlan]
+    divided: Divided | None = None
+    library: Library | None = None  # of kernels
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is to be written, as `compile` has it."""
+
+    level: int = 1
+    exactness: str = "real"
+    rules: Sequence[Rule] | None = None
+    lanes: int | str | None = None
+    profile: bool = False
+    target: str = "torch"
 
 
 def planned(
     loaded: Loaded,
     source: SourcePlan,
     title: str,
-    exactness: str = "real",
-    rules: Sequence[Rule] | None = None,
+    options: Options,
     stage: Stage = lambda name, model: None,
     progress: Progress = lambda stage: None,
-    level: int = 1,
 ) -> Planned:
     """Everything but the files."""
+    if options.lanes is not None and options.target != "torch":
+        raise FairhandError(
+            f"lanes are not written for target {options.target}",
+            hint="leave out one of --lanes and --target",
+        )
     graph = loaded.model.clone()  # the loaded one stays as the file has it
-    done = simplify(graph, exactness, rules, stage, level)
+    done = simplify(graph, options.exactness, options.rules, stage, options.level)
     progress("plan")
     applied = done.counts()
-    plan, weights = make_plan(
-        graph, done.shapes, source, title, loaded.model, applied, level
+    costed = cost_lanes(graph, done.shapes, options.lanes, options.profile, progress)
+    library = Library(graph, done.shapes) if options.target == "triton" else None
+    plan, weights, divided = make_plan(
+        graph,
+        done.shapes,
+        source,
+        title,
+        loaded.model,
+        applied,
+        options.level,
+        costed,
+        library,
     )
-    return Planned(graph, done, plan, weights)
+    if divided is not None:
+        progress(f"lanes: {divided.reason}")
+    return Planned(graph, done, plan, weights, divided, library)
 
 
 def _checked(
@@ -195,7 +253,7 @@ def _checked(
             raise
     reason = f"{runs_on.name} did not pass verification"
     runs_on = replace(runs_on, name="eager", refused=reason)
-    _write_beside(draft, made.plan, runs_on)
+    _write_beside(draft, made, runs_on)
     return _verified(draft, loaded, made.graph, given), runs_on
 
 

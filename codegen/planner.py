@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from ..analysis.literals import one_line
-from ..analysis.ops.table import Weight
 from ..analysis.parameters import has_name, is_parameter
 from ..analysis.shapes import Shapes
 from ..analysis.spell import HelperRef, leaves
 from .blocks import make_steps
-from .body import BodyWriter
+from .body import Body, BodyWriter
 from .dimensions import settle_dimensions
+from .divide import Costed, Divided, divide
 from .families import Family, find_families
 from .growing import numbered
 from .interface import nested, signature, table, tensor_plan
+from .kernels.body import kernel_bodies
+from .kernels.library import Library
 from .kinds import Kind, Kinds
-from .loops import loops
+from .lane_lines import RUN_LANES, ForkWriter
 from .members import Member, Switch
+from .methods import method_plan
 from .names import class_name, unused, variable
 from .plan import (
     ArgumentPlan,
@@ -34,14 +36,15 @@ from .plan import (
     ClassPlan,
     ModulePlan,
     SourcePlan,
+    TensorPlan,
     WeightPlan,
 )
 from .run import Run
 from .scopes import network_class
 from .sources import Sources, merged
-from .steps import Step
 from .structure import find_scopes
 from .tree import make_tree
+from .weight_plans import is_filled, parameter_count, weights_of
 
 
 def make_plan(
@@ -52,9 +55,12 @@ def make_plan(
     declared: ir.Model | None = None,
     applied: Mapping[str, int] | None = None,
     level: int = 1,
-) -> tuple[ModulePlan, list[WeightPlan]]:
+    lanes: Sequence[Costed] = (),
+    library: Library | None = None,
+) -> tuple[ModulePlan, list[WeightPlan], Divided | None]:
     """`declared` is the model as loaded, whose inputs and outputs Session reports;
-    `applied` counts the rewrites, for the docstring.
+    `applied` counts the rewrites, for the docstring; `lanes` are choices of lanes,
+    `library` collects kernels.
 
     Raises Unsupported, listing all that can't be spelled.
     """
@@ -69,20 +75,16 @@ def make_plan(
     kinds = Kinds(root, network, faithful)
     given = find_families(takes, shapes)
     made = find_families(results, shapes, given)
-    classes, helpers = _classes(kinds, shapes, results, given, made)
-    weights = _weights(kinds)
-    graph = (declared or model).graph
-    known = {v.name: v for v in (*graph.inputs, *graph.outputs)}
-    inputs = tuple(tensor_plan(v, known.get(v.name, v), shapes) for v in takes)
-    outputs = tuple(tensor_plan(v, known.get(v.name, v), shapes) for v in results)
-    rows = [
-        (tensor, shapes.dims(value), role)
-        for role, tensors, values in (
-            ("input", inputs, takes),
-            ("output", outputs, results),
-        )
-        for tensor, value in zip(tensors, values, strict=True)
-    ]
+    divided = divide(kinds, model, lanes)
+    if library is not None:
+        _classes(kinds, shapes, results, given, made, divided, library)
+        library.choose(kinds.taken | _helper_names(kinds.root.run))
+    classes, helpers = _classes(kinds, shapes, results, given, made, divided, library)
+    weights = weights_of(kinds)
+    inputs, outputs = _tensors(model, declared or model, shapes)
+    dims = map(shapes.dims, [*takes, *results])
+    roles = ["input"] * len(takes) + ["output"] * len(results)
+    rows = list(zip((*inputs, *outputs), dims, roles, strict=True))
     plan = ModulePlan(
         title=one_line(title),
         source=source,
@@ -99,10 +101,24 @@ def make_plan(
         network=kinds.root.name,
         rewrites=_summary(applied or {}, level),
         constants=faithful and any(w.constant for w in weights),
-        parameters=_parameter_count(kinds),
+        parameters=parameter_count(kinds),
         filled=any(is_filled(w.array()) for w in weights),
+        lanes=divided.summary if divided is not None else "",
+        kernels=tuple(sorted(e.name for e in library.taken)) if library else (),
     )
-    return plan, weights
+    return plan, weights, divided
+
+
+def _tensors(
+    model: ir.Model, declared: ir.Model, shapes: Shapes
+) -> tuple[tuple[TensorPlan, ...], ...]:
+    """Inputs and outputs of the model, as the file declares them."""
+    known = {v.name: v for v in (*declared.graph.inputs, *declared.graph.outputs)}
+    sides = model.graph.inputs, model.graph.outputs
+    return tuple(
+        tuple(tensor_plan(v, known.get(v.name, v), shapes) for v in side)
+        for side in sides
+    )
 
 
 def _summary(applied: Mapping[str, int], level: int) -> str:
@@ -127,13 +143,25 @@ def _classes(
     results: list[ir.Value],
     given: list[Family],
     made: list[Family],
+    divided: Divided | None,
+    library: Library | None = None,
 ) -> tuple[list[ClassPlan], list[str]]:
     """Bodies are written from the network inwards, because names flow that way."""
     plans: dict[Kind, ClassPlan] = {}
+    forks = divided.forks if divided is not None else {}
     helpers: dict[Callable[..., Any], None] = dict.fromkeys(kinds.root.run.sources())
-    reserved = _helper_names(kinds.root.run)
+    reserved = _helper_names(kinds.root.run) | ({RUN_LANES} if forks else set())
+    if library is not None:
+        reserved |= {entry.name for entry in library.taken}
     taken = _root_arguments(kinds.root.run, given, reserved)
     sources = Sources(kinds)
+    plain = BodyWriter if library is None else kernel_bodies(kinds, library)
+
+    def writer_of(kind: Kind) -> BodyWriter:
+        if kind in forks:
+            return ForkWriter(kind, kinds, shapes, reserved, forks[kind])
+        return plain(kind, kinds, shapes, reserved)
+
     todo: list[tuple[Kind, list[str]]] = [(kinds.root, taken)]
     while todo:
         kind, arguments = todo.pop(0)
@@ -144,35 +172,48 @@ def _classes(
             continue
         is_root = kind is kinds.root
         returned = results if is_root else kind.run.outputs
-        writer = BodyWriter(kind, kinds, shapes, reserved)
+        writer = writer_of(kind)
         body = (
             writer.write(arguments, returned, given, made)
             if is_root
             else writer.write(arguments, returned)
         )
-        helpers.update(dict.fromkeys(body.helpers))  # type: ignore[arg-type]
-        lines = loops(list(body.lines), kind.members)
-        members = _member_lines(kind, kinds)
-        behind = sources.members(kind)
-        loop = numbered(members) if body.grows else []
-        plans[kind] = ClassPlan(
-            name=kind.name,
-            parameters=_parameters(kind, kinds),
-            members=tuple(loop or members),
-            arguments=tuple(ArgumentPlan(n, t) for n, t in body.arguments),
-            returns=_returns(body.returns),
-            body=tuple(line for line, _ in lines),
-            member_sources=(Behind(), merged(behind)) if loop else tuple(behind),
-            body_sources=tuple(
-                sources.behind(kind, [p for i in rows for p in body.places[i]])
-                for _, rows in lines
-            ),
-        )
+        plans[kind] = _class_plan(kind, kinds, sources, writer, body, helpers)
         for run, names in writer.callees:
             if run.shares is None:
                 todo.append((kinds.of[run], names))
     ordered = [plans[kind] for kind in kinds.order if kind in plans]
     return ordered, _helper_sources(helpers)
+
+
+def _class_plan(
+    kind: Kind,
+    kinds: Kinds,
+    sources: Sources,
+    writer: BodyWriter,
+    body: Body,
+    helpers: dict[Callable[..., Any], None],
+) -> ClassPlan:
+    """One class, with its written body; what that calls is added to `helpers`."""
+    lanes = writer.methods() if isinstance(writer, ForkWriter) else []
+    for written in (body, *(lane for _, lane in lanes)):
+        helpers.update(dict.fromkeys(written.helpers))  # type: ignore[arg-type]
+    forward = method_plan("forward", body, kind, sources)
+    members = _member_lines(kind, kinds)
+    behind = sources.members(kind)
+    loop = numbered(members) if body.grows else []
+    return ClassPlan(
+        name=kind.name,
+        parameters=_parameters(kind, kinds),
+        members=tuple(loop or members),
+        arguments=forward.arguments,
+        returns=forward.returns,
+        body=forward.body,
+        member_sources=(Behind(), merged(behind)) if loop else tuple(behind),
+        body_sources=forward.body_sources,
+        lanes=tuple(method_plan(*lane, kind, sources) for lane in lanes),
+        forks=writer.calls if isinstance(writer, ForkWriter) else (),
+    )
 
 
 def _root_arguments(
@@ -201,14 +242,6 @@ def _helper_names(root: Run) -> frozenset[str]:
         if isinstance(leaf, HelperRef)
     }
     return frozenset(functions | {source.__name__ for source in root.sources()})
-
-
-def _returns(kinds: tuple[str, ...]) -> str:
-    if len(kinds) == 1:
-        return kinds[0]
-    if len(kinds) <= 4:
-        return f"tuple[{', '.join(kinds) or '()'}]"
-    return f"tuple[{' | '.join(dict.fromkeys(kinds))}, ...]"
 
 
 def _parameters(kind: Kind, kinds: Kinds) -> tuple[ArgumentPlan, ...]:
@@ -316,6 +349,7 @@ def _imports(classes: list[ClassPlan], helpers: list[str]) -> tuple[str, ...]:
         [
             *helpers,
             *(line for c in classes for line in (*c.body, *c.members, c.returns)),
+            *(line for c in classes for lane in c.lanes for line in lane.body),
             *(a.annotation for c in classes for a in c.arguments),
         ]
     )
@@ -329,58 +363,3 @@ def _abstract(helpers: list[str]) -> tuple[str, ...]:
     """Which of Python's abstract types annotations of helpers name."""
     text = "\n".join(helpers)
     return tuple(n for n in ("Callable", "Sequence") if re.search(rf"\b{n}\[", text))
-
-
-# ------------------------------------------------------------------------- weights
-
-
-def _weights(kinds: Kinds) -> list[WeightPlan]:
-    found: list[WeightPlan] = []
-
-    def visit(run: Run, prefix: str) -> None:
-        chain = kinds.of[run].chain
-        for i, member in enumerate(kinds.members[run]):
-            key = prefix + (str(i) if chain else member.key)
-            what = member.what
-            if isinstance(what, Run):
-                visit(what, f"{key}.")
-            elif isinstance(what, Step):
-                assert what.form is not None
-                for name, weight in what.form.weights.items():
-                    found.append(WeightPlan(f"{key}.{name}", weight.array))
-                for name, array in getattr(what.form, "buffers", {}).items():
-                    found.append(
-                        WeightPlan(
-                            f"{key}.{name}", functools.partial(np.asarray, array)
-                        )
-                    )
-            elif not isinstance(what, Switch):
-                constant = not has_name(what)
-                found.append(WeightPlan(key, Weight(what).array, constant))
-
-    visit(kinds.root.run, "")
-    return found
-
-
-def is_filled(array: np.ndarray) -> bool:
-    """A broadcast of one element: it takes no memory here and none in the file."""
-    return array.size > 1 and not any(array.strides)
-
-
-def _parameter_count(kinds: Kinds) -> int:
-    total = 0
-
-    def visit(run: Run) -> None:
-        nonlocal total
-        for member in kinds.members[run]:
-            if isinstance(member.what, Run):
-                visit(member.what)
-            elif isinstance(member.what, Step):
-                assert member.what.form is not None
-                for weight in member.what.form.weights.values():
-                    total += weight.array().size
-            elif not isinstance(member.what, Switch):
-                total += Weight(member.what).array().size
-
-    visit(kinds.root.run)
-    return total

@@ -25,15 +25,11 @@ from ..rewrites.constants import size_of
 from . import runner
 from .drawn import drawn_outputs
 from .inputs import dynamic_sizes, make_inputs, optional_inputs, read_given
+from .noise import MARGIN, WORST_NOISE, noise_text, own_noise, worst_noise
 from .sizes import free_inputs
 from .tolerances import compare_values
 
 SEEDS = (0, 1)
-# Where the model itself amplifies rounding: a result may be so many times as far off as
-# ONNX Runtime's own result moves with the last bit of its inputs, since every layer
-# rounds anew, and never further than WORST_NOISE.
-NOISE_MARGIN = 4
-WORST_NOISE = 1e-2
 DRAWN = "output {}: drawn at random: only its type and shape were compared"
 TIME_LIMIT_S = 900
 MOST_BYTES = 2**36  # of one value of a model that is run
@@ -52,11 +48,12 @@ class CaseResult:
 class Verification:
     cases: tuple[CaseResult, ...]
     skipped: tuple[str, ...]  # sizes that ONNX Runtime refuses, random outputs
+    worst_noise: float = WORST_NOISE  # up to which the model's own is allowed for
 
     def tolerance(self, name: str, plain: float) -> float:
         """What was allowed for an output: `plain`, or more for a noisy model."""
         noise = max((dict(case.noise).get(name, 0.0) for case in self.cases), default=0)
-        return max(plain, min(NOISE_MARGIN * noise, WORST_NOISE))
+        return max(plain, min(MARGIN * noise, self.worst_noise))
 
     @property
     def worst(self) -> float:
@@ -110,7 +107,7 @@ def verify(
     Runtime loads: a path, or a serialised model. Of outputs that are drawn at random,
     types and shapes are compared.
     """
-    drawn = drawn_outputs(model)
+    drawn, most = drawn_outputs(model), worst_noise(model)
     session = oracle(source)
     cases: list[tuple[str, Mapping[str, Any], list[Any]]] = []
     skipped: list[str] = []
@@ -141,8 +138,8 @@ def verify(
                 want = got.astype(np.asarray(want).dtype)
             distance, reason = compare_values(got, want)
             if reason and np.isfinite(distance):
-                noise = noise or own_noise(session, feed, expected)
-                allowed = min(NOISE_MARGIN * noise[name], WORST_NOISE)
+                noise = noise or own_noise(source, session, oracle, feed, expected)
+                allowed = min(MARGIN * noise[name], most)
                 note = f"{reason}; {noise_text(noise[name])}"
                 reason = "" if distance <= allowed else note
             if reason:
@@ -155,7 +152,7 @@ def verify(
             if name not in drawn:
                 errors.append((name, distance))
         found.append(CaseResult(label, tuple(errors), tuple(noise.items())))
-    return Verification(tuple(found), tuple(skipped))
+    return Verification(tuple(found), tuple(skipped), most)
 
 
 def refuse_huge(model: ir.Model, shapes: Shapes) -> None:
@@ -172,42 +169,6 @@ def refuse_huge(model: ir.Model, shapes: Shapes) -> None:
                 "too much to run the model and compare",
                 hint="compile with --no-verify to write the package unchecked",
             )
-
-
-def own_noise(
-    session: ort.InferenceSession,
-    feed: Mapping[str, Any],
-    expected: list[Any],
-) -> dict[str, float]:
-    """How far ONNX Runtime's own outputs move when its inputs move by one last bit.
-
-    A deep network may amplify rounding a thousandfold. No two correct programs agree
-    on it better than this, whatever the tolerance for a well-behaved one. Errors are
-    relative to the largest element, as everywhere (tolerances.py).
-    """
-    noise = dict.fromkeys((t.name for t in session.get_outputs()), 0.0)
-    for seed in SEEDS:
-        rng = np.random.default_rng(seed)
-        moved = {name: _one_bit_off(value, rng) for name, value in feed.items()}
-        for name, got, want in zip(
-            noise, session.run(None, moved), expected, strict=True
-        ):
-            distance, _ = compare_values(got, want)
-            noise[name] = max(noise[name], distance if np.isfinite(distance) else 0.0)
-    return noise
-
-
-def _one_bit_off(array: Any, rng: np.random.Generator) -> Any:
-    if isinstance(array, list):
-        return [_one_bit_off(item, rng) for item in array]
-    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
-        return array
-    side = np.where(rng.random(array.shape) < 0.5, -np.inf, np.inf)
-    return np.nextafter(array, side.astype(array.dtype))
-
-
-def noise_text(noise: float) -> str:
-    return f"one last bit of its inputs moves ONNX Runtime's own result by {noise:.1e}"
 
 
 def _feeds(

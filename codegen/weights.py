@@ -17,7 +17,7 @@ import onnx_ir as ir
 from ..analysis.errors import Unsupported
 from ..analysis.spell import TORCH_DTYPES
 from .plan import WeightPlan
-from .planner import is_filled
+from .weight_plans import is_filled
 
 # NumPy (and ml_dtypes) names -> safetensors names.
 _NAMES = {

@@ -78,6 +78,7 @@ def _spans(text: str, classes: Iterable[ClassPlan]) -> Iterator[tuple[str, Behin
         for name, lines, sources in (
             ("__init__", plan.members, plan.member_sources),
             ("forward", plan.body, plan.body_sources),
+            *((lane.name, lane.body, lane.body_sources) for lane in plan.lanes),
         ):
             planned = list(_statements(ast.parse("\n".join(lines)).body))
             # Formatting keeps the statements; what comes before them is the template's.

@@ -84,3 +84,23 @@ def looped(
         y = g(shared, g.linear(x, "shared.fc1", 8, 8, at=f"{call}/fc1"), at=call)
         x = g.linear(y, "shared.fc2", 8, 8, at=f"{call}/fc2")
     return g.model(y=x)
+
+
+def branching(
+    blocks: int = 2, width: int = 24, long: str = "long", size: int = 40
+) -> onnx.ModelProto:
+    """Blocks of three branches, of which two together take almost as long as `long`."""
+    g = Graph(image=[1, 3, size, size])
+    x = g("Relu", g.conv("image", "stem", (3, 3 * width, 1), at="stem"))
+    for i in range(1, blocks + 1):
+        made = []
+        for branch, kernels in ((long, (3, 3)), ("short", (3,)), ("other", (1,))):
+            y, wide = x, 3 * width
+            for k, kernel in enumerate(kernels):
+                path = f"block{i}.{branch}{k}"
+                at = f"block{i}/{path}"
+                y = g.conv(y, path, (wide, width, kernel), at=at)
+                y, wide = g("Relu", y, at=f"block{i}"), width
+            made.append(y)
+        x = g("Concat", *made, axis=1, at=f"block{i}")
+    return g.model(features=x)

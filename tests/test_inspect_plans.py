@@ -10,7 +10,6 @@ import pytest
 from emitted import EXAMPLES
 from random_dags import random_network
 
-from fairhand.analysis.device import Profile
 from fairhand.analysis.fuse import dnnfusion
 from fairhand.analysis.lanes import costs_of, plan_lanes
 from fairhand.analysis.tvm import tvm
@@ -68,15 +67,25 @@ def test_plans_as_data(capfd: Capture) -> None:
     assert data["lanes"]["seconds"] <= data["lanes"]["serial_seconds"]
 
 
-def test_measured_costs_are_used(capfd: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "profile.json"
-    plain = inspect(capfd, CNN, "--lanes", "2", "--profile", path)
-    assert plain == inspect(capfd, CNN, "--lanes", "2")
-    Profile({"unknown": 1.0}).save(path)
-    assert plain == inspect(capfd, CNN, "--lanes", "2", "--profile", path)
-    path.write_text("no profile", "utf-8")
-    assert main(["inspect", str(CNN), "--lanes", "2", "--profile", str(path)]) == 1
-    assert "is no profile" in capfd.readouterr().err
+def test_measured_costs_are_used(
+    capfd: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Measured once; what is kept of it is used, and what is damaged measured again."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    command = (CNN, "--lanes", "2", "--profile")
+    first = inspect(capfd, *command)
+    assert first != inspect(capfd, *command[:-1])
+    assert first == inspect(capfd, *command)
+    files = sorted((tmp_path / "fairhand" / "profile").rglob("*.json"))
+    assert len(files) > 5
+    for i, path in enumerate(files):
+        path.write_text(["", "[1]", '{"seconds": "x"}', "[" * 10**5][i % 4], "utf-8")
+    second = inspect(capfd, *command)
+    assert second == inspect(capfd, *command) != first
+    for path in files:
+        path.write_text('{"seconds": 0.25}', "utf-8")
+    text = inspect(capfd, *command)
+    assert float(text.split("one lane ")[1].split(" ms")[0]) >= 250 * 5
 
 
 def test_data_of_no_plan_is_refused(capfd: Capture) -> None:

@@ -1,0 +1,1 @@
+"""Triton kernels: which operators share one, and its source."""

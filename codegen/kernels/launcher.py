@@ -1,0 +1,199 @@
+"""What stands around a kernel: its PyTorch twin, and the function that launches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx_ir as ir
+
+from ...analysis.spell import (
+    TORCH_DTYPES,
+    HelperRef,
+    Names,
+    Ref,
+    leaves,
+    render,
+    text_expr,
+)
+from .program import NoKernel, Program, is_row_number
+from .source import Source
+from .wording import title
+
+_TRUTH = frozenset(
+    "And Equal Greater GreaterOrEqual Less LessOrEqual Not Or Xor".split()
+)
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """All that a kernel's source is made of, but for its name. Equal ones are one."""
+
+    words: str
+    arguments: tuple[str, ...]  # of the launcher, with types
+    tensors: tuple[str, ...]
+    names: tuple[str, ...]
+    returns: str
+    formula: tuple[str, ...]
+    operators: str
+    reference: tuple[str, ...]
+    checks: tuple[tuple[str, str], ...]  # name, expected shape
+    sizes: tuple[str, ...]
+    fits: str
+    results: tuple[tuple[str, str], ...]  # name, how it is allocated
+    grid: str
+    launch: tuple[str, ...]
+    parameters: tuple[str, ...]  # of the kernel, with comments
+    body: tuple[str, ...]
+    helpers: tuple[Callable[..., Any], ...] = field(default=())
+
+
+class Launcher:
+    """What is written around the kernel of one program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.source = program, Source(program)
+        self.body = self.source.body()  # first: it decides which sizes are passed
+        self.layout, self.names = self.source.layout, self.source.names
+        self.base = self.layout.base()
+        self.sizes = {a.size: a for a in self.layout.axes if a.size in self.layout.used}
+        if self.layout.rows:
+            self.sizes["n_cols"] = self.layout.axes[-1]
+        self.sizes.pop("n_elements", None)
+
+    def text(self) -> KernelText:
+        names, layout = self.names, self.layout
+        tensors = tuple(names[a.value] for a in layout.arguments)
+        numbers = tuple(label for label, _ in self.source.eps)
+        results = tuple(map(self.result, self.program.results))
+        typed = (*(f"{t}: Tensor" for t in tensors), *(f"{n}: float" for n in numbers))
+        checks = ((names[a.value], layout.expected(a, names)) for a in layout.arguments)
+        kinds = [op.view.node.op_type for op in self.program.operations]
+        many = ", ".join(["Tensor"] * len(results))
+        return KernelText(
+            words=title(self.program),
+            arguments=typed,
+            tensors=tensors,
+            names=(*tensors, *numbers),
+            returns="Tensor" if len(results) == 1 else f"tuple[{many}]",
+            formula=tuple(self.source.formula()),
+            operators=", ".join(kinds),
+            reference=tuple(self.reference()),
+            checks=tuple((name, shape) for name, shape in checks if shape),
+            sizes=tuple(self.size_lines(tensors)),
+            fits="n_cols <= MAX_ROW" if layout.rows else "",
+            results=results,
+            grid=self.grid(results[0][0]),
+            launch=(
+                *tensors,
+                *(name for name, _ in results),
+                *self.passed(results[0][0], numbers),
+            ),
+            parameters=tuple(self.parameters(numbers)),
+            body=tuple(self.body),
+            helpers=tuple(self.source.helpers),
+        )
+
+    def size_lines(self, tensors: tuple[str, ...]) -> list[str]:
+        lines = [
+            f"{size} = {self.layout.size_text(axis, self.names)}"
+            for size, axis in self.sizes.items()
+        ]
+        if self.base is None:
+            shapes = ", ".join(f"{name}.shape" for name in tensors)
+            lines.insert(0, f"shape = torch.broadcast_shapes({shapes})")
+        return lines
+
+    def grid(self, result: str) -> str:
+        if not self.layout.rows:
+            return f"(triton.cdiv({result}.numel(), ELEMENTS),)"
+        whole = f"{self.names[self.base.value]}" if self.base else "shape"
+        return f"({whole}.numel() // n_cols,)"
+
+    def passed(self, result: str, numbers: tuple[str, ...]) -> list[str]:
+        """What the kernel is given after the tensors."""
+        if not self.layout.rows:
+            return [f"{result}.numel()", *self.sizes, *numbers, "BLOCK=ELEMENTS"]
+        block = ["BLOCK=triton.next_power_of_2(n_cols)", "num_warps=warps(n_cols)"]
+        return [*self.sizes, *numbers, *block]
+
+    def parameters(self, numbers: tuple[str, ...]) -> list[str]:
+        layout, names = self.layout, self.names
+        lines = [
+            f"{names[a.value]}_ptr,  # {layout.letters(a)} in" for a in layout.arguments
+        ]
+        for result in self.program.results:
+            small = is_row_number(self.program, result)
+            shown = layout.letters(None, rows_alone=small)
+            lines.append(f"{names[result]}_ptr,  # {shown} out")
+        if not layout.rows:
+            lines.append(
+                f"n_elements,  # {' * '.join(map(layout.letter, layout.axes))}"
+            )
+        lines += [
+            f"{size},  # {layout.letter(axis)}" for size, axis in self.sizes.items()
+        ]
+        lines += [f"{label}," for label in numbers]
+        note = "power of two, at least N" if layout.rows else "elements of one program"
+        return [*lines, f"BLOCK: tl.constexpr,  # {note}"]
+
+    # ---- the twin
+
+    def reference(self) -> list[str]:
+        lines, eps = [], iter(self.source.eps)
+        for op in self.program.operations:
+            made = op.expr
+            if op.row is not None and op.row.twin is not None:
+                operands = [Ref(o) for o in op.operands if isinstance(o, ir.Value)]
+                made = op.row.twin(Names("F"), text_expr(next(eps)[0]), *operands)
+            if any(isinstance(leaf, HelperRef) for leaf in leaves(made)):
+                raise NoKernel("a helper function computes it")
+            text = render(made, self.source.name)
+            lines.append(f"{self.names[op.result]} = {text}")
+        results = [self.names[r] for r in self.program.results]
+        last, _, text = lines[-1].partition(" = ")
+        if results == [last]:
+            return [*lines[:-1], f"return {text}"]
+        return [*lines, f"return {', '.join(results)}"]
+
+    # ---- results
+
+    def result(self, result: ir.Value) -> tuple[str, str]:
+        """A result's name, and how it is allocated."""
+        like, dtype = self.dtype(result)
+        first = self.names[(self.base or self.layout.arguments[0]).value]
+        kind = "" if like == first else f", dtype={dtype or f'{like}.dtype'}"
+        small = is_row_number(self.program, result)
+        name = self.names[result]
+        if self.base is not None and not small:
+            return name, f"torch.empty_like({first}{kind})"
+        shape, axes = (f"{first}.shape" if self.base else "shape"), self.program.axes
+        if small and len(self.program.dims(result)) == len(self.program.space):
+            shape = f"(*{shape}[:-{axes}], {', '.join(['1'] * axes)})"
+        elif small:
+            shape = f"{shape}[:-{axes}]"
+        return name, f"{first}.new_empty({shape}{kind})"
+
+    def dtype(self, value: ir.Value) -> tuple[str, str]:
+        """The tensor whose type a value has, or the type that it always has."""
+        while value not in self.program.arguments:
+            op = next(o for o in self.program.operations if o.result is value)
+            kind = op.view.node.op_type
+            if kind in _TRUTH:
+                return "", "torch.bool"
+            if kind == "Cast":
+                assert value.dtype is not None
+                return "", f"torch.{TORCH_DTYPES[value.dtype]}"
+            tensors = [o for o in op.operands if isinstance(o, ir.Value)]
+            rest = tensors[1:] if kind == "Where" else tensors
+            if not rest:
+                raise NoKernel("a result whose type follows from numbers")
+            value = rest[0]
+        return self.names[value], ""
+
+
+def kernel_text(program: Program) -> tuple[KernelText, list[tuple[str, float]]]:
+    """The source but for the name, and the numbers that the module passes."""
+    launcher = Launcher(program)
+    return launcher.text(), launcher.source.eps

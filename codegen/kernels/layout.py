@@ -1,0 +1,227 @@
+"""Where the elements of each tensor lie: axes that go together, offsets, sizes.
+
+Neighbouring axes that every tensor either has or is broadcast along are one axis to the
+kernel, so that most kernels have one or two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import onnx_ir as ir
+
+from .program import Argument, NoKernel, Program, patterns
+
+LETTERS = "ijklm"
+LARGEST = 2**31  # offsets from here on need 64 bits
+MAX_ROW = 16384  # elements of float32 that a program keeps on chip
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Axes `first` to `last` of the space, counted from the end: -1 is the last."""
+
+    first: int
+    last: int
+    has: tuple[bool, ...]  # for each argument
+    index: str = ""
+    size: str = ""
+
+
+class Layout:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.arguments = list(program.arguments.values())
+        self.axes = self._axes()
+        self.used: set[str] = set()  # sizes that the kernel is passed
+
+    @property
+    def rows(self) -> bool:
+        return self.program.axes > 0
+
+    @property
+    def wide(self) -> bool:
+        """Whether offsets may need 64 bits."""
+        sizes = self.program.space
+        return not all(isinstance(d, int) for d in sizes) or prod(sizes) >= LARGEST
+
+    def _axes(self) -> list[Axis]:
+        space, rank = self.program.space, len(self.program.space)
+        table = [patterns(space, a.dims) for a in self.arguments]
+        border = rank - self.program.axes if self.program.axes else None
+        found: list[Axis] = []
+        for i, size in enumerate(space):
+            if size == 1:
+                continue
+            has = tuple(row[i] for row in table)
+            place = i - rank
+            joins = found and found[-1].has == has and found[-1].last == place - 1
+            skipped = (
+                all(space[j] == 1 for j in range(found[-1].last + rank + 1, i))
+                if found
+                else False
+            )
+            if (
+                found
+                and found[-1].has == has
+                and (joins or skipped)
+                and not (border is not None and found[-1].last + rank < border <= i)
+            ):
+                found[-1] = Axis(found[-1].first, place, has)
+            else:
+                found.append(Axis(place, place, has))
+        if self.rows:
+            columns = [a for a in found if a.first + rank >= (border or 0)]
+            if len(columns) != 1:
+                raise NoKernel("a tensor that has a part of the row's axes")
+            row = space[-self.program.axes :]
+            if all(isinstance(d, int) for d in row) and prod(row) > MAX_ROW:
+                raise NoKernel(f"a row of more than {MAX_ROW} elements")
+        if not found:
+            found = [Axis(-rank, -1, (True,) * len(table))]
+        if len(found) > len(LETTERS):
+            raise NoKernel("tensors that are broadcast in too many ways")
+        return self._named(found)
+
+    def _named(self, axes: list[Axis]) -> list[Axis]:
+        two = len(axes) == 2 and not self.rows
+        outer = len(axes) - 1 if self.rows else len(axes)
+        named = []
+        for i, axis in enumerate(axes):
+            if self.rows and i == len(axes) - 1:
+                index, size = "cols", "n_cols"
+            elif self.rows and outer == 1:
+                index, size = "row", "n_rows"
+            elif two:
+                index, size = ("row", "n_rows") if i == 0 else ("col", "n_cols")
+            elif len(axes) == 1:
+                index, size = "offsets", "n_elements"
+            else:
+                index, size = LETTERS[i], f"n_{LETTERS[i]}"
+            named.append(Axis(axis.first, axis.last, axis.has, index, size))
+        return named
+
+    # ---- offsets in the kernel
+
+    def offset(self, argument: Argument) -> str:
+        """The elements of a tensor that belong to those of the space; "" for one."""
+        place = self.arguments.index(argument)
+        return self.join([axis for axis in self.axes if axis.has[place]])
+
+    def join(self, axes: list[Axis]) -> str:
+        if axes == self.axes:
+            return "offsets"
+        outer = self.axes[:-1]
+        if self.rows and axes and axes[-1] is self.axes[-1] and axes[:-1] == outer:
+            return "offsets"
+        if self.rows and outer and axes == outer:
+            return "row"
+        text = ""
+        for axis in axes:
+            if text:
+                self.used.add(axis.size)
+                text = f"{text} * {axis.size} + {axis.index}"
+                text = text if axis is axes[-1] else f"({text})"
+            else:
+                text = axis.index
+        return text
+
+    def loads_row(self, argument: Argument) -> bool:
+        return self.rows and self.axes[-1].has[self.arguments.index(argument)]
+
+    def index_lines(self, texts: list[str]) -> list[str]:
+        """What computes the indices that the offsets `texts` are made of."""
+        outer = self.axes[:-1] if self.rows else self.axes
+        whole = "row" if self.rows else "offsets"
+        words = {w for text in texts for w in text.replace("(", " ").split()}
+        lines = []
+        for i, axis in enumerate(outer):
+            if axis.index not in words or axis.index == whole:
+                continue
+            inner = outer[i + 1 :]
+            self.used.update(a.size for a in inner)
+            text = whole
+            if len(inner) == 1:
+                text += f" // {inner[0].size}"
+            elif inner:
+                text += f" // ({' * '.join(a.size for a in inner)})"
+            if i:
+                self.used.add(axis.size)
+                text += f" % {axis.size}"
+            lines.append(f"{axis.index} = {text}")
+        return lines
+
+    def letters(self, argument: Argument | None, rows_alone: bool = False) -> str:
+        """The shape of a tensor as the kernel sees it: [M, N]; None is a result."""
+        place = None if argument is None else self.arguments.index(argument)
+        axes = self.axes[:-1] if rows_alone else self.axes
+        shown = [self.letter(a) for a in axes if place is None or a.has[place]]
+        return f"[{', '.join(shown)}]"
+
+    def letter(self, axis: Axis) -> str:
+        if len(self.axes) == 1:
+            return "N"
+        if self.rows and axis is self.axes[-1]:
+            return "N"
+        if axis.size in ("n_rows", "n_cols"):
+            return {"n_rows": "M", "n_cols": "N"}[axis.size]
+        return axis.size[-1].upper()
+
+    # ---- sizes in the launcher
+
+    def base(self) -> Argument | None:
+        """A tensor of all the space's axes, from which the others' shapes follow."""
+        space = self.program.space
+        for argument in self.arguments:
+            has = patterns(space, argument.dims)
+            full = all(h or d == 1 for h, d in zip(has, space, strict=True))
+            if full and len(argument.dims) == len(space):
+                return argument
+        return None
+
+    def owner(self, place: int) -> Argument | None:
+        """The tensor to read the size of an axis of the space off."""
+        base = self.base()
+        if base is not None:
+            return base
+        for argument in self.arguments:
+            if patterns(self.program.space, argument.dims)[place]:
+                return argument
+        return None
+
+    def size_text(self, axis: Axis, names: dict[ir.Value, str]) -> str:
+        """`x.shape[-1]`, or the product of several sizes."""
+        owner = self.owner(axis.first + len(self.program.space)) or self.arguments[0]
+        name = names[owner.value]
+        if axis.first == axis.last:
+            return f"{name}.shape[{axis.first}]"
+        stop = "" if axis.last == -1 else str(axis.last + 1)
+        return f"{name}.shape[{axis.first}:{stop}].numel()"
+
+    def expected(self, argument: Argument, names: dict[ir.Value, str]) -> str:
+        """The shape that a tensor must have; "" where it is that of all others."""
+        space, rank = self.program.space, len(argument.dims)
+        has = patterns(space, argument.dims)[len(space) - rank :]
+        tail = range(len(space) - rank, len(space))
+        base = self.base()
+        if argument is base:
+            return ""
+        full = all(h or space[i] == 1 for i, h in zip(tail, has, strict=True))
+        if base is not None and full:
+            name = names[base.value]
+            if rank == len(space):
+                return f"{name}.shape"
+            return f"{name}.shape[-{rank}:]" if rank else "()"
+        parts, foreign = [], False
+        for i, own in zip(tail, has, strict=True):
+            owner = self.owner(i) if own else None
+            foreign |= owner is not argument
+            parts.append(
+                "1"
+                if owner is None
+                else f"{names[owner.value]}.shape[{i - len(space)}]"
+            )
+        if not foreign:
+            return ""
+        return f"({', '.join(parts)},)" if len(parts) == 1 else f"({', '.join(parts)})"

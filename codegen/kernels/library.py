@@ -1,0 +1,163 @@
+"""The kernels of one package: which are worth it, their names, and what they replace.
+
+Bodies are written twice: first to find the places where a kernel can stand, then, once
+it is known what each kernel saves in all its places together, with those worth having.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx_ir as ir
+
+from ...analysis.dataflow import Dataflow, dataflow
+from ...analysis.device import DEVICES
+from ...analysis.fuse import FusionPlan, dnnfusion
+from ...analysis.literals import one_line
+from ...analysis.ops.triton import pointwise, whole_rows
+from ...analysis.shapes import Shapes
+from ...analysis.sizes import Sizes
+from ...rewrites.origin import behind
+from ..names import unused
+from ..plan import shape_text
+from ..steps import Step
+from .launcher import KernelText
+from .program import Program
+from .regions import Region
+
+# A kernel that saves less of a forward, estimated, isn't worth a reader's time.
+MIN_SAVED = 1e-5
+
+
+@dataclass
+class Entry:
+    """A kernel, and the places that it would stand in."""
+
+    text: KernelText
+    name: str = ""
+    saved: float = 0.0
+    sites: list[tuple[str, ...]] = field(default_factory=list)  # nodes at each place
+    example: tuple[str, int, int] = ("", 0, 0)  # shape, bytes fused, bytes apart
+    taken: bool = False
+
+
+class Library:
+    def __init__(self, model: ir.Model, shapes: Shapes, device: str = "h100") -> None:
+        self.shapes, self.sizes = shapes, Sizes(shapes)
+        self.device = DEVICES[device]
+        self.flow: Dataflow = dataflow(model, shapes)
+        self.plan: FusionPlan = dnnfusion(self.flow, self.device)
+        self.entries: dict[KernelText, Entry] = {}
+        self.reasons: dict[str, str] = {}
+        self.chosen = False
+        nodes = [
+            n for n in model.graph if not (n.op_type == "Constant" and not n.domain)
+        ]
+        self.nodes = nodes
+        self.groups = {
+            nodes[i]: g
+            for g, group in enumerate(self.plan.groups)
+            for i in group.operators
+        }
+
+    def group_of(self, step: Step) -> object:
+        """The group that the fusion plan has the operator in; none for made-up ones."""
+        return self.groups.get(step.node, step) if step.node is not None else step
+
+    # ---- first time: collect; then choose
+
+    def offer(self, region: Region) -> None:
+        entry = self.entries.setdefault(region.text, Entry(region.text))
+        for program in region.programs:
+            fused, apart = self.moved(program)
+            launches = len(program.operations)
+            entry.saved += self.device.seconds(0, apart)
+            entry.saved += (launches - 1) * self.device.launch
+            entry.saved -= self.device.seconds(0, fused)
+            nodes = [n for op in program.operations for n in behind(op.view.node)]
+            entry.sites.append(tuple(nodes))
+            if not entry.example[0]:
+                entry.example = (shape_text(program.space), fused, apart)
+
+    def moved(self, program: Program) -> tuple[int, int]:
+        """Bytes read and written as one kernel, and operator by operator."""
+
+        def size(value: ir.Value) -> int:
+            known = map(self.sizes.number, program.dims(value))
+            return self.sizes.bytes(value, list(known))
+
+        read = sum(size(v) for v in program.arguments)
+        fused = read + sum(size(v) for v in program.results)
+        apart = 0
+        for op in program.operations:
+            operands = [o for o in op.operands if isinstance(o, ir.Value)]
+            apart += sum(map(size, operands)) + size(op.result)
+        return fused, apart
+
+    def choose(self, taken: Collection[str]) -> None:
+        """Settle which kernels there are, and names that nothing else has."""
+        names = set(taken)
+        for entry in self.entries.values():
+            entry.taken = entry.saved >= MIN_SAVED
+            if entry.taken:
+                entry.name = unused(entry.text.words, names)
+                names |= {f"{entry.name}{end}" for end in ("", "_reference", "_kernel")}
+                continue
+            reason = (
+                f"a kernel would save an estimated {entry.saved * 1e6:.1f} us of a"
+                f" forward; it has to save {MIN_SAVED * 1e6:.0f}"
+            )
+            for nodes in entry.sites:
+                self.reasons.update(dict.fromkeys(nodes, reason))
+        self.chosen = True
+
+    def name(self, region: Region) -> str:
+        """What the kernel of a region is called; "" if it isn't taken."""
+        entry = self.entries.get(region.text) if self.chosen else None
+        return entry.name if entry is not None and entry.taken else ""
+
+    @property
+    def taken(self) -> list[Entry]:
+        return [entry for entry in self.entries.values() if entry.taken]
+
+    # ---- what the report says
+
+    def table(self) -> list[dict[str, Any]]:
+        """Each group of the fusion plan, and what computes its operators."""
+        kernel_of = {
+            node: entry.name
+            for entry in self.taken
+            for site in entry.sites
+            for node in site
+        }
+        rows = []
+        for group in self.plan.groups:
+            choices: dict[tuple[str, str], list[str]] = {}
+            for i in group.operators:
+                node = self.nodes[i]
+                names = behind(node) or [node.name or "?"]
+                kernel = next((kernel_of[n] for n in names if n in kernel_of), "")
+                reason = self._reason(node, names) if not kernel else "one launch"
+                choice = f"kernel {kernel}" if kernel else "PyTorch"
+                label = one_line(f"{node.name or '?'} ({node.op_type})", 80)
+                choices.setdefault((choice, reason), []).append(label)
+            rows.append(
+                {
+                    "type": group.mapping.value,
+                    "choices": [
+                        {"choice": choice, "reason": reason, "operators": operators}
+                        for (choice, reason), operators in choices.items()
+                    ],
+                }
+            )
+        return rows
+
+    def _reason(self, node: ir.Node, names: Collection[str]) -> str:
+        for name in (node.name or "", *names):
+            if name in self.reasons:
+                return self.reasons[name]
+        if pointwise(node) is None and whole_rows(node) is None:
+            return f"{node.op_type} is a PyTorch call"
+        return "nothing beside it joins it in a kernel"

@@ -1,0 +1,61 @@
+"""kernels.py: what its template is filled with."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...analysis.literals import one_line
+from ..emit import write_python
+from .launcher import KernelText
+from .layout import MAX_ROW
+from .library import Entry
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """One kernel as the template sees it."""
+
+    name: str
+    text: KernelText
+    places: str
+    traffic: str
+    returned: str
+
+
+def write_kernels(path: Path, entries: list[Entry], title: str, file: str) -> None:
+    """`title` and `file` are those of the model, printable."""
+    kernels = [_plan(entry) for entry in entries]
+    texts = [kernel.text for kernel in kernels]
+    helpers = dict.fromkeys(h for text in texts for h in text.helpers)
+    functional = any("F." in line for text in texts for line in text.reference)
+    write_python(
+        path,
+        "kernels.py.jinja",
+        title=title,
+        file=file,
+        kernels=kernels,
+        helpers=[
+            inspect.getsource(h).replace(": Any", "").replace(" -> Any", "").strip()
+            for h in helpers
+        ],
+        uses_functional=functional,
+        rows=any(text.fits for text in texts),
+        elements=any("ELEMENTS" in text.grid for text in texts),
+        max_row=MAX_ROW,
+    )
+
+
+def _plan(entry: Entry) -> KernelPlan:
+    shape, fused, apart = entry.example
+    count = len(entry.sites)
+    first = one_line(entry.sites[0][0] if entry.sites[0] else "?", 40)
+    places = f", at {count} places, first {first}" if count > 1 else f", at {first}"
+    traffic = f"{_amount(fused)} for {shape}; {_amount(apart)} operator by operator"
+    names = [name for name, _ in entry.text.results]
+    return KernelPlan(entry.name, entry.text, places, traffic, ", ".join(names))
+
+
+def _amount(count: int) -> str:
+    return f"{count / 1e6:.3g} MB" if count >= 1e6 else f"{count / 1e3:.3g} kB"

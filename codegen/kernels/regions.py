@@ -1,0 +1,158 @@
+"""Which statements of one body become one kernel.
+
+Statements join while the fusion plan has them in one group, one kernel can compute
+them, and nothing between them needs what they compute. All instances of a class, and
+all rounds of a loop, have to agree on the kernel, or there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from ...analysis.errors import Unsupported
+from ...analysis.spell import Expr
+from ..nested import Row, Statement, flat, reads
+from ..steps import Step
+from .launcher import KernelText, kernel_text
+from .program import NoKernel, Program, Surroundings, make_program
+
+MAX_STATEMENTS = 24  # of one kernel, for those who read it
+# The steps behind one statement, one for each instance of the body.
+Steps = tuple[Step, ...]
+GroupOf = Callable[[Step], object]
+
+
+@dataclass(eq=False)
+class Region:
+    """Statements, by their places in the body, and the kernel for them."""
+
+    places: tuple[int, ...]
+    text: KernelText
+    numbers: list[tuple[str, float]]
+    programs: list[Program]  # of each instance
+    results: tuple[ir.Value, ...]
+    arguments: tuple[Expr, ...]
+
+
+class Regions:
+    """Finds the regions in the statements of one body, or of one loop in it."""
+
+    def __init__(self, around: Surroundings, group_of: GroupOf) -> None:
+        self.around, self.group_of = around, group_of
+        self.reasons: dict[str, str] = {}  # operator -> why it is no part of a kernel
+
+    def find(
+        self,
+        items: Sequence[Statement | Row],
+        steps: Sequence[Steps | None],
+        handed_on: Collection[ir.Value],
+    ) -> list[Region]:
+        """`steps` are those behind each item; `handed_on` what others read of them."""
+        self.items, self.steps, self.handed_on = items, steps, handed_on
+        home: dict[int, list[int]] = {}
+        makers: dict[ir.Value, int] = {}
+        groups = [s and [self.group_of(step) for step in s] for s in steps]
+        for place, item in enumerate(items):
+            if steps[place] is None or not isinstance(item, Statement):
+                continue
+            home[place] = [place]
+            if not self.builds([place], 1):
+                del home[place]
+                continue
+            makers.update((t, place) for t in item.targets if t is not None)
+            near = {
+                id(home[makers[v]]): home[makers[v]]
+                for v in self.read(place)
+                if v in makers
+            }
+            near = {k: g for k, g in near.items() if groups[g[0]] == groups[place]}
+            whole = sorted({p for g in near.values() for p in g} | {place})
+            attempts = [whole] if len(near) > 1 else []
+            attempts += [sorted([*g, place]) for g in near.values()]
+            for attempt in attempts:
+                if len(attempt) <= MAX_STATEMENTS and self.builds(attempt, 1):
+                    home.update(dict.fromkeys(attempt, attempt))
+                    break
+        found = {id(g): g for g in home.values() if len(g) > 1}
+        return [r for g in found.values() if (r := self.region(g)) is not None]
+
+    def read(self, place: int) -> list[ir.Value]:
+        item = self.items[place]
+        return reads(item.expr) if isinstance(item, Statement) else list(item.reads())
+
+    def results_of(self, group: list[int]) -> list[tuple[int, int]]:
+        """Which of what the statements make is read outside, by place and position."""
+        outside = set(self.handed_on)
+        inner = set(group)
+        for place, item in enumerate(self.items):
+            if place not in inner:
+                outside.update(v for s in flat([item]) for v in reads(s.expr))
+        return [
+            (place, i)
+            for place in group
+            for i, t in enumerate(getattr(self.items[place], "targets", ()))
+            if t in outside
+        ]
+
+    def stands_together(self, group: list[int]) -> bool:
+        """Whether all can be computed where the last of them is."""
+        made = {t for p in group for t in getattr(self.items[p], "targets", ())}
+        between = set(range(group[0], group[-1])) - set(group)
+        for place in between:
+            item = self.items[place]
+            if isinstance(item, Statement) and item.kind:
+                return False
+            if any(v in made for s in flat([item]) for v in reads(s.expr)):
+                return False
+        return True
+
+    def programs(self, group: list[int], instances: int | None = None) -> list[Program]:
+        results = self.results_of(group)
+        columns = [self.steps[place] for place in group]
+        rows = list(zip(*[c for c in columns if c is not None], strict=True))
+        found = []
+        for row in rows[:instances]:
+            by_place = dict(zip(group, row, strict=True))
+            wanted = {by_place[place].outputs[i] for place, i in results}
+            outside = {v for v in wanted if v is not None}
+            found.append(make_program(row, outside, self.around))
+        return found
+
+    def builds(self, group: list[int], instances: int | None = None) -> bool:
+        try:
+            if not self.stands_together(group):
+                raise NoKernel("another statement needs a part of the result first")
+            for program in self.programs(group, instances):
+                kernel_text(program)
+        except (NoKernel, Unsupported) as error:
+            reason = error.what if isinstance(error, Unsupported) else str(error)
+            steps = self.steps[group[-1]]
+            node = steps[0].node if steps else None
+            if node is not None and node.name:
+                self.reasons.setdefault(node.name, reason)
+            return False
+        return True
+
+    def region(self, group: list[int]) -> Region | None:
+        if not self.builds(group):
+            return None
+        programs = self.programs(group)
+        made = [kernel_text(program) for program in programs]
+        if any(text != made[0][0] or eps != made[0][1] for text, eps in made):
+            self.note(group, "instances of the class would need different kernels")
+            return None
+        text, numbers = made[0]
+        first = programs[0]
+        arguments = tuple(a.expr for a in first.arguments.values())
+        return Region(
+            tuple(group), text, numbers, programs, tuple(first.results), arguments
+        )
+
+    def note(self, group: list[int], reason: str) -> None:
+        for place in group:
+            for step in self.steps[place] or ():
+                if step.node is not None and step.node.name:
+                    self.reasons.setdefault(step.node.name, reason)

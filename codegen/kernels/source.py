@@ -1,0 +1,216 @@
+"""The kernel of a program, operator by operator, and the formula that it computes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import onnx_ir as ir
+
+from ...analysis.ops.triton import FLOATS, Language, number, pointwise
+from ...analysis.spell import ATOM, Expr, HelperRef, Ref, leaves, render, text_expr
+from .layout import Layout
+from .program import Argument, NoKernel, Operation, Program, is_row_number, operands_of
+from .wording import Wording
+
+WIDTH = 76  # columns of a line in a kernel
+# Operators whose formula names their operand more than once.
+_READ_TWICE = frozenset("Clip Gelu HardSwish LeakyRelu Mish Relu Swish".split())
+
+
+class _Lines:
+    """The body of a kernel as it grows; what operators over rows see of it."""
+
+    def __init__(self, source: Source) -> None:
+        self.tl = Language("tl.")
+        self.count = text_expr("n_cols")
+        self.eps = text_expr("eps")
+        self.source = source
+        self.lines: list[str] = []
+        self.zero: set[str] = set()  # rows whose lanes past the end are 0
+
+    def let(self, name: str, value: Expr, zeroed: bool = False) -> Expr:
+        name = self.source.wording.free(name)
+        if zeroed:
+            value = self.tl.where(text_expr("mask"), value, 0.0)
+            self.zero.add(name)
+        self.lines.append(f"{name} = {self.source.text(value)}")
+        return text_expr(name)
+
+    def sum(self, x: Expr) -> Expr:
+        plain = re.fullmatch(r"(\w+)( \* \1)?", self.source.text(x))
+        if plain is None or plain[1] not in self.zero:
+            x = self.tl.where(text_expr("mask"), x, 0.0)
+        return self.tl.sum(x, axis=0)
+
+    def max(self, x: Expr) -> Expr:
+        return self._extreme(self.tl.max, x, '"-inf"')
+
+    def min(self, x: Expr) -> Expr:
+        return self._extreme(self.tl.min, x, '"inf"')
+
+    def _extreme(self, function: Expr, x: Expr, bound: str) -> Expr:
+        masked = self.tl.where(text_expr("mask"), x, text_expr(f"float({bound})"))
+        return function(masked, axis=0)
+
+
+class Source:
+    def __init__(self, program: Program) -> None:
+        self.program, self.layout = program, Layout(program)
+        self.wording = Wording(program, self.layout)
+        self.names = self.wording.names
+        self.helpers: dict[Callable[..., Any], None] = {}
+        self.eps: list[tuple[str, float]] = []
+
+    def name(self, leaf: Any) -> str:
+        if isinstance(leaf, Ref) and leaf.value in self.names:
+            return self.names[leaf.value]
+        raise NoKernel("an operand that has no name in a kernel")
+
+    def text(self, expr: Expr) -> str:
+        for leaf in leaves(expr):
+            if isinstance(leaf, HelperRef):
+                self.helpers[leaf.function] = None
+        return render(expr, self.name)
+
+    # ---- the kernel
+
+    def _operands(self, op: Operation) -> list[Any]:
+        return [
+            None if o is None else Ref(o) if isinstance(o, ir.Value) else number(o)
+            for o in operands_of(op)
+        ]
+
+    def body(self) -> list[str]:
+        lines = _Lines(self)
+        loads = [(a, self.layout.offset(a)) for a in self.layout.arguments]
+        indices = self.layout.index_lines([offset for _, offset in loads])
+        for argument, offset in loads:
+            lines.lines.append(self._load(argument, offset, lines))
+        start = self._start(any(offset == "offsets" for _, offset in loads))
+        for op in self.program.operations:
+            self._operation(op, lines)
+        return [*start, *indices, *lines.lines, *self._stores()]
+
+    def _start(self, loads_whole: bool) -> list[str]:
+        wide = self.layout.wide
+        where = "tl.program_id(0).to(tl.int64)" if wide else "tl.program_id(0)"
+        if not self.layout.rows:
+            return [
+                f"offsets = {where} * BLOCK + tl.arange(0, BLOCK)",
+                "mask = offsets < n_elements",
+            ]
+        note = "  # row * N can exceed 2**31" if wide else ""
+        lines = [
+            f"row = {where}{note}",
+            "cols = tl.arange(0, BLOCK)",
+            "mask = cols < n_cols",
+        ]
+        whole = any(not is_row_number(self.program, r) for r in self.program.results)
+        if loads_whole or whole:
+            lines.append("offsets = row * n_cols + cols")
+        return lines
+
+    def _load(self, argument: Argument, offset: str, lines: _Lines) -> str:
+        name = self.names[argument.value]
+        where = f"{name}_ptr + {offset}" if offset else f"{name}_ptr"
+        is_float = argument.value.dtype in FLOATS
+        masked = self.layout.loads_row(argument) if self.layout.rows else bool(offset)
+        options = ", mask=mask" if masked else ""
+        if masked and self.layout.rows:
+            options += ", other=0.0" if is_float else ", other=0"
+            lines.zero.add(name)
+        cast = ".to(tl.float32)" if is_float else ""
+        return f"{name} = tl.load({where}{options}){cast}"
+
+    def _operation(self, op: Operation, lines: _Lines) -> None:
+        kind, name = op.view.node.op_type, self.names[op.result]
+        before = len(lines.lines)
+        operands = self._operands(op)
+        if op.row is not None:
+            if op.row.eps is not None:
+                label = self._eps(op)
+                lines.eps = text_expr(label)
+            made = op.row.lines(lines, op.view, *operands)
+        else:
+            spelling = pointwise(op.view.node)
+            assert spelling is not None
+            made = spelling(lines.tl, op.view, *operands)
+        text = self.text(made)
+        if self._keeps_zero(kind, op, lines):
+            lines.zero.add(name)
+        stored = op.result in self.program.results
+        read = any(op.result in o.operands for o in self.program.operations)
+        note = kind
+        if stored and read and op.result.dtype in FLOATS:
+            inner = text if made._binds == ATOM else f"({text})"
+            text = f"{inner}.to({name}_ptr.dtype.element_ty).to(tl.float32)"
+            note = f"{kind}, rounded as it is stored"
+        line = f"{name} = {text}"
+        alone = len(lines.lines) == before and len(f"{line}  # {note}") <= WIDTH
+        if alone:
+            lines.lines.append(f"{line}  # {note}")
+        else:
+            lines.lines.insert(before, f"\n# {note}")
+            lines.lines.append(line)
+
+    def _keeps_zero(self, kind: str, op: Operation, lines: _Lines) -> bool:
+        names = [self.names[o] for o in op.operands if isinstance(o, ir.Value)]
+        zero = [name in lines.zero for name in names]
+        tensors = len(names) == len(operands_of(op))
+        if kind in ("Add", "Sub", "Sum", "Neg", "Identity", "Relu", "Cast"):
+            return tensors and all(zero)
+        return False
+
+    def _eps(self, op: Operation) -> str:
+        label = "eps" if not self.eps else self.wording.free("eps")
+        self.eps.append((label, op.eps))
+        return label
+
+    def _stores(self) -> list[str]:
+        lines = []
+        for result in self.program.results:
+            name = self.names[result]
+            if is_row_number(self.program, result):
+                lines.append(f"tl.store({name}_ptr + row, {name})")
+            else:
+                lines.append(f"tl.store({name}_ptr + offsets, {name}, mask=mask)")
+        return ["", *lines]
+
+    # ---- around it
+
+    def formula(self) -> list[str]:
+        """One line per result; what is read once stands where it is read."""
+        lines, inner = [], dict[ir.Value, Expr]()
+        language = Language("")
+        for op in self.program.operations:
+            uses = sum(o.operands.count(op.result) for o in self.program.operations)
+            operands = [
+                inner.get(e.value, e) if isinstance(e, Ref) else e
+                for e in self._operands(op)
+            ]
+            if op.row is not None:
+                names = [self.text(e) for e in operands if e is not None]
+                plain = [n if n.isidentifier() else f"({n})" for n in names]
+                formula = op.row.formula.format(*plain)
+                if len(plain) > 2:
+                    formula += f" + {plain[2]}"
+                made = text_expr(formula, binds=0)
+            else:
+                spelling = pointwise(op.view.node)
+                assert spelling is not None
+                made = spelling(language, op.view, *operands)
+            text = self.text(made)
+            repeated = uses == 1 and self._reads_twice(op)
+            short = len(text) <= 36 and not repeated
+            if uses == 1 and short and op.result not in self.program.results:
+                inner[op.result] = made
+            else:
+                lines.append(f"{self.names[op.result]} = {text}")
+        return lines
+
+    def _reads_twice(self, op: Operation) -> bool:
+        """Whether the reader's own formula names its operand more than once."""
+        reader = next(o for o in self.program.operations if op.result in o.operands)
+        return reader.row is not None or reader.view.node.op_type in _READ_TWICE

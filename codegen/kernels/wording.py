@@ -1,0 +1,127 @@
+"""What kernels and the values in them are called."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ..names import unused
+from .layout import Layout
+from .program import Argument, Program, operands_of
+
+# What a reader calls a result; other operators give their own name.
+RESULTS = {
+    "Add": "total",
+    "Sum": "total",
+    "Sub": "difference",
+    "Mul": "product",
+    "Div": "quotient",
+    "Where": "chosen",
+    "And": "both",
+    "Or": "either",
+    "Not": "negated",
+    "ReduceMean": "mean",
+    "ReduceSum": "sums",
+    "ReduceMax": "largest",
+    "ReduceMin": "smallest",
+    "ReduceSumSquare": "squares",
+    "ReduceL2": "length",
+    "Softmax": "probs",
+    "Cast": "converted",
+}
+# The operator in the name of a kernel.
+WORDS = {
+    "LayerNormalization": "layer_norm",
+    "RMSNormalization": "rms_norm",
+    "Swish": "silu",
+    "LogSoftmax": "log_softmax",
+    "GreaterOrEqual": "at_least",
+    "LessOrEqual": "at_most",
+    "ReduceSumSquare": "sum_square",
+    "LeakyRelu": "leaky_relu",
+    "HardSigmoid": "hard_sigmoid",
+    "HardSwish": "hard_swish",
+    "ThresholdedRelu": "thresholded_relu",
+    "Sub": "subtract",
+}
+# Names that kernels use themselves.
+_TAKEN = frozenset(
+    """BLOCK F col cols eps expect fits i j k l m mask n_cols n_elements offsets row
+    runs_triton shape softplus tanh tl torch triton warps y""".split()
+)
+
+
+class Wording:
+    """`names` of all values of a program; `free` gives further ones."""
+
+    def __init__(self, program: Program, layout: Layout) -> None:
+        self.program, self.layout = program, layout
+        self.taken = set(_TAKEN)
+        self.names: dict[ir.Value, str] = {}
+        self._name_arguments()
+        self._name_results()
+
+    def free(self, name: str) -> str:
+        name = unused(name, self.taken)
+        self.taken.add(name)
+        return name
+
+    def _name_arguments(self) -> None:
+        arguments = self.program.arguments
+        wishes: dict[ir.Value, str] = {}
+        normed = any(op.row and op.row.names for op in self.program.operations)
+        several = sum(not self._is_narrow(a) for a in arguments.values()) > 1
+        for op in self.program.operations:
+            kind, operands = op.view.node.op_type, operands_of(op)
+            roles = ("", *(op.row.names if op.row else ()))
+            if kind in ("Sigmoid", "Swish", "SwiGLU") and several:
+                roles = ("gate",)
+            elif kind == "Where":
+                roles = ("condition",)
+            elif kind == "PRelu":
+                roles = ("", "slope")
+            elif kind == "Add" and normed:
+                roles = ("", "residual")
+            elif kind in ("Mul", "Div", "Add", "Sub") and len(operands) == 2:
+                role = "scale" if kind in ("Mul", "Div") else "bias"
+                roles = tuple(
+                    role if self._is_narrow_value(o) else "" for o in operands
+                )
+            for operand, role in zip(operands, roles, strict=False):
+                if role and operand in arguments:
+                    wishes.setdefault(operand, role)
+        letters = [*"xuvw"]
+        for value in arguments:
+            wish = wishes.get(value)
+            if wish is None:
+                wish = next((c for c in letters if c not in self.taken), "x")
+            self.names[value] = self.free(wish)
+
+    def _is_narrow(self, argument: Argument) -> bool:
+        place = self.layout.arguments.index(argument)
+        return not all(axis.has[place] for axis in self.layout.axes)
+
+    def _is_narrow_value(self, value: object) -> bool:
+        found = self.program.arguments.get(value)  # type: ignore[call-overload]
+        return found is not None and self._is_narrow(found)
+
+    def _name_results(self) -> None:
+        last = self.program.operations[-1]
+        for op in self.program.operations:
+            kind = op.view.node.op_type
+            if op is last:
+                self.names[op.result] = "y"
+            else:
+                self.names[op.result] = self.free(RESULTS.get(kind, word(kind)))
+
+
+def word(kind: str) -> str:
+    """What an operator is called in names."""
+    return WORDS.get(kind) or kind.removeprefix("Reduce").lower()
+
+
+def title(program: Program) -> str:
+    words = [word(op.view.node.op_type) for op in program.operations]
+    words = [w for w in words if w != "identity"]
+    if len(words) > 4:
+        words = [*words[:2], "to", words[-1]]
+    return "_".join(words)

@@ -1,0 +1,64 @@
+"""plan.json: how a model was divided, for people and programs that ask why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ..analysis.fuse import dnnfusion
+from .divide import Divided
+from .inspect_plans import Plans, plan_data
+from .plan import ModulePlan
+
+
+def write_plan(folder: Path, plan: ModulePlan, divided: Divided) -> None:
+    """The whole model's plans, and what of the lanes is in model.py."""
+    flow = divided.costed.flow
+    plans = Plans(flow, "cpu", dnnfusion(flow), divided.costed.plan, {})
+    data = plan_data(plans) | {"emitted": _emitted(plan, divided)}
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    text = text.replace('],"', '],\n"').replace("},{", "},\n{")
+    (folder / "plan.json").write_text(text + "\n", encoding="utf-8", newline="\n")
+
+
+def lanes_report(divided: Divided | None) -> dict[str, Any]:
+    """What report.json says of lanes, if they were asked for."""
+    return {} if divided is None else {"lanes": _predicted(divided)}
+
+
+def _predicted(divided: Divided) -> dict[str, Any]:
+    costed = divided.costed
+    return {
+        "count": costed.count if divided.forks else 1,
+        "threads_per_lane": costed.share,
+        "predicted_seconds": divided.seconds,
+        "predicted_seconds_without": divided.serial,
+        "predicted_seconds_of_clusters": costed.plan.schedule.makespan,
+        "reason": divided.reason,
+    }
+
+
+def _emitted(plan: ModulePlan, divided: Divided) -> dict[str, Any]:
+    """Of each class that forks, which operators each lane runs in all instances."""
+    kinds = {kind.name: kind for kind in divided.forks}
+    classes = {}
+    for written in plan.classes:
+        if written.name not in kinds:
+            continue
+        kind = kinds[written.name]
+        forks = zip(
+            written.forks, divided.forks[kind], divided.operators[kind], strict=True
+        )
+        classes[written.name] = [
+            {
+                "seconds": fork.seconds,
+                "saved": fork.saved,
+                "lanes": [
+                    {"calls": call, "operators": list(operators)}
+                    for call, operators in zip(calls, lanes, strict=True)
+                ],
+            }
+            for calls, fork, lanes in forks
+        ]
+    return {**_predicted(divided), "classes": classes}

@@ -1,0 +1,329 @@
+"""Emitted Triton kernels under Triton's interpreter, beside their twins and ORT."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from emitter_models import Graph, run_here
+from golden_images import IMAGES
+from golden_sequences import SEQUENCES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_operators import arrays, one_node
+
+import fairhand
+from fairhand.analysis.errors import Unsupported
+from fairhand.analysis.ops.table import OPS
+from fairhand.analysis.ops.triton import POINTWISE, ROWS
+from fairhand.codegen import verify
+from fairhand.codegen.kernels import library
+from fairhand.codegen.kernels.launcher import KernelText
+from fairhand.codegen.kernels.program import NoKernel
+
+pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter")
+from triton_kernels import (
+    another,
+    close,
+    compiled,
+    oracle,
+    tensor,
+)
+
+HALVES = [torch.float16, torch.bfloat16]
+
+
+@pytest.mark.parametrize("name", [*POINTWISE, *ROWS])
+def test_operator_in_a_kernel(name: str, tmp_path: Path) -> None:
+    """The cases of the operator's table entry that give a kernel of their own."""
+    op, made = OPS["", name], set[KernelText]()
+    for i, case in enumerate(op.cases):
+        inputs = arrays(op, i)
+        proto = one_node(op, case, inputs)
+        feed = {f"x{j}": x for j, x in enumerate(inputs) if x is not None}
+        try:
+            kernel = another(proto, tmp_path, made)
+        except (NoKernel, Unsupported):
+            continue
+        if kernel is None:
+            continue
+        tensors = {name: tensor(x) for name, x in feed.items()}
+        wanted = kernel.reference(tensors)
+        got = kernel.kernel(tensors)
+        full = all(t.numel() for t in tensors.values())
+        assert kernel.launches == [int(full)]
+        assert all(map(close, got, wanted)), (i, got, wanted)
+    assert made or name == "SwiGLU", "no case of the table became a kernel"
+
+
+# ---- several operators
+
+
+def gated(g: Graph) -> dict[str, str]:
+    return {"y": g("Mul", g("Mul", "x", g("Sigmoid", "x")), "u")}
+
+
+def normed(g: Graph) -> dict[str, str]:
+    total = g("Add", "x", "u")
+    weights = g.weight("ln.weight", value=np.linspace(0.5, 2, 9, dtype=np.float32))
+    bias = g.weight("ln.bias", value=np.linspace(-1, 1, 9, dtype=np.float32))
+    y = g("LayerNormalization", total, weights, bias, axis=-1)
+    return {"total": total, "y": g("Tanh", y)}
+
+
+def root_mean_square(g: Graph) -> dict[str, str]:
+    mean = g("ReduceMean", g("Mul", "x", "x"), g.ints(-1), keepdims=1)
+    return {"mean": mean, "y": g("Mul", g("Div", "x", g("Sqrt", mean)), "v")}
+
+
+def masked_softmax(g: Graph) -> dict[str, str]:
+    return {"y": g("Softmax", g("Add", g("Mul", "scores", "scale"), "mask"), axis=-1)}
+
+
+def per_channel(g: Graph) -> dict[str, str]:
+    y = g("Add", g("Mul", "image", "c"), "c")
+    return {"y": g("Where", g("Greater", y, "c"), y, g("Neg", y))}
+
+
+def outer(g: Graph) -> dict[str, str]:
+    return {"y": g("Exp", g("Sub", "column", "line"))}
+
+
+def counted(g: Graph) -> dict[str, str]:
+    below = g("LessOrEqual", "n", g("Add", "n", "m"))
+    return {"y": g("And", below, g("Not", below)), "z": g("Cast", below, to=1)}
+
+
+def image_rows(g: Graph) -> dict[str, str]:
+    squares = g("Mul", "image", "image")
+    return {"y": g("ReduceMean", squares, g.ints(2, 3), keepdims=0)}
+
+
+GROUPS = {
+    gated: {"x": ["a", "n"], "u": ["a", "n"]},
+    normed: {"x": ["a", 9], "u": ["a", 9]},
+    root_mean_square: {"x": ["a", "b", "n"], "v": ["n"]},
+    masked_softmax: {
+        "scores": ["a", 3, "b", "n"],
+        "mask": ["a", 1, 1, "n"],
+        "scale": [1],
+    },
+    per_channel: {"image": ["a", "b", "n", 2], "c": ["b", 1, 1]},
+    outer: {"column": ["a", 1], "line": ["n"]},
+    counted: {"n": ["n"], "m": [1]},
+    image_rows: {"image": ["a", "b", "n", 3]},
+}
+SIZES = [(1, 1, 1), (3, 2, 7), (5, 3, 64), (2, 1, 1031), (3, 0, 5), (1, 3, 130)]
+
+
+def group_model(build: object) -> onnx.ModelProto:
+    kinds = {name: "int64" for name in "nm"} if build is counted else {}
+    inputs = {
+        name: (kinds.get(name, "float32"), shape)
+        for name, shape in GROUPS[build].items()  # type: ignore[index]
+    }
+    g = Graph(**inputs)  # type: ignore[arg-type]
+    return g.model(**build(g))  # type: ignore[operator]
+
+
+def feed_for(build: object, sizes: tuple[int, ...]) -> dict[str, np.ndarray]:
+    numbers = dict(zip("abn", sizes, strict=True))
+    random = np.random.default_rng(sum(sizes))
+    found = {}
+    for name, shape in GROUPS[build].items():  # type: ignore[index]
+        dims = [numbers.get(d, d) for d in shape]  # type: ignore[call-overload]
+        found[name] = random.normal(0, 2, dims).astype(np.float32)
+        if build is counted:
+            found[name] = found[name].astype(np.int64)
+    return found
+
+
+@pytest.mark.parametrize("build", GROUPS, ids=lambda build: build.__name__)
+def test_group_on_odd_sizes(build: object, tmp_path: Path) -> None:
+    model = group_model(build)
+    kernel = compiled(model, tmp_path)
+    for sizes in SIZES:
+        feed = feed_for(build, sizes)
+        tensors = {name: torch.tensor(x) for name, x in feed.items()}
+        before = kernel.launches[0]
+        got = kernel.kernel(tensors)
+        empty = any(x.size == 0 for x in feed.values())
+        assert kernel.launches[0] == before + (not empty)
+        assert all(map(close, got, kernel.reference(tensors))), sizes
+        if not empty:
+            wanted = [torch.tensor(x) for x in oracle(model, feed)]
+            assert all(map(close, got, wanted)), sizes
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize(
+    "build", [b for b in GROUPS if b is not counted], ids=lambda b: b.__name__
+)
+def test_group_in_half_precision(
+    build: object, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    """As good as float32 rounded once: all arithmetic is done in float32."""
+    kernel = compiled(group_model(build), tmp_path)
+    kernel.constants = {n: t.to(dtype) for n, t in kernel.constants.items()}
+    feed = feed_for(build, (3, 2, 7))
+    tensors = {name: torch.tensor(x).to(dtype) for name, x in feed.items()}
+    got = kernel.kernel(tensors)
+    kernel.constants = {n: t.float() for n, t in kernel.constants.items()}
+    wide = kernel.reference({name: t.float() for name, t in tensors.items()})
+    for a, b in zip(got, wide, strict=True):
+        assert close(a, b.to(a.dtype), ulps=2 if build is normed else 1)
+
+
+def test_views_are_read_where_they_lie(tmp_path: Path) -> None:
+    kernel = compiled(group_model(gated), tmp_path)
+    x, u = torch.randn(7, 5).t(), torch.randn(5, 14)[:, ::2]
+    (got,) = kernel.kernel({"x": x, "u": u})
+    assert close(got, kernel.reference({"x": x, "u": u})[0])
+
+
+def test_other_shapes_are_refused(tmp_path: Path) -> None:
+    kernel = compiled(group_model(gated), tmp_path)
+    with pytest.raises(ValueError, match=r"x must have shape \[2, 3\], got \[3\]"):
+        kernel.kernel({"x": torch.ones(2, 3), "u": torch.ones(3)})
+
+
+def test_gradients_take_the_twin(tmp_path: Path) -> None:
+    kernel = compiled(group_model(gated), tmp_path)
+    x = torch.ones(2, 3, requires_grad=True)
+    (y,) = kernel.kernel({"x": x, "u": torch.ones(2, 3)})
+    y.sum().backward()
+    assert kernel.launches == [0] and x.grad is not None
+
+
+# ---- random groups
+
+UNARY = ["Abs", "Neg", "Relu", "Sigmoid", "Tanh", "Gelu", "HardSwish", "Softsign"]
+BINARY = ["Add", "Sub", "Mul", "Max", "Min"]
+
+
+@st.composite
+def random_group(draw: st.DrawFn) -> onnx.ModelProto:
+    """Elementwise operators on tensors that are broadcast to [a, b, c]."""
+    full = [draw(st.integers(1, 5)) for _ in range(draw(st.integers(1, 4)))]
+    inputs = {"x": full}
+    for name in ("u", "v"):
+        keep = [draw(st.booleans()) for _ in full]
+        dims = [d if k else 1 for d, k in zip(full, keep, strict=True)]
+        inputs[name] = dims[draw(st.integers(0, len(dims) - 1)) :]
+    g = Graph(**inputs)
+    values = list(inputs)
+    result = "x"
+    for _ in range(draw(st.integers(2, 7))):
+        if draw(st.booleans()):
+            result = g(draw(st.sampled_from(UNARY)), draw(st.sampled_from(values)))
+        else:
+            pair = [draw(st.sampled_from(values)), draw(st.sampled_from(values))]
+            result = g(draw(st.sampled_from(BINARY)), *pair)
+        values.append(result)
+    return g.model(y=g("Add", result, "x"))
+
+
+@settings(max_examples=25, derandomize=True, deadline=None, database=None)
+@given(proto=random_group())
+def test_random_groups(
+    proto: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    kernel = compiled(proto, tmp_path_factory.mktemp("group"))
+    random = np.random.default_rng(0)
+    feed = {
+        value.name: random.normal(
+            0, 2, [d.dim_value for d in value.type.tensor_type.shape.dim]
+        ).astype(np.float32)
+        for value in proto.graph.input
+    }
+    tensors = {name: torch.tensor(x) for name, x in feed.items()}
+    (got,), (wanted,) = kernel.kernel(tensors), kernel.reference(tensors)
+    assert kernel.launches == [1]
+    assert close(got, wanted, ulps=32)
+    assert close(got, torch.tensor(oracle(proto, feed)[0]), ulps=32)
+
+
+# ---- packages
+
+NETWORKS = {**IMAGES, **SEQUENCES}
+KERNELS = {
+    "resnet": {"add_relu"},
+    "senet": {"add_relu", "sigmoid_mul"},
+    "plain_cnn": set(),
+    "encoder_torchscript": {"add_layer_norm"},
+    "cached_decoder": {"add_layer_norm"},
+    "llama_layers": {"add_rms_norm", "mul_mul_add", "silu_mul"},
+    "masked_pool": {"max_div", "where_softmax"},
+    "odd_ends": {"mul_add", "subtract_mul"},
+}
+
+
+def package_of(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, least: float = 0.0
+) -> fairhand.Package:
+    monkeypatch.setattr(verify, "run_package", run_here)
+    monkeypatch.setattr(library, "MIN_SAVED", least)
+    model = NETWORKS[name]()
+    model.graph.name = name
+    return fairhand.compile(model, folder / name, target="triton")
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_of_a_network(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Verified against ONNX Runtime, in the interpreter where there are kernels."""
+    package = package_of(name, tmp_path, monkeypatch)
+    text = (package.path / "model.py").read_text("utf-8")
+    assert ("from .kernels import" in text) == (package.path / "kernels.py").exists()
+    groups = package.report["target"]["groups"]
+    choices = [c for group in groups for c in group["choices"]]
+    assert all(c["reason"] for c in choices)
+    used = {c["choice"] for c in choices if c["choice"].startswith("kernel ")}
+    imported = text.partition("from .kernels import ")[2].partition("\n\n")[0]
+    assert {f"kernel {n}" for n in re.findall(r"\w+", imported)} == used
+    assert {choice.removeprefix("kernel ") for choice in used} == KERNELS[name]
+
+
+def test_kernels_that_save_little_are_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = package_of("llama_layers", tmp_path, monkeypatch, least=1.0)
+    assert not (package.path / "kernels.py").exists()
+    reasons = {
+        choice["reason"]
+        for group in package.report["target"]["groups"]
+        for choice in group["choices"]
+    }
+    assert any("it has to save" in reason for reason in reasons)
+
+
+def test_plain_target_has_no_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "run_package", run_here)
+    package = fairhand.compile(NETWORKS["llama_layers"](), tmp_path / "plain")
+    assert not (package.path / "kernels.py").exists()
+    assert "target" not in package.report
+
+
+def test_package_needs_no_triton(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Imported and run where `import triton` fails, and without the interpreter."""
+    package = package_of("llama_layers", tmp_path, monkeypatch)
+    code = (
+        "import sys; sys.modules['triton'] = None; import torch;"
+        f"sys.path.insert(0, {str(tmp_path)!r}); import llama_layers as p;"
+        "from llama_layers import kernels; assert kernels.triton is None;"
+        "m = p.Model(); print(sum(x.numel() for x in m.parameters()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == package.report["parameters"]

@@ -1,0 +1,270 @@
+"""Lanes in emitted code: what forks, what it says, and that it computes the same."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from emitted import FILES, contents, imported
+from emitter_models import Graph
+from networks import branching, residual
+from random_dags import COUNT, random_dag
+
+import fairhand
+from fairhand.analysis.dag import Dag
+from fairhand.analysis.forks import Work, find_forks, fork_seconds
+from fairhand.codegen.cli import main
+from fairhand.codegen.where import lines_of, nodes_behind
+
+torch.set_num_threads(1)
+
+# ------------------------------------------------------------------------- the planner
+
+
+def work_of(seed: int, dag: Dag, nodes: Sequence[float]) -> Work:
+    chance = random.Random(seed)
+    outside = [seconds / chance.choice([1, 1, 2]) for seconds in nodes]
+    moved = [float(chance.randint(0, 1)) for _ in nodes]
+    barriers = frozenset(i for i in range(len(dag)) if chance.random() < 0.05)
+    return Work(nodes, outside, moved, float(chance.choice([0, 1, 5])), barriers)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_lanes_of_a_fork_need_nothing_of_each_other(count: int) -> None:
+    forked = 0
+    for seed in range(COUNT):
+        dag, costs = random_dag(seed)
+        work = work_of(seed, dag, costs.nodes)
+        forks = find_forks(dag, work, count)
+        forked += len(forks)
+        end = 0
+        for fork in forks:
+            items = sorted(i for lane in fork.lanes for i in lane)
+            assert items == list(range(fork.first, fork.end)), "gaps, or done twice"
+            assert fork.first >= end and 2 <= len(fork.lanes) <= count
+            assert work.barriers.isdisjoint(items)
+            end = fork.end
+            home = {i: k for k, lane in enumerate(fork.lanes) for i in lane}
+            for first, second in dag.edges():
+                if first in home and second in home:
+                    assert home[first] == home[second]
+            apart = sum(work.outside[i] for i in items)
+            seconds = fork_seconds(dag, work, fork.lanes)
+            assert seconds < apart
+            assert fork.saved == pytest.approx(apart - seconds, abs=1e-6)
+    assert forked == 0 if count == 1 else forked > COUNT / 10
+
+
+def best_seconds(dag: Dag, work: Work) -> float:
+    """Of every way to cut the order into forks of two lanes and single items."""
+    best = [0.0]
+    for end in range(1, len(dag) + 1):
+        ways = [best[end - 1] + work.outside[end - 1]]
+        for start in range(end - 1):
+            items = range(start, end)
+            if not work.barriers.isdisjoint(items):
+                continue
+            for mask in range(2 ** (end - start)):
+                lanes = ([], [])
+                for i in items:
+                    lanes[mask >> (i - start) & 1].append(i)
+                here = [set(lane) for lane in lanes]
+                crosses = any(
+                    (a in here[0] and b in here[1]) or (a in here[1] and b in here[0])
+                    for a, b in dag.edges()
+                )
+                if lanes[0] and lanes[1] and not crosses:
+                    ways.append(best[start] + fork_seconds(dag, work, lanes))
+        best.append(min(ways))
+    return best[-1]
+
+
+def test_forks_are_near_the_best_there_are() -> None:
+    worst = 1.0
+    for seed in range(60):
+        dag, costs = random_dag(seed, most=7)
+        work = work_of(seed, dag, costs.nodes)
+        forks = find_forks(dag, work, 2)
+        inside = {i for fork in forks for lane in fork.lanes for i in lane}
+        seconds = sum(work.outside[i] for i in range(len(dag)) if i not in inside)
+        seconds += sum(fork_seconds(dag, work, fork.lanes) for fork in forks)
+        best = best_seconds(dag, work)
+        assert best <= seconds + 1e-9
+        worst = max(worst, seconds / best)
+    assert worst <= 4 / 3, "the longest first is never worse for two lanes"
+
+
+def test_a_fork_says_what_it_saves() -> None:
+    dag = Dag.of(4, [(0, 1), (0, 2), (1, 3), (2, 3)])
+    work = Work((1.0, 5.0, 3.0, 1.0), (1.0, 5.0, 3.0, 1.0), (0.5,) * 4, 0.25)
+    (fork,) = find_forks(dag, work, 2)
+    assert (fork.lanes, fork.first, fork.end) == (((1,), (2,)), 1, 3)
+    assert fork.seconds == pytest.approx(5.25) and fork.saved == pytest.approx(2.75)
+    dear = Work(work.inside, work.outside, work.moved, 3.0)
+    assert find_forks(dag, dear, 2) == ()
+
+
+# ----------------------------------------------------------------------- emitted code
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Without lanes, and with two."""
+    folder = tmp_path_factory.mktemp("lanes")
+    model = branching()
+    fairhand.compile(model, folder / "serial", verify=False)
+    fairhand.compile(model, folder / "lanes", lanes=2)
+    return folder / "serial", folder / "lanes"
+
+
+def test_a_block_forks_into_methods(packages: tuple[Path, Path]) -> None:
+    text = (packages[1] / "model.py").read_text()
+    assert "from .lanes import run_lanes\n" in text
+    assert text.count("class Block(") == 1
+    wanted = """
+    def forward(self, x: Tensor) -> Tensor:
+        x, (y, z) = run_lanes((self.lane0, x), (self.lane1, x))
+        return torch.cat([x, y, z], dim=1)
+
+    def lane0(self, x: Tensor) -> Tensor:
+        x = F.relu(self.long0(x))
+        return F.relu(self.long1(x))
+
+    def lane1(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return F.relu(self.short0(x)), F.relu(self.other0(x))
+"""
+    assert wanted in text
+    assert {path.name for path in packages[1].iterdir()} - FILES - {"__pycache__"} == {
+        "lanes.py",
+        "plan.json",
+    }
+
+
+def test_lanes_compute_the_same_bits(packages: tuple[Path, Path]) -> None:
+    serial, lanes = (imported(folder) for folder in packages)
+    x = torch.randn(1, 3, 40, 40)
+    assert torch.equal(serial.load()(x), lanes.load()(x))
+    feed = {"image": x.numpy()}
+    (one,), (two,) = (m.Session().run(None, feed) for m in (serial, lanes))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_the_report_and_the_plan(packages: tuple[Path, Path]) -> None:
+    report = json.loads((packages[1] / "report.json").read_text())["lanes"]
+    plan = json.loads((packages[1] / "plan.json").read_text())
+    assert report["count"] == 2 and report["threads_per_lane"] == 1
+    gain = report["predicted_seconds_without"] / report["predicted_seconds"]
+    assert f"{gain:.2f} times as fast" in report["reason"]
+    assert gain >= 1.05
+    (fork,) = plan["emitted"]["classes"]["Block"]
+    first, second = fork["lanes"]
+    assert (first["calls"], second["calls"]) == ("self.lane0", "self.lane1")
+    kinds = [op["type"] for op in plan["operators"]]
+    assert [kinds[i] for i in first["operators"]].count("Conv") == 4  # in two blocks
+    assert set(first["operators"]).isdisjoint(second["operators"])
+    assert plan["lanes"]["gain"] >= gain - 0.05
+    assert sum(len(g["operators"]) for g in plan["fusion"]["groups"]) == len(kinds)
+
+
+def test_each_node_has_its_line(packages: tuple[Path, Path]) -> None:
+    text = (packages[1] / "model.py").read_text().splitlines()
+    line = next(i for i, t in enumerate(text, start=1) if "self.long1(x)" in t)
+    shown = nodes_behind(packages[1], str(line))
+    assert shown[0].endswith("return F.relu(self.long1(x))")
+    names = [t.strip() for t in shown if "Conv" in t or "Relu" in t]
+    for name in names:
+        assert any("self.long1" in t for t in lines_of(packages[1], name))
+    fork = next(i for i, t in enumerate(text, start=1) if "= run_lanes(" in t)
+    assert "no node" in nodes_behind(packages[1], str(fork))[1]
+
+
+def test_without_enough_gain_nothing_changes(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    onnx.save(residual(), tmp_path / "net.onnx")
+    out = tmp_path / "lanes"
+    command = ["compile", str(tmp_path / "net.onnx"), "--no-verify", "-o"]
+    assert main([*command, str(out), "--lanes", "2"]) == 0
+    printed = capfd.readouterr().out
+    assert "lanes     none, since 2 lanes with 1 thread each are predicted" in printed
+    assert "less than 1.05" in printed
+    assert main([*command, str(tmp_path / "plain")]) == 0
+    lanes, plain = contents(out), contents(tmp_path / "plain")
+    assert json.loads(lanes.pop("report.json"))["lanes"]["count"] == 1
+    assert lanes.pop("plan.json") and plain.pop("report.json")
+    assert lanes == plain
+
+
+def test_one_lane_is_none(tmp_path: Path) -> None:
+    package = fairhand.compile(branching(1), tmp_path / "x", verify=False, lanes=1)
+    assert package.report["lanes"]["reason"].startswith("none, since one lane")
+
+
+def test_a_package_forgets_its_lanes(tmp_path: Path) -> None:
+    out = tmp_path / "net"
+    fairhand.compile(branching(1), out, verify=False, lanes=2)
+    assert (out / "lanes.py").exists()
+    fairhand.compile(branching(1), out, verify=False, engine="eager")
+    assert set(contents(out)) == FILES
+
+
+def test_names_of_lanes_are_free_ones(tmp_path: Path) -> None:
+    fairhand.compile(branching(1, long="lane"), tmp_path / "net", lanes=2)
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert "self.lane0 = nn.Conv2d(" in text
+    assert "run_lanes((self.lane0_2, x), (self.lane1_2, x))" in text
+
+
+def test_random_numbers_are_drawn_in_order(tmp_path: Path) -> None:
+    """Lanes would draw them in any order, so what draws is in none."""
+    g = Graph(image=[1, 24, 40, 40])
+    long = g.conv(g.conv("image", "a", (24, 24, 3)), "b", (24, 24, 3))
+    short = g.conv(g("RandomNormalLike", "image"), "c", (24, 24, 3))
+    model = g.model(result=g("Add", long, short))
+    fairhand.compile(model, tmp_path / "net", verify=False, lanes=2)
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert text.index("randn") < text.index("= run_lanes(")
+
+
+def test_forks_are_the_same_each_time(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        fairhand.compile(branching(), tmp_path / name, verify=False, lanes=2)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_lanes_by_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    said: list[str] = []
+    options = {"verify": False, "lanes": 2, "profile": True, "progress": said.append}
+    fairhand.compile(branching(), tmp_path / "net", **options)
+    assert any(text.startswith("measure 1 of ") for text in said)
+    assert said[-2].startswith("lanes: ")
+    said.clear()
+    first = contents(tmp_path / "net")
+    fairhand.compile(branching(), tmp_path / "net", **options)
+    assert not any(text.startswith("measure") for text in said)
+    assert contents(tmp_path / "net") == first
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_lanes_for_the_machine(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compared with one lane that has all threads."""
+    monkeypatch.setattr("fairhand.codegen.divide.cores", lambda: count)
+    package = fairhand.compile(branching(), tmp_path / "x", verify=False, lanes="auto")
+    found = package.report["lanes"]
+    if count == 1:
+        assert found["reason"] == "none, since one lane is all there is"
+    else:
+        assert f"one with {count} threads" in found["reason"]
+        share = max(1, count // max(2, found["count"]))
+        assert found["threads_per_lane"] == share or found["count"] == 1

@@ -1,0 +1,132 @@
+"""A kernel for all of a small model, loaded as a module beside its twin."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime as ort
+import torch
+
+from fairhand.analysis import ops  # noqa: F401  # fills the table
+from fairhand.analysis.shapes import infer
+from fairhand.analysis.spell import Ref
+from fairhand.codegen.blocks import make_steps
+from fairhand.codegen.kernels.launcher import KernelText, kernel_text
+from fairhand.codegen.kernels.library import Entry
+from fairhand.codegen.kernels.page import write_kernels
+from fairhand.codegen.kernels.program import Surroundings, make_program
+
+
+@dataclass
+class Compiled:
+    """`arguments` are the values that the functions take, by name, then `numbers`."""
+
+    module: ModuleType
+    arguments: list[str]
+    constants: dict[str, torch.Tensor]
+    numbers: list[float]
+    launches: list[int]
+
+    def run(self, which: str, feed: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+        given = [feed.get(n, self.constants.get(n)) for n in self.arguments]
+        function = getattr(self.module, f"fused{which}")
+        made = function(*given, *self.numbers)
+        return list(made) if isinstance(made, tuple) else [made]
+
+    def kernel(self, feed: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+        return self.run("", feed)
+
+    def reference(self, feed: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+        return self.run("_reference", feed)
+
+
+def compiled(proto: onnx.ModelProto, folder: Path) -> Compiled:
+    """All nodes of a model as one kernel; NoKernel if there is none for them."""
+    found = another(proto, folder, set())
+    assert found is not None
+    return found
+
+
+def another(
+    proto: onnx.ModelProto, folder: Path, seen: set[KernelText]
+) -> Compiled | None:
+    """The same; None for a kernel that was `seen` before."""
+    model = ir.from_proto(proto)
+    shapes = infer(model)
+    steps = make_steps(model, shapes)
+    made = {v for step in steps for v in step.outputs if v is not None}
+    around = Surroundings(shapes, made)
+    program = make_program(steps, set(model.graph.outputs), around)
+    text, numbers = kernel_text(program)
+    if text in seen:
+        return None
+    seen.add(text)
+    entry = Entry(text, "fused", 1.0, [("node",)], ("[N]", 1, 1), True)
+    write_kernels(folder / "kernels.py", [entry], "Case", "case.onnx")
+    arguments = [str(v.name) for v in program.arguments]
+    constants = {
+        str(v.name): tensor(v.const_value.numpy())
+        for v in program.arguments
+        if v.const_value is not None
+    }
+    assert all(isinstance(a.expr, Ref) or constants for a in program.arguments.values())
+    module = load(folder / "kernels.py")
+    counter = [0]
+    count_launches(module, "fused_kernel", counter)
+    return Compiled(module, arguments, constants, [n for _, n in numbers], counter)
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"kernels_{path.parent.name}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def count_launches(module: ModuleType, name: str, counter: list[int]) -> None:
+    """Adds one to the counter whenever a kernel is launched."""
+    kernel = getattr(module, name)
+
+    class Counted:
+        def __getitem__(self, grid: Any) -> Any:
+            counter[0] += 1
+            return kernel[grid]
+
+    setattr(module, name, Counted())
+
+
+def tensor(x: object) -> torch.Tensor:
+    array = np.asarray(x)
+    if array.dtype.name == "bfloat16":
+        return torch.tensor(array.astype(np.float32)).bfloat16()
+    return torch.tensor(array)
+
+
+def oracle(proto: onnx.ModelProto, feed: Mapping[str, np.ndarray]) -> list[Any]:
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    session = ort.InferenceSession(proto.SerializeToString(), options)
+    return session.run(None, dict(feed))
+
+
+def close(got: torch.Tensor, wanted: torch.Tensor, ulps: float = 8) -> bool:
+    """Equal but for some units in the last place of the largest number."""
+    if got.shape != wanted.shape or got.dtype != wanted.dtype:
+        return False
+    if not got.dtype.is_floating_point:
+        return bool((got == wanted).all())
+    finite = wanted[wanted.isfinite()].abs()
+    scale = max(1.0, float(finite.max())) if finite.numel() else 1.0
+    unit = torch.finfo(got.dtype).eps * scale
+    return torch.allclose(
+        got.double(), wanted.double(), rtol=0, atol=ulps * unit, equal_nan=True
+    )

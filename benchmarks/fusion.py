@@ -50,6 +50,28 @@ those of the file in their newest spelling, Constant nodes aside, and *rewritten
 that fairhand's rules leave. MB are those of intermediate values, before and after the
 intensive plan. A rate is that of the operators before rewriting to the groups.
 
+## What a group becomes
+
+Nothing changes in the emitted code unless `compile --fusion dnnfusion` (or `tvm`) asks
+for it: a person reads statements more easily than groups. Then each group with three or
+more statements in one class becomes a method that is called in their place, named after
+its first operators (`conv_relu_concat`); it computes the same bits. A group of two is
+one expression anyway, such as `F.relu(self.conv1(x))`. A group is cut where it reaches
+into another class, and follows the first instance of its own class.
+
+On a CPU such a method is a name and a boundary, no faster than its statements: PyTorch
+runs them one by one, and their intermediate values do go through memory. What PyTorch
+has one call for is that call in any package, with or without groups, since a proven
+rule recognises it: `F.scaled_dot_product_attention`, `nn.Linear`, `nn.LayerNorm`,
+`nn.RMSNorm`, `F.gelu`, `F.silu`, convolutions with their batch norm folded in. Public
+calls for a convolution or a linear layer together with an activation don't exist in
+PyTorch; those of oneDNN are private and are not emitted. So the MB of the tables below
+are what a compiler of kernels could save, not what an emitted package saves on a CPU.
+
+In a yellow cell, `inspect --fusion --profile` compares measured times where both sides
+and the fused group have some. Only operators are measured by themselves so far, so the
+fused side, and with it the decision, remains an estimate.
+
 ## Beside the paper
 
 The models of DNNFusion's Table 5 that benchmarks/export_decomposed.py exports in the

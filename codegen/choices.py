@@ -2,4 +2,6 @@
 
 METHODS = ("none", "tvm", "dnnfusion")  # of fusing
 DEVICES = ("cpu", "h100")  # of analysis/device.py
-ENGINES = ("eager", "onednn", "compile")  # of templates/engines.py.jinja
+ENGINES = ("eager", "packed", "onednn", "compile")  # of templates/engines.py.jinja
+PROFILE = "profile"  # in place of an engine: the fastest one, by measurement
+PRECISIONS = ("float32", "bf16")  # to compute in

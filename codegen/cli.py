@@ -17,7 +17,7 @@ from rich.text import Text
 from .. import __version__
 from ..analysis.errors import FairhandError
 from ..rewrites.exactness import LEVELS
-from .choices import DEVICES, ENGINES, METHODS
+from .choices import DEVICES, ENGINES, METHODS, PRECISIONS
 
 # What is printed holds names from model files: no markup, no emoji codes.
 out = Console(highlight=False, markup=False, emoji=False)
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-PROFILE = "measure on this machine what operators take, in place of estimates"
+MEASURE = "measure on this machine what operators take, in place of estimates"
 
 Command = Callable[[str, object, str], argparse.ArgumentParser]
 
@@ -125,6 +125,11 @@ def _add_compile(command: Command) -> None:
         default="auto",
         help="what Session runs the network on (default: what suits its kind and size)",
     )
+    _add_ways(sub)
+
+
+def _add_ways(sub: argparse.ArgumentParser) -> None:
+    """What is to run, and to be seen in the text, in another way than plainly."""
     sub.add_argument(
         "--lanes",
         type=lambda text: text if text == "auto" else _positive(text),
@@ -132,7 +137,23 @@ def _add_compile(command: Command) -> None:
         help="let up to N parts of the network run side by side, if that is predicted"
         " to be worth it; auto: as many as this machine's cores allow",
     )
-    sub.add_argument("--profile", action="store_true", help=PROFILE)
+    sub.add_argument(
+        "--profile",
+        action="store_true",
+        help="measure on this machine which engine is the fastest, or with --lanes what"
+        " operators take; a minute or two",
+    )
+    sub.add_argument(
+        "--fusion",
+        choices=("tvm", "dnnfusion"),
+        help="write the larger groups of a fusion plan as functions of their own",
+    )
+    sub.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        default="float32",
+        help="bf16: compute in bfloat16; the error is measured and reported",
+    )
 
 
 def _add_reading(command: Command) -> None:
@@ -190,7 +211,7 @@ def _add_plans(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--device", choices=DEVICES, default="cpu", help="what costs are estimated for"
     )
-    sub.add_argument("--profile", action="store_true", help=PROFILE)
+    sub.add_argument("--profile", action="store_true", help=MEASURE)
     sub.add_argument(
         "--json", action="store_true", help="print the plans for other programs"
     )
@@ -254,6 +275,8 @@ def _compile(arguments: argparse.Namespace) -> None:
             engine=arguments.engine,
             lanes=arguments.lanes,
             profile=arguments.profile,
+            fusion=arguments.fusion,
+            precision=arguments.precision,
             progress=lambda stage: status.update(stage),
             target=arguments.target,
         )

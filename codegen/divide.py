@@ -194,7 +194,7 @@ class _Division:
         forks = self.forks.get(self._kind(item), ())
         in_forks = {i for fork in forks for lane in fork.lanes for i in lane}
         alone = (self.divided(x) for i, x in enumerate(item.items) if i not in in_forks)
-        work, dag = self._work([item]), _dag(item)
+        work, dag = self._work([item]), body_dag(item)
         return sum(alone) + sum(fork_seconds(dag, work, f.lanes) for f in forks)
 
     def _seconds(self, item: Step | Run, costs: Costs) -> float:
@@ -203,9 +203,7 @@ class _Division:
         return sum(costs.nodes[i] for i in dict.fromkeys(nodes))
 
     def _own(self, step: Step) -> list[ir.Node]:
-        absorbed = step.form.absorbs if step.form is not None else ()
-        nodes = [*absorbed, *([step.node] if step.node is not None else [])]
-        return [node for node in nodes if node in self._position]
+        return [node for node in own_nodes(step) if node in self._position]
 
     def reached(self) -> dict[Kind, tuple[Fork, ...]]:
         """The forks of those classes that are not in lanes themselves, always."""
@@ -247,7 +245,7 @@ class _Division:
         alike = all(len(run.items) == len(items) for run in calls)
         if kind.chain or not alike or any(isinstance(item, Mark) for item in items):
             return ()
-        found = find_forks(_dag(kind.run), self._work(calls), self.costed.count)
+        found = find_forks(body_dag(kind.run), self._work(calls), self.costed.count)
         gains = [fork for fork in found if all(self._gains(run, fork) for run in calls)]
         best = sorted(gains, key=lambda fork: -fork.saved)[:MOST_FORKS]
         return tuple(fork for fork in found if fork in best)
@@ -256,7 +254,7 @@ class _Division:
         """Whether one instance does; others may have more to do in the same lanes."""
         work = self._work([run])
         apart = sum(work.outside[i] for lane in fork.lanes for i in lane)
-        return fork_seconds(_dag(run), work, fork.lanes) < apart
+        return fork_seconds(body_dag(run), work, fork.lanes) < apart
 
     def _work(self, calls: Sequence[Run]) -> Work:
         """Of each item, summed over the calls."""
@@ -273,6 +271,12 @@ class _Division:
         return sum(self._bytes.get(v, 0) for v in item.outputs if v) / CPU.bytes
 
 
+def own_nodes(step: Step) -> list[ir.Node]:
+    """Those whose work a step does."""
+    absorbed = step.form.absorbs if step.form is not None else ()
+    return [*absorbed, *([step.node] if step.node is not None else [])]
+
+
 def _read_outputs(node: ir.Node) -> list[ir.Value]:
     return [v for v in node.outputs if v.uses() or v.is_graph_output()]
 
@@ -283,7 +287,8 @@ def _draws(item: Step | Run) -> bool:
     return any(step.node is not None and draws(step.node) for step in steps)
 
 
-def _dag(run: Run) -> Dag:
+def body_dag(run: Run) -> Dag:
+    """The items of a body, each after those that it reads of."""
     made = {v: i for i, item in enumerate(run.items) for v in item.outputs if v}
     edges = (
         (made[value], i)

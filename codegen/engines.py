@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import onnx_ir as ir
 
@@ -16,6 +17,9 @@ from ..analysis.dims import Dim, Invented
 from ..analysis.errors import FairhandError
 from ..analysis.literals import one_line
 from ..analysis.shapes import Shapes
+from ..rewrites.facts import is_constant
+from .choices import ENGINES, PROFILE
+from .engine_times import Measured
 from .interface import session_needs
 from .plan import ModulePlan
 
@@ -40,12 +44,14 @@ TRACED = frozenset(
 )
 # Products of these are what oneDNN Graph lays weights out for.
 _HEAVY = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+_PLAIN = ("float32", "int64", "int32", "bool")
+TRACING = ("onednn", "compile")
 _READS = (".item(", ".tolist(", ".numpy(")  # a trace would keep what is read as it was
 
 
 @dataclass(frozen=True)
 class EnginePlan:
-    """`refused` says why the network runs as it stands only; '' where it may be traced.
+    """`refused` says what the network can't run on, and why; '' where it may be traced.
 
     `channels_last`: its inputs are images, best laid out with the channels innermost.
     """
@@ -53,9 +59,22 @@ class EnginePlan:
     name: str
     refused: str
     channels_last: bool
+    measured: Measured | None = None
+    precision: str = "float32"
 
-    def as_dict(self) -> dict[str, str]:
-        return {"name": self.name} | ({"refused": self.refused} if self.refused else {})
+    def as_dict(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"name": self.name}
+        if self.precision != "float32":
+            found["precision"] = self.precision
+        if self.refused:
+            found["refused"] = self.refused
+        if self.measured is not None:
+            found["measured"] = self.measured
+        return found
+
+    def candidates(self) -> tuple[str, ...]:
+        """What it may run on, the simplest first."""
+        return tuple(e for e in ENGINES if not self.refused or e not in TRACING)
 
 
 def engine_plan(
@@ -65,6 +84,7 @@ def engine_plan(
     cost: GraphCost | None,
     sizes: Mapping[str, int],
     wanted: str = "auto",
+    precision: str = "float32",
 ) -> EnginePlan:
     """The engine that was asked for, or the one that the network's kind and size suit.
 
@@ -72,18 +92,38 @@ def engine_plan(
     FairhandError where the network can't run on what was asked for.
     """
     refused = next(obstacles(graph, shapes, plan), "")
-    if refused and wanted not in ("auto", "eager"):
+    if precision != "float32":
+        _check_precision(precision, refused, plan)
+        wanted = "onednn" if wanted == "auto" else wanted
+    if refused and wanted in TRACING:
         raise FairhandError(
             f"engine {wanted} traces the network, which can't be done here: {refused}",
             hint="leave out --engine, or give --engine eager",
         )
     name = wanted
-    if wanted == "auto":
-        suits = not refused and _is_worth_preparing(graph, cost, sizes)
-        name = "onednn" if suits else "eager"
+    if wanted == PROFILE:  # a package that has them all, to measure them in
+        name = "packed" if refused else "onednn"
+    elif wanted == "auto":
+        name = "eager"
+        if _is_worth_preparing(graph, cost, sizes):
+            one_row = _multiplies_rows(graph, shapes)
+            name = "packed" if one_row else "eager" if refused else "onednn"
     if name == "eager" and not refused:
         refused = "compile with --engine onednn to have more"
-    return EnginePlan(name, refused, _takes_images(graph, plan))
+    images = _takes_images(graph, plan)
+    return EnginePlan(name, refused, images, precision=precision)
+
+
+def _check_precision(precision: str, refused: str, plan: ModulePlan) -> None:
+    if not refused and any(
+        t.dtype not in _PLAIN for t in (*plan.inputs, *plan.outputs)
+    ):
+        refused = "it takes or gives other types than float32, integers and booleans"
+    if refused:
+        raise FairhandError(
+            f"precision {precision} isn't offered for this network: {refused}",
+            hint="leave out --precision",
+        )
 
 
 def obstacles(graph: ir.Model, shapes: Shapes, plan: ModulePlan) -> Iterator[str]:
@@ -136,3 +176,16 @@ def _takes_images(graph: ir.Model, plan: ModulePlan) -> bool:
         and len(tensor.shape) == 4
         for tensor in plan.inputs
     )
+
+
+def _multiplies_rows(graph: ir.Model, shapes: Shapes) -> bool:
+    """Whether most products with weights are of a single row, as in decoding."""
+    single = []
+    for node in graph.graph:
+        if node.op_type not in _HEAVY:
+            continue
+        rows, weight = node.inputs[:2]
+        if rows is not None and weight is not None and is_constant(weight):
+            dims = (shapes.dims(rows) or ())[:-1]
+            single.append("Conv" not in node.op_type and all(d == 1 for d in dims))
+    return 2 * sum(single) > len(single)

@@ -71,6 +71,12 @@ def make_plans(
     return Plans(flow, wanted.device, fusion, lanes, batch)
 
 
+def fusion_plan(model: ir.Model, shapes: Shapes, method: str) -> FusionPlan:
+    """The groups of a rewritten graph, by estimates for one core."""
+    flow = dataflow(model, shapes)
+    return dnnfusion(flow) if method == "dnnfusion" else tvm(flow)
+
+
 # ---- as text
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,14 +14,19 @@ import onnx_ir as ir
 from .. import __version__
 from ..analysis.errors import FairhandError, VerificationError
 from ..analysis.literals import one_line
+from ..analysis.shapes import Shapes
 from ..rewrites.rule import Rule
 from ..rewrites.simplify import Rewriting, Stage, simplify
 from ..rewrites.skeleton import to_proto
 from .certificate import make_certificate
+from .choices import PROFILE
 from .divide import Divided, cost_lanes
 from .emit import write_python
+from .engine_times import fastest, measure
 from .engines import EnginePlan, engine_plan
+from .folder import check_target, replacing
 from .inputs import dynamic_sizes
+from .inspect_plans import fusion_plan
 from .interface import session_needs
 from .kernels.library import Library
 from .kernels.page import write_kernels
@@ -32,16 +35,11 @@ from .names import class_name, package_name
 from .plan import ModulePlan, SourcePlan, WeightPlan
 from .plan_file import lanes_report, write_plan
 from .planner import make_plan
-from .report import is_package, make_report, write_report
-from .verify import Verification, refuse_huge, verify
+from .report import make_report, write_report
+from .verify import Verification, feeds, refuse_huge, verify
 from .weights import write_weights
 from .where import source_map
-
-# What a package is made of; anything else in its folder belongs to the user.
-_FILES = (
-    "__init__.py model.py session.py engines.py kernels.py lanes.py plan.json "
-    "weights.safetensors report.json test_parity.py __pycache__"
-).split()
+from .writers import Ways
 
 Progress = Callable[[str], None]
 
@@ -64,41 +62,39 @@ def compile(
     level: int = 1,
     exactness: str = "real",
     engine: str = "auto",
+    precision: str = "float32",
     rules: Sequence[Rule] | None = None,
     lanes: int | str | None = None,
     profile: bool = False,
     target: str = "torch",
+    fusion: str | None = None,
     progress: Progress = lambda stage: None,
 ) -> Package:
-    """ONNX model in, checked PyTorch package out.
+    """ONNX model in, checked PyTorch package out. Raises FairhandError.
 
     `out` is the package's folder (default: generated/<model>), replaced only by a
     package that verified. `inputs` are sample inputs (.npz, .pb) to verify with first;
-    `debug` is a folder for the graph after each stage. Of the proven rules, those that
-    `exactness` admits are applied ("bitwise", "order" or "real"; fairhand.rewrites has
-    the catalogue, which `rules` narrows). `level` 0 is faithful: no stored weight
-    changes, and state_dict has the original's keys; 2 also merges layers. `engine` is
-    what Session runs the network on: "eager", "onednn", "compile", or "auto" for what
-    suits it; `lanes` is how many parts of it may run side by side, or "auto". `profile`
-    measures on this machine what operators take. With "triton" for `target`, operators
-    that fuse become kernels. Raises FairhandError.
+    `debug` is a folder for the graph after each stage. `level`, `exactness`, `rules`,
+    `lanes`, `fusion` and `target` say what is written (Options). `engine` is what
+    Session runs on: "eager", "packed", "onednn", "compile", or "auto" for what suits
+    the network; `precision` "bf16" computes in bfloat16. `profile` measures on this
+    machine which engine is the fastest, and for lanes what operators take.
     """
     progress("load")
     loaded = load(model)
     folder = Path(out or Path("generated") / package_name(loaded.name))
-    _check_target(folder)
+    check_target(folder)
     with _stages(debug, progress) as stage:
         stage("1-load", loaded.model)
         title = class_name(loaded.name)
-        options = Options(level, exactness, rules, lanes, profile, target)
+        wanted = PROFILE if profile and engine == "auto" and lanes is None else engine
+        options = Options(level, exactness, rules, lanes, profile, fusion, target)
         made = planned(loaded, source_of(loaded), title, options, stage, progress)
-        graph, done, plan = made.graph, made.done, made.plan
-        with _replacing(folder) as draft:
+        done, plan = made.done, made.plan
+        with replacing(folder) as draft:
             progress("emit")
             text = write_python(draft / "model.py", "model.py.jinja", plan=plan)
-            runs_on = engine_plan(
-                graph, done.shapes, plan, done.after, _sizes(loaded), engine
-            )
+            runs_on = _engine(loaded, made, wanted, precision, verify)
             _write_beside(draft, made, runs_on)
             size = write_weights(
                 draft / "weights.safetensors", made.weights, loaded.sha256
@@ -108,16 +104,21 @@ def compile(
             write_report(draft, report)
             if verify:
                 progress("verify")
-                found, runs_on = _checked(draft, loaded, made, inputs, runs_on, engine)
+                found, runs_on = _checked(draft, loaded, made, inputs, runs_on, wanted)
                 report["engine"] = runs_on.as_dict()
                 _note(report, found)
                 write_report(draft, report)
     return Package(folder, report)
 
 
-def _sizes(loaded: Loaded) -> dict[str, int]:
-    """Of a typical run."""
-    return (dynamic_sizes(loaded.model) or [{}])[0]
+def _engine(
+    loaded: Loaded, made: Planned, wanted: str, precision: str, verify: bool
+) -> EnginePlan:
+    if wanted == PROFILE and not verify:
+        raise FairhandError("only engines that verified are measured")
+    shapes, cost = made.done.shapes, made.done.after
+    sizes = (dynamic_sizes(loaded.model) or [{}])[0]
+    return engine_plan(made.graph, shapes, made.plan, cost, sizes, wanted, precision)
 
 
 def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
@@ -133,10 +134,15 @@ def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
         engine=runs_on.name,
         refused=runs_on.refused,
     )
-    if runs_on.refused:
+    if runs_on.name == "eager":
         (draft / "engines.py").unlink(missing_ok=True)
     else:
-        write_python(draft / "engines.py", "engines.py.jinja")
+        write_python(
+            draft / "engines.py",
+            "engines.py.jinja",
+            refused=runs_on.refused,
+            precision=runs_on.precision,
+        )
     title, network = plan.title, plan.network
     write_python(
         draft / "__init__.py", "package.py.jinja", title=title, network=network
@@ -189,13 +195,23 @@ class Planned:
 
 @dataclass(frozen=True)
 class Options:
-    """What is to be written, as `compile` has it."""
+    """What is to be written.
+
+    Of the proven rules, those that `exactness` admits are applied ("bitwise", "order"
+    or "real"; fairhand.rewrites has the catalogue, which `rules` narrows). `level` 0 is
+    faithful: no stored weight changes, and state_dict has the original's keys; 2 also
+    merges layers. Of the rest at most one: `lanes` is how many parts of the network may
+    run side by side, or "auto" (`profile`: as measured here); `fusion` ("tvm" or
+    "dnnfusion") writes the groups of a fusion plan as functions; with "triton" for
+    `target`, operators that fuse become kernels.
+    """
 
     level: int = 1
     exactness: str = "real"
     rules: Sequence[Rule] | None = None
     lanes: int | str | None = None
     profile: bool = False
+    fusion: str | None = None
     target: str = "torch"
 
 
@@ -208,17 +224,11 @@ def planned(
     progress: Progress = lambda stage: None,
 ) -> Planned:
     """Everything but the files."""
-    if options.lanes is not None and options.target != "torch":
-        raise FairhandError(
-            f"lanes are not written for target {options.target}",
-            hint="leave out one of --lanes and --target",
-        )
     graph = loaded.model.clone()  # the loaded one stays as the file has it
     done = simplify(graph, options.exactness, options.rules, stage, options.level)
     progress("plan")
+    ways = _ways(graph, done.shapes, options, progress)
     applied = done.counts()
-    costed = cost_lanes(graph, done.shapes, options.lanes, options.profile, progress)
-    library = Library(graph, done.shapes) if options.target == "triton" else None
     plan, weights, divided = make_plan(
         graph,
         done.shapes,
@@ -227,12 +237,31 @@ def planned(
         loaded.model,
         applied,
         options.level,
-        costed,
-        library,
+        ways,
     )
     if divided is not None:
         progress(f"lanes: {divided.reason}")
-    return Planned(graph, done, plan, weights, divided, library)
+    return Planned(graph, done, plan, weights, divided, ways.library)
+
+
+def _ways(
+    graph: ir.Model, shapes: Shapes, options: Options, progress: Progress
+) -> Ways:
+    """What bodies are to show. Raises FairhandError for more than one thing."""
+    kernels = options.target == "triton"
+    asked = {
+        "--lanes": options.lanes is not None,
+        "--fusion": options.fusion is not None,
+        "--target triton": kernels,
+    }
+    names = [name for name, is_asked in asked.items() if is_asked]
+    if len(names) > 1:
+        raise FairhandError(f"{' and '.join(names)} don't go together")
+    return Ways(
+        cost_lanes(graph, shapes, options.lanes, options.profile, progress),
+        fusion_plan(graph, shapes, options.fusion) if options.fusion else None,
+        Library(graph, shapes) if kernels else None,
+    )
 
 
 def _checked(
@@ -246,6 +275,8 @@ def _checked(
     """Parity on the engine; on the eager one where our choice fails."""
     given = Path(inputs) if inputs is not None else None
     refuse_huge(made.graph, made.done.shapes)
+    if wanted == PROFILE:
+        runs_on = _measured(draft, loaded, made, given, runs_on)
     try:
         return _verified(draft, loaded, made.graph, given), runs_on
     except VerificationError:
@@ -257,15 +288,40 @@ def _checked(
     return _verified(draft, loaded, made.graph, given), runs_on
 
 
+def _measured(
+    draft: Path, loaded: Loaded, made: Planned, given: Path | None, runs_on: EnginePlan
+) -> EnginePlan:
+    """The engine that is the fastest here, and the package with it."""
+    _, first, _ = next(iter(feeds(loaded.model, given)))
+    table = measure(
+        draft,
+        runs_on.candidates(),
+        first,
+        lambda engine: verify(
+            draft, loaded.model, _oracle(loaded), given, (0,), engine
+        ),
+    )
+    refused = runs_on.refused or "it is the fastest"
+    name = fastest(table) or "eager"  # whose failure is then reported
+    runs_on = replace(runs_on, name=name, measured=table)
+    if name == "eager":
+        runs_on = replace(runs_on, refused=refused)
+    _write_beside(draft, made, runs_on)
+    return runs_on
+
+
+def _oracle(loaded: Loaded) -> str | bytes:
+    """What ONNX Runtime loads."""
+    if loaded.path is not None:
+        return str(loaded.path)
+    return to_proto(loaded.model).SerializeToString()
+
+
 def _verified(
     draft: Path, loaded: Loaded, graph: ir.Model, given: Path | None
 ) -> Verification:
-    source: str | bytes
-    source = (
-        str(loaded.path) if loaded.path else to_proto(loaded.model).SerializeToString()
-    )
     try:
-        return verify(draft, loaded.model, source, given)
+        return verify(draft, loaded.model, _oracle(loaded), given)
     except VerificationError as error:
         if error.feed is None:
             raise
@@ -301,52 +357,3 @@ def _stages(
         progress(name.partition("-")[2])
 
     yield stage
-
-
-def _check_target(folder: Path) -> None:
-    """Refuse to replace anything that isn't an emitted package, or where we stand."""
-    if Path.cwd().is_relative_to(folder.resolve()):
-        raise FairhandError(
-            f"{folder} is the current folder, or one around it",
-            hint="name a folder of its own with -o",
-        )
-    if not folder.exists() or is_package(folder):
-        return
-    if not folder.is_dir() or any(folder.iterdir()):
-        raise FairhandError(
-            f"{folder} exists and is not a package that fairhand wrote",
-            hint="choose another folder with -o",
-        )
-
-
-@contextmanager
-def _replacing(folder: Path) -> Iterator[Path]:
-    """A draft beside `folder` that takes its place when the block ends well.
-
-    What a user put beside an older package's files stays there.
-    """
-    folder = folder.resolve()
-    parent = folder.parent
-    made = [p for p in (parent, *parent.parents) if not p.exists()]
-    parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with tempfile.TemporaryDirectory(prefix=".fairhand-", dir=parent) as temporary:
-            draft = Path(temporary) / folder.name
-            draft.mkdir()
-            yield draft
-            shutil.rmtree(draft / "__pycache__", ignore_errors=True)
-            if folder.exists():
-                shutil.copytree(
-                    folder,
-                    draft,
-                    symlinks=True,
-                    ignore=lambda at, _: _FILES if Path(at) == folder else (),
-                    dirs_exist_ok=True,
-                )
-                folder.rename(Path(temporary) / "replaced")
-            draft.rename(folder)
-    except BaseException:
-        for empty in made:
-            with suppress(OSError):
-                empty.rmdir()
-        raise

@@ -6,7 +6,7 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,14 +19,12 @@ from ..analysis.spell import HelperRef, leaves
 from .blocks import make_steps
 from .body import Body, BodyWriter
 from .dimensions import settle_dimensions
-from .divide import Costed, Divided, divide
+from .divide import Divided
 from .families import Family, find_families
 from .growing import numbered
 from .interface import nested, signature, table, tensor_plan
-from .kernels.body import kernel_bodies
-from .kernels.library import Library
 from .kinds import Kind, Kinds
-from .lane_lines import RUN_LANES, ForkWriter
+from .lane_lines import ForkWriter
 from .members import Member, Switch
 from .methods import method_plan
 from .names import class_name, unused, variable
@@ -45,6 +43,7 @@ from .sources import Sources, merged
 from .structure import find_scopes
 from .tree import make_tree
 from .weight_plans import is_filled, parameter_count, weights_of
+from .writers import Ways, Writers
 
 
 def make_plan(
@@ -55,12 +54,10 @@ def make_plan(
     declared: ir.Model | None = None,
     applied: Mapping[str, int] | None = None,
     level: int = 1,
-    lanes: Sequence[Costed] = (),
-    library: Library | None = None,
+    ways: Ways | None = None,
 ) -> tuple[ModulePlan, list[WeightPlan], Divided | None]:
     """`declared` is the model as loaded, whose inputs and outputs Session reports;
-    `applied` counts the rewrites, for the docstring; `lanes` are choices of lanes,
-    `library` collects kernels.
+    `applied` counts the rewrites, for the docstring; `ways` are what bodies show.
 
     Raises Unsupported, listing all that can't be spelled.
     """
@@ -70,16 +67,15 @@ def make_plan(
     find_scopes(steps)
     root = make_tree(steps, results, faithful)
     settle_dimensions(root, takes, shapes)
-    sources = {source.__name__ for source in root.sources()}
-    network = unused(class_name(_network_name(model, root, title)), sources)
-    kinds = Kinds(root, network, faithful)
+    kinds = Kinds(root, _network_name(model, root, title), faithful)
     given = find_families(takes, shapes)
     made = find_families(results, shapes, given)
-    divided = divide(kinds, model, lanes)
+    writers = Writers(kinds, model, shapes, ways or Ways())
+    divided, library = writers.divided, writers.library
     if library is not None:
-        _classes(kinds, shapes, results, given, made, divided, library)
+        _classes(kinds, results, given, made, writers)
         library.choose(kinds.taken | _helper_names(kinds.root.run))
-    classes, helpers = _classes(kinds, shapes, results, given, made, divided, library)
+    classes, helpers = _classes(kinds, results, given, made, writers)
     weights = weights_of(kinds)
     inputs, outputs = _tensors(model, declared or model, shapes)
     dims = map(shapes.dims, [*takes, *results])
@@ -131,7 +127,9 @@ def _summary(applied: Mapping[str, int], level: int) -> str:
 
 def _network_name(model: ir.Model, root: Run, title: str) -> str:
     name = root.hint if root.path else network_class(model)
-    return title if name in ("", "Model", "Net", "Pick", "Wrapper") else name
+    if name in ("", "Model", "Net", "Pick", "Wrapper"):
+        name = title
+    return unused(class_name(name), {source.__name__ for source in root.sources()})
 
 
 # ------------------------------------------------------------------------- classes
@@ -139,29 +137,17 @@ def _network_name(model: ir.Model, root: Run, title: str) -> str:
 
 def _classes(
     kinds: Kinds,
-    shapes: Shapes,
     results: list[ir.Value],
     given: list[Family],
     made: list[Family],
-    divided: Divided | None,
-    library: Library | None = None,
+    writers: Writers,
 ) -> tuple[list[ClassPlan], list[str]]:
     """Bodies are written from the network inwards, because names flow that way."""
     plans: dict[Kind, ClassPlan] = {}
-    forks = divided.forks if divided is not None else {}
     helpers: dict[Callable[..., Any], None] = dict.fromkeys(kinds.root.run.sources())
-    reserved = _helper_names(kinds.root.run) | ({RUN_LANES} if forks else set())
-    if library is not None:
-        reserved |= {entry.name for entry in library.taken}
+    reserved = _helper_names(kinds.root.run) | writers.names
     taken = _root_arguments(kinds.root.run, given, reserved)
     sources = Sources(kinds)
-    plain = BodyWriter if library is None else kernel_bodies(kinds, library)
-
-    def writer_of(kind: Kind) -> BodyWriter:
-        if kind in forks:
-            return ForkWriter(kind, kinds, shapes, reserved, forks[kind])
-        return plain(kind, kinds, shapes, reserved)
-
     todo: list[tuple[Kind, list[str]]] = [(kinds.root, taken)]
     while todo:
         kind, arguments = todo.pop(0)
@@ -172,7 +158,7 @@ def _classes(
             continue
         is_root = kind is kinds.root
         returned = results if is_root else kind.run.outputs
-        writer = writer_of(kind)
+        writer = writers.writer(kind, reserved)
         body = (
             writer.write(arguments, returned, given, made)
             if is_root

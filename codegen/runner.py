@@ -1,6 +1,6 @@
 """Runs an emitted package on saved inputs, in a process that knows nothing of fairhand.
 
-    python runner.py PACKAGE CASES
+    python runner.py PACKAGE CASES [ENGINE]
 
 CASES holds in_0.npz, in_1.npz ...; out_0.npz ... are written beside them. This file is
 started by path, so it imports nothing of ours, and neither may the package.
@@ -27,7 +27,8 @@ def main() -> None:
     banned = {"fairhand", "onnx", "onnxruntime", "onnx_ir"} & set(sys.modules)
     if banned:
         raise ImportError(f"the emitted package imports {', '.join(sorted(banned))}")
-    session = module.Session()
+    chosen = {"engine": sys.argv[3]} if len(sys.argv) > 3 else {}
+    session = module.Session(**chosen)
     names = [tensor.name for tensor in session.get_outputs()]
     for i in range(len(list(cases.glob("in_*.npz")))):
         inputs = [tensor.name for tensor in session.get_inputs()]

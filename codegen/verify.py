@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,9 @@ from . import runner
 from .drawn import drawn_outputs
 from .inputs import dynamic_sizes, make_inputs, optional_inputs, read_given
 from .noise import MARGIN, WORST_NOISE, noise_text, own_noise, worst_noise
+from .report import read_report
 from .sizes import free_inputs
-from .tolerances import compare_values
+from .tolerances import TOLERANCES, compare_values
 
 SEEDS = (0, 1)
 DRAWN = "output {}: drawn at random: only its type and shape were compared"
@@ -49,11 +50,13 @@ class Verification:
     cases: tuple[CaseResult, ...]
     skipped: tuple[str, ...]  # sizes that ONNX Runtime refuses, random outputs
     worst_noise: float = WORST_NOISE  # up to which the model's own is allowed for
+    coarse: float = 0.0  # what any float result was allowed
 
     def tolerance(self, name: str, plain: float) -> float:
         """What was allowed for an output: `plain`, or more for a noisy model."""
         noise = max((dict(case.noise).get(name, 0.0) for case in self.cases), default=0)
-        return max(plain, min(MARGIN * noise, self.worst_noise))
+        coarse = self.coarse if plain else 0.0
+        return max(plain, coarse, min(MARGIN * noise, self.worst_noise))
 
     @property
     def worst(self) -> float:
@@ -100,18 +103,20 @@ def verify(
     source: str | bytes,
     given: Path | None = None,
     seeds: Iterable[int] = SEEDS,
+    engine: str = "",
 ) -> Verification:
-    """Compare an emitted package with its ONNX file; raises VerificationError.
+    """Compare a package with its ONNX file; raises VerificationError.
 
-    `model` is the graph as loaded, from which inputs are made; `source` is what ONNX
-    Runtime loads: a path, or a serialised model. Of outputs that are drawn at random,
-    types and shapes are compared.
+    `model` is the graph as loaded, for inputs; `source` is what ONNX Runtime loads: a
+    path, or a serialised model. `engine` is the package's own unless named. Of outputs
+    that are drawn at random, types and shapes are compared.
     """
     drawn, most = drawn_outputs(model), worst_noise(model)
+    coarse = _coarse(package)
     session = oracle(source)
     cases: list[tuple[str, Mapping[str, Any], list[Any]]] = []
     skipped: list[str] = []
-    for label, feed, is_first in _feeds(model, given, list(seeds)):
+    for label, feed, is_first in feeds(model, given, list(seeds)):
         try:
             cases.append((label, feed, session.run(None, dict(feed))))
         except Exception as error:  # as above
@@ -123,7 +128,7 @@ def verify(
                 ) from None
             skipped.append(text)
     try:
-        results = run_package(package, [feed for _, feed, _ in cases])
+        results = run_package(package, [feed for _, feed, _ in cases], engine)
     except VerificationError as error:
         _, error.feed, error.expected = cases[0]
         raise
@@ -131,15 +136,14 @@ def verify(
     skipped += [DRAWN.format(one_line(name)) for name in names if name in drawn]
     found = []
     for (label, feed, expected), actual in zip(cases, results, strict=True):
-        errors = []
-        noise: dict[str, float] = {}
+        errors, noise = list[tuple[str, float]](), dict[str, float]()
         for name, got, want in zip(names, actual, expected, strict=True):
             if name in drawn and np.shape(got) == np.shape(want):
                 want = got.astype(np.asarray(want).dtype)
             distance, reason = compare_values(got, want)
             if reason and np.isfinite(distance):
                 noise = noise or own_noise(source, session, oracle, feed, expected)
-                allowed = min(MARGIN * noise[name], most)
+                allowed = max(coarse, min(MARGIN * noise[name], most))
                 note = f"{reason}; {noise_text(noise[name])}"
                 reason = "" if distance <= allowed else note
             if reason:
@@ -152,7 +156,13 @@ def verify(
             if name not in drawn:
                 errors.append((name, distance))
         found.append(CaseResult(label, tuple(errors), tuple(noise.items())))
-    return Verification(tuple(found), tuple(skipped), most)
+    return Verification(tuple(found), tuple(skipped), most, coarse)
+
+
+def _coarse(package: Path) -> float:
+    """What a package that computes in fewer bits than its model is allowed."""
+    precision = read_report(package).get("engine", {}).get("precision")
+    return TOLERANCES["bfloat16"] if precision == "bf16" else 0.0
 
 
 def refuse_huge(model: ir.Model, shapes: Shapes) -> None:
@@ -171,8 +181,8 @@ def refuse_huge(model: ir.Model, shapes: Shapes) -> None:
             )
 
 
-def _feeds(
-    model: ir.Model, given: Path | None, seeds: list[int]
+def feeds(
+    model: ir.Model, given: Path | None, seeds: Sequence[int] = SEEDS
 ) -> Iterable[tuple[str, Mapping[str, Any], bool]]:
     """(label, inputs, whether ONNX Runtime must accept them)."""
     if given is not None:
@@ -195,13 +205,16 @@ def _input_names(model: ir.Model) -> list[str]:
     return [v.name or "" for v in free_inputs(model)]
 
 
-def run_package(package: Path, feeds: list[Mapping[str, Any]]) -> list[list[Any]]:
+def run_package(
+    package: Path, feeds: list[Mapping[str, Any]], engine: str = ""
+) -> list[list[Any]]:
     """Outputs of the package's Session for each feed, from a fresh process."""
     with tempfile.TemporaryDirectory() as folder:
         cases = Path(folder)
         for i, feed in enumerate(feeds):
             runner.write(cases / f"in_{i}.npz", list(feed.values()))
         command = [sys.executable, runner.__file__, str(package), str(cases)]
+        command += [engine] if engine else []
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, timeout=TIME_LIMIT_S

@@ -197,10 +197,11 @@ def emit(model: onnx.ModelProto, folder: Path) -> Emitted:
 
 
 def run_here(
-    package: Path, feeds: list[Mapping[str, np.ndarray]]
+    package: Path, feeds: list[Mapping[str, np.ndarray]], engine: str = ""
 ) -> list[list[np.ndarray]]:
     """As codegen.verify.run_package, without the seconds that a new process takes."""
-    session = import_package(package).Session()
+    options = {"engine": engine} if engine else {}
+    session = import_package(package).Session(**options)
     names = [tensor.name for tensor in session.get_inputs()]
     return [
         session.run(None, dict(zip(names, feed.values(), strict=True)))

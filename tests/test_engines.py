@@ -8,6 +8,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,8 +24,12 @@ from networks import residual, transformer
 from torch import Tensor, nn
 
 import fairhand
-from fairhand.codegen.choices import ENGINES
+from fairhand.analysis import device
+from fairhand.codegen import pipeline
+from fairhand.codegen.choices import DEVICES, ENGINES
 from fairhand.codegen.emit import render_python
+from fairhand.codegen.engine_times import fastest, measure
+from fairhand.codegen.engines import EnginePlan
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +37,10 @@ def engines() -> ModuleType:
     """engines.py as it is emitted, by itself."""
     module = ModuleType("emitted_engines")
     sys.modules[module.__name__] = module
-    exec(render_python("engines.py.jinja"), module.__dict__)
+    exec(
+        render_python("engines.py.jinja", refused="", precision="float32"),
+        module.__dict__,
+    )
     return module
 
 
@@ -201,6 +209,23 @@ def test_a_forked_process_goes_on(engines: ModuleType) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
+# ---- weights for one row
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_packed_weights_are_the_same_weights(engines: ModuleType, bias: bool) -> None:
+    net = nn.Sequential(nn.Linear(5, 7, bias), nn.ReLU(), nn.Linear(7, 3, bias)).eval()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    x = [torch.randn(rows, 5) for rows in (1, 4, 0)]
+    wanted = [net(each) for each in x]
+    run = engines.make_engine("packed", net, torch.device("cpu"))
+    for each, right in zip(x, wanted, strict=True):
+        torch.testing.assert_close(run(each), right)
+    assert net[0].weight.stride() == (1, 7)
+    for name, value in net.state_dict().items():
+        assert torch.equal(value, before[name])
+
+
 # ---- which network is given which
 
 
@@ -242,8 +267,6 @@ def test_a_network_of_convolutions_runs_on_onednn(package: Path) -> None:
     assert list(session.model.state_dict()) == list(plain.model.state_dict())
     with pytest.raises(ValueError, match=r"no engine 'tpu', the engines are \['eager'"):
         module.Session(engine="tpu")
-    offered = sys.modules[f"{module.__name__}.engines"].ENGINES
-    assert tuple(offered) == ENGINES
 
 
 def test_threads_are_those_of_the_call(package: Path) -> None:
@@ -259,6 +282,39 @@ def test_threads_are_those_of_the_call(package: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         session.run(None, feed())
     assert torch.get_num_threads() == 1
+
+
+def decoder(width: int = 1024) -> onnx.ModelProto:
+    """A product of one row, and a cache that grows."""
+    g = Graph(
+        x=[1, 1, width],
+        past_k0=[1, 1, "past", 8],
+        past_v0=[1, 1, "past", 8],
+        past_k1=[1, 1, "past", 8],
+        past_v1=[1, 1, "past", 8],
+    )
+    x, caches = "x", {}
+    for i in range(2):
+        for name in "kv":
+            y = g.linear(x, f"layers.{i}.{name}", width, 8, at=f"layers.{i}/{name}")
+            y = g.reshape(y, g.ints(1), g.ints(1), g.ints(1), g.ints(8), at=f"{i}")
+            grown = g("Concat", f"past_{name}{i}", y, axis=2, at=f"layers.{i}")
+            caches[f"present_{name}{i}"] = grown
+        y = g.linear(x, f"layers.{i}.fc", width, width, at=f"layers.{i}/fc")
+        y = g.linear(y, f"layers.{i}.out", width, 4 * width, at=f"layers.{i}/out")
+        x = g.linear(y, f"layers.{i}.in", 4 * width, width, at=f"layers.{i}/in")
+    return g.model(y=x, **caches)
+
+
+def test_a_decoder_runs_on_packed_weights(tmp_path: Path) -> None:
+    report = fairhand.compile(decoder(), tmp_path / "a").report
+    reason = "it takes lists of caches"
+    assert report["engine"] == {"name": "packed", "refused": reason}
+    module = imported(tmp_path / "a")
+    text = (tmp_path / "a" / "engines.py").read_text()
+    assert reason in text and "OneDNN" not in text and len(text.splitlines()) < 50
+    with pytest.raises(ValueError, match=r"the engines are \['eager', 'packed'\]"):
+        module.Session(engine="onednn")
 
 
 def branching() -> onnx.ModelProto:
@@ -321,8 +377,6 @@ def test_an_engine_that_fails_verification_is_not_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Unless it was asked for."""
-    from fairhand.codegen import pipeline
-
     genuine, folders = pipeline.verify, []
 
     def once(package: Path, *rest: Any) -> Any:
@@ -338,3 +392,71 @@ def test_an_engine_that_fails_verification_is_not_ours(
     assert folders == [True, False]
     with pytest.raises(fairhand.VerificationError, match="signal 11"):
         fairhand.compile(convolutions(), tmp_path / "a", engine="onednn")
+
+
+# ---- the choice by measurement
+
+
+@pytest.mark.parametrize(
+    ("times", "best"),
+    [
+        ({"eager": 10.0, "packed": 9.9, "onednn": 9.8}, "eager"),
+        ({"eager": 10.0, "packed": 9.0, "onednn": 8.9}, "packed"),
+        ({"eager": 10.0, "packed": 9.0, "onednn": 5.0}, "onednn"),
+        ({"eager": None, "onednn": 5.0}, "onednn"),
+        ({"eager": None}, ""),
+    ],
+)
+def test_a_simpler_engine_wins_a_near_race(
+    times: dict[str, float | None], best: str
+) -> None:
+    table: Any = {
+        name: {"ms": ms} if ms else {"failed": "why"} for name, ms in times.items()
+    }
+    assert fastest(table) == best
+
+
+def test_profile_measures_and_writes_what_it_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = ("eager", "onednn", "none")  # the last one fails; torch.compile is slow
+    monkeypatch.setattr(EnginePlan, "candidates", lambda self: tried)
+    monkeypatch.setattr(pipeline, "measure", partial(measure, seconds=0.1))
+    report = fairhand.compile(convolutions(), tmp_path / "a", profile=True).report
+    table = report["engine"]["measured"]
+    assert tuple(table) == tried
+    for name in tried[:2]:
+        assert table[name]["ms"] > 0 and table[name]["worst_relative_error"] < 5e-5
+    assert "ValueError: no engine ?none?" in table["none"]["failed"]
+    chosen = report["engine"]["name"]
+    assert chosen == fastest(table)
+    assert f'"{chosen}"' in (tmp_path / "a" / "session.py").read_text()
+    with pytest.raises(fairhand.FairhandError, match="only engines that verified"):
+        fairhand.compile(convolutions(), tmp_path / "b", profile=True, verify=False)
+
+
+def test_the_words_of_options_are_those_of_what_they_name(engines: ModuleType) -> None:
+    assert tuple(engines.ENGINES) == ENGINES
+    assert tuple(device.DEVICES) == DEVICES
+
+
+# ---- fewer bits
+
+
+def test_bf16_is_measured_and_reported(tmp_path: Path) -> None:
+    report = fairhand.compile(convolutions(), tmp_path / "a", precision="bf16").report
+    assert report["engine"] == {"name": "onednn", "precision": "bf16"}
+    error = report["verification"]["worst_relative_error"]
+    assert 1e-4 < error < report["tolerance"]["features"] == 0.1
+    module = imported(tmp_path / "a")
+    results = {}
+    for engine in ("eager", "onednn"):
+        session = module.Session(engine=engine)
+        for _ in range(3):
+            (results[engine],) = session.run(None, feed())
+        assert {str(p.dtype) for p in session.model.parameters()} == {"torch.bfloat16"}
+    assert results["onednn"].dtype == np.float32
+    close = 0.02 * np.abs(results["eager"]).max()
+    np.testing.assert_allclose(*results.values(), rtol=0, atol=close)
+    with pytest.raises(fairhand.FairhandError, match=r"bf16 isn't offered .* caches"):
+        fairhand.compile(decoder(), tmp_path / "b", precision="bf16")

@@ -1,0 +1,344 @@
+"""Speed on the CPU: emitted packages beside ONNX Runtime, call by call in turn.
+
+    python benchmarks/cpu.py models/ --seconds 20
+    python benchmarks/cpu.py models/ --threads 1 --columns eager compile onnx2torch
+    python benchmarks/cpu.py models/ --results build/cpu.json --page docs/performance.md
+
+Every model and number of threads is measured in a process of its own, for about
+--seconds. A round is one call of everything, in an order that rotates; a ratio is the
+median of (ONNX Runtime's time / ours) over the rounds, so over 1 we win. ONNX Runtime
+has all its optimisations. Results are kept in --results and the page is written anew
+after each: a run that was stopped goes on where it was. `cpu` is the share of a core
+per thread that the process got: well under 1, something else was running.
+
+Inputs are those in <model>.npz (arrays `in:<name>`) where there is one, else random.
+Packages are compiled once, into --packages; --profile chooses their engine by time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+COLUMNS = ("eager", "packed", "onednn", "compile", "onnx2torch")
+WARM_CALLS = 4  # the third runs what the second prepared
+FEWEST = 7  # rounds
+PAGE = """\
+# Speed on the CPU
+
+<!-- Written by benchmarks/cpu.py; don't edit. -->
+
+{machine}
+
+Ratios are ONNX Runtime's time over ours, call by call in turn in one process, medians
+over the rounds; over 1, the package is faster. *package* is `Session` with the engine
+that `compile` chose; the other columns are the same package on that engine, or the tool
+they name. *cpu* is the share of a core per thread that the process got: well under 1,
+the machine was busy and the figures are worth less. Batch 1, float32.
+`benchmarks/cpu.py` measures them; [emitted_code.md](emitted_code.md#engines) says what
+the engines are.
+{tables}"""
+
+Call = Callable[[], object]
+Row = dict[str, Any]
+
+
+# ---- one process: one model, one number of threads
+
+
+def measure(
+    model: Path, package: Path, threads: int, seconds: float, columns: list[str]
+) -> Row:
+    import numpy as np
+    import onnxruntime as ort
+    import torch
+
+    torch.set_num_threads(threads)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4
+    reference = ort.InferenceSession(
+        str(model), options, providers=["CPUExecutionProvider"]
+    )
+    feed = inputs(model, reference)
+    calls: dict[str, Call] = {"onnxruntime": lambda: reference.run(None, feed)}
+    sys.path.insert(0, str(package.parent))
+    module = __import__(package.name)
+    session = module.Session(threads=threads)
+    calls["package"] = lambda: session.run(None, feed)
+    row: Row = {"engine": sys.modules[f"{package.name}.session"].ENGINE, "failed": {}}
+    for name in columns:
+        try:
+            calls[name] = another(name, module, model, feed, threads)
+        except Exception as error:  # what others can't convert is a result
+            row["failed"][name] = f"{type(error).__name__}: {error}"[:200]
+    wanted = calls["onnxruntime"]()
+    assert isinstance(wanted, list)
+    for name, call in list(calls.items()):
+        try:
+            first = timed(call)
+            for _ in range(WARM_CALLS):
+                found = call()
+        except Exception as error:
+            row["failed"][name] = f"{type(error).__name__}: {error}"[:200]
+            del calls[name]
+            continue
+        assert isinstance(found, list)
+        error_ = max(
+            float(np.abs(np.subtract(a, b, dtype=np.float64)).max())
+            / max(1e-3, float(np.abs(b).max()))
+            for a, b in zip(found, wanted, strict=True)
+        )
+        row[name] = {"first_s": first, "error": error_}
+    return row | race(calls, row, seconds, threads)
+
+
+def inputs(model: Path, reference: Any) -> dict[str, Any]:
+    import numpy as np
+
+    from fairhand.codegen.inputs import dynamic_sizes, make_inputs
+    from fairhand.codegen.load import load
+
+    beside = model.with_suffix(".npz")
+    if beside.exists():
+        with np.load(beside) as file:
+            return {i.name: file[f"in:{i.name}"] for i in reference.get_inputs()}
+    loaded = load(model).model
+    return dict(make_inputs(loaded, 0, (dynamic_sizes(loaded) or [{}])[0]))
+
+
+def another(
+    name: str, module: Any, model: Path, feed: dict[str, Any], threads: int
+) -> Call:
+    """A call of the package on this engine, or of another tool's module."""
+    if name != "onnx2torch":
+        session = module.Session(engine=name, threads=threads)
+        return lambda: session.run(None, feed)
+    import onnx
+    import torch
+    from onnx2torch import convert
+
+    made = convert(onnx.load(str(model))).eval()
+    tensors = [torch.from_numpy(array) for array in feed.values()]
+
+    def call() -> list[Any]:
+        with torch.inference_mode():
+            found = made(*tensors)
+        found = [found] if isinstance(found, torch.Tensor) else list(found)
+        return [each.numpy() for each in found]
+
+    return call
+
+
+def race(calls: dict[str, Call], row: Row, seconds: float, threads: int) -> Row:
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    order = list(calls)
+    start, used = time.perf_counter(), time.process_time()
+    rounds = 0
+    while time.perf_counter() - start < seconds or rounds < FEWEST:
+        for name in order:
+            times[name].append(timed(calls[name]))
+        order.append(order.pop(0))
+        rounds += 1
+    share = (time.process_time() - used) / (time.perf_counter() - start) / threads
+    theirs = times["onnxruntime"]
+    found: Row = {"rounds": rounds, "cpu": share, "load": os.getloadavg()[0]}
+    for name, ours in times.items():
+        ratios = sorted(a / b for a, b in zip(theirs, ours, strict=True))
+        quarter = len(ratios) // 4
+        found[name] = row[name] | {
+            "ms": 1e3 * statistics.median(ours),
+            "ratio": statistics.median(ratios),
+            "low": ratios[quarter],
+            "high": ratios[-1 - quarter],
+        }
+    return found
+
+
+def timed(call: Call) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+# ---- all of them
+
+
+def compiled(model: Path, folder: Path, options: argparse.Namespace) -> Path:
+    """The package of a model, compiled and verified unless it is there."""
+    import fairhand
+
+    name = f"net_{model.stem}_{options.precision}_{options.profile}"
+    package = folder / re.sub(r"\W", "_", name)
+    if not (package / "report.json").exists():
+        engine = "profile" if options.profile else "auto"
+        fairhand.compile(
+            model,
+            package,
+            verify=not options.no_verify,
+            engine=engine,
+            precision=options.precision,
+        )
+    return package
+
+
+def run(model: Path, threads: int, options: argparse.Namespace) -> Row:
+    """One measurement in a process of its own, or how it failed."""
+    try:
+        package = compiled(model, options.packages, options)
+    except Exception as error:
+        return {"broken": f"{type(error).__name__}: {error}"[:300]}
+    command = [sys.executable, __file__, "--child", model, package, threads]
+    command += [options.seconds, *options.columns]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    try:
+        done = subprocess.run(
+            list(map(str, command)),
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=20 * options.seconds + 600,
+        )
+    except subprocess.TimeoutExpired:
+        return {"broken": "took too long"}
+    if done.returncode != 0:
+        return {"broken": (done.stderr.strip().splitlines() or ["crashed"])[-1][:300]}
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def ceilings() -> tuple[float, float]:
+    """What one core reaches: GFLOP/s of a product by oneDNN, GB/s of reading memory."""
+    import torch
+
+    torch.set_num_threads(1)
+    x = torch.randn(512, 1024)
+    packed = torch.ops.mkldnn._reorder_linear_weight(torch.randn(1024, 1024), 512)
+    product = torch.ops.mkldnn._linear_pointwise
+    seconds = min(
+        timed(lambda: product(x, packed, None, "none", [], "")) for _ in range(30)
+    )
+    big = torch.ones(64 * 2**20)
+    reading = min(timed(big.sum) for _ in range(10))
+    return 2 * 512 * 1024 * 1024 / seconds / 1e9, 4 * big.numel() / reading / 1e9
+
+
+def machine() -> str:
+    """A paragraph that says what was measured on."""
+    import onnxruntime as ort
+    import torch
+
+    name, flags = platform.processor() or platform.machine(), set[str]()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        lines = [line.partition(":") for line in info.read_text().splitlines()]
+        fields = {key.strip(): value.strip() for key, _, value in lines}
+        name, flags = fields.get("model name", name), set(fields["flags"].split())
+    known = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile")
+    has = ", ".join(flag for flag in known if flag in flags) or "no AVX"
+    flops, reading = ceilings()
+    return (
+        f"Machine: {name}, {os.cpu_count()} cores ({has}); "
+        f"PyTorch {torch.__version__}, onnxruntime {ort.__version__}, "
+        f"Python {platform.python_version()}. One core reaches {flops:.0f} GFLOP/s in "
+        f"a product of matrices by oneDNN and reads {reading:.0f} GB/s."
+    )
+
+
+def page(results: dict[str, Any]) -> str:
+    tables = "".join(
+        f"\n## {threads} thread{'s' if int(threads) > 1 else ''}\n\n"
+        + table(results["threads"][threads])
+        for threads in sorted(results["threads"], key=int)
+    )
+    return PAGE.format(machine=results["machine"], tables=tables)
+
+
+def table(rows: dict[str, Row]) -> str:
+    good = {name: row for name, row in sorted(rows.items()) if "package" in row}
+    extra = [c for c in COLUMNS if any(c in row for row in good.values())]
+    head = ["model", "ONNX Runtime, ms", "engine", "package", *extra, "cpu", "error"]
+    lines = [head, ["---", "---:", "---", *["---:"] * (len(head) - 3)]]
+    for name, row in good.items():
+        ours = row["package"]
+        spread = f"{ours['ratio']:.2f} ({ours['low']:.2f}-{ours['high']:.2f})"
+        others = [f"{row[c]['ratio']:.2f}" if c in row else "-" for c in extra]
+        measured = (f"{row['cpu']:.2f}", f"{ours['error']:.0e}")
+        theirs = f"{row['onnxruntime']['ms']:.2f}"
+        lines.append([name, theirs, row["engine"], spread, *others, *measured])
+    text = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    for column in ("package", *extra):
+        ratios = [row[column]["ratio"] for row in good.values() if column in row]
+        mean = math.exp(statistics.fmean(map(math.log, ratios))) if ratios else 0
+        text += f"\n\nGeometric mean of {column}: {mean:.2f} over {len(ratios)} models."
+    for name, row in sorted(rows.items()):
+        if "broken" in row:
+            text += f"\n\n{name}: {row['broken']}"
+    return text + "\n"
+
+
+def models(paths: Iterable[Path], pattern: str) -> Iterator[Path]:
+    for path in paths:
+        found = sorted(path.glob("*.onnx")) if path.is_dir() else [path]
+        yield from (each for each in found if each.match(pattern))
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("models", nargs="+", type=Path, help=".onnx files or folders")
+    parser.add_argument("--only", default="*", metavar="GLOB", help="of file names")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--columns", nargs="*", default=[], choices=COLUMNS)
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
+    parser.add_argument("--no-verify", action="store_true")
+    parser.add_argument("--again", action="store_true", help="what was measured, too")
+    parser.add_argument("--packages", type=Path, default=Path("build/cpu_packages"))
+    parser.add_argument("--results", type=Path, default=Path("build/cpu.json"))
+    parser.add_argument("--page", type=Path)
+    options = parser.parse_args(arguments)
+    options.packages = options.packages.resolve()
+    results: dict[str, Any] = {"threads": {}}
+    if options.results.exists():
+        results = json.loads(options.results.read_text("utf-8"))
+    results["machine"] = machine()
+    for model in models(options.models, options.only):
+        for threads in options.threads:
+            rows = results["threads"].setdefault(str(threads), {})
+            if model.stem in rows and not options.again:
+                continue
+            row = rows[model.stem] = run(model.resolve(), threads, options)
+            ratio = row.get("package", {}).get("ratio", math.nan)
+            note = row.get("broken") or f"{row['engine']} {ratio:.2f} {row['failed']}"
+            print(f"{model.stem} x{threads}: {note}", file=sys.stderr, flush=True)
+            options.results.parent.mkdir(parents=True, exist_ok=True)
+            options.results.write_text(json.dumps(results, indent=1), "utf-8")
+            if options.page is not None:
+                options.page.write_text(page(results), "utf-8")
+    if options.page is None:
+        print(page(results))
+    return 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        model_, package_, threads_, seconds_, *columns_ = sys.argv[2:]
+        made_ = measure(
+            Path(model_), Path(package_), int(threads_), float(seconds_), columns_
+        )
+        print(json.dumps(made_))
+    else:
+        sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,76 @@
+"""`compile --profile`: the fastest engine of those that agree with ONNX Runtime."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..analysis.errors import VerificationError
+from ..analysis.literals import one_line
+from . import runner, stopwatch
+from .verify import TIME_LIMIT_S, Verification
+
+SECONDS = 8.0  # for all engines of a package together
+# A measured difference smaller than this is noise; the simpler engine has it then.
+WORTH = 1.03
+
+Measured = dict[str, dict[str, Any]]
+
+
+def measure(
+    package: Path,
+    engines: Iterable[str],
+    feed: Mapping[str, Any],
+    check: Callable[[str], Verification],
+    seconds: float = SECONDS,
+) -> Measured:
+    """For each engine its parity, then its times, one call of each in turn.
+
+    `check` verifies the package on an engine; one that fails isn't timed.
+    """
+    table: Measured = {}
+    for engine in engines:
+        try:
+            worst = check(engine).worst
+        except VerificationError as error:
+            table[engine] = {"failed": one_line(error.what, 200)}
+        else:
+            table[engine] = {"worst_relative_error": float(f"{worst:.3g}")}
+    passed = [engine for engine, row in table.items() if "failed" not in row]
+    for engine, times in _times(package, passed, feed, seconds).items():
+        table[engine] |= {name: float(f"{t:.3g}") for name, t in times.items()}
+    return table
+
+
+def fastest(table: Measured) -> str:
+    """Engines come in order of simplicity; each has to beat the best before it."""
+    best = ""
+    for engine, row in table.items():
+        if "ms" in row and (not best or table[best]["ms"] > WORTH * row["ms"]):
+            best = engine
+    return best
+
+
+def _times(
+    package: Path, engines: list[str], feed: Mapping[str, Any], seconds: float
+) -> dict[str, dict[str, float]]:
+    if not engines:
+        return {}
+    with tempfile.TemporaryDirectory() as folder:
+        runner.write(Path(folder) / "in_0.npz", list(feed.values()))
+        command = [sys.executable, stopwatch.__file__, package, folder, str(seconds)]
+        done = subprocess.run(
+            [*map(str, command), *engines],
+            capture_output=True,
+            text=True,
+            timeout=TIME_LIMIT_S,
+        )
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise VerificationError(f"the engines can't be timed: {one_line(last, 300)}")
+    return dict(json.loads(done.stdout.splitlines()[-1]))

@@ -1,0 +1,64 @@
+"""Who writes the bodies of classes: plainly, in lanes, in functions for the groups of a
+fusion plan, or with calls of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from ..analysis.forks import Fork
+from ..analysis.fuse import FusionPlan
+from ..analysis.shapes import Shapes
+from .body import BodyWriter
+from .divide import Costed, Divided, divide
+from .group_lines import GroupWriter, groups_of
+from .kernels.body import kernel_bodies
+from .kernels.library import Library
+from .kinds import Kind, Kinds
+from .lane_lines import RUN_LANES, ForkWriter
+
+
+@dataclass(frozen=True)
+class Ways:
+    """What was asked for but plain bodies: choices of lanes, a fusion plan to show, or
+    a library that collects kernels. At most one of them."""
+
+    lanes: Sequence[Costed] = ()
+    fused: FusionPlan | None = None
+    library: Library | None = None
+
+
+class Writers:
+    """The writer of each class of a network."""
+
+    def __init__(
+        self, kinds: Kinds, model: ir.Model, shapes: Shapes, ways: Ways
+    ) -> None:
+        self._kinds, self._shapes = kinds, shapes
+        self.library = ways.library
+        self.divided: Divided | None = divide(kinds, model, ways.lanes)
+        self._forks: Mapping[Kind, tuple[Fork, ...]] = (
+            self.divided.forks if self.divided is not None else {}
+        )
+        self._groups = groups_of(kinds, model, ways.fused)
+        self._other: Callable[..., BodyWriter] = (
+            BodyWriter if ways.library is None else kernel_bodies(kinds, ways.library)
+        )
+
+    @property
+    def names(self) -> set[str]:
+        """Functions that bodies call: no value may be called so."""
+        found = {RUN_LANES} if self._forks else set()
+        if self.library is not None:
+            found |= {entry.name for entry in self.library.taken}
+        return found
+
+    def writer(self, kind: Kind, reserved: frozenset[str]) -> BodyWriter:
+        given = kind, self._kinds, self._shapes, reserved
+        if kind in self._forks:
+            return ForkWriter(*given, self._forks[kind])
+        if kind in self._groups:
+            return GroupWriter(*given, self._groups[kind])
+        return self._other(*given)

@@ -1,0 +1,177 @@
+"""Real networks after ONNX Runtime's quantisers, each through fairhand.compile.
+
+    python -m tests.quantised_zoo FOLDER [MODEL ...]
+
+FOLDER holds `resnet50.onnx` and the like, with inputs beside it in `resnet50.npz`, as
+`in:NAME`. The reference is ONNX Runtime with its optimisations off. A network is
+compared as a whole, and rounding by rounding: each is computed from ONNX Runtime's own
+integers, and may be off by one step. Writes docs/quantised.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+import fairhand
+from fairhand.codegen.tolerances import compare
+from fairhand.codegen.verify import oracle
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+from quantized import HOW, in_pieces, quantized, roundings
+
+MODELS = (
+    *("squeezenet1_1", "mobilenet_v2", "resnet50", "googlenet", "efficientnet_b0"),
+    "distilbert",
+)
+PAGE = Path(__file__).parents[1] / "docs" / "quantised.md"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one quantised network gave."""
+
+    model: str
+    how: str
+    lines: int
+    roundings: int
+    most_steps: int  # by which any rounding is off
+    others: int  # rounded numbers that are off
+    numbers: int  # all rounded numbers
+    error: float  # of the whole, relative to the largest element
+    noise: float  # of ONNX Runtime's own result
+
+
+def inputs(path: Path) -> dict[str, np.ndarray]:
+    arrays = np.load(path.with_suffix(".npz"))
+    return {n[3:]: arrays[n] for n in arrays.files if n.startswith("in:")}
+
+
+def measure(path: Path, how: str, folder: Path) -> Row:
+    """Quantise a network; compile and verify it; compare it piece by piece."""
+    feed = inputs(path)
+    model = quantized(onnx.load(path), how, [feed])
+    onnx.save(model, folder / "model.onnx")
+    np.savez(folder / "feed.npz", **feed)
+    package = fairhand.compile(
+        folder / "model.onnx", folder / "whole", inputs=folder / "feed.npz"
+    )
+    cases = package.report["verification"]["cases"]
+    noises = [n for case in cases for n in case.get("noise", {}).values()]
+    text = (package.path / "model.py").read_text("utf-8")
+    steps, others, numbers = pieces(model, feed, folder)
+    return Row(
+        path.stem,
+        how,
+        len(text.splitlines()),
+        len(roundings(model)),
+        steps,
+        others,
+        numbers,
+        package.report["verification"]["worst_relative_error"],
+        max(noises, default=0.0),
+    )
+
+
+def pieces(
+    model: onnx.ModelProto, feed: Mapping[str, np.ndarray], folder: Path
+) -> tuple[int, int, int]:
+    """Largest error in steps, numbers that are off, and how many there are."""
+    whole, parts = in_pieces(model)
+    session = oracle(whole.SerializeToString())
+    names = [tensor.name for tensor in session.get_outputs()]
+    wanted = dict(zip(names, session.run(None, dict(feed)), strict=True))
+    given = {f"{n}_given": wanted[n] for n in roundings(model)}
+    for name, array in given.items():
+        dtype = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+        info = onnx.helper.make_tensor_value_info(name, dtype, array.shape)
+        parts.graph.input.append(info)
+    package = fairhand.compile(parts, folder / "parts", verify=False)
+    found = dict(zip(names, run(package.path, {**feed, **given}), strict=True))
+    steps = others = numbers = 0
+    for name, want in wanted.items():
+        if want.dtype.kind not in "iu":
+            assert compare(found[name], want), name
+            continue
+        off = np.abs(found[name].astype(np.int64) - want.astype(np.int64))
+        steps = max(steps, int(off.max(initial=0)))
+        others += int(np.count_nonzero(off))
+        numbers += off.size
+    return steps, others, numbers
+
+
+def run(package: Path, feed: Mapping[str, np.ndarray]) -> list[Any]:
+    sys.path.insert(0, str(package.parent))
+    importlib.invalidate_caches()
+    try:
+        module = importlib.import_module(package.name)
+        return list(module.Session().run(None, feed))
+    finally:
+        sys.path.remove(str(package.parent))
+        for name in [n for n in sys.modules if n.partition(".")[0] == package.name]:
+            del sys.modules[name]
+
+
+HEAD = """\
+# Quantised networks
+
+Written by `python -m tests.quantised_zoo FOLDER`: networks from torchvision and
+transformers (with random weights), quantised by ONNX Runtime's own tools:
+`quantize_static` to QDQ pairs, a scale per channel, and to QOperator;
+`quantize_dynamic`. Each is compiled, and compared with ONNX Runtime, optimisation off,
+in two ways.
+
+*Pieces*: each rounding to integers is computed from the integers that ONNX Runtime has
+before it; off by at most so many steps, in so many numbers of all.
+
+*Whole*: error of the outputs, relative to the largest; *noise*: how far ONNX Runtime's
+own result moves when each scale moves by its last bit, measured where that matters
+([architecture.md](architecture.md#verification)). A number that lies between two
+integers goes to either by its last bit, and all that is computed from it follows: no
+two programs agree better on the whole.
+
+| model | form | lines | roundings | steps | numbers off | whole | noise |
+|---|---|--:|--:|--:|--:|--:|--:|
+"""
+
+
+def page(rows: Sequence[Row]) -> str:
+    return HEAD + "".join(map(line, rows))
+
+
+def line(r: Row) -> str:
+    cells = [r.model, r.how, r.lines, r.roundings, r.most_steps]
+    cells += [f"{r.others:,} of {r.numbers:,}", f"{r.error:.1e}"]
+    return f"| {' | '.join(map(str, cells))} | {r.noise:.1e} |\n".replace(
+        " 0.0e+00", ""
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser("quantised_zoo")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("models", nargs="*", default=MODELS)
+    options = parser.parse_args()
+    rows = []
+    for name in options.models:
+        for how in HOW:
+            with tempfile.TemporaryDirectory() as folder:
+                row = measure(options.folder / f"{name}.onnx", how, Path(folder))
+            print(row, flush=True)
+            rows.append(row)
+    if tuple(options.models) == MODELS:
+        PAGE.write_text(page(rows), encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""Real networks, quantised and in half precision.
+
+FAIRHAND_ZOO=~/models pytest -m quantised      the six of quantised_zoo.MODELS there
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from golden_images import quantized_cnn
+from quantised_zoo import MODELS, Row, line, measure, pieces
+from quantized import HOW, roundings
+
+FOLDER = Path(os.environ.get("FAIRHAND_ZOO", "")).expanduser()
+FOUND = [path for n in MODELS if (path := FOLDER / f"{n}.onnx").is_file()]
+
+
+@pytest.mark.quantised
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
+def test_each_rounding_is_within_a_step(path: Path, how: str, tmp_path: Path) -> None:
+    assert measure(path, how, tmp_path).most_steps <= 1
+
+
+@pytest.mark.parametrize("how", ["qdq", "qoperator"])
+def test_pieces_of_a_small_one(how: str, tmp_path: Path) -> None:
+    model = quantized_cnn(how)
+    image = np.random.default_rng(1).standard_normal((2, 3, 16, 16)).astype("f")
+    steps, others, numbers = pieces(model, {"image": image}, tmp_path)
+    assert steps <= 1 and others <= 2 and numbers > 10_000
+    assert len(roundings(model)) >= 8
+
+
+def test_a_row_of_the_page() -> None:
+    row = Row("net", "qdq", 90, 7, 1, 3, 45_000, 2.5e-4, 0.0)
+    wanted = "| net | qdq | 90 | 7 | 1 | 3 of 45,000 | 2.5e-04 | |\n"
+    assert line(row) == wanted

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..analysis.ops.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
+
 # What the positional arguments of a layer are called, to name a class's parameters.
 ARGUMENTS = {
     "nn.Conv1d": ("in_channels", "out_channels", "kernel_size"),
@@ -21,8 +23,8 @@ ARGUMENTS = {
     "nn.ConvTranspose2d": ("in_channels", "out_channels", "kernel_size"),
     "nn.ConvTranspose3d": ("in_channels", "out_channels", "kernel_size"),
     "nn.Linear": ("in_features", "out_features"),
-    "QuantizedConv2d": ("in_channels", "out_channels", "kernel_size"),
-    "QuantizedLinear": ("in_features", "out_features"),
+    **dict.fromkeys(QUANTIZED_CONVS, ("in_channels", "out_channels", "kernel_size")),
+    **dict.fromkeys(QUANTIZED_LINEARS, ("in_features", "out_features")),
     "PackedLinear": ("in_features", "out_features", "block"),
     "nn.Embedding": ("num_embeddings", "embedding_dim"),
     "nn.GroupNorm": ("groups", "channels"),

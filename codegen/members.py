@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from ..analysis.ops.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
 from ..analysis.ops.table import ModuleForm
 from ..analysis.parameters import has_name, is_parameter
 from .names import attribute, unused
@@ -18,8 +19,8 @@ from .steps import LayerRef, Step
 ROLES = {
     "FakeQuantize": "round",
     "PackedLinear": "linear",
-    "QuantizedConv2d": "conv",
-    "QuantizedLinear": "linear",
+    **dict.fromkeys(QUANTIZED_CONVS, "conv"),
+    **dict.fromkeys(QUANTIZED_LINEARS, "linear"),
     "Trees": "trees",
     "MixedTrees": "trees",
     "nn.Linear": "linear",

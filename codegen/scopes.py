@@ -38,6 +38,20 @@ def scopes_of(node: ir.Node, attributes: frozenset[str]) -> tuple[Scope, ...] | 
     return _from_name(name, attributes) if "/" in name else None
 
 
+_INTEGER = ("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger")
+
+
+def weight_scopes(node: ir.Node) -> tuple[Scope, ...] | None:
+    """The modules in the name of a weight that a quantiser gave a new node."""
+    names = [v.name or "" for v in node.inputs if v is not None and v.const_value]
+    found = [name for name in names if name.endswith(".weight_quantized")]
+    if node.op_type not in _INTEGER or not found:
+        return None
+    words = found[0][:500].split(".")[:-1]
+    paths = (".".join(words[: i + 1]) for i in range(min(len(words), MAX_DEPTH)))
+    return tuple(Scope(path) for path in paths)
+
+
 def common_scopes(paths: list[tuple[Scope, ...]]) -> tuple[Scope, ...]:
     """The modules around all of some nodes."""
     common = paths[0] if paths else ()

@@ -30,7 +30,7 @@ from ..analysis.shapes import Shapes
 from ..analysis.spell import DimOf, Expr, Leaf, Printing, Ref, leaves, substitute
 from ..analysis.strings import string_array
 from .dim_expr import dim_expr
-from .scopes import Scope, attribute_words, common_scopes, scopes_of
+from .scopes import Scope, attribute_words, common_scopes, scopes_of, weight_scopes
 
 
 class LayerRef(Leaf):
@@ -290,6 +290,7 @@ def _settle_scopes(
     """A body stands in the modules `around` it, whatever its nodes say."""
     found = {node: scopes_of(node, words) for node in graph}
     for node, scopes in found.items():
+        scopes = weight_scopes(node) if scopes is None else scopes
         if scopes is None and _rounds(node):
             scopes = _behind(node, settled)
         elif scopes is None:
@@ -305,9 +306,11 @@ def _settle_scopes(
 
 def _rounds(node: ir.Node) -> bool:
     """Whether a quantiser put the node behind what computes its first input."""
-    pair = ("QuantizeLinear", "DequantizeLinear")
-    made = node.inputs[0] is not None and node.inputs[0].const_value is None
-    return node.op_type in pair and not node.domain and made
+    value = node.inputs[0] if node.inputs else None
+    before = value.producer() if value is not None else None
+    half = node.op_type == "DequantizeLinear" and before is not None
+    after = half and before is not None and before.op_type == "QuantizeLinear"
+    return (after or node.op_type == "QuantizeLinear") and not node.domain
 
 
 def _behind(

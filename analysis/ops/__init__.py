@@ -38,6 +38,7 @@ FAMILIES = (
     "signal",
     "linear_attention",
     "quant",
+    "quant_products",
     "sampling",
     "training",
     "images",

@@ -65,7 +65,7 @@ def _conv(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
 def _conv_module(n: NodeView) -> ModuleForm | None:
     if not _is_layer(n):
         return _quantized_conv(n)
-    return _layer(n, f"nn.Conv{n.rank(1) - 2}d", _weight_shape(n), _weights(n))
+    return layer_form(n, f"nn.Conv{n.rank(1) - 2}d", _weight_shape(n), _weights(n))
 
 
 def _quantized_conv(n: NodeView) -> ModuleForm | None:
@@ -74,19 +74,20 @@ def _quantized_conv(n: NodeView) -> ModuleForm | None:
     added = bias(n, 2) if n.has(2) else None
     if stored is None or n.rank(1) != 4 or (n.has(2) and added is None):
         return None
-    plain = _layer(n, "", stored.shape, {"weight": Weight(stored.weight)})
+    plain = layer_form(n, "", stored.shape, {"weight": Weight(stored.weight)})
     return stored.form(plain, added, helpers.QuantizedConv2d)
 
 
-def _layer(
+def layer_form(
     n: NodeView, layer: str, shape: tuple[int, ...], weights: dict[str, Weight]
 ) -> ModuleForm:
-    w = windows(n, kernel_sizes(n))
+    """A convolution as a layer of its weight's `shape`."""
+    w = windows(n, kernel_sizes(n, 3 if n.node.op_type == "QLinearConv" else 1))
     channels = shape[1] * n.attr("group", 1)
     return ModuleForm(
         layer=layer,
         positional=(channels, shape[0], short(w.kernel)),
-        keywords={**_options(n, w), "bias": (n.has(2), True)},
+        keywords={**_options(n, w), "bias": ("bias" in weights, True)},
         weights=weights,
         inputs=(n.value(0),),
         outputs=(n.node.outputs[0],),

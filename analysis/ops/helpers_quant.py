@@ -1,9 +1,12 @@
-"""Helpers of quantised arithmetic, copied into the emitted module when used."""
+"""Functions and layers of quantised networks, copied into the emitted module."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 
 def quantize_linear(
@@ -44,3 +47,140 @@ def requantize(
     limits = torch.iinfo(dtype)
     y = (y.float() * scale).round() + zero_point
     return y.clamp(limits.min, limits.max).to(dtype)
+
+
+class FakeQuantize(nn.Module):
+    """Rounds to the numbers that 8 bits stand for: (integer - zero_point) * scale."""
+
+    scale: Tensor
+    zero_point: Tensor
+
+    def __init__(self, signed: bool = False):
+        super().__init__()
+        dtype = torch.int8 if signed else torch.uint8
+        self.register_buffer("scale", torch.empty(()))
+        self.register_buffer("zero_point", torch.empty((), dtype=dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        limits = torch.iinfo(self.zero_point.dtype)
+        x = (x / self.scale).round() + self.zero_point
+        return (x.clamp(limits.min, limits.max) - self.zero_point) * self.scale
+
+
+class Quantize(FakeQuantize):
+    """The first half of FakeQuantize: x as integers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        dtype = self.zero_point.dtype
+        return quantize_linear(x, self.scale, self.zero_point, dtype)
+
+
+class Dequantize(FakeQuantize):
+    """The second half of FakeQuantize: what integers stand for."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return dequantize_linear(x, self.scale, self.zero_point)
+
+
+class QuantizedConv2d(nn.Conv2d):
+    """nn.Conv2d whose weight is integers times a scale, or one for each filter."""
+
+    weight: Tensor
+    scale: Tensor
+
+    def __init__(self, *sizes: Any, per_channel: bool = False, **options: Any):
+        super().__init__(*sizes, **options)
+        shape = self.weight.shape
+        del self.weight
+        self.register_buffer("weight", torch.empty(shape, dtype=torch.int8))
+        self.register_buffer("scale", torch.empty(shape[0] if per_channel else 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv2d(
+            x,
+            self.weight * self.scale[:, None, None, None],
+            self.bias,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.groups,
+        )
+
+
+class QuantizedLinear(nn.Linear):
+    """nn.Linear whose weight is integers times a scale, or one for each output."""
+
+    weight: Tensor
+    scale: Tensor
+
+    def __init__(self, *sizes: Any, per_channel: bool = False, **options: Any):
+        super().__init__(*sizes, **options)
+        shape = self.weight.shape
+        del self.weight
+        self.register_buffer("weight", torch.empty(shape, dtype=torch.int8))
+        self.register_buffer("scale", torch.empty(shape[0] if per_channel else 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight * self.scale[:, None], self.bias)
+
+
+class DynamicQuantizedConv2d(QuantizedConv2d):
+    """QuantizedConv2d that rounds x, too, by its range, so that sums are exact."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, scale, zero_point = dynamic_quantize_linear(x)
+        y = F.conv2d(
+            x.double() - zero_point,
+            self.weight.double(),
+            None,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.groups,
+        )
+        y = y.float() * (scale * self.scale[:, None, None])
+        return y if self.bias is None else y + self.bias[:, None, None]
+
+
+class DynamicQuantizedLinear(QuantizedLinear):
+    """QuantizedLinear that rounds x, too, by its range, so that sums are exact."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, scale, zero_point = dynamic_quantize_linear(x)
+        y = F.linear(x.double() - zero_point, self.weight.double())
+        y = y.float() * (scale * self.scale)
+        return y if self.bias is None else y + self.bias
+
+
+class QLinearConv2d(QuantizedConv2d):
+    """QuantizedConv2d from integers to integers, each with a scale and a zero point."""
+
+    input_scale: Tensor
+    input_zero_point: Tensor
+    output_scale: Tensor
+    output_zero_point: Tensor
+
+    def __init__(self, *sizes: Any, signed: bool = False, **options: Any):
+        super().__init__(*sizes, **options)
+        dtype = torch.int8 if signed else torch.uint8
+        for name in ("input", "output"):
+            self.register_buffer(f"{name}_scale", torch.empty(()))
+            self.register_buffer(f"{name}_zero_point", torch.empty((), dtype=dtype))
+        if self.bias is not None:
+            shape = self.bias.shape
+            del self.bias
+            self.register_buffer("bias", torch.empty(shape, dtype=torch.int32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.conv2d(
+            x.double() - self.input_zero_point,
+            self.weight.double(),
+            None if self.bias is None else self.bias.double(),
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.groups,
+        )
+        scale = self.input_scale * self.scale[:, None, None] / self.output_scale
+        dtype = self.output_zero_point.dtype
+        return requantize(y, scale, self.output_zero_point, dtype)

@@ -13,8 +13,8 @@ import onnx_ir as ir
 
 from .operands import SIGNED, is_zero, number, through_signed
 from .quant_layers import bias as quantized_bias
+from .quant_layers import dynamic, int8_weight, integers
 from .quant_layers import helpers as quant_layers
-from .quant_layers import integers
 from .table import MANY_TO_MANY, ModuleForm, NodeView, OpDef, Weight, case, define
 
 _int8, _int32 = partial(np.array, dtype=np.int8), partial(np.array, dtype=np.int32)
@@ -362,6 +362,15 @@ def _zero_point(n: NodeView, i: int, rank: int, zero: Any) -> Any:
     return zero[:, None] if per_row else zero
 
 
+def _matmul_integer_module(n: NodeView) -> ModuleForm | None:
+    shape = int8_weight(n, 1)
+    if shape is None or len(shape) != 2 or not n.rank(0):
+        return None
+    weights = {"weight": Weight(n.value(1), transposed, "transposed")}
+    plain = _linear(n, (shape[0], shape[1]), weights, (n.value(0),))
+    return dynamic(n, plain, quant_layers.DynamicQuantizedLinear)
+
+
 _U8 = _uint8([[11, 7, 3], [10, 6, 2], [9, 5, 1], [8, 4, 0]])
 _I8 = _int8([[1, -4], [2, 5], [3, -6]])
 
@@ -371,6 +380,7 @@ define(
         since=10,
         mapping=MANY_TO_MANY,
         torch=_matmul_integer,
+        module=_matmul_integer_module,
         cases=[
             case(_U8, _I8),
             case(_U8, _I8, np.array(12, np.uint8), np.array(-3, np.int8)),

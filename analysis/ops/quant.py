@@ -1,8 +1,4 @@
-"""Quantisation: to few bits and back, and sums of products of 8-bit integers.
-
-Those sums are formed in float64, which is exact up to 2**53: products of integers are
-slow, and unknown on some devices.
-"""
+"""Quantisation: to few bits and back."""
 
 from __future__ import annotations
 
@@ -15,14 +11,19 @@ from ml_dtypes import bfloat16, float8_e4m3fn, int4, uint4
 from ..dims import same
 from .axes import EVERYTHING, axis_of, size
 from .casts import cast
-from .conv import kernel_sizes
 from .later import Later
 from .operands import BITS, converted, is_zero
-from .quant_layers import fake_quantize
+from .quant_layers import dequantize, quantize
 from .results import wanted
-from .samples import f16, f32, i8, i32, u8
-from .table import MANY_TO_MANY, ONE_TO_ONE, NodeView, OpDef, case, define
-from .windows import padded, short, windows
+from .samples import f16, f32, i32, u8
+from .table import (
+    MANY_TO_MANY,
+    ONE_TO_ONE,
+    NodeView,
+    OpDef,
+    case,
+    define,
+)
 
 helpers = Later("helpers_quant")
 
@@ -46,10 +47,10 @@ def _aligned(n: NodeView, i: int, x: Any) -> Any:
     if own != 1 or n.dims(i)[0] == 1:
         return x
     behind = rank - 1 - axis_of(n, 1)
-    return _stretched(x, behind) if behind else x
+    return stretched(x, behind) if behind else x
 
 
-def _stretched(x: Any, count: int) -> Any:
+def stretched(x: Any, count: int) -> Any:
     """x with so many axes of size 1 behind its own one."""
     index = (EVERYTHING, *[None] * count)
     return x[index]
@@ -65,7 +66,7 @@ def _quantize(t: Any, n: NodeView, x: Any, scale: Any, zero: Any = None) -> Any:
     scale = _aligned(n, 1, scale)
     if not target.is_integer():  # its zero point is zero
         return cast(t, n, x / scale, precision)
-    options = _dtype(t, target)
+    options = torch_dtype(t, target)
     if target in BITS:
         options["bits"] = BITS[target]
     operands = (x, scale, *_zero_point(n, zero))
@@ -77,7 +78,7 @@ def _zero_point(n: NodeView, zero: Any) -> tuple[Any, ...]:
     return () if zero is None or is_zero(n, 2) else (_aligned(n, 2, zero),)
 
 
-def _dtype(t: Any, dtype: ir.DataType) -> dict[str, Any]:
+def torch_dtype(t: Any, dtype: ir.DataType) -> dict[str, Any]:
     unsigned = (ir.DataType.UINT8, ir.DataType.UINT4, ir.DataType.UINT2)
     return {} if dtype in unsigned else {"dtype": t.dtype(dtype)}
 
@@ -113,6 +114,7 @@ define(
         since=25,
         mapping=ONE_TO_ONE,
         torch=_quantize,
+        module=quantize,
         cases=[
             case(_VALUES, _TWO),
             *[case(_VALUES, _LEVEL, np.array(z, d)) for d, z in _TYPED],
@@ -152,7 +154,7 @@ define(
         since=25,
         mapping=ONE_TO_ONE,
         torch=_dequantize,
-        module=fake_quantize,
+        module=dequantize,
         cases=[
             case(_CODES, _LEVEL),
             *[
@@ -192,164 +194,6 @@ define(
             case(f32([-1, -2.1, -1.3, -2.5, -3.34, -4]), outputs=3),
             case(f32([[1, 2.1, 1.3], [2.5, 3.34, 4]]), outputs=3),
             case(f32([0, 0]), outputs=3),
-        ],
-    )
-)
-
-
-# ---- products
-
-
-def _qlinear_matmul(t: Any, n: NodeView, *operands: Any) -> Any:
-    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = operands
-    if not n.out_dtype().is_integer():
-        n.refuse("QLinearMatMul of 8-bit floats is not supported")
-    if n.rank(0) > 1:  # parameters of one element each, or one for each row
-        a_scale, a_zero = (_upright(n, i, x) for i, x in ((1, a_scale), (2, a_zero)))
-        y_scale, y_zero = (_upright(n, i, x) for i, x in ((6, y_scale), (7, y_zero)))
-    a = a.double() if is_zero(n, 2) else a.double() - a_zero
-    b = b.double() if is_zero(n, 5) else b.double() - b_zero
-    return _requantized(t, n, a @ b, a_scale * b_scale / y_scale, y_zero)
-
-
-def _requantized(t: Any, n: NodeView, y: Any, scale: Any, zero: Any) -> Any:
-    options = _dtype(t, n.out_dtype())
-    return t.helper(helpers.requantize)(y, scale, zero, **options)
-
-
-def _upright(n: NodeView, i: int, x: Any) -> Any:
-    return x[:, None] if n.rank(i) == 1 and n.dims(i)[0] != 1 else x
-
-
-def _convolved(t: Any, n: NodeView, x: Any, weight: Any, bias: Any, at: int) -> Any:
-    """The convolution of operands in float64; input `at` is the weight."""
-    w = windows(n, kernel_sizes(n, at))
-    options = {
-        "stride": (short(w.stride), 1),
-        "padding": (short(w.begin) if w.symmetric else 0, 0),
-        "dilation": (short(w.dilation), 1),
-        "groups": (n.attr("group", 1), 1),
-    }
-    given = {k: v for k, (v, default) in options.items() if v != default}
-    operands = [x if w.symmetric else padded(t, w, x), weight]
-    operands += [] if bias is None else [bias]
-    return getattr(t.F, f"conv{w.axes}d")(*operands, **given)
-
-
-def _centred(n: NodeView, x: Any, i: int, zero: Any) -> Any:
-    """x minus its zero point, which is one for all, or one per filter."""
-    if zero is None or is_zero(n, i):
-        return x.double()
-    if n.rank(i) == 1 and n.dims(i)[0] != 1:
-        zero = _stretched(zero, n.rank(0) - 1)
-    return x.double() - zero
-
-
-def _conv_integer(
-    t: Any, n: NodeView, x: Any, weight: Any, x_zero: Any = None, w_zero: Any = None
-) -> Any:
-    x, weight = _centred(n, x, 2, x_zero), _centred(n, weight, 3, w_zero)
-    return _convolved(t, n, x, weight, None, 1).to(t.int32)
-
-
-def _qlinear_conv(t: Any, n: NodeView, *operands: Any) -> Any:
-    x, x_scale, x_zero, weight, w_scale, w_zero, y_scale, y_zero, *bias = operands
-    x, weight = _centred(n, x, 2, x_zero), _centred(n, weight, 5, w_zero)
-    y = _convolved(t, n, x, weight, bias[0].double() if bias else None, 3)
-    if n.rank(4) == 1 and n.dims(4)[0] != 1:
-        w_scale = _stretched(w_scale, n.rank(0) - 2)
-    return _requantized(t, n, y, x_scale * w_scale / y_scale, y_zero)
-
-
-_A, _B = u8([[208, 236, 0, 238], [3, 214, 255, 29]]), u8(
-    np.arange(12).reshape(4, 3) * 20
-)
-_QUANTIZED = {
-    dtype: (
-        f32(0.0066),
-        np.array(113 - half, dtype),
-        f32(0.00705),
-        np.array(114 - half, dtype),
-        f32(0.0107),
-        np.array(118 - half, dtype),
-    )
-    for dtype, half in (("uint8", 0), ("int8", 127))
-}
-
-
-def _product(dtype: str, a: Any, b: Any, *more: Any, **options: Any) -> Any:
-    a_scale, a_zero, b_scale, b_zero, y_scale, y_zero = _QUANTIZED[dtype]
-    return case(
-        a.astype(dtype),
-        a_scale,
-        a_zero,
-        b.astype(dtype),
-        b_scale,
-        b_zero,
-        y_scale,
-        y_zero,
-        *more,
-        **options,
-    )
-
-
-define(
-    OpDef(
-        "QLinearMatMul",
-        since=21,
-        mapping=MANY_TO_MANY,
-        torch=_qlinear_matmul,
-        cases=[
-            *[_product(d, _A, _B) for d in _QUANTIZED],
-            *[_product(d, np.stack([_A, _A + 1]), _B) for d in _QUANTIZED],
-            _product("uint8", _A, _B, constants=(1, 2, 3, 4, 5, 6, 7)),
-        ],
-    )
-)
-
-_IMAGE = u8(np.arange(48).reshape(1, 2, 4, 6) * 5)
-_FILTERS = u8(np.arange(24).reshape(3, 2, 2, 2) * 9)
-_PADS: dict[str, Any] = {"pads": [1, 0, 1, 1]}
-define(
-    OpDef(
-        "ConvInteger",
-        since=10,
-        mapping=MANY_TO_MANY,
-        torch=_conv_integer,
-        cases=[
-            case(_IMAGE, _FILTERS),
-            case(_IMAGE, _FILTERS, np.array(7, np.uint8), np.array(3, np.uint8)),
-            case(_IMAGE, _FILTERS, np.array(7, np.uint8), constants=(1,), **_PADS),
-            case(
-                _IMAGE, _FILTERS, np.array(7, np.uint8), u8([1, 2, 3]), strides=[2, 2]
-            ),
-            case(_IMAGE[:, :, 0], _FILTERS[:, :, 0], np.array(1, np.uint8)),
-        ],
-    )
-)
-define(
-    OpDef(
-        "QLinearConv",
-        since=10,
-        mapping=MANY_TO_MANY,
-        torch=_qlinear_conv,
-        cases=[
-            *[_product(d, _IMAGE, _FILTERS) for d in _QUANTIZED],
-            _product("uint8", _IMAGE, _FILTERS, i32([100, -2000, 40]), **_PADS),
-            _product("uint8", _IMAGE, _FILTERS, auto_pad="SAME_UPPER"),
-            case(
-                _IMAGE,
-                f32(0.03),
-                np.array(100, np.uint8),
-                i8(_FILTERS.astype(np.int8)),
-                f32([0.01, 0.02, 0.03]),
-                i8([0, 0, 0]),
-                f32(0.4),
-                np.array(120, np.uint8),
-                i32([100, -2000, 40]),
-                constants=(1, 2, 3, 4, 5, 6, 7, 8),
-                strides=[2, 1],
-            ),
         ],
     )
 )

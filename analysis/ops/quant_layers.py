@@ -14,41 +14,55 @@ import onnx_ir as ir
 from .later import Later
 from .table import ModuleForm, NodeView, Weight
 
-helpers = Later("helpers_quant_layers")
+helpers = Later("helpers_quant")
+
+QUANTIZED_CONVS = ("QuantizedConv2d", "DynamicQuantizedConv2d", "QLinearConv2d")
+QUANTIZED_LINEARS = ("QuantizedLinear", "DynamicQuantizedLinear")
 
 _BYTES = (ir.DataType.UINT8, ir.DataType.INT8)
 
 
-def fake_quantize(n: NodeView) -> ModuleForm | None:
-    """The layer of a DequantizeLinear that undoes the QuantizeLinear before it."""
+def quantize(n: NodeView) -> ModuleForm | None:
+    return _form(n, "Quantize", n.value(0)) if _is_plain(n) else None
+
+
+def dequantize(n: NodeView) -> ModuleForm | None:
+    """A layer, with the QuantizeLinear before it if that is by the same numbers."""
+    if not _is_plain(n) or n.value(0).const_value is not None:
+        return None
     before = n.value(0).producer()
-    if before is None or before.op_type != "QuantizeLinear" or before.domain:
-        return None
-    pair = NodeView(before, n.shapes)
-    if pair.only_user() is not n.node or n.dtype(0) not in _BYTES:
-        return None
-    if not (_is_plain(n) and _is_plain(pair) and _same_scale(n, pair)):
-        return None
-    signed = n.dtype(0) == ir.DataType.INT8
-    zero = n.value(2) if n.has(2) else _zero(n)
+    if before is not None and before.op_type == "QuantizeLinear" and not before.domain:
+        pair = NodeView(before, n.shapes)
+        if pair.only_user() is n.node and _is_plain(pair) and _same_scale(n, pair):
+            form = _form(n, "FakeQuantize", pair.value(0))
+            return replace(form, absorbs=(before,))
+    return _form(n, "Dequantize", n.value(0))
+
+
+def _form(n: NodeView, layer: str, x: ir.Value) -> ModuleForm:
+    dtype = _integer(n)
+    zero = n.value(2) if n.has(2) else _zero(n, dtype)
     return ModuleForm(
-        layer="FakeQuantize",
+        layer=layer,
         positional=(),
-        keywords={"signed": (signed, False)},
+        keywords={"signed": (dtype == ir.DataType.INT8, False)},
         weights={"scale": Weight(n.value(1)), "zero_point": Weight(zero)},
-        inputs=(pair.value(0),),
+        inputs=(x,),
         outputs=(n.node.outputs[0],),
-        absorbs=(before,),
-        source=helpers.FakeQuantize,
+        source=getattr(helpers, layer),
     )
 
 
 def _is_plain(n: NodeView) -> bool:
-    """Whether all is float32, with one constant scale for all elements."""
+    """Whether it is between float32 and 8 bits, with one constant scale for all."""
     known = all(n.const(i) is not None and not n.dims(i) for i in (1, 2) if n.has(i))
     real = ir.DataType.FLOAT
     ends = (n.dtype(0), n.dtype(1), n.out_dtype())
-    return known and ends.count(real) == 2 and n.dtype(1) == real
+    return known and ends.count(real) == 2 and _integer(n) in _BYTES
+
+
+def _integer(n: NodeView) -> ir.DataType:
+    return n.out_dtype() if n.node.op_type == "QuantizeLinear" else n.dtype(0)
 
 
 def _same_scale(n: NodeView, pair: NodeView) -> bool:
@@ -65,8 +79,8 @@ def _known(n: NodeView, i: int) -> np.ndarray:
     return array
 
 
-def _zero(n: NodeView) -> ir.Value:
-    tensor = ir.Tensor(np.zeros((), n.dtype(0).numpy()))
+def _zero(n: NodeView, dtype: ir.DataType) -> ir.Value:
+    tensor = ir.Tensor(np.zeros((), dtype.numpy()))
     return ir.Value(name=f"{n.value(1).name}/zero_point", const_value=tensor)
 
 
@@ -77,6 +91,20 @@ def _zero(n: NodeView) -> ir.Value:
 class Bias:
     weight: Weight
     absorbed: tuple[ir.Node, ...] = ()
+
+
+def int8_weight(n: NodeView, i: int) -> tuple[int, ...] | None:
+    """The sizes of input i, if it is a constant of int8."""
+    tensor = n.value(i).const_value
+    if tensor is None or n.dtype(i) != ir.DataType.INT8:
+        return None
+    return tuple(int(size) for size in tensor.shape.numpy())
+
+
+def per_filter(scale: ir.Value) -> Weight:
+    """A scale for each filter, or one for all, as a vector."""
+    is_vector = scale.const_value is not None and scale.const_value.shape.rank() == 1
+    return Weight(scale) if is_vector else Weight(scale, np.ravel, "flattened")
 
 
 @dataclass(frozen=True)
@@ -121,10 +149,8 @@ def integers(n: NodeView, i: int, axis: int) -> Integers | None:
     if found is None or found.dtype(0) != ir.DataType.INT8:
         return None
     if found.dims(1) in ((), (1,)):
-        whole = found.rank(1) == 1
-        scale = found.value(1)
-        weight = Weight(scale) if whole else Weight(scale, np.ravel, "flattened")
-        return Integers(found.node, found.value(0), weight, False)
+        scale = per_filter(found.value(1))
+        return Integers(found.node, found.value(0), scale, False)
     along = found.attr("axis", 1) % found.rank(0)
     if found.rank(1) != 1 or along != axis:
         return None
@@ -162,3 +188,85 @@ def _dequantized(n: NodeView, i: int) -> NodeView | None:
     if found.out_dtype() != ir.DataType.FLOAT or (zero is not None and zero.any()):
         return None
     return found if found.dtype(1) == ir.DataType.FLOAT else None
+
+
+# ---- products whose left factor is rounded by its own range
+
+
+def dynamic(n: NodeView, plain: ModuleForm, source: type) -> ModuleForm | None:
+    """The layer of a product of integers, both scales and perhaps a bias behind it.
+
+    `plain` is the layer of the product alone, whose weight is input 1.
+    """
+    before = n.value(0).producer()
+    if before is None or before.op_type != "DynamicQuantizeLinear" or before.domain:
+        return None
+    x, scale, zero = before.inputs[0], before.outputs[1], before.outputs[2]
+    right = n.const(3) if n.has(3) else None
+    if x is None or n.value(2) is not zero or (right is not None and right.any()):
+        return None
+    cast = _user(n, n.node, "Cast")
+    times = _user(n, cast, "Mul") if cast else None
+    if cast is None or times is None:
+        return None
+    scales = _other(times, cast).producer()
+    if scales is None or scales.op_type != "Mul" or scales.domain:
+        return None
+    if scale not in scales.inputs or len(list(scales.outputs[0].uses())) != 1:
+        return None
+    own = next((v for v in scales.inputs if v is not scale), None)
+    width = plain.positional[1]
+    if own is None or own.dtype != ir.DataType.FLOAT or own.const_value is None:
+        return None
+    sizes = tuple(own.const_value.shape.numpy())
+    if sizes not in ((), (1,), (width,)):
+        return None
+    weights = {**plain.weights, "scale": Weight(own, np.ravel, "flattened")}
+    absorbed = [cast, scales, times]
+    add = _user(n, times, "Add")
+    row = _row(_other(add, times), width, n.rank(1) - 2) if add else None
+    if add is not None and row is not None:
+        weights["bias"] = row
+        absorbed.append(add)
+    return replace(
+        plain,
+        layer=source.__name__,
+        keywords={
+            **plain.keywords,
+            "bias": ("bias" in weights, True),
+            "per_channel": (sizes == (width,) and width > 1, False),
+        },
+        weights=weights,
+        inputs=(x,),
+        outputs=(absorbed[-1].outputs[0],),
+        absorbs=tuple(absorbed),
+        source=source,
+    )
+
+
+def _user(n: NodeView, node: ir.Node, op: str) -> ir.Node | None:
+    """The only reader of a node, if it is such an operator on float32."""
+    user = NodeView(node, n.shapes).only_user()
+    fits = user is not None and user.op_type == op and not user.domain
+    real = user is not None and user.outputs[0].dtype == ir.DataType.FLOAT
+    return user if fits and real else None
+
+
+def _other(node: ir.Node, operand: ir.Node) -> ir.Value:
+    found = next((v for v in node.inputs if v is not operand.outputs[0]), None)
+    return found or operand.outputs[0]
+
+
+def _row(value: ir.Value, width: int, behind: int) -> Weight | None:
+    """A constant with a number for each output, and axes of size 1 `behind` them."""
+    tensor = value.const_value
+    if tensor is None:
+        return None
+    sizes = tuple(tensor.shape.numpy())
+    while sizes[:1] == (1,) and len(sizes) > behind + 1:
+        sizes = sizes[1:]
+    return (
+        Weight(value, np.ravel, "flattened")
+        if sizes == (width, *[1] * behind)
+        else None
+    )

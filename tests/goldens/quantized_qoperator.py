@@ -6,7 +6,7 @@
 Source     quantized_qoperator, opset 20, 13 nodes
 Generator  fairhand 0.1.0
 Rewrites   -O1: 0 proven rules applied 0 times, as report.json lists
-Weights    weights.safetensors, 2,630 parameters
+Weights    weights.safetensors, 2,649 parameters
 
 Regenerating overwrites this file, which needs PyTorch and safetensors alone.
 """
@@ -14,6 +14,7 @@ Regenerating overwrites this file, which needs PyTorch and safetensors alone.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -67,6 +68,39 @@ def quantize_linear(
     return y.clamp(limits.min >> unused, limits.max >> unused).to(dtype)
 
 
+class Quantize(FakeQuantize):
+    """The first half of FakeQuantize: x as integers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        dtype = self.zero_point.dtype
+        return quantize_linear(x, self.scale, self.zero_point, dtype)
+
+
+class QuantizedConv2d(nn.Conv2d):
+    """nn.Conv2d whose weight is integers times a scale, or one for each filter."""
+
+    weight: Tensor
+    scale: Tensor
+
+    def __init__(self, *sizes: Any, per_channel: bool = False, **options: Any):
+        super().__init__(*sizes, **options)
+        shape = self.weight.shape
+        del self.weight
+        self.register_buffer("weight", torch.empty(shape, dtype=torch.int8))
+        self.register_buffer("scale", torch.empty(shape[0] if per_channel else 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv2d(
+            x,
+            self.weight * self.scale[:, None, None, None],
+            self.bias,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.groups,
+        )
+
+
 def requantize(
     y: Tensor, scale: Tensor, zero_point: Tensor, dtype: torch.dtype = torch.uint8
 ) -> Tensor:
@@ -76,138 +110,99 @@ def requantize(
     return y.clamp(limits.min, limits.max).to(dtype)
 
 
+class QLinearConv2d(QuantizedConv2d):
+    """QuantizedConv2d from integers to integers, each with a scale and a zero point."""
+
+    input_scale: Tensor
+    input_zero_point: Tensor
+    output_scale: Tensor
+    output_zero_point: Tensor
+
+    def __init__(self, *sizes: Any, signed: bool = False, **options: Any):
+        super().__init__(*sizes, **options)
+        dtype = torch.int8 if signed else torch.uint8
+        for name in ("input", "output"):
+            self.register_buffer(f"{name}_scale", torch.empty(()))
+            self.register_buffer(f"{name}_zero_point", torch.empty((), dtype=dtype))
+        if self.bias is not None:
+            shape = self.bias.shape
+            del self.bias
+            self.register_buffer("bias", torch.empty(shape, dtype=torch.int32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.conv2d(
+            x.double() - self.input_zero_point,
+            self.weight.double(),
+            None if self.bias is None else self.bias.double(),
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.groups,
+        )
+        scale = self.input_scale * self.scale[:, None, None] / self.output_scale
+        dtype = self.output_zero_point.dtype
+        return requantize(y, scale, self.output_zero_point, dtype)
+
+
 def dequantize_linear(x: Tensor, scale: Tensor, zero_point: Tensor | int = 0) -> Tensor:
     """(x - zero point) * scale, in float32."""
     return (x.float() - zero_point) * scale
 
 
-class MaxPool2d(nn.Module):
+class Dequantize(FakeQuantize):
+    """The second half of FakeQuantize: what integers stand for."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return dequantize_linear(x, self.scale, self.zero_point)
+
+
+class Conv(nn.Module):
     def __init__(self):
         super().__init__()
-        self.round = FakeQuantize(signed=True)
-        self.register_buffer("weight1", torch.empty((8, 8, 3, 3), dtype=torch.int8))
-        self.register_buffer("constant1", torch.empty((8,), dtype=torch.int32))
-        self.scale1 = nn.Parameter(torch.empty(()))
-        self.register_buffer("scale2", torch.empty(()))
-        self.register_buffer("zero_point1", torch.empty((), dtype=torch.int8))
-        self.register_buffer("weight2", torch.empty((8, 8, 3, 3), dtype=torch.int8))
-        self.register_buffer("constant2", torch.empty((8,), dtype=torch.int32))
-        self.scale3 = nn.Parameter(torch.empty(()))
-        self.register_buffer("scale4", torch.empty(()))
-        self.register_buffer("zero_point2", torch.empty((), dtype=torch.int8))
-        self.register_buffer("scale5", torch.empty(()))
-        self.register_buffer("zero_point3", torch.empty((), dtype=torch.int8))
-        self.register_buffer("weight3", torch.empty((8, 8, 3, 3), dtype=torch.int8))
-        self.register_buffer("constant3", torch.empty((8,), dtype=torch.int32))
-        self.scale6 = nn.Parameter(torch.empty(()))
-        self.register_buffer("scale7", torch.empty(()))
-        self.register_buffer("zero_point4", torch.empty((), dtype=torch.int8))
-        self.register_buffer("weight4", torch.empty((8, 8, 3, 3), dtype=torch.int8))
-        self.register_buffer("constant4", torch.empty((8,), dtype=torch.int32))
-        self.scale8 = nn.Parameter(torch.empty(()))
-        self.register_buffer("scale9", torch.empty(()))
-        self.register_buffer("zero_point5", torch.empty((), dtype=torch.int8))
-        self.register_buffer("scale10", torch.empty(()))
+        self.conv = QLinearConv2d(8, 8, 3, padding=1, signed=True)
+        self.dequantize = Dequantize(signed=True)
 
-    def forward(self, image: Tensor, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
-        image = F.max_pool2d(image.float(), 2).to(torch.int8)
-        u = requantize(
-            F.conv2d(
-                image.double() - x,
-                self.weight1.double(),
-                self.constant1.double(),
-                padding=1,
-            ),
-            y * self.scale1 / self.scale2,
-            self.zero_point1,
-            dtype=torch.int8,
-        )
-        u = requantize(
-            F.conv2d(
-                u.double() - self.zero_point1,
-                self.weight2.double(),
-                self.constant2.double(),
-                padding=1,
-            ),
-            self.scale2 * self.scale3 / self.scale4,
-            self.zero_point2,
-            dtype=torch.int8,
-        )
-        x = dequantize_linear(image, y, x)
-        u = dequantize_linear(u, self.scale4, self.zero_point2) + x
-        u = quantize_linear(u, self.scale5, self.zero_point3, dtype=torch.int8)
-        x = requantize(
-            F.conv2d(
-                u.double() - self.zero_point3,
-                self.weight3.double(),
-                self.constant3.double(),
-                padding=1,
-            ),
-            self.scale5 * self.scale6 / self.scale7,
-            self.zero_point4,
-            dtype=torch.int8,
-        )
-        x = requantize(
-            F.conv2d(
-                x.double() - self.zero_point4,
-                self.weight4.double(),
-                self.constant4.double(),
-                padding=1,
-            ),
-            self.scale7 * self.scale8 / self.scale9,
-            self.zero_point5,
-            dtype=torch.int8,
-        )
-        u = dequantize_linear(u, self.scale5, self.zero_point3)
-        x = dequantize_linear(x, self.scale9, self.zero_point5) + u
-        pooled = self.round(x).mean(dim=(2, 3), keepdim=True)
-        return quantize_linear(pooled, self.scale10, z, dtype=torch.int8)
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.conv(x)
+        return self.dequantize(x)
 
 
 class QuantizedQoperator(nn.Module):
     def __init__(self):
         super().__init__()
-        self.pool = MaxPool2d()
-        self.round = FakeQuantize(signed=True)
-        self.register_buffer("image_scale", torch.empty(()))
-        self.register_buffer("image_zero_point", torch.empty((), dtype=torch.int8))
-        self.register_buffer(
-            "stem_weight_quantized", torch.empty((8, 3, 3, 3), dtype=torch.int8)
-        )
-        self.register_buffer(
-            "stem_bias_quantized", torch.empty((8,), dtype=torch.int32)
-        )
-        self.stem_weight_scale = nn.Parameter(torch.empty(()))
-        self.register_buffer("scale", torch.empty(()))
-        self.register_buffer("zero_point1", torch.empty((), dtype=torch.int8))
-        self.register_buffer("zero_point2", torch.empty((), dtype=torch.int8))
+        self.quantize1 = Quantize(signed=True)
+        self.stem = QLinearConv2d(3, 8, 3, padding=1, signed=True)
+        self.blocks_0_conv1 = QLinearConv2d(8, 8, 3, padding=1, signed=True)
+        self.blocks_0_conv2 = Conv()
+        self.pool = Dequantize(signed=True)
+        self.quantize2 = Quantize(signed=True)
+        self.blocks_1_conv1 = QLinearConv2d(8, 8, 3, padding=1, signed=True)
+        self.blocks_1_conv2 = Conv()
+        self.dequantize = Dequantize(signed=True)
+        self.round1 = FakeQuantize(signed=True)
+        self.quantize3 = Quantize(signed=True)
+        self.round2 = FakeQuantize(signed=True)
+        self.register_buffer("zero_point", torch.empty((), dtype=torch.int8))
         self.register_buffer(
             "scores_quantized_B_turned", torch.empty((8, 5), dtype=torch.int8)
         )
         self.register_buffer("fc_bias_quantized", torch.empty((5,), dtype=torch.int32))
 
     def forward(self, image: Tensor) -> Tensor:
-        image = quantize_linear(
-            image, self.image_scale, self.image_zero_point, dtype=torch.int8
-        )
-        image = requantize(
-            F.conv2d(
-                image.double() - self.image_zero_point,
-                self.stem_weight_quantized.double(),
-                self.stem_bias_quantized.double(),
-                padding=1,
-            ),
-            self.image_scale * self.stem_weight_scale / self.scale,
-            self.zero_point1,
-            dtype=torch.int8,
-        )
-        x = self.pool(image, self.zero_point1, self.scale, self.zero_point2)
-        x = x.flatten(1)  # [batch, 8]
+        x = self.quantize1(image)  # [batch, 3, 16, 16]
+        x = self.stem(x)  # [batch, 8, 16, 16]
+        x = F.max_pool2d(x.float(), 2).to(torch.int8)  # [batch, 8, 8, 8]
+        y = self.blocks_0_conv1(x)
+        y = self.quantize2(self.blocks_0_conv2(y) + self.pool(x))
+        x = self.blocks_1_conv1(y)
+        x = self.round1(self.blocks_1_conv2(x) + self.dequantize(y))
+        pooled = x.mean(dim=(2, 3), keepdim=True)  # [batch, 8, 1, 1]
+        x = self.quantize3(pooled).flatten(1)  # [batch, 8]
         x = (
-            (x.double() - self.zero_point2) @ self.scores_quantized_B_turned.double()
+            (x.double() - self.zero_point) @ self.scores_quantized_B_turned.double()
         ).to(torch.int32)
         x = (x + self.fc_bias_quantized).float() * 0.00035136356
-        return self.round(x)
+        return self.round2(x)
 
 
 def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> QuantizedQoperator:

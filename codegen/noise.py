@@ -78,8 +78,10 @@ def _other_scales(source: str | bytes, rng: np.random.Generator) -> bytes | None
     """The model with its scales moved by a bit; None if it has none."""
     model = onnx.load_from_string(source) if isinstance(source, bytes) else None
     model = onnx.load(str(source)) if model is None else model
-    rounding = (node for node in model.graph.node if quantises(node))
-    read = {name for node in rounding for name in node.input}
+    rounding = [node for node in model.graph.node if quantises(node)]
+    made = {name for node in rounding for name in node.output}
+    scaling = (n for n in model.graph.node if n.op_type == "Mul" and made & {*n.input})
+    read = {name for node in (*rounding, *scaling) for name in node.input}
     found = False
     for tensor in model.graph.initializer:
         if tensor.name in read and tensor.data_type == onnx.TensorProto.FLOAT:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from golden_images import quantized_cnn
-from quantised_zoo import MODELS, Row, line, measure, pieces
+from quantised_zoo import HALF, MODELS, Row, line, measure, measure_half, pieces
 from quantized import HOW, roundings
 
 FOLDER = Path(os.environ.get("FAIRHAND_ZOO", "")).expanduser()
@@ -23,6 +23,14 @@ FOUND = [path for n in MODELS if (path := FOLDER / f"{n}.onnx").is_file()]
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
 def test_each_rounding_is_within_a_step(path: Path, how: str, tmp_path: Path) -> None:
     assert measure(path, how, tmp_path).most_steps <= 1
+
+
+@pytest.mark.quantised
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
+def test_half_precision(path: Path, dtype: str, tmp_path: Path) -> None:
+    """`measure_half` asserts the tolerance of the type."""
+    assert measure_half(path, dtype, tmp_path).dtype == dtype
 
 
 @pytest.mark.parametrize("how", ["qdq", "qoperator"])

@@ -11,7 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from golden_images import quantized_cnn
-from quantised_zoo import HALF, MODELS, Row, line, measure, measure_half, pieces
+from quantised_zoo import (
+    DECODES,
+    HALF,
+    MODELS,
+    Row,
+    decode,
+    line,
+    measure,
+    measure_half,
+    pieces,
+)
 from quantized import HOW, roundings
 
 FOLDER = Path(os.environ.get("FAIRHAND_ZOO", "")).expanduser()
@@ -31,6 +41,14 @@ def test_each_rounding_is_within_a_step(path: Path, how: str, tmp_path: Path) ->
 def test_half_precision(path: Path, dtype: str, tmp_path: Path) -> None:
     """`measure_half` asserts the tolerance of the type."""
     assert measure_half(path, dtype, tmp_path).dtype == dtype
+
+
+@pytest.mark.quantised
+def test_decoding_in_four_bits(tmp_path: Path) -> None:
+    path = FOLDER / f"{DECODES}.onnx"
+    if not path.is_file():
+        pytest.skip("no such model in FAIRHAND_ZOO")
+    assert decode(path, tmp_path).same_tokens == 16
 
 
 @pytest.mark.parametrize("how", ["qdq", "qoperator"])

@@ -132,6 +132,8 @@ def obstacles(graph: ir.Model, shapes: Shapes, plan: ModulePlan) -> Iterator[str
         yield "it takes lists of caches"
     if plan.lanes:
         yield "a trace is of one thread, and it has lanes"
+    if plan.kernels:
+        yield "a trace does not launch kernels"
     if session_needs(plan):
         yield "not all it takes and gives are tensors of NumPy's types"
     for node in graph.graph:

@@ -169,9 +169,7 @@ def _additions(
         "source_map": source_map(text, made.plan, graph, done.history),
         **lanes_report(made.divided),
     }
-    if library is not None:
-        found["target"] = {"name": options.target, "groups": library.table()}
-    return found
+    return found | (library.report() if library is not None else {})
 
 
 def _note(report: dict[str, Any], found: Verification) -> None:
@@ -224,6 +222,9 @@ def planned(
     progress: Progress = lambda stage: None,
 ) -> Planned:
     """Everything but the files."""
+    if options.target not in ("torch", "triton"):
+        what = f"there is no target {options.target!r}"
+        raise FairhandError(what, hint="torch or triton")
     graph = loaded.model.clone()  # the loaded one stays as the file has it
     done = simplify(graph, options.exactness, options.rules, stage, options.level)
     progress("plan")

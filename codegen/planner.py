@@ -73,6 +73,7 @@ def make_plan(
     writers = Writers(kinds, model, shapes, ways or Ways())
     divided, library = writers.divided, writers.library
     if library is not None:
+        library.start()
         _classes(kinds, results, given, made, writers)
         library.choose(kinds.taken | _helper_names(kinds.root.run))
     classes, helpers = _classes(kinds, results, given, made, writers)
@@ -100,7 +101,7 @@ def make_plan(
         parameters=parameter_count(kinds),
         filled=any(is_filled(w.array()) for w in weights),
         lanes=divided.summary if divided is not None else "",
-        kernels=tuple(sorted(e.name for e in library.taken)) if library else (),
+        kernels=library.names if library is not None else (),
     )
     return plan, weights, divided
 

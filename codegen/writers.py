@@ -52,7 +52,7 @@ class Writers:
         """Functions that bodies call: no value may be called so."""
         found = {RUN_LANES} if self._forks else set()
         if self.library is not None:
-            found |= {entry.name for entry in self.library.taken}
+            found |= set(self.library.names)
         return found
 
     def writer(self, kind: Kind, reserved: frozenset[str]) -> BodyWriter:

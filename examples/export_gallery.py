@@ -4,6 +4,7 @@
     python examples/export_gallery.py out
     fairhand compile out/resnet50.onnx -o generated/resnet50
     fairhand compile out/bert_base.onnx -o generated/bert_base
+    fairhand compile out/bert_base.onnx -o generated/bert_base_triton --target triton
 
 The weights are random (seeded), with BatchNorm statistics measured on random images, so
 that activations keep a sane scale; the sources don't depend on them but for the hash.

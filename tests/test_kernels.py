@@ -22,6 +22,7 @@ import fairhand
 from fairhand.analysis.errors import Unsupported
 from fairhand.analysis.ops.table import OPS
 from fairhand.analysis.ops.triton import POINTWISE, ROWS
+from fairhand.analysis.ops.triton_moves import MOVES
 from fairhand.codegen import verify
 from fairhand.codegen.kernels import library
 from fairhand.codegen.kernels.launcher import KernelText
@@ -39,7 +40,7 @@ from triton_kernels import (
 HALVES = [torch.float16, torch.bfloat16]
 
 
-@pytest.mark.parametrize("name", [*POINTWISE, *ROWS])
+@pytest.mark.parametrize("name", [*POINTWISE, *ROWS, *MOVES])
 def test_operator_in_a_kernel(name: str, tmp_path: Path) -> None:
     """The cases of the operator's table entry that give a kernel of their own."""
     op, made = OPS["", name], set[KernelText]()
@@ -105,7 +106,34 @@ def image_rows(g: Graph) -> dict[str, str]:
     return {"y": g("ReduceMean", squares, g.ints(2, 3), keepdims=0)}
 
 
+def rotated(g: Graph) -> dict[str, str]:
+    left, right = g("Split", "pairs", axis=-1, num_outputs=2, outputs=2)
+    turned = g("Concat", g("Neg", right), left, axis=-1)
+    return {"y": g("Add", g("Mul", "pairs", "cos"), g("Mul", turned, "sin"))}
+
+
+def joined(g: Graph) -> dict[str, str]:
+    flat = g("Transpose", "tall", perm=[0, 2, 1])
+    ends = (g.ints(-1), g.ints(-9), g.ints(2), g.ints(-2))
+    back = g("Slice", "wide", *ends)
+    return {"y": g("Tanh", g("Concat", g("Exp", flat), back, "wide", axis=2))}
+
+
+def embedded(g: Graph) -> dict[str, str]:
+    word = g("Gather", g.weight("word.weight", 5, 7), "ids", axis=0)
+    place = g("Gather", g.weight("place.weight", 9, 7), "ids2", axis=0)
+    norm = g.weight("ln.weight", 7), g.weight("ln.bias", 7)
+    return {"y": g("LayerNormalization", g("Add", word, place), *norm, axis=-1)}
+
+
 GROUPS = {
+    embedded: {"ids": ["a", "b", "n"], "ids2": [1, "n"]},
+    rotated: {
+        "pairs": ["a", "b", "n", 6],
+        "cos": ["a", 1, "n", 6],
+        "sin": ["n", 6],
+    },
+    joined: {"tall": ["a", 3, 4], "wide": ["a", 4, 5]},
     gated: {"x": ["a", "n"], "u": ["a", "n"]},
     normed: {"x": ["a", 9], "u": ["a", 9]},
     root_mean_square: {"x": ["a", "b", "n"], "v": ["n"]},
@@ -123,7 +151,8 @@ SIZES = [(1, 1, 1), (3, 2, 7), (5, 3, 64), (2, 1, 1031), (3, 0, 5), (1, 3, 130)]
 
 
 def group_model(build: object) -> onnx.ModelProto:
-    kinds = {name: "int64" for name in "nm"} if build is counted else {}
+    names = ("n", "m") if build is counted else ("ids", "ids2")
+    kinds = dict.fromkeys(names, "int64")
     inputs = {
         name: (kinds.get(name, "float32"), shape)
         for name, shape in GROUPS[build].items()  # type: ignore[index]
@@ -141,6 +170,8 @@ def feed_for(build: object, sizes: tuple[int, ...]) -> dict[str, np.ndarray]:
         found[name] = random.normal(0, 2, dims).astype(np.float32)
         if build is counted:
             found[name] = found[name].astype(np.int64)
+        if build is embedded:
+            found[name] = random.integers(0, 5, dims)
     return found
 
 
@@ -163,7 +194,9 @@ def test_group_on_odd_sizes(build: object, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
 @pytest.mark.parametrize(
-    "build", [b for b in GROUPS if b is not counted], ids=lambda b: b.__name__
+    "build",
+    [b for b in GROUPS if b not in (counted, embedded)],  # of whole numbers
+    ids=lambda b: b.__name__,
 )
 def test_group_in_half_precision(
     build: object, dtype: torch.dtype, tmp_path: Path
@@ -178,6 +211,15 @@ def test_group_in_half_precision(
     wide = kernel.reference({name: t.float() for name, t in tensors.items()})
     for a, b in zip(got, wide, strict=True):
         assert close(a, b.to(a.dtype), ulps=2 if build is normed else 1)
+
+
+def test_nothing_is_read_outside_of_a_table(tmp_path: Path) -> None:
+    kernel = compiled(group_model(embedded), tmp_path)
+    ids = {"ids": torch.tensor([[[-1, 5, 2**40, 1]]]), "ids2": torch.zeros(1, 4).long()}
+    inside = {name: x.clamp(0, 1) for name, x in ids.items()}
+    got, wanted = kernel.kernel(ids)[0], kernel.reference(inside)[0]
+    assert close(got[..., 3, :], wanted[..., 3, :])
+    assert bool(got.isfinite().all())
 
 
 def test_views_are_read_where_they_lie(tmp_path: Path) -> None:
@@ -207,6 +249,36 @@ UNARY = ["Abs", "Neg", "Relu", "Sigmoid", "Tanh", "Gelu", "HardSwish", "Softsign
 BINARY = ["Add", "Sub", "Mul", "Max", "Min"]
 
 
+def move(draw: st.DrawFn, g: Graph, x: str, dims: list[int]) -> tuple[str, list[int]]:
+    """Transposed, a part of it, or joined with itself; and the sizes then."""
+    kind = draw(st.sampled_from(["Transpose", "Slice", "Concat"]))
+    if kind == "Transpose":
+        order = draw(st.permutations(range(len(dims))))
+        return g("Transpose", x, perm=order), [dims[i] for i in order]
+    axis = draw(st.integers(0, len(dims) - 1))
+    if kind == "Slice":
+        start = draw(st.integers(0, dims[axis] - 1))
+        step = draw(st.sampled_from([1, 2, -1]))
+        end = 99 if step > 0 else -99
+        size = len(range(dims[axis])[start:end:step])
+        given = (g.ints(start), g.ints(end), g.ints(axis), g.ints(step))
+        return g("Slice", x, *given), [*dims[:axis], size, *dims[axis + 1 :]]
+    joined = g("Concat", g("Neg", x), x, axis=axis)
+    return joined, [*dims[:axis], 2 * dims[axis], *dims[axis + 1 :]]
+
+
+@st.composite
+def random_moves(draw: st.DrawFn) -> onnx.ModelProto:
+    dims = [draw(st.integers(1, 4)) for _ in range(draw(st.integers(1, 3)))]
+    g = Graph(x=dims)
+    y = "x"
+    for _ in range(draw(st.integers(1, 4))):
+        y, dims = move(draw, g, y, dims)
+        if draw(st.booleans()):
+            y = g(draw(st.sampled_from(["Abs", "Sigmoid", "Neg"])), y)
+    return g.model(y=g("Add", y, y))
+
+
 @st.composite
 def random_group(draw: st.DrawFn) -> onnx.ModelProto:
     """Elementwise operators on tensors that are broadcast to [a, b, c]."""
@@ -229,8 +301,8 @@ def random_group(draw: st.DrawFn) -> onnx.ModelProto:
     return g.model(y=g("Add", result, "x"))
 
 
-@settings(max_examples=25, derandomize=True, deadline=None, database=None)
-@given(proto=random_group())
+@settings(max_examples=40, derandomize=True, deadline=None, database=None)
+@given(proto=random_group() | random_moves())
 def test_random_groups(
     proto: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -258,7 +330,7 @@ KERNELS = {
     "plain_cnn": set(),
     "encoder_torchscript": {"add_layer_norm"},
     "cached_decoder": {"add_layer_norm"},
-    "llama_layers": {"add_rms_norm", "mul_mul_add", "silu_mul"},
+    "llama_layers": {"add_rms_norm", "rotate_halves", "silu_mul"},
     "masked_pool": {"max_div", "where_softmax"},
     "odd_ends": {"mul_add", "subtract_mul"},
 }

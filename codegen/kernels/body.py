@@ -134,12 +134,18 @@ class KernelBody(BodyWriter):
         calls: dict[int, Statement] = {}
         gone: set[int] = set()
         for region in self.regions.find(items, steps, handed_on):
-            if not self.library.chosen:
+            if self.library.collecting:
                 self.library.offer(region)
             name = self.library.name(region)
             if name:
                 gone.update(region.places)
                 members = [items[place] for place in region.places]
+                for member in members:
+                    if isinstance(member, Statement) and member.result:
+                        wishes = dict.fromkeys(region.results, member.result)
+                        self.wishes |= {
+                            v: w for v, w in wishes.items() if v in member.targets
+                        }
                 calls[region.places[-1]] = _call(name, region, members)
         return [
             calls.get(place, item)

@@ -17,6 +17,7 @@ from ...analysis.spell import (
     render,
     text_expr,
 )
+from .indexed import IndexedSource
 from .program import NoKernel, Program, is_row_number
 from .source import Source
 from .wording import title
@@ -53,14 +54,19 @@ class Launcher:
     """What is written around the kernel of one program."""
 
     def __init__(self, program: Program) -> None:
-        self.program, self.source = program, Source(program)
+        self.program = program
+        moves = any(op.pieces for op in program.operations)
+        self.source = IndexedSource(program) if moves else Source(program)
         self.body = self.source.body()  # first: it decides which sizes are passed
         self.layout, self.names = self.source.layout, self.source.names
         self.base = self.layout.base()
         self.sizes = {a.size: a for a in self.layout.axes if a.size in self.layout.used}
         if self.layout.rows:
             self.sizes["n_cols"] = self.layout.axes[-1]
+        self.sizes = {s: a for s, a in self.sizes.items() if s.startswith("n_")}
         self.sizes.pop("n_elements", None)
+        roles = self.program.arguments.values()
+        self.tables = [self.names[a.value] for a in roles if a.role == "table"]
 
     def text(self) -> KernelText:
         names, layout = self.names, self.layout
@@ -102,8 +108,11 @@ class Launcher:
         ]
         if self.base is None:
             shapes = ", ".join(f"{name}.shape" for name in tensors)
-            lines.insert(0, f"shape = torch.broadcast_shapes({shapes})")
-        return lines
+            text = f"torch.broadcast_shapes({shapes})"
+            if self.program.moved or self.tables:
+                text = f"torch.Size({self.layout.shape_text(self.names)})"
+            lines.insert(0, f"shape = {text}")
+        return lines + [f"n_{table} = {table}.shape[0]" for table in self.tables]
 
     def grid(self, result: str) -> str:
         if not self.layout.rows:
@@ -116,7 +125,8 @@ class Launcher:
         if not self.layout.rows:
             return [f"{result}.numel()", *self.sizes, *numbers, "BLOCK=ELEMENTS"]
         block = ["BLOCK=triton.next_power_of_2(n_cols)", "num_warps=warps(n_cols)"]
-        return [*self.sizes, *numbers, *block]
+        counts = [f"n_{table}" for table in self.tables]
+        return [*self.sizes, *counts, *numbers, *block]
 
     def parameters(self, numbers: tuple[str, ...]) -> list[str]:
         layout, names = self.layout, self.names
@@ -134,6 +144,7 @@ class Launcher:
         lines += [
             f"{size},  # {layout.letter(axis)}" for size, axis in self.sizes.items()
         ]
+        lines += [f"n_{table},  # rows of {table}" for table in self.tables]
         lines += [f"{label}," for label in numbers]
         note = "power of two, at least N" if layout.rows else "elements of one program"
         return [*lines, f"BLOCK: tl.constexpr,  # {note}"]
@@ -144,13 +155,17 @@ class Launcher:
         lines, eps = [], iter(self.source.eps)
         for op in self.program.operations:
             made = op.expr
-            if op.row is not None and op.row.twin is not None:
+            if op.lookup:
+                table, at = (Ref(o) for o in op.operands if isinstance(o, ir.Value))
+                made = Names("F").embedding(at, table)
+            elif op.row is not None and op.row.twin is not None:
                 operands = [Ref(o) for o in op.operands if isinstance(o, ir.Value)]
                 made = op.row.twin(Names("F"), text_expr(next(eps)[0]), *operands)
             if any(isinstance(leaf, HelperRef) for leaf in leaves(made)):
                 raise NoKernel("a helper function computes it")
             text = render(made, self.source.name)
-            lines.append(f"{self.names[op.result]} = {text}")
+            made_here = ", ".join(self.names[r] for r in op.results)
+            lines.append(f"{made_here} = {text}")
         results = [self.names[r] for r in self.program.results]
         last, _, text = lines[-1].partition(" = ")
         if results == [last]:
@@ -178,7 +193,7 @@ class Launcher:
     def dtype(self, value: ir.Value) -> tuple[str, str]:
         """The tensor whose type a value has, or the type that it always has."""
         while value not in self.program.arguments:
-            op = next(o for o in self.program.operations if o.result is value)
+            op = next(o for o in self.program.operations if value in o.results)
             kind = op.view.node.op_type
             if kind in _TRUTH:
                 return "", "torch.bool"

@@ -6,12 +6,14 @@ kernel, so that most kernels have one or two.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from math import prod
 
 import onnx_ir as ir
 
-from .program import Argument, NoKernel, Program, patterns
+from ...analysis.dims import same
+from .program import Argument, NoKernel, Program
 
 LETTERS = "ijklm"
 LARGEST = 2**31  # offsets from here on need 64 bits
@@ -48,31 +50,19 @@ class Layout:
 
     def _axes(self) -> list[Axis]:
         space, rank = self.program.space, len(self.program.space)
-        table = [patterns(space, a.dims) for a in self.arguments]
-        border = rank - self.program.axes if self.program.axes else None
+        table = [self.program.patterns(a.dims) for a in self.arguments]
         found: list[Axis] = []
         for i, size in enumerate(space):
             if size == 1:
                 continue
             has = tuple(row[i] for row in table)
             place = i - rank
-            joins = found and found[-1].has == has and found[-1].last == place - 1
-            skipped = (
-                all(space[j] == 1 for j in range(found[-1].last + rank + 1, i))
-                if found
-                else False
-            )
-            if (
-                found
-                and found[-1].has == has
-                and (joins or skipped)
-                and not (border is not None and found[-1].last + rank < border <= i)
-            ):
+            if found and self._joins(found[-1], i, has):
                 found[-1] = Axis(found[-1].first, place, has)
             else:
                 found.append(Axis(place, place, has))
         if self.rows:
-            columns = [a for a in found if a.first + rank >= (border or 0)]
+            columns = [a for a in found if a.first >= -self.program.axes]
             if len(columns) != 1:
                 raise NoKernel("a tensor that has a part of the row's axes")
             row = space[-self.program.axes :]
@@ -83,6 +73,16 @@ class Layout:
         if len(found) > len(LETTERS):
             raise NoKernel("tensors that are broadcast in too many ways")
         return self._named(found)
+
+    def _joins(self, before: Axis, i: int, has: tuple[bool, ...]) -> bool:
+        """Whether an axis of the space goes together with what came before it."""
+        space, moved = self.program.space, self.program.moved
+        place, rank = i - len(space), len(space)
+        if before.has != has or place in moved or before.last in moved:
+            return False
+        if before.last < -self.program.axes <= place:
+            return False
+        return all(size == 1 for size in space[before.last + rank + 1 : i])
 
     def _named(self, axes: list[Axis]) -> list[Axis]:
         two = len(axes) == 2 and not self.rows
@@ -99,6 +99,10 @@ class Layout:
                 index, size = "offsets", "n_elements"
             else:
                 index, size = LETTERS[i], f"n_{LETTERS[i]}"
+            if axis.last in self.program.moved:  # its sizes stand in the kernel
+                if not isinstance(self.program.space[axis.last], int):
+                    raise NoKernel("elements are moved along a size known at run time")
+                size = str(self.program.space[axis.last])
             named.append(Axis(axis.first, axis.last, axis.has, index, size))
         return named
 
@@ -134,7 +138,7 @@ class Layout:
         """What computes the indices that the offsets `texts` are made of."""
         outer = self.axes[:-1] if self.rows else self.axes
         whole = "row" if self.rows else "offsets"
-        words = {w for text in texts for w in text.replace("(", " ").split()}
+        words = {w for text in texts for w in re.findall(r"\w+", text)}
         lines = []
         for i, axis in enumerate(outer):
             if axis.index not in words or axis.index == whole:
@@ -157,6 +161,8 @@ class Layout:
         place = None if argument is None else self.arguments.index(argument)
         axes = self.axes[:-1] if rows_alone else self.axes
         shown = [self.letter(a) for a in axes if place is None or a.has[place]]
+        if argument is not None and argument.role == "table":
+            shown.insert(0, "rows")
         return f"[{', '.join(shown)}]"
 
     def letter(self, axis: Axis) -> str:
@@ -164,9 +170,7 @@ class Layout:
             return "N"
         if self.rows and axis is self.axes[-1]:
             return "N"
-        if axis.size in ("n_rows", "n_cols"):
-            return {"n_rows": "M", "n_cols": "N"}[axis.size]
-        return axis.size[-1].upper()
+        return {"row": "M", "col": "N"}.get(axis.index, axis.index.upper())
 
     # ---- sizes in the launcher
 
@@ -174,9 +178,8 @@ class Layout:
         """A tensor of all the space's axes, from which the others' shapes follow."""
         space = self.program.space
         for argument in self.arguments:
-            has = patterns(space, argument.dims)
-            full = all(h or d == 1 for h, d in zip(has, space, strict=True))
-            if full and len(argument.dims) == len(space):
+            dims = argument.dims
+            if len(dims) == len(space) and all(map(same, dims, space)):
                 return argument
         return None
 
@@ -186,42 +189,64 @@ class Layout:
         if base is not None:
             return base
         for argument in self.arguments:
-            if patterns(self.program.space, argument.dims)[place]:
+            if self.program.patterns(argument.dims)[place]:
                 return argument
         return None
 
     def size_text(self, axis: Axis, names: dict[ir.Value, str]) -> str:
         """`x.shape[-1]`, or the product of several sizes."""
         owner = self.owner(axis.first + len(self.program.space)) or self.arguments[0]
-        name = names[owner.value]
         if axis.first == axis.last:
-            return f"{name}.shape[{axis.first}]"
-        stop = "" if axis.last == -1 else str(axis.last + 1)
-        return f"{name}.shape[{axis.first}:{stop}].numel()"
+            return self.read_size(owner, axis.first, names)
+        extra = owner.role == "indices"  # which has no axis for the row
+        first, last = axis.first + extra, axis.last + extra
+        stop = "" if last == -1 else str(last + 1)
+        return f"{names[owner.value]}.shape[{first}:{stop}].numel()"
+
+    def read_size(self, owner: Argument, place: int, names: dict[ir.Value, str]) -> str:
+        return f"{names[owner.value]}.shape[{place + (owner.role == 'indices')}]"
+
+    def shape_text(self, names: dict[ir.Value, str]) -> str:
+        """The sizes of the space, where no tensor has them all."""
+        parts = []
+        for i, size in enumerate(self.program.space):
+            place = i - len(self.program.space)
+            fixed = size == 1 or place in self.program.moved
+            owner = None if fixed else self.owner(i)
+            read = "" if owner is None else self.read_size(owner, place, names)
+            parts.append(read or str(size))
+        return _tuple(parts)
 
     def expected(self, argument: Argument, names: dict[ir.Value, str]) -> str:
         """The shape that a tensor must have; "" where it is that of all others."""
         space, rank = self.program.space, len(argument.dims)
-        has = patterns(space, argument.dims)[len(space) - rank :]
+        has = self.program.patterns(argument.dims)[len(space) - rank :]
         tail = range(len(space) - rank, len(space))
         base = self.base()
         if argument is base:
             return ""
         full = all(h or space[i] == 1 for i, h in zip(tail, has, strict=True))
-        if base is not None and full:
+        moved = any(i - len(space) in self.program.moved for i in tail)
+        if base is not None and full and not moved and not argument.role:
             name = names[base.value]
             if rank == len(space):
                 return f"{name}.shape"
             return f"{name}.shape[-{rank}:]" if rank else "()"
         parts, foreign = [], False
         for i, own in zip(tail, has, strict=True):
-            owner = self.owner(i) if own else None
+            place = i - len(space)
+            owner = self.owner(i) if own and place not in self.program.moved else None
             foreign |= owner is not argument
-            parts.append(
-                "1"
-                if owner is None
-                else f"{names[owner.value]}.shape[{i - len(space)}]"
-            )
-        if not foreign:
-            return ""
-        return f"({', '.join(parts)},)" if len(parts) == 1 else f"({', '.join(parts)})"
+            size = argument.dims[place] if own else 1
+            read = "" if owner is None else self.read_size(owner, place, names)
+            parts.append(read or str(size))
+        if argument.role == "table":
+            parts.insert(0, f"{names[argument.value]}.shape[0]")
+        if argument.role == "indices":
+            parts.pop()
+            foreign = any(f"{names[argument.value]}.shape" not in p for p in parts)
+        return _tuple(parts) if foreign else ""
+
+
+def _tuple(parts: list[str]) -> str:
+    return f"({', '.join(parts)},)" if len(parts) == 1 else f"({', '.join(parts)})"

@@ -51,7 +51,7 @@ class Library:
         self.plan: FusionPlan = dnnfusion(self.flow, self.device)
         self.entries: dict[KernelText, Entry] = {}
         self.reasons: dict[str, str] = {}
-        self.chosen = False
+        self.chosen = self.collecting = False
         nodes = [
             n for n in model.graph if not (n.op_type == "Constant" and not n.domain)
         ]
@@ -67,6 +67,10 @@ class Library:
         return self.groups.get(step.node, step) if step.node is not None else step
 
     # ---- first time: collect; then choose
+
+    def start(self) -> None:
+        """The bodies are going to be written for the first time."""
+        self.chosen = self.collecting = True
 
     def offer(self, region: Region) -> None:
         entry = self.entries.setdefault(region.text, Entry(region.text))
@@ -88,12 +92,13 @@ class Library:
             known = map(self.sizes.number, program.dims(value))
             return self.sizes.bytes(value, list(known))
 
-        read = sum(size(v) for v in program.arguments)
+        found = [size(op.result) for op in program.operations if op.lookup]
+        read = sum(size(v) for v in program.arguments) + sum(found)
         fused = read + sum(size(v) for v in program.results)
-        apart = 0
+        apart = sum(found)
         for op in program.operations:
             operands = [o for o in op.operands if isinstance(o, ir.Value)]
-            apart += sum(map(size, operands)) + size(op.result)
+            apart += sum(map(size, operands)) + sum(map(size, op.results))
         return fused, apart
 
     def choose(self, taken: Collection[str]) -> None:
@@ -111,18 +116,25 @@ class Library:
             )
             for nodes in entry.sites:
                 self.reasons.update(dict.fromkeys(nodes, reason))
-        self.chosen = True
+        self.collecting = False
 
     def name(self, region: Region) -> str:
         """What the kernel of a region is called; "" if it isn't taken."""
-        entry = self.entries.get(region.text) if self.chosen else None
+        entry = self.entries.get(region.text)
         return entry.name if entry is not None and entry.taken else ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(entry.name for entry in self.taken))
 
     @property
     def taken(self) -> list[Entry]:
         return [entry for entry in self.entries.values() if entry.taken]
 
     # ---- what the report says
+
+    def report(self) -> dict[str, Any]:
+        return {"target": {"name": "triton", "groups": self.table()}}
 
     def table(self) -> list[dict[str, Any]]:
         """Each group of the fusion plan, and what computes its operators."""

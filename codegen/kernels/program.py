@@ -22,6 +22,7 @@ from ...analysis.ops.triton import (
     trailing_axes,
     whole_rows,
 )
+from ...analysis.ops.triton_moves import Moves, Piece, moved_axes, moves
 from ...analysis.shapes import Shapes
 from ...analysis.spell import Expr, Ref
 from ..members import Switch
@@ -34,11 +35,16 @@ class NoKernel(Exception):
 
 @dataclass(eq=False)
 class Argument:
-    """A tensor that the kernel loads; `expr` is what the module passes for it."""
+    """A tensor that the kernel loads; `expr` is what the module passes for it.
+
+    `role` is "table" or "indices" in a lookup. The `dims` are then those of the row
+    that is found: all of it, or one number for each.
+    """
 
     value: ir.Value
     expr: Expr
     dims: Dims
+    role: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,15 +70,25 @@ class Operation:
 
     view: NodeView
     operands: tuple[Operand, ...]
-    result: ir.Value
+    results: tuple[ir.Value, ...]
     expr: Expr  # in PyTorch
     row: RowSpelling | None = None
     eps: float = 0.0
+    pieces: dict[ir.Value, list[Piece]] = field(default_factory=dict)  # if it moves
+    lookup: bool = False  # of rows of a table
+
+    @property
+    def result(self) -> ir.Value:
+        """The only one, but for operators that divide a tensor."""
+        return self.results[0]
 
 
 @dataclass(eq=False)
 class Program:
-    """`axes` are those of a row, counted from the last; 0 for one element at a time."""
+    """`axes` are those of a row, counted from the last; 0 for one element at a time.
+
+    `moved` are the axes, counted from the end, along which elements are moved.
+    """
 
     shapes: Shapes
     operations: list[Operation] = field(default_factory=list)
@@ -80,6 +96,7 @@ class Program:
     results: list[ir.Value] = field(default_factory=list)
     space: Dims = ()
     axes: int = 0
+    moved: set[int] = field(default_factory=set)
 
     def dims(self, value: ir.Value) -> Dims:
         found = self.arguments.get(value)
@@ -87,6 +104,19 @@ class Program:
         if known is None:
             raise NoKernel("a shape whose rank is unknown")
         return known
+
+    def patterns(self, dims: Dims) -> tuple[bool, ...]:
+        """For each axis of the space, whether a tensor has it, or is broadcast."""
+        if len(dims) > len(self.space):
+            raise NoKernel("results of several shapes")
+        padded = (1,) * (len(self.space) - len(dims)) + tuple(dims)
+        found = []
+        for i, (size, own) in enumerate(zip(self.space, padded, strict=True)):
+            moved = i - len(self.space) in self.moved
+            if own != 1 and not moved and not same(own, size):
+                raise NoKernel("sizes that may or may not be broadcast")
+            found.append(own != 1)
+        return tuple(found)
 
 
 def make_program(
@@ -98,9 +128,8 @@ def make_program(
     for step in steps:
         operation = _operation(step, program, inside, around)
         program.operations.append(operation)
-        inside.add(operation.result)
-        if operation.result in read_outside:
-            program.results.append(operation.result)
+        inside.update(operation.results)
+        program.results += [r for r in operation.results if r in read_outside]
     if not program.arguments:
         raise NoKernel("no tensor is read")
     _settle_space(program)
@@ -114,14 +143,15 @@ def _operation(
     around: Surroundings,
 ) -> Operation:
     node = step.node
-    if node is None or step.optional or len(step.outputs) != 1:
+    results = tuple(v for v in step.outputs if v is not None)
+    if node is None or step.optional or len(results) != len(step.outputs):
         raise NoKernel("a statement that is no plain operator")
-    result = step.outputs[0]
-    if result is None:
-        raise NoKernel("a result that is not the operator's first")
     view = NodeView(node, program.shapes)
-    row = whole_rows(node)
-    if row is None and pointwise(node) is None:
+    row, mover = whole_rows(node), moves(node)
+    if mover is None and len(results) > 1:
+        raise NoKernel(f"{node.op_type} with several results")
+    looks_up = is_lookup(view)
+    if not (row or mover or looks_up or pointwise(node)):
         raise NoKernel(f"{node.op_type} is a PyTorch call")
     reads = step.reads()
     if any(isinstance(v, Switch) or v in around.sizes for v in reads):
@@ -129,7 +159,8 @@ def _operation(
     weights = _weights(step)
     operands: list[Operand] = []
     for i, given in enumerate(node.inputs):
-        if given is None or (row is not None and not row.keeps and i):
+        extra = mover is not None and node.op_type != "Concat" and i > 0
+        if given is None or extra or (row is not None and not row.keeps and i > 0):
             operands.append(None)
             continue
         value = _aliased(given, reads, weights, around)
@@ -139,20 +170,55 @@ def _operation(
                 raise NoKernel("an operand that can't be told apart")
             operands.append(number.reshape(-1)[0])
             continue
-        if value not in inside and value not in program.arguments:
-            known = program.shapes.dims(given)
-            if known is None:
-                raise NoKernel("a shape whose rank is unknown")
+        if value not in inside or looks_up:
             expr = weights.get(value, Ref(value))
-            program.arguments[value] = Argument(value, expr, known)
+            argument = _argument(value, expr, program.shapes.dims(given))
+            if looks_up:
+                _give_role(argument, ("table", "indices")[i])
+            same_one = program.arguments.setdefault(value, argument)
+            if same_one.role != argument.role or value in inside:
+                raise NoKernel("indices that are used otherwise too")
         operands.append(value)
-    for used in (*operands, result):
+    for used in (*operands, *results):
         if isinstance(used, ir.Value) and used.dtype not in TYPES:
             raise NoKernel("a type that kernels don't handle")
     eps = 0.0
     if row is not None and row.eps is not None:
         eps = float(str(view.attr("epsilon", np.float32(row.eps))))
-    return Operation(view, tuple(operands), result, step.expr, row, eps)
+    made = Operation(view, tuple(operands), results, step.expr, row, eps)
+    made.lookup = looks_up
+    if mover is not None:
+        _note_moves(program, made, mover)
+    return made
+
+
+def is_lookup(view: NodeView) -> bool:
+    """Whether an operator finds rows of a table, as nn.Embedding does."""
+    if view.node.op_type != "Gather" or view.node.domain or view.attr("axis", 0) != 0:
+        return False
+    return view.rank(0) == 2 and view.rank(1) > 0
+
+
+def _argument(value: ir.Value, expr: Expr, dims: Dims | None) -> Argument:
+    if dims is None:
+        raise NoKernel("a shape whose rank is unknown")
+    return Argument(value, expr, dims)
+
+
+def _give_role(argument: Argument, role: str) -> None:
+    argument.role = role
+    argument.dims = argument.dims[1:] if role == "table" else (*argument.dims, 1)
+
+
+def _note_moves(program: Program, op: Operation, mover: Moves) -> None:
+    rank = len(program.dims(op.result))
+    if any(
+        isinstance(o, ir.Value) and len(program.dims(o)) != rank for o in op.operands
+    ):
+        raise NoKernel("a move between tensors of different ranks")
+    for value in op.results:
+        op.pieces[value] = mover(op.view, value.index() or 0)
+        program.moved |= {axis - rank for axis in moved_axes(op.pieces[value])}
 
 
 def _weights(step: Step) -> dict[ir.Value, Expr]:
@@ -197,24 +263,27 @@ def _aliased(
 def _settle_space(program: Program) -> None:
     """The elements or rows that the kernel goes through, and what must hold of them."""
     rows = [op for op in program.operations if op.row is not None]
+    lookups = [op for op in program.operations if op.lookup]
+    if (rows or lookups) and program.moved:
+        raise NoKernel("rows whose elements are moved")
+    if lookups:
+        program.axes = 1
+        program.space = program.dims(program.results[0])
     if rows:
         first = rows[0].operands[0]
         assert isinstance(first, ir.Value)
         program.space = program.dims(first)
         for op in rows:
             _check_row(program, op)
-    elif program.results:
+    elif program.results and not lookups:
         program.space = program.dims(program.results[0])
     for op in program.operations:
         for operand in op.operands:
             if isinstance(operand, ir.Value):
-                patterns(program.space, program.dims(operand))
+                program.patterns(program.dims(operand))
     for result in program.results:
         dims = program.dims(result)
-        whole = len(dims) == len(program.space) and all(
-            patterns(program.space, dims)[i] or d == 1
-            for i, d in enumerate(program.space)
-        )
+        whole = len(dims) == len(program.space) and all(map(same, dims, program.space))
         if not whole and not is_row_number(program, result):
             raise NoKernel("results of several shapes")
 
@@ -243,22 +312,6 @@ def _check_row(program: Program, op: Operation) -> None:
         readers = {o for other in program.operations for o in other.operands}
         if op.result in readers:
             raise NoKernel("a reduction that drops axes before others read it")
-
-
-def patterns(space: Dims, dims: Dims) -> tuple[bool, ...]:
-    """For each axis of the space, whether a tensor has it or is broadcast along it."""
-    if len(dims) > len(space):
-        raise NoKernel("results of several shapes")
-    padded = (1,) * (len(space) - len(dims)) + tuple(dims)
-    found = []
-    for size, own in zip(space, padded, strict=True):
-        if own == 1:
-            found.append(False)
-        elif same(own, size):
-            found.append(True)
-        else:
-            raise NoKernel("sizes that may or may not be broadcast")
-    return tuple(found)
 
 
 def is_row_number(program: Program, value: ir.Value) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ...analysis.errors import Unsupported
+from ...analysis.ops.triton_moves import moves
 from ...analysis.spell import Expr
 from ..nested import Row, Statement, flat, reads
 from ..steps import Step
@@ -37,6 +38,15 @@ class Region:
     arguments: tuple[Expr, ...]
 
 
+def is_move(step: Step) -> bool:
+    return step.node is not None and moves(step.node) is not None
+
+
+def finds_rows(step: Step) -> bool:
+    op = step.node.op_type if step.node is not None else ""
+    return op == "Gather" and len(step.outputs) == 1
+
+
 class Regions:
     """Finds the regions in the statements of one body, or of one loop in it."""
 
@@ -55,6 +65,11 @@ class Regions:
         home: dict[int, list[int]] = {}
         makers: dict[ir.Value, int] = {}
         groups = [s and [self.group_of(step) for step in s] for s in steps]
+        for place, own in enumerate(steps):
+            if own and finds_rows(own[0]):  # only where another operator reads from
+                targets = getattr(items[place], "targets", ())
+                readers = (i for i in range(len(items)) if {*targets} & {*self.read(i)})
+                groups[place] = groups[next(readers, place)]
         for place, item in enumerate(items):
             if steps[place] is None or not isinstance(item, Statement):
                 continue
@@ -76,8 +91,19 @@ class Regions:
                 if len(attempt) <= MAX_STATEMENTS and self.builds(attempt, 1):
                     home.update(dict.fromkeys(attempt, attempt))
                     break
-        found = {id(g): g for g in home.values() if len(g) > 1}
+        ends = {id(g): self.trimmed(g) for g in home.values()}
+        found = {k: g for k, g in ends.items() if len(g) > 1}
         return [r for g in found.values() if (r := self.region(g)) is not None]
+
+    def trimmed(self, group: list[int]) -> list[int]:
+        """Without moves at the end: PyTorch copies as well, and says what it does."""
+        while len(group) > 1:
+            ends = {place for place, _ in self.results_of(group)}
+            moved = [p for p in ends if (s := self.steps[p]) and is_move(s[0])]
+            if not moved:
+                break
+            group = [place for place in group if place not in moved]
+        return group
 
     def read(self, place: int) -> list[ir.Value]:
         item = self.items[place]

@@ -84,7 +84,8 @@ class Source:
 
     def body(self) -> list[str]:
         lines = _Lines(self)
-        loads = [(a, self.layout.offset(a)) for a in self.layout.arguments]
+        plain = [a for a in self.layout.arguments if a.role != "table"]
+        loads = [(a, self.layout.offset(a)) for a in plain]
         indices = self.layout.index_lines([offset for _, offset in loads])
         for argument, offset in loads:
             lines.lines.append(self._load(argument, offset, lines))
@@ -122,13 +123,17 @@ class Source:
             options += ", other=0.0" if is_float else ", other=0"
             lines.zero.add(name)
         cast = ".to(tl.float32)" if is_float else ""
+        if argument.role == "indices":
+            cast = ".to(tl.int64)"  # times the size of a row
         return f"{name} = tl.load({where}{options}){cast}"
 
     def _operation(self, op: Operation, lines: _Lines) -> None:
         kind, name = op.view.node.op_type, self.names[op.result]
         before = len(lines.lines)
         operands = self._operands(op)
-        if op.row is not None:
+        if op.lookup:
+            made = self._found(op, lines)
+        elif op.row is not None:
             if op.row.eps is not None:
                 label = self._eps(op)
                 lines.eps = text_expr(label)
@@ -154,6 +159,17 @@ class Source:
         else:
             lines.lines.insert(before, f"\n# {note}")
             lines.lines.append(line)
+
+    def _found(self, op: Operation, lines: _Lines) -> Expr:
+        """A row of a table; of one outside of the table nothing is read."""
+        table, at = (self.names[o] for o in operands_of(op))
+        where = f"{table}_ptr + {at} * n_cols + cols"
+        inside = f"({at} >= 0) & ({at} < n_{table})"
+        count = self.wording.free("n_found")
+        lines.lines.append(f"{count} = tl.where({inside}, n_cols, 0)")
+        lines.zero.add(self.names[op.result])
+        cast = ".to(tl.float32)" if op.result.dtype in FLOATS else ""
+        return text_expr(f"tl.load({where}, mask=cols < {count}, other=0){cast}")
 
     def _keeps_zero(self, kind: str, op: Operation, lines: _Lines) -> bool:
         names = [self.names[o] for o in op.operands if isinstance(o, ir.Value)]
@@ -190,6 +206,14 @@ class Source:
                 inner.get(e.value, e) if isinstance(e, Ref) else e
                 for e in self._operands(op)
             ]
+            if op.lookup:
+                table, at = (self.names[o] for o in operands_of(op))
+                inner[op.result] = text_expr(f"{table}[{at}]")
+                continue
+            if op.pieces:
+                results = ", ".join(self.names[r] for r in op.results)
+                lines.append(f"{results} = {render(op.expr, self.name)}")
+                continue
             if op.row is not None:
                 names = [self.text(e) for e in operands if e is not None]
                 plain = [n if n.isidentifier() else f"({n})" for n in names]
@@ -203,6 +227,7 @@ class Source:
                 made = spelling(language, op.view, *operands)
             text = self.text(made)
             repeated = uses == 1 and self._reads_twice(op)
+            repeated |= bool(self.program.moved)
             short = len(text) <= 36 and not repeated
             if uses == 1 and short and op.result not in self.program.results:
                 inner[op.result] = made

@@ -16,6 +16,11 @@ RESULTS = {
     "Mul": "product",
     "Div": "quotient",
     "Where": "chosen",
+    "Gather": "found",
+    "Split": "part",
+    "Slice": "part",
+    "Concat": "joined",
+    "Transpose": "turned",
     "And": "both",
     "Or": "either",
     "Not": "negated",
@@ -43,6 +48,8 @@ WORDS = {
     "ThresholdedRelu": "thresholded_relu",
     "Sub": "subtract",
 }
+# Kernels by their operators, in alphabetical order.
+TITLES = {"add concat mul mul neg split": "rotate_halves"}
 # Names that kernels use themselves.
 _TAKEN = frozenset(
     """BLOCK F col cols eps expect fits i j k l m mask n_cols n_elements offsets row
@@ -73,7 +80,9 @@ class Wording:
         for op in self.program.operations:
             kind, operands = op.view.node.op_type, operands_of(op)
             roles = ("", *(op.row.names if op.row else ()))
-            if kind in ("Sigmoid", "Swish", "SwiGLU") and several:
+            if op.lookup:
+                roles = ("table", "indices")
+            elif kind in ("Sigmoid", "Swish", "SwiGLU") and several:
                 roles = ("gate",)
             elif kind == "Where":
                 roles = ("condition",)
@@ -91,7 +100,7 @@ class Wording:
                     wishes.setdefault(operand, role)
         letters = [*"xuvw"]
         for value in arguments:
-            wish = wishes.get(value)
+            wish = arguments[value].role or wishes.get(value)
             if wish is None:
                 wish = next((c for c in letters if c not in self.taken), "x")
             self.names[value] = self.free(wish)
@@ -108,10 +117,11 @@ class Wording:
         last = self.program.operations[-1]
         for op in self.program.operations:
             kind = op.view.node.op_type
-            if op is last:
-                self.names[op.result] = "y"
-            else:
-                self.names[op.result] = self.free(RESULTS.get(kind, word(kind)))
+            for result in op.results:
+                alone = op.row is not None or len(self.program.results) == 1
+                plain = op is last and len(op.results) == 1 and alone
+                wish = RESULTS.get(kind, word(kind))
+                self.names[result] = "y" if plain else self.free(wish)
 
 
 def word(kind: str) -> str:
@@ -122,6 +132,11 @@ def word(kind: str) -> str:
 def title(program: Program) -> str:
     words = [word(op.view.node.op_type) for op in program.operations]
     words = [w for w in words if w != "identity"]
+    known = TITLES.get(" ".join(sorted(words)))
+    if known is not None:
+        return known
+    if words[:1] == ["gather"]:  # tables, whose rows are found and worked on
+        words = ["embed", *(w for w in words[-1:] if w != "gather")]
     if len(words) > 4:
         words = [*words[:2], "to", words[-1]]
     return "_".join(words)

@@ -1,0 +1,204 @@
+"""Kernels that find elements by their indices, since some operators move them.
+
+What is moved is not copied: an element of a result is computed from the elements of the
+tensors that it comes from. A value that is read at two places is computed at both.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypeAlias
+
+import onnx_ir as ir
+
+from ...analysis.dims import same
+from ...analysis.ops.triton import FLOATS, Language, number, pointwise
+from ...analysis.ops.triton_moves import Place
+from ...analysis.spell import ATOM, Expr, text_expr
+from .program import Argument, NoKernel, Operation
+from .source import Source
+
+# Where a value is read: a place for each axis of the space.
+Index: TypeAlias = tuple[Place, ...]
+_FIRST = Place(0, 0)  # along an axis of one element
+
+
+class IndexedSource(Source):
+    def body(self) -> list[str]:
+        self.lines: list[str] = []
+        self.known: dict[tuple[ir.Value, Index, tuple[str, ...]], str] = {}
+        self.texts: list[str] = []  # offsets and conditions, which indices stand in
+        self.maker = {r: op for op in self.program.operations for r in op.results}
+        rank = len(self.program.space)
+        whole: Index = tuple(Place(axis) for axis in range(rank))
+        stores = []
+        for result in self.program.results:
+            name = self.value(result, whole, ())
+            label = self.names[result]
+            stores.append(f"tl.store({label}_ptr + offsets, {name}, mask=mask)")
+        indices = self.layout.index_lines(self.texts)
+        return [*self._start(True), *indices, *self.lines, "", *stores]
+
+    def value(self, value: ir.Value, index: Index, guards: tuple[str, ...]) -> str:
+        """The name of a value at some indices, where all `guards` hold."""
+        dims = self.program.dims(value)
+        padded = (1,) * (len(index) - len(dims)) + tuple(dims)
+        index = tuple(
+            _FIRST if d == 1 else i for i, d in zip(index, padded, strict=True)
+        )
+        key = (value, index, guards)
+        if key not in self.known:
+            argument = self.program.arguments.get(value)
+            if argument is not None:
+                self.known[key] = self.load(argument, index, guards)
+            else:
+                self.known[key] = self.compute(self.maker[value], value, index, guards)
+        return self.known[key]
+
+    def load(self, argument: Argument, index: Index, guards: tuple[str, ...]) -> str:
+        name = self.names[argument.value]
+        offset = self.offset(argument, index)
+        label = self.label(name, index)
+        mask = " & ".join(["mask", *guards])
+        where = f"{name}_ptr + {offset}" if offset else f"{name}_ptr"
+        cast = ".to(tl.float32)" if argument.value.dtype in FLOATS else ""
+        options = f", mask={mask}" if re.search("[a-z]", offset) else ""
+        self.texts += [offset, mask]
+        self.lines.append(f"{label} = tl.load({where}{options}){cast}")
+        return label
+
+    def label(self, name: str, index: Index) -> str:
+        """A name for a value at other places than its own."""
+        if name not in self.known.values():
+            return name
+        shifts = [p.shift for p in index if p.shift]
+        end = "moved" if not shifts else "after" if shifts[0] > 0 else "before"
+        return self.wording.free(f"{name}_{end}")
+
+    def compute(
+        self, op: Operation, value: ir.Value, index: Index, guards: tuple[str, ...]
+    ) -> str:
+        if op.pieces:
+            return self.move(op, value, index, guards)
+        operands = [
+            (
+                None
+                if o is None
+                else (
+                    text_expr(self.value(o, index, guards))
+                    if isinstance(o, ir.Value)
+                    else number(o)
+                )
+            )
+            for o in op.operands
+        ]
+        while operands and operands[-1] is None:
+            operands.pop()
+        spelling = pointwise(op.view.node)
+        assert spelling is not None
+        made = spelling(Language("tl."), op.view, *operands)
+        return self.assign(op, value, index, made)
+
+    def assign(self, op: Operation, value: ir.Value, index: Index, made: Expr) -> str:
+        label = self.label(self.names[value], index)
+        text, kind = self.text(made), op.view.node.op_type
+        stored = value in self.program.results and len(self.program.operations) > 1
+        if stored and any(value in o.operands for o in self.program.operations):
+            inner = text if made._binds == ATOM else f"({text})"
+            element = f"{self.names[value]}_ptr.dtype.element_ty"
+            text = f"{inner}.to({element}).to(tl.float32)"
+        self.lines.append(f"{label} = {text}  # {kind}")
+        return label
+
+    def move(
+        self, op: Operation, value: ir.Value, index: Index, guards: tuple[str, ...]
+    ) -> str:
+        """An element of an operand; of several, the one that the index says."""
+        pieces = op.pieces[value]
+        found: list[tuple[str, str]] = []
+        for i, piece in enumerate(pieces):
+            operand = op.operands[piece.operand]
+            assert isinstance(operand, ir.Value)
+            inner = tuple(place.after(index[place.axis]) for place in piece.places)
+            condition = ""
+            if len(pieces) > 1:
+                at = self.index_text(index[piece.axis])
+                after = f"{at} >= {piece.low}" if i else ""
+                before = f"{at} < {piece.high}" if i < len(pieces) - 1 else ""
+                both = [f"({c})" for c in (after, before) if c]
+                condition = " & ".join(both)
+            inside = (*guards, condition) if condition else guards
+            limit = f"{at} < {piece.high}" if len(pieces) > 1 else ""
+            found.append((limit, self.value(operand, inner, inside)))
+        if len(found) == 1:
+            return found[0][1]
+        made = text_expr(found[-1][1])
+        for limit, name in reversed(found[:-1]):
+            self.texts.append(limit)
+            made = Language("tl.").where(text_expr(limit), text_expr(name), made)
+        return self.assign(op, value, index, made)
+
+    # ---- offsets
+
+    def index_text(self, place: Place) -> str:
+        """A place as arithmetic: k - 32."""
+        if place.step == 0:
+            return str(place.shift)
+        own = place.axis - len(self.program.space)
+        axis = next(a for a in self.layout.axes if a.first <= own <= a.last)
+        text = axis.index if place.step == 1 else f"{place.step} * {axis.index}"
+        if place.shift:
+            text += f" {'+' if place.shift > 0 else '-'} {abs(place.shift)}"
+        return text
+
+    def offset(self, argument: Argument, index: Index) -> str:
+        """Where an element lies in its tensor."""
+        base = self.shifted(argument, index)
+        if base:
+            return base
+        text = ""
+        for size, inside in self.terms(argument, index):
+            if not text:
+                text = inside
+                continue
+            if not size.isdigit():
+                self.layout.used.add(size)
+            outer = text if text.isidentifier() else f"({text})"
+            text = f"{outer} * {size} + {inside}"
+        return text
+
+    def terms(self, argument: Argument, index: Index) -> list[tuple[str, str]]:
+        """Size and index of each axis that a tensor has, the outermost first."""
+        rank, dims = len(self.program.space), argument.dims
+        place = self.layout.arguments.index(argument)
+        found = [
+            (axis.first, axis.size, axis.index)
+            for axis in self.layout.axes
+            if axis.has[place] and axis.first not in self.program.moved
+        ]
+        for axis in self.program.moved:
+            if -axis > len(dims) or dims[axis] == 1:
+                continue
+            if not isinstance(dims[axis], int):
+                raise NoKernel("elements are moved along a size known at run time")
+            found.append((axis, str(dims[axis]), self.index_text(index[axis + rank])))
+        return [(size, inside) for _, size, inside in sorted(found)]
+
+    def shifted(self, argument: Argument, index: Index) -> str:
+        """An offset as seen from the element's own, where all sizes are the same."""
+        space = self.program.space
+        if len(argument.dims) != len(space) or not all(map(same, argument.dims, space)):
+            return ""
+        change, inner = 0, 1
+        for axis in reversed(range(len(space))):
+            at, size = index[axis], space[axis]
+            if size == 1:
+                continue
+            if at.axis != axis or at.step != 1:
+                return ""
+            if at.shift and inner == 0:
+                return ""  # behind a size that isn't known
+            change += at.shift * inner
+            inner = inner * size if isinstance(size, int) else 0
+        sign = "+" if change > 0 else "-"
+        return f"offsets {sign} {abs(change)}" if change else "offsets"

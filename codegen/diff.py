@@ -39,6 +39,9 @@ def diff(folder: Path, model: Path) -> tuple[list[str], list[str]]:
         Options(
             level=report.get("certificate", {}).get("level", 1),
             exactness=report.get("certificate", {}).get("exactness", "real"),
+            lanes=report.get("lanes", {}).get("asked"),
+            profile=report.get("lanes", {}).get("profile", False),
+            fusion=report.get("fusion"),
             target=report.get("target", {}).get("name", "torch"),
         ),
     ).plan

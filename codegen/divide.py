@@ -8,6 +8,7 @@ finds all of it in one place; both predictions are reported side by side.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from ..analysis.cluster import Costs
 from ..analysis.dag import Dag
 from ..analysis.dataflow import Dataflow, dataflow
 from ..analysis.device import CPU, Profile
+from ..analysis.errors import FairhandError
 from ..analysis.forks import Fork, Work, find_forks, fork_seconds
 from ..analysis.lanes import WORTH, LanePlan, costs_of, plan_lanes
 from ..analysis.shapes import Shapes
@@ -28,6 +30,7 @@ from .nested import reads
 from .run import Run
 from .steps import Step
 
+MOST_ASKED = 64  # lanes; no model has work for more
 MOST_LANES = 8  # that the tool chooses from
 MOST_FORKS = 4  # in one forward; a reader loses count of more
 NOTICED = 0.01  # of the time of the model that a class has to save
@@ -87,7 +90,7 @@ class Divided:
         """For the docstring of model.py; empty without lanes."""
         if not self.forks:
             return ""
-        return f"{self.costed.count}, predicted {self.gain:.2f} times as fast as one"
+        return f"{self.costed.count} side by side, run by lanes.py; plan.json says why"
 
 
 def cores() -> int:
@@ -111,8 +114,13 @@ def cost_lanes(
     """
     if lanes is None:
         return []
+    if lanes != "auto" and not (isinstance(lanes, int) and 0 < lanes <= MOST_ASKED):
+        raise FairhandError(
+            f"lanes={lanes!r} is no number of lanes",
+            hint=f"give one from 1 to {MOST_ASKED}, or auto",
+        )
     flow = dataflow(model, shapes)
-    wanted = choices(None if lanes == "auto" else int(lanes))
+    wanted = choices(lanes if isinstance(lanes, int) else None)
     threads = sorted({n for _, *counts in wanted for n in counts})
     known = Profile()
     if profile:
@@ -160,6 +168,8 @@ class _Division:
             for node, op in zip(nodes, costed.flow.operators, strict=True)
             for value, t in zip(_read_outputs(node), op.writes, strict=True)
         }
+        owned = (n for step in kinds.root.run.steps() for n in self._own(step))
+        self._steps = Counter(self._position[node] for node in owned)  # of each node
         self.forks: dict[Kind, tuple[Fork, ...]] = {}
         self._calls: dict[Kind, list[Run]] = {}
         self._visit(kinds.root.run)
@@ -200,7 +210,7 @@ class _Division:
     def _seconds(self, item: Step | Run, costs: Costs) -> float:
         steps = [item] if isinstance(item, Step) else item.steps()
         nodes = (self._position[n] for step in steps for n in self._own(step))
-        return sum(costs.nodes[i] for i in dict.fromkeys(nodes))
+        return sum(costs.nodes[i] / self._steps[i] for i in nodes)
 
     def _own(self, step: Step) -> list[ir.Node]:
         return [node for node in own_nodes(step) if node in self._position]

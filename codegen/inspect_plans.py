@@ -12,10 +12,12 @@ from rich.console import Console
 
 from ..analysis.dataflow import Dataflow, dataflow
 from ..analysis.device import DEVICES, Profile
+from ..analysis.errors import FairhandError
 from ..analysis.fuse import FusionPlan, dnnfusion, unfused
 from ..analysis.lanes import LanePlan, batch_makespans, costs_of, plan_lanes
 from ..analysis.shapes import Shapes
 from ..analysis.tvm import tvm
+from .choices import METHODS
 from .measure import measured_profile
 
 
@@ -73,6 +75,11 @@ def make_plans(
 
 def fusion_plan(model: ir.Model, shapes: Shapes, method: str) -> FusionPlan:
     """The groups of a rewritten graph, by estimates for one core."""
+    if method not in METHODS[1:]:
+        raise FairhandError(
+            f"fusion={method!r} is no way to group operators",
+            hint=f"give {' or '.join(METHODS[1:])}",
+        )
     flow = dataflow(model, shapes)
     return dnnfusion(flow) if method == "dnnfusion" else tvm(flow)
 

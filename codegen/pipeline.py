@@ -33,7 +33,7 @@ from .kernels.page import write_kernels
 from .load import Loaded, load, save_stage
 from .names import class_name, package_name
 from .plan import ModulePlan, SourcePlan, WeightPlan
-from .plan_file import lanes_report, write_plan
+from .plan_file import parts_report, write_plan
 from .planner import make_plan
 from .report import make_report, write_report
 from .verify import Verification, feeds, refuse_huge, verify
@@ -167,7 +167,7 @@ def _additions(
         "certificate": make_certificate(graph, done, options.exactness),
         "engine": runs_on.as_dict(),
         "source_map": source_map(text, made.plan, graph, done.history),
-        **lanes_report(made.divided),
+        **parts_report(made.divided, options.lanes, options.profile, options.fusion),
     }
     return found | (library.report() if library is not None else {})
 

@@ -94,7 +94,7 @@ class ModulePlan:
     parameters: int
     constants: bool  # some are no parameters, and not in state_dict
     filled: bool  # some weights hold one value throughout and are stored as that
-    lanes: str = ""  # "2, predicted 1.41 times as fast as one"; "" without any
+    lanes: str = ""  # "2 side by side, ..."; "" without any
     kernels: tuple[str, ...] = ()  # functions of kernels.py that forward calls
 
 

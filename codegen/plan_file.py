@@ -22,9 +22,15 @@ def write_plan(folder: Path, plan: ModulePlan, divided: Divided) -> None:
     (folder / "plan.json").write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
-def lanes_report(divided: Divided | None) -> dict[str, Any]:
-    """What report.json says of lanes, if they were asked for."""
-    return {} if divided is None else {"lanes": _predicted(divided)}
+def parts_report(
+    divided: Divided | None, lanes: int | str | None, profile: bool, fusion: str | None
+) -> dict[str, Any]:
+    """What report.json says of lanes or of groups, if they were asked for."""
+    found: dict[str, Any] = {} if fusion is None else {"fusion": fusion}
+    if divided is not None:
+        asked = {"asked": lanes, "profile": profile}
+        found["lanes"] = asked | _predicted(divided)
+    return found
 
 
 def _predicted(divided: Divided) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -65,6 +66,22 @@ def test_lanes_and_functions_are_not_mixed(
     assert main([*command, "--lanes", "2", "--fusion", "tvm"]) == 1
     assert "--lanes and --fusion don't go together" in capfd.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"lanes": "many"}, "lanes='many' is no number of lanes"),
+        ({"lanes": 0}, "lanes=0 is no number of lanes"),
+        ({"lanes": 10**6}, "give one from 1 to 64, or auto"),
+        ({"fusion": "all"}, "fusion='all' is no way to group operators"),
+    ],
+)
+def test_what_is_asked_for_in_vain(
+    options: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(fairhand.FairhandError, match=text):
+        fairhand.compile(residual(), tmp_path / "net", **options)
 
 
 def test_functions_are_the_same_each_time(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import fairhand
 from fairhand.analysis.dag import Dag
 from fairhand.analysis.forks import Work, find_forks, fork_seconds
 from fairhand.codegen.cli import main
+from fairhand.codegen.diff import diff
 from fairhand.codegen.where import lines_of, nodes_behind
 
 torch.set_num_threads(1)
@@ -196,9 +197,17 @@ def test_without_enough_gain_nothing_changes(
     assert "less than 1.05" in printed
     assert main([*command, str(tmp_path / "plain")]) == 0
     lanes, plain = contents(out), contents(tmp_path / "plain")
-    assert json.loads(lanes.pop("report.json"))["lanes"]["count"] == 1
+    report = json.loads(lanes.pop("report.json"))["lanes"]
+    assert (report["count"], report["asked"]) == (1, 2)
+    assert report["predicted_seconds"] <= report["predicted_seconds_without"]
     assert lanes.pop("plan.json") and plain.pop("report.json")
     assert lanes == plain
+
+
+def test_another_model_is_compared_with_lanes(packages: tuple[Path, Path]) -> None:
+    onnx.save(branching(), packages[0].parent / "net.onnx")
+    lines, _ = diff(packages[1], packages[0].parent / "net.onnx")
+    assert lines == []
 
 
 def test_one_lane_is_none(tmp_path: Path) -> None:

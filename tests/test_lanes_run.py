@@ -9,8 +9,9 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -187,6 +188,57 @@ def test_nothing_holds_the_tensors_of_a_lane_that_failed(lanes: ModuleType) -> N
         gc.enable()
 
 
+class Streams:
+    """Stands in for torch.cuda, and notes who waits for whom."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.here = self.Stream("here")
+
+    def Stream(self, name: str) -> SimpleNamespace:
+        waits = SimpleNamespace(name="side" if name == "gpu" else "here")
+        waits.wait_stream = lambda other: self.events.append(
+            f"{waits.name} waits for {other.name}"
+        )
+        return waits
+
+    def current_stream(self, device: object) -> SimpleNamespace:
+        return self.here
+
+    @contextmanager
+    def stream(self, stream: SimpleNamespace) -> Iterator[None]:
+        self.events.append(f"on {stream.name}")
+        yield
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_streams_part_and_meet_again(
+    lanes: ModuleType, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """The order of waits; no GPU runs this."""
+    streams = Streams()
+    monkeypatch.setattr(torch, "cuda", streams)
+
+    def lane(name: str) -> str:
+        if fails and name == "b":
+            raise ValueError(name)
+        return name
+
+    for _ in range(2):
+        streams.events.clear()
+        if fails:
+            with pytest.raises(ValueError, match="b"):
+                lanes._on_streams("gpu", ((lane, "a"), (lane, "b")))
+        else:
+            assert lanes._on_streams("gpu", ((lane, "a"), (lane, "b"))) == ["a", "b"]
+        assert streams.events == [
+            "side waits for here",
+            "on here",
+            "on side",
+            "here waits for side",
+        ]
+
+
 FORKED = """
 import os, sys, threading
 import torch
@@ -202,9 +254,9 @@ child = os.fork()
 for _ in range(20):
     a, b = run_lanes((busy, x), (busy, x))
 assert torch.equal(a, b) and torch.equal(a, busy(x))
-print("child" if not child else "parent", flush=True)
 if child:
     assert os.waitpid(child, 0)[1] == 0
+os.write(1, b"parent " if child else b"child ")
 """
 
 
@@ -212,4 +264,4 @@ def test_lanes_work_in_a_forked_process(lanes: ModuleType, tmp_path: Path) -> No
     """And the interpreter ends by itself, whatever threads there are."""
     (tmp_path / "run.py").write_text(FORKED)
     said = finish(start(tmp_path / "run.py", tmp_path, cwd=tmp_path))
-    assert sorted(said.split()) == ["child", "parent"]
+    assert said.split() == ["child", "parent"]

@@ -24,7 +24,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -71,6 +71,8 @@ class Outcome:
     operator: str
     result: str  # one of CLASSES
     reasons: tuple[str, ...] = ()
+    version: int = 0  # of the operator
+    types: tuple[str, ...] = ()  # of the elements it takes and gives
 
 
 # --------------------------------------------------------------------------- the tests
@@ -140,6 +142,35 @@ def operator_of(case: Any, model: onnx.ModelProto) -> str:
     return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
 
 
+def version_of(case: Any, model: onnx.ModelProto) -> int:
+    """The version of the operator that a node test is about; 0 where it has none."""
+    if "_expanded" in case.name or case.kind != "node":
+        return 0
+    node = model.graph.node[-1]
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
+    try:
+        found = onnx.defs.get_schema(node.op_type, opsets[node.domain], node.domain)
+    except (KeyError, onnx.defs.SchemaError):
+        return 0
+    return int(found.since_version)
+
+
+def types_of(model: onnx.ModelProto) -> tuple[str, ...]:
+    """The element types of a test's inputs and outputs."""
+    infos = (*model.graph.input, *model.graph.output)
+    found = (_tensor_type(info.type).elem_type for info in infos)
+    names = onnx.TensorProto.DataType.Name
+    return tuple(sorted({names(code).lower() for code in found if code}))
+
+
+def _tensor_type(kind: onnx.TypeProto) -> Any:
+    """The tensors of a list or of an optional."""
+    which = kind.WhichOneof("value")
+    if which in ("sequence_type", "optional_type"):
+        return _tensor_type(getattr(kind, which).elem_type)
+    return kind.tensor_type
+
+
 @cache
 def _node_models() -> dict[str, onnx.ModelProto]:
     return {case.name: case.model for case in collect(("node",))}
@@ -150,9 +181,19 @@ def _node_models() -> dict[str, onnx.ModelProto]:
 
 def run_case(case: Any, folder: Path) -> Outcome:
     """Compile and run one test in this process; `folder` is empty before and after."""
+    model, sets = load_case(case)
+    found = _run(case, model, sets, folder)
+    return replace(found, version=version_of(case, model), types=types_of(model))
+
+
+def _run(
+    case: Any,
+    model: onnx.ModelProto,
+    sets: list[tuple[list[Any], list[Any]]],
+    folder: Path,
+) -> Outcome:
     import fairhand
 
-    model, sets = load_case(case)
     about = (case.name, case.kind, operator_of(case, model))
     package = folder / re.sub(r"\W", "_", case.name)
     try:
@@ -397,7 +438,11 @@ def page(outcomes: list[Outcome]) -> str:
     if faults:
         lines = [f"- `{o.name}` {o.result}: {plain(o.reasons[0])}" for o in faults]
         parts += ["## Faults", "\n".join(lines)]
-    parts += ["## Operators", counts("operator", list(operators.items()))]
+    parts += [
+        "## Operators",
+        "With the versions that the tests are in, and the types that pass.",
+        by_operator(operators),
+    ]
     parts += ["## What is refused", refusals(outcomes)]
     return "\n\n".join(parts) + "\n"
 
@@ -430,6 +475,19 @@ def counts(title: str, rows: list[tuple[str, list[Outcome]]]) -> str:
         found = Counter(outcome.result for outcome in some)
         cells = [str(found[c] or "") for c in CLASSES]
         lines.append(f"| {name} | {len(some)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def by_operator(operators: dict[str, list[Outcome]]) -> str:
+    titles = ("operator", "versions", "types", "tests", *CLASSES)
+    lines = [f"| {' | '.join(titles)} |", "|---|---|---|" + "--:|" * 5]
+    for name, some in operators.items():
+        found = Counter(outcome.result for outcome in some)
+        versions = sorted({o.version for o in some if o.version})
+        types = {t for o in some if o.result == "pass" for t in o.types}
+        cells = [name, ", ".join(map(str, versions)), " ".join(sorted(types))]
+        cells += [str(len(some)), *(str(found[c] or "") for c in CLASSES)]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

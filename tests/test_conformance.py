@@ -79,13 +79,13 @@ def test_reasons_leave_out_where() -> None:
 def test_page_counts_groups_and_escapes() -> None:
     text = page(
         [
-            Outcome("test_a", "node", "A", "pass"),
+            Outcome("test_a", "node", "A", "pass", (), 13, ("float", "int8")),
             Outcome("test_a_2", "node", "A", "refuse", ("no | b_c",)),
             Outcome("test_b", "node", "B", "wrong", ("off",)),
             Outcome("test_s", "simple", "(simple)", "refuse", ("no | b_c",)),
         ]
     )
-    assert "| A | 2 | 1 | 1 |  |  |" in text
+    assert "| A | 13 | float int8 | 2 | 1 | 1 |  |  |" in text
     assert "| all | 4 | 1 | 2 | 1 |  |" in text
     assert "| no \\| b\\_c | 2 | (simple), A |" in text
     assert "- `test_b` wrong: off" in text

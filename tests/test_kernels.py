@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -127,7 +129,7 @@ def embedded(g: Graph) -> dict[str, str]:
 
 
 GROUPS = {
-    embedded: {"ids": ["a", "b", "n"], "ids2": [1, "n"]},
+    embedded: {"ids": ["a", "b", 4], "ids2": [1, 4]},
     rotated: {
         "pairs": ["a", "b", "n", 6],
         "cos": ["a", 1, "n", 6],
@@ -150,12 +152,12 @@ GROUPS = {
 SIZES = [(1, 1, 1), (3, 2, 7), (5, 3, 64), (2, 1, 1031), (3, 0, 5), (1, 3, 130)]
 
 
-def group_model(build: object) -> onnx.ModelProto:
+def group_model(build: object, builds: object = GROUPS) -> onnx.ModelProto:
     names = ("n", "m") if build is counted else ("ids", "ids2")
     kinds = dict.fromkeys(names, "int64")
     inputs = {
         name: (kinds.get(name, "float32"), shape)
-        for name, shape in GROUPS[build].items()  # type: ignore[index]
+        for name, shape in builds[build].items()  # type: ignore[index]
     }
     g = Graph(**inputs)  # type: ignore[arg-type]
     return g.model(**build(g))  # type: ignore[operator]
@@ -241,6 +243,94 @@ def test_gradients_take_the_twin(tmp_path: Path) -> None:
     (y,) = kernel.kernel({"x": x, "u": torch.ones(2, 3)})
     y.sum().backward()
     assert kernel.launches == [0] and x.grad is not None
+
+
+# ---- what the interpreter doesn't tell: whether a GPU's compiler takes them
+
+
+def unary(g: Graph) -> dict[str, str]:
+    """All functions of one number, one after another."""
+    y = "x"
+    other = {"Cast", "Not", "Max", "Min", "Sum", "Swish"}  # the last is of opset 24
+    for name, spelling in POINTWISE.items():
+        if len(signature(spelling).parameters) == 3 and name not in other:
+            y = g(name, y)
+    return {"y": g("Gelu", g("Cast", g("Cast", y, to=10), to=1), approximate="tanh")}
+
+
+def binary(g: Graph) -> dict[str, str]:
+    y = "x"
+    for name in ("Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu", "Sum"):
+        y = g(name, y, "u")
+    power = g.weight("two", value=np.float32(2))
+    low = g.weight("low", value=np.float32(-2))
+    y = g("Clip", g("Pow", y, power), low, power)
+    one = g("And", g("Less", y, "u"), g("Greater", y, "u"))
+    two = g("Or", g("Equal", y, "u"), g("LessOrEqual", y, "u"))
+    both = g("Xor", one, g("Not", g("And", two, g("GreaterOrEqual", y, "u"))))
+    whole = g("Cast", g("Cast", y, to=7), to=9)
+    return {"z": both, "y": g("Where", g("Or", both, whole), y, "u")}
+
+
+def reductions(g: Graph) -> dict[str, str]:
+    axes, y = g.ints(-1), "x"
+    for name in ROWS:
+        if name.startswith("Reduce"):
+            y = g("Add", y, g(name, y, axes))
+    y = g("Softmax", g("LogSoftmax", y, axis=-1), axis=-1)
+    return {"y": y}
+
+
+def long_rows(g: Graph) -> dict[str, str]:
+    total = g("Add", "wide", "bias")
+    normed = g("LayerNormalization", total, "weight", "bias", axis=-1)
+    return {"total": total, "y": g("Softmax", g("Mul", normed, "scale"), axis=-1)}
+
+
+LONG = 20011  # more than a program keeps on chip
+COMPILED = {
+    long_rows: {
+        "wide": ["a", LONG],
+        "bias": [LONG],
+        "weight": [LONG],
+        "scale": ["a", 1],
+    },
+    unary: {"x": ["n"]},
+    binary: {"x": ["n"], "u": [1]},
+    reductions: {"x": ["a", "n"]},
+}
+
+
+def test_long_rows_are_taken_in_parts(tmp_path: Path) -> None:
+    model = group_model(long_rows, COMPILED)
+    kernel = compiled(model, tmp_path)
+    text = (tmp_path / "kernels.py").read_text("utf-8")
+    assert text.count("for start in range(0, n_cols, BLOCK)") == 5
+    random = np.random.default_rng(0)
+    shapes = {"wide": (3, LONG), "bias": (LONG,), "weight": (LONG,), "scale": (3, 1)}
+    feed = {n: random.normal(0, 0.5, s).astype(np.float32) for n, s in shapes.items()}
+    got = kernel.kernel({name: torch.tensor(x) for name, x in feed.items()})
+    assert kernel.launches == [1]
+    wanted = [torch.tensor(x) for x in oracle(model, feed)]
+    assert all(map(close, got, wanted))
+
+
+def test_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
+    builds = {**GROUPS, **COMPILED}
+    for build in builds:
+        (tmp_path / build.__name__).mkdir()
+        compiled(group_model(build, builds), tmp_path / build.__name__)
+        for end in ("py", "json"):
+            made = tmp_path / build.__name__ / f"kernels.{end}"
+            made.rename(tmp_path / f"{build.__name__}.{end}")
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("compile_kernels.py"), tmp_path],
+        env={**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) == len(builds)
 
 
 # ---- random groups
@@ -374,6 +464,25 @@ def test_kernels_that_save_little_are_not_written(
         for choice in group["choices"]
     }
     assert any("it has to save" in reason for reason in reasons)
+
+
+def test_names_of_nodes_stay_in_their_docstring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile = 'x\\"""\nimport os\nos.abort()\n"""'
+    monkeypatch.setattr(verify, "run_package", run_here)
+    monkeypatch.setattr(library, "MIN_SAVED", 0.0)
+    model = NETWORKS["odd_ends"]()
+    for i, node in enumerate(model.graph.node):
+        node.name = f"{hostile}{i}"
+    package = fairhand.compile(model, tmp_path / "net", target="triton")
+    text = (package.path / "kernels.py").read_text("utf-8")
+    assert not re.search(r"^\s*os\.abort", text, re.MULTILINE)
+
+
+def test_an_unknown_target_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(fairhand.FairhandError, match="there is no target 'cuda'"):
+        fairhand.compile(NETWORKS["odd_ends"](), tmp_path / "net", target="cuda")
 
 
 def test_plain_target_has_no_kernels(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from fairhand.codegen.blocks import make_steps
 from fairhand.codegen.kernels.launcher import KernelText, kernel_text
 from fairhand.codegen.kernels.library import Entry
 from fairhand.codegen.kernels.page import write_kernels
-from fairhand.codegen.kernels.program import Surroundings, make_program
+from fairhand.codegen.kernels.program import Program, Surroundings, make_program
 
 
 @dataclass
@@ -71,6 +72,10 @@ def another(
     seen.add(text)
     entry = Entry(text, "fused", 1.0, [("node",)], ("[N]", 1, 1), True)
     write_kernels(folder / "kernels.py", [entry], "Case", "case.onnx")
+    page = (folder / "kernels.py").read_text("utf-8")
+    assert max(map(len, page.splitlines())) <= 88
+    types = parameter_types(program, text)
+    (folder / "kernels.json").write_text(json.dumps({"fused_kernel": types}))
     arguments = [str(v.name) for v in program.arguments]
     constants = {
         str(v.name): tensor(v.const_value.numpy())
@@ -82,6 +87,27 @@ def another(
     counter = [0]
     count_launches(module, "fused_kernel", counter)
     return Compiled(module, arguments, constants, [n for _, n in numbers], counter)
+
+
+POINTERS = {
+    ir.DataType.FLOAT: "*fp32",
+    ir.DataType.FLOAT16: "*fp16",
+    ir.DataType.BFLOAT16: "*bf16",
+    ir.DataType.INT64: "*i64",
+    ir.DataType.INT32: "*i32",
+    ir.DataType.BOOL: "*i1",
+}
+
+
+def parameter_types(program: Program, text: KernelText) -> dict[str, str]:
+    """What Triton's compiler calls the types of a kernel's arguments."""
+    pointers = [v.dtype for v in (*program.arguments, *program.results)]
+    found = {}
+    for i, line in enumerate(text.parameters):
+        name = line.partition(",")[0].partition(":")[0]
+        plain = "fp32" if name.startswith("eps") else "i32"
+        found[name] = POINTERS[pointers[i]] if i < len(pointers) else plain
+    return found | {"BLOCK": "constexpr"}
 
 
 def load(path: Path) -> ModuleType:

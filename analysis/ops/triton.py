@@ -8,6 +8,7 @@ by then, whatever type the tensors have. What is not here stays a PyTorch call.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
@@ -16,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import onnx_ir as ir
 
-from ..spell import Expr, HelperRef, spell
+from ..spell import ATOM, UNARY, Expr, HelperRef, spell, text_expr
 from . import helpers_triton
 from .table import NodeView
 
@@ -39,14 +40,14 @@ class Language:
 
 
 def number(value: Any) -> Expr:
-    """A scalar constant, as the shortest literal of its own type."""
+    """A scalar constant, as the shortest literal of its own type; no name for any."""
     if isinstance(value, (bool, np.bool_, int, np.integer)):
         return spell(value)
     wide = float(value)
     if np.isnan(wide) or np.isinf(wide):
         return spell(wide)
-    single = isinstance(value, np.float32)
-    return spell(float(str(value)) if single else wide)
+    text = repr(float(str(value)) if isinstance(value, np.float32) else wide)
+    return text_expr(text, UNARY if text.startswith("-") else ATOM)
 
 
 Spelling = Callable[..., Any]
@@ -72,8 +73,8 @@ def pointwise(node: ir.Node) -> Spelling | None:
 
 def _gelu(tl: Any, n: NodeView, x: Any) -> Any:
     if n.attr("approximate", "none") == "none":
-        return 0.5 * x * (1 + tl.erf(x * 0.7071067811865476))
-    inner = 0.7978845608028654 * (x + 0.044715 * x * x * x)
+        return 0.5 * x * (1 + tl.erf(x * number(math.sqrt(0.5))))
+    inner = number(math.sqrt(2 / math.pi)) * (x + 0.044715 * x * x * x)
     return 0.5 * x * (1 + tl.helper(helpers_triton.tanh)(inner))
 
 

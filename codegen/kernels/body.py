@@ -70,7 +70,7 @@ class KernelBody(BodyWriter):
     ) -> None:
         super().__init__(kind, kinds, shapes, reserved)
         self.library, self.calls = library, calls
-        self.regions = Regions(_around(calls, shapes), library.group_of)
+        self.regions = Regions(_around(calls, shapes), library.group_of, library.memo)
         self.used: list[Statement] = []
 
     def write(

@@ -18,6 +18,7 @@ from ...analysis.spell import (
     text_expr,
 )
 from .indexed import IndexedSource
+from .looped import LoopedSource
 from .program import NoKernel, Program, is_row_number
 from .source import Source
 from .wording import title
@@ -57,6 +58,8 @@ class Launcher:
         self.program = program
         moves = any(op.pieces for op in program.operations)
         self.source = IndexedSource(program) if moves else Source(program)
+        if self.source.layout.long:
+            self.source = LoopedSource(program)
         self.body = self.source.body()  # first: it decides which sizes are passed
         self.layout, self.names = self.source.layout, self.source.names
         self.base = self.layout.base()
@@ -88,7 +91,7 @@ class Launcher:
             reference=tuple(self.reference()),
             checks=tuple((name, shape) for name, shape in checks if shape),
             sizes=tuple(self.size_lines(tensors)),
-            fits="n_cols <= MAX_ROW" if layout.rows else "",
+            fits="n_cols <= MAX_ROW" if layout.rows and not layout.long else "",
             results=results,
             grid=self.grid(results[0][0]),
             launch=(
@@ -124,6 +127,8 @@ class Launcher:
         """What the kernel is given after the tensors."""
         if not self.layout.rows:
             return [f"{result}.numel()", *self.sizes, *numbers, "BLOCK=ELEMENTS"]
+        if self.layout.long:
+            return [*self.sizes, *numbers, "BLOCK=PART", "num_warps=8"]
         block = ["BLOCK=triton.next_power_of_2(n_cols)", "num_warps=warps(n_cols)"]
         counts = [f"n_{table}" for table in self.tables]
         return [*self.sizes, *counts, *numbers, *block]
@@ -147,6 +152,7 @@ class Launcher:
         lines += [f"n_{table},  # rows of {table}" for table in self.tables]
         lines += [f"{label}," for label in numbers]
         note = "power of two, at least N" if layout.rows else "elements of one program"
+        note = "elements of a row at a time" if layout.long else note
         return [*lines, f"BLOCK: tl.constexpr,  # {note}"]
 
     # ---- the twin

@@ -43,6 +43,12 @@ class Layout:
         return self.program.axes > 0
 
     @property
+    def long(self) -> bool:
+        """Whether rows are known not to fit on chip."""
+        row = self.program.space[len(self.program.space) - self.program.axes :]
+        return all(isinstance(d, int) for d in row) and prod(row) > MAX_ROW
+
+    @property
     def wide(self) -> bool:
         """Whether offsets may need 64 bits."""
         sizes = self.program.space
@@ -65,9 +71,6 @@ class Layout:
             columns = [a for a in found if a.first >= -self.program.axes]
             if len(columns) != 1:
                 raise NoKernel("a tensor that has a part of the row's axes")
-            row = space[-self.program.axes :]
-            if all(isinstance(d, int) for d in row) and prod(row) > MAX_ROW:
-                raise NoKernel(f"a row of more than {MAX_ROW} elements")
         if not found:
             found = [Axis(-rank, -1, (True,) * len(table))]
         if len(found) > len(LETTERS):

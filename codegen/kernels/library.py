@@ -25,7 +25,7 @@ from ..plan import shape_text
 from ..steps import Step
 from .launcher import KernelText
 from .program import Program
-from .regions import Region
+from .regions import Memo, Region
 
 # A kernel that saves less of a forward, estimated, isn't worth a reader's time.
 MIN_SAVED = 1e-5
@@ -50,6 +50,7 @@ class Library:
         self.flow: Dataflow = dataflow(model, shapes)
         self.plan: FusionPlan = dnnfusion(self.flow, self.device)
         self.entries: dict[KernelText, Entry] = {}
+        self.memo: Memo = {}
         self.reasons: dict[str, str] = {}
         self.chosen = self.collecting = False
         nodes = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,15 +13,16 @@ from .launcher import KernelText
 from .layout import MAX_ROW
 from .library import Entry
 
+WIDTH = 80  # columns of a docstring
+
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """One kernel as the template sees it."""
+    """One kernel as the template sees it; `doc` are the lines of its docstring."""
 
     name: str
     text: KernelText
-    places: str
-    traffic: str
+    doc: tuple[str, ...]
     returned: str
 
 
@@ -43,6 +45,7 @@ def write_kernels(path: Path, entries: list[Entry], title: str, file: str) -> No
         uses_functional=functional,
         rows=any(text.fits for text in texts),
         elements=any("ELEMENTS" in text.grid for text in texts),
+        parts=any("BLOCK=PART" in text.launch for text in texts),
         max_row=MAX_ROW,
     )
 
@@ -51,10 +54,21 @@ def _plan(entry: Entry) -> KernelPlan:
     shape, fused, apart = entry.example
     count = len(entry.sites)
     first = one_line(entry.sites[0][0] if entry.sites[0] else "?", 40)
-    places = f", at {count} places, first {first}" if count > 1 else f", at {first}"
+    places = f"at {count} places, first {first}" if count > 1 else f"at {first}"
+    replaces = f"Replaces  {entry.text.operators}, {places}"
     traffic = f"{_amount(fused)} for {shape}; {_amount(apart)} operator by operator"
+    doc = [
+        *(line for text in entry.text.formula for line in _wrapped(text, 4)),
+        "",
+        *_wrapped(replaces, 10),
+        *_wrapped(f"Traffic   {traffic}", 10),
+    ]
     names = [name for name, _ in entry.text.results]
-    return KernelPlan(entry.name, entry.text, places, traffic, ", ".join(names))
+    return KernelPlan(entry.name, entry.text, tuple(doc), ", ".join(names))
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent=" " * indent)
 
 
 def _amount(count: int) -> str:

@@ -24,6 +24,9 @@ MAX_STATEMENTS = 24  # of one kernel, for those who read it
 # The steps behind one statement, one for each instance of the body.
 Steps = tuple[Step, ...]
 GroupOf = Callable[[Step], object]
+Kernel = tuple[Program, KernelText, list[tuple[str, float]]]
+# Kernels, or why there is none, of steps whose values others read.
+Memo = dict[tuple[Steps, frozenset[ir.Value]], Kernel | str]
 
 
 @dataclass(eq=False)
@@ -50,8 +53,8 @@ def finds_rows(step: Step) -> bool:
 class Regions:
     """Finds the regions in the statements of one body, or of one loop in it."""
 
-    def __init__(self, around: Surroundings, group_of: GroupOf) -> None:
-        self.around, self.group_of = around, group_of
+    def __init__(self, around: Surroundings, group_of: GroupOf, memo: Memo) -> None:
+        self.around, self.group_of, self.memo = around, group_of, memo
         self.reasons: dict[str, str] = {}  # operator -> why it is no part of a kernel
 
     def find(
@@ -135,7 +138,8 @@ class Regions:
                 return False
         return True
 
-    def programs(self, group: list[int], instances: int | None = None) -> list[Program]:
+    def kernels(self, group: list[int], instances: int | None = None) -> list[Kernel]:
+        """The kernel of each instance; raises NoKernel."""
         results = self.results_of(group)
         columns = [self.steps[place] for place in group]
         rows = list(zip(*[c for c in columns if c is not None], strict=True))
@@ -143,18 +147,33 @@ class Regions:
         for row in rows[:instances]:
             by_place = dict(zip(group, row, strict=True))
             wanted = {by_place[place].outputs[i] for place, i in results}
-            outside = {v for v in wanted if v is not None}
-            found.append(make_program(row, outside, self.around))
+            found.append(
+                self.kernel(row, frozenset(v for v in wanted if v is not None))
+            )
+        return found
+
+    def kernel(self, row: Steps, outside: frozenset[ir.Value]) -> Kernel:
+        key = (row, outside)
+        if key not in self.memo:
+            try:
+                program = make_program(row, outside, self.around)
+                self.memo[key] = (program, *kernel_text(program))
+            except Unsupported as error:
+                self.memo[key] = error.what
+            except NoKernel as error:
+                self.memo[key] = str(error)
+        found = self.memo[key]
+        if isinstance(found, str):
+            raise NoKernel(found)
         return found
 
     def builds(self, group: list[int], instances: int | None = None) -> bool:
         try:
             if not self.stands_together(group):
                 raise NoKernel("another statement needs a part of the result first")
-            for program in self.programs(group, instances):
-                kernel_text(program)
-        except (NoKernel, Unsupported) as error:
-            reason = error.what if isinstance(error, Unsupported) else str(error)
+            self.kernels(group, instances)
+        except NoKernel as error:
+            reason = str(error)
             steps = self.steps[group[-1]]
             node = steps[0].node if steps else None
             if node is not None and node.name:
@@ -165,13 +184,12 @@ class Regions:
     def region(self, group: list[int]) -> Region | None:
         if not self.builds(group):
             return None
-        programs = self.programs(group)
-        made = [kernel_text(program) for program in programs]
-        if any(text != made[0][0] or eps != made[0][1] for text, eps in made):
+        made = self.kernels(group)
+        programs = [program for program, _, _ in made]
+        if any(kernel[1:] != made[0][1:] for kernel in made):
             self.note(group, "instances of the class would need different kernels")
             return None
-        text, numbers = made[0]
-        first = programs[0]
+        first, text, numbers = made[0]
         arguments = tuple(a.expr for a in first.arguments.values())
         return Region(
             tuple(group), text, numbers, programs, tuple(first.results), arguments

@@ -19,7 +19,7 @@ WIDTH = 76  # columns of a line in a kernel
 _READ_TWICE = frozenset("Clip Gelu HardSwish LeakyRelu Mish Relu Swish".split())
 
 
-class _Lines:
+class Lines:
     """The body of a kernel as it grows; what operators over rows see of it."""
 
     def __init__(self, source: Source) -> None:
@@ -83,7 +83,7 @@ class Source:
         ]
 
     def body(self) -> list[str]:
-        lines = _Lines(self)
+        lines = Lines(self)
         plain = [a for a in self.layout.arguments if a.role != "table"]
         loads = [(a, self.layout.offset(a)) for a in plain]
         indices = self.layout.index_lines([offset for _, offset in loads])
@@ -113,7 +113,7 @@ class Source:
             lines.append("offsets = row * n_cols + cols")
         return lines
 
-    def _load(self, argument: Argument, offset: str, lines: _Lines) -> str:
+    def _load(self, argument: Argument, offset: str, lines: Lines) -> str:
         name = self.names[argument.value]
         where = f"{name}_ptr + {offset}" if offset else f"{name}_ptr"
         is_float = argument.value.dtype in FLOATS
@@ -127,21 +127,10 @@ class Source:
             cast = ".to(tl.int64)"  # times the size of a row
         return f"{name} = tl.load({where}{options}){cast}"
 
-    def _operation(self, op: Operation, lines: _Lines) -> None:
+    def _operation(self, op: Operation, lines: Lines) -> None:
         kind, name = op.view.node.op_type, self.names[op.result]
         before = len(lines.lines)
-        operands = self._operands(op)
-        if op.lookup:
-            made = self._found(op, lines)
-        elif op.row is not None:
-            if op.row.eps is not None:
-                label = self._eps(op)
-                lines.eps = text_expr(label)
-            made = op.row.lines(lines, op.view, *operands)
-        else:
-            spelling = pointwise(op.view.node)
-            assert spelling is not None
-            made = spelling(lines.tl, op.view, *operands)
+        made = self._made(op, lines)
         text = self.text(made)
         if self._keeps_zero(kind, op, lines):
             lines.zero.add(name)
@@ -160,7 +149,20 @@ class Source:
             lines.lines.insert(before, f"\n# {note}")
             lines.lines.append(line)
 
-    def _found(self, op: Operation, lines: _Lines) -> Expr:
+    def _made(self, op: Operation, lines: Lines) -> Expr:
+        operands = self._operands(op)
+        if op.lookup:
+            return self._found(op, lines)
+        if op.row is not None:
+            if op.row.eps is not None:
+                lines.eps = text_expr(self._eps(op))
+            return op.row.lines(lines, op.view, *operands)
+        spelling = pointwise(op.view.node)
+        assert spelling is not None
+        made: Expr = spelling(lines.tl, op.view, *operands)
+        return made
+
+    def _found(self, op: Operation, lines: Lines) -> Expr:
         """A row of a table; of one outside of the table nothing is read."""
         table, at = (self.names[o] for o in operands_of(op))
         where = f"{table}_ptr + {at} * n_cols + cols"
@@ -171,7 +173,7 @@ class Source:
         cast = ".to(tl.float32)" if op.result.dtype in FLOATS else ""
         return text_expr(f"tl.load({where}, mask=cols < {count}, other=0){cast}")
 
-    def _keeps_zero(self, kind: str, op: Operation, lines: _Lines) -> bool:
+    def _keeps_zero(self, kind: str, op: Operation, lines: Lines) -> bool:
         names = [self.names[o] for o in op.operands if isinstance(o, ir.Value)]
         zero = [name in lines.zero for name in names]
         tensors = len(names) == len(operands_of(op))

@@ -1,0 +1,119 @@
+"""Kernels over rows too long to be kept on chip, which take a part of a row at a time.
+
+Each reduction is a loop over the row. What it needs of each element is computed in the
+loop, again in every loop that needs it, since a part is gone when the next one comes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...analysis.ops.triton import FLOATS
+from ...analysis.spell import ATOM, Expr, text_expr
+from .program import NoKernel, Operation, is_row_number
+from .source import Lines, Source
+
+_PART = {"cols", "mask", "offsets"}
+
+
+class _Loops(Lines):
+    """Numbers of a row at once; elements when a loop asks for them."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.elements: dict[str, str] = {}  # name -> the line that computes it
+
+    def let(self, name: str, value: Expr, zeroed: bool = False) -> Expr:
+        name = self.source.wording.free(name)
+        if zeroed:
+            value = self.tl.where(text_expr("mask"), value, 0.0)
+            self.zero.add(name)
+        self.define(name, self.source.text(value))
+        return text_expr(name)
+
+    def define(self, name: str, text: str, note: str = "") -> None:
+        line = f"{name} = {text}{note}"
+        if self.parts_of(text):
+            self.elements[name] = line
+        else:
+            self.lines.append(line)
+
+    def parts_of(self, text: str) -> set[str]:
+        """What of a part of the row an expression reads."""
+        return set(re.findall(r"\w+", text)) & (self.elements.keys() | _PART)
+
+    def needed(self, texts: list[str]) -> list[str]:
+        """The lines, in order, that compute what some expressions read."""
+        todo = set[str]().union(*map(self.parts_of, texts))
+        found = set(todo)
+        while todo:
+            name = todo.pop()
+            own = self.elements.get(name, "").partition(" = ")[2]
+            todo |= self.parts_of(own) - found
+            found |= todo
+        offsets = ["offsets = row * n_cols + cols"] if "offsets" in found else []
+        return [*offsets, *(v for k, v in self.elements.items() if k in found)]
+
+    def loop(self, texts: list[str], last: list[str]) -> None:
+        inside = [
+            "cols = start + tl.arange(0, BLOCK)",
+            "mask = cols < n_cols",
+            *self.needed(texts),
+            *last,
+        ]
+        self.lines.append("for start in range(0, n_cols, BLOCK):")
+        self.lines += [f"    {line}" for line in inside]
+
+    def sum(self, x: Expr) -> Expr:
+        parts = self.source.wording.free("parts")
+        text = self.source.text(super().sum(x)).removeprefix("tl.sum(")
+        text = text.removesuffix(", axis=0)")
+        self.lines.append(f"{parts} = tl.zeros([BLOCK], tl.float32)")
+        self.loop([text], [f"{parts} += {text}"])
+        return self.let("whole", self.tl.sum(text_expr(parts), axis=0))
+
+    def _extreme(self, function: Expr, x: Expr, bound: str) -> Expr:
+        parts = self.source.wording.free("parts")
+        text = f"tl.where(mask, {self.source.text(x)}, float({bound}))"
+        larger = "maximum" if "-" in bound else "minimum"
+        self.lines.append(f"{parts} = tl.full([BLOCK], float({bound}), tl.float32)")
+        self.loop([text], [f"{parts} = tl.{larger}({parts}, {text})"])
+        name = "largest" if "-" in bound else "smallest"
+        return self.let(name, function(text_expr(parts), axis=0))
+
+
+class LoopedSource(Source):
+    def body(self) -> list[str]:
+        lines = _Loops(self)
+        if any(a.role for a in self.layout.arguments):
+            raise NoKernel("a table of rows of more than one part")
+        loads = [(a, self.layout.offset(a)) for a in self.layout.arguments]
+        indices = self.layout.index_lines([offset for _, offset in loads])
+        for argument, offset in loads:
+            name, _, text = self._load(argument, offset, lines).partition(" = ")
+            lines.define(name, text)
+        for op in self.program.operations:
+            self._operation(op, lines)
+        results = self.program.results
+        small = {r for r in results if is_row_number(self.program, r)}
+        numbers = [self.names[r] for r in results if r in small]
+        stores = [self.names[r] for r in results if r not in small]
+        if stores:
+            texts = [f"tl.store({n}_ptr + offsets, {n}, mask=mask)" for n in stores]
+            lines.loop(texts, texts)
+        lines.lines += [f"tl.store({name}_ptr + row, {name})" for name in numbers]
+        start = self._start(False)[:1]
+        return [*start, *indices, *lines.lines]
+
+    def _operation(self, op: Operation, lines: Lines) -> None:
+        assert isinstance(lines, _Loops)
+        kind, name = op.view.node.op_type, self.names[op.result]
+        made = self._made(op, lines)
+        text = self.text(made)
+        if self._keeps_zero(kind, op, lines):
+            lines.zero.add(name)
+        read = any(op.result in o.operands for o in self.program.operations)
+        if op.result in self.program.results and read and op.result.dtype in FLOATS:
+            inner = text if made._binds == ATOM else f"({text})"
+            text = f"{inner}.to({name}_ptr.dtype.element_ty).to(tl.float32)"
+        lines.define(name, text, f"  # {kind}")

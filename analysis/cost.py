@@ -11,7 +11,7 @@ from .dims import Dim, ceildiv, product, simplify
 from .flops import flops, total
 from .shapes import Shapes
 
-__all__ = ["GraphCost", "flops", "graph_cost"]
+__all__ = ["GraphCost", "bytes_of", "flops", "graph_cost"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,12 @@ def _is_intermediate(value: ir.Value) -> bool:
         and not value.is_graph_output()
         and bool(value.uses())
     )
+
+
+def bytes_of(value: ir.Value, shapes: Shapes, sizes: Mapping[str, int]) -> Dim | None:
+    """The bytes of one value at these sizes; None if its type or rank is not known."""
+    count = _bytes(value, shapes)
+    return None if count is None else _substitute(count, sizes)
 
 
 def _bytes(value: ir.Value, shapes: Shapes) -> Dim | None:

@@ -61,6 +61,7 @@ class EnginePlan:
     channels_last: bool
     measured: Measured | None = None
     precision: str = "float32"
+    lists: bool = False  # among the results
 
     def as_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = {"name": self.name}
@@ -111,7 +112,8 @@ def engine_plan(
     if name == "eager" and not refused:
         refused = "compile with --engine onednn to have more"
     images = _takes_images(graph, plan)
-    return EnginePlan(name, refused, images, precision=precision)
+    lists = bool(plan.nested)
+    return EnginePlan(name, refused, images, precision=precision, lists=lists)
 
 
 def _check_precision(precision: str, refused: str, plan: ModulePlan) -> None:
@@ -128,13 +130,14 @@ def _check_precision(precision: str, refused: str, plan: ModulePlan) -> None:
 
 def obstacles(graph: ir.Model, shapes: Shapes, plan: ModulePlan) -> Iterator[str]:
     """Why a trace of one run wouldn't do for another of the same sizes."""
-    if plan.nested:
+    network = next(c for c in plan.classes if c.name == plan.network)
+    if len(network.arguments) < len(plan.inputs):
         yield "it takes lists of caches"
     if plan.lanes:
         yield "a trace is of one thread, and it has lanes"
     if plan.kernels:
         yield "a trace does not launch kernels"
-    if session_needs(plan):
+    if session_needs(plan) - {"nested"}:
         yield "not all it takes and gives are tensors of NumPy's types"
     for node in graph.graph:
         name = one_line(node.op_type, 30)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import onnx_ir as ir
 from .. import __version__
 from ..analysis.errors import FairhandError, VerificationError
 from ..analysis.literals import one_line
+from ..analysis.memory import peak_memory
 from ..analysis.shapes import Shapes
 from ..rewrites.rule import Rule
 from ..rewrites.simplify import Rewriting, Stage, simplify
@@ -100,7 +101,7 @@ def compile(
                 draft / "weights.safetensors", made.weights, loaded.sha256
             )
             report = make_report(loaded, plan, done.counts(), size)
-            report |= _additions(made, options, text, runs_on)
+            report |= _additions(loaded, made, options, text, runs_on)
             write_report(draft, report)
             if verify:
                 progress("verify")
@@ -109,6 +110,13 @@ def compile(
                 _note(report, found)
                 write_report(draft, report)
     return Package(folder, report)
+
+
+def _activations(loaded: Loaded, made: Planned) -> dict[str, Any] | None:
+    """Bytes of intermediate values in the first of the report's sizes."""
+    sizes = (dynamic_sizes(loaded.model) or [{}])[0]
+    found = peak_memory(made.graph, made.done.shapes, sizes)
+    return None if found is None else {"sizes": sizes, **asdict(found)}
 
 
 def _engine(
@@ -142,6 +150,7 @@ def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
             "engines.py.jinja",
             refused=runs_on.refused,
             precision=runs_on.precision,
+            lists=runs_on.lists,
         )
     title, network = plan.title, plan.network
     write_python(
@@ -159,13 +168,14 @@ def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
 
 
 def _additions(
-    made: Planned, options: Options, text: str, runs_on: EnginePlan
+    loaded: Loaded, made: Planned, options: Options, text: str, runs_on: EnginePlan
 ) -> dict[str, Any]:
     """What the report says of how the text came about, and of what runs it."""
     graph, done, library = made.graph, made.done, made.library
     found: dict[str, Any] = {
         "certificate": make_certificate(graph, done, options.exactness),
         "engine": runs_on.as_dict(),
+        "activations": _activations(loaded, made),
         "source_map": source_map(text, made.plan, graph, done.history),
         **parts_report(made.divided, options.lanes, options.profile, options.fusion),
     }

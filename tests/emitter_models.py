@@ -200,8 +200,8 @@ def run_here(
     package: Path, feeds: list[Mapping[str, np.ndarray]], engine: str = ""
 ) -> list[list[np.ndarray]]:
     """As codegen.verify.run_package, without the seconds that a new process takes."""
-    options = {"engine": engine} if engine else {}
-    session = import_package(package).Session(**options)
+    chosen = {"engine": engine} if engine else {}
+    session = import_package(package).Session(**chosen)
     names = [tensor.name for tensor in session.get_inputs()]
     return [
         session.run(None, dict(zip(names, feed.values(), strict=True)))

@@ -38,7 +38,7 @@ def engines() -> ModuleType:
     module = ModuleType("emitted_engines")
     sys.modules[module.__name__] = module
     exec(
-        render_python("engines.py.jinja", refused="", precision="float32"),
+        render_python("engines.py.jinja", refused="", precision="float32", lists=False),
         module.__dict__,
     )
     return module
@@ -88,6 +88,24 @@ LAST = {
     "exact gelu": F.gelu,
     "gelu by tanh": lambda x: F.gelu(x, approximate="tanh"),
 }
+
+
+@pytest.mark.parametrize("shape", [(6,), (4, 1), (1, 4, 6), (2, 4, 6)], ids=str)
+def test_a_weight_behind_a_product_is_not_lost(
+    engines: ModuleType, shape: tuple[int, ...]
+) -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(5, 6)
+            self.gain = nn.Parameter(torch.randn(shape))
+            self.register_buffer("shift", torch.randn(shape))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.shift + self.fc(x) * self.gain
+
+    net, x = Scaled().eval(), torch.randn(1, 4, 5)
+    torch.testing.assert_close(engines.traced(net, (x,))(x), net(x))
 
 
 @pytest.mark.parametrize("case", LAST)
@@ -304,6 +322,32 @@ def decoder(width: int = 1024) -> onnx.ModelProto:
         y = g.linear(y, f"layers.{i}.out", width, 4 * width, at=f"layers.{i}/out")
         x = g.linear(y, f"layers.{i}.in", 4 * width, width, at=f"layers.{i}/in")
     return g.model(y=x, **caches)
+
+
+def prefill(width: int = 64) -> onnx.ModelProto:
+    """Caches come out, and none goes in."""
+    g = Graph(x=[1, 128, width])
+    x, caches = "x", {}
+    for i in range(3):
+        for name in "kv":
+            y = g.linear(x, f"layers.{i}.{name}", width, width, at=f"layers.{i}/{name}")
+            caches[f"present_{name}{i}"] = y
+        x = g("Relu", g.linear(x, f"layers.{i}.fc", width, width, at=f"layers.{i}/fc"))
+    return g.model(y=x, **caches)
+
+
+def test_a_network_that_returns_lists_is_traced(tmp_path: Path) -> None:
+    fairhand.compile(prefill(), tmp_path / "a", engine="onednn")
+    module = imported(tmp_path / "a")
+    session, plain = module.Session(), module.Session(engine="eager")
+    assert "Tuples" in (tmp_path / "a" / "engines.py").read_text()
+    given = {"x": np.random.default_rng(0).random((1, 128, 64), np.float32)}
+    for _ in range(3):
+        found = session.run(None, given)
+        for got, right in zip(found, plain.run(None, given), strict=True):
+            np.testing.assert_allclose(got, right, rtol=0, atol=1e-4)
+    assert len(found) == 7 and len(session.network.prepared) == 1
+    assert session.network.model not in session.network.prepared.values()
 
 
 def test_a_decoder_runs_on_packed_weights(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def traced(model: nn.Module, feeds: tuple[Tensor, ...]) -> Callable[..., Any]:
     try:
         with warnings.catch_warnings():  # that torch.jit is to go, and sizes are fixed
             warnings.simplefilter("ignore")
-            with Spelling():
+            with Spelling(model):
                 trace = torch.jit.trace(model, feeds, check_trace=False)
             run = torch.jit.freeze(trace)
             for _ in range(3):  # the first records sizes, the second compiles
@@ -114,16 +114,30 @@ def traced(model: nn.Module, feeds: tuple[Tensor, ...]) -> Callable[..., Any]:
 
 
 def listed(results: Any) -> list[Tensor]:
-    return [results] if isinstance(results, Tensor) else list(results)
+    if isinstance(results, Tensor):
+        return [results]
+    return [leaf for each in results for leaf in listed(each)]
 
 
 class Spelling(TorchFunctionMode):
     """Takes the place of calls that oneDNN Graph lacks, or takes for others."""
 
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.weights = {id(w) for w in (*model.parameters(), *model.buffers())}
+
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        if function in (Tensor.add, Tensor.mul) and len(args) == 2:
+            args = self.spread(*args), self.spread(*args[::-1])
         return SPELLINGS.get(function, function)(*args, **(kwargs or {}))
+
+    def spread(self, x: Any, other: Any) -> Any:
+        """A weight as wide as what it meets: behind a product oneDNN loses it else."""
+        if id(x) not in self.weights or not isinstance(other, Tensor):
+            return x
+        return x.expand(torch.broadcast_shapes(x.shape, other.shape))
 
 
 def strided(pool: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -28,7 +28,7 @@ from .plan import ModulePlan
 WORTH_PREPARING = 2e7  # operations of one run
 
 # Of these PyTorch's tracer was found to record all that they do, and oneDNN Graph to
-# compute the same: tests/test_engines.py runs their cases.
+# compute the same, on the cases of the operator table; tests/test_engines.py runs some.
 TRACED = frozenset(
     """Abs Add And Attention AveragePool BatchNormalization Cast Ceil Celu Clip Concat
     Conv ConvTranspose Cos CumSum DepthToSpace Div Einsum Elu Equal

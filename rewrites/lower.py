@@ -3,7 +3,8 @@
 A scaler is a subtraction and a product, a linear model a Gemm, an SVM a kernel and a
 Gemm. Spelled so, they read as what they are, and the rules for them apply. Where the
 specification is silent, ONNX Runtime's kernels are followed. What is no arithmetic,
-such as a tree or a table of words, keeps its operator (analysis/ops/ml.py).
+such as a tree or a table of words, keeps its operator (analysis/ops/ml.py). Gradient
+becomes arithmetic in the same way.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from . import (  # noqa: F401  the import registers them
     contrib_quant,
     contrib_tensors,
     lower_features,
+    lower_gradient,
     lower_linear,
     lower_svm,
     lower_trees,

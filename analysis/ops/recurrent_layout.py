@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
-from ..dims import same
+from ..dims import Dim, same
 from .table import NodeView, constant
 
 
@@ -34,25 +34,30 @@ def surroundings(
 ) -> Surroundings:
     """Take in what exporters write around a layer to follow ONNX's order of axes.
 
-    Squeeze, or Transpose and Reshape, of Y [time, directions, batch, hidden] to
-    [time, batch, directions * hidden]; further layers that `joins` allows, with the
+    Squeeze, Reshape, or Transpose and Reshape, of Y [time, directions, batch, hidden]
+    to [time, batch, directions * hidden]; further layers that `joins` allows, with the
     Concat of their states; a Transpose that puts the batch first, if one stands before
-    the node too.
+    the node too. Of one sequence, a Reshape may have done that as well.
     """
     plain = Surroundings((n,), n.value(0), tuple(n.node.outputs))
     if n.attr("layout", 0):
         return replace(plain, batch_first=True)
-    flat = _flattening(n, directions, hidden)
-    if not flat:
-        return plain
-    layers, glue = [n], list(flat)
-    while flat and (above := _above(n, flat[-1].outputs[0], joins)) is not None:
-        flat = _flattening(above, directions, hidden)
+    layers, glue = [n], _flattening(n, directions, hidden)
+    single = list(glue)
+    while glue and (above := _above(n, glue[-1].outputs[0], joins)) is not None:
         layers.append(above)
+        flat = _flattening(above, directions, hidden)
+        if not flat:
+            glue.append(above.node)
+            break
         glue += [above.node, *flat]
-    deep = _with_states(n, layers, glue) if flat and len(layers) > 1 else None
-    single = _flattening(n, directions, hidden)
-    return deep or _with_states(n, [n], single) or plain
+    turned = _turning(layers[-1], directions, hidden)
+    found = None
+    if len(layers) > 1 and (turned or layers[-1].node is not glue[-1]):
+        found = _with_states(n, layers, [*glue, *turned], bool(turned))
+    if found is None and len(layers) == 1 and turned:
+        found = _with_states(n, layers, turned, True)
+    return found or (_with_states(n, [n], single) if single else None) or plain
 
 
 def _above(
@@ -67,9 +72,12 @@ def _above(
 
 
 def _with_states(
-    n: NodeView, layers: list[NodeView], glue: list[ir.Node]
+    n: NodeView, layers: list[NodeView], glue: list[ir.Node], turned: bool = False
 ) -> Surroundings | None:
-    """The layers as one, or None where something reads a value too early."""
+    """The layers as one, or None where something reads a value too early.
+
+    `turned`: the last of `glue` puts the batch first.
+    """
     outputs, absorbed = [glue[-1].outputs[0]], list(glue)
     for j in range(1, len(n.node.outputs)):
         made = [layer.node.outputs[j] for layer in layers if j < layer.outputs]
@@ -86,17 +94,22 @@ def _with_states(
     found = Surroundings(
         tuple(layers), n.value(0), tuple(outputs), tuple(absorbed), flat=True
     )
-    turned = _batch_first(n, found)
-    return next((x for x in (turned, found) if x and _may_move(n, x)), None)
+    swapped = _batch_first(n, found, turned)
+    choices = (swapped,) if turned else (swapped, found)
+    return next((x for x in choices if x and _may_move(n, x)), None)
 
 
-def _batch_first(n: NodeView, found: Surroundings) -> Surroundings | None:
+def _batch_first(n: NodeView, found: Surroundings, turned: bool) -> Surroundings | None:
     """The same with the Transposes before and behind, if both are there."""
     before, after = n.value(0).producer(), _only_user(n, found.outputs[0])
-    if before is None or after is None or not all(map(_swaps, (before, after))):
+    if before is None or not _swaps(before):
         return None
     source = before.inputs[0]
     assert source is not None
+    if turned:
+        return replace(found, source=source, batch_first=True)
+    if after is None or not _swaps(after):
+        return None
     return replace(
         found,
         source=source,
@@ -107,23 +120,44 @@ def _batch_first(n: NodeView, found: Surroundings) -> Surroundings | None:
 
 
 def _flattening(n: NodeView, directions: int, hidden: int) -> list[ir.Node]:
+    """The nodes from Y to [time, batch, directions * hidden]."""
     user = n.only_user(0)
-    if user is None:
+    given = n.shapes.dims(n.value(0))
+    if user is None or given is None:
         return []
-    if user.op_type == "Squeeze" and directions == 1:
-        axes = _ints(n, user, 1)
-        return [user] if axes is not None and axes in ([1], [-3]) else []
+    wanted = (*given[:2], directions * hidden)
+    # One direction, or one sequence: the elements lie in that order already.
+    if directions == 1 or same(given[1], 1):
+        if user.op_type == "Squeeze" and directions == 1:
+            axes = _ints(n, user, 1)
+            return [user] if axes is not None and axes in ([1], [-3]) else []
+        if user.op_type == "Reshape" and _has(n, user, wanted):
+            return [user]
     if user.op_type != "Transpose" or _permutation(user) != [0, 2, 1, 3]:
         return []
     reshape = _only_user(n, user.outputs[0])
     if reshape is None or reshape.op_type != "Reshape":
         return []
-    given, made = n.shapes.dims(n.value(0)), n.shapes.dims(reshape.outputs[0])
-    if given is None or made is None or len(made) != 3:
+    return [user, reshape] if _has(n, reshape, wanted) else []
+
+
+def _turning(n: NodeView, directions: int, hidden: int) -> list[ir.Node]:
+    """A Reshape of Y to [batch, time, directions * hidden], which of one sequence has
+    the elements in the same order."""
+    user, given = n.only_user(0), n.shapes.dims(n.value(0))
+    if user is None or given is None or not same(given[1], 1) or same(given[0], 1):
         return []
-    wanted = (*given[:2], directions * hidden)
-    fits = all(same(a, b) for a, b in zip(made, wanted, strict=True))
-    return [user, reshape] if fits else []
+    wanted = (given[1], given[0], directions * hidden)
+    return [user] if user.op_type == "Reshape" and _has(n, user, wanted) else []
+
+
+def _has(n: NodeView, node: ir.Node, wanted: Sequence[Dim]) -> bool:
+    dims = n.shapes.dims(node.outputs[0])
+    return (
+        dims is not None
+        and len(dims) == len(wanted)
+        and all(same(a, b) for a, b in zip(dims, wanted, strict=True))
+    )
 
 
 def _may_move(n: NodeView, found: Surroundings) -> bool:

@@ -52,7 +52,19 @@ they name. *cpu* is the share of a core per thread that the process got: well un
 the machine was busy and the figures are worth less. Batch 1, float32.
 `benchmarks/cpu.py` measures them; [emitted_code.md](emitted_code.md#engines) says what
 the engines are.
-{tables}"""
+{tables}
+## What is behind the low ones
+
+- SqueezeNet, MobileNets, EfficientNet: a call is over in milliseconds. Of SqueezeNet's
+  5.9 ms on one thread, oneDNN's kernels take 4.8; all of ONNX Runtime's call takes 4.5.
+- DenseNet: a norm in front of each convolution can't be folded into one, and each
+  layer joins all before it anew.
+- Decoding: products of one row, bound by memory; `packed` is the best of what was
+  tried. Networks that take lists of caches are not traced: oneDNN Graph corrupted
+  memory there.
+- LSTM: PyTorch's product of one step takes 80 us, more than ONNX Runtime's whole step.
+- NASNet: no faster on oneDNN Graph than call by call; that isn't explained yet.
+"""
 
 Call = Callable[[], object]
 Row = dict[str, Any]

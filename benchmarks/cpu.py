@@ -63,7 +63,8 @@ the engines are.
   tried. Networks that take lists of caches are not traced: oneDNN Graph corrupted
   memory there.
 - LSTM: PyTorch's product of one step takes 80 us, more than ONNX Runtime's whole step.
-- NASNet: no faster on oneDNN Graph than call by call; that isn't explained yet.
+- NASNet: what oneDNN Graph computes there is wrong. The engine sees that when it
+  compares, warns, and runs the network call by call.
 """
 
 Call = Callable[[], object]

@@ -63,8 +63,8 @@ the engines are.
   tried. Networks that take lists of caches are not traced: oneDNN Graph corrupted
   memory there.
 - LSTM: PyTorch's product of one step takes 80 us, more than ONNX Runtime's whole step.
-- NASNet: what oneDNN Graph computes there is wrong. The engine sees that when it
-  compares, warns, and runs the network call by call.
+- NASNet: what oneDNN Graph computes there is wrong. The engine saw that when it
+  compared, and ran the network call by call; `compile` now chooses that at once.
 """
 
 Call = Callable[[], object]

@@ -25,11 +25,13 @@ from torch import Tensor, nn
 
 import fairhand
 from fairhand.analysis import device
+from fairhand.analysis.errors import VerificationError
 from fairhand.codegen import pipeline
 from fairhand.codegen.choices import DEVICES, ENGINES
 from fairhand.codegen.emit import render_python
 from fairhand.codegen.engine_times import fastest, measure
 from fairhand.codegen.engines import EnginePlan
+from fairhand.codegen.verify import run_package
 
 
 @pytest.fixture(scope="module")
@@ -504,3 +506,19 @@ def test_bf16_is_measured_and_reported(tmp_path: Path) -> None:
     np.testing.assert_allclose(*results.values(), rtol=0, atol=close)
     with pytest.raises(fairhand.FairhandError, match=r"bf16 isn't offered .* caches"):
         fairhand.compile(decoder(), tmp_path / "b", precision="bf16")
+
+
+def test_an_engine_that_gives_up_does_not_verify(tmp_path: Path) -> None:
+    """So that a package doesn't prepare in vain, with a warning, each time."""
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "__init__.py").write_text(
+        "import warnings\n"
+        "class Session:\n"
+        "    def get_inputs(self): return []\n"
+        "    def get_outputs(self): return []\n"
+        "    def run(self, names, feed):\n"
+        "        warnings.warn('the network runs as it stands: no such operator')\n"
+        "        return []\n"
+    )
+    with pytest.raises(VerificationError, match="as it stands: no such operator"):
+        run_package(tmp_path / "net", [{}])

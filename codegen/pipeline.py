@@ -29,7 +29,7 @@ from .folder import check_target, replacing
 from .inputs import dynamic_sizes
 from .inspect_plans import fusion_plan
 from .interface import session_needs
-from .kernels.library import Library
+from .kernels.collection import KernelSet
 from .kernels.page import write_kernels
 from .load import Loaded, load, save_stage
 from .names import class_name, package_name
@@ -161,9 +161,9 @@ def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
         write_python(draft / "lanes.py", "lanes.py.jinja")
     if divided is not None:
         write_plan(draft, plan, divided)
-    if made.library is not None and plan.kernels:
+    if made.collection is not None and plan.kernels:
         write_kernels(
-            draft / "kernels.py", made.library.taken, plan.title, plan.source.file
+            draft / "kernels.py", made.collection.taken, plan.title, plan.source.file
         )
 
 
@@ -171,7 +171,7 @@ def _additions(
     loaded: Loaded, made: Planned, options: Options, text: str, runs_on: EnginePlan
 ) -> dict[str, Any]:
     """What the report says of how the text came about, and of what runs it."""
-    graph, done, library = made.graph, made.done, made.library
+    graph, done, collection = made.graph, made.done, made.collection
     found: dict[str, Any] = {
         "certificate": make_certificate(graph, done, options.exactness),
         "engine": runs_on.as_dict(),
@@ -179,7 +179,7 @@ def _additions(
         "source_map": source_map(text, made.plan, graph, done.history),
         **parts_report(made.divided, options.lanes, options.profile, options.fusion),
     }
-    return found | (library.report() if library is not None else {})
+    return found | (collection.report() if collection is not None else {})
 
 
 def _note(report: dict[str, Any], found: Verification) -> None:
@@ -198,7 +198,7 @@ class Planned:
     plan: ModulePlan
     weights: list[WeightPlan]
     divided: Divided | None = None
-    library: Library | None = None  # of kernels
+    collection: KernelSet | None = None  # of kernels
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ def planned(
     )
     if divided is not None:
         progress(f"lanes: {divided.reason}")
-    return Planned(graph, done, plan, weights, divided, ways.library)
+    return Planned(graph, done, plan, weights, divided, ways.collection)
 
 
 def _ways(
@@ -271,7 +271,7 @@ def _ways(
     return Ways(
         cost_lanes(graph, shapes, options.lanes, options.profile, progress),
         fusion_plan(graph, shapes, options.fusion) if options.fusion else None,
-        Library(graph, shapes) if kernels else None,
+        KernelSet(graph, shapes) if kernels else None,
     )
 
 

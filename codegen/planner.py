@@ -71,11 +71,11 @@ def make_plan(
     given = find_families(takes, shapes)
     made = find_families(results, shapes, given)
     writers = Writers(kinds, model, shapes, ways or Ways())
-    divided, library = writers.divided, writers.library
-    if library is not None:
-        library.start()
+    divided, collection = writers.divided, writers.collection
+    if collection is not None:
+        collection.start()
         _classes(kinds, results, given, made, writers)
-        library.choose(kinds.taken | _helper_names(kinds.root.run))
+        collection.choose(kinds.taken | _helper_names(kinds.root.run))
     classes, helpers = _classes(kinds, results, given, made, writers)
     weights = weights_of(kinds)
     inputs, outputs = _tensors(model, declared or model, shapes)
@@ -101,7 +101,7 @@ def make_plan(
         parameters=parameter_count(kinds),
         filled=any(is_filled(w.array()) for w in weights),
         lanes=divided.summary if divided is not None else "",
-        kernels=library.names if library is not None else (),
+        kernels=collection.names if collection is not None else (),
     )
     return plan, weights, divided
 

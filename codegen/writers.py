@@ -15,7 +15,7 @@ from .body import BodyWriter
 from .divide import Costed, Divided, divide
 from .group_lines import GroupWriter, groups_of
 from .kernels.body import kernel_bodies
-from .kernels.library import Library
+from .kernels.collection import KernelSet
 from .kinds import Kind, Kinds
 from .lane_lines import RUN_LANES, ForkWriter
 
@@ -23,11 +23,11 @@ from .lane_lines import RUN_LANES, ForkWriter
 @dataclass(frozen=True)
 class Ways:
     """What was asked for but plain bodies: choices of lanes, a fusion plan to show, or
-    a library that collects kernels. At most one of them."""
+    a set that collects kernels. At most one of them."""
 
     lanes: Sequence[Costed] = ()
     fused: FusionPlan | None = None
-    library: Library | None = None
+    collection: KernelSet | None = None
 
 
 class Writers:
@@ -37,22 +37,24 @@ class Writers:
         self, kinds: Kinds, model: ir.Model, shapes: Shapes, ways: Ways
     ) -> None:
         self._kinds, self._shapes = kinds, shapes
-        self.library = ways.library
+        self.collection = ways.collection
         self.divided: Divided | None = divide(kinds, model, ways.lanes)
         self._forks: Mapping[Kind, tuple[Fork, ...]] = (
             self.divided.forks if self.divided is not None else {}
         )
         self._groups = groups_of(kinds, model, ways.fused)
         self._other: Callable[..., BodyWriter] = (
-            BodyWriter if ways.library is None else kernel_bodies(kinds, ways.library)
+            BodyWriter
+            if ways.collection is None
+            else kernel_bodies(kinds, ways.collection)
         )
 
     @property
     def names(self) -> set[str]:
         """Functions that bodies call: no value may be called so."""
         found = {RUN_LANES} if self._forks else set()
-        if self.library is not None:
-            found |= set(self.library.names)
+        if self.collection is not None:
+            found |= set(self.collection.names)
         return found
 
     def writer(self, kind: Kind, reserved: frozenset[str]) -> BodyWriter:

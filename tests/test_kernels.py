@@ -26,7 +26,7 @@ from fairhand.analysis.ops.table import OPS
 from fairhand.analysis.ops.triton import POINTWISE, ROWS
 from fairhand.analysis.ops.triton_moves import MOVES
 from fairhand.codegen import verify
-from fairhand.codegen.kernels import library
+from fairhand.codegen.kernels import collection
 from fairhand.codegen.kernels.launcher import KernelText
 from fairhand.codegen.kernels.program import NoKernel
 
@@ -430,7 +430,7 @@ def package_of(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, least: float = 0.0
 ) -> fairhand.Package:
     monkeypatch.setattr(verify, "run_package", run_here)
-    monkeypatch.setattr(library, "MIN_SAVED", least)
+    monkeypatch.setattr(collection, "MIN_SAVED", least)
     model = NETWORKS[name]()
     model.graph.name = name
     return fairhand.compile(model, folder / name, target="triton")
@@ -471,7 +471,7 @@ def test_names_of_nodes_stay_in_their_docstring(
 ) -> None:
     hostile = 'x\\"""\nimport os\nos.abort()\n"""'
     monkeypatch.setattr(verify, "run_package", run_here)
-    monkeypatch.setattr(library, "MIN_SAVED", 0.0)
+    monkeypatch.setattr(collection, "MIN_SAVED", 0.0)
     model = NETWORKS["odd_ends"]()
     for i, node in enumerate(model.graph.node):
         node.name = f"{hostile}{i}"

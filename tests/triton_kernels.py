@@ -20,8 +20,8 @@ from fairhand.analysis import ops  # noqa: F401  # fills the table
 from fairhand.analysis.shapes import infer
 from fairhand.analysis.spell import Ref
 from fairhand.codegen.blocks import make_steps
+from fairhand.codegen.kernels.collection import Entry
 from fairhand.codegen.kernels.launcher import KernelText, kernel_text
-from fairhand.codegen.kernels.library import Entry
 from fairhand.codegen.kernels.page import write_kernels
 from fairhand.codegen.kernels.program import Program, Surroundings, make_program
 

@@ -1,4 +1,4 @@
-"""Bodies of classes that call kernels where the library has them."""
+"""Bodies of classes that call kernels where the collection has them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..members import Switch
 from ..nested import Row, Statement, flat, reads
 from ..run import Run
 from ..steps import Step
-from .library import Library
+from .collection import KernelSet
 from .program import Surroundings
 from .regions import Region, Regions, Steps
 
@@ -44,7 +44,7 @@ def _inner(run: Run) -> list[Run]:
     return [r for child in run.runs() for r in [child, *_inner(child)]]
 
 
-def kernel_bodies(kinds: Kinds, library: Library) -> Callable[..., BodyWriter]:
+def kernel_bodies(kinds: Kinds, collection: KernelSet) -> Callable[..., BodyWriter]:
     """What writes a body: with kernels, if its class is called alike each time."""
     calls = calls_of(kinds)
 
@@ -53,7 +53,7 @@ def kernel_bodies(kinds: Kinds, library: Library) -> Callable[..., BodyWriter]:
     ) -> BodyWriter:
         if kind not in calls:
             return BodyWriter(kind, kinds, shapes, reserved)
-        return KernelBody(kind, kinds, shapes, reserved, library, calls[kind])
+        return KernelBody(kind, kinds, shapes, reserved, collection, calls[kind])
 
     return make
 
@@ -65,12 +65,14 @@ class KernelBody(BodyWriter):
         kinds: Kinds,
         shapes: Shapes,
         reserved: frozenset[str],
-        library: Library,
+        collection: KernelSet,
         calls: Sequence[Run],
     ) -> None:
         super().__init__(kind, kinds, shapes, reserved)
-        self.library, self.calls = library, calls
-        self.regions = Regions(_around(calls, shapes), library.group_of, library.memo)
+        self.collection, self.calls = collection, calls
+        self.regions = Regions(
+            _around(calls, shapes), collection.group_of, collection.memo
+        )
         self.used: list[Statement] = []
 
     def write(
@@ -82,7 +84,7 @@ class KernelBody(BodyWriter):
     ) -> Body:
         """Without the helpers that only kernels would call."""
         body = super().write(arguments, results, given, made)
-        self.library.reasons.update(self.regions.reasons)
+        self.collection.reasons.update(self.regions.reasons)
         if not self.used:
             return body
         helpers = [
@@ -134,9 +136,9 @@ class KernelBody(BodyWriter):
         calls: dict[int, Statement] = {}
         gone: set[int] = set()
         for region in self.regions.find(items, steps, handed_on):
-            if self.library.collecting:
-                self.library.offer(region)
-            name = self.library.name(region)
+            if self.collection.collecting:
+                self.collection.offer(region)
+            name = self.collection.name(region)
             if name:
                 gone.update(region.places)
                 members = [items[place] for place in region.places]

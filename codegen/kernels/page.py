@@ -9,9 +9,9 @@ from pathlib import Path
 
 from ...analysis.literals import one_line
 from ..emit import write_python
+from .collection import Entry
 from .launcher import KernelText
 from .layout import MAX_ROW
-from .library import Entry
 
 WIDTH = 80  # columns of a docstring
 

@@ -43,7 +43,7 @@ class Entry:
     taken: bool = False
 
 
-class Library:
+class KernelSet:
     def __init__(self, model: ir.Model, shapes: Shapes, device: str = "h100") -> None:
         self.shapes, self.sizes = shapes, Sizes(shapes)
         self.device = DEVICES[device]

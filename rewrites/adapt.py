@@ -40,6 +40,7 @@ class Adapter:
 _MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 ADAPTERS: list[Adapter] = []
+_BY_OPERATOR: dict[str, list[Adapter]] = {}
 # Operators outside of ONNX that have a spelling in it: (domain, name) -> how.
 EXTENSIONS: dict[tuple[str, str], Adapter] = {}
 
@@ -55,7 +56,9 @@ def adapter(
     """
 
     def register(apply: Callable[[Site], None]) -> Callable[[Site], None]:
-        ADAPTERS.extend(Adapter(op, until, apply, types) for op in ops)
+        for op in ops:
+            ADAPTERS.append(Adapter(op, until, apply, types))
+            _BY_OPERATOR.setdefault(op, []).append(ADAPTERS[-1])
         return apply
 
     return register
@@ -95,7 +98,7 @@ def adapter_of(node: ir.Node, version: int) -> Adapter | None:
         return EXTENSIONS[node.domain, node.op_type]
     if node.domain != "":
         return None
-    fitting = [a for a in ADAPTERS if a.op == node.op_type and version <= a.until]
+    fitting = [a for a in _BY_OPERATOR.get(node.op_type, ()) if version <= a.until]
     return min(fitting, key=lambda a: a.until, default=None)
 
 

@@ -8,7 +8,6 @@ applications can be replayed (check.py).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import onnx_ir as ir
 
@@ -67,10 +66,8 @@ class Rewriter:
         made = self.graft.add(builder.drafts, [_producer(match.roots[0]), *matched])
         values = [self.graft.value(x, made) for x in results]
         new = list(made.values())
-        done = replace(
-            describe(match, self.classes[match.rule.name], matched, new),
-            origins=take_over(new, matched),
-        )
+        origins = take_over(new, matched)
+        done = describe(match, self.classes[match.rule.name], matched, new, origins)
         users: list[ir.Node] = []
         for root, value in zip(match.roots, values, strict=True):
             assert value is not None

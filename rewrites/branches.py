@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from .walk import all_nodes
+
 
 def take_branches(model: ir.Model) -> int:
     """Put the nodes of each decided branch in the place of its If; returns how many."""
     count = 0
     while True:
-        decided = [n for n in model.graph.all_nodes() if _condition(n) is not None]
+        decided = [n for n in all_nodes(model.graph) if _condition(n) is not None]
         if not decided:
             return count
         # What a branch holds may be decided too, which the next round finds.

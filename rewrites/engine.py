@@ -1,15 +1,17 @@
 """Apply rules to a graph until none applies.
 
-A worklist of nodes: at each, the rules that its form admits (index.py) are tried in the
-order of the catalogue. An application must make the graph lighter by its rule's measure
+Each phase has a worklist of nodes: at each, the rules that its form admits (index.py)
+are tried in the order of the catalogue. What an application touches is looked at again
+by every phase. An application must make the graph lighter by its rule's measure
 (measure.py), which is why this ends. Only rules with a valid verdict in proofs.json
 come here at all.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import onnx_ir as ir
 
@@ -22,45 +24,64 @@ from .walk import all_nodes
 
 
 class Engine:
-    """One pass of some rules over a graph."""
+    """Phases of rules, applied to one graph in turn until none applies."""
 
-    def __init__(self, rewriter: Rewriter, rules: Sequence[Rule]) -> None:
+    def __init__(
+        self, rewriter: Rewriter, phases: Iterable[tuple[str, Sequence[Rule]]]
+    ) -> None:
         self.history: list[Application] = []
         self._rewriter = rewriter
-        self._index = index_of(tuple(rules))
-        self._queue: deque[ir.Node] = deque()
-        self._queued: set[ir.Node] = set()
+        self._lists = [_Worklist(name, tuple(rules)) for name, rules in phases]
+        self.push(all_nodes(rewriter.model.graph))
+
+    def push(self, nodes: Iterable[ir.Node]) -> None:
+        """Let every phase look at these nodes, if not for the first time."""
+        nodes = list(nodes)
+        for worklist in self._lists:
+            worklist.push(nodes)
 
     def run(self) -> int:
         """Rewrite to a fixpoint; returns how many rules applied."""
+        before = len(self.history)
+        while any(worklist.queue for worklist in self._lists):
+            for worklist in self._lists:
+                self._exhaust(worklist)
+        return len(self.history) - before
+
+    def _exhaust(self, worklist: _Worklist) -> None:
         facts = self._rewriter.facts
-        self._push(all_nodes(self._rewriter.model.graph))
-        while self._queue:
-            node = self._queue.popleft()
-            self._queued.discard(node)
+        queue, rules_at = worklist.queue, worklist.index.rules
+        while queue:
+            node = queue.popitem(last=False)[0]
             if node.graph is None or node.domain or not node.outputs:
                 continue
-            rules = self._index.rules(node, facts)
+            rules = rules_at(node, facts)
             # A constant is folded, not rewritten.
             if rules and not facts.is_constant(node.outputs[0]):
-                self._visit(node, rules)
-        return len(self.history)
+                self._visit(node, rules, worklist.phase)
 
-    def _push(self, nodes: Iterable[ir.Node]) -> None:
-        for node in nodes:
-            if node.op_type in self._index.operators and node not in self._queued:
-                self._queued.add(node)
-                self._queue.append(node)
-
-    def _visit(self, node: ir.Node, rules: Sequence[Rule]) -> None:
+    def _visit(self, node: ir.Node, rules: Sequence[Rule], phase: str) -> None:
         for rule in rules:
             match = Matcher(rule, self._rewriter.facts).at(node)
             if match is None:
                 continue
             done = self._rewriter.apply(match)
             if isinstance(done, Application):
-                self.history.append(done)
-                self._push(self._rewriter.touched)
-                self._push([node])
+                self.history.append(replace(done, phase=phase))
+                self.push([*self._rewriter.touched, node])
                 self._rewriter.touched.clear()
                 return
+
+
+class _Worklist:
+    """The nodes that the rules of a phase are still to be tried at, in order."""
+
+    def __init__(self, phase: str, rules: tuple[Rule, ...]) -> None:
+        self.phase, self.index = phase, index_of(rules)
+        self.queue: OrderedDict[ir.Node, None] = OrderedDict()
+
+    def push(self, nodes: Iterable[ir.Node]) -> None:
+        roots = self.index.operators
+        for node in nodes:
+            if node.op_type in roots:
+                self.queue.setdefault(node)

@@ -80,12 +80,9 @@ def evaluate(expr: Any, at: Binding) -> Any:
 
     Raises Undecided.
     """
-    if isinstance(expr, Int):
-        return _INTS[expr.head](at, *expr.args)
-    if isinstance(expr, Real):
-        return _REALS[expr.head](at, *expr.args)
-    if isinstance(expr, Bool):
-        return _BOOLS[expr.head](at, *expr.args)
+    heads = _HEADS.get(type(expr))
+    if heads is not None:
+        return heads[expr.head](at, *expr.args)
     if isinstance(expr, Fn):
         return _table(expr, at)
     if isinstance(expr, Axes):
@@ -336,6 +333,13 @@ _REALS: dict[str, Callable[..., Any]] = {
     "mul": lambda at, a, b: evaluate(a, at) * evaluate(b, at),
     "div": _divide,
     "sqrt": _root,
+}
+
+
+_HEADS: dict[type, dict[str, Callable[..., Any]]] = {
+    Int: _INTS,
+    Real: _REALS,
+    Bool: _BOOLS,
 }
 
 

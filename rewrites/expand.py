@@ -14,13 +14,14 @@ import onnx_ir as ir
 from ..analysis.bodies import BODIES
 from ..analysis.ops import lookup
 from .tidy import inline_functions
+from .walk import all_nodes
 
 
 def expandable(model: ir.Model) -> list[ir.Node]:
     """The nodes that can be expanded, and are not spelled as they stand."""
     return [
         node
-        for node in model.graph.all_nodes()
+        for node in all_nodes(model.graph)
         if lookup(node) is None
         and (node.domain or node.op_type not in BODIES)
         and _schema(node) is not None

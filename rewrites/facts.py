@@ -26,7 +26,7 @@ class Facts:
         self.shapes = shapes
         # What was read of nodes, beside the inputs that they had then.
         self.readings: dict[ir.Node, tuple[Sequence[ir.Value | None], Any]] = {}
-        self.forms: dict[ir.Node, tuple[list[tuple[ir.Node, Any]], Any]] = {}
+        self.forms: dict[ir.Node, Any] = {}  # see index.py
         self._uniform: dict[ir.Value, float | int | bool | None] = {}
         self._constant: dict[ir.Value | None, bool] = {}
 
@@ -48,8 +48,6 @@ class Facts:
 
     def is_constant(self, value: ir.Value) -> bool:
         """Whether a value doesn't depend on the model's inputs."""
-        if value.const_value is not None:
-            return not value.is_graph_input()
         known = self._constant.get(value)
         if known is None:
             node = value.producer()
@@ -60,10 +58,15 @@ class Facts:
         return known
 
     def replaced(self, old: ir.Value, new: ir.Value) -> None:
-        """Forget what depends on values being constant, if these are."""
+        """Forget what depends on `old`, whose users get `new` in its place next."""
         if self.is_constant(old) or self.is_constant(new):
             self._constant.clear()
             self.forms.clear()
+        for user, _ in old.uses():
+            self.forms.pop(user, None)
+            for output in user.outputs:
+                for further, _ in output.uses():
+                    self.forms.pop(further, None)
 
     def uniform(self, value: ir.Value) -> float | int | bool | None:
         """The number that a stored constant is throughout; None if it isn't."""

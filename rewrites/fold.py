@@ -40,6 +40,9 @@ _GROWTH = 4
 # A rearranged copy of a weight up to this many bytes is no matter.
 _COPY = 64 << 10
 
+# ONNX Runtime takes a time to load a graph that grows faster than its nodes.
+_AT_ONCE = 1024
+
 _RECURRENT = ("LSTM", "GRU", "RNN")
 
 # Quantised matrices, and vectors of more elements than this, stay quantised.
@@ -81,7 +84,9 @@ class _Folder:
         nodes = self._candidates()
         if nodes:
             sizes = infer(self._island(nodes))
-            self._fold(self._affordable(nodes, sizes))
+            affordable = self._affordable(nodes, sizes)
+            for start in range(0, len(affordable), _AT_ONCE):
+                self._fold(affordable[start : start + _AT_ONCE])
         return self.count > before
 
     def _island(self, nodes: list[ir.Node]) -> Island:

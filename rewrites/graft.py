@@ -33,6 +33,9 @@ _TYPES = {
 # Constants of up to so many elements are told apart by their elements alone.
 _FEW = 16
 
+# To the last bit. Max and Min aren't: of 0.0 and -0.0 they pick one by its place.
+_COMMUTATIVE = frozenset("Add Mul And Or Xor Equal".split())
+
 # And of these as another operand.
 _TYPED_LIKE = {"Where": 1, "DequantizeLinear": 1, "QuantizeLinear": 2}
 
@@ -54,13 +57,16 @@ class Graft:
         self._known: dict[Hashable, ir.Node] = {}
         self._constants: dict[Hashable, ir.Value] = {}
         self._tokens: dict[ir.Value, Hashable] = {}
+        self._attributes: dict[ir.Node, Hashable] = {}
 
     # ---- hash-consing
 
     def twin(self, node: ir.Node) -> ir.Node | None:
         """An earlier node that computes the same, if any; else `node` is noted."""
-        inputs = self._same(node.inputs)
-        key = _key(node.op_type, node.domain, inputs, _attributes(node))
+        inputs = self._operands(node)
+        if node not in self._attributes:
+            self._attributes[node] = _attributes(node)
+        key = _key(node.op_type, node.domain, inputs, self._attributes[node])
         if key is None or node.op_type in RANDOM or node.graph is None:
             return None
         key = (id(node.graph), len(node.outputs), key)
@@ -70,9 +76,10 @@ class Graft:
             return None
         return None if known is node else known
 
-    def _same(self, values: Sequence[ir.Value | None]) -> list[Hashable]:
+    def _operands(self, node: ir.Node) -> list[Hashable]:
         """What tells operands apart: who they are, or of small constants, what."""
-        return [None if x is None else self._token(x) for x in values]
+        inputs = [None if x is None else self._token(x) for x in node.inputs]
+        return _in_order(node.domain, node.op_type, inputs)
 
     def _token(self, value: ir.Value) -> Hashable:
         if value not in self._tokens:
@@ -84,8 +91,10 @@ class Graft:
 
     def _computes(self, node: ir.Node, inputs: Sequence[Hashable]) -> bool:
         """Whether a noted node is still in the graph, with these inputs."""
-        pairs = zip_longest(self._same(node.inputs), inputs)
-        return node.graph is not None and all(a == b for a, b in pairs)
+        if node.graph is None:
+            return False
+        pairs = zip_longest(self._operands(node), inputs)
+        return all(a == b for a, b in pairs)
 
     def existing_of(
         self, drafts: Sequence[Draft], at: ir.Node
@@ -113,7 +122,8 @@ class Graft:
             elif isinstance(x, NewConstant):
                 inputs.append(_content(x.array))
             else:
-                inputs += self._same([x])
+                inputs.append(None if x is None else self._token(x))
+        inputs = _in_order(draft.domain, draft.op_type, inputs)
         key = _key(draft.op_type, draft.domain, inputs, _plain(draft.attributes))
         found = self._known.get((id(at.graph), draft.count, key))
         return found if found is not None and self._computes(found, inputs) else None
@@ -240,11 +250,13 @@ class Graft:
                 if dims is not None and all(n is not None for n in dims):
                     shapes.learn_dims(value, tuple(n for n in dims if n is not None))
             content, count = CONTENT_RULES.get(node.op_type, (None, 0))
+            if content is None or not shapes.small(node.outputs[0]):
+                return
             known = [site.content(i) for i in range(count)]
-            if content is None or any(k is None for k in known):
+            if any(k is None for k in known):
                 return
             found: Any = content(site, *known)
-            if isinstance(found, np.ndarray) and shapes.small(node.outputs[0]):
+            if isinstance(found, np.ndarray):
                 shapes.learn_elements(node.outputs[0], found)
         except (FairhandError, ArithmeticError, LookupError, TypeError, ValueError):
             return  # the next inference of the whole graph will tell
@@ -286,6 +298,13 @@ def _type(node: ir.Node) -> ir.TypeProtocol | None:
 
 def _content(array: np.ndarray) -> Hashable:
     return (array.dtype.name, array.shape, array.tobytes())
+
+
+def _in_order(domain: str, op: str, operands: list[Hashable]) -> list[Hashable]:
+    """Operands that may change places, in one order whatever the exporter's habit."""
+    if domain or op not in _COMMUTATIVE:
+        return operands
+    return sorted(operands, key=hash)
 
 
 def _key(

@@ -60,6 +60,7 @@ def describe(
     exactness: Exactness,
     matched: Sequence[ir.Node],
     new: Sequence[ir.Node],
+    origins: tuple[str, ...],
 ) -> Application:
     """The record of an application."""
     binding, law = match.binding, match.rule.law
@@ -80,6 +81,7 @@ def describe(
         evidence=tuple(map(_evidence, law.requires)),
         reordered=binding.reassociated,
         roundings=roundings(law, binding) if exactness in _BOUNDED else None,
+        origins=origins,
     )
 
 
@@ -94,6 +96,8 @@ _STRONGER_THAN_RING = {
 
 
 def _shown(symbol: Any) -> str:
+    if isinstance(symbol, int | str):
+        return str(symbol)
     if isinstance(symbol, frozenset):
         return str(sorted(symbol))
     if isinstance(symbol, tuple):

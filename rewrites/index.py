@@ -9,7 +9,7 @@ necessary, not sufficient.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -219,16 +219,14 @@ _VOCABULARY = _Vocabulary()
 
 
 def form_of(node: ir.Node, facts: Facts) -> Form:
-    """The form of a node; read again when it has other inputs."""
-    form: Form
-    known = facts.forms.get(node)
-    if known is not None:
-        read, form = known
-        for x, given in read:
-            if x.inputs is not given:
-                break
-        else:
-            return form
+    """The form of a node, found once until it or an operand has other inputs."""
+    form: Form | None = facts.forms.get(node)
+    if form is None:
+        form = facts.forms[node] = _form(node, facts)
+    return form
+
+
+def _form(node: ir.Node, facts: Facts) -> Form:
     words: tuple[Any, ...] | None = None
     try:
         found = reading(node, facts)
@@ -240,11 +238,7 @@ def form_of(node: ir.Node, facts: Facts) -> Form:
         words = tuple([found.parameters[name] for name in names])
     filled = node.op_type in _VOCABULARY.filled
     operands = tuple([_operand(value, inputs, filled, facts) for value in inputs])
-    form = _interned(node.op_type, operands, words)
-    producers = [x.producer() for x in node.inputs if x is not None]
-    nodes = [node, *(x for x in producers if x is not None)]
-    facts.forms[node] = [(x, x.inputs) for x in nodes], form
-    return form
+    return _interned(node.op_type, operands, words)
 
 
 _interned = lru_cache(maxsize=1 << 14)(Form)
@@ -262,7 +256,7 @@ def _operand(
     op, below = "", _NOTHING
     if node is not None and not node.domain:
         op = node.op_type
-        below = frozenset([y for x in node.inputs if x for y in _told(x, facts)])
+        below = _told(node, facts)
     if not facts.is_constant(value):
         return Operand(op, below, False, False, None, inputs.index(value))
     dims = facts.dims(value)
@@ -277,13 +271,18 @@ def _operand(
 _NOTHING: frozenset[str] = frozenset()
 
 
-def _told(value: ir.Value, facts: Facts) -> Iterator[str]:
-    """What computes a value, and "" if it is a constant."""
-    node = value.producer()
-    if node is not None and not node.domain:
-        yield node.op_type
-    if facts.is_constant(value):
-        yield ""
+def _told(node: ir.Node, facts: Facts) -> frozenset[str]:
+    """What computes the operands of a node, "" for constants among them."""
+    found = set()
+    for value in node.inputs:
+        if value is None:
+            continue
+        if facts.is_constant(value):
+            found.add("")
+        producer = value.producer()
+        if producer is not None and not producer.domain:
+            found.add(producer.op_type)
+    return frozenset(found)
 
 
 class Index:

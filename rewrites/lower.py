@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from .adapt import TARGET_OPSET, Site
 from .names import UniqueNames
+from .walk import all_nodes
 
 ML, OWN = "ai.onnx.ml", "fairhand"
 
@@ -113,7 +114,7 @@ def lower(model: ir.Model, names: UniqueNames, infer: Callable[[], None]) -> Non
     """
     imports = model.graph.opset_imports
     version = imports.get(ML, 1)
-    waiting = [n for n in model.graph.all_nodes() if _is_lowered(n)]
+    waiting = [n for n in all_nodes(model.graph) if _is_lowered(n)]
     if waiting:
         # The newest forms that the lowered nodes are spelled in.
         imports.update({ML: max(version, 4), OWN: 1, "": TARGET_OPSET})

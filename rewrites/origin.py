@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
+from .walk import all_nodes, bodies
+
 # torch's exporter lists the modules around a node, outermost first, the node last.
 _LISTS = ("pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy")
 
@@ -22,9 +24,9 @@ _NUMBER = "fairhand.node"  # metadata, since that is what the inliner passes on
 def number_nodes(model: ir.Model) -> list[ir.Node]:
     """The nodes of the file. What is inlined for one of them carries its number."""
     for function in model.functions.values():
-        for node in function.graph.all_nodes():
+        for node in all_nodes(function.graph):
             node.metadata_props.pop(_NUMBER, None)
-    nodes = list(model.graph.all_nodes())
+    nodes = list(all_nodes(model.graph))
     for i, node in enumerate(nodes):
         node.metadata_props[_NUMBER] = str(i)
     return nodes
@@ -33,7 +35,7 @@ def number_nodes(model: ir.Model) -> list[ir.Node]:
 def remember_origins(model: ir.Model, numbered: Sequence[ir.Node]) -> None:
     """Let every node know the node of the file behind it, now that it has a name."""
     names = [node.name or f"{node.op_type}_{i}" for i, node in enumerate(numbered)]
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         number = node.metadata_props.pop(_NUMBER, None)
         if number is not None:
             node.meta["behind"] = (names[int(number)],)
@@ -56,21 +58,12 @@ def behind(node: ir.Node) -> tuple[str, ...]:
     """Names of the nodes of the file whose work a node does, its graphs included."""
     inner = [
         name
-        for attribute in node.attributes.values()
-        if not attribute.is_ref()
-        for graph in _graphs(attribute)
-        for inside in graph.all_nodes()
-        for name in inside.meta.get("behind", ())
+        for graph in bodies(node)
+        for inside in all_nodes(graph)
+        for name in own_origins(inside)
     ]
-    return tuple(dict.fromkeys((*own_origins(node), *inner)))
-
-
-def _graphs(attribute: ir.Attr) -> Sequence[ir.Graph]:
-    if attribute.type == ir.AttributeType.GRAPH:
-        return [attribute.as_graph()]
-    if attribute.type == ir.AttributeType.GRAPHS:
-        return attribute.as_graphs()
-    return []
+    own = own_origins(node)
+    return tuple(dict.fromkeys((*own, *inner))) if inner else own
 
 
 def take_over(new: Iterable[ir.Node], old: Iterable[ir.Node]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ graph that comes out must be the one the certificate ends with.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import onnx_ir as ir
@@ -22,6 +23,7 @@ from .history import Application
 from .match import Matcher
 from .simplify import Rewriting, know_sizes, prepare, usable
 from .verdicts import load
+from .walk import all_nodes
 
 
 def replay(model: ir.Model, certificate: dict[str, Any]) -> int:
@@ -37,9 +39,8 @@ def replay(model: ir.Model, certificate: dict[str, Any]) -> int:
     for sweep in range(certificate["sweeps"]):
         know_sizes(model, done)
         _sweep(model, done, [step for step in steps if step["sweep"] == sweep])
-        if sweep + 1 < certificate["sweeps"]:
-            done.folded += fold_constants(model, level == 0)
-            done.shapes = infer(model)
+        done.folded += fold_constants(model, level == 0)
+        done.shapes = infer(model)
     found = digest(model)
     if found != certificate["graph"]:
         raise FairhandError(
@@ -66,9 +67,14 @@ def _check_proofs(steps: list[dict[str, Any]]) -> None:
 
 def _sweep(model: ir.Model, done: Rewriting, steps: list[dict[str, Any]]) -> None:
     rewriter = Rewriter(model, done.shapes, usable())
+    values = _computed(all_nodes(model.graph))
     for number, step in enumerate(steps):
         where = f"application {number} of {step['rule']} at {step['results'][0]}"
-        node = _producer(model, step["results"][0])
+        name = step["results"][0]
+        if not _is_there(values.get(name), name):  # an application moved the name
+            values = _computed(all_nodes(model.graph))
+        value = values.get(name)
+        node = None if value is None else value.producer()
         if node is None:
             raise FairhandError("the certificate names a value that isn't there", where)
         matcher = Matcher(BY_NAME[step["rule"]], rewriter.facts)
@@ -84,11 +90,17 @@ def _sweep(model: ir.Model, done: Rewriting, steps: list[dict[str, Any]]) -> Non
                 raise FairhandError(
                     f"{key} is {again[key]}, the certificate says {step[key]}", where
                 )
+        values.update(_computed(rewriter.touched))
+        rewriter.touched.clear()
     rewriter.finish()
 
 
-def _producer(model: ir.Model, name: str) -> ir.Node | None:
-    for node in model.graph.all_nodes():
-        if any(value.name == name for value in node.outputs):
-            return node
-    return None
+def _computed(nodes: Iterable[ir.Node]) -> dict[str, ir.Value]:
+    return {value.name or "": value for node in nodes for value in node.outputs}
+
+
+def _is_there(value: ir.Value | None, name: str) -> bool:
+    if value is None or value.name != name:
+        return False
+    node = value.producer()
+    return node is not None and node.graph is not None

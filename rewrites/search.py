@@ -10,6 +10,7 @@ lowers the number of operations at the same sizes, so this ends.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import onnx_ir as ir
 import sympy
@@ -33,6 +34,8 @@ PROPERTIES = frozenset(
     "Sum".split()
 )
 
+SEARCH = "search"  # the phase of such an application, beside those of the catalogue
+
 # Symbols stand for this size when counts are compared: large enough that a size
 # counts for more than a number.
 NOMINAL = 64
@@ -43,6 +46,7 @@ class Search:
 
     def __init__(self, rewriter: Rewriter, rules: Sequence[Rule]) -> None:
         self.history: list[Application] = []
+        self.touched: list[ir.Node] = []  # nodes for the engine to look at again
         self._rewriter = rewriter
         self._index = index_of(tuple(rules))
 
@@ -73,8 +77,9 @@ class Search:
         done = self._rewriter.apply(match)
         if not isinstance(done, Application):
             return False
-        self.history.append(done)
+        self.history.append(replace(done, phase=SEARCH))
         new = self._rewriter.touched
+        self.touched += new
         nodes.update(dict.fromkeys(n for n in new if n.op_type in PROPERTIES))
         self._rewriter.touched = []
         for node in [n for n in nodes if n.graph is None]:
@@ -82,7 +87,7 @@ class Search:
         return True
 
     def _matches(self, node: ir.Node) -> Iterable[Match]:
-        if node.graph is None or node.domain:
+        if node.domain or node.op_type not in self._index.operators:
             return
         facts = self._rewriter.facts
         for rule in self._index.rules(node, facts):

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import count
 
 import onnx_ir as ir
 
 from ..analysis.cost import GraphCost, graph_cost
+from ..analysis.dims import Dim, Dims
 from ..analysis.shapes import Shapes, infer
+from ..analysis.site import Content
 from .apply import Rewriter
 from .branches import take_branches
 from .catalogue import PHASES
@@ -27,8 +28,7 @@ from .normalise import normalise
 from .rule import Rule
 from .search import Search
 from .verdicts import proven
-
-SEARCH = "search"  # comes after the phases of the catalogue
+from .walk import all_nodes
 
 Stage = Callable[[str, ir.Model], None]
 
@@ -90,11 +90,15 @@ def _simplified(
     folded, merged = prepare(model, stage, level)
     done = Rewriting(infer(model), folded=folded, merged=merged, level=level)
     done.before = graph_cost(model, done.shapes)
-    for sweep in count():
+    known: Known | None = None
+    while True:
         know_sizes(model, done)
-        done.sweeps += 1
-        if not _sweep(model, classes, done, sweep):
+        unchanged = known is not None and done.folded == folded
+        if unchanged and known == facts_known(model, done.shapes):
             break
+        if not _sweep(model, classes, done):
+            break
+        folded, known = done.folded, facts_known(model, done.shapes)
         done.folded += fold_constants(model, level == 0)
         done.shapes = infer(model)
     done.after = graph_cost(model, done.shapes)
@@ -137,24 +141,47 @@ def know_sizes(model: ir.Model, done: Rewriting) -> None:
         done.shapes = infer(model)
 
 
-def _sweep(
-    model: ir.Model, classes: dict[str, Exactness], done: Rewriting, sweep: int
-) -> bool:
-    """Run each phase to a fixpoint; returns whether anything applied."""
-    before = len(done.history)
+# By value: its element type, sizes, and elements if they are few whole numbers.
+Known = dict[ir.Value, tuple[ir.DataType | None, Dims | None, tuple[Dim, ...] | None]]
+
+
+def facts_known(model: ir.Model, shapes: Shapes) -> Known:
+    """What rules may ask of computed values: if it is the same, so are the answers."""
+    return {
+        value: (value.dtype, shapes.dims(value), _elements(shapes.content(value)))
+        for node in all_nodes(model.graph)
+        for value in node.outputs
+    }
+
+
+def _elements(content: Content | None) -> tuple[Dim, ...] | None:
+    return None if content is None else tuple(content.flat)
+
+
+def _sweep(model: ir.Model, classes: dict[str, Exactness], done: Rewriting) -> bool:
+    """Rewrite to a fixpoint with what is known; returns whether anything applied."""
     rewriter = Rewriter(model, done.shapes, classes, done.level == 0)
     wanted = ("always", "asked") if done.level == 2 else ("always",)
-    for phase in PHASES:
-        rules = [r for r in phase.rules if r.name in classes and r.when in wanted]
-        engine = Engine(rewriter, rules)
-        engine.run()
-        done.history += [
-            replace(a, sweep=sweep, phase=phase.name) for a in engine.history
-        ]
+    engine = Engine(
+        rewriter,
+        [
+            (p.name, [r for r in p.rules if r.name in classes and r.when in wanted])
+            for p in PHASES
+        ],
+    )
     rules = [r for r in PROVABLE if r.name in classes and r.when == "search"]
-    search = Search(rewriter, rules)
-    search.run()
-    done.history += [replace(a, sweep=sweep, phase=SEARCH) for a in search.history]
+    applied: list[Application] = []
+    while True:
+        engine.run()
+        applied += engine.history
+        engine.history = []
+        search = Search(rewriter, rules)
+        if not search.run():
+            break
+        applied += search.history
+        engine.push(search.touched)
     rewriter.finish()
+    done.history += [replace(a, sweep=done.sweeps) for a in applied]
+    done.sweeps += 1
     done.merged += rewriter.merged
-    return len(done.history) > before or rewriter.merged > 0
+    return bool(applied) or rewriter.merged > 0

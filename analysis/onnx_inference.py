@@ -24,6 +24,7 @@ _KNOWN_DOMAINS = ("", "ai.onnx.ml")
 # Operators of ai.onnx.ml that have no inference in onnx.
 _UNTYPED = frozenset({"DictVectorizer", "TreeEnsembleRegressor"})
 _LARGE = 1024  # elements; smaller constants may be shapes, which onnx looks into
+_TAKE_SCALES = ("Resize", "Upsample")  # the vectors of floats that it looks into
 
 
 def infer_types(model: ir.Model, known: Shapes) -> dict[ir.Value, onnx.TypeProto]:
@@ -97,7 +98,7 @@ class _Skeleton:
         proto.input.extend(map(self._info, graph.inputs))
         for value in graph.initializers.values():
             tensor = value.const_value
-            if tensor is None or tensor.size > _LARGE:
+            if tensor is None or _is_data(value, tensor):
                 if value not in given:
                     self._hoist(value, tensor)
             else:
@@ -189,3 +190,9 @@ class _Skeleton:
                 else:
                     shape.dim.add(dim_param=text(size))
         return info
+
+
+def _is_data(value: ir.Value, tensor: ir.TensorProtocol) -> bool:
+    if tensor.dtype.is_floating_point() and tensor.size > 1:
+        return not any(node.op_type in _TAKE_SCALES for node, _ in value.uses())
+    return tensor.size > _LARGE

@@ -93,6 +93,9 @@ def _add_compile(command: Command) -> None:
     sub.add_argument("-o", "--out", help="package folder (default: generated/<model>)")
     sub.add_argument("--no-verify", action="store_true", help="write without comparing")
     sub.add_argument(
+        "--no-cache", action="store_true", help="make anew what was written before"
+    )
+    sub.add_argument(
         "--inputs", metavar="FILE", help=".npz or .pb inputs to check first"
     )
     sub.add_argument("--debug", metavar="DIR", help="write the graph after each stage")
@@ -260,6 +263,10 @@ def _say(text: str | Text) -> None:
     out.print(text, soft_wrap=True)
 
 
+# Options of `compile` that are called the same here and there.
+_PLAIN = "inputs debug level exactness engine lanes profile fusion precision target"
+
+
 def _compile(arguments: argparse.Namespace) -> None:
     from .pipeline import compile as compile_model
 
@@ -268,17 +275,9 @@ def _compile(arguments: argparse.Namespace) -> None:
             arguments.model,
             arguments.out,
             verify=not arguments.no_verify,
-            inputs=arguments.inputs,
-            debug=arguments.debug,
-            level=arguments.level,
-            exactness=arguments.exactness,
-            engine=arguments.engine,
-            lanes=arguments.lanes,
-            profile=arguments.profile,
-            fusion=arguments.fusion,
-            precision=arguments.precision,
+            cache=not arguments.no_cache,
             progress=lambda stage: status.update(stage),
-            target=arguments.target,
+            **{name: getattr(arguments, name) for name in _PLAIN.split()},
         )
     report = package.report
     source = report["source"]
@@ -294,6 +293,7 @@ def _compile(arguments: argparse.Namespace) -> None:
         ("model.py", f"{lines} lines, {len(report['classes'])} classes"),
         ("weights", f"{report['parameters']:,} parameters, {size:.1f} MB"),
         *([("lanes", lanes["reason"])] if lanes else []),
+        *([("cache", "all but the weights as written before")] * package.cached),
         ("parity", _parity(report["verification"])),
     ):
         _say(Text.assemble((f"{label:9} ", "bold"), text))

@@ -10,7 +10,8 @@ from ..analysis.literals import one_line
 from .emit import render_python
 from .load import load
 from .names import class_name
-from .pipeline import Options, planned
+from .options import Options
+from .pipeline import planned
 from .plan import SourcePlan
 from .report import read_report
 

@@ -34,6 +34,14 @@ def check_target(folder: Path) -> None:
         )
 
 
+def empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
     """A draft beside `folder` that takes its place when the block ends well.
@@ -61,7 +69,7 @@ def replacing(folder: Path) -> Iterator[Path]:
                 folder.rename(Path(temporary) / "replaced")
             draft.rename(folder)
     except BaseException:
-        for empty in made:
+        for added in made:
             with suppress(OSError):
-                empty.rmdir()
+                added.rmdir()
         raise

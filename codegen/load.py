@@ -10,15 +10,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ..analysis.errors import FairhandError, LoadError
+from ..analysis.file_tensor import FileTensor, is_data
 from ..analysis.maps import is_map, set_map_type
-from ..rewrites.skeleton import quiet, skeleton
+from ..rewrites.skeleton import CUT_PREFIX, quiet, skeleton
 from .check import check, first_line
 from .contents import nodes_of
 from .payloads import Cut, Payloads, map_file
@@ -50,7 +53,7 @@ class Loaded:
     object there is no file: it covers a deterministic serialisation, and `path` and
     `folder` are None. `node_count` counts the nodes as they stand in the file, with
     those inside branches and loops, but not the bodies of functions. `opset` is the
-    version of ai.onnx.
+    version of ai.onnx. `outline` is a hash of all but the content of the weights.
     """
 
     model: ir.Model
@@ -61,6 +64,7 @@ class Loaded:
     node_count: int
     path: Path | None
     external_data: tuple[str, ...] = ()  # as the model names them, first mention first
+    outline: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,7 @@ def _load(source: _Source) -> Loaded:
     payloads = Payloads(source.path, [*source.cuts, *cuts])
     opset = check(proto, payloads)
     node_count = sum(1 for _ in nodes_of(proto.graph.node))
+    outline = _outline(proto, payloads)
     maps = _lift_maps(proto.graph)
     model = ir.from_proto(proto)
     for value in (*model.graph.inputs, *model.graph.outputs):
@@ -156,6 +161,7 @@ def _load(source: _Source) -> Loaded:
         node_count=node_count,
         path=path.resolve() if path else None,
         external_data=tuple(payloads.files),
+        outline=outline,
     )
 
 
@@ -201,8 +207,39 @@ def _bind(model: ir.Model, payloads: Payloads) -> None:
                 value.const_value = payloads.tensor(value.const_value)
         for node in graph:
             _bind_attributes(node.attributes, payloads)
+    for value in model.graph.initializers.values():
+        value.const_value = _own(value)
     for function in model.functions.values():
         _bind_attributes(function.attributes, payloads)
+
+
+def _own(value: ir.Value) -> ir.TensorProtocol | None:
+    """The tensor of an initializer; of weights, one that knows if it was read."""
+    tensor = value.const_value
+    if tensor is None or not is_data(tensor.dtype, tensor.size):
+        return tensor
+    if isinstance(tensor, ir.TensorProtoTensor):  # reads it anew each time
+        array = np.array(tensor.numpy())
+        tensor = ir.Tensor(array, tensor.dtype, shape=tensor.shape, name=tensor.name)
+    return FileTensor(tensor, value.name or "")
+
+
+def _outline(proto: onnx.ModelProto, payloads: Payloads) -> str:
+    """The hash of a model in which weights are types and shapes."""
+    bare = onnx.ModelProto()
+    bare.CopyFrom(proto)
+    cuts = dict(enumerate(payloads.cuts))
+    for tensor in bare.graph.initializer:
+        if not is_data(ir.DataType(tensor.data_type), prod(tensor.dims)):
+            continue
+        for entry in tensor.external_data:
+            cuts.pop(int(entry.value.removeprefix(CUT_PREFIX)), None)
+        dims, kind, name = list(tensor.dims), tensor.data_type, tensor.name
+        tensor.CopyFrom(onnx.TensorProto(dims=dims, data_type=kind, name=name))
+    digest = hashlib.sha256(bare.SerializeToString(deterministic=True))
+    for cut in cuts.values():
+        digest.update(cut if isinstance(cut, memoryview) else cut.tobytes())
+    return digest.hexdigest()
 
 
 def _bind_attributes(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,42 +15,49 @@ from .. import __version__
 from ..analysis.errors import FairhandError, VerificationError
 from ..analysis.literals import one_line
 from ..analysis.memory import peak_memory
-from ..analysis.shapes import Shapes
+from ..rewrites.digest import digest_steps, finished
 from ..rewrites.rule import Rule
-from ..rewrites.simplify import Rewriting, Stage, simplify
+from ..rewrites.simplify import Rewriting, Stage, no_garbage_collection, simplify
 from ..rewrites.skeleton import to_proto
+from .cache import key_of
 from .certificate import make_certificate
 from .choices import PROFILE
-from .divide import Divided, cost_lanes
+from .divide import Divided
 from .emit import write_python
 from .engine_times import fastest, measure
 from .engines import EnginePlan, engine_plan
-from .folder import check_target, replacing
+from .folder import check_target, empty, replacing
 from .inputs import dynamic_sizes
-from .inspect_plans import fusion_plan
 from .interface import session_needs
 from .kernels.collection import KernelSet
 from .kernels.page import write_kernels
-from .load import Loaded, load, save_stage
+from .load import Loaded, load
 from .names import class_name, package_name
+from .options import Asked, Options
 from .plan import ModulePlan, SourcePlan, WeightPlan
 from .plan_file import parts_report, write_plan
 from .planner import make_plan
+from .recall import recall, remember
 from .report import make_report, write_report
+from .stage import stages
 from .verify import Verification, feeds, refuse_huge, verify
 from .weights import write_weights
 from .where import source_map
-from .writers import Ways
+from .writers import ways_of
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Package:
-    """What compile() wrote: the folder, and the contents of its report.json."""
+    """What compile() wrote: the folder, and the contents of its report.json.
+
+    `cached`: but for the weights and the verification, it was made before.
+    """
 
     path: Path
     report: dict[str, Any]
+    cached: bool = False
 
 
 def compile(
@@ -69,6 +76,7 @@ def compile(
     profile: bool = False,
     target: str = "torch",
     fusion: str | None = None,
+    cache: bool = True,
     progress: Progress = lambda stage: None,
 ) -> Package:
     """ONNX model in, checked PyTorch package out. Raises FairhandError.
@@ -79,37 +87,99 @@ def compile(
     `lanes`, `fusion` and `target` say what is written (Options). `engine` is what
     Session runs on: "eager", "packed", "onednn", "compile", or "auto" for what suits
     the network; `precision` "bf16" computes in bfloat16. `profile` measures on this
-    machine which engine is the fastest, and for lanes what operators take.
+    machine which engine is the fastest, and for lanes what operators take. `cache` lets
+    a package that was written before serve again, with the weights of this model.
     """
     progress("load")
-    loaded = load(model)
+    with no_garbage_collection():
+        loaded = load(model)
     folder = Path(out or Path("generated") / package_name(loaded.name))
     check_target(folder)
-    with _stages(debug, progress) as stage:
-        stage("1-load", loaded.model)
-        title = class_name(loaded.name)
-        wanted = PROFILE if profile and engine == "auto" and lanes is None else engine
-        options = Options(level, exactness, rules, lanes, profile, fusion, target)
-        made = planned(loaded, source_of(loaded), title, options, stage, progress)
-        done, plan = made.done, made.plan
-        with replacing(folder) as draft:
-            progress("emit")
-            text = write_python(draft / "model.py", "model.py.jinja", plan=plan)
-            runs_on = _engine(loaded, made, wanted, precision, verify)
-            _write_beside(draft, made, runs_on)
-            size = write_weights(
-                draft / "weights.safetensors", made.weights, loaded.sha256
-            )
-            report = make_report(loaded, plan, done.counts(), size)
-            report |= _additions(loaded, made, options, text, runs_on)
-            write_report(draft, report)
-            if verify:
-                progress("verify")
-                found, runs_on = _checked(draft, loaded, made, inputs, runs_on, wanted)
-                report["engine"] = runs_on.as_dict()
-                _note(report, found)
-                write_report(draft, report)
+    wanted = PROFILE if profile and engine == "auto" and lanes is None else engine
+    options = Options(level, exactness, rules, lanes, profile, fusion, target)
+    given = Path(inputs) if inputs is not None else None
+    asked = Asked(options, wanted, precision, verify, given)
+    told = asked.key() if cache and debug is None else None
+    key = None if told is None else key_of(loaded, told)
+    with replacing(folder) as draft:
+        if key is not None:
+            report = _recalled(key, loaded, draft, asked, progress)
+            if report is not None:
+                return Package(folder, report, cached=True)
+        with stages(debug, progress) as stage:
+            stage("1-load", loaded.model)
+            report = _written(draft, loaded, asked, key, stage, progress)
     return Package(folder, report)
+
+
+def _written(
+    draft: Path,
+    loaded: Loaded,
+    asked: Asked,
+    key: str | None,
+    stage: Stage,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Write and check a package; returns its report."""
+    options, title = asked.options, class_name(loaded.name)
+    with no_garbage_collection():
+        made = planned(loaded, source_of(loaded), title, options, stage, progress)
+        progress("emit")
+        text = write_python(draft / "model.py", "model.py.jinja", plan=made.plan)
+        runs_on = _engine(loaded, made, asked)
+        _write_beside(draft, made, runs_on)
+        size = write_weights(draft / "weights.safetensors", made.weights, loaded.sha256)
+        steps, read = digest_steps(made.graph)
+        report = make_report(loaded, made.plan, made.done.counts(), size)
+        report |= _additions(loaded, made, options, text, runs_on)
+        certified = finished(steps, read)
+        report["certificate"] = make_certificate(
+            made.done, options.exactness, certified
+        )
+    write_report(draft, report)
+    plain, chosen = deepcopy(report), runs_on
+    if asked.verify:
+        progress("verify")
+        found, runs_on = _checked(draft, loaded, made, asked, runs_on)
+        report["engine"] = plain["engine"] = runs_on.as_dict()
+        _note(report, found)
+        write_report(draft, report)
+    # An engine that failed on these weights may do for others.
+    sure = asked.engine == PROFILE or runs_on == chosen
+    if key is not None and sure and _is_runnable(made):
+        remember(key, loaded, draft, plain, made.weights, steps)
+    return report
+
+
+def _recalled(
+    key: str, loaded: Loaded, draft: Path, asked: Asked, progress: Progress
+) -> dict[str, Any] | None:
+    """The report of a package that was written before, and now is with these weights;
+    None if there is none, or it doesn't verify."""
+    progress("recall")
+    found = recall(key, loaded)
+    if found is None:
+        return None
+    report = found.write(draft)
+    write_report(draft, report)
+    if asked.verify:
+        progress("verify")
+        try:
+            checked = verify(draft, loaded.model, _oracle(loaded), asked.inputs)
+        except VerificationError:
+            empty(draft)
+            return None
+        _note(report, checked)
+        write_report(draft, report)
+    return report
+
+
+def _is_runnable(made: Planned) -> bool:
+    try:
+        refuse_huge(made.graph, made.done.shapes)
+    except VerificationError:
+        return False
+    return True
 
 
 def _activations(loaded: Loaded, made: Planned) -> dict[str, Any] | None:
@@ -119,14 +189,14 @@ def _activations(loaded: Loaded, made: Planned) -> dict[str, Any] | None:
     return None if found is None else {"sizes": sizes, **asdict(found)}
 
 
-def _engine(
-    loaded: Loaded, made: Planned, wanted: str, precision: str, verify: bool
-) -> EnginePlan:
-    if wanted == PROFILE and not verify:
+def _engine(loaded: Loaded, made: Planned, asked: Asked) -> EnginePlan:
+    if asked.engine == PROFILE and not asked.verify:
         raise FairhandError("only engines that verified are measured")
     shapes, cost = made.done.shapes, made.done.after
     sizes = (dynamic_sizes(loaded.model) or [{}])[0]
-    return engine_plan(made.graph, shapes, made.plan, cost, sizes, wanted, precision)
+    return engine_plan(
+        made.graph, shapes, made.plan, cost, sizes, asked.engine, asked.precision
+    )
 
 
 def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
@@ -173,7 +243,6 @@ def _additions(
     """What the report says of how the text came about, and of what runs it."""
     graph, done, collection = made.graph, made.done, made.collection
     found: dict[str, Any] = {
-        "certificate": make_certificate(graph, done, options.exactness),
         "engine": runs_on.as_dict(),
         "activations": _activations(loaded, made),
         "source_map": source_map(text, made.plan, graph, done.history),
@@ -201,28 +270,6 @@ class Planned:
     collection: KernelSet | None = None  # of kernels
 
 
-@dataclass(frozen=True)
-class Options:
-    """What is to be written.
-
-    Of the proven rules, those that `exactness` admits are applied ("bitwise", "order"
-    or "real"; fairhand.rewrites has the catalogue, which `rules` narrows). `level` 0 is
-    faithful: no stored weight changes, and state_dict has the original's keys; 2 also
-    merges layers. Of the rest at most one: `lanes` is how many parts of the network may
-    run side by side, or "auto" (`profile`: as measured here); `fusion` ("tvm" or
-    "dnnfusion") writes the groups of a fusion plan as functions; with "triton" for
-    `target`, operators that fuse become kernels.
-    """
-
-    level: int = 1
-    exactness: str = "real"
-    rules: Sequence[Rule] | None = None
-    lanes: int | str | None = None
-    profile: bool = False
-    fusion: str | None = None
-    target: str = "torch"
-
-
 def planned(
     loaded: Loaded,
     source: SourcePlan,
@@ -238,7 +285,7 @@ def planned(
     graph = loaded.model.clone()  # the loaded one stays as the file has it
     done = simplify(graph, options.exactness, options.rules, stage, options.level)
     progress("plan")
-    ways = _ways(graph, done.shapes, options, progress)
+    ways = ways_of(graph, done.shapes, options, progress)
     applied = done.counts()
     plan, weights, divided = make_plan(
         graph,
@@ -255,36 +302,11 @@ def planned(
     return Planned(graph, done, plan, weights, divided, ways.collection)
 
 
-def _ways(
-    graph: ir.Model, shapes: Shapes, options: Options, progress: Progress
-) -> Ways:
-    """What bodies are to show. Raises FairhandError for more than one thing."""
-    kernels = options.target == "triton"
-    asked = {
-        "--lanes": options.lanes is not None,
-        "--fusion": options.fusion is not None,
-        "--target triton": kernels,
-    }
-    names = [name for name, is_asked in asked.items() if is_asked]
-    if len(names) > 1:
-        raise FairhandError(f"{' and '.join(names)} don't go together")
-    return Ways(
-        cost_lanes(graph, shapes, options.lanes, options.profile, progress),
-        fusion_plan(graph, shapes, options.fusion) if options.fusion else None,
-        KernelSet(graph, shapes) if kernels else None,
-    )
-
-
 def _checked(
-    draft: Path,
-    loaded: Loaded,
-    made: Planned,
-    inputs: str | Path | None,
-    runs_on: EnginePlan,
-    wanted: str,
+    draft: Path, loaded: Loaded, made: Planned, asked: Asked, runs_on: EnginePlan
 ) -> tuple[Verification, EnginePlan]:
     """Parity on the engine; on the eager one where our choice fails."""
-    given = Path(inputs) if inputs is not None else None
+    wanted, given = asked.engine, asked.inputs
     refuse_huge(made.graph, made.done.shapes)
     if wanted == PROFILE:
         runs_on = _measured(draft, loaded, made, given, runs_on)
@@ -353,18 +375,3 @@ def source_of(loaded: Loaded) -> SourcePlan:
         sha256=loaded.sha256,
         version=__version__,
     )
-
-
-@contextmanager
-def _stages(
-    debug: str | Path | None, progress: Progress
-) -> Iterator[Callable[[str, ir.Model], None]]:
-    """Announces each stage and, under --debug, writes its graph."""
-
-    def stage(name: str, model: ir.Model) -> None:
-        if debug is not None:
-            Path(debug).mkdir(parents=True, exist_ok=True)
-            save_stage(model, Path(debug) / f"{name}.onnx")
-        progress(name.partition("-")[2])
-
-    yield stage

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..analysis.dims import Dim
 from ..analysis.literals import one_line
+from ..analysis.ops.table import Weight
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,7 @@ class WeightPlan:
     key: str
     make: object  # () -> np.ndarray
     constant: bool = False  # no parameter of the original network
+    weight: Weight | None = None  # that it stores; nothing is decided by its content
 
     def array(self) -> np.ndarray:
         made = self.make()  # type: ignore[operator]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -121,3 +123,18 @@ def _append(stub: onnx.TensorProto, tensor: ir.TensorProtocol, data: Path) -> No
     stub.external_data.add(key="location", value=data.name)
     stub.external_data.add(key="offset", value=str(offset))
     stub.external_data.add(key="length", value=str(tensor.nbytes))
+
+
+@contextmanager
+def stages(
+    debug: str | Path | None, progress: Callable[[str], None]
+) -> Iterator[Callable[[str, ir.Model], None]]:
+    """Announces each stage and, under --debug, writes its graph."""
+
+    def stage(name: str, model: ir.Model) -> None:
+        if debug is not None:
+            Path(debug).mkdir(parents=True, exist_ok=True)
+            save_stage(model, Path(debug) / f"{name}.onnx")
+        progress(name.partition("-")[2])
+
+    yield stage

@@ -28,7 +28,9 @@ def weights_of(kinds: Kinds) -> list[WeightPlan]:
             elif isinstance(what, Step):
                 assert what.form is not None
                 for name, weight in what.form.weights.items():
-                    found.append(WeightPlan(f"{key}.{name}", weight.array))
+                    found.append(
+                        WeightPlan(f"{key}.{name}", weight.glance, weight=weight)
+                    )
                 for name, array in getattr(what.form, "buffers", {}).items():
                     found.append(
                         WeightPlan(
@@ -37,7 +39,8 @@ def weights_of(kinds: Kinds) -> list[WeightPlan]:
                     )
             elif not isinstance(what, Switch):
                 constant = not has_name(what)
-                found.append(WeightPlan(key, Weight(what).array, constant))
+                weight = Weight(what)
+                found.append(WeightPlan(key, weight.glance, constant, weight))
 
     visit(kinds.root.run, "")
     return found
@@ -59,9 +62,9 @@ def parameter_count(kinds: Kinds) -> int:
             elif isinstance(member.what, Step):
                 assert member.what.form is not None
                 for weight in member.what.form.weights.values():
-                    total += weight.array().size
+                    total += weight.glance().size
             elif not isinstance(member.what, Switch):
-                total += Weight(member.what).array().size
+                total += Weight(member.what).glance().size
 
     visit(kinds.root.run)
     return total

@@ -48,7 +48,7 @@ def write_weights(path: Path, weights: list[WeightPlan], sha256: str) -> int:
     header: dict[str, object] = {"__metadata__": {"model_sha256": sha256}}
     offset = 0
     for weight in weights:
-        array = _stored(weight.array())
+        array = as_stored(weight.array())
         if array.dtype.name not in _NAMES:
             raise Unsupported(
                 f"weights of type {array.dtype.name} are not supported: safetensors has"
@@ -68,13 +68,14 @@ def write_weights(path: Path, weights: list[WeightPlan], sha256: str) -> int:
         file.write(len(text).to_bytes(8, "little"))
         file.write(text)
         for weight in weights:
-            array = np.ascontiguousarray(_stored(weight.array()))
+            array = np.ascontiguousarray(as_stored(weight.array()))
             little = array.astype(array.dtype.newbyteorder("<"), copy=False)
             file.write(little.reshape(-1).view(np.uint8).data)
         return file.tell()
 
 
-def _stored(array: np.ndarray) -> np.ndarray:
+def as_stored(array: np.ndarray) -> np.ndarray:
+    """As the file has it: one element for all, a byte for each."""
     if is_filled(array):
         array = array[(slice(0, 1),) * array.ndim]
     held = ir.DataType.from_numpy(array.dtype)

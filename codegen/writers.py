@@ -8,16 +8,19 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from ..analysis.errors import FairhandError
 from ..analysis.forks import Fork
 from ..analysis.fuse import FusionPlan
 from ..analysis.shapes import Shapes
 from .body import BodyWriter
-from .divide import Costed, Divided, divide
+from .divide import Costed, Divided, cost_lanes, divide
 from .group_lines import GroupWriter, groups_of
+from .inspect_plans import fusion_plan
 from .kernels.body import kernel_bodies
 from .kernels.collection import KernelSet
 from .kinds import Kind, Kinds
 from .lane_lines import RUN_LANES, ForkWriter
+from .options import Options
 
 
 @dataclass(frozen=True)
@@ -64,3 +67,23 @@ class Writers:
         if kind in self._groups:
             return GroupWriter(*given, self._groups[kind])
         return self._other(*given)
+
+
+def ways_of(
+    graph: ir.Model, shapes: Shapes, options: Options, progress: Callable[[str], None]
+) -> Ways:
+    """What bodies are to show. Raises FairhandError for more than one thing."""
+    kernels = options.target == "triton"
+    asked = {
+        "--lanes": options.lanes is not None,
+        "--fusion": options.fusion is not None,
+        "--target triton": kernels,
+    }
+    names = [name for name, is_asked in asked.items() if is_asked]
+    if len(names) > 1:
+        raise FairhandError(f"{' and '.join(names)} don't go together")
+    return Ways(
+        cost_lanes(graph, shapes, options.lanes, options.profile, progress),
+        fusion_plan(graph, shapes, options.fusion) if options.fusion else None,
+        KernelSet(graph, shapes) if kernels else None,
+    )

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..analysis.dims import Dim, Dims
+from ..analysis.file_tensor import glance, note_read
 from ..analysis.shapes import Shapes
 from .constants import RANDOM
 from .uniform import uniform_element
@@ -71,7 +72,7 @@ class Facts:
     def uniform(self, value: ir.Value) -> float | int | bool | None:
         """The number that a stored constant is throughout; None if it isn't."""
         if value not in self._uniform:
-            self._uniform[value] = _uniform(value)
+            self._uniform[value] = uniform_number(value.const_value)
         return self._uniform[value]
 
     def array(self, value: ir.Value) -> np.ndarray | None:
@@ -101,8 +102,8 @@ def is_constant(value: ir.Value, depth: int = 12) -> bool:
     return all(a.type != ir.AttributeType.GRAPH for a in node.attributes.data.values())
 
 
-def _uniform(value: ir.Value) -> float | int | bool | None:
-    tensor = value.const_value
+def uniform_number(tensor: ir.TensorProtocol | None) -> float | int | bool | None:
+    """The number that a tensor is throughout; None if it isn't."""
     if tensor is None or tensor.size == 0:
         return None
     if tensor.dtype == ir.DataType.STRING:
@@ -111,13 +112,14 @@ def _uniform(value: ir.Value) -> float | int | bool | None:
     if element is not None:
         found: float | int | bool = element.reshape(-1)[0].item()
         return found
-    array = tensor.numpy()
+    array = glance(tensor)
     if array.dtype.kind not in "fiub" and array.dtype.name not in _SMALL_FLOATS:
         return None
     flat = array.reshape(-1)
     first = flat[:1]
     if not _alike(flat[:_PEEK], first) or not _alike(flat, first):
         return None
+    note_read(tensor)
     return flat[0].item() if array.dtype.kind in "fiub" else float(flat[0])
 
 

@@ -67,12 +67,12 @@ def simplify(
     narrows the catalogue. `level` 0 changes no stored weight; 2 also applies the rules
     that take parameters together or away (`when="asked"`).
     """
-    with _no_garbage_collection():
+    with no_garbage_collection():
         return _simplified(model, usable(exactness, rules), stage, level)
 
 
 @contextmanager
-def _no_garbage_collection() -> Iterator[None]:
+def no_garbage_collection() -> Iterator[None]:
     """Nearly all that is made here lives on; to search it for garbage takes longer
     than most of the work, and again for every quarter that it grows by."""
     enabled = gc.isenabled()

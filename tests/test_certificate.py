@@ -22,7 +22,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 def certified(exactness: str = "real") -> dict[str, Any]:
     model = load(small_model(twice=True)).model.clone()
     done = simplify(model, exactness)
-    return make_certificate(model, done, exactness)
+    return make_certificate(done, exactness, digest(model))
 
 
 def checked(certificate: dict[str, Any]) -> int:

@@ -52,6 +52,10 @@ for _family in FAMILIES:
     import_module(f".{_family}", __name__)
 
 
+registered: list[OpDef] = []  # by users
+
+
 def register(op: OpDef) -> OpDef:
     """Enter a user's operator; one of a built-in operator's name replaces it."""
+    registered.append(op)
     return define(op, override=True)

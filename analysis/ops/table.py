@@ -22,6 +22,7 @@ import onnx_ir as ir
 
 from ..dims import Dim
 from ..errors import Unsupported
+from ..file_tensor import glance, note_read
 from ..shapes import Shapes
 from ..spell import TORCH_DTYPES, DimOf, Expr
 
@@ -233,8 +234,13 @@ class Weight:
     how: str = ""  # names `convert`, e.g. "transposed": equal names mean equal results
 
     def array(self) -> np.ndarray:
+        note_read(self.value.const_value)
+        return self.glance()
+
+    def glance(self) -> np.ndarray:
+        """The array, for who decides nothing by its content (file_tensor.py)."""
         assert self.value.const_value is not None
-        array = self.value.const_value.numpy()
+        array = glance(self.value.const_value)
         return array if self.convert is None else self.convert(array)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 class Device:
     """Rates per second, and limits of one group of operators.
 
-    `launch` is the overhead of a call, `hand_off` that of waiting for another lane, in
+    `launch` is the overhead of a call, `hand_off` the time until another lane wakes, in
     seconds. `live_values` and `on_chip_bytes` are what one tile of a group may need.
     `scaling` is what each thread after the first adds within one operator.
     """
@@ -39,7 +39,7 @@ class Device:
 DEVICES = {
     device.name: device
     for device in (
-        Device("cpu", 5e10, 1e10, 5e-6, 2e-5, 32, 2**20),
+        Device("cpu", 5e10, 1e10, 5e-6, 1.5e-4, 32, 2**20),
         Device("h100", 5e13, 3e12, 4e-6, 1e-5, 64, 227 * 2**10),
     )
 }

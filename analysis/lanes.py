@@ -25,7 +25,7 @@ from .dataflow import Dataflow
 from .device import CPU, Device, Profile
 from .schedule import Schedule, simulate
 
-HAND_OFF = ("hand-off",)  # stands for an operator in a profile
+HAND_OFF = ("hand-off to a thread that sleeps",)  # stands for an operator
 WORTH = 1.05  # less gain than this is not worth the reading
 
 

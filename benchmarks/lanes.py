@@ -1,12 +1,16 @@
 """How fast lanes are beside what they are chosen instead of: a table for docs/lanes.md.
 
-    python benchmarks/lanes.py --seconds 600 --write MODEL.onnx ...
+    python benchmarks/lanes.py --packages DIR --compile MODEL.onnx ...
+    python benchmarks/lanes.py --packages DIR --seconds 50 MODEL.onnx ...
+    python benchmarks/lanes.py --packages DIR --write MODEL.onnx ...
 
-Each model is compiled without lanes, with two, and with --lanes auto, all by what is
-measured on this machine. Five processes then take turns, one forward at a time: one
-lane with one thread and with two, two lanes with one thread each, the same two lanes as
-two processes (buffers in shared memory, two bytes through a pipe for a hand-off), and
-two lanes that divide two threads. The table holds medians, and grows model by model.
+First each model is compiled: without lanes, with two, and with --lanes auto, all by
+what is measured on this machine. Then five processes take turns, two forwards each:
+one lane with one thread and with two, the latter on the engine of its Session too, two
+lanes with one thread each, and the same two lanes as two processes (buffers in shared
+memory, two bytes through a pipe for a hand-off). Last the table of medians is written.
+DIR keeps packages and times, so that each step and each model can have a quiet moment
+of its own.
 """
 
 from __future__ import annotations
@@ -15,14 +19,15 @@ import argparse
 import importlib
 import json
 import multiprocessing
+import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +36,19 @@ import fairhand
 PAGE = Path(__file__).parents[1] / "docs" / "lanes.md"
 BEGIN, END = "<!-- written by benchmarks/lanes.py -->\n", "<!-- end -->\n"
 LEAST = 3  # rounds, whatever the time
+OTHERS = 0.05  # of a core: a round in which other processes take more does not count
+PAUSE = 0.02  # seconds, in which threads that wait for more of the last run fall asleep
 
 # The variants, each with its package and its threads.
 VARIANTS = {
     "1 lane, 1 thread": ("serial", 1),
     "1 lane, 2 threads": ("serial", 2),
-    "2 lanes, 1 thread each": ("lanes", 1),
-    "2 processes": ("lanes", 1),
-    "2 lanes, 2 threads divided": ("lanes", 2),
+    "1 lane, 2 threads, its engine": ("serial", 2),
+    "2 lanes, 1 thread each": ("lanes", 2),
+    "2 processes, 1 thread each": ("lanes", 1),
 }
-ONE, TWO, LANES, PROCESSES, DIVIDED = VARIANTS
+ONE, TWO, ENGINE, LANES, PROCESSES = VARIANTS
+ALONE = ONE, TWO, ENGINE
 
 
 @dataclass(frozen=True)
@@ -48,23 +56,20 @@ class Row:
     model: str
     seconds: dict[str, float]  # medians
     predicted: float  # of two lanes beside one of one thread
-    auto: float  # of lanes that share all threads beside one lane of all
-    chosen: bool  # by --lanes auto
+    auto: float  # of lanes that divide all threads beside one lane of all
+    chosen: str  # what --lanes auto takes, and by what
     rounds: int
 
-    @property
-    def measured(self) -> float:
-        return self.seconds[ONE] / self.seconds[LANES]
-
-    @property
-    def divided(self) -> float:
-        return self.seconds[TWO] / self.seconds[DIVIDED]
+    def gain(self, variant: str) -> float | None:
+        """Of lanes beside this; None where there are none."""
+        took = self.seconds.get(LANES)
+        return None if took is None else self.seconds[variant] / took
 
 
 # ------------------------------------------------------------------ in other processes
 
 
-def serve(folder: str, threads: int, in_processes: bool, pipe: Connection) -> None:
+def serve(folder: str, threads: int, name: str, pipe: Connection) -> None:
     """Run a package's network once for each message; answer with the seconds."""
     import torch
 
@@ -73,11 +78,16 @@ def serve(folder: str, threads: int, in_processes: bool, pipe: Connection) -> No
     model, inputs = loaded(folder)
     with torch.inference_mode():
         wanted = model(*inputs)
-        if in_processes:
+        if name == PROCESSES:
             beside(folder, model)
         for got in (model(*inputs), model(*inputs)):
             pairs = zip(tuple(got), tuple(wanted), strict=True)
             assert all(torch.equal(a, b) for a, b in pairs)
+        if name == ENGINE:
+            session = sys.modules[Path(folder).name].Session()
+            model = getattr(session, "network", session.model)
+            for _ in range(3):  # prepares
+                model(*inputs)
         with suppress(EOFError):
             while pipe.recv():
                 start = time.perf_counter()
@@ -178,47 +188,81 @@ def lanes_beside(folder: str, pipe: Connection) -> None:
 # --------------------------------------------------------------------------- measuring
 
 
-def measure(path: Path, folder: Path, seconds: float) -> Row | str:
-    """All variants in turn, for so long; what was predicted, if lanes are declined."""
-    end = time.monotonic() + seconds
-    options: dict[str, Any] = {"verify": False, "profile": True}
+def prepare(path: Path, folder: Path) -> None:
+    """The three packages of a model."""
     fairhand.compile(path, folder / "serial", verify=False)
-    found = fairhand.compile(path, folder / "lanes", lanes=2, **options)
-    lanes = found.report["lanes"]
-    if lanes["count"] < 2:
-        return str(lanes["reason"])
-    auto = fairhand.compile(path, folder / "auto", lanes="auto", **options)
-    chosen = auto.report["lanes"]
+    options: dict[str, Any] = {"profile": True, "progress": print}
+    fairhand.compile(path, folder / "lanes", lanes=2, verify=False, **options)
+    fairhand.compile(path, folder / "auto", lanes="auto", **options)
+
+
+def measure(model: str, folder: Path, seconds: float) -> Row:
+    """All variants in turn, for so long; those of lanes only if there are any."""
+    lanes, auto = (lanes_of(folder / name) for name in ("lanes", "auto"))
+    variants = [name for name in VARIANTS if name in ALONE or lanes["count"] > 1]
     context = multiprocessing.get_context("spawn")
     pipes = {}
     processes = []
-    for name, (package, threads) in VARIANTS.items():
+    for name in variants:
+        package, threads = VARIANTS[name]
         pipes[name], other = context.Pipe()
-        package_folder = str(folder / package)
-        arguments = package_folder, threads, name == PROCESSES, other
+        arguments = str(folder / package), threads, name, other
         processes.append(context.Process(target=serve, args=arguments))
         processes[-1].start()
         other.close()  # so that an answer that can't come is an EOFError
-    times: dict[str, list[float]] = {name: [] for name in VARIANTS}
-    rounds = 0
+    rounds: list[tuple[float, dict[str, float]]] = []  # with what others took of it
+    end = time.monotonic() + seconds
     try:
-        while rounds < LEAST or time.monotonic() < end:
+        while len(rounds) < LEAST or time.monotonic() < end:
+            before = others_seconds(processes)
+            start = time.monotonic()
+            took = {}
             for name, pipe in pipes.items():
-                pipe.send(True)
-                times[name].append(pipe.recv())
-            rounds += 1
+                time.sleep(PAUSE)
+                for _ in range(2):  # of which the second counts: with a warm cache
+                    pipe.send(True)
+                    took[name] = pipe.recv()
+            others = others_seconds(processes) - before
+            rounds.append((others / (time.monotonic() - start), took))
     finally:
         for pipe, process in zip(pipes.values(), processes, strict=True):
             pipe.close()
             process.join()
+    quiet = [took for others, took in rounds if others < OTHERS]
+    if len(quiet) < LEAST:
+        sys.exit(f"{model}: only {len(quiet)} of {len(rounds)} rounds were quiet")
+    times = {name: [took[name] for took in quiet] for name in variants}
+    by = "measured" if "measured_seconds" in auto else "predicted"
     return Row(
-        path.name.removesuffix(".onnx"),
+        model,
         {name: statistics.median(all_) for name, all_ in times.items()},
         gain(lanes),
-        gain(chosen),
-        chosen["count"] > 1,
-        rounds,
+        gain(auto),
+        f"{'lanes' if auto['count'] > 1 else 'one lane'}, {by}",
+        len(quiet),
     )
+
+
+def others_seconds(processes: Sequence[BaseProcess]) -> float:
+    """Of all cores, that went to none of these processes, their children, and this."""
+    line = Path("/proc/stat").read_text("ascii").partition("\n")[0].split()
+    user, nice, system, _, _, irq, soft = map(int, line[1:8])
+    own = [os.getpid(), *(process.pid for process in processes)]
+    own += [int(c) for pid in own[1:] for c in child_ids(pid)]
+    ticks = user + nice + system + irq + soft
+    for pid in own:
+        fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
+        ticks -= int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def child_ids(pid: int | None) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()
+
+
+def lanes_of(package: Path) -> dict[str, Any]:
+    report = json.loads((package / "report.json").read_text("utf-8"))
+    return dict(report["lanes"])
 
 
 def gain(lanes: dict[str, Any]) -> float:
@@ -228,21 +272,21 @@ def gain(lanes: dict[str, Any]) -> float:
 # ------------------------------------------------------------------------------- table
 
 
-def table(rows: Sequence[Row], declined: dict[str, str]) -> str:
+def table(rows: Sequence[Row]) -> str:
     heads = ["model", *(f"{name}, ms" for name in VARIANTS), "predicted", "measured"]
-    heads += ["auto predicts", "measured", "auto takes", "rounds"]
+    heads += ["auto predicts", "measured", "beside the engine", "auto takes", "rounds"]
     lines = [heads, ["---"] + ["---:"] * (len(heads) - 1)]
     for row in rows:
-        cells = [row.model, *(f"{1e3 * s:.1f}" for s in row.seconds.values())]
-        cells += [f"{row.predicted:.2f}", f"{row.measured:.2f}"]
-        cells += [f"{row.auto:.2f}", f"{row.divided:.2f}"]
-        lines.append([*cells, "lanes" if row.chosen else "one lane", str(row.rounds)])
+        took = [row.seconds.get(name) for name in VARIANTS]
+        cells = [row.model, *("-" if s is None else f"{1e3 * s:.1f}" for s in took)]
+        gains = row.predicted, row.gain(ONE), row.auto, row.gain(TWO), row.gain(ENGINE)
+        cells += ["-" if each is None else f"{each:.2f}" for each in gains]
+        lines.append([*cells, row.chosen, str(row.rounds)])
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-    for model, reason in declined.items():
-        text += f"\n{model}: {reason}.\n"
-    if len(rows) > 2:
-        first = correlation([(row.predicted, row.measured) for row in rows])
-        second = correlation([(row.auto, row.divided) for row in rows])
+    both = [row for row in rows if LANES in row.seconds]
+    if len(both) > 2:
+        first = correlation([(row.predicted, row.gain(ONE)) for row in both])
+        second = correlation([(row.auto, row.gain(TWO)) for row in both])
         text += (
             "\nSpearman's rank correlation of predicted and measured gains:"
             f" {first:.2f} for lanes of one thread, {second:.2f} for auto.\n"
@@ -250,7 +294,7 @@ def table(rows: Sequence[Row], declined: dict[str, str]) -> str:
     return text
 
 
-def correlation(pairs: Sequence[tuple[float, float]]) -> float:
+def correlation(pairs: Sequence[tuple[float, float | None]]) -> float:
     from scipy.stats import spearmanr
 
     return float(spearmanr(*zip(*pairs, strict=True)).statistic)
@@ -266,25 +310,27 @@ def write(text: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="+", type=Path)
-    parser.add_argument("--seconds", type=float, default=300, help="for all models")
+    parser.add_argument("--packages", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--compile", action="store_true", help="write the packages")
+    parser.add_argument("--seconds", type=float, help="to measure each model for")
     parser.add_argument("--write", action="store_true", help=f"into {PAGE.name}")
     options = parser.parse_args()
-    rows, declined = [], {}
+    rows = []
     for path in options.models:
-        with tempfile.TemporaryDirectory() as folder:
-            share = options.seconds / len(options.models)
-            try:
-                found = measure(path, Path(folder), share)
-            except (EOFError, OSError, fairhand.FairhandError) as error:
-                found = f"not measured, {type(error).__name__}: {error}"
-        if isinstance(found, str):
-            declined[path.name.removesuffix(".onnx")] = found
-        else:
-            rows.append(found)
-        text = table(rows, declined)
-        print(text, flush=True)
-        if options.write:
-            write(text)
+        model = path.name.removesuffix(".onnx")
+        folder = options.packages / model
+        if options.compile:
+            prepare(path, folder)
+        if options.seconds is not None:
+            row = measure(model, folder, options.seconds)
+            (folder / "times.json").write_text(json.dumps(asdict(row)), "utf-8")
+        if (folder / "times.json").exists():
+            known = json.loads((folder / "times.json").read_text("utf-8"))
+            rows.append(Row(**known))
+    text = table(rows)
+    print(text, flush=True)
+    if options.write:
+        write(text)
 
 
 if __name__ == "__main__":

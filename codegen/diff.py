@@ -23,7 +23,7 @@ def diff(folder: Path, model: Path) -> tuple[list[str], list[str]]:
     stand in every package, and say nothing about the network.
     """
     report = read_report(folder)
-    source = report["source"]
+    source, lanes = report["source"], report.get("lanes", {})
     path = folder / "model.py"
     text = path.read_text(encoding="utf-8")
     loaded = load(model)
@@ -40,8 +40,8 @@ def diff(folder: Path, model: Path) -> tuple[list[str], list[str]]:
         Options(
             level=report.get("certificate", {}).get("level", 1),
             exactness=report.get("certificate", {}).get("exactness", "real"),
-            lanes=report.get("lanes", {}).get("asked"),
-            profile=report.get("lanes", {}).get("profile", False),
+            lanes=lanes["asked"] if lanes.get("count", 1) > 1 else None,
+            profile=lanes.get("profile", False),
             fusion=report.get("fusion"),
             target=report.get("target", {}).get("name", "torch"),
         ),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
@@ -38,7 +38,7 @@ NOTICED = 0.01  # of the time of the model that a class has to save
 
 @dataclass(frozen=True)
 class Costed:
-    """A model's costs: in lanes, each with `share` threads, and outside with `threads`.
+    """A model's costs: with the `share` of threads that a lane has, and with all.
 
     `plan` is that of linear clusters for at most `count` lanes.
     """
@@ -47,9 +47,18 @@ class Costed:
     count: int
     share: int
     threads: int
-    inside: Costs
-    outside: Costs
+    shared: Costs
+    whole: Costs
     plan: LanePlan
+
+
+@dataclass(frozen=True)
+class Times:
+    """Measured seconds: of one lane on the engine that such a package has, of lanes."""
+
+    alone: float
+    lanes: float
+    engine: str
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,7 @@ class Divided:
     """The forks of each class, and seconds of the model without and with them.
 
     `operators` are those in each lane of each fork, of all instances. Without enough
-    gain there are no forks.
+    gain, predicted or measured, there are no forks.
     """
 
     costed: Costed
@@ -65,10 +74,18 @@ class Divided:
     operators: Mapping[Kind, tuple[tuple[tuple[int, ...], ...], ...]]
     serial: float
     seconds: float
+    measured: Times | None = None
 
     @property
     def gain(self) -> float:
+        """Measured, or predicted."""
+        if self.measured is not None:
+            return self.measured.alone / self.measured.lanes
         return self.serial / self.seconds if self.seconds else 1.0
+
+    def settled(self) -> Divided:
+        """Without forks if they gain too little."""
+        return self if self.gain >= WORTH else replace(self, forks={}, operators={})
 
     @property
     def reason(self) -> str:
@@ -78,12 +95,20 @@ class Divided:
             return "none, since one lane is all there is"
         each = f"{cost.share} thread{'s' if cost.share > 1 else ''} each"
         alone = f"{cost.threads} thread{'s' if cost.threads > 1 else ''}"
+        found, serial, seconds = "are predicted", self.serial, self.seconds
+        if (times := self.measured) is not None:
+            found, serial, seconds = "were measured", times.alone, times.lanes
+            alone += f" on engine {times.engine}"
         text = (
-            f"{cost.count} lanes with {each} are predicted to take"
-            f" {self.seconds * 1e3:.1f} ms, one with {alone} {self.serial * 1e3:.1f}"
-            f" ms: {self.gain:.2f} times as fast"
+            f"{cost.count} lanes with {each} {found} to take {seconds * 1e3:.1f} ms,"
+            f" one with {alone} {serial * 1e3:.1f} ms: {self.gain:.2f} times as fast"
         )
         return text if self.forks else f"none, since {text}, less than {WORTH}"
+
+    @property
+    def count(self) -> int:
+        """Of lanes that are emitted."""
+        return self.costed.count if self.forks else 1
 
     @property
     def summary(self) -> str:
@@ -127,9 +152,9 @@ def cost_lanes(
         known = measured_profile(model, shapes, flow, threads, progress)
     found = []
     for count, share, whole in wanted:
-        inside, outside = (costs_of(flow, CPU, known, n) for n in (share, whole))
-        plan = plan_lanes(flow, inside, count)
-        found.append(Costed(flow, count, share, whole, inside, outside, plan))
+        shared, alone = (costs_of(flow, CPU, known, n) for n in (share, whole))
+        plan = plan_lanes(flow, shared, count)
+        found.append(Costed(flow, count, share, whole, shared, alone, plan))
     return found
 
 
@@ -150,8 +175,11 @@ def divide(kinds: Kinds, model: ir.Model, costed: Sequence[Costed]) -> Divided |
 
 def _divided(kinds: Kinds, model: ir.Model, costed: Costed) -> Divided:
     found = _Division(kinds, model, costed)
-    serial, seconds = found.outside(kinds.root.run), found.divided(kinds.root.run)
-    forks = found.reached() if serial >= WORTH * seconds else {}
+    serial = found.seconds(kinds.root.run, costed.whole)
+    seconds = found.divided(kinds.root.run)
+    # What more threads gain in one lane is hard to predict, and left to a measurement.
+    alike = found.seconds(kinds.root.run, costed.shared)
+    forks = found.reached() if alike >= WORTH * seconds else {}
     operators = {kind: found.operators(kind) for kind in forks}
     return Divided(costed, forks, operators, serial, seconds)
 
@@ -173,7 +201,7 @@ class _Division:
         self.forks: dict[Kind, tuple[Fork, ...]] = {}
         self._calls: dict[Kind, list[Run]] = {}
         self._visit(kinds.root.run)
-        total = self.outside(kinds.root.run)
+        total = self.seconds(kinds.root.run, costed.shared)
         for kind in kinds.order:
             forks = self._forks(kind)
             if sum(fork.saved for fork in forks) >= NOTICED * total:
@@ -191,23 +219,19 @@ class _Division:
 
     def inside(self, item: Step | Run) -> float:
         """In a lane, where nothing forks any more."""
-        return self._seconds(item, self.costed.inside)
-
-    def outside(self, item: Step | Run) -> float:
-        """With all threads, and without forks."""
-        return self._seconds(item, self.costed.outside)
+        return self.seconds(item, self.costed.shared)
 
     def divided(self, item: Step | Run) -> float:
-        """With all threads, and with those forks that have been chosen."""
+        """With those forks that have been chosen."""
         if isinstance(item, Step):
-            return self.outside(item)
+            return self.inside(item)
         forks = self.forks.get(self._kind(item), ())
         in_forks = {i for fork in forks for lane in fork.lanes for i in lane}
         alone = (self.divided(x) for i, x in enumerate(item.items) if i not in in_forks)
         work, dag = self._work([item]), body_dag(item)
         return sum(alone) + sum(fork_seconds(dag, work, f.lanes) for f in forks)
 
-    def _seconds(self, item: Step | Run, costs: Costs) -> float:
+    def seconds(self, item: Step | Run, costs: Costs) -> float:
         steps = [item] if isinstance(item, Step) else item.steps()
         nodes = (self._position[n] for step in steps for n in self._own(step))
         return sum(costs.nodes[i] / self._steps[i] for i in nodes)
@@ -273,7 +297,7 @@ class _Division:
             [sum(map(self.inside, row)) for row in rows],
             [sum(map(self.divided, row)) for row in rows],
             [sum(map(self._moved, row)) for row in rows],
-            2 * self.costed.inside.hand_off * len(calls),
+            self.costed.shared.hand_off * len(calls),
             frozenset(i for i, row in enumerate(rows) if _draws(row[0])),
         )
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,9 @@ def measure(
         else:
             table[engine] = {"worst_relative_error": float(f"{worst:.3g}")}
     passed = [engine for engine, row in table.items() if "failed" not in row]
-    for engine, times in _times(package, passed, feed, seconds).items():
-        table[engine] |= {name: float(f"{t:.3g}") for name, t in times.items()}
+    candidates = [(package, engine) for engine in passed]
+    for engine, row in zip(passed, times(candidates, feed, seconds), strict=True):
+        table[engine] |= {n: float(f"{row[n]:.3g}") for n in ("ms", "first_calls_s")}
     return table
 
 
@@ -56,21 +58,29 @@ def fastest(table: Measured) -> str:
     return best
 
 
-def _times(
-    package: Path, engines: list[str], feed: Mapping[str, Any], seconds: float
-) -> dict[str, dict[str, float]]:
-    if not engines:
-        return {}
+def times(
+    candidates: Sequence[tuple[Path, str]],
+    feed: Mapping[str, Any],
+    seconds: float,
+    pause: float = 0.0,
+    threads: int | None = None,
+) -> list[dict[str, float]]:
+    """Of packages and their engines ("": the package's own), as stopwatch.py has it."""
+    if not candidates:
+        return []
     with tempfile.TemporaryDirectory() as folder:
         runner.write(Path(folder) / "in_0.npz", list(feed.values()))
-        command = [sys.executable, stopwatch.__file__, package, folder, str(seconds)]
+        command = [sys.executable, stopwatch.__file__, folder, seconds, pause]
+        command += [word for candidate in candidates for word in candidate]
+        settings = {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
         done = subprocess.run(
-            [*map(str, command), *engines],
+            list(map(str, command)),
+            env=os.environ | settings,
             capture_output=True,
             text=True,
             timeout=TIME_LIMIT_S,
         )
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise VerificationError(f"the engines can't be timed: {one_line(last, 300)}")
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+        raise VerificationError(f"the package can't be timed: {one_line(last, 300)}")
+    return list(json.loads(done.stdout.splitlines()[-1]))

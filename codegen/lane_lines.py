@@ -18,7 +18,8 @@ from .nested import Statement
 from .steps import LayerRef
 from .wording import RunRef, callee_arguments
 
-RUN_LANES = "run_lanes"  # the function of lanes.py
+# The functions of lanes.py.
+RUN_LANES, DIVIDES_THREADS = "run_lanes", "divides_threads"
 
 
 class ForkWriter(BodyWriter):

@@ -17,7 +17,9 @@ from ..analysis.stacks import stacks
 from .emit import environment
 from .inspect_plans import Plans, fusion_summary, lanes_summary, plan_data
 
-NEAR = 32  # how far back an edge counts for the likeness of two nodes
+# What is read further on than this, such as the mask of all layers, does not count for
+# the likeness of two nodes.
+NEAR = 32
 
 Edges = list[tuple[int, int]]
 
@@ -53,11 +55,13 @@ def _escaped(text: str) -> str:
 def _view(labels: Sequence[str], edges: Iterable[tuple[int, int]]) -> dict[str, Any]:
     listed = sorted(edges)
     back: list[list[int]] = [[] for _ in labels]
+    reach = [0] * len(labels)
     for first, second in listed:
         back[second].append(second - first)
+        reach[first] = max(reach[first], second - first)
     tokens = [
-        (label, len(row), tuple(sorted(n for n in row if n <= NEAR)))
-        for label, row in zip(labels, back, strict=True)
+        (label, len(row), tuple(sorted(n for n in row if reach[i - n] <= NEAR)))
+        for i, (label, row) in enumerate(zip(labels, back, strict=True))
     ]
     found = [[s.start, s.period, s.count] for s in stacks(tokens, _cuts(back))]
     return {"labels": list(labels), "edges": listed, "stacks": found}

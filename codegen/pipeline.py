@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from .. import __version__
 from ..analysis.errors import FairhandError, VerificationError
 from ..analysis.literals import one_line
 from ..analysis.memory import peak_memory
-from ..rewrites.digest import digest_steps, finished
+from ..rewrites.digest import Step, digest_steps, finished
 from ..rewrites.rule import Rule
 from ..rewrites.simplify import Rewriting, Stage, no_garbage_collection, simplify
 from ..rewrites.skeleton import to_proto
@@ -31,6 +32,7 @@ from .inputs import dynamic_sizes
 from .interface import session_needs
 from .kernels.collection import KernelSet
 from .kernels.page import write_kernels
+from .lane_times import measured
 from .load import Loaded, load
 from .names import class_name, package_name
 from .options import Asked, Options
@@ -125,18 +127,10 @@ def _written(
     with no_garbage_collection():
         made = planned(loaded, source_of(loaded), title, options, stage, progress)
         progress("emit")
-        text = write_python(draft / "model.py", "model.py.jinja", plan=made.plan)
-        runs_on = _engine(loaded, made, asked)
-        _write_beside(draft, made, runs_on)
-        size = write_weights(draft / "weights.safetensors", made.weights, loaded.sha256)
-        steps, read = digest_steps(made.graph)
-        report = make_report(loaded, made.plan, made.done.counts(), size)
-        report |= _additions(loaded, made, options, text, runs_on)
-        certified = finished(steps, read)
-        report["certificate"] = make_certificate(
-            made.done, options.exactness, certified
-        )
-    write_report(draft, report)
+        if options.lanes == "auto" and made.plan.lanes:
+            progress("measure lanes")
+            made = _settled(loaded, made, asked)
+        report, runs_on, steps = _write(loaded, made, asked, draft)
     plain, chosen = deepcopy(report), runs_on
     if asked.verify:
         progress("verify")
@@ -149,6 +143,39 @@ def _written(
     if key is not None and sure and _is_runnable(made):
         remember(key, loaded, draft, plain, made.weights, steps)
     return report
+
+
+def _write(
+    loaded: Loaded, made: Planned, asked: Asked, draft: Path
+) -> tuple[dict[str, Any], EnginePlan, list[Step]]:
+    """All files of a package that has not been verified."""
+    text = write_python(draft / "model.py", "model.py.jinja", plan=made.plan)
+    runs_on = _engine(loaded, made, asked)
+    _write_beside(draft, made, runs_on)
+    size = write_weights(draft / "weights.safetensors", made.weights, loaded.sha256)
+    steps, read = digest_steps(made.graph)
+    report = make_report(loaded, made.plan, made.done.counts(), size)
+    report |= _additions(loaded, made, asked.options, text, runs_on)
+    certified = finished(steps, read)
+    exactness = asked.options.exactness
+    report["certificate"] = make_certificate(made.done, exactness, certified)
+    write_report(draft, report)
+    return report, runs_on, steps
+
+
+def _settled(loaded: Loaded, made: Planned, asked: Asked) -> Planned:
+    """Without lanes if they aren't worth it beside the package that has none."""
+    divided = made.divided
+    assert divided is not None
+    plain = replace(asked.options, lanes=None)
+    alone = planned(loaded, made.plan.source, made.plan.title, plain)
+    if asked.verify:
+        refuse_huge(made.graph, made.done.shapes)
+        _, feed, _ = next(iter(feeds(loaded.model, asked.inputs)))
+        serial, lanes = (partial(_write, loaded, x, asked) for x in (alone, made))
+        divided = measured(divided, serial, lanes, feed)
+    divided = divided.settled()
+    return replace(made if divided.forks else alone, divided=divided)
 
 
 def _recalled(
@@ -180,13 +207,6 @@ def _is_runnable(made: Planned) -> bool:
     except VerificationError:
         return False
     return True
-
-
-def _activations(loaded: Loaded, made: Planned) -> dict[str, Any] | None:
-    """Bytes of intermediate values in the first of the report's sizes."""
-    sizes = (dynamic_sizes(loaded.model) or [{}])[0]
-    found = peak_memory(made.graph, made.done.shapes, sizes)
-    return None if found is None else {"sizes": sizes, **asdict(found)}
 
 
 def _engine(loaded: Loaded, made: Planned, asked: Asked) -> EnginePlan:
@@ -242,9 +262,11 @@ def _additions(
 ) -> dict[str, Any]:
     """What the report says of how the text came about, and of what runs it."""
     graph, done, collection = made.graph, made.done, made.collection
+    sizes = (dynamic_sizes(loaded.model) or [{}])[0]  # the first of the report's
+    peak = peak_memory(graph, done.shapes, sizes)
     found: dict[str, Any] = {
         "engine": runs_on.as_dict(),
-        "activations": _activations(loaded, made),
+        "activations": None if peak is None else {"sizes": sizes, **asdict(peak)},
         "source_map": source_map(text, made.plan, graph, done.history),
         **parts_report(made.divided, options.lanes, options.profile, options.fusion),
     }
@@ -288,14 +310,7 @@ def planned(
     ways = ways_of(graph, done.shapes, options, progress)
     applied = done.counts()
     plan, weights, divided = make_plan(
-        graph,
-        done.shapes,
-        source,
-        title,
-        loaded.model,
-        applied,
-        options.level,
-        ways,
+        graph, done.shapes, source, title, loaded.model, applied, options.level, ways
     )
     if divided is not None:
         progress(f"lanes: {divided.reason}")

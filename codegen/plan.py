@@ -96,6 +96,7 @@ class ModulePlan:
     constants: bool  # some are no parameters, and not in state_dict
     filled: bool  # some weights hold one value throughout and are stored as that
     lanes: str = ""  # "2 side by side, ..."; "" without any
+    lane_count: int = 0
     kernels: tuple[str, ...] = ()  # functions of kernels.py that forward calls
 
 

@@ -34,15 +34,20 @@ def parts_report(
 
 
 def _predicted(divided: Divided) -> dict[str, Any]:
-    costed = divided.costed
-    return {
-        "count": costed.count if divided.forks else 1,
+    costed, measured = divided.costed, divided.measured
+    found: dict[str, Any] = {
+        "count": divided.count,
         "threads_per_lane": costed.share,
         "predicted_seconds": divided.seconds,
         "predicted_seconds_without": divided.serial,
         "predicted_seconds_of_clusters": costed.plan.schedule.makespan,
         "reason": divided.reason,
     }
+    if measured is not None:
+        found["measured_seconds"] = measured.lanes
+        found["measured_seconds_without"] = measured.alone
+        found["engine_without"] = measured.engine
+    return found
 
 
 def _emitted(plan: ModulePlan, divided: Divided) -> dict[str, Any]:

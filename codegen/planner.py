@@ -101,6 +101,7 @@ def make_plan(
         parameters=parameter_count(kinds),
         filled=any(is_filled(w.array()) for w in weights),
         lanes=divided.summary if divided is not None else "",
+        lane_count=divided.count if divided is not None and divided.forks else 0,
         kernels=collection.names if collection is not None else (),
     )
     return plan, weights, divided

@@ -1,9 +1,11 @@
-"""Times the engines of an emitted package in turn, in a process of its own.
+"""Times emitted packages or their engines in turn, in a process of its own.
 
-    python stopwatch.py PACKAGE CASES SECONDS ENGINE...
+    python stopwatch.py CASES SECONDS PAUSE (PACKAGE ENGINE)...
 
-CASES holds in_0.npz, as runner.py takes it. Prints a JSON object: for each engine the
-median of a call in milliseconds, and the seconds that its first three calls took.
+CASES holds in_0.npz, as runner.py takes it; "" for ENGINE is the package's own. Prints
+a JSON list: for each the median of a call in milliseconds, the fastest call, and the
+seconds that its first three calls took. PAUSE are seconds after which each is called
+twice, and timed once: threads that wait for more of another one's call fall asleep.
 """
 
 import sys
@@ -23,34 +25,40 @@ FEWEST = 5  # rounds
 
 
 def main() -> None:
-    package, cases = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
-    seconds, engines = float(sys.argv[3]), sys.argv[4:]
+    cases, seconds, pause = Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
+    candidates = list(zip(sys.argv[4::2], sys.argv[5::2], strict=True))
     spec = importlib.util.spec_from_file_location("runner", Path(own) / "runner.py")
     assert spec is not None and spec.loader is not None
     runner = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(runner)
-    sys.path.insert(0, str(package.parent))
-    module = importlib.import_module(package.name)
     arrays = runner.read(cases / "in_0.npz")
-    first, calls = {}, {}
-    for engine in engines:
-        session = module.Session(engine=engine)
+    first, calls = [], []
+    for folder, engine in candidates:
+        package = Path(folder).resolve()
+        sys.path.insert(0, str(package.parent))
+        module = importlib.import_module(package.name)
+        session = module.Session(engine=engine) if engine else module.Session()
         names = [tensor.name for tensor in session.get_inputs()]
         feed = dict(zip(names, arrays, strict=True))
-        calls[engine] = (session, feed)
-        first[engine] = sum(timed(session, feed) for _ in range(3))
-    times: dict[str, list[float]] = {engine: [] for engine in engines}
+        calls.append((session, feed))
+        first.append(sum(timed(session, feed) for _ in range(3)))
+    times: list[list[float]] = [[] for _ in calls]
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times[engines[0]]) < FEWEST:
-        for engine, call in calls.items():
-            times[engine].append(timed(*call))
-    found = {
-        engine: {
-            "ms": 1e3 * statistics.median(times[engine]),
-            "first_calls_s": first[engine],
+    while time.perf_counter() < end or len(times[0]) < FEWEST:
+        for taken, call in zip(times, calls, strict=True):
+            if pause:
+                time.sleep(pause)
+                timed(*call)  # has the caches to itself again
+            taken.append(timed(*call))
+    rows = zip(times, first, strict=True)
+    found = [
+        {
+            "ms": 1e3 * statistics.median(taken),
+            "fastest_ms": 1e3 * min(taken),
+            "first_calls_s": before,
         }
-        for engine in engines
-    }
+        for taken, before in rows
+    ]
     print(json.dumps(found))
 
 

@@ -19,7 +19,7 @@ from .inspect_plans import fusion_plan
 from .kernels.body import kernel_bodies
 from .kernels.collection import KernelSet
 from .kinds import Kind, Kinds
-from .lane_lines import RUN_LANES, ForkWriter
+from .lane_lines import DIVIDES_THREADS, RUN_LANES, ForkWriter
 from .options import Options
 
 
@@ -55,7 +55,7 @@ class Writers:
     @property
     def names(self) -> set[str]:
         """Functions that bodies call: no value may be called so."""
-        found = {RUN_LANES} if self._forks else set()
+        found = {RUN_LANES, DIVIDES_THREADS} if self._forks else set()
         if self.collection is not None:
             found |= set(self.collection.names)
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,11 @@ from random_dags import COUNT, random_dag
 
 import fairhand
 from fairhand.analysis.dag import Dag
+from fairhand.analysis.device import CPU
 from fairhand.analysis.forks import Work, find_forks, fork_seconds
 from fairhand.codegen.cli import main
 from fairhand.codegen.diff import diff
+from fairhand.codegen.engine_times import times
 from fairhand.codegen.where import lines_of, nodes_behind
 
 torch.set_num_threads(1)
@@ -126,7 +129,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def test_a_block_forks_into_methods(packages: tuple[Path, Path]) -> None:
     text = (packages[1] / "model.py").read_text()
-    assert "from .lanes import run_lanes\n" in text
+    assert "from .lanes import divides_threads, run_lanes\n" in text
     assert text.count("class Block(") == 1
     wanted = """
     def forward(self, x: Tensor) -> Tensor:
@@ -261,6 +264,50 @@ def test_lanes_by_what_was_measured(
     fairhand.compile(branching(), tmp_path / "net", **options)
     assert not any(text.startswith("measure") for text in said)
     assert contents(tmp_path / "net") == first
+
+
+@pytest.mark.parametrize("gain", [1.04, 1.06])
+def test_lanes_are_kept_where_they_are_measured_to_gain(
+    gain: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def times(candidates: list[tuple[Path, str]], *options: object) -> list[object]:
+        texts = [(path / "model.py").read_text() for path, engine in candidates]
+        assert [" run_lanes(" in text for text in texts] == [False, True]
+        return [{"fastest_ms": 10 * gain}, {"fastest_ms": 10.0}]
+
+    monkeypatch.setattr("fairhand.codegen.lane_times.times", times)
+    monkeypatch.setattr("fairhand.codegen.divide.cores", lambda: 2)
+    alone = replace(CPU, scaling=0.0)  # threads add nothing to it
+    monkeypatch.setattr("fairhand.codegen.divide.CPU", alone)
+    model, out = branching(), tmp_path / "net"
+    found = fairhand.compile(model, out, lanes="auto").report["lanes"]
+    assert found["measured_seconds_without"] == pytest.approx(gain / 100)
+    text = (
+        "2 lanes with 1 thread each were measured to take 10.0 ms, one with 2 threads"
+    )
+    text += f" on engine onednn {10 * gain:.1f} ms: {gain:.2f} times as fast"
+    if gain > 1.05:
+        assert (found["count"], found["reason"]) == (2, text)
+        return
+    assert (found["count"], found["reason"]) == (
+        1,
+        f"none, since {text}, less than 1.05",
+    )
+    fairhand.compile(model, tmp_path / "plain" / "net")
+    lanes, plain = contents(out), contents(tmp_path / "plain" / "net")
+    for extra in ("report.json", "plan.json"):
+        lanes.pop(extra)
+    assert plain.pop("report.json") and lanes == plain
+    onnx.save(model, tmp_path / "net.onnx")
+    assert diff(out, tmp_path / "net.onnx")[0] == []
+
+
+def test_lanes_are_measured_beside_one_lane(
+    packages: tuple[Path, Path], tmp_path: Path
+) -> None:
+    feed = {"image": np.zeros((1, 3, 40, 40), np.float32)}
+    rows = times([(path, "") for path in packages], feed, 0.0, 0.001, threads=2)
+    assert len(rows) == 2 and all(0 < row["fastest_ms"] <= row["ms"] for row in rows)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

@@ -141,16 +141,22 @@ def test_a_lane_has_the_callers_settings(lanes: ModuleType) -> None:
     assert torch.equal(weight.grad, 2 * X * X)
 
 
-def test_lanes_share_the_threads_of_the_caller(lanes: ModuleType) -> None:
+def test_a_forward_divides_the_threads_of_its_caller(lanes: ModuleType) -> None:
     def threads(x: Tensor) -> int:
         return torch.get_num_threads()
 
+    def forward(x: Tensor, *, count: int = 2) -> list[int]:
+        """Lanes, and what is in none of them."""
+        return [threads(x), *lanes.run_lanes(*[(threads, x)] * count)]
+
     try:
         torch.set_num_threads(4)
-        assert lanes.run_lanes((threads, X), (threads, X)) == [2, 2]
-        assert lanes.run_lanes(*[(threads, X)] * 3) == [1, 1, 1]
-        with pytest.raises(ZeroDivisionError):
-            lanes.run_lanes((divmod, 1, 0), (threads, X))
+        assert lanes.divides_threads(2)(forward)(X) == [2, 2, 2]
+        assert lanes.divides_threads(3)(forward)(X, count=3) == [1, 1, 1, 1]
+        assert lanes.divides_threads(8)(forward)(X) == [1, 1, 1]
+        assert forward(X) == [4, 4, 4]
+        with pytest.raises(TypeError):
+            lanes.divides_threads(2)(forward)("no tensor", "and no count")
         assert torch.get_num_threads() == 4
     finally:
         torch.set_num_threads(1)

@@ -71,6 +71,15 @@ function name(i) {
   if (view.names) return view.names[i];
   return members(i).map((o) => operators[o].name).join(", ");
 }
+function legend() {
+  const by = element("colour").value, pairs = view.names || by === "group" ? [] :
+    by === "lane" ? plan.lanes.lanes.map((_, k) => [`lane ${k}`, LANES[k % LANES.length]]) : Object.entries(TYPES);
+  element("legend").replaceChildren(...pairs.map(([text, colour]) => {
+    const swatch = make("i", "");
+    swatch.style.background = colour;
+    return make("span", null, swatch, text);
+  }));
+}
 function hue(k) { return `hsl(${(k * 137.5) % 360} 62% 76%)`; }
 function fill(i) {
   const [first] = members(i), by = element("colour").value;
@@ -94,6 +103,7 @@ function sized(canvas, height) {
 function draw() {
   const canvas = element("graph");
   const [pen, width, height] = sized(canvas, canvas.clientHeight);
+  legend();
   pen.translate(left, above); pen.scale(scale, scale);
   const x0 = -left / scale - WIDTH, x1 = (width - left) / scale + WIDTH;
   const y0 = -above / scale - ROW, y1 = (height - above) / scale + ROW;
@@ -127,7 +137,7 @@ function draw() {
     if (n.i === chosen || hits.has(n.i)) {
       pen.strokeStyle = n.i === chosen ? "#1c2430" : "#d7263d"; pen.lineWidth = 2.5 / Math.min(scale, 1); pen.stroke();
     }
-    if (labels) { pen.fillStyle = "#1c2430"; pen.fillText(clip(view.labels[n.i], 23), n.x, n.y); }
+    if (labels) { pen.fillStyle = "#1c2430"; pen.fillText(clip(view.labels[n.i], 21), n.x, n.y); }
   }
 }
 function clip(text, most) { return text.length > most ? text.slice(0, most - 1) + "\u2026" : text; }
@@ -162,9 +172,12 @@ function pick(i) {
   const list = make("dl", null), say = (what, text) => list.append(make("dt", what), make("dd", text));
   if (i !== null) {
     say("operator", view.labels[i]); say("name", name(i));
-    for (const o of members(i).slice(0, 1)) {
-      say("type", operators[o].mapping); say("group", String(groupOf[o])); say("lane", String(laneOf[o]));
-      say("operations", operators[o].flops.toLocaleString("en")); say("bytes", operators[o].bytes.toLocaleString("en"));
+    const all = members(i), sum = (what) => all.reduce((total, o) => total + operators[o][what], 0).toLocaleString("en");
+    if (all.length) {
+      const whole = element("view").value === "fused" ? plan.fusion.groups[i] : operators[all[0]];
+      say("type", whole.mapping + (whole.intensive ? ", intensive" : "")); say("group", String(groupOf[all[0]]));
+      say("lane", [...new Set(all.map((o) => laneOf[o]))].join(", "));
+      say("operations", sum("flops")); say("bytes", sum("bytes"));
     }
     const mine = new Set(members(i));
     for (const e of plan.fusion.edges)
@@ -221,11 +234,18 @@ function lanes() {
   pen.fillStyle = "#5b6675"; pen.fillText("0", 60, height - 10);
   pen.textAlign = "right"; pen.fillText(`${(whole * 1e3).toFixed(3)} ms`, width - 8, height - 10); pen.textAlign = "left";
 }
+element("lanes").addEventListener("click", (event) => { // on a task: its operator in the graph
+  const wide = element("lanes").clientWidth - 70, whole = plan.lanes.seconds || 1;
+  const lane = Math.floor(event.offsetY / 34), when = (event.offsetX - 60) / wide * whole;
+  const task = plan.lanes.tasks.find(([, k, start, end]) => k === lane && start <= when && when < end);
+  if (task) go("rewritten", task[0]);
+});
 function search() {
   const wanted = element("search").value.trim().toLowerCase();
   hits = new Set();
   if (wanted) view.labels.forEach((label, i) => {
-    if (label.toLowerCase().includes(wanted) || name(i).toLowerCase().includes(wanted)) hits.add(i);
+    const texts = [label, name(i), ...members(i).map((o) => operators[o].type)];
+    if (texts.some((text) => text.toLowerCase().includes(wanted))) hits.add(i);
   });
   element("found").textContent = wanted ? `${hits.size} found` : "";
   tables(wanted);
@@ -282,6 +302,7 @@ element("colour").addEventListener("change", draw);
 element("search").addEventListener("input", search);
 element("fit").addEventListener("click", fit);
 window.addEventListener("resize", () => { draw(); lanes(); });
+for (const option of element("view").options) option.textContent += `: ${data.views[option.value].labels.length}`;
 element("summary").replaceChildren(...data.summary.map((text) => make("p", text)),
-  make("p", "Click a node for its decisions, a stack (\u00d7) to open it; drag to move, wheel to zoom."));
+  make("p", "Click a node or a task for its decisions, a stack (\u00d7) to open it; drag to move, wheel to zoom."));
 build(); tables(""); lanes(); fit();

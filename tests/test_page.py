@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import random
 import re
@@ -19,6 +20,31 @@ from fairhand.codegen.cli import main
 
 TRANSFORMER = EXAMPLES / "digits_transformer.onnx"
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+
+# What somebody does on the page, and what is then to be seen.
+USED = """<script>
+const seen = {}, note = (what) => {
+  const pixels = new Uint32Array(element("graph").getContext("2d").getImageData(
+    0, 0, element("graph").width, element("graph").height).data.buffer);
+  seen[what] = [new Set(pixels).size, nodes.length, element("legend").textContent];
+};
+const choose = (id, value) => {
+  element(id).value = value; element(id).dispatchEvent(new Event("change"));
+};
+note("first");
+choose("colour", "mapping"); note("mapping");
+choose("view", "fused"); note("fused");
+choose("view", "file"); note("file");
+choose("view", "rewritten");
+element("stacked").click(); note("open");
+element("search").value = "gelu";
+element("search").dispatchEvent(new Event("input"));
+seen.found = [hits.size, element("found").textContent, chosen];
+document.querySelector("#groups tbody tr").click();
+seen.view = element("view").value;
+element("found").textContent = JSON.stringify(seen);
+</script>"""
 
 
 def page_of(path: Path, folder: Path) -> str:
@@ -69,18 +95,84 @@ def test_names_cannot_end_the_data(tmp_path: Path) -> None:
     assert data_of(page)["plan"]["operators"][0]["name"] == hostile
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
-def test_the_page_works_in_a_browser(page: str, tmp_path: Path) -> None:
-    path = tmp_path / "page.html"
+def in_browser(page: str, folder: Path, *options: str) -> str:
+    path = folder / "page.html"
     path.write_text(page, "utf-8")
     command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu"]
-    command += ["--virtual-time-budget=3000", "--dump-dom", path.as_uri()]
+    command += ["--virtual-time-budget=3000", *options, path.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    shown = re.sub(r"<script.*?</script>", "", done.stdout, flags=re.DOTALL)
+    return done.stdout
+
+
+@needs_chromium
+def test_the_page_works_in_a_browser(page: str, tmp_path: Path) -> None:
+    shown = in_browser(page, tmp_path, "--dump-dom")
+    shown = re.sub(r"<script.*?</script>", "", shown, flags=re.DOTALL)
     assert "88 operators in 15 groups" in shown
     assert shown.count("<tbody>") == 2
-    edges = len(data_of(page)["plan"]["fusion"]["edges"])
-    assert shown.count("<tr>") == 2 + 16 + edges
+    fusion = data_of(page)["plan"]["fusion"]
+    assert shown.count("<tr>") == 2 + len(fusion["groups"]) + len(fusion["edges"])
+
+
+@needs_chromium
+def test_somebody_uses_the_page(page: str, tmp_path: Path) -> None:
+    shown = in_browser(page + USED, tmp_path, "--dump-dom", "--window-size=1200,900")
+    found = re.search(r'<output id="found">(.*?)</output>', shown)
+    assert found is not None
+    seen, data = json.loads(html.unescape(found[1])), data_of(page)
+    sizes = {name: len(view["labels"]) for name, view in data["views"].items()}
+    assert seen["first"][1] == sizes["rewritten"] - 38, "the second block is hidden"
+    assert seen["open"][1] == sizes["rewritten"]
+    assert all(seen[which][0] > 20 for which in ("first", "mapping", "fused", "file"))
+    assert "Many-to-Many" in seen["mapping"][2]
+    assert seen["first"][2] == seen["file"][2] == ""
+    gelu = [op["type"] for op in data["plan"]["operators"]].index("Gelu")
+    assert seen["found"][1:] == ["2 found", gelu]
+    assert seen["view"] == "fused"
+
+
+TIMED = """<script>
+const times = ["build", "fit", "search", "lanes"].map((name) => {
+  element("search").value = "op77";
+  const start = performance.now();
+  window[name]();
+  return performance.now() - start;
+});
+element("found").textContent = JSON.stringify([nodes.length, hits.size, times]);
+</script>"""
+
+
+@needs_chromium
+def test_ten_thousand_nodes_are_usable(page: str, tmp_path: Path) -> None:
+    chance, data = random.Random(0), data_of(page)
+    count, plan = 10_000, data["plan"]
+    edges = [[max(0, i - chance.randint(1, 9)), i] for i in range(1, count)]
+    named = [plan["operators"][0] | {"name": f"op{i}"} for i in range(count)]
+    plan["operators"] = named
+    plan["fusion"]["groups"] = [
+        {"operators": [i], "mapping": "One-to-One", "intensive": False}
+        for i in range(count)
+    ]
+    tasks = [[i, i % 2, i / count, (i + 1) / count] for i in range(count)]
+    plan["lanes"] |= {"lanes": [list(range(count)), []], "tasks": tasks, "seconds": 1}
+    view = {"labels": ["Relu"] * count, "edges": edges, "stacks": []}
+    data["views"] |= {"rewritten": view, "fused": view}
+    start, end = page.index('id="data">') + len('id="data">'), page.index("</script>")
+    shown = in_browser(
+        page[:start] + json.dumps(data) + page[end:] + TIMED, tmp_path, "--dump-dom"
+    )
+    found = re.search(r'<output id="found">(.*?)</output>', shown)
+    assert found is not None
+    nodes, hits, times = json.loads(found[1])
+    assert (nodes, hits) == (count, 111)  # 77, 770 to 779, and 7700 to 7799
+    assert max(times) < 1000, f"{times} ms to build, fit, search and draw lanes"
+
+
+@needs_chromium
+def test_a_screenshot_shows_more_than_a_frame(page: str, tmp_path: Path) -> None:
+    picture = tmp_path / "page.png"
+    in_browser(page, tmp_path, f"--screenshot={picture}", "--window-size=1200,900")
+    assert picture.stat().st_size > 30_000, "a blank page has 9,000 bytes"
 
 
 # ---- stacks

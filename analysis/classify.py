@@ -93,11 +93,15 @@ def mapping_type(node: ir.Node, shapes: Shapes) -> Mapping5:
 
     From the table, but for what the shapes decide: an elementwise operator that
     broadcasts a computed input is One-to-Many. Constants don't count, just as the means
-    and variances of a BatchNormalization make it no more than One-to-One.
+    and variances of a BatchNormalization make it no more than One-to-One. What follows
+    from sizes alone, such as Shape and what is computed with that, reads no element of
+    any tensor, and so is as simple as an operator can be.
     """
     op = lookup(node)
     if op is None:
         return OPAQUE
+    if node.inputs and all(shapes.content(v) is not None for v in node.outputs):
+        return ONE_TO_ONE
     training = node.attributes.get("training_mode")
     if node.op_type == "BatchNormalization" and training and training.value:
         return MANY_TO_MANY

@@ -3,9 +3,9 @@
     python benchmarks/export_decomposed.py models/
 
 ONNX opset 11, where LayerNormalization, Gelu and HardSwish have no operator of their
-own; BatchNormalization and Dropout as in training, and no constants folded. The weights
-are random and vocabularies short: no operator depends on them. Needs torchvision and
-transformers.
+own; BatchNormalization and Dropout as in training, and no constants folded. Where
+today's libraries spell less out, older_spellings.py stands in. The weights are random
+and vocabularies short: no operator depends on them. Needs torchvision and transformers.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from older_spellings import GPT2, UNet, as_keras_has_it
 
 VOCABULARY, TOKENS = 1000, 128
 
@@ -33,10 +34,13 @@ class FirstResult(torch.nn.Module):
         return self.model(ids, attention_mask=mask, return_dict=False)[0]
 
 
-def image(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+def image(
+    name: str, change: Callable[[torch.nn.Module], torch.nn.Module] = lambda made: made
+) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     import torchvision
 
-    return getattr(torchvision.models, name)(), (torch.randn(1, 3, 224, 224),)
+    network = change(getattr(torchvision.models, name)())
+    return network, (torch.randn(1, 3, 224, 224),)
 
 
 def language(kind: str, **settings: Any) -> tuple[torch.nn.Module, tuple[Any, ...]]:
@@ -46,12 +50,16 @@ def language(kind: str, **settings: Any) -> tuple[torch.nn.Module, tuple[Any, ..
     config._attn_implementation = "eager"
     config.use_cache = False
     model = getattr(transformers, f"{kind}Model")(config)
+    return FirstResult(model), tokens()
+
+
+def tokens() -> tuple[torch.Tensor, ...]:
     ids = torch.randint(0, VOCABULARY, (1, TOKENS))
-    return FirstResult(model), (ids, torch.ones_like(ids))
+    return ids, torch.ones_like(ids)
 
 
 MODELS: dict[str, Callable[[], tuple[torch.nn.Module, tuple[torch.Tensor, ...]]]] = {
-    "efficientnet_b0": lambda: image("efficientnet_b0"),
+    "efficientnet_b0": lambda: image("efficientnet_b0", as_keras_has_it),
     "vgg16": lambda: image("vgg16_bn"),
     "distilbert": lambda: language("DistilBert"),
     "albert": lambda: language(
@@ -59,7 +67,16 @@ MODELS: dict[str, Callable[[], tuple[torch.nn.Module, tuple[torch.Tensor, ...]]]
     ),
     "bert_base": lambda: language("Bert"),
     "mobilebert": lambda: language("MobileBert"),
-    "gpt2": lambda: language("GPT2", bos_token_id=0, eos_token_id=0),
+    "gpt2": lambda: (GPT2(VOCABULARY), tokens()),
+    "unet": lambda: (UNet(), (torch.randn(1, 3, 256, 256),)),
+}
+# Sizes that are free, which are then computed in the graph.
+FREE: dict[str, dict[str, dict[int, str]]] = {
+    "gpt2": {
+        "ids": {0: "batch", 1: "tokens"},
+        "mask": {0: "batch", 1: "tokens"},
+    },
+    "unet": {"image": {2: "height", 3: "width"}},
 }
 
 
@@ -75,6 +92,8 @@ def export(name: str) -> bytes:
         opset_version=11,
         training=torch.onnx.TrainingMode.PRESERVE,
         do_constant_folding=False,
+        input_names=list(FREE.get(name, ())),
+        dynamic_axes=FREE.get(name),
     )
     return file.getvalue()
 

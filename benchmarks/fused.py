@@ -1,0 +1,117 @@
+"""What the plans of fusion gain where they are emitted: a table for docs/fusion.md.
+
+    python benchmarks/fused.py --packages DIR --seconds 60 MODEL.onnx ...
+    python benchmarks/fused.py --packages DIR --write MODEL.onnx ...
+
+Each model is compiled three times: without groups, with TVM's, with DNNFusion's. The
+packages take turns call by call in one process, with one thread, on each engine. The
+table has medians, and the bytes of values between groups beside them. DIR keeps
+packages and times, so that each model can have a quiet moment of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import fairhand
+from fairhand.analysis.dataflow import dataflow
+from fairhand.analysis.fuse import dnnfusion, unfused
+from fairhand.analysis.tvm import tvm
+from fairhand.codegen.engine_times import times
+from fairhand.codegen.load import load
+from fairhand.codegen.verify import feeds
+from fairhand.rewrites.simplify import simplify
+
+PAGE = Path(__file__).parents[1] / "docs" / "fusion.md"
+BEGIN, END = "<!-- written by benchmarks/fused.py -->\n", "<!-- end -->\n"
+PLANS = {"none": unfused, "tvm": tvm, "dnnfusion": dnnfusion}
+
+
+@dataclass(frozen=True)
+class Row:
+    """By plan: groups, bytes between them, methods that they became, milliseconds."""
+
+    model: str
+    groups: dict[str, int]
+    bytes_between: dict[str, int]
+    methods: dict[str, int]
+    ms: dict[str, dict[str, float]]  # by engine
+
+
+def measure(path: Path, folder: Path, engines: Sequence[str], seconds: float) -> Row:
+    loaded = load(path)
+    model = loaded.model.clone()
+    flow = dataflow(model, simplify(model).shapes)
+    plans = {name: plan(flow) for name, plan in PLANS.items()}
+    methods = {}
+    for name in PLANS:
+        fusion = None if name == "none" else name
+        fairhand.compile(path, folder / name, verify=False, fusion=fusion)
+        text = (folder / name / "model.py").read_text("utf-8")
+        methods[name] = text.count("    def ") - text.count("    def __init__")
+    _, feed, _ = next(iter(feeds(loaded.model, None)))
+    ms = {}
+    for engine in engines:
+        candidates = [(folder / name, engine) for name in PLANS]
+        rows = times(candidates, feed, seconds / len(engines), threads=1)
+        ms[engine] = {n: row["ms"] for n, row in zip(PLANS, rows, strict=True)}
+    return Row(
+        path.name.removesuffix(".onnx"),
+        {name: len(plan.groups) for name, plan in plans.items()},
+        {name: plan.bytes_after for name, plan in plans.items()},
+        {name: count - methods["none"] for name, count in methods.items()},
+        ms,
+    )
+
+
+def table(rows: Sequence[Row]) -> Iterator[str]:
+    engines = list(dict.fromkeys(engine for row in rows for engine in row.ms))
+    heads = ["model", *(f"{name}: groups, MB between" for name in PLANS)]
+    heads += [f"methods of {name}" for name in list(PLANS)[1:]]
+    for engine in engines:
+        heads.append(f"{engine}, ms")
+        heads += [f"gain of {name}" for name in list(PLANS)[1:]]
+    yield heads
+    yield ["---"] + ["---:"] * (len(heads) - 1)
+    for row in rows:
+        cells = [row.model]
+        for name in PLANS:
+            cells.append(f"{row.groups[name]}, {row.bytes_between[name] / 1e6:.0f}")
+        cells += [str(row.methods[name]) for name in list(PLANS)[1:]]
+        for engine in engines:
+            ms = row.ms[engine]
+            cells.append(f"{ms['none']:.1f}")
+            cells += [f"{ms['none'] / ms[name]:.2f}" for name in list(PLANS)[1:]]
+        yield cells
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("--packages", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--seconds", type=float, help="to measure each model for")
+    parser.add_argument("--engines", nargs="+", default=["eager", "onednn"])
+    parser.add_argument("--write", action="store_true", help=f"into {PAGE.name}")
+    options = parser.parse_args()
+    rows = []
+    for path in options.models:
+        folder = options.packages / path.name.removesuffix(".onnx")
+        kept = folder / "times.json"
+        if options.seconds is not None:
+            row = measure(path, folder, options.engines, options.seconds)
+            kept.write_text(json.dumps(asdict(row)), "utf-8")
+        rows.append(Row(**json.loads(kept.read_text("utf-8"))))
+    text = "\n".join(f"| {' | '.join(cells)} |" for cells in table(rows)) + "\n"
+    print(text)
+    if options.write:
+        before, rest = PAGE.read_text("utf-8").split(BEGIN)
+        page = before + BEGIN + "\n" + text + "\n" + END + rest.split(END)[1]
+        PAGE.write_text(page, "utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    main()

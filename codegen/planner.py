@@ -171,7 +171,7 @@ def _classes(
             if run.shares is None:
                 todo.append((kinds.of[run], names))
     ordered = [plans[kind] for kind in kinds.order if kind in plans]
-    return ordered, _helper_sources(helpers)
+    return ordered, helper_sources(helpers)
 
 
 def _class_plan(
@@ -307,7 +307,7 @@ def _module_list(items: list[str]) -> str:
     return f"nn.ModuleList([{', '.join(items)}])"
 
 
-def _helper_sources(helpers: dict[Callable[..., Any], None]) -> list[str]:
+def helper_sources(helpers: dict[Callable[..., Any], None]) -> list[str]:
     """Helpers and the helpers they call, callees first, as text."""
     done: dict[str, str] = {}
 

@@ -15,6 +15,13 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+CONSTANTS = {
+    "BLOCK": 256,
+    "BLOCK_M": 64,
+    "BLOCK_N": 64,
+    "BLOCK_K": 32,
+    "PRECISION": "ieee",
+}
 HOPPER = GPUTarget("cuda", 90, 32)
 
 
@@ -28,8 +35,10 @@ def compile_file(path: Path) -> int:
     for name, types in signatures.items():
         function = getattr(module, name)
         assert list(types) == function.arg_names
-        block = {(function.arg_names.index("BLOCK"),): 256}
-        made = triton.compile(ASTSource(function, types, block), target=HOPPER)
+        constants = {
+            (i,): CONSTANTS[name] for i, name in enumerate(types) if name in CONSTANTS
+        }
+        made = triton.compile(ASTSource(function, types, constants), target=HOPPER)
         assert "cubin" in made.asm
     return len(signatures)
 

@@ -127,6 +127,8 @@ class Graph:
             list(self.weights.values()),
         )
         opsets = [helper.make_opsetid("", self.opset)]
+        domains = {node.domain for node in self.nodes if node.domain}
+        opsets += [helper.make_opsetid(domain, 1) for domain in sorted(domains)]
         made = helper.make_model(graph, opset_imports=opsets, ir_version=10)
         return onnx.shape_inference.infer_shapes(made, data_prop=True)
 

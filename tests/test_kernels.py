@@ -419,9 +419,9 @@ KERNELS = {
     "senet": {"add_relu", "sigmoid_mul"},
     "plain_cnn": set(),
     "encoder_torchscript": {"add_layer_norm"},
-    "cached_decoder": {"add_layer_norm"},
-    "llama_layers": {"add_rms_norm", "rotate_halves", "silu_mul"},
-    "masked_pool": {"max_div", "where_softmax"},
+    "cached_decoder": {"add_layer_norm", "linear_add", "linear_gelu"},
+    "llama_layers": {"add_rms_norm", "linear_silu_mul", "rotate_halves"},
+    "masked_pool": {"max_div_linear", "where_softmax"},
     "odd_ends": {"mul_add", "subtract_mul"},
 }
 

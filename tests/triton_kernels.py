@@ -14,16 +14,21 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
+import pytest
 import torch
+import triton.language as tl
+from triton.runtime import interpreter
 
 from fairhand.analysis import ops  # noqa: F401  # fills the table
 from fairhand.analysis.shapes import infer
 from fairhand.analysis.spell import Ref
 from fairhand.codegen.blocks import make_steps
 from fairhand.codegen.kernels.collection import Entry
-from fairhand.codegen.kernels.launcher import KernelText, kernel_text
+from fairhand.codegen.kernels.kind import kernel_text
+from fairhand.codegen.kernels.launcher import KernelText
+from fairhand.codegen.kernels.making import make_program
 from fairhand.codegen.kernels.page import write_kernels
-from fairhand.codegen.kernels.program import Program, Surroundings, make_program
+from fairhand.codegen.kernels.program import Program, Surroundings
 
 
 @dataclass
@@ -77,8 +82,9 @@ def another(
     types = parameter_types(program, text)
     (folder / "kernels.json").write_text(json.dumps({"fused_kernel": types}))
     arguments = [str(v.name) for v in program.arguments]
+    stored = {w.value: w for s in steps if s.form for w in s.form.weights.values()}
     constants = {
-        str(v.name): tensor(v.const_value.numpy())
+        str(v.name): tensor(stored[v].array() if v in stored else v.const_value.numpy())
         for v in program.arguments
         if v.const_value is not None
     }
@@ -96,6 +102,8 @@ POINTERS = {
     ir.DataType.INT64: "*i64",
     ir.DataType.INT32: "*i32",
     ir.DataType.BOOL: "*i1",
+    ir.DataType.INT8: "*i8",
+    ir.DataType.UINT8: "*u8",
 }
 
 
@@ -106,8 +114,9 @@ def parameter_types(program: Program, text: KernelText) -> dict[str, str]:
     for i, line in enumerate(text.parameters):
         name = line.partition(",")[0].partition(":")[0]
         plain = "fp32" if name.startswith("eps") else "i32"
+        plain = "constexpr" if "tl.constexpr" in line else plain
         found[name] = POINTERS[pointers[i]] if i < len(pointers) else plain
-    return found | {"BLOCK": "constexpr"}
+    return found
 
 
 def load(path: Path) -> ModuleType:
@@ -140,6 +149,7 @@ def tensor(x: object) -> torch.Tensor:
 def oracle(proto: onnx.ModelProto, feed: Mapping[str, np.ndarray]) -> list[Any]:
     options = ort.SessionOptions()
     options.log_severity_level = 3
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = ort.InferenceSession(proto.SerializeToString(), options)
     return session.run(None, dict(feed))
 
@@ -156,3 +166,20 @@ def close(got: torch.Tensor, wanted: torch.Tensor, ulps: float = 8) -> bool:
     return torch.allclose(
         got.double(), wanted.double(), rtol=0, atol=ulps * unit, equal_nan=True
     )
+
+
+def products_of_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter has bfloat16 as bits, and would multiply those."""
+    builder = interpreter.InterpreterBuilder
+    plain = builder.create_dot
+
+    def widened(handle: Any) -> Any:
+        if handle.dtype.scalar != tl.bfloat16:
+            return handle
+        bits = handle.data.astype(np.uint32) << 16
+        return interpreter.TensorHandle(bits.view(np.float32), tl.float32)
+
+    def dot(self: Any, a: Any, b: Any, *others: Any) -> Any:
+        return plain(self, widened(a), widened(b), *others)
+
+    monkeypatch.setattr(builder, "create_dot", dot)

@@ -71,7 +71,10 @@ class KernelBody(BodyWriter):
         super().__init__(kind, kinds, shapes, reserved)
         self.collection, self.calls = collection, calls
         self.regions = Regions(
-            _around(calls, shapes), collection.group_of, collection.memo
+            _around(calls, shapes),
+            collection.group_of,
+            collection.memo,
+            collection.saved,
         )
         self.used: list[Statement] = []
 

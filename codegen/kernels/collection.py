@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import onnx_ir as ir
@@ -29,6 +30,8 @@ from .regions import Memo, Region
 
 # A kernel that saves less of a forward, estimated, isn't worth a reader's time.
 MIN_SAVED = 1e-5
+# Of cuBLAS's speed, what a product in a kernel is taken to reach: not measured.
+PRODUCT_SPEED = 0.8
 
 
 @dataclass
@@ -76,18 +79,30 @@ class KernelSet:
     def offer(self, region: Region) -> None:
         entry = self.entries.setdefault(region.text, Entry(region.text))
         for program in region.programs:
-            fused, apart = self.moved(program)
-            launches = len(program.operations)
-            entry.saved += self.device.seconds(0, apart)
-            entry.saved += (launches - 1) * self.device.launch
-            entry.saved -= self.device.seconds(0, fused)
-            nodes = [n for op in program.operations for n in behind(op.view.node)]
+            entry.saved += self.saved(program)
+            parts = [n for op in program.operations for n in op.nodes]
+            nodes = [name for part in parts for name in behind(part)]
             entry.sites.append(tuple(nodes))
             if not entry.example[0]:
-                entry.example = (shape_text(program.space), fused, apart)
+                fused, apart = self.moved(program)
+                entry.example = (shape_text(program.space), fused, sum(apart))
 
-    def moved(self, program: Program) -> tuple[int, int]:
-        """Bytes read and written as one kernel, and operator by operator."""
+    def saved(self, program: Program) -> float:
+        """Estimated seconds: those of PyTorch, call by call, less those of a kernel."""
+        fused, parts = self.moved(program)
+        flops = 0
+        if program.extent is not None:
+            sizes = [*program.extent.result, program.extent.depth]
+            flops = 2 * prod(map(self.sizes.number, sizes))
+        apart = sum(
+            self.device.seconds(flops if op.product else 0, part)
+            + (op.product.passes * self.device.launch if op.product else 0)
+            for op, part in zip(program.operations, parts, strict=True)
+        )
+        return apart - self.device.seconds(flops / PRODUCT_SPEED, fused)
+
+    def moved(self, program: Program) -> tuple[int, list[int]]:
+        """Bytes read and written as one kernel, and by each operator alone."""
 
         def size(value: ir.Value) -> int:
             known = map(self.sizes.number, program.dims(value))
@@ -96,11 +111,17 @@ class KernelSet:
         found = [size(op.result) for op in program.operations if op.lookup]
         read = sum(size(v) for v in program.arguments) + sum(found)
         fused = read + sum(size(v) for v in program.results)
-        apart = sum(found)
+        parts = []
         for op in program.operations:
             operands = [o for o in op.operands if isinstance(o, ir.Value)]
-            apart += sum(map(size, operands)) + sum(map(size, op.results))
-        return fused, apart
+            part = sum(map(size, operands)) + sum(map(size, op.results))
+            part += size(op.result) if op.lookup else 0
+            if op.product is not None and program.extent is not None:
+                floats = [program.extent.depth, program.extent.result[-1]]
+                whole = self.sizes.bytes(op.result, map(self.sizes.number, floats))
+                part += 2 * op.product.passes * whole  # written, and read again
+            parts.append(part)
+        return fused, parts
 
     def choose(self, taken: Collection[str]) -> None:
         """Settle which kernels there are, and names that nothing else has."""

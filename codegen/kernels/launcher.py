@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir as ir
@@ -19,7 +19,7 @@ from ...analysis.spell import (
 )
 from .indexed import IndexedSource
 from .looped import LoopedSource
-from .program import NoKernel, Program, is_row_number
+from .program import Argument, NoKernel, Program, is_row_number
 from .source import Source
 from .wording import title
 
@@ -48,7 +48,8 @@ class KernelText:
     launch: tuple[str, ...]
     parameters: tuple[str, ...]  # of the kernel, with comments
     body: tuple[str, ...]
-    helpers: tuple[Callable[..., Any], ...] = field(default=())
+    helpers: tuple[Callable[..., Any], ...] = ()  # of the kernel
+    functions: tuple[Callable[..., Any], ...] = ()  # of its twin
 
 
 class Launcher:
@@ -56,10 +57,7 @@ class Launcher:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        moves = any(op.pieces for op in program.operations)
-        self.source = IndexedSource(program) if moves else Source(program)
-        if self.source.layout.long:
-            self.source = LoopedSource(program)
+        self.source = self.make_source(program)
         self.body = self.source.body()  # first: it decides which sizes are passed
         self.layout, self.names = self.source.layout, self.source.names
         self.base = self.layout.base()
@@ -69,7 +67,14 @@ class Launcher:
         self.sizes = {s: a for s, a in self.sizes.items() if s.startswith("n_")}
         self.sizes.pop("n_elements", None)
         roles = self.program.arguments.values()
+        self.functions: dict[Callable[..., Any], None] = {}
         self.tables = [self.names[a.value] for a in roles if a.role == "table"]
+
+    def make_source(self, program: Program) -> Source:
+        if any(op.pieces for op in program.operations):
+            return IndexedSource(program)
+        source = Source(program)
+        return LoopedSource(program) if source.layout.long else source
 
     def text(self) -> KernelText:
         names, layout = self.names, self.layout
@@ -77,8 +82,8 @@ class Launcher:
         numbers = tuple(label for label, _ in self.source.eps)
         results = tuple(map(self.result, self.program.results))
         typed = (*(f"{t}: Tensor" for t in tensors), *(f"{n}: float" for n in numbers))
-        checks = ((names[a.value], layout.expected(a, names)) for a in layout.arguments)
-        kinds = [op.view.node.op_type for op in self.program.operations]
+        checks = ((names[a.value], self.expected(a)) for a in layout.arguments)
+        kinds = [n.op_type for op in self.program.operations for n in op.nodes]
         many = ", ".join(["Tensor"] * len(results))
         return KernelText(
             words=title(self.program),
@@ -91,7 +96,7 @@ class Launcher:
             reference=tuple(self.reference()),
             checks=tuple((name, shape) for name, shape in checks if shape),
             sizes=tuple(self.size_lines(tensors)),
-            fits="n_cols <= MAX_ROW" if layout.rows and not layout.long else "",
+            fits=self.fits,
             results=results,
             grid=self.grid(results[0][0]),
             launch=(
@@ -102,7 +107,18 @@ class Launcher:
             parameters=tuple(self.parameters(numbers)),
             body=tuple(self.body),
             helpers=tuple(self.source.helpers),
+            functions=tuple(self.functions),
         )
+
+    @property
+    def fits(self) -> str:
+        """The condition that the kernel can be launched on tensors of these sizes."""
+        rows = self.layout.rows and not self.layout.long
+        return "n_cols <= MAX_ROW" if rows else ""
+
+    def expected(self, argument: Argument) -> str:
+        """The shape that a tensor must have; "" where it is that of all others."""
+        return self.layout.expected(argument, self.names)
 
     def size_lines(self, tensors: tuple[str, ...]) -> list[str]:
         lines = [
@@ -164,11 +180,15 @@ class Launcher:
             if op.lookup:
                 table, at = (Ref(o) for o in op.operands if isinstance(o, ir.Value))
                 made = Names("F").embedding(at, table)
+            elif op.twin is not None:
+                made = op.twin(
+                    *(Ref(o) for o in op.operands if isinstance(o, ir.Value))
+                )
             elif op.row is not None and op.row.twin is not None:
                 operands = [Ref(o) for o in op.operands if isinstance(o, ir.Value)]
                 made = op.row.twin(Names("F"), text_expr(next(eps)[0]), *operands)
-            if any(isinstance(leaf, HelperRef) for leaf in leaves(made)):
-                raise NoKernel("a helper function computes it")
+            found = [e.function for e in leaves(made) if isinstance(e, HelperRef)]
+            self.functions.update(dict.fromkeys(found))
             text = render(made, self.source.name)
             made_here = ", ".join(self.names[r] for r in op.results)
             lines.append(f"{made_here} = {text}")
@@ -212,9 +232,3 @@ class Launcher:
                 raise NoKernel("a result whose type follows from numbers")
             value = rest[0]
         return self.names[value], ""
-
-
-def kernel_text(program: Program) -> tuple[KernelText, list[tuple[str, float]]]:
-    """The source but for the name, and the numbers that the module passes."""
-    launcher = Launcher(program)
-    return launcher.text(), launcher.source.eps

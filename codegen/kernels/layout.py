@@ -109,6 +109,11 @@ class Layout:
             named.append(Axis(axis.first, axis.last, axis.has, index, size))
         return named
 
+    def narrow(self, argument: Argument) -> bool:
+        """Whether a tensor is broadcast."""
+        place = self.arguments.index(argument)
+        return not all(axis.has[place] for axis in self.axes)
+
     # ---- offsets in the kernel
 
     def offset(self, argument: Argument) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...analysis.literals import one_line
 from ..emit import write_python
+from ..planner import helper_sources
 from .collection import Entry
 from .launcher import KernelText
 from .layout import MAX_ROW
@@ -43,9 +44,13 @@ def write_kernels(path: Path, entries: list[Entry], title: str, file: str) -> No
             for h in helpers
         ],
         uses_functional=functional,
-        rows=any(text.fits for text in texts),
+        rows=any("MAX_ROW" in text.fits for text in texts),
         elements=any("ELEMENTS" in text.grid for text in texts),
         parts=any("BLOCK=PART" in text.launch for text in texts),
+        products=any("**tile" in text.launch for text in texts),
+        functions=helper_sources(
+            dict.fromkeys(f for text in texts for f in text.functions)
+        ),
         max_row=MAX_ROW,
     )
 

@@ -17,8 +17,10 @@ from ...analysis.ops.triton_moves import moves
 from ...analysis.spell import Expr
 from ..nested import Row, Statement, flat, reads
 from ..steps import Step
-from .launcher import KernelText, kernel_text
-from .program import NoKernel, Program, Surroundings, make_program
+from .kind import kernel_text
+from .launcher import KernelText
+from .making import make_program
+from .program import NoKernel, Program, Surroundings
 
 MAX_STATEMENTS = 24  # of one kernel, for those who read it
 # The steps behind one statement, one for each instance of the body.
@@ -53,8 +55,15 @@ def finds_rows(step: Step) -> bool:
 class Regions:
     """Finds the regions in the statements of one body, or of one loop in it."""
 
-    def __init__(self, around: Surroundings, group_of: GroupOf, memo: Memo) -> None:
+    def __init__(
+        self,
+        around: Surroundings,
+        group_of: GroupOf,
+        memo: Memo,
+        saved: Callable[[Program], float],
+    ) -> None:
         self.around, self.group_of, self.memo = around, group_of, memo
+        self.saved = saved  # seconds, estimated
         self.reasons: dict[str, str] = {}  # operator -> why it is no part of a kernel
 
     def find(
@@ -66,6 +75,7 @@ class Regions:
         """`steps` are those behind each item; `handed_on` what others read of them."""
         self.items, self.steps, self.handed_on = items, steps, handed_on
         home: dict[int, list[int]] = {}
+        products: list[int] = []
         makers: dict[ir.Value, int] = {}
         groups = [s and [self.group_of(step) for step in s] for s in steps]
         for place, own in enumerate(steps):
@@ -76,10 +86,12 @@ class Regions:
         for place, item in enumerate(items):
             if steps[place] is None or not isinstance(item, Statement):
                 continue
-            home[place] = [place]
             if not self.builds([place], 1):
-                del home[place]
                 continue
+            if self.kernels([place], 1)[0][0].product is not None:
+                products.append(place)
+                continue
+            home[place] = [place]
             makers.update((t, place) for t in item.targets if t is not None)
             near = {
                 id(home[makers[v]]): home[makers[v]]
@@ -94,9 +106,54 @@ class Regions:
                 if len(attempt) <= MAX_STATEMENTS and self.builds(attempt, 1):
                     home.update(dict.fromkeys(attempt, attempt))
                     break
+        for place in products:
+            self.widen(place, home)
         ends = {id(g): self.trimmed(g) for g in home.values()}
-        found = {k: g for k, g in ends.items() if len(g) > 1}
+        found = {k: g for k, g in ends.items() if len(g) > 1 or g[0] in products}
         return [r for g in found.values() if (r := self.region(g)) is not None]
+
+    def widen(self, place: int, home: dict[int, list[int]]) -> None:
+        """A product takes in its neighbours while that saves time, by the cost model.
+
+        Whatever the fusion plan says: it doesn't know that a product in PyTorch is
+        faster than one in a kernel, which what is joined has to make up for.
+        """
+        group, worth = [place], self.worth([place])
+        found = True
+        while found:
+            found = False
+            for other in self.beside(group, home):
+                joined = sorted({*group, *other})
+                if len(joined) > MAX_STATEMENTS or not self.builds(joined, 1):
+                    continue
+                alone = self.worth(other) if len(other) > 1 else 0.0
+                together = self.worth(joined)
+                if together > worth + max(alone, 0.0):
+                    group, worth, found = joined, together, True
+                    break
+        if worth > 0:
+            home.update(dict.fromkeys(group, group))
+        else:
+            self.note([place], "PyTorch's product is faster, by the cost model")
+
+    def worth(self, group: list[int]) -> float:
+        """What a kernel saves in all instances, if all are like the first."""
+        steps = self.steps[group[0]]
+        return self.saved(self.kernels(group, 1)[0][0]) * len(steps or ())
+
+    def beside(self, group: list[int], home: dict[int, list[int]]) -> list[list[int]]:
+        """Groups that read what a group makes, then those that make what it reads."""
+        made = {t for p in group for t in getattr(self.items[p], "targets", ())}
+        read = {v for p in group for v in self.read(p)}
+        found: dict[int, list[int]] = {}
+        for place, other in home.items():
+            if place not in group and not made.isdisjoint(self.read(place)):
+                found[id(other)] = other
+        for place, other in home.items():
+            targets = getattr(self.items[place], "targets", ())
+            if place not in group and not read.isdisjoint(targets):
+                found[id(other)] = other
+        return list(found.values())
 
     def trimmed(self, group: list[int]) -> list[int]:
         """Without moves at the end: PyTorch copies as well, and says what it does."""

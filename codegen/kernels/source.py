@@ -57,11 +57,14 @@ class Lines:
 
 class Source:
     def __init__(self, program: Program) -> None:
-        self.program, self.layout = program, Layout(program)
+        self.program, self.layout = program, self.make_layout(program)
         self.wording = Wording(program, self.layout)
         self.names = self.wording.names
         self.helpers: dict[Callable[..., Any], None] = {}
         self.eps: list[tuple[str, float]] = []
+
+    def make_layout(self, program: Program) -> Layout:
+        return Layout(program)
 
     def name(self, leaf: Any) -> str:
         if isinstance(leaf, Ref) and leaf.value in self.names:
@@ -216,7 +219,9 @@ class Source:
                 results = ", ".join(self.names[r] for r in op.results)
                 lines.append(f"{results} = {render(op.expr, self.name)}")
                 continue
-            if op.row is not None:
+            if op.product is not None:
+                made = text_expr(self.product_formula(op, self.text(operands[0])), 0)
+            elif op.row is not None:
                 names = [self.text(e) for e in operands if e is not None]
                 plain = [n if n.isidentifier() else f"({n})" for n in names]
                 formula = op.row.formula.format(*plain)
@@ -236,6 +241,9 @@ class Source:
             else:
                 lines.append(f"{self.names[op.result]} = {text}")
         return lines
+
+    def product_formula(self, op: Operation, x: str) -> str:
+        raise NoKernel("a product in a kernel of another kind")
 
     def _reads_twice(self, op: Operation) -> bool:
         """Whether the reader's own formula names its operand more than once."""

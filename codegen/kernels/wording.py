@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from ..names import unused
 from .layout import Layout
-from .program import Argument, Program, operands_of
+from .program import Operation, Program, operands_of
 
 # What a reader calls a result; other operators give their own name.
 RESULTS = {
@@ -32,6 +32,9 @@ RESULTS = {
     "ReduceL2": "length",
     "Softmax": "probs",
     "Cast": "converted",
+    "Gemm": "product",
+    "MatMul": "product",
+    "MatMulNBits": "product",
 }
 # The operator in the name of a kernel.
 WORDS = {
@@ -55,6 +58,9 @@ _TAKEN = frozenset(
     """BLOCK F col cols eps expect fits i j k l m mask n_cols n_elements offsets row
     runs_triton shape softplus tanh tl torch triton warps y""".split()
 )
+_TAKEN_BY_PRODUCTS = frozenset(
+    """across batch block depth down inside number rows start tile zero""".split()
+)
 
 
 class Wording:
@@ -64,6 +70,13 @@ class Wording:
         self.program, self.layout = program, layout
         self.taken = set(_TAKEN)
         self.names: dict[ir.Value, str] = {}
+        product = program.product
+        if product is not None and product.product is not None:
+            self.taken |= _TAKEN_BY_PRODUCTS
+            self.taken |= {"scale"} if product.product.per_block else set()
+            for factor in product.operands[1:]:
+                assert isinstance(factor, ir.Value)
+                self.names[factor] = self.free(program.arguments[factor].role)
         self._name_arguments()
         self._name_results()
 
@@ -76,7 +89,8 @@ class Wording:
         arguments = self.program.arguments
         wishes: dict[ir.Value, str] = {}
         normed = any(op.row and op.row.names for op in self.program.operations)
-        several = sum(not self._is_narrow(a) for a in arguments.values()) > 1
+        normed |= self.program.product is not None
+        several = sum(not self.layout.narrow(a) for a in arguments.values()) > 1
         for op in self.program.operations:
             kind, operands = op.view.node.op_type, operands_of(op)
             roles = ("", *(op.row.names if op.row else ()))
@@ -99,19 +113,15 @@ class Wording:
                 if role and operand in arguments:
                     wishes.setdefault(operand, role)
         letters = [*"xuvw"]
-        for value in arguments:
+        for value in (v for v in arguments if v not in self.names):
             wish = arguments[value].role or wishes.get(value)
             if wish is None:
                 wish = next((c for c in letters if c not in self.taken), "x")
             self.names[value] = self.free(wish)
 
-    def _is_narrow(self, argument: Argument) -> bool:
-        place = self.layout.arguments.index(argument)
-        return not all(axis.has[place] for axis in self.layout.axes)
-
     def _is_narrow_value(self, value: object) -> bool:
         found = self.program.arguments.get(value)  # type: ignore[call-overload]
-        return found is not None and self._is_narrow(found)
+        return found is not None and self.layout.narrow(found)
 
     def _name_results(self) -> None:
         last = self.program.operations[-1]
@@ -129,8 +139,18 @@ def word(kind: str) -> str:
     return WORDS.get(kind) or kind.removeprefix("Reduce").lower()
 
 
+def _word_of(op: Operation) -> str:
+    if op.product is None:
+        return word(op.view.node.op_type)
+    if op.product.per_block:
+        return f"int{op.product.bits}_linear"
+    if op.product.bits:
+        return "int8_linear"
+    return "linear" if op.product.flipped else "matmul"
+
+
 def title(program: Program) -> str:
-    words = [word(op.view.node.op_type) for op in program.operations]
+    words = [_word_of(op) for op in program.operations]
     words = [w for w in words if w != "identity"]
     known = TITLES.get(" ".join(sorted(words)))
     if known is not None:

@@ -1,0 +1,283 @@
+"""Programs from the steps of a module: what a kernel can hold, or why it can not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from ...analysis.dims import Dims, same
+from ...analysis.ops.table import NodeView, lookup
+from ...analysis.ops.triton import TYPES, pointwise, trailing_axes, whole_rows
+from ...analysis.ops.triton_moves import Moves, moved_axes, moves
+from ...analysis.spell import Expr, Ref
+from ..members import Switch
+from ..steps import LayerRef, Step
+from .products import Extent, extent, product_of
+from .program import (
+    Argument,
+    NoKernel,
+    Operand,
+    Operation,
+    Program,
+    Surroundings,
+    equal,
+    is_row_number,
+)
+
+
+def make_program(
+    steps: Sequence[Step], read_outside: Collection[ir.Value], around: Surroundings
+) -> Program:
+    """Raises NoKernel."""
+    program = Program(around.shapes)
+    inside: set[ir.Value] = set()
+    for step in steps:
+        operation = _operation(step, program, inside, around)
+        program.operations.append(operation)
+        inside.update(operation.results)
+        program.results += [r for r in operation.results if r in read_outside]
+    if not program.arguments:
+        raise NoKernel("no tensor is read")
+    _settle_space(program)
+    return program
+
+
+def _operation(
+    step: Step,
+    program: Program,
+    inside: set[ir.Value],
+    around: Surroundings,
+) -> Operation:
+    node = step.node
+    results = tuple(v for v in step.outputs if v is not None)
+    if node is None or step.optional or len(results) != len(step.outputs):
+        raise NoKernel("a statement that is no plain operator")
+    view = NodeView(node, program.shapes)
+    product = _product(step, view, results, program, inside, around)
+    if product is not None:
+        return product
+    row, mover = whole_rows(node), moves(node)
+    if mover is None and len(results) > 1:
+        raise NoKernel(f"{node.op_type} with several results")
+    looks_up = is_lookup(view)
+    if not (row or mover or looks_up or pointwise(node)):
+        raise NoKernel(f"{node.op_type} is a PyTorch call")
+    reads = step.reads()
+    if any(isinstance(v, Switch) or v in around.sizes for v in reads):
+        raise NoKernel("it depends on a number of the module")
+    weights = _weights(step)
+    operands: list[Operand] = []
+    for i, given in enumerate(node.inputs):
+        extra = mover is not None and node.op_type != "Concat" and i > 0
+        if given is None or extra or (row is not None and not row.keeps and i > 0):
+            operands.append(None)
+            continue
+        value = _aliased(given, reads, weights, around)
+        if value is None:
+            number = view.const(i)
+            if number is None or number.size != 1:
+                raise NoKernel("an operand that can't be told apart")
+            operands.append(number.reshape(-1)[0])
+            continue
+        if value not in inside or looks_up:
+            expr = weights.get(value, Ref(value))
+            argument = _argument(value, expr, program.shapes.dims(given))
+            if looks_up:
+                _give_role(argument, ("table", "indices")[i])
+            same_one = program.arguments.setdefault(value, argument)
+            if same_one.role != argument.role or value in inside:
+                raise NoKernel("indices that are used otherwise too")
+        operands.append(value)
+    for used in (*operands, *results):
+        if isinstance(used, ir.Value) and used.dtype not in TYPES:
+            raise NoKernel("a type that kernels don't handle")
+    eps = 0.0
+    if row is not None and row.eps is not None:
+        eps = float(str(view.attr("epsilon", np.float32(row.eps))))
+    made = Operation(view, tuple(operands), results, step.expr, row, eps)
+    made.lookup = looks_up
+    if mover is not None:
+        _note_moves(program, made, mover)
+    return made
+
+
+def _product(
+    step: Step,
+    view: NodeView,
+    results: tuple[ir.Value, ...],
+    program: Program,
+    inside: Collection[ir.Value],
+    around: Surroundings,
+) -> Operation | None:
+    found = product_of(step, view)
+    if found is None:
+        return None
+    if program.product is not None:
+        raise NoKernel("two products in one kernel")
+    product, given, factors, twin = found
+    x = _aliased(given, step.reads(), {}, around)
+    if x is None:
+        raise NoKernel("an operand that can't be told apart")
+    if x not in inside:
+        dims = program.shapes.dims(given)
+        program.arguments.setdefault(x, _argument(x, Ref(x), dims))
+    operands = [x]
+    for factor in factors:
+        value = factor.value
+        if step.form is None:
+            value = _aliased(value, step.reads(), {}, around) or value
+        if value in inside or value in program.arguments:
+            raise NoKernel("a factor that is used otherwise too")
+        program.arguments[value] = Argument(
+            value, factor.expr, factor.dims, factor.role
+        )
+        operands.append(value)
+    op = Operation(view, tuple(operands), results, step.expr)
+    op.product, op.twin = product, twin
+    op.absorbs = step.form.absorbs if step.form is not None else ()
+    weight = next(f.dims for f in factors if f.role == "weight")
+    sizes = extent(product, program.dims(x), weight, program.dims(op.result))
+    if isinstance(sizes, str):
+        raise NoKernel(sizes)
+    program.extent = sizes
+    return op
+
+
+def is_lookup(view: NodeView) -> bool:
+    """Whether an operator finds rows of a table, as nn.Embedding does."""
+    if view.node.op_type != "Gather" or view.node.domain or view.attr("axis", 0) != 0:
+        return False
+    return view.rank(0) == 2 and view.rank(1) > 0
+
+
+def _argument(value: ir.Value, expr: Expr, dims: Dims | None) -> Argument:
+    if dims is None:
+        raise NoKernel("a shape whose rank is unknown")
+    return Argument(value, expr, dims)
+
+
+def _give_role(argument: Argument, role: str) -> None:
+    argument.role = role
+    argument.dims = argument.dims[1:] if role == "table" else (*argument.dims, 1)
+
+
+def _note_moves(program: Program, op: Operation, mover: Moves) -> None:
+    rank = len(program.dims(op.result))
+    if any(
+        isinstance(o, ir.Value) and len(program.dims(o)) != rank for o in op.operands
+    ):
+        raise NoKernel("a move between tensors of different ranks")
+    for value in op.results:
+        op.pieces[value] = mover(op.view, value.index() or 0)
+        program.moved |= {axis - rank for axis in moved_axes(op.pieces[value])}
+
+
+def _weights(step: Step) -> dict[ir.Value, Expr]:
+    """What the module calls the parameters of a layer; none of other layers."""
+    form = step.form
+    if form is None:
+        return {}
+    op = lookup(step.node) if step.node is not None else None
+    whole = op is not None and op.torch is not None and not form.absorbs
+    if not whole or any(w.how for w in form.weights.values()):
+        raise NoKernel(f"{form.layer} is a PyTorch call")
+    layer = LayerRef(form)
+    return {w.value: getattr(layer, name) for name, w in form.weights.items()}
+
+
+def _aliased(
+    value: ir.Value,
+    reads: Collection[ir.Value],
+    weights: Mapping[ir.Value, Expr],
+    around: Surroundings,
+) -> ir.Value | None:
+    """The value under the name that the statement reads it by; None for a number.
+
+    What no statement computes is the same as what its only operand is.
+    """
+    while value not in reads and value not in weights:
+        if value in around.renamed:
+            value = around.renamed[value]
+            continue
+        producer = value.producer()
+        if producer is None or value in around.made:
+            return None
+        computed = [
+            v for v in producer.inputs if v is not None and v.const_value is None
+        ]
+        if len(computed) != 1 or len(producer.outputs) != 1:
+            return None
+        value = computed[0]
+    return value
+
+
+def _settle_space(program: Program) -> None:
+    """The elements or rows that the kernel goes through, and what must hold of them."""
+    if program.extent is not None:
+        _settle_product(program, program.extent)
+        return
+    rows = [op for op in program.operations if op.row is not None]
+    lookups = [op for op in program.operations if op.lookup]
+    if (rows or lookups) and program.moved:
+        raise NoKernel("rows whose elements are moved")
+    if lookups:
+        program.axes = 1
+        program.space = program.dims(program.results[0])
+    if rows:
+        first = rows[0].operands[0]
+        assert isinstance(first, ir.Value)
+        program.space = program.dims(first)
+        for op in rows:
+            _check_row(program, op)
+    elif program.results and not lookups:
+        program.space = program.dims(program.results[0])
+    for op in program.operations:
+        for operand in op.operands:
+            if isinstance(operand, ir.Value):
+                program.patterns(program.dims(operand))
+    for result in program.results:
+        dims = program.dims(result)
+        if not equal(dims, program.space) and not is_row_number(program, result):
+            raise NoKernel("results of several shapes")
+
+
+def _settle_product(program: Program, sizes: Extent) -> None:
+    """All but the product goes element by element; its results are of one shape."""
+    before = program.before_product()
+    for op in program.operations:
+        if op.row is not None or op.lookup or op.pieces:
+            raise NoKernel("a product beside operators over rows")
+    if any(r in program.results for op in before for r in op.results):
+        raise NoKernel("a left factor that is needed elsewhere")
+    program.space = sizes.result
+    for result in program.results:
+        if not equal(program.dims(result), sizes.result):
+            raise NoKernel("results of several shapes")
+
+
+def _check_row(program: Program, op: Operation) -> None:
+    axes = trailing_axes(op.view)
+    first = op.operands[0]
+    assert isinstance(first, ir.Value) and op.row is not None
+    dims = program.dims(first)
+    if axes is None or program.axes not in (0, axes):
+        raise NoKernel("axes that are not the last ones, or not the same")
+    program.axes = axes
+    if len(dims) != len(program.space):
+        raise NoKernel("rows of tensors of different ranks")
+    row = program.space[-axes:]
+    if all(d == 1 for d in row):
+        raise NoKernel("rows of one element")
+    if not all(same(a, b) for a, b in zip(dims[-axes:], row, strict=True)):
+        raise NoKernel("rows of different sizes")
+    for extra in op.operands[1:]:
+        if isinstance(extra, ir.Value):
+            own = program.dims(extra)
+            if not equal(own, row):
+                raise NoKernel("a weight that is broadcast along the row")
+    if not op.row.keeps and not op.view.attr("keepdims", 1):
+        readers = {o for other in program.operations for o in other.operands}
+        if op.result in readers:
+            raise NoKernel("a reduction that drops axes before others read it")

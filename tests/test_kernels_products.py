@@ -1,0 +1,264 @@
+"""Matrix products in Triton's interpreter, with what precedes and follows them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from emitter_models import Graph, run_here
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fairhand
+from fairhand.codegen import verify
+from fairhand.codegen.kernels import collection
+
+pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter")
+from triton_kernels import close, compiled, oracle, products_of_bfloat16
+
+from fairhand.codegen.kernels.program import NoKernel
+
+Build = Callable[[Graph], dict[str, str]]
+
+
+def linear_gelu(g: Graph) -> dict[str, str]:
+    weights = g.weight("fc.weight", 5, 7), g.weight("fc.bias", 7)
+    y = g("Add", g("MatMul", "x", weights[0]), weights[1])
+    return {"y": g("Gelu", y)}
+
+
+def gemm_add(g: Graph) -> dict[str, str]:
+    weights = g.weight("fc.weight", 7, 5), g.weight("fc.bias", 7)
+    y = g("Gemm", "x", *weights, transB=1)
+    return {"product": y, "y": g("Add", g("Relu", y), "r")}
+
+
+def gated_linear(g: Graph) -> dict[str, str]:
+    gate = g("Reciprocal", g("Mul", "x", "factor"))  # infinite past the end of a row
+    y = g("MatMul", g("Mul", gate, "u"), g.weight("down.weight", 6, 6))
+    return {"y": g("Add", "u", y)}
+
+
+def scores(g: Graph) -> dict[str, str]:
+    y = g("Mul", g("MatMul", "q", "k"), "scale")
+    return {"y": g("Add", y, "mask")}
+
+
+def one_table(g: Graph) -> dict[str, str]:
+    return {"y": g("Tanh", g("MatMul", "x", "k"))}
+
+
+def int8_linear(g: Graph) -> dict[str, str]:
+    whole = np.arange(-17, 18).astype(np.int8).reshape(5, 7)
+    scale = np.linspace(0.01, 0.3, 7, dtype=np.float32)
+    stored = g.weight("fc.weight", value=whole), g.weight("fc.scale", value=scale)
+    weight = g("DequantizeLinear", *stored, axis=1)
+    return {"y": g("Relu", g("MatMul", "x", weight))}
+
+
+PACKED = {"K": 40, "N": 7, "block_size": 16}
+
+
+def packed(bits: int, zeros: bool) -> Build:
+    def build(g: Graph) -> dict[str, str]:
+        random = np.random.default_rng(bits)
+        count = 7, 3, 16 * bits // 8
+        whole = random.integers(0, 256, count).astype(np.uint8)
+        scales = random.uniform(0.01, 0.1, 21).astype(np.float32)
+        spare = random.integers(0, 256, 7 * -(-3 * bits // 8)).astype(np.uint8)
+        inputs = ["x", g.weight("fc.weight", value=whole)]
+        inputs += [g.weight("fc.scales", value=scales)]
+        inputs += [g.weight("fc.zeros", value=spare) if zeros else "", ""]
+        inputs += [g.weight("fc.bias", 7)]
+        domain = "com.microsoft"
+        y = g("MatMulNBits", *inputs, bits=bits, domain=domain, **PACKED)
+        return {"y": g("Add", g("Relu", y), "r")}
+
+    build.__name__ = f"int{bits}_{'zeros' if zeros else 'middle'}"
+    return build
+
+
+FOUR, EIGHT, MIDDLE = packed(4, True), packed(8, True), packed(4, False)
+WIDE = {"x": ["a", "b", 40], "r": ["a", "b", 7]}
+GROUPS: dict[Build, dict[str, list[object]]] = {
+    linear_gelu: {"x": ["a", "b", 5]},
+    gemm_add: {"x": ["n", 5], "r": ["n", 7]},
+    gated_linear: {"x": ["a", "n", 6], "u": ["a", "n", 6], "factor": [6]},
+    scores: {
+        "q": ["a", "b", "n", 5],
+        "k": ["a", "b", 5, "n"],
+        "scale": [1],
+        "mask": ["n", "n"],
+    },
+    one_table: {"x": ["n", 5], "k": ["a", 5, "b"]},
+    int8_linear: {"x": ["n", 5]},
+    FOUR: WIDE,
+    EIGHT: WIDE,
+    MIDDLE: WIDE,
+}
+SIZES = [(1, 1, 1), (3, 2, 7), (2, 1, 67), (3, 0, 5), (1, 17, 19)]
+
+
+def model_of(build: Build) -> onnx.ModelProto:
+    g = Graph(**GROUPS[build])  # type: ignore[arg-type]
+    return g.model(**build(g))
+
+
+def feed_for(build: Build, sizes: tuple[int, ...]) -> dict[str, np.ndarray]:
+    numbers = dict(zip("abn", sizes, strict=True))
+    random = np.random.default_rng(sum(sizes))
+    return {
+        name: random.uniform(0.5, 2, [numbers.get(d, d) for d in dims])  # type: ignore[call-overload]
+        .astype(np.float32)
+        for name, dims in GROUPS[build].items()
+    }  # fmt: skip
+
+
+def named(build: Build) -> str:
+    return build.__name__
+
+
+@pytest.mark.parametrize("build", GROUPS, ids=named)
+def test_product_on_odd_sizes(build: Build, tmp_path: Path) -> None:
+    model = model_of(build)
+    kernel = compiled(model, tmp_path)
+    for sizes in SIZES:
+        feed = feed_for(build, sizes)
+        tensors = {name: torch.tensor(x) for name, x in feed.items()}
+        before = kernel.launches[0]
+        got = kernel.kernel(tensors)
+        empty = any(x.size == 0 for x in feed.values())
+        assert kernel.launches[0] == before + (not empty)
+        assert all(map(close, got, kernel.reference(tensors))), sizes
+        if not empty:
+            wanted = [torch.tensor(x) for x in oracle(model, feed)]
+            assert all(map(close, got, wanted)), sizes
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("build", GROUPS, ids=named)
+def test_product_in_half_precision(
+    build: Build, dtype: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As good as float32 rounded once, where nothing is rounded before the product."""
+    products_of_bfloat16(monkeypatch)
+    kernel = compiled(model_of(build), tmp_path)
+
+    def cast(x: torch.Tensor, to: torch.dtype) -> torch.Tensor:
+        return x.to(to) if x.is_floating_point() else x
+
+    kernel.constants = {n: cast(t, dtype) for n, t in kernel.constants.items()}
+    feed = feed_for(build, (3, 2, 7))
+    tensors = {name: torch.tensor(x).to(dtype) for name, x in feed.items()}
+    got = kernel.kernel(tensors)
+    kernel.constants = {n: cast(t, torch.float32) for n, t in kernel.constants.items()}
+    wide = kernel.reference({name: t.float() for name, t in tensors.items()})
+    rounded = build in (gated_linear, FOUR, EIGHT, MIDDLE, gemm_add)
+    for a, b in zip(got, wide, strict=True):
+        assert close(a, b.to(a.dtype), ulps=4 if rounded else 1)
+
+
+def test_products_compile_for_a_gpu(tmp_path: Path) -> None:
+    for build in GROUPS:
+        (tmp_path / named(build)).mkdir()
+        compiled(model_of(build), tmp_path / named(build))
+        for end in ("py", "json"):
+            made = tmp_path / named(build) / f"kernels.{end}"
+            made.rename(tmp_path / f"{named(build)}.{end}")
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("compile_kernels.py"), tmp_path],
+        env={**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) == len(GROUPS)
+
+
+@pytest.mark.parametrize("build", [linear_gelu, int8_linear, FOUR], ids=named)
+def test_package_with_a_product(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Verified in the interpreter; the layer still owns the weight."""
+    monkeypatch.setattr(verify, "run_package", run_here)
+    monkeypatch.setattr(collection, "MIN_SAVED", 0.0)
+    package = fairhand.compile(model_of(build), tmp_path / "net", target="triton")
+    text = (package.path / "model.py").read_text("utf-8")
+    assert "fc.weight" in text and "from .kernels import" in text
+    (choice,) = package.report["target"]["groups"][0]["choices"]
+    assert choice["choice"].startswith("kernel ")
+
+
+@pytest.mark.parametrize(
+    ("shape", "reason"),
+    [([1, 3, 5, 4], "broadcast in part"), ([3, 2, 5, 4], "broadcast in part")],
+)
+def test_batches_broadcast_in_part_stay_pytorchs(
+    shape: list[int], reason: str, tmp_path: Path
+) -> None:
+    g = Graph(x=[2, 1, 7, 5] if shape[0] > 1 else [2, 3, 7, 5], k=shape)
+    model = g.model(y=g("Relu", g("MatMul", "x", "k")))
+    if shape[0] > 1:
+        model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 3
+    with pytest.raises(NoKernel, match=reason):
+        compiled(model, tmp_path)
+
+
+def test_other_shapes_are_refused(tmp_path: Path) -> None:
+    kernel = compiled(model_of(gemm_add), tmp_path)
+    with pytest.raises(ValueError, match=r"r must have shape|residual must have shape"):
+        kernel.kernel({"x": torch.ones(2, 5), "r": torch.ones(7)})
+
+
+UNARY = ["Abs", "Neg", "Relu", "Sigmoid", "Tanh"]
+BINARY = ["Add", "Sub", "Mul", "Max"]
+
+
+@st.composite
+def random_product(draw: st.DrawFn) -> onnx.ModelProto:
+    """Operators, a product, and operators, on tensors broadcast in some ways."""
+    rows, depth, cols = (draw(st.integers(1, 20)) for _ in range(3))
+    lead = [draw(st.integers(1, 3))] if draw(st.booleans()) else []
+    batched = bool(lead) and draw(st.booleans())
+    left, right = [*lead, rows, depth], [*(lead if batched else []), depth, cols]
+    shapes = [[*lead, rows, cols], [cols], [*lead, rows, 1], [1]]
+    g = Graph(
+        x=left,
+        w=right,
+        u=draw(st.sampled_from([left, [depth], [*lead, rows, 1]])),
+        v=draw(st.sampled_from(shapes)),
+    )
+    y = "x"
+    for other in ("u", "v"):
+        for _ in range(draw(st.integers(0, 2))):
+            y = g(draw(st.sampled_from(UNARY)), y)
+        if draw(st.booleans()):
+            y = g(draw(st.sampled_from(BINARY)), y, other)
+        if other == "u":
+            y = g("MatMul", y, "w")
+    return g.model(y=g("Neg", y))
+
+
+@settings(max_examples=25, derandomize=True, deadline=None, database=None)
+@given(proto=random_product())
+def test_random_products(
+    proto: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    kernel = compiled(proto, tmp_path_factory.mktemp("product"))
+    random = np.random.default_rng(0)
+    feed = {
+        value.name: random.normal(
+            0, 1, [d.dim_value for d in value.type.tensor_type.shape.dim]
+        ).astype(np.float32)
+        for value in proto.graph.input
+    }
+    (got,) = kernel.kernel({name: torch.tensor(x) for name, x in feed.items()})
+    assert kernel.launches == [1]
+    assert close(got, torch.tensor(oracle(proto, feed)[0]), ulps=32)

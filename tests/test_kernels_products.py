@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +18,13 @@ from fairhand.codegen import verify
 from fairhand.codegen.kernels import collection
 
 pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter")
-from triton_kernels import close, compiled, oracle, products_of_bfloat16
+from triton_kernels import (
+    close,
+    compile_for_a_gpu,
+    compiled,
+    oracle,
+    products_of_bfloat16,
+)
 
 from fairhand.codegen.kernels.program import NoKernel
 
@@ -166,20 +169,7 @@ def test_product_in_half_precision(
 
 
 def test_products_compile_for_a_gpu(tmp_path: Path) -> None:
-    for build in GROUPS:
-        (tmp_path / named(build)).mkdir()
-        compiled(model_of(build), tmp_path / named(build))
-        for end in ("py", "json"):
-            made = tmp_path / named(build) / f"kernels.{end}"
-            made.rename(tmp_path / f"{named(build)}.{end}")
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("compile_kernels.py"), tmp_path],
-        env={**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert int(done.stdout) == len(GROUPS)
+    compile_for_a_gpu({named(b): model_of(b) for b in GROUPS}, tmp_path)
 
 
 @pytest.mark.parametrize("build", [linear_gelu, int8_linear, FOUR], ids=named)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,7 +116,7 @@ def parameter_types(program: Program, text: KernelText) -> dict[str, str]:
     found = {}
     for i, line in enumerate(text.parameters):
         name = line.partition(",")[0].partition(":")[0]
-        plain = "fp32" if name.startswith("eps") else "i32"
+        plain = "fp32" if name.startswith(("eps", "scale")) else "i32"
         plain = "constexpr" if "tl.constexpr" in line else plain
         found[name] = POINTERS[pointers[i]] if i < len(pointers) else plain
     return found
@@ -183,3 +186,20 @@ def products_of_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
         return plain(self, widened(a), widened(b), *others)
 
     monkeypatch.setattr(builder, "create_dot", dot)
+
+
+def compile_for_a_gpu(models: Mapping[str, onnx.ModelProto], folder: Path) -> None:
+    """In a process of its own, which has no GPU either: to machine code for one."""
+    for name, model in models.items():
+        (folder / name).mkdir()
+        compiled(model, folder / name)
+        for end in ("py", "json"):
+            (folder / name / f"kernels.{end}").rename(folder / f"{name}.{end}")
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("compile_kernels.py"), folder],
+        env={**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) == len(models)

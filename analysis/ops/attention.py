@@ -33,7 +33,7 @@ def _attention(
         n.refuse("Attention on other than 3 or 4 axes is not supported")
     if mask is not None and n.dtype(_MASK) not in (ir.DataType.BOOL, n.dtype(0)):
         n.refuse("Attention with a mask of such a type is not supported")
-    if _is_plain(n):
+    if is_plain(n):
         return _scaled_dot_product(t, n, q, k, v, mask)
     from . import helpers_attention
 
@@ -43,7 +43,7 @@ def _attention(
         "past_value": past_value,
         "lengths": lengths,
         "heads": _heads(n) if n.rank(0) == 3 else None,
-        "scale": _scale(n),
+        "scale": scale_of(n),
         "causal": bool(n.attr("is_causal", 0)) or None,
         "softcap": number(n, "softcap", 0.0) or None,
         "window": _window(n),
@@ -54,7 +54,7 @@ def _attention(
     return wanted(n, t.helper(helpers_attention.masked_attention)(q, k, v, **given), 4)
 
 
-def _is_plain(n: NodeView) -> bool:
+def is_plain(n: NodeView) -> bool:
     """Whether F.scaled_dot_product_attention does the same."""
     masked = n.has(_MASK)
     return (
@@ -95,7 +95,7 @@ def _heads(n: NodeView) -> tuple[int, int]:
     return n.size(0, 1, "number of heads"), n.size(1, 1, "number of heads")
 
 
-def _scale(n: NodeView) -> float | None:
+def scale_of(n: NodeView) -> float | None:
     """The scale of the scores, unless it is 1 / sqrt(head size)."""
     if n.attr("scale") is None:
         return None
@@ -118,7 +118,7 @@ def _scaled_dot_product(t: Any, n: NodeView, q: Any, k: Any, v: Any, mask: Any) 
     options: dict[str, Any] = {} if mask is None else {"attn_mask": mask}
     if n.attr("is_causal", 0):
         options["is_causal"] = True
-    if (scale := _scale(n)) is not None:
+    if (scale := scale_of(n)) is not None:
         options["scale"] = scale
     if heads != kv_heads:
         options["enable_gqa"] = True

@@ -90,16 +90,24 @@ class KernelSet:
     def saved(self, program: Program) -> float:
         """Estimated seconds: those of PyTorch, call by call, less those of a kernel."""
         fused, parts = self.moved(program)
-        flops = 0
-        if program.extent is not None:
-            sizes = [*program.extent.result, program.extent.depth]
-            flops = 2 * prod(map(self.sizes.number, sizes))
+        flops = self.flops(program)
         apart = sum(
-            self.device.seconds(flops if op.product else 0, part)
-            + (op.product.passes * self.device.launch if op.product else 0)
+            self.device.seconds(flops if op.product or op.attention else 0, part)
+            + op.passes * self.device.launch
             for op, part in zip(program.operations, parts, strict=True)
         )
         return apart - self.device.seconds(flops / PRODUCT_SPEED, fused)
+
+    def flops(self, program: Program) -> int:
+        """Of its product or its attention, beside which nothing else counts."""
+        if program.extent is not None:
+            sizes = [*program.extent.result, program.extent.depth]
+            return 2 * prod(map(self.sizes.number, sizes))
+        if program.attention is None:
+            return 0
+        q, k, v, *_ = program.arguments.values()
+        sizes = [*q.dims[:-1], k.dims[2], q.dims[3] + v.dims[3]]
+        return 2 * prod(map(self.sizes.number, sizes))
 
     def moved(self, program: Program) -> tuple[int, list[int]]:
         """Bytes read and written as one kernel, and by each operator alone."""
@@ -119,7 +127,12 @@ class KernelSet:
             if op.product is not None and program.extent is not None:
                 floats = [program.extent.depth, program.extent.result[-1]]
                 whole = self.sizes.bytes(op.result, map(self.sizes.number, floats))
-                part += 2 * op.product.passes * whole  # written, and read again
+                part += 2 * op.passes * whole  # written, and read again
+            if op.attention is not None and op.passes:
+                q, k, *_ = program.arguments.values()
+                scores = [*q.dims[:-1], k.dims[2]]
+                whole = self.sizes.bytes(op.result, map(self.sizes.number, scores))
+                part += 2 * op.passes * whole
             parts.append(part)
         return fused, parts
 

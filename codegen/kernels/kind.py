@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .attention import AttentionLauncher
 from .launcher import KernelText, Launcher
 from .program import Program
 from .tiled_launcher import TiledLauncher
@@ -9,6 +10,11 @@ from .tiled_launcher import TiledLauncher
 
 def kernel_text(program: Program) -> tuple[KernelText, list[tuple[str, float]]]:
     """The source but for the name, and the numbers that the module passes."""
-    made = Launcher if program.product is None else TiledLauncher
-    launcher = made(program)
+    launcher = _launcher(program)
     return launcher.text(), launcher.source.eps
+
+
+def _launcher(program: Program) -> Launcher:
+    if program.attention is not None:
+        return AttentionLauncher(program)
+    return Launcher(program) if program.product is None else TiledLauncher(program)

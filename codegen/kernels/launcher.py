@@ -42,6 +42,7 @@ class KernelText:
     reference: tuple[str, ...]
     checks: tuple[tuple[str, str], ...]  # name, expected shape
     sizes: tuple[str, ...]
+    copies: tuple[str, ...]  # of tensors that the kernel can't read as they lie
     fits: str
     results: tuple[tuple[str, str], ...]  # name, how it is allocated
     grid: str
@@ -96,6 +97,7 @@ class Launcher:
             reference=tuple(self.reference()),
             checks=tuple((name, shape) for name, shape in checks if shape),
             sizes=tuple(self.size_lines(tensors)),
+            copies=tuple(self.copies()),
             fits=self.fits,
             results=results,
             grid=self.grid(results[0][0]),
@@ -109,6 +111,10 @@ class Launcher:
             helpers=tuple(self.source.helpers),
             functions=tuple(self.functions),
         )
+
+    def copies(self) -> list[str]:
+        names = [self.names[a.value] for a in self.layout.arguments]
+        return [f"{name} = {name}.contiguous()" for name in names]
 
     @property
     def fits(self) -> str:

@@ -14,6 +14,7 @@ from ...analysis.ops.triton_moves import Moves, moved_axes, moves
 from ...analysis.spell import Expr, Ref
 from ..members import Switch
 from ..steps import LayerRef, Step
+from .forms import ROLES, Attention, attention_of
 from .products import Extent, extent, product_of
 from .program import (
     Argument,
@@ -58,6 +59,9 @@ def _operation(
     product = _product(step, view, results, program, inside, around)
     if product is not None:
         return product
+    attention = attention_of(view)
+    if attention is not None:
+        return _attention(step, view, results, program, around, attention)
     row, mover = whole_rows(node), moves(node)
     if mover is None and len(results) > 1:
         raise NoKernel(f"{node.op_type} with several results")
@@ -145,6 +149,32 @@ def _product(
     return op
 
 
+def _attention(
+    step: Step,
+    view: NodeView,
+    results: tuple[ir.Value, ...],
+    program: Program,
+    around: Surroundings,
+    form: Attention,
+) -> Operation:
+    if program.operations:
+        raise NoKernel("attention beside other operators")
+    operands = []
+    for role, given in zip(ROLES, view.node.inputs, strict=False):
+        value = None if given is None else _aliased(given, step.reads(), {}, around)
+        if given is None or value is None or value in program.arguments:
+            raise NoKernel("attention on operands that can't be told apart")
+        if value.dtype not in TYPES:
+            raise NoKernel("a type that kernels don't handle")
+        dims = program.shapes.dims(given)
+        program.arguments[value] = _argument(value, Ref(value), dims)
+        program.arguments[value].role = role
+        operands.append(value)
+    op = Operation(view, tuple(operands), results, step.expr)
+    op.attention = form
+    return op
+
+
 def is_lookup(view: NodeView) -> bool:
     """Whether an operator finds rows of a table, as nn.Embedding does."""
     if view.node.op_type != "Gather" or view.node.domain or view.attr("axis", 0) != 0:
@@ -215,6 +245,11 @@ def _aliased(
 
 def _settle_space(program: Program) -> None:
     """The elements or rows that the kernel goes through, and what must hold of them."""
+    if program.attention is not None:
+        if len(program.operations) > 1:
+            raise NoKernel("attention beside other operators")
+        program.space = program.dims(program.results[0])
+        return
     if program.extent is not None:
         _settle_product(program, program.extent)
         return

@@ -19,6 +19,7 @@ from ...analysis.ops.triton import RowSpelling
 from ...analysis.ops.triton_moves import Piece
 from ...analysis.shapes import Shapes
 from ...analysis.spell import Expr
+from .forms import Attention
 from .products import Extent, Product
 
 
@@ -71,6 +72,7 @@ class Operation:
     lookup: bool = False  # of rows of a table
     product: Product | None = None
     absorbs: tuple[ir.Node, ...] = ()  # whose work it does too
+    attention: Attention | None = None
     twin: Callable[..., Expr] | None = None  # in PyTorch, where `expr` is a layer's
 
     @property
@@ -79,6 +81,18 @@ class Operation:
         before = [n for n in self.absorbs if n.op_type == "DequantizeLinear"]
         after = [n for n in self.absorbs if n.op_type != "DequantizeLinear"]
         return [*before, self.view.node, *after]
+
+    @property
+    def passes(self) -> int:
+        """Further launches of PyTorch's, each over a tensor that a kernel never stores.
+
+        Those are the floats of a packed weight, and scores of attention: PyTorch has no
+        fused kernel for grouped queries in float32.
+        """
+        if self.attention is not None:
+            wide = self.result.dtype == ir.DataType.FLOAT
+            return 5 if self.attention.grouped and wide else 0
+        return 0 if self.product is None else self.product.passes
 
     @property
     def result(self) -> ir.Value:
@@ -105,6 +119,10 @@ class Program:
     @property
     def product(self) -> Operation | None:
         return next((op for op in self.operations if op.product is not None), None)
+
+    @property
+    def attention(self) -> Attention | None:
+        return next((op.attention for op in self.operations if op.attention), None)
 
     def before_product(self) -> list[Operation]:
         """What computes the left factor."""

@@ -88,7 +88,8 @@ class Regions:
                 continue
             if not self.builds([place], 1):
                 continue
-            if self.kernels([place], 1)[0][0].product is not None:
+            program = self.kernels([place], 1)[0][0]
+            if program.product is not None or program.attention is not None:
                 products.append(place)
                 continue
             home[place] = [place]
@@ -134,7 +135,7 @@ class Regions:
         if worth > 0:
             home.update(dict.fromkeys(group, group))
         else:
-            self.note([place], "PyTorch's product is faster, by the cost model")
+            self.note([place], "PyTorch's call is faster, by the cost model")
 
     def worth(self, group: list[int]) -> float:
         """What a kernel saves in all instances, if all are like the first."""

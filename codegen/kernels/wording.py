@@ -70,6 +70,10 @@ class Wording:
         self.program, self.layout = program, layout
         self.taken = set(_TAKEN)
         self.names: dict[ir.Value, str] = {}
+        if program.attention is not None:
+            self.names = {v: a.role for v, a in program.arguments.items()}
+            self.names[program.operations[0].result] = "y"
+            return
         product = program.product
         if product is not None and product.product is not None:
             self.taken |= _TAKEN_BY_PRODUCTS
@@ -140,6 +144,9 @@ def word(kind: str) -> str:
 
 
 def _word_of(op: Operation) -> str:
+    if op.attention is not None:
+        causal, masked = op.attention.causal, bool(op.attention.mask)
+        return "causal_attention" if causal else "masked_" * masked + "attention"
     if op.product is None:
         return word(op.view.node.op_type)
     if op.product.per_block:

@@ -1,0 +1,169 @@
+"""Attention kernels in Triton's interpreter, beside their twins and ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from emitter_models import Graph, run_here
+
+import fairhand
+from fairhand.codegen import verify
+from fairhand.codegen.kernels import collection
+
+pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter")
+from triton_kernels import (
+    close,
+    compile_for_a_gpu,
+    compiled,
+    oracle,
+    products_of_bfloat16,
+)
+
+Build = Callable[[Graph], dict[str, str]]
+
+
+class New(Graph):
+    opset = 23
+
+
+def plain(g: Graph) -> dict[str, str]:
+    return {"y": g("Attention", "q", "k", "v")}
+
+
+def scaled(g: Graph) -> dict[str, str]:
+    return {"y": g("Attention", "q", "k", "v", "mask", scale=0.3)}
+
+
+def causal(g: Graph) -> dict[str, str]:
+    return {"y": g("Attention", "q", "k", "v", is_causal=1)}
+
+
+def padded(g: Graph) -> dict[str, str]:
+    return {"y": g("Attention", "q", "k", "v", "mask")}
+
+
+HEADS = {"q": ["b", 4, "m", 8], "k": ["b", 2, "n", 8], "v": ["b", 2, "n", 20]}
+ALIKE = {"q": ["b", 2, "m", 24], "k": ["b", 2, "n", 24], "v": ["b", 2, "n", 24]}
+KINDS: dict[Build, dict[str, list[object]]] = {
+    plain: HEADS,
+    scaled: {**HEADS, "mask": ["b", 1, "m", "n"]},
+    causal: ALIKE,
+    padded: {**ALIKE, "mask": ["m", "n"]},
+}
+# Batches, queries, keys: one, a decoder's step, tails of tiles, none.
+SIZES = [(1, 1, 1), (2, 1, 67), (2, 7, 5), (1, 19, 130), (2, 0, 3)]
+
+
+def model_of(build: Build) -> onnx.ModelProto:
+    inputs: dict[str, object] = dict(KINDS[build])
+    if build is padded:
+        inputs["mask"] = ("bool", inputs["mask"])
+    g = New(**inputs)  # type: ignore[arg-type]
+    return g.model(**build(g))
+
+
+def feed_for(build: Build, sizes: tuple[int, ...]) -> dict[str, np.ndarray]:
+    numbers = dict(zip("bmn", sizes, strict=True))
+    random = np.random.default_rng(sum(sizes))
+    feed = {}
+    for name, shape in KINDS[build].items():
+        dims = [numbers.get(d, d) for d in shape]  # type: ignore[call-overload]
+        feed[name] = random.normal(0, 1, dims).astype(np.float32)
+    if build is padded:
+        feed["mask"] = feed["mask"] > 0.3
+        feed["mask"][:, :1] = True  # ONNX Runtime averages over all keys if none counts
+    return feed
+
+
+def named(build: Build) -> str:
+    return build.__name__
+
+
+@pytest.mark.parametrize("build", KINDS, ids=named)
+def test_attention_on_odd_sizes(build: Build, tmp_path: Path) -> None:
+    model = model_of(build)
+    kernel = compiled(model, tmp_path)
+    for sizes in SIZES:
+        feed = feed_for(build, sizes)
+        tensors = {name: torch.tensor(x) for name, x in feed.items()}
+        before = kernel.launches[0]
+        (got,) = kernel.kernel(tensors)
+        empty = any(x.size == 0 for x in feed.values())
+        assert kernel.launches[0] == before + (not empty)
+        (wanted,) = kernel.reference(tensors)
+        assert close(got, wanted, ulps=16), sizes
+        if not empty:
+            (right,) = oracle(model, feed)
+            assert close(got, torch.tensor(right), ulps=16), sizes
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("build", KINDS, ids=named)
+def test_attention_in_half_precision(
+    build: Build, dtype: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights are rounded before they are multiplied, as PyTorch's kernels do."""
+    products_of_bfloat16(monkeypatch)
+    kernel = compiled(model_of(build), tmp_path)
+    tensors = {name: torch.tensor(x) for name, x in feed_for(build, (2, 7, 70)).items()}
+    small = {n: x.to(dtype) if x.is_floating_point() else x for n, x in tensors.items()}
+    (got,) = kernel.kernel(small)
+    wide = {n: x.float() if x.is_floating_point() else x for n, x in small.items()}
+    (wanted,) = kernel.reference(wide)
+    assert close(got, wanted.to(dtype), ulps=2)
+
+
+def test_heads_are_read_where_they_lie(tmp_path: Path) -> None:
+    """No copy of what a projection gives: only strides say where a head is."""
+    kernel = compiled(model_of(plain), tmp_path)
+    rows = {name: torch.randn(2, 5, heads * width) for name, heads, width in WIDTHS}
+    views = {
+        name: rows[name].unflatten(2, (heads, width)).transpose(1, 2)
+        for name, heads, width in WIDTHS
+    }
+    (got,) = kernel.kernel(views)
+    assert close(got, kernel.reference(views)[0], ulps=16)
+    assert got.transpose(1, 2).is_contiguous()
+
+
+WIDTHS = [("q", 4, 8), ("k", 2, 8), ("v", 2, 20)]
+
+
+def test_query_that_no_key_counts_for(tmp_path: Path) -> None:
+    kernel = compiled(model_of(padded), tmp_path)
+    tensors = {
+        name: torch.tensor(x) for name, x in feed_for(padded, (1, 3, 70)).items()
+    }
+    tensors["mask"][1] = False
+    (got,) = kernel.kernel(tensors)
+    assert bool((got[:, :, 1] == 0).all())
+    assert close(got, kernel.reference(tensors)[0], ulps=16)
+
+
+def test_other_shapes_are_refused(tmp_path: Path) -> None:
+    kernel = compiled(model_of(plain), tmp_path)
+    q, k = torch.ones(1, 4, 3, 8), torch.ones(1, 2, 5, 8)
+    with pytest.raises(ValueError, match=r"k must have shape \[1, 2, 6, 8\]"):
+        kernel.kernel({"q": q, "k": k, "v": torch.ones(1, 2, 6, 20)})
+
+
+def test_attention_compiles_for_a_gpu(tmp_path: Path) -> None:
+    compile_for_a_gpu({named(b): model_of(b) for b in KINDS}, tmp_path)
+
+
+def test_grouped_queries_take_the_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch would compute them step by step; without groups it has a fused call."""
+    monkeypatch.setattr(verify, "run_package", run_here)
+    monkeypatch.setattr(collection, "MIN_SAVED", 0.0)
+    for build, taken in ((scaled, True), (causal, False)):
+        folder = tmp_path / named(build)
+        package = fairhand.compile(model_of(build), folder, target="triton")
+        (choice,) = package.report["target"]["groups"][0]["choices"]
+        assert choice["choice"] == ("kernel masked_attention" if taken else "PyTorch")

@@ -18,6 +18,7 @@ from triton.compiler import ASTSource
 # Small: unrolled float32 products take the compiler long.
 CONSTANTS = {
     "BLOCK": 256,
+    "DEPTH": 16,
     "BLOCK_M": 16,
     "BLOCK_N": 32,
     "BLOCK_K": 16,

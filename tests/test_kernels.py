@@ -237,6 +237,21 @@ def test_other_shapes_are_refused(tmp_path: Path) -> None:
         kernel.kernel({"x": torch.ones(2, 3), "u": torch.ones(3)})
 
 
+@pytest.mark.parametrize(("dims", "refused"), [([7, 5], True), ([5], False)])
+def test_a_batch_of_one_may_have_to_stay_one(
+    dims: list[int], refused: bool, tmp_path: Path
+) -> None:
+    """Of a tensor without it the kernel would read what lies behind the end."""
+    g = Graph(x=[1, 7, 5], u=dims)
+    kernel = compiled(g.model(y=g("Tanh", g("Add", "x", "u"))), tmp_path)
+    feed = {"x": torch.randn(3, 7, 5), "u": torch.randn(dims)}
+    if refused:
+        with pytest.raises(ValueError, match=r"x must have shape \[1, 7, 5\]"):
+            kernel.kernel(feed)
+    else:
+        assert close(kernel.kernel(feed)[0], kernel.reference(feed)[0])
+
+
 def test_gradients_take_the_twin(tmp_path: Path) -> None:
     kernel = compiled(group_model(gated), tmp_path)
     x = torch.ones(2, 3, requires_grad=True)

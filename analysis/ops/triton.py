@@ -306,24 +306,26 @@ def whole_rows(node: ir.Node) -> RowSpelling | None:
     return found if types <= FLOATS else None
 
 
-def trailing_axes(n: NodeView) -> int | None:
-    """How many axes, from the last, a row has; None if others are reduced."""
+def reduced_axes(n: NodeView) -> list[int] | None:
+    """The axes, from 0, that a row has; None where they follow at run time."""
     rank = n.shapes.rank(n.value(0))
     if not rank:
         return None
     if n.node.op_type.endswith("Normalization"):
-        axis = int(n.attr("axis", -1))
-        return rank - axis if axis >= 0 else -axis
+        return list(range(int(n.attr("axis", -1)) % rank, rank))
     if n.node.op_type in ("Softmax", "LogSoftmax"):
-        axis = int(n.attr("axis", -1))
-        return 1 if axis in (-1, rank - 1) else None
+        return [int(n.attr("axis", -1)) % rank]
     if n.has(1):
         axes = n.const(1)
-        chosen = None if axes is None else {int(a) % rank for a in axes.reshape(-1)}
-    elif n.attr("noop_with_empty_axes", 0):
+        if axes is None:
+            return None
+        return sorted({int(a) % rank for a in axes.reshape(-1)}) or None
+    return None if n.attr("noop_with_empty_axes", 0) else list(range(rank))
+
+
+def trailing_axes(n: NodeView) -> int | None:
+    """How many axes, from the last, a row has; None if others are reduced."""
+    rank, axes = n.shapes.rank(n.value(0)), reduced_axes(n)
+    if rank is None or not axes or axes != list(range(rank - len(axes), rank)):
         return None
-    else:
-        chosen = set(range(rank))
-    if not chosen or chosen != set(range(rank - len(chosen), rank)):
-        return None
-    return len(chosen)
+    return len(axes)

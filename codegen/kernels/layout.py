@@ -225,6 +225,24 @@ class Layout:
             parts.append(read or str(size))
         return _tuple(parts)
 
+    def _ones(self, names: dict[ir.Value, str]) -> str:
+        """The shape of the largest tensor, if its axes of one element must stay so.
+
+        Given more there, the kernel would read beyond the end of a tensor that has the
+        outermost of the other axes, and not these.
+        """
+        base = self.base()
+        if base is None or 1 not in base.dims:
+            return ""
+        outermost = zip(self.arguments, self.axes[0].has, strict=True)
+        if all(a.dims == base.dims or not has for a, has in outermost):
+            return ""
+        name = names[base.value]
+        parts = [
+            "1" if d == 1 else f"{name}.shape[{i}]" for i, d in enumerate(base.dims)
+        ]
+        return _tuple(parts)
+
     def expected(self, argument: Argument, names: dict[ir.Value, str]) -> str:
         """The shape that a tensor must have; "" where it is that of all others."""
         space, rank = self.program.space, len(argument.dims)
@@ -232,7 +250,7 @@ class Layout:
         tail = range(len(space) - rank, len(space))
         base = self.base()
         if argument is base:
-            return ""
+            return self._ones(names)
         full = all(h or space[i] == 1 for i, h in zip(tail, has, strict=True))
         moved = any(i - len(space) in self.program.moved for i in tail)
         if base is not None and full and not moved and not argument.role:

@@ -14,6 +14,7 @@ from ...analysis.ops.triton_moves import Moves, moved_axes, moves
 from ...analysis.spell import Expr, Ref
 from ..members import Switch
 from ..steps import LayerRef, Step
+from .columns import settle_columns
 from .forms import ROLES, Attention, attention_of
 from .products import Extent, extent, product_of
 from .program import (
@@ -255,7 +256,10 @@ def _settle_space(program: Program) -> None:
         return
     rows = [op for op in program.operations if op.row is not None]
     lookups = [op for op in program.operations if op.lookup]
-    if (rows or lookups) and program.moved:
+    if rows and (program.moved or any(not trailing_axes(op.view) for op in rows)):
+        settle_columns(program)
+        return
+    if lookups and program.moved:
         raise NoKernel("rows whose elements are moved")
     if lookups:
         program.axes = 1

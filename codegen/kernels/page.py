@@ -47,6 +47,7 @@ def write_kernels(path: Path, entries: list[Entry], title: str, file: str) -> No
         rows=any("MAX_ROW" in text.fits for text in texts),
         elements=any("ELEMENTS" in text.grid for text in texts),
         parts=any("BLOCK=PART" in text.launch for text in texts),
+        columns=any("MAX_DEPTH" in text.fits for text in texts),
         precise=any("PRECISION=precision()" in text.launch for text in texts),
         attends=any("BLOCK_M=query_tile(n_rows)" in text.launch for text in texts),
         products=any("**tile" in text.launch for text in texts),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -21,6 +21,9 @@ from ...analysis.shapes import Shapes
 from ...analysis.spell import Expr
 from .forms import Attention
 from .products import Extent, Product
+
+if TYPE_CHECKING:
+    from .columns import Columns
 
 
 class NoKernel(Exception):
@@ -115,6 +118,7 @@ class Program:
     axes: int = 0
     moved: set[int] = field(default_factory=set)
     extent: Extent | None = None  # of its product
+    columns: Columns | None = None  # if it reduces others than the last axes
 
     @property
     def product(self) -> Operation | None:

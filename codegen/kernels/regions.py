@@ -79,10 +79,11 @@ class Regions:
         makers: dict[ir.Value, int] = {}
         groups = [s and [self.group_of(step) for step in s] for s in steps]
         for place, own in enumerate(steps):
-            if own and finds_rows(own[0]):  # only where another operator reads from
+            if own and (finds_rows(own[0]) or is_move(own[0])):  # part of what reads it
                 targets = getattr(items[place], "targets", ())
-                readers = (i for i in range(len(items)) if {*targets} & {*self.read(i)})
-                groups[place] = groups[next(readers, place)]
+                readers = [i for i in range(len(items)) if {*targets} & {*self.read(i)}]
+                if len(readers) == 1:
+                    groups[place] = groups[readers[0]]
         for place, item in enumerate(items):
             if steps[place] is None or not isinstance(item, Statement):
                 continue

@@ -43,9 +43,10 @@ def groups_of(dims: Dims, whole: Dims, ends: Sequence[int]) -> tuple[bool, ...]:
     found, start = [], 0
     for end in ends:
         pairs = list(zip(padded[start:end], whole[start:end], strict=True))
-        start = end
         has = not all(own == 1 for own, _ in pairs)
-        if has and not all(same(own, size) for own, size in pairs):
+        short = len(whole) - len(dims) > start  # what it lacks may grow at run time
+        start = end
+        if has and (short or not all(same(own, size) for own, size in pairs)):
             raise NoKernel("a tensor that is broadcast along a part of the rows")
         found.append(has)
     return tuple(found)
@@ -101,6 +102,8 @@ class TiledLayout(Layout):
 
     def result_groups(self, argument: Argument) -> tuple[bool, bool, bool]:
         rank = len(self.program.space)
+        if equal(argument.dims, self.program.space):
+            return self.batched, True, True
         ends = (self.extent.batch_axes, rank - 1, rank)
         batches, rows, cols = groups_of(argument.dims, self.program.space, ends)
         return batches, rows, cols

@@ -151,9 +151,10 @@ class TiledLauncher(Launcher):
             self.layout.left if whole != self.shape else self.program.space,
         ):
             return whole
+        full = self.program.space if whole == self.shape else self.layout.left
         parts = []
         for place in range(-rank, 0):
-            if argument.dims[place] == 1:
+            if argument.dims[place] == 1 != full[place]:
                 parts.append("1")
             elif place == -1:
                 parts.append(

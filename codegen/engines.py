@@ -44,6 +44,7 @@ TRACED = frozenset(
 )
 # Products of these are what oneDNN Graph lays weights out for.
 _HEAVY = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+_PACKED = ("nn.Linear(", "nn.LSTM(")  # what `packed` has other layers for
 _PLAIN = ("float32", "int64", "int32", "bool")
 TRACING = ("onednn", "compile")
 _READS = (".item(", ".tolist(", ".numpy(")  # a trace would keep what is read as it was
@@ -62,6 +63,7 @@ class EnginePlan:
     measured: Measured | None = None
     precision: str = "float32"
     lists: bool = False  # among the results
+    recurrent: bool = False  # an LSTM
 
     def as_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = {"name": self.name}
@@ -101,19 +103,29 @@ def engine_plan(
             f"engine {wanted} traces the network, which can't be done here: {refused}",
             hint="leave out --engine, or give --engine eager",
         )
+    layers = {kind for kind in _PACKED if _has(plan, kind)}
     name = wanted
     if wanted == PROFILE:  # a package that has them all, to measure them in
         name = "packed" if refused else "onednn"
     elif wanted == "auto":
         name = "eager"
         if _is_worth_preparing(graph, cost, sizes):
-            one_row = _multiplies_rows(graph, shapes)
-            name = "packed" if one_row else "eager" if refused else "onednn"
+            calls = refused or _multiplies_rows(graph, shapes)
+            name = "onednn" if not calls else "packed" if layers else "eager"
     if name == "eager" and not refused:
         refused = "compile with --engine onednn to have more"
-    images = _takes_images(graph, plan)
-    lists = bool(plan.nested)
-    return EnginePlan(name, refused, images, precision=precision, lists=lists)
+    return EnginePlan(
+        name,
+        refused,
+        _takes_images(graph, plan),
+        precision=precision,
+        lists=bool(plan.nested),
+        recurrent="nn.LSTM(" in layers,
+    )
+
+
+def _has(plan: ModulePlan, kind: str) -> bool:
+    return any(kind in line for made in plan.classes for line in made.members)
 
 
 def _check_precision(precision: str, refused: str, plan: ModulePlan) -> None:
@@ -164,7 +176,7 @@ def _is_worth_preparing(
     graph: ir.Model, cost: GraphCost | None, sizes: Mapping[str, int]
 ) -> bool:
     """Products in float32 that take longer than it takes to start them."""
-    heavy = [node for node in graph.graph if node.op_type in _HEAVY]
+    heavy = [node for node in graph.graph if node.op_type in _HEAVY | {"LSTM"}]
     types = {node.outputs[0].dtype for node in heavy}
     if types != {ir.DataType.FLOAT} or cost is None:
         return False

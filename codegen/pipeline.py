@@ -241,6 +241,7 @@ def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
             refused=runs_on.refused,
             precision=runs_on.precision,
             lists=runs_on.lists,
+            recurrent=runs_on.recurrent,
         )
     title, network = plan.title, plan.network
     write_python(

@@ -40,7 +40,13 @@ def engines() -> ModuleType:
     module = ModuleType("emitted_engines")
     sys.modules[module.__name__] = module
     exec(
-        render_python("engines.py.jinja", refused="", precision="float32", lists=False),
+        render_python(
+            "engines.py.jinja",
+            refused="",
+            precision="float32",
+            lists=False,
+            recurrent=True,
+        ),
         module.__dict__,
     )
     return module
@@ -229,21 +235,51 @@ def test_a_forked_process_goes_on(engines: ModuleType) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
-# ---- weights for one row
+# ---- layers on packed weights
 
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_packed_weights_are_the_same_weights(engines: ModuleType, bias: bool) -> None:
-    net = nn.Sequential(nn.Linear(5, 7, bias), nn.ReLU(), nn.Linear(7, 3, bias)).eval()
+    layers = [nn.Linear(5, 7, bias), nn.ReLU(), nn.Linear(7, 3, bias)]
+    net = nn.Sequential(*layers, nn.Linear(3, 2).double()).eval()
+    net.forward = lambda x: net[3](net[:3](x).double())
     before = {name: value.clone() for name, value in net.state_dict().items()}
-    x = [torch.randn(rows, 5) for rows in (1, 4, 0)]
-    wanted = [net(each) for each in x]
-    run = engines.make_engine("packed", net, torch.device("cpu"))
+    shapes = [(1, 5), (4, 5), (2, 3, 5), (0, 5), (5,)]
+    x = [torch.randn(shape) for shape in shapes] + [torch.randn(5, 4).t()]
+    wanted = [net[:3](each) for each in x]
+    run = engines.packed(net)
     for each, right in zip(x, wanted, strict=True):
-        torch.testing.assert_close(run(each), right)
-    assert net[0].weight.stride() == (1, 7)
+        torch.testing.assert_close(run[:3](each), right)
+    assert [type(layer).__name__ for layer in run] == [
+        *("PackedLinear", "ReLU", "PackedLinear"),
+        "Linear",  # of numbers that oneDNN has no product for
+    ]
+    assert list(net) == [*layers, net[3]], "the network itself is as it was"
     for name, value in net.state_dict().items():
         assert torch.equal(value, before[name])
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("num_layers", [1, 2])
+@pytest.mark.parametrize("options", [{}, {"batch_first": True}, {"bias": False}])
+def test_a_packed_lstm_gives_the_same(
+    engines: ModuleType, bidirectional: bool, num_layers: int, options: dict[str, bool]
+) -> None:
+    options = {"bidirectional": bidirectional, **options}
+    lstm = nn.LSTM(3, 4, num_layers=num_layers, **options).eval()
+    run = engines.packed(nn.Sequential(lstm))[0]
+    assert isinstance(run, engines.PackedLSTM)
+    count = num_layers * (1 + bidirectional)
+    for shape in [(5, 2, 3), (1, 1, 3), (5, 3)]:
+        x = torch.randn(shape)
+        batch = [shape[not options.get("batch_first")]] if len(shape) == 3 else []
+        state = torch.randn(2, count, *batch, 4).unbind()
+        for given in [(), (tuple(state),)]:
+            found, wanted = run(x, *given), lstm(x, *given)
+            for got, right in zip(
+                (found[0], *found[1]), (wanted[0], *wanted[1]), strict=True
+            ):
+                torch.testing.assert_close(got, right)
 
 
 # ---- which network is given which
@@ -358,7 +394,8 @@ def test_a_decoder_runs_on_packed_weights(tmp_path: Path) -> None:
     assert report["engine"] == {"name": "packed", "refused": reason}
     module = imported(tmp_path / "a")
     text = (tmp_path / "a" / "engines.py").read_text()
-    assert reason in text and "OneDNN" not in text and len(text.splitlines()) < 50
+    assert reason in text and "OneDNN" not in text and "LSTM" not in text
+    assert len(text.splitlines()) < 70
     with pytest.raises(ValueError, match=r"the engines are \['eager', 'packed'\]"):
         module.Session(engine="onednn")
 

@@ -118,17 +118,17 @@ def _same_rank(n: InferenceSite) -> None:
 
 
 @_rule("FusedGemm")
-def _gemm(n: InferenceSite) -> None:
-    a, b = n.dims(0), n.dims(1)
+def _gemm(n: InferenceSite, right: int = 1, kind: int = 0) -> None:
+    a, b = n.dims(0), n.dims(right)
     if a is not None and b is not None and len(a) == len(b) == 2:
         rows = a[1] if n.attr("transA", 0) else a[0]
         columns = b[0] if n.attr("transB", 0) else b[1]
-        n.give(0, n.element(0), [rows, columns])
+        n.give(0, kind or n.element(0), [rows, columns])
 
 
 @_rule("QGemm")
 def _quantised_gemm(n: InferenceSite) -> None:
-    n.give(0, n.element(8) or n.element(1), [None, None])
+    _gemm(n, right=3, kind=n.element(8) or n.element(1))
 
 
 @_rule("MatMulNBits", "MatMulBnb4")

@@ -18,6 +18,8 @@ from .steps import LayerRef, Step
 # What a layer is called where the file has no name for it.
 ROLES = {
     "FakeQuantize": "round",
+    "QLinearAdd": "add",
+    "QLinearMul": "mul",
     "PackedLinear": "linear",
     **dict.fromkeys(QUANTIZED_CONVS, "conv"),
     **dict.fromkeys(QUANTIZED_LINEARS, "linear"),

@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from ..analysis.rounding import quantises
 from .tolerances import compare_values
 
 # A result may be so many times as far off as ONNX Runtime's own result moves with the
@@ -23,14 +24,6 @@ WORST_NOISE = 1e-2
 WORST_QUANTISED = 0.25  # of the largest element, where activations become integers
 
 _SEEDS = (0, 1)
-
-
-def quantises(node: ir.Node | onnx.NodeProto) -> bool:
-    """Whether a node rounds what is computed at run time to integers."""
-    name = node.op_type
-    return name.startswith(("QLinear", "QGemm", "QAttention", "DynamicQuantize")) or (
-        name == "QuantizeLinear"
-    )
 
 
 def worst_noise(model: ir.Model) -> float:

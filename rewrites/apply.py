@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import onnx_ir as ir
 
 from ..analysis.parameters import is_parameter
+from ..analysis.rounding import quantises
 from ..analysis.shapes import Shapes
 from .build import Builder
 from .exactness import Exactness
@@ -43,6 +44,7 @@ class Rewriter:
         self.faithful = faithful  # whether stored weights stay what they are
         self.facts = Facts(shapes)
         self.graft = Graft(model, self.facts)
+        self.rounds = any(map(quantises, all_nodes(model.graph)))
         self.merged = 0  # equal nodes that became one
         self.touched: list[ir.Node] = []
         self._share(list(all_nodes(model.graph)))
@@ -60,6 +62,7 @@ class Rewriter:
         except CannotWrite as reason:
             return str(reason)
         refusal = self._refusal(match, builder.drafts, results)
+        refusal = refusal or self._unsettling(match)
         if refusal:
             return refusal
         matched = match.nodes()
@@ -110,6 +113,15 @@ class Rewriter:
             return f"the graph would not get lighter ({before} to {after})"
         if after > before:
             return f"the graph would get heavier ({before} to {after})"
+        return ""
+
+    def _unsettling(self, match: Match) -> str:
+        """Whether floats, of which integers are made, would be summed otherwise."""
+        ring = self.classes[match.rule.name] is Exactness.RING
+        dtype = match.roots[0].dtype
+        floats = dtype is not None and dtype.is_floating_point()
+        if self.rounds and floats and (ring or match.binding.reassociated):
+            return "another last bit may be another integer where it is rounded"
         return ""
 
     def _alters_parameter(self, draft: Draft) -> bool:

@@ -43,13 +43,6 @@ def _rounded(site: Site, y: ir.Value, scale: int) -> None:
 # ---- elementwise
 
 
-@extension("QLinearAdd", "QLinearMul")
-def pair(site: Site) -> None:
-    op = site.node.op_type.removeprefix("QLinear")
-    operands = [_real(site, 0, "a"), _real(site, 3, "b")]
-    _rounded(site, site.before(op, operands, "result"), 6)
-
-
 @extension("QLinearSigmoid")
 def sigmoid(site: Site) -> None:
     _rounded(site, site.before("Sigmoid", [_real(site, 0, "x")], "result"), 3)
@@ -146,12 +139,9 @@ def _product(
     factors: Sequence[ir.Value],
     zeros: Sequence[ir.Value | None],
     scales: Sequence[ir.Value],
-    added: ir.Value | None = None,
 ) -> ir.Value:
-    """A product of integers, perhaps a sum, times both scales."""
+    """A product of integers times both scales."""
     y = site.before("MatMulInteger", [*factors, *zeros], "integers")
-    if added is not None:
-        y = site.before("Add", [y, added], "integer_sum")
     y = site.before("Cast", [y], "exact", to=int(ir.DataType.FLOAT))
     scale = site.before("Mul", scales, "scale")
     return site.before("Mul", [y, scale], "product")
@@ -159,27 +149,6 @@ def _product(
 
 def _plus(site: Site, y: ir.Value, bias: ir.Value | None) -> None:
     site.become("Identity" if bias is None else "Add", [y, bias])
-
-
-@extension("QGemm", attrs="alpha transA transB")
-def q_gemm(site: Site) -> None:
-    """alpha * (A' @ B' + C); C is in units of both scales."""
-    factors = []
-    for index, letter in ((0, "A"), (3, "B")):
-        x = site.need(index)
-        if site.take_int(f"trans{letter}", 0):
-            x = site.before("Transpose", [x], f"{letter}_turned", perm=[1, 0])
-        factors.append(x)
-    scales = [site.need(1), site.need(4)]
-    if (alpha := site.take_float("alpha", 1.0)) != 1:
-        number = site.constant("alpha", np.array(alpha, np.float32))
-        scales[0] = site.before("Mul", [scales[0], number], "scaled")
-    zeros = (site.need(2), site.need(5))
-    y = _product(site, factors, zeros, scales, site.input(6))
-    if site.input(7) is None:
-        site.become("Identity", [y])
-        return
-    site.become("QuantizeLinear", [y, site.input(7), site.need(8)])
 
 
 @extension(

@@ -13,7 +13,7 @@ import onnx
 import onnxruntime.quantization as q
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
-from fairhand.codegen.noise import quantises
+from fairhand.analysis.rounding import quantises
 
 HOW = ("qdq", "qoperator", "dynamic")
 

@@ -32,6 +32,7 @@ FAMILIES = (
     "attention",
     "contrib_attention",
     "contrib_packed",
+    "contrib_qlinear",
     "contrib_experts",
     "contrib_tensors",
     "losses",

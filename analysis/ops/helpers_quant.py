@@ -152,6 +152,14 @@ class DynamicQuantizedLinear(QuantizedLinear):
         return y if self.bias is None else y + self.bias
 
 
+def add_scales(layer: nn.Module, names: tuple[str, ...], signed: bool) -> None:
+    """Buffers for a scale and a zero point of each of the tensors named."""
+    dtype = torch.int8 if signed else torch.uint8
+    for name in names:
+        layer.register_buffer(f"{name}_scale", torch.empty(()))
+        layer.register_buffer(f"{name}_zero_point", torch.empty((), dtype=dtype))
+
+
 class QLinearConv2d(QuantizedConv2d):
     """QuantizedConv2d from integers to integers, each with a scale and a zero point."""
 
@@ -162,14 +170,10 @@ class QLinearConv2d(QuantizedConv2d):
 
     def __init__(self, *sizes: Any, signed: bool = False, **options: Any):
         super().__init__(*sizes, **options)
-        dtype = torch.int8 if signed else torch.uint8
-        for name in ("input", "output"):
-            self.register_buffer(f"{name}_scale", torch.empty(()))
-            self.register_buffer(f"{name}_zero_point", torch.empty((), dtype=dtype))
+        add_scales(self, ("input", "output"), signed)
         if self.bias is not None:
-            shape = self.bias.shape
             del self.bias
-            self.register_buffer("bias", torch.empty(shape, dtype=torch.int32))
+            self.register_buffer("bias", torch.empty(sizes[1], dtype=torch.int32))
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.conv2d(
@@ -184,3 +188,107 @@ class QLinearConv2d(QuantizedConv2d):
         scale = self.input_scale * self.scale[:, None, None] / self.output_scale
         dtype = self.output_zero_point.dtype
         return requantize(y, scale, self.output_zero_point, dtype)
+
+
+class QLinearLinear(QuantizedLinear):
+    """QuantizedLinear from integers to integers, each with a scale and a zero point."""
+
+    input_scale: Tensor
+    input_zero_point: Tensor
+    output_scale: Tensor
+    output_zero_point: Tensor
+
+    def __init__(self, *sizes: Any, signed: bool = False, **options: Any):
+        super().__init__(*sizes, **options)
+        add_scales(self, ("input", "output"), signed)
+        if self.bias is not None:
+            del self.bias
+            self.register_buffer("bias", torch.empty(sizes[1], dtype=torch.int32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        bias = None if self.bias is None else self.bias.double()
+        x = x.double() - self.input_zero_point
+        y = F.linear(x, self.weight.double(), bias)
+        scale = self.input_scale * self.scale / self.output_scale
+        dtype = self.output_zero_point.dtype
+        return requantize(y, scale, self.output_zero_point, dtype)
+
+
+def saturated(y: Tensor, dtype: torch.dtype) -> Tensor:
+    """y rounded to even, as the nearest integers that `dtype` has."""
+    limits = torch.iinfo(dtype)
+    return y.round().clamp(limits.min, limits.max).to(dtype)
+
+
+def qlinear_add(
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor,
+    y: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+) -> Tensor:
+    """The sum of what integers stand for, as integers of another scale.
+
+    Rounded to float32 where ONNX Runtime does: after each multiplication and addition.
+    """
+    x_scale, y_scale = x_scale / scale, y_scale / scale
+    shift = zero_point - (x_scale * x_zero + y_scale * y_zero)
+    total = (y.double() * y_scale + shift).float()
+    total = (x.double() * x_scale + total).float()
+    return saturated(total, zero_point.dtype)
+
+
+def qlinear_mul(
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor,
+    y: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+) -> Tensor:
+    """The product of what integers stand for, as integers of another scale."""
+    product = (x.float() - x_zero) * (y.float() - y_zero)
+    return saturated(
+        product * (x_scale * y_scale / scale) + zero_point, zero_point.dtype
+    )
+
+
+class QLinearAdd(nn.Module):
+    """The sum of integers, each side with a scale and a zero point, as integers."""
+
+    def __init__(self, signed: bool = False):
+        super().__init__()
+        add_scales(self, ("input", "other", "output"), signed)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return qlinear_add(
+            x,
+            self.input_scale,
+            self.input_zero_point,
+            y,
+            self.other_scale,
+            self.other_zero_point,
+            self.output_scale,
+            self.output_zero_point,
+        )
+
+
+class QLinearMul(QLinearAdd):
+    """The product of integers, each side with a scale and a zero point, as integers."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return qlinear_mul(
+            x,
+            self.input_scale,
+            self.input_zero_point,
+            y,
+            self.other_scale,
+            self.other_zero_point,
+            self.output_scale,
+            self.output_zero_point,
+        )

@@ -12,12 +12,13 @@ import numpy as np
 import onnx_ir as ir
 
 from .later import Later
+from .operands import is_zero
 from .table import ModuleForm, NodeView, Weight
 
 helpers = Later("helpers_quant")
 
 QUANTIZED_CONVS = ("QuantizedConv2d", "DynamicQuantizedConv2d", "QLinearConv2d")
-QUANTIZED_LINEARS = ("QuantizedLinear", "DynamicQuantizedLinear")
+QUANTIZED_LINEARS = ("QuantizedLinear", "DynamicQuantizedLinear", "QLinearLinear")
 
 _BYTES = (ir.DataType.UINT8, ir.DataType.INT8)
 
@@ -190,6 +191,49 @@ def _dequantized(n: NodeView, i: int) -> NodeView | None:
     return found if found.dtype(1) == ir.DataType.FLOAT else None
 
 
+def integer_linear(
+    n: NodeView, output: tuple[int, int], bias: int = 0, flip: bool = True
+) -> ModuleForm | None:
+    """The layer of a product from integers to integers, if all but x is constant.
+
+    Inputs 0 and 3 are the factors, each with a scale and a zero point behind it;
+    `output` are those of the result. `flip`: the weight is stored the other way round.
+    """
+    shape, types = int8_weight(n, 3), {n.dtype(0), n.out_dtype()}
+    if shape is None or len(shape) != 2 or len(types) > 1 or not n.rank(0):
+        return None
+    inner, width = shape if flip else shape[::-1]
+    if any(n.const(i) is None for i in range(1, n.arity) if n.has(i)):
+        return None
+    if any(n.dims(i) for i in (1, 2, *output)) or not is_zero(n, 5):
+        return None
+    if n.dims(4) not in ((), (1,), (width,)):
+        return None
+    turn = (np.transpose, "transposed") if flip else ()
+    places = {"input": (1, 2), "output": output}
+    weights = {"weight": Weight(n.value(3), *turn), "scale": per_filter(n.value(4))}
+    if bias and n.has(bias):
+        if n.dims(bias) != (width,):
+            return None
+        weights["bias"] = Weight(n.value(bias))
+    for name, (scale, zero) in places.items():
+        weights[f"{name}_scale"] = Weight(n.value(scale))
+        weights[f"{name}_zero_point"] = Weight(n.value(zero))
+    return ModuleForm(
+        layer="QLinearLinear",
+        positional=(inner, width),
+        keywords={
+            "bias": ("bias" in weights, True),
+            "per_channel": (n.dims(4) == (width,) and width > 1, False),
+            "signed": (n.out_dtype() == ir.DataType.INT8, False),
+        },
+        weights=weights,
+        inputs=(n.value(0),),
+        outputs=(n.node.outputs[0],),
+        source=helpers.QLinearLinear,
+    )
+
+
 # ---- products whose left factor is rounded by its own range
 
 
@@ -212,7 +256,7 @@ def dynamic(n: NodeView, plain: ModuleForm, source: type) -> ModuleForm | None:
     scales = _other(times, cast).producer()
     if scales is None or scales.op_type != "Mul" or scales.domain:
         return None
-    if scale not in scales.inputs or len(list(scales.outputs[0].uses())) != 1:
+    if scale not in scales.inputs or NodeView(scales, n.shapes).only_user() is None:
         return None
     own = next((v for v in scales.inputs if v is not scale), None)
     width = plain.positional[1]

@@ -16,7 +16,7 @@ from .conv import kernel_sizes, layer_form
 from .later import Later
 from .operands import is_zero
 from .quant import stretched, torch_dtype
-from .quant_layers import dynamic, int8_weight, per_filter
+from .quant_layers import dynamic, int8_weight, integer_linear, per_filter
 from .samples import f32, i8, i32, u8
 from .table import MANY_TO_MANY, ModuleForm, NodeView, OpDef, Weight, case, define
 from .windows import padded, short, windows
@@ -159,10 +159,22 @@ define(
         since=21,
         mapping=MANY_TO_MANY,
         torch=_qlinear_matmul,
+        module=lambda n: integer_linear(n, (6, 7)),
         cases=[
             *[_product(d, _A, _B) for d in _QUANTIZED],
             *[_product(d, np.stack([_A, _A + 1]), _B) for d in _QUANTIZED],
             _product("uint8", _A, _B, constants=(1, 2, 3, 4, 5, 6, 7)),
+            *[
+                case(
+                    *(_A, f32(0.0066), np.array(113, np.uint8), i8(_B // 2)),
+                    *(scale, i8(zero), f32(0.0107), np.array(118, np.uint8)),
+                    constants=(1, 2, 3, 4, 5, 6, 7),
+                )
+                for scale, zero in (
+                    (f32(0.007), 0),
+                    (f32([0.01, 0.02, 0.03]), [0, 0, 0]),
+                )
+            ],
         ],
     )
 )

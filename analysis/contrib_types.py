@@ -118,17 +118,23 @@ def _same_rank(n: InferenceSite) -> None:
 
 
 @_rule("FusedGemm")
-def _gemm(n: InferenceSite, right: int = 1, kind: int = 0) -> None:
-    a, b = n.dims(0), n.dims(right)
-    if a is not None and b is not None and len(a) == len(b) == 2:
-        rows = a[1] if n.attr("transA", 0) else a[0]
-        columns = b[0] if n.attr("transB", 0) else b[1]
-        n.give(0, kind or n.element(0), [rows, columns])
+def _gemm(n: InferenceSite) -> None:
+    n.give(0, n.element(0), _gemm_dims(n, 1))
 
 
 @_rule("QGemm")
 def _quantised_gemm(n: InferenceSite) -> None:
-    _gemm(n, right=3, kind=n.element(8) or n.element(1))
+    n.give(0, n.element(8) or n.element(1), _gemm_dims(n, 3))
+
+
+def _gemm_dims(n: InferenceSite, right: int) -> list[Size] | None:
+    a, b = n.dims(0), n.dims(right)
+    if a is None or b is None or not len(a) == len(b) == 2:
+        return None
+    return [
+        a[1] if n.attr("transA", 0) else a[0],
+        b[0] if n.attr("transB", 0) else b[1],
+    ]
 
 
 @_rule("MatMulNBits", "MatMulBnb4")

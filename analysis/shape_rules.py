@@ -31,6 +31,15 @@ def elementwise(site: Site) -> DimsResult:
     return [broadcast(*known, assume=site.shapes.assume)]
 
 
+@rule("QLinearAdd", "QLinearMul")
+def integer_pair(site: Site) -> DimsResult:
+    """Both broadcast together; scales stand between them."""
+    a, b = site.dims(0), site.dims(3)
+    if a is None or b is None:
+        return None
+    return [broadcast(a, b, assume=site.shapes.assume)]
+
+
 @rule(*"""
     Abs Acos Acosh Asin Asinh Atan Atanh BatchNormalization Bernoulli BitCast
     BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh CumProd CumSum

@@ -50,10 +50,21 @@ def _check_inner(a: Dim, b: Dim) -> None:
 @rule("Gemm")
 def gemm(site: Site, a: Dims, b: Dims) -> DimsResult:
     """Two matrices, either one transposed."""
+    return [_gemm(site, a, b)]
+
+
+@rule("QGemm")
+def quantised_gemm(site: Site) -> DimsResult:
+    """As Gemm, with the scales between the operands."""
+    a, b = site.dims(0), site.dims(3)
+    return None if a is None or b is None else [_gemm(site, a, b)]
+
+
+def _gemm(site: Site, a: Dims, b: Dims) -> Dims:
     m, k = a[::-1] if site.attr("transA", 0) else a
     k2, n = b[::-1] if site.attr("transB", 0) else b
     _check_inner(k, k2)
-    return [(m, n)]
+    return (m, n)
 
 
 @rule("Einsum")

@@ -38,7 +38,7 @@ def scopes_of(node: ir.Node, attributes: frozenset[str]) -> tuple[Scope, ...] | 
     return _from_name(name, attributes) if "/" in name else None
 
 
-_INTEGER = ("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger")
+_INTEGER = ("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "QGemm")
 
 
 def weight_scopes(node: ir.Node) -> tuple[Scope, ...] | None:

@@ -31,6 +31,7 @@ from ..analysis.spell import DimOf, Expr, Leaf, Printing, Ref, leaves, substitut
 from ..analysis.strings import string_array
 from .dim_expr import dim_expr
 from .scopes import Scope, attribute_words, common_scopes, scopes_of, weight_scopes
+from .scopes_near import JOINS, ahead, behind, ends_integers, joining, module_of, rounds
 
 
 class LayerRef(Leaf):
@@ -291,42 +292,20 @@ def _settle_scopes(
     found = {node: scopes_of(node, words) for node in graph}
     for node, scopes in found.items():
         scopes = weight_scopes(node) if scopes is None else scopes
-        if scopes is None and _rounds(node):
-            scopes = _behind(node, settled)
+        if scopes is None and rounds(node):
+            scopes = behind(node, settled)
+        elif scopes is None and node.op_type in JOINS:
+            scopes = joining(node, settled)
         elif scopes is None:
-            near = [settled[n] for n in node.predecessors() if n in settled]
-            after = [found.get(n) for n in node.successors()]
-            near += [beside for beside in after if beside is not None]
-            scopes = common_scopes(near)
+            after = [x for n in node.successors() if (x := found.get(n)) is not None]
+            near = [module_of(n, settled) for n in node.predecessors() if n in settled]
+            if ends_integers(node):
+                after = ahead(node, found)
+            scopes = common_scopes([*near, *after])
         settled[node] = scopes if scopes[: len(around)] == around else around
         for attribute in node.attributes.values():
             if attribute.type == ir.AttributeType.GRAPH:
                 _settle_scopes(attribute.as_graph(), words, settled, settled[node])
-
-
-def _rounds(node: ir.Node) -> bool:
-    """Whether a quantiser put the node behind what computes its first input."""
-    value = node.inputs[0] if node.inputs else None
-    before = value.producer() if value is not None else None
-    half = node.op_type == "DequantizeLinear" and before is not None
-    after = half and before is not None and before.op_type == "QuantizeLinear"
-    return (after or node.op_type == "QuantizeLinear") and not node.domain
-
-
-def _behind(
-    node: ir.Node, settled: dict[ir.Node, tuple[Scope, ...]]
-) -> tuple[Scope, ...]:
-    """Where a rounding stands: beside the layer before it, or in the same module."""
-    value = node.inputs[0]
-    before = value.producer() if value is not None else None
-    if before is None or not settled.get(before):
-        return ()
-    op, scopes = lookup(before), settled[before]
-    if _rounds(before) or op is None or op.module is None:
-        return scopes
-    head, dot, word = scopes[-1].path.rpartition(".")
-    path = f"{head}{dot}round" if word.isdigit() else f"{scopes[-1].path}_round"
-    return (*scopes[:-1], Scope(path))
 
 
 def form_path(form: ModuleForm, scopes: tuple[Scope, ...]) -> str:

@@ -109,3 +109,23 @@ def test_a_shared_weight_is_spelled_out(tmp_path: Path) -> None:
     form = "4|m = Gemm<transB = 1>(x, d, e) k = Gemm(m, d) y = Neg(k)"
     body, _ = product(tmp_path, form, (3, 4), s=SCALES, **BIAS)
     assert "Quantized" not in body
+
+
+def test_a_sum_stands_in_the_module_whose_result_and_input_it_adds() -> None:
+    text = (Path(__file__).parent / "goldens" / "quantized_qoperator.py").read_text()
+    assert "self.blocks = nn.Sequential(Block(), Block())" in text
+    assert "return self.add(y, x)" in text
+
+
+def test_floats_of_which_integers_are_made_are_not_summed_otherwise(
+    tmp_path: Path,
+) -> None:
+    """(x + c) + (y + d) is x + y + (c + d) elsewhere: one addition less."""
+    text = """g (float[3] x, float[3] y) => (OUT) <float[3] c = {0.1, 0.2, 0.3},
+        float[3] d = {0.3, 0.2, 0.7}> {
+        a = Add(x, c)  b = Add(y, d)  s = Add(a, b) END }"""
+    plain = text.replace("OUT", "float[3] s").replace("END", "")
+    assert compiled(plain, tmp_path / "plain")[0].count(" + ") == 2
+    rounded = text.replace("OUT", "uint8[3] q, float t, uint8 z")
+    rounded = rounded.replace("END", "q, t, z = DynamicQuantizeLinear(s)")
+    assert compiled(rounded, tmp_path / "rounded")[0].count(" + ") == 3

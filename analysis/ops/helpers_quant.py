@@ -261,6 +261,13 @@ def qlinear_mul(
 class QLinearAdd(nn.Module):
     """The sum of integers, each side with a scale and a zero point, as integers."""
 
+    input_scale: Tensor
+    input_zero_point: Tensor
+    other_scale: Tensor
+    other_zero_point: Tensor
+    output_scale: Tensor
+    output_zero_point: Tensor
+
     def __init__(self, signed: bool = False):
         super().__init__()
         add_scales(self, ("input", "other", "output"), signed)

@@ -1,12 +1,12 @@
 """QuantizedQoperator, generated from quantized_qoperator.
 
-    image  float32 [batch, 3, 16, 16]  input
-    scores float32 [batch, 5]          output
+    image  float32 [batch, 3, 16, 16]          input
+    scores float32 [scores_quantized_dim0, 5]  output
 
 Source     quantized_qoperator, opset 20, 13 nodes
 Generator  fairhand 0.1.0
 Rewrites   -O1: 0 proven rules applied 0 times, as report.json lists
-Weights    weights.safetensors, 2,649 parameters
+Weights    weights.safetensors, 2,655 parameters
 
 Regenerating overwrites this file, which needs PyTorch and safetensors alone.
 """
@@ -101,6 +101,14 @@ class QuantizedConv2d(nn.Conv2d):
         )
 
 
+def add_scales(layer: nn.Module, names: tuple[str, ...], signed: bool) -> None:
+    """Buffers for a scale and a zero point of each of the tensors named."""
+    dtype = torch.int8 if signed else torch.uint8
+    for name in names:
+        layer.register_buffer(f"{name}_scale", torch.empty(()))
+        layer.register_buffer(f"{name}_zero_point", torch.empty((), dtype=dtype))
+
+
 def requantize(
     y: Tensor, scale: Tensor, zero_point: Tensor, dtype: torch.dtype = torch.uint8
 ) -> Tensor:
@@ -120,14 +128,10 @@ class QLinearConv2d(QuantizedConv2d):
 
     def __init__(self, *sizes: Any, signed: bool = False, **options: Any):
         super().__init__(*sizes, **options)
-        dtype = torch.int8 if signed else torch.uint8
-        for name in ("input", "output"):
-            self.register_buffer(f"{name}_scale", torch.empty(()))
-            self.register_buffer(f"{name}_zero_point", torch.empty((), dtype=dtype))
+        add_scales(self, ("input", "output"), signed)
         if self.bias is not None:
-            shape = self.bias.shape
             del self.bias
-            self.register_buffer("bias", torch.empty(shape, dtype=torch.int32))
+            self.register_buffer("bias", torch.empty(sizes[1], dtype=torch.int32))
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.conv2d(
@@ -144,6 +148,60 @@ class QLinearConv2d(QuantizedConv2d):
         return requantize(y, scale, self.output_zero_point, dtype)
 
 
+def saturated(y: Tensor, dtype: torch.dtype) -> Tensor:
+    """y rounded to even, as the nearest integers that `dtype` has."""
+    limits = torch.iinfo(dtype)
+    return y.round().clamp(limits.min, limits.max).to(dtype)
+
+
+def qlinear_add(
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor,
+    y: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+) -> Tensor:
+    """The sum of what integers stand for, as integers of another scale.
+
+    Rounded to float32 where ONNX Runtime does: after each multiplication and addition.
+    """
+    x_scale, y_scale = x_scale / scale, y_scale / scale
+    shift = zero_point - (x_scale * x_zero + y_scale * y_zero)
+    total = (y.double() * y_scale + shift).float()
+    total = (x.double() * x_scale + total).float()
+    return saturated(total, zero_point.dtype)
+
+
+class QLinearAdd(nn.Module):
+    """The sum of integers, each side with a scale and a zero point, as integers."""
+
+    input_scale: Tensor
+    input_zero_point: Tensor
+    other_scale: Tensor
+    other_zero_point: Tensor
+    output_scale: Tensor
+    output_zero_point: Tensor
+
+    def __init__(self, signed: bool = False):
+        super().__init__()
+        add_scales(self, ("input", "other", "output"), signed)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return qlinear_add(
+            x,
+            self.input_scale,
+            self.input_zero_point,
+            y,
+            self.other_scale,
+            self.other_zero_point,
+            self.output_scale,
+            self.output_zero_point,
+        )
+
+
 def dequantize_linear(x: Tensor, scale: Tensor, zero_point: Tensor | int = 0) -> Tensor:
     """(x - zero point) * scale, in float32."""
     return (x.float() - zero_point) * scale
@@ -156,15 +214,58 @@ class Dequantize(FakeQuantize):
         return dequantize_linear(x, self.scale, self.zero_point)
 
 
-class Conv(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = QLinearConv2d(8, 8, 3, padding=1, signed=True)
-        self.dequantize = Dequantize(signed=True)
+class QuantizedLinear(nn.Linear):
+    """nn.Linear whose weight is integers times a scale, or one for each output."""
+
+    weight: Tensor
+    scale: Tensor
+
+    def __init__(self, *sizes: Any, per_channel: bool = False, **options: Any):
+        super().__init__(*sizes, **options)
+        shape = self.weight.shape
+        del self.weight
+        self.register_buffer("weight", torch.empty(shape, dtype=torch.int8))
+        self.register_buffer("scale", torch.empty(shape[0] if per_channel else 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.conv(x)
-        return self.dequantize(x)
+        return F.linear(x, self.weight * self.scale[:, None], self.bias)
+
+
+class QLinearLinear(QuantizedLinear):
+    """QuantizedLinear from integers to integers, each with a scale and a zero point."""
+
+    input_scale: Tensor
+    input_zero_point: Tensor
+    output_scale: Tensor
+    output_zero_point: Tensor
+
+    def __init__(self, *sizes: Any, signed: bool = False, **options: Any):
+        super().__init__(*sizes, **options)
+        add_scales(self, ("input", "output"), signed)
+        if self.bias is not None:
+            del self.bias
+            self.register_buffer("bias", torch.empty(sizes[1], dtype=torch.int32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        bias = None if self.bias is None else self.bias.double()
+        x = x.double() - self.input_zero_point
+        y = F.linear(x, self.weight.double(), bias)
+        scale = self.input_scale * self.scale / self.output_scale
+        dtype = self.output_zero_point.dtype
+        return requantize(y, scale, self.output_zero_point, dtype)
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1 = QLinearConv2d(8, 8, 3, padding=1, signed=True)
+        self.conv2 = QLinearConv2d(8, 8, 3, padding=1, signed=True)
+        self.add = QLinearAdd(signed=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv1(x)
+        y = self.conv2(y)
+        return self.add(y, x)
 
 
 class QuantizedQoperator(nn.Module):
@@ -172,37 +273,19 @@ class QuantizedQoperator(nn.Module):
         super().__init__()
         self.quantize1 = Quantize(signed=True)
         self.stem = QLinearConv2d(3, 8, 3, padding=1, signed=True)
-        self.blocks_0_conv1 = QLinearConv2d(8, 8, 3, padding=1, signed=True)
-        self.blocks_0_conv2 = Conv()
-        self.pool = Dequantize(signed=True)
+        self.blocks = nn.Sequential(Block(), Block())
+        self.dequantize1 = Dequantize(signed=True)
         self.quantize2 = Quantize(signed=True)
-        self.blocks_1_conv1 = QLinearConv2d(8, 8, 3, padding=1, signed=True)
-        self.blocks_1_conv2 = Conv()
-        self.dequantize = Dequantize(signed=True)
-        self.round1 = FakeQuantize(signed=True)
-        self.quantize3 = Quantize(signed=True)
-        self.round2 = FakeQuantize(signed=True)
-        self.register_buffer("zero_point", torch.empty((), dtype=torch.int8))
-        self.register_buffer(
-            "scores_quantized_B_turned", torch.empty((8, 5), dtype=torch.int8)
-        )
-        self.register_buffer("fc_bias_quantized", torch.empty((5,), dtype=torch.int32))
+        self.fc = QLinearLinear(8, 5, signed=True)
+        self.dequantize2 = Dequantize(signed=True)
 
     def forward(self, image: Tensor) -> Tensor:
         x = self.quantize1(image)  # [batch, 3, 16, 16]
         x = self.stem(x)  # [batch, 8, 16, 16]
         x = F.max_pool2d(x.float(), 2).to(torch.int8)  # [batch, 8, 8, 8]
-        y = self.blocks_0_conv1(x)
-        y = self.quantize2(self.blocks_0_conv2(y) + self.pool(x))
-        x = self.blocks_1_conv1(y)
-        x = self.round1(self.blocks_1_conv2(x) + self.dequantize(y))
-        pooled = x.mean(dim=(2, 3), keepdim=True)  # [batch, 8, 1, 1]
-        x = self.quantize3(pooled).flatten(1)  # [batch, 8]
-        x = (
-            (x.double() - self.zero_point) @ self.scores_quantized_B_turned.double()
-        ).to(torch.int32)
-        x = (x + self.fc_bias_quantized).float() * 0.00035136356
-        return self.round2(x)
+        x = self.dequantize1(self.blocks(x)).mean(dim=(2, 3), keepdim=True)
+        x = self.fc(self.quantize2(x).flatten(1))  # [scores_quantized_dim0, 5]
+        return self.dequantize2(x)
 
 
 def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> QuantizedQoperator:

@@ -200,6 +200,13 @@ def _group_query(n: InferenceSite) -> None:
     n.give(3, element, [query[0], heads, query[1], None])
 
 
+@_rule("SparseAttention")
+def _sparse(n: InferenceSite) -> None:
+    n.give(0, n.element(0), n.dims(0))
+    for j in (1, 2):
+        n.give(j, n.element(2 + j), n.dims(2 + j))
+
+
 # ---- quantised
 
 

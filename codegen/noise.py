@@ -8,6 +8,7 @@ that is computed from it follows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,18 +18,30 @@ import onnx_ir as ir
 from ..analysis.rounding import quantises
 from .tolerances import compare_values
 
-# A result may be so many times as far off as ONNX Runtime's own result moves with the
-# last bits, since every layer rounds anew, and never further than the worst noise.
-MARGIN = 4
-WORST_NOISE = 1e-2
-WORST_QUANTISED = 0.25  # of the largest element, where activations become integers
+
+@dataclass(frozen=True)
+class Allowance:
+    """What a result may be off: so many times the noise, and never more than the worst.
+
+    Every layer rounds anew; a leap is as large for one program as for another.
+    """
+
+    margin: float
+    worst: float  # of the largest element
+
+    def of(self, noise: float) -> float:
+        return min(self.margin * noise, self.worst)
+
+
+CONTINUOUS = Allowance(4, 1e-2)
+LEAPING = Allowance(2, 0.25)  # where activations become integers
 
 _SEEDS = (0, 1)
 
 
-def worst_noise(model: ir.Model) -> float:
-    rounds = any(quantises(node) for node in model.graph.all_nodes())
-    return WORST_QUANTISED if rounds else WORST_NOISE
+def allowance(model: ir.Model) -> Allowance:
+    leaps = any(quantises(node) for node in model.graph.all_nodes())
+    return LEAPING if leaps else CONTINUOUS
 
 
 def own_noise(

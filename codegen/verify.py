@@ -25,7 +25,7 @@ from ..rewrites.constants import size_of
 from . import runner
 from .drawn import drawn_outputs
 from .inputs import dynamic_sizes, make_inputs, optional_inputs, read_given
-from .noise import MARGIN, WORST_NOISE, noise_text, own_noise, worst_noise
+from .noise import CONTINUOUS, Allowance, allowance, noise_text, own_noise
 from .report import read_report
 from .sizes import free_inputs
 from .tolerances import TOLERANCES, compare_values
@@ -49,14 +49,14 @@ class CaseResult:
 class Verification:
     cases: tuple[CaseResult, ...]
     skipped: tuple[str, ...]  # sizes that ONNX Runtime refuses, random outputs
-    worst_noise: float = WORST_NOISE  # up to which the model's own is allowed for
+    allowance: Allowance = CONTINUOUS  # for the model's own noise
     coarse: float = 0.0  # what any float result was allowed
 
     def tolerance(self, name: str, plain: float) -> float:
         """What was allowed for an output: `plain`, or more for a noisy model."""
         noise = max((dict(case.noise).get(name, 0.0) for case in self.cases), default=0)
         coarse = self.coarse if plain else 0.0
-        return max(plain, coarse, min(MARGIN * noise, self.worst_noise))
+        return max(plain, coarse, self.allowance.of(noise))
 
     @property
     def worst(self) -> float:
@@ -111,7 +111,7 @@ def verify(
     path, or a serialised model. `engine` is the package's own unless named. Of outputs
     that are drawn at random, types and shapes are compared.
     """
-    drawn, most = drawn_outputs(model), worst_noise(model)
+    drawn, allowed = drawn_outputs(model), allowance(model)
     coarse = _coarse(package)
     session = oracle(source)
     cases: list[tuple[str, Mapping[str, Any], list[Any]]] = []
@@ -143,9 +143,9 @@ def verify(
             distance, reason = compare_values(got, want)
             if reason and np.isfinite(distance):
                 noise = noise or own_noise(source, session, oracle, feed, expected)
-                allowed = max(coarse, min(MARGIN * noise[name], most))
+                most = max(coarse, allowed.of(noise[name]))
                 note = f"{reason}; {noise_text(noise[name])}"
-                reason = "" if distance <= allowed else note
+                reason = "" if distance <= most else note
             if reason:
                 mismatch = VerificationError(
                     f"output {one_line(name)} differs from ONNX Runtime on {label}: "
@@ -156,7 +156,7 @@ def verify(
             if name not in drawn:
                 errors.append((name, distance))
         found.append(CaseResult(label, tuple(errors), tuple(noise.items())))
-    return Verification(tuple(found), tuple(skipped), most, coarse)
+    return Verification(tuple(found), tuple(skipped), allowed, coarse)
 
 
 def _coarse(package: Path) -> float:

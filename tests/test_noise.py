@@ -7,7 +7,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from fairhand.codegen.noise import own_noise, worst_noise
+from fairhand.codegen.noise import Allowance, allowance, own_noise
 from fairhand.codegen.verify import oracle
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]>\n'
@@ -29,7 +29,13 @@ def test_a_number_between_two_integers_leaps() -> None:
     assert measured(PLAIN, [0, 1.25, 4, -4]) < 1e-6
 
 
-@pytest.mark.parametrize(("text", "most"), [(PLAIN, 1e-2), (QDQ, 0.25)])
-def test_the_limit_follows_the_kind(text: str, most: float) -> None:
+@pytest.mark.parametrize(
+    ("text", "most"), [(PLAIN, Allowance(4, 1e-2)), (QDQ, Allowance(2, 0.25))]
+)
+def test_the_limit_follows_the_kind(text: str, most: Allowance) -> None:
     model = ir.from_proto(onnx.parser.parse_model(HEAD + text))
-    assert worst_noise(model) == most
+    assert allowance(model) == most
+
+
+def test_what_is_allowed_is_bounded() -> None:
+    assert Allowance(2, 0.25).of(0.01) == 0.02 and Allowance(2, 0.25).of(1) == 0.25

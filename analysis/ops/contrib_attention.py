@@ -63,6 +63,39 @@ def _grouped_query(t: Any, n: NodeView, *inputs: Any) -> Any:
     return wanted(n, made, 3)
 
 
+def _sparse(t: Any, n: NodeView, *inputs: Any) -> Any:
+    from . import helpers_cache
+
+    check_attributes(
+        n,
+        "do_rotary kv_num_heads num_heads rotary_interleaved sparse_block_size",
+        "scale",
+        needs=range(9),
+    )
+    *operands, total, lengths = inputs[:9]
+    heads, block = (n.attr("num_heads"), n.attr("kv_num_heads")), _block(n)
+    known = n.ints(7)
+    options = {
+        "rotary": tuple(inputs[9:11]) if n.attr("do_rotary", 0) else None,
+        "interleaved": bool(n.attr("rotary_interleaved", 0)) or None,
+        "scale": number(n, "scale", 0.0) or None,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    total = known[0] if known else total.item()
+    helper = t.helper(helpers_cache.sparse_attention)
+    return wanted(n, helper(*operands, total, lengths, heads, block, **given), 3)
+
+
+def _block(n: NodeView) -> int:
+    block, heads = n.attr("sparse_block_size"), n.attr("num_heads")
+    if not isinstance(block, int) or block < 1:
+        n.refuse("SparseAttention without the size of its blocks")
+    layouts = n.dims(5)[0]
+    if not isinstance(heads, int) or not isinstance(layouts, int) or heads % layouts:
+        n.refuse(f"SparseAttention of {layouts} layouts for {heads} heads")
+    return block
+
+
 _NEW = ([2, 1, 64], [2, 1, 32], [2, 1, 32])
 _CACHE = ([2, 2, 5, 16], [2, 2, 5, 16])
 _HEADS: dict[str, Any] = {"num_heads": 4, "kv_num_heads": 2}
@@ -115,6 +148,45 @@ define(
                 *_STEP, *_ROTARY, np.array([[7], [5]]), outputs=3, do_rotary=1, **_HEADS
             ),
             case(*_PROMPT, outputs=3, causal=0, **_HEADS),
+        ],
+    )
+)
+
+_BUFFERS = (np.zeros((2, 2, 64, 16), np.float32),) * 2
+_FILLED = ([2, 2, 64, 16], [2, 2, 64, 16])
+# Two layouts of 4 rows of blocks: each itself, and the first or the one before.
+_ROWS = i32([[0, 1, 3, 5, 7], [0, 1, 3, 5, 7]])
+_COLUMNS = i32([[0, 0, 1, 0, 2, 0, 3], [0, 0, 1, 1, 2, 2, 3]])
+_LONG = ([2, 40, 64], [2, 40, 32], [2, 40, 32])
+_SPARSE: dict[str, Any] = {**_HEADS, "sparse_block_size": 16}
+_LATER = (*_NEW, *_FILLED, _ROWS, _COLUMNS, i32(53), i32([53, 53]))
+_FAR = np.arange(64)[:, None] / 3.0 ** np.arange(8)
+_TURNS = (np.cos(_FAR).astype(np.float32), np.sin(_FAR).astype(np.float32))
+
+define(
+    OpDef(
+        "SparseAttention",
+        since=1,
+        domain=DOMAIN,
+        mapping=MANY_TO_MANY,
+        torch=_sparse,
+        result="attended",
+        cases=[
+            case(
+                *(*_LONG, *_BUFFERS, _ROWS, _COLUMNS, i32(40), i32([40, 40])),
+                outputs=3,
+                **_SPARSE,
+            ),
+            case(*_LATER, outputs=3, **_SPARSE),
+            case(*_LATER, constants=(5, 6, 7), outputs=3, **_SPARSE, scale=0.5),
+            case(*_LATER, *_TURNS, outputs=3, **_SPARSE, do_rotary=1),
+            case(
+                *(*_LATER, *_TURNS),
+                outputs=3,
+                **_SPARSE,
+                do_rotary=1,
+                rotary_interleaved=1,
+            ),
         ],
     )
 )

@@ -96,6 +96,58 @@ def capped_query_attention(
     return (shares @ wide_values).transpose(1, 2).flatten(2), keys, values
 
 
+def sparse_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    past_key: Tensor,
+    past_value: Tensor,
+    rows: Tensor,
+    columns: Tensor,
+    total: int,
+    lengths: Tensor,
+    heads: tuple[int, int],
+    block: int,
+    rotary: tuple[Tensor, Tensor] | None = None,
+    interleaved: bool = False,
+    scale: float | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Attention of [batch, time, heads * size] to blocks of a cache; gives keys, too.
+
+    rows and columns are, for every `heads / len(rows)`-th head, which blocks of `block`
+    keys the blocks of queries see, in compressed rows.
+    """
+    last = lengths - 1
+    q, k, v, place = placed_heads(
+        q, k, v, last, total, heads, rotary, None, interleaved
+    )
+    keys, values = (
+        past.scatter(2, place[:, None, :, None].expand_as(new), new)
+        for past, new in ((past_key, k), (past_value, v))
+    )
+    layout = dense_blocks(rows, columns)
+    blocks = torch.arange(total, device=q.device) // block
+    seen = layout[:, place // block][..., blocks].transpose(0, 1)
+    seen = seen.repeat(1, heads[0] // len(layout), 1, 1)
+    y = F.scaled_dot_product_attention(
+        q,
+        keys[:, :, :total],
+        values[:, :, :total],
+        attn_mask=seen & visible_keys(place, last, total, True, -1),
+        scale=scale,
+        enable_gqa=True,
+    )
+    return y.transpose(1, 2).flatten(2), keys, values
+
+
+def dense_blocks(rows: Tensor, columns: Tensor) -> Tensor:
+    """Compressed rows of blocks as [layout, row, column], True where there is one."""
+    entry = torch.arange(columns.shape[1], device=rows.device)
+    inside = (rows[:, :-1, None] <= entry) & (entry < rows[:, 1:, None])
+    column = torch.arange(rows.shape[1] - 1, device=rows.device)
+    return (inside[..., None] & (columns[:, None, :, None] == column)).any(dim=2)
+
+
 def placed_heads(
     q: Tensor,
     k: Tensor,

@@ -1,34 +1,27 @@
 """Repeated parts of a computation that carries no names: what may be a class.
 
-A network is a few frequent subgraphs, one after the other. Where one value alone leads
-from what is before to what is behind, a block may end; blocks that do the same, numbers
-aside, are of one kind, and kinds that come round in a fixed order are a larger one.
+A network is a few frequent subgraphs, one after the other. A region that one value
+enters and one leaves may be a block; blocks that do the same, numbers aside, are of one
+kind, and kinds that come round in a fixed order are a larger one. A region within, that
+stands in several places, is a smaller one.
 Works on the order of execution, with what reads what, and nothing else.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from .regions import Item, Region, find_regions
+
 # A value that is needed for longer than this part of all items leads past many blocks,
-# like the outer skips of a U-Net.
+# which may read it besides their own: a bias of all layers, the output of an encoder.
 FAR_PART = 0.4
 MIN_ITEMS, MIN_LAYERS = 3, 2
 MAX_PERIOD = 12  # blocks in one round
 # A block of so many items, or of so many equal rounds, is no class but several.
 LONG, MANY = 40, 4
-
-
-@dataclass(frozen=True)
-class Item:
-    """One operation: what it does, numbers aside, and the values it reads and makes."""
-
-    signature: str
-    reads: tuple[Hashable, ...]
-    outputs: tuple[Hashable, ...]
-    is_layer: bool
 
 
 @dataclass
@@ -52,42 +45,22 @@ class _Finder:
         self.kinds: dict[tuple[str, ...], int] = {}
 
     def run(self) -> list[Block]:
-        segments = self.segments()
-        blocks = self.repeated(segments)
+        self.regions = find_regions(self.items, self.free())
+        blocks = self.repeated()
         blocks = self.nearly(blocks)
         self.absorb(blocks)
-        return self.rounds(blocks)
+        blocks = self.rounds(blocks)
+        self.parts(blocks)
+        return self.stages(blocks)
 
-    # ---- where one value alone leads on
+    # ---- regions
 
-    def segments(self) -> list[tuple[int, int]]:
-        """The items between two cuts."""
-        last: dict[Hashable, int] = {}
-        made: dict[Hashable, int] = {}
-        for i, item in enumerate(self.items):
-            for value in item.reads:
-                last[value] = i
-            for value in item.outputs:
-                made[value] = i
+    def free(self) -> set[Hashable]:
+        """Values that many blocks may read besides their own."""
+        made = {v: i for i, item in enumerate(self.items) for v in item.outputs}
+        last = {v: i for i, item in enumerate(self.items) for v in item.reads}
         far = FAR_PART * len(self.items)
-        early = self.early()
-        alive: set[Hashable] = set()
-        found = []
-        start = 0
-        for i, item in enumerate(self.items):
-            given = (v for v in item.reads if v not in made)  # of the whole, an input
-            alive.update(
-                v
-                for v in (*item.outputs, *given)
-                if v in last and v not in early and last[v] - i <= far
-            )
-            alive = {v for v in alive if last[v] > i}
-            if len(alive) <= 1:
-                found.append((start, i + 1))
-                start = i + 1
-        if start < len(self.items):
-            found.append((start, len(self.items)))
-        return found
+        return self.early() | {v for v, i in made.items() if last.get(v, i) - i > far}
 
     def early(self) -> set[Hashable]:
         """Values that no layer has to do with: masks, which all blocks may use."""
@@ -108,21 +81,29 @@ class _Finder:
         layers = sum(item.is_layer for item in self.items[start:end])
         return end - start >= MIN_ITEMS and layers >= MIN_LAYERS
 
-    def repeated(self, segments: list[tuple[int, int]]) -> list[Block]:
-        """Segments of a kind that occurs again; long others are searched inside."""
-        blocks = [Block(a, b, self.kind(a, b)) for a, b in segments]
-        counts = Counter(block.kind for block in blocks)
-        found: list[Block] = []
-        for block in blocks:
-            if not self.large(block.start, block.end):
-                continue
-            long = block.end - block.start >= LONG
-            rounds = self.tandem(block.start, block.end)
-            if counts[block.kind] > 1 or not (long or len(rounds) >= MANY):
-                found.append(block)
-            else:
-                found += rounds
-        return found
+    def repeated(self) -> list[Block]:
+        """Outermost regions of a kind that occurs again; others are searched inside."""
+        every = [region for outer in self.regions for region in outer.all()]
+        large = [(r.start, r.end) for r in every if self.large(r.start, r.end)]
+        counts = Counter(self.kind(*span) for span in large)
+        words = list(self.kinds)
+
+        def search(region: Region) -> list[Block]:
+            start, end = region.start, region.end
+            if not self.large(start, end):
+                return []
+            kind = self.kind(start, end)
+            alike = any(one_apart(words[kind], w) for w in words)
+            if counts[kind] > 1 or alike or self.has_neighbour(region):
+                return [Block(start, end, kind)]
+            inner = [block for part in region.inner for block in search(part)]
+            if inner:
+                return inner
+            rounds = self.tandem(start, end)
+            long = end - start >= LONG or len(rounds) >= MANY
+            return rounds if long or self.grows(rounds[:1] + rounds) else []
+
+        return [block for region in self.regions for block in search(region)]
 
     def tandem(self, start: int, end: int) -> list[Block]:
         """Stretches of items that come round again and again."""
@@ -157,14 +138,13 @@ class _Finder:
         words = {n: key for key, n in self.kinds.items()}
         found = list(blocks)
         for kind, count in counts.most_common():
-            if count < 2:
-                continue
             for block in found:
                 rarer = counts[block.kind] <= count and block.kind != kind
                 if rarer and one_apart(words[block.kind], words[kind]):
                     block.kind = kind
-            found = self.windows(words[kind][:-1], kind, found)
-            if "cat(" in words[kind][0]:  # there is one operand to begin with
+            if "cat(" not in words[kind][-1]:  # which can't stand for the whole
+                found = self.windows(words[kind][:-1], kind, found)
+            if "cat(" in words[kind][0] and count > 1:  # one operand to begin with
                 found = self.windows(words[kind][1:], kind, found)
         found.sort(key=lambda block: block.start)
         again = Counter(block.kind for block in found)
@@ -175,34 +155,46 @@ class _Finder:
     ) -> list[Block]:
         """The blocks, and where the items do what one does, its last or first left out.
 
-        A block that is a part of such a place gives way to it.
+        Only what stands beside one of the kind, and cuts no region, is another; a block
+        that is a part of such a place gives way to it.
         """
         size = len(short)
-        owner: dict[int, Block] = {
-            i: block for block in blocks for i in range(block.start, block.end)
-        }
-        signatures = [item.signature for item in self.items]
         kept = {block.start: block for block in blocks}
-        i = 0
-        while i + size <= len(signatures):
-            there = {id(b): b for k in range(i, i + size) if (b := owner.get(k))}
-            free = all(
-                b.start >= i and b.end <= i + size and b.end - b.start < size
-                for b in there.values()
-            )
-            if (
-                free
-                and tuple(signatures[i : i + size]) == short
-                and self.large(i, i + size)
-            ):
-                for block in there.values():
-                    del kept[block.start]
-                new = kept[i] = Block(i, i + size, kind)
-                owner.update(dict.fromkeys(range(i, i + size), new))
-                i += size
-            else:
-                i += 1
+        todo = [b for b in blocks if b.kind == kind and size >= MIN_ITEMS]
+        while todo:
+            block = todo.pop()
+            for start in (block.start - size, block.end):
+                span = Block(start, start + size, kind)
+                if start < 0 or self.words(span) != short or self.crossed(span):
+                    continue
+                there = [b for b in kept.values() if b.start < span.end > start < b.end]
+                if self.large(start, span.end) and all(
+                    start <= b.start and b.end <= span.end and b.end - b.start < size
+                    for b in there
+                ):
+                    for inner in there:
+                        del kept[inner.start]
+                    kept[start] = span
+                    todo.append(span)
         return list(kept.values())
+
+    def has_neighbour(self, region: Region) -> bool:
+        """Whether the items beside a region do what it does, its last left out."""
+        size = region.end - region.start - 1
+        *short, last = self.words(region)
+        if "cat(" in last:
+            return False
+        beside = [(region.start - size, region.start), (region.end, region.end + size)]
+        return any(a >= 0 and self.words(Region(a, b)) == (*short,) for a, b in beside)
+
+    def crossed(self, block: Block) -> bool:
+        """Whether a region begins within a block and ends behind it, or the reverse."""
+        every = (region for outer in self.regions for region in outer.all())
+        return any(
+            r.start < block.start < r.end < block.end
+            or block.start < r.start < block.end < r.end
+            for r in every
+        )
 
     def absorb(self, blocks: list[Block]) -> None:
         """What stands behind, or in front of, every block of a kind belongs to it."""
@@ -228,8 +220,10 @@ class _Finder:
             if not 0 <= at < len(self.items) or at in starts or at + 1 in ends:
                 return False
             item = self.items[at]
-            # A layer begins what follows, unless it norms what there is.
-            if step > 0 and item.is_layer and "Norm" not in item.signature:
+            # A layer begins what follows, unless it norms or mixes what there is.
+            joined = "cat(" in self.items[block.end - 1].signature
+            own = joined or "Norm" in item.signature
+            if step > 0 and item.is_layer and not own:
                 return False
             found.add(item.signature)
         return len(found) == 1
@@ -253,7 +247,7 @@ class _Finder:
         while i < len(tokens):
             period, count = self.best_round(tokens, names, i)
             if count < 2:
-                if tokens[i].end - tokens[i].start > 1:
+                if is_block(tokens[i]):
                     found.append(tokens[i])
                 i += 1
                 continue
@@ -262,7 +256,7 @@ class _Finder:
             )
             for k in range(count):
                 parts = tokens[i + k * period : i + (k + 1) * period]
-                inner = [part for part in parts if part.end - part.start > 1]
+                inner = [part for part in parts if is_block(part)]
                 found.append(Block(parts[0].start, parts[-1].end, kind, inner))
             i += count * period
         return found
@@ -274,15 +268,119 @@ class _Finder:
         best = (1, 1)
         for period in range(1, min(MAX_PERIOD, (len(names) - start) // 2) + 1):
             first = names[start : start + period]
-            large = [t for t in tokens[start : start + period] if t.end - t.start > 1]
-            if not large or len(set(first)) == 1:
-                continue
+            large = [t.kind for t in tokens[start : start + period] if is_block(t)]
+            alike = len(set(large)) == 1
+            if not large or period == 1 or (alike and len(large) > 1):
+                continue  # blocks of one kind in a row are a stage
             count = 1
             while names[start + count * period : start + (count + 1) * period] == first:
                 count += 1
-            if count > 1 and count * period > best[0] * best[1]:
+            enough = count > (2 if alike else 1)
+            if enough and count * period > best[0] * best[1]:
                 best = (period, count)
         return best
+
+    # ---- parts
+
+    def parts(self, blocks: list[Block]) -> None:
+        """Give blocks the regions within them that stand in more than one place."""
+        every = [region for outer in self.regions for region in outer.all()]
+        spans = [(r.start, r.end) for r in every if self.large(r.start, r.end)]
+        same: dict[int, list[Block]] = {}
+        for block in blocks:
+            for leaf in block.inner or [block]:
+                same.setdefault(leaf.kind, []).append(leaf)
+        spellings = {
+            (kind, self.words(b)) for kind, leaves in same.items() for b in leaves
+        }
+        places = Counter(self.kinds.get(words) for _, words in spellings)
+        within: dict[int, list[tuple[int, int]]] = {}
+        for kind, leaves in same.items():
+            longest = max(leaves, key=lambda block: block.end - block.start)
+            within[kind] = self.smaller(longest, spans)
+            places.update(self.kind(*span) for span in within[kind])
+        for kind, leaves in same.items():
+            longest = max(leaves, key=lambda block: block.end - block.start)
+            chosen = outermost(
+                s for s in within[kind] if places[self.kind(*s)] > 1 or self.gates(*s)
+            )
+            for leaf in leaves if chosen else ():
+                leaf.inner = self.carried_over(chosen, longest, leaf)
+
+    def stages(self, blocks: list[Block]) -> list[Block]:
+        """Blocks that each join all before them are the parts of their region."""
+        found = list(blocks)
+        for region in self.regions:
+            start, end = region.start, region.end
+            inner = [b for b in found if start <= b.start and b.end <= end]
+            if self.grows(inner):
+                words = ("stage", *map(str, (b.kind for b in inner)))
+                kind = self.kinds.setdefault(words, len(self.kinds))
+                at = found.index(inner[0])
+                found[at : at + len(inner)] = [Block(start, end, kind, inner)]
+        return found
+
+    def grows(self, blocks: list[Block]) -> bool:
+        """Whether each block joins one value more than the one before it."""
+        joins = [self.items[block.start] for block in blocks[1:]]
+        return len(blocks) >= MANY - 1 and all(
+            "cat(" in join.signature and len(join.reads) == i
+            for i, join in enumerate(joins, start=2)
+        )
+
+    def smaller(
+        self, block: Block, spans: list[tuple[int, int]]
+    ) -> list[tuple[int, int]]:
+        """The regions within a block that leave it layers of its own."""
+        layers = sum(item.is_layer for item in self.items[block.start : block.end])
+        return [
+            (a, b)
+            for a, b in spans
+            if block.start <= a < b <= block.end
+            and sum(item.is_layer for item in self.items[a:b]) < layers
+        ]
+
+    def gates(self, start: int, end: int) -> bool:
+        """Whether a region weighs what enters it, as squeeze and excitation do."""
+        first, last = self.items[start], self.items[end - 1]
+        return not first.is_layer and last.signature == "v * v"
+
+    def carried_over(
+        self, spans: list[tuple[int, int]], whole: Block, block: Block
+    ) -> list[Block]:
+        """The parts of a block, where another one of its kind has them."""
+        mine, theirs = self.words(block), self.words(whole)
+        if mine != theirs and not one_apart(mine, theirs):
+            return []
+        lacks = len(theirs)
+        if len(mine) < lacks:
+            pairs = enumerate(zip(mine, theirs, strict=False))
+            lacks = next((i for i, (a, b) in pairs if a != b), len(mine))
+        found = []
+        for a, b in spans:
+            start, end = a - whole.start, b - whole.start
+            kind = self.kind(a, b)
+            start, end = start - (lacks < start), end - (lacks < end)
+            found.append(Block(block.start + start, block.start + end, kind))
+        return found
+
+    def words(self, block: Block | Region) -> tuple[str, ...]:
+        items = self.items[block.start : block.end]
+        return tuple(item.signature for item in items)
+
+
+def is_block(token: Block) -> bool:
+    """Whether a token of a row is more than a single item."""
+    return token.end - token.start > 1
+
+
+def outermost(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans that lie in no other, in order."""
+    found: list[tuple[int, int]] = []
+    for a, b in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if not found or a >= found[-1][1]:
+            found.append((a, b))
+    return found
 
 
 def one_apart(a: tuple[str, ...], b: tuple[str, ...]) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import onnx_ir as ir
 
-from ..analysis.repeats import Block, Item, find_blocks
+from ..analysis.regions import Item
+from ..analysis.repeats import Block, find_blocks
 from ..analysis.spell import Leaf, render
 from .blocks import inside, laid_out
+from .names import variable
 from .scopes import Scope
 from .steps import LayerRef, Step
 
@@ -22,15 +25,41 @@ def find_scopes(steps: list[Step]) -> None:
     _hoist(steps)
     items = [_item(step) for step in steps]
     blocks = find_blocks(items)
-    attends = any(_attends(steps, block) for block in blocks)
-    base = "layers" if attends else "blocks"
+    roles = _roles(steps, blocks)
+    base = "layers" if "Layer" in roles.values() else "blocks"
     told = [_told(steps[block.start : block.end]) for block in blocks]
     for i, block in enumerate(blocks):
         if told[i] and told.count(told[i]) == 1:
-            _enter(steps, block, Scope(told[i]), named=True)
+            _enter(steps, block, Scope(told[i]), roles, named=True)
             continue
-        hint = "Layer" if _attends(steps, block) else "Block"
-        _enter(steps, block, Scope(f"{base}.{i}" if len(blocks) > 1 else "block", hint))
+        path = f"{base}.{i}" if len(blocks) > 1 else "block"
+        _enter(steps, block, Scope(path, roles[block.kind]), roles)
+
+
+def _roles(steps: list[Step], blocks: list[Block]) -> dict[int, str]:
+    """What the class of each kind of block is called."""
+    roles: dict[int, str] = {}
+    for block in blocks:
+        roles[block.kind] = "Layer" if _attends(steps, block) else "Block"
+    for block in blocks:
+        for part in block.inner:
+            roles[part.kind] = max(_role(steps, part), roles.get(part.kind, ""))
+    return roles
+
+
+def _role(steps: list[Step], part: Block) -> str:
+    if _attends(steps, part):
+        return "Attention"
+    within = steps[part.start : part.end]
+    if not any("Conv" in step.form.layer for step in within if step.form):
+        return "Mlp"
+    words = [_item(step).signature for step in within]
+    if words[-1] == "v * v" and words[0].startswith("v.mean("):
+        return "SqueezeExcitation"
+    forms = [step.form for step in within if step.form is not None]
+    kernels = [form.positional[2] for form in forms if "Conv" in form.layer]
+    narrow = len(kernels) < 4 and kernels[0] == 1 != max(kernels)
+    return "Bottleneck" if narrow else "Part"
 
 
 def _told(steps: list[Step]) -> str:
@@ -54,22 +83,29 @@ def _hoist(steps: list[Step]) -> None:
     steps[:] = first + rest
 
 
-def _enter(steps: list[Step], block: Block, scope: Scope, named: bool = False) -> None:
+def _enter(
+    steps: list[Step],
+    block: Block,
+    scope: Scope,
+    roles: dict[int, str],
+    named: bool = False,
+) -> None:
     for step in steps[block.start : block.end]:
         for inner in inside(step):
             inner.scopes = (*inner.scopes, scope)
             if inner.form is not None and not named:
                 inner.path = scope.path
-    if len(block.inner) < 2 or named:
+    if named:
         return
-    taken: set[str] = set()
+    met: Counter[str] = Counter()
+    counts = Counter(roles[part.kind] for part in block.inner)
     for part in block.inner:
-        name = "attention" if _attends(steps, part) else "mlp"
-        if any("Conv" in s.form.layer for s in steps[part.start : part.end] if s.form):
-            name = "part"
-        path = name if name not in taken else f"{name}{len(taken) + 1}"
-        taken.add(path)
-        _enter(steps, part, Scope(f"{scope.path}.{path}", name.title()))
+        role = roles[part.kind]
+        name = variable(role)
+        if counts[role] > 1:
+            name = f"{name}s.{met[role]}"
+        met[role] += 1
+        _enter(steps, part, Scope(f"{scope.path}.{name}", role), roles)
 
 
 def _attends(steps: list[Step], block: Block) -> bool:

@@ -15,7 +15,8 @@ from networks import residual
 from traced import stripped
 
 import fairhand
-from fairhand.analysis.repeats import Block, Item, find_blocks, one_apart
+from fairhand.analysis.regions import Item
+from fairhand.analysis.repeats import Block, find_blocks, one_apart
 from fairhand.analysis.spell import Expr, Leaf, Ref, spell
 from fairhand.codegen.rows import Row, Statement, find_rows
 

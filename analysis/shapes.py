@@ -18,12 +18,13 @@ import sympy
 
 from . import arithmetic, contents, movement_rules, shape_rules, window_rules
 from .bodies import BODIES
+from .contrib_types import DOMAIN
 from .dims import Dim, invented, is_bulky, parse, same, spell, symbol, text
 from .errors import FairhandError
 from .known import Shapes
 from .maps import is_map, map_type, set_map_type
 from .onnx_inference import infer_types
-from .site import PartialDims, Site
+from .site import DimsResult, PartialDims, Site
 
 __all__ = ["Shapes", "infer"]
 
@@ -53,6 +54,13 @@ class _Trust(Enum):
     NOT_ZERO = auto()
     RANK = auto()
     NONE = auto()
+
+
+def shape_rule(node: ir.Node) -> tuple[Callable[..., DimsResult] | None, int]:
+    """The rule for a node, and how many leading inputs it needs the sizes of."""
+    if node.domain and (node.domain != DOMAIN or onnx.defs.has(node.op_type)):
+        return None, 0  # ONNX Runtime's own operator may be another of the same name
+    return SHAPE_RULES.get(node.op_type, (None, 0))
 
 
 def infer(model: ir.Model) -> Shapes:
@@ -209,8 +217,8 @@ class _Walk:
 
     def _dims(self, site: Site) -> Sequence[PartialDims | None]:
         """What the rules say of each output."""
-        rule, needed = SHAPE_RULES.get(site.node.op_type, (None, 0))
-        if rule is None or site.node.domain:
+        rule, needed = shape_rule(site.node)
+        if rule is None:
             return ()
         operands = [site.dims(i) for i in range(needed)]
         if any(dims is None for dims in operands):

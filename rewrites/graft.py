@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from ..analysis.errors import FairhandError
 from ..analysis.parameters import is_parameter
-from ..analysis.shapes import CONTENT_RULES, SHAPE_RULES
+from ..analysis.shapes import CONTENT_RULES, shape_rule
 from ..analysis.site import Site
 from .constants import RANDOM
 from .facts import Facts
@@ -240,7 +240,7 @@ class Graft:
         """Sizes of the new values, as far as a rule of shape inference gives them."""
         shapes = self.facts.shapes
         site = Site(node, shapes)
-        rule, needed = SHAPE_RULES.get(node.op_type, (None, 0))
+        rule, needed = shape_rule(node)
         operands = [site.dims(i) for i in range(needed)]
         if rule is None or any(dims is None for dims in operands):
             return

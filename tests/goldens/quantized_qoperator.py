@@ -1,7 +1,7 @@
 """QuantizedQoperator, generated from quantized_qoperator.
 
-    image  float32 [batch, 3, 16, 16]          input
-    scores float32 [scores_quantized_dim0, 5]  output
+    image  float32 [batch, 3, 16, 16]  input
+    scores float32 [batch, 5]          output
 
 Source     quantized_qoperator, opset 20, 13 nodes
 Generator  fairhand 0.1.0
@@ -284,7 +284,7 @@ class QuantizedQoperator(nn.Module):
         x = self.stem(x)  # [batch, 8, 16, 16]
         x = F.max_pool2d(x.float(), 2).to(torch.int8)  # [batch, 8, 8, 8]
         x = self.dequantize1(self.blocks(x)).mean(dim=(2, 3), keepdim=True)
-        x = self.fc(self.quantize2(x).flatten(1))  # [scores_quantized_dim0, 5]
+        x = self.fc(self.quantize2(x).flatten(1))  # [batch, 5]
         return self.dequantize2(x)
 
 

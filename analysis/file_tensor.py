@@ -22,16 +22,24 @@ def is_data(dtype: ir.DataType, size: int) -> bool:
 
 
 class FileTensor(ir.LazyTensor):
-    """A weight of a model file, where it is `known_as` this, whatever its name now."""
+    """A weight of a model file, where it is `known_as` this, whatever its name now.
 
-    def __init__(self, held: ir.TensorProtocol, name: str) -> None:
+    `sources` are the weights that it was computed from, if it was.
+    """
+
+    def __init__(
+        self,
+        held: ir.TensorProtocol,
+        name: str,
+        sources: tuple[FileTensor, ...] = (),
+    ) -> None:
         shape = ir.Shape(held.shape.numpy())
         super().__init__(self._look, held.dtype, shape, name=name)
-        self.held, self.known_as = held, name
+        self.held, self.known_as, self.sources = held, name, sources
         self.is_read = False
 
     def _look(self) -> ir.TensorProtocol:
-        self.is_read = True
+        note_read(self)
         return self.held
 
 
@@ -44,5 +52,6 @@ def glance(tensor: ir.TensorProtocol) -> np.ndarray:
 def note_read(*tensors: ir.TensorProtocol | None) -> None:
     """Something follows from the content of these."""
     for tensor in tensors:
-        if isinstance(tensor, FileTensor):
+        if isinstance(tensor, FileTensor) and not tensor.is_read:
             tensor.is_read = True
+            note_read(*tensor.sources)

@@ -255,11 +255,9 @@ class _Walk:
         outputs = site.node.outputs
         if rule is None or site.node.domain or self.shapes.small(outputs[0]) is None:
             return
-        operands = []
-        for i in range(needed):
-            operands.append(site.content(i))
-            if operands[-1] is None:
-                return
+        operands = site.contents(needed)
+        if operands is None:
+            return
         result = rule(site, *operands)
         if result is None:
             return

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from .dims import Dim, Dims
+from .file_tensor import FileTensor
 
 if TYPE_CHECKING:
     from .known import Shapes
@@ -48,9 +49,34 @@ class Site:
         return None if value is None else self.shapes.dims(value)
 
     def content(self, index: int) -> Content | None:
-        """Elements of a small input, None where unknown; None if none can be told."""
+        """Elements of a small input, None where unknown; None if none can be told.
+
+        Of a weight that is made from weights nothing is told: it will be folded.
+        """
         value = self.input(index)
-        return None if value is None else self.shapes.elements(value)
+        if value is None or self._makes_weight():
+            return None
+        return self.shapes.elements(value)
+
+    def contents(self, count: int) -> list[Content] | None:
+        """Those of the leading inputs; None unless all can be told."""
+        found: dict[int, Content] = {}
+        for i in sorted(range(count), key=self._is_weight):  # not looked at in vain
+            content = self.content(i)
+            if content is None:
+                return None
+            found[i] = content
+        return [found[i] for i in range(count)]
+
+    def _is_weight(self, index: int) -> bool:
+        value = self.input(index)
+        return value is not None and isinstance(value.const_value, FileTensor)
+
+    def _makes_weight(self) -> bool:
+        """Whether there are weights among its inputs, and nothing but constants."""
+        stored = [value.const_value for value in self.node.inputs if value is not None]
+        is_weight = any(isinstance(tensor, FileTensor) for tensor in stored)
+        return is_weight and all(tensor is not None for tensor in stored)
 
     def numbers(self, index: int) -> list[Dim | None] | None:
         """The same as `content`, as a flat list."""

@@ -141,7 +141,7 @@ def _written(
     # An engine that failed on these weights may do for others.
     sure = asked.engine == PROFILE or runs_on == chosen
     if key is not None and sure and _is_runnable(made):
-        remember(key, loaded, draft, plain, made.weights, steps)
+        remember(key, loaded, draft, plain, made.weights, steps, read)
     return report
 
 

@@ -1,9 +1,9 @@
 """What an entry of the compile cache says: a package as it was written, weights apart.
 
 A weight of the file that nothing looked at may have any content (file_tensor.py); its
-type and shape are in the key. Of each of the others an entry holds the hash. Two looks
-leave no trace, since they are repeated here: whether a weight is one number throughout,
-and which of the large ones are equal.
+type and shape are in the key. Of each of the others an entry holds the hash. What was
+computed from weights is computed again. Two looks leave no trace, as they are repeated
+here: whether a weight is one number throughout, and which of the large ones are equal.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ import onnx_ir as ir
 from ..analysis import ops
 from ..analysis.file_tensor import FileTensor, glance
 from ..analysis.ops.table import Weight
+from ..rewrites.constants import tensor_of
 from ..rewrites.digest import Step, finished
 from ..rewrites.facts import uniform_number
+from ..rewrites.made import Made, Recipe, known_as, made_again
 from ..rewrites.merge_constants import equal_pairs
 from .cache import LARGEST_ENTRY, entries, store
 from .load import Loaded
@@ -45,6 +47,7 @@ class Recalled:
     loaded: Loaded
     head: Mapping[str, Any]
     stored: memoryview  # the content of weights that can't be made anew
+    weights: Mapping[str, ir.TensorProtocol]  # the file's, and those made of them
 
     def write(self, draft: Path) -> dict[str, Any]:
         """Write the files with this model's hash and weights; returns the report."""
@@ -62,15 +65,13 @@ class Recalled:
         text = (draft / "model.py").read_bytes()
         report["source_map"]["sha256"] = hashlib.sha256(text).hexdigest()
         steps = [_decoded(step) for step in self.head["digest"]]
-        weights = file_weights(self.loaded.model)
-        held = {name: weight.held for name, weight in weights.items()}
-        report["certificate"]["graph"] = finished(steps, held)
+        report["certificate"]["graph"] = finished(steps, self.weights)
         return report
 
     def _plan(self, row: Mapping[str, Any]) -> WeightPlan:
         key = row["key"]
         if "of" in row:
-            value = self.loaded.model.graph.initializers[row["of"]]
+            value = ir.Value(const_value=self.weights[row["of"]])
             return WeightPlan(key, Weight(value, _convert(row["by"])).glance)
         name, shape = row["dtype"], row["shape"]
         dtype = np.dtype(getattr(ml_dtypes, name, name))
@@ -85,8 +86,10 @@ def recall(key: str, loaded: Loaded) -> Recalled | None:
         try:
             length = int.from_bytes(content[:8], "little")
             head = json.loads(zlib.decompress(content[8 : 8 + length]))
-            if _holds(head, loaded.model):
-                return Recalled(loaded, head, memoryview(content)[8 + length :])
+            weights = _weights(head, loaded.model)
+            if weights is not None:
+                stored = memoryview(content)[8 + length :]
+                return Recalled(loaded, head, stored, weights)
         except (LookupError, TypeError, ValueError, zlib.error):
             continue  # not what this version writes
     return None
@@ -99,20 +102,25 @@ def remember(
     report: Mapping[str, Any],
     weights: Sequence[WeightPlan],
     steps: Sequence[Step],
+    leaves: Mapping[str, ir.TensorProtocol],
 ) -> None:
-    """Keep what was written in `draft`. `steps` lead to the digest of its graph."""
+    """Keep what was written in `draft`. `steps` lead from the weights to the digest of
+    its graph, which are its `leaves`."""
     rows, stored = [], bytearray()
     for weight in weights:
         row = _recipe(weight)
         if row is None:
-            array = np.ascontiguousarray(as_stored(weight.array()))
+            array = as_stored(weight.array())
             if len(stored) + array.nbytes > LARGEST_ENTRY:
                 return
             start = len(stored)
-            stored += array.reshape(-1).view(np.uint8).data
+            stored += np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
             row = {"dtype": array.dtype.name, "shape": array.shape}
             row["bytes"] = [start, len(stored)]
         rows.append({"key": weight.key, **row})
+    made = _made([w.weight for w in weights if w.weight is not None], leaves)
+    if made is None:
+        return
     texts = {name: draft / name for name in FILES if (draft / name).is_file()}
     head = {
         "sha256": loaded.sha256,
@@ -121,6 +129,7 @@ def remember(
         "weights": rows,
         "digest": [_encoded(step) for step in steps],
         "equal": _equal(loaded.model),
+        "made": made,
         "read": _read(loaded.model),
     }
     packed = zlib.compress(json.dumps(head).encode(), 1)
@@ -132,15 +141,71 @@ def file_weights(model: ir.Model) -> dict[str, FileTensor]:
     return {v.name or "": t for v, t in found.items() if isinstance(t, FileTensor)}
 
 
-def _holds(head: Mapping[str, Any], model: ir.Model) -> bool:
-    """Whether what was decided by the content of weights would be so again."""
+def _weights(
+    head: Mapping[str, Any], model: ir.Model
+) -> dict[str, ir.TensorProtocol] | None:
+    """The weights; None if what was decided by their content would not be so again."""
+    found: dict[str, ir.TensorProtocol] = {}
+    read: set[str] = set()
     for name, tensor in file_weights(model).items():
+        found[name] = tensor.held
         if name in head["read"]:
+            read.add(name)
             if _hash(tensor) != head["read"][name]:
-                return False
+                return None
         elif uniform_number(tensor.held) is not None:
+            return None
+    if _equal(model) != head["equal"]:
+        return None
+    for recipe in head["made"]:
+        takes = {name: found[known] for name, known in recipe["takes"].items()}
+        names = [row[0] for row in recipe["gives"]]
+        arrays = made_again(bytes.fromhex(recipe["model"]), takes, names)
+        is_known = read.issuperset(recipe["takes"].values())
+        for (name, dtype, shape), array in zip(
+            recipe["gives"], arrays or (), strict=True
+        ):
+            if [array.dtype.name, list(array.shape)] != [dtype, shape]:
+                return None
+            found[known_as(name)] = made = tensor_of(array, name)
+            if is_known:
+                read.add(known_as(name))
+            elif uniform_number(made) is not None:
+                return None
+    return found
+
+
+def _made(
+    weights: Sequence[Weight], leaves: Mapping[str, ir.TensorProtocol]
+) -> list[dict[str, Any]] | None:
+    """The recipes of weights, in order; None if two weights have one name."""
+    recipes: dict[Recipe, list[Made]] = {}
+    names: dict[str, Made] = {}
+
+    def visit(tensor: ir.TensorProtocol | None) -> bool:
+        if not isinstance(tensor, Made) or names.get(tensor.known_as) is tensor:
+            return True
+        if tensor.known_as in names:
             return False
-    return _equal(model) == head["equal"]
+        names[tensor.known_as] = tensor
+        uniform_number(tensor)  # leaves a trace if it is
+        before = all(map(visit, tensor.recipe.takes.values()))
+        recipes.setdefault(tensor.recipe, []).append(tensor)
+        return before
+
+    wanted = [*(w.value.const_value for w in weights), *leaves.values()]
+    if not all(map(visit, wanted)):
+        return None
+    return [
+        {
+            "model": recipe.model.hex(),
+            "takes": {name: t.known_as for name, t in recipe.takes.items()},
+            "gives": [
+                [t.output, t.dtype.numpy().name, list(t.shape.numpy())] for t in tensors
+            ],
+        }
+        for recipe, tensors in recipes.items()
+    ]
 
 
 def _read(model: ir.Model) -> dict[str, str]:

@@ -188,6 +188,9 @@ class Spelling:
         for i in op.scalars:
             if not view.has(i) or is_parameter(view.value(i)):
                 continue  # a learned number is a parameter, like any learned tensor
+            stored = view.value(i).const_value
+            if stored is not None and stored.size != 1:
+                continue
             array = constant(view.value(i), self.shapes)
             if array is not None and array.size == 1 and array.dtype.kind in "biuf":
                 numbers[i] = array.reshape(-1)[0]

@@ -137,30 +137,39 @@ def run(
     outputs = island.frontier()
     if not outputs:
         return {}
+    feeds = given or {v.name or "": fed(constant(v)) for v in island.inputs}
+    try:
+        model = island.model(outputs, feeds).SerializeToString()
+    except Exception:  # as in compute()
+        return None
+    results = compute(model, [value.name or "" for value in outputs], feeds)
+    return None if results is None else dict(zip(outputs, results, strict=True))
+
+
+def compute(
+    model: bytes, outputs: Sequence[str], feeds: Mapping[str, np.ndarray]
+) -> list[np.ndarray] | None:
+    """What a model gives; None if ONNX Runtime can't run it."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     # One thread adds up in one order: the same weights on every machine.
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.enable_cpu_mem_arena = False
-    feeds = given or {v.name or "": _fed(constant(v)) for v in island.inputs}
     try:
         session = ort.InferenceSession(
-            island.model(outputs, feeds).SerializeToString(),
-            options,
-            providers=["CPUExecutionProvider"],
+            model, options, providers=["CPUExecutionProvider"]
         )
-        results = session.run([value.name for value in outputs], feeds)
+        results = session.run(outputs, feeds)
     except Exception:
         # Its exceptions have no common base; whichever it is, the nodes stay.
         return None
-    arrays = dict(zip(outputs, results, strict=True))
     if not all(isinstance(array, np.ndarray) for array in results):
         return None
-    return arrays
+    return list(results)
 
 
-def _fed(tensor: ir.TensorProtocol) -> np.ndarray:
+def fed(tensor: ir.TensorProtocol) -> np.ndarray:
     """The elements of a constant as ONNX Runtime can read them in place."""
     array = tensor.numpy()
     if tensor.dtype == ir.DataType.STRING:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import onnx_ir as ir
 
+from ..analysis.file_tensor import note_read
 from ..analysis.parameters import has_name
 from .constants import (
     RANDOM,
@@ -24,9 +25,9 @@ from .constants import (
     is_feedable,
     run,
     size_of,
-    tensor_of,
 )
 from .fold_uniform import MOVES, is_fill, uniform_result
+from .made import arguments, tensors_of
 from .origin import became_constants
 from .tidy import remove_unused
 from .uniform import uniform_element
@@ -165,10 +166,11 @@ class _Folder:
         if not nodes:
             return
         island = self._island(nodes)
-        results = run(island)
+        results = run(island, arguments(island))
         if results is not None:
             self._replace(island, results)
         elif len(nodes) == 1:
+            note_read(*map(constant, island.inputs))  # others might be computed
             self.refused.add(nodes[0])
         else:
             half = len(nodes) // 2
@@ -177,8 +179,7 @@ class _Folder:
 
     def _replace(self, island: Island, results: dict[ir.Value, np.ndarray]) -> None:
         origins = _origins(island)
-        for value, array in results.items():
-            new = tensor_of(array, value.name)
+        for value, new in tensors_of(island, results).items():
             _make_constant(value, new, origins[value])
         became_constants(self.model, island.nodes)
         for node in reversed(island.nodes):

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..analysis.errors import FairhandError
+from ..analysis.file_tensor import glance, note_read
 from ..analysis.parameters import is_parameter
 from ..analysis.shapes import CONTENT_RULES, shape_rule
 from ..analysis.site import Site
@@ -58,6 +59,7 @@ class Graft:
         self._constants: dict[Hashable, ir.Value] = {}
         self._tokens: dict[ir.Value, Hashable] = {}
         self._attributes: dict[ir.Node, Hashable] = {}
+        self._numbers: dict[Hashable, ir.TensorProtocol] = {}
 
     # ---- hash-consing
 
@@ -86,7 +88,10 @@ class Graft:
             tensor = value.const_value
             if tensor is None or not _is_number(value):
                 return id(value)
-            self._tokens[value] = _content(tensor.numpy())
+            self._tokens[value] = found = _content(glance(tensor))
+            alike = self._numbers.setdefault(found, tensor)
+            if alike is not tensor:
+                note_read(alike, tensor)
         return self._tokens[value]
 
     def _computes(self, node: ir.Node, inputs: Sequence[Hashable]) -> bool:
@@ -252,8 +257,8 @@ class Graft:
             content, count = CONTENT_RULES.get(node.op_type, (None, 0))
             if content is None or not shapes.small(node.outputs[0]):
                 return
-            known = [site.content(i) for i in range(count)]
-            if any(k is None for k in known):
+            known = site.contents(count)
+            if known is None:
                 return
             found: Any = content(site, *known)
             if isinstance(found, np.ndarray):

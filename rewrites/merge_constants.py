@@ -26,7 +26,7 @@ def merge_constants(model: ir.Model) -> int:
         if other.is_graph_output():
             continue
         pair = first.const_value, other.const_value
-        if not all(isinstance(tensor, FileTensor) for tensor in pair):
+        if not all(isinstance(t, FileTensor) and not t.sources for t in pair):
             note_read(*pair)  # which of the file's own are equal is known to the cache
         other.replace_all_uses_with(first)
         del model.graph.initializers[other.name or ""]

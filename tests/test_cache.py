@@ -44,6 +44,7 @@ def network() -> Graph:
     y = g("MatMul", y, g.weight("fc.weight", 128, 128))
     y = g("MatMul", g("Relu", y), g.weight("tied.weight", 128, 128))
     g.weights["tied.weight"].raw_data = g.weights["fc.weight"].raw_data
+    y = g("Mul", y, g.weight("fc.temperature", value=np.float32(1.5)))  # learned
     g("Mul", g("Relu", y), g.weight("gain", value=np.float32(0.3)), out="z")
     return g
 
@@ -85,8 +86,8 @@ both = {"fc.weight": lambda w: w + 1, "tied.weight": lambda w: w + 1}
         ({"stem.weight": lambda w: w * 2, "stem.bias": lambda b: b - 1}, True),
         (both, True),  # they are tied as before
         ({"fc.weight": lambda w: w + 1}, False),  # and now they are not
-        ({"norm.var": lambda v: v * 2}, False),  # folded
-        ({"next.bias": lambda v: v * 2}, False),
+        ({"norm.var": lambda v: v * 2}, True),  # folded
+        ({"next.bias": lambda v: v * 2}, True),
         ({"mask": lambda m: m * np.arange(8)[:, None, None].astype(m.dtype)}, False),
         ({"stem.bias": np.zeros_like}, False),  # a bias of zeros may be left out
         ({"gain": lambda g: g * 2}, False),  # printed

@@ -81,18 +81,19 @@ def _joins(n: NodeView, above: NodeView) -> bool:
     )
 
 
+def _in_order(op: str, hidden: int, d: int, half: int, array: np.ndarray) -> np.ndarray:
+    """One direction's weights of one half of the rows, in PyTorch's order of gates."""
+    gates = _GATES[op]
+    rows = len(gates) * hidden
+    chosen = array[d, rows:] if half else array[d, :rows]
+    return np.ascontiguousarray(chosen[first_axis(gates, hidden)])
+
+
 def _weights(n: NodeView, layer: int, hidden: int) -> dict[str, Weight]:
-    gates = _GATES[n.node.op_type]
-    order, rows = first_axis(gates, hidden), len(gates) * hidden
     found: dict[str, Weight] = {}
     for d, suffix in enumerate(["", "_reverse"][: len(_directions(n))]):
-
-        def first(array: np.ndarray, d: int = d) -> np.ndarray:
-            return np.ascontiguousarray(array[d, :rows][order])
-
-        def second(array: np.ndarray, d: int = d) -> np.ndarray:
-            return np.ascontiguousarray(array[d, rows:][order])
-
+        first = partial(_in_order, n.node.op_type, hidden, d, 0)
+        second = partial(_in_order, n.node.op_type, hidden, d, 1)
         end = f"_l{layer}{suffix}"
         how = f"direction {d} in PyTorch's order of gates"
         found[f"weight_ih{end}"] = Weight(n.value(1), first, how)

@@ -61,9 +61,9 @@ class Row:
     rounds: int
 
     def gain(self, variant: str) -> float | None:
-        """Of lanes beside this; None where there are none."""
-        took = self.seconds.get(LANES)
-        return None if took is None else self.seconds[variant] / took
+        """Of lanes beside this; None where one of both was not measured."""
+        took, other = self.seconds.get(LANES), self.seconds.get(variant)
+        return None if took is None or other is None else other / took
 
 
 # ------------------------------------------------------------------ in other processes
@@ -230,7 +230,8 @@ def measure(model: str, folder: Path, seconds: float) -> Row:
             process.join()
     quiet = [took for others, took in rounds if others < OTHERS]
     if len(quiet) < LEAST:
-        sys.exit(f"{model}: only {len(quiet)} of {len(rounds)} rounds were quiet")
+        shares = ", ".join(f"{others:.0%}" for others, _ in rounds)
+        sys.exit(f"{model}: others had {shares} of a core in the rounds, too much")
     times = {name: [took[name] for took in quiet] for name in variants}
     by = "measured" if "measured_seconds" in auto else "predicted"
     return Row(

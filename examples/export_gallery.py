@@ -1,10 +1,12 @@
-"""Export the two large models whose emitted sources stand in generated/.
+"""Export the large models whose emitted sources stand in generated/.
 
     pip install torchvision transformers onnxscript
     python examples/export_gallery.py out
     fairhand compile out/resnet50.onnx -o generated/resnet50
     fairhand compile out/bert_base.onnx -o generated/bert_base
-    fairhand compile out/bert_base.onnx -o generated/bert_base_triton --target triton
+    for name in bert_base convnext_tiny efficientnet_b0 llama; do
+        fairhand compile out/$name.onnx -o generated/${name}_triton --target triton
+    done
 
 The weights are random (seeded), with BatchNorm statistics measured on random images, so
 that activations keep a sane scale; the sources don't depend on them but for the hash.
@@ -19,11 +21,11 @@ import torch
 from torch import Tensor, nn
 
 
-def resnet50(out: Path) -> None:
-    """ResNet-50 with a dynamic batch, by torch's current exporter."""
-    from torchvision.models import resnet50 as build
+def images(name: str, out: Path) -> None:
+    """A network of torchvision with a dynamic batch, by torch's current exporter."""
+    from torchvision import models
 
-    model = build(weights=None).train()
+    model = models.get_model(name, weights=None).train()
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.momentum = None  # a plain average
@@ -33,7 +35,7 @@ def resnet50(out: Path) -> None:
     torch.onnx.export(
         model.eval(),
         (torch.randn(2, 3, 224, 224),),
-        out / "resnet50.onnx",
+        out / f"{name}.onnx",
         dynamo=True,
         verbose=False,
         input_names=["image"],
@@ -79,12 +81,52 @@ def bert_base(out: Path) -> None:
     )
 
 
+class Llama(nn.Module):
+    """LlamaForCausalLM on whole texts, with a tensor for its result."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from transformers import LlamaConfig, LlamaForCausalLM
+
+        config = LlamaConfig(
+            hidden_size=768,
+            intermediate_size=2048,
+            num_hidden_layers=6,
+            num_attention_heads=12,
+            num_key_value_heads=4,
+            use_cache=False,
+        )
+        self.model = LlamaForCausalLM(config)
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        logits: Tensor = self.model(input_ids).logits
+        return logits
+
+
+def llama(out: Path) -> None:
+    """A small Llama with grouped queries, dynamic batch and length."""
+    batch, length = torch.export.Dim("batch"), torch.export.Dim("seq", max=512)
+    torch.onnx.export(
+        Llama().eval(),
+        (torch.randint(0, 32000, (2, 16)),),
+        out / "llama.onnx",
+        dynamo=True,
+        verbose=False,
+        input_names=["input_ids"],
+        output_names=["logits"],
+        dynamic_shapes=({0: batch, 1: length},),
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path, help="folder for the .onnx files")
     out: Path = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
-    for export in (resnet50, bert_base):
+    for name in ("resnet50", "convnext_tiny", "efficientnet_b0"):
+        torch.manual_seed(0)
+        images(name, out)
+    for export in (bert_base, llama):
         torch.manual_seed(0)
         export(out)
 

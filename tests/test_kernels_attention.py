@@ -148,6 +148,10 @@ def test_query_that_no_key_counts_for(tmp_path: Path) -> None:
 def test_other_shapes_are_refused(tmp_path: Path) -> None:
     kernel = compiled(model_of(plain), tmp_path)
     q, k = torch.ones(1, 4, 3, 8), torch.ones(1, 2, 5, 8)
+    with pytest.raises(ValueError, match=r"q must have shape \[1, 6, 3, 8\]"):
+        kernel.kernel(
+            {"q": q, "k": torch.ones(1, 3, 5, 8), "v": torch.ones(1, 3, 5, 20)}
+        )
     with pytest.raises(ValueError, match=r"k must have shape \[1, 2, 6, 8\]"):
         kernel.kernel({"q": q, "k": k, "v": torch.ones(1, 2, 6, 20)})
 
@@ -166,4 +170,4 @@ def test_grouped_queries_take_the_kernel(
         folder = tmp_path / named(build)
         package = fairhand.compile(model_of(build), folder, target="triton")
         (choice,) = package.report["target"]["groups"][0]["choices"]
-        assert choice["choice"] == ("kernel masked_attention" if taken else "PyTorch")
+        assert choice["choice"] == ("kernel masked_attention" if taken else "SDPA")

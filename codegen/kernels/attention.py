@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from .forms import Attention
 from .launcher import Launcher
-from .layout import LARGEST, Axis, Layout
+from .layout import Axis, Layout
 from .program import Argument, Program
 from .source import Source
 
@@ -28,8 +28,9 @@ class _NoAxes(Layout):
 START = """\
 # One program for a tile of queries of one head.
 tiles = tl.cdiv(n_rows, BLOCK_M)
-pair, tile = tl.program_id(0) // tiles, tl.program_id(0) % tiles
-batch, head = (pair // n_heads){wide}, (pair % n_heads){wide}
+program = tl.program_id(0).to(tl.int64)  # strides times indices can exceed 2**31
+pair, tile = program // tiles, program % tiles
+batch, head = pair // n_heads, pair % n_heads
 rows = (tile * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
 width = tl.arange(0, BLOCK_D)
 q = tl.load(
@@ -44,7 +45,7 @@ total = tl.zeros([BLOCK_M, 1], tl.float32)
 y = tl.zeros([BLOCK_M, BLOCK_E], tl.float32)
 for start in range(0, n_keys, BLOCK_N):"""
 SCORES = """\
-keys = start + tl.arange(0, BLOCK_N)
+keys = start + tl.arange(0, BLOCK_N).to(tl.int64)
 k = tl.load(
     k_ptr + keys[None, :] * k_row + width[:, None],
     mask=(keys[None, :] < n_keys) & (width[:, None] < depth),
@@ -106,21 +107,8 @@ class AttentionSource(Source):
         assert self.op.attention is not None
         self.form: Attention = self.op.attention
 
-    @property
-    def wide(self) -> bool:
-        """Whether a stride times an index may need 64 bits."""
-        values = [a.dims for a in self.layout.arguments]
-        for dims in values:
-            size = 1
-            for d in dims:
-                size = size * d if isinstance(d, int) else LARGEST
-            if size >= LARGEST:
-                return True
-        return False
-
     def body(self) -> list[str]:
-        wide = ".to(tl.int64)" if self.wide else ""
-        lines = _lines(START.format(wide=wide)) + _lines(SCORES, True)
+        lines = _lines(START) + _lines(SCORES, True)
         if self.form.mask:
             lines += _lines(MASK, True)
         inside = "inside"
@@ -142,7 +130,7 @@ class AttentionSource(Source):
             notes.append("of keys where mask is true")
         if self.form.causal:
             notes.append("of keys up to the query's own place")
-        if self.form.grouped:
+        if self.form.group > 1:
             notes.append("H / G heads share keys and values")
         lines = [f"y = softmax({scores}) @ v"]
         return [*lines, *([f"    {', '.join(notes)}"] if notes else [])]
@@ -167,8 +155,12 @@ class AttentionLauncher(Launcher):
         return "max(depth, v_depth) <= 128"
 
     def expected(self, argument: Argument) -> str:
+        group = self.source.form.group
+        if argument.role == "q" and group > 1:
+            return f"(q.shape[0], {group} * k.shape[1], *q.shape[2:])"
         if argument.role == "k":
-            return "(q.shape[0], k.shape[1], v.shape[2], q.shape[3])"
+            heads = "k" if group > 1 else "q"
+            return f"(q.shape[0], {heads}.shape[1], v.shape[2], q.shape[3])"
         if argument.role == "v":
             return "(q.shape[0], k.shape[1], *v.shape[2:])"
         return ""

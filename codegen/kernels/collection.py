@@ -24,6 +24,7 @@ from ...rewrites.origin import behind
 from ..names import unused
 from ..plan import shape_text
 from ..steps import Step
+from .forms import is_fused_attention
 from .launcher import KernelText
 from .program import Program
 from .regions import Memo, Region
@@ -187,7 +188,8 @@ class KernelSet:
                 names = behind(node) or [node.name or "?"]
                 kernel = next((kernel_of[n] for n in names if n in kernel_of), "")
                 reason = self._reason(node, names) if not kernel else "one launch"
-                choice = f"kernel {kernel}" if kernel else "PyTorch"
+                fused = "SDPA" if is_fused_attention(node, self.shapes) else "PyTorch"
+                choice = f"kernel {kernel}" if kernel else fused
                 label = one_line(f"{node.name or '?'} ({node.op_type})", 80)
                 choices.setdefault((choice, reason), []).append(label)
             rows.append(

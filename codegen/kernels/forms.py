@@ -8,18 +8,22 @@ import onnx_ir as ir
 
 from ...analysis.ops.attention import is_plain, scale_of
 from ...analysis.ops.table import NodeView
+from ...analysis.shapes import Shapes
 
 ROLES = ("q", "k", "v", "mask")
 
 
 @dataclass(frozen=True)
 class Attention:
-    """`scale` is None for 1 / sqrt(head size); `mask` is "added", "kept" or ""."""
+    """`scale` is None for 1 / sqrt(head size); `mask` is "added", "kept" or "".
+
+    `group` is how many heads share keys and values.
+    """
 
     scale: float | None
     causal: bool
     mask: str
-    grouped: bool
+    group: int
 
 
 def attention_of(view: NodeView) -> Attention | None:
@@ -32,8 +36,15 @@ def attention_of(view: NodeView) -> Attention | None:
     mask = ""
     if view.has(3):
         mask = "kept" if view.dtype(3) == ir.DataType.BOOL else "added"
-    heads = view.dims(0)[1], view.dims(1)[1]
-    if not all(isinstance(h, int) for h in heads):
+    heads, shared = view.dims(0)[1], view.dims(1)[1]
+    if not isinstance(heads, int) or not isinstance(shared, int):
+        return None
+    if not shared or heads % shared:
         return None
     causal = bool(view.attr("is_causal", 0))
-    return Attention(scale_of(view), causal, mask, heads[0] != heads[1])
+    return Attention(scale_of(view), causal, mask, heads // shared)
+
+
+def is_fused_attention(node: ir.Node, shapes: Shapes) -> bool:
+    """Whether F.scaled_dot_product_attention computes the operator."""
+    return node.op_type == "Attention" and is_plain(NodeView(node, shapes))

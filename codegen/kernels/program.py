@@ -94,7 +94,7 @@ class Operation:
         """
         if self.attention is not None:
             wide = self.result.dtype == ir.DataType.FLOAT
-            return 5 if self.attention.grouped and wide else 0
+            return 5 if self.attention.group > 1 and wide else 0
         return 0 if self.product is None else self.product.passes
 
     @property

@@ -136,7 +136,9 @@ class Regions:
         if worth > 0:
             home.update(dict.fromkeys(group, group))
         else:
-            self.note([place], "PyTorch's call is faster, by the cost model")
+            longer = -1e6 * worth / len(self.steps[place] or ((),))
+            reason = f"a kernel would take {longer:.1f} us longer, by the cost model"
+            self.note([place], reason)
 
     def worth(self, group: list[int]) -> float:
         """What a kernel saves in all instances, if all are like the first."""

@@ -126,6 +126,28 @@ def test_what_is_spelled_in_another_way_is_the_same(
     torch.testing.assert_close(run(other), net(other), rtol=0, atol=4e-6)
 
 
+def test_no_sum_is_written_over_a_term_that_is_read_again(engines: ModuleType) -> None:
+    """As oneDNN Graph does; if it no longer does, keep_terms in engines.py may go."""
+
+    class Cell(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(8, 8, 3, padding=1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x, y = F.relu(x), self.conv(x)
+            pooled = F.avg_pool2d(x, 3, stride=1, padding=1)
+            return torch.cat([y, pooled + y, self.conv(x) + y], dim=1)
+
+    net, x = Cell().eval(), torch.randn(1, 8, 6, 6)
+    run = engines.traced(net, (x,))
+    torch.testing.assert_close(run(x), net(x), rtol=0, atol=4e-6)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines, "keep_terms", lambda graph: None)
+        with pytest.raises(RuntimeError, match="other results"):
+            engines.traced(net, (x,))
+
+
 def test_one_gelu_is_not_taken_for_the_other(engines: ModuleType) -> None:
     """As torch does; if it no longer does, the spelling in engines.py may go."""
     net = nn.Sequential(nn.Conv2d(3, 8, 1), nn.GELU(approximate="tanh")).eval()

@@ -148,6 +148,37 @@ def test_no_sum_is_written_over_a_term_that_is_read_again(engines: ModuleType) -
             engines.traced(net, (x,))
 
 
+ATTENTIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "with a scale": {"scale": 0.3},
+    "with a mask": {"attn_mask": torch.tensor([[0.0, -1.0, -3e38, 0.5, 0]])},
+    "causal": {"is_causal": True},
+    "of chosen keys": {"attn_mask": torch.tensor([[True, False, True, True, False]])},
+}
+
+
+@pytest.mark.parametrize("case", ATTENTIONS)
+def test_attention_is_spelled_as_products(engines: ModuleType, case: str) -> None:
+    q, k, v = torch.randn(3, 1, 2, 5, 4).unbind()
+    options = ATTENTIONS[case]
+    wanted = F.scaled_dot_product_attention(q, k, v, **options)
+    torch.testing.assert_close(engines.attention(q, k, v, **options), wanted)
+
+    class Attention(nn.Module):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return F.scaled_dot_product_attention(q, k, v, **options)
+
+    run = engines.traced(Attention().eval(), (q, k, v))
+    torch.testing.assert_close(run(q, k, v), wanted)
+    spelled = "with a" in case or case == "plain"
+    text = str(run.inlined_graph)
+    assert ("aten::scaled_dot_product_attention" in text) is not spelled
+    with pytest.MonkeyPatch.context() as patch:  # too many to be held at once
+        patch.setattr(engines, "MOST_SCORES", 10)
+        run = engines.traced(Attention().eval(), (q, k, v))
+    assert "aten::scaled_dot_product_attention" in str(run.inlined_graph)
+
+
 def test_one_gelu_is_not_taken_for_the_other(engines: ModuleType) -> None:
     """As torch does; if it no longer does, the spelling in engines.py may go."""
     net = nn.Sequential(nn.Conv2d(3, 8, 1), nn.GELU(approximate="tanh")).eval()

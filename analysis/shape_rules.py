@@ -41,8 +41,8 @@ def integer_pair(site: Site) -> DimsResult:
 
 
 @rule(*"""
-    Abs Acos Acosh Asin Asinh Atan Atanh BatchNormalization Bernoulli BitCast
-    BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh CumProd CumSum
+    Abs Acos Acosh AllowedScores Asin Asinh Atan Atanh BatchNormalization Bernoulli
+    BitCast BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh CumProd CumSum
     DequantizeLinear Elu Erf Exp EyeLike Floor Gelu GroupNormalization HardSigmoid
     HardSwish Hardmax Identity InstanceNormalization IsInf IsNaN LRN LeakyRelu Log
     LogSoftmax LpNormalization MeanVarianceNormalization Mish Neg Not PRelu
@@ -60,6 +60,18 @@ def like_input(site: Site, x: Dims) -> DimsResult:
 def like_input_and_more(site: Site, x: Dims) -> DimsResult:
     """A mask of the same shape, or a scale and a zero point."""
     return [x, x] if site.node.op_type == "Dropout" else [x, (), ()]
+
+
+@rule("GreedyStep", "BeamStep")
+def search_step(site: Site) -> DimsResult:
+    """Sequences that are longer by a word, and the other states as they were."""
+    sequences = site.dims(1)
+    if sequences is None:
+        return None
+    longer = (sequences[0], simplify(sequences[1] + 1))
+    if site.node.op_type == "GreedyStep":
+        return [longer, site.dims(2), ()]
+    return [longer, *(site.dims(i) for i in (2, 3, 4, 5)), sequences[:1], ()]
 
 
 @rule("SequenceAt")

@@ -287,7 +287,8 @@ class States:
                 p.alias(variable, initial)
                 continue
             names[self.inputs[k]] = Ref(variable)
-            p.assign(variable, initial, telling(self.inputs[k].name))
+            given = self.inputs[k]
+            p.assign(variable, initial, given.meta.get("word") or telling(given.name))
         return names
 
     @property

@@ -17,7 +17,10 @@ def dim_expr(dim: sympy.Expr | int, atom: object) -> Expr:
         assert isinstance(found, Expr)
         return found
     if isinstance(dim, sympy.Add):
-        terms = sorted(dim.args, key=lambda a: (a.is_number, str(a)))
+        terms = sorted(
+            dim.args,
+            key=lambda a: (a.could_extract_minus_sign(), a.is_number, str(a)),
+        )
         total: Expr | None = None
         for term in terms:
             if total is None:

@@ -65,12 +65,12 @@ def adapter(
 
 
 def extension(
-    *ops: str, attrs: str | None = "", domain: str = DOMAIN
+    *ops: str, attrs: str | None = "", domain: str = DOMAIN, types: bool = True
 ) -> Callable[[Callable[[Site], None]], Callable[[Site], None]]:
     """Register a function that spells operators of ONNX Runtime's own in ONNX.
 
     `attrs` are the attributes that it knows; a node with another one is refused, unless
-    it knows them all (None).
+    it knows them all (None). Without `types`, it runs before these are inferred.
     """
 
     def register(apply: Callable[[Site], None]) -> Callable[[Site], None]:
@@ -86,7 +86,7 @@ def extension(
                 raise site.unsupported(what) from None
 
         for op in ops:
-            EXTENSIONS[domain, op] = Adapter(op, 0, checked, needs_types=True)
+            EXTENSIONS[domain, op] = Adapter(op, 0, checked, types)
         return apply
 
     return register
@@ -211,9 +211,17 @@ class Site:
         value.type, value.shape = value.type or old.type, value.shape or old.shape
         old.replace_all_uses_with(value, replace_graph_outputs=True)
 
+    def inside(self, node: ir.Node) -> Site:
+        """The site of a node in a body."""
+        return Site(node, TARGET_OPSET, self._main, self._names)
+
     def name(self, suffix: str) -> str:
         """An unused name of a value, after the node's."""
         return self._names.value(f"{self.node.name}_{suffix}")
+
+    def word(self, wanted: str) -> str:
+        """An unused name that tells a reader what a value is."""
+        return self._names.value(wanted)
 
     def constant(self, suffix: str, array: np.ndarray) -> ir.Value:
         """A new initializer, named after the node."""

@@ -29,10 +29,11 @@ from . import (  # noqa: F401  the import registers them
     lower_linear,
     lower_svm,
     lower_trees,
+    search_loops,
 )
 from .adapt import ADAPTERS, EXTENSIONS, TARGET_OPSET, Site, adapter_of
 from .expand import expand, expandable
-from .lower import lower
+from .lower import OWN, lower
 from .names import UniqueNames, fix_names
 from .origin import number_nodes, remember_origins
 from .skeleton import skeleton
@@ -84,10 +85,16 @@ def _adapt(model: ir.Model, names: UniqueNames) -> None:
         if (version := node.version or opset)
         and (adapter := adapter_of(node, version)) is not None
     ]
+    early = [item for item in found if item[0].domain and not item[2].needs_types]
+    for node, version, adapter in early:  # what makes bodies, which have types as well
+        adapter.apply(Site(node, version, model.graph, names))
+        model.graph.opset_imports[OWN] = 1
+    done = {node for node, _, _ in early}
     if any(adapter.needs_types for _, _, adapter in found):
         _infer_types(model)
     for node, version, adapter in found:
-        adapter.apply(Site(node, version, model.graph, names))
+        if node not in done:
+            adapter.apply(Site(node, version, model.graph, names))
 
 
 def _infer_types(model: ir.Model) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 from networks import transformer
+from search_models import float32, int32, search
 from traced import Traced, stripped
 
 HALF, ROOT = 0.5, float(np.float32(np.sqrt(2)))
@@ -245,7 +246,22 @@ def odd_ends() -> onnx.ModelProto:
     )
 
 
+def beam_search() -> onnx.ModelProto:
+    """ONNX Runtime's BeamSearch over a decoder of two layers."""
+    inputs = {
+        "input_ids": np.zeros((2, 3), np.int32),
+        "max_length": int32(24),
+        "min_length": int32(5),
+        "num_beams": int32(4),
+        "num_return_sequences": int32(2),
+        "length_penalty": float32(1),
+        "repetition_penalty": float32(1.2),
+    }
+    return search("BeamSearch", inputs, "input_ids", ("sequences", "sequences_scores"))
+
+
 SEQUENCES = {
+    "beam_search": beam_search,
     "lstm_tagger": lstm_tagger,
     "gru_classifier": gru_classifier,
     "encoder_opset13": lambda: encoder(13),

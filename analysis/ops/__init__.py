@@ -41,6 +41,7 @@ FAMILIES = (
     "quant",
     "quant_products",
     "sampling",
+    "search",
     "training",
     "images",
     "strings",

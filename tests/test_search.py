@@ -1,0 +1,135 @@
+"""GreedySearch and BeamSearch: the emitted loop against ONNX Runtime's search."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from contrib_models import assert_close
+from emitter_models import run_here
+from search_models import float32, gpt2, int32, search
+
+import fairhand
+from fairhand.analysis.errors import Unsupported
+from fairhand.codegen import verify
+from fairhand.codegen.verify import oracle
+
+PROMPT = np.array([[5, 6, 7], [0, 8, 9], [4, 4, 12]], np.int32)  # 0 is padding
+GREEDY = {
+    "input_ids": PROMPT,
+    "max_length": int32(10),
+    "min_length": int32(0),
+    "repetition_penalty": float32(1),
+}
+BEAM = {
+    "input_ids": PROMPT,
+    "max_length": int32(10),
+    "min_length": int32(0),
+    "num_beams": int32(3),
+    "num_return_sequences": int32(2),
+    "length_penalty": float32(1),
+    "repetition_penalty": float32(1),
+}
+WORDS = np.where(np.isin(np.arange(20), [4, 11]), 0, 1).astype(np.int32)
+MASK = {"words": None, "first": None, "mask": (PROMPT > 0).astype(np.int32)}
+SCORED = ("sequences", "sequences_scores")
+
+CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "greedy": ("GreedySearch", GREEDY, {}),
+    "greedy-ends": ("GreedySearch", GREEDY, {"eos_token_id": 12, "pad_token_id": 1}),
+    "greedy-ngram": ("GreedySearch", GREEDY, {"no_repeat_ngram_size": 2}),
+    "greedy-least": (
+        "GreedySearch",
+        GREEDY | {"min_length": int32(7)},
+        {"eos_token_id": 11},
+    ),
+    "greedy-penalty": ("GreedySearch", GREEDY | {"repetition_penalty": float32(2)}, {}),
+    "greedy-words": ("GreedySearch", GREEDY | {"vocab_mask": WORDS}, {}),
+    "greedy-mask": ("GreedySearch", GREEDY | MASK, {}),
+    "beam": ("BeamSearch", BEAM, {}),
+    "beam-ends": ("BeamSearch", BEAM, {"eos_token_id": 12}),
+    "beam-early": ("BeamSearch", BEAM, {"eos_token_id": 11, "early_stopping": 1}),
+    "beam-long": (
+        "BeamSearch",
+        BEAM | {"length_penalty": float32(2)},
+        {"eos_token_id": 9},
+    ),
+    "beam-short": (
+        "BeamSearch",
+        BEAM | {"length_penalty": float32(0.5), "repetition_penalty": float32(1.5)},
+        {"eos_token_id": 9, "no_repeat_ngram_size": 3},
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "run_package", run_here)
+
+
+def compared(model: onnx.ModelProto, feed: dict[str, Any], folder: Path) -> str:
+    """The text of the package, whose outputs are those of ONNX Runtime."""
+    package = fairhand.compile(model, folder / "net", verify=False)
+    wanted = oracle(model.SerializeToString()).run(None, feed)
+    for got, want in zip(run_here(package.path, [feed])[0], wanted, strict=True):
+        assert_close(got, want)
+    return (package.path / "model.py").read_text("utf-8")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_search_is_a_loop(case: str, tmp_path: Path) -> None:
+    op, inputs, attrs = CASES[case]
+    outputs = SCORED if op == "BeamSearch" else SCORED[:1]
+    model = search(op, inputs, "input_ids", outputs, **attrs)
+    text = compared(model, {"input_ids": PROMPT}, tmp_path)
+    assert "for _ in range(10 - input_ids.shape[1]):" in text
+    assert ("allowed_scores(" in text) == any(
+        part in case for part in ("ngram", "least", "penalty", "words", "short")
+    )
+
+
+def test_what_follows_when_all_have_ended_is_padding(tmp_path: Path) -> None:
+    """There ONNX Runtime gives whatever its memory held."""
+    model = search("GreedySearch", GREEDY, "input_ids", eos_token_id=11)
+    package = fairhand.compile(model, tmp_path / "net", verify=False)
+    wanted = oracle(model.SerializeToString()).run(None, {"input_ids": PROMPT})[0]
+    found = run_here(package.path, [{"input_ids": PROMPT}])[0][0]
+    assert np.array_equal(found[:, :4], wanted[:, :4]) and not found[:, 3:].any()
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs"), [("GreedySearch", GREEDY), ("BeamSearch", BEAM)]
+)
+def test_numbers_that_are_inputs(
+    op: str, inputs: dict[str, Any], tmp_path: Path
+) -> None:
+    model = search(op, inputs, " ".join(inputs), eos_token_id=12)
+    compared(model, inputs, tmp_path)
+
+
+REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
+    "an encoder and its decoder": ("GreedySearch", {"model_type": 1}),
+    "drawn at random": ("Sampling", {}),
+    "a decoder of 2 inputs": ("GreedySearch", {"decoder": gpt2(layers=0)}),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_refused(what: str, tmp_path: Path) -> None:
+    op, attrs = REFUSED[what]
+    if "decoder" in attrs:
+        del attrs["decoder"].input[2:]
+    model = search(op, GREEDY, "input_ids", **attrs)
+    with pytest.raises(Unsupported, match=what):
+        fairhand.compile(model, tmp_path / "net", verify=False)
+
+
+def test_words_for_the_first_step_are_refused(tmp_path: Path) -> None:
+    first = GREEDY | {"words": None, "first": np.ones((3, 20), np.int32)}
+    with pytest.raises(Unsupported, match="that the first alone may be"):
+        fairhand.compile(
+            search("GreedySearch", first, "input_ids"), tmp_path / "net", verify=False
+        )

@@ -95,6 +95,7 @@ class ModulePlan:
     parameters: int
     constants: bool  # some are no parameters, and not in state_dict
     filled: bool  # some weights hold one value throughout and are stored as that
+    ties: tuple[list[str], ...]  # keys of one parameter, the stored one first
     lanes: str = ""  # "2 side by side, ..."; "" without any
     lane_count: int = 0
     kernels: tuple[str, ...] = ()  # functions of kernels.py that forward calls
@@ -108,6 +109,8 @@ class WeightPlan:
     make: object  # () -> np.ndarray
     constant: bool = False  # no parameter of the original network
     weight: Weight | None = None  # that it stores; nothing is decided by its content
+    path: str = ""  # self.layers[0].fc.weight, in the network's class
+    origin: str = ""  # of a layer's matrix: the initializer that it was made of
 
     def array(self) -> np.ndarray:
         made = self.make()  # type: ignore[operator]

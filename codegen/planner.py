@@ -41,6 +41,7 @@ from .run import Run
 from .scopes import network_class
 from .sources import Sources, merged
 from .structure import find_scopes
+from .ties import tie
 from .tree import make_tree
 from .weight_plans import is_filled, parameter_count, weights_of
 from .writers import Ways, Writers
@@ -77,7 +78,8 @@ def make_plan(
         _classes(kinds, results, given, made, writers)
         collection.choose(kinds.taken | _helper_names(kinds.root.run))
     classes, helpers = _classes(kinds, results, given, made, writers)
-    weights = weights_of(kinds)
+    tied = tie(weights_of(kinds))
+    classes[-1] = tied.network(classes[-1])
     inputs, outputs = _tensors(model, declared or model, shapes)
     dims = map(shapes.dims, [*takes, *results])
     roles = ["input"] * len(takes) + ["output"] * len(results)
@@ -97,14 +99,15 @@ def make_plan(
         classes=tuple(classes),
         network=kinds.root.name,
         rewrites=_summary(applied or {}, level),
-        constants=faithful and any(w.constant for w in weights),
-        parameters=parameter_count(kinds),
-        filled=any(is_filled(w.array()) for w in weights),
+        constants=faithful and any(w.constant for w in tied.weights),
+        parameters=parameter_count(kinds) - tied.spared,
+        filled=any(is_filled(w.array()) for w in tied.weights),
+        ties=tied.keys,
         lanes=divided.summary if divided is not None else "",
         lane_count=divided.count if divided is not None and divided.forks else 0,
         kernels=collection.names if collection is not None else (),
     )
-    return plan, weights, divided
+    return plan, tied.weights, divided
 
 
 def _tensors(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 import numpy as np
+import onnx_ir as ir
 
 from ..analysis.ops.table import Weight
 from ..analysis.parameters import has_name
@@ -18,19 +20,22 @@ from .steps import Step
 def weights_of(kinds: Kinds) -> list[WeightPlan]:
     found: list[WeightPlan] = []
 
-    def visit(run: Run, prefix: str) -> None:
+    def visit(run: Run, prefix: str, holder: str) -> None:
         chain = kinds.of[run].chain
         for i, member in enumerate(kinds.members[run]):
             key = prefix + (str(i) if chain else member.key)
+            path = f"{holder}[{i}]" if chain else f"{holder}.{member.path_text}"
             what = member.what
             if isinstance(what, Run):
-                visit(what, f"{key}.")
+                visit(what, f"{key}.", path)
             elif isinstance(what, Step):
                 assert what.form is not None
                 for name, weight in what.form.weights.items():
-                    found.append(
-                        WeightPlan(f"{key}.{name}", weight.glance, weight=weight)
-                    )
+                    plan = WeightPlan(f"{key}.{name}", weight.glance, weight=weight)
+                    if what.form.source is None:
+                        origin = _origin(weight.value)
+                        plan = replace(plan, path=f"{path}.{name}", origin=origin)
+                    found.append(plan)
                 for name, array in getattr(what.form, "buffers", {}).items():
                     found.append(
                         WeightPlan(
@@ -42,8 +47,17 @@ def weights_of(kinds: Kinds) -> list[WeightPlan]:
                 weight = Weight(what)
                 found.append(WeightPlan(key, weight.glance, constant, weight))
 
-    visit(kinds.root.run, "")
+    visit(kinds.root.run, "", "self")
     return found
+
+
+def _origin(value: ir.Value) -> str:
+    """The initializer of the file that a matrix was made of, if it is one alone."""
+    names = value.meta.get("folded_from", (value.name,))
+    const = value.const_value
+    matrix = const is not None and len(const.shape) > 1 and value.dtype is not None
+    floats = matrix and value.dtype is not None and value.dtype.is_floating_point()
+    return names[0] or "" if floats and len(names) == 1 else ""
 
 
 def is_filled(array: np.ndarray) -> bool:

@@ -6,7 +6,7 @@
 Source     causal_decoder, opset 20, 70 nodes
 Generator  fairhand 0.1.0
 Rewrites   -O1: 2 proven rules applied 6 times, as report.json lists
-Weights    weights.safetensors, 1,729 parameters
+Weights    weights.safetensors, 1,601 parameters
 
 Regenerating overwrites this file, which needs PyTorch and safetensors alone.
 """
@@ -69,6 +69,7 @@ class CausalDecoder(nn.Module):
         self.ln_f = nn.LayerNorm(8)
         self.lm_head = nn.Linear(8, 16, bias=False)
         self.register_buffer("scalar_0", torch.empty(()))
+        self.lm_head.weight = self.wte.weight
 
     def forward(self, input_ids: Tensor) -> Tensor:
         seq = input_ids.shape[1]
@@ -88,6 +89,9 @@ def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> CausalDecoder:
             raise ValueError(f"{weights} holds the weights of another model: {found}")
         names = file.keys()
         state = {name: file.get_tensor(name) for name in names}
+    # Layers that share a weight get one parameter; the file has it under one name.
+    shared = nn.Parameter(state["lm_head.weight"])
+    state |= dict.fromkeys(["lm_head.weight", "wte.weight"], shared)
     with torch.device("meta"):  # no random initialisation, no second copy
         model = CausalDecoder()
     model.load_state_dict(state, assign=True)

@@ -144,6 +144,9 @@ def test_a_block_forks_into_methods(packages: tuple[Path, Path]) -> None:
         return F.relu(self.short0(x)), F.relu(self.other0(x))
 """
     assert wanted in text
+    network = text[text.index("class Net(") :]
+    assert "    @divides_threads(2)\n    def forward(" in network
+    assert text.count("@divides_threads") == 1
     assert {path.name for path in packages[1].iterdir()} - FILES - {"__pycache__"} == {
         "lanes.py",
         "plan.json",

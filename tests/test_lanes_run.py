@@ -165,6 +165,7 @@ def test_a_forward_divides_the_threads_of_its_caller(lanes: ModuleType) -> None:
 
 def test_tracing_sees_all_lanes(lanes: ModuleType) -> None:
     class Net(torch.nn.Module):
+        @lanes.divides_threads(2)  # type: ignore[untyped-decorator]
         def forward(self, x: Tensor) -> Tensor:
             a, b = lanes.run_lanes((torch.sin, x), (torch.cos, x))
             return a + b

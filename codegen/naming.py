@@ -92,6 +92,8 @@ class Naming:
             return old if old in GENERIC and old not in live else unused(free, live)
         if target in self.wishes:
             return unused(self.wishes[target], live)
+        if word := target.meta.get("word"):
+            return unused(word, live)
         if old in GENERIC and old not in live and self.is_block(statement):
             return old
         if hint and len(statement.targets) == 1:

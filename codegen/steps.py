@@ -273,6 +273,13 @@ class Spelling:
         return Ref(value).shape[axis]
 
 
+NCHWC = "com.microsoft.nchwc"
+NCHWC_HINT = (
+    "ONNX Runtime wrote this file for one kind of processor, its weights in blocks; "
+    "let it optimise up to the level 'extended', or compile the original"
+)
+
+
 def _alters(form: ModuleForm) -> bool:
     return any(w.how and is_parameter(w.value) for w in form.weights.values())
 
@@ -368,4 +375,6 @@ def unsupported(
     plural = "s" if count > 1 else ""
     head = f"{count} operator{plural} can't be compiled; nothing was written"
     hint = "an operator of your own can be given with --ops my_ops.py"
+    if any(domain == NCHWC for domain, _, _ in by_kind):
+        hint = NCHWC_HINT
     return Unsupported("\n".join([head, *lines, *details]), hint=hint)

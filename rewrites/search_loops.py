@@ -169,7 +169,7 @@ class _Search:
     def allowed(self, scores: ir.Value, sequences: ir.Value) -> ir.Value:
         inputs = [scores, sequences, *self.options]
         attrs = {"end": self.ends["end"], "ngram": self.ngram}
-        kinds = {"allowed": (self.scores.dtype or _FLOAT, 2)}
+        kinds = {"scores": (self.scores.dtype or _FLOAT, 2)}
         return self.own("AllowedScores", inputs, kinds, **attrs)[0]
 
     def own(
@@ -179,7 +179,10 @@ class _Search:
         kinds: dict[str, _Kind],
         **attrs: int,
     ) -> list[ir.Value]:
-        return _own(self.inner, op, inputs, kinds, **attrs)
+        made = _own(self.inner, op, inputs, kinds, **attrs)
+        for value, word in zip(made, kinds, strict=True):
+            value.meta["word"] = word
+        return made
 
     def loop(
         self,

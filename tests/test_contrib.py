@@ -16,6 +16,7 @@ from contrib_models import Arrays, call, check, emitted, model, normal, session
 
 import fairhand
 from fairhand.analysis.contrib_types import RULES, known_to_onnx
+from fairhand.analysis.errors import Unsupported
 from fairhand.analysis.ops.table import OPS
 from fairhand.rewrites.adapt import EXTENSIONS
 
@@ -320,3 +321,18 @@ def test_sizes_go_on_behind_an_operator(tmp_path: Path) -> None:
     shapes = {"a": ["n", "s", 8], "b": ["n", "t", 8]}
     text = check(model(nodes, feeds, shapes=shapes), feeds, tmp_path)
     assert '("n", "s", "t")' in text
+
+
+def test_a_file_for_one_processor_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    """What ONNX Runtime saves at its level "all"."""
+    node = onnx.helper.make_node(
+        "Conv", ["x", "w"], ["y"], domain="com.microsoft.nchwc"
+    )
+    info = onnx.helper.make_tensor_value_info
+    ends = [info(name, 1, [1, 8, 4, 4]) for name in ("x", "w", "y")]
+    graph = onnx.helper.make_graph([node], "g", ends[:2], ends[2:])
+    opsets = [onnx.helper.make_opsetid("", 20)]
+    opsets.append(onnx.helper.make_opsetid("com.microsoft.nchwc", 1))
+    model_ = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    with pytest.raises(Unsupported, match="up to the level 'extended'"):
+        fairhand.compile(model_, tmp_path / "net", verify=False)

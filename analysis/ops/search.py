@@ -27,7 +27,7 @@ def _allowed(t: Any, n: NodeView, scores: Any, sequences: Any, *more: Any) -> An
     if not given:
         return scores
     helper = t.helper(helpers.allowed_scores)
-    return helper(scores, sequences, n.attr("end"), **given)
+    return helper(scores, sequences, end=n.attr("end"), **given)
 
 
 def _item(n: NodeView, i: int, x: Any, idle: float) -> Any:

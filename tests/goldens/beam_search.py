@@ -285,9 +285,9 @@ class BeamSearch(nn.Module):
             x, z = self.h[0](x, past_0, y)
             z, y = self.h[1](z, past_1, y)
             logits = self.logits(y)[:, -1].log_softmax(dim=-1)  # [input_ids_1_dim0, 20]
-            y = allowed_scores(logits, sequences, 3, least=5, penalty=1.2)
-            sequences, totals, best, best_totals, done, y, u = beam_step(
-                y,
+            scores = allowed_scores(logits, sequences, end=3, least=5, penalty=1.2)
+            sequences, totals, best, best_totals, done, rows, going = beam_step(
+                scores,
                 sequences,
                 totals,
                 best,
@@ -302,9 +302,9 @@ class BeamSearch(nn.Module):
                 mask, (0, 1), value=1
             )  # [counted_dim0, attention_mask_dim1 + 1]
             words = sequences[:, -1:]
-            past_0 = x[:, y]
-            past_1 = z[:, y]
-            if not u:
+            past_0 = x[:, rows]
+            past_1 = z[:, rows]
+            if not going:
                 break
         sequences, sequences_scores = beam_end(
             sequences, totals, best, best_totals, done, count=2, power=1.0, padding=0

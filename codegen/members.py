@@ -14,6 +14,7 @@ from ..analysis.parameters import has_name, is_parameter
 from .names import attribute, unused
 from .run import Run
 from .steps import LayerRef, Step
+from .tensor_roles import tensor_role
 
 # What a layer is called where the file has no name for it.
 ROLES = {
@@ -29,10 +30,6 @@ ROLES = {
     "nn.Embedding": "embedding",
     "nn.PReLU": "prelu",
 }
-
-# What a tensor is called by the end of its name, where the rest says nothing of it.
-TENSOR_ROLES = {"bias": "bias", "scale": "scale", "zero_point": "zero_point"}
-TENSOR_ROLES |= {"weight_quantized": "weight"}
 
 
 class Switch(ir.Value):
@@ -104,7 +101,7 @@ def assign_members(run: Run, faithful: bool = False) -> list[Member]:
     if faithful:
         return _faithful([(what, _inside(path, run.path)) for what, path in owned])
     holder = _holder(run.path, [path for what, path in owned if _is_module(what)])
-    wishes = [(what, *_wish(what, path, holder)) for what, path in owned]
+    wishes = [(what, *_wish(what, path, holder, run)) for what, path in owned]
     return _number(wishes)
 
 
@@ -188,7 +185,7 @@ def _holder(path: str, members: list[str]) -> str:
     return found if inside else path
 
 
-def _wish(what: object, path: str, holder: str) -> tuple[str, int | None]:
+def _wish(what: object, path: str, holder: str, run: Run) -> tuple[str, int | None]:
     """The attribute and list index that a path asks for: layers.0 -> layers, 0."""
     inside = path.removeprefix(f"{holder}.") if holder else path
     if path == holder:
@@ -198,14 +195,10 @@ def _wish(what: object, path: str, holder: str) -> tuple[str, int | None]:
     if isinstance(what, Switch):
         return attribute(what.name or ""), None
     if isinstance(what, ir.Value):
-        plain = (
-            inside
-            if is_parameter(what) or re.fullmatch(r"[\w.]*[A-Za-z]{3}[\w.]*", inside)
-            else ""
-        )
-        if re.search(r"val_\d+|onnx|_output_|Constant|^node_", plain or "val_0"):
-            return _tensor_role(what), None
-        return attribute(plain.replace(".", "_")), None
+        telling = re.fullmatch(r"[\w.]*[A-Za-z]{3}[\w.]*", inside) and has_name(what)
+        if not (inside and (is_parameter(what) or telling)):
+            return tensor_role(what, run), None
+        return attribute(inside.replace(".", "_")), None
     words = [w for w in inside.split(".") if w]
     if words and words[-1].isdigit():
         stem = "_".join(words[:-1]) or "layers"
@@ -213,14 +206,6 @@ def _wish(what: object, path: str, holder: str) -> tuple[str, int | None]:
     if not words:
         return _role(what), None
     return attribute("_".join(words)), None
-
-
-def _tensor_role(value: ir.Value) -> str:
-    name = value.name or ""
-    found = [
-        role for end, role in TENSOR_ROLES.items() if re.search(rf"[._]{end}$", name)
-    ]
-    return found[0] if found else "weight" if is_parameter(value) else "constant"
 
 
 def _role(what: object) -> str:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from ..analysis.parameters import is_parameter
+
 _SCOPES = "pkg.torch.onnx.name_scopes"
 _CLASSES = "pkg.torch.onnx.class_hierarchy"
 MAX_DEPTH = 32
@@ -50,6 +52,18 @@ def weight_scopes(node: ir.Node) -> tuple[Scope, ...] | None:
     words = found[0][:500].split(".")[:-1]
     paths = (".".join(words[: i + 1]) for i in range(min(len(words), MAX_DEPTH)))
     return tuple(Scope(path) for path in paths)
+
+
+def scopes_of_weights(
+    node: ir.Node, scopes: tuple[Scope, ...], known: dict[str, tuple[Scope, ...]]
+) -> tuple[Scope, ...]:
+    """A rewritten node stands in the module whose weight it uses, if others do."""
+    for value in node.inputs:
+        if value is not None and is_parameter(value) and value.name:
+            inner = known.get(value.name.rpartition(".")[0], ())
+            if inner and inner[:-1] == scopes:
+                return inner
+    return scopes
 
 
 def common_scopes(paths: list[tuple[Scope, ...]]) -> tuple[Scope, ...]:

@@ -30,7 +30,14 @@ from ..analysis.shapes import Shapes
 from ..analysis.spell import DimOf, Expr, Leaf, Printing, Ref, leaves, substitute
 from ..analysis.strings import string_array
 from .dim_expr import dim_expr
-from .scopes import Scope, attribute_words, common_scopes, scopes_of, weight_scopes
+from .scopes import (
+    Scope,
+    attribute_words,
+    common_scopes,
+    scopes_of,
+    scopes_of_weights,
+    weight_scopes,
+)
 from .scopes_near import JOINS, ahead, behind, ends_integers, joining, module_of, rounds
 
 
@@ -289,6 +296,9 @@ def _all_scopes(model: ir.Model) -> dict[ir.Node, tuple[Scope, ...]]:
     words = attribute_words(model)
     settled: dict[ir.Node, tuple[Scope, ...]] = {}
     _settle_scopes(model.graph, words, settled)
+    known = {scopes[-1].path: scopes for scopes in settled.values() if scopes}
+    for node, scopes in settled.items():
+        settled[node] = scopes_of_weights(node, scopes, known)
     return settled
 
 

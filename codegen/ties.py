@@ -44,6 +44,8 @@ def tie(weights: Sequence[WeightPlan]) -> Tied:
         if owner is None:
             same.append(weight)
             continue
+        if not _made_alike(owner, weight):
+            _note_read(owner, weight)
         keys.setdefault(owner.key, [owner.key]).append(weight.key)
         lines.append(f"{weight.path} = {owner.path}")
         spared += weight.array().size
@@ -51,6 +53,21 @@ def tie(weights: Sequence[WeightPlan]) -> Tied:
     copies = {key for group in groups for key in group[1:]}
     stored = [weight for weight in weights if weight.key not in copies]
     return Tied(stored, groups, tuple(lines), spared)
+
+
+def _made_alike(a: WeightPlan, b: WeightPlan) -> bool:
+    """Whether two tensors are equal whatever the initializer holds."""
+    if a.weight is None or b.weight is None:
+        return False
+    same = a.weight.value is b.weight.value
+    how = a.weight.convert is b.weight.convert or 0 < len(a.weight.how)
+    return same and how and a.weight.how == b.weight.how
+
+
+def _note_read(*weights: WeightPlan) -> None:
+    for weight in weights:
+        if weight.weight is not None:
+            weight.weight.array()
 
 
 def _equal(a: np.ndarray, b: np.ndarray) -> bool:

@@ -68,11 +68,11 @@ class DigitsTransformer(nn.Module):
         self.layers = nn.ModuleList(Layer() for _ in range(2))
         self.norm = nn.LayerNorm(48)
         self.head = nn.Linear(48, 10)
-        self.register_buffer("Add_output", torch.empty((1, 16, 48)))
+        self.register_buffer("position_embedding", torch.empty((1, 16, 48)))
 
     def forward(self, image: Tensor) -> Tensor:
         image = image.reshape(-1, 4, 2, 4, 2).transpose(2, 3).reshape(-1, 16, 4)
-        x = self.embed(image) + self.Add_output  # [batch, 16, 48]
+        x = self.embed(image) + self.position_embedding  # [batch, 16, 48]
         for layer in self.layers:
             x = layer(x)
         mean = self.norm(x).mean(dim=1)  # [batch, 48]

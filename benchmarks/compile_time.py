@@ -1,17 +1,22 @@
 """How long fairhand takes to compile a model, and how much memory.
 
     python benchmarks/compile_time.py resnet50.onnx bert_base.onnx --repeat 3
+    python benchmarks/compile_time.py --nodes 1000 2000 5000 10000 --plot growth.svg
 
-Every run is a fresh process that compiles without verification:
+Every run is a fresh process that compiles without verification and without the cache:
 
-    seconds     wall time in that process, imports of fairhand and PyTorch included
-    import      the part of it that `import fairhand` took
+    nodes       of the model's file
+    seconds     wall time of the compilation, once all is imported
+    cpu         CPU time of the same
+    import      wall time of the imports, PyTorch's included
     anonymous   peak of RssAnon: heap and private memory, without mapped files (Linux)
     resident    peak resident memory, mapped files included
     weights     size of the package's weights
     ratio       anonymous / weights
 
-With --repeat, seconds are medians (the range beside them) and memory is the maximum.
+With --repeat, times are medians (the range of seconds beside them) and memory is the
+maximum. --nodes makes decoders of about so many nodes (synthetic.py); --plot draws time
+and memory over nodes.
 """
 
 from __future__ import annotations
@@ -26,12 +31,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from synthetic import write_decoder
+
 SAMPLE_SECONDS = 0.005
 MB = 1e6
-COLUMNS = ("model", "seconds", "import", "anonymous", "resident", "weights", "ratio")
+COLUMNS = "model nodes seconds cpu import anonymous resident weights ratio".split()
 
 
 class RunFailed(Exception):
@@ -42,7 +50,9 @@ class RunFailed(Exception):
 class Run:
     """One compilation: seconds, and sizes in bytes."""
 
+    nodes: int
     seconds: float
+    cpu: float
     import_seconds: float
     resident: int
     anonymous: int  # 0 where the system doesn't say
@@ -52,14 +62,16 @@ class Run:
 def compile_here(model: str, package: str, result: str) -> None:
     """The measured process."""
     start = time.perf_counter()
-    import fairhand
+    from fairhand.codegen.pipeline import compile
 
-    imported = time.perf_counter()
-    fairhand.compile(model, package, verify=False)
-    end = time.perf_counter()
+    imported, cpu = time.perf_counter(), time.process_time()
+    done = compile(Path(model), package, verify=False, cache=False)
+    end, cpu = time.perf_counter(), time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     found = {
-        "seconds": end - start,
+        "nodes": done.report["source"]["nodes"],
+        "seconds": end - imported,
+        "cpu": cpu,
         "import_seconds": imported - start,
         "resident": peak * (1 if sys.platform == "darwin" else 1024),
         "weights": sum(f.stat().st_size for f in Path(package).glob("*.safetensors")),
@@ -108,7 +120,9 @@ def row(model: Path, runs: list[Run]) -> tuple[str, ...]:
     weights = runs[0].weights
     return (
         model.name,
+        f"{runs[0].nodes:,}",
         f"{statistics.median(seconds):.2f}{spread}",
+        f"{statistics.median(run.cpu for run in runs):.2f}",
         f"{statistics.median(run.import_seconds for run in runs):.2f}",
         f"{anonymous / MB:.0f} MB" if anonymous else "-",
         f"{max(run.resident for run in runs) / MB:.0f} MB",
@@ -124,25 +138,80 @@ def print_table(rows: list[tuple[str, ...]]) -> None:
         print(f"| {' | '.join(cells)} |")
 
 
+def decoders(folder: Path, nodes: list[int]) -> Iterator[Path]:
+    for count in nodes:
+        path = folder / f"decoder_{count}.onnx"
+        write_decoder(path, nodes=count)
+        yield path
+
+
+def plot(runs: list[Run]) -> str:
+    """Seconds of CPU and anonymous memory over nodes, side by side."""
+    runs = sorted(runs, key=lambda run: run.nodes)
+    nodes = [run.nodes for run in runs]
+    panels = [
+        panel("CPU seconds", nodes, [run.cpu for run in runs]),
+        panel("MB of anonymous memory", nodes, [run.anonymous / MB for run in runs]),
+    ]
+    moved = (
+        f'<g transform="translate({i * 360} 0)">{p}</g>' for i, p in enumerate(panels)
+    )
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 260"'
+        ' font-family="sans-serif" font-size="11">\n'
+        '<rect width="720" height="260" fill="white"/>\n'
+        + "\n".join(moved)
+        + "\n</svg>\n"
+    )
+
+
+def panel(title: str, xs: list[int], ys: list[float]) -> str:
+    """Points joined by a line; both axes begin at 0."""
+    most_x, most_y = max(xs), max(ys)
+    places = [
+        (50 + 280 * x / most_x, 220 - 180 * y / most_y)
+        for x, y in zip(xs, ys, strict=True)
+    ]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in places)
+    marks = [
+        f'<text x="50" y="24" font-weight="bold">{title}</text>',
+        '<path d="M50 40V220H335" fill="none" stroke="#888"/>',
+        f'<polyline points="{line}" fill="none" stroke="#36c"/>',
+        f'<g fill="#36c">{dots}</g>',
+        '<text x="46" y="224" text-anchor="end">0</text>',
+        f'<text x="46" y="44" text-anchor="end">{most_y:.3g}</text>',
+        f'<text x="330" y="236" text-anchor="end">{most_x:,} nodes</text>',
+    ]
+    return "\n".join(marks)
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("models", nargs="+", type=Path, metavar="model.onnx")
+    parser.add_argument("models", nargs="*", type=Path, metavar="model.onnx")
+    parser.add_argument("--nodes", nargs="+", type=int, default=[])
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="runs each")
     options = parser.parse_args(arguments)
     if options.repeat < 1:
         parser.error("--repeat must be at least 1")
     rows, failed = [], 0
-    for model in options.models:
-        try:
-            runs = [measure(model.resolve()) for _ in range(options.repeat)]
-        except RunFailed as error:
-            failed += 1
-            print(f"{model} can't be compiled:\n{error}\n", file=sys.stderr)
-            continue
-        rows.append(row(model, runs))
-        print(f"{model}: {rows[-1][1]} s", file=sys.stderr)
+    points: list[Run] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for model in [*options.models, *decoders(Path(folder), options.nodes)]:
+            try:
+                runs = [measure(model.resolve()) for _ in range(options.repeat)]
+            except RunFailed as error:
+                failed += 1
+                print(f"{model} can't be compiled:\n{error}\n", file=sys.stderr)
+                continue
+            rows.append(row(model, runs))
+            points.append(sorted(runs, key=lambda run: run.cpu)[len(runs) // 2])
+            print(f"{model}: {rows[-1][2]} s", file=sys.stderr)
+    if options.plot:
+        options.plot.write_text(plot(points), "utf-8")
     cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
     print(f"{options.repeat} fresh process(es) each, {len(cores)} cores\n")
     print_table(rows)

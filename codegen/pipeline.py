@@ -16,7 +16,7 @@ from .. import __version__
 from ..analysis.errors import FairhandError, VerificationError
 from ..analysis.literals import one_line
 from ..analysis.memory import peak_memory
-from ..rewrites.digest import Step, digest_steps, finished
+from ..rewrites.digest import Digested, digest_steps, finished
 from ..rewrites.rule import Rule
 from ..rewrites.simplify import Rewriting, Stage, no_garbage_collection, simplify
 from ..rewrites.skeleton import to_proto
@@ -130,7 +130,7 @@ def _written(
         if options.lanes == "auto" and made.plan.lanes:
             progress("measure lanes")
             made = _settled(loaded, made, asked)
-        report, runs_on, steps = _write(loaded, made, asked, draft)
+        report, runs_on, digested = _write(loaded, made, asked, draft)
     plain, chosen = deepcopy(report), runs_on
     if asked.verify:
         progress("verify")
@@ -141,26 +141,26 @@ def _written(
     # An engine that failed on these weights may do for others.
     sure = asked.engine == PROFILE or runs_on == chosen
     if key is not None and sure and _is_runnable(made):
-        remember(key, loaded, draft, plain, made.weights, steps, read)
+        remember(key, loaded, draft, plain, made.weights, *digested)
     return report
 
 
 def _write(
     loaded: Loaded, made: Planned, asked: Asked, draft: Path
-) -> tuple[dict[str, Any], EnginePlan, list[Step]]:
+) -> tuple[dict[str, Any], EnginePlan, Digested]:
     """All files of a package that has not been verified."""
     text = write_python(draft / "model.py", "model.py.jinja", plan=made.plan)
     runs_on = _engine(loaded, made, asked)
     _write_beside(draft, made, runs_on)
     size = write_weights(draft / "weights.safetensors", made.weights, loaded.sha256)
-    steps, read = digest_steps(made.graph)
+    digested = digest_steps(made.graph)
     report = make_report(loaded, made.plan, made.done.counts(), size)
     report |= _additions(loaded, made, asked.options, text, runs_on)
-    certified = finished(steps, read)
+    certified = finished(*digested)
     exactness = asked.options.exactness
     report["certificate"] = make_certificate(made.done, exactness, certified)
     write_report(draft, report)
-    return report, runs_on, steps
+    return report, runs_on, digested
 
 
 def _settled(loaded: Loaded, made: Planned, asked: Asked) -> Planned:

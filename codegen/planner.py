@@ -59,9 +59,7 @@ def make_plan(
 ) -> tuple[ModulePlan, list[WeightPlan], Divided | None]:
     """`declared` is the model as loaded, whose inputs and outputs Session reports;
     `applied` counts the rewrites, for the docstring; `ways` are what bodies show.
-
-    Raises Unsupported, listing all that can't be spelled.
-    """
+    Raises Unsupported, listing all that can't be spelled."""
     takes, results = list(model.graph.inputs), list(model.graph.outputs)
     faithful = level == 0
     steps = make_steps(model, shapes, faithful)

@@ -60,7 +60,7 @@ def _made_alike(a: WeightPlan, b: WeightPlan) -> bool:
     if a.weight is None or b.weight is None:
         return False
     same = a.weight.value is b.weight.value
-    how = a.weight.convert is b.weight.convert or 0 < len(a.weight.how)
+    how = a.weight.convert is b.weight.convert or len(a.weight.how) > 0
     return same and how and a.weight.how == b.weight.how
 
 

@@ -17,6 +17,8 @@ _SAMPLE = 1 << 10  # elements
 Part = bytes | int | tuple[bytes, int]
 # A hash of parts, or that of the weight of this name.
 Step = Sequence[Part] | str
+# The steps, and the weights that they name.
+Digested = tuple[list[Step], dict[str, ir.TensorProtocol]]
 
 
 def digest(model: ir.Model) -> str:
@@ -29,9 +31,7 @@ def digest(model: ir.Model) -> str:
     return finished(steps, weights)
 
 
-def digest_steps(
-    model: ir.Model,
-) -> tuple[list[Step], dict[str, ir.TensorProtocol]]:
+def digest_steps(model: ir.Model) -> Digested:
     """The hashes that depend on weights of the file, and those weights by name."""
     made = _Steps()
     known: dict[ir.Value, bytes | int] = {}

@@ -28,7 +28,7 @@ class _NoAxes(Layout):
 START = """\
 # One program for a tile of queries of one head.
 tiles = tl.cdiv(n_rows, BLOCK_M)
-program = tl.program_id(0).to(tl.int64)  # strides times indices can exceed 2**31
+program = tl.program_id(0).to(tl.int64)  # offsets can exceed 2**31
 pair, tile = program // tiles, program % tiles
 batch, head = pair // n_heads, pair % n_heads
 rows = (tile * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]

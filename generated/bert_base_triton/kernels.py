@@ -50,6 +50,109 @@ def warps(n_cols: int) -> int:
     return min(max(triton.next_power_of_2(n_cols) // 256, 1), 16)
 
 
+def precision() -> str:
+    """How float32 is multiplied: in tf32 only where PyTorch was asked for it."""
+    return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"
+
+
+def tiles(n_rows: int, n_cols: int) -> dict[str, int]:
+    """The tiles of a product: flat ones for few rows, small ones for few tiles."""
+    if n_rows <= 16:
+        sizes = (16, 32, 128, 4, 3)
+    elif n_rows * n_cols < 2**21:
+        sizes = (64, 64, 32, 4, 3)
+    else:
+        sizes = (128, 128, 32, 8, 3)
+    names = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
+    return dict(zip(names, sizes, strict=True))
+
+
+def tile_count(
+    n_rows: int, n_cols: int, BLOCK_M: int, BLOCK_N: int, **others: int
+) -> int:
+    return triton.cdiv(n_rows, BLOCK_M) * triton.cdiv(n_cols, BLOCK_N)
+
+
+def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """product = x @ weight.T + bias
+    y = 0.5 * product * (1 + erf(product * 0.7071067811865476))
+
+    Replaces  MatMul, Add, Gelu, at 12 places, first node_MatMul_95
+    Traffic   11.4 MB for [batch, seq, 3072]; 14.6 MB operator by operator
+    """
+    expect("weight", weight, (weight.shape[0], x.shape[-1]))
+    expect("bias", bias, (weight.shape[0],))
+    n_rows, depth = x.shape[:-1].numel(), x.shape[-1]
+    n_cols = weight.shape[0]
+    tile = tiles(n_rows, n_cols)
+    if not runs_triton(x, weight, bias):
+        return linear_gelu_reference(x, weight, bias)
+    x = x.contiguous()
+    weight = weight.contiguous()
+    bias = bias.contiguous()
+    y = x.new_empty((*x.shape[:-1], n_cols))
+    with torch.cuda.device_of(x):
+        linear_gelu_kernel[(tile_count(n_rows, n_cols, **tile),)](
+            x, weight, bias, y, n_rows, n_cols, depth, PRECISION=precision(), **tile
+        )
+    return y
+
+
+def linear_gelu_reference(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """The same in PyTorch; the kernel is tested against this."""
+    product = F.linear(x, weight, bias)
+    return F.gelu(product)
+
+
+if triton is not None:
+
+    @triton.jit
+    def linear_gelu_kernel(
+        x_ptr,  # [M, K] in
+        weight_ptr,  # [N, K] in
+        bias_ptr,  # [N] in
+        y_ptr,  # [M, N] out
+        n_rows,  # M
+        n_cols,  # N
+        depth,  # K
+        PRECISION: tl.constexpr,  # "tf32" or "ieee", for float32
+        BLOCK_M: tl.constexpr,  # a tile of the result
+        BLOCK_N: tl.constexpr,
+        BLOCK_K: tl.constexpr,  # of the depth at a time
+    ):
+        # Eight rows of tiles at a time, which read the same columns from the cache.
+        tiles_m, tiles_n = tl.cdiv(n_rows, BLOCK_M), tl.cdiv(n_cols, BLOCK_N)
+        tile = tl.program_id(0)
+        tile_m, tile_n = tl.swizzle2d(
+            tile // tiles_n, tile % tiles_n, tiles_m, tiles_n, 8
+        )
+        rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M))[:, None].to(tl.int64)
+        cols = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
+        sums = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        for start in range(0, depth, BLOCK_K):
+            across = (start + tl.arange(0, BLOCK_K))[None, :]
+            down = (start + tl.arange(0, BLOCK_K))[:, None]
+            x = tl.load(
+                x_ptr + rows * depth + across,
+                mask=(rows < n_rows) & (across < depth),
+                other=0.0,
+            )
+            weight = tl.load(
+                weight_ptr + cols * depth + down,
+                mask=(cols < n_cols) & (down < depth),
+                other=0.0,
+            )
+            sums = tl.dot(x, weight, sums, input_precision=PRECISION)
+
+        offsets = rows * n_cols + cols
+        mask = (rows < n_rows) & (cols < n_cols)
+        bias = tl.load(bias_ptr + cols, mask=cols < n_cols, other=0.0).to(tl.float32)
+        product = sums + bias  # MatMul, Add
+        y = 0.5 * product * (1 + tl.erf(product * 0.7071067811865476))  # Gelu
+
+        tl.store(y_ptr + offsets, y, mask=mask)
+
+
 def add_layer_norm(
     x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor, eps: float
 ) -> Tensor:

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from .kernels import add_layer_norm
+from .kernels import add_layer_norm, linear_gelu
 
 MODEL_SHA256 = "cf9161e320d913eb4ad89560181336e64ce59b0da49b2dc99ddf7c4cf6ba67a7"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
@@ -114,7 +114,8 @@ class BertLayer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         x = self.attention(x, mask)
-        return self.output(F.gelu(self.intermediate(x)), x)
+        y = linear_gelu(x, self.intermediate.weight, self.intermediate.bias)
+        return self.output(y, x)
 
 
 class BertEncoder(nn.Module):

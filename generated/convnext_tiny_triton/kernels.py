@@ -1,0 +1,231 @@
+"""Triton kernels of ConvnextTiny, generated from convnext_tiny.onnx.
+
+Each kernel computes several operators at once, and stands beside its twin in PyTorch,
+*_reference. A function takes the kernel for CUDA tensors, and the twin for all others,
+where a gradient is wanted, and on machines without Triton.
+
+Shapes are those of a kernel: axes that all tensors have, or are broadcast along, are
+one axis. Regenerating overwrites this file.
+"""
+
+from __future__ import annotations
+
+import os
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:  # every function below then calls its *_reference
+    triton = None
+
+# Triton's interpreter runs kernels on CPU tensors, which is how they are tested.
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+MAX_DEPTH = 2048  # elements of a column that one program keeps on chip
+
+
+def runs_triton(*tensors: Tensor) -> bool:
+    """Whether a kernel can be launched on these tensors, and nothing is lost by it."""
+    if triton is None or any(t.numel() == 0 for t in tensors):
+        return False
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        return False  # kernels have no backward
+    kinds = {t.device.type for t in tensors}
+    return kinds == {"cuda"} or (INTERPRETED and kinds == {"cpu"})
+
+
+def expect(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+    """Raise unless a tensor has the shape that a kernel finds its elements by."""
+    if tensor.shape != shape:
+        raise ValueError(
+            f"{name} must have shape {list(shape)}, got {list(tensor.shape)}"
+        )
+
+
+def column_tile(depth: int) -> int:
+    """How many columns one program takes: as many as fit on chip, up to 64."""
+    return min(16384 // triton.next_power_of_2(depth), 64)
+
+
+def precision() -> str:
+    """How float32 is multiplied: in tf32 only where PyTorch was asked for it."""
+    return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"
+
+
+def tiles(n_rows: int, n_cols: int) -> dict[str, int]:
+    """The tiles of a product: flat ones for few rows, small ones for few tiles."""
+    if n_rows <= 16:
+        sizes = (16, 32, 128, 4, 3)
+    elif n_rows * n_cols < 2**21:
+        sizes = (64, 64, 32, 4, 3)
+    else:
+        sizes = (128, 128, 32, 8, 3)
+    names = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
+    return dict(zip(names, sizes, strict=True))
+
+
+def tile_count(
+    n_rows: int, n_cols: int, BLOCK_M: int, BLOCK_N: int, **others: int
+) -> int:
+    return triton.cdiv(n_rows, BLOCK_M) * triton.cdiv(n_cols, BLOCK_N)
+
+
+def transpose_layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    """turned = x.permute(0, 2, 3, 1)
+    y = (turned - mean(turned)) / sqrt(var(turned) + eps) * weight + bias
+
+    Replaces  Transpose, LayerNormalization, at 22 places, first node_permute
+    Traffic   2.41 MB for [batch, 96, 56, 56]; 4.82 MB operator by operator
+    """
+    expect("weight", weight, (x.shape[1],))
+    expect("bias", bias, (x.shape[1],))
+    depth = x.shape[1]
+    n_cols = x.shape[2:].numel()
+    fits = depth <= MAX_DEPTH
+    if not (runs_triton(x, weight, bias) and fits):
+        return transpose_layer_norm_reference(x, weight, bias, eps)
+    x = x.contiguous()
+    weight = weight.contiguous()
+    bias = bias.contiguous()
+    y = x.new_empty((x.shape[0], x.shape[2], x.shape[3], x.shape[1]))
+    with torch.cuda.device_of(x):
+        transpose_layer_norm_kernel[
+            (x.numel() // (depth * n_cols) * triton.cdiv(n_cols, column_tile(depth)),)
+        ](
+            x,
+            weight,
+            bias,
+            y,
+            depth,
+            n_cols,
+            eps,
+            DEPTH=triton.next_power_of_2(depth),
+            BLOCK=column_tile(depth),
+            num_warps=8,
+        )
+    return y
+
+
+def transpose_layer_norm_reference(
+    x: Tensor, weight: Tensor, bias: Tensor, eps: float
+) -> Tensor:
+    """The same in PyTorch; the kernel is tested against this."""
+    turned = x.permute(0, 2, 3, 1)
+    return F.layer_norm(turned, weight.shape, weight, bias, eps)
+
+
+if triton is not None:
+
+    @triton.jit
+    def transpose_layer_norm_kernel(
+        x_ptr,  # [M, K, N] in
+        weight_ptr,  # [K] in
+        bias_ptr,  # [K] in
+        y_ptr,  # [M, N, K] out
+        depth,  # K, which is reduced
+        n_cols,  # N
+        eps,
+        DEPTH: tl.constexpr,  # power of two, at least K
+        BLOCK: tl.constexpr,  # columns of one program
+    ):
+        # All of BLOCK columns, which lie beside each other.
+        tiles = tl.cdiv(n_cols, BLOCK)
+        outer = (tl.program_id(0) // tiles).to(tl.int64)
+        cols = (tl.program_id(0) % tiles * BLOCK + tl.arange(0, BLOCK))[None, :]
+        k = tl.arange(0, DEPTH)[:, None]
+        mask = (k < depth) & (cols < n_cols)
+        offsets = (outer * depth + k) * n_cols + cols
+        x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+        weight = tl.load(weight_ptr + k, mask=k < depth, other=0.0).to(tl.float32)
+        bias = tl.load(bias_ptr + k, mask=k < depth, other=0.0).to(tl.float32)
+
+        # LayerNormalization
+        mean = tl.sum(x, axis=0, keep_dims=True) / depth
+        centred = tl.where(mask, x - mean, 0.0)
+        variance = tl.sum(centred * centred, axis=0, keep_dims=True) / depth
+        y = centred * tl.rsqrt(variance + eps) * weight + bias
+
+        tl.store(y_ptr + (outer * n_cols + cols) * depth + k, y, mask=mask)
+
+
+def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """product = x @ weight.T + bias
+    y = 0.5 * product * (1 + erf(product * 0.7071067811865476))
+
+    Replaces  MatMul, Add, Gelu, at 18 places, first node_MatMul_2
+    Traffic   6.17 MB for [batch, 56, 56, 384]; 15.8 MB operator by operator
+    """
+    expect("weight", weight, (weight.shape[0], x.shape[-1]))
+    expect("bias", bias, (weight.shape[0],))
+    n_rows, depth = x.shape[:-1].numel(), x.shape[-1]
+    n_cols = weight.shape[0]
+    tile = tiles(n_rows, n_cols)
+    if not runs_triton(x, weight, bias):
+        return linear_gelu_reference(x, weight, bias)
+    x = x.contiguous()
+    weight = weight.contiguous()
+    bias = bias.contiguous()
+    y = x.new_empty((*x.shape[:-1], n_cols))
+    with torch.cuda.device_of(x):
+        linear_gelu_kernel[(tile_count(n_rows, n_cols, **tile),)](
+            x, weight, bias, y, n_rows, n_cols, depth, PRECISION=precision(), **tile
+        )
+    return y
+
+
+def linear_gelu_reference(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """The same in PyTorch; the kernel is tested against this."""
+    product = F.linear(x, weight, bias)
+    return F.gelu(product)
+
+
+if triton is not None:
+
+    @triton.jit
+    def linear_gelu_kernel(
+        x_ptr,  # [M, K] in
+        weight_ptr,  # [N, K] in
+        bias_ptr,  # [N] in
+        y_ptr,  # [M, N] out
+        n_rows,  # M
+        n_cols,  # N
+        depth,  # K
+        PRECISION: tl.constexpr,  # "tf32" or "ieee", for float32
+        BLOCK_M: tl.constexpr,  # a tile of the result
+        BLOCK_N: tl.constexpr,
+        BLOCK_K: tl.constexpr,  # of the depth at a time
+    ):
+        # Eight rows of tiles at a time, which read the same columns from the cache.
+        tiles_m, tiles_n = tl.cdiv(n_rows, BLOCK_M), tl.cdiv(n_cols, BLOCK_N)
+        tile = tl.program_id(0)
+        tile_m, tile_n = tl.swizzle2d(
+            tile // tiles_n, tile % tiles_n, tiles_m, tiles_n, 8
+        )
+        rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M))[:, None].to(tl.int64)
+        cols = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
+        sums = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        for start in range(0, depth, BLOCK_K):
+            across = (start + tl.arange(0, BLOCK_K))[None, :]
+            down = (start + tl.arange(0, BLOCK_K))[:, None]
+            x = tl.load(
+                x_ptr + rows * depth + across,
+                mask=(rows < n_rows) & (across < depth),
+                other=0.0,
+            )
+            weight = tl.load(
+                weight_ptr + cols * depth + down,
+                mask=(cols < n_cols) & (down < depth),
+                other=0.0,
+            )
+            sums = tl.dot(x, weight, sums, input_precision=PRECISION)
+
+        offsets = rows * n_cols + cols
+        mask = (rows < n_rows) & (cols < n_cols)
+        bias = tl.load(bias_ptr + cols, mask=cols < n_cols, other=0.0).to(tl.float32)
+        product = sums + bias  # MatMul, Add
+        y = 0.5 * product * (1 + tl.erf(product * 0.7071067811865476))  # Gelu
+
+        tl.store(y_ptr + offsets, y, mask=mask)

@@ -1,0 +1,531 @@
+"""Triton kernels of Llama, generated from llama.onnx.
+
+Each kernel computes several operators at once, and stands beside its twin in PyTorch,
+*_reference. A function takes the kernel for CUDA tensors, and the twin for all others,
+where a gradient is wanted, and on machines without Triton.
+
+Shapes are those of a kernel: axes that all tensors have, or are broadcast along, are
+one axis. Regenerating overwrites this file.
+"""
+
+from __future__ import annotations
+
+import os
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:  # every function below then calls its *_reference
+    triton = None
+
+# Triton's interpreter runs kernels on CPU tensors, which is how they are tested.
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+MAX_ROW = 16384  # elements of a row that one program keeps on chip
+ELEMENTS = 1024  # that one program computes, where each stands for itself
+
+
+def runs_triton(*tensors: Tensor) -> bool:
+    """Whether a kernel can be launched on these tensors, and nothing is lost by it."""
+    if triton is None or any(t.numel() == 0 for t in tensors):
+        return False
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        return False  # kernels have no backward
+    kinds = {t.device.type for t in tensors}
+    return kinds == {"cuda"} or (INTERPRETED and kinds == {"cpu"})
+
+
+def expect(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+    """Raise unless a tensor has the shape that a kernel finds its elements by."""
+    if tensor.shape != shape:
+        raise ValueError(
+            f"{name} must have shape {list(shape)}, got {list(tensor.shape)}"
+        )
+
+
+def warps(n_cols: int) -> int:
+    """One for each 256 elements of a row, up to 16."""
+    return min(max(triton.next_power_of_2(n_cols) // 256, 1), 16)
+
+
+def precision() -> str:
+    """How float32 is multiplied: in tf32 only where PyTorch was asked for it."""
+    return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"
+
+
+def query_tile(n_rows: int) -> int:
+    """Queries of one program: few where there are few, as in a decoder's step."""
+    return 16 if n_rows <= 16 else 64
+
+
+def tiles(n_rows: int, n_cols: int) -> dict[str, int]:
+    """The tiles of a product: flat ones for few rows, small ones for few tiles."""
+    if n_rows <= 16:
+        sizes = (16, 32, 128, 4, 3)
+    elif n_rows * n_cols < 2**21:
+        sizes = (64, 64, 32, 4, 3)
+    else:
+        sizes = (128, 128, 32, 8, 3)
+    names = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
+    return dict(zip(names, sizes, strict=True))
+
+
+def tile_count(
+    n_rows: int, n_cols: int, BLOCK_M: int, BLOCK_N: int, **others: int
+) -> int:
+    return triton.cdiv(n_rows, BLOCK_M) * triton.cdiv(n_cols, BLOCK_N)
+
+
+def cast_mul_to_sin(x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """converted = x.to(float32)
+    product = converted * scale
+    joined = torch.cat([product, product], dim=-1)
+    cos = cos(joined)
+    sin = sin(joined)
+
+    Replaces  Cast, Mul, Concat, Cos, Sin, at node__to_copy
+    Traffic   66.7 kB for [1, seq, 64]; 215 kB operator by operator
+    """
+    expect("x", x, (1, x.shape[-2], 1))
+    expect("scale", scale, (32,))
+    shape = torch.Size((1, x.shape[-2], 64))
+    if not runs_triton(x, scale):
+        return cast_mul_to_sin_reference(x, scale)
+    x = x.contiguous()
+    scale = scale.contiguous()
+    cos = x.new_empty(shape, dtype=torch.float32)
+    sin = x.new_empty(shape, dtype=torch.float32)
+    with torch.cuda.device_of(x):
+        cast_mul_to_sin_kernel[(triton.cdiv(cos.numel(), ELEMENTS),)](
+            x, scale, cos, sin, cos.numel(), BLOCK=ELEMENTS
+        )
+    return cos, sin
+
+
+def cast_mul_to_sin_reference(x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """The same in PyTorch; the kernel is tested against this."""
+    converted = x.float()
+    product = converted * scale
+    joined = torch.cat([product, product], dim=-1)
+    cos = joined.cos()
+    sin = joined.sin()
+    return cos, sin
+
+
+if triton is not None:
+
+    @triton.jit
+    def cast_mul_to_sin_kernel(
+        x_ptr,  # [M] in
+        scale_ptr,  # [N] in
+        cos_ptr,  # [M, N] out
+        sin_ptr,  # [M, N] out
+        n_elements,  # M * N
+        BLOCK: tl.constexpr,  # elements of one program
+    ):
+        offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+        mask = offsets < n_elements
+        row = offsets // 64
+        col = offsets % 64
+        x = tl.load(x_ptr + row, mask=mask & (col < 32))
+        converted = x.to(tl.float32)  # Cast
+        scale = tl.load(scale_ptr + col, mask=mask & (col < 32)).to(tl.float32)
+        product = converted * scale  # Mul
+        x_moved = tl.load(x_ptr + row, mask=mask & (col >= 32))
+        converted_moved = x_moved.to(tl.float32)  # Cast
+        scale_before = tl.load(scale_ptr + col - 32, mask=mask & (col >= 32)).to(
+            tl.float32
+        )
+        product_before = converted_moved * scale_before  # Mul
+        joined = tl.where(col < 32, product, product_before)  # Concat
+        cos = tl.cos(joined)  # Cos
+        sin = tl.sin(joined)  # Sin
+
+        tl.store(cos_ptr + offsets, cos, mask=mask)
+        tl.store(sin_ptr + offsets, sin, mask=mask)
+
+
+def add_rms_norm(
+    x: Tensor, residual: Tensor, weight: Tensor, eps: float
+) -> tuple[Tensor, Tensor]:
+    """total = x + residual
+    y = total / sqrt(mean(total * total) + eps) * weight
+
+    Replaces  Add, RMSNormalization, at 6 places, first node_add_372
+    Traffic   1.58 MB for [batch, seq, 768]; 1.97 MB operator by operator
+    """
+    expect("residual", residual, x.shape)
+    expect("weight", weight, x.shape[-1:])
+    n_cols = x.shape[-1]
+    fits = n_cols <= MAX_ROW
+    if not (runs_triton(x, residual, weight) and fits):
+        return add_rms_norm_reference(x, residual, weight, eps)
+    x = x.contiguous()
+    residual = residual.contiguous()
+    weight = weight.contiguous()
+    total = torch.empty_like(x)
+    y = torch.empty_like(x)
+    with torch.cuda.device_of(x):
+        add_rms_norm_kernel[(x.numel() // n_cols,)](
+            x,
+            residual,
+            weight,
+            total,
+            y,
+            n_cols,
+            eps,
+            BLOCK=triton.next_power_of_2(n_cols),
+            num_warps=warps(n_cols),
+        )
+    return total, y
+
+
+def add_rms_norm_reference(
+    x: Tensor, residual: Tensor, weight: Tensor, eps: float
+) -> tuple[Tensor, Tensor]:
+    """The same in PyTorch; the kernel is tested against this."""
+    total = x + residual
+    y = F.rms_norm(total, weight.shape, weight, eps)
+    return total, y
+
+
+if triton is not None:
+
+    @triton.jit
+    def add_rms_norm_kernel(
+        x_ptr,  # [M, N] in
+        residual_ptr,  # [M, N] in
+        weight_ptr,  # [N] in
+        total_ptr,  # [M, N] out
+        y_ptr,  # [M, N] out
+        n_cols,  # N
+        eps,
+        BLOCK: tl.constexpr,  # power of two, at least N
+    ):
+        row = tl.program_id(0).to(tl.int64)  # row * N can exceed 2**31
+        cols = tl.arange(0, BLOCK)
+        mask = cols < n_cols
+        offsets = row * n_cols + cols
+        x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+        residual = tl.load(residual_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+        weight = tl.load(weight_ptr + cols, mask=mask, other=0.0).to(tl.float32)
+
+        # Add, rounded as it is stored
+        total = (x + residual).to(total_ptr.dtype.element_ty).to(tl.float32)
+
+        # RMSNormalization
+        mean_square = tl.sum(total * total, axis=0) / n_cols
+        y = total * tl.rsqrt(mean_square + eps) * weight
+
+        tl.store(total_ptr + offsets, total, mask=mask)
+        tl.store(y_ptr + offsets, y, mask=mask)
+
+
+def rotate_halves(x: Tensor, scale: Tensor, scale2: Tensor) -> Tensor:
+    """product = x * scale
+    part, part2 = x.chunk(2, dim=-1)
+    neg = -part2
+    joined = torch.cat([neg, part], dim=-1)
+    product2 = joined * scale2
+    y = product + product2
+
+    Replaces  Mul, Split, Neg, Concat, Mul, Add, at 12 places, first node_mul_158
+    Traffic   852 kB for [batch, 12, seq, 64]; 4.78 MB operator by operator
+    """
+    expect("scale", scale, (1, 1, x.shape[-2], 64))
+    expect("scale2", scale2, (1, 1, x.shape[-2], 64))
+    n_j = x.shape[-2]
+    if not runs_triton(x, scale, scale2):
+        return rotate_halves_reference(x, scale, scale2)
+    x = x.contiguous()
+    scale = scale.contiguous()
+    scale2 = scale2.contiguous()
+    y = torch.empty_like(x)
+    with torch.cuda.device_of(x):
+        rotate_halves_kernel[(triton.cdiv(y.numel(), ELEMENTS),)](
+            x, scale, scale2, y, y.numel(), n_j, BLOCK=ELEMENTS
+        )
+    return y
+
+
+def rotate_halves_reference(x: Tensor, scale: Tensor, scale2: Tensor) -> Tensor:
+    """The same in PyTorch; the kernel is tested against this."""
+    product = x * scale
+    part, part2 = x.chunk(2, dim=-1)
+    neg = -part2
+    joined = torch.cat([neg, part], dim=-1)
+    product2 = joined * scale2
+    return product + product2
+
+
+if triton is not None:
+
+    @triton.jit
+    def rotate_halves_kernel(
+        x_ptr,  # [I, J, K] in
+        scale_ptr,  # [J, K] in
+        scale2_ptr,  # [J, K] in
+        y_ptr,  # [I, J, K] out
+        n_elements,  # I * J * K
+        n_j,  # J
+        BLOCK: tl.constexpr,  # elements of one program
+    ):
+        offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+        mask = offsets < n_elements
+        j = offsets // 64 % n_j
+        k = offsets % 64
+        x = tl.load(x_ptr + offsets, mask=mask).to(tl.float32)
+        scale = tl.load(scale_ptr + j * 64 + k, mask=mask).to(tl.float32)
+        product = x * scale  # Mul
+        x_after = tl.load(x_ptr + offsets + 32, mask=mask & (k < 32)).to(tl.float32)
+        neg = -x_after  # Neg
+        x_before = tl.load(x_ptr + offsets - 32, mask=mask & (k >= 32)).to(tl.float32)
+        joined = tl.where(k < 32, neg, x_before)  # Concat
+        scale2 = tl.load(scale2_ptr + j * 64 + k, mask=mask).to(tl.float32)
+        product2 = joined * scale2  # Mul
+        y = product + product2  # Add
+
+        tl.store(y_ptr + offsets, y, mask=mask)
+
+
+def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """y = softmax(q @ k.T / sqrt(D) + mask) @ v
+        H / G heads share keys and values
+
+    Replaces  Attention, at 6 places, first node_scaled_dot_product_attention
+    Traffic   1.11 MB for [batch, 12, seq, 64]; 8.98 MB operator by operator
+    """
+    expect("q", q, (q.shape[0], 3 * k.shape[1], *q.shape[2:]))
+    expect("k", k, (q.shape[0], k.shape[1], v.shape[2], q.shape[3]))
+    expect("v", v, (q.shape[0], k.shape[1], *v.shape[2:]))
+    n_batches, n_heads, n_rows, depth = q.shape
+    n_keys, v_depth = v.shape[-2:]
+    scale = depth**-0.5
+    fits = max(depth, v_depth) <= 128
+    if not (runs_triton(q, k, v, mask) and fits):
+        return masked_attention_reference(q, k, v, mask)
+    q = q if q.stride(-1) == 1 else q.contiguous()
+    k = k if k.stride(-1) == 1 else k.contiguous()
+    v = v if v.stride(-1) == 1 else v.contiguous()
+    mask = mask.expand(n_batches, n_heads, n_rows, n_keys)
+    y = q.new_empty(n_batches, n_rows, n_heads, v_depth).transpose(1, 2)
+    with torch.cuda.device_of(q):
+        masked_attention_kernel[
+            (n_batches * n_heads * triton.cdiv(n_rows, query_tile(n_rows)),)
+        ](
+            q,
+            k,
+            v,
+            mask,
+            y,
+            *q.stride()[:3],
+            *k.stride()[:3],
+            *v.stride()[:3],
+            *y.stride()[:3],
+            *mask.stride(),
+            n_heads,
+            n_heads // k.shape[1],
+            n_rows,
+            n_keys,
+            depth,
+            v_depth,
+            scale,
+            PRECISION=precision(),
+            BLOCK_M=query_tile(n_rows),
+            BLOCK_N=64 if max(depth, v_depth) <= 64 else 32,
+            BLOCK_D=max(triton.next_power_of_2(depth), 16),
+            BLOCK_E=max(triton.next_power_of_2(v_depth), 16),
+        )
+    return y
+
+
+def masked_attention_reference(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """The same in PyTorch; the kernel is tested against this."""
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+
+
+if triton is not None:
+
+    @triton.jit
+    def masked_attention_kernel(
+        q_ptr,  # [B, H, M, D] in
+        k_ptr,  # [B, G, N, D] in
+        v_ptr,  # [B, G, N, E] in
+        mask_ptr,  # [B, H, M, N] in
+        y_ptr,  # [B, H, M, E] out
+        q_batch,  # strides
+        q_head,
+        q_row,
+        k_batch,  # strides
+        k_head,
+        k_row,
+        v_batch,  # strides
+        v_head,
+        v_row,
+        y_batch,  # strides
+        y_head,
+        y_row,
+        mask_batch,  # strides
+        mask_head,
+        mask_row,
+        mask_key,
+        n_heads,  # H
+        group,  # H / G, the heads that share keys and values
+        n_rows,  # M
+        n_keys,  # N
+        depth,  # D
+        v_depth,  # E
+        scale,
+        PRECISION: tl.constexpr,  # "tf32" or "ieee", for float32
+        BLOCK_M: tl.constexpr,
+        BLOCK_N: tl.constexpr,
+        BLOCK_D: tl.constexpr,  # power of two, at least D
+        BLOCK_E: tl.constexpr,  # power of two, at least E
+    ):
+        # One program for a tile of queries of one head.
+        tiles = tl.cdiv(n_rows, BLOCK_M)
+        program = tl.program_id(0).to(tl.int64)  # offsets can exceed 2**31
+        pair, tile = program // tiles, program % tiles
+        batch, head = pair // n_heads, pair % n_heads
+        rows = (tile * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
+        width = tl.arange(0, BLOCK_D)
+        q = tl.load(
+            q_ptr + batch * q_batch + head * q_head + rows * q_row + width[None, :],
+            mask=(rows < n_rows) & (width[None, :] < depth),
+            other=0.0,
+        )
+        k_ptr += batch * k_batch + head // group * k_head
+        v_ptr += batch * v_batch + head // group * v_head
+        largest = tl.full([BLOCK_M, 1], float("-inf"), tl.float32)
+        total = tl.zeros([BLOCK_M, 1], tl.float32)
+        y = tl.zeros([BLOCK_M, BLOCK_E], tl.float32)
+        for start in range(0, n_keys, BLOCK_N):
+            keys = start + tl.arange(0, BLOCK_N).to(tl.int64)
+            k = tl.load(
+                k_ptr + keys[None, :] * k_row + width[:, None],
+                mask=(keys[None, :] < n_keys) & (width[:, None] < depth),
+                other=0.0,
+            )
+            scores = tl.dot(q, k, input_precision=PRECISION) * scale
+            inside = (rows < n_rows) & (keys[None, :] < n_keys)
+            mask = tl.load(
+                mask_ptr
+                + batch * mask_batch
+                + head * mask_head
+                + rows * mask_row
+                + keys[None, :] * mask_key,
+                mask=inside,
+                other=0,
+            )
+            scores += mask.to(tl.float32)
+            scores = tl.where(inside, scores, float("-inf"))
+
+            # Softmax: what was summed so far shrinks to the scale of the largest score.
+            larger = tl.maximum(largest, tl.max(scores, axis=1, keep_dims=True))
+            base = tl.where(larger == float("-inf"), 0.0, larger)  # no key counts yet
+            powers = tl.exp(scores - base)
+            shrink = tl.exp(largest - base)
+            total = total * shrink + tl.sum(powers, axis=1, keep_dims=True)
+            largest = larger
+            columns = tl.arange(0, BLOCK_E)[None, :]
+            v = tl.load(
+                v_ptr + keys[:, None] * v_row + columns,
+                mask=(keys[:, None] < n_keys) & (columns < v_depth),
+                other=0.0,
+            )
+            powers = powers.to(v_ptr.dtype.element_ty)
+            y = tl.dot(powers, v, y * shrink, input_precision=PRECISION)
+
+        # A query that no key counts for gives 0.
+        y = y / tl.where(total > 0, total, 1.0)
+        columns = tl.arange(0, BLOCK_E)[None, :]
+        tl.store(
+            y_ptr + batch * y_batch + head * y_head + rows * y_row + columns,
+            y,
+            mask=(rows < n_rows) & (columns < v_depth),
+        )
+
+
+def linear_silu_mul(x: Tensor, weight: Tensor, u: Tensor) -> Tensor:
+    """product = x @ weight.T
+    y = product * sigmoid(product) * u
+
+    Replaces  MatMul, Swish, Mul, at 6 places, first node_linear_4
+    Traffic   8.78 MB for [batch, seq, 2048]; 13 MB operator by operator
+    """
+    expect("weight", weight, (weight.shape[0], x.shape[-1]))
+    expect("u", u, (*x.shape[:-1], weight.shape[0]))
+    n_rows, depth = x.shape[:-1].numel(), x.shape[-1]
+    n_cols = weight.shape[0]
+    tile = tiles(n_rows, n_cols)
+    if not runs_triton(x, weight, u):
+        return linear_silu_mul_reference(x, weight, u)
+    x = x.contiguous()
+    weight = weight.contiguous()
+    u = u.contiguous()
+    y = x.new_empty((*x.shape[:-1], n_cols))
+    with torch.cuda.device_of(x):
+        linear_silu_mul_kernel[(tile_count(n_rows, n_cols, **tile),)](
+            x, weight, u, y, n_rows, n_cols, depth, PRECISION=precision(), **tile
+        )
+    return y
+
+
+def linear_silu_mul_reference(x: Tensor, weight: Tensor, u: Tensor) -> Tensor:
+    """The same in PyTorch; the kernel is tested against this."""
+    product = F.linear(x, weight)
+    silu = F.silu(product)
+    return silu * u
+
+
+if triton is not None:
+
+    @triton.jit
+    def linear_silu_mul_kernel(
+        x_ptr,  # [M, K] in
+        weight_ptr,  # [N, K] in
+        u_ptr,  # [M, N] in
+        y_ptr,  # [M, N] out
+        n_rows,  # M
+        n_cols,  # N
+        depth,  # K
+        PRECISION: tl.constexpr,  # "tf32" or "ieee", for float32
+        BLOCK_M: tl.constexpr,  # a tile of the result
+        BLOCK_N: tl.constexpr,
+        BLOCK_K: tl.constexpr,  # of the depth at a time
+    ):
+        # Eight rows of tiles at a time, which read the same columns from the cache.
+        tiles_m, tiles_n = tl.cdiv(n_rows, BLOCK_M), tl.cdiv(n_cols, BLOCK_N)
+        tile = tl.program_id(0)
+        tile_m, tile_n = tl.swizzle2d(
+            tile // tiles_n, tile % tiles_n, tiles_m, tiles_n, 8
+        )
+        rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M))[:, None].to(tl.int64)
+        cols = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
+        sums = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        for start in range(0, depth, BLOCK_K):
+            across = (start + tl.arange(0, BLOCK_K))[None, :]
+            down = (start + tl.arange(0, BLOCK_K))[:, None]
+            x = tl.load(
+                x_ptr + rows * depth + across,
+                mask=(rows < n_rows) & (across < depth),
+                other=0.0,
+            )
+            weight = tl.load(
+                weight_ptr + cols * depth + down,
+                mask=(cols < n_cols) & (down < depth),
+                other=0.0,
+            )
+            sums = tl.dot(x, weight, sums, input_precision=PRECISION)
+
+        offsets = rows * n_cols + cols
+        mask = (rows < n_rows) & (cols < n_cols)
+        product = sums  # MatMul
+        u = tl.load(u_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+        silu = product * tl.sigmoid(product)  # Swish
+        y = silu * u  # Mul
+
+        tl.store(y_ptr + offsets, y, mask=mask)

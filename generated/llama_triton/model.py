@@ -1,0 +1,145 @@
+"""Llama, generated from llama.onnx.
+
+    input_ids int64   [batch, seq]         input
+    logits    float32 [batch, seq, 32000]  output
+
+Source     llama.onnx, opset 20, 496 nodes
+Generator  fairhand 0.1.0
+Rewrites   -O1: 13 proven rules applied 85 times, as report.json lists
+Weights    weights.safetensors, 86,910,752 parameters
+
+Regenerating overwrites this file, which needs PyTorch and safetensors alone.
+"""
+
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+
+from .kernels import (
+    add_rms_norm,
+    cast_mul_to_sin,
+    linear_silu_mul,
+    masked_attention,
+    rotate_halves,
+)
+
+MODEL_SHA256 = "9203fdaac090bdbcff8fcb2f1348dd8f5b4c3315ab95d1b7227e6509a41bc154"
+WEIGHTS = Path(__file__).with_name("weights.safetensors")
+
+# ONNX name -> dtype and shape, as session.py checks them.
+INPUTS = {
+    "input_ids": ("int64", ("batch", "seq")),
+}
+OUTPUTS = {
+    "logits": ("float32", ("batch", "seq", 32000)),
+}
+
+
+class LlamaRotaryEmbedding(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inv_freq = nn.Parameter(torch.empty((32,)))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        cos, sin = cast_mul_to_sin(x.unsqueeze(-1), self.inv_freq)
+        return cos, sin
+
+
+class LlamaAttention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q_proj = nn.Linear(768, 768, bias=False)
+        self.k_proj = nn.Linear(768, 256, bias=False)
+        self.v_proj = nn.Linear(768, 256, bias=False)
+        self.o_proj = nn.Linear(768, 768, bias=False)
+
+    def forward(self, x: Tensor, y: Tensor, z: Tensor, mask: Tensor) -> Tensor:
+        q_proj = self.q_proj(x).unflatten(2, (12, 64)).transpose(1, 2)
+        k_proj = self.k_proj(x).unflatten(2, (4, 64)).transpose(1, 2)
+        v = self.v_proj(x).unflatten(2, (4, 64)).transpose(1, 2)
+        k = rotate_halves(k_proj, y, z)
+        attended = masked_attention(rotate_halves(q_proj, y, z), k, v, mask)
+        return self.o_proj(attended.transpose(1, 2).flatten(2))
+
+
+class LlamaMLP(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate_proj = nn.Linear(768, 2048, bias=False)
+        self.up_proj = nn.Linear(768, 2048, bias=False)
+        self.down_proj = nn.Linear(2048, 768, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = linear_silu_mul(x, self.gate_proj.weight, self.up_proj(x))
+        return self.down_proj(x)
+
+
+class LlamaDecoderLayer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.input_layernorm = nn.RMSNorm(768, eps=1e-6)
+        self.self_attn = LlamaAttention()
+        self.post_attention_layernorm = nn.RMSNorm(768, eps=1e-6)
+        self.mlp = LlamaMLP()
+
+    def forward(self, x: Tensor, y: Tensor, z: Tensor, mask: Tensor) -> Tensor:
+        y = self.self_attn(self.input_layernorm(x), y, z, mask)
+        x, y = add_rms_norm(x, y, self.post_attention_layernorm.weight, eps=1e-6)
+        return x + self.mlp(y)
+
+
+class LlamaModel(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed_tokens = nn.Embedding(32000, 768)
+        self.rotary_emb = LlamaRotaryEmbedding()
+        self.layers = nn.ModuleList(LlamaDecoderLayer() for _ in range(6))
+        self.norm = nn.RMSNorm(768, eps=1e-6)
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        batch, seq = input_ids.shape
+        x = self.embed_tokens(input_ids)
+        positions = torch.arange(seq, device=input_ids.device)
+        y = positions.unsqueeze(0)
+        z = y.expand(batch, -1)
+        u = torch.cat([z[:, :1] - 1, z], dim=1)
+        mask = ~(u[:, 1 : input_ids.shape[1] + 1] - u[:, :seq] == 1)
+        mask = mask.long().cumsum(dim=-1)
+        u = torch.arange(batch, device=input_ids.device)[:, None, None, None]
+        v = positions[None, None, :, None].expand(batch, -1, -1, -1).unsqueeze(-1)
+        u = torch.cat([u.expand(-1, -1, seq, -1).unsqueeze(-1), v], dim=-1)
+        mask = mask[u.unbind(-1)] == mask[:, None, None, :]
+        mask2 = z[:, None, None, :] <= z[u.unbind(-1)]
+        y, z = self.rotary_emb(y)
+        y = y.unsqueeze(1)
+        z = z.unsqueeze(1)
+        mask = torch.where(mask & mask2, 0.0, torch.finfo(torch.float32).min)
+        for layer in self.layers:
+            x = layer(x, y, z, mask)
+        return self.norm(x)
+
+
+class LlamaForCausalLM(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.model = LlamaModel()
+        self.lm_head = nn.Linear(768, 32000, bias=False)
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        return self.lm_head(self.model(input_ids))
+
+
+def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> LlamaForCausalLM:
+    """Build the network and take every parameter from `weights`."""
+    with safe_open(weights, framework="pt", device=device) as file:
+        found = (file.metadata() or {}).get("model_sha256")
+        if found != MODEL_SHA256:
+            raise ValueError(f"{weights} holds the weights of another model: {found}")
+        names = file.keys()
+        state = {name: file.get_tensor(name) for name in names}
+    with torch.device("meta"):  # no random initialisation, no second copy
+        model = LlamaForCausalLM()
+    model.load_state_dict(state, assign=True)
+    return model.eval().requires_grad_(False)

@@ -18,6 +18,7 @@ from ..analysis.shapes import Shapes
 from ..analysis.spell import LOWEST, Expr, Leaf, Ref, leaves, substitute
 from .grouping import group, hoist, sink
 from .run import Run
+from .splits import flat_splits
 from .steps import Spelling, Step, unsupported
 
 DEEPEST = 16  # blocks in each other; Python itself allows 20
@@ -94,7 +95,8 @@ def make_steps(model: ir.Model, shapes: Shapes, faithful: bool = False) -> list[
     steps = spelling.run(model.graph, model.graph.outputs)
     if spelling.missing or spelling.refused:
         raise unsupported(model, spelling.missing, spelling.own_faults())
-    return _without_aliases(steps, set(model.graph.outputs), {})
+    results = set(model.graph.outputs)
+    return flat_splits(_without_aliases(steps, results, {}), shapes, results)
 
 
 def _without_aliases(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from ..analysis.ops.table import ModuleForm
 from ..analysis.parameters import is_parameter
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
@@ -93,6 +94,47 @@ def network_class(model: ir.Model) -> str:
         if len(classes) > 1 and names and names[0] == "":
             return classes[0].rpartition(".")[2]
     return ""
+
+
+def form_path(form: ModuleForm, scopes: tuple[Scope, ...]) -> str:
+    """The attribute path of a layer: from its parameters' names, else from its scope.
+
+    A parameter's name counts only inside the module that the layer stands in: exporters
+    give equal arrays one name, so a norm may carry the name of its twin elsewhere. A
+    convolution folded with the norm after it stands in that norm's scope.
+    """
+    leaf = scopes[-1].path if scopes else ""
+    folded = (
+        bool(scopes) and "Norm" in scopes[-1].class_hint and "Norm" not in form.layer
+    )
+    names = [
+        name
+        for weight in form.weights.values()
+        for name in (weight.value.name, *weight.value.meta.get("folded_from", ()))
+    ]
+    merged = _merged_path([name or "" for name in names])
+    if merged:
+        return merged
+    for name in names:
+        path, _, last = (name or "").rpartition(".")
+        if not path or not last:
+            continue
+        beside = path.rpartition(".")[0] == leaf.rpartition(".")[0]
+        if not scopes or path == leaf or path.startswith(f"{leaf}."):
+            return path
+        if folded and beside:
+            return path
+    return leaf
+
+
+def _merged_path(names: list[str]) -> str:
+    """attention.qkv, if a matrix is those of attention.query, .key and .value."""
+    paths = dict.fromkeys(n[:-7] for n in names if n.endswith(".weight"))
+    parents = {path.rpartition(".")[0] for path in paths}
+    letters = sorted(path.rpartition(".")[2][:1] for path in paths)
+    if len(parents) != 1 or letters != ["k", "q", "v"]:
+        return ""
+    return ".".join(filter(None, (*parents, "qkv")))
 
 
 def _strings(text: str | None) -> list[str]:

@@ -34,6 +34,7 @@ from .scopes import (
     Scope,
     attribute_words,
     common_scopes,
+    form_path,
     scopes_of,
     scopes_of_weights,
     weight_scopes,
@@ -326,34 +327,6 @@ def _settle_scopes(
         for attribute in node.attributes.values():
             if attribute.type == ir.AttributeType.GRAPH:
                 _settle_scopes(attribute.as_graph(), words, settled, settled[node])
-
-
-def form_path(form: ModuleForm, scopes: tuple[Scope, ...]) -> str:
-    """The attribute path of a layer: from its parameters' names, else from its scope.
-
-    A parameter's name counts only inside the module that the layer stands in: exporters
-    give equal arrays one name, so a norm may carry the name of its twin elsewhere. A
-    convolution folded with the norm after it stands in that norm's scope.
-    """
-    leaf = scopes[-1].path if scopes else ""
-    folded = (
-        bool(scopes) and "Norm" in scopes[-1].class_hint and "Norm" not in form.layer
-    )
-    names = [
-        name
-        for weight in form.weights.values()
-        for name in (weight.value.name, *weight.value.meta.get("folded_from", ()))
-    ]
-    for name in names:
-        path, _, last = (name or "").rpartition(".")
-        if not path or not last:
-            continue
-        beside = path.rpartition(".")[0] == leaf.rpartition(".")[0]
-        if not scopes or path == leaf or path.startswith(f"{leaf}."):
-            return path
-        if folded and beside:
-            return path
-    return leaf
 
 
 def unsupported(

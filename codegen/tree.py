@@ -79,8 +79,9 @@ def _keep_or_dissolve(run: Run) -> list[Step | Run]:
         inner = run.items[0]
         inner.path = run.path
         return [inner]
-    if not members and not constants:
-        return run.items
+    left = len(run.items) == 1 and all((n or "").endswith(".bias") for n in constants)
+    if not members and (not constants or left):
+        return run.items  # no more than the bias that a merged layer leaves
     mixed = any(isinstance(s, Step) and s.form is None for s in run.items)
     only = members[0] if len(members) == 1 and not constants else None
     if isinstance(only, Step) and (is_list(run) or len(run.items) <= 2):

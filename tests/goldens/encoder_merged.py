@@ -30,13 +30,22 @@ OUTPUTS = {
 }
 
 
-class Linear(nn.Module):
+class SelfAttention(nn.Module):
     def __init__(self):
         super().__init__()
-        self.bias = nn.Parameter(torch.empty((8,)))
+        self.qkv = nn.Linear(8, 24, bias=False)
+        self.output = nn.Linear(8, 8)
+        self.query_bias = nn.Parameter(torch.empty((8,)))
+        self.key_bias = nn.Parameter(torch.empty((8,)))
+        self.value_bias = nn.Parameter(torch.empty((8,)))
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.bias
+        v, q, k = self.qkv(x).chunk(3, dim=-1)
+        q = (q + self.query_bias).unflatten(2, (2, 4)).transpose(1, 2)
+        v = (v + self.value_bias).unflatten(2, (2, 4)).transpose(1, 2)
+        k = (k + self.key_bias).unflatten(2, (2, 4)).transpose(1, 2)
+        x = F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
+        return self.output(x.flatten(2))
 
 
 class Mlp(nn.Module):
@@ -47,25 +56,6 @@ class Mlp(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.down(F.gelu(self.up(x)))
-
-
-class SelfAttention(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.value1 = nn.Linear(8, 24, bias=False)
-        self.query = Linear()
-        self.key = Linear()
-        self.value2 = Linear()
-        self.output = nn.Linear(8, 8)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x, y = self.value1(x).split([8, 16], dim=-1)
-        y, z = y.chunk(2, dim=-1)
-        q = self.query(y).unflatten(2, (2, 4)).transpose(1, 2)
-        v = self.value2(x).unflatten(2, (2, 4)).transpose(1, 2)
-        k = self.key(z).unflatten(2, (2, 4)).transpose(1, 2)
-        x = F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
-        return self.output(x.flatten(2))
 
 
 class EncoderLayer(nn.Module):

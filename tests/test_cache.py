@@ -27,6 +27,8 @@ Change = Callable[[np.ndarray], np.ndarray]
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("FAIRHAND_CACHE", str(tmp_path / "cache"))
+    # Other tests of this process may have registered operators.
+    monkeypatch.setattr("fairhand.codegen.options.registered", [])
     yield tmp_path / "cache"
 
 

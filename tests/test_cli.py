@@ -158,6 +158,12 @@ def test_version(capfd: Capture) -> None:
     assert capfd.readouterr().out == f"fairhand {fairhand.__version__}\n"
 
 
+def test_python_dash_m_is_the_command() -> None:
+    command = [sys.executable, "-m", "fairhand", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and fairhand.__version__ in done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

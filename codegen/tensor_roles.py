@@ -60,6 +60,8 @@ def _text(step: Step, value: ir.Value | None = None) -> str:
 def _added(value: ir.Value) -> str:
     """In a sum: one number per channel, or a vector per position [1, length, width]."""
     assert value.const_value is not None
+    if not value.const_value.dtype.is_floating_point():
+        return "offset"  # of indices
     dims = value.const_value.shape.numpy()
     if len([size for size in dims if size > 1]) < 2:
         return "bias"

@@ -312,6 +312,14 @@ def test_packed_weights_are_the_same_weights(engines: ModuleType, bias: bool) ->
         assert torch.equal(value, before[name])
 
 
+def test_who_reads_a_packed_layer_s_weight_gets_it(engines: ModuleType) -> None:
+    """A tied output layer, and kernels, take the weight and not the layer."""
+    net = nn.Sequential(nn.Linear(4, 8))
+    layer = engines.packed(net)[0]
+    assert layer.weight is net[0].weight and layer.bias is net[0].bias
+
+
+
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("num_layers", [1, 2])
 @pytest.mark.parametrize("options", [{}, {"batch_first": True}, {"bias": False}])

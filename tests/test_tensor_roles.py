@@ -37,3 +37,12 @@ def test_what_is_added_to_scores_is_their_bias(tmp_path: Path) -> None:
     fairhand.compile(g.model(y=y), tmp_path / "net", verify=False)
     names = [name for name, _ in imported(tmp_path / "net").load().named_buffers()]
     assert names == ["attention_bias"]
+
+
+def test_what_is_added_to_indices_is_an_offset(tmp_path: Path) -> None:
+    g = Traced(x=["batch", 6, 8], i=("int64", ["batch", 3]))
+    places = g("Add", "i", g.weight("val_7", value=np.array([0, 2, 4])))
+    y = g("GatherElements", "x", g("Unsqueeze", places, g.ints(2)), axis=1)
+    fairhand.compile(g.model(y=y), tmp_path / "net", verify=False)
+    names = [name for name, _ in imported(tmp_path / "net").load().named_buffers()]
+    assert names == ["offset"]

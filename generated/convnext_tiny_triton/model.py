@@ -70,11 +70,11 @@ class CNBlock(nn.Module):
 class AdaptiveAvgPool2d(nn.Module):
     def __init__(self):
         super().__init__()
-        self.register_buffer("constant", torch.empty((1, 768, 1, 1), dtype=torch.int64))
+        self.register_buffer("offset", torch.empty((1, 768, 1, 1), dtype=torch.int64))
 
     def forward(self, x: Tensor) -> Tensor:
         y = torch.arange(x.shape[0], device=x.device) * 768
-        y = y[:, None, None, None] + self.constant
+        y = y[:, None, None, None] + self.offset
         return x.mean(dim=(-1, -2), keepdim=True).flatten()[y]
 
 

@@ -17,13 +17,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from .kernels import (
-    add_rms_norm,
-    cast_mul_to_sin,
-    linear_silu_mul,
-    masked_attention,
-    rotate_halves,
-)
+from .kernels import add_rms_norm, linear_silu_mul, masked_attention, rotate_halves
 
 MODEL_SHA256 = "9203fdaac090bdbcff8fcb2f1348dd8f5b4c3315ab95d1b7227e6509a41bc154"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
@@ -43,8 +37,9 @@ class LlamaRotaryEmbedding(nn.Module):
         self.inv_freq = nn.Parameter(torch.empty((32,)))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        cos, sin = cast_mul_to_sin(x.unsqueeze(-1), self.inv_freq)
-        return cos, sin
+        x = x.unsqueeze(-1).float() * self.inv_freq
+        x = torch.cat([x, x], dim=-1)
+        return x.cos(), x.sin()
 
 
 class LlamaAttention(nn.Module):

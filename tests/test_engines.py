@@ -319,7 +319,6 @@ def test_who_reads_a_packed_layer_s_weight_gets_it(engines: ModuleType) -> None:
     assert layer.weight is net[0].weight and layer.bias is net[0].bias
 
 
-
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("num_layers", [1, 2])
 @pytest.mark.parametrize("options", [{}, {"batch_first": True}, {"bias": False}])

@@ -32,6 +32,7 @@ from fairhand.codegen.kernels.program import NoKernel
 pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter")
 from triton_kernels import (
     another,
+    check_sizes,
     close,
     compile_for_a_gpu,
     compiled,
@@ -179,19 +180,8 @@ def feed_for(build: object, sizes: tuple[int, ...]) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("build", GROUPS, ids=lambda build: build.__name__)
 def test_group_on_odd_sizes(build: object, tmp_path: Path) -> None:
-    model = group_model(build)
-    kernel = compiled(model, tmp_path)
-    for sizes in SIZES:
-        feed = feed_for(build, sizes)
-        tensors = {name: torch.tensor(x) for name, x in feed.items()}
-        before = kernel.launches[0]
-        got = kernel.kernel(tensors)
-        empty = any(x.size == 0 for x in feed.values())
-        assert kernel.launches[0] == before + (not empty)
-        assert all(map(close, got, kernel.reference(tensors))), sizes
-        if not empty:
-            wanted = [torch.tensor(x) for x in oracle(model, feed)]
-            assert all(map(close, got, wanted)), sizes
+    feeds = (feed_for(build, sizes) for sizes in SIZES)
+    check_sizes(group_model(build), feeds, tmp_path)
 
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)

@@ -17,10 +17,10 @@ from fairhand.codegen.kernels import collection
 
 pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter")
 from triton_kernels import (
+    check_sizes,
     close,
     compile_for_a_gpu,
     compiled,
-    oracle,
     products_of_bfloat16,
 )
 
@@ -86,20 +86,8 @@ def named(build: Build) -> str:
 
 @pytest.mark.parametrize("build", KINDS, ids=named)
 def test_attention_on_odd_sizes(build: Build, tmp_path: Path) -> None:
-    model = model_of(build)
-    kernel = compiled(model, tmp_path)
-    for sizes in SIZES:
-        feed = feed_for(build, sizes)
-        tensors = {name: torch.tensor(x) for name, x in feed.items()}
-        before = kernel.launches[0]
-        (got,) = kernel.kernel(tensors)
-        empty = any(x.size == 0 for x in feed.values())
-        assert kernel.launches[0] == before + (not empty)
-        (wanted,) = kernel.reference(tensors)
-        assert close(got, wanted, ulps=16), sizes
-        if not empty:
-            (right,) = oracle(model, feed)
-            assert close(got, torch.tensor(right), ulps=16), sizes
+    feeds = (feed_for(build, sizes) for sizes in SIZES)
+    check_sizes(model_of(build), feeds, tmp_path, ulps=16)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)

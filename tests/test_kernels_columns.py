@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter")
-from triton_kernels import close, compile_for_a_gpu, compiled, oracle
+from triton_kernels import check_sizes, close, compile_for_a_gpu, compiled, oracle
 
 Build = Callable[[Graph], dict[str, str]]
 
@@ -78,19 +78,8 @@ def named(build: Build) -> str:
 
 @pytest.mark.parametrize("build", GROUPS, ids=named)
 def test_columns_on_odd_sizes(build: Build, tmp_path: Path) -> None:
-    model = model_of(build)
-    kernel = compiled(model, tmp_path)
-    for sizes in SIZES:
-        feed = feed_for(build, sizes)
-        tensors = {name: torch.tensor(x) for name, x in feed.items()}
-        before = kernel.launches[0]
-        empty = any(x.size == 0 for x in feed.values())
-        got = kernel.kernel(tensors)
-        assert kernel.launches[0] == before + (not empty)
-        assert all(map(close, got, kernel.reference(tensors))), sizes
-        if not empty:
-            wanted = [torch.tensor(x) for x in oracle(model, feed)]
-            assert all(map(close, got, wanted)), sizes
+    feeds = (feed_for(build, sizes) for sizes in SIZES)
+    check_sizes(model_of(build), feeds, tmp_path)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -169,6 +169,29 @@ def close(got: torch.Tensor, wanted: torch.Tensor, ulps: float = 8) -> bool:
     return torch.allclose(
         got.double(), wanted.double(), rtol=0, atol=ulps * unit, equal_nan=True
     )
+
+
+def check_sizes(
+    proto: onnx.ModelProto,
+    feeds: Iterable[Mapping[str, np.ndarray]],
+    folder: Path,
+    ulps: float = 8,
+) -> None:
+    """A kernel is launched once for each feed that isn't empty, and agrees with its
+    twin and with ONNX Runtime."""
+    kernel = compiled(proto, folder)
+    for feed in feeds:
+        sizes = {name: x.shape for name, x in feed.items()}
+        tensors = {name: torch.tensor(x) for name, x in feed.items()}
+        before = kernel.launches[0]
+        got = kernel.kernel(tensors)
+        empty = any(x.size == 0 for x in feed.values())
+        assert kernel.launches[0] == before + (not empty), sizes
+        pairs = list(zip(got, kernel.reference(tensors), strict=True))
+        if not empty:
+            wanted = map(torch.tensor, oracle(proto, feed))
+            pairs += zip(got, wanted, strict=True)
+        assert all(close(a, b, ulps) for a, b in pairs), sizes
 
 
 def products_of_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:

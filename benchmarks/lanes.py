@@ -4,13 +4,13 @@
     python benchmarks/lanes.py --packages DIR --seconds 50 MODEL.onnx ...
     python benchmarks/lanes.py --packages DIR --write MODEL.onnx ...
 
-First each model is compiled: without lanes, with two, and with --lanes auto, all by
-what is measured on this machine. Then five processes take turns, two forwards each:
-one lane with one thread and with two, the latter on the engine of its Session too, two
-lanes with one thread each, and the same two lanes as two processes (buffers in shared
-memory, two bytes through a pipe for a hand-off). Last the table of medians is written.
-DIR keeps packages and times, so that each step and each model can have a quiet moment
-of its own.
+First each model is compiled: without lanes, with two whatever is predicted of them,
+with --lanes 2 and with --lanes auto, all by what is measured on this machine. Then five
+processes take turns, two forwards each: one lane with one thread and with two, the
+latter on the engine of its Session too, two lanes with one thread each, and the same
+two lanes as two processes (buffers in shared memory, two bytes through a pipe for a
+hand-off). Last the table of medians is written. DIR keeps packages and times, so that
+each step and each model can have a quiet moment of its own.
 """
 
 from __future__ import annotations
@@ -30,8 +30,11 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import fairhand
+from fairhand.analysis.lanes import WORTH
+from fairhand.codegen import divide
 
 PAGE = Path(__file__).parents[1] / "docs" / "lanes.md"
 BEGIN, END = "<!-- written by benchmarks/lanes.py -->\n", "<!-- end -->\n"
@@ -57,7 +60,8 @@ class Row:
     seconds: dict[str, float]  # medians
     predicted: float  # of two lanes beside one of one thread
     auto: float  # of lanes that divide all threads beside one lane of all
-    chosen: str  # what --lanes auto takes, and by what
+    two: str  # what --lanes 2 takes, and by what
+    chosen: str  # what --lanes auto does
     rounds: int
 
     def gain(self, variant: str) -> float | None:
@@ -189,16 +193,19 @@ def lanes_beside(folder: str, pipe: Connection) -> None:
 
 
 def prepare(path: Path, folder: Path) -> None:
-    """The three packages of a model."""
+    """The four packages of a model."""
     fairhand.compile(path, folder / "serial", verify=False)
-    options: dict[str, Any] = {"profile": True, "progress": print}
-    fairhand.compile(path, folder / "lanes", lanes=2, verify=False, **options)
+    options: dict[str, Any] = {"profile": True, "progress": print, "cache": False}
+    with patch.object(divide, "SURE", WORTH):
+        fairhand.compile(path, folder / "lanes", lanes=2, verify=False, **options)
+    fairhand.compile(path, folder / "two", lanes=2, **options)
     fairhand.compile(path, folder / "auto", lanes="auto", **options)
 
 
 def measure(model: str, folder: Path, seconds: float) -> Row:
     """All variants in turn, for so long; those of lanes only if there are any."""
-    lanes, auto = (lanes_of(folder / name) for name in ("lanes", "auto"))
+    names = ("lanes", "two", "auto")
+    lanes, two, auto = (lanes_of(folder / name) for name in names)
     variants = [name for name in VARIANTS if name in ALONE or lanes["count"] > 1]
     context = multiprocessing.get_context("spawn")
     pipes = {}
@@ -233,13 +240,13 @@ def measure(model: str, folder: Path, seconds: float) -> Row:
         shares = ", ".join(f"{others:.0%}" for others, _ in rounds)
         sys.exit(f"{model}: others had {shares} of a core in the rounds, too much")
     times = {name: [took[name] for took in quiet] for name in variants}
-    by = "measured" if "measured_seconds" in auto else "predicted"
     return Row(
         model,
         {name: statistics.median(all_) for name, all_ in times.items()},
         gain(lanes),
         gain(auto),
-        f"{'lanes' if auto['count'] > 1 else 'one lane'}, {by}",
+        taken(two),
+        taken(auto),
         len(quiet),
     )
 
@@ -266,6 +273,11 @@ def lanes_of(package: Path) -> dict[str, Any]:
     return dict(report["lanes"])
 
 
+def taken(lanes: dict[str, Any]) -> str:
+    by = "measured" if "measured_seconds" in lanes else "predicted"
+    return f"{'lanes' if lanes['count'] > 1 else 'one lane'}, {by}"
+
+
 def gain(lanes: dict[str, Any]) -> float:
     return float(lanes["predicted_seconds_without"] / lanes["predicted_seconds"])
 
@@ -275,14 +287,15 @@ def gain(lanes: dict[str, Any]) -> float:
 
 def table(rows: Sequence[Row]) -> str:
     heads = ["model", *(f"{name}, ms" for name in VARIANTS), "predicted", "measured"]
-    heads += ["auto predicts", "measured", "beside the engine", "auto takes", "rounds"]
+    heads += ["--lanes 2 takes", "auto predicts", "measured", "beside the engine"]
+    heads += ["auto takes", "rounds"]
     lines = [heads, ["---"] + ["---:"] * (len(heads) - 1)]
     for row in rows:
         took = [row.seconds.get(name) for name in VARIANTS]
         cells = [row.model, *("-" if s is None else f"{1e3 * s:.1f}" for s in took)]
-        gains = row.predicted, row.gain(ONE), row.auto, row.gain(TWO), row.gain(ENGINE)
-        cells += ["-" if each is None else f"{each:.2f}" for each in gains]
-        lines.append([*cells, row.chosen, str(row.rounds)])
+        cells += [*map(two_digits, (row.predicted, row.gain(ONE))), row.two]
+        gains = row.auto, row.gain(TWO), row.gain(ENGINE)
+        lines.append([*cells, *map(two_digits, gains), row.chosen, str(row.rounds)])
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
     both = [row for row in rows if LANES in row.seconds]
     if len(both) > 2:
@@ -293,6 +306,10 @@ def table(rows: Sequence[Row]) -> str:
             f" {first:.2f} for lanes of one thread, {second:.2f} for auto.\n"
         )
     return text
+
+
+def two_digits(gain: float | None) -> str:
+    return "-" if gain is None else f"{gain:.2f}"
 
 
 def correlation(pairs: Sequence[tuple[float, float | None]]) -> float:

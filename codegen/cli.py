@@ -144,7 +144,7 @@ def _add_ways(sub: argparse.ArgumentParser) -> None:
         "--profile",
         action="store_true",
         help="measure on this machine which engine is the fastest, or with --lanes what"
-        " operators take; a minute or two",
+        " operators take and whether lanes gain; a minute or two",
     )
     sub.add_argument(
         "--fusion",

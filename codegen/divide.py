@@ -32,6 +32,9 @@ from .steps import Step
 
 MOST_ASKED = 64  # lanes; no model has work for more
 MOST_LANES = 8  # that the tool chooses from
+# What a prediction has to promise: gains measured on two cores (docs/lanes.md) are 0.83
+# to 1.16 of those predicted, and lanes that lose are worse than none.
+SURE = 1.2
 MOST_FORKS = 4  # in one forward; a reader loses count of more
 NOTICED = 0.01  # of the time of the model that a class has to save
 
@@ -83,9 +86,15 @@ class Divided:
             return self.measured.alone / self.measured.lanes
         return self.serial / self.seconds if self.seconds else 1.0
 
+    @property
+    def needed(self) -> float:
+        """The gain from which on lanes are worth it."""
+        return SURE if self.measured is None else WORTH
+
     def settled(self) -> Divided:
         """Without forks if they gain too little."""
-        return self if self.gain >= WORTH else replace(self, forks={}, operators={})
+        worth = self.gain >= self.needed
+        return self if worth else replace(self, forks={}, operators={})
 
     @property
     def reason(self) -> str:
@@ -103,7 +112,7 @@ class Divided:
             f"{cost.count} lanes with {each} {found} to take {seconds * 1e3:.1f} ms,"
             f" one with {alone} {serial * 1e3:.1f} ms: {self.gain:.2f} times as fast"
         )
-        return text if self.forks else f"none, since {text}, less than {WORTH}"
+        return text if self.forks else f"none, since {text}, less than {self.needed}"
 
     @property
     def count(self) -> int:

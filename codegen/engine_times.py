@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -43,7 +42,7 @@ def measure(
         else:
             table[engine] = {"worst_relative_error": float(f"{worst:.3g}")}
     passed = [engine for engine, row in table.items() if "failed" not in row]
-    candidates = [(package, engine) for engine in passed]
+    candidates = [(package, engine, None) for engine in passed]
     for engine, row in zip(passed, times(candidates, feed, seconds), strict=True):
         table[engine] |= {n: float(f"{row[n]:.3g}") for n in ("ms", "first_calls_s")}
     return table
@@ -59,23 +58,22 @@ def fastest(table: Measured) -> str:
 
 
 def times(
-    candidates: Sequence[tuple[Path, str]],
+    candidates: Sequence[tuple[Path, str, int | None]],
     feed: Mapping[str, Any],
     seconds: float,
     pause: float = 0.0,
-    threads: int | None = None,
 ) -> list[dict[str, float]]:
-    """Of packages and their engines ("": the package's own), as stopwatch.py has it."""
+    """Of packages, each on an engine ("": its own) and so many threads (None: those
+    that PyTorch takes), as stopwatch.py has it."""
     if not candidates:
         return []
     with tempfile.TemporaryDirectory() as folder:
         runner.write(Path(folder) / "in_0.npz", list(feed.values()))
         command = [sys.executable, stopwatch.__file__, folder, seconds, pause]
-        command += [word for candidate in candidates for word in candidate]
-        settings = {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
+        for package, engine, threads in candidates:
+            command += [package, engine, threads or 0]
         done = subprocess.run(
             list(map(str, command)),
-            env=os.environ | settings,
             capture_output=True,
             text=True,
             timeout=TIME_LIMIT_S,

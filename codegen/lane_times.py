@@ -1,4 +1,4 @@
-"""`compile --lanes auto`: what lanes take here, beside what one lane takes."""
+"""What lanes take here, beside what one lane takes: `--lanes auto`, or `--profile`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from .engine_times import times
 from .engines import EnginePlan
 
 SECONDS = 8.0  # for both packages together
+EAGER = "eager"
 PAUSE = 0.02  # seconds; GNU's OpenMP lets threads wait awake for about 10 ms
 
 Write = Callable[[Path], tuple[Any, EnginePlan, Any]]
@@ -23,17 +24,23 @@ def measured(
 ) -> Divided:
     """With the times of both packages.
 
-    `alone` writes the one without lanes, which runs on whatever engine suits it.
+    `alone` writes the one without lanes. Where lanes share the threads that it has, it
+    runs on whatever engine suits it; else on the engine of lanes, as one of them.
     """
+    costed = divided.costed
     with tempfile.TemporaryDirectory() as folder:
         packages = Path(folder) / "alone", Path(folder) / "lanes"
         for package in packages:
             package.mkdir()
         _, runs_on, _ = alone(packages[0])
         lanes(packages[1])
-        candidates = [(package, "") for package in packages]
-        threads = divided.costed.threads
-        rows = times(candidates, feed, SECONDS, PAUSE, threads)
+        whole = costed.count * costed.share
+        engine = "" if costed.threads >= whole else EAGER
+        candidates = [
+            (packages[0], engine, costed.threads),
+            (packages[1], "", max(whole, costed.threads)),
+        ]
+        rows = times(candidates, feed, SECONDS, PAUSE)
     # Other work on the machine makes calls slower, and those of more threads most.
     took = [row["fastest_ms"] / 1e3 for row in rows]
-    return replace(divided, measured=Times(took[0], took[1], runs_on.name))
+    return replace(divided, measured=Times(took[0], took[1], engine or runs_on.name))

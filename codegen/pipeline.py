@@ -127,9 +127,8 @@ def _written(
     with no_garbage_collection():
         made = planned(loaded, source_of(loaded), title, options, stage, progress)
         progress("emit")
-        if options.lanes == "auto" and made.plan.lanes:
-            progress("measure lanes")
-            made = _settled(loaded, made, asked)
+        if made.plan.lanes:
+            made = _settled(loaded, made, asked, progress)
         report, runs_on, digested = _write(loaded, made, asked, draft)
     plain, chosen = deepcopy(report), runs_on
     if asked.verify:
@@ -163,13 +162,19 @@ def _write(
     return report, runs_on, digested
 
 
-def _settled(loaded: Loaded, made: Planned, asked: Asked) -> Planned:
+def _settled(
+    loaded: Loaded, made: Planned, asked: Asked, progress: Progress
+) -> Planned:
     """Without lanes if they aren't worth it beside the package that has none."""
-    divided = made.divided
+    divided, options = made.divided, asked.options
     assert divided is not None
-    plain = replace(asked.options, lanes=None)
+    measures = asked.verify and (options.lanes == "auto" or options.profile)
+    if not measures and divided.settled() is divided:
+        return made
+    plain = replace(options, lanes=None)
     alone = planned(loaded, made.plan.source, made.plan.title, plain)
-    if asked.verify:
+    if measures:
+        progress("measure lanes")
         refuse_huge(made.graph, made.done.shapes)
         _, feed, _ = next(iter(feeds(loaded.model, asked.inputs)))
         serial, lanes = (partial(_write, loaded, x, asked) for x in (alone, made))

@@ -1,11 +1,12 @@
 """Times emitted packages or their engines in turn, in a process of its own.
 
-    python stopwatch.py CASES SECONDS PAUSE (PACKAGE ENGINE)...
+    python stopwatch.py CASES SECONDS PAUSE (PACKAGE ENGINE THREADS)...
 
-CASES holds in_0.npz, as runner.py takes it; "" for ENGINE is the package's own. Prints
-a JSON list: for each the median of a call in milliseconds, the fastest call, and the
-seconds that its first three calls took. PAUSE are seconds after which each is called
-twice, and timed once: threads that wait for more of another one's call fall asleep.
+CASES holds in_0.npz, as runner.py takes it; "" for ENGINE is the package's own, 0 for
+THREADS what PyTorch takes. Prints a JSON list: for each the median of a call in
+milliseconds, the fastest call, and the seconds that its first three calls took. PAUSE
+are seconds after which each is called twice, and timed once: threads that wait for more
+of another one's call fall asleep.
 """
 
 import sys
@@ -26,18 +27,19 @@ FEWEST = 5  # rounds
 
 def main() -> None:
     cases, seconds, pause = Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
-    candidates = list(zip(sys.argv[4::2], sys.argv[5::2], strict=True))
+    candidates = list(zip(*(sys.argv[start::3] for start in (4, 5, 6)), strict=True))
     spec = importlib.util.spec_from_file_location("runner", Path(own) / "runner.py")
     assert spec is not None and spec.loader is not None
     runner = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(runner)
     arrays = runner.read(cases / "in_0.npz")
     first, calls = [], []
-    for folder, engine in candidates:
+    for folder, engine, threads in candidates:
         package = Path(folder).resolve()
         sys.path.insert(0, str(package.parent))
         module = importlib.import_module(package.name)
-        session = module.Session(engine=engine) if engine else module.Session()
+        given = {"engine": engine} if engine else {}
+        session = module.Session(threads=int(threads) or None, **given)
         names = [tensor.name for tensor in session.get_inputs()]
         feed = dict(zip(names, arrays, strict=True))
         calls.append((session, feed))

@@ -170,6 +170,11 @@ def _never_negative(expr: sympy.Expr) -> bool:
     sympy does not see that x - 7 * floor(x / 7) is. Here each floor gives way to its
     bounds, y - (q - 1) / q <= floor(y) <= y for y in steps of 1 / q; above -1 will do.
     """
+    for choice in expr.atoms(sympy.Min) if expr.is_integer else ():
+        if (expr + choice).has(sympy.Min):
+            continue  # not taken away once
+        if any(_never_negative(sympy.expand(expr + choice - n)) for n in choice.args):
+            return True  # even if it were that large
     for _ in range(4 if expr.is_integer and expr.has(sympy.floor) else 0):
         bound: sympy.Expr = sympy.Integer(0)
         for term in sympy.Add.make_args(expr):
@@ -201,7 +206,32 @@ def maximum(a: Dim, b: Dim) -> Dim:
     """The larger size; a `Max` where the symbols decide."""
     if at_least(a, b):
         return a
-    return b if at_least(b, a) else _undecided(sympy.Max, a, b)
+    if at_least(b, a):
+        return b
+    return _max_by_cases(a, b) or _undecided(sympy.Max, a, b)
+
+
+def _max_by_cases(a: Dim, b: Dim) -> Dim | None:
+    """One expression, if a size for which there is a Min(1, size) is 0 and if not.
+
+    So many elements are left of one element and `size` more, without the first.
+    """
+    for choice in sympy.sympify(a - b).atoms(sympy.Min):
+        ones = [n for n in choice.args if isinstance(n, sympy.Symbol)]
+        if len(choice.args) != 2 or 1 not in choice.args or not ones:
+            continue
+        size, more = ones[0], sympy.Dummy(integer=True, nonnegative=True)
+        there, other = (_put(x, size, more + 1) for x in (a, b))
+        if at_least(there, other) is not True:
+            continue
+        found = _put(there, more, size - 1)
+        if _put(found, size, 0) == maximum(_put(a, size, 0), _put(b, size, 0)):
+            return found
+    return None
+
+
+def _put(expr: Dim, old: sympy.Symbol, new: Dim) -> Dim:
+    return expr if isinstance(expr, int) else simplify(expr.subs(old, new))
 
 
 def _undecided(choice: type[sympy.Min | sympy.Max], a: Dim, b: Dim) -> Dim:

@@ -58,8 +58,8 @@ def measure(path: Path, folder: Path, engines: Sequence[str], seconds: float) ->
     _, feed, _ = next(iter(feeds(loaded.model, None)))
     ms = {}
     for engine in engines:
-        candidates = [(folder / name, engine) for name in PLANS]
-        rows = times(candidates, feed, seconds / len(engines), threads=1)
+        candidates = [(folder / name, engine, 1) for name in PLANS]
+        rows = times(candidates, feed, seconds / len(engines))
         ms[engine] = {n: row["fastest_ms"] for n, row in zip(PLANS, rows, strict=True)}
     return Row(
         path.name.removesuffix(".onnx"),

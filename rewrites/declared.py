@@ -11,8 +11,9 @@ import numpy as np
 import onnx_ir as ir
 
 from ..analysis.dims import same
+from ..analysis.place_rules import Count, Natural
 from .evaluate import Binding, Undecided, decided, evaluate, number
-from .facts import last_place
+from .facts import Facts, last_place
 from .pattern import Leaf, Var
 from .terms import Axes, Fn, Int, Real, Sizes
 
@@ -101,6 +102,9 @@ def unfit(leaf: Var, value: ir.Value, binding: Binding) -> str:
         return f"{value.name} is no tensor of {leaf.kinds}"
     if leaf.kind is Leaf.TENSOR:
         return ""
+    if leaf.kind is Leaf.CAUSAL:
+        causal = _is_causal(facts.array(value)) or _computes_causal(value, facts)
+        return "" if causal else f"{value.name} is no causal mask"
     if not facts.is_constant(value):
         return f"{value.name} is no constant"
     if leaf.kind is Leaf.CONSTANT:
@@ -112,9 +116,6 @@ def unfit(leaf: Var, value: ir.Value, binding: Binding) -> str:
         return ""
     if leaf.kept and _is_parameter(value):
         return f"{value.name} is a parameter of the model"
-    if leaf.kind is Leaf.CAUSAL:
-        causal = _is_causal(facts.array(value))
-        return "" if causal else f"{value.name} is no causal mask"
     return _other_number(leaf, value, binding)
 
 
@@ -150,6 +151,24 @@ def _is_causal(mask: np.ndarray | None) -> bool:
     if np.any(mask[:, :, ~above] != 0):
         return False
     return bool(np.all(mask[:, :, above] <= np.finfo(mask.dtype).min))
+
+
+def _computes_causal(mask: ir.Value, facts: Facts) -> bool:
+    """Where(key <= query, 0, lowest), or the other way round."""
+    node, dims = mask.producer(), facts.dims(mask)
+    if node is None or node.op_type != "Where" or node.domain or dims is None:
+        return False
+    condition, seen, hidden = node.inputs
+    found = facts.places.aligned(condition, dims)
+    if found == Natural(Count(-1, (0, 0, -1, 1))):
+        seen, hidden = hidden, seen
+    elif found != Natural(Count(0, (0, 0, 1, -1))):
+        return False
+    if seen is None or hidden is None or mask.dtype is None:
+        return False
+    most = facts.uniform(hidden)
+    lowest = float(np.finfo(mask.dtype.numpy()).min)
+    return facts.uniform(seen) == 0 and most is not None and most <= lowest
 
 
 def _negative(x: float | int | Fraction) -> bool:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from ..analysis.dims import Dim, Dims
 from ..analysis.file_tensor import glance, note_read
+from ..analysis.places import Places
 from ..analysis.shapes import Shapes
 from .constants import RANDOM
 from .uniform import uniform_element
@@ -25,6 +26,7 @@ class Facts:
 
     def __init__(self, shapes: Shapes) -> None:
         self.shapes = shapes
+        self.places = Places(shapes)
         # What was read of nodes, beside the inputs that they had then.
         self.readings: dict[ir.Node, tuple[Sequence[ir.Value | None], Any]] = {}
         self.forms: dict[ir.Node, Any] = {}  # see index.py

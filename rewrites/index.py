@@ -23,6 +23,7 @@ from .terms import Axes, Expr, Fn, Sizes
 from .vocabulary.core import NoReading, reading, trimmed
 from .vocabulary.elementwise import FAMILIES
 
+_COMPUTED = (Leaf.TENSOR, Leaf.CAUSAL)  # may be
 _SINGLE = (Leaf.SCALAR, Leaf.FULL, Leaf.ABOUT)
 
 
@@ -117,7 +118,7 @@ def _fits(term: Term | None, operand: Operand | None) -> bool:
         return _is_among(term, {operand.operator}) and all(
             _is_among(inner, operand.below) for inner in _inner(term)
         )
-    if term.kind is Leaf.TENSOR:
+    if term.kind in _COMPUTED:
         return True
     if not operand.constant or (term.kind in _SINGLE and not operand.single):
         return False
@@ -147,7 +148,7 @@ def _is_among(term: Term | None, operators: Set[str]) -> bool:
     if isinstance(term, Many):
         return _is_among(term.form, operators)
     assert term is None or isinstance(term, Var)
-    return term is None or term.kind is Leaf.TENSOR or "" in operators
+    return term is None or term.kind in _COMPUTED or "" in operators
 
 
 def _inner(term: Term) -> Sequence[Term | None]:

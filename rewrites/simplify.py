@@ -22,6 +22,7 @@ from .engine import Engine
 from .exactness import Exactness, allowed
 from .fold import fold_constants
 from .history import Application
+from .known_places import take_decided
 from .known_sizes import store_known_sizes
 from .merge_constants import merge_constants
 from .normalise import normalise
@@ -130,9 +131,11 @@ def prepare(
 
 
 def know_sizes(model: ir.Model, done: Rewriting) -> None:
-    """Sizes that turn out to be numbers make more of the graph constant."""
+    """Sizes that turn out to be numbers make more of the graph constant, and masks that
+    hide nothing take none of it."""
     while True:
-        if store_known_sizes(model, done.shapes):
+        known = store_known_sizes(model, done.shapes)
+        if known + take_decided(model, done.shapes):
             done.folded += fold_constants(model, done.level == 0)
             done.shapes = infer(model)
         if not take_branches(model):

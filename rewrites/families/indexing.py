@@ -79,6 +79,11 @@ NOT_SHIPPED: list[tuple[str, str, str]] = [
         "by evaluation (known_sizes.py, fold.py), no law",
     ),
     (
+        "decided",
+        "And(true, x) = x, Where(true, x, y) = x, of what is true at every place",
+        "by evaluation at a symbolic place (known_places.py, place_rules.py), no law",
+    ),
+    (
         "constants",
         "f(constants) = a constant, Transpose(constant) included",
         "by evaluation (fold.py, fold_uniform.py), no law",

@@ -181,32 +181,30 @@ def where_expanded_condition(law: Law) -> None:
     law.rewrite(Where(Expand(c, shape=z), a, b), Expand(inner, shape=z))
 
 
-# A mask that is read from nowhere, and half of the scores aren't needed.
-@rule(
-    "masks",
-    samples=[
-        dict(
-            {name: [2, 3, 4, 8] for name in "qkv"},
-            scale=0.5,
-            m=np.triu(np.full((1, 1, 4, 4), -np.inf), 1),
-        )
-    ],
-    measure="flops",
-)
-def attention_causal(law: Law) -> None:
-    """Attention(q, k, v, 0 up to the diagonal, -inf above) = causal Attention(q, k, v)
+def _causal(batched: bool) -> Rule:
+    """A mask that is read from nowhere, and half of the scores aren't needed."""
+    mask = np.triu(np.full((2 if batched else 1, 1, 4, 4), -np.inf), 1)
 
-    For as many queries as keys.
-    """
-    b, h, t, d, e = (law.int(name, 0) for name in "bhtde")
-    q = law.shaped("q", b, h, t, d, kinds="float")
-    k = law.shaped("k", b, h, t, d, kinds="float")
-    v = law.shaped("v", b, h, t, e, kinds="float", extended=True)
-    mask = law.causal("m", t)
-    scale = law.real("scale")
-    left = Attention(q, k, v, mask, scale=scale, causal=0)
-    causal = 0 if law.mutant("every_key") else 1
-    law.rewrite(left, Attention(q, k, v, None, scale=scale, causal=causal))
+    @rule(
+        "masks",
+        name="attention_causal" + "_in_batches" * batched,
+        statement="Attention(q, k, v, 0 up to the diagonal, -inf above)"
+        " = causal Attention(q, k, v), for as many queries as keys",
+        samples=[dict({x: [2, 3, 4, 8] for x in "qkv"}, scale=0.5, m=mask)],
+        measure="flops",
+    )
+    def attention_causal(law: Law) -> None:
+        b, h, t, d, e = (law.int(name, 0) for name in "bhtde")
+        q = law.shaped("q", b, h, t, d, kinds="float")
+        k = law.shaped("k", b, h, t, d, kinds="float")
+        v = law.shaped("v", b, h, t, e, kinds="float", extended=True)
+        mask = law.causal("m", t, b if batched else 1)
+        scale = law.real("scale")
+        left = Attention(q, k, v, mask, scale=scale, causal=0)
+        causal = 0 if law.mutant("every_key") else 1
+        law.rewrite(left, Attention(q, k, v, None, scale=scale, causal=causal))
+
+    return attention_causal
 
 
 RULES: list[Rule] = [
@@ -218,7 +216,8 @@ RULES: list[Rule] = [
     true_and_enlarging,
     where_expanded_condition,
     attention_mask_expanded,
-    attention_causal,
+    _causal(False),
+    _causal(True),
 ]
 
 NOT_SHIPPED = [

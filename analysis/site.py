@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from .dims import Dim, Dims
-from .file_tensor import FileTensor
+from .file_tensor import is_weight
 
 if TYPE_CHECKING:
     from .known import Shapes
@@ -60,9 +60,12 @@ class Site:
 
     def contents(self, count: int) -> list[Content] | None:
         """Those of the leading inputs; None unless all can be told."""
+        if self._makes_weight():
+            return None
         found: dict[int, Content] = {}
         for i in sorted(range(count), key=self._is_weight):  # not looked at in vain
-            content = self.content(i)
+            value = self.input(i)
+            content = None if value is None else self.shapes.elements(value)
             if content is None:
                 return None
             found[i] = content
@@ -70,13 +73,12 @@ class Site:
 
     def _is_weight(self, index: int) -> bool:
         value = self.input(index)
-        return value is not None and isinstance(value.const_value, FileTensor)
+        return value is not None and is_weight(value.const_value)
 
     def _makes_weight(self) -> bool:
         """Whether there are weights among its inputs, and nothing but constants."""
         stored = [value.const_value for value in self.node.inputs if value is not None]
-        is_weight = any(isinstance(tensor, FileTensor) for tensor in stored)
-        return is_weight and all(tensor is not None for tensor in stored)
+        return None not in stored and any(map(is_weight, stored))
 
     def numbers(self, index: int) -> list[Dim | None] | None:
         """The same as `content`, as a flat list."""

@@ -39,9 +39,11 @@ class Rewriter:
         shapes: Shapes,
         classes: Mapping[str, Exactness],
         faithful: bool = False,
+        sweep: int = 0,
     ) -> None:
         self.model, self.shapes, self.classes = model, shapes, classes
         self.faithful = faithful  # whether stored weights stay what they are
+        self.sweep = sweep  # of how many through the catalogue, for the certificate
         self.facts = Facts(shapes)
         self.graft = Graft(model, self.facts)
         self.rounds = any(map(quantises, all_nodes(model.graph)))
@@ -54,7 +56,7 @@ class Rewriter:
         for graph in self.graft.graphs:
             sort(graph)
 
-    def apply(self, match: Match) -> Application | str:
+    def apply(self, match: Match, phase: str = "") -> Application | str:
         """Replace a match; the reason instead, if the law holds but it may not be."""
         builder = Builder(match)
         try:
@@ -70,7 +72,13 @@ class Rewriter:
         values = [self.graft.value(x, made) for x in results]
         new = list(made.values())
         origins = take_over(new, matched)
-        done = describe(match, self.classes[match.rule.name], matched, new, origins)
+        done = describe(
+            match,
+            self.classes[match.rule.name],
+            (matched, new),
+            origins,
+            (self.sweep, phase),
+        )
         users: list[ir.Node] = []
         for root, value in zip(match.roots, values, strict=True):
             assert value is not None
@@ -206,7 +214,8 @@ class Rewriter:
             ):
                 continue
             inputs = [x for x in node.inputs if x is not None]
-            node.graph.remove(node, safe=True)
+            node.resize_inputs(0)  # what `safe=True` does, without looking again
+            node.graph.remove(node)
             for x in inputs:
                 producer = x.producer()
                 if producer is not None:

@@ -75,7 +75,7 @@ def misdeclared(name: str, symbol: Any, binding: Binding) -> str:
         dims = binding.facts.dims(value)
         length = number(evaluate(symbol.length, binding))
         if dims is None or len(dims) > length:
-            return f"{value.name} has more than {length} axes"
+            return f"{name} has more than {length} axes"
         return ""
     if name not in binding.symbols:
         return ""

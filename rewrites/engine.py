@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import onnx_ir as ir
 
 from .apply import Rewriter
 from .history import Application
-from .index import index_of
+from .index import form_of, index_of
 from .match import Matcher
 from .rule import Rule
 from .walk import all_nodes
@@ -32,13 +31,17 @@ class Engine:
         self.history: list[Application] = []
         self._rewriter = rewriter
         self._lists = [_Worklist(name, tuple(rules)) for name, rules in phases]
+        self._lists_of: dict[str, list[_Worklist]] = {}  # by operator
+        for worklist in self._lists:
+            for op in worklist.index.operators:
+                self._lists_of.setdefault(op, []).append(worklist)
         self.push(all_nodes(rewriter.model.graph))
 
     def push(self, nodes: Iterable[ir.Node]) -> None:
         """Let every phase look at these nodes, if not for the first time."""
-        nodes = list(nodes)
-        for worklist in self._lists:
-            worklist.push(nodes)
+        for node in dict.fromkeys(nodes):
+            for worklist in self._lists_of.get(node.op_type, ()):
+                worklist.queue.setdefault(node)
 
     def run(self) -> int:
         """Rewrite to a fixpoint; returns how many rules applied."""
@@ -50,14 +53,16 @@ class Engine:
 
     def _exhaust(self, worklist: _Worklist) -> None:
         facts = self._rewriter.facts
-        queue, rules_at = worklist.queue, worklist.index.rules
+        queue, admitted = worklist.queue, worklist.index.admitted
         while queue:
             node = queue.popitem(last=False)[0]
-            if node.graph is None or node.domain or not node.outputs:
+            if node.graph is None:
                 continue
-            rules = rules_at(node, facts)
+            rules = admitted(facts.forms.get(node) or form_of(node, facts))
+            if not rules or node.domain or not node.outputs:
+                continue
             # A constant is folded, not rewritten.
-            if rules and not facts.is_constant(node.outputs[0]):
+            if not facts.is_constant(node.outputs[0]):
                 self._visit(node, rules, worklist.phase)
 
     def _visit(self, node: ir.Node, rules: Sequence[Rule], phase: str) -> None:
@@ -65,9 +70,9 @@ class Engine:
             match = Matcher(rule, self._rewriter.facts).at(node)
             if match is None:
                 continue
-            done = self._rewriter.apply(match)
+            done = self._rewriter.apply(match, phase)
             if isinstance(done, Application):
-                self.history.append(replace(done, phase=phase))
+                self.history.append(done)
                 self.push([*self._rewriter.touched, node])
                 self._rewriter.touched.clear()
                 return
@@ -79,9 +84,3 @@ class _Worklist:
     def __init__(self, phase: str, rules: tuple[Rule, ...]) -> None:
         self.phase, self.index = phase, index_of(rules)
         self.queue: OrderedDict[ir.Node, None] = OrderedDict()
-
-    def push(self, nodes: Iterable[ir.Node]) -> None:
-        roots = self.index.operators
-        for node in nodes:
-            if node.op_type in roots:
-                self.queue.setdefault(node)

@@ -37,6 +37,7 @@ class Binding:
     members: dict[str, list[Binding]] = field(default_factory=dict)
     chains: list[ir.Node] = field(default_factory=list)  # nodes inside n-ary chains
     reassociated: bool = False  # a chain stood in another order than in the law
+    looked: bool = False  # at elements, or results: not at leaves' sizes and symbols
 
     def copy(self) -> Binding:
         return Binding(
@@ -54,6 +55,7 @@ class Binding:
         if isinstance(term, Var) and term in self.values:
             return self.values[term]
         if isinstance(term, Apply) and term.node in self.nodes:
+            self.looked = True
             return self.nodes[term.node].outputs[term.output]
         raise Undecided(f"{term!r} stands for nothing here")
 
@@ -194,6 +196,7 @@ def _first(at: Binding, count: Int, k: Int, condition: Bool) -> int:
 
 
 def _element(at: Binding, leaf: Var, *place: Int) -> Dim:
+    at.looked = True
     elements = at.facts.ints(at.value_of(leaf))
     if elements is None:
         raise Undecided("the elements are known only at run time")
@@ -295,6 +298,7 @@ _BOOLS: dict[str, Callable[..., Any]] = {
 
 
 def _value(at: Binding, leaf: Var) -> float | int:
+    at.looked = True
     value = at.value_of(leaf)
     found = at.facts.uniform(value)
     if found is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cache
 from typing import Any
 
@@ -29,7 +29,11 @@ class Facts:
         self.places = Places(shapes)
         # What was read of nodes, beside the inputs that they had then.
         self.readings: dict[ir.Node, tuple[Sequence[ir.Value | None], Any]] = {}
-        self.forms: dict[ir.Node, Any] = {}  # see index.py
+        # See index.py; operands by whether one may be a constant of several elements.
+        self.forms: dict[ir.Node, Any] = {}
+        self.operands: tuple[dict[ir.Value, Any], dict[ir.Value, Any]] = ({}, {})
+        # Whether preconditions are met, see match.py; "" if they are.
+        self.answers: dict[Hashable, str] = {}
         self._uniform: dict[ir.Value, float | int | bool | None] = {}
         self._constant: dict[ir.Value | None, bool] = {}
 
@@ -64,12 +68,20 @@ class Facts:
         """Forget what depends on `old`, whose users get `new` in its place next."""
         if self.is_constant(old) or self.is_constant(new):
             self._constant.clear()
-            self.forms.clear()
+            self.forget_forms()
+        some, others = self.operands
         for user, _ in old.uses():
             self.forms.pop(user, None)
             for output in user.outputs:
+                some.pop(output, None)
+                others.pop(output, None)
                 for further, _ in output.uses():
                     self.forms.pop(further, None)
+
+    def forget_forms(self) -> None:
+        self.forms.clear()
+        for operands in self.operands:
+            operands.clear()
 
     def uniform(self, value: ir.Value) -> float | int | bool | None:
         """The number that a stored constant is throughout; None if it isn't."""
@@ -110,7 +122,7 @@ def uniform_number(tensor: ir.TensorProtocol | None) -> float | int | bool | Non
         return None
     if tensor.dtype == ir.DataType.STRING:
         return None
-    element = uniform_element(tensor)
+    element = uniform_element(tensor) if tensor.size > 1 else None
     if element is not None:
         found: float | int | bool = element.reshape(-1)[0].item()
         return found
@@ -118,9 +130,10 @@ def uniform_number(tensor: ir.TensorProtocol | None) -> float | int | bool | Non
     if array.dtype.kind not in "fiub" and array.dtype.name not in _SMALL_FLOATS:
         return None
     flat = array.reshape(-1)
-    first = flat[:1]
-    if not _alike(flat[:_PEEK], first) or not _alike(flat, first):
-        return None
+    if flat.size > 1:
+        first = flat[:1]
+        if not _alike(flat[:_PEEK], first) or not _alike(flat, first):
+            return None
     note_read(tensor)
     return flat[0].item() if array.dtype.kind in "fiub" else float(flat[0])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,8 @@ _TYPES = {
     ),
     **dict.fromkeys("Shape Size ArgMax ArgMin NonZero".split(), ir.DataType.INT64),
 }
+
+_UNREAD = object()
 
 # Constants of up to so many elements are told apart by their elements alone.
 _FEW = 16
@@ -65,18 +66,21 @@ class Graft:
 
     def twin(self, node: ir.Node) -> ir.Node | None:
         """An earlier node that computes the same, if any; else `node` is noted."""
-        inputs = self._operands(node)
-        if node not in self._attributes:
-            self._attributes[node] = _attributes(node)
-        key = _key(node.op_type, node.domain, inputs, self._attributes[node])
-        if key is None or node.op_type in RANDOM or node.graph is None:
+        attributes = self._attributes.get(node, _UNREAD)
+        if attributes is _UNREAD:
+            attributes = self._attributes[node] = _attributes(node)
+        if attributes is None or node.op_type in RANDOM or node.graph is None:
             return None
+        inputs = self._operands(node)
+        key = _key(node.op_type, node.domain, inputs, attributes)
         key = (id(node.graph), len(node.outputs), key)
-        known = self._known.get(key)
-        if known is None or not self._computes(known, inputs):
+        known = self._known.setdefault(key, node)
+        if known is node:
+            return None
+        if not self._computes(known, inputs):
             self._known[key] = node
             return None
-        return None if known is node else known
+        return known
 
     def _operands(self, node: ir.Node) -> list[Hashable]:
         """What tells operands apart: who they are, or of small constants, what."""
@@ -84,22 +88,22 @@ class Graft:
         return _in_order(node.domain, node.op_type, inputs)
 
     def _token(self, value: ir.Value) -> Hashable:
-        if value not in self._tokens:
+        token = self._tokens.get(value)
+        if token is None:
             tensor = value.const_value
             if tensor is None or not _is_number(value):
                 return id(value)
-            self._tokens[value] = found = _content(glance(tensor))
-            alike = self._numbers.setdefault(found, tensor)
+            self._tokens[value] = token = _content(glance(tensor))
+            alike = self._numbers.setdefault(token, tensor)
             if alike is not tensor:
                 note_read(alike, tensor)
-        return self._tokens[value]
+        return token
 
     def _computes(self, node: ir.Node, inputs: Sequence[Hashable]) -> bool:
         """Whether a noted node is still in the graph, with these inputs."""
-        if node.graph is None:
-            return False
-        pairs = zip_longest(self._operands(node), inputs)
-        return all(a == b for a, b in pairs)
+        return node.graph is not None and _trimmed(self._operands(node)) == _trimmed(
+            inputs
+        )
 
     def existing_of(
         self, drafts: Sequence[Draft], at: ir.Node
@@ -255,7 +259,10 @@ class Graft:
                 if dims is not None and all(n is not None for n in dims):
                     shapes.learn_dims(value, tuple(n for n in dims if n is not None))
             content, count = CONTENT_RULES.get(node.op_type, (None, 0))
-            if content is None or not shapes.small(node.outputs[0]):
+            dtype = node.outputs[0].dtype
+            if content is None or (dtype is not None and dtype.is_floating_point()):
+                return  # shapes don't depend on floats
+            if not shapes.small(node.outputs[0]):
                 return
             known = site.contents(count)
             if known is None:
@@ -315,12 +322,15 @@ def _in_order(domain: str, op: str, operands: list[Hashable]) -> list[Hashable]:
 def _key(
     op: str, domain: str, inputs: Sequence[Hashable], attributes: Hashable
 ) -> Hashable:
-    if attributes is None:
-        return None
-    kept = list(inputs)
-    while kept and kept[-1] is None:
-        kept.pop()
-    return (op, domain, tuple(kept), attributes)
+    return None if attributes is None else (op, domain, _trimmed(inputs), attributes)
+
+
+def _trimmed(inputs: Sequence[Hashable]) -> tuple[Hashable, ...]:
+    """Without those left out at the end."""
+    count = len(inputs)
+    while count and inputs[count - 1] is None:
+        count -= 1
+    return tuple(inputs[:count])
 
 
 def _attributes(node: ir.Node) -> Hashable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from .bounds import roundings
 from .evaluate import spelled
 from .exactness import Exactness
 from .match import Match
-from .terms import Bool
+from .rule import Rule
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,15 @@ class Application:
 def describe(
     match: Match,
     exactness: Exactness,
-    matched: Sequence[ir.Node],
-    new: Sequence[ir.Node],
+    nodes: tuple[Sequence[ir.Node], Sequence[ir.Node]],
     origins: tuple[str, ...],
+    when: tuple[int, str],
 ) -> Application:
-    """The record of an application."""
+    """The record of an application.
+
+    `nodes` are those matched and the new ones, `when` is the sweep and the phase.
+    """
+    (matched, new), (sweep, phase) = nodes, when
     binding, law = match.binding, match.rule.law
     if binding.reassociated and exactness in _STRONGER_THAN_RING:
         exactness = Exactness.RING
@@ -78,9 +83,11 @@ def describe(
             for name in law.symbols
             if name in binding.symbols
         },
-        evidence=tuple(map(_evidence, law.requires)),
+        evidence=_evidence(match.rule),
         reordered=binding.reassociated,
         roundings=roundings(law, binding) if exactness in _BOUNDED else None,
+        sweep=sweep,
+        phase=phase,
         origins=origins,
     )
 
@@ -107,5 +114,9 @@ def _shown(symbol: Any) -> str:
     return str(float(symbol) if isinstance(symbol, np.floating) else symbol)
 
 
-def _evidence(condition: Bool) -> str:
-    return f"{spelled(condition)} holds for the sizes and constants of the graph"
+@cache
+def _evidence(rule: Rule) -> tuple[str, ...]:
+    return tuple(
+        f"{spelled(condition)} holds for the sizes and constants of the graph"
+        for condition in rule.law.requires
+    )

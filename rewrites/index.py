@@ -35,7 +35,6 @@ class Operand(NamedTuple):
     constant: bool
     single: bool  # a constant with one element
     number: Any  # that a constant is throughout, if a law names it; see _UNREAD
-    first: int  # where the same value stands first
 
 
 _UNREAD = "unread"  # no law asks for the number of such an operand
@@ -48,9 +47,11 @@ class Form:
         self,
         operator: str,
         operands: tuple[Operand | None, ...],
+        first: tuple[int, ...],
         words: tuple[Any, ...] | None,
     ) -> None:
         self.operator, self.operands = operator, operands
+        self.first = first  # where the same value stands first, of each operand
         self.words = words  # parameters that laws spell out; None for an unread node
 
     def admits(self, rule: Rule) -> bool:
@@ -95,20 +96,12 @@ class Form:
             len(operands) == len(terms)
             and all(map(_fits, terms, operands))
             and all(
-                _agree(terms[i], terms[j], operands[i], operands[j])
+                self.first[i] == self.first[j]
                 for j in range(count)
                 for i in range(j)
+                if terms[i] is terms[j] and isinstance(terms[i], Var | Apply)
             )
         )
-
-
-def _agree(
-    a: Term | None, b: Term | None, first: Operand | None, second: Operand | None
-) -> bool:
-    """Whether two operands are one value where a law says so."""
-    if a is not b or not isinstance(a, Var | Apply):
-        return True
-    return first is not None and second is not None and first.first == second.first
 
 
 def _fits(term: Term | None, operand: Operand | None) -> bool:
@@ -238,35 +231,35 @@ def _form(node: ir.Node, facts: Facts) -> Form:
         names = _VOCABULARY.words.get(node.op_type, ())
         words = tuple([found.parameters[name] for name in names])
     filled = node.op_type in _VOCABULARY.filled
-    operands = tuple([_operand(value, inputs, filled, facts) for value in inputs])
-    return _interned(node.op_type, operands, words)
+    known = facts.operands[filled]
+    operands = []
+    for value in inputs:
+        operand = None if value is None else known.get(value)
+        if operand is None and value is not None:
+            operand = known[value] = _operand(value, filled, facts)
+        operands.append(operand)
+    first = tuple(map(inputs.index, inputs))
+    return _interned(node.op_type, tuple(operands), first, words)
 
 
 _interned = lru_cache(maxsize=1 << 14)(Form)
 
 
-def _operand(
-    value: ir.Value | None,
-    inputs: Sequence[ir.Value | None],
-    filled: bool,
-    facts: Facts,
-) -> Operand | None:
-    if value is None:
-        return None
+def _operand(value: ir.Value, filled: bool, facts: Facts) -> Operand:
     node = value.producer()
     op, below = "", _NOTHING
     if node is not None and not node.domain:
         op = node.op_type
         below = _told(node, facts)
     if not facts.is_constant(value):
-        return Operand(op, below, False, False, None, inputs.index(value))
+        return Operand(op, below, False, False, None)
     dims = facts.dims(value)
     single = dims is not None and all(n == 1 for n in dims)
     number: Any = _UNREAD
     if single or filled:
         number = facts.uniform(value)
         number = number if number in _VOCABULARY.numbers else None
-    return Operand(op, below, True, single, number, inputs.index(value))
+    return Operand(op, below, True, single, number)
 
 
 _NOTHING: frozenset[str] = frozenset()
@@ -291,18 +284,17 @@ class Index:
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.operators: dict[str, list[Rule]] = {}
+        self.admitted = lru_cache(maxsize=1 << 14)(self._admitted)  # by form
         for rule in rules:
             for op in rule.roots:
                 self.operators.setdefault(op, []).append(rule)
 
     def rules(self, node: ir.Node, facts: Facts) -> tuple[Rule, ...]:
         """Those that may match at a node."""
-        return _admitted(self, form_of(node, facts))
+        return self.admitted(form_of(node, facts))
 
-
-@lru_cache(maxsize=1 << 14)
-def _admitted(index: Index, form: Form) -> tuple[Rule, ...]:
-    return tuple(filter(form.admits, index.operators.get(form.operator, ())))
+    def _admitted(self, form: Form) -> tuple[Rule, ...]:
+        return tuple(filter(form.admits, self.operators.get(form.operator, ())))
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,7 @@ what kept the rule from applying.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -123,9 +123,9 @@ class Matcher:
             return self._no(
                 f"{value.name} is computed by {node.op_type}, not {pattern.operator}"
             )
-        used = [y for y in node.outputs if y.uses() or y.is_graph_output()]
-        further = any(y.index() not in range(pattern.count) for y in used)
-        if value.index() != term.output or further:
+        more = node.outputs[pattern.count :]
+        further = any(y.uses() or y.is_graph_output() for y in more)
+        if further or value.index() != term.output:
             return self._no(f"another result of {node.name} is used")
         try:
             found = reading(node, self.facts)
@@ -152,12 +152,16 @@ class Matcher:
         if not pattern.operator.commutative:
             return self._all(terms, inputs, binding, then)
         # A constant stands on either side, whatever the exporter's habit.
-        trial = binding.copy()
-        equations = list(self._equations)
-        if self._all(terms, inputs, trial, then):
-            return True
-        self._equations = equations
-        return self._all(terms, inputs[::-1], binding, then)
+        turned = inputs[::-1]
+        if not all(map(_may_be, terms, turned)):
+            return self._all(terms, inputs, binding, then)
+        if all(map(_may_be, terms, inputs)):
+            trial = binding.copy()
+            equations = list(self._equations)
+            if self._all(terms, inputs, trial, then):
+                return True
+            self._equations = equations
+        return self._all(terms, turned, binding, then)
 
     def _spread(
         self,
@@ -198,17 +202,20 @@ class Matcher:
         values: Sequence[ir.Value | None],
         binding: Binding,
         then: Found,
+        place: int = 0,
     ) -> bool:
-        if not terms:
-            return then(binding)
-        term, value = terms[0], values[0]
-        if term is None or value is None:
-            if (term is None) != (value is None):
-                return self._no("an optional input is given, or left out")
-            return self._all(terms[1:], values[1:], binding, then)
-        return self._term(
-            term, value, binding, lambda b: self._all(terms[1:], values[1:], b, then)
-        )
+        """Match terms with values, from a place on."""
+        for k in range(place, len(terms)):
+            term, value = terms[k], values[k]
+            if term is None or value is None:
+                if (term is None) != (value is None):
+                    return self._no("an optional input is given, or left out")
+            elif not isinstance(term, Var):
+                further = partial(self._all, terms, values, then=then, place=k + 1)
+                return self._term(term, value, binding, further)
+            elif not self._leaf(term, value, binding):
+                return False
+        return then(binding)
 
     def _pointwise(
         self, pattern: Node, node: ir.Node, binding: Binding, then: Found
@@ -313,18 +320,36 @@ class Matcher:
     # ---- the end
 
     def _finish(self, binding: Binding) -> bool:
-        try:
-            reason = self._unmet(binding)
-        except Undecided as undecided:
-            reason = str(undecided)
+        bind_common_rank(self.rule.law.symbols.values(), binding)
+        key = self._question(binding)
+        reason = self.facts.answers.get(key)
+        if reason is None:
+            try:
+                reason = self._unmet(binding)
+            except Undecided as undecided:
+                reason = str(undecided)
+            if not binding.looked:
+                self.facts.answers[key] = reason
+        left = self.rule.law.left
+        if not reason and len(left) > 1 and depends_on_results(left, binding):
+            reason = "one result depends on another"
         if reason:
             return self._no(reason)
         self._result = binding
         return True
 
+    def _question(self, binding: Binding) -> Hashable:
+        """All that preconditions depend on, unless they look at elements."""
+        dims = self.facts.dims
+        return (
+            self.rule,
+            tuple([(leaf, dims(x)) for leaf, x in binding.values.items()]),
+            tuple(binding.symbols.items()),
+            tuple([found for _, found in self._equations]),
+        )
+
     def _unmet(self, binding: Binding) -> str:
         law = self.rule.law
-        bind_common_rank(law.symbols.values(), binding)
         for wanted, found in self._equations:
             if not equal(evaluate(wanted, binding), found):
                 return f"{spelled(wanted)} is not {found!r}"
@@ -332,8 +357,6 @@ class Matcher:
             reason = misdeclared(name, symbol, binding)
             if reason:
                 return reason
-        if len(law.left) > 1 and depends_on_results(law.left, binding):
-            return "one result depends on another"
         for condition, why in zip(law.requires, law.reasons, strict=True):
             if not decided(condition, binding):
                 return why or f"it needs {spelled(condition)}"
@@ -342,3 +365,11 @@ class Matcher:
     def _no(self, why: str) -> bool:
         self.why = why
         return False
+
+
+def _may_be(term: Term | None, value: ir.Value | None) -> bool:
+    """Whether a value could match a term, judged by what computes it."""
+    if not isinstance(term, Apply) or term.node.operator.name == "pointwise":
+        return True
+    node = None if value is None else value.producer()
+    return node is not None and node.op_type == term.node.operator.name

@@ -73,16 +73,15 @@ def take_over(new: Iterable[ir.Node], old: Iterable[ir.Node]) -> tuple[str, ...]
     the work of what moved elements before, if anything did.
     """
     new, old = list(new), list(old)
-    moved = [node for node in old if node.op_type in _MOVES]
+    names = [(node.op_type in _MOVES, behind(node)) for node in old]
+    replaced = tuple(dict.fromkeys([x for _, found in names for x in found]))
+    moved = tuple(dict.fromkeys([x for moves, found in names if moves for x in found]))
     computes = any(node.op_type not in _MOVES for node in new)
     for node in new:
-        sources = moved if computes and node.op_type in _MOVES else old
-        node.meta["behind"] = _all_behind([node, *sources])
-    return _all_behind(old)
-
-
-def _all_behind(nodes: Iterable[ir.Node]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for node in nodes for name in behind(node)))
+        sources = moved if computes and node.op_type in _MOVES else replaced
+        own = behind(node)
+        node.meta["behind"] = tuple(dict.fromkeys((*own, *sources))) if own else sources
+    return replaced
 
 
 def became_constants(model: ir.Model, nodes: Iterable[ir.Node]) -> None:

@@ -10,7 +10,6 @@ lowers the number of operations at the same sizes, so this ends.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import onnx_ir as ir
 import sympy
@@ -74,10 +73,10 @@ class Search:
                 return
 
     def _apply(self, match: Match, nodes: dict[ir.Node, None]) -> bool:
-        done = self._rewriter.apply(match)
+        done = self._rewriter.apply(match, SEARCH)
         if not isinstance(done, Application):
             return False
-        self.history.append(replace(done, phase=SEARCH))
+        self.history.append(done)
         new = self._rewriter.touched
         self.touched += new
         nodes.update(dict.fromkeys(n for n in new if n.op_type in PROPERTIES))

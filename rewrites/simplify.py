@@ -6,7 +6,7 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
@@ -163,7 +163,7 @@ def _elements(content: Content | None) -> tuple[Dim, ...] | None:
 
 def _sweep(model: ir.Model, classes: dict[str, Exactness], done: Rewriting) -> bool:
     """Rewrite to a fixpoint with what is known; returns whether anything applied."""
-    rewriter = Rewriter(model, done.shapes, classes, done.level == 0)
+    rewriter = Rewriter(model, done.shapes, classes, done.level == 0, done.sweeps)
     wanted = ("always", "asked") if done.level == 2 else ("always",)
     engine = Engine(
         rewriter,
@@ -184,7 +184,7 @@ def _sweep(model: ir.Model, classes: dict[str, Exactness], done: Rewriting) -> b
         applied += search.history
         engine.push(search.touched)
     rewriter.finish()
-    done.history += [replace(a, sweep=done.sweeps) for a in applied]
+    done.history += applied
     done.sweeps += 1
     done.merged += rewriter.merged
     return bool(applied) or rewriter.merged > 0

@@ -74,7 +74,7 @@ def test_every_application_lowers_its_measure(rule, sample) -> None:
     engine.run()
     assert engine.history
     kept = dict(rewriter.facts.forms)
-    rewriter.facts.forms.clear()
+    rewriter.facts.forget_forms()
     for node in all_nodes(model.graph):
         assert kept.get(node) in (None, form_of(node, rewriter.facts))
     after = weight(model.graph)

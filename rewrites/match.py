@@ -27,7 +27,7 @@ from .evaluate import Binding, Undecided, decided, evaluate, spelled
 from .facts import Facts
 from .pattern import Apply, Chain, Many, Node, Pointwise, Term, Var
 from .rule import Rule
-from .surroundings import candidates, depends_on_results, flattened, same_function
+from .surroundings import candidates, flattened, may_depend, same_function
 from .terms import Axes, Expr, Fn, Sizes
 from .vocabulary.core import NoReading, reading
 from .vocabulary.elementwise import pointwise_operands
@@ -331,8 +331,8 @@ class Matcher:
             if not binding.looked:
                 self.facts.answers[key] = reason
         left = self.rule.law.left
-        if not reason and len(left) > 1 and depends_on_results(left, binding):
-            reason = "one result depends on another"
+        if not reason and len(left) > 1 and may_depend(left, binding):
+            reason = "one result may depend on another"
         if reason:
             return self._no(reason)
         self._result = binding

@@ -10,6 +10,7 @@ from .evaluate import Binding
 from .facts import is_constant
 from .pattern import Apply, Term, leaves
 from .vocabulary.core import trimmed
+from .walk import all_nodes, bodies
 
 
 def same_function(a: ir.Node, b: ir.Node, arity: int) -> bool:
@@ -71,19 +72,29 @@ def candidates(term: Term, binding: Binding) -> Iterator[ir.Value]:
             frontier = [y for node in users[:32] for y in node.outputs]
 
 
-def depends_on_results(left: Sequence[Term], binding: Binding) -> bool:
-    """Whether an operand is computed from a result: merging would make a cycle."""
+def may_depend(left: Sequence[Term], binding: Binding) -> bool:
+    """Whether an operand may be computed from a result: merging would make a cycle.
+
+    What every result is computed from can't be. Of other operands not more than so many
+    nodes are looked at, or each match would walk through the whole graph.
+    """
     results = {binding.value_of(term) for term in left if isinstance(term, Apply)}
     inner = set(binding.nodes.values()) | set(binding.chains)
-    stack = [v for v in binding.values.values() if not v.is_graph_input()]
+    shared = set(leaves(left[:1])).intersection(*(leaves([term]) for term in left[1:]))
+    stack = [v for leaf, v in binding.values.items() if leaf not in shared]
     seen: set[ir.Value] = set()
     while stack:
         value = stack.pop()
-        if value in results:
+        if value in results or len(seen) > _FAR:
             return True
         producer = value.producer()
         if value in seen or producer is None or producer in inner:
             continue
         seen.add(value)
-        stack.extend(x for x in producer.inputs if x is not None)
+        stack += [x for x in producer.inputs if x is not None]
+        for body in bodies(producer):  # uses what is around it, too
+            stack += [x for node in all_nodes(body) for x in node.inputs if x]
     return False
+
+
+_FAR = 4096

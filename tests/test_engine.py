@@ -12,6 +12,7 @@ from random_graphs import random_model
 from rule_samples import sample_model
 
 from fairhand.analysis.shapes import infer
+from fairhand.rewrites import surroundings
 from fairhand.rewrites.apply import Rewriter
 from fairhand.rewrites.catalogue import BY_NAME, PHASES, RULES
 from fairhand.rewrites.engine import Engine
@@ -240,3 +241,41 @@ def test_sums_of_the_same_operands_become_one_in_any_order() -> None:
     # Of 0.0 and -0.0, Max picks one by its place.
     assert operators(model) == ["Add", "Max", "Max", "Sum"]
     assert rewriter.merged == 1
+
+
+ONE_WEIGHT = """<ir_version: 10, opset_import: ["": 20]>
+g (float[2, 3] x, float[2, 3] z, bool c) => (float[2, 3] y) <
+    float[3, 3] w = {1, 0, 0, 0, 2, 0, 0, 0, 3}
+> {
+    a = MatMul(x, w)
+    b = Relu(a)
+    i = If (c) <
+        then_branch = t () => (float[2, 3] p) { p = Neg(a) },
+        else_branch = e () => (float[2, 3] q) { q = Neg(z) }
+    >
+    n = Neg(z)
+    d = MatMul(OPERAND, w)
+    s = Add(b, d)
+    y = Add(s, i)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("operand", "far", "merged"),
+    [
+        ("z", 4096, True),
+        ("n", 4096, True),
+        ("n", 0, False),  # further than it looks
+        ("a", 4096, False),
+        ("b", 4096, False),
+        ("i", 4096, False),  # uses `a` in a branch
+    ],
+)
+def test_results_that_depend_on_each_other_are_not_merged(
+    operand: str, far: int, merged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(surroundings, "_FAR", far)
+    model = ir.from_onnx_text(ONE_WEIGHT.replace("OPERAND", operand))
+    matcher = Matcher(BY_NAME["matmuls_of_one_weight"], Facts(infer(model)))
+    assert (matcher.at(model.graph[0]) is not None) == merged
+    assert merged or matcher.why.endswith("no second node to go with it")

@@ -34,6 +34,7 @@ class Facts:
         self.operands: tuple[dict[ir.Value, Any], dict[ir.Value, Any]] = ({}, {})
         # Whether preconditions are met, see match.py; "" if they are.
         self.answers: dict[Hashable, str] = {}
+        self.roundings: dict[Hashable, tuple[int, int] | None] = {}  # see history.py
         self._uniform: dict[ir.Value, float | int | bool | None] = {}
         self._constant: dict[ir.Value | None, bool] = {}
 
@@ -118,11 +119,12 @@ def is_constant(value: ir.Value, depth: int = 12) -> bool:
 
 def uniform_number(tensor: ir.TensorProtocol | None) -> float | int | bool | None:
     """The number that a tensor is throughout; None if it isn't."""
-    if tensor is None or tensor.size == 0:
+    if tensor is None or tensor.dtype == ir.DataType.STRING:
         return None
-    if tensor.dtype == ir.DataType.STRING:
+    size = tensor.size
+    if size == 0:
         return None
-    element = uniform_element(tensor) if tensor.size > 1 else None
+    element = uniform_element(tensor) if size > 1 else None
     if element is not None:
         found: float | int | bool = element.reshape(-1)[0].item()
         return found
@@ -130,7 +132,7 @@ def uniform_number(tensor: ir.TensorProtocol | None) -> float | int | bool | Non
     if array.dtype.kind not in "fiub" and array.dtype.name not in _SMALL_FLOATS:
         return None
     flat = array.reshape(-1)
-    if flat.size > 1:
+    if size > 1:
         first = flat[:1]
         if not _alike(flat[:_PEEK], first) or not _alike(flat, first):
             return None

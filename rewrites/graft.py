@@ -334,6 +334,8 @@ def _trimmed(inputs: Sequence[Hashable]) -> tuple[Hashable, ...]:
 
 
 def _attributes(node: ir.Node) -> Hashable:
+    if not node.attributes.data:
+        return ()
     values = {}
     for name, attribute in node.attributes.items():
         if attribute.is_ref() or attribute.type in (

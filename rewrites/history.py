@@ -85,11 +85,21 @@ def describe(
         },
         evidence=_evidence(match.rule),
         reordered=binding.reassociated,
-        roundings=roundings(law, binding) if exactness in _BOUNDED else None,
+        roundings=_roundings(match) if exactness in _BOUNDED else None,
         sweep=sweep,
         phase=phase,
         origins=origins,
     )
+
+
+def _roundings(match: Match) -> tuple[int, int] | None:
+    known = match.binding.facts.roundings
+    if match.question is not None and match.question in known:
+        return known[match.question]
+    found = roundings(match.rule.law, match.binding)
+    if match.question is not None and not match.binding.looked:
+        known[match.question] = found
+    return found
 
 
 _BOUNDED = {Exactness.ORDER, Exactness.RING, Exactness.REAL}

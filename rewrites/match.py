@@ -42,6 +42,8 @@ class Match:
     rule: Rule
     roots: tuple[ir.Value, ...]
     binding: Binding
+    # Sizes and symbols; None if the law looks at more than these.
+    question: Hashable = None
 
     def nodes(self) -> list[ir.Node]:
         """The nodes that the left side stands for."""
@@ -64,6 +66,7 @@ class Matcher:
         self.why = "the operator is another one"
         self._result: Binding | None = None
         self._roots: tuple[ir.Value, ...] = ()
+        self._asked: Hashable = None
         self._equations: list[tuple[Any, Any]] = []
 
     def at(self, node: ir.Node) -> Match | None:
@@ -77,7 +80,7 @@ class Matcher:
         if not self._term(first, value, binding, lambda b: self._others([value], b)):
             return None
         assert self._result is not None
-        return Match(self.rule, self._roots, self._result)
+        return Match(self.rule, self._roots, self._result, self._asked)
 
     # ---- several results
 
@@ -328,7 +331,7 @@ class Matcher:
                 reason = self._unmet(binding)
             except Undecided as undecided:
                 reason = str(undecided)
-            if not binding.looked:
+            if not (binding.looked or binding.members):
                 self.facts.answers[key] = reason
         left = self.rule.law.left
         if not reason and len(left) > 1 and may_depend(left, binding):
@@ -336,6 +339,7 @@ class Matcher:
         if reason:
             return self._no(reason)
         self._result = binding
+        self._asked = None if binding.looked or binding.members else key
         return True
 
     def _question(self, binding: Binding) -> Hashable:

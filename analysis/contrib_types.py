@@ -1,7 +1,9 @@
 """Types of what ONNX Runtime's own operators give, for onnx.shape_inference.
 
 onnx knows no operator of the domain com.microsoft and stops at the first one. While
-`known_to_onnx()` is entered, it has a schema for each in RULES.
+`known_to_onnx()` is entered, it has a schema for each in RULES. Sizes that take
+arithmetic are left to the rules for them (shape_rules.py, window_rules.py), which know
+symbols: here are the type and the rank.
 """
 
 from __future__ import annotations
@@ -119,22 +121,16 @@ def _same_rank(n: InferenceSite) -> None:
 
 @_rule("FusedGemm")
 def _gemm(n: InferenceSite) -> None:
-    n.give(0, n.element(0), _gemm_dims(n, 1))
+    sizes = [
+        n.size(0, 1 if n.attr("transA", 0) else 0),
+        n.size(1, 0 if n.attr("transB", 0) else 1),
+    ]
+    n.give(0, n.element(0), sizes)
 
 
 @_rule("QGemm")
 def _quantised_gemm(n: InferenceSite) -> None:
-    n.give(0, n.element(8) or n.element(1), _gemm_dims(n, 3))
-
-
-def _gemm_dims(n: InferenceSite, right: int) -> list[Size] | None:
-    a, b = n.dims(0), n.dims(right)
-    if a is None or b is None or not len(a) == len(b) == 2:
-        return None
-    return [
-        a[1] if n.attr("transA", 0) else a[0],
-        b[0] if n.attr("transB", 0) else b[1],
-    ]
+    n.give(0, n.element(8) or n.element(1), [None] * 2)
 
 
 @_rule("MatMulNBits", "MatMulBnb4")
@@ -222,9 +218,9 @@ def _dequantise(n: InferenceSite) -> None:
 
 @_rule("QLinearAdd", "QLinearMul")
 def _pair(n: InferenceSite) -> None:
-    a, b = n.dims(0), n.dims(3)
+    a, b = n.rank(0), n.rank(3)
     known = a is not None and b is not None
-    n.give(0, n.element(0), _broadcast(a or [], b or []) if known else None)
+    n.give(0, n.element(0), [None] * max(a or 0, b or 0) if known else None)
 
 
 @_rule("QLinearWhere")
@@ -299,7 +295,7 @@ def _grid_sample(n: InferenceSite) -> None:
 
 @_rule("CropAndResize")
 def _crop(n: InferenceSite) -> None:
-    n.give(0, n.element(0), [n.size(1, 0), n.size(0, 1), None, None])
+    n.give(0, n.element(0), [None] * 4)
 
 
 @_rule("CDist")
@@ -309,26 +305,15 @@ def _distances(n: InferenceSite) -> None:
 
 @_rule("Rfft")
 def _rfft(n: InferenceSite) -> None:
-    dims = n.dims(0)
-    if dims is not None:
-        last = dims[-1]
-        n.give(
-            0,
-            n.element(0),
-            [*dims[:-1], last // 2 + 1 if isinstance(last, int) else None, 2],
-        )
+    """Complex numbers have an axis for the real and the imaginary part."""
+    rank = n.rank(0)
+    n.give(0, n.element(0), None if rank is None else [None] * (rank + 1))
 
 
 @_rule("Irfft")
 def _irfft(n: InferenceSite) -> None:
-    dims = n.dims(0)
-    if dims is not None and len(dims) > 1:
-        last = dims[-2]
-        n.give(
-            0,
-            n.element(0),
-            [*dims[:-2], 2 * (last - 1) if isinstance(last, int) else None],
-        )
+    rank = n.rank(0)
+    n.give(0, n.element(0), None if rank is None else [None] * (rank - 1))
 
 
 # ---- for the time of an inference

@@ -192,6 +192,13 @@ def roi_align(site: Site, x: Dims, rois: Dims) -> DimsResult:
     return [(rois[0], x[1], *size)]
 
 
+@rule("CropAndResize")
+def crop_and_resize(site: Site, x: Dims, boxes: Dims) -> DimsResult:
+    """One picture of the size given per box."""
+    size = site.numbers(3) or [None, None]
+    return [(boxes[0], x[1], *size)] if len(size) == 2 else None
+
+
 @rule("NonMaxSuppression")
 def non_max_suppression(site: Site) -> DimsResult:
     """As many boxes as survive, each as (batch, class, box)."""
@@ -265,6 +272,18 @@ def stft(site: Site, signal: Dims) -> DimsResult:
     frames = simplify(floordiv(simplify(signal[1] - size), step[0]) + 1)
     bins = simplify(floordiv(size, 2) + 1) if site.attr("onesided", 1) else size
     return [(signal[0], frames, bins, 2)]
+
+
+@rule("Rfft")
+def rfft(site: Site, signal: Dims) -> DimsResult:
+    """Half of the spectrum, as real and imaginary part."""
+    return [(*signal[:-1], simplify(floordiv(signal[-1], 2) + 1), 2)]
+
+
+@rule("Irfft")
+def irfft(site: Site, spectrum: Dims) -> DimsResult:
+    """The signal of even length with that half."""
+    return [(*spectrum[:-2], simplify(2 * (spectrum[-2] - 1)))]
 
 
 @rule("HannWindow", "HammingWindow", "BlackmanWindow")

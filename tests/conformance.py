@@ -526,6 +526,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kinds = (options.data,) if options.data else tuple(options.kind or KINDS)
     cases = collect(kinds)
     chosen = [i for i, case in enumerate(cases) if re.search(options.k, case.name)]
+    if not chosen:
+        parser.error("there are no such tests")
     outcomes = run_all(kinds, chosen, options.jobs)
     for outcome in outcomes:
         if outcome.result in ("wrong", "broken"):

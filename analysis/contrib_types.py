@@ -19,6 +19,7 @@ from onnx.defs import OpSchema
 from .inference_site import InferenceSite, Size
 
 DOMAIN = "com.microsoft"
+OWN = "fairhand"  # the domain of operators that only this package has
 # The one that ONNX Runtime keeps in ONNX's own domain; no version of ONNX had it.
 UNLISTED = "SimplifiedLayerNormalization"
 

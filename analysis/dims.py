@@ -40,6 +40,13 @@ def invented(name: str) -> sympy.Symbol:
     return Invented(name, integer=True, nonnegative=True)
 
 
+def is_invented(size: Dim) -> bool:
+    """Whether a size depends on one that has no name in the file."""
+    if isinstance(size, int):
+        return False
+    return any(isinstance(symbol, Invented) for symbol in size.free_symbols)
+
+
 def simplify(expr: Dim) -> Dim:
     """The canonical form: a sum of products; a known number comes back as int."""
     return expr if isinstance(expr, int) else _expand(expr)

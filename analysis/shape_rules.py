@@ -11,7 +11,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .dims import Dim, Dims, at_least, broadcast, ceildiv, maximum, simplify
+from .dims import (
+    Dim,
+    Dims,
+    at_least,
+    broadcast,
+    ceildiv,
+    maximum,
+    quotient,
+    simplify,
+)
 from .site import DimsResult, Site, Table, registering
 
 RULES: Table[Callable[..., DimsResult]] = {}
@@ -72,6 +81,25 @@ def search_step(site: Site) -> DimsResult:
     if site.node.op_type == "GreedyStep":
         return [longer, site.dims(2), ()]
     return [longer, *(site.dims(i) for i in (2, 3, 4, 5)), sequences[:1], ()]
+
+
+@rule("RepeatRows")
+def repeat_rows(site: Site, x: Dims) -> DimsResult:
+    """So many rows for each."""
+    times = site.numbers(1)
+    first = None if not times or times[0] is None else simplify(x[0] * times[0])
+    return [(first, *x[1:])]
+
+
+@rule("BeamStart")
+def beam_start(site: Site, words: Dims) -> DimsResult:
+    """For each sample: totals of its beams, the best sequences, whether it is done."""
+    beams, longest = site.numbers(1), site.numbers(2)
+    if not beams or beams[0] is None:
+        return None
+    batch = quotient(words[:1], beams[:1])
+    both = (batch, beams[0])
+    return [both, (*both, longest[0] if longest else None), both, (batch,)]
 
 
 @rule("SequenceAt")

@@ -18,7 +18,7 @@ import sympy
 
 from . import arithmetic, contents, movement_rules, shape_rules, window_rules
 from .bodies import BODIES
-from .contrib_types import DOMAIN
+from .contrib_types import DOMAIN, OWN
 from .dims import Dim, invented, is_bulky, parse, same, spell, symbol, text
 from .errors import FairhandError
 from .known import Shapes
@@ -58,7 +58,9 @@ class _Trust(Enum):
 
 def shape_rule(node: ir.Node) -> tuple[Callable[..., DimsResult] | None, int]:
     """The rule for a node, and how many leading inputs it needs the sizes of."""
-    if node.domain and (node.domain != DOMAIN or onnx.defs.has(node.op_type)):
+    if node.domain not in ("", DOMAIN, OWN):
+        return None, 0
+    if node.domain == DOMAIN and onnx.defs.has(node.op_type):
         return None, 0  # ONNX Runtime's own operator may be another of the same name
     return SHAPE_RULES.get(node.op_type, (None, 0))
 

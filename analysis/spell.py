@@ -109,6 +109,9 @@ class Expr:
         return Expr("-", (self, UNARY), binds=UNARY)
 
     def __invert__(self) -> Expr:
+        if self._pieces[1:2] == (" == ",):  # of numbers that are none, != is true too
+            left, _, right = self._pieces
+            return Expr(left, " != ", right, binds=COMPARE)
         return Expr("~", (self, UNARY), binds=UNARY)
 
     def __pow__(self, other: Any) -> Expr:
@@ -208,6 +211,8 @@ def substitute(expr: Expr, replace: Callable[[Leaf], Expr | None]) -> Expr:
         return expr if found is None else found
     if not any(isinstance(piece, tuple) for piece in expr._pieces):
         return expr
+    if expr._pieces[0] == "~" and isinstance(expr._pieces[1], tuple):
+        return ~substitute(expr._pieces[1][0], replace)
     pieces = [
         (substitute(piece[0], replace), piece[1]) if isinstance(piece, tuple) else piece
         for piece in expr._pieces

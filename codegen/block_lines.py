@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from ..analysis.spell import Expr, Ref, render
+from .inlining import WIDTH, fitting
 from .loops import loops
 from .names import unused, variable
 from .nested import Line, Statement, parts, reads
@@ -34,8 +36,37 @@ def if_lines(w: BodyWriter, s: Statement) -> list[Line]:
         return []
     if not then:
         condition, then, other = condition.replace("if ", "if not ", 1), other, []
+    joined = _joined(condition.removeprefix("if "), then, other)
+    if joined is not None:
+        return [(joined, (*s.places, *then[0][1], *other[0][1]))]
     head: Line = (f"{condition}:", s.places)
     return [head, *then, *([("else:", ()), *other] if other else [])]
+
+
+def _joined(condition: str, then: list[Line], other: list[Line]) -> str | None:
+    """`x = a and b`, where one branch is a condition and the other a constant one.
+
+    Constants are Python's own only where nothing but conditions read them.
+    """
+    if len(then) != 1 or len(other) != 1 or re.search(r" (if|and|or) ", condition):
+        return None
+    (name, _, first), (same, _, second) = (
+        line.strip().partition(" = ") for line, _ in (then[0], other[0])
+    )
+    constants = ("True", "False")
+    if not name.isidentifier() or name != same:
+        return None
+    if (first in constants) == (second in constants):
+        return None
+    sure, asked = (first, second) if first in constants else (second, first)
+    if not asked or re.search(r" (if|or|#) ", asked):
+        return None
+    word = "or" if sure == "True" else "and"
+    # if c: True else b; if c: False else b; if c: b else True; if c: b else False
+    denied = (sure == first) != (sure == "True")
+    condition = f"not {condition}" if denied else condition
+    line = f"{name} = {condition} {word} {asked}"
+    return line if len(line) <= WIDTH - 4 else None
 
 
 def loop_lines(w: BodyWriter, s: Statement) -> list[Line]:
@@ -65,7 +96,7 @@ def _targets(
 
 
 def _body(w: BodyWriter, arm: list[Statement]) -> list[Line]:
-    lines = w.block(arm)
+    lines = [(fitting(text), places) for text, places in w.block(arm)]
     folded = loops([text for text, _ in lines], w.kind.members)
     return [
         (f"    {text}", tuple(place for i in stands_for for place in lines[i][1]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import onnx_ir as ir
 
@@ -138,6 +139,20 @@ class BlockSpelling(Spelling):
     """Spells operators, and those whose attributes are graphs."""
 
     depth = 0
+
+    @cached_property
+    def ends(self) -> dict[ir.Value, list[tuple[ir.Node | None, int]]]:
+        """The graphs that give a value, as the nodes that they belong to, and where."""
+        found: dict[ir.Value, list[tuple[ir.Node | None, int]]] = {}
+        graphs: list[tuple[ir.Node | None, ir.Graph]] = [(None, self.model.graph)]
+        for node in self.model.graph.all_nodes():
+            for attribute in node.attributes.values():
+                if attribute.type == ir.AttributeType.GRAPH:
+                    graphs.append((node, attribute.as_graph()))
+        for owner, graph in graphs:
+            for place, value in enumerate(graph.outputs):
+                found.setdefault(value, []).append((owner, place))
+        return found
 
     def spell(
         self, node: ir.Node, form: ModuleForm | None, needed: set[ir.Value]

@@ -11,11 +11,10 @@ import sympy
 from ..analysis.ops.table import NodeView
 from ..analysis.spell import COMPARE, LOWEST, Expr, Ref, leaves, spell
 from .blocks import Parts, Writer
+from .states import Names, States, is_asked, number, source
 from .wording import telling
 
 ENDLESS = 2**31 - 1  # exporters write "as long as the condition holds" from here on
-
-Names = dict[ir.Value, Expr]
 
 
 def write_if(p: Parts, n: NodeView, wanted: Sequence[ir.Value]) -> None:
@@ -28,7 +27,8 @@ def write_if(p: Parts, n: NodeView, wanted: Sequence[ir.Value]) -> None:
             p.mark("else", "else")
         results = [graph.outputs[out.index() or 0] for out in wanted]
         p.body(graph, results)
-        p.copy([(out, Ref(x)) for out, x in zip(wanted, results, strict=True)])
+        pairs = zip(wanted, results, strict=True)
+        p.copy([(out, number(p, x, is_asked(p, out))) for out, x in pairs])
     p.mark("end", "end")
 
 
@@ -39,6 +39,8 @@ _COMPARISONS: Mapping[str, Callable[[Expr, Expr], Expr]] = {
     "Less": operator.lt,
     "LessOrEqual": operator.le,
 }
+_MIRRORED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
+_MIRRORED |= {b: a for a, b in _MIRRORED.items()}
 
 
 def _compared(p: Parts, value: ir.Value) -> Expr | None:
@@ -50,8 +52,11 @@ def _compared(p: Parts, value: ir.Value) -> Expr | None:
     sides = [NodeView(node, p.shapes).ints(i) for i in (0, 1)]
     if any(side is None or len(side) != 1 for side in sides):
         return None
-    left, right = (spell(side[0]) for side in sides if side is not None)
-    return compare(left, right)
+    left, right = (side[0] for side in sides if side is not None)
+    if isinstance(left, int) and not isinstance(right, int):
+        compare = _COMPARISONS[_MIRRORED.get(node.op_type, node.op_type)]
+        left, right = right, left
+    return compare(spell(left), spell(right))
 
 
 def _read(p: Parts, expr: Expr) -> list[ir.Value]:
@@ -70,28 +75,29 @@ def write_loop(p: Parts, n: NodeView, wanted: Sequence[ir.Value]) -> None:
     names, lists = states.enter(p), _lists(p, columns.values())
     names[body.inputs[1]] = p.t.tensor(True)
     counts = body.inputs[0] in states.reached
-    number = _counted(p, body.inputs[0], names) if counts else None
+    counter = _counted(p, body.inputs[0], names) if counts else None
     if end.flag is not None and end.first is not True:
-        p.assign(end.flag, end.initial, "running")
-    if end.trips is None and number is not None:
-        p.assign(number, spell(0), "i")
-    _open(p, end, number)
+        begins = _compared(p, n.value(1)) if n.has(1) else None
+        p.assign(end.flag, end.initial if begins is None else begins, "running")
+    if end.trips is None and counter is not None:
+        p.assign(counter, spell(0), "i")
+    _open(p, end, counter)
     compared = None if end.never or end.flag is not None else _compared(p, end.going)
-    if compared is not None and any(v is not number for v in _read(p, compared)):
+    if compared is not None and any(v is not counter for v in _read(p, compared)):
         compared = None  # of sizes that are others by then
     results = roots if compared is None else columns.values()
-    p.body(body, [*states.results, *results], names)
+    p.body(body, [*states.results(), *results], names)
     for item, made in lists.items():
         p.mark("do", Ref(made).append(Ref(item)))
-    pairs = states.pairs()
+    pairs = states.hand_on(p, names)
     if end.flag is not None:
         pairs.append((end.flag, Ref(end.going)))
     p.copy(pairs)
     if not end.never and (end.flag is None or end.first is True):
         condition = Ref(end.flag or end.going) if compared is None else compared
         p.mark("break", Expr("if not ", (condition, COMPARE)))
-    if end.trips is None and number is not None:
-        p.copy([(number, Ref(number) + 1)])
+    if end.trips is None and counter is not None:
+        p.copy([(counter, Ref(counter) + 1)])
     p.mark("end", "end")
     for out, item in columns.items():
         p.assign(out, _stacked(p, item, lists[item], end.surely_runs))
@@ -138,12 +144,12 @@ class _End:
         self.first = _truth(n.value(1)) if n.has(1) else True
         self.initial = spell(self.first) if self.first is not None else Ref(n.value(1))
         self.going = body.outputs[0]
-        source = _source(self.going)
-        self.never = source is body.inputs[1] or _truth(source) is True
+        origin = source(self.going)
+        self.never = origin is body.inputs[1] or _truth(origin) is True
         if self.never and self.trips is None:
             n.refuse("a Loop that may never end is not supported")
         # A state has its next value by the time that the condition is looked at.
-        carried = not self.never and source in body.inputs
+        carried = not self.never and origin in body.inputs
         asks = not self.never and self.first is not True
         self.flag = ir.Value(name="running") if carried or asks else None
         known = isinstance(self.trips, int) and self.trips > 0
@@ -163,15 +169,6 @@ def _truth(value: ir.Value) -> bool | None:
     """What a constant condition says."""
     array = None if value.const_value is None else value.const_value.numpy()
     return bool(array.reshape(-1)[0]) if array is not None and array.size else None
-
-
-def _source(value: ir.Value) -> ir.Value:
-    """What a chain of Identity begins with."""
-    node = value.producer()
-    while node is not None and node.op_type == "Identity" and node.inputs[0]:
-        value = node.inputs[0]
-        node = value.producer()
-    return value
 
 
 # ----------------------------------------------------------------------------- Scan
@@ -198,10 +195,10 @@ def write_scan(p: Parts, n: NodeView, wanted: Sequence[ir.Value]) -> None:
         rows.append(row.unbind(axis) if axis else row)
     targets = [body.inputs[count + k] for k in slices] or [None]
     p.mark("for", _each(rows), targets)
-    p.body(body, [*states.results, *items.values()], names)
+    p.body(body, [*states.results(), *items.values()], names)
     for item, made in lists.items():
         p.mark("do", Ref(made).append(Ref(item)))
-    p.copy(states.pairs())
+    p.copy(states.hand_on(p, names))
     p.mark("end", "end")
     length = n.dims(count)[axes[0] % n.rank(count)]
     axes = n.attr("scan_output_axes") or [0] * n.outputs
@@ -240,100 +237,7 @@ def write_sequence_map(p: Parts, n: NodeView, wanted: Sequence[ir.Value]) -> Non
     p.mark("end", "end")
 
 
-# --------------------------------------------------------------- what loops have alike
-
-
-class States:
-    """The values that each iteration hands to the next: those that somebody reads.
-
-    `inputs` and `outputs` are the body's, `roots` what else is read of it; the initial
-    values are the node's inputs from `start` on. In the text a state is one variable,
-    before, in and after the loop: an output of the node.
-    """
-
-    def __init__(
-        self,
-        n: NodeView,
-        start: int,
-        inputs: Sequence[ir.Value],
-        outputs: Sequence[ir.Value],
-        wanted: Sequence[ir.Value],
-        roots: Iterable[ir.Value],
-    ) -> None:
-        self.inputs, self.outputs = inputs, outputs
-        given = list(n.node.outputs)[: len(inputs)]
-        spare = [ir.Value() for _ in inputs[len(given) :]]
-        self.variables = [*given, *spare]
-        self.initial = [n.value(start + k) for k in range(len(inputs))]
-        # What an iteration only hands on is what it was before the loop.
-        self.fixed = {k for k, out in enumerate(outputs) if _source(out) is inputs[k]}
-        everything = range(len(inputs))
-        kept = [k for k in everything if self.variables[k] in wanted]
-        while True:
-            self.reached = reached([*roots, *(outputs[k] for k in kept)])
-            found = [k for k in everything if k in kept or inputs[k] in self.reached]
-            if found == kept:
-                break
-            kept = found
-        self.kept = kept
-
-    def enter(self, p: Parts) -> Names:
-        """Assign the initial values; returns what the body reads for its inputs."""
-        names: Names = {}
-        for k in self.kept:
-            variable, initial = self.variables[k], _initial(p, self.initial[k])
-            if k in self.fixed:
-                names[self.inputs[k]] = initial
-                p.alias(variable, initial)
-                continue
-            names[self.inputs[k]] = Ref(variable)
-            given = self.inputs[k]
-            p.assign(variable, initial, given.meta.get("word") or telling(given.name))
-        return names
-
-    @property
-    def results(self) -> list[ir.Value]:
-        return [self.outputs[k] for k in self.kept if k not in self.fixed]
-
-    def pairs(self) -> list[tuple[ir.Value, Expr]]:
-        return [
-            (self.variables[k], Ref(self.outputs[k]))
-            for k in self.kept
-            if k not in self.fixed
-        ]
-
-
-_PLAIN = (ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.BOOL)
-
-
-def _initial(p: Parts, value: ir.Value) -> Expr:
-    """What a state begins as; a constant number is written out."""
-    const = value.const_value
-    if const is None or const.shape.rank() or const.dtype not in _PLAIN:
-        return Ref(value)
-    made: Expr = p.t.tensor(spell(const.numpy()[()]), device=p.t.device)
-    return made
-
-
-def reached(results: Iterable[ir.Value]) -> set[ir.Value]:
-    """All that the results are computed from, bodies of bodies included."""
-    todo, found = list(results), set[ir.Value]()
-    while todo:
-        value = todo.pop()
-        if value in found:
-            continue
-        found.add(value)
-        node = value.producer()
-        if node is None:
-            continue
-        todo += [x for x in node.inputs if x is not None]
-        for attribute in node.attributes.values():
-            if attribute.type == ir.AttributeType.GRAPH:
-                graph = attribute.as_graph()
-                for body in (graph, *graph.subgraphs()):
-                    todo.extend(body.outputs)
-                    todo += [x for inner in body for x in inner.inputs if x is not None]
-    return found
+# --------------------------------------------------------------- lists
 
 
 def _lists(p: Parts, items: Iterable[ir.Value]) -> dict[ir.Value, ir.Value]:

@@ -16,6 +16,8 @@ def dim_expr(dim: sympy.Expr | int, atom: object) -> Expr:
     if found is not None:
         assert isinstance(found, Expr)
         return found
+    if isinstance(dim, sympy.Add) and (rest := _remainder(dim)) is not None:
+        return dim_expr(rest[0], atom) % dim_expr(rest[1], atom)
     if isinstance(dim, sympy.Add):
         terms = sorted(
             dim.args,
@@ -52,3 +54,13 @@ def dim_expr(dim: sympy.Expr | int, atom: object) -> Expr:
     if isinstance(dim, sympy.Mod):
         return dim_expr(dim.args[0], atom) % dim_expr(dim.args[1], atom)
     raise Unsupported(f"the size {dim} has no spelling in Python")
+
+
+def _remainder(dim: sympy.Add) -> tuple[sympy.Expr, sympy.Expr] | None:
+    """a and n of a - n * floor(a / n)."""
+    for term in dim.args:
+        factor, whole = term.as_coeff_Mul()
+        a, n = dim - term, -factor
+        if n > 0 and isinstance(whole, sympy.floor) and whole.args[0] == a / n:
+            return a, n
+    return None

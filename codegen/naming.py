@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
+from ..analysis.dims import is_invented
 from ..analysis.shapes import Shapes
 from ..analysis.spell import ATOM, Expr, Leaf, Ref, leaves, render
 from .kinds import Kind, Kinds
@@ -203,7 +204,7 @@ class Naming:
         if not self.is_root or target is None or target in self.ints:
             return ""
         dims = self.shapes.dims(target)
-        if not dims or dims in self.commented:
+        if not dims or dims in self.commented or any(map(is_invented, dims)):
             return ""
         self.commented.add(dims)
         return f"  # {shape_text(dims)}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -99,7 +100,37 @@ def nest(statements: Iterable[Statement]) -> list[Statement]:
                 outer.append((here, statement))
                 here = []
                 statement.arms.append(here)
+    _hand_over(whole, Counter(v for s in flat(whole) for v in reads(s.expr)))
     return whole
+
+
+def _hand_over(statements: list[Statement], counts: Mapping[ir.Value, int]) -> None:
+    """What only becomes a variable of a loop is made as that variable.
+
+    Such as a, b = f(x), whose calls can't move to where the variables are set.
+    """
+    made: dict[ir.Value, tuple[int, Statement]] = {}
+    kept: list[Statement] = []
+    for statement in statements:
+        for arm in statement.arms:
+            _hand_over(arm, counts)
+        value = statement.expr.value if isinstance(statement.expr, Ref) else None
+        if statement.kind == "set" and value in made and counts[value] == 1:
+            (variable,), (at, maker) = statement.targets, made[value]
+            between = [s for s in flat(kept[at:]) if s is not maker]
+            if variable is not None and not any(
+                variable in s.targets or variable in reads(s.expr) for s in between
+            ):
+                variable.meta.setdefault("word", statement.result)
+                maker.targets = tuple(
+                    variable if t is value else t for t in maker.targets
+                )
+                maker.places += statement.places
+                continue
+        if not statement.kind and (len(statement.targets) > 1 or not statement.inlines):
+            made |= {t: (len(kept), statement) for t in statement.targets if t}
+        kept.append(statement)
+    statements[:] = kept
 
 
 def flat(items: Iterable[Statement | Row]) -> Iterator[Statement]:

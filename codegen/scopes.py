@@ -41,6 +41,17 @@ def scopes_of(node: ir.Node, attributes: frozenset[str]) -> tuple[Scope, ...] | 
     return _from_name(name, attributes) if "/" in name else None
 
 
+def inside_of(
+    owner: ir.Node, node: ir.Node, attributes: frozenset[str]
+) -> tuple[Scope, ...] | None:
+    """Those of a node in a body: `rnn/while` is no module where it names the loop."""
+    scopes = scopes_of(node, attributes)
+    own = _from_name(f"{owner.name}/", attributes)
+    if scopes is None or not own:
+        return scopes
+    return tuple(scope for scope in scopes if scope.path != own[-1].path)
+
+
 _INTEGER = ("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "QGemm")
 
 

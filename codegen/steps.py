@@ -35,6 +35,7 @@ from .scopes import (
     attribute_words,
     common_scopes,
     form_path,
+    inside_of,
     scopes_of,
     scopes_of_weights,
     weight_scopes,
@@ -307,10 +308,14 @@ def _settle_scopes(
     graph: ir.Graph,
     words: frozenset[str],
     settled: dict[ir.Node, tuple[Scope, ...]],
-    around: tuple[Scope, ...] = (),
+    owner: ir.Node | None = None,
 ) -> None:
-    """A body stands in the modules `around` it, whatever its nodes say."""
-    found = {node: scopes_of(node, words) for node in graph}
+    """The body of `owner` stands in the modules around it, whatever its nodes say."""
+    if owner is None:
+        found = {node: scopes_of(node, words) for node in graph}
+    else:
+        found = {node: inside_of(owner, node, words) for node in graph}
+    around = () if owner is None else settled[owner]
     for node, scopes in found.items():
         scopes = weight_scopes(node) if scopes is None else scopes
         if scopes is None and rounds(node):
@@ -326,7 +331,7 @@ def _settle_scopes(
         settled[node] = scopes if scopes[: len(around)] == around else around
         for attribute in node.attributes.values():
             if attribute.type == ir.AttributeType.GRAPH:
-                _settle_scopes(attribute.as_graph(), words, settled, settled[node])
+                _settle_scopes(attribute.as_graph(), words, settled, node)
 
 
 def unsupported(

@@ -14,11 +14,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from ..analysis.contrib_types import OWN
 from .adapt import TARGET_OPSET, Site
 from .names import UniqueNames
 from .walk import all_nodes
 
-ML, OWN = "ai.onnx.ml", "fairhand"
+ML = "ai.onnx.ml"
 
 # Gives the new value of each output, None for one that the node leaves out.
 Lowering = Callable[["MLSite"], Sequence[ir.Value]]

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from .lower import OWN, MLSite, lowering
+from ..analysis.contrib_types import OWN
+from .lower import MLSite, lowering
 from .lower_linear import (
     INT64,
     best,

@@ -14,7 +14,7 @@ from contextlib import suppress
 import onnx
 import onnx_ir as ir
 
-from ..analysis.contrib_types import known_to_onnx
+from ..analysis.contrib_types import OWN, known_to_onnx
 from ..analysis.maps import is_map, set_map_type
 from . import (  # noqa: F401  the import registers them
     adapters,
@@ -33,7 +33,7 @@ from . import (  # noqa: F401  the import registers them
 )
 from .adapt import ADAPTERS, EXTENSIONS, TARGET_OPSET, Site, adapter_of
 from .expand import expand, expandable
-from .lower import OWN, lower
+from .lower import lower
 from .names import UniqueNames, fix_names
 from .origin import number_nodes, remember_origins
 from .skeleton import skeleton

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from ..analysis.contrib_types import OWN
 from .adapt import Site, extension
-from .lower import OWN
 
 _FLOAT, _INT32, _INT64, _BOOL = (
     ir.DataType.FLOAT,
@@ -116,14 +116,15 @@ class _Search:
         places = site.before("CumSum", [kept, axis], "word_count")
         places = site.before("Sub", [places, one], "place")
         places = site.before("Mul", [places, kept], "positions")
+        kept.meta["word"], places.meta["word"] = "mask", "positions"
         found = [words, places, site.input(mask) or kept]
         if beams is None:
             return found
-        names = ("prompt", "places", "counted")
-        return [
-            _own(site, "RepeatRows", [x, beams], {name: (_INT32, 2)})[0]
-            for x, name in zip(found, names, strict=True)
-        ]
+        rows = []
+        for x, name in zip(found, ("prompt", "places", "counted"), strict=True):
+            rows += _own(site, "RepeatRows", [x, beams], {name: (_INT32, 2)})
+        rows[0].meta["word"] = "prompt"
+        return rows
 
     def _empty(self, past: ir.Value) -> ir.Value:
         """A cache [2, rows, heads, 0, size] of nothing."""
@@ -135,7 +136,9 @@ class _Search:
         known = [self.site.ints("two", pair), self.count, self.site.ints("none", none)]
         shape = self.site.before("Concat", known, "cache_shape", axis=0)
         zero = ir.Tensor(np.zeros(1, past.dtype.numpy() if past.dtype else "f"))
-        return self.site.before("ConstantOfShape", [shape], "past", value=zero)
+        made = self.site.before("ConstantOfShape", [shape], "past", value=zero)
+        made.meta["word"] = "no_past"
+        return made
 
     def begin(self, states: dict[str, ir.Value]) -> None:
         """Make the decoder a body, with the states given beside its own."""

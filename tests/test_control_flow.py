@@ -375,7 +375,7 @@ def test_a_loop_that_fills_a_sequence(emitted: Emit) -> None:
         }>
         k = SequenceLength(ys) }""")
     found = emitted(model)
-    assert "s = [*s, x * torch.tensor(i, device=n.device).float()]" in found.body()
+    assert "s.append(x * torch.tensor(i, device=n.device).float())" in found.body()
     check(model, found, *({"n": np.array(n), "x": floats(2)} for n in (0, 1, 3)))
 
 
@@ -503,3 +503,136 @@ def test_rewrites_keep_what_bodies_read_and_give() -> None:
     made = ort.InferenceSession(again, options, ["CPUExecutionProvider"])
     (want,) = oracle(model.SerializeToString()).run(None, feed)
     np.testing.assert_array_equal(made.run(None, feed)[0], want)
+
+
+def test_a_list_that_somebody_else_knows_does_not_grow(emitted: Emit) -> None:
+    model = parse("""g (int64 n, float[2] x, seq(float[2]) xs)
+        => (seq(float[2]) ys, int64 before) {
+        ys = Loop(n, , xs) <body = step
+          (int64 i, bool going, seq(float[2]) s) => (bool on, seq(float[2]) t) {
+            on = Identity(going)
+            t = SequenceInsert(s, x)
+        }>
+        before = SequenceLength(xs) }""")
+    found = emitted(model)
+    assert found.body()[:3] == [
+        "s = list(xs)",
+        "for _ in range(int(n)):",
+        "s.append(x)",
+    ]
+    given = [floats(2)]
+    feed = {"n": np.array(3), "x": floats(2), "xs": given}
+    check(model, found, feed)
+    assert len(given) == 1
+
+
+# What torch's exporter makes of `while going and i < n: ...; if stop: going = False`.
+SEARCH = """
+    yes = Constant <value = bool {1}> () no = Constant <value = bool {0}> ()
+    zero = Constant <value = int32 {0}> () one = Constant <value = int32 {1}> ()
+    begin = Less(zero, n)
+    count, last, y = Loop(, begin, zero, yes, x) <body = step
+      (int64 i, bool c, int32 k, bool going, float[2] h)
+      => (bool on, int32 k2, bool going2, float[2] h2) {
+        h2 = Add(h, h)
+        k2 = Add(k, one)
+        s = ReduceSum <keepdims = 0> (h2)
+        stop = Equal(s, limit)
+        more = Not(stop)
+        going2 = If(more) <then_branch = a () => (bool p) { p = Identity(going) },
+                           else_branch = b () => (bool q) { q = Identity(no) }>
+        on = If(going2) <then_branch = d () => (bool u) { u = Less(k2, n) },
+                         else_branch = e () => (bool v) { v = Identity(no) }>
+    }>"""
+FEEDS = [
+    {"n": np.array(n, "i"), "x": np.ones(2, "f"), "limit": np.array(limit, "f")}
+    for n in (0, 1, 9)
+    for limit in (4.0, 16.0, 7.0)
+]
+
+
+def test_truths_that_conditions_ask_for_are_pythons(emitted: Emit) -> None:
+    head = "g (int32 n, float[2] x, float limit) => (int32 count, float[2] y)"
+    model = parse(f"{head} {{ {SEARCH} }}")
+    found = emitted(model)
+    assert found.body() == [
+        "k = torch.tensor(0, dtype=torch.int32, device=n.device)",
+        "going = True",
+        "h = x",
+        "running = n > 0",
+        "while running:",
+        "h = h + h",
+        "k = k + 1",
+        "if not h.sum() != limit:",
+        "going = False",
+        "running = going and k < n",
+        "return k, h",
+    ]
+    assert found.weights == {}
+    check(model, found, *FEEDS)
+
+
+def test_a_truth_that_is_given_stays_a_tensor(emitted: Emit) -> None:
+    head = "g (int32 n, float[2] x, float limit) => (bool last, float[2] y)"
+    model = parse(f"{head} {{ {SEARCH} }}")
+    found = emitted(model)
+    assert "going = torch.tensor(True, device=n.device)" in found.body()
+    check(model, found, *FEEDS)
+
+
+@pytest.mark.parametrize(
+    ("then", "other", "line"),
+    [
+        ("u", "no", "x = c and a.sum() < 1.0"),
+        ("yes", "u", "x = c or a.sum() < 1.0"),
+        ("u", "yes", "x = not c or a.sum() < 1.0"),
+        ("no", "u", "x = not c and a.sum() < 1.0"),
+    ],
+)
+def test_two_conditions_are_one(
+    then: str, other: str, line: str, emitted: Emit
+) -> None:
+    low = "s = ReduceSum <keepdims = 0> (a) out = Less(s, one)"
+    arms = [low if x == "u" else f"out = Identity({x})" for x in (then, other)]
+    model = parse(f"""g (bool c, float[3] a) => (float[3] y) {{
+        yes = Constant <value = bool {{1}}> () no = Constant <value = bool {{0}}> ()
+        one = Constant <value = float {{1}}> ()
+        going = If(c) <then_branch = t () => (bool out) {{ {arms[0]} }},
+                       else_branch = e () => (bool out) {{ {arms[1]} }}>
+        y = If(going) <then_branch = v () => (float[3] r) {{ r = Exp(a) }},
+                       else_branch = w () => (float[3] z) {{ z = Sin(a) }}> }}""")
+    found = emitted(model)
+    assert line in found.body()
+    feeds = [
+        {"c": np.array(c), "a": np.full(3, x, np.float32)}
+        for c in (True, False)
+        for x in (0, 5)
+    ]
+    check(model, found, *feeds)
+
+
+def test_a_remainder_is_one(emitted: Emit) -> None:
+    model = loop(
+        """n = Constant <value = int64 {5}> ()
+        two = Constant <value = int64 {2}> () zero = Constant <value = int64 {0}> ()
+        y = Loop(n, , x) <body = step
+          (int64 i, bool going, float[2] h) => (bool on, float[2] next) {
+            on = Identity(going)
+            half = Div(i, two) even = Mul(half, two) rest = Sub(i, even)
+            is_even = Equal(rest, zero)
+            next = If(is_even) <then_branch = a () => (float[2] p) { p = Exp(h) },
+                                else_branch = b () => (float[2] q) { q = Sin(h) }>
+        }>""",
+        "float[2] x",
+    )
+    assert "if i % 2 == 0:" in emitted(model).body()
+
+
+def test_a_loop_in_the_names_is_no_module(emitted: Emit) -> None:
+    """TensorFlow names the nodes of a body after the loop."""
+    model = loop(f"y = Loop(n, c, x) <body = step {BODY}>")
+    (found,) = model.graph.node
+    found.name = "rnn/while"
+    for node in found.attribute[0].g.node:
+        node.name = f"rnn/while/{node.output[0]}"
+    assert emitted(model).classes == ["G"]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ..contrib_types import OWN
 from ..maps import map_type
 from ..spell import Expr, Ref
 from ..strings import SHORT, array_of, decoded, string_list
@@ -284,7 +285,7 @@ define(
     OpDef(
         "PairwiseCoupling",
         since=1,
-        domain="fairhand",
+        domain=OWN,
         mapping=OPAQUE,
         torch=_couple,
         cases=[],

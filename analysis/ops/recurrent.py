@@ -137,6 +137,8 @@ def _module(n: NodeView) -> ModuleForm | None:
             return _split(y, split, hidden, around.batch_first)
         if len(used) == 1:
             return _only_state(result, kind, outputs.index(used[0]))
+        if kind == "LSTM" and outputs[0] not in used:
+            return result[1]
         if kind != "LSTM" and not back and not split:
             return result
         made = _unpacked(t, kind, result, split, back, time)
@@ -151,7 +153,7 @@ def _module(n: NodeView) -> ModuleForm | None:
         keywords=keywords,
         weights=weights,
         inputs=(around.source, *(n.value(i) for i in states)),
-        outputs=outputs if len(used) > 1 else tuple(used),
+        outputs=tuple(used) if len(used) == 1 or outputs[0] not in used else outputs,
         call=call,
         absorbs=around.absorbed,
     )

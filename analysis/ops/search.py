@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..contrib_types import OWN
 from .later import Later
 from .results import wanted
 from .table import MANY_TO_MANY, NodeView, OpDef, define
 
 helpers = Later("helpers_search")
-OWN = "fairhand"
 
 _LEAST, _PENALTY, _WORDS = 2, 3, 4
 

@@ -36,7 +36,7 @@ HEADER = f"""# Operators
 
 <!-- Written by docs/generate.py from the operator table; don't edit. -->
 
-Each operator as fairhand spells it, in its newest form: an older opset's, back to 7, is
+Each operator as fairhand spells it, in its newest form: an older opset's, from 1 on, is
 brought to that of opset {TARGET_OPSET} first. *Since* is the version in which this form
 began. *Mapping* is the operator's mapping type in the sense of DNNFusion (PLDI 2021).
 *Layer* says whether it may become an `nn.Module` that owns its parameters, where those

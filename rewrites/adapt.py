@@ -41,7 +41,8 @@ _MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueErro
 
 ADAPTERS: list[Adapter] = []
 _BY_OPERATOR: dict[str, list[Adapter]] = {}
-# Operators outside of ONNX that have a spelling in it: (domain, name) -> how.
+# Operators outside of ONNX that have a spelling in it: (domain, name) -> how. Those
+# whose spelling hangs on types behind one another come later (lower.py says why).
 EXTENSIONS: dict[tuple[str, str], Adapter] = {}
 
 

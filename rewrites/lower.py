@@ -5,6 +5,10 @@ Gemm. Spelled so, they read as what they are, and the rules for them apply. Wher
 specification is silent, ONNX Runtime's kernels are followed. What is no arithmetic,
 such as a tree or a table of words, keeps its operator (analysis/ops/ml.py). Gradient
 becomes arithmetic in the same way.
+
+An extension (adapt.py) changes its node in place, once, whatever the model's opset. A
+lowering asks for types that onnx can tell only behind the lowerings before it, and onnx
+is asked again and again: for that every other node must be in its newest spelling.
 """
 
 from __future__ import annotations

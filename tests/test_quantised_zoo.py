@@ -6,16 +6,19 @@ FAIRHAND_ZOO=~/models pytest -m quantised      the six of quantised_zoo.MODELS t
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from golden_images import quantized_cnn
+from last_bits import shares
 from quantised_zoo import (
     DECODES,
     HALF,
     MODELS,
     Row,
+    counted,
     decode,
     line,
     measure,
@@ -67,3 +70,14 @@ def test_a_row_of_the_page() -> None:
     row = Row("net", "qdq", 90, 7, 1, 3, 45_000, 0.25, 2.0, 0.0)
     wanted = "| net | qdq | 90 | 7 | 1 | 3 of 45,000 | 0.25 | 2.00 | 0.00 |\n"
     assert line(row) == wanted and row.allowed == 4
+    off = [replace(row, whole=whole) for whole in (2.0, 2.5)]
+    assert "**1 of 3 are within one step as a whole, 1 of the other 2\n" in counted(
+        [row, *off]
+    )
+
+
+def test_where_bits_differ() -> None:
+    """The page says so of both columns: some differ, whoever computes."""
+    found = {share.what: share for share in shares()}
+    assert 0 < found["Sigmoid"].exact < 1 and 0 < found["Sigmoid"].ours < 1
+    assert all(0 <= share.ours <= 1 and share.exact > 0 for share in found.values())

@@ -414,7 +414,7 @@ KERNELS = {
     "encoder_torchscript": {"add_layer_norm"},
     "cached_decoder": {"add_layer_norm", "linear_add", "linear_gelu"},
     "llama_layers": {"add_rms_norm", "attention", "linear_silu_mul", "rotate_halves"},
-    "masked_pool": {"max_div_linear", "where_softmax"},
+    "masked_pool": {"max_div_linear", "where_softmax", "where_sum"},
     "odd_ends": {"mul_add", "subtract_mul"},
 }
 
@@ -444,6 +444,16 @@ def test_kernels_of_a_network(
     imported = text.partition("from .kernels import ")[2].partition("\n\n")[0]
     assert {f"kernel {n}" for n in re.findall(r"\w+", imported)} == used
     assert {choice.removeprefix("kernel ") for choice in used} == KERNELS[name]
+
+
+def test_groups_that_the_plan_parts_are_joined_where_it_saves_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan has no say in what a module is divided into: here it has none at all."""
+    monkeypatch.setattr(collection.KernelSet, "group_of", lambda self, step: step)
+    package = package_of("llama_layers", tmp_path, monkeypatch)
+    text = (package.path / "kernels.py").read_text("utf-8")
+    assert all(f"\ndef {name}(" in text for name in KERNELS["llama_layers"])
 
 
 def test_kernels_that_save_little_are_not_written(

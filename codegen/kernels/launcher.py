@@ -19,7 +19,7 @@ from ...analysis.spell import (
 )
 from .indexed import IndexedSource
 from .looped import LoopedSource
-from .program import Argument, NoKernel, Program, is_row_number
+from .program import Argument, Program, is_row_number
 from .source import Source
 from .wording import title
 
@@ -234,7 +234,8 @@ class Launcher:
                 return "", f"torch.{TORCH_DTYPES[value.dtype]}"
             tensors = [o for o in op.operands if isinstance(o, ir.Value)]
             rest = tensors[1:] if kind == "Where" else tensors
-            if not rest:
-                raise NoKernel("a result whose type follows from numbers")
+            if not rest:  # numbers, which take the type that the graph has
+                assert value.dtype is not None
+                return "", f"torch.{TORCH_DTYPES[value.dtype]}"
             value = rest[0]
         return self.names[value], ""

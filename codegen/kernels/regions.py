@@ -1,8 +1,9 @@
 """Which statements of one body become one kernel.
 
 Statements join while the fusion plan has them in one group, one kernel can compute
-them, and nothing between them needs what they compute. All instances of a class, and
-all rounds of a loop, have to agree on the kernel, or there is none.
+them, and nothing between them needs what they compute; then groups do that are beside
+each other, where it saves time by the cost model. All instances of a class, and all
+rounds of a loop, have to agree on the kernel, or there is none.
 """
 
 from __future__ import annotations
@@ -109,19 +110,22 @@ class Regions:
                     home.update(dict.fromkeys(attempt, attempt))
                     break
         for place in products:
-            self.widen(place, home)
+            self.widen([place], home)
+        for group in {id(g): g for g in home.values()}.values():
+            if home[group[0]] is group:  # not joined yet
+                self.widen(group, home)
         ends = {id(g): self.trimmed(g) for g in home.values()}
         found = {k: g for k, g in ends.items() if len(g) > 1 or g[0] in products}
         return [r for g in found.values() if (r := self.region(g)) is not None]
 
-    def widen(self, place: int, home: dict[int, list[int]]) -> None:
-        """A product takes in its neighbours while that saves time, by the cost model.
+    def widen(self, group: list[int], home: dict[int, list[int]]) -> None:
+        """A group takes in its neighbours while that saves time, by the cost model.
 
-        Whatever the fusion plan says: it doesn't know that a product in PyTorch is
-        faster than one in a kernel, which what is joined has to make up for.
+        Whatever the fusion plan says: its groups go through the whole graph, where
+        those of a module may be parted, and it doesn't know that a product in PyTorch
+        is faster than one in a kernel, which what is joined has to make up for.
         """
-        group, worth = [place], self.worth([place])
-        found = True
+        place, worth, found = group[0], self.worth(group), True
         while found:
             found = False
             for other in self.beside(group, home):
@@ -135,10 +139,10 @@ class Regions:
                     break
         if worth > 0:
             home.update(dict.fromkeys(group, group))
-        else:
+        elif len(group) == 1 and place not in home:  # a product
             longer = -1e6 * worth / len(self.steps[place] or ((),))
             reason = f"a kernel would take {longer:.1f} us longer, by the cost model"
-            self.note([place], reason)
+            self.note(group, reason)
 
     def worth(self, group: list[int]) -> float:
         """What a kernel saves in all instances, if all are like the first."""

@@ -52,7 +52,11 @@ WORDS = {
     "Sub": "subtract",
 }
 # Kernels by their operators, in alphabetical order.
-TITLES = {"add concat mul mul neg split": "rotate_halves"}
+TITLES = {
+    "add concat mul mul neg split": "rotate_halves",
+    "cast concat cos mul sin": "rotary_angles",
+    "concat cos mul sin": "rotary_angles",
+}
 # Names that kernels use themselves.
 _TAKEN = frozenset(
     """BLOCK F col cols eps expect fits i j k l m mask n_cols n_elements offsets row

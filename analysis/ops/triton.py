@@ -223,6 +223,7 @@ class Row(Protocol):
     def sum(self, x: Expr) -> Expr: ...
     def max(self, x: Expr) -> Expr: ...
     def min(self, x: Expr) -> Expr: ...
+    def argmax(self, keys: Expr) -> Expr: ...
 
 
 @dataclass(frozen=True)
@@ -238,7 +239,8 @@ class RowSpelling:
     keeps: bool
     names: tuple[str, ...] = ()
     eps: float | None = None  # of the operator's attribute epsilon, if it has one
-    twin: Callable[..., Expr] | None = None  # in PyTorch, with eps as an argument
+    # In PyTorch, of the node, eps as an argument, and the operands.
+    twin: Callable[..., Expr] | None = None
 
 
 def _layer_norm(row: Row, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
@@ -265,6 +267,37 @@ def _log_softmax(row: Row, n: NodeView, x: Any) -> Any:
     return shifted - row.tl.log(row.sum(row.tl.exp(shifted)))
 
 
+def _argmax(row: Row, n: NodeView, x: Any) -> Any:
+    """The first of equals."""
+    if n.attr("select_last_index", 0):
+        n.refuse(f"{n.node.op_type} of the last of equals in a kernel")
+    return row.argmax(_keys(row, x, n.node.op_type == "ArgMax"))
+
+
+def _keys(row: Row, x: Any, largest: bool) -> Expr:
+    """What the largest of is looked for; NaN counts as infinite, as in PyTorch."""
+    number = row.tl.where(x == x, x if largest else -x, text_expr('float("inf")'))
+    return row.let("keys", number)
+
+
+MOST_LARGEST = 16  # of a row, which are found one after another
+
+
+def _top_k(row: Row, n: NodeView, x: Any) -> Any:
+    """What the places are found by; they are stored as they are found."""
+    return _keys(row, x, bool(n.attr("largest", 1)))
+
+
+def top_of(n: NodeView) -> int:
+    """How many elements of each row TopK finds; 0 where a kernel can't, or it isn't."""
+    if n.node.op_type != "TopK" or n.node.domain or not n.rank(0):
+        return 0
+    count, width = n.known_ints(1, "k")[0], n.dims(0)[-1]
+    if not 0 < count <= MOST_LARGEST:
+        n.refuse(f"TopK of {count} in a kernel, which finds up to {MOST_LARGEST}")
+    return count if isinstance(width, int) and count <= width else 0
+
+
 ROWS: dict[str, RowSpelling] = {
     "LayerNormalization": RowSpelling(
         _layer_norm,
@@ -272,7 +305,7 @@ ROWS: dict[str, RowSpelling] = {
         True,
         ("weight", "bias"),
         1e-5,
-        lambda F, eps, x, w, *b: F.layer_norm(x, w.shape, w, *(b or (None,)), eps),
+        lambda F, n, eps, x, w, *b: F.layer_norm(x, w.shape, w, *(b or (None,)), eps),
     ),
     "RMSNormalization": RowSpelling(
         _rms_norm,
@@ -280,7 +313,23 @@ ROWS: dict[str, RowSpelling] = {
         True,
         ("weight",),
         1e-5,
-        lambda F, eps, x, w: F.rms_norm(x, w.shape, w, eps),
+        lambda F, n, eps, x, w: F.rms_norm(x, w.shape, w, eps),
+    ),
+    "GroupNormalization": RowSpelling(
+        _layer_norm,
+        "({0} - mean({0})) / sqrt(var({0}) + eps) * {1}",
+        True,
+        ("weight", "bias"),
+        1e-5,
+        lambda F, n, eps, x, w, b: F.group_norm(x, channel_groups(n), w, b, eps),
+    ),
+    "InstanceNormalization": RowSpelling(
+        _layer_norm,
+        "({0} - mean({0})) / sqrt(var({0}) + eps) * {1}",
+        True,
+        ("weight", "bias"),
+        1e-5,
+        lambda F, n, eps, x, w, b: F.instance_norm(x, weight=w, bias=b, eps=eps),
     ),
     "Softmax": RowSpelling(_softmax, "exp({0}) / sum(exp({0}))", True),
     "LogSoftmax": RowSpelling(_log_softmax, "{0} - log(sum(exp({0})))", True),
@@ -293,6 +342,9 @@ ROWS: dict[str, RowSpelling] = {
     "ReduceSumSquare": RowSpelling(
         lambda row, n, x: row.sum(x * x), "sum({0} * {0})", False
     ),
+    "ArgMax": RowSpelling(_argmax, "argmax({0})", False),
+    "ArgMin": RowSpelling(_argmax, "argmin({0})", False),
+    "TopK": RowSpelling(_top_k, "topk({0})", False),
     "ReduceL2": RowSpelling(
         lambda row, n, x: row.tl.sqrt(row.sum(x * x)), "sqrt(sum({0} * {0}))", False
     ),
@@ -306,15 +358,29 @@ def whole_rows(node: ir.Node) -> RowSpelling | None:
     return found if types <= FLOATS else None
 
 
+def is_channel_norm(node: ir.Node) -> bool:
+    """Whether channels are normalised together with what lies behind them."""
+    return node.op_type in ("GroupNormalization", "InstanceNormalization")
+
+
+def channel_groups(n: NodeView) -> int:
+    """Into how many groups a norm divides the channels, which it normalises apart."""
+    each = n.node.op_type == "InstanceNormalization"
+    return n.size(0, 1, "number of channels") if each else int(n.attr("num_groups"))
+
+
 def reduced_axes(n: NodeView) -> list[int] | None:
     """The axes, from 0, that a row has; None where they follow at run time."""
     rank = n.shapes.rank(n.value(0))
-    if not rank:
+    if not rank or is_channel_norm(n.node):
         return None
     if n.node.op_type.endswith("Normalization"):
         return list(range(int(n.attr("axis", -1)) % rank, rank))
     if n.node.op_type in ("Softmax", "LogSoftmax"):
         return [int(n.attr("axis", -1)) % rank]
+    if n.node.op_type in ("ArgMax", "ArgMin", "TopK"):
+        default = -1 if n.node.op_type == "TopK" else 0
+        return [int(n.attr("axis", default)) % rank]
     if n.has(1):
         axes = n.const(1)
         if axes is None:

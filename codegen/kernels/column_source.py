@@ -12,7 +12,7 @@ from ...analysis.spell import Expr, text_expr
 from .columns import Columns, is_transpose
 from .launcher import Launcher
 from .layout import Axis, Layout
-from .program import Argument, Operation, Program
+from .program import Argument, NoKernel, Operation, Program
 from .source import Lines, Source
 
 _INDICES = ("outer", "k", "cols")
@@ -45,6 +45,9 @@ class _Columns(Lines):
     def sum(self, x: Expr) -> Expr:
         text = self.source.text(super().sum(x))
         return text_expr(text.replace("axis=0)", "axis=0, keep_dims=True)"))
+
+    def argmax(self, keys: Expr) -> Expr:
+        raise NoKernel("a place in a column")
 
     def _extreme(self, function: Expr, x: Expr, bound: str) -> Expr:
         text = self.source.text(super()._extreme(function, x, bound))

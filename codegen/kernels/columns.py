@@ -59,6 +59,8 @@ def settle_columns(program: Program) -> None:
     rows = [op for op in program.operations if op.row is not None]
     if any(op.pieces and not is_transpose(op) for op in program.operations):
         raise NoKernel("rows whose elements are moved")
+    if any(op.top for op in program.operations):
+        raise NoKernel("the largest elements of columns")
     if any(op.lookup for op in program.operations):
         raise NoKernel("rows of tables beside columns")
     orders = _orders(program, rows[0])

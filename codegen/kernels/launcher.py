@@ -62,11 +62,7 @@ class Launcher:
         self.body = self.source.body()  # first: it decides which sizes are passed
         self.layout, self.names = self.source.layout, self.source.names
         self.base = self.layout.base()
-        self.sizes = {a.size: a for a in self.layout.axes if a.size in self.layout.used}
-        if self.layout.rows:
-            self.sizes["n_cols"] = self.layout.axes[-1]
-        self.sizes = {s: a for s, a in self.sizes.items() if s.startswith("n_")}
-        self.sizes.pop("n_elements", None)
+        self.sizes = self.layout.sizes()
         roles = self.program.arguments.values()
         self.functions: dict[Callable[..., Any], None] = {}
         self.tables = [self.names[a.value] for a in roles if a.role == "table"]
@@ -119,8 +115,10 @@ class Launcher:
     @property
     def fits(self) -> str:
         """The condition that the kernel can be launched on tensors of these sizes."""
-        rows = self.layout.rows and not self.layout.long
-        return "n_cols <= MAX_ROW" if rows else ""
+        if not self.layout.rows or self.layout.long:
+            return ""
+        top = max(op.top for op in self.program.operations)
+        return f"{top} <= n_cols <= MAX_ROW" if top else "n_cols <= MAX_ROW"
 
     def expected(self, argument: Argument) -> str:
         """The shape that a tensor must have; "" where it is that of all others."""
@@ -161,8 +159,10 @@ class Launcher:
             f"{names[a.value]}_ptr,  # {layout.letters(a)} in" for a in layout.arguments
         ]
         for result in self.program.results:
+            top = self.program.top(result)
             small = is_row_number(self.program, result)
             shown = layout.letters(None, rows_alone=small)
+            shown = f"[M, {top}]" if top else shown
             lines.append(f"{names[result]}_ptr,  # {shown} out")
         if not layout.rows:
             lines.append(
@@ -192,7 +192,9 @@ class Launcher:
                 )
             elif op.row is not None and op.row.twin is not None:
                 operands = [Ref(o) for o in op.operands if isinstance(o, ir.Value)]
-                made = op.row.twin(Names("F"), text_expr(next(eps)[0]), *operands)
+                made = op.row.twin(
+                    Names("F"), op.view, text_expr(next(eps)[0]), *operands
+                )
             found = [e.function for e in leaves(made) if isinstance(e, HelperRef)]
             self.functions.update(dict.fromkeys(found))
             text = render(made, self.source.name)
@@ -212,11 +214,13 @@ class Launcher:
         first = self.names[(self.base or self.layout.arguments[0]).value]
         kind = "" if like == first else f", dtype={dtype or f'{like}.dtype'}"
         small = is_row_number(self.program, result)
-        name = self.names[result]
-        if self.base is not None and not small:
+        name, top = self.names[result], self.program.top(result)
+        if self.base is not None and not small and not top:
             return name, f"torch.empty_like({first}{kind})"
         shape, axes = (f"{first}.shape" if self.base else "shape"), self.program.axes
-        if small and len(self.program.dims(result)) == len(self.program.space):
+        if top:
+            shape = f"(*{shape}[:-1], {top})"
+        elif small and len(self.program.dims(result)) == len(self.program.space):
             shape = f"(*{shape}[:-{axes}], {', '.join(['1'] * axes)})"
         elif small:
             shape = f"{shape}[:-{axes}]"
@@ -229,6 +233,8 @@ class Launcher:
             kind = op.view.node.op_type
             if kind in _TRUTH:
                 return "", "torch.bool"
+            if kind in ("ArgMax", "ArgMin") or (op.top and value.index() == 1):
+                return "", "torch.int64"
             if kind == "Cast":
                 assert value.dtype is not None
                 return "", f"torch.{TORCH_DTYPES[value.dtype]}"

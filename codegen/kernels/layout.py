@@ -182,6 +182,14 @@ class Layout:
 
     # ---- sizes in the launcher
 
+    def sizes(self) -> dict[str, Axis]:
+        """Those that the kernel is given, with the axes that have them."""
+        found = {a.size: a for a in self.axes if a.size in self.used}
+        if self.rows:
+            found["n_cols"] = self.axes[-1]
+        found.pop("n_elements", None)
+        return {size: a for size, a in found.items() if size.startswith("n_")}
+
     def base(self) -> Argument | None:
         """A tensor of all the space's axes, from which the others' shapes follow."""
         space = self.program.space
@@ -223,7 +231,7 @@ class Layout:
             owner = None if fixed else self.owner(i)
             read = "" if owner is None else self.read_size(owner, place, names)
             parts.append(read or str(size))
-        return _tuple(parts)
+        return spelled(parts)
 
     def _ones(self, names: dict[ir.Value, str]) -> str:
         """The shape of the largest tensor, if its axes of one element must stay so.
@@ -241,7 +249,7 @@ class Layout:
         parts = [
             "1" if d == 1 else f"{name}.shape[{i}]" for i, d in enumerate(base.dims)
         ]
-        return _tuple(parts)
+        return spelled(parts)
 
     def expected(self, argument: Argument, names: dict[ir.Value, str]) -> str:
         """The shape that a tensor must have; "" where it is that of all others."""
@@ -271,8 +279,9 @@ class Layout:
         if argument.role == "indices":
             parts.pop()
             foreign = any(f"{names[argument.value]}.shape" not in p for p in parts)
-        return _tuple(parts) if foreign else ""
+        return spelled(parts) if foreign else ""
 
 
-def _tuple(parts: list[str]) -> str:
+def spelled(parts: list[str]) -> str:
+    """A tuple of expressions."""
     return f"({', '.join(parts)},)" if len(parts) == 1 else f"({', '.join(parts)})"

@@ -7,11 +7,12 @@ loop, again in every loop that needs it, since a part is gone when the next one 
 from __future__ import annotations
 
 import re
+import textwrap
 
 from ...analysis.ops.triton import FLOATS
 from ...analysis.spell import ATOM, Expr, text_expr
 from .program import NoKernel, Operation, is_row_number
-from .source import Lines, Source
+from .source import WIDTH, Lines, Source
 
 _PART = {"cols", "mask", "offsets"}
 
@@ -32,7 +33,9 @@ class _Loops(Lines):
         return text_expr(name)
 
     def define(self, name: str, text: str, note: str = "") -> None:
-        line = f"{name} = {text}{note}"
+        line = f"{name} = {text}"
+        above = note and len(line) + len(note) > WIDTH - 8
+        line = f"# {note}\n{line}" if above else f"{line}  # {note}" if note else line
         if self.parts_of(text):
             self.elements[name] = line
         else:
@@ -62,7 +65,7 @@ class _Loops(Lines):
             *last,
         ]
         self.lines.append("for start in range(0, n_cols, BLOCK):")
-        self.lines += [f"    {line}" for line in inside]
+        self.lines += [textwrap.indent(line, "    ") for line in inside]
 
     def sum(self, x: Expr) -> Expr:
         parts = self.source.wording.free("parts")
@@ -71,6 +74,22 @@ class _Loops(Lines):
         self.lines.append(f"{parts} = tl.zeros([BLOCK], tl.float32)")
         self.loop([text], [f"{parts} += {text}"])
         return self.let("whole", self.tl.sum(text_expr(parts), axis=0))
+
+    def argmax(self, keys: Expr) -> Expr:
+        """Of each lane the best that it met and where, then the best of all lanes."""
+        free = self.source.wording.free
+        best, places, key = free("best"), free("places"), free("keys")
+        self.lines.append(f'{best} = tl.full([BLOCK], float("-inf"), tl.float32)')
+        self.lines.append(f"{places} = tl.zeros([BLOCK], tl.int32)")
+        text = f'tl.where(mask, {self.source.text(keys)}, float("-inf"))'
+        steps = [
+            f"{key} = {text}",
+            f"{places} = tl.where({key} > {best}, cols, {places})",
+            f"{best} = tl.maximum({best}, {key})",
+        ]
+        self.loop([text], steps)
+        found = f"tl.where({best} == tl.max({best}, axis=0), {places}, n_cols)"
+        return self.tl.min(text_expr(found), axis=0)
 
     def _extreme(self, function: Expr, x: Expr, bound: str) -> Expr:
         parts = self.source.wording.free("parts")
@@ -85,7 +104,9 @@ class _Loops(Lines):
 class LoopedSource(Source):
     def body(self) -> list[str]:
         lines = _Loops(self)
-        if any(a.role for a in self.layout.arguments):
+        if any(op.top for op in self.program.operations):
+            raise NoKernel("the largest elements of rows of more than one part")
+        if any(op.lookup for op in self.program.operations):
             raise NoKernel("a table of rows of more than one part")
         loads = [(a, self.layout.offset(a)) for a in self.layout.arguments]
         indices = self.layout.index_lines([offset for _, offset in loads])
@@ -116,4 +137,4 @@ class LoopedSource(Source):
         if op.result in self.program.results and read and op.result.dtype in FLOATS:
             inner = text if made._binds == ATOM else f"({text})"
             text = f"{inner}.to({name}_ptr.dtype.element_ty).to(tl.float32)"
-        lines.define(name, text, f"  # {kind}")
+        lines.define(name, text, kind)

@@ -9,13 +9,21 @@ import onnx_ir as ir
 
 from ...analysis.dims import Dims, same
 from ...analysis.ops.table import NodeView, lookup
-from ...analysis.ops.triton import TYPES, pointwise, trailing_axes, whole_rows
+from ...analysis.ops.triton import (
+    TYPES,
+    is_channel_norm,
+    pointwise,
+    top_of,
+    trailing_axes,
+    whole_rows,
+)
 from ...analysis.ops.triton_moves import Moves, moved_axes, moves
 from ...analysis.spell import Expr, Ref
 from ..members import Switch
 from ..steps import LayerRef, Step
 from .columns import settle_columns
 from .forms import ROLES, Attention, attention_of
+from .group_layout import settle_groups
 from .products import Extent, extent, product_of
 from .program import (
     Argument,
@@ -63,8 +71,10 @@ def _operation(
     attention = attention_of(view)
     if attention is not None:
         return _attention(step, view, results, program, around, attention)
-    row, mover = whole_rows(node), moves(node)
-    if mover is None and len(results) > 1:
+    row, mover, top = whole_rows(node), moves(node), top_of(view)
+    if node.op_type == "TopK" and not top:
+        raise NoKernel("TopK of rows whose size is known only at run time")
+    if mover is None and not top and len(results) > 1:
         raise NoKernel(f"{node.op_type} with several results")
     looks_up = is_lookup(view)
     if not (row or mover or looks_up or pointwise(node)):
@@ -72,11 +82,37 @@ def _operation(
     reads = step.reads()
     if any(isinstance(v, Switch) or v in around.sizes for v in reads):
         raise NoKernel("it depends on a number of the module")
-    weights = _weights(step)
+    skipped = mover is not None and node.op_type != "Concat"
+    skipped |= row is not None and not row.keeps
+    operands = _operands(step, program, inside, around, skipped, looks_up)
+    for used in (*operands, *results):
+        if isinstance(used, ir.Value) and used.dtype not in TYPES:
+            raise NoKernel("a type that kernels don't handle")
+    eps = 0.0
+    if row is not None and row.eps is not None:
+        eps = float(str(view.attr("epsilon", np.float32(row.eps))))
+    made = Operation(view, tuple(operands), results, step.expr, row, eps)
+    made.lookup, made.top = looks_up, top
+    if mover is not None:
+        _note_moves(program, made, mover)
+    return made
+
+
+def _operands(
+    step: Step,
+    program: Program,
+    inside: Collection[ir.Value],
+    around: Surroundings,
+    first_alone: bool,
+    looks_up: bool,
+) -> list[Operand]:
+    """Tensors and numbers; what says how to move or reduce the first is no operand."""
+    assert step.node is not None
+    reads, weights = step.reads(), _weights(step)
+    view = NodeView(step.node, program.shapes)
     operands: list[Operand] = []
-    for i, given in enumerate(node.inputs):
-        extra = mover is not None and node.op_type != "Concat" and i > 0
-        if given is None or extra or (row is not None and not row.keeps and i > 0):
+    for i, given in enumerate(step.node.inputs):
+        if given is None or (first_alone and i > 0):
             operands.append(None)
             continue
         value = _aliased(given, reads, weights, around)
@@ -95,17 +131,7 @@ def _operation(
             if same_one.role != argument.role or value in inside:
                 raise NoKernel("indices that are used otherwise too")
         operands.append(value)
-    for used in (*operands, *results):
-        if isinstance(used, ir.Value) and used.dtype not in TYPES:
-            raise NoKernel("a type that kernels don't handle")
-    eps = 0.0
-    if row is not None and row.eps is not None:
-        eps = float(str(view.attr("epsilon", np.float32(row.eps))))
-    made = Operation(view, tuple(operands), results, step.expr, row, eps)
-    made.lookup = looks_up
-    if mover is not None:
-        _note_moves(program, made, mover)
-    return made
+    return operands
 
 
 def _product(
@@ -256,6 +282,10 @@ def _settle_space(program: Program) -> None:
         return
     rows = [op for op in program.operations if op.row is not None]
     lookups = [op for op in program.operations if op.lookup]
+    norm = next((op for op in rows if is_channel_norm(op.view.node)), None)
+    if norm is not None:
+        settle_groups(program, norm)
+        return
     if rows and (program.moved or any(not trailing_axes(op.view) for op in rows)):
         settle_columns(program)
         return
@@ -276,7 +306,10 @@ def _settle_space(program: Program) -> None:
         for operand in op.operands:
             if isinstance(operand, ir.Value):
                 program.patterns(program.dims(operand))
-    for result in program.results:
+    found = {r for op in program.operations if op.top for r in op.results}
+    if any(o in found for op in program.operations for o in op.operands):
+        raise NoKernel("the largest elements are worked on")
+    for result in set(program.results) - found:
         dims = program.dims(result)
         if not equal(dims, program.space) and not is_row_number(program, result):
             raise NoKernel("results of several shapes")

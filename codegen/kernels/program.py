@@ -73,6 +73,7 @@ class Operation:
     eps: float = 0.0
     pieces: dict[ir.Value, list[Piece]] = field(default_factory=dict)  # if it moves
     lookup: bool = False  # of rows of a table
+    top: int = 0  # how many elements of a row it finds
     product: Product | None = None
     absorbs: tuple[ir.Node, ...] = ()  # whose work it does too
     attention: Attention | None = None
@@ -119,6 +120,7 @@ class Program:
     moved: set[int] = field(default_factory=set)
     extent: Extent | None = None  # of its product
     columns: Columns | None = None  # if it reduces others than the last axes
+    groups: int = 0  # of channels, if it normalises those
 
     @property
     def product(self) -> Operation | None:
@@ -127,6 +129,10 @@ class Program:
     @property
     def attention(self) -> Attention | None:
         return next((op.attention for op in self.operations if op.attention), None)
+
+    def top(self, result: ir.Value) -> int:
+        """How many elements of each row a result has, if TopK finds it."""
+        return next((op.top for op in self.operations if result in op.results), 0)
 
     def before_product(self) -> list[Operation]:
         """What computes the left factor."""

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from ...analysis.ops.triton import FLOATS, Language, number, pointwise
 from ...analysis.spell import ATOM, Expr, HelperRef, Ref, leaves, render, text_expr
+from .group_layout import GroupLayout
 from .layout import Layout
 from .program import Argument, NoKernel, Operation, Program, is_row_number, operands_of
 from .wording import Wording
@@ -50,6 +51,11 @@ class Lines:
     def min(self, x: Expr) -> Expr:
         return self._extreme(self.tl.min, x, '"inf"')
 
+    def argmax(self, keys: Expr) -> Expr:
+        lowest = text_expr('float("-inf")')
+        keys = self.tl.where(text_expr("mask"), keys, lowest)
+        return self.tl.argmax(keys, axis=0)
+
     def _extreme(self, function: Expr, x: Expr, bound: str) -> Expr:
         masked = self.tl.where(text_expr("mask"), x, text_expr(f"float({bound})"))
         return function(masked, axis=0)
@@ -64,7 +70,7 @@ class Source:
         self.eps: list[tuple[str, float]] = []
 
     def make_layout(self, program: Program) -> Layout:
-        return Layout(program)
+        return GroupLayout(program) if program.groups else Layout(program)
 
     def name(self, leaf: Any) -> str:
         if isinstance(leaf, Ref) and leaf.value in self.names:
@@ -133,6 +139,9 @@ class Source:
     def _operation(self, op: Operation, lines: Lines) -> None:
         kind, name = op.view.node.op_type, self.names[op.result]
         before = len(lines.lines)
+        if op.top:
+            self._top_k(op, lines)
+            return
         made = self._made(op, lines)
         text = self.text(made)
         if self._keeps_zero(kind, op, lines):
@@ -176,6 +185,31 @@ class Source:
         cast = ".to(tl.float32)" if op.result.dtype in FLOATS else ""
         return text_expr(f"tl.load({where}, mask=cols < {count}, other=0){cast}")
 
+    def _top_k(self, op: Operation, lines: Lines) -> None:
+        """Stores each as it is found; the first of equals comes first."""
+        assert op.row is not None
+        (x,) = (o for o in op.operands if isinstance(o, ir.Value))
+        lines.lines.append("")
+        keys = self.text(op.row.lines(lines, op.view, Ref(x)))
+        free = self.wording.free
+        left, at, place = free("left"), free("at"), free("place")
+        largest, found = free("largest"), free("found")
+        value = f"tl.sum(tl.where(cols == {at}, {self.names[x]}, 0.0), axis=0)"
+        stored = {0: value, 1: at}
+        lines.lines += [
+            f"{left} = mask",
+            f"for {place} in range({op.top}):  # TopK: the largest of what is left",
+            f'    {largest} = tl.max(tl.where({left}, {keys}, float("-inf")), axis=0)',
+            f"    {found} = {left} & ({keys} == {largest})",
+            f"    {at} = tl.min(tl.where({found}, cols, n_cols), axis=0)",
+            *(
+                f"    tl.store({self.names[r]}_ptr + row * {op.top} + {place},"
+                f" {stored[r.index() or 0]})"
+                for r in op.results
+            ),
+            f"    {left} = {left} & (cols != {at})",
+        ]
+
     def _keeps_zero(self, kind: str, op: Operation, lines: Lines) -> bool:
         names = [self.names[o] for o in op.operands if isinstance(o, ir.Value)]
         zero = [name in lines.zero for name in names]
@@ -193,11 +227,13 @@ class Source:
         lines = []
         for result in self.program.results:
             name = self.names[result]
+            if self.program.top(result):
+                continue
             if is_row_number(self.program, result):
                 lines.append(f"tl.store({name}_ptr + row, {name})")
             else:
                 lines.append(f"tl.store({name}_ptr + offsets, {name}, mask=mask)")
-        return ["", *lines]
+        return ["", *lines] if lines else []
 
     # ---- around it
 
@@ -235,11 +271,17 @@ class Source:
             text = self.text(made)
             repeated = uses == 1 and self._reads_twice(op)
             repeated |= bool(self.program.moved)
+            repeated |= bool(op.row is not None and self.program.groups)
             short = len(text) <= 36 and not repeated
-            if uses == 1 and short and op.result not in self.program.results:
+            if op.top:
+                results = ", ".join(self.names[r] for r in op.results)
+                lines.append(f"{results} = {text.removesuffix(')')}, {op.top})")
+            elif uses == 1 and short and op.result not in self.program.results:
                 inner[op.result] = made
             else:
                 lines.append(f"{self.names[op.result]} = {text}")
+            if op.row is not None and self.program.groups:
+                lines.append(f"    over {_groups(self.program)}")
         return lines
 
     def product_formula(self, op: Operation, x: str) -> str:
@@ -249,3 +291,13 @@ class Source:
         """Whether the reader's own formula names its operand more than once."""
         reader = next(o for o in self.program.operations if op.result in o.operands)
         return reader.row is not None or reader.view.node.op_type in _READ_TWICE
+
+
+def _groups(program: Program) -> str:
+    """What a norm of channels goes over."""
+    if program.groups == 1:
+        return "all channels of a sample"
+    one_each = program.groups == program.space[1]
+    return (
+        "each channel" if one_each else f"each of {program.groups} groups of channels"
+    )

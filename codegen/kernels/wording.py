@@ -31,6 +31,9 @@ RESULTS = {
     "ReduceSumSquare": "squares",
     "ReduceL2": "length",
     "Softmax": "probs",
+    "ArgMax": "index",
+    "ArgMin": "index",
+    "TopK": "values",
     "Cast": "converted",
     "Gemm": "product",
     "MatMul": "product",
@@ -38,9 +41,14 @@ RESULTS = {
 }
 # The operator in the name of a kernel.
 WORDS = {
+    "GroupNormalization": "group_norm",
+    "InstanceNormalization": "instance_norm",
     "LayerNormalization": "layer_norm",
     "RMSNormalization": "rms_norm",
     "Swish": "silu",
+    "ArgMax": "argmax",
+    "ArgMin": "argmin",
+    "TopK": "top_k",
     "LogSoftmax": "log_softmax",
     "GreaterOrEqual": "at_least",
     "LessOrEqual": "at_most",
@@ -59,8 +67,8 @@ TITLES = {
 }
 # Names that kernels use themselves.
 _TAKEN = frozenset(
-    """BLOCK F col cols eps expect fits i j k l m mask n_cols n_elements offsets row
-    runs_triton shape softplus tanh tl torch triton warps y""".split()
+    """BLOCK F col cols eps expect fits i j k l m mask n_cols n_elements n_pixels
+    offsets row runs_triton shape softplus tanh tl torch triton warps y""".split()
 )
 _TAKEN_BY_PRODUCTS = frozenset(
     """across batch block depth down inside number rows start tile zero""".split()
@@ -120,6 +128,9 @@ class Wording:
             for operand, role in zip(operands, roles, strict=False):
                 if role and operand in arguments:
                     wishes.setdefault(operand, role)
+        first = self.program.operations[0].operands[0]
+        if wishes.get(first) == "residual":  # type: ignore[arg-type]
+            del wishes[first]  # type: ignore[arg-type]
         letters = [*"xuvw"]
         for value in (v for v in arguments if v not in self.names):
             wish = arguments[value].role or wishes.get(value)
@@ -139,6 +150,8 @@ class Wording:
                 alone = op.row is not None or len(self.program.results) == 1
                 plain = op is last and len(op.results) == 1 and alone
                 wish = RESULTS.get(kind, word(kind))
+                if op.top and result.index() == 1:
+                    wish = "indices"
                 self.names[result] = "y" if plain else self.free(wish)
 
 

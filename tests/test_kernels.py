@@ -129,7 +129,32 @@ def embedded(g: Graph) -> dict[str, str]:
     return {"y": g("LayerNormalization", g("Add", word, place), *norm, axis=-1)}
 
 
+def upsampled(g: Graph) -> dict[str, str]:
+    """As in a feature pyramid."""
+    twice = g.weight("scales", value=np.array([1, 1, 2, 2], np.float32))
+    form = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    total = g("Add", g("Resize", "small", "", twice, **form), "picture")
+    return {"y": g("Relu", total)}
+
+
+def bordered(g: Graph) -> dict[str, str]:
+    pads = g.ints(0, 0, 1, 2, 0, 0, 1, -1)
+    one = g("Pad", g("Exp", "small"), pads)
+    pads = g.ints(0, 0, 1, 1, 0, 0, 1, 0)
+    both = [g("Pad", "small", pads, mode=mode) for mode in ("reflect", "edge")]
+    return {"y": g("Mul", one, g("Sub", *both))}
+
+
+def shuffled(g: Graph) -> dict[str, str]:
+    pixels = g("DepthToSpace", g("Add", "deep", "per"), blocksize=2, mode="CRD")
+    blocks = g("SpaceToDepth", g("Abs", pixels), blocksize=4)
+    return {"y": g("Mul", blocks, g("Expand", "one", g.ints(1, 32, 1, 2)))}
+
+
 GROUPS = {
+    upsampled: {"small": ["a", 2, 3, 4], "picture": ["a", 2, 6, 8]},
+    bordered: {"small": ["a", 2, 3, 4]},
+    shuffled: {"deep": ["a", 8, 2, 4], "per": [8, 1, 1], "one": ["a", 1, 1, 2]},
     embedded: {"ids": ["a", "b", 4], "ids2": [1, 4]},
     rotated: {
         "pairs": ["a", "b", "n", 6],
@@ -333,8 +358,8 @@ BINARY = ["Add", "Sub", "Mul", "Max", "Min"]
 
 
 def move(draw: st.DrawFn, g: Graph, x: str, dims: list[int]) -> tuple[str, list[int]]:
-    """Transposed, a part of it, or joined with itself; and the sizes then."""
-    kind = draw(st.sampled_from(["Transpose", "Slice", "Concat"]))
+    """Transposed, a part of it, bordered, or joined with itself; and the sizes then."""
+    kind = draw(st.sampled_from(["Transpose", "Slice", "Concat", "Pad", "Tile"]))
     if kind == "Transpose":
         order = draw(st.permutations(range(len(dims))))
         return g("Transpose", x, perm=order), [dims[i] for i in order]
@@ -346,6 +371,16 @@ def move(draw: st.DrawFn, g: Graph, x: str, dims: list[int]) -> tuple[str, list[
         size = len(range(dims[axis])[start:end:step])
         given = (g.ints(start), g.ints(end), g.ints(axis), g.ints(step))
         return g("Slice", x, *given), [*dims[:axis], size, *dims[axis + 1 :]]
+    if kind == "Pad":
+        mode = draw(st.sampled_from(["constant", "edge", "reflect"]))
+        most = dims[axis] - 1 if mode == "reflect" else 2
+        ends = [draw(st.integers(0, most)) for _ in range(2)]
+        y = g("Pad", x, g.ints(*ends), "", g.ints(axis), mode=mode)
+        return y, [*dims[:axis], dims[axis] + sum(ends), *dims[axis + 1 :]]
+    if kind == "Tile":
+        times = [draw(st.integers(1, 2)) for _ in dims]
+        sizes = [a * b for a, b in zip(dims, times, strict=True)]
+        return g("Tile", x, g.ints(*times)), sizes
     joined = g("Concat", g("Neg", x), x, axis=axis)
     return joined, [*dims[:axis], 2 * dims[axis], *dims[axis + 1 :]]
 

@@ -17,7 +17,7 @@ from .table import ONE_TO_MANY, NodeView, OpDef, case, define
 # ---- what the node asks for
 
 
-def _targets(n: NodeView) -> list[Target] | None:
+def targets_of(n: NodeView) -> list[Target] | None:
     """The axes that change; None where scales or sizes are known only at run time."""
     rank = n.rank(0)
     axes = [front(axis, rank) for axis in n.attr("axes", range(rank))]
@@ -155,7 +155,7 @@ def resize(
     coordinates = n.attr("coordinate_transformation_mode", "half_pixel")
     if coordinates not in COORDINATES:
         n.refuse(f"Resize with coordinate mode {coordinates!r} is not supported")
-    targets = _targets(n)
+    targets = targets_of(n)
     if targets is not None and not targets:
         return x
     _refuse_disputed(n, coordinates, targets)

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import numpy as np
 import onnx_ir as ir
 
+from .resize import targets_of
+from .resize_places import ROUND, onnx_places
 from .table import NodeView
 
 
@@ -23,30 +26,52 @@ class Place:
     step: int = 1
     shift: int = 0
 
-    def after(self, other: Place) -> Place:
-        """This of the index that `other` gives."""
-        shift = self.step * other.shift + self.shift
-        return Place(other.axis, self.step * other.step, shift)
+    def of(self, index: tuple[Where, ...]) -> Where:
+        """This where the result's own indices are these."""
+        inner = index[self.axis]
+        if isinstance(inner, Place):
+            shift = self.step * inner.shift + self.shift
+            return Place(inner.axis, self.step * inner.step, shift)
+        plain = self.step == 1 and self.shift == 0
+        return inner if plain else Formula(f"{{}} * {self.step} + {self.shift}", inner)
+
+
+@dataclass(frozen=True, init=False)
+class Formula:
+    """An index of an operand that is another function: `{}` are the parts."""
+
+    text: str
+    parts: tuple[Where, ...]
+
+    def __init__(self, text: str, *parts: Where) -> None:
+        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "parts", parts)
+
+    def of(self, index: tuple[Where, ...]) -> Where:
+        return Formula(self.text, *(part.of(index) for part in self.parts))
+
+
+Where: TypeAlias = Place | Formula
 
 
 @dataclass(frozen=True)
 class Piece:
-    """What of an operand is taken, for indices of `axis` from `low` to below `high`.
+    """What of an operand is taken, for indices of an axis from `low` to below `high`.
 
-    Axes are counted from 0; -1 stands for a piece that is the whole result.
+    `bounds` are axis, low and high; without any a piece is the whole result. Outside of
+    the only piece the result is `fill`.
     """
 
     operand: int
-    places: tuple[Place, ...]
-    axis: int = -1
-    low: int = 0
-    high: int = 0
+    places: tuple[Where, ...]
+    bounds: tuple[tuple[int, int | None, int | None], ...] = ()
+    fill: Any = None
 
 
 Moves: TypeAlias = Callable[[NodeView, int], list[Piece]]
 
 
-def _identity(rank: int) -> list[Place]:
+def _identity(rank: int) -> list[Where]:
     return [Place(axis) for axis in range(rank)]
 
 
@@ -80,7 +105,8 @@ def _concat(n: NodeView, output: int) -> list[Piece]:
     for i, high in enumerate(accumulate(sizes)):
         places, low = _identity(rank), high - sizes[i]
         places[axis] = Place(axis, 1, -low)
-        pieces.append(Piece(i, tuple(places), axis, low, high))
+        bounds = ((axis, low, high),) if len(sizes) > 1 else ()
+        pieces.append(Piece(i, tuple(places), bounds))
     return pieces
 
 
@@ -89,6 +115,102 @@ def _transpose(n: NodeView, output: int) -> list[Piece]:
     order = n.attr("perm") or list(range(rank))[::-1]
     places = {int(source): Place(axis) for axis, source in enumerate(order)}
     return [Piece(0, tuple(places[axis] for axis in range(rank)))]
+
+
+def _pad(n: NodeView, output: int) -> list[Piece]:
+    rank, mode = n.rank(0), n.attr("mode", "constant")
+    pads = n.known_ints(1, "pads")
+    axes = n.known_ints(3, "axes") if n.has(3) else list(range(rank))
+    fill = n.const(2) if n.has(2) else np.zeros(1, n.dtype(0).numpy())
+    if mode not in ("constant", "reflect", "edge") or fill is None:
+        n.refuse(f"Pad in mode {mode}, or with a value of run time, in a kernel")
+    places, bounds = _identity(rank), []
+    for i, axis in enumerate(a % rank for a in axes):
+        before, after = pads[i], pads[i + len(axes)]
+        if before == after == 0:
+            continue
+        size = _static(n, n.dims(0), axis)
+        inner = Place(axis, 1, -before)
+        places[axis] = inner
+        if mode == "constant":
+            low = before if before > 0 else None
+            bounds.append((axis, low, before + size if after > 0 else None))
+        elif mode == "edge":
+            places[axis] = Formula(
+                f"tl.minimum(tl.maximum({{}}, 0), {size - 1})", inner
+            )
+        elif max(before, after) < size:
+            last = size - 1
+            places[axis] = Formula(f"{last} - tl.abs({last} - tl.abs({{}}))", inner)
+        else:
+            n.refuse("Pad that reflects more than once in a kernel")
+    kept = tuple(b for b in bounds if b[1:] != (None, None))
+    value = fill.reshape(-1)[0] if kept else None
+    return [Piece(0, tuple(places), kept, value)]
+
+
+def _depth_to_space(n: NodeView, output: int) -> list[Piece]:
+    block = int(n.attr("blocksize"))
+    for axis in (1, 2, 3):
+        _static(n, n.dims(0), axis)
+    channels, column_first = n.size(0, 1) // block**2, n.attr("mode", "DCR") == "DCR"
+    text = f"{{}} % {block} * {block} + {{}} % {block}"
+    channel = f"({text}) * {channels} + {{}}"
+    parts = (Place(2), Place(3), Place(1))
+    if not column_first:
+        channel, parts = f"{{}} * {block**2} + {text}", (Place(1), Place(2), Place(3))
+    pixel = [Formula(f"{{}} // {block}", Place(axis)) for axis in (2, 3)]
+    return [Piece(0, (Place(0), Formula(channel, *parts), *pixel))]
+
+
+def _space_to_depth(n: NodeView, output: int) -> list[Piece]:
+    block, channels = int(n.attr("blocksize")), n.size(0, 1)
+    for axis in (2, 3):
+        _static(n, n.dims(0), axis)
+    if n.attr("mode", "DCR") != "DCR":
+        n.refuse("SpaceToDepth in another mode than DCR in a kernel")
+    row = f"{{}} * {block} + {{}} // {channels * block}"
+    column = f"{{}} * {block} + {{}} // {channels} % {block}"
+    places = (
+        Formula(f"{{}} % {channels}", Place(1)),
+        Formula(row, Place(2), Place(1)),
+        Formula(column, Place(3), Place(1)),
+    )
+    return [Piece(0, (Place(0), *places))]
+
+
+def _expand(n: NodeView, output: int) -> list[Piece]:
+    return [Piece(0, tuple(_identity(len(n.out_dims()))))]
+
+
+def _tile(n: NodeView, output: int) -> list[Piece]:
+    places = _identity(n.rank(0))
+    for axis, count in enumerate(n.known_ints(1, "repeats")):
+        if count != 1:
+            size = _static(n, n.dims(0), axis)
+            places[axis] = Formula(f"{{}} % {size}", Place(axis))
+    return [Piece(0, tuple(places))]
+
+
+def _resize(n: NodeView, output: int) -> list[Piece]:
+    """To the nearest, by a whole factor: each element is one of the operand's."""
+    targets = targets_of(n)
+    if n.attr("mode", "nearest") != "nearest" or targets is None:
+        n.refuse("Resize in another mode than nearest in a kernel")
+    places = _identity(n.rank(0))
+    for target in targets:
+        for axis in (target.old, target.new):
+            if not isinstance(axis, int) or not axis:
+                n.refuse("Resize of a size known at run time, in a kernel")
+        ((old, new, scale),) = target.samples()
+        coordinates = n.attr("coordinate_transformation_mode", "half_pixel")
+        rounded = ROUND[n.attr("nearest_mode", "round_prefer_floor")]
+        read = rounded(onnx_places(coordinates, old, new, scale)).clip(0, old - 1)
+        factor = new // old
+        if not factor or (read != np.arange(new) // factor).any():
+            n.refuse("Resize that doesn't repeat each element as often, in a kernel")
+        places[target.axis] = Formula(f"{{}} // {factor}", Place(target.axis))
+    return [Piece(0, tuple(places))]
 
 
 def _static(n: NodeView, dims: tuple[object, ...] | None, axis: int) -> int:
@@ -100,8 +222,14 @@ def _static(n: NodeView, dims: tuple[object, ...] | None, axis: int) -> int:
 
 MOVES: dict[str, Moves] = {
     "Concat": _concat,
+    "DepthToSpace": _depth_to_space,
+    "Expand": _expand,
+    "Pad": _pad,
+    "Resize": _resize,
     "Slice": _slice,
+    "SpaceToDepth": _space_to_depth,
     "Split": _split,
+    "Tile": _tile,
     "Transpose": _transpose,
 }
 
@@ -113,9 +241,15 @@ def moves(node: ir.Node) -> Moves | None:
 
 def moved_axes(pieces: list[Piece]) -> set[int]:
     """The axes, from 0, along which a result isn't its operand."""
-    found = {p.axis for p in pieces if p.axis >= 0}
+    found = {axis for piece in pieces for axis, _, _ in piece.bounds}
     for piece in pieces:
         for axis, place in enumerate(piece.places):
             if place != Place(axis):
-                found |= {axis, place.axis}
+                found |= {axis, *_axes(place)}
     return found
+
+
+def _axes(place: Where) -> set[int]:
+    if isinstance(place, Place):
+        return {place.axis}
+    return {axis for part in place.parts for axis in _axes(part)}

@@ -13,13 +13,13 @@ import onnx_ir as ir
 
 from ...analysis.dims import same
 from ...analysis.ops.triton import FLOATS, Language, number, pointwise
-from ...analysis.ops.triton_moves import Place
+from ...analysis.ops.triton_moves import Formula, Piece, Place, Where
 from ...analysis.spell import ATOM, Expr, text_expr
 from .program import Argument, NoKernel, Operation
 from .source import Source
 
 # Where a value is read: a place for each axis of the space.
-Index: TypeAlias = tuple[Place, ...]
+Index: TypeAlias = tuple[Where, ...]
 _FIRST = Place(0, 0)  # along an axis of one element
 
 
@@ -71,7 +71,7 @@ class IndexedSource(Source):
         """A name for a value at other places than its own."""
         if name not in self.known.values():
             return name
-        shifts = [p.shift for p in index if p.shift]
+        shifts = [p.shift for p in index if isinstance(p, Place) and p.shift]
         end = "moved" if not shifts else "after" if shifts[0] > 0 else "before"
         return self.wording.free(f"{name}_{end}")
 
@@ -115,33 +115,58 @@ class IndexedSource(Source):
     ) -> str:
         """An element of an operand; of several, the one that the index says."""
         pieces = op.pieces[value]
+        if len(pieces) == 1:
+            return self.only(op, value, index, guards)
         found: list[tuple[str, str]] = []
         for i, piece in enumerate(pieces):
-            operand = op.operands[piece.operand]
-            assert isinstance(operand, ir.Value)
-            inner = tuple(place.after(index[place.axis]) for place in piece.places)
-            condition = ""
-            if len(pieces) > 1:
-                at = self.index_text(index[piece.axis])
-                after = f"{at} >= {piece.low}" if i else ""
-                before = f"{at} < {piece.high}" if i < len(pieces) - 1 else ""
-                both = [f"({c})" for c in (after, before) if c]
-                condition = " & ".join(both)
-            inside = (*guards, condition) if condition else guards
-            limit = f"{at} < {piece.high}" if len(pieces) > 1 else ""
-            found.append((limit, self.value(operand, inner, inside)))
-        if len(found) == 1:
-            return found[0][1]
+            ((axis, low, high),) = piece.bounds
+            at = self.index_text(index[axis])
+            after = f"({at} >= {low})" if i else ""
+            before = f"({at} < {high})" if i < len(pieces) - 1 else ""
+            condition = " & ".join(c for c in (after, before) if c)
+            name = self.operand(op, piece, index, (*guards, condition))
+            found.append((f"{at} < {high}", name))
         made = text_expr(found[-1][1])
         for limit, name in reversed(found[:-1]):
             self.texts.append(limit)
             made = Language("tl.").where(text_expr(limit), text_expr(name), made)
         return self.assign(op, value, index, made)
 
+    def only(
+        self, op: Operation, value: ir.Value, index: Index, guards: tuple[str, ...]
+    ) -> str:
+        """An element of the only operand, or what lies around it."""
+        (piece,) = op.pieces[value]
+        conditions = []
+        for axis, low, high in piece.bounds:
+            at = self.index_text(index[axis])
+            conditions += [f"({at} >= {low})"] if low is not None else []
+            conditions += [f"({at} < {high})"] if high is not None else []
+        name = self.operand(op, piece, index, (*guards, *conditions))
+        if not conditions:
+            return name
+        inside = " & ".join(conditions)
+        self.texts.append(inside)
+        made = Language("tl.").where(
+            text_expr(inside if len(conditions) > 1 else inside[1:-1]),
+            text_expr(name),
+            number(piece.fill),
+        )
+        return self.assign(op, value, index, made)
+
+    def operand(
+        self, op: Operation, piece: Piece, index: Index, guards: tuple[str, ...]
+    ) -> str:
+        operand = op.operands[piece.operand]
+        assert isinstance(operand, ir.Value)
+        return self.value(operand, tuple(p.of(index) for p in piece.places), guards)
+
     # ---- offsets
 
-    def index_text(self, place: Place) -> str:
+    def index_text(self, place: Where) -> str:
         """A place as arithmetic: k - 32."""
+        if not isinstance(place, Place):
+            return self.formula_text(place)
         if place.step == 0:
             return str(place.shift)
         own = place.axis - len(self.program.space)
@@ -149,6 +174,16 @@ class IndexedSource(Source):
         text = axis.index if place.step == 1 else f"{place.step} * {axis.index}"
         if place.shift:
             text += f" {'+' if place.shift > 0 else '-'} {abs(place.shift)}"
+        return text
+
+    def formula_text(self, formula: Formula) -> str:
+        """With brackets around parts that are neither names nor alone in a call's."""
+        text, *rest = formula.text.split("{}")
+        for part, after in zip(formula.parts, rest, strict=True):
+            inner = self.index_text(part)
+            alone = text.endswith("(") and after[:1] in (")", ",")
+            plain = alone or re.fullmatch(r"\w+", inner)
+            text += (inner if plain else f"({inner})") + after
         return text
 
     def offset(self, argument: Argument, index: Index) -> str:
@@ -194,7 +229,7 @@ class IndexedSource(Source):
             at, size = index[axis], space[axis]
             if size == 1:
                 continue
-            if at.axis != axis or at.step != 1:
+            if not isinstance(at, Place) or at.axis != axis or at.step != 1:
                 return ""
             if at.shift and inner == 0:
                 return ""  # behind a size that isn't known

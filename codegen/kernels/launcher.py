@@ -132,7 +132,7 @@ class Launcher:
         if self.base is None:
             shapes = ", ".join(f"{name}.shape" for name in tensors)
             text = f"torch.broadcast_shapes({shapes})"
-            if self.program.moved or self.tables:
+            if self.tables or any(op.pieces for op in self.program.operations):
                 text = f"torch.Size({self.layout.shape_text(self.names)})"
             lines.insert(0, f"shape = {text}")
         return lines + [f"n_{table} = {table}.shape[0]" for table in self.tables]

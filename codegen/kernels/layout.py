@@ -12,7 +12,7 @@ from math import prod
 
 import onnx_ir as ir
 
-from ...analysis.dims import same
+from ...analysis.dims import Dim, same
 from .program import Argument, NoKernel, Program
 
 LETTERS = "ijklm"
@@ -211,7 +211,11 @@ class Layout:
 
     def size_text(self, axis: Axis, names: dict[ir.Value, str]) -> str:
         """`x.shape[-1]`, or the product of several sizes."""
-        owner = self.owner(axis.first + len(self.program.space)) or self.arguments[0]
+        space = self.program.space
+        owner = self.owner(axis.first + len(space))
+        if owner is None:
+            sizes = space[axis.first + len(space) : axis.last + len(space) + 1]
+            return str(prod(map(_known, sizes)))
         if axis.first == axis.last:
             return self.read_size(owner, axis.first, names)
         extra = owner.role == "indices"  # which has no axis for the row
@@ -230,7 +234,7 @@ class Layout:
             fixed = size == 1 or place in self.program.moved
             owner = None if fixed else self.owner(i)
             read = "" if owner is None else self.read_size(owner, place, names)
-            parts.append(read or str(size))
+            parts.append(read or str(_known(size)))
         return spelled(parts)
 
     def _ones(self, names: dict[ir.Value, str]) -> str:
@@ -280,6 +284,12 @@ class Layout:
             parts.pop()
             foreign = any(f"{names[argument.value]}.shape" not in p for p in parts)
         return spelled(parts) if foreign else ""
+
+
+def _known(size: Dim) -> int:
+    if not isinstance(size, int):
+        raise NoKernel("a size that no tensor has")
+    return size
 
 
 def spelled(parts: list[str]) -> str:

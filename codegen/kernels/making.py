@@ -222,7 +222,8 @@ def _give_role(argument: Argument, role: str) -> None:
 
 def _note_moves(program: Program, op: Operation, mover: Moves) -> None:
     rank = len(program.dims(op.result))
-    if any(
+    expands = op.view.node.op_type == "Expand"
+    if not expands and any(
         isinstance(o, ir.Value) and len(program.dims(o)) != rank for o in op.operands
     ):
         raise NoKernel("a move between tensors of different ranks")

@@ -270,7 +270,7 @@ class Source:
                 made = spelling(language, op.view, *operands)
             text = self.text(made)
             repeated = uses == 1 and self._reads_twice(op)
-            repeated |= bool(self.program.moved)
+            repeated |= any(o.pieces for o in self.program.operations)
             repeated |= bool(op.row is not None and self.program.groups)
             short = len(text) <= 36 and not repeated
             if op.top:

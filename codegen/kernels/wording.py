@@ -21,6 +21,12 @@ RESULTS = {
     "Slice": "part",
     "Concat": "joined",
     "Transpose": "turned",
+    "DepthToSpace": "pixels",
+    "Expand": "repeated",
+    "Pad": "padded",
+    "Resize": "resized",
+    "SpaceToDepth": "blocks",
+    "Tile": "repeated",
     "And": "both",
     "Or": "either",
     "Not": "negated",
@@ -58,6 +64,8 @@ WORDS = {
     "HardSwish": "hard_swish",
     "ThresholdedRelu": "thresholded_relu",
     "Sub": "subtract",
+    "DepthToSpace": "depth_to_space",
+    "SpaceToDepth": "space_to_depth",
 }
 # Kernels by their operators, in alphabetical order.
 TITLES = {

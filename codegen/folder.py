@@ -13,8 +13,8 @@ from .report import is_package
 
 # What a package is made of; anything else in its folder belongs to the user.
 _FILES = (
-    "__init__.py model.py session.py engines.py kernels.py lanes.py plan.json "
-    "weights.safetensors report.json test_parity.py __pycache__"
+    "__init__.py model.py session.py engines.py kernels.py graphs.py lanes.py "
+    "plan.json weights.safetensors report.json test_parity.py __pycache__"
 ).split()
 
 

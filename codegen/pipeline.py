@@ -230,6 +230,11 @@ def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
     needs = session_needs(plan)
     if runs_on.channels_last:
         needs.add("channels_last")
+    if made.collection is not None and plan.kernels:
+        write_kernels(draft, made.collection.taken, plan.title, plan.source.file)
+        if needs.isdisjoint(("nested", "lists", "strings")):
+            needs.add("graphs")
+            write_python(draft / "graphs.py", "graphs.py.jinja")
     write_python(
         draft / "session.py",
         "session.py.jinja",
@@ -257,10 +262,6 @@ def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
         write_python(draft / "lanes.py", "lanes.py.jinja")
     if divided is not None:
         write_plan(draft, plan, divided)
-    if made.collection is not None and plan.kernels:
-        write_kernels(
-            draft / "kernels.py", made.collection.taken, plan.title, plan.source.file
-        )
 
 
 def _additions(

@@ -35,7 +35,8 @@ from .load import Loaded
 from .plan import WeightPlan
 from .weights import as_stored, write_weights
 
-_FILES = "__init__.py model.py session.py engines.py kernels.py lanes.py plan.json"
+_FILES = """__init__.py model.py session.py engines.py kernels.py graphs.py lanes.py
+    plan.json"""
 FILES = (*_FILES.split(), "test_parity.py")  # those of a package that are text
 Convert = Callable[[np.ndarray], np.ndarray]
 

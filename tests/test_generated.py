@@ -97,7 +97,9 @@ def test_package_is_complete(name: str) -> None:
     report = json.loads((GENERATED / name / "report.json").read_text("utf-8"))
     engines = set() if report["engine"]["name"] == "eager" else {"engines.py"}
     kernels = {"kernels.py"} if "target" in report else set()
-    sources = SOURCES | engines | kernels
+    session = (GENERATED / name / "session.py").read_text("utf-8")
+    graphs = {"graphs.py"} if "from .graphs import" in session else set()
+    sources = SOURCES | engines | kernels | graphs
     assert weights <= files and files - {"weights.safetensors"} == sources
     text = (GENERATED / name / "model.py").read_text("utf-8")
     assert f'MODEL_SHA256 = "{report["source"]["sha256"]}"' in text

@@ -79,7 +79,7 @@ def another(
         return None
     seen.add(text)
     entry = Entry(text, "fused", 1.0, [("node",)], ("[N]", 1, 1), True)
-    write_kernels(folder / "kernels.py", [entry], "Case", "case.onnx")
+    write_kernels(folder, [entry], "Case", "case.onnx")
     page = (folder / "kernels.py").read_text("utf-8")
     assert max(map(len, page.splitlines())) <= 88
     types = parameter_types(program, text)

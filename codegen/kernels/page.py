@@ -27,14 +27,14 @@ class KernelPlan:
     returned: str
 
 
-def write_kernels(path: Path, entries: list[Entry], title: str, file: str) -> None:
+def write_kernels(folder: Path, entries: list[Entry], title: str, file: str) -> None:
     """`title` and `file` are those of the model, printable."""
     kernels = [_plan(entry) for entry in entries]
     texts = [kernel.text for kernel in kernels]
     helpers = dict.fromkeys(h for text in texts for h in text.helpers)
     functional = any("F." in line for text in texts for line in text.reference)
     write_python(
-        path,
+        folder / "kernels.py",
         "kernels.py.jinja",
         title=title,
         file=file,

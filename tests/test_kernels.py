@@ -115,6 +115,14 @@ def rotated(g: Graph) -> dict[str, str]:
     return {"y": g("Add", g("Mul", "pairs", "cos"), g("Mul", turned, "sin"))}
 
 
+def heads(g: Graph) -> dict[str, str]:
+    """Rotated where a projection left them, and put in order."""
+    y = g("Transpose", "rows", perm=[0, 2, 1, 3])
+    left, right = g("Split", y, axis=-1, num_outputs=2, outputs=2)
+    turned = g("Concat", g("Neg", right), left, axis=-1)
+    return {"y": g("Add", g("Mul", y, "angle"), g("Mul", turned, "angle"))}
+
+
 def joined(g: Graph) -> dict[str, str]:
     flat = g("Transpose", "tall", perm=[0, 2, 1])
     ends = (g.ints(-1), g.ints(-9), g.ints(2), g.ints(-2))
@@ -161,6 +169,7 @@ GROUPS = {
         "cos": ["a", 1, "n", 6],
         "sin": ["n", 6],
     },
+    heads: {"rows": ["a", "n", 3, 6], "angle": ["n", 6]},
     joined: {"tall": ["a", 3, 4], "wide": ["a", 4, 5]},
     gated: {"x": ["a", "n"], "u": ["a", "n"]},
     normed: {"x": ["a", 9], "u": ["a", 9]},

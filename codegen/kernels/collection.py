@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -33,6 +34,16 @@ from .regions import Memo, Region
 MIN_SAVED = 1e-5
 # Of cuBLAS's speed, what a product in a kernel is taken to reach: not measured.
 PRODUCT_SPEED = 0.8
+_VIEWS = frozenset({"Expand", "Split", "Transpose"})
+
+
+def is_view(value: ir.Value) -> bool:
+    """Whether PyTorch gives it as a view out of order, which a kernel has copied."""
+    node = value.producer()
+    if node is None or node.domain or node.op_type not in _VIEWS:
+        return False
+    axis = node.attributes.get("axis")
+    return node.op_type != "Split" or (axis is not None and axis.as_int() != 0)
 
 
 @dataclass
@@ -97,7 +108,16 @@ class KernelSet:
             + op.passes * self.device.launch
             for op, part in zip(program.operations, parts, strict=True)
         )
-        return apart - self.device.seconds(flops / PRODUCT_SPEED, fused)
+        copies = (
+            self.device.seconds(0, 2 * self.size(program, v))
+            for v in program.arguments
+            if program.attention is None and is_view(v)
+        )
+        return apart - self.device.seconds(flops / PRODUCT_SPEED, fused) - sum(copies)
+
+    def size(self, program: Program, value: ir.Value) -> int:
+        known = map(self.sizes.number, program.dims(value))
+        return self.sizes.bytes(value, list(known))
 
     def flops(self, program: Program) -> int:
         """Of its product or its attention, beside which nothing else counts."""
@@ -112,11 +132,7 @@ class KernelSet:
 
     def moved(self, program: Program) -> tuple[int, list[int]]:
         """Bytes read and written as one kernel, and by each operator alone."""
-
-        def size(value: ir.Value) -> int:
-            known = map(self.sizes.number, program.dims(value))
-            return self.sizes.bytes(value, list(known))
-
+        size = partial(self.size, program)
         found = [size(op.result) for op in program.operations if op.lookup]
         read = sum(size(v) for v in program.arguments) + sum(found)
         fused = read + sum(size(v) for v in program.results)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import onnx_ir as ir
 
-from ...analysis.dims import same
+from ...analysis.dims import Dim, same
 from ...analysis.ops.triton import FLOATS, Language, number, pointwise
 from ...analysis.ops.triton_moves import Formula, Piece, Place, Where
 from ...analysis.spell import ATOM, Expr, text_expr
@@ -214,10 +214,21 @@ class IndexedSource(Source):
         for axis in self.program.moved:
             if -axis > len(dims) or dims[axis] == 1:
                 continue
-            if not isinstance(dims[axis], int):
-                raise NoKernel("elements are moved along a size known at run time")
-            found.append((axis, str(dims[axis]), self.index_text(index[axis + rank])))
+            at = index[axis + rank]
+            found.append((axis, self.size_name(dims[axis], at), self.index_text(at)))
         return [(size, inside) for _, size, inside in sorted(found)]
+
+    def size_name(self, size: Dim, at: Where) -> str:
+        """A number, or what the kernel calls the size of the axis that it is."""
+        if isinstance(at, Place) and (at.step, at.shift) == (1, 0):
+            own = at.axis - len(self.program.space)
+            if same(self.program.space[at.axis], size):
+                return next(
+                    a.size for a in self.layout.axes if a.first <= own <= a.last
+                )
+        if isinstance(size, int):
+            return str(size)
+        raise NoKernel("elements are moved along a size known at run time")
 
     def shifted(self, argument: Argument, index: Index) -> str:
         """An offset as seen from the element's own, where all sizes are the same."""

@@ -102,10 +102,8 @@ class Layout:
                 index, size = "offsets", "n_elements"
             else:
                 index, size = LETTERS[i], f"n_{LETTERS[i]}"
-            if axis.last in self.program.moved:  # its sizes stand in the kernel
-                if not isinstance(self.program.space[axis.last], int):
-                    raise NoKernel("elements are moved along a size known at run time")
-                size = str(self.program.space[axis.last])
+            if axis.last in self.program.fixed:  # its size stands in the kernel
+                size = str(_known(self.program.space[axis.last]))
             named.append(Axis(axis.first, axis.last, axis.has, index, size))
         return named
 
@@ -166,11 +164,29 @@ class Layout:
 
     def letters(self, argument: Argument | None, rows_alone: bool = False) -> str:
         """The shape of a tensor as the kernel sees it: [M, N]; None is a result."""
+        if argument is not None and self.program.moved:
+            return self.moved_letters(argument)
         place = None if argument is None else self.arguments.index(argument)
         axes = self.axes[:-1] if rows_alone else self.axes
         shown = [self.letter(a) for a in axes if place is None or a.has[place]]
         if argument is not None and argument.role == "table":
             shown.insert(0, "rows")
+        return f"[{', '.join(shown)}]"
+
+    def moved_letters(self, argument: Argument) -> str:
+        """Where an axis is another one in the tensor, what that is, or its size."""
+        space, shown = self.program.space, []
+        dims = (1,) * (len(space) - len(argument.dims)) + tuple(argument.dims)
+        for axis in self.axes:
+            first, last = axis.first + len(space), axis.last + len(space)
+            own, whole = dims[first : last + 1], space[first : last + 1]
+            if all(d == 1 for d in own):
+                continue
+            others = [a for a in self.axes if same(space[a.last], own[0])]
+            if all(map(same, own, whole)):
+                shown.append(self.letter(axis))
+            else:
+                shown.append(self.letter(others[0]) if others else str(own[0]))
         return f"[{', '.join(shown)}]"
 
     def letter(self, axis: Axis) -> str:
@@ -209,9 +225,22 @@ class Layout:
                 return argument
         return None
 
+    def moved_size(self, size: Dim, place: int, names: dict[ir.Value, str]) -> str:
+        """What reads the size of a moved axis, or the number that it must be."""
+        if not isinstance(size, int) or (place not in self.program.fixed and size != 1):
+            for argument in self.arguments:
+                for i, own in enumerate(argument.dims):
+                    if not argument.role and same(own, size):
+                        return (
+                            f"{names[argument.value]}.shape[{i - len(argument.dims)}]"
+                        )
+        return str(_known(size))
+
     def size_text(self, axis: Axis, names: dict[ir.Value, str]) -> str:
         """`x.shape[-1]`, or the product of several sizes."""
         space = self.program.space
+        if axis.first in self.program.moved:
+            return self.moved_size(space[axis.first], axis.first, names)
         owner = self.owner(axis.first + len(space))
         if owner is None:
             sizes = space[axis.first + len(space) : axis.last + len(space) + 1]
@@ -231,8 +260,10 @@ class Layout:
         parts = []
         for i, size in enumerate(self.program.space):
             place = i - len(self.program.space)
-            fixed = size == 1 or place in self.program.moved
-            owner = None if fixed else self.owner(i)
+            if place in self.program.moved:
+                parts.append(self.moved_size(size, place, names))
+                continue
+            owner = None if size == 1 else self.owner(i)
             read = "" if owner is None else self.read_size(owner, place, names)
             parts.append(read or str(_known(size)))
         return spelled(parts)
@@ -273,7 +304,11 @@ class Layout:
         parts, foreign = [], False
         for i, own in zip(tail, has, strict=True):
             place = i - len(space)
-            owner = self.owner(i) if own and place not in self.program.moved else None
+            if own and place in self.program.moved:
+                parts.append(self.moved_size(argument.dims[place], place, names))
+                foreign |= parts[-1] != f"{names[argument.value]}.shape[{place}]"
+                continue
+            owner = self.owner(i) if own else None
             foreign |= owner is not argument
             size = argument.dims[place] if own else 1
             read = "" if owner is None else self.read_size(owner, place, names)
@@ -288,7 +323,7 @@ class Layout:
 
 def _known(size: Dim) -> int:
     if not isinstance(size, int):
-        raise NoKernel("a size that no tensor has")
+        raise NoKernel("a size known at run time, which no tensor has")
     return size
 
 

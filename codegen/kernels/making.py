@@ -229,7 +229,10 @@ def _note_moves(program: Program, op: Operation, mover: Moves) -> None:
         raise NoKernel("a move between tensors of different ranks")
     for value in op.results:
         op.pieces[value] = mover(op.view, value.index() or 0)
-        program.moved |= {axis - rank for axis in moved_axes(op.pieces[value])}
+        axes = {axis - rank for axis in moved_axes(op.pieces[value])}
+        program.moved |= axes
+        if op.view.node.op_type != "Transpose":
+            program.fixed |= axes
 
 
 def _weights(step: Step) -> dict[ir.Value, Expr]:

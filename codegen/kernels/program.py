@@ -108,7 +108,8 @@ class Operation:
 class Program:
     """`axes` are those of a row, counted from the last; 0 for one element at a time.
 
-    `moved` are the axes, counted from the end, along which elements are moved.
+    `moved` are the axes, counted from the end, along which elements are moved, `fixed`
+    those where otherwise than by a Transpose, so that their sizes must be known.
     """
 
     shapes: Shapes
@@ -118,6 +119,7 @@ class Program:
     space: Dims = ()
     axes: int = 0
     moved: set[int] = field(default_factory=set)
+    fixed: set[int] = field(default_factory=set)
     extent: Extent | None = None  # of its product
     columns: Columns | None = None  # if it reduces others than the last axes
     groups: int = 0  # of channels, if it normalises those

@@ -70,6 +70,7 @@ WORDS = {
 # Kernels by their operators, in alphabetical order.
 TITLES = {
     "add concat mul mul neg split": "rotate_halves",
+    "add concat mul mul neg split transpose": "rotate_halves",
     "cast concat cos mul sin": "rotary_angles",
     "concat cos mul sin": "rotary_angles",
 }

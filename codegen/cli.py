@@ -143,8 +143,9 @@ def _add_ways(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--profile",
         action="store_true",
-        help="measure on this machine which engine is the fastest, or with --lanes what"
-        " operators take and whether lanes gain; a minute or two",
+        help="measure on this machine which engine is the fastest, with --lanes what"
+        " operators take and whether lanes gain, with --target triton which kernels"
+        " are worth it on its GPU and how they are launched best; a minute or two",
     )
     sub.add_argument(
         "--fusion",

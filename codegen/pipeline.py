@@ -231,7 +231,8 @@ def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
     if runs_on.channels_last:
         needs.add("channels_last")
     if made.collection is not None and plan.kernels:
-        write_kernels(draft, made.collection.taken, plan.title, plan.source.file)
+        kernels, gpu = made.collection.taken, made.collection.gpu
+        write_kernels(draft, kernels, plan.title, plan.source.file, gpu)
         if needs.isdisjoint(("nested", "lists", "strings")):
             needs.add("graphs")
             write_python(draft / "graphs.py", "graphs.py.jinja")

@@ -18,6 +18,7 @@ from .group_lines import GroupWriter, groups_of
 from .inspect_plans import fusion_plan
 from .kernels.body import kernel_bodies
 from .kernels.collection import KernelSet
+from .kernels.tuning import tuner_here
 from .kinds import Kind, Kinds
 from .lane_lines import DIVIDES_THREADS, RUN_LANES, ForkWriter
 from .options import Options
@@ -82,8 +83,9 @@ def ways_of(
     names = [name for name, is_asked in asked.items() if is_asked]
     if len(names) > 1:
         raise FairhandError(f"{' and '.join(names)} don't go together")
+    tuner = tuner_here() if kernels and options.profile else None
     return Ways(
         cost_lanes(graph, shapes, options.lanes, options.profile, progress),
         fusion_plan(graph, shapes, options.fusion) if options.fusion else None,
-        KernelSet(graph, shapes) if kernels else None,
+        KernelSet(graph, shapes, tuner=tuner) if kernels else None,
     )

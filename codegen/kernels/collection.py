@@ -29,6 +29,7 @@ from .forms import is_fused_attention
 from .launcher import KernelText
 from .program import Program
 from .regions import Memo, Region
+from .tuning import Tuner, settle
 
 # A kernel that saves less of a forward, estimated, isn't worth a reader's time.
 MIN_SAVED = 1e-5
@@ -56,10 +57,23 @@ class Entry:
     sites: list[tuple[str, ...]] = field(default_factory=list)  # nodes at each place
     example: tuple[str, int, int] = ("", 0, 0)  # shape, bytes fused, bytes apart
     taken: bool = False
+    program: Program | None = None  # of the first place, with its numbers
+    numbers: tuple[float, ...] = ()
+    options: dict[str, int] = field(default_factory=dict)  # of a launch, as tuned
+    measured: str = ""  # what was measured, where something was
 
 
 class KernelSet:
-    def __init__(self, model: ir.Model, shapes: Shapes, device: str = "h100") -> None:
+    """With a `tuner`, kernels are chosen by measurement, else by the cost model."""
+
+    def __init__(
+        self,
+        model: ir.Model,
+        shapes: Shapes,
+        device: str = "h100",
+        tuner: Tuner | None = None,
+    ) -> None:
+        self.tuner = tuner
         self.shapes, self.sizes = shapes, Sizes(shapes)
         self.device = DEVICES[device]
         self.flow: Dataflow = dataflow(model, shapes)
@@ -89,7 +103,9 @@ class KernelSet:
         self.chosen = self.collecting = True
 
     def offer(self, region: Region) -> None:
-        entry = self.entries.setdefault(region.text, Entry(region.text))
+        numbers = tuple(number for _, number in region.numbers)
+        made = Entry(region.text, program=region.programs[0], numbers=numbers)
+        entry = self.entries.setdefault(region.text, made)
         for program in region.programs:
             entry.saved += self.saved(program)
             parts = [n for op in program.operations for n in op.nodes]
@@ -157,12 +173,14 @@ class KernelSet:
         """Settle which kernels there are, and names that nothing else has."""
         names = set(taken)
         for entry in self.entries.values():
+            entry.name = unused(entry.text.words, names)
             entry.taken = entry.saved >= MIN_SAVED
+            if self.tuner is not None:
+                settle(entry, self.tuner, self.sizes, MIN_SAVED)
             if entry.taken:
-                entry.name = unused(entry.text.words, names)
                 names |= {f"{entry.name}{end}" for end in ("", "_reference", "_kernel")}
                 continue
-            reason = (
+            reason = entry.measured or (
                 f"a kernel would save an estimated {entry.saved * 1e6:.1f} us of a"
                 f" forward; it has to save {MIN_SAVED * 1e6:.0f}"
             )
@@ -174,6 +192,11 @@ class KernelSet:
         """What the kernel of a region is called; "" if it isn't taken."""
         entry = self.entries.get(region.text)
         return entry.name if entry is not None and entry.taken else ""
+
+    @property
+    def gpu(self) -> str:
+        """What the kernels are tuned for, if they are."""
+        return "" if self.tuner is None else one_line(self.tuner.gpu, 60)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -191,10 +214,7 @@ class KernelSet:
     def table(self) -> list[dict[str, Any]]:
         """Each group of the fusion plan, and what computes its operators."""
         kernel_of = {
-            node: entry.name
-            for entry in self.taken
-            for site in entry.sites
-            for node in site
+            node: entry for entry in self.taken for site in entry.sites for node in site
         }
         rows = []
         for group in self.plan.groups:
@@ -202,10 +222,11 @@ class KernelSet:
             for i in group.operators:
                 node = self.nodes[i]
                 names = behind(node) or [node.name or "?"]
-                kernel = next((kernel_of[n] for n in names if n in kernel_of), "")
-                reason = self._reason(node, names) if not kernel else "one launch"
+                kernel = next((kernel_of[n] for n in names if n in kernel_of), None)
+                reason = kernel.measured or "one launch" if kernel else ""
+                reason = reason or self._reason(node, names)
                 fused = "SDPA" if is_fused_attention(node, self.shapes) else "PyTorch"
-                choice = f"kernel {kernel}" if kernel else fused
+                choice = f"kernel {kernel.name}" if kernel else fused
                 label = one_line(f"{node.name or '?'} ({node.op_type})", 80)
                 choices.setdefault((choice, reason), []).append(label)
             rows.append(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...analysis.literals import one_line
@@ -27,10 +28,15 @@ class KernelPlan:
     returned: str
 
 
-def write_kernels(folder: Path, entries: list[Entry], title: str, file: str) -> None:
-    """`title` and `file` are those of the model, printable."""
-    kernels = [_plan(entry) for entry in entries]
-    texts = [kernel.text for kernel in kernels]
+def write_kernels(
+    folder: Path, entries: list[Entry], title: str, file: str, gpu: str = ""
+) -> None:
+    """`title` and `file` are those of the model; `gpu` is what kernels are tuned for.
+
+    All three are printable.
+    """
+    kernels = [_plan(entry, bool(gpu)) for entry in entries]
+    texts = [entry.text for entry in entries]
     helpers = dict.fromkeys(h for text in texts for h in text.helpers)
     functional = any("F." in line for text in texts for line in text.reference)
     write_python(
@@ -55,10 +61,12 @@ def write_kernels(folder: Path, entries: list[Entry], title: str, file: str) -> 
             dict.fromkeys(f for text in texts for f in text.functions)
         ),
         max_row=MAX_ROW,
+        gpu=gpu,
+        tuned={entry.name: entry.options for entry in entries if entry.options},
     )
 
 
-def _plan(entry: Entry) -> KernelPlan:
+def _plan(entry: Entry, tuned: bool) -> KernelPlan:
     shape, fused, apart = entry.example
     count = len(entry.sites)
     first = one_line(entry.sites[0][0] if entry.sites[0] else "?", 40)
@@ -72,7 +80,21 @@ def _plan(entry: Entry) -> KernelPlan:
         *_wrapped(f"Traffic   {traffic}", 10),
     ]
     names = [name for name, _ in entry.text.results]
-    return KernelPlan(entry.name, entry.text, tuple(doc), ", ".join(names))
+    text = _tuned(entry) if tuned else entry.text
+    return KernelPlan(entry.name, text, tuple(doc), ", ".join(names))
+
+
+def _tuned(entry: Entry) -> KernelText:
+    """The options of a launch, the tile of a product above all, looked up by name."""
+    text, call = entry.text, f'tuned("{entry.name}", '
+    if "**tile" in text.launch:
+        plain, found = "tile = tiles(n_rows, n_cols)", "**tiles(n_rows, n_cols)"
+        sizes = [f"tile = {call}{found})" if s == plain else s for s in text.sizes]
+        return replace(text, sizes=tuple(sizes))
+    options = [o for o in text.launch if re.match(r"[A-Za-z_]+=", o)]
+    launch = [o for o in text.launch if o not in options]
+    launch.append(f"**{call}{', '.join(options)})")
+    return replace(text, launch=tuple(launch))
 
 
 def _wrapped(text: str, indent: int) -> list[str]:

@@ -1,0 +1,116 @@
+"""Kernels chosen and launched by measurement, with a clock of the tests' own."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from emitter_models import import_package, run_here
+from golden_sequences import SEQUENCES
+
+import fairhand
+from fairhand.codegen import verify, writers
+
+pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter")
+from fairhand.codegen.kernels.tuning import Tuner, tuner_here
+
+
+class Clock:
+    """Tells what it was told: `times(kernel, options)`, and 20 us for the twins."""
+
+    def __init__(self, times: Callable[[str, Mapping[str, int]], float]) -> None:
+        self.times, self.asked = times, list[tuple[str, dict[str, int]]]()
+
+    def __call__(self, call: partial[object]) -> float:
+        name = call.func.__name__
+        if name.endswith("_reference"):
+            return 2e-5
+        options = dict(call.func.__globals__["TUNED"][name])
+        self.asked.append((name, options))
+        return self.times(name, options)
+
+
+def package_with(
+    clock: Clock, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> fairhand.Package:
+    monkeypatch.setattr(verify, "run_package", run_here)
+    tuner = Tuner("GPU of tests", clock, "cpu")  # type: ignore[arg-type]
+    monkeypatch.setattr(writers, "tuner_here", lambda: tuner)
+    options = {"target": "triton", "profile": True, "engine": "eager"}
+    return fairhand.compile(SEQUENCES["cached_decoder"](), folder / "net", **options)
+
+
+def tuned_of(package: fairhand.Package) -> dict[str, dict[str, int]]:
+    text = (package.path / "kernels.py").read_text("utf-8")
+    found = re.findall(r'^    "(\w+)": (\{.*\}),$', text, re.MULTILINE)
+    return {name: json.loads(options) for name, options in found}
+
+
+def reasons(package: fairhand.Package) -> dict[str, str]:
+    groups = package.report["target"]["groups"]
+    return {c["choice"]: c["reason"] for group in groups for c in group["choices"]}
+
+
+def test_the_fastest_launch_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each kernel's own, under the name of the GPU, and only what is clearly faster."""
+
+    def times(kernel: str, options: Mapping[str, int]) -> float:
+        best = {"num_warps": 8} if "norm" in kernel else {}
+        return 5e-6 if options == best else 4.9e-6 if "norm" not in kernel else 1e-5
+
+    clock = Clock(times)
+    package = package_with(clock, tmp_path, monkeypatch)
+    assert tuned_of(package) == {"add_layer_norm": {"num_warps": 8}}
+    text = (package.path / "kernels.py").read_text("utf-8")
+    assert 'GPU = "GPU of tests"\n' in text
+    assert '**tuned(\n                "add_layer_norm",' in text
+    assert 'tile = tuned("linear_gelu", **tiles(n_rows, n_cols))' in text
+    reason = reasons(package)["kernel add_layer_norm"]
+    assert reason == "kernel 5.0 us, PyTorch 20.0 us, measured on GPU of tests"
+    tried = [options for name, options in clock.asked if name == "linear_gelu"]
+    assert tried[0] == {} and len({str(o) for o in tried}) == len(tried) == 8
+    kernels = sys.modules[f"{import_package(package.path).__name__}.kernels"]
+    assert kernels.tuned("add_layer_norm", num_warps=1) == {"num_warps": 1}  # no GPU
+    kernels.launched_here = lambda: True
+    assert kernels.tuned("add_layer_norm", num_warps=1) == {"num_warps": 8}
+    assert kernels.tuned("linear_add", BLOCK_M=16) == {"BLOCK_M": 16}
+
+
+def test_a_kernel_that_is_slower_than_pytorch_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = package_with(
+        Clock(lambda kernel, options: 3e-5 if "norm" in kernel else 1e-6),
+        tmp_path,
+        monkeypatch,
+    )
+    text = (package.path / "kernels.py").read_text("utf-8")
+    assert "add_layer_norm" not in text and "def linear_gelu(" in text
+    why = "kernel 30.0 us, PyTorch 20.0 us, measured on GPU of tests"
+    assert why in reasons(package)["PyTorch"] or why in json.dumps(package.report)
+
+
+def test_a_launch_that_fails_or_errs_is_never_the_fastest() -> None:
+    x = torch.ones(3)
+    tuner = Tuner("gpu", lambda call: 1e-6, "cpu")
+
+    def fails(x: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("out of shared memory")
+
+    assert tuner._seconds(fails, (x,), x) == float("inf")
+    assert tuner._seconds(lambda x: x + 1, (x,), x) == float("inf")
+    assert tuner._seconds(lambda x: x.half(), (x,), x) == float("inf")
+    assert tuner._seconds(lambda x: x + 1e-3, (x,), x) == 1e-6
+
+
+def test_without_a_gpu_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert tuner_here() is None

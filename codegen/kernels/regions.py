@@ -115,7 +115,7 @@ class Regions:
             if home[group[0]] is group:  # not joined yet
                 self.widen(group, home)
         ends = {id(g): self.trimmed(g) for g in home.values()}
-        found = {k: g for k, g in ends.items() if len(g) > 1 or g[0] in products}
+        found = {k: g for k, g in ends.items() if len(g) > 1 or set(g) & set(products)}
         return [r for g in found.values() if (r := self.region(g)) is not None]
 
     def widen(self, group: list[int], home: dict[int, list[int]]) -> None:
@@ -164,7 +164,10 @@ class Regions:
         return list(found.values())
 
     def trimmed(self, group: list[int]) -> list[int]:
-        """Without moves at the end: PyTorch copies as well, and says what it does."""
+        """Without moves at the end: PyTorch copies as well, and says what it does.
+
+        Nothing is left of a group that only moves.
+        """
         while len(group) > 1:
             ends = {place for place, _ in self.results_of(group)}
             moved = [p for p in ends if (s := self.steps[p]) and is_move(s[0])]

@@ -19,6 +19,7 @@ from triton.compiler import ASTSource
 CONSTANTS = {
     "BLOCK": 256,
     "DEPTH": 16,
+    "BLOCK_P": 8,
     "BLOCK_M": 16,
     "BLOCK_N": 32,
     "BLOCK_K": 16,

@@ -47,6 +47,11 @@ def padded(g: Graph) -> dict[str, str]:
     return {"y": g("Attention", "q", "k", "v", "mask")}
 
 
+def decoded(g: Graph) -> dict[str, str]:
+    """One query on a cache, whose keys are divided among programs."""
+    return {"y": g("Attention", "q", "k", "v", "mask")}
+
+
 HEADS = {"q": ["b", 4, "m", 8], "k": ["b", 2, "n", 8], "v": ["b", 2, "n", 20]}
 ALIKE = {"q": ["b", 2, "m", 24], "k": ["b", 2, "n", 24], "v": ["b", 2, "n", 24]}
 KINDS: dict[Build, dict[str, list[object]]] = {
@@ -54,6 +59,7 @@ KINDS: dict[Build, dict[str, list[object]]] = {
     scaled: {**HEADS, "mask": ["b", 1, "m", "n"]},
     causal: ALIKE,
     padded: {**ALIKE, "mask": ["m", "n"]},
+    decoded: {**HEADS, "q": ["b", 4, 1, 8], "mask": ["b", 1, 1, "n"]},
 }
 # Batches, queries, keys: one, a decoder's step, tails of tiles, none.
 SIZES = [(1, 1, 1), (2, 1, 67), (2, 7, 5), (1, 19, 130), (2, 0, 3)]
@@ -104,6 +110,28 @@ def test_attention_in_half_precision(
     wide = {n: x.float() if x.is_floating_point() else x for n, x in small.items()}
     (wanted,) = kernel.reference(wide)
     assert close(got, wanted.to(dtype), ulps=2)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_parts_of_a_cache(parts: int, tmp_path: Path) -> None:
+    """However many there are, and where one of them has no key that counts."""
+    kernel = compiled(model_of(decoded), tmp_path)
+    feed = feed_for(decoded, (2, 1, 300))
+    feed["mask"][:, :, :, 64:128] = -np.inf
+    each = -(-300 // parts // 64) * 64
+    kernel.module.key_parts = lambda heads, keys: (-(-keys // each), each)
+    tensors = {name: torch.tensor(x) for name, x in feed.items()}
+    (got,) = kernel.kernel(tensors)
+    assert close(got, kernel.reference(tensors)[0], ulps=16)
+
+
+def test_a_cache_is_divided_to_fill_a_gpu(tmp_path: Path) -> None:
+    """All keys are in a part, and none is in two; a short cache has one part."""
+    parts = compiled(model_of(decoded), tmp_path).module.key_parts
+    assert parts(8, 100) == (1, 128) and parts(300, 10**6) == (1, 1000000)
+    for heads, keys in ((8, 4096), (4, 70000), (1, 257), (13, 5000)):
+        count, each = parts(heads, keys)
+        assert (count - 1) * each < keys <= count * each and each % 64 == 0
 
 
 def test_heads_are_read_where_they_lie(tmp_path: Path) -> None:

@@ -14,3 +14,28 @@ def tanh(x: Any) -> Any:
 
 def softplus(x: Any) -> Any:
     return tl.where(x > 20, x, tl.log(1 + tl.exp(tl.where(x > 20, 0.0, x))))
+
+
+def combine_parts(
+    parts_ptr: Any,  # [P, M, N] in: of the results, as if each part were all
+    sums_ptr: Any,  # [P, M] in: logarithms of what they were divided by
+    y_ptr: Any,  # [M, N] out
+    n_parts: Any,  # P
+    n_rows: Any,  # M
+    n_cols: Any,  # N
+    BLOCK_P: tl.constexpr,  # powers of two, at least P and N
+    BLOCK: tl.constexpr,
+) -> Any:
+    row = tl.program_id(0).to(tl.int64)
+    part = tl.arange(0, BLOCK_P)[:, None]
+    cols = tl.arange(0, BLOCK)[None, :]
+    places = part * n_rows + row
+    sums = tl.load(sums_ptr + places, mask=part < n_parts, other=float("-inf"))
+    mask = (part < n_parts) & (cols < n_cols)
+    parts = tl.load(parts_ptr + places * n_cols + cols, mask=mask, other=0.0)
+    largest = tl.max(sums, axis=0, keep_dims=True)
+    shares = tl.exp(sums - tl.where(largest == float("-inf"), 0.0, largest))
+    total = tl.sum(shares, axis=0, keep_dims=True)
+    y = tl.sum(parts * shares, axis=0, keep_dims=True)
+    y = y / tl.where(total > 0, total, 1.0)
+    tl.store(y_ptr + row * n_cols + cols, y, mask=cols < n_cols)

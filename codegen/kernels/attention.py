@@ -93,7 +93,7 @@ tl.store(
 )"""
 
 
-def _lines(text: str, inner: bool = False) -> list[str]:
+def indented(text: str, inner: bool = False) -> list[str]:
     return [f"    {t}" if inner and t else t for t in text.split("\n")]
 
 
@@ -108,9 +108,9 @@ class AttentionSource(Source):
         self.form: Attention = self.op.attention
 
     def body(self) -> list[str]:
-        lines = _lines(START) + _lines(SCORES, True)
+        lines = indented(START) + indented(SCORES, True)
         if self.form.mask:
-            lines += _lines(MASK, True)
+            lines += indented(MASK, True)
         inside = "inside"
         if self.form.mask == "added":
             lines.append("    scores += mask.to(tl.float32)")
@@ -118,7 +118,7 @@ class AttentionSource(Source):
             inside += " & (mask != 0)"
         if self.form.causal:
             inside += " & (keys[None, :] <= rows)"
-        return lines + _lines(REST.format(inside=inside), True) + _lines(END)
+        return lines + indented(REST.format(inside=inside), True) + indented(END)
 
     def formula(self) -> list[str]:
         scale = "sqrt(D)" if self.form.scale is None else ""

@@ -10,6 +10,7 @@ from ...analysis.ops.attention import is_plain, scale_of
 from ...analysis.ops.table import NodeView
 from ...analysis.shapes import Shapes
 
+MANY_KEYS = 512  # from here on they are divided among programs
 ROLES = ("q", "k", "v", "mask")
 
 
@@ -17,13 +18,15 @@ ROLES = ("q", "k", "v", "mask")
 class Attention:
     """`scale` is None for 1 / sqrt(head size); `mask` is "added", "kept" or "".
 
-    `group` is how many heads share keys and values.
+    `group` is how many heads share keys and values; with `decodes` there is one query,
+    and keys may be many.
     """
 
     scale: float | None
     causal: bool
     mask: str
     group: int
+    decodes: bool = False
 
 
 def attention_of(view: NodeView) -> Attention | None:
@@ -42,7 +45,10 @@ def attention_of(view: NodeView) -> Attention | None:
     if not shared or heads % shared:
         return None
     causal = bool(view.attr("is_causal", 0))
-    return Attention(scale_of(view), causal, mask, heads // shared)
+    queries, keys = view.dims(0)[2], view.dims(1)[2]
+    many = not isinstance(keys, int) or keys >= MANY_KEYS
+    decodes = queries == 1 and many and not causal
+    return Attention(scale_of(view), causal, mask, heads // shared, decodes)
 
 
 def is_fused_attention(node: ir.Node, shapes: Shapes) -> bool:

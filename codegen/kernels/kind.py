@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .attention import AttentionLauncher
 from .column_source import ColumnLauncher
+from .decoding import DecodingLauncher
 from .launcher import KernelText, Launcher
 from .program import Program
 from .tiled_launcher import TiledLauncher
@@ -17,7 +18,8 @@ def kernel_text(program: Program) -> tuple[KernelText, list[tuple[str, float]]]:
 
 def _launcher(program: Program) -> Launcher:
     if program.attention is not None:
-        return AttentionLauncher(program)
+        decodes = program.attention.decodes
+        return DecodingLauncher(program) if decodes else AttentionLauncher(program)
     if program.columns is not None:
         return ColumnLauncher(program)
     return Launcher(program) if program.product is None else TiledLauncher(program)

@@ -51,6 +51,8 @@ class KernelText:
     body: tuple[str, ...]
     helpers: tuple[Callable[..., Any], ...] = ()  # of the kernel
     functions: tuple[Callable[..., Any], ...] = ()  # of its twin
+    made: tuple[str, ...] = ()  # what else is allocated
+    after: tuple[str, ...] = ()  # what is launched behind it
 
 
 class Launcher:
@@ -97,16 +99,27 @@ class Launcher:
             fits=self.fits,
             results=results,
             grid=self.grid(results[0][0]),
-            launch=(
-                *tensors,
-                *(name for name, _ in results),
-                *self.passed(results[0][0], numbers),
-            ),
+            launch=(*self.given(results), *self.passed(results[0][0], numbers)),
             parameters=tuple(self.parameters(numbers)),
             body=tuple(self.body),
             helpers=tuple(self.source.helpers),
             functions=tuple(self.functions),
+            made=tuple(self.made()),
+            after=tuple(self.after()),
         )
+
+    def made(self) -> list[str]:
+        """What is allocated beside the results."""
+        return []
+
+    def given(self, results: tuple[tuple[str, str], ...]) -> list[str]:
+        """The tensors that the kernel is given."""
+        names = [self.names[a.value] for a in self.layout.arguments]
+        return [*names, *(name for name, _ in results)]
+
+    def after(self) -> list[str]:
+        """What is launched behind the kernel."""
+        return []
 
     def copies(self) -> list[str]:
         names = [self.names[a.value] for a in self.layout.arguments]

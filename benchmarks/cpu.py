@@ -5,12 +5,12 @@
     python benchmarks/cpu.py models/ --results build/cpu.json --page docs/performance.md
 
 Every model and number of threads is measured in a process of its own, for about
---seconds. A round is one call of everything, in an order that rotates, each after a
-pause and a call that doesn't count; a ratio is the median of (ONNX Runtime's time /
-ours) over the rounds, so over 1 we win. ONNX Runtime has all its optimisations. Results
-are kept in --results and the page is written anew after each: a run that was stopped
-goes on where it was. `cpu` is the share of a core per thread that the process got: well
-under 1, something else was running.
+--seconds. A round is a turn of everything, in an order that rotates: a pause, calls
+that don't count, then calls that do, and their median. A ratio is the median of (ONNX
+Runtime's time / ours) over the rounds, so over 1 we win. ONNX Runtime has all its
+optimisations. Results are kept in --results and the page is written anew after each: a
+run that was stopped goes on where it was. `cpu` is the share of a core per thread that
+the process got: well under 1, something else was running.
 
 Inputs are those in <model>.npz (arrays `in:<name>`) where there is one, else random.
 Packages are compiled once, into --packages; --profile chooses their engine by time.
@@ -24,6 +24,7 @@ import math
 import os
 import platform
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -34,9 +35,13 @@ from typing import Any
 
 COLUMNS = ("eager", "packed", "onednn", "compile", "onnx2torch")
 WARM_CALLS = 4  # the third runs what the second prepared
-# Threads of a call that is over go on spinning for some milliseconds, on cores that the
-# next one wants.
-PAUSE = 0.03
+# Threads of a call that is over go on spinning, on cores that the next one wants: ONNX
+# Runtime's for 50 ms, PyTorch's for 10.
+PAUSE = 0.1
+# After it, those that sleep have to be woken and the caches are another's: the first
+# call takes up to twice as long as the fifth.
+WARM = 0.02  # seconds of calls that don't count, in a turn
+COUNTED = 0.03  # and of those that do; one at least of each
 FEWEST = 7  # rounds
 PAGE = """\
 # Speed on the CPU
@@ -45,11 +50,12 @@ PAGE = """\
 
 {machine}
 
-Ratios are ONNX Runtime's time over ours, call by call in turn in one process, medians
-over the rounds; over 1, the package is faster. *package* is `Session` with the engine
-that `compile` chose; the other columns are the same package on that engine, or the tool
-they name. *cpu* is the share of a core per thread that the process got: well under 1,
-the machine was busy and the figures are worth less. Batch 1, float32.
+Ratios are ONNX Runtime's time over ours, each in turn in one process, a few calls at
+a time after some that don't count; medians over the rounds. Over 1, the package is
+faster. *package* is `Session` with the engine that `compile` chose; the other columns
+are the same package on that engine, or the tool they name. *cpu* is the share of a
+core per thread that the process got: well under 1, the machine was busy and the figures
+are worth less. Batch 1, float32.
 `benchmarks/cpu.py` measures them; [emitted_code.md](emitted_code.md#engines) says what
 the engines are.
 {tables}
@@ -169,19 +175,19 @@ def race(calls: dict[str, Call], row: Row, seconds: float, threads: int) -> Row:
     times: dict[str, list[float]] = {name: [] for name in calls}
     order = list(calls)
     start = time.perf_counter()
-    used, rounds = 0.0, 0
-    while time.perf_counter() - start < seconds or rounds < FEWEST:
+    used = passed = 0.0
+    while time.perf_counter() - start < seconds or len(times["onnxruntime"]) < FEWEST:
         for name in order:
             time.sleep(PAUSE)
-            calls[name]()  # its own threads are awake again
-            before = time.process_time()
-            times[name].append(timed(calls[name]))
-            used += time.process_time() - before
+            repeated(calls[name], WARM)
+            before = time.perf_counter(), time.process_time()
+            times[name].append(statistics.median(repeated(calls[name], COUNTED)))
+            passed += time.perf_counter() - before[0]
+            used += time.process_time() - before[1]
         order.append(order.pop(0))
-        rounds += 1
-    share = used / sum(map(sum, times.values())) / threads
     theirs = times["onnxruntime"]
-    found: Row = {"rounds": rounds, "cpu": share, "load": os.getloadavg()[0]}
+    share = used / passed / threads
+    found: Row = {"rounds": len(theirs), "cpu": share, "load": os.getloadavg()[0]}
     for name, ours in times.items():
         ratios = sorted(a / b for a, b in zip(theirs, ours, strict=True))
         quarter = len(ratios) // 4
@@ -192,6 +198,17 @@ def race(calls: dict[str, Call], row: Row, seconds: float, threads: int) -> Row:
             "high": ratios[-1 - quarter],
         }
     return found
+
+
+def repeated(call: Call, seconds: float) -> list[float]:
+    """Times of calls; those in which another process took a core only if all were."""
+    start, times, quiet = time.perf_counter(), list[float](), list[float]()
+    while not times or time.perf_counter() - start < seconds:
+        switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+        times.append(timed(call))
+        if resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw == switches:
+            quiet.append(times[-1])
+    return quiet or times
 
 
 def timed(call: Call) -> float:

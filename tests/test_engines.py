@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import subprocess
 import sys
 import threading
 import warnings
@@ -289,6 +291,43 @@ def test_a_forked_process_goes_on(engines: ModuleType) -> None:
 
 
 # ---- layers on packed weights
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of glibc's own")
+def test_what_a_call_frees_is_kept_for_the_next() -> None:
+    """Of blocks that are freed together, more than the largest one twice."""
+    text = render_python(
+        "engines.py.jinja",
+        refused="lists",
+        precision="float32",
+        lists=False,
+        recurrent=False,
+    )
+    script = f"""
+import ctypes, resource, torch
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+module = {{"__name__": "emitted_engines"}}
+exec({text!r}, module)
+if __import__("sys").argv[1:]:
+    module["make_engine"]("eager", torch.nn.ReLU(), torch.device("cpu"))
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(5):
+        blocks = [ctypes.c_void_p(libc.malloc(2**20)) for _ in range(40)]
+        for block in blocks:
+            ctypes.memset(block, 1, 2**20)
+        for block in blocks:
+            libc.free(block)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+faults()
+print(faults())
+"""
+    found = [
+        int(subprocess.check_output([sys.executable, "-c", script, *arguments]))
+        for arguments in ([], ["engine"])
+    ]
+    assert found[1] < 1000 < found[0]
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -200,7 +200,10 @@ def _element(at: Binding, leaf: Var, *place: Int) -> Dim:
     elements = at.facts.ints(at.value_of(leaf))
     if elements is None:
         raise Undecided("the elements are known only at run time")
-    return elements[_position(at, place[0], len(elements)) if place else 0]
+    index = 0
+    for k, size in zip(place, at.dims(leaf), strict=True) if place else ():
+        index = index * number(size) + _position(at, k, number(size))
+    return elements[index]
 
 
 _INTS: dict[str, Callable[..., Any]] = {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..pattern import Term, Var
 from ..rule import Law, Rule, rule
-from ..terms import Fn, Int, choose, eq, forall, one_axis
+from ..terms import Fn, Int, axis_range, choose, eq, forall, one_axis
 from ..vocabulary.movement import (
     Concat,
     Gather,
@@ -47,6 +49,36 @@ def gather_range(law: Law) -> None:
         step=Fn(r, lambda k: choose(eq(k, a), step, 1)),
     )
     law.rewrite(Gather(x, indices, axis=a), right)
+
+
+def _gather_of_all(rank: int) -> Rule:
+    def build(law: Law) -> None:
+        r = law.rank(low=1)
+        x = law.tensor("x", r)
+        a = law.axis("a", r)
+        indices = law.constant("indices", rank, kinds="int")
+        for k in range(rank - 1):
+            law.require(eq(indices.dim(k), 1), "the places form several rows")
+        count = indices.dim(rank - 1)
+        if not law.mutant("fewer"):
+            law.require(eq(count, x.dim(a)), "not all places are taken")
+        if not law.mutant("any_order"):
+            law.require(
+                forall(count, lambda k: eq(indices.element(*[0] * (rank - 1), k), k)),
+                "the places don't count up from 0",
+            )
+        b = law.axis("b", r) if law.mutant("other_axis") else a
+        added = axis_range(r + rank - 1, b, b + rank - 1)
+        law.rewrite(Gather(x, indices, axis=a), Unsqueeze(x, axes=added))
+
+    return rule(
+        "gather",
+        name=f"gather_of_all_{rank}",
+        statement="Gather(x, [[0, 1, .., n - 1]], a) = Unsqueeze(x, a), x of n along a",
+        samples=[
+            dict(x=[2, 3], a=1, indices=np.arange(3).reshape([1] * (rank - 1) + [3]))
+        ],
+    )(build)
 
 
 def _index(law: Law, rank: int) -> Var:
@@ -204,6 +236,7 @@ RULES: list[Rule] = [
     *(_gather_of_concat(part) for part in range(2)),
     *(_gather_gather(rank) for rank in range(2)),
     gather_range,
+    *map(_gather_of_all, (2, 3, 4)),
     shape_of_unary,
 ]
 NOT_SHIPPED = [

@@ -18,6 +18,7 @@ from ..analysis.ops.table import ModuleForm, NodeView, describe
 from ..analysis.shapes import Shapes
 from ..analysis.spell import LOWEST, Expr, Leaf, Ref, leaves, substitute
 from .grouping import group, hoist, sink
+from .idioms import spell_idioms
 from .run import Run
 from .splits import flat_splits
 from .steps import Spelling, Step, unsupported
@@ -97,7 +98,8 @@ def make_steps(model: ir.Model, shapes: Shapes, faithful: bool = False) -> list[
     if spelling.missing or spelling.refused:
         raise unsupported(model, spelling.missing, spelling.own_faults())
     results = set(model.graph.outputs)
-    return flat_splits(_without_aliases(steps, results, {}), shapes, results)
+    steps = flat_splits(_without_aliases(steps, results, {}), shapes, results)
+    return spell_idioms(steps, shapes, results)
 
 
 def _without_aliases(

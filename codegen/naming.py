@@ -101,8 +101,8 @@ class Naming:
             return unused(hint, live)
         if old in GENERIC and old not in live:
             return old
-        keeps = old.isidentifier() and self.stays(statement.expr, main)
-        if keeps and old not in live:
+        keeps = len(statement.targets) == 1 and self.stays(statement.expr, main)
+        if keeps and old.isidentifier() and old not in live:
             return old
         return next((n for n in GENERIC if n not in live), "") or unused("x", live)
 
@@ -195,7 +195,9 @@ class Naming:
         sources = self.sources.get(value, [])
         if value not in self.names and len(sources) == 1:
             return self.called(sources[0])
-        return self.labels.get(value) or self.names.get(value, "")
+        member = self.texts.get(value, "").removeprefix("self.")
+        own = member if member.isidentifier() else ""
+        return self.labels.get(value) or self.names.get(value, own)
 
     # ---- comments
 

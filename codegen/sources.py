@@ -131,6 +131,6 @@ def _users(run: Run, member: Member) -> Iterable[int]:
 def _of_step(step: Step) -> list[str]:
     if isinstance(step, Mark) and step.node is not None:
         return list(own_origins(step.node))  # what its graphs hold has lines of its own
-    absorbed = step.form.absorbs if step.form is not None else ()
+    absorbed = step.form.absorbs if step.form is not None else step.absorbed
     nodes = [*absorbed, *([step.node] if step.node is not None else [])]
     return [name for node in nodes for name in behind(node)]

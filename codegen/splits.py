@@ -39,6 +39,7 @@ def flat_splits(
             sizes = [size for size in found if size is not None]
             if len(sizes) == len(parts):
                 outer.outputs = parts
+                outer.absorbed += (step.node,) if step.node is not None else ()
                 outer.expr = _spelled(outer, sizes, axis, shapes)
                 whole.update((value, outer) for value in parts if value is not None)
                 continue

@@ -67,6 +67,7 @@ class Step:
     path: str = field(default="")  # attribute path of `form`, where names tell it
     optional: bool = False  # some instances of the module lack this layer
     lacks: ModuleForm | None = None  # this one does: the layer of the others
+    absorbed: tuple[ir.Node, ...] = ()  # nodes of other steps whose work it does
 
     def reads(self) -> list[ir.Value]:
         return [leaf.value for leaf in leaves(self.expr) if isinstance(leaf, Ref)]

@@ -100,7 +100,7 @@ class _Folder:
         kinds = {attribute.type for attribute in node.attributes.values()}
         if kinds & {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS}:
             return False
-        if self.faithful and any(v and _is_learned(v) for v in node.inputs):
+        if self.faithful and any(v and is_learned(v) for v in node.inputs):
             return _is_layout(node)
         # An operator that nothing is put into computes no constant but a sample.
         return any(value is not None for value in node.inputs)
@@ -202,11 +202,15 @@ class _Folder:
                 self.count += 1
 
 
-def _is_learned(value: ir.Value) -> bool:
-    """Whether the original program has a name for a tensor of floats."""
+def is_learned(value: ir.Value) -> bool:
+    """Whether the original program has a name for a tensor: a weight or a buffer.
+
+    Of integers only an attribute path counts: numbers of the graph have names too.
+    """
     floats = value.dtype is not None and value.dtype.is_floating_point()
     shape = value.const_value.shape if value.const_value is not None else ()
-    return floats and len(shape) > 0 and has_name(value)
+    named = floats or "." in (value.name or "")
+    return named and len(shape) > 0 and has_name(value)
 
 
 def _is_layout(node: ir.Node) -> bool:

@@ -6,16 +6,20 @@ import onnx_ir as ir
 
 from ..analysis.ops.table import constant
 from ..analysis.shapes import Shapes
+from .fold import is_learned
 from .origin import became_constants
 
 
-def store_known_sizes(model: ir.Model, shapes: Shapes) -> int:
+def store_known_sizes(model: ir.Model, shapes: Shapes, faithful: bool = False) -> int:
     """Replace such values by initializers of their names; returns how many.
 
-    Values that are computed from them may now fold. The graph's own outputs stay.
+    Values that are computed from them may now fold. The graph's own outputs stay, and
+    if `faithful`, what is computed from a named buffer.
     """
     found = 0
     for node in list(model.graph):
+        if faithful and any(v is not None and is_learned(v) for v in node.inputs):
+            continue
         for value in node.outputs:
             if value.is_graph_output() or not value.uses():
                 continue

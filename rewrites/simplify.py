@@ -134,7 +134,7 @@ def know_sizes(model: ir.Model, done: Rewriting) -> None:
     """Sizes that turn out to be numbers make more of the graph constant, and masks that
     hide nothing take none of it."""
     while True:
-        known = store_known_sizes(model, done.shapes)
+        known = store_known_sizes(model, done.shapes, done.level == 0)
         if known + take_decided(model, done.shapes):
             done.folded += fold_constants(model, done.level == 0)
             done.shapes = infer(model)

@@ -1,0 +1,186 @@
+"""What exporters write as several operators, in torch's one: unbind, roll, an index."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from ..analysis.dims import Dim
+from ..analysis.ops.axes import shown
+from ..analysis.shapes import Shapes
+from ..analysis.spell import Ref
+from .steps import Step
+
+# More parts than this are a list that somebody picks from, and no tuple.
+MOST_PARTS = 4
+
+
+def spell_idioms(
+    steps: list[Step], shapes: Shapes, results: set[ir.Value]
+) -> list[Step]:
+    """The same computation in fewer steps; `results` are what the graph returns."""
+    steps = _unbound(steps, shapes)
+    steps = _Rolls(steps, shapes, results).run()
+    return _picked_by_column(steps, shapes)
+
+
+def _without(steps: list[Step], gone: dict[Step, Step]) -> list[Step]:
+    """The steps but for some, whose nodes are behind those that took their work."""
+    for step, by in gone.items():
+        by.absorbed += (*step.absorbed, *([step.node] if step.node else []))
+    return [step for step in steps if step not in gone]
+
+
+def _size(dims: Sequence[Dim], axis: int) -> int:
+    """The size of an axis; 0 if that isn't a number."""
+    size = dims[axis]
+    return size if isinstance(size, int) else 0
+
+
+# ---- q, k, v = x.unbind(0)
+
+
+def _unbound(steps: list[Step], shapes: Shapes) -> list[Step]:
+    """All of x[0], x[1], ... are taken at once."""
+    picks: dict[tuple[ir.Value, int], dict[int, Step]] = {}
+    for step in steps:
+        found = _pick(step, shapes)
+        if found is not None:
+            source, axis, place = found
+            picks.setdefault((source, axis), {}).setdefault(place, step)
+    gone: dict[Step, Step] = {}
+    for (source, axis), parts in picks.items():
+        dims = shapes.dims(source) or ()
+        if len(parts) < 2 or len(parts) != _size(dims, axis):
+            continue
+        first, *others = parts.values()  # in the order of the steps
+        first.outputs = tuple(parts[i].outputs[0] for i in range(len(parts)))
+        first.expr = Ref(source).unbind(shown(axis, len(dims)))
+        gone.update(dict.fromkeys(others, first))
+    return _without(steps, gone)
+
+
+def _pick(step: Step, shapes: Shapes) -> tuple[ir.Value, int, int] | None:
+    """The value, the axis and the place of what `x[place]` takes."""
+    node = step.node
+    if node is None or node.op_type != "Gather" or node.domain or step.form is not None:
+        return None
+    source, index = node.inputs[:2]
+    rank = shapes.rank(source) if source is not None else None
+    stored = index.const_value if index is not None else None
+    if source is None or not rank or stored is None or len(stored.shape):
+        return None
+    axis = node.attributes.get_int("axis", 0) % rank
+    size = _size(shapes.dims(source) or (), axis)
+    if not 1 < size <= MOST_PARTS or step.reads() != [source]:
+        return None
+    return source, axis, int(stored.numpy()) % size
+
+
+# ---- x.roll((-3, -3), dims=(1, 2))
+
+
+@dataclass
+class _Roll:
+    step: Step
+    source: ir.Value
+    shifts: tuple[int, ...]
+    axes: tuple[int, ...]
+
+
+class _Rolls:
+    """Two parts of a value joined in the other order, along one axis or several."""
+
+    def __init__(
+        self, steps: list[Step], shapes: Shapes, results: set[ir.Value]
+    ) -> None:
+        self.steps, self.shapes = steps, shapes
+        self.uses = Counter(value for step in steps for value in step.reads())
+        self.uses.update(results)
+        self.makers = {out: step for step in steps for out in step.outputs}
+        self.found: dict[ir.Value | None, _Roll] = {}
+        self.gone: dict[Step, Step] = {}
+
+    def run(self) -> list[Step]:
+        for step in self.steps:
+            roll = self.roll(step)
+            if roll is None:
+                continue
+            before = self.found.get(roll.source)
+            if before is not None and self.uses[roll.source] == 1:
+                self.gone[before.step] = step
+                roll = _Roll(
+                    step,
+                    before.source,
+                    (*before.shifts, *roll.shifts),
+                    (*before.axes, *roll.axes),
+                )
+            self.found[step.outputs[0]] = roll
+            rank = self.shapes.rank(roll.source) or 0
+            dims = tuple(shown(axis, rank) for axis in roll.axes)
+            one = len(dims) == 1
+            step.expr = Ref(roll.source).roll(
+                roll.shifts[0] if one else roll.shifts, dims=dims[0] if one else dims
+            )
+        return _without(self.steps, self.gone)
+
+    def roll(self, step: Step) -> _Roll | None:
+        """What a step that joins the two parts of a split does."""
+        parts = step.reads()
+        split = self.makers.get(parts[0]) if len(parts) == 2 else None
+        if not _is(step, "Concat") or split is None or not _is(split, "Split"):
+            return None
+        own = split.outputs == (parts[1], parts[0])
+        if not own or any(self.uses[part] > 1 for part in parts):
+            return None
+        (source,) = split.reads()
+        dims, front = self.shapes.dims(source), self.shapes.dims(parts[1])
+        if not dims or not front:
+            return None
+        axis, other = (_axis(s, len(dims)) for s in (step, split))
+        begin, size = _size(front, axis), _size(dims, axis)
+        if axis != other or not begin or not size:
+            return None
+        self.gone[split] = step
+        shift = -begin if begin <= size - begin else size - begin
+        return _Roll(step, source, (shift,), (axis,))
+
+
+def _is(step: Step, op: str) -> bool:
+    node = step.node
+    return node is not None and node.op_type == op and not node.domain
+
+
+def _axis(step: Step, rank: int) -> int:
+    assert step.node is not None
+    return step.node.attributes.get_int("axis", 0) % rank
+
+
+# ---- table[index]
+
+
+def _picked_by_column(steps: list[Step], shapes: Shapes) -> list[Step]:
+    """Rows by a column of numbers that was a list of them before."""
+    uses = Counter(value for step in steps for value in step.reads())
+    makers = {out: step for step in steps for out in step.outputs}
+    gone: dict[Step, Step] = {}
+    for step in steps:
+        reads = step.reads()
+        column = makers.get(reads[1]) if _is(step, "GatherND") and reads[1:] else None
+        if column is None or not _is(column, "Unsqueeze") or uses[reads[1]] > 1:
+            continue
+        (table, places), (numbers,) = reads, column.reads()
+        rank = shapes.rank(numbers)
+        axes = [i for i, d in enumerate(shapes.dims(places) or ()) if d == 1]
+        flat = shapes.dims(numbers)
+        whole = flat is not None and (*flat, 1) == shapes.dims(places)
+        if not rank or axes != [rank] or not whole:
+            continue
+        assert step.node is not None
+        if not step.node.attributes.get_int("batch_dims", 0):
+            step.expr = Ref(table)[Ref(numbers)]
+            gone[column] = step
+    return _without(steps, gone)

@@ -8,7 +8,7 @@ count, since they go into an f-string; a size may be named after its tensor.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -122,12 +122,13 @@ def _stands(family: Family, values: list[ir.Value], shapes: Shapes) -> bool:
         v.producer() is None for v in flat
     ) != all(v.producer() is None for v in flat):
         return False
-    return len({(v.dtype, str(shapes.dims(v)), _declared(v)) for v in flat}) == 1
+    told = {(v.dtype, _sizes(v, shapes.dims(v)), _sizes(v, v.shape)) for v in flat}
+    return len(told) == 1
 
 
-def _declared(value: ir.Value) -> str:
-    """The sizes that the file gives, but for its own name where exporters put it."""
-    return str([in_its_words(str(d), value.name or "", "") for d in value.shape or ()])
+def _sizes(value: ir.Value, dims: Iterable[object] | None) -> str:
+    """Sizes that are inferred or declared, but for the tensor's name in their names."""
+    return str([in_its_words(str(d), value.name or "", "") for d in dims or ()])
 
 
 def in_its_words(size: str, name: str, word: str) -> str:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from ..analysis.ops.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
 from ..analysis.ops.table import ModuleForm
 from ..analysis.parameters import has_name, is_parameter
+from .layer_roles import matrix_roles
 from .names import attribute, unused
 from .run import Run
 from .steps import LayerRef, Step
@@ -101,7 +102,8 @@ def assign_members(run: Run, faithful: bool = False) -> list[Member]:
     if faithful:
         return _faithful([(what, _inside(path, run.path)) for what, path in owned])
     holder = _holder(run.path, [path for what, path in owned if _is_module(what)])
-    wishes = [(what, *_wish(what, path, holder, run)) for what, path in owned]
+    roles = matrix_roles(run)
+    wishes = [(what, *_wish(what, path, holder, run, roles)) for what, path in owned]
     return _number(wishes)
 
 
@@ -185,7 +187,9 @@ def _holder(path: str, members: list[str]) -> str:
     return found if inside else path
 
 
-def _wish(what: object, path: str, holder: str, run: Run) -> tuple[str, int | None]:
+def _wish(
+    what: object, path: str, holder: str, run: Run, roles: dict[int, str]
+) -> tuple[str, int | None]:
     """The attribute and list index that a path asks for: layers.0 -> layers, 0."""
     inside = path.removeprefix(f"{holder}.") if holder else path
     if path == holder:
@@ -204,7 +208,8 @@ def _wish(what: object, path: str, holder: str, run: Run) -> tuple[str, int | No
         stem = "_".join(words[:-1]) or "layers"
         return attribute(stem), int(words[-1][:6])
     if not words:
-        return _role(what), None
+        form = what.form if isinstance(what, Step) else None
+        return roles.get(id(form)) or _role(what), None
     return attribute("_".join(words)), None
 
 

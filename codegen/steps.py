@@ -7,7 +7,7 @@ it disappears without a pass that removes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -298,11 +298,38 @@ def _all_scopes(model: ir.Model) -> dict[ir.Node, tuple[Scope, ...]]:
     """The scopes of every node; one without its own stands between its neighbours."""
     words = attribute_words(model)
     settled: dict[ir.Node, tuple[Scope, ...]] = {}
+    if _names_are_lost(model, words):
+        return dict.fromkeys(model.graph.all_nodes(), ())
     _settle_scopes(model.graph, words, settled)
     known = {scopes[-1].path: scopes for scopes in settled.values() if scopes}
     for node, scopes in settled.items():
         settled[node] = scopes_of_weights(node, scopes, known)
     return settled
+
+
+def _names_are_lost(model: ir.Model, words: frozenset[str]) -> bool:
+    """Whether most matrices are read by nodes that a quantiser made, without scopes.
+
+    The few nodes that kept theirs would then make modules of norms and sums alone.
+    """
+    lost = [
+        scopes_of(node, words) is None and weight_scopes(node) is None
+        for node in model.graph
+        if any(len(value.shape or ()) > 1 for value in _constants(node))
+    ]
+    return sum(lost) * 2 > len(lost)
+
+
+def _constants(node: ir.Node) -> Iterator[ir.Value]:
+    """What a node reads that is stored, quantised or not."""
+    if node.op_type == "DequantizeLinear" and not node.domain:
+        return  # those who read its result are asked
+    for value in node.inputs:
+        maker = value.producer() if value is not None else None
+        if maker is not None and maker.op_type == "DequantizeLinear":
+            value = maker.inputs[0]
+        if value is not None and value.const_value is not None:
+            yield value
 
 
 def _settle_scopes(

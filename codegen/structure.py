@@ -110,8 +110,7 @@ def _enter(
 
 def _attends(steps: list[Step], block: Block) -> bool:
     return any(
-        "scaled_dot_product_attention(" in _item(step).signature
-        or "softmax(" in _item(step).signature
+        "attention(" in _item(step).signature or "softmax(" in _item(step).signature
         for step in steps[block.start : block.end]
     )
 

@@ -18,6 +18,8 @@ _ENDS |= {"weight_quantized": "weight"}
 # By the expression that reads it: "@" is the tensor, "v" another one, "L" a layer.
 _USES = (
     (r"scaled_dot_product_attention\(.*attn_mask=@", "attention_bias"),
+    (r"rotary=\(@", "cos"),
+    (r"rotary=\(v, @", "sin"),
     (r"\bL\(@\)", "indices"),
     (r"\[@\]|(index_select|gather|take_along_dim)\(.*@", "indices"),
     (r"\bcat\(\[@", "prefix"),

@@ -100,7 +100,7 @@ class _Folder:
         kinds = {attribute.type for attribute in node.attributes.values()}
         if kinds & {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS}:
             return False
-        if self.faithful and any(v and is_learned(v) for v in node.inputs):
+        if self.faithful and reads_learned(node):
             return _is_layout(node)
         # An operator that nothing is put into computes no constant but a sample.
         return any(value is not None for value in node.inputs)
@@ -202,15 +202,23 @@ class _Folder:
                 self.count += 1
 
 
-def is_learned(value: ir.Value) -> bool:
-    """Whether the original program has a name for a tensor: a weight or a buffer.
+def reads_learned(node: ir.Node) -> bool:
+    """Whether a node reads a tensor that the original program has a name for.
 
-    Of integers only an attribute path counts: numbers of the graph have names too.
+    Of integers only an attribute path counts, since numbers of the graph have names
+    too, and only the whole of them: counts up to the longest sequence, of which a part
+    is taken, are what programs make anew and store nowhere.
     """
-    floats = value.dtype is not None and value.dtype.is_floating_point()
+    return any(v is not None and _is_learned(v, node) for v in node.inputs)
+
+
+def _is_learned(value: ir.Value, reader: ir.Node) -> bool:
     shape = value.const_value.shape if value.const_value is not None else ()
-    named = floats or "." in (value.name or "")
-    return named and len(shape) > 0 and has_name(value)
+    if not len(shape) or not has_name(value):
+        return False
+    if value.dtype is not None and value.dtype.is_floating_point():
+        return True
+    return "." in (value.name or "") and reader.op_type != "Slice"
 
 
 def _is_layout(node: ir.Node) -> bool:

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from ..analysis.ops.table import constant
 from ..analysis.shapes import Shapes
-from .fold import is_learned
+from .fold import reads_learned
 from .origin import became_constants
 
 
@@ -18,7 +18,7 @@ def store_known_sizes(model: ir.Model, shapes: Shapes, faithful: bool = False) -
     """
     found = 0
     for node in list(model.graph):
-        if faithful and any(v is not None and is_learned(v) for v in node.inputs):
+        if faithful and reads_learned(node):
             continue
         for value in node.outputs:
             if value.is_graph_output() or not value.uses():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -217,3 +218,22 @@ def test_a_decoder_is_verified(tmp_path: Path) -> None:
     package = fairhand.compile(decoder(), tmp_path / "net")
     found = package.report["verification"]
     assert found["worst_relative_error"] < 1e-5 and len(found["cases"]) >= 2
+
+
+def test_layers_whose_names_a_quantiser_lost(tmp_path: Path) -> None:
+    """The norms kept theirs, which says nothing of the rest."""
+    proto = decoder()
+    new = {w.name: f"w{i}" for i, w in enumerate(proto.graph.initializer)}
+    for weight in proto.graph.initializer:
+        weight.name = new[weight.name]
+    for i, node in enumerate(proto.graph.node):
+        node.input[:] = [new.get(name, name) for name in node.input]
+        node.name = node.name if "Norm" in node.op_type else f"n{i}"
+    package = fairhand.compile(proto, tmp_path / "net", verify=False)
+    text = (package.path / "model.py").read_text(encoding="utf-8")
+    classes = re.findall(r"^class (\w+)", text, re.MULTILINE)
+    assert classes == ["PackedLinear", "Attention", "Mlp", "Layer", "Decoder"]
+    assert "for layer, (past_key, past_value) in zip(self.layers, past" in text
+    for name in ("query", "key", "value", "out", "gate", "up", "down"):
+        assert f"self.{name} = PackedLinear(" in text
+    assert "x, past_key, past_value, attention_mask, cos, sin" in text

@@ -91,3 +91,14 @@ def test_indices_that_the_file_names_stay_a_buffer(tmp_path: Path) -> None:
         *("attn.proj.bias", "attn.proj.weight"),
     ]
     assert state["attn.position_index"].tolist() == INDEX.tolist()
+
+
+def test_a_part_of_named_counts_is_computed(tmp_path: Path) -> None:
+    """position_ids of a language model, which its state_dict doesn't hold."""
+    g = Traced(x=["batch", 3, 2])
+    counts = g.weight("embeddings.position_ids", value=np.arange(8))
+    part = g("Slice", counts, g.ints(0), g.ints(3))
+    text = text_of(
+        g, tmp_path, level=0, y=g("Add", "x", g("Gather", g.weight("a.b", 8, 2), part))
+    )
+    assert "position_ids" not in text

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from ..analysis.ops.table import ModuleForm, Weight
-from ..analysis.parameters import is_parameter
+from ..analysis.parameters import has_name, is_parameter
 from ..analysis.spell import Expr, substitute
 from .blocks import group_blocks
 from .run import Run, layer_key, owned_matrices, sequence_key, weights_key
@@ -38,7 +38,7 @@ def make_tree(
         only = root.items[0]  # a wrapper around the network proper
         root = Run(only.path, only.hint, only.items)
     _unify_layers(root)
-    _own_constants(root, results)
+    _own_constants(root, results, faithful)
     _interfaces(root, set(results))
     _share(root)
     return root
@@ -206,7 +206,7 @@ def _all_runs(run: Run) -> Iterator[Run]:
 # ------------------------------------------------------------------------- interfaces
 
 
-def _own_constants(root: Run, results: list[ir.Value]) -> None:
+def _own_constants(root: Run, results: list[ir.Value], faithful: bool) -> None:
     """Each constant tensor belongs to the smallest module around all its uses."""
     users: dict[ir.Value, list[tuple[Run, ...]]] = {}
 
@@ -225,7 +225,8 @@ def _own_constants(root: Run, results: list[ir.Value]) -> None:
             users.setdefault(value, []).append((root,))
     for value, chains in users.items():
         assert value.const_value is not None
-        if is_parameter(value) and value.const_value.nbytes <= OWN_COPY_BYTES:
+        own = is_parameter(value) or (faithful and has_name(value))
+        if own and value.const_value.nbytes <= OWN_COPY_BYTES:
             owners = list(dict.fromkeys(chain[-1] for chain in chains))
         else:
             common = chains[0]

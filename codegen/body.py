@@ -13,11 +13,12 @@ from .blocks import Mark
 from .families import Family
 from .growing import Growth, find_growth, joined_list
 from .inlining import WIDTH, Inlining, fitting
-from .names import unused, variable
+from .levels import fold_levels
+from .names import unused
 from .nested import Line, Row, Statement, flat, nest, overwritten, reads, trace
 from .rows import find_rows
 from .steps import LayerRef, Step
-from .wording import GENERIC, RunRef, annotation, list_item
+from .wording import GENERIC, RunRef, annotation, list_item, output_names
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,13 @@ class BodyWriter(Inlining):
         if self.is_root:
             plain = [v for v in results if v not in listed]
             taken = {name for name, _ in named} | {family.name for family in made}
-            self.fixed = _output_names(plain, taken)
+            self.fixed = output_names(plain, taken)
         for family in made:
             for values in family.rows:
                 self.wishes.update(zip(values, family.labels(), strict=True))
         returned, types = self.returned(results, listed)
         end = Statement((), returned, False, kind="return")
-        statements = nest([*self.statements(), end])
+        statements = fold_levels(nest([*self.statements(), end]))
         self.note_attention(flat(statements))
         growth = find_growth(statements, self.kind.members)
         if growth is not None:
@@ -380,17 +381,6 @@ def _replace_nested(statement: Statement, family: Family, whole: Ref) -> None:
         return Expr(*pieces, binds=expr._binds, weight=expr._weight)
 
     statement.expr = exchange(statement.expr)
-
-
-def _output_names(results: Iterable[ir.Value], taken: set[str]) -> dict[ir.Value, str]:
-    names: dict[ir.Value, str] = {}
-    used = set(taken)
-    for value in results:
-        if value.producer() is None:
-            continue
-        names[value] = unused(variable(value.name or "output"), used)
-        used.add(names[value])
-    return names
 
 
 def _commas(items: Iterable[Expr]) -> Iterator[str | tuple[Expr, int]]:

@@ -57,7 +57,7 @@ def find_growth(
             None,
         )
         if len(maps) > 1:
-            if join is None or _joined(join) != maps:
+            if join is None or joined_values(join) != maps:
                 return None
             taken.append(join)
             last = join
@@ -69,7 +69,7 @@ def find_growth(
     end = layers[-1] + 1
     if [s for s in statements[start:end] if s not in taken]:
         return None
-    if end >= len(statements) or _joined(statements[end]) != maps:
+    if end >= len(statements) or joined_values(statements[end]) != maps:
         return None
     inner = {t for s in taken for t in s.targets}
     outside = [*statements[:start], *statements[end + 1 :]]
@@ -103,7 +103,7 @@ def _operand(statement: Statement) -> ir.Value | None:
     return next((x.value for x in leaves(statement.expr) if isinstance(x, Ref)), None)
 
 
-def _joined(statement: Statement) -> list[ir.Value | None] | None:
+def joined_values(statement: Statement) -> list[ir.Value | None] | None:
     text = render(statement.expr, lambda leaf: "v")
     if not re.fullmatch(r"torch\.cat\(\[v(, v)*\], dim=-?\d+\)", text):
         return None

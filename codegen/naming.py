@@ -17,7 +17,7 @@ from .nested import Statement, reads
 from .plan import shape_text
 from .run import Run
 from .steps import LayerRef
-from .wording import GENERIC, RunRef, callee_arguments, is_plain
+from .wording import GENERIC, REBOUND, RunRef, callee_arguments, is_plain
 
 
 class Naming:
@@ -95,11 +95,11 @@ class Naming:
             return unused(self.wishes[target], live)
         if word := target.meta.get("word"):
             return unused(word, live)
-        if old in GENERIC and old not in live and self.is_block(statement):
+        if old in REBOUND and old not in live and self.is_block(statement):
             return old
         if hint and len(statement.targets) == 1:
             return unused(hint, live)
-        if old in GENERIC and old not in live:
+        if old in REBOUND and old not in live:
             return old
         keeps = len(statement.targets) == 1 and self.stays(statement.expr, main)
         if keeps and old.isidentifier() and old not in live:

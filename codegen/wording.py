@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import onnx_ir as ir
 
@@ -13,6 +14,8 @@ from .run import Run
 from .steps import LayerRef
 
 GENERIC = ("x", "y", "z", "u", "v", "w", "s", "t")
+LEVEL = "level"  # one map of a pyramid, in a loop over them
+REBOUND = (*GENERIC, LEVEL)
 
 
 class RunRef(Leaf):
@@ -108,3 +111,15 @@ def telling(name: str | None) -> str:
     """A variable's name for a name in the file that is a word; '' for other names."""
     word = re.fullmatch(r"[A-Za-z]{1,20}(_[A-Za-z]{1,12}){0,2}", name or "")
     return variable(word[0]) if word else ""
+
+
+def output_names(results: Iterable[ir.Value], taken: set[str]) -> dict[ir.Value, str]:
+    """What the results of the network are called: as in the file."""
+    names: dict[ir.Value, str] = {}
+    used = set(taken)
+    for value in results:
+        if value.producer() is None:
+            continue
+        names[value] = unused(variable(value.name or "output"), used)
+        used.add(names[value])
+    return names

@@ -1,4 +1,7 @@
-"""What exporters write as several operators, in torch's one: unbind, roll, an index."""
+"""What exporters write as several operators, in torch's one: unbind, roll, an index.
+
+And what attention takes in the order in which it takes it: q, k, v.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import onnx_ir as ir
 from ..analysis.dims import Dim
 from ..analysis.ops.axes import shown
 from ..analysis.shapes import Shapes
-from ..analysis.spell import Ref
+from ..analysis.spell import Ref, leaves, render
 from .steps import Step
 
 # More parts than this are a list that somebody picks from, and no tuple.
@@ -24,7 +27,8 @@ def spell_idioms(
     """The same computation in fewer steps; `results` are what the graph returns."""
     steps = _unbound(steps, shapes)
     steps = _Rolls(steps, shapes, results).run()
-    return _picked_by_column(steps, shapes)
+    steps = _picked_by_column(steps, shapes)
+    return _queries_first(steps, results)
 
 
 def _without(steps: list[Step], gone: dict[Step, Step]) -> list[Step]:
@@ -184,3 +188,57 @@ def _picked_by_column(steps: list[Step], shapes: Shapes) -> list[Step]:
             step.expr = Ref(table)[Ref(numbers)]
             gone[column] = step
     return _without(steps, gone)
+
+
+# ---- q = ..., k = ..., v = ...
+
+
+def _queries_first(steps: list[Step], results: set[ir.Value]) -> list[Step]:
+    """What only an attention's queries need, then its keys, then its values."""
+    makers = {out: step for step in steps for out in step.outputs}
+    users: dict[ir.Value, list[Step]] = {}
+    for step in steps:
+        for value in step.reads():
+            users.setdefault(value, []).append(step)
+
+    def needed_by(user: Step, value: ir.Value) -> list[Step]:
+        """The steps behind an operand that nothing else reads."""
+        found, todo = dict.fromkeys([user]), [value]
+        while todo:
+            step = makers.get(todo.pop())
+            if step is None or step in found or not results.isdisjoint(step.outputs):
+                continue
+            readers = [u for out in step.outputs if out for u in users.get(out, ())]
+            if all(reader in found for reader in readers):
+                found[step] = None
+                todo += step.reads()
+        return [step for step in found if step is not user]
+
+    order = {step: i for i, step in enumerate(steps)}
+    ordered = list(steps)
+    for step in steps:
+        if not render(step.expr, lambda leaf: "v").startswith("F.scaled_dot_product"):
+            continue
+        operands = [x.value for x in leaves(step.expr) if isinstance(x, Ref)][:3]
+        parts = [
+            sorted(needed_by(step, value), key=order.__getitem__) for value in operands
+        ]
+        wanted = list(dict.fromkeys(s for part in parts for s in part))
+        places = sorted(map(order.__getitem__, wanted))
+        moved = dict(zip(places, wanted, strict=True))
+        span = range(min(places, default=0), max(places, default=-1) + 1)
+        if _can_run([moved.get(i, ordered[i]) for i in span]):
+            for place, other in moved.items():
+                ordered[place] = other
+    return ordered
+
+
+def _can_run(steps: list[Step]) -> bool:
+    """Whether everything is made before it is read."""
+    made: set[ir.Value | None] = set()
+    own = {out for step in steps for out in step.outputs}
+    for step in steps:
+        if any(value in own and value not in made for value in step.reads()):
+            return False
+        made.update(step.outputs)
+    return True

@@ -251,7 +251,7 @@ RULES: list[Rule] = [
     *(
         _merge(name, count, bias)
         for name, (_, _, _, counts, biased) in MERGES.items()
-        for count in counts
+        for count in sorted(counts, reverse=True)  # three at once keep their order
         for bias in ((False, True) if biased else (False,))
     ),
 ]

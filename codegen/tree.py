@@ -7,6 +7,7 @@ what it reads is computed before it, what it returns is read after it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import onnx_ir as ir
@@ -21,6 +22,10 @@ from .steps import LayerRef, Step
 # A parameter up to this size is stored once per module that uses it, as the original
 # program did before an exporter merged equal arrays; larger ones are passed along.
 OWN_COPY_BYTES = 1 << 16
+
+# So many equal nn.Sequential's beside each other, of layers with operators between
+# them, are a class; fewer are written where they are called.
+MIN_LISTS = 3
 
 
 def make_tree(
@@ -49,14 +54,31 @@ def make_tree(
 
 def _simplify(run: Run, faithful: bool) -> None:
     """Bottom-up: a module with fewer than two statements is not worth a class."""
+    for child in run.runs():
+        _simplify(child, faithful)
+    lists = {child.path: _skeleton(child) for child in run.runs()}
+    alike = Counter(lists.values())
     items: list[Step | Run] = []
     for item in run.items:
         if isinstance(item, Step):
             items.append(item)
-            continue
-        _simplify(item, faithful)
-        items.extend(_kept_path(item) if faithful else _keep_or_dissolve(item))
+        elif faithful:
+            items.extend(_kept_path(item))
+        else:
+            repeats = alike[_skeleton(item)] >= MIN_LISTS
+            items.extend(_keep_or_dissolve(item, repeats))
     run.items = items
+
+
+def _skeleton(run: Run) -> tuple[str, ...]:
+    """The operators of a list of two layers or more, in order; () for other modules."""
+    steps = list(run.steps())
+    layers = sum(step.form is not None for step in steps)
+    if not is_list(run) or layers < 2 or any(run.runs()):
+        return ()
+    return tuple(
+        s.form.layer if s.form else s.node.op_type if s.node else "" for s in steps
+    )
 
 
 def _kept_path(run: Run) -> list[Step | Run]:
@@ -72,7 +94,8 @@ def _kept_path(run: Run) -> list[Step | Run]:
     return [run] if owns and inside and not alone and not is_list(run) else run.items
 
 
-def _keep_or_dissolve(run: Run) -> list[Step | Run]:
+def _keep_or_dissolve(run: Run, repeats: bool) -> list[Step | Run]:
+    """`repeats`: others beside it do the same, so that it deserves a class."""
     members = [s for s in run.items if isinstance(s, Run) or s.form is not None]
     constants = {v.name for s in run.steps() if s.form is None for v in _constants(s)}
     if len(run.items) == 1 and isinstance(run.items[0], Run):
@@ -87,7 +110,7 @@ def _keep_or_dissolve(run: Run) -> list[Step | Run]:
     if isinstance(only, Step) and (is_list(run) or len(run.items) <= 2):
         only.path = _shortest(only.path, run.path)
         return run.items
-    if is_list(run) and mixed:
+    if is_list(run) and mixed and not (repeats and _skeleton(run)):
         return run.items  # more than a chain of layers, and no class of its own
     return [run]
 

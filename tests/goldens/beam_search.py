@@ -232,10 +232,10 @@ def masked_attention(
 class Attn(nn.Module):
     def __init__(self):
         super().__init__()
-        self.linear = nn.Linear(16, 48)
+        self.qkv = nn.Linear(16, 48)
 
     def forward(self, x: Tensor, past_0: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        x, z, u = self.linear(x).chunk(3, dim=-1)
+        x, z, u = self.qkv(x).chunk(3, dim=-1)
         v = past_0[0]
         past_0 = past_0[1]
         x, y, z = masked_attention(
@@ -264,27 +264,27 @@ class BeamSearch(nn.Module):
         self.logits = nn.Linear(16, 20, bias=False)
 
     def forward(self, input_ids: Tensor) -> tuple[Tensor, Tensor]:
-        x = (~(input_ids == 0)).int()  # [batch, length]
-        y = (x.cumsum(dim=1, dtype=torch.int32) - 1) * x
-        z = input_ids.repeat_interleave(4, dim=0)  # [prompt_dim0, prompt_dim1]
-        u = torch.zeros(2, z.shape[0], 2, 0, 8, device=input_ids.device)
-        v, w, s, t = beam_start(z, beams=4, longest=24, padding=0)
-        words = z  # [words_dim0, words_dim1]
-        positions = y.repeat_interleave(4, dim=0)  # [places_dim0, positions_dim1]
-        mask = x.repeat_interleave(4, dim=0)  # [counted_dim0, mask_dim1]
-        past_0 = u  # [2, past_0_1_dim1, 2, past_0_1_dim3, 8]
-        past_1 = u  # [2, past_1_1_dim1, 2, past_1_1_dim3, 8]
-        sequences = z  # [sequences_2_dim0, sequences_2_dim1]
-        totals = v  # [totals_2_dim0, totals_2_dim1]
-        best = w  # [best_2_dim0, best_2_dim1, best_2_dim2]
-        best_totals = s  # [best_totals_2_dim0, best_totals_2_dim1]
-        done = t  # [done_2_dim0]
+        mask = (input_ids != 0).int()  # [batch, length]
+        positions = (mask.cumsum(dim=1, dtype=torch.int32) - 1) * mask
+        prompt = input_ids.repeat_interleave(4, dim=0)  # [4*batch, length]
+        no_past = torch.zeros(
+            2, 4 * input_ids.shape[0], 2, 0, 8, device=input_ids.device
+        )
+        totals, best, best_totals, done = beam_start(
+            prompt, beams=4, longest=24, padding=0
+        )
+        words = prompt
+        positions = positions.repeat_interleave(4, dim=0)
+        mask = mask.repeat_interleave(4, dim=0)
+        past_0 = no_past
+        past_1 = no_past
+        sequences = prompt
         for _ in range(24 - input_ids.shape[1]):
             x = self.t(words) + self.p(positions)
             y = torch.where(mask.bool()[:, None, None, :], 0.0, -10000.0)
             x, z = self.h[0](x, past_0, y)
             z, y = self.h[1](z, past_1, y)
-            logits = self.logits(y)[:, -1].log_softmax(dim=-1)  # [input_ids_1_dim0, 20]
+            logits = self.logits(y)[:, -1].log_softmax(dim=-1)  # [4*batch, 20]
             scores = allowed_scores(logits, sequences, end=3, least=5, penalty=1.2)
             sequences, totals, best, best_totals, done, rows, going = beam_step(
                 scores,
@@ -297,10 +297,8 @@ class BeamSearch(nn.Module):
                 end=3,
                 padding=0,
             )
-            positions = positions.amax(dim=1, keepdim=True) + 1  # [places_dim0, 1]
-            mask = F.pad(
-                mask, (0, 1), value=1
-            )  # [counted_dim0, attention_mask_dim1 + 1]
+            positions = positions.amax(dim=1, keepdim=True) + 1  # [4*batch, 1]
+            mask = F.pad(mask, (0, 1), value=1)
             words = sequences[:, -1:]
             past_0 = x[:, rows]
             past_1 = z[:, rows]

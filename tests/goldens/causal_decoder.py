@@ -39,8 +39,8 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         q, k, v = self.c_attn(x).chunk(3, dim=-1)
         q = q.unflatten(2, (2, 4)).transpose(1, 2)
-        v = v.unflatten(2, (2, 4)).transpose(1, 2)
         k = k.unflatten(2, (2, 4)).transpose(1, 2)
+        v = v.unflatten(2, (2, 4)).transpose(1, 2)
         attended = F.scaled_dot_product_attention(q, k, v, attn_mask=y)
         return self.c_proj(attended.transpose(1, 2).flatten(2))
 

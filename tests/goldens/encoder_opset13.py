@@ -40,8 +40,8 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         q = self.query(x).unflatten(2, (2, 4)).transpose(1, 2)
-        v = self.value(x).unflatten(2, (2, 4)).transpose(1, 2)
         k = self.key(x).unflatten(2, (2, 4)).transpose(1, 2)
+        v = self.value(x).unflatten(2, (2, 4)).transpose(1, 2)
         x = F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
         return self.output(x.flatten(2))
 

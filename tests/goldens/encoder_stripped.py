@@ -33,29 +33,29 @@ OUTPUTS = {
 class Attention(nn.Module):
     def __init__(self):
         super().__init__()
-        self.linear1 = nn.Linear(8, 8)
-        self.linear2 = nn.Linear(8, 8)
-        self.linear3 = nn.Linear(8, 8)
-        self.linear4 = nn.Linear(8, 8)
+        self.query = nn.Linear(8, 8)
+        self.key = nn.Linear(8, 8)
+        self.value = nn.Linear(8, 8)
+        self.out = nn.Linear(8, 8)
         self.norm = nn.LayerNorm(8)
 
     def forward(self, x: Tensor) -> Tensor:
-        q = self.linear1(x).unflatten(2, (2, 4)).transpose(1, 2)
-        v = self.linear3(x).unflatten(2, (2, 4)).transpose(1, 2)
-        k = self.linear2(x).unflatten(2, (2, 4)).transpose(1, 2)
+        q = self.query(x).unflatten(2, (2, 4)).transpose(1, 2)
+        k = self.key(x).unflatten(2, (2, 4)).transpose(1, 2)
+        v = self.value(x).unflatten(2, (2, 4)).transpose(1, 2)
         y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
-        return self.norm(x + self.linear4(y.flatten(2)))
+        return self.norm(x + self.out(y.flatten(2)))
 
 
 class Mlp(nn.Module):
     def __init__(self):
         super().__init__()
-        self.linear1 = nn.Linear(8, 16)
-        self.linear2 = nn.Linear(16, 8)
+        self.up = nn.Linear(8, 16)
+        self.down = nn.Linear(16, 8)
         self.norm = nn.LayerNorm(8)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + self.linear2(F.gelu(self.linear1(x)))
+        x = x + self.down(F.gelu(self.up(x)))
         return self.norm(x)
 
 

@@ -8,6 +8,7 @@ leaves, so that the planner can see what is used, name it, or inline its produce
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,6 +21,8 @@ from .literals import literal
 LOWEST, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT = 0, 1, 2, 3, 4, 5
 ADD, MUL, UNARY, POWER, ATOM = 6, 7, 8, 9, 10
 
+
+_NUMBER = re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?")
 
 _Operator = Callable[["Expr", Any], "Expr"]
 
@@ -215,6 +218,25 @@ def substitute(expr: Expr, replace: Callable[[Leaf], Expr | None]) -> Expr:
         return ~substitute(expr._pieces[1][0], replace)
     pieces = [
         (substitute(piece[0], replace), piece[1]) if isinstance(piece, tuple) else piece
+        for piece in expr._pieces
+    ]
+    return Expr(*pieces, binds=expr._binds, weight=expr._weight)
+
+
+def exchange_numbers(expr: Expr, replace: Callable[[str], Expr | None]) -> Expr:
+    """The same for each number that is written out, from left to right."""
+    if isinstance(expr, Leaf):
+        return expr
+    if len(expr._pieces) == 1 and isinstance(expr._pieces[0], str):
+        text = expr._pieces[0]
+        found = replace(text) if _NUMBER.fullmatch(text) else None
+        return expr if found is None else found
+    pieces = [
+        (
+            (exchange_numbers(piece[0], replace), piece[1])
+            if isinstance(piece, tuple)
+            else piece
+        )
         for piece in expr._pieces
     ]
     return Expr(*pieces, binds=expr._binds, weight=expr._weight)

@@ -15,8 +15,9 @@ from ..analysis.parameters import is_parameter
 from ..analysis.spell import TORCH_DTYPES, Leaf, Ref, render, spell
 from .blocks import Mark
 from .columns import ANY, ARGUMENTS, Parameter, parameters
-from .members import Member, Switch, assign_members, member_name
+from .members import Member, Setting, assign_members, member_name
 from .names import class_name, shared_name, unused
+from .numbers import unify_numbers
 from .run import Run
 from .steps import LayerRef, Step
 from .variants import unify_variants
@@ -77,6 +78,7 @@ class Kinds:
             for run in levels[height]:
                 self.members[run] = self.assign(run)
                 groups.setdefault(self.key(run), []).append(run)
+            unify_numbers(self, groups)
             unify_variants(self, groups)
             for runs in groups.values():
                 for part in self._split_wide(runs):
@@ -190,7 +192,7 @@ class Kinds:
             outs = tuple(None if out is None else number(out) for out in item.outputs)
             if isinstance(item, Run):
                 source = item.shares or item
-                args = [Ref(v) for v in item.inputs] + item.size_args
+                args = [*map(Ref, item.inputs), *item.size_args]
                 call = ", ".join(render(arg, name) for arg in args)
                 parts.append((id(self.of[source]), texts.get(source), call, outs))
             else:
@@ -210,8 +212,8 @@ class Kinds:
                 found += self.arguments[member.what]
             elif isinstance(member.what, Step):
                 found += _layer_columns(member.what)
-            elif isinstance(member.what, Switch):
-                found.append(member.what.on)
+            elif isinstance(member.what, Setting):
+                found.append(member.what.value)
             else:
                 found.append(_dims(member.what))
         return found
@@ -232,7 +234,7 @@ class Kinds:
                     for i in range(len(form.positional))
                 ]
                 found += sorted(form.keywords)
-            elif isinstance(member.what, Switch):
+            elif isinstance(member.what, Setting):
                 found.append(member.attr)
             else:
                 found.append("shape")
@@ -269,8 +271,8 @@ class Kinds:
                 return _layer_text(form, column, holes)
             text, end = _layer_text(form, column + 1, holes)
             return f"{text} if {holes[column]} else nn.Identity()", end
-        if isinstance(what, Switch):
-            return holes[column], column + 1
+        if isinstance(what, Setting):
+            return holes.get(column) or render(spell(what.value)), column + 1
         text = holes.get(column) or render(spell(_dims(what)))
         dtype = TORCH_DTYPES[_dtype(what)]
         options = "" if dtype == "float32" else f", dtype=torch.{dtype}"
@@ -278,8 +280,7 @@ class Kinds:
 
     def _sequential(self, kind: Kind, values: dict[str, str]) -> str:
         """nn.Sequential(...) with the parameters of its kind filled in."""
-        column = 0
-        texts = []
+        column, texts = 0, []
         holes = {c: values[label] for c, label in kind.holes.items()}
         for member in kind.members:
             text, column = self.constructor(member, column, holes)
@@ -320,7 +321,7 @@ def _layer_text(
 
 
 def _layer_names(kind: Kind) -> set[str]:
-    return {m.attr for m in kind.members if not isinstance(m.what, Switch)}
+    return {m.attr for m in kind.members if not isinstance(m.what, Setting)}
 
 
 def _inner(run: Run) -> Iterator[Run]:
@@ -384,7 +385,7 @@ def _shape_key(member: Member) -> tuple[object, ...]:
         assert form is not None
         kinds = tuple(type(v).__name__ for v in form.positional)
         return (form.layer, kinds, tuple(sorted(form.keywords)), tuple(form.weights))
-    if isinstance(what, Switch):
+    if isinstance(what, Setting):
         return ("switch",)
     return (str(what.dtype), is_parameter(what), len(_dims(what)))
 

@@ -33,12 +33,13 @@ ROLES = {
 }
 
 
-class Switch(ir.Value):
-    """A member that says whether an instance does what others of its class leave."""
+class Setting(ir.Value):
+    """A member that is a number in which instances of a class differ, or that says
+    whether one does what others leave."""
 
-    def __init__(self, name: str, on: bool) -> None:
+    def __init__(self, name: str, value: bool | float) -> None:
         super().__init__(name=name)
-        self.on = on
+        self.value = value
 
 
 @dataclass(eq=False)
@@ -54,7 +55,7 @@ class Member:
     def is_flagged(self) -> bool:
         """Whether some instances of the class have what others lack."""
         what = self.what
-        return isinstance(what, Switch) or (isinstance(what, Step) and what.optional)
+        return isinstance(what, Setting) or (isinstance(what, Step) and what.optional)
 
     @property
     def text(self) -> str:
@@ -196,7 +197,7 @@ def _wish(
         inside = ""  # the module's own scope names nothing in it
     if holder and inside == path != holder:
         inside = path.rpartition(".")[2] if not isinstance(what, ir.Value) else ""
-    if isinstance(what, Switch):
+    if isinstance(what, Setting):
         return attribute(what.name or ""), None
     if isinstance(what, ir.Value):
         telling = re.fullmatch(r"[\w.]*[A-Za-z]{3}[\w.]*", inside) and has_name(what)

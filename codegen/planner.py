@@ -25,7 +25,7 @@ from .growing import numbered
 from .interface import nested, signature, table, tensor_plan
 from .kinds import Kind, Kinds
 from .lane_lines import ForkWriter
-from .members import Member, Switch
+from .members import Member, Setting
 from .methods import method_plan
 from .names import class_name, unused, variable
 from .plan import (
@@ -265,7 +265,7 @@ def _member_lines(kind: Kind, kinds: Kinds) -> list[str]:
             if member.attr not in lists:
                 lines.append(member.attr)  # its place; filled in below
             lists.setdefault(member.attr, []).append(text)
-        elif isinstance(member.what, Switch):
+        elif isinstance(member.what, Setting):
             lines.append(f"self.{member.attr} = {text}")
         elif isinstance(member.what, ir.Value):
             lines.append(_constant_line(member, text, kinds.faithful))

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from ..analysis.ops.table import ModuleForm
 from ..analysis.spell import LOWEST, Expr, Leaf, Ref, render, substitute
 from .blocks import Mark
-from .members import Switch
+from .members import Setting
 from .run import Run
 from .steps import LayerRef, Step
 
@@ -79,7 +79,7 @@ def _put(
 
 def _comparable(kinds: Kinds, a: Run, b: Run) -> bool:
     """Two runs of one original class, the first with one statement more."""
-    switches = sum(isinstance(v, Switch) for v in a.constants)
+    switches = sum(isinstance(getattr(v, "value", 0), bool) for v in a.constants)
     switches += sum(s.optional for s in a.items if isinstance(s, Step))
     return (
         kinds.hint(a) == kinds.hint(b)
@@ -210,7 +210,7 @@ def _mark(run: Run, place: int, nth: int) -> None:
 def _switch(run: Run, step: Step, operand: ir.Value, on: bool) -> None:
     """`expr` becomes `expr if self.flag else operand`."""
     op = step.node.op_type if step.node is not None else ""
-    flag = Switch(_FLAGS.get(op, f"with_{op.lower()}"), on)
+    flag = Setting(_FLAGS.get(op, f"with_{op.lower()}"), on)
     run.constants.append(flag)
     step.expr = Expr(
         (step.expr, LOWEST + 1),

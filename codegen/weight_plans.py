@@ -11,7 +11,7 @@ import onnx_ir as ir
 from ..analysis.ops.table import Weight
 from ..analysis.parameters import has_name
 from .kinds import Kinds
-from .members import Switch
+from .members import Setting
 from .plan import WeightPlan
 from .run import Run
 from .steps import Step
@@ -42,7 +42,7 @@ def weights_of(kinds: Kinds) -> list[WeightPlan]:
                             f"{key}.{name}", functools.partial(np.asarray, array)
                         )
                     )
-            elif not isinstance(what, Switch):
+            elif not isinstance(what, Setting):
                 constant = not has_name(what)
                 weight = Weight(what)
                 found.append(WeightPlan(key, weight.glance, constant, weight))
@@ -77,7 +77,7 @@ def parameter_count(kinds: Kinds) -> int:
                 assert member.what.form is not None
                 for weight in member.what.form.weights.values():
                     total += weight.glance().size
-            elif not isinstance(member.what, Switch):
+            elif not isinstance(member.what, Setting):
                 total += Weight(member.what).glance().size
 
     visit(kinds.root.run)

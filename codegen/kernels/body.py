@@ -13,7 +13,7 @@ from ..blocks import Mark
 from ..body import Body, BodyWriter
 from ..families import Family
 from ..kinds import Kind, Kinds
-from ..members import Switch
+from ..members import Setting
 from ..nested import Row, Statement, flat, reads
 from ..run import Run
 from ..steps import Step
@@ -163,7 +163,9 @@ def _around(calls: Sequence[Run], shapes: Shapes) -> Surroundings:
     steps = [item for run in calls for item in run.items if isinstance(item, Step)]
     renamed: dict[ir.Value, ir.Value] = {}
     for step in steps:
-        switched = any(isinstance(v, Switch) and not v.on for v in step.reads())
+        switched = any(
+            isinstance(v, Setting) and v.value is False for v in step.reads()
+        )
         given, result = step.reads()[-1:], step.outputs[0] if step.outputs else None
         if (step.lacks is not None or switched) and given and result is not None:
             renamed[given[0]] = result

@@ -19,7 +19,7 @@ from ...analysis.ops.triton import (
 )
 from ...analysis.ops.triton_moves import Moves, moved_axes, moves
 from ...analysis.spell import Expr, Ref
-from ..members import Switch
+from ..members import Setting
 from ..steps import LayerRef, Step
 from .columns import settle_columns
 from .forms import ROLES, Attention, attention_of
@@ -80,7 +80,7 @@ def _operation(
     if not (row or mover or looks_up or pointwise(node)):
         raise NoKernel(f"{node.op_type} is a PyTorch call")
     reads = step.reads()
-    if any(isinstance(v, Switch) or v in around.sizes for v in reads):
+    if any(isinstance(v, Setting) or v in around.sizes for v in reads):
         raise NoKernel("it depends on a number of the module")
     skipped = mover is not None and node.op_type != "Concat"
     skipped |= row is not None and not row.keeps

@@ -1,0 +1,69 @@
+"""Modules whose statements differ in numbers; every package is verified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+from emitter_models import Emitted
+from traced import Traced
+
+from fairhand.codegen.numbers import products
+
+Emit = Callable[[onnx.ModelProto], Emitted]
+Body = Callable[[Traced, str, int], str]
+
+
+def staged(*stages: tuple[int, Body]) -> onnx.ModelProto:
+    """One class, called on maps of several sizes: [batch, 3 n n] for each n."""
+    g, x, width = Traced(x=["batch", 8]), "x", 8
+    for i, (size, body) in enumerate(stages):
+        with g.module(f"stages.{i}", "Stage"):
+            x = body(g, g.fc(x, "fc", width, 3 * size**2), size)
+        width = 3 * size**2
+    return g.model(y=x)
+
+
+def turned(g: Traced, x: str, size: int) -> str:
+    x = g("Reshape", x, g.ints(-1, size, size, 3))
+    x = g("Transpose", g("Relu", x), perm=[0, 2, 1, 3])
+    x = g("Softmax", g("Reshape", x, g.ints(-1, size**2, 3)), axis=1)
+    return str(g("Reshape", x, g.ints(-1, 3 * size**2)))
+
+
+def test_sizes_are_given_to_one_class(emitted: Emit) -> None:
+    found = emitted(staged((2, turned), (3, turned), (4, turned), (2, turned)))
+    assert found.text.count("class Stage") == 1
+    assert "def __init__(self, in_features: int, out_features: int, size: int)" in (
+        found.text
+    )
+    assert "unflatten(1, (self.size, self.size, 3))" in found.text
+    assert "Stage(27, 48, 4)" in found.text
+
+
+def test_areas_and_multiples_are_computed() -> None:
+    side, area, wide = ("8", "4", "2"), ("64", "16", "4"), ("56", "28", "14")
+    assert products([side, area, wide], {1, 7}) == {area: (side, side), wide: (side, 7)}
+    assert products([side, wide], {1, 2, 3}) == {}
+    assert products([("0.5", "0.25"), side], {1, 7}) == {}
+    assert products([("0", "0", "1"), ("0", "0", "2")], {2}) == {}
+
+
+def test_a_number_alike_everywhere_is_written_out(emitted: Emit) -> None:
+    text = emitted(staged((2, turned), (2, turned))).text
+    assert "self.size" not in text
+
+
+def several(g: Traced, x: str, size: int) -> str:
+    """Differs in more numbers than a reader keeps in mind."""
+    for number in (size, size + 5, size**2 + 2, size**3 + 1):
+        x = str(
+            g("Mul", g("Relu", x), g.weight(f"by_{number}", value=np.float32(number)))
+        )
+    return x
+
+
+def test_many_numbers_are_another_class(emitted: Emit) -> None:
+    text = emitted(staged((2, several), (3, several))).text
+    assert "class Stage2" in text and "self.scale" not in text

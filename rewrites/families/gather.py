@@ -6,7 +6,7 @@ import numpy as np
 
 from ..pattern import Term, Var
 from ..rule import Law, Rule, rule
-from ..terms import Fn, Int, axis_range, choose, eq, forall, one_axis
+from ..terms import Axes, Fn, Int, choose, eq, first, forall, integer, one_axis
 from ..vocabulary.movement import (
     Concat,
     Gather,
@@ -57,26 +57,50 @@ def _gather_of_all(rank: int) -> Rule:
         x = law.tensor("x", r)
         a = law.axis("a", r)
         indices = law.constant("indices", rank, kinds="int")
-        for k in range(rank - 1):
-            law.require(eq(indices.dim(k), 1), "the places form several rows")
-        count = indices.dim(rank - 1)
+        along = first(rank, lambda j: ~eq(indices.dim(j), 1))
+        law.require(
+            (along < rank)
+            & forall(rank, lambda j: eq(j, along) | eq(indices.dim(j), 1)),
+            "the places form no row",
+        )
+        count = indices.dim(along)
         if not law.mutant("fewer"):
             law.require(eq(count, x.dim(a)), "not all places are taken")
         if not law.mutant("any_order"):
             law.require(
-                forall(count, lambda k: eq(indices.element(*[0] * (rank - 1), k), k)),
+                forall(
+                    count,
+                    lambda k: eq(
+                        indices.element(
+                            *(choose(eq(along, j), k, 0) for j in range(rank))
+                        ),
+                        k,
+                    ),
+                ),
                 "the places don't count up from 0",
             )
-        b = law.axis("b", r) if law.mutant("other_axis") else a
-        added = axis_range(r + rank - 1, b, b + rank - 1)
+        more = rank - 1
+        b = choose(a > 0, a - 1, a) if law.mutant("other_axis") else a
+        kept = b + along
+        added = Axes(
+            r + more,
+            lambda k: (k >= b) & (k <= b + more) & ~eq(k, kept),
+            numbering=(
+                integer(more),
+                lambda j: choose(j < b, j, choose(eq(j, b), kept, j + more)),
+                lambda k: choose(k < b, k, choose(eq(k, kept), b, k - more)),
+            ),
+        )
         law.rewrite(Gather(x, indices, axis=a), Unsqueeze(x, axes=added))
 
+    row = [1] * (rank - 2) + [3, 1]
     return rule(
         "gather",
         name=f"gather_of_all_{rank}",
         statement="Gather(x, [[0, 1, .., n - 1]], a) = Unsqueeze(x, a), x of n along a",
         samples=[
-            dict(x=[2, 3], a=1, indices=np.arange(3).reshape([1] * (rank - 1) + [3]))
+            dict(x=[2, 3], a=1, indices=np.arange(3).reshape(shape))
+            for shape in (row, row[::-1])
         ],
     )(build)
 

@@ -363,7 +363,8 @@ def test_levels_are_said(tmp_path: Path) -> None:
         stored = json.loads((folder / "report.json").read_text())
         assert report["certificate"]["level"] == level == stored["certificate"]["level"]
         counts[level] = report["rewrites"]
-    assert "matmuls_merged" in counts[2] and "matmuls_merged" not in counts[1]
+    merges = [any("matmuls_merged" in rule for rule in counts[n]) for n in (1, 2)]
+    assert merges == [False, True]
 
 
 # ---- folded into classes, or not: the same bits

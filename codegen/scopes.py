@@ -8,6 +8,7 @@ Paths are dotted attribute paths, e.g. layers.0.attention.
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -18,6 +19,7 @@ from ..analysis.parameters import is_parameter
 _SCOPES = "pkg.torch.onnx.name_scopes"
 _CLASSES = "pkg.torch.onnx.class_hierarchy"
 MAX_DEPTH = 32
+_NORM = re.compile(r"norm\w*\.\w+$", re.IGNORECASE)  # LayerNorm.bias
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,8 @@ def form_path(form: ModuleForm, scopes: tuple[Scope, ...]) -> str:
 
     A parameter's name counts only inside the module that the layer stands in: exporters
     give equal arrays one name, so a norm may carry the name of its twin elsewhere. A
-    convolution folded with the norm after it stands in that norm's scope.
+    convolution folded with the norm after it stands in that norm's scope. Of a matrix
+    and a norm that became one layer, the matrix names it.
     """
     leaf = scopes[-1].path if scopes else ""
     folded = (
@@ -123,6 +126,8 @@ def form_path(form: ModuleForm, scopes: tuple[Scope, ...]) -> str:
         for weight in form.weights.values()
         for name in (weight.value.name, *weight.value.meta.get("folded_from", ()))
     ]
+    if "Norm" not in form.layer:
+        names.sort(key=lambda name: _NORM.search(name or "") is not None)
     merged = _merged_path([name or "" for name in names])
     if merged:
         return merged

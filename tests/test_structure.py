@@ -26,10 +26,12 @@ from onnx import numpy_helper
 from traced import Traced
 
 import fairhand
+from fairhand.analysis.ops.table import ModuleForm, Weight
 from fairhand.analysis.shapes import infer
 from fairhand.codegen import blocks, planner
 from fairhand.codegen.families import find_families
 from fairhand.codegen.load import load
+from fairhand.codegen.scopes import Scope, form_path
 
 torch.set_num_threads(1)
 Emit = Callable[[onnx.ModelProto], Emitted]
@@ -142,6 +144,15 @@ def test_at_most_two_switches(emitted: Emit) -> None:
     )
     switches = re.findall(r"(\w+): bool", found.text)
     assert 1 <= len(switches) <= 2 and len(found.classes) == 3
+
+
+def test_a_matrix_that_a_norm_became_part_of_keeps_its_name() -> None:
+    """As in MobileBERT, whose exporter loses the names of the matrices."""
+    bias = ir.Value(name="val_3")
+    bias.meta["folded_from"] = ("out.LayerNorm.bias", "out.dense.bias")
+    for layer, path in (("nn.Linear", "out.dense"), ("nn.LayerNorm", "out.LayerNorm")):
+        form = ModuleForm(layer, (8, 4), {}, {"bias": Weight(bias)}, (), ())
+        assert form_path(form, (Scope("out"),)) == path
 
 
 # ---- families

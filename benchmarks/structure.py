@@ -54,6 +54,21 @@ names and metadata are stripped from the file. Beside them the file of torchvisi
 or transformers that holds the network, with everything else it holds. For comparison,
 pnnx emits 371 lines for ResNet-50 and 298 for the 4-layer encoder.
 
+Where the two columns of instances differ:
+
+- A class that the original wrote for one layer or one norm (`BertOutput`, `NoNorm`,
+  `LayerNorm2d`) shows in no other way than by its name; without names it is a part of
+  the block around it. MobileBERT's 96 feed-forward parts are 72 `FFNLayer` and 24 that
+  the original spreads over `MobileBertOutput` and its layer.
+- The first block of MobileNetV2 and EfficientNet lacks a layer. With names it is a class
+  of its own, without names it is merged with the others, with a flag.
+- U-Net without names is cut after each upsampling, where one value crosses, and not
+  before it; the encoder's convolutions then follow each other without a class.
+- NASNet's 99 separable branches lie in 17 cells, which fold without names as well; the
+  branches in them, each read by a sum with another one's, don't.
+- Swin's attention has a class for each stage, since its windows are numbers in the text of
+  `forward`. Without names its feed-forward parts fold, and the blocks of a stage.
+
 Made by `python benchmarks/structure.py MODELS --write docs/structure.md`.
 
 | model | lines | original | classes x instances | stripped |

@@ -64,11 +64,12 @@ def make_plan(
     faithful = level == 0
     steps = make_steps(model, shapes, faithful)
     find_scopes(steps)
-    root = make_tree(steps, results, faithful)
-    settle_dimensions(root, takes, shapes)
-    kinds = Kinds(root, _network_name(model, root, title), faithful)
     given = find_families(takes, shapes)
     made = find_families(results, shapes, given)
+    cache = frozenset(v for family in given for row in family.rows for v in row)
+    root = make_tree(steps, results, faithful, cache)
+    settle_dimensions(root, takes, shapes)
+    kinds = Kinds(root, _network_name(model, root, title), faithful)
     writers = Writers(kinds, model, shapes, ways or Ways())
     divided, collection = writers.divided, writers.collection
     if collection is not None:

@@ -29,11 +29,15 @@ MIN_LISTS = 3
 
 
 def make_tree(
-    steps: list[Step], results: list[ir.Value], faithful: bool = False
+    steps: list[Step],
+    results: list[ir.Value],
+    faithful: bool = False,
+    cache: frozenset[ir.Value] = frozenset(),
 ) -> Run:
     """Group, split repeated calls, drop what is not worth a class, settle arguments.
 
-    If `faithful`, members keep the paths that the file gives them.
+    If `faithful`, members keep the paths that the file gives them. `cache` are inputs
+    that come as lists, which the network's own forward goes through.
     """
     root = Run("", items=group_blocks(steps))
     _simplify(root, faithful)
@@ -42,11 +46,46 @@ def make_tree(
     while not faithful and len(root.items) == 1 and isinstance(root.items[0], Run):
         only = root.items[0]  # a wrapper around the network proper
         root = Run(only.path, only.hint, only.items)
+    if not faithful and cache:
+        _open_wrappers(root, cache)
     _unify_layers(root)
     _own_constants(root, results, faithful)
     _interfaces(root, set(results))
     _share(root)
     return root
+
+
+def _open_wrappers(root: Run, cache: frozenset[ir.Value]) -> None:
+    """Of a module that reads the whole cache, the members are the network's own.
+
+    It would be handed each layer's past, and hand back each present, one by one.
+    """
+    opened = True
+    while opened:
+        opened = False
+        for at, run in enumerate(root.items):
+            if isinstance(run, Run) and cache <= {
+                value for step in run.steps() for value in step.reads()
+            }:
+                root.items[at : at + 1] = run.items
+                _shorten(root, run.path)
+                opened = True
+                break
+
+
+def _shorten(root: Run, path: str) -> None:
+    """Leave a module's path out of its former members', unless it tells two apart."""
+    start = f"{path}."
+    words: dict[bool, set[str]] = {True: set(), False: set()}
+    for item in root.items:
+        word = item.path.removeprefix(start).partition(".")[0]
+        words[item.path.startswith(start)].add(word if _owns(item) else "")
+    if words[True] & words[False] - {""}:
+        return
+    for step in root.steps():
+        step.path = step.path.removeprefix(start)
+    for run in _all_runs(root):
+        run.path = run.path.removeprefix(start)
 
 
 # ------------------------------------------------------------------------- simplifying

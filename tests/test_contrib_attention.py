@@ -20,6 +20,7 @@ from contrib_models import (
     normal,
     session,
 )
+from emitted import imported
 
 import fairhand
 
@@ -237,3 +238,14 @@ def test_layers_whose_names_a_quantiser_lost(tmp_path: Path) -> None:
     for name in ("query", "key", "value", "out", "gate", "up", "down"):
         assert f"self.{name} = PackedLinear(" in text
     assert "x, past_key, past_value, attention_mask, cos, sin" in text
+
+
+def test_a_wrapper_around_the_cached_layers_is_left_out(tmp_path: Path) -> None:
+    """It would be handed every layer's keys and values one by one."""
+    package = fairhand.compile(decoder(), tmp_path / "net", verify=False)
+    text = (package.path / "model.py").read_text(encoding="utf-8")
+    assert "for layer, (past_key, past_value) in zip(self.layers, past" in text
+    assert "self.lm_head(self.norm(x)), present" in text
+    faithful = fairhand.compile(decoder(), tmp_path / "o0", verify=False, level=0)
+    state = imported(faithful.path).load().state_dict()
+    assert "model.layers.1.post_attention_layernorm.weight" in state

@@ -60,8 +60,8 @@ Where the two columns of instances differ:
   `LayerNorm2d`) shows in no other way than by its name; without names it is a part of
   the block around it. MobileBERT's 96 feed-forward parts are 72 `FFNLayer` and 24 that
   the original spreads over `MobileBertOutput` and its layer.
-- The first block of MobileNetV2 and EfficientNet lacks a layer. With names it is a class
-  of its own, without names it is merged with the others, with a flag.
+- The first block of MobileNetV2 and of EfficientNet has no expansion, and a class of its
+  own. Without names the stem's convolution is taken for it: one block more of one class.
 - U-Net without names is cut after each upsampling, where one value crosses, and not
   before it; the encoder's convolutions then follow each other without a class.
 - NASNet's 99 separable branches lie in 17 cells, which fold without names as well; the

@@ -1,4 +1,4 @@
-"""Layers that are called on one map after another: a loop over the levels."""
+"""Levels of a pyramid: a loop over them, and a class of equal nn.Sequentials."""
 
 from __future__ import annotations
 
@@ -47,3 +47,21 @@ def test_a_loop_over_the_levels(emitted: Emit) -> None:
 )
 def test_no_loop_where_the_levels_differ(model: onnx.ModelProto, emitted: Emit) -> None:
     assert "levels" not in emitted(model).text
+
+
+@pytest.mark.parametrize(("count", "classes"), [(2, ["Net"]), (3, ["Down", "Net"])])
+def test_equal_lists_beside_each_other(
+    count: int, classes: list[str], emitted: Emit
+) -> None:
+    g = Traced(image=["batch", 4, 16, 16])
+    x = "image"
+    for i in range(count):
+        with g.module(f"down.{i}", "Sequential"):
+            x = g.relu(g.conv2d(x, "0", (4, 4, 3)), "1")
+            x = g.relu(g.conv2d(x, "2", (4, 4, 3)), "3")
+        x = g("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+    found = emitted(g.model(y=x))
+    assert found.classes == classes
+    assert ("self.down = nn.ModuleList(Down() for _ in range(3))" in found.text) == (
+        count == 3
+    )

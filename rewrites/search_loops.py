@@ -2,7 +2,8 @@
 
 The decoder is GPT-2's as ONNX Runtime knows it: words, their positions, a mask and a
 cache in; scores of the next word and the longer cache out. All rounds but the first
-read one word of each sequence.
+read one word of each sequence. T5's reads one word from the first round on, and what an
+encoder that ran before makes of the input.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..analysis.contrib_types import OWN
+from ..analysis.errors import Unsupported
 from .adapt import Site, extension
 
 _FLOAT, _INT32, _INT64, _BOOL = (
@@ -29,6 +31,8 @@ _Kind = tuple[ir.DataType, int]  # a type and a rank
 @extension("GreedySearch", attrs=_ATTRS, types=False)
 def greedy_search(site: Site) -> None:
     """The likeliest word is the next, until all sequences have ended."""
+    if site.take_int("model_type", 0):
+        raise site.unsupported("an encoder and its decoder are not supported")
     longest = site.need(1)
     search = _Search(site, (2, 3, 4, 5), mask=6)
     ended = site.before("ConstantOfShape", [search.count], "ended", value=_bools())
@@ -42,14 +46,22 @@ def greedy_search(site: Site) -> None:
     _become_own(site, "PadWords", [found, longest], padding=search.ends["padding"])
 
 
-@extension("BeamSearch", attrs=f"{_ATTRS} early_stopping", types=False)
+@extension(
+    "BeamSearch",
+    attrs=f"{_ATTRS} early_stopping encoder decoder_start_token_id",
+    types=False,
+)
 def beam_search(site: Site) -> None:
     """Of all continuations of a few sequences, the same few that are the likeliest."""
     longest, beams, returned, power = (site.need(i) for i in (1, 3, 4, 5))
     if site.wants(2):
         raise site.unsupported("the scores of all words are not supported")
     early = site.take_int("early_stopping", 0)
-    search = _Search(site, (2, 6, 7, 8), mask=9, beams=beams)
+    kind = site.take_int("model_type", 0)
+    if kind > 1:
+        raise site.unsupported(f"models of type {kind} are not supported")
+    make = _EncodedSearch if kind else _Search
+    search = make(site, (2, 6, 7, 8), mask=9, beams=beams)
     kinds = _BEAMS | {"done": (_BOOL, 1)}
     inputs = [search.words, beams, longest]
     padding = search.ends["padding"]
@@ -84,6 +96,8 @@ _BEAMS: dict[str, _Kind] = {
 class _Search:
     """What both have alike: the states of the decoder, and the Loop around it."""
 
+    rows = 1  # the axis of the sequences in the cache
+
     def __init__(
         self,
         site: Site,
@@ -91,32 +105,32 @@ class _Search:
         mask: int,
         beams: ir.Value | None = None,
     ) -> None:
-        self.site, self.body = site, _decoder(site)
+        self.site, self.body = site, _graph(site, "decoder")
         self.options = [site.input(i) for i in options[:3]]
         if any(site.input(i) for i in range(options[3], len(site.inputs)) if i != mask):
             raise site.unsupported("words that the first alone may be, or a prompt")
+        site.take("vocab_size")
         self.ngram = site.take_int("no_repeat_ngram_size", 0)
         names = {"end": "eos_token_id", "padding": "pad_token_id"}
         self.ends = {name: site.take_int(full, -1) for name, full in names.items()}
-        self.first = self._prompt(mask, beams)
+        self.first = self.prompt(mask, beams)
         self.words = self.first[0]
         axes = {"start": 0, "end": 1}
         self.count = site.before("Shape", [self.words], "count", **axes)
-        self.cache = [self._empty(x) for x in self.body.inputs[3:]]
+        self.cache = [self._empty(x) for x in self.body.inputs[len(self.first) :]]
 
-    def _prompt(self, mask: int, beams: ir.Value | None) -> list[ir.Value]:
+    def prompt(self, mask: int, beams: ir.Value | None) -> list[ir.Value]:
         """The words, their places and which count: padding has none, and does not."""
         site, words = self.site, self.site.data
-        padding = site.constant("padding", np.array(self.ends["padding"], np.int32))
-        same = site.before("Equal", [words, padding], "is_padding")
-        kept = site.before("Not", [same], "is_word")
-        kept = site.before("Cast", [kept], "mask", to=_INT32.value)
-        kept.name = site.word("kept")
+        layers = len(self.body.outputs) - 1
+        if len(self.body.inputs) != 3 + layers or layers < 1:
+            raise self.unknown("words, positions, a mask and the cache of every layer")
+        kept = self.kept()
         axis, one = site.ints("axis", 1), site.constant("one", np.array(1, np.int32))
         places = site.before("CumSum", [kept, axis], "word_count")
         places = site.before("Sub", [places, one], "place")
         places = site.before("Mul", [places, kept], "positions")
-        kept.meta["word"], places.meta["word"] = "mask", "positions"
+        places.meta["word"] = "positions"
         found = [words, places, site.input(mask) or kept]
         if beams is None:
             return found
@@ -126,14 +140,29 @@ class _Search:
         rows[0].meta["word"] = "prompt"
         return rows
 
+    def kept(self) -> ir.Value:
+        """Which words are no padding."""
+        site = self.site
+        padding = site.constant("padding", np.array(self.ends["padding"], np.int32))
+        same = site.before("Equal", [site.data, padding], "is_padding")
+        kept = site.before("Not", [same], "is_word")
+        kept = site.before("Cast", [kept], "mask", to=_INT32.value)
+        kept.name, kept.meta["word"] = site.word("kept"), "mask"
+        return kept
+
+    def unknown(self, wanted: str) -> Unsupported:
+        sizes = f"{len(self.body.inputs)} inputs and {len(self.body.outputs)} outputs"
+        return self.site.unsupported(f"a decoder of {sizes}", f"supported are {wanted}")
+
     def _empty(self, past: ir.Value) -> ir.Value:
-        """A cache [2, rows, heads, 0, size] of nothing."""
+        """A cache [rows, heads, 0, size] of nothing, or both as one, [2, rows, ...]."""
         dims = [] if past.shape is None else list(past.shape)
-        sizes = [d for d in dims[2::2] if isinstance(d, int)]
-        if len(dims) != 5 or len(sizes) != 2:
+        sizes = [d for d in dims[-3::2] if isinstance(d, int)]
+        if len(dims) != 4 + self.rows or len(sizes) != 2:
             raise self.site.unsupported("a decoder whose cache has no declared sizes")
-        pair, none = [2], [sizes[0], 0, sizes[1]]
-        known = [self.site.ints("two", pair), self.count, self.site.ints("none", none)]
+        pair = [self.site.ints("two", [2])][: self.rows]
+        none = self.site.ints("none", [sizes[0], 0, sizes[1]])
+        known = [*pair, self.count, none]
         shape = self.site.before("Concat", known, "cache_shape", axis=0)
         zero = ir.Tensor(np.zeros(1, past.dtype.numpy() if past.dtype else "f"))
         made = self.site.before("ConstantOfShape", [shape], "past", value=zero)
@@ -154,7 +183,7 @@ class _Search:
         ]
         body.inputs[:] = [*scalar, *self.given, *self.states]
         cache = [f"past_{i}" for i in range(len(self.cache))]
-        words = ["words", "positions", "mask", *cache, *states]
+        words = [*("words", "positions", "mask")[: len(self.first)], *cache, *states]
         for word, value in zip(words, body.inputs[2:], strict=True):
             value.meta["word"], value.shape = word, _loose(value)
         self.initial = [*self.first, *self.cache, *states.values()]
@@ -197,27 +226,14 @@ class _Search:
     ) -> None:
         """Close the body, and put the Loop before the node."""
         inner, site, count = self.inner, self.site, len(self.given)
-        ends = [inner.ints(name, [x]) for name, x in (("from", -1), ("to", 2**31 - 1))]
-        axis, one = inner.ints("axis", [1]), inner.constant(
-            "one", np.array([[1]], "i4")
-        )
-        word = inner.before("Slice", [sequences, *ends, axis], "words")
-        place = inner.before("ReduceMax", [self.given[1], axis], "place", keepdims=1)
-        place = inner.before("Add", [place, one], "positions")
-        mask, pads = self.given[2], inner.ints("one_more", [0, 0, 0, 1])
-        mask = inner.before(
-            "Pad", [mask, pads, inner.constant("true", np.array(1, "i4"))], "mask"
-        )
-        cache = self.present
+        following, cache = self.following(sequences), self.present
         if rows is not None:
-            cache = [inner.before("Gather", [x, rows], "past", axis=1) for x in cache]
+            axis = {"axis": self.rows}
+            cache = [inner.before("Gather", [x, rows], "past", **axis) for x in cache]
         inner.node.replace_input_with(0, going)
-        self.body.outputs[:] = [
-            *(inner.node.outputs[0], word, place, mask),
-            *(*cache, *states),
-        ]
+        self.body.outputs[:] = [inner.node.outputs[0], *following, *cache, *states]
         trips = site.before("Cast", [longest], "longest", to=_INT64.value)
-        length = site.before("Shape", [site.data], "length", start=1, end=2)
+        length = self.length()
         trips = site.before("Sub", [trips, length], "rounds")
         trips = site.before("Reshape", [trips, site.ints("scalar", [])], "round_count")
         inputs = [trips, None, *self.initial]
@@ -228,22 +244,96 @@ class _Search:
             made.type, made.shape = value.type, _loose(value)
         self.results = results[count:]
 
+    def length(self) -> ir.Value:
+        """How long sequences are before the first round."""
+        return self.site.before("Shape", [self.site.data], "length", start=1, end=2)
 
-def _decoder(site: Site) -> ir.Graph:
-    if site.take_int("model_type", 0):
-        raise site.unsupported("an encoder and its decoder are not supported")
-    site.take("vocab_size")
-    found = site.take("decoder")
+    def following(self, sequences: ir.Value) -> list[ir.Value]:
+        """What the next round begins with, beside the cache."""
+        inner, axis = self.inner, self.inner.ints("axis", [1])
+        ends = [inner.ints(name, [x]) for name, x in (("from", -1), ("to", 2**31 - 1))]
+        word = inner.before("Slice", [sequences, *ends, axis], "words")
+        if len(self.first) == 1:
+            return [word]
+        place = inner.before("ReduceMax", [self.given[1], axis], "place", keepdims=1)
+        one = inner.constant("one", np.array([[1]], np.int32))
+        place = inner.before("Add", [place, one], "positions")
+        pads = inner.ints("one_more", [0, 0, 0, 1])
+        true = inner.constant("true", np.array(1, np.int32))
+        return [word, place, inner.before("Pad", [self.given[2], pads, true], "mask")]
+
+
+class _EncodedSearch(_Search):
+    """Over a decoder that looks at what an encoder gives, the same in all rounds."""
+
+    rows = 0
+
+    def prompt(self, mask: int, beams: ir.Value | None) -> list[ir.Value]:
+        """The word that all sequences begin with; the encoder runs before the Loop."""
+        site, (word, seen, *past) = self.site, list(self.body.inputs)
+        layers, rest = divmod(len(past), 4)
+        own = len(self.body.outputs) - 1
+        if rest or own != 2 * layers or not layers:
+            raise self.unknown("a word, a mask, caches of its own and the encoder's")
+        if word.shape is None or word.shape[1] != 1:
+            raise site.unsupported("a decoder that reads all words in each round")
+        given = site.input(mask) or self._from_first_word()
+        made = self._encoded(given)
+        if len(made) != own:
+            raise site.unsupported("an encoder that gives more than the caches")
+        for x, outer in zip([seen, *past[own:]], [given, *made], strict=True):
+            x.replace_all_uses_with(self._repeated(outer, beams, x.name or "seen"))
+        self.body.inputs[:] = [word, *past[:own]]
+        count = site.before("Shape", [site.data], "samples", start=0, end=1)
+        shape = site.before("Concat", [count, site.ints("one", [1])], "shape", axis=0)
+        start = np.array([site.take_int("decoder_start_token_id", -1)], np.int32)
+        first = site.before("ConstantOfShape", [shape], "start", value=ir.Tensor(start))
+        return [self._repeated(first, beams, "start")]
+
+    def _from_first_word(self) -> ir.Value:
+        """A mask that leaves out padding in front: an end may look like padding."""
+        site, kept = self.site, self.kept()
+        before = site.before("CumSum", [kept, site.ints("axis", 1)], "word_count")
+        zero = site.constant("zero", np.array(0, np.int32))
+        begun = site.before("Greater", [before, zero], "begun")
+        return site.before("Cast", [begun], "seen", to=_INT32.value)
+
+    def _encoded(self, mask: ir.Value) -> list[ir.Value]:
+        """The results of the encoder, whose nodes come to stand before the node."""
+        encoder = _graph(self.site, "encoder")
+        if len(encoder.inputs) != 2:
+            raise self.site.unsupported(
+                "an encoder that runs the decoder for the first time",
+                "convert the model with ONNX Runtime 1.22 or newer",
+            )
+        results = list(encoder.outputs)
+        encoder.outputs.clear()
+        for x, outer in zip(encoder.inputs, (self.site.data, mask), strict=True):
+            x.replace_all_uses_with(outer)
+        for name, value in list(encoder.initializers.items()):
+            del encoder.initializers[name]
+            self.site.graph.register_initializer(value)
+        nodes = list(encoder)
+        encoder.remove(nodes)
+        self.site.graph.insert_before(self.site.node, nodes)
+        return results
+
+    def _repeated(self, x: ir.Value, beams: ir.Value | None, word: str) -> ir.Value:
+        rank = 2 if x.shape is None else len(x.shape)
+        kinds = {word: (x.dtype or _INT32, rank)}
+        (made,) = _own(self.site, "RepeatRows", [x, beams], kinds)
+        made.meta["word"] = word
+        return made
+
+    def length(self) -> ir.Value:
+        return self.site.ints("length", [1])
+
+
+def _graph(site: Site, name: str) -> ir.Graph:
+    found = site.take(name)
     if found is None or found.type != ir.AttributeType.GRAPH:
-        raise site.unsupported("it has no decoder")
-    graph = found.as_graph()
-    layers = len(graph.outputs) - 1
-    if len(graph.inputs) != 3 + layers or layers < 1:
-        raise site.unsupported(
-            f"a decoder of {len(graph.inputs)} inputs and {len(graph.outputs)} outputs",
-            "supported are words, positions, a mask and the cache of every layer",
-        )
-    return graph
+        raise site.unsupported(f"it has no {name}")
+    return found.as_graph()
 
 
 def _own(

@@ -10,6 +10,7 @@ import onnx
 import pytest
 from contrib_models import assert_close
 from emitter_models import run_here
+from search_encoded import decoder, encoder
 from search_models import float32, gpt2, int32, search
 
 import fairhand
@@ -91,6 +92,31 @@ def test_a_search_is_a_loop(case: str, tmp_path: Path) -> None:
     )
 
 
+ENCODED = {"model_type": 1, "decoder_start_token_id": 2}
+INNER = np.array([[5, 6, 7, 0], [0, 0, 8, 9], [4, 0, 12, 11]], np.int32)
+LATER = {"vocab": None, "first": None, "mask": (INNER > 4).astype(np.int32)}
+ENCODED_CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "plain": ({}, {}),
+    "ends": ({}, {"eos_token_id": 12, "early_stopping": 1}),
+    "long": ({"length_penalty": float32(2)}, {"eos_token_id": 6}),
+    "least": ({"min_length": int32(6)}, {"eos_token_id": 12}),
+    "penalty": ({"repetition_penalty": float32(2)}, {"no_repeat_ngram_size": 2}),
+    "mask": (LATER, {}),
+}
+
+
+@pytest.mark.parametrize("case", ENCODED_CASES)
+def test_a_search_behind_an_encoder(case: str, tmp_path: Path) -> None:
+    inputs, attrs = ENCODED_CASES[case]
+    graphs = {"encoder": encoder(), "decoder": decoder()}
+    inputs = BEAM | {"input_ids": INNER} | inputs
+    model = search(
+        "BeamSearch", inputs, "input_ids", SCORED, **graphs, **ENCODED | attrs
+    )
+    text = compared(model, {"input_ids": INNER}, tmp_path)
+    assert "for _ in range(9):" in text and "self.encoder(" in text
+
+
 def test_what_follows_when_all_have_ended_is_padding(tmp_path: Path) -> None:
     """There ONNX Runtime gives whatever its memory held."""
     model = search("GreedySearch", GREEDY, "input_ids", eos_token_id=11)
@@ -112,6 +138,12 @@ def test_numbers_that_are_inputs(
 
 REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
     "an encoder and its decoder": ("GreedySearch", {"model_type": 1}),
+    "models of type 2": ("BeamSearch", {"model_type": 2}),
+    "that runs the decoder": ("BeamSearch", {"decoder": decoder(), **ENCODED}),
+    "it has no encoder": ("BeamSearch", {"decoder": decoder(), **ENCODED}),
+    "a decoder of 10 inputs": ("GreedySearch", {"decoder": decoder()}),
+    "reads all words": ("BeamSearch", {"decoder": decoder(), **ENCODED}),
+    "the scores of all words": ("BeamSearch", {}),
     "drawn at random": ("Sampling", {}),
     "a decoder of 2 inputs": ("GreedySearch", {"decoder": gpt2(layers=0)}),
 }
@@ -120,9 +152,16 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_is_refused(what: str, tmp_path: Path) -> None:
     op, attrs = REFUSED[what]
-    if "decoder" in attrs:
+    if what == "a decoder of 2 inputs":
         del attrs["decoder"].input[2:]
-    model = search(op, GREEDY, "input_ids", **attrs)
+    if what == "that runs the decoder":
+        attrs["encoder"] = encoder()
+        attrs["encoder"].input.add(name="decoder_input_ids")
+    if what == "reads all words":
+        attrs["decoder"].input[0].type.tensor_type.shape.dim[1].dim_param = "length"
+    outputs = (*SCORED, "scores")[: 3 if "scores" in what else 1]
+    inputs = BEAM if op == "BeamSearch" else GREEDY
+    model = search(op, inputs, "input_ids", outputs, **attrs)
     with pytest.raises(Unsupported, match=what):
         fairhand.compile(model, tmp_path / "net", verify=False)
 

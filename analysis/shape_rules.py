@@ -71,14 +71,14 @@ def like_input_and_more(site: Site, x: Dims) -> DimsResult:
     return [x, x] if site.node.op_type == "Dropout" else [x, (), ()]
 
 
-@rule("GreedyStep", "BeamStep")
+@rule("GreedyStep", "SampleStep", "BeamStep")
 def search_step(site: Site) -> DimsResult:
     """Sequences that are longer by a word, and the other states as they were."""
     sequences = site.dims(1)
     if sequences is None:
         return None
     longer = (sequences[0], simplify(sequences[1] + 1))
-    if site.node.op_type == "GreedyStep":
+    if site.node.op_type != "BeamStep":
         return [longer, site.dims(2), ()]
     return [longer, *(site.dims(i) for i in (2, 3, 4, 5)), sequences[:1], ()]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import onnx_ir as ir
 
+from ..analysis.contrib_types import DOMAIN
 from ..analysis.ops.table import constant
 from ..rewrites.constants import RANDOM
 from .sizes import inlined
@@ -17,8 +18,9 @@ def drawn_outputs(model: ir.Model) -> frozenset[str]:
     model = inlined(model)
     drawn: set[ir.Value | None] = set()
     for node in model.graph:
-        random = any(draws(each) for each in (node, *_inside(node)))
-        if random or not drawn.isdisjoint(node.inputs):
+        whole = (node, *_inside(node))
+        reads = (x for each in whole for x in each.inputs)
+        if any(map(draws, whole)) or not drawn.isdisjoint(reads):
             drawn.update(node.outputs)
     return frozenset(v.name or "" for v in model.graph.outputs if v in drawn)
 
@@ -34,6 +36,8 @@ def _inside(node: ir.Node) -> Iterable[ir.Node]:
 
 def draws(node: ir.Node) -> bool:
     """Whether a node is random; Dropout is in training alone."""
+    if (node.domain, node.op_type) == (DOMAIN, "Sampling"):
+        return True
     if node.domain or node.op_type not in RANDOM:
         return False
     if node.op_type != "Dropout":

@@ -30,6 +30,7 @@ from . import (  # noqa: F401  the import registers them
     lower_svm,
     lower_trees,
     search_loops,
+    search_sampling,
 )
 from .adapt import ADAPTERS, EXTENSIONS, TARGET_OPSET, Site, adapter_of
 from .expand import expand, expandable

@@ -24,31 +24,46 @@ _FLOAT, _INT32, _INT64, _BOOL = (
     ir.DataType.BOOL,
 )
 SCOPES = "pkg.torch.onnx.name_scopes"
-_ATTRS = "decoder eos_token_id model_type no_repeat_ngram_size pad_token_id vocab_size"
+ATTRS = "decoder eos_token_id model_type no_repeat_ngram_size pad_token_id vocab_size"
 _Kind = tuple[ir.DataType, int]  # a type and a rank
 
 
-@extension("GreedySearch", attrs=_ATTRS, types=False)
+@extension("GreedySearch", attrs=ATTRS, types=False)
 def greedy_search(site: Site) -> None:
     """The likeliest word is the next, until all sequences have ended."""
     if site.take_int("model_type", 0):
         raise site.unsupported("an encoder and its decoder are not supported")
     longest = site.need(1)
-    search = _Search(site, (2, 3, 4, 5), mask=6)
-    ended = site.before("ConstantOfShape", [search.count], "ended", value=_bools())
+    search = Search(site, (2, 3, 4, 5), mask=6)
+    walk(search, longest, "GreedyStep", begin_greedy(search))
+
+
+def begin_greedy(search: Search) -> list[ir.Value]:
+    """What the next word of each sequence is chosen by."""
+    value = ir.Tensor(np.zeros(1, np.bool_))
+    ended = search.site.before("ConstantOfShape", [search.count], "ended", value=value)
     search.begin({"sequences": search.words, "ended": ended})
-    sequences, running = search.states
-    scores = search.allowed(search.last_scores(), sequences)
+    return [search.allowed(search.last_scores(), search.states[0]), *search.states]
+
+
+def walk(
+    search: Search,
+    longest: ir.Value,
+    op: str,
+    inputs: Sequence[ir.Value],
+    **attrs: int | float,
+) -> None:
+    """Let the node be the sequences that grow by one word after the other."""
     kinds = {"sequences": (_INT32, 2), "ended": (_BOOL, 1), "going": (_BOOL, 0)}
-    made = search.own("GreedyStep", [scores, sequences, running], kinds, **search.ends)
-    search.loop(longest, made[:2], made[2], made[0])
-    found = search.results[0]
-    _become_own(site, "PadWords", [found, longest], padding=search.ends["padding"])
+    *states, going = search.own(op, inputs, kinds, **search.ends, **attrs)
+    search.loop(longest, states, going, states[0])
+    found, padding = [search.results[0], longest], search.ends["padding"]
+    _become_own(search.site, "PadWords", found, padding=padding)
 
 
 @extension(
     "BeamSearch",
-    attrs=f"{_ATTRS} early_stopping encoder decoder_start_token_id",
+    attrs=f"{ATTRS} early_stopping encoder decoder_start_token_id",
     types=False,
 )
 def beam_search(site: Site) -> None:
@@ -60,7 +75,7 @@ def beam_search(site: Site) -> None:
     kind = site.take_int("model_type", 0)
     if kind > 1:
         raise site.unsupported(f"models of type {kind} are not supported")
-    make = _EncodedSearch if kind else _Search
+    make = EncodedSearch if kind else Search
     search = make(site, (2, 6, 7, 8), mask=9, beams=beams)
     kinds = _BEAMS | {"done": (_BOOL, 1)}
     inputs = [search.words, beams, longest]
@@ -81,11 +96,6 @@ def beam_search(site: Site) -> None:
     _become_own(site, "BeamEnd", inputs, padding=padding)
 
 
-@extension("Sampling", attrs=None, types=False)
-def sampling(site: Site) -> None:
-    raise site.unsupported("words that are drawn at random are not supported")
-
-
 _BEAMS: dict[str, _Kind] = {
     "totals": (_FLOAT, 2),
     "best": (_INT32, 3),
@@ -93,7 +103,7 @@ _BEAMS: dict[str, _Kind] = {
 }
 
 
-class _Search:
+class Search:
     """What both have alike: the states of the decoder, and the Loop around it."""
 
     rows = 1  # the axis of the sequences in the cache
@@ -191,7 +201,7 @@ class _Search:
         last.metadata_props[SCOPES] = "['', 'search']"  # in no module of the decoder
         last.outputs[0].name = site.name("go_on")
         body.append(last)
-        self.inner = site.inside(last)
+        self.inner, self.round = site.inside(last), scalar[0]
 
     def last_scores(self) -> ir.Value:
         """Those of the word behind the last one."""
@@ -209,7 +219,7 @@ class _Search:
         op: str,
         inputs: Sequence[ir.Value | None],
         kinds: dict[str, _Kind],
-        **attrs: int,
+        **attrs: int | float,
     ) -> list[ir.Value]:
         made = _own(self.inner, op, inputs, kinds, **attrs)
         for value, word in zip(made, kinds, strict=True):
@@ -263,7 +273,7 @@ class _Search:
         return [word, place, inner.before("Pad", [self.given[2], pads, true], "mask")]
 
 
-class _EncodedSearch(_Search):
+class EncodedSearch(Search):
     """Over a decoder that looks at what an encoder gives, the same in all rounds."""
 
     rows = 0
@@ -341,7 +351,7 @@ def _own(
     op: str,
     inputs: Sequence[ir.Value | None],
     kinds: dict[str, _Kind],
-    **attrs: int,
+    **attrs: int | float,
 ) -> list[ir.Value]:
     """A node of an operator that only this package has, before a site's node."""
     made = site.parts(op, inputs, tuple(kinds), **attrs)
@@ -364,7 +374,3 @@ def _become_own(
 def _loose(value: ir.Value) -> ir.Shape | None:
     """The rank of a value whose sizes change."""
     return None if value.shape is None else ir.Shape([None] * len(value.shape))
-
-
-def _bools() -> ir.TensorProtocol:
-    return ir.Tensor(np.zeros(1, np.bool_))

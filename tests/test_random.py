@@ -75,3 +75,14 @@ def test_dropout_is_random_in_training_alone() -> None:
         return drawn_outputs(load(proto).model)
 
     assert drawn("yes") == {"y"} and drawn("") == frozenset()
+
+
+def test_what_a_body_reads_of_random_numbers_is_random_too() -> None:
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+    drawn (float[3] x, bool c) => (float[3] y, float[3] same) {
+        drawn = RandomNormalLike(x)
+        y = If(c) <then_branch = a () => (float[3] p) { p = Add(x, drawn) },
+                   else_branch = b () => (float[3] q) { q = Sub(x, drawn) }>
+        same = Neg(x)
+    }""")
+    assert drawn_outputs(load(proto).model) == {"y"}

@@ -16,6 +16,8 @@ from search_models import float32, gpt2, int32, search
 import fairhand
 from fairhand.analysis.errors import Unsupported
 from fairhand.codegen import verify
+from fairhand.codegen.drawn import drawn_outputs
+from fairhand.codegen.load import load
 from fairhand.codegen.verify import oracle
 
 PROMPT = np.array([[5, 6, 7], [0, 8, 9], [4, 4, 12]], np.int32)  # 0 is padding
@@ -144,7 +146,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
     "a decoder of 10 inputs": ("GreedySearch", {"decoder": decoder()}),
     "reads all words": ("BeamSearch", {"decoder": decoder(), **ENCODED}),
     "the scores of all words": ("BeamSearch", {}),
-    "drawn at random": ("Sampling", {}),
+    "custom sampling": ("Sampling", {"custom": 1}),
     "a decoder of 2 inputs": ("GreedySearch", {"decoder": gpt2(layers=0)}),
 }
 
@@ -164,6 +166,43 @@ def test_what_is_refused(what: str, tmp_path: Path) -> None:
     model = search(op, inputs, "input_ids", outputs, **attrs)
     with pytest.raises(Unsupported, match=what):
         fairhand.compile(model, tmp_path / "net", verify=False)
+
+
+DRAWN = [
+    {"top_p": 0.8, "temperature": 3.0},
+    {"top_p": 0.95, "temperature": 2.0, "min_tokens_to_keep": 4},
+    {"top_p": 0.3, "temperature": 3.0, "min_tokens_to_keep": 3, "filter_value": -1.0},
+]
+
+
+@pytest.mark.parametrize("attrs", DRAWN, ids=str)
+def test_words_are_drawn_as_onnx_runtime_draws_them(
+    attrs: dict[str, Any], tmp_path: Path
+) -> None:
+    """The shares of the next words, and of pairs of them, of many equal prompts."""
+    rows = 4000
+    inputs = GREEDY | {"input_ids": np.repeat(PROMPT[:1], rows, axis=0)}
+    inputs |= {"max_length": int32(5), **dict.fromkeys(("v", "f", "m", "p"))}
+    given = {"input_ids": inputs["input_ids"]}
+    model = search("Sampling", inputs | {"seed": int32(7)}, "input_ids", **attrs)
+    package = fairhand.compile(model, tmp_path / "net", verify=False)
+    (found,), (again,) = (run_here(package.path, [given])[0] for _ in range(2))
+    (wanted,) = oracle(model.SerializeToString()).run(None, given)
+    assert np.array_equal(found, again) and found.shape == wanted.shape == (rows, 5)
+    assert "generator=torch.Generator" in (package.path / "model.py").read_text()
+    for words in (lambda x: x[:, 3], lambda x: x[:, 3] * 20 + x[:, 4]):
+        ours, theirs = (np.bincount(words(x), minlength=400) for x in (found, wanted))
+        spread = np.sqrt(ours + theirs + 1)
+        assert (np.abs(ours - theirs) < 5 * spread).all()
+        assert (ours > 0).sum() > 3
+
+
+def test_without_a_seed_every_call_draws_anew(tmp_path: Path) -> None:
+    model = search("Sampling", GREEDY, "input_ids", top_p=0.9)
+    assert drawn_outputs(load(model).model) == {"sequences"}
+    package = fairhand.compile(model, tmp_path / "net", verify=False)
+    runs = [run_here(package.path, [{"input_ids": PROMPT}])[0][0] for _ in range(2)]
+    assert runs[0].shape == (3, 10) and not np.array_equal(*runs)
 
 
 def test_words_for_the_first_step_are_refused(tmp_path: Path) -> None:

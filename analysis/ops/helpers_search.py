@@ -53,6 +53,35 @@ def greedy_step(
     return torch.cat([sequences, word[:, None]], dim=1), ended, ~ended.all()
 
 
+def sample_step(
+    scores: Tensor,
+    sequences: Tensor,
+    ended: Tensor,
+    luck: Tensor,
+    end: int,
+    padding: int,
+    top: float,
+    temperature: float = 1.0,
+    filtered: float = -1e20,
+    keep: int = 0,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """As greedy_step, with words drawn by the numbers in `luck`, from 0 to 1.
+
+    The least likely words, together at most 1 - `top`, have the score `filtered`,
+    but for the `keep` likeliest.
+    """
+    ranked, words = (scores / temperature).sort(dim=1)
+    rare = ranked.softmax(dim=1).cumsum(dim=1) <= 1 - top
+    rare[:, max(1, ranked.shape[1] - keep) :] = False
+    shares = ranked.masked_fill(rare, filtered).softmax(dim=1).cumsum(dim=1)
+    place = (shares < luck[:, None]).sum(dim=1, keepdim=True)
+    word = words.gather(1, place.clamp(max=ranked.shape[1] - 1)).squeeze(1)
+    word = word.to(sequences.dtype)
+    ended = ended | (word == end)
+    word = word.masked_fill(ended, padding)
+    return torch.cat([sequences, word[:, None]], dim=1), ended, ~ended.all()
+
+
 def beam_start(
     words: Tensor, beams: int, longest: int, padding: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..contrib_types import OWN
 from .later import Later
+from .operands import number
 from .results import wanted
 from .table import MANY_TO_MANY, NodeView, OpDef, define
 
@@ -44,6 +47,17 @@ def _item(n: NodeView, i: int, x: Any, idle: float) -> Any:
 def _greedy(t: Any, n: NodeView, *operands: Any) -> Any:
     helper = t.helper(helpers.greedy_step)
     return helper(*operands, end=n.attr("end"), padding=n.attr("padding"))
+
+
+def _sample(t: Any, n: NodeView, *operands: Any) -> Any:
+    options: dict[str, Any] = {"end": n.attr("end"), "padding": n.attr("padding")}
+    options["top"] = number(n, "top", 0.0)
+    for name, idle in (("temperature", 1.0), ("filtered", -1e20)):
+        if n.attr(name, idle) != np.float32(idle):
+            options[name] = number(n, name, idle)
+    if n.attr("keep", 0):
+        options["keep"] = n.attr("keep")
+    return t.helper(helpers.sample_step)(*operands, **options)
 
 
 def _number(n: NodeView, i: int, x: Any) -> Any:
@@ -88,6 +102,7 @@ def _beam_end(t: Any, n: NodeView, *operands: Any) -> Any:
 for _name, _spelling in {
     "AllowedScores": _allowed,
     "GreedyStep": _greedy,
+    "SampleStep": _sample,
     "RepeatRows": _repeat,
     "PadWords": _pad,
     "BeamStart": _beam_start,

@@ -22,6 +22,8 @@ DOMAIN = "com.microsoft"
 OWN = "fairhand"  # the domain of operators that only this package has
 # The one that ONNX Runtime keeps in ONNX's own domain; no version of ONNX had it.
 UNLISTED = "SimplifiedLayerNormalization"
+# One that it had there before opset 17 brought it; its optimiser writes it in any.
+EARLY = "LayerNormalization"
 
 _FLOAT, _UINT8 = onnx.TensorProto.FLOAT, onnx.TensorProto.UINT8
 _INT32, _INT64 = onnx.TensorProto.INT32, onnx.TensorProto.INT64
@@ -320,7 +322,7 @@ def _irfft(n: InferenceSite) -> None:
 # ---- for the time of an inference
 
 
-def _schema(name: str, rule: _Rule) -> OpSchema:
+def _schema(name: str, domain: str, rule: _Rule) -> OpSchema:
     """A schema of any inputs and outputs; what it is for is its inference."""
     many = OpSchema.FormalParameterOption.Variadic
 
@@ -337,7 +339,7 @@ def _schema(name: str, rule: _Rule) -> OpSchema:
 
     schema = OpSchema(
         name,
-        "" if name == UNLISTED else DOMAIN,
+        domain,
         1,
         inputs=[parameter("x")],
         outputs=[parameter("y")],
@@ -347,7 +349,11 @@ def _schema(name: str, rule: _Rule) -> OpSchema:
     return schema
 
 
-_SCHEMAS = [_schema(name, rule) for name, rule in RULES.items()]
+_SCHEMAS = [
+    _schema(name, "" if name == UNLISTED else DOMAIN, rule)
+    for name, rule in RULES.items()
+]
+_SCHEMAS.append(_schema(EARLY, "", RULES[EARLY]))
 _LOCK = RLock()
 
 
@@ -355,7 +361,7 @@ _LOCK = RLock()
 def known_to_onnx() -> Iterator[None]:
     """Lend onnx the schemas, which it keeps for the whole process."""
     with _LOCK:
-        lent = [s for s in _SCHEMAS if not onnx.defs.has(s.name, s.domain)]
+        lent = [s for s in _SCHEMAS if not onnx.defs.has(s.name, 1, s.domain)]
         try:
             for schema in lent:
                 onnx.defs.register_schema(schema)

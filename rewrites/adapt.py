@@ -87,6 +87,7 @@ def extension(
                 raise site.unsupported(what) from None
 
         for op in ops:
+            assert (domain, op) not in EXTENSIONS, op
             EXTENSIONS[domain, op] = Adapter(op, 0, checked, types)
         return apply
 

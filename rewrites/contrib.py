@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from ..analysis.contrib_types import UNLISTED
-from .adapt import Site, extension
+from ..analysis.contrib_types import EARLY, UNLISTED
+from .adapt import Site, adapter, extension
 from .adapters import scalar_like
 
 # ---- activations
@@ -198,6 +198,11 @@ def _last(rank: int) -> list[int]:
 @extension("LayerNormalization", attrs="axis epsilon stash_type")
 def layer_normalization(site: Site) -> None:
     site.become("LayerNormalization", site.inputs, **plain(site))
+
+
+@adapter(EARLY, until=16)
+def early_layer_normalization(site: Site) -> None:
+    """What ONNX Runtime calls so means what ONNX has called so since opset 17."""
 
 
 @extension(UNLISTED, attrs="axis epsilon stash_type", domain="")

@@ -79,19 +79,10 @@ def grid_sample(site: Site) -> None:
 
 # ---- what has no spelling in a module of tensors
 
-_GENERATES = "export the model that it calls, and write the loop over tokens beside it"
-OUTSIDE = {
-    "BeamSearch": _GENERATES,
-    "GreedySearch": _GENERATES,
-    "Sampling": _GENERATES,
-    "WhisperBeamSearch": _GENERATES,
-}
 
-
-def _refused(site: Site) -> None:
-    hint = OUTSIDE[site.node.op_type]
-    raise site.unsupported("it is no function of tensors alone", hint)
-
-
-for _op in OUTSIDE:
-    extension(_op, attrs=None)(_refused)
+@extension("WhisperBeamSearch", attrs=None)
+def refused(site: Site) -> None:
+    raise site.unsupported(
+        "it is no function of tensors alone",
+        "export the model that it calls, and write the loop over tokens beside it",
+    )

@@ -314,6 +314,18 @@ def test_every_operator_has_a_rule_of_types() -> None:
     assert own - set(RULES) == generate | {"GatherND", "Tokenizer"}
 
 
+@pytest.mark.parametrize("opset", [11, 13, 16])
+def test_layer_normalization_before_onnx_had_it(opset: int, tmp_path: Path) -> None:
+    """As ONNX Runtime's optimiser writes it; what follows knows its type."""
+    node = call("LayerNormalization", "x g b", "h", domain="", axis=-1, epsilon=1e-5)
+    feeds = {"x": normal(2, 3, 8)}
+    weights = {"g": normal(8), "b": normal(8)}
+    nodes = [node, call("FusedMatMul", "h h", transB=1)]
+    made = model(nodes, feeds, weights, opset=opset, shapes={"x": ["n", "s", 8]})
+    text = check(made, feeds, tmp_path)
+    assert "nn.LayerNorm(8)" in text and '("n", "s", "s")' in text
+
+
 def test_sizes_go_on_behind_an_operator(tmp_path: Path) -> None:
     """Dynamic sizes keep their names, and what follows knows its type and rank."""
     nodes = [call("FusedMatMul", "a b", "h", transB=1), call("Relu", "h", domain="")]

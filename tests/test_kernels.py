@@ -123,6 +123,19 @@ def heads(g: Graph) -> dict[str, str]:
     return {"y": g("Add", g("Mul", y, "angle"), g("Mul", turned, "angle"))}
 
 
+def convolved(g: Graph) -> dict[str, str]:
+    weights = g.weight("dw.weight", 3, 1, 3, 2), g.weight("dw.bias", 3)
+    form = {"pads": [1, 1, 1, 1], "strides": [2, 1], "dilations": [1, 2]}
+    y = g("Conv", "planes", *weights, group=3, **form)
+    return {"y": g("Mul", g("HardSwish", y), "level")}
+
+
+def same_convolved(g: Graph) -> dict[str, str]:
+    weight = g.weight("dw.weight", 3, 1, 5, 5)
+    y = g("Conv", "planes", weight, group=3, pads=[2, 2, 2, 2])
+    return {"y": g("Add", g("Relu", y), "planes")}
+
+
 def joined(g: Graph) -> dict[str, str]:
     flat = g("Transpose", "tall", perm=[0, 2, 1])
     ends = (g.ints(-1), g.ints(-9), g.ints(2), g.ints(-2))
@@ -170,6 +183,8 @@ GROUPS = {
         "sin": ["n", 6],
     },
     heads: {"rows": ["a", "n", 3, 6], "angle": ["n", 6]},
+    convolved: {"planes": ["a", 3, 5, 4], "level": ["a", 3, 1, 1]},
+    same_convolved: {"planes": ["a", 3, 5, 4]},
     joined: {"tall": ["a", 3, 4], "wide": ["a", 4, 5]},
     gated: {"x": ["a", "n"], "u": ["a", "n"]},
     normed: {"x": ["a", 9], "u": ["a", 9]},
@@ -259,6 +274,12 @@ def test_other_shapes_are_refused(tmp_path: Path) -> None:
     kernel = compiled(group_model(gated), tmp_path)
     with pytest.raises(ValueError, match=r"x must have shape \[2, 3\], got \[3\]"):
         kernel.kernel({"x": torch.ones(2, 3), "u": torch.ones(3)})
+
+
+def test_sizes_that_stand_in_a_kernel_are_checked(tmp_path: Path) -> None:
+    kernel = compiled(group_model(same_convolved), tmp_path)
+    with pytest.raises(ValueError, match=r"x must have shape \[2, 3, 5, 4\]"):
+        kernel.kernel({"planes": torch.ones(2, 3, 4, 4)})
 
 
 @pytest.mark.parametrize(("dims", "refused"), [([7, 5], True), ([5], False)])

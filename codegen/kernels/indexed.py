@@ -15,6 +15,7 @@ from ...analysis.dims import Dim, same
 from ...analysis.ops.triton import FLOATS, Language, number, pointwise
 from ...analysis.ops.triton_moves import Formula, Piece, Place, Where
 from ...analysis.spell import ATOM, Expr, text_expr
+from .convolution import Taps
 from .program import Argument, NoKernel, Operation
 from .source import Source
 
@@ -78,6 +79,8 @@ class IndexedSource(Source):
     def compute(
         self, op: Operation, value: ir.Value, index: Index, guards: tuple[str, ...]
     ) -> str:
+        if op.taps is not None:
+            return self.convolve(op, op.taps, value, index, guards)
         if op.pieces:
             return self.move(op, value, index, guards)
         operands = [
@@ -97,6 +100,40 @@ class IndexedSource(Source):
         spelling = pointwise(op.view.node)
         assert spelling is not None
         made = spelling(Language("tl."), op.view, *operands)
+        return self.assign(op, value, index, made)
+
+    def convolve(
+        self,
+        op: Operation,
+        taps: Taps,
+        value: ir.Value,
+        index: Index,
+        guards: tuple[str, ...],
+    ) -> str:
+        """The sum over a window, of which nothing is outside of the image."""
+        x, weight, *bias = (o for o in op.operands if isinstance(o, ir.Value))
+        free, mask = self.wording.free, " & ".join(["mask", *guards])
+        sums, row, col = free("sums"), free("at_row"), free("at_col")
+        places = [taps.place(i, self.index_text(index[i + 2])) for i in (0, 1)]
+        at = (*index[:2], Formula(row), Formula(col))
+        offset = self.joined(self.terms(self.program.arguments[x], at))
+        own = f"{self.index_text(index[1])} * {taps.count} + tap"
+        self.texts += [*places, offset, own, mask]
+        ends = zip((row, col), taps.size, strict=True)
+        inside = " & ".join(f"({i} >= 0) & ({i} < {size})" for i, size in ends)
+        pixel = f"tl.load({self.names[x]}_ptr + {offset}, mask=inside, other=0.0)"
+        factor = f"tl.load({self.names[weight]}_ptr + {own}, mask={mask})"
+        self.lines += [
+            f"{sums} = tl.zeros([BLOCK], tl.float32)",
+            f"for tap in range({taps.count}):",
+            f"    {row}, {col} = {places[0]}, {places[1]}",
+            f"    inside = {mask} & {inside}",
+            f"    pixel = {pixel}.to(tl.float32)",
+            f"    {sums} += pixel * {factor}.to(tl.float32)",
+        ]
+        made = text_expr(sums)
+        if bias:
+            made = made + text_expr(self.value(bias[0], index, guards))
         return self.assign(op, value, index, made)
 
     def assign(self, op: Operation, value: ir.Value, index: Index, made: Expr) -> str:
@@ -191,8 +228,11 @@ class IndexedSource(Source):
         base = self.shifted(argument, index)
         if base:
             return base
+        return self.joined(self.terms(argument, index))
+
+    def joined(self, terms: list[tuple[str, str]]) -> str:
         text = ""
-        for size, inside in self.terms(argument, index):
+        for size, inside in terms:
             if not text:
                 text = inside
                 continue

@@ -70,7 +70,7 @@ class Launcher:
         self.tables = [self.names[a.value] for a in roles if a.role == "table"]
 
     def make_source(self, program: Program) -> Source:
-        if any(op.pieces for op in program.operations):
+        if program.indexed:
             return IndexedSource(program)
         source = Source(program)
         return LoopedSource(program) if source.layout.long else source
@@ -145,7 +145,7 @@ class Launcher:
         if self.base is None:
             shapes = ", ".join(f"{name}.shape" for name in tensors)
             text = f"torch.broadcast_shapes({shapes})"
-            if self.tables or any(op.pieces for op in self.program.operations):
+            if self.tables or self.program.indexed:
                 text = f"torch.Size({self.layout.shape_text(self.names)})"
             lines.insert(0, f"shape = {text}")
         return lines + [f"n_{table} = {table}.shape[0]" for table in self.tables]

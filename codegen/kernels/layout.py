@@ -185,8 +185,12 @@ class Layout:
             others = [a for a in self.axes if same(space[a.last], own[0])]
             if all(map(same, own, whole)):
                 shown.append(self.letter(axis))
+            elif others and axis.last not in self.program.fixed:
+                shown.append(self.letter(others[0]))
             else:
-                shown.append(self.letter(others[0]) if others else str(own[0]))
+                shown.append(str(own[0]))
+        if len(argument.shape) > 1:
+            shown.append(str(prod(argument.shape[1:])))
         return f"[{', '.join(shown)}]"
 
     def letter(self, axis: Axis) -> str:
@@ -268,32 +272,38 @@ class Layout:
             parts.append(read or str(_known(size)))
         return spelled(parts)
 
-    def _ones(self, names: dict[ir.Value, str]) -> str:
-        """The shape of the largest tensor, if its axes of one element must stay so.
+    def _unchanged(self, names: dict[ir.Value, str]) -> str:
+        """The shape of the largest tensor, if some of its axes must stay as they are.
 
-        Given more there, the kernel would read beyond the end of a tensor that has the
-        outermost of the other axes, and not these.
+        Some sizes stand in the kernel. Given more along axes of one element, it would
+        read beyond the end of a tensor that has the outermost of the others alone.
         """
         base = self.base()
-        if base is None or 1 not in base.dims:
+        if base is None or not (1 in base.dims or self.program.fixed):
             return ""
         outermost = zip(self.arguments, self.axes[0].has, strict=True)
-        if all(a.dims == base.dims or not has for a, has in outermost):
+        fixed = {i + len(base.dims) for i in self.program.fixed}
+        if not all(a.dims == base.dims or not has for a, has in outermost):
+            fixed |= {i for i, d in enumerate(base.dims) if d == 1}
+        if not fixed:
             return ""
         name = names[base.value]
         parts = [
-            "1" if d == 1 else f"{name}.shape[{i}]" for i, d in enumerate(base.dims)
+            str(d) if i in fixed else f"{name}.shape[{i}]"
+            for i, d in enumerate(base.dims)
         ]
         return spelled(parts)
 
     def expected(self, argument: Argument, names: dict[ir.Value, str]) -> str:
         """The shape that a tensor must have; "" where it is that of all others."""
+        if argument.shape:
+            return spelled(list(map(str, argument.shape)))
         space, rank = self.program.space, len(argument.dims)
         has = self.program.patterns(argument.dims)[len(space) - rank :]
         tail = range(len(space) - rank, len(space))
         base = self.base()
         if argument is base:
-            return self._ones(names)
+            return self._unchanged(names)
         full = all(h or space[i] == 1 for i, h in zip(tail, has, strict=True))
         moved = any(i - len(space) in self.program.moved for i in tail)
         if base is not None and full and not moved and not argument.role:

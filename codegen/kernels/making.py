@@ -8,8 +8,9 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.dims import Dims, same
-from ...analysis.ops.table import NodeView, lookup
+from ...analysis.ops.table import ModuleForm, NodeView, lookup
 from ...analysis.ops.triton import (
+    FLOATS,
     TYPES,
     is_channel_norm,
     pointwise,
@@ -22,6 +23,7 @@ from ...analysis.spell import Expr, Ref
 from ..members import Setting
 from ..steps import LayerRef, Step
 from .columns import settle_columns
+from .convolution import Taps, taps_of
 from .forms import ROLES, Attention, attention_of
 from .group_layout import settle_groups
 from .products import Extent, extent, product_of
@@ -71,6 +73,9 @@ def _operation(
     attention = attention_of(view)
     if attention is not None:
         return _attention(step, view, results, program, around, attention)
+    convolution = taps_of(step, view)
+    if convolution is not None:
+        return _depthwise(step, view, results, program, inside, around, *convolution)
     row, mover, top = whole_rows(node), moves(node), top_of(view)
     if node.op_type == "TopK" and not top:
         raise NoKernel("TopK of rows whose size is known only at run time")
@@ -78,7 +83,8 @@ def _operation(
         raise NoKernel(f"{node.op_type} with several results")
     looks_up = is_lookup(view)
     if not (row or mover or looks_up or pointwise(node)):
-        raise NoKernel(f"{node.op_type} is a PyTorch call")
+        by = "cuDNN's" if node.op_type == "Conv" else "a PyTorch call"
+        raise NoKernel(f"{node.op_type} is {by}")
     reads = step.reads()
     if any(isinstance(v, Setting) or v in around.sizes for v in reads):
         raise NoKernel("it depends on a number of the module")
@@ -173,6 +179,38 @@ def _product(
     if isinstance(sizes, str):
         raise NoKernel(sizes)
     program.extent = sizes
+    return op
+
+
+def _depthwise(
+    step: Step,
+    view: NodeView,
+    results: tuple[ir.Value, ...],
+    program: Program,
+    inside: Collection[ir.Value],
+    around: Surroundings,
+    taps: Taps,
+    form: ModuleForm,
+) -> Operation:
+    x = _aliased(form.inputs[0], step.reads(), {}, around)
+    if x is None or x in inside or program.operations:
+        raise NoKernel("a convolution of what the kernel computes")
+    dims = program.dims(form.inputs[0])
+    program.arguments[x] = _argument(x, Ref(x), dims)
+    operands, layer = [x], LayerRef(form)
+    shapes = {"weight": (taps.channels, 1, *taps.windows.kernel)}
+    for name, weight in form.weights.items():
+        shape = shapes.get(name, (taps.channels,))
+        each = (taps.channels, 1, 1)
+        argument = Argument(weight.value, getattr(layer, name), each, name, shape)
+        program.arguments[weight.value] = argument
+        operands.append(weight.value)
+    if any(v.dtype not in FLOATS for v in operands):
+        raise NoKernel("a type that kernels don't handle")
+    op = Operation(view, tuple(operands), results, step.expr)
+    op.taps, op.twin = taps, taps.twin
+    program.moved |= {-1, -2}
+    program.fixed |= {-1, -2}
     return op
 
 
@@ -285,6 +323,8 @@ def _settle_space(program: Program) -> None:
         _settle_product(program, program.extent)
         return
     rows = [op for op in program.operations if op.row is not None]
+    if rows and any(op.taps for op in program.operations):
+        raise NoKernel("a convolution beside operators over rows")
     lookups = [op for op in program.operations if op.lookup]
     norm = next((op for op in rows if is_channel_norm(op.view.node)), None)
     if norm is not None:
@@ -323,7 +363,7 @@ def _settle_product(program: Program, sizes: Extent) -> None:
     """All but the product goes element by element; its results are of one shape."""
     before = program.before_product()
     for op in program.operations:
-        if op.row is not None or op.lookup or op.pieces:
+        if op.row is not None or op.lookup or op.pieces or op.taps:
             raise NoKernel("a product beside operators over rows")
     if any(r in program.results for op in before for r in op.results):
         raise NoKernel("a left factor that is needed elsewhere")

@@ -19,6 +19,7 @@ from ...analysis.ops.triton import RowSpelling
 from ...analysis.ops.triton_moves import Piece
 from ...analysis.shapes import Shapes
 from ...analysis.spell import Expr
+from .convolution import Taps
 from .forms import Attention
 from .products import Extent, Product
 
@@ -35,13 +36,15 @@ class Argument:
     """A tensor that the kernel loads; `expr` is what the module passes for it.
 
     `role` is "table" or "indices" in a lookup. The `dims` are then those of the row
-    that is found: all of it, or one number for each. In a product it is a factor's.
+    that is found: all of it, or one number for each. In a product it is a factor's. A
+    convolution's weight has the `dims` of a number per channel, and a `shape`.
     """
 
     value: ir.Value
     expr: Expr
     dims: Dims
     role: str = ""
+    shape: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class Operation:
     product: Product | None = None
     absorbs: tuple[ir.Node, ...] = ()  # whose work it does too
     attention: Attention | None = None
+    taps: Taps | None = None
     twin: Callable[..., Expr] | None = None  # in PyTorch, where `expr` is a layer's
 
     @property
@@ -131,6 +135,11 @@ class Program:
     @property
     def attention(self) -> Attention | None:
         return next((op.attention for op in self.operations if op.attention), None)
+
+    @property
+    def indexed(self) -> bool:
+        """Whether elements are found by their indices."""
+        return any(op.pieces or op.taps for op in self.operations)
 
     def top(self, result: ir.Value) -> int:
         """How many elements of each row a result has, if TopK finds it."""

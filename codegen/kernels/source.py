@@ -251,6 +251,10 @@ class Source:
                 table, at = (self.names[o] for o in operands_of(op))
                 inner[op.result] = text_expr(f"{table}[{at}]")
                 continue
+            if op.taps is not None and op.twin is not None:
+                made = op.twin(*(e for e in operands if e is not None))
+                lines.append(f"{self.names[op.result]} = {self.text(made)}")
+                continue
             if op.pieces:
                 results = ", ".join(self.names[r] for r in op.results)
                 lines.append(f"{results} = {render(op.expr, self.name)}")

@@ -21,6 +21,7 @@ RESULTS = {
     "Slice": "part",
     "Concat": "joined",
     "Transpose": "turned",
+    "Conv": "conv",
     "DepthToSpace": "pixels",
     "Expand": "repeated",
     "Pad": "padded",
@@ -64,6 +65,7 @@ WORDS = {
     "HardSwish": "hard_swish",
     "ThresholdedRelu": "thresholded_relu",
     "Sub": "subtract",
+    "Conv": "depthwise_conv",
     "DepthToSpace": "depth_to_space",
     "SpaceToDepth": "space_to_depth",
 }
@@ -76,8 +78,9 @@ TITLES = {
 }
 # Names that kernels use themselves.
 _TAKEN = frozenset(
-    """BLOCK F col cols eps expect fits i j k l m mask n_cols n_elements n_pixels
-    offsets row runs_triton shape softplus tanh tl torch triton warps y""".split()
+    """BLOCK F col cols eps expect fits i inside j k l m mask n_cols n_elements
+    n_pixels offsets pixel row runs_triton shape softplus tanh tap tl torch triton warps
+    y""".split()
 )
 _TAKEN_BY_PRODUCTS = frozenset(
     """across batch block depth down inside number rows start tile zero""".split()

@@ -25,6 +25,8 @@ CONSTANTS = {
     "BLOCK_K": 16,
     "BLOCK_D": 16,
     "BLOCK_E": 16,
+    "HEIGHT": 3,
+    "WIDTH": 2,
     "PRECISION": "ieee",
 }
 HOPPER = GPUTarget("cuda", 90, 32)

@@ -277,9 +277,21 @@ def test_other_shapes_are_refused(tmp_path: Path) -> None:
 
 
 def test_sizes_that_stand_in_a_kernel_are_checked(tmp_path: Path) -> None:
-    kernel = compiled(group_model(same_convolved), tmp_path)
-    with pytest.raises(ValueError, match=r"x must have shape \[2, 3, 5, 4\]"):
-        kernel.kernel({"planes": torch.ones(2, 3, 4, 4)})
+    kernel = compiled(group_model(rotated), tmp_path)
+    pairs, cos, sin = torch.ones(2, 2, 3, 4), torch.ones(2, 1, 3, 6), torch.ones(3, 6)
+    with pytest.raises(ValueError, match=r"x must have shape \[2, 2, 3, 6\]"):
+        kernel.kernel({"pairs": pairs, "cos": cos, "sin": sin})
+
+
+def test_a_convolution_of_other_windows_is_the_same_kernel(tmp_path: Path) -> None:
+    """What differs between the blocks of a network is handed on by their layers."""
+    kernel = compiled(group_model(convolved), tmp_path)
+    for window, stride, padding in ((3, 1, 1), (5, 2, 2), (1, 1, 0)):
+        kernel.constants["dw.weight"] = torch.randn(3, 1, window, window)
+        kernel.numbers = [(stride, stride), (padding, padding * 2)]
+        feed = {"planes": torch.randn(2, 3, 11, 9), "level": torch.randn(2, 3, 1, 1)}
+        assert close(kernel.kernel(feed)[0], kernel.reference(feed)[0])
+    assert kernel.launches == [3]
 
 
 @pytest.mark.parametrize(("dims", "refused"), [([7, 5], True), ([5], False)])

@@ -43,7 +43,7 @@ class Compiled:
     module: ModuleType
     arguments: list[str]
     constants: dict[str, torch.Tensor]
-    numbers: list[float]
+    numbers: list[Any]
     launches: list[int]
 
     def run(self, which: str, feed: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
@@ -104,7 +104,8 @@ def another(
     module = load(folder / "kernels.py")
     counter = [0]
     count_launches(module, "fused_kernel", counter)
-    return Compiled(module, arguments, constants, [n for _, n in numbers], counter)
+    given = [*(n for _, n in numbers), *(value for _, value in program.options)]
+    return Compiled(module, arguments, constants, given, counter)
 
 
 POINTERS = {

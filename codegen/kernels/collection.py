@@ -58,7 +58,7 @@ class Entry:
     example: tuple[str, int, int] = ("", 0, 0)  # shape, bytes fused, bytes apart
     taken: bool = False
     program: Program | None = None  # of the first place, with its numbers
-    numbers: tuple[float, ...] = ()
+    numbers: tuple[Any, ...] = ()
     options: dict[str, int] = field(default_factory=dict)  # of a launch, as tuned
     measured: str = ""  # what was measured, where something was
 
@@ -103,8 +103,10 @@ class KernelSet:
         self.chosen = self.collecting = True
 
     def offer(self, region: Region) -> None:
-        numbers = tuple(number for _, number in region.numbers)
-        made = Entry(region.text, program=region.programs[0], numbers=numbers)
+        first = region.programs[0]
+        numbers = [number for _, number in region.numbers]
+        given = (*numbers, *(value for _, value in first.options))
+        made = Entry(region.text, program=first, numbers=given)
         entry = self.entries.setdefault(region.text, made)
         for program in region.programs:
             entry.saved += self.saved(program)
@@ -244,6 +246,8 @@ class KernelSet:
         for name in (node.name or "", *names):
             if name in self.reasons:
                 return self.reasons[name]
+        if node.op_type == "Conv":
+            return "Conv is cuDNN's"
         if pointwise(node) is None and whole_rows(node) is None:
             return f"{node.op_type} is a PyTorch call"
         return "nothing beside it joins it in a kernel"

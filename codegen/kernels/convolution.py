@@ -10,40 +10,26 @@ from dataclasses import dataclass
 
 from ...analysis.ops.table import ModuleForm, NodeView
 from ...analysis.ops.windows import Windows, short, windows
-from ...analysis.spell import Expr, Names
+from ...analysis.spell import Expr, Names, text_expr
 from ..steps import Step
 
 
 @dataclass(frozen=True)
 class Taps:
-    """A depthwise convolution over two axes; `size` are those of what it reads."""
+    """A depthwise convolution over two axes; the layer has its stride and padding."""
 
-    channels: int
     windows: Windows
-    size: tuple[int, int]
 
-    @property
-    def count(self) -> int:
-        height, width = self.windows.kernel
-        return height * width
+    def twin(self, x: Expr, *weights: Expr) -> Expr:
+        options = {"stride": text_expr("stride"), "padding": text_expr("padding")}
+        if self.windows.dilated():
+            options["dilation"] = short(self.windows.dilation)
+        return Names("F").conv2d(x, *weights, **options, groups=x.shape[1])
 
-    def twin(self, *operands: Expr) -> Expr:
-        w = self.windows
-        given = {"stride": w.stride, "padding": w.begin, "dilation": w.dilation}
-        plain = {"stride": 1, "padding": 0, "dilation": 1}
-        options = {k: short(v) for k, v in given.items() if short(v) != plain[k]}
-        return Names("F").conv2d(*operands, **options, groups=self.channels)
-
-    def place(self, axis: int, at: str) -> str:
-        """Where the tap `tap` of the element at an index reads: k * 2 + tap // 3 - 1"""
-        w, width = self.windows, self.windows.kernel[1]
-        step, hole, before = w.stride[axis], w.dilation[axis], w.begin[axis]
-        text = at if step == 1 else f"{at} * {step}"
-        if w.kernel[axis] > 1:
-            tap = f"tap // {width}" if axis == 0 else f"tap % {width}"
-            tap = "tap" if width == 1 else tap
-            text += f" + {tap}" if hole == 1 else f" + {tap} * {hole}"
-        return text if before == 0 else f"{text} - {before}"
+    def holes(self, axis: int) -> str:
+        """What the distance of two taps is multiplied by."""
+        hole = self.windows.dilation[axis]
+        return "" if hole == 1 else f" * {hole}"
 
 
 def taps_of(step: Step, view: NodeView) -> tuple[Taps, ModuleForm] | None:
@@ -52,10 +38,7 @@ def taps_of(step: Step, view: NodeView) -> tuple[Taps, ModuleForm] | None:
     if form is None or form.layer != "nn.Conv2d" or form.call is not None:
         return None
     channels, results, _ = form.positional
-    size = view.dims(0)[2:]
-    known = all(isinstance(d, int) for d in size)
-    if channels == 1 or not channels == results == view.attr("group", 1) or not known:
+    if channels == 1 or not channels == results == view.attr("group", 1):
         return None
-    height, width = view.dims(1)[2:]
-    kernel = int(str(height)), int(str(width))
-    return Taps(channels, windows(view, kernel), size), form  # type: ignore[arg-type]
+    kernel = [int(str(size)) for size in view.dims(1)[2:]]
+    return Taps(windows(view, kernel)), form

@@ -110,31 +110,7 @@ class IndexedSource(Source):
         index: Index,
         guards: tuple[str, ...],
     ) -> str:
-        """The sum over a window, of which nothing is outside of the image."""
-        x, weight, *bias = (o for o in op.operands if isinstance(o, ir.Value))
-        free, mask = self.wording.free, " & ".join(["mask", *guards])
-        sums, row, col = free("sums"), free("at_row"), free("at_col")
-        places = [taps.place(i, self.index_text(index[i + 2])) for i in (0, 1)]
-        at = (*index[:2], Formula(row), Formula(col))
-        offset = self.joined(self.terms(self.program.arguments[x], at))
-        own = f"{self.index_text(index[1])} * {taps.count} + tap"
-        self.texts += [*places, offset, own, mask]
-        ends = zip((row, col), taps.size, strict=True)
-        inside = " & ".join(f"({i} >= 0) & ({i} < {size})" for i, size in ends)
-        pixel = f"tl.load({self.names[x]}_ptr + {offset}, mask=inside, other=0.0)"
-        factor = f"tl.load({self.names[weight]}_ptr + {own}, mask={mask})"
-        self.lines += [
-            f"{sums} = tl.zeros([BLOCK], tl.float32)",
-            f"for tap in range({taps.count}):",
-            f"    {row}, {col} = {places[0]}, {places[1]}",
-            f"    inside = {mask} & {inside}",
-            f"    pixel = {pixel}.to(tl.float32)",
-            f"    {sums} += pixel * {factor}.to(tl.float32)",
-        ]
-        made = text_expr(sums)
-        if bias:
-            made = made + text_expr(self.value(bias[0], index, guards))
-        return self.assign(op, value, index, made)
+        raise NoKernel("a convolution in a kernel of another kind")
 
     def assign(self, op: Operation, value: ir.Value, index: Index, made: Expr) -> str:
         label = self.label(self.names[value], index)

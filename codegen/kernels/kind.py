@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .attention import AttentionLauncher
 from .column_source import ColumnLauncher
+from .convolved import ConvolvedLauncher
 from .decoding import DecodingLauncher
 from .launcher import KernelText, Launcher
 from .program import Program
@@ -20,6 +21,8 @@ def _launcher(program: Program) -> Launcher:
     if program.attention is not None:
         decodes = program.attention.decodes
         return DecodingLauncher(program) if decodes else AttentionLauncher(program)
+    if any(op.taps for op in program.operations):
+        return ConvolvedLauncher(program)
     if program.columns is not None:
         return ColumnLauncher(program)
     return Launcher(program) if program.product is None else TiledLauncher(program)

@@ -189,8 +189,6 @@ class Layout:
                 shown.append(self.letter(others[0]))
             else:
                 shown.append(str(own[0]))
-        if len(argument.shape) > 1:
-            shown.append(str(prod(argument.shape[1:])))
         return f"[{', '.join(shown)}]"
 
     def letter(self, axis: Axis) -> str:
@@ -296,8 +294,6 @@ class Layout:
 
     def expected(self, argument: Argument, names: dict[ir.Value, str]) -> str:
         """The shape that a tensor must have; "" where it is that of all others."""
-        if argument.shape:
-            return spelled(list(map(str, argument.shape)))
         space, rank = self.program.space, len(argument.dims)
         has = self.program.patterns(argument.dims)[len(space) - rank :]
         tail = range(len(space) - rank, len(space))

@@ -192,25 +192,25 @@ def _depthwise(
     taps: Taps,
     form: ModuleForm,
 ) -> Operation:
-    x = _aliased(form.inputs[0], step.reads(), {}, around)
+    reads, layer = step.reads(), LayerRef(form)
+    x = _aliased(form.inputs[0], reads, {}, around)
     if x is None or x in inside or program.operations:
         raise NoKernel("a convolution of what the kernel computes")
-    dims = program.dims(form.inputs[0])
+    if any(isinstance(v, Switch) for v in reads):
+        raise NoKernel("it depends on a number of the module")
+    operands, dims = [x], program.dims(form.inputs[0])
     program.arguments[x] = _argument(x, Ref(x), dims)
-    operands, layer = [x], LayerRef(form)
-    shapes = {"weight": (taps.channels, 1, *taps.windows.kernel)}
     for name, weight in form.weights.items():
-        shape = shapes.get(name, (taps.channels,))
-        each = (taps.channels, 1, 1)
-        argument = Argument(weight.value, getattr(layer, name), each, name, shape)
-        program.arguments[weight.value] = argument
+        each, expr = (dims[1], 1, 1), getattr(layer, name)
+        program.arguments[weight.value] = Argument(weight.value, expr, each, name)
         operands.append(weight.value)
     if any(v.dtype not in FLOATS for v in operands):
         raise NoKernel("a type that kernels don't handle")
     op = Operation(view, tuple(operands), results, step.expr)
     op.taps, op.twin = taps, taps.twin
+    w = taps.windows
+    program.options = [(layer.stride, w.stride), (layer.padding, w.begin)]
     program.moved |= {-1, -2}
-    program.fixed |= {-1, -2}
     return op
 
 

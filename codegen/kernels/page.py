@@ -56,6 +56,7 @@ def write_kernels(
         columns=any("MAX_DEPTH" in text.fits for text in texts),
         precise=any("PRECISION=precision()" in text.launch for text in texts),
         attends=any("BLOCK_M=query_tile(n_rows)" in text.launch for text in texts),
+        convolves=any("*stride" in text.launch for text in texts),
         decodes=any("n_each" in text.launch for text in texts),
         products=any("**tile" in text.launch for text in texts),
         functions=helper_sources(

@@ -36,15 +36,14 @@ class Argument:
     """A tensor that the kernel loads; `expr` is what the module passes for it.
 
     `role` is "table" or "indices" in a lookup. The `dims` are then those of the row
-    that is found: all of it, or one number for each. In a product it is a factor's. A
-    convolution's weight has the `dims` of a number per channel, and a `shape`.
+    that is found: all of it, or one number for each. In a product it is a factor's, in
+    a convolution its weight or bias, with the `dims` of a number per channel.
     """
 
     value: ir.Value
     expr: Expr
     dims: Dims
     role: str = ""
-    shape: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -127,6 +126,8 @@ class Program:
     extent: Extent | None = None  # of its product
     columns: Columns | None = None  # if it reduces others than the last axes
     groups: int = 0  # of channels, if it normalises those
+    # What else the module passes, and what it is.
+    options: list[tuple[Expr, tuple[int, ...]]] = field(default_factory=list)
 
     @property
     def product(self) -> Operation | None:

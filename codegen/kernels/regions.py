@@ -259,6 +259,7 @@ class Regions:
             return None
         first, text, numbers = made[0]
         arguments = tuple(a.expr for a in first.arguments.values())
+        arguments += tuple(expr for expr, _ in first.options)
         return Region(
             tuple(group), text, numbers, programs, tuple(first.results), arguments
         )

@@ -77,13 +77,15 @@ TITLES = {
     "concat cos mul sin": "rotary_angles",
 }
 # Names that kernels use themselves.
-_TAKEN = frozenset(
-    """BLOCK F col cols eps expect fits i inside j k l m mask n_cols n_elements
-    n_pixels offsets pixel row runs_triton shape softplus tanh tap tl torch triton warps
-    y""".split()
-)
+_TAKEN = frozenset("""BLOCK F col cols eps expect fits i j k l m mask n_cols n_elements
+    n_pixels offsets row runs_triton shape softplus tanh tl torch triton warps
+    y""".split())
 _TAKEN_BY_PRODUCTS = frozenset(
     """across batch block depth down inside number rows start tile zero""".split()
+)
+_TAKEN_BY_WINDOWS = frozenset(
+    """HEIGHT WIDTH at_col at_row factor height inside padding pixel stride sums tap
+    width""".split()
 )
 
 
@@ -105,6 +107,8 @@ class Wording:
             for factor in product.operands[1:]:
                 assert isinstance(factor, ir.Value)
                 self.names[factor] = self.free(program.arguments[factor].role)
+        if any(op.taps for op in program.operations):
+            self.taken |= _TAKEN_BY_WINDOWS
         self._name_arguments()
         self._name_results()
 

@@ -202,14 +202,16 @@ GROUPS = {
 SIZES = [(1, 1, 1), (3, 2, 7), (5, 3, 64), (2, 1, 1031), (3, 0, 5), (1, 3, 130)]
 
 
-def group_model(build: object, builds: object = GROUPS) -> onnx.ModelProto:
+def group_model(
+    build: object, builds: object = GROUPS, graph: type[Graph] = Graph
+) -> onnx.ModelProto:
     names = ("n", "m") if build is counted else ("ids", "ids2")
     kinds = dict.fromkeys(names, "int64")
     inputs = {
         name: (kinds.get(name, "float32"), shape)
         for name, shape in builds[build].items()  # type: ignore[index]
     }
-    g = Graph(**inputs)  # type: ignore[arg-type]
+    g = graph(**inputs)  # type: ignore[arg-type]
     return g.model(**build(g))  # type: ignore[operator]
 
 

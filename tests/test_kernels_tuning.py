@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+import onnx_ir as ir
 import pytest
 import torch
 from emitter_models import import_package, run_here
@@ -18,6 +19,22 @@ import fairhand
 from fairhand.codegen import verify, writers
 
 pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter")
+from test_kernels import GROUPS, convolved, embedded, group_model, heads
+from test_kernels_attention import KINDS as ATTENTION
+from test_kernels_attention import New, decoded
+from test_kernels_columns import GROUPS as COLUMN_GROUPS
+from test_kernels_columns import norm_of_channels
+from test_kernels_rows import KINDS as ROW_KINDS
+from test_kernels_rows import group_norm, routed
+
+from fairhand.analysis.shapes import infer
+from fairhand.analysis.sizes import Sizes
+from fairhand.codegen.blocks import make_steps
+from fairhand.codegen.kernels import tuning
+from fairhand.codegen.kernels.collection import Entry
+from fairhand.codegen.kernels.kind import kernel_text
+from fairhand.codegen.kernels.making import make_program
+from fairhand.codegen.kernels.program import Surroundings
 from fairhand.codegen.kernels.tuning import Tuner, tuner_here
 
 
@@ -109,6 +126,28 @@ def test_a_launch_that_fails_or_errs_is_never_the_fastest() -> None:
     assert tuner._seconds(lambda x: x + 1, (x,), x) == float("inf")
     assert tuner._seconds(lambda x: x.half(), (x,), x) == float("inf")
     assert tuner._seconds(lambda x: x + 1e-3, (x,), x) == 1e-6
+
+
+def test_every_kind_of_kernel_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On tensors of the sizes that its first place has: none fails, all agree."""
+    builds = {**GROUPS, **ATTENTION, **ROW_KINDS, **COLUMN_GROUPS}
+    chosen = [convolved, embedded, heads, decoded, group_norm, norm_of_channels, routed]
+    monkeypatch.setattr(tuning, "candidates", lambda text: [{}])
+    tuner = Tuner("gpu", lambda call: 1e-6, "cpu")
+    for build in chosen:
+        model = ir.from_proto(group_model(build, builds, New))
+        shapes = infer(model)
+        steps = make_steps(model, shapes)
+        made = {v for step in steps for v in step.outputs if v is not None}
+        program = make_program(
+            steps, set(model.graph.outputs), Surroundings(shapes, made)
+        )
+        text, numbers = kernel_text(program)
+        given = (*(n for _, n in numbers), *(v for _, v in program.options))
+        entry = Entry(
+            text, "fused", 1.0, [("node",)], ("[N]", 1, 1), True, program, given
+        )
+        assert tuner.tune(entry, Sizes(shapes)).seconds == 1e-6, build.__name__
 
 
 def test_without_a_gpu_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,7 +151,10 @@ def _filled(argument: Argument, program: Program, sizes: Sizes, device: str) -> 
     """Random numbers; rows of the tables of a lookup."""
     import torch
 
-    value, dims = argument.value, list(map(sizes.number, argument.dims))
+    value, own = argument.value, argument.dims
+    if argument.role and any(op.taps for op in program.operations):
+        own = program.shapes.dims(value) or own  # of a convolution's weight
+    dims = list(map(sizes.number, own))
     dtype = getattr(torch, TORCH_DTYPES[value.dtype])  # type: ignore[index]
     rows = [_rows(program, sizes)] if argument.role in ("table", "indices") else []
     if argument.role == "table":

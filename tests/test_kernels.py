@@ -123,6 +123,12 @@ def heads(g: Graph) -> dict[str, str]:
     return {"y": g("Add", g("Mul", y, "angle"), g("Mul", turned, "angle"))}
 
 
+def turned(g: Graph) -> dict[str, str]:
+    """As at the end of ConvNeXt's blocks; the image is square by chance."""
+    y = g("Transpose", "pixels", perm=[0, 3, 1, 2])
+    return {"y": g("Add", y, "square")}
+
+
 def convolved(g: Graph) -> dict[str, str]:
     weights = g.weight("dw.weight", 3, 1, 3, 2), g.weight("dw.bias", 3)
     form = {"pads": [1, 1, 1, 1], "strides": [2, 1], "dilations": [1, 2]}
@@ -183,6 +189,7 @@ GROUPS = {
         "sin": ["n", 6],
     },
     heads: {"rows": ["a", "n", 3, 6], "angle": ["n", 6]},
+    turned: {"pixels": ["a", 4, 4, 3], "square": ["a", 3, 4, 4]},
     convolved: {"planes": ["a", 3, 5, 4], "level": ["a", 3, 1, 1]},
     same_convolved: {"planes": ["a", 3, 5, 4]},
     joined: {"tall": ["a", 3, 4], "wide": ["a", 4, 5]},
@@ -283,6 +290,12 @@ def test_sizes_that_stand_in_a_kernel_are_checked(tmp_path: Path) -> None:
     pairs, cos, sin = torch.ones(2, 2, 3, 4), torch.ones(2, 1, 3, 6), torch.ones(3, 6)
     with pytest.raises(ValueError, match=r"x must have shape \[2, 2, 3, 6\]"):
         kernel.kernel({"pairs": pairs, "cos": cos, "sin": sin})
+
+
+def test_axes_of_one_size_stay_apart(tmp_path: Path) -> None:
+    kernel = compiled(group_model(turned), tmp_path)
+    feed = {"pixels": torch.randn(2, 5, 6, 3), "square": torch.randn(2, 3, 5, 6)}
+    assert close(kernel.kernel(feed)[0], kernel.reference(feed)[0])
 
 
 def test_a_convolution_of_other_windows_is_the_same_kernel(tmp_path: Path) -> None:

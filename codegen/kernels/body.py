@@ -146,8 +146,11 @@ class KernelBody(BodyWriter):
                 gone.update(region.places)
                 members = [items[place] for place in region.places]
                 for member in members:
-                    if isinstance(member, Statement) and member.result:
-                        wishes = dict.fromkeys(region.results, member.result)
+                    if not isinstance(member, Statement):
+                        continue
+                    mask = self.hint(member) == "mask"
+                    if word := "mask" if mask else member.result:
+                        wishes = dict.fromkeys(region.results, word)
                         self.wishes |= {
                             v: w for v, w in wishes.items() if v in member.targets
                         }

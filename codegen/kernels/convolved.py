@@ -41,7 +41,10 @@ class ConvolvedLayout(Layout):
     def base(self) -> Argument | None:
         return None
 
-    def moved_size(self, size: Dim, place: int, names: dict[ir.Value, str]) -> str:
+    def moved_size(
+        self, size: Dim, axis: int | None, names: dict[ir.Value, str]
+    ) -> str:
+        place = -1 if axis is None else axis
         taps = convolution_of(self.program).taps
         assert taps is not None
         x, weight, i = names[self.x.value], names[self.weight.value], place + 2

@@ -58,6 +58,7 @@ class IndexedSource(Source):
 
     def load(self, argument: Argument, index: Index, guards: tuple[str, ...]) -> str:
         name = self.names[argument.value]
+        self.layout.places.setdefault(argument.value, index)
         offset = self.offset(argument, index)
         label = self.label(name, index)
         mask = " & ".join(["mask", *guards])

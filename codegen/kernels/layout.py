@@ -13,9 +13,10 @@ from math import prod
 import onnx_ir as ir
 
 from ...analysis.dims import Dim, same
+from ...analysis.ops.triton_moves import Place, Where
 from .program import Argument, NoKernel, Program
 
-LETTERS = "ijklm"
+LETTERS = "ijkpq"  # `l` reads like a number
 LARGEST = 2**31  # offsets from here on need 64 bits
 MAX_ROW = 16384  # elements of float32 that a program keeps on chip
 
@@ -37,6 +38,8 @@ class Layout:
         self.arguments = list(program.arguments.values())
         self.axes = self._axes()
         self.used: set[str] = set()  # sizes that the kernel is passed
+        # Where the elements of a tensor are read, where some are moved.
+        self.places: dict[ir.Value, tuple[Where, ...]] = {}
 
     @property
     def rows(self) -> bool:
@@ -174,21 +177,20 @@ class Layout:
         return f"[{', '.join(shown)}]"
 
     def moved_letters(self, argument: Argument) -> str:
-        """Where an axis is another one in the tensor, what that is, or its size."""
-        space, shown = self.program.space, []
-        dims = (1,) * (len(space) - len(argument.dims)) + tuple(argument.dims)
+        """Its axes in its own order; the sizes of those that the result hasn't."""
+        shown = []
         for axis in self.axes:
-            first, last = axis.first + len(space), axis.last + len(space)
-            own, whole = dims[first : last + 1], space[first : last + 1]
-            if all(d == 1 for d in own):
+            own = [
+                i for i in range(axis.first, axis.last + 1) if -i <= len(argument.dims)
+            ]
+            if all(argument.dims[i] == 1 for i in own):
                 continue
-            others = [a for a in self.axes if same(space[a.last], own[0])]
-            if all(map(same, own, whole)):
-                shown.append(self.letter(axis))
-            elif others and axis.last not in self.program.fixed:
-                shown.append(self.letter(others[0]))
+            found = self.axis_of(argument, own[-1])
+            if found is None:
+                shown.append(str(argument.dims[own[-1]]))
             else:
-                shown.append(str(own[0]))
+                letter = next(a for a in self.axes if a.first <= found <= a.last)
+                shown.append(self.letter(letter))
         return f"[{', '.join(shown)}]"
 
     def letter(self, axis: Axis) -> str:
@@ -227,15 +229,32 @@ class Layout:
                 return argument
         return None
 
-    def moved_size(self, size: Dim, place: int, names: dict[ir.Value, str]) -> str:
-        """What reads the size of a moved axis, or the number that it must be."""
-        if not isinstance(size, int) or (place not in self.program.fixed and size != 1):
-            for argument in self.arguments:
-                for i, own in enumerate(argument.dims):
-                    if not argument.role and same(own, size):
-                        return (
-                            f"{names[argument.value]}.shape[{i - len(argument.dims)}]"
-                        )
+    def axis_of(self, argument: Argument, place: int) -> int | None:
+        """The axis of the space, from the end, that one of a tensor is, if it is one.
+
+        With its size; and unless elements are moved along it other than by a Transpose.
+        """
+        space, rank = self.program.space, len(self.program.space)
+        read = self.places.get(argument.value)
+        at = Place(place + rank) if read is None else read[place + rank]
+        if not isinstance(at, Place) or at != Place(at.axis):
+            return None
+        alike = same(space[at.axis], argument.dims[place])
+        return at.axis - rank if alike else None
+
+    def moved_size(
+        self, size: Dim, axis: int | None, names: dict[ir.Value, str]
+    ) -> str:
+        """What reads the size of an axis of the space, or what it must be."""
+        if axis is None or (axis in self.program.fixed and isinstance(size, int)):
+            return str(_known(size))
+        base = self.base()
+        if base is not None:
+            return f"{names[base.value]}.shape[{axis}]"
+        for argument in (a for a in self.arguments if not a.role):
+            for i in range(-len(argument.dims), 0):
+                if self.axis_of(argument, i) == axis:
+                    return f"{names[argument.value]}.shape[{i}]"
         return str(_known(size))
 
     def size_text(self, axis: Axis, names: dict[ir.Value, str]) -> str:
@@ -311,7 +330,8 @@ class Layout:
         for i, own in zip(tail, has, strict=True):
             place = i - len(space)
             if own and place in self.program.moved:
-                parts.append(self.moved_size(argument.dims[place], place, names))
+                axis = self.axis_of(argument, place)
+                parts.append(self.moved_size(argument.dims[place], axis, names))
                 foreign |= parts[-1] != f"{names[argument.value]}.shape[{place}]"
                 continue
             owner = self.owner(i) if own else None

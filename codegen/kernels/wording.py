@@ -77,8 +77,8 @@ TITLES = {
     "concat cos mul sin": "rotary_angles",
 }
 # Names that kernels use themselves.
-_TAKEN = frozenset("""BLOCK F col cols eps expect fits i j k l m mask n_cols n_elements
-    n_pixels offsets row runs_triton shape softplus tanh tl torch triton warps
+_TAKEN = frozenset("""BLOCK F col cols eps expect fits i j k mask n_cols n_elements
+    n_pixels offsets p q row runs_triton shape softplus tanh tl torch triton warps
     y""".split())
 _TAKEN_BY_PRODUCTS = frozenset(
     """across batch block depth down inside number rows start tile zero""".split()

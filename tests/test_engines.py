@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -179,6 +179,29 @@ def test_attention_is_spelled_as_products(engines: ModuleType, case: str) -> Non
         patch.setattr(engines, "MOST_SCORES", 10)
         run = engines.traced(Attention().eval(), (q, k, v))
     assert "aten::scaled_dot_product_attention" in str(run.inlined_graph)
+
+
+@pytest.mark.parametrize("mask", [None, (1, 5), (5, 5), (2, 5, 5)])
+@pytest.mark.parametrize("scores, parts", [(1, 5), (25, 3), (49, 2), (50, 1)])
+def test_a_large_attention_is_of_some_rows_at_a_time(
+    engines: ModuleType, scores: int, parts: int, mask: tuple[int, ...] | None
+) -> None:
+    q, k, v = torch.randn(3, 1, 2, 5, 4).unbind()
+    given = None if mask is None else torch.randn(mask)
+    products = []
+
+    def softmax(weights: Tensor, dim: int) -> Tensor:
+        products.append(weights.shape[-2])
+        return torch.softmax(weights, dim)
+
+    module = SimpleNamespace(**{**vars(torch), "softmax": softmax})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines, "SCORES", scores)
+        patch.setattr(engines, "torch", module)
+        found = engines.attention(q, k, v, given)
+    assert (len(products), sum(products)) == (parts, 5)
+    wanted = F.scaled_dot_product_attention(q, k, v, given)
+    torch.testing.assert_close(found, wanted)
 
 
 def test_one_gelu_is_not_taken_for_the_other(engines: ModuleType) -> None:

@@ -64,17 +64,21 @@ the engines are.
 What bounds them, against the ceilings above (times are of one thread):
 
 - SqueezeNet: 0.7 GFLOP, 3.1 ms at the ceiling; its last convolution runs at 216
-  GFLOP/s. All of ONNX Runtime's call takes 3.5 ms, oneDNN's kernels about 4. The rest,
-  as in all networks of images, is 0.2 ms for copying the input, channels innermost.
-- MobileNets, EfficientNet: oneDNN's kernels take 3.7 ms of MobileNet v2's call and 3.3
-  of v3's, less than ONNX Runtime does; but each of the 37 and 65 partitions takes 10 to
-  15 us beside them.
+  GFLOP/s. oneDNN's kernels take 3.6 ms of a call, 2.0 with two threads, and the copy of
+  the input, channels innermost, 0.1 ms.
+- MobileNets, EfficientNet: of a call with two threads a profile finds 56 % in oneDNN's
+  kernels; 18 % in what one thread does alone between them, for each of the 37 and 65
+  partitions (memory, TorchScript, oneDNN Graph, Python); 26 % is the other one waiting.
+  A partition takes 4 to 6 us beside its kernel where all is in the cache; a convolution
+  called by itself on packed weights 25 to 45, so `packed` has none. Without the fusion
+  of expanding and depthwise convolutions the kernels take a sixth less with two
+  threads, and the call longer.
 - DenseNet: a norm in front of each convolution can't be folded into one, and each
-  layer joins all before it anew.
+  layer joins all before it anew: 4.3 of 20.4 ms in kernels with two threads.
 - Decoding: products of one row, bound by memory. GPT-2 reads 494 MB of weights for a
   token (12.7 ms at the ceiling), the Llama 249 MB (6.4 ms). `packed` reads 26 to 34
   GB/s on one thread, where `F.linear` reads 15. Normalisations, rotations and attention
-  are the rest: small calls of PyTorch, one by one.
+  are the rest, 0.3 of the Llama's time: small calls of PyTorch, one by one.
 - LSTM: a step reads 4 MB of weights from the last cache and waits for the step before;
   `packed` takes 63 us for it, PyTorch's own layer 90.
 - What is refused for tracing (lists of caches, LSTM) runs call by call, on `packed`.

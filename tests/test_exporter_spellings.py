@@ -181,6 +181,12 @@ def pixel_shuffle(g: Layer) -> str:
     return str(g("Reshape", y, np.array([1, 2, 6, 6])))
 
 
+def space_to_depth(g: Layer) -> str:
+    y = g("Reshape", "map", np.array([2, 6, 4, 2, 4, 2]))
+    y = g("Transpose", y, perm=(0, 3, 5, 1, 2, 4))
+    return str(g("Reshape", y, np.array([2, 24, 4, 4])))
+
+
 def quick_gelu(g: Layer) -> str:
     return str(g("Mul", "x", g("Sigmoid", g("Mul", "x", 1.702))))
 
@@ -268,6 +274,7 @@ CASES: list[tuple[Callable[[Layer], str], str]] = [
     (group_norm, "GroupNormalization"),
     (rms_norm, "RMSNormalization"),
     (pixel_shuffle, "DepthToSpace"),
+    (space_to_depth, "SpaceToDepth"),
     (quick_gelu, "Swish"),
     (log_softmax, "LogSoftmax"),
     (causal, HEADS),

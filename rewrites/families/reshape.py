@@ -209,6 +209,34 @@ def _permutation(axes: tuple[int, ...]) -> Perm:
     return Perm(len(axes), fixed(axes), fixed(inverse))
 
 
+@rule("reshape", samples=[dict(x=[2, 7, 6, 10], s=[2, 7, 3, 2, 5, 2], t=[2, 28, 3, 5])])
+def space_to_depth(law: Law) -> None:
+    """Reshape(Transpose(Reshape(x))) = SpaceToDepth(x)"""
+    x = law.tensor("x", 4)
+    s, t = law.sizes("s", 6), law.sizes("t", 4)
+    b = s.dim(3)
+    perm = (0, 5, 3, 1, 2, 4) if law.mutant("other_order") else (0, 3, 5, 1, 2, 4)
+    law.require(eq(s.dim(5), b) & (b >= 1), "blocks that aren't square")
+    law.require(
+        eq(s.dim(0), x.dim(0))
+        & eq(s.dim(1), x.dim(1))
+        & eq(s.dim(2) * b, x.dim(2))
+        & eq(x.dim(2) // b, s.dim(2))
+        & eq(s.dim(4) * b, x.dim(3))
+        & eq(x.dim(3) // b, s.dim(4)),
+        "axes are split in another way",
+    )
+    law.require(
+        eq(t.dim(0), x.dim(0))
+        & eq(t.dim(1), x.dim(1) * b * b)
+        & eq(t.dim(2), s.dim(2))
+        & eq(t.dim(3), s.dim(4)),
+        "channels are joined in another way",
+    )
+    moved = Transpose(Reshape(x, shape=s), perm=_permutation(perm))
+    law.rewrite(Reshape(moved, shape=t), SpaceToDepth(x, blocksize=b))
+
+
 depth_to_space_crd = _shuffle("depth_to_space_crd", "CRD", (2, 3), 1)
 depth_to_space_dcr = _shuffle("depth_to_space_dcr", "DCR", (1, 2), 3)
 
@@ -258,6 +286,7 @@ RULES: list[Rule] = [
     *VIEWS_OF_VIEWS,
     depth_to_space_crd,
     depth_to_space_dcr,
+    space_to_depth,
     depth_to_space_and_back,
     reshape_below_unary,
 ]

@@ -33,6 +33,9 @@ ROLES = {
 }
 
 
+_ONE_OF_THREE = re.compile(r"(q|k|v|query|key|value)(_proj|_lin)?")
+
+
 class Setting(ir.Value):
     """A member that is a number in which instances of a class differ, or that says
     whether one does what others leave."""
@@ -205,12 +208,14 @@ def _wish(
             return tensor_role(what, run), None
         return attribute(inside.replace(".", "_")), None
     words = [w for w in inside.split(".") if w]
+    role = roles.get(id(what.form)) if isinstance(what, Step) else None
     if words and words[-1].isdigit():
         stem = "_".join(words[:-1]) or "layers"
         return attribute(stem), int(words[-1][:6])
     if not words:
-        form = what.form if isinstance(what, Step) else None
-        return roles.get(id(form)) or _role(what), None
+        return role or _role(what), None
+    if role == "qkv" and _ONE_OF_THREE.fullmatch(words[-1]):
+        words[-1] = role  # three layers that became one
     return attribute("_".join(words)), None
 
 

@@ -378,6 +378,20 @@ def test_levels_are_said(tmp_path: Path) -> None:
     assert merges == [False, True]
 
 
+def test_three_layers_that_became_one_are_qkv(tmp_path: Path) -> None:
+    """Also where the exporter lost the names of their matrices."""
+    model = SEQUENCES["encoder_merged"]()
+    lost = {w.name: f"val_{i}" for i, w in enumerate(model.graph.initializer)}
+    lost = {name: new for name, new in lost.items() if name.endswith(".weight")}
+    for weight in model.graph.initializer:
+        weight.name = lost.get(weight.name, weight.name)
+    for node in model.graph.node:
+        node.input[:] = [lost.get(name, name) for name in node.input]
+    compiled(model, tmp_path / "net", verify=False, level=2)
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert "q, k, v = self.qkv(x).chunk(3, dim=-1)" in text
+
+
 # ---- folded into classes, or not: the same bits
 
 

@@ -196,7 +196,7 @@ def _depthwise(
     x = _aliased(form.inputs[0], reads, {}, around)
     if x is None or x in inside or program.operations:
         raise NoKernel("a convolution of what the kernel computes")
-    if any(isinstance(v, Switch) for v in reads):
+    if any(isinstance(v, Setting) for v in reads):
         raise NoKernel("it depends on a number of the module")
     operands, dims = [x], program.dims(form.inputs[0])
     program.arguments[x] = _argument(x, Ref(x), dims)

@@ -82,6 +82,8 @@ class Rewriter:
         users: list[ir.Node] = []
         for root, value in zip(match.roots, values, strict=True):
             assert value is not None
+            if value is root:
+                continue
             users += [user for user, _ in root.uses()]
             self._replace(root, value)
         self._remove(matched)
@@ -97,18 +99,22 @@ class Rewriter:
     ) -> str:
         """Why a match is not applied although the law holds; '' if it may be."""
         there = self.graft.existing_of(drafts, _producer(match.roots[0]))
+        unchanged = 0
         for root, result in zip(match.roots, results, strict=True):
             if isinstance(result, Output):
                 known = there[id(result.draft)]
                 result = known.outputs[result.index] if known is not None else result
             if isinstance(result, ir.Value):
                 if result is root:
-                    return "nothing would change"
+                    unchanged += 1
+                    continue
                 if root.is_graph_output() and not _may_be_output(result, root):
                     return "the result is an output of the graph"
             ranks = self._rank(result), self._rank(root)
             if None not in ranks and ranks[0] != ranks[1]:
                 return "broadcasting adds or takes an axis"
+        if unchanged == len(results):
+            return "nothing would change"
         new = [draft for draft in drafts if there[id(draft)] is None]
         if self.faithful and any(map(self._alters_parameter, new)):
             return "a stored weight would change"

@@ -33,6 +33,7 @@ from .families import (
     rectifiers,
     reductions,
     reshape,
+    sharing,
     sinks,
     slices,
     softmax,
@@ -106,6 +107,7 @@ PHASES = (
         canonical,
         algebra,
         horizontal,
+        sharing,
     ),
 )
 

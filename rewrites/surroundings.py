@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import onnx_ir as ir
 
 from .evaluate import Binding
 from .facts import is_constant
-from .pattern import Apply, Term, leaves
+from .pattern import Apply, Chain, Many, Node, Term, leaves
 from .vocabulary.core import trimmed
 from .walk import all_nodes, bodies
 
@@ -61,15 +62,32 @@ def candidates(term: Term, binding: Binding) -> Iterator[ir.Value]:
     """Values that another result of the rule may be: users of what is bound."""
     assert isinstance(term, Apply)
     shared = [leaf for leaf in leaves([term]) if leaf in binding.values]
-    for leaf in shared:
-        frontier = [binding.values[leaf]]
-        for _ in range(3):  # the shared operand stands at most this deep
-            users = [node for v in frontier for node, _ in v.uses()]
-            for node in dict.fromkeys(users):
-                wide = term.output < len(node.outputs)
-                if node.op_type == term.node.operator.name and wide:
-                    yield node.outputs[term.output]
-            frontier = [y for node in users[:32] for y in node.outputs]
+    if not shared:
+        return
+    # Each of them would do.
+    leaf = min(shared, key=lambda leaf: len(binding.values[leaf].uses()))
+    used_once = len(binding.values[leaf].uses()) == 1
+    if used_once and binding.nodes.keys().isdisjoint(nodes_of(term)):
+        return  # by what is bound already
+    frontier = [binding.values[leaf]]
+    for _ in range(3):  # the shared operand stands at most this deep
+        users = [node for v in frontier for node, _ in v.uses()]
+        for node in dict.fromkeys(users):
+            wide = term.output < len(node.outputs)
+            if node.op_type == term.node.operator.name and wide:
+                yield node.outputs[term.output]
+        frontier = [y for node in users[:32] for y in node.outputs]
+
+
+@cache
+def nodes_of(term: Term) -> frozenset[Node]:
+    """The nodes of a pattern."""
+    if isinstance(term, Apply):
+        inner = [x for x in term.node.inputs if x is not None]
+        return frozenset([term.node]).union(*map(nodes_of, inner))
+    if isinstance(term, Chain):
+        return frozenset().union(*map(nodes_of, term.parts))
+    return nodes_of(term.form) if isinstance(term, Many) else frozenset()
 
 
 def may_depend(left: Sequence[Term], binding: Binding) -> bool:

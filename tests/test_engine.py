@@ -279,3 +279,19 @@ def test_results_that_depend_on_each_other_are_not_merged(
     matcher = Matcher(BY_NAME["matmuls_of_one_weight"], Facts(infer(model)))
     assert (matcher.at(model.graph[0]) is not None) == merged
     assert merged or matcher.why.endswith("no second node to go with it")
+
+
+@pytest.mark.parametrize(("exactness", "sums"), [("real", 2), ("order", 4)])
+def test_sums_of_three_in_another_order_become_one(exactness: str, sums: int) -> None:
+    model = graph_of(
+        ("a", "Add", "x z"),
+        ("b", "Add", "a w"),
+        ("c", "Add", "w x"),
+        ("d", "Add", "z c"),
+        ("y", "Pow", "b d"),
+        inputs="x z w",
+    )
+    done = simplify(model, exactness)
+    assert operators(model) == ["Add"] * sums + ["Pow"]
+    shared = [a for a in done.history if a.rule == "add_shared"]
+    assert [a.exactness for a in shared] == [Exactness.RING] * (exactness == "real")

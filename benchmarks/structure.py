@@ -64,8 +64,8 @@ Where the two columns of instances differ:
   own. Without names the stem's convolution is taken for it: one block more of one class.
 - U-Net without names is cut after each upsampling, where one value crosses, and not
   before it; the encoder's convolutions then follow each other without a class.
-- NASNet's 99 separable branches lie in 17 cells, which fold without names as well; the
-  branches in them, each read by a sum with another one's, don't.
+- NASNet's 14 + 3 normal cells are 17 of one class without names as well, but in them its
+  99 separable branches have no class of their own.
 - Swin's attention has a class for each stage, since its windows are numbers in the text of
   `forward`. Without names its feed-forward parts fold, and the blocks of a stage.
 

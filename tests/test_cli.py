@@ -295,3 +295,33 @@ def test_the_command_is_the_console_script() -> None:
     command = [sys.executable, "-c", code, "--version"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout.split()[0]) == (0, "fairhand")
+
+
+@pytest.mark.parametrize(
+    ("rule", "at", "code", "said"),
+    [
+        (
+            "neg_neg",
+            "the_Neg",
+            0,
+            "doesn't apply at the_Neg: a is computed by Exp, not",
+        ),
+        ("mul_zero", "the_Mul", 0, "applies at the_Mul, but is only used asked"),
+        ("neg_neg", "the_Mul", 0, "doesn't apply at the_Mul: y is computed by Mul"),
+        ("neg_neg", "the_Sin", 1, "there is no node 'the_Sin' in the rewritten graph"),
+        ("neg_and_neg", "the_Neg", 1, "there is no rule 'neg_and_neg'"),
+    ],
+)
+def test_explain_says_why_a_rule_did_not_apply(
+    rule: str, at: str, code: int, said: str, tmp_path: Path, capsys: Capture
+) -> None:
+    made = model(
+        node("Exp", "x", "a"),
+        node("Neg", "a", "b"),
+        node("Floor", "b", "c"),
+        node("Mul", "c w", "y"),
+        weights={"w": np.zeros((), np.float32)},
+    )
+    assert run("inspect", save(made, tmp_path), "--explain", rule, at) == code
+    printed = capsys.readouterr()
+    assert said in printed.out + printed.err

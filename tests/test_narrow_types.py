@@ -124,3 +124,31 @@ def test_small_floats_round_as_ml_dtypes(
     wanted = x.astype(getattr(ml_dtypes, name)).astype(np.float32)
     np.testing.assert_array_equal(y, wanted)
     assert np.array_equal(np.signbit(y), np.signbit(wanted))
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex_numbers_are_moved(dtype: type, tmp_path: Path) -> None:
+    """What ONNX allows for them; ONNX Runtime has no kernels."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]),
+        helper.make_node("Concat", ["t", "t"], ["c"], axis=0),
+        helper.make_node("Slice", ["c", "start", "end"], ["d"]),
+        helper.make_node("Gather", ["d", "index"], ["e"], axis=1),
+        helper.make_node("Reshape", ["e", "shape"], ["y"]),
+    ]
+    numbers = {"start": [1], "end": [5], "index": [0, 0], "shape": [-1]}
+    graph = helper.make_graph(
+        nodes,
+        "complex",
+        [helper.make_tensor_value_info("x", kind, ["n", 3])],
+        [helper.make_tensor_value_info("y", kind, None)],
+        [numpy_helper.from_array(np.array(x), name) for name, x in numbers.items()],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    package = fairhand.compile(model, tmp_path / "net", verify=False)
+    x = (np.arange(6).reshape(2, 3) + 1j).astype(dtype)
+    (found,) = import_package(package.path).Session().run(None, {"x": x})
+    wanted = np.concatenate([x.T, x.T])[1:5][:, [0, 0]].reshape(-1)
+    assert found.dtype == dtype and np.array_equal(found, wanted)

@@ -60,14 +60,14 @@ Where the two columns of instances differ:
   `LayerNorm2d`) shows in no other way than by its name; without names it is a part of
   the block around it. MobileBERT's 96 feed-forward parts are 72 `FFNLayer` and 24 that
   the original spreads over `MobileBertOutput` and its layer.
-- The first block of MobileNetV2 and of EfficientNet has no expansion, and a class of its
-  own. Without names the stem's convolution is taken for it: one block more of one class.
+- The first block of MobileNetV2 and of EfficientNet has no expansion, and a class of
+  its own. Without names the stem's convolution is taken for it: one block more of one
+  class.
 - U-Net without names is cut after each upsampling, where one value crosses, and not
   before it; the encoder's convolutions then follow each other without a class.
-- NASNet's 14 + 3 normal cells are 17 of one class without names as well, but in them its
-  99 separable branches have no class of their own.
-- Swin's attention has a class for each stage, since its windows are numbers in the text of
-  `forward`. Without names its feed-forward parts fold, and the blocks of a stage.
+- NASNet's 14 + 3 normal cells are 17 of one class without names as well, but in them
+  its 99 separable branches have no class of their own.
+- Swin without names: its feed-forward parts fold, and the blocks of a stage.
 
 Made by `python benchmarks/structure.py MODELS --write docs/structure.md`.
 

@@ -121,10 +121,12 @@ def beam_step(
     going = (ends * len(place) + place).argsort(dim=1)[:, :beams]
     totals, rows, word = (x.gather(1, going) for x in (found, rows, word))
     full = best_totals.isfinite().all(dim=1)
-    done = done | full & (early | (best_totals[:, -1] >= found[:, 0] / length**power))
+    # ONNX Runtime takes a sample to begin after `beams` totals, not after all of them.
+    nearby = found.flatten().unfold(0, len(place), beams)[:batch].amax(dim=1)
+    done = done | full & (early | (best_totals[:, -1] >= nearby / length**power))
     totals = totals.masked_fill(done[:, None], 0)
     word = word.masked_fill(done[:, None], padding).to(sequences.dtype)
-    rows = torch.where(done[:, None], first_row, rows).flatten()
+    rows = rows.masked_fill(done[:, None], 0).flatten()
     sequences = torch.cat([sequences[rows], word.reshape(-1, 1)], dim=1)
     return sequences, totals, best, best_totals, done, rows, ~done.all()
 

@@ -98,6 +98,7 @@ REDUCTIONS = """ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceM
     ReduceMin ReduceProd ReduceSum ReduceSumSquare""".split()
 
 CASES: list[Case] = [
+    Case("LayerNormalization", 13, (normal(2, 3), normal(3), normal(3)), {"axis": -1}),
     Case("Squeeze", 11, (normal(1, 3, 1),), {"axes": [0]}),
     Case("Squeeze", 7, (normal(1, 3, 1),)),
     Case("Unsqueeze", 11, (X,), {"axes": [0, -1]}),

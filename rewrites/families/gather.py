@@ -6,7 +6,7 @@ import numpy as np
 
 from ..pattern import Term, Var
 from ..rule import Law, Rule, rule
-from ..terms import Axes, Fn, Int, choose, eq, first, forall, integer, one_axis
+from ..terms import Axes, Fn, Int, choose, eq, forall, integer, one_axis
 from ..vocabulary.movement import (
     Concat,
     Gather,
@@ -51,18 +51,17 @@ def gather_range(law: Law) -> None:
     law.rewrite(Gather(x, indices, axis=a), right)
 
 
-def _gather_of_all(rank: int) -> Rule:
+def _gather_of_all(rank: int, along: int) -> Rule:
+    """Places of several axes, all but one of size 1."""
+
     def build(law: Law) -> None:
         r = law.rank(low=1)
         x = law.tensor("x", r)
         a = law.axis("a", r)
         indices = law.constant("indices", rank, kinds="int")
-        along = first(rank, lambda j: ~eq(indices.dim(j), 1))
-        law.require(
-            (along < rank)
-            & forall(rank, lambda j: eq(j, along) | eq(indices.dim(j), 1)),
-            "the places form no row",
-        )
+        for k in range(rank):
+            if k != along:
+                law.require(eq(indices.dim(k), 1), "the places form several rows")
         count = indices.dim(along)
         if not law.mutant("fewer"):
             law.require(eq(count, x.dim(a)), "not all places are taken")
@@ -71,9 +70,7 @@ def _gather_of_all(rank: int) -> Rule:
                 forall(
                     count,
                     lambda k: eq(
-                        indices.element(
-                            *(choose(eq(along, j), k, 0) for j in range(rank))
-                        ),
+                        indices.element(*(k if j == along else 0 for j in range(rank))),
                         k,
                     ),
                 ),
@@ -93,15 +90,12 @@ def _gather_of_all(rank: int) -> Rule:
         )
         law.rewrite(Gather(x, indices, axis=a), Unsqueeze(x, axes=added))
 
-    row = [1] * (rank - 2) + [3, 1]
+    shape = [3 if j == along else 1 for j in range(rank)]
     return rule(
         "gather",
-        name=f"gather_of_all_{rank}",
+        name=f"gather_of_all_{rank}_{along}",
         statement="Gather(x, [[0, 1, .., n - 1]], a) = Unsqueeze(x, a), x of n along a",
-        samples=[
-            dict(x=[2, 3], a=1, indices=np.arange(3).reshape(shape))
-            for shape in (row, row[::-1])
-        ],
+        samples=[dict(x=[2, 3], a=1, indices=np.arange(3).reshape(shape))],
     )(build)
 
 
@@ -260,7 +254,7 @@ RULES: list[Rule] = [
     *(_gather_of_concat(part) for part in range(2)),
     *(_gather_gather(rank) for rank in range(2)),
     gather_range,
-    *map(_gather_of_all, (2, 3, 4)),
+    *(_gather_of_all(*row) for row in ((2, 1), (3, 2), (4, 3), (4, 1))),
     shape_of_unary,
 ]
 NOT_SHIPPED = [

@@ -349,7 +349,7 @@ def test_operator(op: OpDef, index: int) -> None:
 # Operators of maps, which no case can hold, and of our own, which ONNX Runtime lacks:
 # see test_ml.py and, for the words of searches, test_search.py.
 ELSEWHERE = {"CastMap", "ZipMap", "DictVectorizer", "PairwiseCoupling"} | {
-    *("AllowedScores", "BeamEnd", "BeamStart", "BeamStep"),
+    *("AllowedScores", "BeamEnd", "BeamStart", "BeamStep", "SampleStep"),
     *("GreedyStep", "PadWords", "RepeatRows"),
 }
 

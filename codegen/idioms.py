@@ -230,6 +230,10 @@ def _queries_first(steps: list[Step], results: set[ir.Value]) -> list[Step]:
         if _can_run([moved.get(i, ordered[i]) for i in span]):
             for place, other in moved.items():
                 ordered[place] = other
+        else:  # what others share is made in between: it comes first
+            others = [ordered[i] for i in span if ordered[i] not in wanted]
+            ordered[span.start : span.stop] = [*others, *wanted]
+        order = {step: i for i, step in enumerate(ordered)}
     return ordered
 
 

@@ -14,6 +14,7 @@ from .families import (
     attention,
     canonical,
     casts,
+    causal,
     clips,
     concat,
     convolution,
@@ -103,11 +104,13 @@ PHASES = (
     ),
     _phase(
         "algebra",
-        "Associativity, distributivity and commutativity, where operations are saved.",
+        "Associativity, distributivity and commutativity, where operations are saved;"
+        " masks, once attention has all that is its own.",
         canonical,
         algebra,
         horizontal,
         sharing,
+        causal,
     ),
 )
 

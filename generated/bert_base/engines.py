@@ -26,7 +26,8 @@ from torch.overrides import TorchFunctionMode
 FLOATS = (torch.float32, torch.bfloat16)  # what oneDNN computes in
 MOST_SIZES = 8  # that are prepared
 MOST_SEEN = 64  # that are remembered
-MOST_SCORES = 2**25  # of an attention, to be held all at once
+MOST_SCORES = 2**25  # of an attention, to be computed as products
+SCORES = 2**22  # of it, to be held at once
 CLOSE = 1e-3  # of the largest result: what a wrong operator would exceed
 
 
@@ -36,6 +37,10 @@ def make_engine(
     """What a Session calls in place of `model`; elsewhere than on a CPU, the model."""
     if name not in ENGINES:
         raise ValueError(f"no engine {name!r}, the engines are {list(ENGINES)}")
+    # glibc gives back to the system, which fills it with zeros, what is free beyond
+    # twice the largest block that it ever got back. After this one it keeps up to
+    # 62 MB, in the whole process, and a call finds the memory of the call before.
+    torch.empty(31 * 2**20, dtype=torch.uint8, device="cpu")
     return ENGINES[name](model) if device.type == "cpu" else model
 
 
@@ -210,15 +215,31 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
 def attention(
     q: Tensor, k: Tensor, v: Tensor, attn_mask: Any = None, **options: Any
 ) -> Tensor:
-    """As two products, which oneDNN Graph joins, where all scores fit in memory."""
+    """As two products, which oneDNN Graph joins; of some rows at a time if large."""
     scores = q.numel() // int(q.shape[-1]) * int(k.shape[-2])
     masked = attn_mask is not None and not attn_mask.is_floating_point()
     if options.keys() - {"scale"} or masked or scores > MOST_SCORES:
         return F.scaled_dot_product_attention(q, k, v, attn_mask, **options)
+    rows = int(q.shape[-2])
+    step = max(1, SCORES * rows // max(1, scores))
+    if step < rows:
+        parts = [
+            attention(
+                q[..., i : i + step, :], k, v, mask_of(attn_mask, i, step), **options
+            )
+            for i in range(0, rows, step)
+        ]
+        return torch.cat(parts, dim=-2)
     scale = options.get("scale", 1 / math.sqrt(int(q.shape[-1])))
     weights = torch.matmul(q, k.transpose(-2, -1)) * scale
     weights = weights if attn_mask is None else weights + attn_mask
     return torch.matmul(torch.softmax(weights, dim=-1), v)
+
+
+def mask_of(mask: Any, start: int, rows: int) -> Any:
+    """Of these rows, where each has its own."""
+    own = mask is not None and int(mask.shape[-2]) > 1
+    return mask[..., start : start + rows, :] if own else mask
 
 
 SPELLINGS = {

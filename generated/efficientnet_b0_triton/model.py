@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from .kernels import sigmoid_mul
+from .kernels import depthwise_conv_silu, sigmoid_mul
 
 MODEL_SHA256 = "15e2df608e62f4e386fc725e2bf2df75f356e290eab585ccf5b19e5e3476726d"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
@@ -56,7 +56,13 @@ class MBConv2(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        x = F.silu(self.block[0](x))
+        x = depthwise_conv_silu(
+            x,
+            self.block[0].weight,
+            self.block[0].bias,
+            self.block[0].stride,
+            self.block[0].padding,
+        )
         x = self.block[1](x)
         return self.block[2](x)
 
@@ -93,7 +99,13 @@ class MBConv(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.silu(self.block[0](x))
-        y = F.silu(self.block[1](y))
+        y = depthwise_conv_silu(
+            y,
+            self.block[1].weight,
+            self.block[1].bias,
+            self.block[1].stride,
+            self.block[1].padding,
+        )
         y = self.block[2](y)
         y = self.block[3](y)
         return y + x if self.residual else y

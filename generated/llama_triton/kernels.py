@@ -79,6 +79,75 @@ def tile_count(
     return triton.cdiv(n_rows, BLOCK_M) * triton.cdiv(n_cols, BLOCK_N)
 
 
+def rotary_angles(x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """converted = x.to(float32)
+    product = converted * scale
+    joined = torch.cat([product, product], dim=-1)
+    cos = cos(joined)
+    sin = sin(joined)
+
+    Replaces  Cast, Mul, Concat, Cos, Sin, at node__to_copy
+    Traffic   66.7 kB for [1, seq, 64]; 215 kB operator by operator
+    """
+    expect("x", x, (1, x.shape[-2], 1))
+    expect("scale", scale, (32,))
+    shape = torch.Size((1, x.shape[-2], 64))
+    if not runs_triton(x, scale):
+        return rotary_angles_reference(x, scale)
+    x = x.contiguous()
+    scale = scale.contiguous()
+    cos = x.new_empty(shape, dtype=torch.float32)
+    sin = x.new_empty(shape, dtype=torch.float32)
+    with torch.cuda.device_of(x):
+        rotary_angles_kernel[(triton.cdiv(cos.numel(), ELEMENTS),)](
+            x, scale, cos, sin, cos.numel(), BLOCK=ELEMENTS
+        )
+    return cos, sin
+
+
+def rotary_angles_reference(x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """The same in PyTorch; the kernel is tested against this."""
+    converted = x.float()
+    product = converted * scale
+    joined = torch.cat([product, product], dim=-1)
+    cos = joined.cos()
+    sin = joined.sin()
+    return cos, sin
+
+
+if triton is not None:
+
+    @triton.jit
+    def rotary_angles_kernel(
+        x_ptr,  # [M] in
+        scale_ptr,  # [32] in
+        cos_ptr,  # [M, N] out
+        sin_ptr,  # [M, N] out
+        n_elements,  # M * N
+        BLOCK: tl.constexpr,  # elements of one program
+    ):
+        offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+        mask = offsets < n_elements
+        row = offsets // 64
+        col = offsets % 64
+        x = tl.load(x_ptr + row, mask=mask & (col < 32))
+        converted = x.to(tl.float32)  # Cast
+        scale = tl.load(scale_ptr + col, mask=mask & (col < 32)).to(tl.float32)
+        product = converted * scale  # Mul
+        x_moved = tl.load(x_ptr + row, mask=mask & (col >= 32))
+        converted_moved = x_moved.to(tl.float32)  # Cast
+        scale_before = tl.load(scale_ptr + col - 32, mask=mask & (col >= 32)).to(
+            tl.float32
+        )
+        product_before = converted_moved * scale_before  # Mul
+        joined = tl.where(col < 32, product, product_before)  # Concat
+        cos = tl.cos(joined)  # Cos
+        sin = tl.sin(joined)  # Sin
+
+        tl.store(cos_ptr + offsets, cos, mask=mask)
+        tl.store(sin_ptr + offsets, sin, mask=mask)
+
+
 def add_rms_norm(
     x: Tensor, residual: Tensor, weight: Tensor, eps: float
 ) -> tuple[Tensor, Tensor]:
@@ -156,36 +225,42 @@ if triton is not None:
 
 
 def rotate_halves(x: Tensor, scale: Tensor, scale2: Tensor) -> Tensor:
-    """product = x * scale
-    part, part2 = x.chunk(2, dim=-1)
+    """turned = x.transpose(1, 2)
+    product = turned * scale
+    part, part2 = turned.chunk(2, dim=-1)
     neg = -part2
     joined = torch.cat([neg, part], dim=-1)
     product2 = joined * scale2
     y = product + product2
 
-    Replaces  Mul, Split, Neg, Concat, Mul, Add, at 12 places, first node_mul_158
-    Traffic   852 kB for [batch, 12, seq, 64]; 4.78 MB operator by operator
+    Replaces  Transpose, Mul, Split, Neg, Concat, Mul, Add, at 12 places, first
+              node_transpose
+    Traffic   852 kB for [batch, 12, seq, 64]; 5.57 MB operator by operator
     """
-    expect("scale", scale, (1, 1, x.shape[-2], 64))
-    expect("scale2", scale2, (1, 1, x.shape[-2], 64))
+    expect("x", x, (x.shape[-4], x.shape[-3], x.shape[-2], 64))
+    expect("scale", scale, (1, 1, x.shape[-3], 64))
+    expect("scale2", scale2, (1, 1, x.shape[-3], 64))
+    shape = torch.Size((x.shape[-4], x.shape[-2], x.shape[-3], 64))
     n_j = x.shape[-2]
+    n_k = x.shape[-3]
     if not runs_triton(x, scale, scale2):
         return rotate_halves_reference(x, scale, scale2)
     x = x.contiguous()
     scale = scale.contiguous()
     scale2 = scale2.contiguous()
-    y = torch.empty_like(x)
+    y = x.new_empty(shape)
     with torch.cuda.device_of(x):
         rotate_halves_kernel[(triton.cdiv(y.numel(), ELEMENTS),)](
-            x, scale, scale2, y, y.numel(), n_j, BLOCK=ELEMENTS
+            x, scale, scale2, y, y.numel(), n_j, n_k, BLOCK=ELEMENTS
         )
     return y
 
 
 def rotate_halves_reference(x: Tensor, scale: Tensor, scale2: Tensor) -> Tensor:
     """The same in PyTorch; the kernel is tested against this."""
-    product = x * scale
-    part, part2 = x.chunk(2, dim=-1)
+    turned = x.transpose(1, 2)
+    product = turned * scale
+    part, part2 = turned.chunk(2, dim=-1)
     neg = -part2
     joined = torch.cat([neg, part], dim=-1)
     product2 = joined * scale2
@@ -196,38 +271,47 @@ if triton is not None:
 
     @triton.jit
     def rotate_halves_kernel(
-        x_ptr,  # [I, J, K] in
-        scale_ptr,  # [J, K] in
-        scale2_ptr,  # [J, K] in
-        y_ptr,  # [I, J, K] out
-        n_elements,  # I * J * K
+        x_ptr,  # [I, K, J, P] in
+        scale_ptr,  # [K, P] in
+        scale2_ptr,  # [K, P] in
+        y_ptr,  # [I, J, K, P] out
+        n_elements,  # I * J * K * P
         n_j,  # J
+        n_k,  # K
         BLOCK: tl.constexpr,  # elements of one program
     ):
         offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
         mask = offsets < n_elements
-        j = offsets // 64 % n_j
-        k = offsets % 64
-        x = tl.load(x_ptr + offsets, mask=mask).to(tl.float32)
-        scale = tl.load(scale_ptr + j * 64 + k, mask=mask).to(tl.float32)
+        i = offsets // (n_j * n_k * 64)
+        j = offsets // (n_k * 64) % n_j
+        k = offsets // 64 % n_k
+        p = offsets % 64
+        x = tl.load(x_ptr + ((i * n_k + k) * n_j + j) * 64 + p, mask=mask).to(
+            tl.float32
+        )
+        scale = tl.load(scale_ptr + k * 64 + p, mask=mask).to(tl.float32)
         product = x * scale  # Mul
-        x_after = tl.load(x_ptr + offsets + 32, mask=mask & (k < 32)).to(tl.float32)
+        x_after = tl.load(
+            x_ptr + ((i * n_k + k) * n_j + j) * 64 + p + 32, mask=mask & (p < 32)
+        ).to(tl.float32)
         neg = -x_after  # Neg
-        x_before = tl.load(x_ptr + offsets - 32, mask=mask & (k >= 32)).to(tl.float32)
-        joined = tl.where(k < 32, neg, x_before)  # Concat
-        scale2 = tl.load(scale2_ptr + j * 64 + k, mask=mask).to(tl.float32)
+        x_before = tl.load(
+            x_ptr + ((i * n_k + k) * n_j + j) * 64 + p - 32, mask=mask & (p >= 32)
+        ).to(tl.float32)
+        joined = tl.where(p < 32, neg, x_before)  # Concat
+        scale2 = tl.load(scale2_ptr + k * 64 + p, mask=mask).to(tl.float32)
         product2 = joined * scale2  # Mul
         y = product + product2  # Add
 
         tl.store(y_ptr + offsets, y, mask=mask)
 
 
-def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-    """y = softmax(q @ k.T / sqrt(D) + mask) @ v
-        H / G heads share keys and values
+def causal_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """y = softmax(q @ k.T / sqrt(D)) @ v
+        of keys up to the query's own place, H / G heads share keys and values
 
     Replaces  Attention, at 6 places, first node_scaled_dot_product_attention
-    Traffic   1.11 MB for [batch, 12, seq, 64]; 8.98 MB operator by operator
+    Traffic   1.05 MB for [batch, 12, seq, 64]; 8.91 MB operator by operator
     """
     expect("q", q, (q.shape[0], 3 * k.shape[1], *q.shape[2:]))
     expect("k", k, (q.shape[0], k.shape[1], v.shape[2], q.shape[3]))
@@ -236,27 +320,24 @@ def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     n_keys, v_depth = v.shape[-2:]
     scale = depth**-0.5
     fits = max(depth, v_depth) <= 128
-    if not (runs_triton(q, k, v, mask) and fits):
-        return masked_attention_reference(q, k, v, mask)
+    if not (runs_triton(q, k, v) and fits):
+        return causal_attention_reference(q, k, v)
     q = q if q.stride(-1) == 1 else q.contiguous()
     k = k if k.stride(-1) == 1 else k.contiguous()
     v = v if v.stride(-1) == 1 else v.contiguous()
-    mask = mask.expand(n_batches, n_heads, n_rows, n_keys)
     y = q.new_empty(n_batches, n_rows, n_heads, v_depth).transpose(1, 2)
     with torch.cuda.device_of(q):
-        masked_attention_kernel[
+        causal_attention_kernel[
             (n_batches * n_heads * triton.cdiv(n_rows, query_tile(n_rows)),)
         ](
             q,
             k,
             v,
-            mask,
             y,
             *q.stride()[:3],
             *k.stride()[:3],
             *v.stride()[:3],
             *y.stride()[:3],
-            *mask.stride(),
             n_heads,
             n_heads // k.shape[1],
             n_rows,
@@ -273,19 +354,18 @@ def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     return y
 
 
-def masked_attention_reference(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+def causal_attention_reference(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """The same in PyTorch; the kernel is tested against this."""
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
 
 
 if triton is not None:
 
     @triton.jit
-    def masked_attention_kernel(
+    def causal_attention_kernel(
         q_ptr,  # [B, H, M, D] in
         k_ptr,  # [B, G, N, D] in
         v_ptr,  # [B, G, N, E] in
-        mask_ptr,  # [B, H, M, N] in
         y_ptr,  # [B, H, M, E] out
         q_batch,  # strides
         q_head,
@@ -299,10 +379,6 @@ if triton is not None:
         y_batch,  # strides
         y_head,
         y_row,
-        mask_batch,  # strides
-        mask_head,
-        mask_row,
-        mask_key,
         n_heads,  # H
         group,  # H / G, the heads that share keys and values
         n_rows,  # M
@@ -342,17 +418,7 @@ if triton is not None:
             )
             scores = tl.dot(q, k, input_precision=PRECISION) * scale
             inside = (rows < n_rows) & (keys[None, :] < n_keys)
-            mask = tl.load(
-                mask_ptr
-                + batch * mask_batch
-                + head * mask_head
-                + rows * mask_row
-                + keys[None, :] * mask_key,
-                mask=inside,
-                other=0,
-            )
-            scores += mask.to(tl.float32)
-            scores = tl.where(inside, scores, float("-inf"))
+            scores = tl.where(inside & (keys[None, :] <= rows), scores, float("-inf"))
 
             # Softmax: what was summed so far shrinks to the scale of the largest score.
             larger = tl.maximum(largest, tl.max(scores, axis=1, keep_dims=True))

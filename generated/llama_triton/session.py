@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from .engines import make_engine
+from .graphs import Graphed
 from .model import INPUTS, OUTPUTS, WEIGHTS, load
 
 ENGINE = "packed"  # of those in engines.py
@@ -33,7 +34,10 @@ class NodeArg(NamedTuple):
 
 
 class Session:
-    """Stands in for onnxruntime.InferenceSession; `threads` are those of run()."""
+    """Stands in for onnxruntime.InferenceSession; `threads` are those of run().
+
+    With `graph`, a GPU replays what was captured for inputs of the same shapes.
+    """
 
     def __init__(
         self,
@@ -41,11 +45,17 @@ class Session:
         device: str = "cpu",
         engine: str = ENGINE,
         threads: int | None = None,
+        graph: bool = False,
     ):
+        if graph and torch.device(device).type != "cuda":
+            raise ValueError(f"graph=True needs a CUDA device, not {device!r}")
         self.model = load(weights, device)
         self.device = torch.device(device)
         self.threads = threads
         self.network = make_engine(engine, self.model, self.device)
+        network = self.network
+        self.network = Graphed(network, self.device) if graph else network
+        self.feeds = torch.device("cpu") if graph else self.device
 
     @torch.inference_mode()
     def run(
@@ -64,7 +74,7 @@ class Session:
             raise ValueError(f"no inputs {unknown}, the inputs are {list(INPUTS)}")
         if unknown := [name for name in names if name not in OUTPUTS]:
             raise ValueError(f"no outputs {unknown}, the outputs are {list(OUTPUTS)}")
-        feeds = [to_tensor(n, input_feed[n], *INPUTS[n], self.device) for n in INPUTS]
+        feeds = [to_tensor(n, input_feed[n], *INPUTS[n], self.feeds) for n in INPUTS]
         with intra_op(self.threads):
             results = self.network(*feeds)
         if len(OUTPUTS) == 1:
@@ -129,7 +139,10 @@ def to_tensor(
         )
     # The copy is contiguous and in native bytes, whatever the caller's array is.
     array = np.array(value, dtype=value.dtype.newbyteorder("="), order="C")
-    return torch.from_numpy(array).to(device)
+    tensor = torch.from_numpy(array)
+    if device.type == "cuda":  # pinned: on its way while the next input is read
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
 
 
 def fits(sizes: Sequence[int], shape: Sequence[int | str | None]) -> bool:

@@ -136,7 +136,7 @@ def _rooted(masked: bool) -> Rule:
     return roots
 
 
-def _grouped(masked: bool) -> Rule:
+def _grouped(masked: bool, causal: bool = False) -> Rule:
     """Each head of keys and values serves several heads of queries."""
     sample = {
         "q": [2, 6, 4, 8],
@@ -154,7 +154,7 @@ def _grouped(masked: bool) -> Rule:
 
     @rule(
         "attention",
-        name="attention_grouped_masked" if masked else "attention_grouped",
+        name="attention_grouped" + "_masked" * masked + "_causal" * causal,
         statement="Attention(q, repeat(k, g), repeat(v, g)) = Attention(q, k, v) with"
         " g query heads per head of keys",
         samples=[sample],
@@ -179,8 +179,9 @@ def _grouped(masked: bool) -> Rule:
             wide = Expand(Unsqueeze(x, axes=one_axis(5, axis)), shape=Sizes(5, copies))
             return Reshape(wide, shape=Sizes(4, fixed([b, n, t, last])))
 
-        left = Attention(q, repeated(k, d), repeated(v, e), mask, scale=scale, causal=0)
-        law.rewrite(left, Attention(q, k, v, mask, scale=scale, causal=0))
+        options = {"scale": scale, "causal": int(causal)}
+        left = Attention(q, repeated(k, d), repeated(v, e), mask, **options)
+        law.rewrite(left, Attention(q, k, v, mask, **options))
 
     return grouped
 
@@ -194,6 +195,7 @@ RULES: list[Rule] = [
         for guarded in (False, True)
     ),
     *(_grouped(masked) for masked in (False, True)),
+    _grouped(False, causal=True),
     *(_rooted(masked) for masked in (False, True)),
     *(
         _absorbed(side, divided, masked)

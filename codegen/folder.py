@@ -25,6 +25,11 @@ def check_target(folder: Path) -> None:
             f"{folder} is the current folder, or one around it",
             hint="name a folder of its own with -o",
         )
+    if "." in folder.resolve().name:
+        raise FairhandError(
+            f"{folder} could not be imported: a dot begins the name of a module in it",
+            hint="choose a name without dots with -o",
+        )
     if not folder.exists() or is_package(folder):
         return
     if not folder.is_dir() or any(folder.iterdir()):

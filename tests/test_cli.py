@@ -199,6 +199,7 @@ def test_one_error_for_each_thing_that_goes_wrong(
         (*compiling, "--ops", tmp_path / "no.py"): "there is no file",
         (*compiling, "--debug", tmp_path / "file"): "File exists",
         ("compile", CNN, "-o", tmp_path / "file" / "net"): "file",
+        ("compile", CNN, "-o", tmp_path / "net.v2"): "choose a name without dots",
         ("compile", CNN, "-o", tmp_path): "is not a package that fairhand wrote",
         ("verify", tmp_path, CNN): "is not a package that fairhand wrote",
         ("verify", package, tmp_path / "no.onnx"): "does not exist",

@@ -79,6 +79,9 @@ def another(
     text, numbers = kernel_text(program)
     if text in seen:
         return None
+    if seen:  # Python takes a file of the same second and size for one it has compiled
+        folder = folder / f"kernel_{len(seen)}"
+        folder.mkdir()
     seen.add(text)
     entry = Entry(text, "fused", 1.0, [("node",)], ("[N]", 1, 1), True)
     write_kernels(folder, [entry], "Case", "case.onnx")

@@ -132,8 +132,10 @@ def _same(places: Places, site: Site) -> Found:
 
 @rule("Expand")
 def _expanded(places: Places, site: Site) -> Found:
-    dims = _out(site)
-    return None if dims is None else places.aligned(site.input(0), dims)
+    dims, sizes = _out(site), site.content(1)
+    if dims is None or sizes is None:
+        return None
+    return places.aligned(site.input(0), dims, [tuple(sizes.flat)])
 
 
 @rule("Unsqueeze", "Squeeze", "Reshape", "Flatten")
@@ -281,9 +283,12 @@ def _sum(places: Places, site: Site) -> Found:
 
 
 def _operands(places: Places, site: Site) -> list[Found]:
-    out = _out(site)
-    inputs = site.node.inputs
-    return [None if out is None else places.aligned(x, out) for x in inputs]
+    out, inputs = _out(site), site.node.inputs
+    rows = [site.dims(i) for i in range(len(inputs))]
+    known = [dims for dims in rows if dims is not None]
+    if out is None or len(known) < len(rows):
+        return [None] * len(rows)
+    return [places.aligned(x, out, known) for x in inputs]
 
 
 @rule("CumSum")

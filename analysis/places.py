@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import onnx_ir as ir
@@ -48,8 +49,14 @@ class Places:
         found = None if function is None else function(self, Site(node, self.shapes))
         return _along(found, dims)
 
-    def aligned(self, value: ir.Value | None, out: Dims) -> Found:
-        """The element as a function of the place in what `value` is broadcast to."""
+    def aligned(
+        self, value: ir.Value | None, out: Dims, beside: Sequence[Dims] = ()
+    ) -> Found:
+        """The element as a function of the place in what `value` is broadcast to.
+
+        `beside` are the sizes that it is broadcast with. Two that are merely taken for
+        equal (dims.broadcast) say nothing: one may be 1.
+        """
         found = self.of(value)
         dims = None if value is None else self.shapes.dims(value)
         if dims is None:
@@ -59,6 +66,15 @@ class Places:
         def move(count: Count) -> Count | None:
             for step, n, wide in zip(count.steps, dims, out[shift:], strict=True):
                 if step and same(n, wide) is not True:
+                    return None
+            for sizes in beside:
+                steps = zip(
+                    reversed(count.steps), reversed(dims), reversed(sizes), strict=False
+                )
+                if any(
+                    s and n != 1 and m != 1 and same(n, m) is not True
+                    for s, n, m in steps
+                ):
                     return None
             return Count(count.first, (0,) * shift + count.steps)
 

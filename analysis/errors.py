@@ -8,11 +8,7 @@ Resize with coordinate mode 'tf_crop_and_resize' is not supported
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
-
+from types import MappingProxyType
 from typing import Any
 
 
@@ -44,8 +40,10 @@ class VerificationError(FairhandError):
     """The emitted package and ONNX Runtime disagree.
 
     `feed` holds inputs on which they do, where there are such, and `expected` what ONNX
-    Runtime made of them.
+    Runtime made of them; `off` is how far a named output is from that, relative to its
+    largest element.
     """
 
     feed: Mapping[str, Any] | None = None
     expected: Sequence[Any] = ()
+    off: Mapping[str, float] = MappingProxyType({})

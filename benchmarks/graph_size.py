@@ -33,7 +33,7 @@ import onnx_ir as ir
 import fairhand
 from fairhand.analysis import cost, dims, flops, shapes
 from fairhand.codegen.load import load
-from fairhand.codegen.pipeline import simplify
+from fairhand.rewrites.simplify import simplify
 
 ORIGINAL, FAIRHAND = "original", "fairhand"
 RIVALS = ("onnxslim", "onnxscript")  # of these fairhand should leave no more nodes

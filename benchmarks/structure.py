@@ -20,7 +20,7 @@ from fairhand.codegen.emit import render_python
 from fairhand.codegen.kinds import Kinds
 from fairhand.codegen.load import load
 from fairhand.codegen.names import class_name
-from fairhand.codegen.pipeline import source_of
+from fairhand.codegen.planned import source_of
 from fairhand.rewrites.simplify import simplify
 
 # One file of an installed package that holds the network, where there is one.

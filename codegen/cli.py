@@ -270,6 +270,7 @@ _PLAIN = "inputs debug level exactness engine lanes profile fusion precision tar
 
 def _compile(arguments: argparse.Namespace) -> None:
     from .pipeline import compile as compile_model
+    from .verify import summary
 
     with err.status("load") as status:
         package = compile_model(
@@ -295,18 +296,9 @@ def _compile(arguments: argparse.Namespace) -> None:
         ("weights", f"{report['parameters']:,} parameters, {size:.1f} MB"),
         *([("lanes", lanes["reason"])] if lanes else []),
         *([("cache", "all but the weights as written before")] * package.cached),
-        ("parity", _parity(report["verification"])),
+        ("parity", summary(report["verification"])),
     ):
         _say(Text.assemble((f"{label:9} ", "bold"), text))
-
-
-def _parity(found: dict[str, object] | None) -> str:
-    if found is None:
-        return "not verified (--no-verify)"
-    cases = found["cases"]
-    assert isinstance(cases, list)
-    worst = found["worst_relative_error"]
-    return f"{len(cases)} runs against {found['oracle']}: worst relative error {worst}"
 
 
 def _verify(arguments: argparse.Namespace) -> None:

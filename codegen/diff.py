@@ -11,8 +11,8 @@ from .emit import render_python
 from .load import load
 from .names import class_name
 from .options import Options
-from .pipeline import planned
 from .plan import SourcePlan
+from .planned import planned
 from .report import read_report
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,8 @@ class Verification:
     skipped: tuple[str, ...]  # sizes that ONNX Runtime refuses, random outputs
     allowance: Allowance = CONTINUOUS  # for the model's own noise
     coarse: float = 0.0  # what any float result was allowed
+    unsteady: Mapping[str, float] = field(default_factory=dict)  # see unsteady.py
+    drawn_weights: Verification | None = None  # and that with other weights
 
     def tolerance(self, name: str, plain: float) -> float:
         """What was allowed for an output: `plain`, or more for a noisy model."""
@@ -75,7 +77,27 @@ class Verification:
                 for case in self.cases
             ],
             "skipped": list(self.skipped),
+            **self._unsteady(),
         }
+
+    def _unsteady(self) -> dict[str, Any]:
+        if self.drawn_weights is None:
+            return {}
+        return {
+            "unsteady": _rounded(self.unsteady.items()),
+            "with_drawn_weights": self.drawn_weights.as_dict(),
+        }
+
+
+def summary(found: Mapping[str, Any] | None) -> str:
+    """A line about the verification of a report."""
+    if found is None:
+        return "not verified (--no-verify)"
+    drawn = found.get("with_drawn_weights")
+    note = ", with drawn weights: its own leave the result to rounding" if drawn else ""
+    runs = f"{len(found['cases'])} runs against {found['oracle']}"
+    worst = (drawn or found)["worst_relative_error"]
+    return f"{runs}: worst relative error {worst}{note}"
 
 
 def _rounded(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
@@ -104,29 +126,23 @@ def verify(
     given: Path | None = None,
     seeds: Iterable[int] = SEEDS,
     engine: str = "",
+    unsteady: Mapping[str, float] | None = None,
 ) -> Verification:
     """Compare a package with its ONNX file; raises VerificationError.
 
     `model` is the graph as loaded, for inputs; `source` is what ONNX Runtime loads: a
     path, or a serialised model. `engine` is the package's own unless named. Of outputs
-    that are drawn at random, types and shapes are compared.
+    that are drawn at random, types and shapes are compared. `unsteady` is how far an
+    output may be off since its weights make it hang on their last bits (unsteady.py):
+    what the package's report says unless given.
     """
     drawn, allowed = drawn_outputs(model), allowance(model)
-    coarse = _coarse(package)
+    report = read_report(package)
+    coarse = _coarse(report)
+    if unsteady is None:
+        unsteady = (report["verification"] or {}).get("unsteady", {})
     session = oracle(source)
-    cases: list[tuple[str, Mapping[str, Any], list[Any]]] = []
-    skipped: list[str] = []
-    for label, feed, is_first in feeds(model, given, list(seeds)):
-        try:
-            cases.append((label, feed, session.run(None, dict(feed))))
-        except Exception as error:  # as above
-            text = f"{label}: {one_line(str(error), 160)}"
-            if is_first:
-                raise VerificationError(
-                    f"ONNX Runtime can't run this model on {text}",
-                    hint="give sensible inputs with --inputs FILE.npz, or --no-verify",
-                ) from None
-            skipped.append(text)
+    cases, skipped = _cases(session, feeds(model, given, list(seeds)))
     try:
         results = run_package(package, [feed for _, feed, _ in cases], engine)
     except VerificationError as error:
@@ -134,7 +150,7 @@ def verify(
         raise
     names = [tensor.name for tensor in session.get_outputs()]
     skipped += [DRAWN.format(one_line(name)) for name in names if name in drawn]
-    found = []
+    found, hanging = [], dict[str, float]()
     for (label, feed, expected), actual in zip(cases, results, strict=True):
         errors, noise = list[tuple[str, float]](), dict[str, float]()
         for name, got, want in zip(names, actual, expected, strict=True):
@@ -144,6 +160,8 @@ def verify(
             if reason and np.isfinite(distance):
                 noise = noise or own_noise(source, session, oracle, feed, expected)
                 most = max(coarse, allowed.of(noise[name]))
+                if most < distance <= unsteady.get(name, 0):
+                    hanging[name] = most = unsteady[name]
                 note = f"{reason}; {noise_text(noise[name])}"
                 reason = "" if distance <= most else note
             if reason:
@@ -152,16 +170,39 @@ def verify(
                     f"{reason}"
                 )
                 mismatch.feed, mismatch.expected = feed, expected
+                mismatch.off = {name: distance}
                 raise mismatch
             if name not in drawn:
                 errors.append((name, distance))
         found.append(CaseResult(label, tuple(errors), tuple(noise.items())))
-    return Verification(tuple(found), tuple(skipped), allowed, coarse)
+    return Verification(tuple(found), tuple(skipped), allowed, coarse, hanging)
 
 
-def _coarse(package: Path) -> float:
+Case = tuple[str, Mapping[str, Any], list[Any]]  # label, inputs, what is expected
+
+
+def _cases(
+    session: ort.InferenceSession, fed: Iterable[tuple[str, Mapping[str, Any], bool]]
+) -> tuple[list[Case], list[str]]:
+    """What ONNX Runtime makes of inputs, and which sizes it refuses."""
+    cases, skipped = list[Case](), list[str]()
+    for label, feed, must_run in fed:
+        try:
+            cases.append((label, feed, session.run(None, dict(feed))))
+        except Exception as error:  # ONNX Runtime's exceptions share no public base
+            text = f"{label}: {one_line(str(error), 160)}"
+            if must_run:
+                raise VerificationError(
+                    f"ONNX Runtime can't run this model on {text}",
+                    hint="give sensible inputs with --inputs FILE.npz, or --no-verify",
+                ) from None
+            skipped.append(text)
+    return cases, skipped
+
+
+def _coarse(report: Mapping[str, Any]) -> float:
     """What a package that computes in fewer bits than its model is allowed."""
-    precision = read_report(package).get("engine", {}).get("precision")
+    precision = report.get("engine", {}).get("precision")
     return TOLERANCES["bfloat16"] if precision == "bf16" else 0.0
 
 

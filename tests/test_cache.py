@@ -71,7 +71,7 @@ def test_a_second_run_plans_and_formats_nothing(
 ) -> None:
     first = written(tmp_path, model())
     files = contents(first.path)
-    for stage in ("simplify", "make_plan", "write_python"):
+    for stage in ("planned", "write_python"):
         monkeypatch.delattr(pipeline, stage)
     again = written(tmp_path, model())
     assert (first.cached, again.cached) == (False, True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..pattern import Apply, Operator, Term
 from ..rule import Law, Rule, rule
-from ..terms import NEGATIVE_INFINITY, Fn, Int, Sizes, axis_range, eq, forall
+from ..terms import NEGATIVE_INFINITY, Fn, Int, Sizes, axis_range, eq, fixed, forall
 from ..vocabulary.contraction import Conv
 from ..vocabulary.movement import Flatten, Pad, Reshape, Squeeze
 from ..vocabulary.pooling import (
@@ -173,38 +173,43 @@ def _wrongly_padded(operator: Operator, why: str) -> Rule:
 
 
 def _global(
-    operator: Operator, reduction: Operator, view: str, rank: int
+    operator: Operator, reduction: Operator, view: str, rank: int, low: int = 2
 ) -> Callable[[Law], None]:
-    """A view without the axes that are reduced, for images of `rank` axes."""
+    """A view without the axes that are reduced, for images of `rank` axes; those of
+    the image begin at `low`, which is 1 with channels last."""
+    high = rank - 2 + low
 
     def build(law: Law) -> None:
         x = law.tensor("x", rank)
-        spatial = axis_range(rank, 2, rank)
+        spatial = axis_range(rank, low, high)
         if operator in (GlobalAveragePool, GlobalMaxPool):
             pooled = operator(x)
         else:
             pooled = operator(x, axes=spatial, keepdims=1)
-        shape = Sizes(2, lambda k: x.dim(k))
+        shape = Sizes(2, fixed([x.dim(0), x.dim(1 if low == 2 else rank - 1)]))
         left = (
             Flatten(pooled, axis=1)
             if view == "Flatten"
             else Reshape(pooled, shape=shape)
         )
-        axes = axis_range(rank, 2, rank - 1 if law.mutant("fewer_axes") else rank)
+        axes = axis_range(rank, low, high - 1 if law.mutant("fewer_axes") else high)
         law.rewrite(left, reduction(x, axes=axes, keepdims=0))
 
     return build
 
 
-def _views(operator: Operator, reduction: Operator) -> list[Rule]:
+def _views(operator: Operator, reduction: Operator, low: int = 2) -> list[Rule]:
+    last = ", channels last" if low == 1 else ""
     return [
         rule(
             "definition",
-            name=f"{_snake(operator.name)}_{view.lower()}_{rank - 2}d",
-            statement=f"{view}({operator}(x)) = {reduction}(x) over the spatial axes",
+            name=f"{_snake(operator.name)}_{view.lower()}_{rank - 2}d"
+            + ("_channels_last" if last else ""),
+            statement=f"{view}({operator}(x)) = {reduction}(x) over the spatial axes"
+            + last,
             samples=[dict(x=[2, 3, 4, 5, 2][:rank])],
-        )(_global(operator, reduction, view, rank))
-        for rank in (3, 4, 5)
+        )(_global(operator, reduction, view, rank, low))
+        for rank in (3, 4, 5)[: 2 if last else 3]  # of more the prover can't tell
         for view in ("Flatten", "Reshape")
     ]
 
@@ -285,6 +290,7 @@ RULES: list[Rule] = [
     *_views(GlobalMaxPool, ReduceMax),
     *_views(ReduceMean, ReduceMean),
     *_views(ReduceMax, ReduceMax),
+    *_views(ReduceMean, ReduceMean, low=1),
     _swapped(AveragePool, POOL | POINT),
     _swapped(GlobalAveragePool, dict(r=4, x=[2, 3, 6, 7]) | POINT),
 ]

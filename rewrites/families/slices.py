@@ -56,6 +56,32 @@ def slice_everything(law: Law) -> None:
     law.rewrite(cut.of(x), x)
 
 
+def _at_once(law: Law, inner: Apply, one: Cut, two: Cut) -> Apply:
+    """What the second cut leaves of the first one's result."""
+    (x,), r = inner.node.inputs, one.rank
+    assert x is not None
+
+    def plain(k: Int) -> Bool:
+        return eq(one.step(k), 1)
+
+    if not law.mutant("any_step"):
+        law.require(
+            forall(r, lambda k: plain(k) | two.whole(inner, k)),
+            "an axis is cut twice, first with steps",
+        )
+    start = 0 if law.mutant("not_shifted") else 1
+
+    def moved(k: Int, place: Fn) -> Int:
+        return one.begin(k) * start + place(k)
+
+    return Slice(
+        x,
+        begin=Fn(r, lambda k: choose(plain(k), moved(k, two.begin), one.begin(k))),
+        end=Fn(r, lambda k: choose(plain(k), moved(k, two.end), one.end(k))),
+        step=Fn(r, lambda k: choose(plain(k), two.step(k), one.step(k))),
+    )
+
+
 @rule(
     "slices",
     samples=[
@@ -76,27 +102,34 @@ def slice_slice(law: Law) -> None:
     x = law.tensor("x", r)
     one, two = Cut(law, r, "1"), Cut(law, r, "2")
     inner = one.of(x)
+    law.rewrite(two.of(inner), _at_once(law, inner, one, two))
 
-    def plain(k: Int) -> Bool:
-        return eq(one.step(k), 1)
 
-    if not law.mutant("any_step"):
-        law.require(
-            forall(r, lambda k: plain(k) | two.whole(inner, k)),
-            "an axis is cut twice, first with steps",
+@rule(
+    "horizontal",
+    samples=[
+        dict(
+            x=[9, 8],
+            begin1=(2, 0),
+            end1=(8, 8),
+            step1=(2, 1),
+            begin2=(0, 1),
+            end2=(3, 8),
+            step2=(1, 2),
+            begin3=(0, 0),
+            end3=(3, 8),
+            step3=(1, 2),
         )
-    start = 0 if law.mutant("not_shifted") else 1
-
-    def moved(k: Int, place: Fn) -> Int:
-        return one.begin(k) * start + place(k)
-
-    both = Slice(
-        x,
-        begin=Fn(r, lambda k: choose(plain(k), moved(k, two.begin), one.begin(k))),
-        end=Fn(r, lambda k: choose(plain(k), moved(k, two.end), one.end(k))),
-        step=Fn(r, lambda k: choose(plain(k), two.step(k), one.step(k))),
-    )
-    law.rewrite(two.of(inner), both)
+    ],
+)
+def slices_of_slice(law: Law) -> None:
+    """Slice(y), Slice(y) of y = Slice(x) = two slices of x, as above"""
+    r = law.rank()
+    x = law.tensor("x", r)
+    one, two, three = (Cut(law, r, suffix) for suffix in "123")
+    inner = one.of(x)
+    right = tuple(_at_once(law, inner, one, other) for other in (two, three))
+    law.rewrite((two.of(inner), three.of(inner)), right)
 
 
 # ---- A slice of what was joined
@@ -309,6 +342,7 @@ def slice_slice_any_step(law: Law) -> None:
 RULES: list[Rule] = [
     slice_everything,
     slice_slice,
+    slices_of_slice,
     *SLICES_OF_CONCATS,
     *CONCATS_OF_SLICES,
     *CONCATS_OF_SPLITS,

@@ -11,32 +11,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from itertools import pairwise
 
+from .phrases import with_phrase
 from .regions import Item, Region, find_regions
+from .rounds import Block, find_rounds
 
 # A value that is needed for longer than this part of all items leads past many blocks,
 # which may read it besides their own: a bias of all layers, the output of an encoder.
 FAR_PART = 0.4
 MIN_ITEMS, MIN_LAYERS = 3, 2
-MAX_PERIOD = 12  # blocks in one round
 # A block of so many items, or of so many equal rounds, is no class but several.
 LONG, MANY = 40, 4
 
 
-@dataclass
-class Block:
-    """Items [start, end) that are one instance of a kind."""
-
-    start: int
-    end: int
-    kind: int
-    inner: list[Block] = field(default_factory=list)
-
-
 def find_blocks(items: Sequence[Item]) -> list[Block]:
     """Disjoint blocks in order, each of a kind that occurs at least twice."""
-    return _Finder(items).run()
+    return with_phrase(items, lambda some: _Finder(some).run())
 
 
 class _Finder:
@@ -45,13 +36,14 @@ class _Finder:
         self.kinds: dict[tuple[str, ...], int] = {}
 
     def run(self) -> list[Block]:
-        self.regions = find_regions(self.items, self.free())
+        self.apart = self.free()
+        self.regions = find_regions(self.items, self.apart)
         blocks = self.repeated()
         blocks = self.nearly(blocks)
         self.absorb(blocks)
-        blocks = self.rounds(blocks)
+        blocks = self.together(blocks)
         self.parts(blocks)
-        return self.stages(blocks)
+        return self.between(self.stages(blocks))
 
     # ---- regions
 
@@ -108,26 +100,34 @@ class _Finder:
     def tandem(self, start: int, end: int) -> list[Block]:
         """Stretches of items that come round again and again."""
         words = [item.signature for item in self.items[start:end]]
-        best: tuple[int, int, int] | None = None  # items covered, where, period
+        best: tuple[int, int, int] | None = None  # items covered, end, period
         for period in range(MIN_ITEMS, len(words) // 2 + 1):
             run = 0
             for i in range(len(words) - period):
                 run = run + 1 if words[i] == words[i + period] else 0
-                count = run // period + 1
-                if count > 1 and (best is None or count * period > best[0]):
-                    first = i + period + 1 - count * period
-                    if self.large(start + first, start + first + period):
-                        best = (count * period, first, period)
-        if best is None:
-            return []
-        covered, first, period = best
-        words = words[first : first + covered]
-        joins = [i for i, word in enumerate(words[:period]) if "cat(" in word]
-        if len(joins) == 1 and joins[0]:  # begin with what all others are given
-            first, covered = first + joins[0], covered - period
+                covered = run + period
+                if run < period or (best is not None and covered <= best[0]):
+                    continue
+                upto = start + i + 1 + period
+                if self.large(upto - period, upto):
+                    best = (covered, upto, period)
+        return self.cut(*best) if best is not None else []
+
+    def cut(self, covered: int, end: int, period: int) -> list[Block]:
+        """Rounds of a stretch, cut where the fewest values enter and leave them."""
+        last = {v: i for i, item in enumerate(self.items) for v in item.reads}
+        made = [(i, v) for i, item in enumerate(self.items) for v in item.outputs]
+
+        def crossing(first: int) -> int:
+            cut = first + (covered // period - 1) // 2 * period + period
+            alive = [i for i, v in made if i < cut <= last.get(v, i)]
+            return len(alive) + sum(i >= cut - period for i in alive)
+
+        begins = range(end - covered, end - covered + min(period, covered - period + 1))
+        first = min(begins, key=crossing)
         return [
             Block(at, at + period, self.kind(at, at + period))
-            for at in range(start + first, start + first + covered, period)
+            for at in range(first, end - period + 1, period)
         ]
 
     # ---- near repeats
@@ -228,9 +228,9 @@ class _Finder:
             found.add(item.signature)
         return len(found) == 1
 
-    # ---- rounds
+    # ---- what stands around blocks
 
-    def rounds(self, blocks: list[Block]) -> list[Block]:
+    def together(self, blocks: list[Block]) -> list[Block]:
         """Blocks, and single items between them, that come round in a fixed order."""
         tokens: list[Block] = []
         at = 0
@@ -241,44 +241,26 @@ class _Finder:
             if block.kind >= 0:
                 tokens.append(block)
             at = block.end
-        names = [token.kind for token in tokens]
-        found: list[Block] = []
-        i = 0
-        while i < len(tokens):
-            period, count = self.best_round(tokens, names, i)
-            if count < 2:
-                if is_block(tokens[i]):
-                    found.append(tokens[i])
-                i += 1
-                continue
-            kind = self.kinds.setdefault(
-                ("round", *map(str, names[i : i + period])), len(self.kinds)
-            )
-            for k in range(count):
-                parts = tokens[i + k * period : i + (k + 1) * period]
-                inner = [part for part in parts if is_block(part)]
-                found.append(Block(parts[0].start, parts[-1].end, kind, inner))
-            i += count * period
-        return found
+        return find_rounds(tokens, self.kinds)
 
-    def best_round(
-        self, tokens: list[Block], names: list[int], start: int
-    ) -> tuple[int, int]:
-        """The period that covers most from here, and how often it comes."""
-        best = (1, 1)
-        for period in range(1, min(MAX_PERIOD, (len(names) - start) // 2) + 1):
-            first = names[start : start + period]
-            large = [t.kind for t in tokens[start : start + period] if is_block(t)]
-            alike = len(set(large)) == 1
-            if not large or period == 1 or (alike and len(large) > 1):
-                continue  # blocks of one kind in a row are a stage
-            count = 1
-            while names[start + count * period : start + (count + 1) * period] == first:
-                count += 1
-            enough = count > (2 if alike else 1)
-            if enough and count * period > best[0] * best[1]:
-                best = (period, count)
-        return best
+    def between(self, blocks: list[Block]) -> list[Block]:
+        """The blocks, and what stands between two of them in several places."""
+        gaps = [
+            Block(a.end, b.start, self.kind(a.end, b.start), is_between=True)
+            for a, b in pairwise(blocks)
+            if self.large(a.end, b.start) and self.is_closed(a.end, b.start)
+        ]
+        counts = Counter(gap.kind for gap in gaps)
+        found = [*blocks, *(gap for gap in gaps if counts[gap.kind] > 1)]
+        return sorted(found, key=lambda block: block.start)
+
+    def is_closed(self, start: int, end: int) -> bool:
+        """Whether one value enters, and the last result alone leaves."""
+        made = {v for item in self.items[start:end] for v in item.outputs}
+        made.difference_update(self.items[end - 1].outputs)
+        reads = {v for item in self.items[start:end] for v in item.reads} - made
+        later = (v for item in self.items[end:] for v in item.reads)
+        return len(reads - self.apart) == 1 and made.isdisjoint(later)
 
     # ---- parts
 
@@ -367,11 +349,6 @@ class _Finder:
     def words(self, block: Block | Region) -> tuple[str, ...]:
         items = self.items[block.start : block.end]
         return tuple(item.signature for item in items)
-
-
-def is_block(token: Block) -> bool:
-    """Whether a token of a row is more than a single item."""
-    return token.end - token.start > 1
 
 
 def outermost(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

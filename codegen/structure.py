@@ -8,7 +8,8 @@ from collections import Counter
 import onnx_ir as ir
 
 from ..analysis.regions import Item
-from ..analysis.repeats import Block, find_blocks
+from ..analysis.repeats import find_blocks
+from ..analysis.rounds import Block
 from ..analysis.spell import Leaf, render
 from .blocks import inside, laid_out
 from .names import variable
@@ -40,7 +41,8 @@ def _roles(steps: list[Step], blocks: list[Block]) -> dict[int, str]:
     """What the class of each kind of block is called."""
     roles: dict[int, str] = {}
     for block in blocks:
-        roles[block.kind] = "Layer" if _attends(steps, block) else "Block"
+        plain = "Transition" if block.is_between else "Block"
+        roles[block.kind] = "Layer" if _attends(steps, block) else plain
     for block in blocks:
         for part in block.inner:
             roles[part.kind] = max(_role(steps, part), roles.get(part.kind, ""))
@@ -57,7 +59,11 @@ def _role(steps: list[Step], part: Block) -> str:
     if words[-1] == "v * v" and words[0].startswith("v.mean("):
         return "SqueezeExcitation"
     forms = [step.form for step in within if step.form is not None]
-    kernels = [form.positional[2] for form in forms if "Conv" in form.layer]
+    convs = [form for form in forms if "Conv" in form.layer]
+    kernels = [form.positional[2] for form in convs]
+    grouped = [form.keywords["groups"][0] > 1 for form in convs]
+    if grouped == [True, False] * (len(convs) // 2) and set(kernels[1::2]) == {1}:
+        return "Separable"
     narrow = len(kernels) < 4 and kernels[0] == 1 != max(kernels)
     return "Bottleneck" if narrow else "Part"
 

@@ -32,12 +32,12 @@ def chain(words: str) -> list[Item]:
 
 
 def residuals(words: str) -> list[Item]:
-    """As `chain`; "+" also reads what the last "+" made, or the first item."""
+    """As `chain`; "+" also reads what the last "+" or "p" made, or the first item."""
     items, skip = [], 0
     for i, word in enumerate(words):
         reads = (i - 1, skip) if word == "+" else (i - 1,)
         items.append(Item(word, reads if i else (), (i,), word.isupper()))
-        skip = i if word == "+" else skip
+        skip = i if word in "+p" else skip
     return items
 
 
@@ -119,6 +119,65 @@ def test_a_long_stretch_without_cuts_is_searched_for_what_comes_round() -> None:
     ]
     blocks = find_blocks(items)
     assert spans(blocks) == [(i, i + 3) for i in range(1, 49, 3)]
+
+
+def branches(words: list[str]) -> list[Item]:
+    """Straight lines that all begin with item 0, each joined with those before it."""
+    items = [Item("S", (), (0,), True)]
+    for line in words:
+        last = len(items) - 1
+        for i, word in enumerate(line):
+            at = len(items)
+            items.append(Item(word, (at - 1 if i else 0,), (at,), word.isupper()))
+        at = len(items)
+        items.append(Item("+", (at - 1, last), (at,), False))
+    return items
+
+
+def test_straight_lines_that_come_again_are_blocks() -> None:
+    blocks = find_blocks(branches(["CrDr", "pCrDr", "CrDrT", "CrDr"]))
+    assert [b.end - b.start for b in blocks] == [4, 4, 4, 4]
+    assert len({block.kind for block in blocks}) == 1
+
+
+def test_rows_of_one_layer_after_another_are_cut_nowhere() -> None:
+    """Branches of one, two and three convolutions, and stages of two and three."""
+    assert find_blocks(branches(["Cr", "CrCr", "CrCrCr", "CrCr", "Cr", "CrCr"])) == []
+    assert find_blocks(chain("CrCrp" * 2 + "CrCrCrp" * 3)) == []
+
+
+def test_lines_within_cells_are_parts_of_them() -> None:
+    """A cell sums lines of what the two before it made, as in NASNet."""
+    items = [Item("S", (), (0,), True), Item("S", (0,), (1,), True)]
+    last, before = 1, 0
+    for _ in range(8):
+        ends = []
+        for entry in (last, before, last, before):
+            for i, word in enumerate("DPrDP"):
+                at = len(items)
+                items.append(Item(word, (at - 1 if i else entry,), (at,), word != "r"))
+            ends.append(at)
+        items.append(Item("cat()", (*ends, before), (at + 1,), False))
+        last, before = at + 1, last
+    blocks = find_blocks(items)
+    assert [len(block.inner) for block in blocks] == [4] * 8
+    assert {part.end - part.start for block in blocks for part in block.inner} == {5}
+
+
+def test_what_leads_from_stage_to_stage_is_a_block() -> None:
+    blocks = find_blocks(residuals("S" + ("ArB+" * 2 + "NDp") * 3 + "ArB+" * 2 + "H"))
+    between = [(b.start, b.end) for b in blocks if b.is_between]
+    assert between == [(9, 12), (20, 23), (31, 34)]
+    assert len(blocks) == 11 and not any(block.inner for block in blocks)
+
+
+def test_blocks_that_never_stand_apart_are_pairs() -> None:
+    """Kinds of attention take turns, with one kind of feed-forward, as in Swin."""
+    stages = ("QsKO+FgD+" + "QtsKOt+FgD+", 1), ("QsKO+FgD+" + "QtsKOt+FgD+", 3)
+    words = "Np".join(words * times for words, times in stages)
+    blocks = find_blocks(residuals("S" + words + "H"))
+    assert [len(block.inner) for block in blocks] == [2] * 8
+    assert len({block.kind for block in blocks}) == 2
 
 
 ITEMS = st.lists(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import onnx_ir as ir
 
@@ -20,14 +20,28 @@ from .plan import ModulePlan, TensorPlan, shape_text
 Row = tuple[TensorPlan, Dims | None, str]
 
 
-def tensor_plan(value: ir.Value, declared: ir.Value, shapes: Shapes) -> TensorPlan:
-    """As ONNX Runtime reports it: the declared shape, or the inferred one."""
+def tensor_plan(
+    value: ir.Value,
+    declared: ir.Value,
+    shapes: Shapes,
+    sizes: Container[int | str | None] = (),
+) -> TensorPlan:
+    """As ONNX Runtime reports it: the declared shape, or the inferred one.
+
+    What is inferred to be one of `sizes`, which the inputs have, is called like that.
+    """
     shape: tuple[int | str | None, ...] | None = None
     inferred = shapes.dims(value)
     if declared.shape is None and inferred is not None:
         shape = tuple(d if isinstance(d, int) else str(d) for d in inferred)
     elif declared.shape is not None:
         shape = tuple(d if isinstance(d, int) else d.value for d in declared.shape)
+        if inferred is not None and len(inferred) == len(shape):
+            found = map(str, inferred)
+            pairs = zip(shape, found, strict=True)
+            shape = tuple(
+                n if isinstance(d, str) and n in sizes else d for d, n in pairs
+            )
     kind = map_type(value)
     if kind is not None:
         return TensorPlan(value.name or "", type_text(kind), ())

@@ -112,13 +112,19 @@ def make_plan(
 def _tensors(
     model: ir.Model, declared: ir.Model, shapes: Shapes
 ) -> tuple[tuple[TensorPlan, ...], ...]:
-    """Inputs and outputs of the model, as the file declares them."""
+    """Inputs and outputs of the model, as the file declares them.
+
+    An output's size that is an input's is called like that, and not by the name that an
+    exporter makes up for it: Addlast_hidden_state_dim_0.
+    """
     known = {v.name: v for v in (*declared.graph.inputs, *declared.graph.outputs)}
-    sides = model.graph.inputs, model.graph.outputs
-    return tuple(
-        tuple(tensor_plan(v, known.get(v.name, v), shapes) for v in side)
-        for side in sides
+    takes, gives = (
+        [(v, known.get(v.name, v)) for v in side]
+        for side in (model.graph.inputs, model.graph.outputs)
     )
+    inputs = tuple(tensor_plan(v, told, shapes) for v, told in takes)
+    sizes = {size for tensor in inputs for size in tensor.shape or ()}
+    return inputs, tuple(tensor_plan(v, told, shapes, sizes) for v, told in gives)
 
 
 def _summary(applied: Mapping[str, int], level: int) -> str:

@@ -8,7 +8,7 @@ symbols: here are the type and the rank.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import onnx
 from onnx.defs import OpSchema
 
+from .contrib_type_rules import RULES, Rule, type_rule
 from .inference_site import InferenceSite, Size
 
 DOMAIN = "com.microsoft"
@@ -29,33 +30,24 @@ _FLOAT, _UINT8 = onnx.TensorProto.FLOAT, onnx.TensorProto.UINT8
 _INT32, _INT64 = onnx.TensorProto.INT32, onnx.TensorProto.INT64
 
 
-_Rule = Callable[[InferenceSite], None]
-RULES: dict[str, _Rule] = {}
-
-
-def _rule(*ops: str) -> Callable[[_Rule], _Rule]:
-    def register(function: _Rule) -> _Rule:
-        RULES.update(dict.fromkeys(ops, function))
-        return function
-
-    return register
-
-
-@_rule("BiasAdd", "BiasDropout", "BiasGelu", "BiasSoftmax", "FastGelu", "Gelu")
-@_rule("QuickGelu", "GroupNorm", "Inverse", "MoE", "QMoE", "RotaryEmbedding", "Trilu")
-@_rule("NGramRepeatBlock", "GemmaRotaryEmbedding", "ScaledSiLU")
-@_rule("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax")
+@type_rule("BiasAdd", "BiasDropout", "BiasGelu", "BiasSoftmax", "FastGelu", "Gelu")
+@type_rule(
+    "QuickGelu", "GroupNorm", "Inverse", "MoE", "QMoE", "RotaryEmbedding", "Trilu"
+)
+@type_rule("BranchwiseRMSNorm", "GatedAdd", "GatedRMSNorm", "MRotaryEmbedding")
+@type_rule("ComplexMul", "ComplexMulConj", "SampleOp", "ScaledSiLU")
+@type_rule("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax")
 def _like_first(n: InferenceSite) -> None:
     n.give(0, n.element(0), n.dims(0))
 
 
-@_rule("NGramRepeatBlock")
+@type_rule("NGramRepeatBlock")
 def _like_second(n: InferenceSite) -> None:
     n.give(0, n.element(1), n.dims(1))
 
 
-@_rule("LayerNormalization", "SkipLayerNormalization", "SkipGroupNorm", UNLISTED)
-@_rule("SkipSimplifiedLayerNormalization")
+@type_rule("LayerNormalization", "SkipLayerNormalization", "SkipGroupNorm", UNLISTED)
+@type_rule("SkipSimplifiedLayerNormalization")
 def _normalisation(n: InferenceSite) -> None:
     dims = n.dims(0)
     n.give(0, n.element(0), dims)
@@ -67,19 +59,20 @@ def _normalisation(n: InferenceSite) -> None:
     n.give(3, n.element(0), dims)
 
 
-@_rule("EmbedLayerNormalization")
+@type_rule("EmbedLayerNormalization", "QEmbedLayerNormalization")
 def _embedding(n: InferenceSite) -> None:
     ids, table = n.dims(0), n.dims(2)
     dims = [*ids, table[1]] if ids is not None and table is not None else None
-    n.give(0, n.element(2), dims)
+    element = n.element(8) if n.element(8) == _FLOAT else n.element(2)
+    n.give(0, element, dims)
     n.give(1, _INT32, ids and ids[:1])
-    n.give(2, n.element(2), dims)
+    n.give(2, element, dims)
 
 
 # ---- products and convolutions
 
 
-@_rule("FusedMatMul", "TransposeMatMul")
+@type_rule("FusedMatMul", "TransposeMatMul", "GemmFastGelu")
 def _fused_matmul(n: InferenceSite) -> None:
     a, b = n.dims(0), n.dims(1)
     n.give(0, n.element(0), None if a is None or b is None else _product(n, a, b))
@@ -115,14 +108,16 @@ def _broadcast(a: list[Size], b: list[Size]) -> list[Size]:
     ]
 
 
-@_rule("FusedConv", "NhwcConv", "NhwcFusedConv", "NhwcMaxPool", "QLinearAveragePool")
-@_rule("QLinearGlobalAveragePool", "QLinearConv", "Pad")
+@type_rule(
+    "FusedConv", "NhwcConv", "NhwcFusedConv", "NhwcMaxPool", "QLinearAveragePool"
+)
+@type_rule("QLinearGlobalAveragePool", "QLinearConv", "Pad")
 def _same_rank(n: InferenceSite) -> None:
     dims = n.dims(0)
     n.give(0, n.element(0), dims and [None] * len(dims))
 
 
-@_rule("FusedGemm")
+@type_rule("FusedGemm")
 def _gemm(n: InferenceSite) -> None:
     sizes = [
         n.size(0, 1 if n.attr("transA", 0) else 0),
@@ -131,19 +126,19 @@ def _gemm(n: InferenceSite) -> None:
     n.give(0, n.element(0), sizes)
 
 
-@_rule("QGemm")
+@type_rule("QGemm")
 def _quantised_gemm(n: InferenceSite) -> None:
     n.give(0, n.element(8) or n.element(1), [None] * 2)
 
 
-@_rule("MatMulNBits", "MatMulBnb4")
+@type_rule("MatMulNBits", "MatMulBnb4")
 def _packed_product(n: InferenceSite) -> None:
     dims = n.dims(0)
     width = n.attr("N") if n.attr("transB", 1) else n.attr("K")
     n.give(0, n.element(0), dims and [*dims[:-1], width])
 
 
-@_rule("DynamicQuantizeMatMul", "MatMulIntegerToFloat")
+@type_rule("DynamicQuantizeMatMul", "MatMulIntegerToFloat")
 def _product_to_float(n: InferenceSite) -> None:
     a, b = n.dims(0), n.dims(1)
     known = a is not None and b is not None and len(a) >= 2 and len(b) >= 2
@@ -153,7 +148,7 @@ def _product_to_float(n: InferenceSite) -> None:
 # ---- attention
 
 
-@_rule("Attention", "QAttention")
+@type_rule("Attention", "QAttention")
 def _attention(n: InferenceSite) -> None:
     dims, weights = n.dims(0), n.dims(1)
     sizes = n.attr("qkv_hidden_sizes")
@@ -167,7 +162,7 @@ def _attention(n: InferenceSite) -> None:
     n.give(1, element, [2, n.size(0, 0), n.attr("num_heads"), None, None])
 
 
-@_rule("MultiHeadAttention")
+@type_rule("MultiHeadAttention")
 def _multi_head(n: InferenceSite) -> None:
     query, value = n.dims(0), n.dims(2)
     if query is None:
@@ -181,7 +176,7 @@ def _multi_head(n: InferenceSite) -> None:
         n.give(j, n.element(0), [None] * 4)
 
 
-@_rule("GroupQueryAttention")
+@type_rule("GroupQueryAttention")
 def _group_query(n: InferenceSite) -> None:
     heads, kv_heads = n.attr("num_heads"), n.attr("kv_num_heads")
     query, past, element = n.dims(0), n.dims(3), n.element(0)
@@ -199,7 +194,7 @@ def _group_query(n: InferenceSite) -> None:
     n.give(3, element, [query[0], heads, query[1], None])
 
 
-@_rule("SparseAttention")
+@type_rule("SparseAttention")
 def _sparse(n: InferenceSite) -> None:
     n.give(0, n.element(0), n.dims(0))
     for j in (1, 2):
@@ -209,37 +204,37 @@ def _sparse(n: InferenceSite) -> None:
 # ---- quantised
 
 
-@_rule("QuantizeLinear")
+@type_rule("QuantizeLinear")
 def _quantise(n: InferenceSite) -> None:
     n.give(0, n.element(2) or _UINT8, n.dims(0))
 
 
-@_rule("DequantizeLinear")
+@type_rule("DequantizeLinear")
 def _dequantise(n: InferenceSite) -> None:
     n.give(0, n.element(1), n.dims(0))
 
 
-@_rule("QLinearAdd", "QLinearMul")
+@type_rule("QLinearAdd", "QLinearMul")
 def _pair(n: InferenceSite) -> None:
     a, b = n.rank(0), n.rank(3)
     known = a is not None and b is not None
     n.give(0, n.element(0), [None] * max(a or 0, b or 0) if known else None)
 
 
-@_rule("QLinearWhere")
+@type_rule("QLinearWhere")
 def _choice(n: InferenceSite) -> None:
     ranks = [n.rank(i) for i in (0, 1, 4)]
     known = [r for r in ranks if r is not None]
     n.give(0, n.element(1), [None] * max(known) if len(known) == 3 else None)
 
 
-@_rule("QLinearConcat")
+@type_rule("QLinearConcat")
 def _concat(n: InferenceSite) -> None:
     rank = n.rank(2)
     n.give(0, n.element(1), None if rank is None else [None] * rank)
 
 
-@_rule("QLinearReduceMean")
+@type_rule("QLinearReduceMean")
 def _mean(n: InferenceSite) -> None:
     rank, axes = n.rank(0), n.attr("axes")
     if rank is not None and not n.attr("keepdims", 1):
@@ -247,7 +242,7 @@ def _mean(n: InferenceSite) -> None:
     n.give(0, n.element(0), None if rank is None else [None] * rank)
 
 
-@_rule("GatherBlockQuantized")
+@type_rule("GatherBlockQuantized")
 def _gather(n: InferenceSite) -> None:
     data, indices = n.dims(0), n.dims(1)
     if data is None or indices is None:
@@ -262,7 +257,7 @@ def _gather(n: InferenceSite) -> None:
 # ---- the rest
 
 
-@_rule("BiasSplitGelu")
+@type_rule("BiasSplitGelu")
 def _half(n: InferenceSite) -> None:
     dims = n.dims(0)
     if dims is not None:
@@ -271,49 +266,49 @@ def _half(n: InferenceSite) -> None:
         n.give(0, n.element(0), [*dims[:-1], half])
 
 
-@_rule("Range")
+@type_rule("Range")
 def _range(n: InferenceSite) -> None:
     n.give(0, n.element(0), [None])
 
 
-@_rule("Unique")
+@type_rule("Unique")
 def _unique(n: InferenceSite) -> None:
     n.give(0, n.element(0), [None])
     n.give(1, _INT64, n.dims(0))
     n.give(2, _INT64, [None])
 
 
-@_rule("ExpandDims")
+@type_rule("ExpandDims")
 def _expand_dims(n: InferenceSite) -> None:
     rank = n.rank(0)
     n.give(0, n.element(0), None if rank is None else [None] * (rank + 1))
 
 
-@_rule("GridSample")
+@type_rule("GridSample")
 def _grid_sample(n: InferenceSite) -> None:
     x, grid = n.dims(0), n.dims(1)
     if x is not None and grid is not None:
         n.give(0, n.element(0), [*x[:2], *grid[1:-1]])
 
 
-@_rule("CropAndResize")
+@type_rule("CropAndResize")
 def _crop(n: InferenceSite) -> None:
     n.give(0, n.element(0), [None] * 4)
 
 
-@_rule("CDist")
+@type_rule("CDist")
 def _distances(n: InferenceSite) -> None:
     n.give(0, n.element(0), [n.size(0, 0), n.size(1, 0)])
 
 
-@_rule("Rfft")
+@type_rule("Rfft")
 def _rfft(n: InferenceSite) -> None:
     """Complex numbers have an axis for the real and the imaginary part."""
     rank = n.rank(0)
     n.give(0, n.element(0), None if rank is None else [None] * (rank + 1))
 
 
-@_rule("Irfft")
+@type_rule("Irfft")
 def _irfft(n: InferenceSite) -> None:
     rank = n.rank(0)
     n.give(0, n.element(0), None if rank is None else [None] * (rank - 1))
@@ -322,7 +317,7 @@ def _irfft(n: InferenceSite) -> None:
 # ---- for the time of an inference
 
 
-def _schema(name: str, domain: str, rule: _Rule) -> OpSchema:
+def _schema(name: str, domain: str, rule: Rule) -> OpSchema:
     """A schema of any inputs and outputs; what it is for is its inference."""
     many = OpSchema.FormalParameterOption.Variadic
 

@@ -7,8 +7,9 @@ can't spell have an entry of their own in the operator table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from ..analysis.contrib_types import EARLY, UNLISTED
@@ -47,6 +48,14 @@ def bias_split_gelu(site: Site) -> None:
     x = site.before("Add", [site.data, site.need(1)], "sum")
     left, right = site.parts("Split", [x], ("left", "right"), axis=-1, num_outputs=2)
     site.become("Mul", [left, site.before("Gelu", [right], "gate")])
+
+
+@extension("GemmFastGelu")
+def gemm_fast_gelu(site: Site) -> None:
+    x = site.before("MatMul", [site.data, site.need(1)], "product")
+    if site.input(2) is not None:
+        x = site.before("Add", [x, site.input(2)], "sum")
+    site.become("Gelu", [x], approximate="tanh")
 
 
 @extension("BiasAdd")
@@ -181,6 +190,17 @@ def nhwc_max_pool(site: Site) -> None:
     site.become("Transpose", [y], perm=_last(site.rank(data)))
 
 
+@extension("NhwcFusedConv", attrs=f"{_WINDOW} activation activation_params")
+def nhwc_fused_conv(site: Site) -> None:
+    """FusedConv with the channels last in all but the weight."""
+    perm = _last(site.rank(site.data))
+    x = _channels_first(site, site.data, 0)
+    z = site.input(3)
+    site.set_inputs([x, site.need(1), site.input(2), z and _channels_first(site, z, 3)])
+    fused_conv(site)
+    site.after("Transpose", lambda y: [y], "channels_first", perm=perm)
+
+
 def _channels_first(site: Site, x: ir.Value, index: int) -> ir.Value:
     rank = site.rank(x)
     perm = [0, rank - 1, *range(1, rank - 1)]
@@ -269,28 +289,48 @@ def _drop_statistics(site: Site, *outputs: int) -> None:
 
 @extension("EmbedLayerNormalization", attrs="epsilon mask_index_type")
 def embed_layer_normalization(site: Site) -> None:
-    """Rows of two or three tables, summed and normalised; and the lengths."""
+    embed(site, lambda x, index: x, site.input(8))
+
+
+def embed(
+    site: Site,
+    real: Callable[[ir.Value, int], ir.Value],
+    positions: ir.Value | None = None,
+) -> None:
+    """Rows of two or three tables, summed and normalised; and the lengths.
+
+    `real` gives the floats that rows taken from an input mean.
+    """
     ids, words, places = site.data, site.need(2), site.need(3)
-    total = site.before("Gather", [words, ids], "words")
-    if site.input(8) is not None:
-        rows = site.before("Gather", [places, site.input(8)], "positions")
+    total = real(site.before("Gather", [words, ids], "words"), 2)
+    if positions is not None:
+        rows = site.before("Gather", [places, positions], "positions")
     else:
         length = site.before("Shape", [ids], "length", start=1, end=2)
         zero = site.ints("zero", [0])
         rows = site.before("Slice", [places, zero, length, zero], "positions")
-    total = site.before("Add", [total, rows], "placed")
+    total = site.before("Add", [total, real(rows, 3)], "placed")
     if site.input(1) is not None and site.input(4) is not None:
-        segments = site.before("Gather", [site.input(4), site.input(1)], "segments")
-        total = site.before("Add", [total, segments], "sum")
+        rows = site.before("Gather", [site.input(4), site.input(1)], "segments")
+        total = site.before("Add", [total, real(rows, 4)], "sum")
     if site.wants(1):
-        axis = site.ints("axis", [1])
-        mask = site.need(7)
-        site.give(1, site.before("ReduceSum", [mask, axis], "lengths", keepdims=0))
+        site.give(1, _lengths(site))
     site.give(2, total)
     epsilon = site.take_float("epsilon", 1e-12)
     site.node.resize_outputs(1)
-    affine = [site.need(5), site.need(6)]
+    affine = [real(site.need(i), i) for i in (5, 6)]
     site.become("LayerNormalization", [total, *affine], epsilon=epsilon)
+
+
+def _lengths(site: Site) -> ir.Value:
+    """How many words count in each row; 0 where nothing says it."""
+    mask = site.input(7)
+    if mask is not None:
+        axis = site.ints("axis", [1])
+        return site.before("ReduceSum", [mask, axis], "lengths", keepdims=0)
+    shape = site.before("Shape", [site.data], "rows", start=0, end=1)
+    zero = ir.Tensor(np.zeros(1, np.int32))
+    return site.before("ConstantOfShape", [shape], "lengths", value=zero)
 
 
 _GROUPS = "activation channels_last epsilon groups"

@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from .adapt import Site, extension
-from .contrib import plain
+from .contrib import embed, plain
 from .contrib_attention import attend_packed, last_size
 
 # ---- there and back
@@ -166,6 +166,18 @@ def q_attention(site: Site) -> None:
     y = _product(site, (x, weight), zeros, scales)
     y = site.before("Add", [y, bias], "projected")
     attend_packed(site, y, last_size(site, weight), 5, 8, None)
+
+
+@extension("QEmbedLayerNormalization", attrs="epsilon")
+def q_embed_layer_normalization(site: Site) -> None:
+    """EmbedLayerNormalization whose tables, scale and shift are in 8 bits."""
+
+    def real(x: ir.Value, index: int) -> ir.Value:
+        numbers = [site.need(index + 6), site.need(index + 11)]
+        name = ("words", "positions", "segments", "scale", "shift")[index - 2]
+        return site.before("DequantizeLinear", [x, *numbers], name)
+
+    embed(site, real)
 
 
 # ---- convolutions

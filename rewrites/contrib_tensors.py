@@ -77,6 +77,73 @@ def grid_sample(site: Site) -> None:
     site.become("GridSample", site.inputs, **options)
 
 
+@extension("SampleOp")
+def echo(site: Site) -> None:
+    site.become("Identity", [site.data])
+
+
+@extension("TorchEmbedding")
+def embedding(site: Site) -> None:
+    """A row of the table for each index; the other inputs concern gradients."""
+    site.become("Gather", [site.data, site.need(1)])
+
+
+@extension("MatMulInteger16")
+def matmul_integer16(site: Site) -> None:
+    factors = [site.data, site.need(1)]
+    wide = [ir.DataType.UINT16, ir.DataType.UINT16]
+    unsigned = [x.dtype for x in factors] == wide
+    to = ir.DataType.UINT32 if unsigned else ir.DataType.INT32
+    operands = [site.before("Cast", [x], "wide", to=int(to)) for x in factors]
+    site.become("MatMul", operands)
+
+
+@extension("BiasSoftmax", attrs="axis is_inner_broadcast")
+def bias_softmax(site: Site) -> None:
+    """Softmax of a sum, over `axis` and all behind it, which then count as one."""
+    x, bias, rank = site.data, site.need(1), site.rank(site.data)
+    axis = site.take_int("axis", 1) % rank
+    if site.take_int("is_inner_broadcast", 0) and site.rank(bias) < rank:
+        raise site.unsupported("a bias that lacks axes in the middle")
+    y = site.before("Add", [x, bias], "biased")
+    if axis == rank - 1:
+        site.become("Softmax", [y], axis=-1)
+        return
+    shape = site.before("Shape", [y], "shape")
+    y = site.before("Flatten", [y], "flat", axis=axis)
+    site.become("Reshape", [site.before("Softmax", [y], "shares", axis=-1), shape])
+
+
+@extension("BiasDropout", attrs="seed")
+def bias_dropout(site: Site) -> None:
+    """Dropout of a sum, and what is skipped."""
+    x = site.before("Add", [site.data, site.need(1)], "biased")
+    inputs = [x, site.input(3), site.input(4)]
+    y, mask = site.parts("Dropout", inputs, ("kept", "mask"), **plain(site))
+    site.give(1, mask)
+    site.node.resize_outputs(1)
+    skipped = site.input(2)
+    site.become("Identity" if skipped is None else "Add", [y, skipped])
+
+
+@extension("IsAllFinite", attrs="isinf_only isnan_only")
+def is_all_finite(site: Site) -> None:
+    """Whether no number of any input is infinite, nor none at all."""
+    tests = [("IsInf", "isnan_only"), ("IsNaN", "isinf_only")]
+    wanted = [op for op, other in tests if not site.take_int(other, 0)]
+    if not wanted or any(x is None for x in site.inputs):
+        raise site.unsupported("it asks for nothing")
+    found = []
+    for x in site.inputs:
+        for op in wanted:
+            odd = site.before(op, [x], "odd")
+            odd = site.before("Cast", [odd], "count", to=int(ir.DataType.INT32))
+            found.append(site.before("ReduceMax", [odd], "any", keepdims=0))
+    most = found[0] if len(found) == 1 else site.before("Max", found, "any")
+    any_ = site.before("Cast", [most], "is_odd", to=int(ir.DataType.BOOL))
+    site.become("Not", [any_])
+
+
 # ---- what has no spelling in a module of tensors
 
 

@@ -22,6 +22,7 @@ from . import (  # noqa: F401  the import registers them
     adapters_old,
     contrib,
     contrib_attention,
+    contrib_gates,
     contrib_quant,
     contrib_tensors,
     lower_features,

@@ -59,8 +59,21 @@ def sparse_attention(attrs: Mapping[str, Any], inputs: list[Any]) -> list[np.nda
     return [value.numpy().copy() for value in binding.get_outputs()]
 
 
+def complex_product(attrs: Mapping[str, Any], inputs: list[Any]) -> list[np.ndarray]:
+    """Their parts stand in the last axis."""
+    a, b = (x[..., 0] + 1j * x[..., 1] for x in inputs)
+    return [np.stack([(a * b).real, (a * b).imag], axis=-1)]
+
+
+def conjugate_product(attrs: Mapping[str, Any], inputs: list[Any]) -> list[np.ndarray]:
+    a, b = inputs
+    return complex_product(attrs, [a, b * np.array([1, -1], np.float32)])
+
+
 FORMULAS: dict[tuple[str, str], Formula] = {
     ("com.microsoft", "Rfft"): rfft,
     ("com.microsoft", "Irfft"): irfft,
+    ("com.microsoft", "ComplexMul"): complex_product,
+    ("com.microsoft", "ComplexMulConj"): conjugate_product,
     ("com.microsoft", "SparseAttention"): sparse_attention,
 }

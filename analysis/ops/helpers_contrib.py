@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -61,3 +62,30 @@ def without_repeats(ids: Tensor, scores: Tensor, size: int) -> Tensor:
     scores = scores.clone()
     scores[sample, windows[sample, place, -1].long()] = -math.inf
     return scores
+
+
+def cheapest_path(cost: Tensor) -> Tensor:
+    """Rows and columns [2, steps] of the way through `cost` with the smallest sum.
+
+    From the first corner to the last; a step goes down, to the right, or both.
+    """
+    costs = cost.reshape(cost.shape[-2:]).detach().cpu().numpy()
+    rows, columns = costs.shape
+    total = np.full((rows + 1, columns + 1), np.inf, np.float32)
+    total[0, 0] = 0
+    steps = {}
+    for i in range(rows):
+        for j in range(columns):
+            both, down, right = total[i, j], total[i, j + 1], total[i + 1, j]
+            if both < min(down, right):
+                steps[i, j], so_far = (1, 1), both
+            elif down < min(both, right):
+                steps[i, j], so_far = (1, 0), down
+            else:
+                steps[i, j], so_far = (0, 1), right
+            total[i + 1, j + 1] = so_far + costs[i, j]
+    path, i, j = [], rows - 1, columns - 1
+    while i >= 0 and j >= 0:
+        path.append((i, j))
+        i, j = i - steps[i, j][0], j - steps[i, j][1]
+    return torch.tensor(path[::-1], dtype=torch.int32, device=cost.device).T

@@ -65,7 +65,7 @@ def run_lstm(
     x = x.transpose(0, 1) if batch_first else x
     ys, hs, cs = [], [], []
     for d, back in enumerate(reverse):
-        f, g, k = activations[3 * d : 3 * d + 3]
+        names = activations[3 * d : 3 * d + 3]
         hidden = first_state(x, r, h, d, batch_first)
         cell = first_state(x, r, c, d, batch_first)
         add = x.new_zeros(1) if bias is None else bias[d].reshape(2, -1).sum(dim=0)
@@ -73,12 +73,7 @@ def run_lstm(
         steps = []
         for time in range(len(x))[:: -1 if back else 1]:
             gates = x[time] @ w[d].T + hidden @ r[d].T + add
-            i, o, forget, new = gates.chunk(4, dim=1)
-            i = activate(f, i + look[0] * cell, clip)
-            forget = activate(f, forget + look[2] * cell, clip)
-            forget = 1 - i if couple else forget
-            c_now = forget * cell + i * activate(g, new, clip)
-            h_now = activate(f, o + look[1] * c_now, clip) * activate(k, c_now)
+            h_now, c_now = lstm_step(gates, cell, look, names, clip, couple)
             steps.append(until_end(time, lengths, h_now, 0 * h_now))
             hidden = until_end(time, lengths, h_now, hidden)
             cell = until_end(time, lengths, c_now, cell)
@@ -91,6 +86,85 @@ def run_lstm(
         torch.stack(hs, dim=axis),
         torch.stack(cs, dim=axis),
     )
+
+
+def lstm_step(
+    gates: Tensor,
+    cell: Tensor,
+    look: Tensor,
+    activations: tuple[str | tuple[str | float, ...], ...],
+    clip: float,
+    couple: bool,
+) -> tuple[Tensor, Tensor]:
+    """The hidden state and the cell after one step; `look` are the peepholes."""
+    f, g, k = activations
+    i, o, forget, new = gates.chunk(4, dim=1)
+    i = activate(f, i + look[0] * cell, clip)
+    forget = activate(f, forget + look[2] * cell, clip)
+    forget = 1 - i if couple else forget
+    cell = forget * cell + i * activate(g, new, clip)
+    return activate(f, o + look[1] * cell, clip) * activate(k, cell), cell
+
+
+def run_dynamic_quantized_lstm(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    w_numbers: tuple[Tensor, Tensor],
+    r_numbers: tuple[Tensor, Tensor],
+    bias: Tensor | None = None,
+    lengths: Tensor | None = None,
+    h: Tensor | None = None,
+    c: Tensor | None = None,
+    peepholes: Tensor | None = None,
+    reverse: tuple[bool, ...] = (False,),
+    activations: tuple[str | tuple[str | float, ...], ...] = ("sigmoid", "tanh", "tanh")
+    * 2,
+    clip: float = math.inf,
+    couple: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """run_lstm that rounds x and each state to 8 bits, so that products are exact.
+
+    w and r are integers [directions, size, 4 * hidden], with scales and zero points.
+    """
+    (w_scale, w_zero), (r_scale, r_zero) = w_numbers, r_numbers
+    ends = x.new_full((x.shape[1],), len(x)) if lengths is None else lengths
+    place = torch.arange(len(x), device=x.device)[:, None]
+    real = (place < ends)[:, :, None]
+    backwards = torch.where(real, (ends - 1 - place)[:, :, None], place[:, :, None])
+    ys, hs, cs = [], [], []
+    for d, back in enumerate(reverse):
+        names = activations[3 * d : 3 * d + 3]
+        seen = last = first_state(x, r.mT, h, d, batch_first=False)
+        cell = first_state(x, r.mT, c, d, batch_first=False)
+        add = x.new_zeros(1) if bias is None else bias[d].reshape(2, -1).sum(dim=0)
+        look = x.new_zeros(3, 1) if peepholes is None else peepholes[d].reshape(3, -1)
+        order = backwards.long().expand(-1, -1, x.shape[2])
+        given = x.gather(0, order) if back else x
+        weight = w[d] - w_zero[d].double()
+        new = rounded_product(given[: int(ends.max())], weight, w_scale[d])
+        weight = r[d] - r_zero[d].double()
+        y = x.new_zeros(*x.shape[:2], r.shape[1])
+        for time in range(len(new)):
+            gates = new[time] + rounded_product(seen, weight, r_scale[d]) + add
+            h_now, c_now = lstm_step(gates, cell, look, names, clip, couple)
+            y[time] = seen = torch.where(real[time], h_now, 0)
+            last = torch.where(real[time], h_now, last)
+            cell = torch.where(real[time], c_now, cell)
+        order = backwards.long().expand_as(y)
+        ys.append(y.gather(0, order) if back else y)
+        hs.append(last)
+        cs.append(cell)
+    return torch.stack(ys, dim=1), torch.stack(hs), torch.stack(cs)
+
+
+def rounded_product(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
+    """x @ weight * scale, with x in steps of a 255th of its range, which 0 is in."""
+    low, high = x.amin().clamp(max=0), x.amax().clamp(min=0)
+    step = torch.where(low == high, 1, (high - low) / 255)
+    zero = (-low / step).clamp(0, 255).round()
+    y = ((x / step).round() + zero).clamp(0, 255) - zero
+    return (y.double() @ weight).float() * (step * scale)
 
 
 def run_gru(

@@ -23,7 +23,7 @@ _RULES = {
 }
 
 
-def _linear_attention(
+def linear_attention(
     t: Any,
     n: NodeView,
     q: Any,
@@ -46,7 +46,7 @@ def _linear_attention(
     return wanted(n, made, 2)
 
 
-def _causal_conv(
+def causal_conv(
     t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None, state: Any = None
 ) -> Any:
     given = {"bias": bias, "state": state}
@@ -65,21 +65,30 @@ _FADE = np.linspace(-2, 0, 12, dtype=np.float32).reshape(2, 3, 2)
 _FADES = np.linspace(-2, 0, 96, dtype=np.float32).reshape(2, 3, 16)
 _RATE = np.linspace(0, 1, 12, dtype=np.float32).reshape(2, 3, 2)
 
+LINEAR_CASES = [
+    case(*_QKV, update_rule="linear", outputs=2, **_HEADS),
+    case(*_QKV, _STATE, _FADE, update_rule="gated", outputs=2, **_HEADS),
+    case(*_QKV, _STATE, _FADES, update_rule="gated", outputs=2, **_HEADS),
+    case(*_QKV, None, None, _RATE, update_rule="delta", outputs=2, **_HEADS),
+    case(*_QKV, _STATE, _FADE, _RATE[..., :1], outputs=2, **_HEADS),
+    case(*_QKV, _STATE, _FADES, _RATE, scale=0.3, outputs=2, **_HEADS),
+]
+CONV_CASES = [
+    case([2, 4, 6], [4, 1, 3], outputs=2),
+    case([2, 4, 6], [4, 1, 3], [4], constants=(1, 2), outputs=2),
+    case([2, 4, 6], [4, 1, 3], [4], [2, 4, 2], activation="silu", outputs=2),
+    case([2, 4, 1], [4, 1, 3], None, [2, 4, 2], activation="swish", outputs=2),
+    case([2, 4, 6], [4, 1, 1], outputs=2),
+]
+
 define(
     OpDef(
         "LinearAttention",
         since=27,
         mapping=MANY_TO_MANY,
-        torch=_linear_attention,
+        torch=linear_attention,
         result="attended",
-        cases=[
-            case(*_QKV, update_rule="linear", outputs=2, **_HEADS),
-            case(*_QKV, _STATE, _FADE, update_rule="gated", outputs=2, **_HEADS),
-            case(*_QKV, _STATE, _FADES, update_rule="gated", outputs=2, **_HEADS),
-            case(*_QKV, None, None, _RATE, update_rule="delta", outputs=2, **_HEADS),
-            case(*_QKV, _STATE, _FADE, _RATE[..., :1], outputs=2, **_HEADS),
-            case(*_QKV, _STATE, _FADES, _RATE, scale=0.3, outputs=2, **_HEADS),
-        ],
+        cases=LINEAR_CASES,
     )
 )
 define(
@@ -87,13 +96,7 @@ define(
         "CausalConvWithState",
         since=27,
         mapping=MANY_TO_MANY,
-        torch=_causal_conv,
-        cases=[
-            case([2, 4, 6], [4, 1, 3], outputs=2),
-            case([2, 4, 6], [4, 1, 3], [4], constants=(1, 2), outputs=2),
-            case([2, 4, 6], [4, 1, 3], [4], [2, 4, 2], activation="silu", outputs=2),
-            case([2, 4, 1], [4, 1, 3], None, [2, 4, 2], activation="swish", outputs=2),
-            case([2, 4, 6], [4, 1, 1], outputs=2),
-        ],
+        torch=causal_conv,
+        cases=CONV_CASES,
     )
 )

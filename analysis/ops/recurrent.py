@@ -33,13 +33,18 @@ _NUMBERS: dict[str, tuple[float, ...]] = {
 _LENGTHS, _H, _C, _PEEPHOLES = 4, 5, 6, 7
 
 
+def _usual(n: NodeView) -> list[str]:
+    """The activations of one direction, unless the node says otherwise."""
+    return _ACTIVATIONS[n.node.op_type.removeprefix("DynamicQuantize")]
+
+
 def _directions(n: NodeView) -> list[str]:
     direction = n.attr("direction", "forward")
     return ["forward", "reverse"] if direction == "bidirectional" else [direction]
 
 
 def _activations(n: NodeView) -> list[str]:
-    default = _ACTIVATIONS[n.node.op_type] * len(_directions(n))
+    default = _usual(n) * len(_directions(n))
     return [name.lower() for name in n.attr("activations") or default]
 
 
@@ -48,7 +53,7 @@ def _nonlinearity(n: NodeView) -> str | None:
     found = _activations(n)
     if n.node.op_type == "RNN" and set(found) == {"relu"}:
         return "relu"
-    usual = found == _ACTIVATIONS[n.node.op_type] * len(_directions(n))
+    usual = found == _usual(n) * len(_directions(n))
     return "tanh" if usual else None
 
 
@@ -202,16 +207,7 @@ def _looped(t: Any, n: NodeView, x: Any, w: Any, r: Any, *rest: Any) -> Any:
         names = names[:3]
     given = dict(zip(names, rest, strict=False))
     options = {name: value for name, value in given.items() if value is not None}
-    directions = _directions(n)
-    if directions != ["forward"]:
-        options["reverse"] = tuple(d == "reverse" for d in directions)
-    found = _activations(n)
-    if found != _ACTIVATIONS[kind] * len(directions):
-        options["activations"] = _with_numbers(n, found)
-    if n.attr("clip") is not None:
-        options["clip"] = number(n, "clip", 0.0)
-    if n.attr("input_forget", 0):
-        options["couple"] = True
+    options |= options_of(n)
     if n.attr("linear_before_reset", 0):
         options["reset_after"] = True
     if n.attr("layout", 0):
@@ -223,6 +219,22 @@ def _looped(t: Any, n: NodeView, x: Any, w: Any, r: Any, *rest: Any) -> Any:
     }
     made = t.helper(function[kind])(x, w, r, **options)
     return wanted(n, made, 3 if kind == "LSTM" else 2)
+
+
+def options_of(n: NodeView) -> dict[str, Any]:
+    """What the attributes of a cell say."""
+    options: dict[str, Any] = {}
+    directions = _directions(n)
+    if directions != ["forward"]:
+        options["reverse"] = tuple(d == "reverse" for d in directions)
+    found = _activations(n)
+    if found != _usual(n) * len(directions):
+        options["activations"] = _with_numbers(n, found)
+    if n.attr("clip") is not None:
+        options["clip"] = number(n, "clip", 0.0)
+    if n.attr("input_forget", 0):
+        options["couple"] = True
+    return options
 
 
 def _with_numbers(n: NodeView, found: list[str]) -> tuple[Any, ...]:

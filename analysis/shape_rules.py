@@ -91,6 +91,17 @@ def repeat_rows(site: Site, x: Dims) -> DimsResult:
     return [(first, *x[1:])]
 
 
+@rule("PadScores")
+def pad_scores(site: Site, every: Dims) -> DimsResult:
+    """So many rounds of words; of samples, of beams."""
+    beams, longest = site.numbers(1), site.numbers(2)
+    words = site.dims(3)
+    if not beams or beams[0] is None or words is None:
+        return None
+    rounds = simplify(longest[0] - words[1]) if longest and longest[0] else None
+    return [(rounds, quotient(words[:1], beams[:1]), beams[0], every[2])]
+
+
 @rule("BeamStart")
 def beam_start(site: Site, words: Dims) -> DimsResult:
     """For each sample: totals of its beams, the best sequences, whether it is done."""

@@ -29,7 +29,6 @@ from fairhand.rewrites.normalise import EXTENSIONS
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from rules_page import rules_page
 
-OUTSIDE = "WhisperBeamSearch"  # refused
 OP_TYPE = "{op_type}"  # stands for the name of the operator in a message
 DOCS = Path(__file__).resolve().parent
 HEADER = f"""# Operators
@@ -95,7 +94,7 @@ def operators_page() -> str:
 
 def spelled_apart() -> list[tuple[str, str]]:
     """The operators outside of ONNX that become operators of ONNX."""
-    return [key for key in EXTENSIONS if key not in OPS and key[1] != OUTSIDE]
+    return [key for key in EXTENSIONS if key not in OPS]
 
 
 def lowered() -> str:

@@ -142,14 +142,3 @@ def is_all_finite(site: Site) -> None:
     most = found[0] if len(found) == 1 else site.before("Max", found, "any")
     any_ = site.before("Cast", [most], "is_odd", to=int(ir.DataType.BOOL))
     site.become("Not", [any_])
-
-
-# ---- what has no spelling in a module of tensors
-
-
-@extension("WhisperBeamSearch", attrs=None)
-def refused(site: Site) -> None:
-    raise site.unsupported(
-        "it is no function of tensors alone",
-        "export the model that it calls, and write the loop over tokens beside it",
-    )

@@ -30,6 +30,7 @@ from . import (  # noqa: F401  the import registers them
     lower_linear,
     lower_svm,
     lower_trees,
+    search_beams,
     search_loops,
     search_sampling,
 )

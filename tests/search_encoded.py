@@ -12,7 +12,7 @@ from search_models import HEADS, VOCABULARY, WIDTH
 SIZE = WIDTH // HEADS
 
 
-class _Graph:
+class Drawing:
     def __init__(self, name: str, seed: int) -> None:
         self.name, self.random = name, np.random.default_rng(seed)
         self.nodes: list[onnx.NodeProto] = []
@@ -73,18 +73,18 @@ class _Graph:
         return helper.make_graph(self.nodes, self.name, inputs, outputs, self.weights)
 
 
-def _words(name: str, length: int | str) -> onnx.ValueInfoProto:
+def words(name: str, length: int | str) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, TensorProto.INT32, ["batch", length])
 
 
-def _cache(name: str, length: str) -> onnx.ValueInfoProto:
+def cache(name: str, length: str) -> onnx.ValueInfoProto:
     shape = ["batch", HEADS, length, SIZE]
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
 
 def encoder(layers: int = 2) -> onnx.GraphProto:
     """Words and a mask; the keys and values that each layer of the decoder looks at."""
-    g = _Graph("encoder", 1)
+    g = Drawing("encoder", 1)
     table = g.weight("embed.weight", VOCABULARY, WIDTH)
     x = g.node("Gather", [table, "encoder_input_ids"], "encoder.embed")
     q, k, v = (g.heads(g.linear(x, f"attn.{n}"), f"encoder.{n}") for n in "qkv")
@@ -92,14 +92,14 @@ def encoder(layers: int = 2) -> onnx.GraphProto:
     names = [f"{n}_cross_{i}" for i in range(layers) for n in ("key", "value")]
     for name in names:
         g.heads(g.linear(x, f"cross.{name}"), f"present_{name}")
-    outputs = [_cache(f"present_{name}", "length") for name in names]
-    inputs = [_words(f"encoder_{x}", "length") for x in ("input_ids", "attention_mask")]
+    outputs = [cache(f"present_{name}", "length") for name in names]
+    inputs = [words(f"encoder_{x}", "length") for x in ("input_ids", "attention_mask")]
     return g.made(inputs, outputs)
 
 
 def decoder(layers: int = 2) -> onnx.GraphProto:
     """One word, the encoder's mask and the caches; scores and its own longer cache."""
-    g = _Graph("decoder", 2)
+    g = Drawing("decoder", 2)
     table = g.weight("embed.weight", VOCABULARY, WIDTH)
     x = g.node("Gather", [table, "input_ids"], "decoder.embed")
     mask = g.mask()
@@ -123,10 +123,10 @@ def decoder(layers: int = 2) -> onnx.GraphProto:
     g.node("MatMul", [x, weight], "logits")
     own = [f"{n}_self_{i}" for i in range(layers) for n in ("key", "value")]
     cross = [f"{n}_cross_{i}" for i in range(layers) for n in ("key", "value")]
-    inputs = [_words("input_ids", 1), _words("encoder_attention_mask", "length")]
-    inputs += [_cache(f"past_{name}", "past") for name in own]
-    inputs += [_cache(f"past_{name}", "length") for name in cross]
+    inputs = [words("input_ids", 1), words("encoder_attention_mask", "length")]
+    inputs += [cache(f"past_{name}", "past") for name in own]
+    inputs += [cache(f"past_{name}", "length") for name in cross]
     shape = ["batch", 1, VOCABULARY]
     outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, shape)]
-    outputs += [_cache(f"present_{name}", "total") for name in own]
+    outputs += [cache(f"present_{name}", "total") for name in own]
     return g.made(inputs, outputs)

@@ -82,7 +82,9 @@ def search(
     info = helper.make_tensor_value_info
     for name, array in inputs.items():
         if name in given.split():
-            dims = ["batch", "length"] if np.ndim(array) == 2 else list(np.shape(array))
+            free = ["batch", "length"] if np.ndim(array) == 2 else ["batch"]
+            dims = free + list(np.shape(array))[len(free) :]
+            dims = dims if np.ndim(array) > 1 else list(np.shape(array))
             kind = helper.np_dtype_to_tensor_dtype(np.asarray(array).dtype)
             infos.append(info(name, kind, dims))
         elif array is not None:
@@ -99,7 +101,7 @@ def search(
         **attrs,
     )
     ends = [
-        info(n, TensorProto.FLOAT if "scores" in n else TensorProto.INT32, None)
+        info(n, TensorProto.INT32 if n == "sequences" else TensorProto.FLOAT, None)
         for n in outputs
     ]
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]

@@ -19,12 +19,14 @@ _LEAST, _PENALTY, _WORDS = 2, 3, 4
 
 def _allowed(t: Any, n: NodeView, scores: Any, sequences: Any, *more: Any) -> Any:
     """Scores as they are, unless something forbids words."""
-    least, penalty, words = (*more, *[None] * 3)[:3]
+    least, penalty, words, first, prompt = (*more, *[None] * 5)[:5]
     options = {
         "least": _item(n, _LEAST, least, 0),
         "penalty": _item(n, _PENALTY, penalty, 1),
         "ngram": n.attr("ngram", 0) or None,
         "words": words,
+        "first": first,
+        "prompt": None if prompt is None else prompt.shape[1],
     }
     given = {name: value for name, value in options.items() if value is not None}
     if not given:
@@ -74,6 +76,14 @@ def _pad(t: Any, n: NodeView, x: Any, longest: Any) -> Any:
     return t.F.pad(x, (0, room), value=n.attr("padding"))
 
 
+def _pad_scores(
+    t: Any, n: NodeView, x: Any, beams: Any, longest: Any, words: Any
+) -> Any:
+    """Of rounds that were not needed, zeros."""
+    room = _number(n, 2, longest) - words.shape[1] - x.shape[0]
+    return t.F.pad(x.unflatten(1, (-1, _number(n, 1, beams))), (*[0] * 7, room))
+
+
 def _beam_start(t: Any, n: NodeView, words: Any, beams: Any, longest: Any) -> Any:
     sizes = {"beams": _number(n, 1, beams), "longest": _number(n, 2, longest)}
     return t.helper(helpers.beam_start)(words, **sizes, padding=n.attr("padding"))
@@ -105,6 +115,7 @@ for _name, _spelling in {
     "SampleStep": _sample,
     "RepeatRows": _repeat,
     "PadWords": _pad,
+    "PadScores": _pad_scores,
     "BeamStart": _beam_start,
     "BeamStep": _beam_step,
     "BeamEnd": _beam_end,

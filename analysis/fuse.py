@@ -22,7 +22,7 @@ from .dataflow import Dataflow
 from .device import CPU, Device, Profile
 from .intensive import uses_up_tiles
 from .ops.table import OPAQUE, Mapping5
-from .price import Price, live
+from .price import Price, Timer, live
 
 # A bound for those who read a group, and for the time that planning takes.
 MAX_OPERATORS = 64
@@ -68,8 +68,10 @@ def dnnfusion(
     device: Device = CPU,
     profile: Profile | None = None,
     intensive: bool = True,
+    timer: Timer | None = None,
 ) -> FusionPlan:
-    planner = _Planner(flow, Price(flow, device, profile or Profile()), intensive)
+    price = Price(flow, device, profile or Profile(), timer)
+    planner = _Planner(flow, price, intensive)
     planner.run()
     grouping = planner.grouping
     groups = tuple(

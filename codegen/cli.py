@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-MEASURE = "measure on this machine what operators take, in place of estimates"
+MEASURE = "measure on this machine what operators and groups take, not by estimates"
 
 Command = Callable[[str, object, str], argparse.ArgumentParser]
 

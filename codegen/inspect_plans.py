@@ -11,14 +11,14 @@ import onnx_ir as ir
 from rich.console import Console
 
 from ..analysis.dataflow import Dataflow, dataflow
-from ..analysis.device import DEVICES, Profile
+from ..analysis.device import CPU, DEVICES, Profile
 from ..analysis.errors import FairhandError
 from ..analysis.fuse import FusionPlan, dnnfusion, unfused
 from ..analysis.lanes import LanePlan, batch_makespans, costs_of, plan_lanes
 from ..analysis.shapes import Shapes
 from ..analysis.tvm import tvm
 from .choices import METHODS
-from .measure import measured_profile
+from .measure import measured_profile, pair_timer
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,19 @@ def make_plans(
     """Plans for a rewritten graph, whose shapes are known."""
     flow = dataflow(model, shapes)
     device = DEVICES[wanted.device]
-    profile = Profile()
+    profile, timer = Profile(), None
+    if wanted.profile and device is not CPU:
+        raise FairhandError(
+            f"--profile measures this machine's processor, not device {device.name}",
+            hint="leave one of both out",
+        )
     if wanted.profile:
         profile = measured_profile(model, shapes, flow, progress=progress)
+        timer = pair_timer(model, shapes, flow)
     fusion = lanes = None
     batch: dict[str, float] = {}
     if wanted.fusion == "dnnfusion":
-        fusion = dnnfusion(flow, device, profile)
+        fusion = dnnfusion(flow, device, profile, timer=timer)
     elif wanted.fusion is not None:
         fusion = tvm(flow) if wanted.fusion == "tvm" else unfused(flow)
     if wanted.lanes is not None:

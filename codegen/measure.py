@@ -7,7 +7,8 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +17,10 @@ import onnx_ir as ir
 from ..analysis.dataflow import Dataflow
 from ..analysis.device import CPU, Profile
 from ..analysis.lanes import HAND_OFF
+from ..analysis.price import Timer
 from ..analysis.shapes import Shapes
-from ..analysis.sizes import Sizes
-from ..analysis.spell import (
-    TORCH_DTYPES,
-    DeviceOf,
-    DimOf,
-    HelperRef,
-    Leaf,
-    Ref,
-    leaves,
-    render,
-)
-from .blocks import Block, make_steps
 from .emit import render_python
-from .names import unused
-from .steps import LayerRef, Step
+from .trial import Trial, Trials
 
 LARGEST = 2**30  # bytes that an operator may read and write to be measured
 ENOUGH = 0.02  # seconds that one operator is measured for
@@ -81,15 +70,15 @@ def measured_profile(
             known = profile.seconds(CPU.name, [op.signature], count)
             if known is None and op.moved_bytes <= LARGEST:
                 missing.setdefault((op.signature, count), node)
-    bench = _Bench(model, shapes, flow) if missing else None
+    trials = cache(partial(Trials, model, shapes, flow))
     before, end = torch.get_num_threads(), time.monotonic() + LONGEST
     try:
         for i, ((signature, count), node) in enumerate(missing.items(), start=1):
             progress(f"measure {i} of {len(missing)} operators")
             torch.set_num_threads(count)
-            seconds = bench.seconds(node) if bench is not None else None
-            if seconds is not None:
-                profile.add(CPU.name, [signature], seconds, count)
+            found = _seconds(partial(trials().alone, node))
+            if found is not None:
+                profile.add(CPU.name, [signature], found[0], count)
             if time.monotonic() > end:
                 break
         torch.set_num_threads(1)
@@ -100,15 +89,67 @@ def measured_profile(
     return profile
 
 
-def least(call: Callable[[], object]) -> float:
-    """Seconds of the run that was disturbed least, after one that warms up."""
-    call()
-    best, spent, runs = math.inf, 0.0, 0
-    while runs < 3 or (spent < ENOUGH and runs < 100):
-        start = time.perf_counter()
+def pair_timer(model: ir.Model, shapes: Shapes, flow: Dataflow) -> Timer:
+    """Times pairs of groups of a rewritten graph, while there is time left for it.
+
+    A group is what it becomes on a CPU: PyTorch's one call for it where there is one,
+    else a function of its statements. Both sides take turns, so that they find caches
+    and clocks alike.
+    """
+    import torch
+
+    nodes = [n for n in model.graph if n.domain or n.op_type != "Constant"]
+    trials = cache(partial(Trials, model, shapes, flow))
+    end = time.monotonic() + LONGEST
+
+    def times(
+        first: Sequence[int], second: Sequence[int]
+    ) -> tuple[float, float] | None:
+        moved = sum(flow.operators[i].moved_bytes for i in (*first, *second))
+        if moved > LARGEST or time.monotonic() > end:
+            return None
+        one, other = ([nodes[i] for i in group] for group in (first, second))
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            found = _seconds(partial(trials().pair, one, other))
+        finally:
+            torch.set_num_threads(before)
+        return None if found is None else (found[0], found[1])
+
+    return times
+
+
+def _seconds(make: Callable[[], Sequence[Trial]]) -> list[float] | None:
+    """Of each trial that is made; None if there are none, or they fail."""
+    import torch
+
+    try:
+        with torch.inference_mode():
+            calls = make()
+            return in_turn(calls) if calls else None
+    except Exception:  # of any kind: the estimate serves as well
+        return None
+
+
+def in_turn(calls: Sequence[Callable[[], object]]) -> list[float]:
+    """Of each, seconds of the run that was disturbed least, after one that warms up.
+
+    Where times are compared they are this thread's, which other work doesn't prolong.
+    """
+    compared = len(calls) > 1
+    clock = time.thread_time if compared else time.perf_counter
+    fewest = 10 if compared else 3
+    for call in calls:
         call()
-        took = time.perf_counter() - start
-        best, spent, runs = min(best, took), spent + took, runs + 1
+    best, spent, rounds = [math.inf] * len(calls), 0.0, 0
+    while rounds < fewest or (spent < ENOUGH * len(calls) and rounds < 100):
+        for i, call in enumerate(calls):
+            start = clock()
+            call()
+            took = clock() - start
+            best[i], spent = min(best[i], took), spent + took
+        rounds += 1
     return best
 
 
@@ -140,75 +181,3 @@ def _hand_off() -> float:
     finally:
         for pool in names["_pools"].values():
             pool.shutdown()
-
-
-class _Bench:
-    """Runs what is emitted for one node, on inputs of its types and sizes."""
-
-    def __init__(self, model: ir.Model, shapes: Shapes, flow: Dataflow) -> None:
-        self.sizes = Sizes(shapes, flow.assumed)
-        self.steps: dict[ir.Node, list[Step]] = {}
-        for step in make_steps(model, shapes):
-            if step.node is not None:
-                self.steps.setdefault(step.node, []).append(step)
-
-    def seconds(self, node: ir.Node) -> float | None:
-        """None for what can't be run by itself."""
-        import torch
-
-        steps = self.steps.get(node, [])
-        if not steps or any(isinstance(step, Block) for step in steps):
-            return None
-        try:
-            codes = [self.code(step) for step in steps]
-            with torch.inference_mode():
-                # Our own text, from identifiers and literals that we made.
-                return least(lambda: [eval(code, names) for code, names in codes])
-        except Exception:  # of any kind: the estimate serves as well
-            return None
-
-    def code(self, step: Step) -> tuple[Any, dict[str, Any]]:
-        import numpy as np
-        import torch
-
-        from .bisect import build_layer
-
-        names: dict[str, Any] = {"torch": torch, "F": torch.nn.functional, "np": np}
-        names["math"] = math
-        labels: dict[object, str] = {}
-
-        def bind(key: object, thing: Callable[[], Any]) -> str:
-            if key not in labels:
-                labels[key] = unused("x", names)
-                names[labels[key]] = thing()
-            return labels[key]
-
-        def name(leaf: Leaf) -> str:
-            if isinstance(leaf, DimOf):
-                return str(self.sizes.number(leaf.dim))
-            if isinstance(leaf, DeviceOf):
-                return '"cpu"'
-            if isinstance(leaf, LayerRef):
-                form = leaf.form
-                return bind(form, lambda: build_layer(form))
-            assert isinstance(leaf, Ref)
-            value = leaf.value
-            return bind(value, lambda: self.tensor(value))
-
-        for leaf in leaves(step.expr):
-            if isinstance(leaf, HelperRef):
-                names[leaf.function.__name__] = leaf.function
-        return compile(render(step.expr, name), "step", "eval"), names
-
-    def tensor(self, value: ir.Value) -> Any:
-        """Random numbers; whole numbers are 0, which is good for an index too."""
-        import torch
-
-        from .bisect import to_torch
-
-        if value.const_value is not None:
-            return to_torch(value.const_value.numpy())
-        dims = self.sizes.dims(value)
-        assert dims is not None and value.dtype is not None
-        made = torch.zeros(dims, dtype=getattr(torch, TORCH_DTYPES[value.dtype]))
-        return made.normal_() if made.is_floating_point() else made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from fairhand.analysis.dims import symbol
 from fairhand.analysis.fuse import MAX_OPERATORS, FusionPlan, dnnfusion, unfused
 from fairhand.analysis.intensive import uses_up_tiles
 from fairhand.analysis.ops.table import MANY_TO_MANY, OPAQUE
-from fairhand.analysis.price import live
+from fairhand.analysis.price import live, pair_signature
 from fairhand.analysis.shapes import Shapes, infer
 from fairhand.analysis.sizes import OTHER, Sizes
 from fairhand.analysis.tvm import MAX_DEPTH, Kind, kind, tvm
@@ -281,23 +281,56 @@ def test_repeated_work_is_estimated() -> None:
     assert plan.edges[0].reason.startswith("estimated slower: ")
 
 
-def test_measured_times_win_over_estimates() -> None:
+@pytest.mark.parametrize(
+    ("seconds", "fused", "reason"),
+    [
+        ((3.0, 2.5), True, "measured faster: 2500000.0 us fused, 3000000.0 apart"),
+        ((3.0, 3.1), True, "measured as fast: 3100000.0 us fused, 3000000.0 apart"),
+        ((3.0, 3.2), False, "measured slower: 3200000.0 us fused, 3000000.0 apart"),
+        (None, False, "estimated slower: "),
+    ],
+)
+def test_measured_times_win_over_estimates(
+    seconds: tuple[float, float] | None, fused: bool, reason: str
+) -> None:
+    """Asked for once: the profile knows them from then on."""
     net = images(64)
     scales = np.array([1, 1, 2, 2], np.float32)
     flow = net.flow(net.add("Resize", net.conv("x", 64, 64, 3), "", scales))
-    first, second = (op.signature for op in flow.operators)
-    profile = Profile()
-    for signatures, seconds in (
-        ([first], 2.0),
-        ([second], 1.0),
-        ([first, second], 2.5),
-    ):
-        assert dnnfusion(flow, profile=profile).edges[0].fused is False
-        profile.add("cpu", signatures, seconds)
-    edge = dnnfusion(flow, profile=profile).edges[0]
-    assert edge.fused
-    assert edge.reason == "measured no slower: 2500000.0 us fused, 3000000.0 apart"
+    profile, asked = Profile(), []
+
+    def timer(
+        first: Sequence[int], second: Sequence[int]
+    ) -> tuple[float, float] | None:
+        asked.append((tuple(first), tuple(second)))
+        return seconds
+
+    edge = dnnfusion(flow, profile=profile, timer=timer).edges[0]
+    assert edge.fused is fused and edge.reason.startswith(reason)
+    assert set(asked) == {((0,), (1,))}
+    asked.clear()
+    assert dnnfusion(flow, profile=profile, timer=timer).edges[0] == edge
+    assert bool(asked) == (seconds is None)
+    assert dnnfusion(flow, profile=profile).edges[0] == edge
     assert not dnnfusion(flow, replace(CPU, name="other"), profile).edges[0].fused
+
+
+def test_pairs_are_told_apart_by_who_reads_what() -> None:
+    """On which side; not by where they are in the graph."""
+
+    def pair(*reads: int, before: int = 0, second: int = 1) -> tuple[str, ...]:
+        net = images()
+        for _ in range(before):
+            net.add("Neg", "x")
+        values = [net.add("Exp", "x"), net.add("Tanh", "x")]
+        flow = net.flow(net.add("Add", *(values[i] for i in reads)))
+        end = len(flow.operators)
+        split = end - second
+        sides = range(before, split), range(split, end)
+        return tuple(pair_signature(flow, *sides))
+
+    assert pair(0, 1) == pair(0, 1, before=3)
+    assert len({pair(0, 1), pair(1, 0), pair(0, 0), pair(0, 1, second=2)}) == 4
 
 
 def test_a_profile_is_kept_in_files(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const plan = data.plan, operators = plan.operators;
 const element = (id) => document.getElementById(id);
-const WIDTH = 150, HEIGHT = 26, ROW = 52, GAP = 22, ROWS = 300;
+const WIDTH = 150, HEIGHT = 26, ROW = 52, GAP = 22, ROWS = 300, FAR = 500;
 const TYPES = { "One-to-One": "#7fc8a9", "One-to-Many": "#f2c14e", "Many-to-Many": "#ef8a73",
   "Reorganize": "#9db8e8", "Shuffle": "#c3a6e0", "Opaque": "#c4c9d1" };
 const LANES = ["#6ea8dc", "#f0a35e", "#7fc8a9", "#c99bd8", "#e58b8b", "#b5bd61", "#8fb7b0", "#d9a7c0"];
@@ -58,7 +58,9 @@ function layout(before) {
     row.sort((a, b) => nodes[a].want - nodes[b].want || a - b);
     let last = -Infinity;
     for (const k of row) last = nodes[k].x = Math.max(nodes[k].want, last + WIDTH + GAP);
-    const shift = row.reduce((sum, k) => sum + nodes[k].x - nodes[k].want, 0) / row.length;
+    const mean = (what) => row.reduce((sum, k) => sum + nodes[k][what], 0) / row.length;
+    const middle = mean("want"), aside = Math.max(0, Math.abs(middle) - FAR) * Math.sign(middle);
+    const shift = mean("x") - middle + aside / 4; // thousands of rows would wander off
     for (const k of row) { nodes[k].x -= shift; nodes[k].y = r * ROW; }
   });
 }

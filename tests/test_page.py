@@ -138,7 +138,11 @@ const times = ["build", "fit", "search", "lanes"].map((name) => {
   window[name]();
   return performance.now() - start;
 });
-element("found").textContent = JSON.stringify([nodes.length, hits.size, times]);
+const middles = [];
+for (const n of nodes) (middles[n.row] ??= []).push(n.x);
+const far = middles.map((xs) => Math.abs(xs.reduce((a, b) => a + b) / xs.length));
+const result = [nodes.length, hits.size, times, Math.max(...far)];
+element("found").textContent = JSON.stringify(result);
 </script>"""
 
 
@@ -163,7 +167,8 @@ def test_ten_thousand_nodes_are_usable(page: str, tmp_path: Path) -> None:
     )
     found = re.search(r'<output id="found">(.*?)</output>', shown)
     assert found is not None
-    nodes, hits, times = json.loads(found[1])
+    nodes, hits, times, far = json.loads(found[1])
+    assert far < 2000, "rows wander off to one side: what fits is too small to read"
     assert (nodes, hits) == (count, 111)  # 77, 770 to 779, and 7700 to 7799
     assert max(times) < 1000, f"{times} ms to build, fit, search and draw lanes"
 

@@ -187,3 +187,20 @@ def test_grouped_queries_take_the_kernel(
         package = fairhand.compile(model_of(build), folder, target="triton")
         (choice,) = package.report["target"]["groups"][0]["choices"]
         assert choice["choice"] == ("kernel masked_attention" if taken else "SDPA")
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of what is special
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("build", [plain, scaled, causal, decoded], ids=named)
+def test_what_is_not_finite_gets_through(
+    build: Build, value: float, tmp_path: Path
+) -> None:
+    """In each operand: the queries that read it have the twin's numbers."""
+    kernel = compiled(model_of(build), tmp_path)
+    feed = {n: torch.tensor(x) for n, x in feed_for(build, (2, 5, 70)).items()}
+    for name, x in feed.items():
+        x = x.clone()
+        x[0, 0, -1, 3] = value
+        some = {**feed, name: x}
+        (got,), (wanted,) = kernel.kernel(some), kernel.reference(some)
+        assert close(got, wanted, ulps=16), name

@@ -147,8 +147,13 @@ NAN, INF = float("nan"), float("inf")
 
 @pytest.mark.parametrize(
     "row",
-    [[1, 3, 3, 2, 3], [-INF, -INF, -INF, -INF, -INF], [1, NAN, INF, 2, NAN]],
-    ids=["ties", "nothing", "nan"],
+    [
+        [1, 3, 3, 2, 3],
+        [-INF, -INF, -INF, -INF, -INF],
+        [1, INF, NAN, 2, NAN],
+        [-1, -0.0, 0.0, -INF, -0.0],
+    ],
+    ids=["ties", "nothing", "nan", "zeros"],
 )
 def test_every_place_is_in_the_row(row: list[float], tmp_path: Path) -> None:
     """The first of equals first, and none twice, whatever the row holds."""
@@ -159,8 +164,10 @@ def test_every_place_is_in_the_row(row: list[float], tmp_path: Path) -> None:
     kernel = compiled(g.model(i=indices, v=values, best=best), tmp_path)
     x = torch.tensor([row, [5, 4, 3, 2, 1]])
     got, found, first = kernel.kernel({"x": x})
-    keys = [[INF if v != v else v for v in row] for row in x.tolist()]
-    order = [sorted(range(5), key=lambda i, k=k: (-k[i], i))[:4] for k in keys]
+    keys = [[(v != v, 0 if v != v else v) for v in row] for row in x.tolist()]
+    order = [
+        sorted(range(5), key=lambda i, k=k: (k[i], -i), reverse=True)[:4] for k in keys
+    ]
     assert found.tolist() == order
     assert first.tolist() == [[o[0]] for o in order]
     assert torch.equal(got.nan_to_num(7), x.gather(1, found).nan_to_num(7))

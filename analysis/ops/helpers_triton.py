@@ -16,6 +16,21 @@ def softplus(x: Any) -> Any:
     return tl.where(x > 20, x, tl.log(1 + tl.exp(tl.where(x > 20, 0.0, x))))
 
 
+def larger(a: Any, b: Any) -> Any:
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+def smaller(a: Any, b: Any) -> Any:
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+def order_of(x: Any) -> Any:
+    """Whole numbers in the order of floats, NaN above all of them."""
+    bits = x.to(tl.int32, bitcast=True)
+    order = tl.where(bits < 0, -(2**31) - bits, bits)  # 0.0 and -0.0 are equal
+    return tl.where(x == x, order, 2**31 - 1)
+
+
 def combine_parts(
     parts_ptr: Any,  # [P, M, N] in: of the results, as if each part were all
     sums_ptr: Any,  # [P, M] in: logarithms of what they were divided by

@@ -18,7 +18,8 @@ from ...analysis.dataflow import Dataflow, dataflow
 from ...analysis.device import DEVICES
 from ...analysis.fuse import FusionPlan, dnnfusion
 from ...analysis.literals import one_line
-from ...analysis.ops.triton import pointwise, whole_rows
+from ...analysis.ops.triton import pointwise
+from ...analysis.ops.triton_rows import whole_rows
 from ...analysis.shapes import Shapes
 from ...analysis.sizes import Sizes
 from ...rewrites.origin import behind

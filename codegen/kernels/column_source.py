@@ -41,17 +41,10 @@ class _Columns(Lines):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.count = text_expr("depth")
+        self.down["keep_dims"] = True
 
-    def sum(self, x: Expr) -> Expr:
-        text = self.source.text(super().sum(x))
-        return text_expr(text.replace("axis=0)", "axis=0, keep_dims=True)"))
-
-    def argmax(self, keys: Expr) -> Expr:
+    def argmax(self, order: Expr) -> Expr:
         raise NoKernel("a place in a column")
-
-    def _extreme(self, function: Expr, x: Expr, bound: str) -> Expr:
-        text = self.source.text(super()._extreme(function, x, bound))
-        return text_expr(text.replace("axis=0)", "axis=0, keep_dims=True)"))
 
 
 class ColumnSource(Source):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ...analysis.dims import Dims, same
-from ...analysis.ops.triton import reduced_axes
+from ...analysis.ops.triton_rows import reduced_axes
 from .program import NoKernel, Operation, Program, equal
 
 # For each axis of a value the axis of the space that it is.

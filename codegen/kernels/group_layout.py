@@ -11,7 +11,7 @@ from math import prod
 import onnx_ir as ir
 
 from ...analysis.dims import same
-from ...analysis.ops.triton import channel_groups
+from ...analysis.ops.triton_rows import channel_groups
 from .layout import MAX_ROW, Axis, Layout, spelled
 from .program import Argument, NoKernel, Operation, Program, equal
 

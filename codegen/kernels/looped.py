@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Callable
+from typing import Any
 
 from ...analysis.ops.triton import FLOATS
-from ...analysis.spell import ATOM, Expr, text_expr
+from ...analysis.spell import ATOM, Expr, HelperRef, text_expr
 from .program import NoKernel, Operation, is_row_number
-from .source import WIDTH, Lines, Source
+from .source import LEAST, WIDTH, Lines, Source
 
 _PART = {"cols", "mask", "offsets"}
 
@@ -75,30 +77,39 @@ class _Loops(Lines):
         self.loop([text], [f"{parts} += {text}"])
         return self.let("whole", self.tl.sum(text_expr(parts), axis=0))
 
-    def argmax(self, keys: Expr) -> Expr:
+    def argmax(self, order: Expr) -> Expr:
         """Of each lane the best that it met and where, then the best of all lanes."""
         free = self.source.wording.free
-        best, places, key = free("best"), free("places"), free("keys")
-        self.lines.append(f'{best} = tl.full([BLOCK], float("-inf"), tl.float32)')
+        best, places, own = free("best"), free("places"), free("own")
+        self.lines.append(f"{best} = tl.full([BLOCK], {LEAST}, tl.int32)")
         self.lines.append(f"{places} = tl.zeros([BLOCK], tl.int32)")
-        text = f'tl.where(mask, {self.source.text(keys)}, float("-inf"))'
+        text = f"tl.where(mask, {self.source.text(order)}, {LEAST})"
         steps = [
-            f"{key} = {text}",
-            f"{places} = tl.where({key} > {best}, cols, {places})",
-            f"{best} = tl.maximum({best}, {key})",
+            f"{own} = {text}",
+            f"{places} = tl.where({own} > {best}, cols, {places})",
+            f"{best} = tl.maximum({best}, {own})",
         ]
         self.loop([text], steps)
         found = f"tl.where({best} == tl.max({best}, axis=0), {places}, n_cols)"
         return self.tl.min(text_expr(found), axis=0)
 
-    def _extreme(self, function: Expr, x: Expr, bound: str) -> Expr:
-        parts = self.source.wording.free("parts")
-        text = f"tl.where(mask, {self.source.text(x)}, float({bound}))"
-        larger = "maximum" if "-" in bound else "minimum"
-        self.lines.append(f"{parts} = tl.full([BLOCK], float({bound}), tl.float32)")
-        self.loop([text], [f"{parts} = tl.{larger}({parts}, {text})"])
-        name = "largest" if "-" in bound else "smallest"
-        return self.let(name, function(text_expr(parts), axis=0))
+    def max(self, x: Expr) -> Expr:
+        parts = self.parts(x, "-inf", "tl.maximum")
+        return self.let("largest", self.tl.max(parts, axis=0))
+
+    def _extreme(self, function: Callable[..., Any], x: Expr, bound: str) -> Expr:
+        helper = HelperRef(function)
+        parts = self.parts(x, bound, self.source.text(helper))
+        name = "largest" if bound == "-inf" else "smallest"
+        return self.let(name, self.tl.reduce(parts, axis=0, combine_fn=helper))
+
+    def parts(self, x: Expr, bound: str, function: str) -> Expr:
+        """Of each lane the extreme of what it meets."""
+        parts, text = self.source.wording.free("parts"), self.source.text
+        masked = text(self.masked(x, bound))
+        self.lines.append(f'{parts} = tl.full([BLOCK], float("{bound}"), tl.float32)')
+        self.loop([masked], [f"{parts} = {function}({parts}, {masked})"])
+        return text_expr(parts)
 
 
 class LoopedSource(Source):

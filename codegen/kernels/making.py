@@ -9,16 +9,14 @@ import onnx_ir as ir
 
 from ...analysis.dims import Dims, same
 from ...analysis.ops.table import ModuleForm, NodeView, lookup
-from ...analysis.ops.triton import (
-    FLOATS,
-    TYPES,
+from ...analysis.ops.triton import FLOATS, TYPES, pointwise
+from ...analysis.ops.triton_moves import Moves, moved_axes, moves
+from ...analysis.ops.triton_rows import (
     is_channel_norm,
-    pointwise,
     top_of,
     trailing_axes,
     whole_rows,
 )
-from ...analysis.ops.triton_moves import Moves, moved_axes, moves
 from ...analysis.spell import Expr, Ref
 from ..members import Setting
 from ..steps import LayerRef, Step

@@ -15,8 +15,8 @@ import onnx_ir as ir
 
 from ...analysis.dims import Dims, same
 from ...analysis.ops.table import NodeView
-from ...analysis.ops.triton import RowSpelling
 from ...analysis.ops.triton_moves import Piece
+from ...analysis.ops.triton_rows import RowSpelling
 from ...analysis.shapes import Shapes
 from ...analysis.spell import Expr
 from .convolution import Taps

@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from ...analysis.ops import helpers_triton
 from ...analysis.ops.triton import FLOATS, Language, number, pointwise
 from ...analysis.spell import ATOM, Expr, HelperRef, Ref, leaves, render, text_expr
 from .group_layout import GroupLayout
@@ -16,6 +17,7 @@ from .program import Argument, NoKernel, Operation, Program, is_row_number, oper
 from .wording import Wording
 
 WIDTH = 76  # columns of a line in a kernel
+LEAST = "-(2**31)"  # below the order of all floats
 # Operators whose formula names their operand more than once.
 _READ_TWICE = frozenset("Clip Gelu HardSwish LeakyRelu Mish Relu Swish".split())
 
@@ -30,6 +32,7 @@ class Lines:
         self.source = source
         self.lines: list[str] = []
         self.zero: set[str] = set()  # rows whose lanes past the end are 0
+        self.down: dict[str, Any] = {"axis": 0}  # how a reduction goes
 
     def let(self, name: str, value: Expr, zeroed: bool = False) -> Expr:
         name = self.source.wording.free(name)
@@ -43,22 +46,27 @@ class Lines:
         plain = re.fullmatch(r"(\w+)( \* \1)?", self.source.text(x))
         if plain is None or plain[1] not in self.zero:
             x = self.tl.where(text_expr("mask"), x, 0.0)
-        return self.tl.sum(x, axis=0)
+        return self.tl.sum(x, **self.down)
 
     def max(self, x: Expr) -> Expr:
-        return self._extreme(self.tl.max, x, '"-inf"')
+        return self.tl.max(self.masked(x, "-inf"), **self.down)
 
-    def min(self, x: Expr) -> Expr:
-        return self._extreme(self.tl.min, x, '"inf"')
+    def largest(self, x: Expr) -> Expr:
+        return self._extreme(helpers_triton.larger, x, "-inf")
 
-    def argmax(self, keys: Expr) -> Expr:
-        lowest = text_expr('float("-inf")')
-        keys = self.tl.where(text_expr("mask"), keys, lowest)
-        return self.tl.argmax(keys, axis=0)
+    def smallest(self, x: Expr) -> Expr:
+        return self._extreme(helpers_triton.smaller, x, "inf")
 
-    def _extreme(self, function: Expr, x: Expr, bound: str) -> Expr:
-        masked = self.tl.where(text_expr("mask"), x, text_expr(f"float({bound})"))
-        return function(masked, axis=0)
+    def argmax(self, order: Expr) -> Expr:
+        order = self.tl.where(text_expr("mask"), order, text_expr(LEAST))
+        return self.tl.argmax(order, axis=0)
+
+    def _extreme(self, function: Callable[..., Any], x: Expr, bound: str) -> Expr:
+        combined = {**self.down, "combine_fn": HelperRef(function)}
+        return self.tl.reduce(self.masked(x, bound), **combined)
+
+    def masked(self, x: Expr, bound: str) -> Expr:
+        return self.tl.where(text_expr("mask"), x, text_expr(f'float("{bound}")'))
 
 
 class Source:
@@ -190,7 +198,7 @@ class Source:
         assert op.row is not None
         (x,) = (o for o in op.operands if isinstance(o, ir.Value))
         lines.lines.append("")
-        keys = self.text(op.row.lines(lines, op.view, Ref(x)))
+        order = self.text(op.row.lines(lines, op.view, Ref(x)))
         free = self.wording.free
         left, at, place = free("left"), free("at"), free("place")
         largest, found = free("largest"), free("found")
@@ -199,8 +207,8 @@ class Source:
         lines.lines += [
             f"{left} = mask",
             f"for {place} in range({op.top}):  # TopK: the largest of what is left",
-            f'    {largest} = tl.max(tl.where({left}, {keys}, float("-inf")), axis=0)',
-            f"    {found} = {left} & ({keys} == {largest})",
+            f"    {largest} = tl.max(tl.where({left}, {order}, {LEAST}), axis=0)",
+            f"    {found} = {left} & ({order} == {largest})",
             f"    {at} = tl.min(tl.where({found}, cols, n_cols), axis=0)",
             *(
                 f"    tl.store({self.names[r]}_ptr + row * {op.top} + {place},"

@@ -77,9 +77,11 @@ TITLES = {
     "concat cos mul sin": "rotary_angles",
 }
 # Names that kernels use themselves.
-_TAKEN = frozenset("""BLOCK F col cols eps expect fits i j k mask n_cols n_elements
-    n_pixels offsets p q row runs_triton shape softplus tanh tl torch triton warps
-    y""".split())
+_TAKEN = frozenset(
+    """BLOCK F col cols eps expect fits i j k larger mask n_cols n_elements
+    n_pixels offsets order_of p q row runs_triton shape smaller softplus tanh tl torch
+    triton warps y""".split()
+)
 _TAKEN_BY_PRODUCTS = frozenset(
     """across batch block depth down inside number rows start tile zero""".split()
 )

@@ -17,7 +17,7 @@ from rich.text import Text
 from .. import __version__
 from ..analysis.errors import FairhandError
 from ..rewrites.exactness import LEVELS
-from .choices import DEVICES, ENGINES, METHODS, PRECISIONS
+from .choices import AUTOTUNE, DEVICES, ENGINES, METHODS, PRECISIONS
 
 # What is printed holds names from model files: no markup, no emoji codes.
 out = Console(highlight=False, markup=False, emoji=False)
@@ -143,10 +143,10 @@ def _add_ways(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--profile",
         action="store_true",
-        help="measure on this machine which engine is the fastest, with --lanes what"
-        " operators take and whether lanes gain, with --target triton which kernels"
-        " are worth it on its GPU and how they are launched best; a minute or two",
+        help="measure here which engine is the fastest, with --lanes what operators"
+        " take and whether lanes gain, with --target triton which kernels are worth it",
     )
+    sub.add_argument("--autotune", action="store_true", help=AUTOTUNE)
     sub.add_argument(
         "--fusion",
         choices=("tvm", "dnnfusion"),
@@ -265,7 +265,8 @@ def _say(text: str | Text) -> None:
 
 
 # Options of `compile` that are called the same here and there.
-_PLAIN = "inputs debug level exactness engine lanes profile fusion precision target"
+_PLAIN = """inputs debug level exactness engine lanes profile autotune fusion precision
+    target"""
 
 
 def _compile(arguments: argparse.Namespace) -> None:

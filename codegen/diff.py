@@ -44,6 +44,7 @@ def diff(folder: Path, model: Path) -> tuple[list[str], list[str]]:
             profile=lanes.get("profile", False),
             fusion=report.get("fusion"),
             target=report.get("target", {}).get("name", "torch"),
+            autotune=report.get("target", {}).get("autotune", False),
         ),
     ).plan
     new = render_python("model.py.jinja", plan=plan)

@@ -23,7 +23,8 @@ class Options:
     merges layers. Of the rest at most one: `lanes` is how many parts of the network may
     run side by side, or "auto" (`profile`: as measured here); `fusion` ("tvm" or
     "dnnfusion") writes the groups of a fusion plan as functions; with "triton" for
-    `target`, operators that fuse become kernels.
+    `target`, operators that fuse become kernels, with `autotune` such as try several
+    launches when they first run.
     """
 
     level: int = 1
@@ -33,6 +34,7 @@ class Options:
     profile: bool = False
     fusion: str | None = None
     target: str = "torch"
+    autotune: bool = False
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,7 @@ def compile(
     lanes: int | str | None = None,
     profile: bool = False,
     target: str = "torch",
+    autotune: bool = False,
     fusion: str | None = None,
     cache: bool = True,
     progress: Progress = lambda stage: None,
@@ -79,12 +80,11 @@ def compile(
 
     `out` is the package's folder (default: generated/<model>), replaced only by a
     package that verified. `inputs` are sample inputs (.npz, .pb) to verify with first;
-    `debug` is a folder for the graph after each stage. `level`, `exactness`, `rules`,
-    `lanes`, `fusion` and `target` say what is written (Options). `engine` is what
-    Session runs on: "eager", "packed", "onednn", "compile", or "auto" for what suits
-    the network; `precision` "bf16" computes in bfloat16. `profile` measures on this
-    machine which engine is the fastest, and for lanes what operators take. `cache` lets
-    a package that was written before serve again, with the weights of this model.
+    `debug` is a folder for the graph after each stage. What is written follows from
+    `level` to `target` and from `autotune` (Options). `engine` is what Session runs on:
+    "eager", "packed", "onednn", "compile", or "auto" for what suits the network;
+    `precision` "bf16" computes in bfloat16. `profile` measures here which engine is the
+    fastest. `cache` lets a package serve again, with the weights of this model.
     """
     progress("load")
     with no_garbage_collection():
@@ -92,7 +92,7 @@ def compile(
     folder = Path(out or Path("generated") / package_name(loaded.name))
     check_target(folder)
     wanted = PROFILE if profile and engine == "auto" and lanes is None else engine
-    options = Options(level, exactness, rules, lanes, profile, fusion, target)
+    options = Options(level, exactness, rules, lanes, profile, fusion, target, autotune)
     given = Path(inputs) if inputs is not None else None
     asked = Asked(options, wanted, precision, verify, given)
     told = asked.key() if cache and debug is None else None
@@ -225,8 +225,7 @@ def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
     if runs_on.channels_last:
         needs.add("channels_last")
     if made.collection is not None and plan.kernels:
-        kernels, gpu = made.collection.taken, made.collection.gpu
-        write_kernels(draft, kernels, plan.title, plan.source.file, gpu)
+        write_kernels(draft, made.collection.page, plan.title, plan.source.file)
         if needs.isdisjoint(("nested", "lists", "strings")):
             needs.add("graphs")
             write_python(draft / "graphs.py", "graphs.py.jinja")

@@ -83,9 +83,13 @@ def ways_of(
     names = [name for name, is_asked in asked.items() if is_asked]
     if len(names) > 1:
         raise FairhandError(f"{' and '.join(names)} don't go together")
+    if options.autotune and not kernels:
+        raise FairhandError("--autotune needs --target triton")
+    if options.autotune and options.profile:
+        raise FairhandError("--profile and --autotune don't go together")
     tuner = tuner_here() if kernels and options.profile else None
     return Ways(
         cost_lanes(graph, shapes, options.lanes, options.profile, progress),
         fusion_plan(graph, shapes, options.fusion) if options.fusion else None,
-        KernelSet(graph, shapes, tuner=tuner) if kernels else None,
+        KernelSet(graph, shapes, tuner, options.autotune) if kernels else None,
     )

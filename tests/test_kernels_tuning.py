@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import onnx_ir as ir
 import pytest
@@ -19,13 +20,20 @@ import fairhand
 from fairhand.codegen import verify, writers
 
 pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter")
-from test_kernels import GROUPS, convolved, embedded, group_model, heads
+import test_kernels
+import test_kernels_attention
+import test_kernels_columns
+import test_kernels_products
+import test_kernels_rows
+from test_kernels import GROUPS, convolved, embedded, gated, group_model, heads
 from test_kernels_attention import KINDS as ATTENTION
-from test_kernels_attention import New, decoded
+from test_kernels_attention import New, decoded, plain
 from test_kernels_columns import GROUPS as COLUMN_GROUPS
 from test_kernels_columns import norm_of_channels
+from test_kernels_products import linear_gelu
 from test_kernels_rows import KINDS as ROW_KINDS
 from test_kernels_rows import group_norm, routed
+from triton_kernels import another, close
 
 from fairhand.analysis.shapes import infer
 from fairhand.analysis.sizes import Sizes
@@ -153,3 +161,66 @@ def test_every_kind_of_kernel_is_measured(monkeypatch: pytest.MonkeyPatch) -> No
 def test_without_a_gpu_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert tuner_here() is None
+
+
+# A group of each kind, and where its feed comes from.
+AUTOTUNED = {
+    gated: test_kernels,
+    convolved: test_kernels,
+    embedded: test_kernels,
+    plain: test_kernels_attention,
+    decoded: test_kernels_attention,
+    norm_of_channels: test_kernels_columns,
+    routed: test_kernels_rows,
+    linear_gelu: test_kernels_products,
+}
+
+
+@pytest.mark.parametrize("build", AUTOTUNED, ids=lambda build: build.__name__)
+def test_every_launch_that_is_tried_computes_the_same(
+    build: Any, tmp_path: Path
+) -> None:
+    """Triton's autotuner tries each, with a clock that calls the second the fastest."""
+    module = AUTOTUNED[build]
+    model = getattr(module, "model_of", group_model)(build)
+    kernel = another(model, tmp_path, set(), autotune=True)
+    assert kernel is not None
+    feed = {n: torch.tensor(x) for n, x in module.feed_for(build, (2, 3, 7)).items()}
+    wanted = kernel.reference(feed)
+    tuner = kernel.module.fused_kernel.plain
+    assert len(tuner.configs) == 1  # in the interpreter, where time says nothing
+    names = {"TILES", "WARPS", "KEYS_AND_WARPS"} & vars(kernel.module).keys()
+    (launches,) = (getattr(kernel.module, name) for name in names)
+    for launch in launches:
+        tuner.configs = [launch]
+        got = kernel.kernel(feed)
+        assert all(close(a, b, 16) for a, b in zip(got, wanted, strict=True)), launch
+    times = iter([2.0, 1.0, *[3.0] * 9])
+    tuner.configs = launches
+    tuner._do_bench = lambda call, quantiles: (call(), [next(times)] * 3)[1]
+    got = kernel.kernel(feed)
+    assert all(close(a, b, 16) for a, b in zip(got, wanted, strict=True))
+    assert tuner.best_config is launches[1]
+
+
+def test_an_autotuned_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It verifies, says so in its report, and has no launch of its own choice."""
+    monkeypatch.setattr(verify, "run_package", run_here)
+    options = {"target": "triton", "autotune": True}
+    package = fairhand.compile(SEQUENCES["cached_decoder"](), tmp_path / "n", **options)
+    assert package.report["target"]["autotune"] is True
+    text = (package.path / "kernels.py").read_text("utf-8")
+    kernels = len(re.findall(r"def \w+_kernel\(", text))
+    assert text.count("@autotuned(") == kernels and kernels > 1
+    assert '@autotuned(TILES, ["n_rows", "n_cols", "depth"])' in text
+    assert "num_warps=warps" not in text and "def tiles(" not in text
+
+
+def test_autotune_is_for_kernels_that_nobody_measured(tmp_path: Path) -> None:
+    for options, why in (
+        ({}, "--autotune needs --target triton"),
+        ({"target": "triton", "profile": True}, "don't go together"),
+    ):
+        with pytest.raises(fairhand.FairhandError, match=why):
+            model = SEQUENCES["cached_decoder"]()
+            fairhand.compile(model, tmp_path / "net", autotune=True, **options)

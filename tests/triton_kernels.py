@@ -28,7 +28,7 @@ from fairhand.analysis.ops.helpers_triton import combine_parts
 from fairhand.analysis.shapes import infer
 from fairhand.analysis.spell import Ref
 from fairhand.codegen.blocks import make_steps
-from fairhand.codegen.kernels.collection import Entry
+from fairhand.codegen.kernels.collection import Entry, Page
 from fairhand.codegen.kernels.kind import kernel_text
 from fairhand.codegen.kernels.launcher import KernelText
 from fairhand.codegen.kernels.making import make_program
@@ -67,7 +67,10 @@ def compiled(proto: onnx.ModelProto, folder: Path) -> Compiled:
 
 
 def another(
-    proto: onnx.ModelProto, folder: Path, seen: set[KernelText]
+    proto: onnx.ModelProto,
+    folder: Path,
+    seen: set[KernelText],
+    autotune: bool = False,
 ) -> Compiled | None:
     """The same; None for a kernel that was `seen` before."""
     model = ir.from_proto(proto)
@@ -84,7 +87,7 @@ def another(
         folder.mkdir()
     seen.add(text)
     entry = Entry(text, "fused", 1.0, [("node",)], ("[N]", 1, 1), True)
-    write_kernels(folder, [entry], "Case", "case.onnx")
+    write_kernels(folder, Page([entry], autotune=autotune), "Case", "case.onnx")
     page = (folder / "kernels.py").read_text("utf-8")
     assert max(map(len, page.splitlines())) <= 88
     types = parameter_types(program, text)
@@ -149,6 +152,8 @@ def count_launches(module: ModuleType, name: str, counter: list[int]) -> None:
     kernel = getattr(module, name)
 
     class Counted:
+        plain = kernel
+
         def __getitem__(self, grid: Any) -> Any:
             counter[0] += 1
             return kernel[grid]

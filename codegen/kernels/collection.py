@@ -64,6 +64,15 @@ class Entry:
     measured: str = ""  # what was measured, where something was
 
 
+@dataclass(frozen=True)
+class Page:
+    """What stands in kernels.py; `gpu` is what it is tuned for, if it is."""
+
+    entries: list[Entry]
+    gpu: str = ""
+    autotune: bool = False
+
+
 class KernelSet:
     """With a `tuner`, kernels are chosen by measurement, else by the cost model."""
 
@@ -71,10 +80,11 @@ class KernelSet:
         self,
         model: ir.Model,
         shapes: Shapes,
-        device: str = "h100",
         tuner: Tuner | None = None,
+        autotune: bool = False,
+        device: str = "h100",
     ) -> None:
-        self.tuner = tuner
+        self.tuner, self.autotune = tuner, autotune
         self.shapes, self.sizes = shapes, Sizes(shapes)
         self.device = DEVICES[device]
         self.flow: Dataflow = dataflow(model, shapes)
@@ -197,9 +207,9 @@ class KernelSet:
         return entry.name if entry is not None and entry.taken else ""
 
     @property
-    def gpu(self) -> str:
-        """What the kernels are tuned for, if they are."""
-        return "" if self.tuner is None else one_line(self.tuner.gpu, 60)
+    def page(self) -> Page:
+        gpu = "" if self.tuner is None else one_line(self.tuner.gpu, 60)
+        return Page(self.taken, gpu, self.autotune)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -212,7 +222,13 @@ class KernelSet:
     # ---- what the report says
 
     def report(self) -> dict[str, Any]:
-        return {"target": {"name": "triton", "groups": self.table()}}
+        return {
+            "target": {
+                "name": "triton",
+                **({"autotune": True} if self.autotune else {}),
+                "groups": self.table(),
+            }
+        }
 
     def table(self) -> list[dict[str, Any]]:
         """Each group of the fusion plan, and what computes its operators."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import textwrap
 from dataclasses import dataclass, replace
@@ -11,7 +12,8 @@ from pathlib import Path
 from ...analysis.literals import one_line
 from ..emit import write_python
 from ..planner import helper_sources
-from .collection import Entry
+from .autotuned import launches_of, name_of, sizes_of, without_options
+from .collection import Entry, Page
 from .launcher import KernelText
 from .layout import MAX_ROW
 
@@ -26,17 +28,15 @@ class KernelPlan:
     text: KernelText
     doc: tuple[str, ...]
     returned: str
+    autotuned: str = ""  # the arguments of its decorator
 
 
-def write_kernels(
-    folder: Path, entries: list[Entry], title: str, file: str, gpu: str = ""
-) -> None:
-    """`title` and `file` are those of the model; `gpu` is what kernels are tuned for.
-
-    All three are printable.
-    """
-    kernels = [_plan(entry, bool(gpu)) for entry in entries]
-    texts = [entry.text for entry in entries]
+def write_kernels(folder: Path, page: Page, title: str, file: str) -> None:
+    """`title` and `file`, which are printable, are those of the model."""
+    entries, gpu = page.entries, page.gpu
+    kernels = [_plan(entry, page) for entry in entries]
+    tried = entries if page.autotune else []
+    texts = [without_options(e.text) if tried else e.text for e in entries]
     helpers = dict.fromkeys(h for text in texts for h in text.helpers)
     functional = any("F." in line for text in texts for line in text.reference)
     write_python(
@@ -51,6 +51,7 @@ def write_kernels(
         ],
         uses_functional=functional,
         rows=any("MAX_ROW" in text.fits for text in texts),
+        warps=any("warps(n_cols)" in o for text in texts for o in text.launch),
         elements=any("ELEMENTS" in text.grid for text in texts),
         parts=any("BLOCK=PART" in text.launch for text in texts),
         columns=any("MAX_DEPTH" in text.fits for text in texts),
@@ -59,6 +60,8 @@ def write_kernels(
         convolves=any("*stride" in text.launch for text in texts),
         decodes=any("n_each" in text.launch for text in texts),
         products=any("**tile" in text.launch for text in texts),
+        tiled=any("tile_count(" in text.grid for text in texts),
+        launches={name_of(e.text): launches_of(e.text) for e in tried},
         functions=helper_sources(
             dict.fromkeys(f for text in texts for f in text.functions)
         ),
@@ -68,7 +71,7 @@ def write_kernels(
     )
 
 
-def _plan(entry: Entry, tuned: bool) -> KernelPlan:
+def _plan(entry: Entry, page: Page) -> KernelPlan:
     shape, fused, apart = entry.example
     count = len(entry.sites)
     first = one_line(entry.sites[0][0] if entry.sites[0] else "?", 40)
@@ -82,8 +85,12 @@ def _plan(entry: Entry, tuned: bool) -> KernelPlan:
         *_wrapped(f"Traffic   {traffic}", 10),
     ]
     names = [name for name, _ in entry.text.results]
-    text = _tuned(entry) if tuned else entry.text
-    return KernelPlan(entry.name, text, tuple(doc), ", ".join(names))
+    text = _tuned(entry) if page.gpu else entry.text
+    made = KernelPlan(entry.name, text, tuple(doc), ", ".join(names))
+    if not page.autotune:
+        return made
+    arguments = f"{name_of(text)}, {json.dumps(sizes_of(text))}"
+    return replace(made, text=without_options(text), autotuned=arguments)
 
 
 def _tuned(entry: Entry) -> KernelText:

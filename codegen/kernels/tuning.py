@@ -134,10 +134,11 @@ def _close(a: Tensor, b: Tensor) -> bool:
 
 def _module(entry: Entry) -> ModuleType:
     """kernels.py with one kernel alone."""
+    from .collection import Page
     from .page import write_kernels
 
     with tempfile.TemporaryDirectory() as folder:
-        write_kernels(Path(folder), [entry], "a kernel", "its model", gpu="?")
+        write_kernels(Path(folder), Page([entry], "?"), "a kernel", "its model")
         path = Path(folder) / "kernels.py"
         spec = importlib.util.spec_from_file_location("fairhand_tuned", path)
         assert spec is not None and spec.loader is not None

@@ -519,7 +519,7 @@ def test_random_groups(
 NETWORKS = {**IMAGES, **SEQUENCES}
 KERNELS = {
     "resnet": {"add_relu"},
-    "senet": {"add_relu", "sigmoid_mul"},
+    "senet": {"add_relu", "pointwise_conv_relu", "sigmoid_mul"},
     "plain_cnn": set(),
     "encoder_torchscript": {"add_layer_norm"},
     "cached_decoder": {"add_layer_norm", "linear_add", "linear_gelu"},

@@ -67,6 +67,30 @@ def int8_linear(g: Graph) -> dict[str, str]:
     return {"y": g("Relu", g("MatMul", "x", weight))}
 
 
+def pixel_conv(g: Graph) -> dict[str, str]:
+    """As at the start of EfficientNet's blocks."""
+    y = g("Conv", "image", g.weight("pw.weight", 7, 5, 1, 1), g.weight("pw.bias", 7))
+    return {"conv": y, "y": g("Mul", g("HardSwish", y), "each")}
+
+
+def gated_pixels(g: Graph) -> dict[str, str]:
+    """As at their end; infinite past the last channel."""
+    gate = g("Mul", g("Reciprocal", "image"), "level")
+    y = g("Conv", gate, g.weight("pw.weight", 7, 5, 1, 1))
+    return {"y": g("Add", g("Add", y, "shortcut"), "per")}
+
+
+def squeezed(g: Graph) -> dict[str, str]:
+    """As in a squeeze-and-excitation: there is one pixel."""
+    weights = g.weight("fc.weight", 3, 5, 1, 1), g.weight("fc.bias", 3)
+    return {"y": g("Relu", g("Conv", "pixel", *weights))}
+
+
+def conv_of_lines(g: Graph) -> dict[str, str]:
+    y = g("Conv", "line", g.weight("pw.weight", 5, 5, 1), g.weight("pw.bias", 5))
+    return {"y": g("Sub", y, "line")}
+
+
 PACKED = {"K": 40, "N": 7, "block_size": 16}
 
 
@@ -103,10 +127,25 @@ GROUPS: dict[Build, dict[str, list[object]]] = {
     },
     one_table: {"x": ["n", 5], "k": ["a", 5, "b"]},
     int8_linear: {"x": ["n", 5]},
+    pixel_conv: {"image": ["a", 5, "b", "n"], "each": ["b", "n"]},
+    gated_pixels: {
+        "image": ["a", 5, "b", "n"],
+        "level": ["a", 5, 1, 1],
+        "shortcut": ["a", 7, "b", "n"],
+        "per": [7, 1, 1],
+    },
+    squeezed: {"pixel": ["a", 5, 1, 1]},
+    conv_of_lines: {"line": ["a", 5, "n"]},
     FOUR: WIDE,
     EIGHT: WIDE,
     MIDDLE: WIDE,
 }
+CONVS = [
+    pixel_conv,
+    gated_pixels,
+    squeezed,
+    conv_of_lines,
+]  # PyTorch has none without pixels
 SIZES = [(1, 1, 1), (3, 2, 7), (2, 1, 67), (3, 0, 5), (1, 17, 19)]
 
 
@@ -131,7 +170,8 @@ def named(build: Build) -> str:
 
 @pytest.mark.parametrize("build", GROUPS, ids=named)
 def test_product_on_odd_sizes(build: Build, tmp_path: Path) -> None:
-    feeds = (feed_for(build, sizes) for sizes in SIZES)
+    sizes = [(0, 2, 3) if 0 in s and build in CONVS else s for s in SIZES]
+    feeds = (feed_for(build, s) for s in sizes)
     check_sizes(model_of(build), feeds, tmp_path)
 
 
@@ -153,7 +193,8 @@ def test_product_in_half_precision(
     got = kernel.kernel(tensors)
     kernel.constants = {n: cast(t, torch.float32) for n, t in kernel.constants.items()}
     wide = kernel.reference({name: t.float() for name, t in tensors.items()})
-    rounded = build in (gated_linear, FOUR, EIGHT, MIDDLE, gemm_add)
+    rounded = build in (gated_linear, FOUR, EIGHT, MIDDLE, gemm_add, pixel_conv)
+    rounded |= build is gated_pixels
     for a, b in zip(got, wide, strict=True):
         assert close(a, b.to(a.dtype), ulps=4 if rounded else 1)
 

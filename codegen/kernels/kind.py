@@ -7,6 +7,7 @@ from .column_source import ColumnLauncher
 from .convolved import ConvolvedLauncher
 from .decoding import DecodingLauncher
 from .launcher import KernelText, Launcher
+from .pixelwise import PixelLauncher
 from .program import Program
 from .tiled_launcher import TiledLauncher
 
@@ -25,4 +26,8 @@ def _launcher(program: Program) -> Launcher:
         return ConvolvedLauncher(program)
     if program.columns is not None:
         return ColumnLauncher(program)
-    return Launcher(program) if program.product is None else TiledLauncher(program)
+    if program.product is None:
+        return Launcher(program)
+    assert program.product.product is not None
+    pixels = program.product.product.pixels
+    return PixelLauncher(program) if pixels else TiledLauncher(program)

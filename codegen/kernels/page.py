@@ -56,6 +56,9 @@ def write_kernels(folder: Path, page: Page, title: str, file: str) -> None:
         parts=any("BLOCK=PART" in text.launch for text in texts),
         columns=any("MAX_DEPTH" in text.fits for text in texts),
         precise=any("PRECISION=precision()" in text.launch for text in texts),
+        convolves_pixels=any(
+            "PRECISION=conv_precision()" in text.launch for text in texts
+        ),
         attends=any("BLOCK_M=query_tile(n_rows)" in text.launch for text in texts),
         convolves=any("*stride" in text.launch for text in texts),
         decodes=any("n_each" in text.launch for text in texts),

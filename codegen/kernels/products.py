@@ -37,13 +37,15 @@ class Product:
 
     A weight in `bits` bits is integers: `per_block` of them have a scale in `scales`;
     with 0, a row has one in `scale`, or all have. `passes` are those over a weight that
-    PyTorch makes to get floats of it.
+    PyTorch makes to get floats of it. With `pixels` it is a convolution of windows of
+    one pixel: weight @ x, for each sample.
     """
 
     flipped: bool
     bits: int = 0
     per_block: int = 0
     passes: int = 0
+    pixels: bool = False
 
     @property
     def per_byte(self) -> int:
@@ -74,6 +76,8 @@ def _layer(form: ModuleForm, view: NodeView) -> Found | None:
     """Of nn.Linear, and of those whose weight is integers."""
     x = form.inputs[0]
     if form.layer not in _LAYERS or form.call is not None:
+        return None
+    if form.layer.startswith("nn.Conv") and not is_pixelwise(form):
         return None
     if x.dtype not in _FACTORS or view.shapes.rank(x) == 1:
         return None
@@ -135,7 +139,29 @@ def _scaled(form: ModuleForm) -> _Layer:
     return Product(True, 8, passes=1), {**shapes, "bias": (width,)}, twin
 
 
+def _pixels(form: ModuleForm) -> _Layer:
+    """Of nn.Conv2d(channels, width, 1), and those over one or three axes."""
+    depth, width, _ = form.positional
+    axes = int(form.layer[-2])
+    shapes = {"weight": (width, depth, *[1] * axes), "bias": (width,)}
+    twin = getattr(Names("F"), f"conv{axes}d")
+    return Product(flipped=False, pixels=True), shapes, twin
+
+
+def is_pixelwise(form: ModuleForm) -> bool:
+    """Whether a convolution's windows have one pixel, and there is one for each."""
+    if form.layer not in ("nn.Conv1d", "nn.Conv2d", "nn.Conv3d") or form.call:
+        return False
+    plain = {"stride": 1, "padding": 0, "groups": 1}
+    return form.positional[2] == 1 and all(
+        form.keywords[name][0] == number for name, number in plain.items()
+    )
+
+
 _LAYERS: Mapping[str, Callable[[ModuleForm], _Layer]] = {
+    "nn.Conv1d": _pixels,
+    "nn.Conv2d": _pixels,
+    "nn.Conv3d": _pixels,
     "nn.Linear": _linear,
     "PackedLinear": _packed,
     "QuantizedLinear": _scaled,
@@ -157,6 +183,8 @@ class Extent:
 
 def extent(product: Product, x: Dims, weight: Dims, result: Dims) -> Extent | str:
     """The sizes, or why a kernel can't have them."""
+    if product.pixels:
+        return Extent(result, x[1], 1, (True, False))
     depth = x[-1]
     if len(weight) == 2 or product.bits:
         return Extent(result, depth, 0, (False, False))

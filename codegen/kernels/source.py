@@ -268,7 +268,8 @@ class Source:
                 lines.append(f"{results} = {render(op.expr, self.name)}")
                 continue
             if op.product is not None:
-                made = text_expr(self.product_formula(op, self.text(operands[0])), 0)
+                text = self.product_formula(op, self.text(operands[0]))
+                made = text_expr(text, ATOM if op.product.pixels else 0)
             elif op.row is not None:
                 names = [self.text(e) for e in operands if e is not None]
                 plain = [n if n.isidentifier() else f"({n})" for n in names]

@@ -21,9 +21,9 @@ from .program import Argument, NoKernel, Operation, Program, equal
 from .source import Lines, Source
 
 # Groups of axes, with the size that an index is below.
-_ROWS, _COLS = ("rows", "n_rows"), ("cols", "n_cols")
-_ACROSS, _DOWN = ("across", "depth"), ("down", "depth")
-_BATCH = ("batch", "n_batches")
+ROWS, COLS = ("rows", "n_rows"), ("cols", "n_cols")
+ACROSS, DOWN = ("across", "depth"), ("down", "depth")
+BATCH = ("batch", "n_batches")
 
 START = """\
 # Eight rows of tiles at a time, which read the same columns from the cache.
@@ -76,9 +76,9 @@ class TiledLayout(Layout):
         table = [self.groups(a) for a in self.arguments]
         columns = list(zip(*table, strict=True))
         axes = [
-            Axis(-rank, lead - rank - 1, columns[0], *_BATCH),
-            Axis(lead - rank, -2, columns[1], *_ROWS),
-            Axis(-1, -1, columns[2], *_COLS),
+            Axis(-rank, lead - rank - 1, columns[0], *BATCH),
+            Axis(lead - rank, -2, columns[1], *ROWS),
+            Axis(-1, -1, columns[2], *COLS),
         ]
         return axes if lead else axes[1:]
 
@@ -136,14 +136,19 @@ def offset(has: Sequence[bool], axes: Sequence[tuple[str, str]]) -> str:
 
 def inside(has: Sequence[bool], axes: Sequence[tuple[str, str]]) -> str:
     """The condition that they are in the tensor."""
-    own = [a for a, own in zip(axes, has, strict=True) if own and a is not _BATCH]
+    own = [a for a, own in zip(axes, has, strict=True) if own and a is not BATCH]
     if len(own) == 1:
         return f"{own[0][0]} < {own[0][1]}"
     return " & ".join(f"({index} < {size})" for index, size in own)
 
 
 class TiledSource(Source):
+    """What differs where rows and columns change places has a name of its own."""
+
     layout: TiledLayout
+    first_axes = (BATCH, ROWS, ACROSS)  # of what is computed before the product
+    deep = "across"  # its index along the depth
+    own = COLS  # that each have a bias
 
     def make_layout(self, program: Program) -> Layout:
         return TiledLayout(program)
@@ -190,11 +195,14 @@ class TiledSource(Source):
         if self.layout.before:
             kind = f"{self._like(op)}.dtype.element_ty"
             lines.lines.append(
-                f"{name} = tl.where(across < depth, {name}, 0.0).to({kind})"
+                f"{name} = tl.where({self.deep} < depth, {name}, 0.0).to({kind})"
             )
-        lines.lines += self._right(op)
-        made = f"tl.dot({name}, weight, {sums}, input_precision=PRECISION)"
+        lines.lines += self.weight(op)
+        made = f"tl.dot({self.factors(name)}, {sums}, input_precision=PRECISION)"
         return [*lines.lines, f"{sums} = {made}"]
+
+    def factors(self, name: str) -> str:
+        return f"{name}, weight"
 
     def _like(self, op: Operation) -> str:
         """The tensor in whose type both factors are multiplied."""
@@ -211,7 +219,7 @@ class TiledSource(Source):
         return f"{self.names[floats[0].value]}_ptr"
 
     def _read_left(self, argument: Argument, cast: bool) -> str:
-        has, axes = self.layout.left_groups(argument), (_BATCH, _ROWS, _ACROSS)
+        has, axes = self.layout.left_groups(argument), self.first_axes
         where, mask = offset(has, axes), inside(has, axes)
         return self._read(argument, where, mask, cast, self.names[argument.value])
 
@@ -225,7 +233,7 @@ class TiledSource(Source):
         text = text or f"tl.load({pointer})"
         return f"{label} = {text}{'.to(tl.float32)' if cast else ''}"
 
-    def _right(self, op: Operation) -> list[str]:
+    def weight(self, op: Operation) -> list[str]:
         product = op.product
         assert product is not None
         if product.per_block:
@@ -236,7 +244,7 @@ class TiledSource(Source):
                 cast = f".to(tl.float32).to({self._like(op)}.dtype.element_ty)"
         else:
             has = (self.layout.extent.batches[1], True, True)
-            where, cast = offset(has, (_BATCH, _DOWN, _COLS)), ""
+            where, cast = offset(has, (BATCH, DOWN, COLS)), ""
         other = "0" if product.bits else "0.0"
         mask = "(cols < n_cols) & (down < depth)"
         load = f"tl.load(weight_ptr + {where}, mask={mask}, other={other})"
@@ -283,7 +291,8 @@ class TiledSource(Source):
         read = {o for later in after if later is not op for o in later.operands}
         roles = {a.role for a in layout.arguments}
         made = sums
-        mask = "mask=cols < n_cols, other=0.0"
+        index, size = self.own
+        mask = f"mask={index} < {size}, other=0.0"
         kind = ", ".join(node.op_type for node in op.nodes)
         if "scale" in roles:
             each = next(a for a in layout.arguments if a.role == "scale").dims != (1,)
@@ -291,14 +300,14 @@ class TiledSource(Source):
                 f"tl.load(scale_ptr + cols, {mask})" if each else "tl.load(scale_ptr)"
             )
             made = f"{made} * {where}"
-        axes, whole = (_BATCH, _ROWS, _COLS), (layout.batched, True, True)
+        axes, whole = (BATCH, ROWS, COLS), (layout.batched, True, True)
         lines.lines += [
             "",
             f"offsets = {offset(whole, axes)}",
             f"mask = {inside(whole, axes)}",
         ]
         if "bias" in roles:
-            load = f"tl.load(bias_ptr + cols, {mask}).to(tl.float32)"
+            load = f"tl.load(bias_ptr + {index}, {mask}).to(tl.float32)"
             lines.lines.append(f"bias = {load}")
             made = f"{made} + bias"
         lines.lines.append(f"{own[op.result]} = {made}  # {kind}")

@@ -184,6 +184,8 @@ def _word_of(op: Operation) -> str:
         return "causal_attention" if causal else "masked_" * masked + "attention"
     if op.product is None:
         return word(op.view.node.op_type)
+    if op.product.pixels:
+        return "pointwise_conv"
     if op.product.per_block:
         return f"int{op.product.bits}_linear"
     if op.product.bits:

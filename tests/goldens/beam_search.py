@@ -57,11 +57,14 @@ def allowed_scores(
     penalty: float = 1.0,
     ngram: int = 0,
     words: Tensor | None = None,
+    first: Tensor | None = None,
+    prompt: int = 0,
 ) -> Tensor:
     """Scores [rows, words]; of words that may not come next, the lowest number.
 
     Words that came before are less likely by `penalty`; none may repeat a row of
-    `ngram` words, stand outside of `words`, or end in fewer than `least`.
+    `ngram` words, stand outside of `words`, or end in fewer than `least`; behind the
+    `prompt` may stand only those in `first`.
     """
     lowest = torch.finfo(scores.dtype).min
     if penalty != 1:
@@ -79,6 +82,8 @@ def allowed_scores(
         scores = scores.masked_fill(times > 0, lowest)
     if words is not None:
         scores = scores.masked_fill(words == 0, lowest)
+    if first is not None and length == prompt:
+        scores = scores.masked_fill(first == 0, lowest)
     if length < least:
         word = torch.arange(scores.shape[1], device=scores.device)
         scores = scores.masked_fill(word == end, lowest)

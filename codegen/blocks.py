@@ -88,10 +88,13 @@ def group_blocks(steps: list[Step], depth: int = 0) -> list[Step | Run]:
 # --------------------------------------------------------------------------- spelling
 
 
-def make_steps(model: ir.Model, shapes: Shapes, faithful: bool = False) -> list[Step]:
+def make_steps(
+    model: ir.Model, shapes: Shapes, faithful: bool = False, kernels: bool = False
+) -> list[Step]:
     """The steps in the file's own order; one Unsupported for all that is missing.
 
-    If `faithful`, no layer holds a named weight otherwise than the file does.
+    If `faithful`, no layer holds a named weight otherwise than the file does. `kernels`
+    are going to be made of the steps.
     """
     spelling = BlockSpelling(model, shapes, faithful)
     steps = spelling.run(model.graph, model.graph.outputs)
@@ -99,7 +102,7 @@ def make_steps(model: ir.Model, shapes: Shapes, faithful: bool = False) -> list[
         raise unsupported(model, spelling.missing, spelling.own_faults())
     results = set(model.graph.outputs)
     steps = flat_splits(_without_aliases(steps, results, {}), shapes, results)
-    return spell_idioms(steps, shapes, results)
+    return spell_idioms(steps, shapes, results, kernels)
 
 
 def _without_aliases(

@@ -1,20 +1,21 @@
 """What exporters write as several operators, in torch's one: unbind, roll, an index.
 
-And what attention takes in the order in which it takes it: q, k, v.
+Rotary position embeddings are calls of a helper; and what attention takes stands in
+the order in which it takes it: q, k, v.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ..analysis.dims import Dim
 from ..analysis.ops.axes import shown
 from ..analysis.shapes import Shapes
 from ..analysis.spell import Ref, leaves, render
+from .joining import axis_of, does, size_of, without
+from .rotary import Rotations
 from .steps import Step
 
 # More parts than this are a list that somebody picks from, and no tuple.
@@ -22,26 +23,17 @@ MOST_PARTS = 4
 
 
 def spell_idioms(
-    steps: list[Step], shapes: Shapes, results: set[ir.Value]
+    steps: list[Step], shapes: Shapes, results: set[ir.Value], kernels: bool = False
 ) -> list[Step]:
-    """The same computation in fewer steps; `results` are what the graph returns."""
+    """The same computation in fewer steps; `results` are what the graph returns.
+
+    `kernels` are going to be made of steps: what has one of its own is left to that.
+    """
+    steps = Rotations(steps, shapes, results).run(named_alone=kernels)
     steps = _unbound(steps, shapes)
     steps = _Rolls(steps, shapes, results).run()
     steps = _picked_by_column(steps, shapes)
     return _queries_first(steps, results)
-
-
-def _without(steps: list[Step], gone: dict[Step, Step]) -> list[Step]:
-    """The steps but for some, whose nodes are behind those that took their work."""
-    for step, by in gone.items():
-        by.absorbed += (*step.absorbed, *([step.node] if step.node else []))
-    return [step for step in steps if step not in gone]
-
-
-def _size(dims: Sequence[Dim], axis: int) -> int:
-    """The size of an axis; 0 if that isn't a number."""
-    size = dims[axis]
-    return size if isinstance(size, int) else 0
 
 
 # ---- q, k, v = x.unbind(0)
@@ -58,13 +50,13 @@ def _unbound(steps: list[Step], shapes: Shapes) -> list[Step]:
     gone: dict[Step, Step] = {}
     for (source, axis), parts in picks.items():
         dims = shapes.dims(source) or ()
-        if len(parts) < 2 or len(parts) != _size(dims, axis):
+        if len(parts) < 2 or len(parts) != size_of(dims, axis):
             continue
         first, *others = parts.values()  # in the order of the steps
         first.outputs = tuple(parts[i].outputs[0] for i in range(len(parts)))
         first.expr = Ref(source).unbind(shown(axis, len(dims)))
         gone.update(dict.fromkeys(others, first))
-    return _without(steps, gone)
+    return without(steps, gone)
 
 
 def _pick(step: Step, shapes: Shapes) -> tuple[ir.Value, int, int] | None:
@@ -78,7 +70,7 @@ def _pick(step: Step, shapes: Shapes) -> tuple[ir.Value, int, int] | None:
     if source is None or not rank or stored is None or len(stored.shape):
         return None
     axis = node.attributes.get_int("axis", 0) % rank
-    size = _size(shapes.dims(source) or (), axis)
+    size = size_of(shapes.dims(source) or (), axis)
     if not 1 < size <= MOST_PARTS or step.reads() != [source]:
         return None
     return source, axis, int(stored.numpy()) % size
@@ -129,13 +121,13 @@ class _Rolls:
             step.expr = Ref(roll.source).roll(
                 roll.shifts[0] if one else roll.shifts, dims=dims[0] if one else dims
             )
-        return _without(self.steps, self.gone)
+        return without(self.steps, self.gone)
 
     def roll(self, step: Step) -> _Roll | None:
         """What a step that joins the two parts of a split does."""
         parts = step.reads()
         split = self.makers.get(parts[0]) if len(parts) == 2 else None
-        if not _is(step, "Concat") or split is None or not _is(split, "Split"):
+        if not does(step, "Concat") or split is None or not does(split, "Split"):
             return None
         own = split.outputs == (parts[1], parts[0])
         if not own or any(self.uses[part] > 1 for part in parts):
@@ -144,23 +136,13 @@ class _Rolls:
         dims, front = self.shapes.dims(source), self.shapes.dims(parts[1])
         if not dims or not front:
             return None
-        axis, other = (_axis(s, len(dims)) for s in (step, split))
-        begin, size = _size(front, axis), _size(dims, axis)
+        axis, other = (axis_of(s, len(dims)) for s in (step, split))
+        begin, size = size_of(front, axis), size_of(dims, axis)
         if axis != other or not begin or not size:
             return None
         self.gone[split] = step
         shift = -begin if begin <= size - begin else size - begin
         return _Roll(step, source, (shift,), (axis,))
-
-
-def _is(step: Step, op: str) -> bool:
-    node = step.node
-    return node is not None and node.op_type == op and not node.domain
-
-
-def _axis(step: Step, rank: int) -> int:
-    assert step.node is not None
-    return step.node.attributes.get_int("axis", 0) % rank
 
 
 # ---- table[index]
@@ -173,8 +155,8 @@ def _picked_by_column(steps: list[Step], shapes: Shapes) -> list[Step]:
     gone: dict[Step, Step] = {}
     for step in steps:
         reads = step.reads()
-        column = makers.get(reads[1]) if _is(step, "GatherND") and reads[1:] else None
-        if column is None or not _is(column, "Unsqueeze") or uses[reads[1]] > 1:
+        column = makers.get(reads[1]) if does(step, "GatherND") and reads[1:] else None
+        if column is None or not does(column, "Unsqueeze") or uses[reads[1]] > 1:
             continue
         (table, places), (numbers,) = reads, column.reads()
         rank = shapes.rank(numbers)
@@ -187,7 +169,7 @@ def _picked_by_column(steps: list[Step], shapes: Shapes) -> list[Step]:
         if not step.node.attributes.get_int("batch_dims", 0):
             step.expr = Ref(table)[Ref(numbers)]
             gone[column] = step
-    return _without(steps, gone)
+    return without(steps, gone)
 
 
 # ---- q = ..., k = ..., v = ...

@@ -178,6 +178,7 @@ class Naming:
         while True:
             sources = [v for v in reads(operand) if v not in self.texts]
             sources = [v for v in sources if v in made or v in several]
+            sources = [v for v in sources if not v.meta.get("word")]  # cos, sin
             if len(sources) != 1:
                 return
             (value,) = sources

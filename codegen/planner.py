@@ -44,7 +44,7 @@ from .structure import find_scopes
 from .ties import tie
 from .tree import make_tree
 from .weight_plans import is_filled, parameter_count, weights_of
-from .writers import Ways, Writers
+from .writers import PLAINLY, Ways, Writers
 
 
 def make_plan(
@@ -55,14 +55,14 @@ def make_plan(
     declared: ir.Model | None = None,
     applied: Mapping[str, int] | None = None,
     level: int = 1,
-    ways: Ways | None = None,
+    ways: Ways = PLAINLY,
 ) -> tuple[ModulePlan, list[WeightPlan], Divided | None]:
     """`declared` is the model as loaded, whose inputs and outputs Session reports;
     `applied` counts the rewrites, for the docstring; `ways` are what bodies show.
     Raises Unsupported, listing all that can't be spelled."""
     takes, results = list(model.graph.inputs), list(model.graph.outputs)
     faithful = level == 0
-    steps = make_steps(model, shapes, faithful)
+    steps = make_steps(model, shapes, faithful, ways.collection is not None)
     find_scopes(steps)
     given = find_families(takes, shapes)
     made = find_families(results, shapes, given)
@@ -70,7 +70,7 @@ def make_plan(
     root = make_tree(steps, results, faithful, cache)
     settle_dimensions(root, takes, shapes)
     kinds = Kinds(root, _network_name(model, root, title), faithful)
-    writers = Writers(kinds, model, shapes, ways or Ways())
+    writers = Writers(kinds, model, shapes, ways)
     divided, collection = writers.divided, writers.collection
     if collection is not None:
         collection.start()

@@ -30,6 +30,8 @@ _USES = (
 
 def tensor_role(value: ir.Value, run: Run) -> str:
     """A word for a tensor of a module: bias, scale, attention_bias, ..."""
+    if word := value.meta.get("word"):
+        return str(word)
     for end, role in _ENDS.items():
         if re.search(rf"[._]{end}$", value.name or ""):
             return role

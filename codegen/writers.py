@@ -34,6 +34,9 @@ class Ways:
     collection: KernelSet | None = None
 
 
+PLAINLY = Ways()
+
+
 class Writers:
     """The writer of each class of a network."""
 

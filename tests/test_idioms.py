@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,6 +65,66 @@ def test_parts_that_change_places_are_rolled(tmp_path: Path) -> None:
     report = json.loads((tmp_path / "net" / "report.json").read_text())
     lines = json.dumps(report["source_map"])
     assert all(node.name in lines for node in g.nodes)
+
+
+def turned(g: Graph, x: str, cos: str, sin: str, swap: bool = False) -> str:
+    """x * cos + rotate_half(x) * sin, as transformers writes it."""
+    a, b = g("Split", x, axis=-1, num_outputs=2, outputs=2)
+    parts = (g("Neg", a), b) if swap else (g("Neg", b), a)
+    return str(g("Add", g("Mul", x, cos), g("Mul", g("Concat", *parts, axis=-1), sin)))
+
+
+def turned_pairs(g: Graph, x: str, cos: str, sin: str, first: int = 0) -> str:
+    """The same for neighbours, as GPT-J writes it."""
+    parts = [
+        g("Slice", x, *(g.ints(n) for n in (start, 2**62, -1, 2)))
+        for start in (first, 1 - first)
+    ]
+    columns = [g("Unsqueeze", y, g.ints(-1)) for y in (g("Neg", parts[1]), parts[0])]
+    rotated = g("Reshape", g("Concat", *columns, axis=-1), g.ints(0, 0, 8))
+    return str(g("Add", g("Mul", rotated, sin), g("Mul", x, cos)))
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_rotations_share_a_helper(level: int, tmp_path: Path) -> None:
+    g = Traced(q=["batch", 5, 8], k=["batch", 5, 12], times=["batch", 5, 4])
+    angles = g("Concat", "times", "times", axis=-1)
+    cos, sin = g("Cos", angles), g("Sin", angles)
+    part, rest = g("Split", "k", g.ints(8, 4), axis=-1, outputs=2)
+    k = g("Concat", turned(g, part, cos, sin), rest, axis=-1)
+    text = text_of(g, tmp_path, level, y=turned(g, "q", cos, sin), z=k)
+    assert text.count("def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor)") == 1
+    assert "apply_rotary(q, cos, sin)" in text
+    assert "torch.cat([apply_rotary(x, cos, sin), y], dim=-1)" in text
+    assert "angles = torch.cat([times, times], dim=-1)" in text
+    report = json.loads((tmp_path / "net" / "report.json").read_text())
+    lines = json.dumps(report["source_map"])
+    assert all(node.name in lines for node in g.nodes)
+
+
+def test_tables_of_a_rotation_are_called_cos_and_sin(tmp_path: Path) -> None:
+    g = Traced(q=["batch", 5, 8], k=["batch", 5, 8])
+    tables = [g.weight(f"val_{i}", 5, 8) for i in range(2)]
+    made = {x: turned_pairs(g, x, *tables) for x in ("q", "k")}
+    text = text_of(g, tmp_path, y=made["q"], z=made["k"])
+    assert "apply_interleaved_rotary(q, self.cos, self.sin)" in text
+    assert text.count("stack") == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda g: turned(g, "x", "c", "s", swap=True),
+        lambda g: turned_pairs(g, "x", "c", "s", first=1),
+        lambda g: g("Concat", turned(g, "x", "c", "s"), g.nodes[0].output[0], axis=-1),
+        lambda g: g("Mul", turned(g, "x", "c", "s"), g.nodes[-1].input[0]),
+    ],
+)
+def test_what_is_no_rotation_is_written_out(other: Any, tmp_path: Path) -> None:
+    """The other half negated, the other neighbour, and parts that others read."""
+    g = Traced(x=["batch", 5, 8], c=[5, 8], s=[5, 8])
+    text = text_of(g, tmp_path, y=other(g))
+    assert "rotary" not in text
 
 
 def test_a_part_that_is_read_elsewhere_is_not_rolled(tmp_path: Path) -> None:

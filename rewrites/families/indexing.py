@@ -131,6 +131,8 @@ NOT_SHIPPED: list[tuple[str, str, str]] = [
     (
         "rotary",
         "x * cos + rotated(x) * sin = RotaryEmbedding(x, cos, sin)",
-        "true, but cos and sin are of half the size there, so that they would be cut",
+        "true where cos and sin repeat their halves; but the operator takes each half"
+        " once, for every sample, so that files' tables would be cut and expanded; the"
+        " emitter writes a helper that does the file's own operations",
     ),
 ]

@@ -203,9 +203,4 @@ NOT_SHIPPED = [
         "true, but a quotient by two symbols in turn is beyond the prover; shipped for"
         " a batch of 1",
     ),
-    (
-        "rotary_embedding",
-        "x cos + Concat(-x2, x1) sin = RotaryEmbedding(x, cos, sin)",
-        "the graph gets lighter, the code no better to read",
-    ),
 ]

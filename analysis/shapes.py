@@ -334,7 +334,10 @@ def _set_type(value: ir.Value, type_: onnx.TypeProto) -> None:
         if map_type(value) is None:
             set_map_type(value, type_)
         return
-    found = ir.serde.deserialize_type_proto_for_type(type_)
+    try:
+        found = ir.serde.deserialize_type_proto_for_type(type_)
+    except ir.serde.SerdeError:  # a sequence of what onnx could not tell
+        return
     if found is not None and value.type != found:
         value.type = found
 

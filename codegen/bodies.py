@@ -11,6 +11,7 @@ import sympy
 from ..analysis.ops.table import NodeView
 from ..analysis.spell import COMPARE, LOWEST, Expr, Ref, leaves, spell
 from .blocks import Parts, Writer
+from .names import variable
 from .states import Names, States, is_asked, number, source
 from .wording import telling
 
@@ -88,10 +89,10 @@ def write_loop(p: Parts, n: NodeView, wanted: Sequence[ir.Value]) -> None:
     results = roots if compared is None else columns.values()
     p.body(body, [*states.results(), *results], names)
     for item, made in lists.items():
-        p.mark("do", Ref(made).append(Ref(item)))
+        p.mark("do", Ref(made).append(names.get(item, Ref(item))))
     pairs = states.hand_on(p, names)
     if end.flag is not None:
-        pairs.append((end.flag, Ref(end.going)))
+        pairs.append((end.flag, names.get(end.going, Ref(end.going))))
     p.copy(pairs)
     if not end.never and (end.flag is None or end.first is True):
         condition = Ref(end.flag or end.going) if compared is None else compared
@@ -197,7 +198,7 @@ def write_scan(p: Parts, n: NodeView, wanted: Sequence[ir.Value]) -> None:
     p.mark("for", _each(rows), targets)
     p.body(body, [*states.results(), *items.values()], names)
     for item, made in lists.items():
-        p.mark("do", Ref(made).append(Ref(item)))
+        p.mark("do", Ref(made).append(names.get(item, Ref(item))))
     p.copy(states.hand_on(p, names))
     p.mark("end", "end")
     length = n.dims(count)[axes[0] % n.rank(count)]
@@ -233,7 +234,7 @@ def write_sequence_map(p: Parts, n: NodeView, wanted: Sequence[ir.Value]) -> Non
     p.mark("for", _each(rows), targets)
     p.body(body, results, names)
     for out, result in zip(wanted, results, strict=True):
-        p.mark("do", Ref(out).append(Ref(result)))
+        p.mark("do", Ref(out).append(names.get(result, Ref(result))))
     p.mark("end", "end")
 
 
@@ -246,6 +247,7 @@ def _lists(p: Parts, items: Iterable[ir.Value]) -> dict[ir.Value, ir.Value]:
     for item in dict.fromkeys(items):
         word = telling(item.name)
         word = word if word.endswith("s") else f"{word}s" if word else "results"
+        word = word if word == variable(word) else "results"  # those of `a` are `as`
         lists[item] = ir.Value(name=word)
         p.assign(lists[item], Expr("[]"), word)
     return lists

@@ -203,8 +203,14 @@ class _Scope:
         free = self.check_body(list(graph.node), names, outer or frozenset())
         listed: set[str] = set()
         for info in graph.output:
+            if info.name in (outer or ()) and info.name not in names.defined:
+                raise LoadError(
+                    f"output {shown(info.name)} is a value of the graph around it",
+                    where,
+                    "ONNX Runtime refuses it too; an Identity in the body may give it",
+                )
             names.require(info.name, f"the outputs of {where}")
-            if info.name in listed:
+            if outer is None and info.name in listed:
                 raise LoadError(f"output {shown(info.name)} is listed twice", where)
             listed.add(info.name)
         return free

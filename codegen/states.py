@@ -98,7 +98,9 @@ class States:
                 item = self.appended[k]
                 p.mark("do", Ref(variable).append(names.get(item, Ref(item))))
             else:
-                pairs.append((variable, number(p, self.outputs[k], k in self.asked)))
+                output = self.outputs[k]
+                asked = number(p, output, k in self.asked)
+                pairs.append((variable, names.get(output, asked)))
         return pairs
 
 

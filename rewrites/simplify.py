@@ -28,6 +28,7 @@ from .merge_constants import merge_constants
 from .normalise import normalise
 from .rule import Rule
 from .search import Search
+from .tidy import give_texts
 from .verdicts import proven
 from .walk import all_nodes
 
@@ -101,6 +102,8 @@ def _simplified(
             break
         folded, known = done.folded, facts_known(model, done.shapes)
         done.folded += fold_constants(model, level == 0)
+        done.shapes = infer(model)
+    if give_texts(model):
         done.shapes = infer(model)
     done.after = graph_cost(model, done.shapes)
     stage("4-rewrite", model)

@@ -179,6 +179,25 @@ def _bypass(node: ir.Node, names: UniqueNames) -> None:
         source.name = name
 
 
+def give_texts(model: ir.Model) -> bool:
+    """Give each constant of strings that is a result a node, where it can be written.
+
+    A module holds tensors alone.
+    """
+    given = False
+    for graph in (model.graph, *model.graph.subgraphs()):
+        for i, value in enumerate(graph.outputs):
+            if value.dtype != ir.DataType.STRING or not value.is_initializer():
+                continue
+            node = ir.node("Identity", [value], name=f"{value.name}/Identity")
+            made, name = node.outputs[0], value.name
+            made.type, made.shape = value.type, value.shape
+            value.name, made.name = f"{name}_text", name
+            graph.outputs[i], given = made, True
+            graph.append(node)
+    return given
+
+
 def remove_unused(model: ir.Model) -> None:
     """Remove nodes and initializers that no output depends on."""
     if any(map(_has_unused, all_nodes(model.graph))):

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from ..contrib_types import DOMAIN
 from .contrib_attributes import check_attributes
-from .samples import i64, u8
+from .samples import i32, i64, u8
 from .table import (
     MANY_TO_MANY,
     SHUFFLE,
@@ -251,6 +251,8 @@ def _gather_block_quantized(
     from . import helpers_packed
 
     check_attributes(n, "bits block_size gather_axis quantize_axis", needs=range(3))
+    if n.dtype(0) in _NUMBERS:
+        return _gather_numbers(t, n, data, indices, scales, zeros)
     bits, block = n.attr("bits", 4), n.attr("block_size", 128)
     if n.dtype(0) not in _BYTE or bits not in _BITS:
         n.refuse("GatherBlockQuantized of other numbers than bytes is not supported")
@@ -267,7 +269,37 @@ def _gather_block_quantized(
     return t.helper(helpers_packed.gathered_blocks)(data, indices, scales, **options)
 
 
+_NUMBERS = (ir.DataType.INT4, ir.DataType.UINT4)
+
+
+def _gather_numbers(
+    t: Any, n: NodeView, data: Any, indices: Any, scales: Any, zeros: Any
+) -> Any:
+    """Of integers of 4 bits, which need no unpacking."""
+    from . import helpers_packed
+
+    rank, block = n.rank(0), n.attr("block_size", 128)
+    axis, along = n.attr("gather_axis", 0), n.attr("quantize_axis", 1)
+    if block < 1 or not (-rank <= axis < rank and -rank <= along < rank):
+        n.refuse("GatherBlockQuantized along an axis that is not there")
+    options = _given(
+        zero_points=zeros,
+        axis=axis % rank or None,
+        along=None if along % rank == rank - 1 else along % rank,
+        block=None if block == 128 else block,
+    )
+    helper = t.helper(helpers_packed.gathered_numbers)
+    return helper(data, indices, scales, **options)
+
+
 _PLACES = i64([[0, 4, -1], [2, 2, 3]])
+
+
+def _fours(dtype: str, *shape: int) -> np.ndarray:
+    low = -8 if dtype == "int4" else 0
+    numbers = np.random.default_rng(5).integers(low, low + 16, shape)
+    return numbers.astype(dtype)
+
 
 define(
     OpDef(
@@ -296,6 +328,34 @@ define(
                 block_size=16,
                 bits=8,
             )
+        ]
+        + [
+            case(
+                _fours(dtype, 5, 32, 3),
+                _PLACES,
+                _scales(*shape),
+                _fours(dtype, *shape) if zeros else None,
+                constants=(0, 2, 3) if zeros else (0, 2),
+                gather_axis=axis,
+                quantize_axis=along,
+                block_size=16,
+            )
+            for dtype, zeros, axis, along, shape in (
+                ("int4", False, 0, 1, (5, 2, 3)),
+                ("uint4", True, 0, 1, (5, 2, 3)),
+                ("uint4", False, 2, 1, (5, 2, 3)),
+                ("int4", True, 1, 0, (1, 32, 3)),
+            )
+        ]
+        + [
+            case(
+                _fours("uint4", 5, 32),
+                i32(places),
+                _scales(5, 2),
+                constants=(0, 2),
+                block_size=16,
+            )
+            for places in ([4, -5, 7, 0], 3)
         ],
     )
 )

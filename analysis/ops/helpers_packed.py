@@ -152,3 +152,30 @@ def gathered_blocks(
     zeros = zeros.repeat_interleave(block, dim=-1)[..., :length]
     rows = (numbers.to(scales.dtype) - zeros) * scales
     return rows * inside.reshape(*inside.shape, *[1] * (rows.ndim - inside.ndim))
+
+
+def gathered_numbers(
+    data: Tensor,
+    indices: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None = None,
+    axis: int = 0,
+    along: int = -1,
+    block: int = 128,
+) -> Tensor:
+    """What a table holds at some places of an axis; at places it doesn't have, zeros.
+
+    Each `block` numbers along an axis have a scale and a zero point.
+    """
+    size = data.shape[axis]
+    inside = (indices >= -size) & (indices < size)
+    places = torch.where(inside, indices, 0).long().flatten() % size
+    blocks = torch.arange(data.shape[along], device=data.device) // block
+    factors = scales.index_select(along, blocks).index_select(axis, places)
+    numbers = data.index_select(axis, places).to(scales.dtype)
+    if zero_points is not None:
+        zeros = zero_points.index_select(along, blocks).index_select(axis, places)
+        numbers = numbers - zeros.to(scales.dtype)
+    known = inside.reshape(-1, *[1] * (data.ndim - axis - 1))
+    sizes = (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :])
+    return (numbers * factors * known).reshape(sizes)

@@ -6,11 +6,11 @@
 
 First each model is compiled: without lanes, with two whatever is predicted of them,
 with --lanes 2 and with --lanes auto, all by what is measured on this machine. Then five
-processes take turns, two forwards each: one lane with one thread and with two, the
-latter on the engine of its Session too, two lanes with one thread each, and the same
-two lanes as two processes (buffers in shared memory, two bytes through a pipe for a
-hand-off). Last the table of medians is written. DIR keeps packages and times, so that
-each step and each model can have a quiet moment of its own.
+processes take turns, two calls of a Session each: one lane with one thread and with
+two, the latter on the engine of its package too, two lanes with one thread each, and
+the same two lanes as two processes (buffers in shared memory, two bytes through a pipe
+for a hand-off). Last the table of medians is written. DIR keeps packages and times, so
+that each step and each model can have a quiet moment of its own.
 """
 
 from __future__ import annotations
@@ -74,33 +74,27 @@ class Row:
 
 
 def serve(folder: str, threads: int, name: str, pipe: Connection) -> None:
-    """Run a package's network once for each message; answer with the seconds."""
+    """Run a package's Session once for each message; answer with the seconds."""
+    import numpy as np
     import torch
 
-    torch.set_num_threads(threads)
     torch.manual_seed(0)
-    model, inputs = loaded(folder)
-    with torch.inference_mode():
-        wanted = model(*inputs)
-        if name == PROCESSES:
-            beside(folder, model)
-        for got in (model(*inputs), model(*inputs)):
-            pairs = zip(tuple(got), tuple(wanted), strict=True)
-            assert all(torch.equal(a, b) for a, b in pairs)
-        if name == ENGINE:
-            session = sys.modules[Path(folder).name].Session()
-            model = getattr(session, "network", session.model)
-            for _ in range(3):  # prepares
-                model(*inputs)
-        with suppress(EOFError):
-            while pipe.recv():
-                start = time.perf_counter()
-                model(*inputs)
-                pipe.send(time.perf_counter() - start)
+    session, feed = loaded(folder, threads, "eager" if name != ENGINE else None)
+    wanted = session.run(None, feed)
+    if name == PROCESSES:
+        beside(folder, session.model)
+    for _ in range(3):  # prepares
+        pairs = zip(session.run(None, feed), wanted, strict=True)
+        assert name == ENGINE or all(np.array_equal(a, b) for a, b in pairs)
+    with suppress(EOFError):
+        while pipe.recv():
+            start = time.perf_counter()
+            session.run(None, feed)
+            pipe.send(time.perf_counter() - start)
 
 
-def loaded(folder: str) -> tuple[Any, list[Any]]:
-    """The network of a package, and random inputs."""
+def loaded(folder: str, threads: int, engine: str | None) -> tuple[Any, dict[str, Any]]:
+    """The Session of a package, on its own engine for None, and random inputs."""
     import torch
 
     path = Path(folder)
@@ -108,15 +102,16 @@ def loaded(folder: str) -> tuple[Any, list[Any]]:
     package = importlib.import_module(path.name)
     module = importlib.import_module(f"{path.name}.model")
     sizes = json.loads((path / "report.json").read_text("utf-8"))["sizes"][0]
-    inputs = []
+    feed = {}
     for name, (dtype, shape) in module.INPUTS.items():
         dims = [
             sizes.get(f"{name}#{axis}" if d is None else d, d)
             for axis, d in enumerate(shape)
         ]
         made = torch.zeros(dims, dtype=getattr(torch, dtype))
-        inputs.append(made.normal_() if made.is_floating_point() else made)
-    return package.load(), inputs
+        feed[name] = (made.normal_() if made.is_floating_point() else made).numpy()
+    given = {} if engine is None else {"engine": engine}
+    return package.Session(threads=threads, **given), feed
 
 
 def beside(folder: str, model: Any) -> None:
@@ -162,7 +157,7 @@ def lanes_beside(folder: str, pipe: Connection) -> None:
 
     torch.multiprocessing.set_sharing_strategy("file_system")
     torch.set_num_threads(1)
-    model, _ = loaded(folder)
+    model = loaded(folder, 1, "eager")[0].model
     known: list[tuple[Any, list[Any], Any]] = []
     with torch.inference_mode():
         while True:

@@ -117,7 +117,7 @@ def engine_plan(
     return EnginePlan(
         name,
         refused,
-        _takes_images(graph, plan),
+        takes_images(graph, shapes),
         precision=precision,
         lists=bool(plan.nested),
         recurrent="nn.LSTM(" in layers,
@@ -186,12 +186,11 @@ def _is_worth_preparing(
     return float(count) >= WORTH_PREPARING
 
 
-def _takes_images(graph: ir.Model, plan: ModulePlan) -> bool:
+def takes_images(graph: ir.Model, shapes: Shapes) -> bool:
+    """Whether a Session lays all inputs out with the channels innermost."""
     return any(node.op_type == "Conv" for node in graph.graph) and all(
-        tensor.dtype == "float32"
-        and tensor.shape is not None
-        and len(tensor.shape) == 4
-        for tensor in plan.inputs
+        value.dtype == ir.DataType.FLOAT and shapes.rank(value) == 4
+        for value in graph.graph.inputs
     )
 
 

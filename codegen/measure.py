@@ -20,6 +20,7 @@ from ..analysis.lanes import HAND_OFF
 from ..analysis.price import Timer
 from ..analysis.shapes import Shapes
 from .emit import render_python
+from .engines import takes_images
 from .trial import Trial, Trials
 
 LARGEST = 2**30  # bytes that an operator may read and write to be measured
@@ -33,11 +34,12 @@ def cache_folder() -> Path:
     return Path(home) / "fairhand" / "profile"
 
 
-def stored_profile() -> Profile:
-    """What has been measured on this machine before."""
+def stored_profile(images: bool = False) -> Profile:
+    """What has been measured on this machine before; images have a layout of theirs."""
     import torch
 
     parts = [platform.machine(), _processor(), str(os.cpu_count()), torch.__version__]
+    parts += ["channels last"] if images else []
     return Profile(cache_folder(), ", ".join(parts))
 
 
@@ -62,7 +64,7 @@ def measured_profile(
     """
     import torch
 
-    profile = stored_profile()
+    profile = stored_profile(takes_images(model, shapes))
     nodes = [n for n in model.graph if n.domain or n.op_type != "Constant"]
     missing: dict[tuple[str, int], ir.Node] = {}
     for node, op in zip(nodes, flow.operators, strict=True):

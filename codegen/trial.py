@@ -22,6 +22,7 @@ from ..analysis.spell import (
     render,
 )
 from .blocks import Block, make_steps
+from .engines import takes_images
 from .names import unused
 from .steps import LayerRef, Spelling, Step
 
@@ -33,6 +34,7 @@ class Trials:
 
     def __init__(self, model: ir.Model, shapes: Shapes, flow: Dataflow) -> None:
         self.sizes = Sizes(shapes, flow.assumed)
+        self.images = takes_images(model, shapes)
         self.spelling = Spelling(model, shapes)
         self.steps: dict[ir.Node, list[tuple[int, Step]]] = {}  # in their order
         for place, step in enumerate(make_steps(model, shapes)):
@@ -43,7 +45,7 @@ class Trials:
         """One, of a node and what its layer does besides; none if it can't be run."""
         steps = [step for _, step in self.steps.get(node, ()) if step.node is node]
         whole = steps and not any(isinstance(step, Block) for step in steps)
-        return [_Program(self.sizes).trial(steps)] if whole else []
+        return [_Program(self.sizes, self.images).trial(steps)] if whole else []
 
     def pair(self, first: Sequence[ir.Node], second: Sequence[ir.Node]) -> list[Trial]:
         """Of two groups, the second of which reads of the first: apart, and as one.
@@ -54,7 +56,7 @@ class Trials:
         both = self._steps_of([*first, *second])
         if not (all(parts) and both):
             return []
-        program = _Program(self.sizes)
+        program = _Program(self.sizes, self.images)
         return [program.trial(*parts), program.trial(both)]
 
     def _steps_of(self, nodes: Sequence[ir.Node]) -> list[Step]:
@@ -85,11 +87,11 @@ class _Program:
     """Functions, and what the names in them stand for: layers, and tensors that they
     don't compute themselves."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: Sizes, images: bool) -> None:
         import numpy as np
         import torch
 
-        self.sizes = sizes
+        self.sizes, self.images = sizes, images
         self.known: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
         self.known |= {"np": np, "math": math}
         self.labels: dict[object, str] = {}
@@ -152,7 +154,10 @@ class _Program:
         return self.bind(value, lambda: self.tensor(value))
 
     def tensor(self, value: ir.Value) -> Any:
-        """Random numbers; whole numbers are 0, which is good for an index too."""
+        """Random numbers; whole numbers are 0, which is good for an index too.
+
+        Those of four axes are laid out as images are, if they come from some.
+        """
         import torch
 
         from .bisect import to_torch
@@ -162,4 +167,6 @@ class _Program:
         dims = self.sizes.dims(value)
         assert dims is not None and value.dtype is not None
         made = torch.zeros(dims, dtype=getattr(torch, TORCH_DTYPES[value.dtype]))
+        if self.images and len(dims) == 4:
+            made = made.contiguous(memory_format=torch.channels_last)
         return made.normal_() if made.is_floating_point() else made

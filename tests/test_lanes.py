@@ -20,7 +20,7 @@ from random_dags import COUNT, random_dag
 
 import fairhand
 from fairhand.analysis.dag import Dag
-from fairhand.analysis.device import CPU
+from fairhand.analysis.device import CPU, Profile
 from fairhand.analysis.forks import Work, find_forks, fork_seconds
 from fairhand.codegen.cli import main
 from fairhand.codegen.diff import diff
@@ -316,7 +316,8 @@ def test_a_number_of_lanes_is_measured_with_profile(
         assert [each[1:] for each in candidates] == [("eager", 1), ("", 2)]
         return [{"fastest_ms": 10 * gain}, {"fastest_ms": 10.0}]
 
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    estimates = "fairhand.codegen.divide.measured_profile"
+    monkeypatch.setattr(estimates, lambda *options: Profile())
     monkeypatch.setattr("fairhand.codegen.lane_times.times", times)
     options = {"lanes": 2, "profile": True}
     found = fairhand.compile(branching(), tmp_path / "net", **options).report["lanes"]

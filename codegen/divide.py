@@ -35,6 +35,7 @@ MOST_LANES = 8  # that the tool chooses from
 # What a prediction has to promise: gains measured on two cores (docs/lanes.md) are 0.83
 # to 1.16 of those predicted, and lanes that lose are worse than none.
 SURE = 1.2
+EAGER = "eager"  # the engine that lanes run on
 MOST_FORKS = 4  # in one forward; a reader loses count of more
 NOTICED = 0.01  # of the time of the model that a class has to save
 
@@ -69,7 +70,9 @@ class Divided:
     """The forks of each class, and seconds of the model without and with them.
 
     `operators` are those in each lane of each fork, of all instances. Without enough
-    gain, predicted or measured, there are no forks.
+    gain, predicted or measured, there are no forks; nor without a measurement where one
+    lane would run on another engine (`rival`) than the eager one, which predictions are
+    for.
     """
 
     costed: Costed
@@ -78,6 +81,7 @@ class Divided:
     serial: float
     seconds: float
     measured: Times | None = None
+    rival: str = EAGER
 
     @property
     def gain(self) -> float:
@@ -93,8 +97,12 @@ class Divided:
 
     def settled(self) -> Divided:
         """Without forks if they gain too little."""
-        worth = self.gain >= self.needed
+        worth = self.gain >= self.needed and not self._unknown
         return self if worth else replace(self, forks={}, operators={})
+
+    @property
+    def _unknown(self) -> bool:
+        return self.measured is None and self.rival != EAGER
 
     @property
     def reason(self) -> str:
@@ -112,7 +120,12 @@ class Divided:
             f"{cost.count} lanes with {each} {found} to take {seconds * 1e3:.1f} ms,"
             f" one with {alone} {serial * 1e3:.1f} ms: {self.gain:.2f} times as fast"
         )
-        return text if self.forks else f"none, since {text}, less than {self.needed}"
+        if self.forks:
+            return text
+        if self.gain < self.needed:
+            return f"none, since {text}, less than {self.needed}"
+        other = f"one lane would run on engine {self.rival}, which was not measured"
+        return f"none, though {text}: {other}"
 
     @property
     def count(self) -> int:

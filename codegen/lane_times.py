@@ -8,12 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .divide import Divided, Times
+from .divide import EAGER, Divided, Times
 from .engine_times import times
 from .engines import EnginePlan
 
 SECONDS = 8.0  # for both packages together
-EAGER = "eager"
 PAUSE = 0.02  # seconds; GNU's OpenMP lets threads wait awake for about 10 ms
 
 Write = Callable[[Path], tuple[Any, EnginePlan, Any]]

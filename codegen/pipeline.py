@@ -160,13 +160,13 @@ def _settled(
     loaded: Loaded, made: Planned, asked: Asked, progress: Progress
 ) -> Planned:
     """Without lanes if they aren't worth it beside the package that has none."""
-    divided, options = made.divided, asked.options
+    divided, plan, options = made.divided, made.plan, asked.options
     assert divided is not None
     measures = asked.verify and (options.lanes == "auto" or options.profile)
-    if not measures and divided.settled() is divided:
+    if not (measures or options.lanes == "auto") and divided.settled() is divided:
         return made
-    plain = replace(options, lanes=None)
-    alone = planned(loaded, made.plan.source, made.plan.title, plain)
+    alone = planned(loaded, plan.source, plan.title, replace(options, lanes=None))
+    divided = replace(divided, rival=_engine(loaded, alone, asked).name)
     if measures:
         progress("measure lanes")
         refuse_huge(made.graph, made.done.shapes)

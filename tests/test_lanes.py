@@ -325,6 +325,21 @@ def test_a_number_of_lanes_is_measured_with_profile(
     assert f"on engine eager {10 * gain:.1f} ms: {gain:.2f} times" in found["reason"]
 
 
+@pytest.mark.parametrize(("engine", "count"), [("auto", 1), ("eager", 2)])
+def test_a_prediction_knows_one_engine(
+    engine: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One lane on another may be twice as fast, and without verifying nothing runs."""
+    monkeypatch.setattr("fairhand.codegen.divide.cores", lambda: 2)
+    monkeypatch.setattr("fairhand.codegen.divide.CPU", replace(CPU, scaling=0.0))
+    options = {"verify": False, "lanes": "auto", "engine": engine}
+    found = fairhand.compile(branching(), tmp_path / "net", **options).report["lanes"]
+    assert found["count"] == count
+    if engine == "auto":
+        text = ": one lane would run on engine onednn, which was not measured"
+        assert found["reason"].endswith(text)
+
+
 def test_a_prediction_has_to_promise_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

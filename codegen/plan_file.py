@@ -7,15 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from ..analysis.fuse import dnnfusion
+from ..analysis.lanes import batch_makespans
 from .divide import Divided
 from .inspect_plans import Plans, plan_data
 from .plan import ModulePlan
 
+BATCH = 2  # samples: the least for which it matters how they are put together
+
 
 def write_plan(folder: Path, plan: ModulePlan, divided: Divided) -> None:
     """The whole model's plans, and what of the lanes is in model.py."""
-    flow = divided.costed.flow
-    plans = Plans(flow, "cpu", dnnfusion(flow), divided.costed.plan, {})
+    costed = divided.costed
+    flow, lanes = costed.flow, costed.plan
+    batch = batch_makespans(flow.dag, lanes.lanes, costed.shared, BATCH)
+    plans = Plans(flow, "cpu", dnnfusion(flow), lanes, batch)
     data = plan_data(plans) | {"emitted": _emitted(plan, divided)}
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     text = text.replace('],"', '],\n"').replace("},{", "},\n{")

@@ -178,6 +178,10 @@ def test_the_report_and_the_plan(packages: tuple[Path, Path]) -> None:
     assert set(first["operators"]).isdisjoint(second["operators"])
     assert plan["lanes"]["gain"] >= gain - 0.05
     assert sum(len(g["operators"]) for g in plan["fusion"]["groups"]) == len(kinds)
+    batch = plan["lanes"]["batch_seconds"]
+    assert batch["one after another"] == pytest.approx(2 * plan["lanes"]["seconds"])
+    serial = plan["lanes"]["serial_seconds"]
+    assert batch["whole samples"] == pytest.approx(serial), "one in each lane"
 
 
 def test_each_node_has_its_line(packages: tuple[Path, Path]) -> None:

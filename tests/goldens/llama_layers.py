@@ -13,6 +13,8 @@ Weights    weights.safetensors, 3,920 parameters
 Regenerating overwrites this file, which needs PyTorch and safetensors alone.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import torch
@@ -34,6 +36,12 @@ OUTPUTS = {
 }
 
 
+def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn each pair x[..., i], x[..., i + half] by the angle of cos and sin."""
+    first, second = x.chunk(2, dim=-1)
+    return x * cos + torch.cat([-second, first], dim=-1) * sin
+
+
 class LlamaAttention(nn.Module):
     def __init__(self):
         super().__init__()
@@ -43,12 +51,10 @@ class LlamaAttention(nn.Module):
         self.o_proj = nn.Linear(16, 16, bias=False)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        q_proj = self.q_proj(x).unflatten(2, (4, 4)).transpose(1, 2)
-        y, z = q_proj.chunk(2, dim=-1)
-        q = q_proj * cos + torch.cat([-z, y], dim=-1) * sin
-        k_proj = self.k_proj(x).unflatten(2, (2, 4)).transpose(1, 2)
-        y, z = k_proj.chunk(2, dim=-1)
-        k = k_proj * cos + torch.cat([-z, y], dim=-1) * sin
+        q = self.q_proj(x).unflatten(2, (4, 4)).transpose(1, 2)
+        q = apply_rotary(q, cos, sin)
+        k = self.k_proj(x).unflatten(2, (2, 4)).transpose(1, 2)
+        k = apply_rotary(k, cos, sin)
         v = self.v_proj(x).unflatten(2, (2, 4)).transpose(1, 2)
         attended = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
         return self.o_proj(attended.transpose(1, 2).flatten(2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -338,9 +339,10 @@ def _verified(draft: Path, loaded: Loaded, made: Planned, asked: Asked) -> Verif
     except VerificationError as error:
         if error.feed is None:
             raise
-        found = _steadied(draft, loaded, asked, error)
-        if found is not None:
-            return found
+        with suppress(Exception):  # the mismatch itself is what the user must hear of
+            found = _steadied(draft, loaded, asked, error)
+            if found is not None:
+                return found
         from .bisect import first_difference  # needs torch, which is slow to load
 
         where = first_difference(made.graph, error.feed, error.expected)

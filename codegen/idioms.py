@@ -1,25 +1,30 @@
 """What exporters write as several operators, in torch's one: unbind, roll, an index.
 
-Rotary position embeddings are calls of a helper; and what attention takes stands in
-the order in which it takes it: q, k, v.
+Rotary position embeddings are calls of a helper. F.pixel_unshuffle is written here too,
+as ONNX Runtime has no operator that it is. And what attention takes stands in the order
+in which it takes it: q, k, v.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ..analysis.ops.axes import shown
+from ..analysis.dims import Dim
+from ..analysis.ops.axes import equal, shown
 from ..analysis.shapes import Shapes
-from ..analysis.spell import Ref, leaves, render
+from ..analysis.spell import Expr, Ref, leaves, render
 from .joining import axis_of, does, size_of, without
 from .rotary import Rotations
 from .steps import Step
 
 # More parts than this are a list that somebody picks from, and no tuple.
 MOST_PARTS = 4
+_FLOATS = {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16}
+_FLOATS |= {ir.DataType.BFLOAT16}
 
 
 def spell_idioms(
@@ -30,10 +35,65 @@ def spell_idioms(
     `kernels` are going to be made of steps: what has one of its own is left to that.
     """
     steps = Rotations(steps, shapes, results).run(named_alone=kernels)
+    steps = steps if kernels else _unshuffled(steps, shapes, results)
     steps = _unbound(steps, shapes)
     steps = _Rolls(steps, shapes, results).run()
     steps = _picked_by_column(steps, shapes)
     return _queries_first(steps, results)
+
+
+# ---- F.pixel_unshuffle(x, 2)
+
+
+def _unshuffled(
+    steps: list[Step], shapes: Shapes, results: set[ir.Value]
+) -> list[Step]:
+    """Blocks of pixels to channels, the place in the block innermost."""
+    uses = Counter(value for step in steps for value in step.reads())
+    uses.update(results)
+    makers = {out: step for step in steps for out in step.outputs}
+
+    def before(step: Step | None, op: str) -> Step | None:
+        """What makes a step's operand for it alone, if it does this."""
+        reads = step.reads() if step is not None else []
+        made = makers.get(reads[0]) if len(reads) == 1 else None
+        return made if made and does(made, op) and uses[reads[0]] == 1 else None
+
+    gone: dict[Step, Step] = {}
+    for step in steps:
+        moved = before(step, "Transpose") if does(step, "Reshape") else None
+        blocks = before(moved, "Reshape")
+        if moved is None or blocks is None or len(blocks.reads()) != 1:
+            continue
+        (x,), dims = blocks.reads(), _dims(blocks, shapes) or ()
+        block = size_of(dims, 3) if len(dims) == 6 else 0
+        if block and x.dtype in _FLOATS and _unshuffles(x, dims, moved, step, shapes):
+            step.expr = Expr("F.pixel_unshuffle")(Ref(x), block)
+            gone.update(dict.fromkeys((moved, blocks), step))
+    return without(steps, gone)
+
+
+def _dims(step: Step, shapes: Shapes) -> Sequence[Dim] | None:
+    (value,) = step.outputs
+    return shapes.dims(value) if value is not None else None
+
+
+def _unshuffles(
+    x: ir.Value, dims: Sequence[Dim], moved: Step, last: Step, shapes: Shapes
+) -> bool:
+    """Whether x becomes [n, c, h, b, w, b], [n, c, b, b, h, w] and [n, c b b, h, w]."""
+    n, c, h, block, w, other = dims
+    assert moved.node is not None
+    before, after = shapes.dims(x), _dims(last, shapes)
+    order = list(moved.node.attributes.get_ints("perm", ()))
+    return (
+        order == [0, 1, 3, 5, 2, 4]
+        and block == other
+        and before is not None
+        and equal(before, (n, c, h * block, w * block))
+        and after is not None
+        and equal(after, (n, c * block * block, h, w))
+    )
 
 
 # ---- q, k, v = x.unbind(0)

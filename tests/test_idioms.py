@@ -67,6 +67,23 @@ def test_parts_that_change_places_are_rolled(tmp_path: Path) -> None:
     assert all(node.name in lines for node in g.nodes)
 
 
+@pytest.mark.parametrize(
+    ("perm", "line"),
+    [
+        ((0, 1, 3, 5, 2, 4), "F.pixel_unshuffle(image, 2)"),
+        ((0, 1, 5, 3, 2, 4), ".permute(0, 1, 5, 3, 2, 4)"),
+        ((0, 3, 5, 1, 2, 4), "space_to_depth(image, 2)"),
+    ],
+)
+def test_blocks_of_pixels_to_channels(
+    perm: tuple[int, ...], line: str, tmp_path: Path
+) -> None:
+    g = Traced(image=["batch", 3, 8, 6])
+    x = g("Reshape", "image", g.ints(-1, 3, 4, 2, 3, 2))
+    x = g("Reshape", g("Transpose", x, perm=perm), g.ints(-1, 12, 4, 3))
+    assert line in text_of(g, tmp_path, y=g("Relu", x))
+
+
 def turned(g: Graph, x: str, cos: str, sin: str, swap: bool = False) -> str:
     """x * cos + rotate_half(x) * sin, as transformers writes it."""
     a, b = g("Split", x, axis=-1, num_outputs=2, outputs=2)

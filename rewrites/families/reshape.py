@@ -298,6 +298,12 @@ NOT_SHIPPED = [
         "proved, but models take the corners in another order, column by column",
     ),
     (
+        "pixel_unshuffle",
+        "Reshape(Transpose(Reshape(x))) = SpaceToDepth(x), mode CRD",
+        "true, but the mode is of opset 28, which ONNX Runtime doesn't have yet; the"
+        " emitter writes F.pixel_unshuffle",
+    ),
+    (
         "84 transpose_as_reshape",
         "Transpose(x, p) = Reshape(x), where p moves axes of size 1 only",
         "true, but a transposition says more to a reader; next to a Reshape it goes",

@@ -14,6 +14,7 @@ from ..analysis.ops.table import ModuleForm
 from ..analysis.parameters import is_parameter
 from ..analysis.spell import TORCH_DTYPES, Leaf, Ref, render, spell
 from .blocks import Mark
+from .chains import is_chain
 from .columns import ANY, ARGUMENTS, Parameter, parameters
 from .members import Member, Setting, assign_members, member_name
 from .names import class_name, shared_name, unused
@@ -130,7 +131,7 @@ class Kinds:
 
     def varying(self, runs: list[Run]) -> list[Parameter]:
         """The parameters that a class for all these runs has."""
-        labels = self._column_names(self.members[runs[0]])
+        labels = self._column_names(runs[0])
         return parameters([self.columns(run) for run in runs], labels)
 
     def _name(self, kind: Kind, wish: str, instances: int) -> None:
@@ -202,10 +203,24 @@ class Kinds:
             if member.what is not without:
                 parts.append((member.text, _shape_key(member)))
         parts.append(tuple(numbers[out] for out in run.outputs))
+        if self.is_row(run):  # of any depth
+            first, *_ = run.runs()
+            return ("row", id(self.of[first])), numbers
         return tuple(parts), numbers
+
+    def is_row(self, run: Run) -> bool:
+        """Whether a run is a chain of modules that are built alike."""
+        inner = list(run.runs())
+        if not inner or len(inner) < len(run.items) or not is_chain(run):
+            return False
+        made = {(self.of[item], self.arguments[item]) for item in inner}
+        return len(made) == 1
 
     def columns(self, run: Run) -> list[Any]:
         """Every number of a run's constructor, in printing order."""
+        if self.is_row(run):
+            first, *_ = run.runs()
+            return [len(run.items), *self.arguments[first]]
         found: list[Any] = []
         for member in self.members[run]:
             if isinstance(member.what, Run):
@@ -218,9 +233,12 @@ class Kinds:
                 found.append(_dims(member.what))
         return found
 
-    def _column_names(self, members: list[Member]) -> list[str]:
+    def _column_names(self, run: Run) -> list[str]:
+        if self.is_row(run):
+            first, *_ = run.runs()
+            return ["depth", *self.of[first].parameters]
         found: list[str] = []
-        for member in members:
+        for member in self.members[run]:
             if isinstance(member.what, Run):
                 found += self.of[member.what].parameters
             elif isinstance(member.what, Step):
@@ -282,6 +300,12 @@ class Kinds:
         """nn.Sequential(...) with the parameters of its kind filled in."""
         column, texts = 0, []
         holes = {c: values[label] for c, label in kind.holes.items()}
+        if self.is_row(kind.run):
+            depth = holes.get(0) or str(len(kind.run.items))
+            text, _ = self.constructor(kind.members[0], 1, holes)
+            if not depth.isdigit():
+                return f"nn.Sequential(*({text} for _ in range({depth})))"
+            return f"nn.Sequential({', '.join([text] * int(depth))})"
         for member in kind.members:
             text, column = self.constructor(member, column, holes)
             texts.append(text)
@@ -328,40 +352,6 @@ def _inner(run: Run) -> Iterator[Run]:
     for child in run.runs():
         yield child
         yield from _inner(child)
-
-
-def is_chain(run: Run) -> bool:
-    """Whether a run is nn.Sequential: each member fed by the one before it, no more."""
-    if len(run.inputs) != 1 or len(run.outputs) != 1 or run.sizes or len(run.items) < 2:
-        return False
-    if run.constants or not _numbered(run):
-        return False
-    current: ir.Value | None = run.inputs[0]
-    for item in run.items:
-        if isinstance(item, Run):
-            if item.shares is not None or item.inputs != [current] or item.size_args:
-                return False
-        elif item.form is None or item.reads() != [current] or _wrapped(item):
-            return False
-        outputs = [out for out in item.outputs if out is not None]
-        if len(outputs) != 1:
-            return False
-        current = outputs[0]
-    return current is run.outputs[0]
-
-
-def _wrapped(step: Step) -> bool:
-    """Whether a step does more than call its layer on one operand."""
-    text = render(step.expr, lambda leaf: "L" if isinstance(leaf, LayerRef) else "v")
-    return text != "L(v)"
-
-
-def _numbered(run: Run) -> bool:
-    return all(
-        item.path.startswith(f"{run.path}.")
-        and item.path.removeprefix(f"{run.path}.").isdigit()
-        for item in run.items
-    )
 
 
 def _class_hint(run: Run) -> str:

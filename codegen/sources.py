@@ -45,7 +45,10 @@ class Sources:
 
     def _inner(self, call: _Call, item: Run, twin: Run) -> _Call:
         owner = twin.shares or twin
-        return _Call(self._path(call, owner), item, owner)
+        path = self._path(call, owner)
+        if self._kinds.of[owner].chain and not _alike(_Call(path, item, owner)):
+            owner = item.shares or item  # of another depth
+        return _Call(path, item, owner)
 
     def _path(self, call: _Call, owner: Run) -> str:
         chain = self._kinds.of[call.first].chain

@@ -16,6 +16,7 @@ from ..analysis.ops.table import ModuleForm, Weight
 from ..analysis.parameters import has_name, is_parameter
 from ..analysis.spell import Expr, substitute
 from .blocks import group_blocks
+from .chains import Place, deep_places, is_shallow
 from .run import Run, layer_key, owned_matrices, sequence_key, weights_key
 from .steps import LayerRef, Step
 
@@ -40,7 +41,7 @@ def make_tree(
     that come as lists, which the network's own forward goes through.
     """
     root = Run("", items=group_blocks(steps))
-    _simplify(root, faithful)
+    _simplify(root, faithful, set(deep_places(root)))
     _separate_clashing(root)
     _peel(root)
     while not faithful and len(root.items) == 1 and isinstance(root.items[0], Run):
@@ -91,10 +92,10 @@ def _shorten(root: Run, path: str) -> None:
 # ------------------------------------------------------------------------- simplifying
 
 
-def _simplify(run: Run, faithful: bool) -> None:
+def _simplify(run: Run, faithful: bool, deep: set[Place]) -> None:
     """Bottom-up: a module with fewer than two statements is not worth a class."""
     for child in run.runs():
-        _simplify(child, faithful)
+        _simplify(child, faithful, deep)
     lists = {child.path: _skeleton(child) for child in run.runs()}
     alike = Counter(lists.values())
     items: list[Step | Run] = []
@@ -103,6 +104,8 @@ def _simplify(run: Run, faithful: bool) -> None:
             items.append(item)
         elif faithful:
             items.extend(_kept_path(item))
+        elif is_shallow(run, item, deep):
+            items.append(item)
         else:
             repeats = alike[_skeleton(item)] >= MIN_LISTS
             items.extend(_keep_or_dissolve(item, repeats))

@@ -67,3 +67,40 @@ def several(g: Traced, x: str, size: int) -> str:
 def test_many_numbers_are_another_class(emitted: Emit) -> None:
     text = emitted(staged((2, several), (3, several))).text
     assert "class Stage2" in text and "self.scale" not in text
+
+
+# ---- depths
+
+
+def of_depth(depth: int, kind: str = "Block") -> Body:
+    """A list of residual modules, under a name that a class has for it."""
+
+    def body(g: Traced, x: str, size: int) -> str:
+        with g.module("m", "Sequential"):
+            for i in range(depth):
+                with g.module(str(i), kind):
+                    y = g("Relu", g.fc(x, "fc1", 3 * size**2, 6))
+                    x = g("Add", x, g.fc(y, "fc2", 6, 3 * size**2))
+        return str(g("Tanh", x))
+
+    return body
+
+
+def test_lists_of_several_depths_are_of_one_class(emitted: Emit) -> None:
+    found = emitted(staged((2, of_depth(1)), (3, of_depth(3)), (2, of_depth(2))))
+    assert found.classes == ["Block", "Stage", "Net"]
+    assert "nn.Sequential(*(Block(hidden) for _ in range(depth)))" in found.text
+    assert "Stage(8, 12, 1), Stage(12, 27, 3), Stage(27, 12, 2)" in found.text
+    assert {f"stages.{i}.m.0.fc1.weight" for i in range(3)} <= set(found.weights)
+    assert "stages.1.m.2.fc1.weight" in found.weights
+
+
+def test_a_list_of_one_is_no_list_where_none_is_longer(emitted: Emit) -> None:
+    text = emitted(staged((2, of_depth(1)), (3, of_depth(1)))).text
+    assert "Sequential" not in text and "depth" not in text
+
+
+def test_lists_as_long_everywhere_are_written_out(emitted: Emit) -> None:
+    text = emitted(staged((2, of_depth(2)), (3, of_depth(2)))).text
+    assert "nn.Sequential(Block(hidden), Block(hidden))" in text
+    assert "depth" not in text

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir as ir
@@ -23,6 +24,7 @@ ADD, MUL, UNARY, POWER, ATOM = 6, 7, 8, 9, 10
 
 
 _NUMBER = re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?")
+_FUNCTION = re.compile(r"(F|torch)\.\w+")
 
 _Operator = Callable[["Expr", Any], "Expr"]
 
@@ -166,10 +168,19 @@ class HelperRef(Leaf):
         self.function = function
 
 
+@dataclass(frozen=True)
+class Function:
+    """A function of PyTorch as a value: F.relu."""
+
+    text: str
+
+
 def spell(value: Any) -> Expr:
     """An Expr as it is; anything else as a literal, tuples and lists item by item."""
     if isinstance(value, Expr):
         return value
+    if isinstance(value, Function):
+        return Expr(value.text)
     if isinstance(value, (tuple, list)):
         opening, closing = ("[", "]") if isinstance(value, list) else ("(", ")")
         pieces: list[str | tuple[Expr, int]] = [opening]
@@ -223,17 +234,18 @@ def substitute(expr: Expr, replace: Callable[[Leaf], Expr | None]) -> Expr:
     return Expr(*pieces, binds=expr._binds, weight=expr._weight)
 
 
-def exchange_numbers(expr: Expr, replace: Callable[[str], Expr | None]) -> Expr:
-    """The same for each number that is written out, from left to right."""
+def exchange_texts(expr: Expr, replace: Callable[[str], Expr | None]) -> Expr:
+    """The same for each number and function that is written out, from left to right."""
     if isinstance(expr, Leaf):
         return expr
     if len(expr._pieces) == 1 and isinstance(expr._pieces[0], str):
         text = expr._pieces[0]
-        found = replace(text) if _NUMBER.fullmatch(text) else None
+        told = _NUMBER.fullmatch(text) or _FUNCTION.fullmatch(text)
+        found = replace(text) if told else None
         return expr if found is None else found
     pieces = [
         (
-            (exchange_numbers(piece[0], replace), piece[1])
+            (exchange_texts(piece[0], replace), piece[1])
             if isinstance(piece, tuple)
             else piece
         )

@@ -213,8 +213,8 @@ class Kinds:
         inner = list(run.runs())
         if not inner or len(inner) < len(run.items) or not is_chain(run):
             return False
-        made = {(self.of[item], self.arguments[item]) for item in inner}
-        return len(made) == 1
+        made = [(self.of[item], self.arguments[item]) for item in inner]
+        return all(one == made[0] for one in made)
 
     def columns(self, run: Run) -> list[Any]:
         """Every number of a run's constructor, in printing order."""

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from ..analysis.ops.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
 from ..analysis.ops.table import ModuleForm
 from ..analysis.parameters import has_name, is_parameter
+from ..analysis.spell import Function
 from .layer_roles import matrix_roles
 from .names import attribute, unused
 from .run import Run
@@ -37,10 +38,10 @@ _ONE_OF_THREE = re.compile(r"(q|k|v|query|key|value)(_proj|_lin)?")
 
 
 class Setting(ir.Value):
-    """A member that is a number in which instances of a class differ, or that says
-    whether one does what others leave."""
+    """A member that is a number or a function in which instances of a class differ, or
+    that says whether one does what others leave."""
 
-    def __init__(self, name: str, value: bool | float) -> None:
+    def __init__(self, name: str, value: bool | float | Function) -> None:
         super().__init__(name=name)
         self.value = value
 

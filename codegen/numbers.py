@@ -1,17 +1,18 @@
 """Modules whose statements differ in a few numbers become one class that is given them.
 
 Numbers of layers are parameters of a class anyway (columns.py). Those that stand in
-statements, such as the size of a feature map, become attributes of the instance.
+statements, such as the size of a feature map, become attributes of the instance, and so
+do activations.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING
 
-from ..analysis.spell import Expr, Ref, exchange_numbers, render, spell
+from ..analysis.spell import Expr, Function, Ref, exchange_texts, render, spell
 from .members import Setting
 from .run import Run
 from .steps import Step
@@ -23,6 +24,13 @@ Texts = tuple[str, ...]  # of one number, in all runs
 
 # Numbers that a reader has to keep in mind beside the layers' own.
 MOST_NUMBERS = 3
+
+# What a class may be given: a function of one tensor that changes it number by number.
+_NAMES_IN_F = (
+    "celu elu gelu hardsigmoid hardswish leaky_relu logsigmoid mish relu relu6 selu "
+    "silu softplus softsign"
+)
+_ACTIVATIONS = {*(f"F.{x}" for x in _NAMES_IN_F.split()), "torch.sigmoid", "torch.tanh"}
 
 # What a number is called, by the operator whose statement it stands in.
 _NAMES = {
@@ -64,7 +72,7 @@ def _blank_key(kinds: Kinds, run: Run) -> Key:
     kept = [step.expr for step in steps]
     blank = spell("")
     for step in steps:
-        step.expr = exchange_numbers(step.expr, lambda text: blank)
+        step.expr = _exchanged(step.expr, lambda text: blank)
     key = kinds.key(run)
     for step, expr in zip(steps, kept, strict=True):
         step.expr = expr
@@ -87,8 +95,10 @@ def _take_numbers(kinds: Kinds, runs: Sequence[Run]) -> bool:
         made: dict[tuple[str, ...], Expr] = {}
         for texts, places in columns.items():
             if texts not in derived:
-                name = names[places[0]] if len(places) == 1 else "size"
-                setting = Setting(name, ast.literal_eval(texts[i]))
+                told = {names[place] for place in places}
+                alone = len(places) == 1 or "activation" in told
+                name = names[places[0]] if alone else "size"
+                setting = Setting(name, _value(texts[i]))
                 run.constants.append(setting)
                 made[texts] = Ref(setting)
         for texts, (a, b) in reversed(derived.items()):
@@ -132,8 +142,23 @@ def _all_whole(texts: Texts) -> bool:
 def _numbers(run: Run) -> list[str]:
     found: list[str] = []
     for step in _steps(run):
-        exchange_numbers(step.expr, found.append)  # which exchanges nothing
+        _exchanged(step.expr, found.append)  # which exchanges nothing
     return found
+
+
+def _exchanged(expr: Expr, replace: Callable[[str], Expr | None]) -> Expr:
+    """The same for each number, and each activation."""
+    known = "0123456789-"
+    return exchange_texts(
+        expr, lambda x: replace(x) if x[0] in known or x in _ACTIVATIONS else None
+    )
+
+
+def _value(text: str) -> float | Function:
+    if text in _ACTIVATIONS:
+        return Function(text)
+    number: float = ast.literal_eval(text)
+    return number
 
 
 def _names(run: Run) -> list[str]:
@@ -147,8 +172,8 @@ def _names(run: Run) -> list[str]:
         if attends and ".unflatten(" in text:
             name = "heads"
         found: list[str] = []
-        exchange_numbers(step.expr, found.append)
-        names += [name] * len(found)
+        _exchanged(step.expr, found.append)
+        names += ["activation" if x in _ACTIVATIONS else name for x in found]
     return names
 
 
@@ -161,4 +186,4 @@ def _exchange(run: Run, made: dict[int, Expr]) -> None:
         return made.get(place)
 
     for step in _steps(run):
-        step.expr = exchange_numbers(step.expr, exchanged)
+        step.expr = _exchanged(step.expr, exchanged)

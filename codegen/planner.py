@@ -15,7 +15,7 @@ import onnx_ir as ir
 from ..analysis.literals import one_line
 from ..analysis.parameters import has_name, is_parameter
 from ..analysis.shapes import Shapes
-from ..analysis.spell import HelperRef, leaves
+from ..analysis.spell import Function, HelperRef, leaves
 from .blocks import make_steps
 from .body import Body, BodyWriter
 from .dimensions import settle_dimensions
@@ -93,7 +93,7 @@ def make_plan(
         nested=nested([*given, *made]),
         signature=signature(rows, [*given, *made]),
         imports=_imports(classes, helpers),
-        abstract=_abstract(helpers),
+        abstract=_abstract(helpers, classes),
         helpers=tuple(helpers),
         classes=tuple(classes),
         network=kinds.root.name,
@@ -250,6 +250,8 @@ def _parameters(kind: Kind, kinds: Kinds) -> tuple[ArgumentPlan, ...]:
         )
         if isinstance(value, tuple):
             annotation = "tuple[int, ...]"
+        if isinstance(value, Function):
+            annotation = "Callable[[Tensor], Tensor]"
         default = repr(kind.defaults[label]) if label in kind.defaults else ""
         found.append(ArgumentPlan(label, annotation, default))
     return tuple(found)
@@ -355,7 +357,7 @@ def _imports(classes: list[ClassPlan], helpers: list[str]) -> tuple[str, ...]:
     return (*found, *(["Any"] if re.search(r": Any\b", text) else []))
 
 
-def _abstract(helpers: list[str]) -> tuple[str, ...]:
-    """Which of Python's abstract types annotations of helpers name."""
-    text = "\n".join(helpers)
+def _abstract(helpers: list[str], classes: list[ClassPlan]) -> tuple[str, ...]:
+    """Which of Python's abstract types annotations name."""
+    text = "\n".join([*helpers, *(a.annotation for c in classes for a in c.parameters)])
     return tuple(n for n in ("Callable", "Sequence") if re.search(rf"\b{n}\[", text))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
+import torch
 from emitter_models import Emitted
 from traced import Traced
 
@@ -67,6 +68,41 @@ def several(g: Traced, x: str, size: int) -> str:
 def test_many_numbers_are_another_class(emitted: Emit) -> None:
     text = emitted(staged((2, several), (3, several))).text
     assert "class Stage2" in text and "self.scale" not in text
+
+
+# ---- activations
+
+
+def activated(op: str, gate: str = "Sigmoid") -> Body:
+    def body(g: Traced, x: str, size: int) -> str:
+        y = g("Mul", g(op, x), g(gate, g.fc(x, "gate", 3 * size**2, 3 * size**2)))
+        return g(op, g.fc(y, "out", 3 * size**2, 3 * size**2))
+
+    return body
+
+
+def test_an_activation_is_given_to_one_class(emitted: Emit) -> None:
+    stages = (2, activated("Relu")), (2, activated("HardSwish")), (2, activated("Relu"))
+    found = emitted(staged(*stages))
+    assert found.classes == ["Stage", "Net"]
+    assert "activation: Callable[[Tensor], Tensor]" in found.text
+    assert "Stage(12, F.hardswish), Stage(12, F.relu)" in found.text
+    assert found.body("Stage")[-1] == "return self.activation(x)"
+    assert "torch.sigmoid(self.gate(x))" in found.source("Stage")
+    tried = found.module.Model()
+    torch.export.export(tried, (torch.zeros(2, 8),))
+
+
+def test_two_activations_are_two_arguments(emitted: Emit) -> None:
+    stages = (2, activated("Relu")), (2, activated("HardSwish", "Tanh"))
+    found = emitted(staged(*stages))
+    assert found.text.count("class Stage") == 1
+    assert "F.hardswish, torch.tanh" in found.text
+
+
+def test_what_is_no_activation_is_another_class(emitted: Emit) -> None:
+    found = emitted(staged((2, activated("Relu")), (2, activated("Abs"))))
+    assert found.text.count("class Stage") == 2
 
 
 # ---- depths

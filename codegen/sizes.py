@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
-import onnx_ir.passes.common as passes
 
+from ..rewrites.tidy import inline_functions
 from .limits import Size, length_limits, size_of
 
 # What a dimension counts -> its sizes in the first, second and third try. In the third,
@@ -73,7 +73,11 @@ def _try(
 
 def inlined(model: ir.Model) -> ir.Model:
     """The model without functions; a copy if it had any."""
-    return passes.InlinePass()(model.clone()).model if model.functions else model
+    if not model.functions:
+        return model
+    copy = model.clone()
+    inline_functions(copy)
+    return copy
 
 
 def free_inputs(model: ir.Model) -> Iterator[ir.Value]:

@@ -13,6 +13,7 @@ import pytest
 from handmade import RNG
 from onnx import TensorProto, helper, numpy_helper
 
+import fairhand
 from fairhand.analysis.errors import Unsupported
 from fairhand.codegen.load import load, save_stage
 from fairhand.rewrites.normalise import normalise
@@ -231,6 +232,10 @@ def test_functions_of_another_opset(tmp_path: Path) -> None:
     flat = np.exp(x.reshape(2, 12))
     expected = (flat / flat.sum(1, keepdims=True)).reshape(2, 1, 3, 4)
     assert np.allclose(found, expected, atol=1e-6)
+    package = fairhand.compile(
+        proto, tmp_path / "net", verify=False
+    )  # it looks for sizes, too
+    assert "softmax(" in (package.path / "model.py").read_text("utf-8")
 
 
 BRANCHES = """

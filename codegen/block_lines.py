@@ -40,7 +40,20 @@ def if_lines(w: BodyWriter, s: Statement) -> list[Line]:
     if joined is not None:
         return [(joined, (*s.places, *then[0][1], *other[0][1]))]
     head: Line = (f"{condition}:", s.places)
-    return [head, *then, *([("else:", ()), *other] if other else [])]
+    return [head, *then, *_otherwise(other)]
+
+
+def _otherwise(other: list[Line]) -> list[Line]:
+    """The other branch, as `elif` where it is nothing but a condition."""
+    if not other:
+        return []
+    bare = [text[4:] for text, _ in other]
+    outer = [text for text in bare[1:] if not text.startswith(" ")]
+    follows = all(text.startswith(("elif ", "else:")) for text in outer)
+    if not bare[0].startswith("if ") or not follows:
+        return [("else:", ()), *other]
+    texts = [f"el{bare[0]}", *bare[1:]]
+    return [(text, places) for text, (_, places) in zip(texts, other, strict=True)]
 
 
 def _joined(condition: str, then: list[Line], other: list[Line]) -> str | None:

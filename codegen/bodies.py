@@ -45,9 +45,14 @@ _MIRRORED |= {b: a for a, b in _MIRRORED.items()}
 
 
 def _compared(p: Parts, value: ir.Value) -> Expr | None:
-    """A comparison of sizes, or of an iteration's number, in Python's own numbers."""
+    """A comparison of sizes, or of an iteration's number, in Python's own numbers.
+
+    Whether an optional value is there is one, too.
+    """
     node = value.producer()
     compare = _COMPARISONS.get(node.op_type) if node and not node.domain else None
+    if (optional := _optional(node)) is not None:
+        return Expr((Ref(optional), COMPARE + 1), " is not None", binds=COMPARE)
     if node is None or compare is None:
         return None
     sides = [NodeView(node, p.shapes).ints(i) for i in (0, 1)]
@@ -58,6 +63,13 @@ def _compared(p: Parts, value: ir.Value) -> Expr | None:
         compare = _COMPARISONS[_MIRRORED.get(node.op_type, node.op_type)]
         left, right = right, left
     return compare(spell(left), spell(right))
+
+
+def _optional(node: ir.Node | None) -> ir.Value | None:
+    if node is None or (node.domain, node.op_type) != ("", "OptionalHasElement"):
+        return None
+    given = node.inputs[0] if node.inputs else None
+    return given if given and isinstance(given.type, ir.OptionalType) else None
 
 
 def _read(p: Parts, expr: Expr) -> list[ir.Value]:

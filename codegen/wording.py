@@ -108,9 +108,12 @@ def list_item(attr: str) -> str:
 
 
 def telling(name: str | None) -> str:
-    """A variable's name for a name in the file that is a word; '' for other names."""
-    word = re.fullmatch(r"[A-Za-z]{1,20}(_[A-Za-z]{1,12}){0,2}", name or "")
-    return variable(word[0]) if word else ""
+    """A variable's name for a name in the file that is a word; '' for other names.
+
+    TorchScript numbers the values of a variable: step.1, step.7 ...
+    """
+    word = re.fullmatch(r"([A-Za-z]{1,20}(_[A-Za-z]{1,12}){0,2})(\.\d+)?", name or "")
+    return variable(word[1]) if word else ""
 
 
 def output_names(results: Iterable[ir.Value], taken: set[str]) -> dict[ir.Value, str]:

@@ -1,9 +1,13 @@
-"""An If whose condition is a constant becomes the branch that it takes."""
+"""An If whose condition is a constant becomes the branch that it takes.
+
+One whose branches are the constants True and False is its condition, or denies it.
+"""
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
+from ..analysis.shapes import Shapes
 from .walk import all_nodes
 
 
@@ -58,3 +62,29 @@ def _take(node: ir.Node) -> None:
 def _can_be_output(value: ir.Value, graph: ir.Graph | ir.Function) -> bool:
     node = value.producer()
     return node is not None and node.graph is graph and not value.is_graph_output()
+
+
+def take_truths(model: ir.Model, shapes: Shapes) -> None:
+    """Put Identity or Not in the place of each If that only asks for a truth."""
+    for node in list(all_nodes(model.graph)):
+        then = _only_truth(node, "then_branch")
+        if then is None or _only_truth(node, "else_branch") is not (not then):
+            continue
+        condition = node.inputs[0]
+        if condition is None or shapes.rank(condition) != 0:
+            continue
+        for name in ("then_branch", "else_branch"):
+            del node.attributes[name]
+        node.op_type = "Identity" if then else "Not"
+        node.outputs[0].type = ir.TensorType(ir.DataType.BOOL)
+
+
+def _only_truth(node: ir.Node, branch: str) -> bool | None:
+    """The constant that a branch of an If is, if that is all that it gives."""
+    if node.op_type != "If" or node.domain or len(node.outputs) != 1:
+        return None
+    value = node.attributes[branch].as_graph().outputs[0]
+    tensor = value.const_value
+    if tensor is None or tensor.dtype != ir.DataType.BOOL or tensor.shape.rank():
+        return None
+    return bool(tensor.numpy())

@@ -15,7 +15,7 @@ from ..analysis.dims import Dim, Dims
 from ..analysis.shapes import Shapes, infer
 from ..analysis.site import Content
 from .apply import Rewriter
-from .branches import take_branches
+from .branches import take_branches, take_truths
 from .catalogue import PHASES
 from .catalogue import RULES as PROVABLE
 from .engine import Engine
@@ -91,6 +91,7 @@ def _simplified(
 ) -> Rewriting:
     folded, merged = prepare(model, stage, level)
     done = Rewriting(infer(model), folded=folded, merged=merged, level=level)
+    take_truths(model, done.shapes)
     done.before = graph_cost(model, done.shapes)
     known: Known | None = None
     while True:

@@ -131,3 +131,56 @@ def test_results_that_are_texts(name: str, emitted: Emit) -> None:
     text, feed, wanted = TEXTS[name]
     (found,) = emitted(parse(text)).module.Session().run(None, feed)
     assert found.dtype == object and found.tolist() == wanted
+
+
+def test_a_branch_that_is_a_condition_is_elif(emitted: Emit) -> None:
+    model = parse("""g (float[3] x, bool c, bool d) => (float[3] y) {
+      y = If(c) <
+        then_branch = a () => (float[3] t) { t = Abs(x) },
+        else_branch = b () => (float[3] u) {
+          u = If(d) <
+            then_branch = e () => (float[3] v) { v = Neg(x) },
+            else_branch = f () => (float[3] w) { w = Sin(x) }> }>
+    }""")
+    found = emitted(model)
+    assert "        elif d:\n" in found.text and found.text.count("else:") == 1
+    both = [np.array(b) for b in (True, False)]
+    feeds = [{"x": floats(3), "c": c, "d": d} for c in both for d in both]
+    check(model, found, *feeds)
+
+
+@pytest.mark.parametrize(("then", "other"), [(1, 0), (0, 1)])
+def test_a_choice_of_truths_is_the_condition(
+    then: int, other: int, emitted: Emit
+) -> None:
+    model = parse(f"""g (float[3] x, bool c, bool d) => (bool[3] y) {{
+      t = If(c) <
+        then_branch = a () => (bool t1) {{ t1 = Constant <value = bool {{{then}}}> ()
+        }},
+        else_branch = b () => (bool t2) {{ t2 = Constant <value = bool {{{other}}}> ()
+        }}>
+      z = Greater(x, x)
+      u = Or(t, d)
+      y = Or(u, z)
+    }}""")
+    found = emitted(model)
+    assert "if " not in found.text[found.text.index("def forward") :].split("return")[0]
+    both = [np.array(b) for b in (True, False)]
+    feeds = [{"x": floats(3), "c": c, "d": d} for c in both for d in both]
+    check(model, found, *feeds)
+
+
+def test_numbers_of_torchscript_are_no_part_of_a_name(emitted: Emit) -> None:
+    text = loop(
+        "y",
+        "float[3] best_1) => (bool on, float[3] b)"
+        " { on = Identity(going) b = Neg(best_1) }",
+        "float[3] y",
+        "x",
+    )
+    model = parse(text)
+    body = model.graph.node[0].attribute[0].g
+    body.input[2].name = body.node[1].input[0] = "best.1"
+    found = emitted(model)
+    assert "            best = -best\n" in found.text
+    check(model, found, GIVEN | {"m": np.array(3)})

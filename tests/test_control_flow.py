@@ -409,6 +409,7 @@ def test_an_optional_input_may_be_none(emitted: Emit) -> None:
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     found = emitted(model)
     assert found.arguments() == ["x: Tensor | None", "z: Tensor"]
+    assert "        if x is not None:\n" in found.text
     labels = [case["inputs"] for case in found.report["verification"]["cases"]]
     assert "seed 0, no x" in labels
     check(model, found, *({"x": x, "z": floats(2)} for x in (None, floats(2, seed=1))))

@@ -22,10 +22,11 @@ function build() {
   view = data.views[element("view").value];
   const stand = view.labels.map((_, i) => i), boxes = [];
   view.stacks.forEach(([start, period, count], s) => {
-    if (!state.stacked || state.open.has(s)) return;
-    for (let i = start + period; i < start + period * count; i++)
+    if (!state.stacked) return;
+    const open = state.open.has(s);
+    for (let i = start + period; i < start + period * count && !open; i++)
       stand[i] = start + (i - start) % period;
-    boxes.push({ s, start, period, count });
+    boxes.push({ s, start, end: start + (open ? period * count : period), count, open });
   });
   nodes = []; at = new Map();
   stand.forEach((to, i) => { if (to === i) { at.set(i, nodes.length); nodes.push({ i, x: 0, y: 0 }); } });
@@ -39,7 +40,7 @@ function build() {
     seen.add(key); links.push([p, q]); before[q].push(p);
   }
   layout(before);
-  for (const box of boxes) box.members = nodes.filter((n) => n.i >= box.start && n.i < box.start + box.period);
+  for (const box of boxes) box.members = nodes.filter((n) => n.i >= box.start && n.i < box.end);
   view.boxes = boxes;
 }
 
@@ -109,16 +110,18 @@ function draw() {
   pen.translate(left, above); pen.scale(scale, scale);
   const x0 = -left / scale - WIDTH, x1 = (width - left) / scale + WIDTH;
   const y0 = -above / scale - ROW, y1 = (height - above) / scale + ROW;
-  for (const { members: inside, count } of view.boxes) {
+  for (const { members: inside, count, open } of view.boxes) {
     const xs = inside.map((n) => n.x), ys = inside.map((n) => n.y);
     const [a, b, c, d] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-    pen.fillStyle = "#eef3fb"; pen.strokeStyle = "#a9bddb"; pen.lineWidth = 1 / scale;
+    pen.setLineDash(open ? [6, 4] : []); // one that is open can be closed again
+    pen.fillStyle = open ? "#f8fafd" : "#eef3fb"; pen.strokeStyle = "#a9bddb"; pen.lineWidth = 1 / scale;
     pen.beginPath(); pen.roundRect(a - WIDTH / 2 - 12, c - HEIGHT / 2 - 10, b - a + WIDTH + 24, d - c + HEIGHT + 20, 8);
     pen.fill(); pen.stroke();
     pen.fillStyle = "#3d5a8a"; pen.font = `600 ${Math.max(16, 12 / scale)}px system-ui, sans-serif`;
     pen.textAlign = "left"; pen.textBaseline = "middle";
     pen.fillText(`\u00d7${count}`, b + WIDTH / 2 + 18, (c + d) / 2);
   }
+  pen.setLineDash([]);
   pen.lineWidth = Math.max(1, 0.6 / scale); pen.strokeStyle = "#8b97a8"; pen.globalAlpha = 0.6;
   pen.beginPath();
   for (const [p, q] of links) {
@@ -151,6 +154,10 @@ function fit() {
   left = canvas.clientWidth / 2 - scale * (most(xs) + least(xs)) / 2;
   above = scale * (ROW - least(ys));
   draw();
+}
+function toggle(box) {
+  if (!state.open.delete(box.s)) state.open.add(box.s);
+  build(); draw();
 }
 function show(i) {
   const n = nodes[at.get(i)];
@@ -290,7 +297,7 @@ canvas.addEventListener("pointerup", (event) => {
     const xs = inside.map((m) => m.x), ys = inside.map((m) => m.y);
     return x > Math.min(...xs) - WIDTH && x < Math.max(...xs) + WIDTH && y > Math.min(...ys) - ROW && y < Math.max(...ys) + ROW;
   });
-  if (box) { state.open.add(box.s); build(); draw(); } else pick(null);
+  if (box) toggle(box); else pick(null);
 });
 canvas.addEventListener("keydown", (event) => {
   const step = { ArrowUp: [0, 60], ArrowDown: [0, -60], ArrowLeft: [60, 0], ArrowRight: [-60, 0] }[event.key];
@@ -306,5 +313,5 @@ element("fit").addEventListener("click", fit);
 window.addEventListener("resize", () => { draw(); lanes(); });
 for (const option of element("view").options) option.textContent += `: ${data.views[option.value].labels.length}`;
 element("summary").replaceChildren(...data.summary.map((text) => make("p", text)),
-  make("p", "Click a node or a task for its decisions, a stack (\u00d7) to open it; drag to move, wheel to zoom."));
+  make("p", "Click a node or a task for its decisions, a stack (\u00d7) to open or close it; drag to move, wheel to zoom."));
 build(); tables(""); lanes(); fit();

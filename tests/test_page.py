@@ -37,6 +37,8 @@ choose("colour", "mapping"); note("mapping");
 choose("view", "fused"); note("fused");
 choose("view", "file"); note("file");
 choose("view", "rewritten");
+toggle(view.boxes[0]); note("opened");
+toggle(view.boxes[0]); note("closed");
 element("stacked").click(); note("open");
 element("search").value = "gelu";
 element("search").dispatchEvent(new Event("input"));
@@ -122,7 +124,8 @@ def test_somebody_uses_the_page(page: str, tmp_path: Path) -> None:
     seen, data = json.loads(html.unescape(found[1])), data_of(page)
     sizes = {name: len(view["labels"]) for name, view in data["views"].items()}
     assert seen["first"][1] == sizes["rewritten"] - 38, "the second block is hidden"
-    assert seen["open"][1] == sizes["rewritten"]
+    assert seen["closed"][1] == sizes["rewritten"] - 38
+    assert seen["open"][1] == seen["opened"][1] == sizes["rewritten"]
     assert all(seen[which][0] > 20 for which in ("first", "mapping", "fused", "file"))
     assert "Many-to-Many" in seen["mapping"][2]
     assert seen["first"][2] == seen["file"][2] == ""

@@ -523,7 +523,7 @@ KERNELS = {
     "plain_cnn": set(),
     "encoder_torchscript": {"add_layer_norm"},
     "cached_decoder": {"add_layer_norm", "linear_add", "linear_gelu"},
-    "llama_layers": {"add_rms_norm", "attention", "linear_silu_mul", "rotate_halves"},
+    "llama_layers": {"add_rms_norm", "linear_silu_mul", "rotary_attention"},
     "masked_pool": {"max_div_linear", "where_softmax", "where_sum"},
     "odd_ends": {"mul_add", "subtract_mul"},
 }

@@ -6,12 +6,15 @@ scaled when a larger one comes (Milakov and Gimelshein 2018, Dao et al. 2022).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import onnx_ir as ir
 
 from .forms import Attention
 from .launcher import Launcher
 from .layout import Axis, Layout
 from .program import Argument, Program
+from .prologue import Prologue, Where, before_attention
 from .source import Source
 
 
@@ -25,6 +28,31 @@ class _NoAxes(Layout):
         return False
 
 
+QUERIES = Where(
+    ("batch", "head", "rows", "width[None, :]"),
+    ("n_batches", "n_heads", "n_rows", "depth"),
+    "BHMD",
+    "(rows < n_rows) & (width[None, :] < depth)",
+)
+KEYS = Where(
+    ("batch", "shared", "keys[None, :]", "width[:, None]"),
+    ("n_batches", "(n_heads // group)", "n_keys", "depth"),
+    "BGND",
+    "(keys[None, :] < n_keys) & (width[:, None] < depth)",
+)
+Q = f"""\
+q = tl.load(
+    q_ptr + batch * q_batch + head * q_head + rows * q_row + width[None, :],
+    mask={QUERIES.mask},
+    other=0.0,
+)"""
+K = f"""\
+k = tl.load(
+    k_ptr + keys[None, :] * k_row + width[:, None],
+    mask={KEYS.mask},
+    other=0.0,
+)"""
+HEAD_OF_KEYS = "k_ptr += batch * k_batch + shared * k_head"
 START = """\
 # One program for a tile of queries of one head.
 tiles = tl.cdiv(n_rows, BLOCK_M)
@@ -33,24 +61,17 @@ pair, tile = program // tiles, program % tiles
 batch, head = pair // n_heads, pair % n_heads
 rows = (tile * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
 width = tl.arange(0, BLOCK_D)
-q = tl.load(
-    q_ptr + batch * q_batch + head * q_head + rows * q_row + width[None, :],
-    mask=(rows < n_rows) & (width[None, :] < depth),
-    other=0.0,
-)
-k_ptr += batch * k_batch + head // group * k_head
-v_ptr += batch * v_batch + head // group * v_head
+shared = head // group
+{q}
+{k}
+v_ptr += batch * v_batch + shared * v_head
 largest = tl.full([BLOCK_M, 1], float("-inf"), tl.float32)
 total = tl.zeros([BLOCK_M, 1], tl.float32)
 y = tl.zeros([BLOCK_M, BLOCK_E], tl.float32)
 for start in range(0, n_keys, BLOCK_N):"""
 SCORES = """\
 keys = start + tl.arange(0, BLOCK_N).to(tl.int64)
-k = tl.load(
-    k_ptr + keys[None, :] * k_row + width[:, None],
-    mask=(keys[None, :] < n_keys) & (width[:, None] < depth),
-    other=0.0,
-)
+{k}
 scores = tl.dot(q, k, input_precision=PRECISION) * scale
 inside = (rows < n_rows) & (keys[None, :] < n_keys)"""
 MASK = """\
@@ -103,12 +124,34 @@ class AttentionSource(Source):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        (self.op,) = program.operations
+        *_, self.op = program.operations
         assert self.op.attention is not None
         self.form: Attention = self.op.attention
+        self.computed = {
+            role: Prologue(before_attention(program, operand), self.wording, where)
+            for role, operand, where in zip(
+                "qk", self.op.operands[:2], self.places(), strict=True
+            )
+            if isinstance(operand, ir.Value) and operand not in program.arguments
+        }
+
+    def places(self) -> tuple[Where, Where]:
+        return QUERIES, KEYS
+
+    def operand(self, role: str, loaded: str) -> str:
+        """What computes q or k, or loads it."""
+        prologue = self.computed.get(role)
+        return "\n".join(prologue.body()) if prologue else loaded
+
+    def loads(self, start: str, scores: str, q: str, k: str) -> list[str]:
+        """Up to the scores, with what computes q and k, or loads them."""
+        head = "" if "k" in self.computed else HEAD_OF_KEYS
+        top = start.format(q=self.operand("q", q), k=head).replace("\n\n", "\n")
+        inner = scores.format(k=self.operand("k", k))
+        return indented(top) + indented(inner, True)
 
     def body(self) -> list[str]:
-        lines = indented(START) + indented(SCORES, True)
+        lines = self.loads(START, SCORES, Q, K)
         if self.form.mask:
             lines += indented(MASK, True)
         inside = "inside"
@@ -132,12 +175,25 @@ class AttentionSource(Source):
             notes.append("of keys up to the query's own place")
         if self.form.group > 1:
             notes.append("H / G heads share keys and values")
-        lines = [f"y = softmax({scores}) @ v"]
+        before = [line for p in self.computed.values() for line in p.formula()]
+        lines = [*before, f"y = softmax({scores}) @ v"]
         return [*lines, *([f"    {', '.join(notes)}"] if notes else [])]
 
 
 class AttentionLauncher(Launcher):
+    """What is computed as it is loaded has no strides, and its sizes are others'."""
+
     source: AttentionSource
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        own = {role: [f"{role}.shape[{i}]" for i in range(4)] for role in "qk"}
+        computed = self.source.computed.items()
+        self.of = {**own, **{role: p.size_texts() for role, p in computed}}
+
+    @property
+    def loaded(self) -> str:
+        return "".join(t for t in "qkv" if t not in self.source.computed)
 
     def make_source(self, program: Program) -> Source:
         return AttentionSource(program)
@@ -145,8 +201,8 @@ class AttentionLauncher(Launcher):
     def size_lines(self, tensors: tuple[str, ...]) -> list[str]:
         scale = self.source.form.scale
         return [
-            "n_batches, n_heads, n_rows, depth = q.shape",
-            "n_keys, v_depth = v.shape[-2:]",
+            f"n_batches, n_heads, n_rows, depth = {self.q_shape}",
+            "n_shared, n_keys, v_depth = v.shape[1:]",
             "scale = depth**-0.5" if scale is None else f"scale = {scale!r}",
         ]
 
@@ -154,40 +210,77 @@ class AttentionLauncher(Launcher):
     def fits(self) -> str:
         return "max(depth, v_depth) <= 128"
 
+    @property
+    def q_shape(self) -> str:
+        return ", ".join(self.of["q"]) if "q" in self.source.computed else "q.shape"
+
+    @property
+    def shared(self) -> str:
+        """The number of heads of keys, that all others are checked by."""
+        if "k" not in self.source.computed:
+            return "k.shape[1]"
+        return self.of["k"][1] if self.of["k"][1].isdigit() else "v.shape[1]"
+
     def expected(self, argument: Argument) -> str:
-        group = self.source.form.group
-        if argument.role == "q" and group > 1:
-            return f"(q.shape[0], {group} * k.shape[1], *q.shape[2:])"
+        group, q, k = self.source.form.group, self.of["q"], self.of["k"]
+        heads = f"{group} * {self.shared}" if group > 1 else self.shared
+        shared = str(int(q[1]) // group) if q[1].isdigit() else self.shared
+        if argument.role == "q":
+            return (
+                f"(q.shape[0], {heads}, *q.shape[2:])" if heads != "k.shape[1]" else ""
+            )
         if argument.role == "k":
-            heads = "k" if group > 1 else "q"
-            return f"(q.shape[0], {heads}.shape[1], v.shape[2], q.shape[3])"
+            own = q[1] if group == 1 else shared
+            return f"({q[0]}, {own}, v.shape[2], {q[3]})"
         if argument.role == "v":
-            return "(q.shape[0], k.shape[1], *v.shape[2:])"
+            keys = k[2] if "k" in self.source.computed else "v.shape[2]"
+            return f"({q[0]}, {shared}, {keys}, v.shape[3])"
+        parts = {"q": {q[1]: heads}, "k": {k[0]: q[0], k[1]: self.shared, k[3]: q[3]}}
+        for role, prologue in self.source.computed.items():
+            if argument in prologue.layout.arguments:
+                return prologue.expected(argument, parts[role])
         return ""
 
     def copies(self) -> list[str]:
         """Heads are mostly views of other tensors: only their rows must be whole."""
         lines = [
-            f"{t} = {t} if {t}.stride(-1) == 1 else {t}.contiguous()" for t in "qkv"
+            f"{t} = {t} if {t}.stride(-1) == 1 else {t}.contiguous()"
+            for t in self.loaded
+        ]
+        lines += [
+            f"{name} = {name}.contiguous()"
+            for a in self.layout.arguments
+            if not a.role and (name := self.names[a.value])
         ]
         if self.source.form.mask:
             lines.append("mask = mask.expand(n_batches, n_heads, n_rows, n_keys)")
         return lines
 
     def result(self, result: ir.Value) -> tuple[str, str]:
-        made = "q.new_empty(n_batches, n_rows, n_heads, v_depth).transpose(1, 2)"
+        made = "v.new_empty(n_batches, n_rows, n_heads, v_depth).transpose(1, 2)"
         return "y", made
+
+    def tensor_lines(self, shapes: Mapping[str, str]) -> list[str]:
+        """What the kernel is given, with the shapes of q, k, v and the mask."""
+        computed = self.source.computed.values()
+        shown = {a: shapes[a.role] for a in self.layout.arguments if a.role}
+        for layout in (p.layout for p in computed):
+            shown.update((a, layout.letters(a)) for a in layout.arguments)
+        return [
+            f"{self.names[a.value]}_ptr,  # {shown[a]} in"
+            for a in self.layout.arguments
+        ]
 
     def grid(self, result: str) -> str:
         return "(n_batches * n_heads * triton.cdiv(n_rows, query_tile(n_rows)),)"
 
     def passed(self, result: str, numbers: tuple[str, ...]) -> list[str]:
-        given = [f"*{t}.stride()[:3]" for t in ("q", "k", "v", "y")]
+        given = [f"*{t}.stride()[:3]" for t in f"{self.loaded}y"]
         if self.source.form.mask:
             given.append("*mask.stride()")
         return [
             *given,
-            *("n_heads", "n_heads // k.shape[1]", "n_rows", "n_keys"),
+            *("n_heads", "n_heads // n_shared", "n_rows", "n_keys"),
             *("depth", "v_depth", "scale", "PRECISION=precision()"),
             "BLOCK_M=query_tile(n_rows)",
             "BLOCK_N=64 if max(depth, v_depth) <= 64 else 32",
@@ -197,11 +290,10 @@ class AttentionLauncher(Launcher):
 
     def parameters(self, numbers: tuple[str, ...]) -> list[str]:
         shapes = {"q": "[B, H, M, D]", "k": "[B, G, N, D]", "v": "[B, G, N, E]"}
-        tensors = [a.role for a in self.layout.arguments]
-        lines = [f"{t}_ptr,  # {shapes.get(t, '[B, H, M, N]')} in" for t in tensors]
+        lines = self.tensor_lines({**shapes, "mask": "[B, H, M, N]"})
         lines.append("y_ptr,  # [B, H, M, E] out")
         places = ("batch", "head", "row", "key")
-        for t in (*"qkvy", *(["mask"] if "mask" in tensors else [])):
+        for t in (*self.loaded, "y", *(["mask"] if self.source.form.mask else [])):
             own = places if t == "mask" else places[:3]
             note = "  # strides"
             lines += [f"{t}_{p},{note if p == 'batch' else ''}" for p in own]

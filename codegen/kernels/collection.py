@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from ...analysis.dataflow import Dataflow, dataflow
 from ...analysis.device import DEVICES
+from ...analysis.dims import Dim, Dims
 from ...analysis.fuse import FusionPlan, dnnfusion
 from ...analysis.literals import one_line
 from ...analysis.ops.triton import pointwise
@@ -28,7 +29,8 @@ from ..plan import shape_text
 from ..steps import Step
 from .forms import is_fused_attention
 from .launcher import KernelText
-from .program import Program
+from .program import Operation, Program
+from .prologue import before_attention
 from .regions import Memo, Region
 from .tuning import Tuner, settle
 
@@ -36,6 +38,7 @@ from .tuning import Tuner, settle
 MIN_SAVED = 1e-5
 # Of cuBLAS's speed, what a product in a kernel is taken to reach: not measured.
 PRODUCT_SPEED = 0.8
+QUERY_TILE = 64  # of templates/kernels.py.jinja
 _VIEWS = frozenset({"Expand", "Split", "Transpose"})
 
 
@@ -46,6 +49,17 @@ def is_view(value: ir.Value) -> bool:
         return False
     axis = node.attributes.get("axis")
     return node.op_type != "Split" or (axis is not None and axis.as_int() != 0)
+
+
+def is_free(program: Program, op: Operation) -> bool:
+    """Whether it is a view in PyTorch, which nothing here has to copy.
+
+    Products and what goes over rows take tensors in order alone.
+    """
+    if op.view.node.op_type not in _VIEWS:
+        return False
+    readers = [o for o in program.operations if set(op.results) & set(o.operands)]
+    return not any(reader.row or reader.product for reader in readers)
 
 
 @dataclass
@@ -126,7 +140,8 @@ class KernelSet:
             entry.sites.append(tuple(nodes))
             if not entry.example[0]:
                 fused, apart = self.moved(program)
-                entry.example = (shape_text(program.space), fused, sum(apart))
+                moved = sum(part for _, part in apart)
+                entry.example = (shape_text(program.space), fused, moved)
 
     def saved(self, program: Program) -> float:
         """Estimated seconds: those of PyTorch, call by call, less those of a kernel."""
@@ -135,14 +150,27 @@ class KernelSet:
         apart = sum(
             self.device.seconds(flops if op.product or op.attention else 0, part)
             + op.passes * self.device.launch
-            for op, part in zip(program.operations, parts, strict=True)
+            for op, part in parts
         )
         copies = (
             self.device.seconds(0, 2 * self.size(program, v))
             for v in program.arguments
             if program.attention is None and is_view(v)
         )
+        fused += self.read_again(program)
         return apart - self.device.seconds(flops / PRODUCT_SPEED, fused) - sum(copies)
+
+    def read_again(self, program: Program) -> int:
+        """Bytes that keys are computed from, once for each head and tile of queries."""
+        if program.attention is None or program.operations[-1].operands[1] in (
+            program.arguments
+        ):
+            return 0
+        (heads, rows), keys = program.space[1:3], program.operations[-1].operands[1]
+        assert isinstance(keys, ir.Value) and isinstance(heads, int)
+        times = program.attention.group * -(-self.sizes.number(rows) // QUERY_TILE)
+        before = before_attention(program, keys).arguments
+        return (times - 1) * sum(self.size(program, v) for v in before)
 
     def size(self, program: Program, value: ir.Value) -> int:
         known = map(self.sizes.number, program.dims(value))
@@ -155,18 +183,26 @@ class KernelSet:
             return 2 * prod(map(self.sizes.number, sizes))
         if program.attention is None:
             return 0
-        q, k, v, *_ = program.arguments.values()
-        sizes = [*q.dims[:-1], k.dims[2], q.dims[3] + v.dims[3]]
-        return 2 * prod(map(self.sizes.number, sizes))
+        q, keys, width = self.attended(program)
+        return 2 * prod(map(self.sizes.number, [*q[:-1], keys, q[3] + width]))
 
-    def moved(self, program: Program) -> tuple[int, list[int]]:
-        """Bytes read and written as one kernel, and by each operator alone."""
+    def attended(self, program: Program) -> tuple[Dims, Dim, Dim]:
+        """The shape of queries, how many keys there are, and the width of values."""
+        operands = program.operations[-1].operands[:3]
+        q, k, v = (program.dims(o) for o in operands if isinstance(o, ir.Value))
+        return q, k[2], v[3]
+
+    def moved(self, program: Program) -> tuple[int, list[tuple[Operation, int]]]:
+        """Bytes read and written as one kernel, and by each operator alone.
+
+        Without those that PyTorch gives as views.
+        """
         size = partial(self.size, program)
         found = [size(op.result) for op in program.operations if op.lookup]
         read = sum(size(v) for v in program.arguments) + sum(found)
         fused = read + sum(size(v) for v in program.results)
         parts = []
-        for op in program.operations:
+        for op in (o for o in program.operations if not is_free(program, o)):
             operands = [o for o in op.operands if isinstance(o, ir.Value)]
             part = sum(map(size, operands)) + sum(map(size, op.results))
             part += size(op.result) if op.lookup else 0
@@ -175,11 +211,11 @@ class KernelSet:
                 whole = self.sizes.bytes(op.result, map(self.sizes.number, floats))
                 part += 2 * op.passes * whole  # written, and read again
             if op.attention is not None and op.passes:
-                q, k, *_ = program.arguments.values()
-                scores = [*q.dims[:-1], k.dims[2]]
+                q, keys, _ = self.attended(program)
+                scores = [*q[:-1], keys]
                 whole = self.sizes.bytes(op.result, map(self.sizes.number, scores))
                 part += 2 * op.passes * whole
-            parts.append(part)
+            parts.append((op, part))
         return fused, parts
 
     def choose(self, taken: Collection[str]) -> None:

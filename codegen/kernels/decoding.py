@@ -7,13 +7,34 @@ puts the parts together (flash-decoding: Dao et al. 2023).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import onnx_ir as ir
 
 from ...analysis.ops.helpers_triton import combine_parts
-from .attention import REST, AttentionLauncher, AttentionSource, indented
+from .attention import KEYS as PLAIN_KEYS
+from .attention import REST, AttentionLauncher, AttentionSource, K, indented
 from .program import Argument, Program
+from .prologue import Where
 from .source import Source
 
+QUERIES = Where(
+    ("batch", "heads", "0", "width[None, :]"),
+    ("n_batches", "(n_shared * group)", "1", "depth"),
+    "BHMD",
+    "(rows < group) & (width[None, :] < depth)",
+)
+KEYS = replace(
+    PLAIN_KEYS,
+    sizes=("n_batches", "n_shared", "n_keys", "depth"),
+    mask="(keys[None, :] < last) & (width[:, None] < depth)",
+)
+Q = f"""\
+q = tl.load(
+    q_ptr + batch * q_batch + heads * q_head + width[None, :],
+    mask={QUERIES.mask},
+    other=0.0,
+)"""
 START = """\
 # One program for a part of the keys, and the heads that share them.
 program = tl.program_id(0).to(tl.int64)  # offsets can exceed 2**31
@@ -21,12 +42,8 @@ batch, shared = program // n_shared, program % n_shared
 rows = tl.arange(0, BLOCK_M)[:, None]
 heads = shared * group + rows
 width = tl.arange(0, BLOCK_D)
-q = tl.load(
-    q_ptr + batch * q_batch + heads * q_head + width[None, :],
-    mask=(rows < group) & (width[None, :] < depth),
-    other=0.0,
-)
-k_ptr += batch * k_batch + shared * k_head
+{q}
+{k}
 v_ptr += batch * v_batch + shared * v_head
 largest = tl.full([BLOCK_M, 1], float("-inf"), tl.float32)
 total = tl.zeros([BLOCK_M, 1], tl.float32)
@@ -36,11 +53,7 @@ last = tl.minimum(first + n_each, n_keys)
 for start in range(first, last, BLOCK_N):"""
 SCORES = """\
 keys = start + tl.arange(0, BLOCK_N).to(tl.int64)
-k = tl.load(
-    k_ptr + keys[None, :] * k_row + width[:, None],
-    mask=(keys[None, :] < last) & (width[:, None] < depth),
-    other=0.0,
-)
+{k}
 scores = tl.dot(q, k, input_precision=PRECISION) * scale
 inside = (rows < group) & (keys[None, :] < last)"""
 MASK = """\
@@ -70,8 +83,11 @@ class DecodingSource(AttentionSource):
         super().__init__(program)
         self.helpers[combine_parts] = None
 
+    def places(self) -> tuple[Where, Where]:
+        return QUERIES, KEYS
+
     def body(self) -> list[str]:
-        lines = indented(START) + indented(SCORES, True)
+        lines = self.loads(START, SCORES, Q, K.replace("< n_keys", "< last"))
         inside = "inside"
         if self.form.mask:
             lines += indented(MASK, True)
@@ -90,14 +106,6 @@ class DecodingLauncher(AttentionLauncher):
     def make_source(self, program: Program) -> Source:
         return DecodingSource(program)
 
-    def size_lines(self, tensors: tuple[str, ...]) -> list[str]:
-        sizes, _, scale = super().size_lines(tensors)
-        return [
-            sizes,
-            "n_shared, n_keys, v_depth = v.shape[1:]",
-            scale,
-        ]
-
     @property
     def fits(self) -> str:
         return f"{super().fits} and n_heads <= 64 * n_shared"
@@ -105,7 +113,7 @@ class DecodingLauncher(AttentionLauncher):
     def expected(self, argument: Argument) -> str:
         if argument.role == "q":
             group = self.source.form.group
-            return f"(q.shape[0], {group} * k.shape[1], 1, q.shape[3])"
+            return f"(q.shape[0], {group} * {self.of['k'][1]}, 1, q.shape[3])"
         return super().expected(argument)
 
     def made(self) -> list[str]:
@@ -114,22 +122,22 @@ class DecodingLauncher(AttentionLauncher):
             "n_parts, n_each = key_parts(n_batches * n_shared, n_keys)",
             "parts, shape = y, (n_parts, n_batches, n_heads)",
             "if n_parts > 1:",
-            "    parts = q.new_empty((*shape, v_depth), dtype=torch.float32)",
-            "sums = q.new_empty(shape, dtype=torch.float32)",
+            "    parts = v.new_empty((*shape, v_depth), dtype=torch.float32)",
+            "sums = v.new_empty(shape, dtype=torch.float32)",
         ]
 
     def result(self, result: ir.Value) -> tuple[str, str]:
-        return "y", "q.new_empty(n_batches, n_heads, 1, v_depth)"
+        return "y", "v.new_empty(n_batches, n_heads, 1, v_depth)"
 
     def grid(self, result: str) -> str:
         return "(n_batches * n_shared, n_parts)"
 
     def given(self, results: tuple[tuple[str, str], ...]) -> list[str]:
-        tensors = [a.role for a in self.layout.arguments]
-        return [*tensors, "parts", "sums"]
+        return [self.names[a.value] for a in self.layout.arguments] + ["parts", "sums"]
 
     def passed(self, result: str, numbers: tuple[str, ...]) -> list[str]:
-        given = ["*q.stride()[:2]", "*k.stride()[:3]", "*v.stride()[:3]"]
+        strides = {"q": 2, "k": 3, "v": 3}
+        given = [f"*{t}.stride()[:{strides[t]}]" for t in self.loaded]
         if self.source.form.mask:
             given += ["*mask.stride()[:2]", "mask.stride(3)"]
         return [
@@ -158,12 +166,11 @@ class DecodingLauncher(AttentionLauncher):
         ]
 
     def parameters(self, numbers: tuple[str, ...]) -> list[str]:
-        tensors = [a.role for a in self.layout.arguments]
         shapes = {"q": "[B, H, 1, D]", "k": "[B, G, N, D]", "v": "[B, G, N, E]"}
-        lines = [f"{t}_ptr,  # {shapes.get(t, '[B, H, 1, N]')} in" for t in tensors]
+        lines = self.tensor_lines({**shapes, "mask": "[B, H, 1, N]"})
         lines += ["parts_ptr,  # [P, B, H, E] out", "sums_ptr,  # [P, B, H] out"]
-        places = {"q": "batch head", "k": "batch head row", "v": "batch head row"}
-        if "mask" in tensors:
+        places = {t: "batch head" + " row" * (t != "q") for t in self.loaded}
+        if self.source.form.mask:
             places["mask"] = "batch head key"
         for t, names in places.items():
             first, *others = names.split()

@@ -1,4 +1,4 @@
-"""Attention that a kernel can compute."""
+"""Attention, and lookups of rows, that a kernel can compute."""
 
 from __future__ import annotations
 
@@ -54,3 +54,10 @@ def attention_of(view: NodeView) -> Attention | None:
 def is_fused_attention(node: ir.Node, shapes: Shapes) -> bool:
     """Whether F.scaled_dot_product_attention computes the operator."""
     return node.op_type == "Attention" and is_plain(NodeView(node, shapes))
+
+
+def is_lookup(view: NodeView) -> bool:
+    """Whether an operator finds rows of a table, as nn.Embedding does."""
+    if view.node.op_type != "Gather" or view.node.domain or view.attr("axis", 0) != 0:
+        return False
+    return view.rank(0) == 2 and view.rank(1) > 0

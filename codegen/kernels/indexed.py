@@ -25,11 +25,16 @@ _FIRST = Place(0, 0)  # along an axis of one element
 
 
 class IndexedSource(Source):
-    def body(self) -> list[str]:
+    mask = "mask"  # of the elements that there are
+
+    def start(self) -> None:
         self.lines: list[str] = []
         self.known: dict[tuple[ir.Value, Index, tuple[str, ...]], str] = {}
         self.texts: list[str] = []  # offsets and conditions, which indices stand in
         self.maker = {r: op for op in self.program.operations for r in op.results}
+
+    def body(self) -> list[str]:
+        self.start()
         rank = len(self.program.space)
         whole: Index = tuple(Place(axis) for axis in range(rank))
         stores = []
@@ -61,7 +66,7 @@ class IndexedSource(Source):
         self.layout.places.setdefault(argument.value, index)
         offset = self.offset(argument, index)
         label = self.label(name, index)
-        mask = " & ".join(["mask", *guards])
+        mask = " & ".join([self.mask, *guards])
         where = f"{name}_ptr + {offset}" if offset else f"{name}_ptr"
         cast = ".to(tl.float32)" if argument.value.dtype in FLOATS else ""
         options = f", mask={mask}" if re.search("[a-z]", offset) else ""
@@ -215,7 +220,8 @@ class IndexedSource(Source):
                 continue
             if not size.isdigit():
                 self.layout.used.add(size)
-            outer = text if text.isidentifier() else f"({text})"
+            plain = re.fullmatch(r"\w+(\[[^]]*\])?", text)
+            outer = text if plain else f"({text})"
             text = f"{outer} * {size} + {inside}"
         return text
 

@@ -22,7 +22,7 @@ from ..members import Setting
 from ..steps import LayerRef, Step
 from .columns import settle_columns
 from .convolution import Taps, taps_of
-from .forms import ROLES, Attention, attention_of
+from .forms import ROLES, Attention, attention_of, is_lookup
 from .group_layout import settle_groups
 from .products import Extent, extent, product_of
 from .program import (
@@ -70,7 +70,7 @@ def _operation(
         return product
     attention = attention_of(view)
     if attention is not None:
-        return _attention(step, view, results, program, around, attention)
+        return _attention(step, view, results, program, inside, around, attention)
     convolution = taps_of(step, view)
     if convolution is not None:
         return _depthwise(step, view, results, program, inside, around, *convolution)
@@ -217,16 +217,20 @@ def _attention(
     view: NodeView,
     results: tuple[ir.Value, ...],
     program: Program,
+    inside: Collection[ir.Value],
     around: Surroundings,
     form: Attention,
 ) -> Operation:
-    if program.operations:
-        raise NoKernel("attention beside other operators")
     operands = []
     for role, given in zip(ROLES, view.node.inputs, strict=False):
         value = None if given is None else _aliased(given, step.reads(), {}, around)
         if given is None or value is None or value in program.arguments:
             raise NoKernel("attention on operands that can't be told apart")
+        if value in inside and role in ("q", "k"):
+            operands.append(value)
+            continue
+        if value in inside:
+            raise NoKernel("values or a mask of attention that the kernel computes")
         if value.dtype not in TYPES:
             raise NoKernel("a type that kernels don't handle")
         dims = program.shapes.dims(given)
@@ -236,13 +240,6 @@ def _attention(
     op = Operation(view, tuple(operands), results, step.expr)
     op.attention = form
     return op
-
-
-def is_lookup(view: NodeView) -> bool:
-    """Whether an operator finds rows of a table, as nn.Embedding does."""
-    if view.node.op_type != "Gather" or view.node.domain or view.attr("axis", 0) != 0:
-        return False
-    return view.rank(0) == 2 and view.rank(1) > 0
 
 
 def _argument(value: ir.Value, expr: Expr, dims: Dims | None) -> Argument:
@@ -313,9 +310,15 @@ def _aliased(
 def _settle_space(program: Program) -> None:
     """The elements or rows that the kernel goes through, and what must hold of them."""
     if program.attention is not None:
-        if len(program.operations) > 1:
-            raise NoKernel("attention beside other operators")
-        program.space = program.dims(program.results[0])
+        *before, attention = program.operations
+        if attention.attention is None or program.results != [attention.result]:
+            raise NoKernel("attention beside other operators than those before it")
+        parts = (
+            (op.row, op.lookup, op.taps, op.product, op.attention) for op in before
+        )
+        if any(map(any, parts)):
+            raise NoKernel("attention beside other operators than on its elements")
+        program.space = program.dims(attention.result)
         return
     if program.extent is not None:
         _settle_product(program, program.extent)

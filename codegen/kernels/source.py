@@ -70,9 +70,9 @@ class Lines:
 
 
 class Source:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, wording: Wording | None = None) -> None:
         self.program, self.layout = program, self.make_layout(program)
-        self.wording = Wording(program, self.layout)
+        self.wording = wording or Wording(program, self.layout)
         self.names = self.wording.names
         self.helpers: dict[Callable[..., Any], None] = {}
         self.eps: list[tuple[str, float]] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ..names import unused
+from .forms import ROLES
 from .layout import Layout
 from .program import Operation, Program, operands_of
 
@@ -85,6 +86,12 @@ _TAKEN = frozenset(
 _TAKEN_BY_PRODUCTS = frozenset(
     """across batch block depth down inside number rows start tile zero""".split()
 )
+_TAKEN_BY_ATTENTION = frozenset(
+    """base batch columns depth first group head heads inside inside_k inside_q k keys
+    larger largest last mask n_batches n_each n_heads n_keys n_rows n_shared pair parts
+    powers program q rows scale scores shared shrink start sums tile tiles total v
+    v_depth width""".split()
+)
 _TAKEN_BY_WINDOWS = frozenset(
     """HEIGHT WIDTH at_col at_row factor height inside padding pixel stride sums tap
     width""".split()
@@ -99,9 +106,14 @@ class Wording:
         self.taken = set(_TAKEN)
         self.names: dict[ir.Value, str] = {}
         if program.attention is not None:
-            self.names = {v: a.role for v, a in program.arguments.items()}
-            self.names[program.operations[0].result] = "y"
-            return
+            self.taken |= _TAKEN_BY_ATTENTION
+            *before, attention = program.operations
+            for role, operand in zip(ROLES, attention.operands, strict=False):
+                assert isinstance(operand, ir.Value)
+                self.names[operand] = role
+            self.names[attention.result] = "y"
+            if not before:
+                return
         product = program.product
         if product is not None and product.product is not None:
             self.taken |= _TAKEN_BY_PRODUCTS
@@ -151,7 +163,7 @@ class Wording:
             del wishes[first]  # type: ignore[arg-type]
         letters = [*"xuvw"]
         for value in (v for v in arguments if v not in self.names):
-            wish = arguments[value].role or wishes.get(value)
+            wish = arguments[value].role or value.meta.get("word") or wishes.get(value)
             if wish is None:
                 wish = next((c for c in letters if c not in self.taken), "x")
             self.names[value] = self.free(wish)
@@ -164,7 +176,7 @@ class Wording:
         last = self.program.operations[-1]
         for op in self.program.operations:
             kind = op.view.node.op_type
-            for result in op.results:
+            for result in (r for r in op.results if r not in self.names):
                 alone = op.row is not None or len(self.program.results) == 1
                 plain = op is last and len(op.results) == 1 and alone
                 wish = RESULTS.get(kind, word(kind))
@@ -196,6 +208,9 @@ def _word_of(op: Operation) -> str:
 def title(program: Program) -> str:
     words = [_word_of(op) for op in program.operations]
     words = [w for w in words if w != "identity"]
+    if program.attention is not None and len(words) > 1:
+        turned = {"concat", "neg", "split"} <= set(words)
+        return f"{'rotary' if turned else words[0]}_{words[-1]}"
     known = TITLES.get(" ".join(sorted(words)))
     if known is not None:
         return known

@@ -21,6 +21,7 @@ import onnxruntime as ort
 import pytest
 import torch
 import triton.language as tl
+from checked_memory import check_memory
 from triton.runtime import interpreter
 
 from fairhand.analysis import ops  # noqa: F401  # fills the table
@@ -34,6 +35,8 @@ from fairhand.codegen.kernels.launcher import KernelText
 from fairhand.codegen.kernels.making import make_program
 from fairhand.codegen.kernels.page import write_kernels
 from fairhand.codegen.kernels.program import Program, Surroundings
+
+check_memory()
 
 
 @dataclass

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .plan import Behind, ClassPlan, WeightPlan
+from .tie_lines import tie_lines
 from .weight_plans import is_filled
 
 
@@ -52,7 +53,7 @@ def tie(weights: Sequence[WeightPlan]) -> Tied:
     groups = tuple(sorted(group) for group in keys.values())
     copies = {key for group in groups for key in group[1:]}
     stored = [weight for weight in weights if weight.key not in copies]
-    return Tied(stored, groups, tuple(lines), spared)
+    return Tied(stored, groups, tuple(tie_lines(lines)), spared)
 
 
 def _made_alike(a: WeightPlan, b: WeightPlan) -> bool:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import onnx
 import pytest
 import torch
 from emitted import imported
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.torch import load_file, save_model
 from traced import Traced
 
 import fairhand
+from fairhand.codegen.tie_lines import tie_lines
 
 
 def language_model(
@@ -79,3 +83,48 @@ def test_equal_shapes_are_not_shared(tmp_path: Path) -> None:
     fairhand.compile(language_model(tied=False), tmp_path / "net", verify=False)
     stored = load_file(tmp_path / "net" / "weights.safetensors")
     assert [tuple(t.shape) for t in stored.values()].count((20, 8)) == 2
+
+
+def test_several_shared_parameters_are_told_apart(tmp_path: Path) -> None:
+    """Three tables, each of which is also the matrix of a head."""
+    g = Traced(tokens=("int64", ["batch", "seq"]))
+    made = []
+    for i in range(3):
+        with g.module(f"tables.{i}", "Embedding"):
+            table = g.param("weight", 20, 8)
+            x = g("Gather", table, "tokens")
+        with g.module(f"heads.{i}", "Linear"):
+            flat = g("Reshape", g.relu(x), g.ints(-1, 8))
+            made.append(g("Gemm", flat, table, transB=1))
+    fairhand.compile(g.model(a=made[0], b=made[1], c=made[2]), tmp_path / "net")
+    text = (tmp_path / "net" / "model.py").read_text(encoding="utf-8")
+    assert "for name, weight in model.named_parameters" in text
+    assert (
+        "        for i in range(3):\n"
+        "            self.heads[i].linear.weight = self.tables[i].weight\n"
+    ) in text
+    network = imported(tmp_path / "net").load()
+    assert len(list(network.parameters())) == 3
+    assert network.heads[1].linear.weight is network.tables[1].weight
+
+
+def test_lines_that_differ_in_a_number_are_a_loop() -> None:
+    shared = [f"self.a[{i}].m.list[{k}].weight" for i in range(4) for k in range(3)]
+    source = [f"self.b[0].m.list[{k}].weight" for _ in range(4) for k in range(3)]
+    texts = [f"{a} = {b}" for a, b in zip(shared, source, strict=True)]
+    assert tie_lines([*texts, "self.head.weight = self.wte.weight"]) == [
+        "self.head.weight = self.wte.weight",
+        "for i in range(4):",
+        "    for j in range(3):",
+        "        self.a[i].m.list[j].weight = self.b[0].m.list[j].weight",
+    ]
+
+
+@given(st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), max_size=30))
+def test_loops_say_what_the_lines_said(numbers: list[list[int]]) -> None:
+    texts = {f"self.x[{a}].y[{b}].w = self.z[{c}].w" for a, b, c in numbers}
+    source = "\n".join(tie_lines(sorted(texts)))
+    said = re.sub(r"(self.*) = (self.*)", r"found.append(f'\1 = \2')", source)
+    found: list[str] = []
+    exec(re.sub(r"\[(\w+)\]", r"[{\1}]", said), {"found": found})
+    assert sorted(found) == sorted(texts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 from .members import Member
@@ -68,15 +69,38 @@ def _fold_at(
 def _fold_first_apart(
     lines: list[str], start: int, sizes: dict[str, int]
 ) -> tuple[list[str], int] | None:
-    """A row whose first call reads another variable: `x = image`, then the loop."""
-    call = re.fullmatch(r"(\w+) = (self\.\w+\[0\]\()(\w+)(.*)", _code(lines[start]))
-    if call is None or call[1] == call[3]:
+    """A row whose first call reads something else: `x = image`, then the loop."""
+    first = _code(lines[start])
+    call = re.match(r"(\w+) = self\.\w+\[0\]\(", first)
+    if call is None or start + 1 == len(lines):
         return None
-    first = f"{call[1]} = {call[2]}{call[1]}{call[4]}{_note(lines[start])}"
-    folded = _fold_at([*lines[:start], first, *lines[start + 1 :]], start, sizes)
+    target, opening = call[1], call[0]
+    second = _code(lines[start + 1]).replace("[1](", "[0](", 1)
+    rest = second.removeprefix(f"{opening}{target}")
+    given = first.removeprefix(opening).removesuffix(rest)
+    if (
+        not second.startswith(f"{opening}{target}")
+        or first != f"{opening}{given}{rest}"
+    ):
+        return None
+    if given == target or not rest.startswith((",", ")")) or not _is_alone(given):
+        return None
+    if target in re.findall(r"\w+", rest):
+        return None  # which reads what the variable was before
+    line = f"{opening}{target}{rest}{_note(lines[start])}"
+    folded = _fold_at([*lines[:start], line, *lines[start + 1 :]], start, sizes)
     if folded is None or folded[1] < 3:
         return None
-    return [f"{call[1]} = {call[3]}", *folded[0]], folded[1]
+    return [f"{target} = {given}", *folded[0]], folded[1]
+
+
+def _is_alone(text: str) -> bool:
+    """Whether a text is one expression, and not several arguments or half of one."""
+    try:
+        found = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return False
+    return not isinstance(found, (ast.Tuple, ast.Starred))
 
 
 def _code(line: str) -> str:

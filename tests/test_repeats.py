@@ -18,7 +18,10 @@ import fairhand
 from fairhand.analysis.regions import Item
 from fairhand.analysis.repeats import Block, find_blocks, one_apart
 from fairhand.analysis.spell import Expr, Leaf, Ref, spell
+from fairhand.codegen.loops import loops
+from fairhand.codegen.members import Member
 from fairhand.codegen.rows import Row, Statement, find_rows
+from fairhand.codegen.run import Run
 
 # ---- blocks
 
@@ -255,7 +258,7 @@ NAMES = ("layers", "blocks")
 # ---- rows
 
 
-class Member(Leaf):
+class Place(Leaf):
     """Member `place` of a list."""
 
     __slots__ = ("attr", "place")
@@ -266,7 +269,7 @@ class Member(Leaf):
 
 
 def indexed(leaf: Leaf) -> tuple[str, int] | None:
-    return (leaf.attr, leaf.place) if isinstance(leaf, Member) else None
+    return (leaf.attr, leaf.place) if isinstance(leaf, Place) else None
 
 
 class Lines:
@@ -281,7 +284,7 @@ class Lines:
 
     def call(self, target: str, place: int, *reads: str, attr: str = "layers") -> None:
         args = [Ref(self.value(name)) for name in reads]
-        self.add(target, Member(attr, place)(*args))
+        self.add(target, Place(attr, place)(*args))
 
     def plus(self, target: str, a: str, b: str) -> None:
         self.add(target, Ref(self.value(a)) + Ref(self.value(b)))
@@ -376,3 +379,30 @@ def test_a_list_that_is_called_out_of_order_is_no_row() -> None:
         lines.call(f"y{i}", place, f"x{i}")
         lines.plus(f"x{i + 1}", f"x{i}", f"y{i}")
     assert not [s for s in lines.done("x3") if isinstance(s, Row)]
+
+
+# ---- lines
+
+
+def lines_of(first: str, rest: str = "") -> list[str]:
+    calls = [f"x = self.layers[{i}](x{rest})" for i in range(1, 4)]
+    members = [Member("layers", i, Run(f"layers.{i}")) for i in range(4)]
+    folded = loops([f"x = self.layers[0]({first})", *calls], members)
+    return [line for line, _ in folded]
+
+
+@pytest.mark.parametrize("given", ["image", "x + y", "f(x, y)[0]"])
+def test_what_the_first_call_of_a_row_is_given_goes_before_it(given: str) -> None:
+    head = [f"x = {given}", "for layer in self.layers:"]
+    assert lines_of(given) == [*head, "    x = layer(x)"]
+    assert lines_of(f"{given}, mask", ", mask") == [*head, "    x = layer(x, mask)"]
+
+
+@pytest.mark.parametrize(
+    ("given", "rest"),
+    [("y, x", ", x"), ("a, b, c", ", c"), ("a", ", b"), ("f(y), g(x", "")],
+)
+def test_what_is_no_first_argument_stays_in_its_call(given: str, rest: str) -> None:
+    first, *others = lines_of(given, rest)
+    assert first == f"x = self.layers[0]({given})"
+    assert others[0] == "for layer in self.layers[1:]:"

@@ -63,11 +63,15 @@ Where the two columns of instances differ:
 - The first block of MobileNetV2 and of EfficientNet has no expansion, and a class of
   its own. Without names the stem's convolution is taken for it: one block more of one
   class.
-- U-Net without names is cut after each upsampling, where one value crosses, and not
-  before it; the encoder's convolutions then follow each other without a class.
-- NASNet's 14 + 3 normal cells are 17 of one class without names as well, but in them
-  its 99 separable branches have no class of their own.
-- Swin without names: its feed-forward parts fold, and the blocks of a stage.
+- NASNet's 14 + 3 normal cells are 17 of one class without names as well, cut a layer
+  later; 106 of its 110 separable branches are of one class, where the names tell 99, 7,
+  3 and 1 apart by what stands in front of them. The others begin with a convolution that
+  pads on one side.
+- What leads from one stage to the next (`PatchMerging`, DenseNet's `Transition`) is a
+  `Transition` without names, and so are the downsampling layers of ConvNeXt, which have
+  no class in the original.
+- YOLOv5's parts without names are cut before the `C3` that holds several bottlenecks;
+  all 11 bottlenecks are of one class.
 
 Made by `python benchmarks/structure.py MODELS --write docs/structure.md`.
 

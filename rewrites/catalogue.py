@@ -35,6 +35,7 @@ from .families import (
     reductions,
     reshape,
     sharing,
+    side_by_side,
     sinks,
     slices,
     softmax,
@@ -101,6 +102,11 @@ PHASES = (
         "sink",
         "Movements go down the graph, where they meet and cancel.",
         sinks,
+    ),
+    _phase(
+        "merge",
+        "Layers become one with their biases, which no layer takes in after it.",
+        side_by_side,
     ),
     _phase(
         "algebra",

@@ -246,15 +246,19 @@ def _merge(name: str, count: int, bias: bool) -> Rule:
     )(build)
 
 
-RULES: list[Rule] = [
-    matmul_sum,
-    *(
+def _merges(bias: bool) -> list[Rule]:
+    return [
         _merge(name, count, bias)
         for name, (_, _, _, counts, biased) in MERGES.items()
         for count in sorted(counts, reverse=True)  # three at once keep their order
-        for bias in ((False, True) if biased else (False,))
-    ),
-]
+        if biased or not bias
+    ]
+
+
+RULES: list[Rule] = [matmul_sum, *_merges(bias=False)]
+
+# Applied first: side_by_side.py.
+BIASED = _merges(bias=True)
 
 NOT_SHIPPED = [
     (

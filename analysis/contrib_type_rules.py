@@ -88,3 +88,10 @@ def _product(n: InferenceSite) -> None:
 @type_rule("IsAllFinite")
 def _flag(n: InferenceSite) -> None:
     n.give(0, onnx.TensorProto.BOOL, [])
+
+
+@type_rule("DecoderMaskedMultiHeadAttention")
+def _decoder(n: InferenceSite) -> None:
+    n.give(0, n.element(0), n.dims(0) if n.rank(1) else [None] * 3)
+    for j in (1, 2):
+        n.give(j, n.element(0), n.dims(4 + j))

@@ -112,6 +112,7 @@ def _broadcast(a: list[Size], b: list[Size]) -> list[Size]:
     "FusedConv", "NhwcConv", "NhwcFusedConv", "NhwcMaxPool", "QLinearAveragePool"
 )
 @type_rule("QLinearGlobalAveragePool", "QLinearConv", "Pad")
+@type_rule("ConvTransposeWithDynamicPads")
 def _same_rank(n: InferenceSite) -> None:
     dims = n.dims(0)
     n.give(0, n.element(0), dims and [None] * len(dims))

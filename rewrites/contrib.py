@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..analysis.contrib_types import EARLY, UNLISTED
-from .adapt import Site, adapter, extension
+from .adapt import Site, adapter, constant_array, extension
 from .adapters import scalar_like
 
 # ---- activations
@@ -169,6 +169,21 @@ def fused_conv(site: Site) -> None:
     if site.input(3) is not None:
         y = site.before("Add", [y, site.input(3)], "sum")
     _activate(site, y, activation, [] if params is None else list(params.as_floats()))
+
+
+@extension(
+    "ConvTransposeWithDynamicPads",
+    attrs="auto_pad dilations group kernel_shape output_padding strides",
+)
+def conv_transpose(site: Site) -> None:
+    """ConvTranspose whose pads are an input; here they have to be constants."""
+    options = plain(site)
+    if site.input(2) is not None:
+        pads = constant_array(site.input(2))
+        if pads is None:
+            raise site.unsupported("pads that are no constant")
+        options["pads"] = [int(x) for x in pads.reshape(-1)]
+    site.become("ConvTranspose", [site.data, site.need(1), site.input(3)], **options)
 
 
 @extension("NhwcConv", attrs=_WINDOW)

@@ -138,6 +138,15 @@ def test_against_onnx_runtime(name: str, tmp_path: Path) -> None:
     assert expected in text
 
 
+@pytest.mark.parametrize("attrs", [{}, {"strides": [2, 2]}])
+def test_pads_that_are_an_input(attrs: dict[str, Any], tmp_path: Path) -> None:
+    feeds = {"x": normal(1, 3, 4, 5)}
+    weights = {"w": normal(3, 2, 3, 3), "b": normal(2), "p": np.array([1, 0, 1, 0])}
+    node = call("ConvTransposeWithDynamicPads", "x w p b", **attrs)
+    text = check(model([node], feeds, weights), feeds, tmp_path)
+    assert "nn.ConvTranspose2d(3, 2, 3" in text
+
+
 def softmax(x: np.ndarray) -> np.ndarray:
     shares = np.exp(x - x.max(axis=-1, keepdims=True))
     return shares / shares.sum(axis=-1, keepdims=True)

@@ -190,3 +190,103 @@ define(
         ],
     )
 )
+
+
+# ---- one new word over a cache that has room for it
+
+_BEAMS = 8
+
+
+def _masked_decoder(t: Any, n: NodeView, *inputs: Any) -> Any:
+    from . import helpers_cache
+
+    ints = "num_heads output_qk past_present_share_buffer"
+    check_attributes(n, ints, "mask_filter_value scale", needs=(0, 1, 2))
+    heads = n.attr("num_heads", 0)
+    if heads > 0 and n.rank(1) == 4 and not n.used(3):
+        return _look_at(t, n, heads, *inputs)
+    check_attributes(n, ints, "mask_filter_value scale", needs=(5, 6, 7))
+    q, k, v, mask, bias, keys, values, length, *more = inputs
+    beams, source, added = (*more, *[None] * 3)[:3]
+    if heads < 1 or not n.attr("past_present_share_buffer", 0) or n.used(3):
+        n.refuse("DecoderMaskedMultiHeadAttention gives scores, or shares no cache")
+    if added is not None:
+        width = n.size(0, 2, "width")
+        q = q + added[:width]
+        k = k + added[width : 2 * width]
+        v = v + added[2 * width :]
+    lowered = number(n, "mask_filter_value", -10000.0)
+    options = {
+        "mask": mask,
+        "bias": bias,
+        "source": source,
+        "lowered": None if lowered == -10000 else lowered,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    if source is not None and beams is not None:
+        known = n.const(_BEAMS)
+        given["beams"] = beams.item() if known is None else int(known.flat[0])
+    scale = number(n, "scale", 0.0) or n.size(5, 3, "size of a head") ** -0.5
+    word = n.ints(7)
+    at = word[0] if word else length.item()
+    made = t.helper(helpers_cache.attend_over_buffer)(
+        (q, k, v), keys, values, at, heads, scale, **given
+    )
+    return wanted(n, made, 3)
+
+
+def _look_at(
+    t: Any, n: NodeView, heads: int, q: Any, k: Any, v: Any, *more: Any
+) -> Any:
+    """Attention to what an encoder gave."""
+    if any(x is not None for x in more):
+        n.refuse("DecoderMaskedMultiHeadAttention to an encoder, with a mask or bias")
+    options = {"scale": scale} if (scale := number(n, "scale", 0.0)) else {}
+    q = q.unflatten(2, (heads, -1)).transpose(1, 2)
+    y = t.F.scaled_dot_product_attention(q, k, v, **options)
+    return y.transpose(1, 2).flatten(2)
+
+
+_BUFFER: dict[str, Any] = {"num_heads": 2, "past_present_share_buffer": 1}
+_WORD, _CACHE, _AT = ([4, 1, 8],) * 3, ([4, 2, 8, 4],) * 2, i32([3])
+_SEEN = i32([[1, 0, 1, 1], [1, 1, 1, 1], [0, 0, 1, 1], [1, 1, 1, 1]])
+_CAME = np.random.default_rng(0).integers(0, 2, (2, 2, 8)).astype(np.int32)
+
+define(
+    OpDef(
+        "DecoderMaskedMultiHeadAttention",
+        since=1,
+        domain=DOMAIN,
+        mapping=MANY_TO_MANY,
+        torch=_masked_decoder,
+        cases=[
+            case(*_WORD, None, None, *_CACHE, _AT, outputs=3, **_BUFFER),
+            case(*_WORD, None, None, *_CACHE, _AT, outputs=3, scale=0.3, **_BUFFER),
+            case(*_WORD, _SEEN, None, *_CACHE, _AT, outputs=3, **_BUFFER),
+            case(
+                *_WORD,
+                _SEEN,
+                [1, 2, 1, 4],
+                *_CACHE,
+                _AT,
+                constants=(7,),
+                outputs=3,
+                mask_filter_value=-3.0,
+                **_BUFFER,
+            ),
+            case(
+                *(*_WORD, None, None, *_CACHE, _AT, i32([2]), _CAME),
+                outputs=3,
+                **_BUFFER,
+            ),
+            case(
+                *(*_WORD, None, None, *_CACHE, _AT, i32([2]), _CAME, [24]),
+                constants=(8,),
+                outputs=3,
+                **_BUFFER,
+            ),
+            case([4, 1, 8], [4, 2, 5, 4], [4, 2, 5, 4], num_heads=2),
+            case([4, 1, 8], [4, 2, 5, 4], [4, 2, 5, 4], num_heads=2, scale=0.3),
+        ],
+    )
+)

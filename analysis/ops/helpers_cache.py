@@ -219,3 +219,42 @@ def visible_keys(
     if window >= 0:
         visible = visible & (key > query - window)
     return visible
+
+
+def attend_over_buffer(
+    qkv: tuple[Tensor, Tensor, Tensor],
+    keys: Tensor,
+    values: Tensor,
+    length: int,
+    heads: int,
+    scale: float,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    beams: int = 1,
+    source: Tensor | None = None,
+    lowered: float = -10000.0,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Attention of one new word to those in a cache [rows, heads, room, size], and it.
+
+    `length` words are there; the new one comes behind them. For each word, `source`
+    says which of the `beams` of a sample it came from. Scores of words that `mask`
+    leaves out are `lowered`. Gives the output and the caches.
+    """
+    q, k, v = (x.reshape(*x.shape[:2], heads, -1).transpose(1, 2) for x in qkv)
+    keys = keys.index_copy(2, torch.tensor([length], device=k.device), k)
+    values = values.index_copy(2, torch.tensor([length], device=v.device), v)
+    end = length + 1
+    seen, held = keys[:, :, :end], values[:, :, :end]
+    if source is not None:
+        row = torch.arange(len(q), device=q.device)[:, None]
+        place = beams * (row // beams) + source.reshape(len(q), -1)[:, :end]
+        place = torch.cat([place[:, :length], row], dim=1)
+        time = torch.arange(end, device=q.device)
+        seen, held = (x[place, :, time].transpose(1, 2) for x in (keys, values))
+    scores = q @ seen.mT * scale
+    if bias is not None:
+        scores = scores + bias
+    if mask is not None:
+        scores = scores + torch.where(mask[:, None, None] == 0, lowered, 0.0)
+    y = scores.softmax(dim=-1) @ held
+    return y.transpose(1, 2).flatten(2), keys, values

@@ -69,6 +69,7 @@ class Times:
 class Divided:
     """The forks of each class, and seconds of the model without and with them.
 
+    `alike` are those without them and with no more threads than each of the lanes has.
     `operators` are those in each lane of each fork, of all instances. Without enough
     gain, predicted or measured, there are no forks; nor without a measurement where one
     lane would run on another engine (`rival`) than the eager one, which predictions are
@@ -80,6 +81,7 @@ class Divided:
     operators: Mapping[Kind, tuple[tuple[tuple[int, ...], ...], ...]]
     serial: float
     seconds: float
+    alike: float
     measured: Times | None = None
     rival: str = EAGER
 
@@ -110,21 +112,25 @@ class Divided:
         cost = self.costed
         if cost.count == 1:
             return "none, since one lane is all there is"
-        each = f"{cost.share} thread{'s' if cost.share > 1 else ''} each"
+        share = f"{cost.share} thread{'s' if cost.share > 1 else ''}"
         alone = f"{cost.threads} thread{'s' if cost.threads > 1 else ''}"
         found, serial, seconds = "are predicted", self.serial, self.seconds
         if (times := self.measured) is not None:
             found, serial, seconds = "were measured", times.alone, times.lanes
             alone += f" on engine {times.engine}"
         text = (
-            f"{cost.count} lanes with {each} {found} to take {seconds * 1e3:.1f} ms,"
-            f" one with {alone} {serial * 1e3:.1f} ms: {self.gain:.2f} times as fast"
+            f"{cost.count} lanes with {share} each {found} to take"
+            f" {seconds * 1e3:.1f} ms, one with {alone} {serial * 1e3:.1f} ms:"
+            f" {self.gain:.2f} times as fast"
         )
         if self.forks:
             return text
         if self.gain < self.needed:
             return f"none, since {text}, less than {self.needed}"
-        other = f"one lane would run on engine {self.rival}, which was not measured"
+        if self.alike < WORTH * self.seconds:
+            other = f"one lane with {share} would take {self.alike * 1e3:.1f} ms"
+        else:
+            other = f"one lane would run on engine {self.rival}, which was not measured"
         return f"none, though {text}: {other}"
 
     @property
@@ -203,7 +209,7 @@ def _divided(kinds: Kinds, model: ir.Model, costed: Costed) -> Divided:
     alike = found.seconds(kinds.root.run, costed.shared)
     forks = found.reached() if alike >= WORTH * seconds else {}
     operators = {kind: found.operators(kind) for kind in forks}
-    return Divided(costed, forks, operators, serial, seconds)
+    return Divided(costed, forks, operators, serial, seconds, alike)
 
 
 class _Division:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from random_dags import COUNT, random_dag
 
 import fairhand
 from fairhand.analysis.dag import Dag
+from fairhand.analysis.dataflow import Dataflow
 from fairhand.analysis.device import CPU, Profile
 from fairhand.analysis.forks import Work, find_forks, fork_seconds
 from fairhand.codegen.cli import main
@@ -327,6 +329,26 @@ def test_a_number_of_lanes_is_measured_with_profile(
     found = fairhand.compile(branching(), tmp_path / "net", **options).report["lanes"]
     assert found["count"] == (2 if gain > 1.05 else 1)
     assert f"on engine eager {10 * gain:.1f} ms: {gain:.2f} times" in found["reason"]
+
+
+def test_a_division_has_to_gain_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not because more threads are measured to be slower."""
+
+    def measured(model: object, shapes: object, flow: Dataflow, *_: object) -> Profile:
+        profile = Profile()
+        for op in flow.operators:
+            profile.add("cpu", [op.signature], 1.0, 2)
+        return profile
+
+    monkeypatch.setattr("fairhand.codegen.divide.measured_profile", measured)
+    monkeypatch.setattr("fairhand.codegen.divide.cores", lambda: 2)
+    options = {"verify": False, "lanes": "auto", "profile": True, "engine": "eager"}
+    found = fairhand.compile(residual(), tmp_path / "net", **options).report["lanes"]
+    assert found["count"] == 1
+    reason = r"none, though .* as fast: one lane with 1 thread would take [\d.]+ ms"
+    assert re.fullmatch(reason, found["reason"])
 
 
 @pytest.mark.parametrize(("engine", "count"), [("auto", 1), ("eager", 2)])

@@ -199,9 +199,8 @@ def prepare(path: Path, folder: Path) -> None:
 
 def measure(model: str, folder: Path, seconds: float) -> Row:
     """All variants in turn, for so long; those of lanes only if there are any."""
-    names = ("lanes", "two", "auto")
-    lanes, two, auto = (lanes_of(folder / name) for name in names)
-    variants = [name for name in VARIANTS if name in ALONE or lanes["count"] > 1]
+    count = lanes_of(folder / "lanes")["count"]
+    variants = [name for name in VARIANTS if name in ALONE or count > 1]
     context = multiprocessing.get_context("spawn")
     pipes = {}
     processes = []
@@ -235,15 +234,17 @@ def measure(model: str, folder: Path, seconds: float) -> Row:
         shares = ", ".join(f"{others:.0%}" for others, _ in rounds)
         sys.exit(f"{model}: others had {shares} of a core in the rounds, too much")
     times = {name: [took[name] for took in quiet] for name in variants}
-    return Row(
-        model,
-        {name: statistics.median(all_) for name, all_ in times.items()},
-        gain(lanes),
-        gain(auto),
-        taken(two),
-        taken(auto),
-        len(quiet),
-    )
+    medians = {name: statistics.median(all_) for name, all_ in times.items()}
+    return row_of(model, folder, medians, len(quiet))
+
+
+def row_of(model: str, folder: Path, seconds: dict[str, float], rounds: int) -> Row:
+    """Without seconds: what the packages say."""
+    lanes, two, auto = (lanes_of(folder / name) for name in ("lanes", "two", "auto"))
+    chosen = taken(two)
+    if "measured_seconds" in two:
+        chosen += f", {two['measured_seconds_without'] / two['measured_seconds']:.2f}"
+    return Row(model, seconds, gain(lanes), gain(auto), chosen, taken(auto), rounds)
 
 
 def others_seconds(processes: Sequence[BaseProcess]) -> float:
@@ -340,6 +341,8 @@ def main() -> None:
         if (folder / "times.json").exists():
             known = json.loads((folder / "times.json").read_text("utf-8"))
             rows.append(Row(**known))
+        else:
+            rows.append(row_of(model, folder, {}, 0))
     text = table(rows)
     print(text, flush=True)
     if options.write:

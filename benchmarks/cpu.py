@@ -65,20 +65,25 @@ What bounds them, against the ceilings above (times are of one thread):
 
 - SqueezeNet: 0.7 GFLOP, 3.1 ms at the ceiling; its last convolution runs at 216
   GFLOP/s. oneDNN's kernels take 3.6 ms of a call, 2.0 with two threads, and the copy of
-  the input, channels innermost, 0.1 ms.
+  the input, channels innermost, 0.1 ms. Joins of channels are 0.3 ms of that, no
+  less with two threads; sums of convolutions of the parts instead save 0.2 ms, not
+  enough for what they would add to each package.
+- GoogLeNet: kernels are 14.7 of 15.3 ms; its largest convolution runs at 222 GFLOP/s.
 - MobileNets, EfficientNet: of a call with two threads a profile finds 56 % in oneDNN's
   kernels; 18 % in what one thread does alone between them, for each of the 37 and 65
   partitions (memory, TorchScript, oneDNN Graph, Python); 26 % is the other one waiting.
   A partition takes 4 to 6 us beside its kernel where all is in the cache; a convolution
   called by itself on packed weights 25 to 45, so `packed` has none. Without the fusion
   of expanding and depthwise convolutions the kernels take a sixth less with two
-  threads, and the call longer.
+  threads, and the call longer. The check of sizes before each partition isn't what
+  costs: a graph without them, run by PyTorch's static runtime, was no faster.
 - DenseNet: a norm in front of each convolution can't be folded into one, and each
   layer joins all before it anew: 4.3 of 20.4 ms in kernels with two threads.
 - Decoding: products of one row, bound by memory. GPT-2 reads 494 MB of weights for a
   token (12.7 ms at the ceiling), the Llama 249 MB (6.4 ms). `packed` reads 26 to 34
-  GB/s on one thread, where `F.linear` reads 15. Normalisations, rotations and attention
-  are the rest, 0.3 of the Llama's time: small calls of PyTorch, one by one.
+  GB/s on one thread, where `F.linear` reads 15; the Llama's q, k, v and gate, up as one
+  product each take a twentieth less of a call. 7.8 ms of its 9.3 are in products then:
+  attention, joining caches, normalisations and rotations are small calls of PyTorch.
 - LSTM: a step reads 4 MB of weights from the last cache and waits for the step before;
   `packed` takes 63 us for it, PyTorch's own layer 90.
 - What is refused for tracing (lists of caches, LSTM) runs call by call, on `packed`.

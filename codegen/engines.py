@@ -64,6 +64,7 @@ class EnginePlan:
     precision: str = "float32"
     lists: bool = False  # among the results
     recurrent: bool = False  # an LSTM
+    joins: bool = False  # linear layers take the same single row
 
     def as_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = {"name": self.name}
@@ -104,13 +105,14 @@ def engine_plan(
             hint="leave out --engine, or give --engine eager",
         )
     layers = {kind for kind in _PACKED if _has(plan, kind)}
+    rows, all_products = _single_rows(graph, shapes)
     name = wanted
     if wanted == PROFILE:  # a package that has them all, to measure them in
         name = "packed" if refused else "onednn"
     elif wanted == "auto":
         name = "eager"
         if _is_worth_preparing(graph, cost, sizes):
-            calls = refused or _multiplies_rows(graph, shapes)
+            calls = refused or 2 * len(rows) > all_products  # as in decoding
             name = "onednn" if not calls else "packed" if layers else "eager"
     if name == "eager" and not refused:
         refused = "compile with --engine onednn to have more"
@@ -121,6 +123,7 @@ def engine_plan(
         precision=precision,
         lists=bool(plan.nested),
         recurrent="nn.LSTM(" in layers,
+        joins=len(set(rows)) < len(rows) and "nn.Linear(" in layers,
     )
 
 
@@ -194,14 +197,16 @@ def takes_images(graph: ir.Model, shapes: Shapes) -> bool:
     )
 
 
-def _multiplies_rows(graph: ir.Model, shapes: Shapes) -> bool:
-    """Whether most products with weights are of a single row, as in decoding."""
-    single = []
+def _single_rows(graph: ir.Model, shapes: Shapes) -> tuple[list[ir.Value], int]:
+    """What products with weights take, if it is one row; and how many there are."""
+    single, count = [], 0
     for node in graph.graph:
         if node.op_type not in _HEAVY:
             continue
         rows, weight = node.inputs[:2]
         if rows is not None and weight is not None and is_constant(weight):
             dims = (shapes.dims(rows) or ())[:-1]
-            single.append("Conv" not in node.op_type and all(d == 1 for d in dims))
-    return 2 * sum(single) > len(single)
+            count += 1
+            if "Conv" not in node.op_type and all(d == 1 for d in dims):
+                single.append(rows)
+    return single, count

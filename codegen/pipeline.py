@@ -247,11 +247,10 @@ def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
             precision=runs_on.precision,
             lists=runs_on.lists,
             recurrent=runs_on.recurrent,
+            joins=runs_on.joins,
         )
-    title, network = plan.title, plan.network
-    write_python(
-        draft / "__init__.py", "package.py.jinja", title=title, network=network
-    )
+    named = {"title": plan.title, "network": plan.network}
+    write_python(draft / "__init__.py", "package.py.jinja", **named)
     write_python(draft / "test_parity.py", "test_parity.py.jinja")
     if plan.lanes:
         write_python(draft / "lanes.py", "lanes.py.jinja")

@@ -48,6 +48,7 @@ def engines() -> ModuleType:
             precision="float32",
             lists=False,
             recurrent=True,
+            joins=True,
         ),
         module.__dict__,
     )
@@ -325,6 +326,7 @@ def test_what_a_call_frees_is_kept_for_the_next() -> None:
         precision="float32",
         lists=False,
         recurrent=False,
+        joins=False,
     )
     script = f"""
 import ctypes, resource, torch
@@ -379,6 +381,67 @@ def test_who_reads_a_packed_layer_s_weight_gets_it(engines: ModuleType) -> None:
     net = nn.Sequential(nn.Linear(4, 8))
     layer = engines.packed(net)[0]
     assert layer.weight is net[0].weight and layer.bias is net[0].bias
+
+
+class Rows(nn.Module):
+    """Layers that take the same, one of them twice, and one that takes its own."""
+
+    def __init__(self, bias: bool = True) -> None:
+        super().__init__()
+        self.q, self.k = nn.Linear(6, 6, bias), nn.Linear(6, 2, bias)
+        self.heads = nn.ModuleList(nn.Linear(6, size, bias) for size in (3, 6))
+        self.twice, self.out = nn.Linear(6, 6, bias), nn.Linear(6, 4, bias)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        q, y = self.q(x), self.twice(self.twice(x))
+        return self.k(x), self.heads[0](x), self.out(q + y + self.heads[1](x))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_layers_that_take_the_same_row_become_one(
+    engines: ModuleType, bias: bool
+) -> None:
+    net = Rows(bias).eval()
+    run = engines.packed(net)
+    for shape in [(1, 1, 6), (1, 1, 6), (6,), (1, 6), (4, 6), (0, 6)]:
+        x = torch.randn(shape)
+        torch.testing.assert_close(run(x), net(x))
+        x *= 2  # nothing is kept of what was taken before
+        torch.testing.assert_close(run(x), net(x))
+    joined = [run.q, run.k, *run.heads]
+    assert {type(layer).__name__ for layer in joined} == {"Part"}
+    assert len({id(layer.joined) for layer in joined}) == 1
+    assert {type(run.twice), type(run.out)} == {engines.PackedLinear}
+    assert run.k.weight is net.k.weight and run.k.bias is net.k.bias
+    assert not run._forward_hooks and not run.out._forward_pre_hooks
+    x = torch.randn(1, 6)
+    torch.testing.assert_close(run.k(x), net.k(x))  # without the first of them
+
+
+def test_layers_stay_apart_where_rows_are_many(engines: ModuleType) -> None:
+    net = Rows().eval()
+    run = engines.packed(net)
+    for rows in (3, 1):
+        x = torch.randn(rows, 6)
+        torch.testing.assert_close(run(x), net(x))
+    assert type(run.q) is engines.PackedLinear
+
+
+def test_joined_layers_in_several_threads(engines: ModuleType) -> None:
+    net = Rows().eval()
+    run = engines.packed(net)
+    rows = torch.randn(4, 50, 1, 6)
+    barrier = threading.Barrier(4)
+
+    def work(mine: Tensor) -> list[Any]:
+        barrier.wait(timeout=60)
+        with torch.inference_mode():
+            return [run(x) for x in mine]
+
+    with ThreadPoolExecutor(4) as pool:
+        for mine, found in zip(rows, pool.map(work, rows), strict=True):
+            for x, got in zip(mine, found, strict=True):
+                torch.testing.assert_close(got, net(x))
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
@@ -500,7 +563,8 @@ def test_a_network_that_returns_lists_is_traced(tmp_path: Path) -> None:
     fairhand.compile(prefill(), tmp_path / "a", engine="onednn")
     module = imported(tmp_path / "a")
     session, plain = module.Session(), module.Session(engine="eager")
-    assert "Tuples" in (tmp_path / "a" / "engines.py").read_text()
+    text = (tmp_path / "a" / "engines.py").read_text()
+    assert "Tuples" in text and "Joined" not in text  # its rows are many
     given = {"x": np.random.default_rng(0).random((1, 128, 64), np.float32)}
     for _ in range(3):
         found = session.run(None, given)
@@ -517,9 +581,20 @@ def test_a_decoder_runs_on_packed_weights(tmp_path: Path) -> None:
     module = imported(tmp_path / "a")
     text = (tmp_path / "a" / "engines.py").read_text()
     assert reason in text and "OneDNN" not in text and "LSTM" not in text
-    assert len(text.splitlines()) < 70
+    assert len(text.splitlines()) < 140
     with pytest.raises(ValueError, match=r"the engines are \['eager', 'packed'\]"):
         module.Session(engine="onednn")
+    rng = np.random.default_rng(0)
+    given = {"x": rng.random((1, 1, 1024), np.float32)}
+    for name in [f"past_{part}{i}" for i in range(2) for part in "kv"]:
+        given[name] = rng.random((1, 1, 3, 8), np.float32)
+    session, plain = module.Session(), module.Session(engine="eager")
+    for _ in range(2):
+        found, wanted = session.run(None, given), plain.run(None, given)
+        for got, right in zip(found, wanted, strict=True):
+            close = 1e-5 * np.abs(right).max()
+            np.testing.assert_allclose(got, right, rtol=0, atol=close)
+    assert "Part" in {type(layer).__name__ for layer in session.network.modules()}
 
 
 def branching() -> onnx.ModelProto:

@@ -167,6 +167,12 @@ def joined(g: Graph) -> dict[str, str]:
     return {"y": g("Tanh", g("Concat", g("Exp", flat), back, "wide", axis=2))}
 
 
+def doubled(g: Graph) -> dict[str, str]:
+    """As rotary angles are, of half as many frequencies."""
+    angle = g("Mul", "line", "wave")
+    return {"y": g("Cos", g("Concat", angle, angle, axis=-1))}
+
+
 def embedded(g: Graph) -> dict[str, str]:
     word = g("Gather", g.weight("word.weight", 5, 7), "ids", axis=0)
     place = g("Gather", g.weight("place.weight", 9, 7), "ids2", axis=0)
@@ -210,6 +216,7 @@ GROUPS = {
     turned: {"pixels": ["a", 4, 4, 3], "square": ["a", 3, 4, 4]},
     convolved: {"planes": ["a", 3, 5, 4], "level": ["a", 3, 1, 1]},
     same_convolved: {"planes": ["a", 3, 5, 4]},
+    doubled: {"line": ["a", "n", 1], "wave": [5]},
     joined: {"tall": ["a", 3, 4], "wide": ["a", 4, 5]},
     gated: {"x": ["a", "n"], "u": ["a", "n"]},
     normed: {"x": ["a", 9], "u": ["a", 9]},

@@ -101,6 +101,10 @@ def _concat(n: NodeView, output: int) -> list[Piece]:
     rank = n.rank(0)
     axis = int(n.attr("axis")) % rank
     sizes = [_static(n, n.dims(i), axis) for i in range(n.arity)]
+    if len({n.value(i) for i in range(n.arity)}) == 1 < n.arity:  # of one, again
+        whole = _identity(rank)
+        whole[axis] = Formula(f"{{}} % {sizes[0]}", Place(axis))
+        return [Piece(0, tuple(whole))]
     pieces = []
     for i, high in enumerate(accumulate(sizes)):
         places, low = _identity(rank), high - sizes[i]

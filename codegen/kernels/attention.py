@@ -14,7 +14,7 @@ from .forms import Attention
 from .launcher import Launcher
 from .layout import Axis, Layout
 from .program import Argument, Program
-from .prologue import Prologue, Where, before_attention
+from .prologue import HeadIndices, Prologue, before_attention
 from .source import Source
 
 
@@ -28,13 +28,13 @@ class _NoAxes(Layout):
         return False
 
 
-QUERIES = Where(
+QUERIES = HeadIndices(
     ("batch", "head", "rows", "width[None, :]"),
     ("n_batches", "n_heads", "n_rows", "depth"),
     "BHMD",
     "(rows < n_rows) & (width[None, :] < depth)",
 )
-KEYS = Where(
+KEYS = HeadIndices(
     ("batch", "shared", "keys[None, :]", "width[:, None]"),
     ("n_batches", "(n_heads // group)", "n_keys", "depth"),
     "BGND",
@@ -135,7 +135,7 @@ class AttentionSource(Source):
             if isinstance(operand, ir.Value) and operand not in program.arguments
         }
 
-    def places(self) -> tuple[Where, Where]:
+    def places(self) -> tuple[HeadIndices, HeadIndices]:
         return QUERIES, KEYS
 
     def operand(self, role: str, loaded: str) -> str:

@@ -15,10 +15,10 @@ from ...analysis.ops.helpers_triton import combine_parts
 from .attention import KEYS as PLAIN_KEYS
 from .attention import REST, AttentionLauncher, AttentionSource, K, indented
 from .program import Argument, Program
-from .prologue import Where
+from .prologue import HeadIndices
 from .source import Source
 
-QUERIES = Where(
+QUERIES = HeadIndices(
     ("batch", "heads", "0", "width[None, :]"),
     ("n_batches", "(n_shared * group)", "1", "depth"),
     "BHMD",
@@ -83,7 +83,7 @@ class DecodingSource(AttentionSource):
         super().__init__(program)
         self.helpers[combine_parts] = None
 
-    def places(self) -> tuple[Where, Where]:
+    def places(self) -> tuple[HeadIndices, HeadIndices]:
         return QUERIES, KEYS
 
     def body(self) -> list[str]:

@@ -19,7 +19,7 @@ from .wording import Wording
 
 
 @dataclass(frozen=True)
-class Where:
+class HeadIndices:
     """The indices of an element along batches, heads, rows and the width of a head.
 
     `sizes` are those of the axes, `letters` what comments call them; `mask` says which
@@ -48,7 +48,7 @@ def before_attention(program: Program, value: ir.Value) -> Program:
 class _HeadLayout(Layout):
     """Four axes apart, found by the indices that attention has."""
 
-    def __init__(self, program: Program, where: Where) -> None:
+    def __init__(self, program: Program, where: HeadIndices) -> None:
         self.where = where
         super().__init__(program)
 
@@ -78,7 +78,7 @@ class Prologue(IndexedSource):
 
     layout: _HeadLayout
 
-    def __init__(self, program: Program, wording: Wording, where: Where) -> None:
+    def __init__(self, program: Program, wording: Wording, where: HeadIndices) -> None:
         self.where = where
         super().__init__(program, wording)
         self.role = self.names[program.results[0]]

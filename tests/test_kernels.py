@@ -349,6 +349,18 @@ def test_a_batch_of_one_may_have_to_stay_one(
         assert close(kernel.kernel(feed)[0], kernel.reference(feed)[0])
 
 
+@pytest.mark.parametrize(("rows", "wide"), [(70000, True), (50000, False)])
+def test_a_part_of_a_large_tensor_has_wide_offsets(
+    rows: int, wide: bool, tmp_path: Path
+) -> None:
+    """The result is small: that alone doesn't tell how far into the tensor it lies."""
+    g = Graph(x=[rows, 40000])
+    part = g("Slice", "x", g.ints(-3), g.ints(rows), g.ints(0))
+    compiled(g.model(y=g("Exp", g("Neg", part))), tmp_path)
+    text = (tmp_path / "kernels.py").read_text("utf-8")
+    assert ("tl.program_id(0).to(tl.int64) * BLOCK" in text) == wide
+
+
 def test_gradients_take_the_twin(tmp_path: Path) -> None:
     kernel = compiled(group_model(gated), tmp_path)
     x = torch.ones(2, 3, requires_grad=True)

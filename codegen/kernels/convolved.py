@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 
 import onnx_ir as ir
 
@@ -12,7 +11,7 @@ from ...analysis.spell import text_expr
 from .convolution import Taps
 from .indexed import Index, IndexedSource
 from .launcher import KernelText, Launcher
-from .layout import LARGEST, Layout
+from .layout import Layout
 from .program import Argument, Operation, Program
 from .source import Source
 
@@ -31,12 +30,6 @@ class ConvolvedLayout(Layout):
         self.x = program.arguments[x]  # type: ignore[index]
         self.weight = program.arguments[weight]  # type: ignore[index]
         super().__init__(program)
-
-    @property
-    def wide(self) -> bool:
-        sizes = self.x.dims
-        known = all(isinstance(d, int) for d in sizes)
-        return super().wide or not known or prod(sizes) >= LARGEST
 
     def base(self) -> Argument | None:
         return None

@@ -53,9 +53,11 @@ class Layout:
 
     @property
     def wide(self) -> bool:
-        """Whether offsets may need 64 bits."""
-        sizes = self.program.space
-        return not all(isinstance(d, int) for d in sizes) or prod(sizes) >= LARGEST
+        """Whether offsets may need 64 bits: of a slice, those in the whole tensor."""
+        shapes = [self.program.space, *(a.dims for a in self.arguments)]
+        return not all(isinstance(d, int) for dims in shapes for d in dims) or any(
+            prod(dims) >= LARGEST for dims in shapes
+        )
 
     def _axes(self) -> list[Axis]:
         space, rank = self.program.space, len(self.program.space)

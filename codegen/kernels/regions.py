@@ -140,9 +140,10 @@ class Regions:
         if worth > 0:
             home.update(dict.fromkeys(group, group))
         elif len(group) == 1 and place not in home:  # a product
-            longer = -1e6 * worth / len(self.steps[place] or ((),))
-            reason = f"a kernel would take {longer:.1f} us longer, by the cost model"
-            self.note(group, reason)
+            longer = f"{-1e6 * worth / len(self.steps[place] or ((),)):.1f}"
+            nothing = longer in ("0.0", "-0.0")
+            what = "save nothing" if nothing else f"take {longer} us longer"
+            self.note(group, f"a kernel would {what}, by the cost model")
 
     def worth(self, group: list[int]) -> float:
         """What a kernel saves in all instances, if all are like the first."""

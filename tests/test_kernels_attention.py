@@ -268,7 +268,7 @@ def test_what_is_not_finite_gets_through(
     feed = {n: torch.tensor(x) for n, x in feed_for(build, (2, 5, 70)).items()}
     for name, x in feed.items():
         x = x.clone()
-        x[0, 0, -1, 3] = value
+        x[0, 0, 0, 3] = value
         some = {**feed, name: x}
         (got,), (wanted,) = kernel.kernel(some), kernel.reference(some)
         assert close(got, wanted, ulps=16), name

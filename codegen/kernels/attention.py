@@ -69,6 +69,10 @@ largest = tl.full([BLOCK_M, 1], float("-inf"), tl.float32)
 total = tl.zeros([BLOCK_M, 1], tl.float32)
 y = tl.zeros([BLOCK_M, BLOCK_E], tl.float32)
 for start in range(0, n_keys, BLOCK_N):"""
+# In place of its last line, where no query of a tile reads what lies behind them all.
+CAUSAL = """\
+last = tl.minimum(n_keys, (tile + 1) * BLOCK_M)
+for start in range(0, last, BLOCK_N):"""
 SCORES = """\
 keys = start + tl.arange(0, BLOCK_N).to(tl.int64)
 {k}
@@ -151,7 +155,10 @@ class AttentionSource(Source):
         return indented(top) + indented(inner, True)
 
     def body(self) -> list[str]:
-        lines = self.loads(START, SCORES, Q, K)
+        start = START
+        if self.form.causal:
+            start = f"{start[: start.rindex('for start')]}{CAUSAL}"
+        lines = self.loads(start, SCORES, Q, K)
         if self.form.mask:
             lines += indented(MASK, True)
         inside = "inside"

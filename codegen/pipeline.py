@@ -223,7 +223,7 @@ def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
     """The files that hardly depend on the model, and plan.json."""
     plan, divided = made.plan, made.divided
     needs = session_needs(plan)
-    if runs_on.channels_last:
+    if runs_on.channels_last and not plan.kernels:  # which would put them in order
         needs.add("channels_last")
     if made.collection is not None and plan.kernels:
         write_kernels(draft, made.collection.page, plan.title, plan.source.file)

@@ -566,6 +566,8 @@ def test_kernels_of_a_network(
     package = package_of(name, tmp_path, monkeypatch)
     text = (package.path / "model.py").read_text("utf-8")
     assert ("from .kernels import" in text) == (package.path / "kernels.py").exists()
+    session = (package.path / "session.py").read_text("utf-8")
+    assert not KERNELS[name] or "channels_last" not in session
     groups = package.report["target"]["groups"]
     choices = [c for group in groups for c in group["choices"]]
     assert all(c["reason"] for c in choices)

@@ -27,10 +27,11 @@ import test_kernels_products
 import test_kernels_rows
 from test_kernels import GROUPS, convolved, embedded, gated, group_model, heads
 from test_kernels_attention import KINDS as ATTENTION
-from test_kernels_attention import New, decoded, plain
+from test_kernels_attention import New, decoded, plain, rotary
 from test_kernels_columns import GROUPS as COLUMN_GROUPS
 from test_kernels_columns import norm_of_channels
-from test_kernels_products import linear_gelu
+from test_kernels_products import GROUPS as PRODUCTS
+from test_kernels_products import gated_pixels, linear_gelu
 from test_kernels_rows import KINDS as ROW_KINDS
 from test_kernels_rows import group_norm, routed
 from triton_kernels import another, close
@@ -138,8 +139,9 @@ def test_a_launch_that_fails_or_errs_is_never_the_fastest() -> None:
 
 def test_every_kind_of_kernel_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """On tensors of the sizes that its first place has: none fails, all agree."""
-    builds = {**GROUPS, **ATTENTION, **ROW_KINDS, **COLUMN_GROUPS}
+    builds = {**GROUPS, **ATTENTION, **ROW_KINDS, **COLUMN_GROUPS, **PRODUCTS}
     chosen = [convolved, embedded, heads, decoded, group_norm, norm_of_channels, routed]
+    chosen += [gated_pixels, rotary]
     monkeypatch.setattr(tuning, "candidates", lambda text: [{}])
     tuner = Tuner("gpu", lambda call: 1e-6, "cpu")
     for build in chosen:

@@ -14,6 +14,7 @@ from emitter_models import Graph, run_here
 import fairhand
 from fairhand.codegen import verify
 from fairhand.codegen.kernels import collection
+from fairhand.codegen.kernels.program import NoKernel
 
 pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter")
 from triton_kernels import (
@@ -238,6 +239,13 @@ def test_what_is_turned_has_the_sizes_of_the_rest(
     with pytest.raises(ValueError, match=why):
         kernel.kernel({**feed, name: torch.ones(shape)})
     assert kernel.launches == [1]
+
+
+def test_one_tensor_as_queries_and_keys_is_pytorchs(tmp_path: Path) -> None:
+    g = New(x=["b", 2, "m", 8], v=["b", 2, "m", 8])
+    x = g("Mul", "x", "x")
+    with pytest.raises(NoKernel, match="can't be told apart"):
+        compiled(g.model(y=g("Attention", x, x, "v")), tmp_path)
 
 
 def test_attention_compiles_for_a_gpu(tmp_path: Path) -> None:

@@ -221,10 +221,10 @@ def _attention(
     around: Surroundings,
     form: Attention,
 ) -> Operation:
-    operands = []
+    operands: list[ir.Value] = []
     for role, given in zip(ROLES, view.node.inputs, strict=False):
         value = None if given is None else _aliased(given, step.reads(), {}, around)
-        if given is None or value is None or value in program.arguments:
+        if given is None or value is None or value in (*operands, *program.arguments):
             raise NoKernel("attention on operands that can't be told apart")
         if value in inside and role in ("q", "k"):
             operands.append(value)

@@ -186,6 +186,49 @@ def _grouped(masked: bool, causal: bool = False) -> Rule:
     return grouped
 
 
+def _twice_masked(scaled: bool) -> Rule:
+    """A bias and a mask: their sum is the mask.
+
+    Algebra covers no infinities, which masks have; -inf beside numbers sums alike.
+    """
+    scores = "q kt * c" if scaled else "q kt"
+
+    @rule(
+        "attention",
+        name="attention" + "_mul" * scaled + "_masked_twice",
+        statement=f"Softmax({scores} + m + n) v = Attention(q, kt^T, v, m + n)",
+        samples=[
+            dict(
+                q=[2, 3, 4, 8],
+                kt=[2, 3, 8, 5],
+                v=[2, 3, 5, 6],
+                m=[2, 3, 1, 5],
+                n=[2, 1, 4, 5],
+                c=(2.0,),
+            )
+        ],
+    )
+    def attention(law: Law) -> None:
+        b, h, s, t, d, e = (law.int(name, 0) for name in "bhstde")
+        q = law.shaped("q", b, h, s, d, kinds="float")
+        kt = law.shaped("kt", b, h, d, t, kinds="float")
+        v = law.shaped("v", b, h, t, e, kinds="float", extended=True)
+        m, n = (law.tensor(name, 4, kinds="float") for name in "mn")
+        for mask in (m, n):
+            fits_scores(law, mask, (b, h, s, t))
+        c = law.scalar("c", 4) if scaled else None
+        product = MatMul(q, kt) if c is None else Mul(MatMul(q, kt), c)
+        weights = Softmax(Add(Add(product, m), n), axis=3)
+        whole = m if law.mutant("forgotten") else Add(m, n)
+        k = Transpose(kt, perm=swapped(4, 2, 3))
+        scale = 1 if c is None else c.value
+        law.rewrite(
+            MatMul(weights, v), Attention(q, k, v, whole, scale=scale, causal=0)
+        )
+
+    return attention
+
+
 RULES: list[Rule] = [
     *attention_operands.RULES,
     *(
@@ -194,6 +237,7 @@ RULES: list[Rule] = [
         for masked in (False, True)
         for guarded in (False, True)
     ),
+    *(_twice_masked(scaled) for scaled in (False, True)),
     *(_grouped(masked) for masked in (False, True)),
     _grouped(False, causal=True),
     *(_rooted(masked) for masked in (False, True)),
@@ -202,5 +246,13 @@ RULES: list[Rule] = [
         for side in ("query", "keys")
         for divided in (False, True)
         for masked in (False, True)
+    ),
+]
+NOT_SHIPPED = [
+    (
+        "attention_filled_scores",
+        "Softmax(Where(b, lowest, q kt * c + m)) v = Attention(q, kt^T, v, m + ..)",
+        "false where a row is filled throughout: it gives each key the same share, and"
+        " a sum with the lowest number doesn't",
     ),
 ]

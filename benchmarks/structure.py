@@ -65,8 +65,8 @@ Where the two columns of instances differ:
   class.
 - NASNet's 14 + 3 normal cells are 17 of one class without names as well, cut a layer
   later; 106 of its 110 separable branches are of one class, where the names tell 99, 7,
-  3 and 1 apart by what stands in front of them. The others begin with a convolution that
-  pads on one side.
+  3 and 1 apart by what stands in front of them. The others begin with a convolution
+  that pads on one side.
 - What leads from one stage to the next (`PatchMerging`, DenseNet's `Transition`) is a
   `Transition` without names, and so are the downsampling layers of ConvNeXt, which have
   no class in the original.

@@ -9,8 +9,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,9 +105,10 @@ def _rounded(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     return {name: float(f"{value:.3g}") for name, value in pairs}
 
 
-def oracle(model: str | bytes) -> ort.InferenceSession:
+def oracle(model: str | bytes, threads: int = 0) -> ort.InferenceSession:
     """ONNX Runtime on the CPU, every optimisation off."""
     options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     try:
@@ -138,10 +140,10 @@ def verify(
     """
     drawn, allowed = drawn_outputs(model), allowance(model)
     report = read_report(package)
-    coarse = _coarse(report)
+    coarse, load = _coarse(report), _oracle_for(model)
     if unsteady is None:
         unsteady = (report["verification"] or {}).get("unsteady", {})
-    session = oracle(source)
+    session = load(source)
     cases, skipped = _cases(session, feeds(model, given, list(seeds)))
     try:
         results = run_package(package, [feed for _, feed, _ in cases], engine)
@@ -158,7 +160,7 @@ def verify(
                 want = got.astype(np.asarray(want).dtype)
             distance, reason = compare_values(got, want)
             if reason and np.isfinite(distance):
-                noise = noise or own_noise(source, session, oracle, feed, expected)
+                noise = noise or own_noise(source, session, load, feed, expected)
                 most = max(coarse, allowed.of(noise[name]))
                 if most < distance <= unsteady.get(name, 0):
                     hanging[name] = most = unsteady[name]
@@ -176,6 +178,12 @@ def verify(
                 errors.append((name, distance))
         found.append(CaseResult(label, tuple(errors), tuple(noise.items())))
     return Verification(tuple(found), tuple(skipped), allowed, coarse, hanging)
+
+
+def _oracle_for(model: ir.Model) -> Callable[[str | bytes], ort.InferenceSession]:
+    """With one thread where each would round its share of a batch by its own range."""
+    kinds = {node.op_type for node in model.graph.all_nodes()}
+    return partial(oracle, threads=1) if "DynamicQuantizeLSTM" in kinds else oracle
 
 
 Case = tuple[str, Mapping[str, Any], list[Any]]  # label, inputs, what is expected

@@ -13,6 +13,7 @@ import onnx
 import pytest
 from contrib_models import Arrays, call, check, emitted, model, normal, session
 
+import fairhand
 from fairhand.analysis.errors import Unsupported
 
 Case = tuple[onnx.NodeProto, Arrays, str]
@@ -247,3 +248,20 @@ def test_nhwc_fused_conv(tmp_path: Path) -> None:
 def test_refused_by_name(node: onnx.NodeProto, words: str, tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match=words):
         emitted(model([node], {"x": X}), tmp_path)
+
+
+def test_an_lstm_in_8_bits_verifies_for_batches(tmp_path: Path) -> None:
+    """Of which ONNX Runtime's threads would round each its own share."""
+    weights = {
+        "w": integers(1, 3, 16),
+        "r": integers(1, 4, 16),
+        "b": normal(1, 32),
+        "s": np.array([0.01], np.float32),
+        "z": np.zeros(1, np.int8),
+    }
+    node = call("DynamicQuantizeLSTM", "x w r b _ _ _ _ s z s z", hidden_size=4)
+    shapes = {"x": ["time", "batch", 3]}
+    made = model([node], {"x": normal(5, 4, 3)}, weights, shapes=shapes)
+    package = fairhand.compile(made, tmp_path / "net")
+    cases = package.report["verification"]["cases"]
+    assert len(cases) > 1

@@ -32,8 +32,8 @@ from .steps import Step
 
 MOST_ASKED = 64  # lanes; no model has work for more
 MOST_LANES = 8  # that the tool chooses from
-# What a prediction has to promise: gains measured on two cores (docs/lanes.md) are 0.83
-# to 1.16 of those predicted, and lanes that lose are worse than none.
+# What a prediction has to promise: gains measured on two cores (docs/lanes.md) are 0.87
+# to 1.08 of those predicted, and lanes that lose are worse than none.
 SURE = 1.2
 EAGER = "eager"  # the engine that lanes run on
 MOST_FORKS = 4  # in one forward; a reader loses count of more

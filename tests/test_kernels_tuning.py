@@ -147,7 +147,7 @@ def test_every_kind_of_kernel_is_measured(monkeypatch: pytest.MonkeyPatch) -> No
     for build in chosen:
         model = ir.from_proto(group_model(build, builds, New))
         shapes = infer(model)
-        steps = make_steps(model, shapes)
+        steps = make_steps(model, shapes, kernels=True)
         made = {v for step in steps for v in step.outputs if v is not None}
         program = make_program(
             steps, set(model.graph.outputs), Surroundings(shapes, made)

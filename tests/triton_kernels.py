@@ -78,7 +78,7 @@ def another(
     """The same; None for a kernel that was `seen` before."""
     model = ir.from_proto(proto)
     shapes = infer(model)
-    steps = make_steps(model, shapes)
+    steps = make_steps(model, shapes, kernels=True)
     made = {v for step in steps for v in step.outputs if v is not None}
     around = Surroundings(shapes, made)
     program = make_program(steps, set(model.graph.outputs), around)

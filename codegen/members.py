@@ -134,7 +134,7 @@ def _faithful(owned: list[tuple[Any, list[str]]]) -> list[Member]:
         named = not isinstance(what, ir.Value) or has_name(what)
         path = tuple(words) if named and words else (_role(what),)
         if isinstance(what, ir.Value) and not named:
-            path = ("constant",)
+            path = (what.meta.get("word", "constant"),)
         elif isinstance(what, ir.Value) and not is_parameter(what):
             path = ("_".join(path),)  # a dictionary of parameters can't hold it
         path = (attribute(path[0]), *map(_dictionary_key, path[1:]))

@@ -28,13 +28,16 @@ from .steps import LayerRef, Spelling, Step
 
 Trial = Callable[[], object]
 
+# What gives a tensor of four axes another layout than that of the one it reads.
+RELAID = frozenset("Attention Einsum MatMul Reshape Transpose".split())
+
 
 class Trials:
     """Makes trials: calls of what is emitted, on inputs of its types and sizes."""
 
     def __init__(self, model: ir.Model, shapes: Shapes, flow: Dataflow) -> None:
         self.sizes = Sizes(shapes, flow.assumed)
-        self.images = takes_images(model, shapes)
+        self.images = images(model, shapes)
         self.spelling = Spelling(model, shapes)
         self.steps: dict[ir.Node, list[tuple[int, Step]]] = {}  # in their order
         for place, step in enumerate(make_steps(model, shapes)):
@@ -77,6 +80,15 @@ class Trials:
         return self.spelling.spell(node, None, set(node.outputs))
 
 
+def images(model: ir.Model, shapes: Shapes) -> set[ir.Value]:
+    """Values that have the layout which a Session gives to images that come in."""
+    found = set(model.graph.inputs) if takes_images(model, shapes) else set()
+    for node in model.graph:
+        if node.op_type not in RELAID and not found.isdisjoint(node.inputs):
+            found.update(v for v in node.outputs if shapes.rank(v) == 4)
+    return found
+
+
 def nodes_of(step: Step) -> list[ir.Node]:
     """Those whose work it does."""
     absorbed = step.form.absorbs if step.form is not None else step.absorbed
@@ -87,7 +99,7 @@ class _Program:
     """Functions, and what the names in them stand for: layers, and tensors that they
     don't compute themselves."""
 
-    def __init__(self, sizes: Sizes, images: bool) -> None:
+    def __init__(self, sizes: Sizes, images: set[ir.Value]) -> None:
         import numpy as np
         import torch
 
@@ -156,7 +168,7 @@ class _Program:
     def tensor(self, value: ir.Value) -> Any:
         """Random numbers; whole numbers are 0, which is good for an index too.
 
-        Those of four axes are laid out as images are, if they come from some.
+        Images have the channels innermost.
         """
         import torch
 
@@ -167,6 +179,6 @@ class _Program:
         dims = self.sizes.dims(value)
         assert dims is not None and value.dtype is not None
         made = torch.zeros(dims, dtype=getattr(torch, TORCH_DTYPES[value.dtype]))
-        if self.images and len(dims) == 4:
+        if value in self.images:
             made = made.contiguous(memory_format=torch.channels_last)
         return made.normal_() if made.is_floating_point() else made

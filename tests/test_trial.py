@@ -14,9 +14,11 @@ from emitter_models import Graph
 
 from fairhand.analysis.dataflow import Dataflow, dataflow
 from fairhand.analysis.price import Timer
+from fairhand.analysis.shapes import infer
 from fairhand.codegen import measure
 from fairhand.codegen.cli import main
 from fairhand.codegen.load import load
+from fairhand.codegen.trial import images
 from fairhand.rewrites.simplify import simplify
 
 Calls = Sequence[Callable[[], Any]]
@@ -82,6 +84,19 @@ def test_measuring_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "LONGEST", 1e9)
     monkeypatch.setattr(measure, "LARGEST", 10)
     assert timer_of(path)[1]([0], [1]) is None
+
+
+def test_images_have_their_layout_until_they_are_relaid() -> None:
+    g = Graph(x=[1, 3, 8, 8])
+    relu = g("Relu", g.conv("x", "a", (3, 4, 3)))
+    sigmoid = g("Sigmoid", g("Transpose", relu, perm=[0, 2, 3, 1]))
+    graph = load(g.model(y=sigmoid)).model
+    found = images(graph, infer(graph))
+    kinds = {v.producer().op_type for v in found if v.producer() is not None}
+    assert kinds == {"Conv", "Relu"} and graph.graph.inputs[0] in found
+    plain = Graph(x=[1, 3, 8, 8])
+    graph = load(plain.model(y=plain("Relu", "x"))).model
+    assert images(graph, infer(graph)) == set()
 
 
 def test_calls_take_turns() -> None:

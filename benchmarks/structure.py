@@ -20,7 +20,7 @@ from fairhand.codegen.emit import render_python
 from fairhand.codegen.kinds import Kinds
 from fairhand.codegen.load import load
 from fairhand.codegen.names import class_name
-from fairhand.codegen.planned import source_of
+from fairhand.codegen.pipeline import source_of
 from fairhand.rewrites.simplify import simplify
 
 # One file of an installed package that holds the network, where there is one.
@@ -64,14 +64,14 @@ Where the two columns of instances differ:
   its own. Without names the stem's convolution is taken for it: one block more of one
   class.
 - NASNet's 14 + 3 normal cells are 17 of one class without names as well, cut a layer
-  later; 106 of its 110 separable branches are of one class, where the names tell 99, 7,
-  3 and 1 apart by what stands in front of them. The others begin with a convolution
-  that pads on one side.
+  later; 106 or 108 of its 110 separable branches, by the exporter, are of one
+  class, where the names tell 99, 7, 3 and 1 apart by what stands in front of them. The
+  others begin with a convolution that pads on one side.
 - What leads from one stage to the next (`PatchMerging`, DenseNet's `Transition`) is a
   `Transition` without names, and so are the downsampling layers of ConvNeXt, which have
   no class in the original.
-- YOLOv5's parts without names are cut before the `C3` that holds several bottlenecks;
-  all 11 bottlenecks are of one class.
+- YOLOv5's two `C3` that hold several bottlenecks are one class with the other six by
+  their depth, which nothing tells without names. All 11 bottlenecks are of one class.
 
 Made by `python benchmarks/structure.py MODELS --write docs/structure.md`.
 

@@ -201,11 +201,23 @@ def test_a_change_changes_its_lines(what: str, tmp_path: Path) -> None:
 
 
 def test_one_other_layer_is_one_more_class(tmp_path: Path) -> None:
-    acts = ("Relu", "Relu", "Tanh")
+    acts = ("Relu", "Relu", "Sin")
     gone, came = hunks(looped(), looped(acts=acts), tmp_path)
     assert gone == {"self.layers = nn.ModuleList(Layer() for _ in range(3))"}
-    assert "y = self.fc2(torch.tanh(self.fc1(x)))" in came
+    assert "class Layer2(nn.Module):" in came and any("sin(" in line for line in came)
     assert not [line for line in came if "shared" in line.lower()]
+
+
+def test_one_other_activation_is_an_argument(tmp_path: Path) -> None:
+    acts = ("Relu", "Relu", "Tanh")
+    gone, came = hunks(looped(), looped(acts=acts), tmp_path)
+    assert gone == {
+        "self.layers = nn.ModuleList(Layer() for _ in range(3))",
+        "def __init__(self):",
+        "y = self.fc2(F.relu(self.fc1(x)))",
+    }
+    assert "[Layer(F.relu), Layer(F.relu), Layer(torch.tanh)]" in "".join(came)
+    assert "self.activation = activation" in came
 
 
 # ---- the command

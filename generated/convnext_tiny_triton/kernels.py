@@ -25,7 +25,6 @@ except ImportError:  # every function below then calls its *_reference
 # Triton's interpreter runs kernels on CPU tensors, which is how they are tested.
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 MAX_DEPTH = 2048  # elements of a column that one program keeps on chip
-ELEMENTS = 1024  # that one program computes, where each stands for itself
 
 
 def runs_triton(*tensors: Tensor) -> bool:
@@ -228,62 +227,5 @@ if triton is not None:
         bias = tl.load(bias_ptr + cols, mask=cols < n_cols, other=0.0).to(tl.float32)
         product = sums + bias  # MatMul, Add
         y = 0.5 * product * (1 + tl.erf(product * 0.7071067811865476))  # Gelu
-
-        tl.store(y_ptr + offsets, y, mask=mask)
-
-
-def transpose_add(x: Tensor, u: Tensor) -> Tensor:
-    """turned = x.permute(0, 3, 1, 2)
-    y = turned + u
-
-    Replaces  Transpose, Add, at 18 places, first node_permute_3
-    Traffic   3.61 MB for [batch, 96, 56, 56]; 6.02 MB operator by operator
-    """
-    expect("x", x, (u.shape[-4], u.shape[-2], u.shape[-1], u.shape[-3]))
-    n_j = u.shape[-3]
-    n_k = u.shape[-2]
-    n_p = u.shape[-1]
-    if not runs_triton(x, u):
-        return transpose_add_reference(x, u)
-    x = x.contiguous()
-    u = u.contiguous()
-    y = torch.empty_like(u, dtype=x.dtype)
-    with torch.cuda.device_of(x):
-        transpose_add_kernel[(triton.cdiv(y.numel(), ELEMENTS),)](
-            x, u, y, y.numel(), n_j, n_k, n_p, BLOCK=ELEMENTS
-        )
-    return y
-
-
-def transpose_add_reference(x: Tensor, u: Tensor) -> Tensor:
-    """The same in PyTorch; the kernel is tested against this."""
-    turned = x.permute(0, 3, 1, 2)
-    return turned + u
-
-
-if triton is not None:
-
-    @triton.jit
-    def transpose_add_kernel(
-        x_ptr,  # [I, K, P, J] in
-        u_ptr,  # [I, J, K, P] in
-        y_ptr,  # [I, J, K, P] out
-        n_elements,  # I * J * K * P
-        n_j,  # J
-        n_k,  # K
-        n_p,  # P
-        BLOCK: tl.constexpr,  # elements of one program
-    ):
-        offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-        mask = offsets < n_elements
-        i = offsets // (n_j * n_k * n_p)
-        j = offsets // (n_k * n_p) % n_j
-        k = offsets // n_p % n_k
-        p = offsets % n_p
-        x = tl.load(x_ptr + ((i * n_k + k) * n_p + p) * n_j + j, mask=mask).to(
-            tl.float32
-        )
-        u = tl.load(u_ptr + offsets, mask=mask).to(tl.float32)
-        y = x + u  # Add
 
         tl.store(y_ptr + offsets, y, mask=mask)

@@ -17,7 +17,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from .kernels import linear_gelu, transpose_add, transpose_layer_norm
+from .kernels import linear_gelu, transpose_layer_norm
 
 MODEL_SHA256 = "e43f78f744f8c58e53e248dd17e782ebf352cbc12526b8a190e09ca7cf13c37c"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
@@ -64,7 +64,7 @@ class CNBlock(nn.Module):
         y = self.block[0](x)
         y = transpose_layer_norm(y, self.block[1].weight, self.block[1].bias, eps=1e-6)
         y = linear_gelu(y, self.block[2].weight, self.block[2].bias)
-        return transpose_add(self.linear(y), x)
+        return self.linear(y).permute(0, 3, 1, 2) + x
 
 
 class AdaptiveAvgPool2d(nn.Module):

@@ -18,7 +18,12 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from .kernels import depthwise_conv_silu, sigmoid_mul
+from .kernels import (
+    depthwise_conv_silu,
+    pointwise_conv_silu,
+    pointwise_conv_silu2,
+    sigmoid_mul,
+)
 
 MODEL_SHA256 = "15e2df608e62f4e386fc725e2bf2df75f356e290eab585ccf5b19e5e3476726d"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
@@ -40,8 +45,8 @@ class SqueezeExcitation(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         mean = x.mean(dim=(-1, -2), keepdim=True)
-        y = F.silu(self.fc1(mean))
-        return sigmoid_mul(self.fc2(y), x)
+        y = self.fc2(pointwise_conv_silu2(mean, self.fc1.weight))
+        return sigmoid_mul(y, x)
 
 
 class MBConv2(nn.Module):
@@ -98,7 +103,7 @@ class MBConv(nn.Module):
         self.residual = residual
 
     def forward(self, x: Tensor) -> Tensor:
-        y = F.silu(self.block[0](x))
+        y = pointwise_conv_silu(x, self.block[0].weight, self.block[0].bias)
         y = depthwise_conv_silu(
             y,
             self.block[1].weight,

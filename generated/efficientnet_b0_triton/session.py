@@ -142,7 +142,7 @@ def to_tensor(
     tensor = torch.from_numpy(array)
     if device.type == "cuda":  # pinned: on its way while the next input is read
         tensor = tensor.pin_memory()
-    return tensor.to(device, non_blocking=True, memory_format=torch.channels_last)
+    return tensor.to(device, non_blocking=True)
 
 
 def fits(sizes: Sequence[int], shape: Sequence[int | str | None]) -> bool:

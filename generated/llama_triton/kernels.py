@@ -130,19 +130,12 @@ if triton is not None:
         mask = offsets < n_elements
         row = offsets // 64
         col = offsets % 64
-        x = tl.load(x_ptr + row, mask=mask & (col < 32))
+        x = tl.load(x_ptr + row, mask=mask)
         converted = x.to(tl.float32)  # Cast
-        scale = tl.load(scale_ptr + col, mask=mask & (col < 32)).to(tl.float32)
+        scale = tl.load(scale_ptr + col % 32, mask=mask).to(tl.float32)
         product = converted * scale  # Mul
-        x_moved = tl.load(x_ptr + row, mask=mask & (col >= 32))
-        converted_moved = x_moved.to(tl.float32)  # Cast
-        scale_before = tl.load(scale_ptr + col - 32, mask=mask & (col >= 32)).to(
-            tl.float32
-        )
-        product_before = converted_moved * scale_before  # Mul
-        joined = tl.where(col < 32, product, product_before)  # Concat
-        cos = tl.cos(joined)  # Cos
-        sin = tl.sin(joined)  # Sin
+        cos = tl.cos(product)  # Cos
+        sin = tl.sin(product)  # Sin
 
         tl.store(cos_ptr + offsets, cos, mask=mask)
         tl.store(sin_ptr + offsets, sin, mask=mask)
@@ -224,122 +217,61 @@ if triton is not None:
         tl.store(y_ptr + offsets, y, mask=mask)
 
 
-def rotate_halves(x: Tensor, scale: Tensor, scale2: Tensor) -> Tensor:
+def rotary_causal_attention(
+    x: Tensor, cos: Tensor, sin: Tensor, u: Tensor, v: Tensor
+) -> Tensor:
     """turned = x.transpose(1, 2)
-    product = turned * scale
+    product = turned * cos
     part, part2 = turned.chunk(2, dim=-1)
     neg = -part2
     joined = torch.cat([neg, part], dim=-1)
-    product2 = joined * scale2
-    y = product + product2
-
-    Replaces  Transpose, Mul, Split, Neg, Concat, Mul, Add, at 12 places, first
-              node_transpose
-    Traffic   852 kB for [batch, 12, seq, 64]; 5.57 MB operator by operator
-    """
-    expect("x", x, (x.shape[-4], x.shape[-3], x.shape[-2], 64))
-    expect("scale", scale, (1, 1, x.shape[-3], 64))
-    expect("scale2", scale2, (1, 1, x.shape[-3], 64))
-    shape = torch.Size((x.shape[-4], x.shape[-2], x.shape[-3], 64))
-    n_j = x.shape[-2]
-    n_k = x.shape[-3]
-    if not runs_triton(x, scale, scale2):
-        return rotate_halves_reference(x, scale, scale2)
-    x = x.contiguous()
-    scale = scale.contiguous()
-    scale2 = scale2.contiguous()
-    y = x.new_empty(shape)
-    with torch.cuda.device_of(x):
-        rotate_halves_kernel[(triton.cdiv(y.numel(), ELEMENTS),)](
-            x, scale, scale2, y, y.numel(), n_j, n_k, BLOCK=ELEMENTS
-        )
-    return y
-
-
-def rotate_halves_reference(x: Tensor, scale: Tensor, scale2: Tensor) -> Tensor:
-    """The same in PyTorch; the kernel is tested against this."""
-    turned = x.transpose(1, 2)
-    product = turned * scale
-    part, part2 = turned.chunk(2, dim=-1)
-    neg = -part2
-    joined = torch.cat([neg, part], dim=-1)
-    product2 = joined * scale2
-    return product + product2
-
-
-if triton is not None:
-
-    @triton.jit
-    def rotate_halves_kernel(
-        x_ptr,  # [I, K, J, P] in
-        scale_ptr,  # [K, P] in
-        scale2_ptr,  # [K, P] in
-        y_ptr,  # [I, J, K, P] out
-        n_elements,  # I * J * K * P
-        n_j,  # J
-        n_k,  # K
-        BLOCK: tl.constexpr,  # elements of one program
-    ):
-        offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-        mask = offsets < n_elements
-        i = offsets // (n_j * n_k * 64)
-        j = offsets // (n_k * 64) % n_j
-        k = offsets // 64 % n_k
-        p = offsets % 64
-        x = tl.load(x_ptr + ((i * n_k + k) * n_j + j) * 64 + p, mask=mask).to(
-            tl.float32
-        )
-        scale = tl.load(scale_ptr + k * 64 + p, mask=mask).to(tl.float32)
-        product = x * scale  # Mul
-        x_after = tl.load(
-            x_ptr + ((i * n_k + k) * n_j + j) * 64 + p + 32, mask=mask & (p < 32)
-        ).to(tl.float32)
-        neg = -x_after  # Neg
-        x_before = tl.load(
-            x_ptr + ((i * n_k + k) * n_j + j) * 64 + p - 32, mask=mask & (p >= 32)
-        ).to(tl.float32)
-        joined = tl.where(p < 32, neg, x_before)  # Concat
-        scale2 = tl.load(scale2_ptr + k * 64 + p, mask=mask).to(tl.float32)
-        product2 = joined * scale2  # Mul
-        y = product + product2  # Add
-
-        tl.store(y_ptr + offsets, y, mask=mask)
-
-
-def causal_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """y = softmax(q @ k.T / sqrt(D)) @ v
+    product2 = joined * sin
+    q = product + product2
+    turned2 = u.transpose(1, 2)
+    product3 = turned2 * cos
+    part3, part4 = turned2.chunk(2, dim=-1)
+    neg2 = -part4
+    joined2 = torch.cat([neg2, part3], dim=-1)
+    product4 = joined2 * sin
+    k = product3 + product4
+    y = softmax(q @ k.T / sqrt(D)) @ v
         of keys up to the query's own place, H / G heads share keys and values
 
-    Replaces  Attention, at 6 places, first node_scaled_dot_product_attention
-    Traffic   1.05 MB for [batch, 12, seq, 64]; 8.91 MB operator by operator
+    Replaces  Transpose, Mul, Split, Neg, Concat, Mul, Add, Transpose, Mul, Split,
+              Neg, Concat, Mul, Add, Attention, at 6 places, first node_transpose
+    Traffic   1.11 MB for [batch, 12, seq, 64]; 14.3 MB operator by operator
     """
-    expect("q", q, (q.shape[0], 3 * k.shape[1], *q.shape[2:]))
-    expect("k", k, (q.shape[0], k.shape[1], v.shape[2], q.shape[3]))
-    expect("v", v, (q.shape[0], k.shape[1], *v.shape[2:]))
-    n_batches, n_heads, n_rows, depth = q.shape
-    n_keys, v_depth = v.shape[-2:]
+    expect("x", x, (x.shape[-4], x.shape[-3], 3 * v.shape[1], 64))
+    expect("cos", cos, (1, 1, x.shape[-3], 64))
+    expect("sin", sin, (1, 1, x.shape[-3], 64))
+    expect("u", u, (x.shape[-4], cos.shape[-2], v.shape[1], 64))
+    expect("v", v, (x.shape[-4], v.shape[1], cos.shape[-2], v.shape[3]))
+    n_batches, n_heads, n_rows, depth = x.shape[-4], x.shape[-2], x.shape[-3], 64
+    n_shared, n_keys, v_depth = v.shape[1:]
     scale = depth**-0.5
     fits = max(depth, v_depth) <= 128
-    if not (runs_triton(q, k, v) and fits):
-        return causal_attention_reference(q, k, v)
-    q = q if q.stride(-1) == 1 else q.contiguous()
-    k = k if k.stride(-1) == 1 else k.contiguous()
+    if not (runs_triton(x, cos, sin, u, v) and fits):
+        return rotary_causal_attention_reference(x, cos, sin, u, v)
     v = v if v.stride(-1) == 1 else v.contiguous()
-    y = q.new_empty(n_batches, n_rows, n_heads, v_depth).transpose(1, 2)
-    with torch.cuda.device_of(q):
-        causal_attention_kernel[
+    x = x.contiguous()
+    cos = cos.contiguous()
+    sin = sin.contiguous()
+    u = u.contiguous()
+    y = v.new_empty(n_batches, n_rows, n_heads, v_depth).transpose(1, 2)
+    with torch.cuda.device_of(x):
+        rotary_causal_attention_kernel[
             (n_batches * n_heads * triton.cdiv(n_rows, query_tile(n_rows)),)
         ](
-            q,
-            k,
+            x,
+            cos,
+            sin,
+            u,
             v,
             y,
-            *q.stride()[:3],
-            *k.stride()[:3],
             *v.stride()[:3],
             *y.stride()[:3],
             n_heads,
-            n_heads // k.shape[1],
+            n_heads // n_shared,
             n_rows,
             n_keys,
             depth,
@@ -354,25 +286,37 @@ def causal_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return y
 
 
-def causal_attention_reference(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def rotary_causal_attention_reference(
+    x: Tensor, cos: Tensor, sin: Tensor, u: Tensor, v: Tensor
+) -> Tensor:
     """The same in PyTorch; the kernel is tested against this."""
+    turned = x.transpose(1, 2)
+    product = turned * cos
+    part, part2 = turned.chunk(2, dim=-1)
+    neg = -part2
+    joined = torch.cat([neg, part], dim=-1)
+    product2 = joined * sin
+    q = product + product2
+    turned2 = u.transpose(1, 2)
+    product3 = turned2 * cos
+    part3, part4 = turned2.chunk(2, dim=-1)
+    neg2 = -part4
+    joined2 = torch.cat([neg2, part3], dim=-1)
+    product4 = joined2 * sin
+    k = product3 + product4
     return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
 
 
 if triton is not None:
 
     @triton.jit
-    def causal_attention_kernel(
-        q_ptr,  # [B, H, M, D] in
-        k_ptr,  # [B, G, N, D] in
+    def rotary_causal_attention_kernel(
+        x_ptr,  # [B, M, H, D] in
+        cos_ptr,  # [N, D] in
+        sin_ptr,  # [N, D] in
+        u_ptr,  # [B, N, G, D] in
         v_ptr,  # [B, G, N, E] in
         y_ptr,  # [B, H, M, E] out
-        q_batch,  # strides
-        q_head,
-        q_row,
-        k_batch,  # strides
-        k_head,
-        k_row,
         v_batch,  # strides
         v_head,
         v_row,
@@ -399,23 +343,78 @@ if triton is not None:
         batch, head = pair // n_heads, pair % n_heads
         rows = (tile * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
         width = tl.arange(0, BLOCK_D)
-        q = tl.load(
-            q_ptr + batch * q_batch + head * q_head + rows * q_row + width[None, :],
-            mask=(rows < n_rows) & (width[None, :] < depth),
-            other=0.0,
+        shared = head // group
+        inside_q = (rows < n_rows) & (width[None, :] < depth)
+        x = tl.load(
+            x_ptr + ((batch * n_rows + rows) * n_heads + head) * 64 + width[None, :],
+            mask=inside_q,
+        ).to(tl.float32)
+        cos = tl.load(cos_ptr + rows * 64 + width[None, :], mask=inside_q).to(
+            tl.float32
         )
-        k_ptr += batch * k_batch + head // group * k_head
-        v_ptr += batch * v_batch + head // group * v_head
+        product = x * cos  # Mul
+        x_after = tl.load(
+            x_ptr
+            + ((batch * n_rows + rows) * n_heads + head) * 64
+            + width[None, :]
+            + 32,
+            mask=inside_q & (width[None, :] < 32),
+        ).to(tl.float32)
+        neg = -x_after  # Neg
+        x_before = tl.load(
+            x_ptr
+            + ((batch * n_rows + rows) * n_heads + head) * 64
+            + width[None, :]
+            - 32,
+            mask=inside_q & (width[None, :] >= 32),
+        ).to(tl.float32)
+        joined = tl.where(width[None, :] < 32, neg, x_before)  # Concat
+        sin = tl.load(sin_ptr + rows * 64 + width[None, :], mask=inside_q).to(
+            tl.float32
+        )
+        product2 = joined * sin  # Mul
+        q = product + product2  # Add
+        q = tl.where(inside_q, q, 0.0).to(v_ptr.dtype.element_ty)
+        v_ptr += batch * v_batch + shared * v_head
         largest = tl.full([BLOCK_M, 1], float("-inf"), tl.float32)
         total = tl.zeros([BLOCK_M, 1], tl.float32)
         y = tl.zeros([BLOCK_M, BLOCK_E], tl.float32)
-        for start in range(0, n_keys, BLOCK_N):
+        last = tl.minimum(n_keys, (tile + 1) * BLOCK_M)
+        for start in range(0, last, BLOCK_N):
             keys = start + tl.arange(0, BLOCK_N).to(tl.int64)
-            k = tl.load(
-                k_ptr + keys[None, :] * k_row + width[:, None],
-                mask=(keys[None, :] < n_keys) & (width[:, None] < depth),
-                other=0.0,
-            )
+            inside_k = (keys[None, :] < n_keys) & (width[:, None] < depth)
+            k_u = tl.load(
+                u_ptr
+                + ((batch * n_keys + keys[None, :]) * (n_heads // group) + shared) * 64
+                + width[:, None],
+                mask=inside_k,
+            ).to(tl.float32)
+            k_cos = tl.load(
+                cos_ptr + keys[None, :] * 64 + width[:, None], mask=inside_k
+            ).to(tl.float32)
+            k_product3 = k_u * k_cos  # Mul
+            k_u_after = tl.load(
+                u_ptr
+                + ((batch * n_keys + keys[None, :]) * (n_heads // group) + shared) * 64
+                + width[:, None]
+                + 32,
+                mask=inside_k & (width[:, None] < 32),
+            ).to(tl.float32)
+            k_neg2 = -k_u_after  # Neg
+            k_u_before = tl.load(
+                u_ptr
+                + ((batch * n_keys + keys[None, :]) * (n_heads // group) + shared) * 64
+                + width[:, None]
+                - 32,
+                mask=inside_k & (width[:, None] >= 32),
+            ).to(tl.float32)
+            k_joined2 = tl.where(width[:, None] < 32, k_neg2, k_u_before)  # Concat
+            k_sin = tl.load(
+                sin_ptr + keys[None, :] * 64 + width[:, None], mask=inside_k
+            ).to(tl.float32)
+            k_product4 = k_joined2 * k_sin  # Mul
+            k = k_product3 + k_product4  # Add
+            k = tl.where(inside_k, k, 0.0).to(v_ptr.dtype.element_ty)
             scores = tl.dot(q, k, input_precision=PRECISION) * scale
             inside = (rows < n_rows) & (keys[None, :] < n_keys)
             scores = tl.where(inside & (keys[None, :] <= rows), scores, float("-inf"))

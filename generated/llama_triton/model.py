@@ -19,10 +19,9 @@ from torch import Tensor, nn
 
 from .kernels import (
     add_rms_norm,
-    causal_attention,
     linear_silu_mul,
     rotary_angles,
-    rotate_halves,
+    rotary_causal_attention,
 )
 
 MODEL_SHA256 = "9203fdaac090bdbcff8fcb2f1348dd8f5b4c3315ab95d1b7227e6509a41bc154"
@@ -55,13 +54,12 @@ class LlamaAttention(nn.Module):
         self.v_proj = nn.Linear(768, 256, bias=False)
         self.o_proj = nn.Linear(768, 768, bias=False)
 
-    def forward(self, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         q_proj = self.q_proj(x).unflatten(2, (12, 64))
         k_proj = self.k_proj(x).unflatten(2, (4, 64))
-        k = rotate_halves(k_proj, y, z)
         v = self.v_proj(x).unflatten(2, (4, 64)).transpose(1, 2)
-        attended = causal_attention(rotate_halves(q_proj, y, z), k, v)
-        return self.o_proj(attended.transpose(1, 2).flatten(2))
+        x = rotary_causal_attention(q_proj, cos, sin, k_proj, v).transpose(1, 2)
+        return self.o_proj(x.flatten(2))
 
 
 class LlamaMLP(nn.Module):
@@ -84,8 +82,8 @@ class LlamaDecoderLayer(nn.Module):
         self.post_attention_layernorm = nn.RMSNorm(768, eps=1e-6)
         self.mlp = LlamaMLP()
 
-    def forward(self, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
-        y = self.self_attn(self.input_layernorm(x), y, z)
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        y = self.self_attn(self.input_layernorm(x), cos, sin)
         x, y = add_rms_norm(x, y, self.post_attention_layernorm.weight, eps=1e-6)
         return x + self.mlp(y)
 
@@ -101,11 +99,11 @@ class LlamaModel(nn.Module):
     def forward(self, input_ids: Tensor) -> Tensor:
         x = self.embed_tokens(input_ids)
         positions = torch.arange(input_ids.shape[1], device=input_ids.device)
-        y, z = self.rotary_emb(positions)
-        y = y.unsqueeze(1)
-        z = z.unsqueeze(1)
+        cos, sin = self.rotary_emb(positions)
+        cos = cos.unsqueeze(1)
+        sin = sin.unsqueeze(1)
         for layer in self.layers:
-            x = layer(x, y, z)
+            x = layer(x, cos, sin)
         return self.norm(x)
 
 

@@ -33,17 +33,14 @@ OUTPUTS = {
 class SelfAttention(nn.Module):
     def __init__(self):
         super().__init__()
-        self.qkv = nn.Linear(8, 24, bias=False)
+        self.qkv = nn.Linear(8, 24)
         self.output = nn.Linear(8, 8)
-        self.query_bias = nn.Parameter(torch.empty((8,)))
-        self.key_bias = nn.Parameter(torch.empty((8,)))
-        self.value_bias = nn.Parameter(torch.empty((8,)))
 
     def forward(self, x: Tensor) -> Tensor:
         q, k, v = self.qkv(x).chunk(3, dim=-1)
-        q = (q + self.query_bias).unflatten(2, (2, 4)).transpose(1, 2)
-        k = (k + self.key_bias).unflatten(2, (2, 4)).transpose(1, 2)
-        v = (v + self.value_bias).unflatten(2, (2, 4)).transpose(1, 2)
+        q = q.unflatten(2, (2, 4)).transpose(1, 2)
+        k = k.unflatten(2, (2, 4)).transpose(1, 2)
+        v = v.unflatten(2, (2, 4)).transpose(1, 2)
         x = F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
         return self.output(x.flatten(2))
 

@@ -222,9 +222,9 @@ def test_other_shapes_are_refused(tmp_path: Path) -> None:
     ("name", "shape", "why"),
     [
         ("q", [2, 3, 5, 8], r"x must have shape \[2, 3, 4, 8\]"),
-        ("q", [1, 3, 4, 8], r"x2 must have shape \[1, 3, 2, 8\]"),
-        ("k", [2, 3, 3, 8], r"x2 must have shape \[2, 3, 2, 8\]"),
-        ("k", [2, 2, 2, 8], r"x2 must have shape \[2, 3, 2, 8\]"),
+        ("q", [1, 3, 4, 8], r"u must have shape \[1, 3, 2, 8\]"),
+        ("k", [2, 3, 3, 8], r"u must have shape \[2, 3, 2, 8\]"),
+        ("k", [2, 2, 2, 8], r"u must have shape \[2, 3, 2, 8\]"),
         ("v", [2, 2, 4, 20], r"v must have shape \[2, 2, 3, 20\]"),
         ("v", [1, 2, 3, 20], r"v must have shape \[2, 2, 3, 20\]"),
         ("cos", [1, 1, 2, 8], r"must have shape \[1, 1, 3, 8\]"),

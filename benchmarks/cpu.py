@@ -76,7 +76,8 @@ What bounds them, against the ceilings above (times are of one thread):
   called by itself on packed weights 25 to 45, so `packed` has none. Without the fusion
   of expanding and depthwise convolutions the kernels take a sixth less with two
   threads, and the call longer. The check of sizes before each partition isn't what
-  costs: a graph without them, run by PyTorch's static runtime, was no faster.
+  costs: SqueezeNet's graph without them, run by PyTorch's static runtime, was no
+  faster.
 - DenseNet: a norm in front of each convolution can't be folded into one, and each
   layer joins all before it anew: 4.3 of 20.4 ms in kernels with two threads.
 - Decoding: products of one row, bound by memory. GPT-2 reads 494 MB of weights for a

@@ -293,14 +293,14 @@ def _checked(
     if wanted == PROFILE:
         runs_on = _measured(draft, loaded, made, given, runs_on)
     try:
-        return _verified(draft, loaded, made, asked), runs_on
+        return _verified(draft, loaded, made, asked, runs_on), runs_on
     except VerificationError:
         if wanted != "auto" or runs_on.name == "eager":
             raise
     reason = f"{runs_on.name} did not pass verification"
     runs_on = replace(runs_on, name="eager", refused=reason)
     _write_beside(draft, made, runs_on)
-    return _verified(draft, loaded, made, asked), runs_on
+    return _verified(draft, loaded, made, asked, runs_on), runs_on
 
 
 def _measured(
@@ -332,14 +332,17 @@ def _oracle(loaded: Loaded) -> str | bytes:
     return to_proto(loaded.model).SerializeToString()
 
 
-def _verified(draft: Path, loaded: Loaded, made: Planned, asked: Asked) -> Verification:
+def _verified(
+    draft: Path, loaded: Loaded, made: Planned, asked: Asked, runs_on: EnginePlan
+) -> Verification:
     try:
         return verify(draft, loaded.model, _oracle(loaded), asked.inputs)
     except VerificationError as error:
         if error.feed is None:
             raise
         with suppress(Exception):  # the mismatch itself is what the user must hear of
-            found = _steadied(draft, loaded, asked, error)
+            alike = replace(asked, engine=runs_on.name)
+            found = _steadied(draft, loaded, alike, error)
             if found is not None:
                 return found
         from .bisect import first_difference  # needs torch, which is slow to load

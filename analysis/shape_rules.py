@@ -91,6 +91,12 @@ def repeat_rows(site: Site, x: Dims) -> DimsResult:
     return [(first, *x[1:])]
 
 
+@rule("JoinScores")
+def join_scores(site: Site, first: Dims, rest: Dims) -> DimsResult:
+    """One round more than the rest."""
+    return [(simplify(rest[0] + 1), *first)]
+
+
 @rule("PadScores")
 def pad_scores(site: Site, every: Dims) -> DimsResult:
     """So many rounds of words; of samples, of beams."""

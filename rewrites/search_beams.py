@@ -65,13 +65,11 @@ def _search(site: Site, make: type[Search]) -> None:
     padding = search.ends["padding"]
     inputs = [search.words, beams, longest]
     first = own_node(site, "BeamStart", inputs, _KINDS, padding=padding)
-    states, scores = [search.words, *first], list[ir.Value]()
+    states, scores = [search.words, *first], None
     options = search.ends | ({"early": 1} if early else {})
     if isinstance(search, WhisperSearch):
-        found, made = _step(site, search, search.first_scores, states, power, options)
+        scores, made = _step(site, search, search.first_scores, states, power, options)
         *states, _, search.running = made
-        zero = site.ints("before", [0])
-        scores.append(site.before("Unsqueeze", [found, zero], "first_scores"))
         search.first = [search.last_word(states[0])]
     search.begin(dict(zip(("sequences", *_KINDS), states, strict=True)))
     at, given = search.inner, search.states
@@ -82,8 +80,9 @@ def _search(site: Site, make: type[Search]) -> None:
     search.loop(longest, made, going, made[0], rows)
     if site.wants(2):
         every = search.scanned[0]
-        if scores:
-            every = site.before("Concat", [*scores, every], "all_scores", axis=0)
+        if scores is not None:
+            kinds = {"all_scores": (FLOAT, 3)}
+            (every,) = own_node(site, "JoinScores", [scores, every], kinds)
         kinds = {"every_score": (FLOAT, 4)}
         inputs = [every, beams, longest, search.words]
         site.give(2, own_node(site, "PadScores", inputs, kinds)[0])

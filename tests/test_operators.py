@@ -350,7 +350,7 @@ def test_operator(op: OpDef, index: int) -> None:
 # see test_ml.py and, for the words of searches, test_search.py.
 ELSEWHERE = {"CastMap", "ZipMap", "DictVectorizer", "PairwiseCoupling"} | {
     *("AllowedScores", "BeamEnd", "BeamStart", "BeamStep", "SampleStep"),
-    *("GreedyStep", "PadScores", "PadWords", "RepeatRows"),
+    *("GreedyStep", "JoinScores", "PadScores", "PadWords", "RepeatRows"),
 }
 
 

@@ -279,6 +279,30 @@ def test_whisper(case: str, tmp_path: Path) -> None:
     assert "beam_step(" in compared(model, feed, tmp_path)
 
 
+def test_whisper_that_ends_at_its_first_word(tmp_path: Path) -> None:
+    """No round is needed: there ONNX Runtime gives whatever its memory held."""
+    one = {"num_beams": int32(1), "num_return_sequences": int32(1)}
+    graphs = {"encoder": listener(), "decoder": speaker()}
+    feed = {"input_ids": SOUND[:1], "decoder_input_ids": START[:1]}
+    outputs = (*SCORED, "scores")
+
+    def model(end: int) -> onnx.ModelProto:
+        attrs = {"eos_token_id": end, "model_type": 2, **graphs}
+        names = " ".join(feed)
+        return search("WhisperBeamSearch", SPOKEN | one, names, outputs, **attrs)
+
+    def expected(end: int) -> list[np.ndarray]:
+        return list(oracle(model(end).SerializeToString()).run(None, feed))
+
+    end = int(expected(19)[0][0, 0, 3])
+    wanted = expected(end)
+    fairhand.compile(model(end), tmp_path / "net", verify=False)
+    found = run_here(tmp_path / "net", [feed])[0]
+    assert_close(found[:2], wanted[:2], whole_model=True)
+    assert found[2].shape == wanted[2].shape and not found[2][1:].any()
+    assert_close(found[2][:1], wanted[2][:1], whole_model=True)
+
+
 @pytest.mark.parametrize(
     ("more", "outputs", "words"),
     [

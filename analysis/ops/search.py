@@ -76,6 +76,12 @@ def _pad(t: Any, n: NodeView, x: Any, longest: Any) -> Any:
     return t.F.pad(x, (0, room), value=n.attr("padding"))
 
 
+def _join_scores(t: Any, n: NodeView, first: Any, rest: Any) -> Any:
+    """Those of all rounds; of no rest, its sizes are unknown."""
+    rest = rest.reshape(-1, first.shape[0], first.shape[1])
+    return t.cat([first.unsqueeze(0), rest])
+
+
 def _pad_scores(
     t: Any, n: NodeView, x: Any, beams: Any, longest: Any, words: Any
 ) -> Any:
@@ -115,6 +121,7 @@ for _name, _spelling in {
     "SampleStep": _sample,
     "RepeatRows": _repeat,
     "PadWords": _pad,
+    "JoinScores": _join_scores,
     "PadScores": _pad_scores,
     "BeamStart": _beam_start,
     "BeamStep": _beam_step,

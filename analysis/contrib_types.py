@@ -23,6 +23,11 @@ DOMAIN = "com.microsoft"
 OWN = "fairhand"  # the domain of operators that only this package has
 # The one that ONNX Runtime keeps in ONNX's own domain; no version of ONNX had it.
 UNLISTED = "SimplifiedLayerNormalization"
+# Those that ONNX had there before opset 10, and onnx has forgotten.
+EXPERIMENTAL = (
+    *("Affine", "Crop", "DynamicSlice", "ImageScaler"),
+    *("ParametricSoftplus", "Scale", "ScaledTanh"),
+)
 # One that it had there before opset 17 brought it; its optimiser writes it in any.
 EARLY = "LayerNormalization"
 
@@ -37,8 +42,15 @@ _INT32, _INT64 = onnx.TensorProto.INT32, onnx.TensorProto.INT64
 @type_rule("BranchwiseRMSNorm", "GatedAdd", "GatedRMSNorm", "MRotaryEmbedding")
 @type_rule("ComplexMul", "ComplexMulConj", "SampleOp", "ScaledSiLU")
 @type_rule("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax")
+@type_rule("Affine", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh")
 def _like_first(n: InferenceSite) -> None:
     n.give(0, n.element(0), n.dims(0))
+
+
+@type_rule("Crop", "DynamicSlice")
+def _part(n: InferenceSite) -> None:
+    dims = n.dims(0)
+    n.give(0, n.element(0), dims and [None] * len(dims))
 
 
 @type_rule("NGramRepeatBlock")
@@ -346,7 +358,7 @@ def _schema(name: str, domain: str, rule: Rule) -> OpSchema:
 
 
 _SCHEMAS = [
-    _schema(name, "" if name == UNLISTED else DOMAIN, rule)
+    _schema(name, "" if name in (UNLISTED, *EXPERIMENTAL) else DOMAIN, rule)
     for name, rule in RULES.items()
 ]
 _SCHEMAS.append(_schema(EARLY, "", RULES[EARLY]))

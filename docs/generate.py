@@ -20,7 +20,7 @@ from typing import Any
 import onnx
 
 from fairhand.analysis import ops
-from fairhand.analysis.contrib_types import UNLISTED
+from fairhand.analysis.contrib_types import EXPERIMENTAL, UNLISTED
 from fairhand.analysis.ops.table import OPS, OpDef
 from fairhand.rewrites.adapt import TARGET_OPSET
 from fairhand.rewrites.lower import LOWERINGS
@@ -88,6 +88,10 @@ def operators_page() -> str:
     count = f"\n{len(rows)} operators, {sum(len(op.cases) for op in rows)} cases.\n"
     own = ", ".join(sorted(name for domain, name in spelled_apart() if domain))
     own = textwrap.fill(f"{own}, and {UNLISTED} of ai.onnx.", 88)
+    early = f"{', '.join(EXPERIMENTAL[:-1])} and {EXPERIMENTAL[-1]}"
+    own += "\n\n" + textwrap.fill(
+        f"So are {early}, which ONNX had before opset 10.", 88
+    )
     gaps = [f"- {text}" for op in rows for text in gaps_of(op)]
     return "\n".join([HEADER, *lines, count + OWN, own, GAPS, *gaps, ""])
 

@@ -25,6 +25,7 @@ from . import (  # noqa: F401  the import registers them
     contrib_gates,
     contrib_quant,
     contrib_tensors,
+    experimental,
     lower_features,
     lower_gradient,
     lower_linear,

@@ -183,11 +183,9 @@ def gather_elements(site: Site, x: Content, indices: Content) -> ContentResult:
     """One element for each index."""
     if not _all_ints(indices):
         return None
-    axis = int(site.attr("axis", 0))
-    places = indices.astype(np.int64)
-    return np.take_along_axis(
-        x, np.where(places < 0, places + x.shape[axis], places), axis
-    )
+    places = list(np.indices(indices.shape, sparse=True))
+    places[site.axis(x.ndim)] = indices.astype(np.int64)
+    return _array(x[tuple(places)])
 
 
 @rule("ScatterND")

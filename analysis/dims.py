@@ -329,6 +329,8 @@ def _is_choice(a: Dim, b: Dim, joined: Dim) -> bool:
 
 def slice_range(size: int, start: int, end: int, step: int) -> range:
     """The indices that a slice takes of an axis of `size` elements."""
+    if step < 0 and end in (2**31 - 1, 2**63 - 1):
+        end = -size - 1  # ONNX Runtime reads the largest numbers as "all the way"
     start += size if start < 0 else 0
     end += size if end < 0 else 0
     if step > 0:

@@ -38,7 +38,7 @@ _MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueErro
 
 # Where onnx's own inference is wrong, and ONNX Runtime agrees with the rules here: both
 # sides of a one-sided STFT, a Range of decimals one too long, a NonZero of a scalar, an
-# output_shape of ConvTranspose.
+# output_shape of ConvTranspose; and where a Slice with steps ends (dims.slice_range).
 _ONNX_ERRS = {"ConvTranspose", "NonZero", "Range", "STFT"}
 
 
@@ -165,7 +165,8 @@ class _Walk:
 
     def _trust(self, node: ir.Node) -> _Trust:
         given = [value for value in node.inputs if value is not None]
-        if node.op_type in _ONNX_ERRS or not self._doubtful.isdisjoint(given):
+        steps = node.op_type == "Slice" and len(node.inputs) > 4
+        if node.op_type in _ONNX_ERRS or steps or not self._doubtful.isdisjoint(given):
             return _Trust.RANK
         dims = [self.shapes.dims(value) for value in given]
         static = all(d is not None and all(isinstance(s, int) for s in d) for d in dims)

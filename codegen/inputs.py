@@ -275,7 +275,7 @@ def _is_mask_arithmetic(reach: Reach) -> bool:
     """1 - x, a cast to bool, a negation, or a comparison with 0 or 1."""
     node, op = reach.node, reach.node.op_type
     if op == "Cast":
-        return node.attributes.get_int("to", 0) == ir.DataType.BOOL
+        return _target(node) == ir.DataType.BOOL
     if op in ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Sub"):
         other = constant(node.inputs[1 - reach.index])
         if other is None or other.size != 1 or (op == "Sub" and reach.index == 0):
@@ -308,8 +308,14 @@ def _default_range(dtype: ir.DataType, reaches: list[Reach]) -> tuple[int, int]:
     return (-half, half) if dtype.is_signed() else (0, 2 * half)
 
 
+def _target(cast: ir.Node) -> ir.DataType:
+    """What it converts to, which was a word before opset 6."""
+    to = cast.attributes.get("to")
+    value = ir.DataType.FLOAT if to is None else to.value
+    return ir.DataType[value] if isinstance(value, str) else ir.DataType(value)
+
+
 def _becomes_float(node: ir.Node) -> bool:
     if node.op_type == "Cast":
-        to = ir.DataType(node.attributes.get_int("to", ir.DataType.FLOAT))
-        return to.is_floating_point()
+        return _target(node).is_floating_point()
     return re.search("Quantize|Integer|QLinear", node.op_type) is not None

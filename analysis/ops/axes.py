@@ -83,6 +83,9 @@ def flat_ints(found: Sequence[int | Expr] | None) -> list[int] | None:
     return numbers if found is not None and len(numbers) == len(found) else None
 
 
+COMPLEX = {ir.DataType.COMPLEX64, ir.DataType.COMPLEX128}
+
+
 def signed(dtype: ir.DataType) -> ir.DataType:
     """The signed type of equal width where torch has few kernels for the unsigned."""
     return _UNSIGNED.get(dtype, dtype)

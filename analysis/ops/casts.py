@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 from ml_dtypes import float8_e4m3fn
 
+from .axes import signed
 from .later import Later
 from .operands import BITS, FLOAT8_MAX, SMALL_FLOATS, converted
 from .samples import FLOATS, INTS, UNSIGNED, f16, f32, i8, i32, i64
@@ -44,8 +45,9 @@ def _cast_float8(t: Any, n: NodeView, x: Any, source: ir.DataType) -> Any:
     target, dtype = n.out_dtype(), t.dtype(n.out_dtype())
     if source == ir.DataType.BOOL:
         return x.to(dtype)
-    if source.bitwidth < 16:
-        x = x.float()  # the bounds are no int8, and float8 has hardly an operation
+    if source.bitwidth < 16 or signed(source) != source:
+        # The bounds are no int8; float8, and unsigned numbers, have few operations.
+        x = x.float()
     if n.attr("saturate", 1):
         # What PyTorch makes of larger values depends on its version.
         bound = FLOAT8_MAX[target]
@@ -103,6 +105,12 @@ def _cast_cases(make: Callable[..., Any]) -> list[Any]:
                 saturate=saturate,
             )
         )
+        wide = i32([3, 500, 9000])
+        made += [
+            make(wide.astype(kind), to, saturate=saturate)
+            for kind in UNSIGNED[1:]
+            for to in (ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2)
+        ]
     made += [make(_SPECIAL.astype(float8_e4m3fn), _TO[d]) for d in ("float32", "bool")]
     return [*made, *_narrow_cases(make)]
 

@@ -9,7 +9,10 @@ import numpy as np
 import onnx_ir as ir
 
 from .axes import signed, size
+from .later import Later
 from .table import ONE_TO_MANY, OPAQUE, NodeView, OpDef, case, define
+
+helpers = Later("helpers_indexing")
 
 
 def _i64(*values: int) -> Any:
@@ -97,6 +100,9 @@ def range_(t: Any, n: NodeView, start: Any, limit: Any, delta: Any) -> Any:
         if length != math.ceil((end - begin) / step):
             # The step is rounded, so that counting in float64 finds another end.
             return t.arange(length, **made) * step + begin
+    if any(known[i] is None and n.ints(i) is None for i in range(3)):
+        options = {} if _is_number(step, 1) else {"step": step}
+        return t.helper(helpers.range_of)(begin, end, **options, **made)
     if not _is_number(step, 1):
         return t.arange(begin, end, step, **made)
     return (
@@ -149,6 +155,10 @@ define(
             case(*_scalars(np.int64, 0, 9, 1), constants=(0, 2)),
             case(*_scalars(np.float32, 1, 2, 0.25)),
             case(*_scalars(np.int32, 9, 2, -3)),
+            case(*_scalars(np.int64, 9, 2, 3)),
+            case(*_scalars(np.int64, 0, -2, 1), constants=(0, 2)),
+            case(*_scalars(np.int64, 2, 9, -1), constants=(2,)),
+            case(*_scalars(np.float32, 3, 1, 0.5), constants=(0, 2)),
         ],
     )
 )

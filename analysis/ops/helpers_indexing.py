@@ -59,7 +59,8 @@ def unique(
     first = first.scatter_reduce(0, inverse, places, "amin")
     if not in_order:
         order = first.argsort()
-        values = values.index_select(0 if dim is None else dim, order)
+        axis = 0 if dim is None else dim
+        values = values.movedim(axis, 0)[order].movedim(0, axis)
         first, counts = first[order], counts[order]
         inverse = order.argsort()[inverse]
     return values, first, inverse, counts
@@ -102,3 +103,15 @@ def tensor_scatter(
     return cache.index_put((item, place.expand(len(cache), -1)), update).movedim(
         1, axis
     )
+
+
+def range_of(
+    start: float,
+    limit: float,
+    step: float = 1,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str = "cpu",
+) -> Tensor:
+    """torch.arange, with nothing in it where the limit is behind the start."""
+    limit = max(start, limit) if step > 0 else min(start, limit)
+    return torch.arange(start, limit, step, dtype=dtype, device=device)

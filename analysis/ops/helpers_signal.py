@@ -29,7 +29,7 @@ def dft(
     if inverse and onesided:
         y: Tensor = torch.fft.irfft(signal, length, dim)[..., None]
     elif inverse:
-        y = torch.view_as_real(torch.fft.ifft(signal, length, dim))
+        y = torch.view_as_real(torch.fft.ifft(signal, length, dim).resolve_conj())
     elif onesided:
         y = torch.view_as_real(torch.fft.rfft(signal.real, length, dim))
     else:

@@ -28,7 +28,7 @@ def slice_axes(
         end = max(end + size if end < 0 else end, -1 if step < 0 else 0)
         places = range(start, min(end, size), step)
         index = torch.tensor(places, dtype=torch.int64, device=x.device)
-        x = x.index_select(axis, index)
+        x = x[(slice(None),) * axis + (index,)]
     return x
 
 
@@ -50,7 +50,7 @@ def pad_from_input(
             period = max(2 * (size - 1), 1)
             index = index % period
             index = torch.minimum(index, (period - index) % period)
-        x = x.index_select(axis, index)
+        x = x[(slice(None),) * axis + (index,)]
     return x
 
 

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from ..dims import same
 from ..spell import Expr
 from .axes import (
+    COMPLEX,
     at_axis,
     axis_of,
     flat_ints,
@@ -325,6 +326,8 @@ def top_k(t: Any, n: NodeView, x: Any, k: Any) -> Any:
 
 
 def unique(t: Any, n: NodeView, x: Any) -> Any:
+    if n.dtype(0) in COMPLEX:
+        n.refuse("Unique of complex numbers is not supported")
     axis = n.attr("axis")
     where = {} if axis is None else {"dim": axis}
     in_order = n.attr("sorted", 1)
@@ -371,6 +374,7 @@ define(
             case(_i64([3, 1, 3], [2, 3, 2]), outputs=4, axis=-1, sorted=0),
             case(_i64(3, 1, 3), outputs=2),
             case(np.array([3, 1, 3], np.float32), outputs=1),
+            case(np.array([3, 1, 3], np.uint16), outputs=3, axis=0, sorted=0),
         ],
     )
 )

@@ -247,7 +247,8 @@ def depth_to_space(t: Any, n: NodeView, x: Any) -> Any:
     block = n.attr("blocksize")
     dtype = n.dtype(0)
     # With a single channel left, the order of rows, columns and channels is the same.
-    if n.attr("mode", "DCR") == "CRD" or n.dims(0)[1] == block * block:
+    empty = 0 in n.dims(0)  # PyTorch's own can't take it
+    if (n.attr("mode", "DCR") == "CRD" or n.dims(0)[1] == block**2) and not empty:
         moved = t.F.pixel_shuffle(kernel_view(t, dtype, x), block)
         return kernel_result(t, dtype, moved)
     return t.helper(helpers.depth_to_space)(x, block)
@@ -258,7 +259,8 @@ def space_to_depth(t: Any, n: NodeView, x: Any) -> Any:
 
     block = n.attr("blocksize")
     dtype = n.dtype(0)
-    if n.attr("mode", "DCR") == "CRD" or n.dims(0)[1] == 1:
+    empty = 0 in n.dims(0)  # PyTorch's own can't take it
+    if (n.attr("mode", "DCR") == "CRD" or n.dims(0)[1] == 1) and not empty:
         moved = t.F.pixel_unshuffle(kernel_view(t, dtype, x), block)
         return kernel_result(t, dtype, moved)
     return t.helper(helpers.space_to_depth)(x, block)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .axes import axis_of, kernel_result, kernel_view, shown, signed
+from .axes import COMPLEX, axis_of, kernel_result, kernel_view, shown, signed
 from .indexing import index_from_front
 from .table import MANY_TO_MANY, NodeView, OpDef, case, define
 
@@ -19,12 +19,14 @@ _REDUCE = {"mul": "prod", "min": "amin", "max": "amax"}
 
 
 def _reduction(n: NodeView) -> str:
-    """`reduction`; refused on unsigned types that torch can't compute with."""
+    """`reduction`; refused on types that torch can't compute with."""
     found = str(n.attr("reduction", "none"))
-    if found != "none" and signed(n.dtype(0)) != n.dtype(0):
+    dtype = n.dtype(0)
+    ordered = found in ("max", "min")
+    if found != "none" and (signed(dtype) != dtype or (ordered and dtype in COMPLEX)):
         n.refuse(
             f"{n.node.op_type} with reduction {found} on type "
-            f"{n.dtype(0).name.lower()} is not supported"
+            f"{dtype.name.lower()} is not supported"
         )
     return found
 

@@ -133,6 +133,7 @@ define(
             case([1, 10, 8, 2], None, i64(1), **_AXIS),
             case([1, 10, 8, 2], None, i64(-3), inverse=1, **_AXIS),
             case([1, 10, 8, 1], None, i64(1), onesided=1, **_AXIS),
+            case([2, 5, 1], None, i64(1), inverse=1, **_AXIS),
             case([2, 5, 2], None, i64(1), inverse=1, onesided=1, **_AXIS),
             case([2, 5, 2], i64(9), i64(1), inverse=1, onesided=1, **_AXIS),
             case([2, 10, 1], i64(16), i64(1), constants=(1, 2)),

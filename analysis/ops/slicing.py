@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
+from ml_dtypes import float8_e4m3fn
 
 from ..dims import Dim, same, slice_range
 from ..spell import DimOf, Expr
 from .axes import (
+    COMPLEX,
     EVERYTHING,
     TO_THE_END,
     flat_ints,
@@ -43,7 +45,7 @@ def slice_(
     rank = n.rank(0)
     places = _numbers(n, 3)
     strides = _numbers(n, 4)
-    if places is None or strides is None:
+    if places is None or strides is None or not (_counted(n, 1) and _counted(n, 2)):
         return _slice_at_run_time(t, n, x, starts, ends, axes, steps)
     first, last = _bounds(n, 1, starts), _bounds(n, 2, ends)
     count = min(len(first), len(last))
@@ -71,6 +73,11 @@ def slice_(
 def _numbers(n: NodeView, i: int) -> list[int] | None:
     """The numbers of an optional input, none if it is absent; None if not known."""
     return flat_ints(n.ints(i)) if n.has(i) else []
+
+
+def _counted(n: NodeView, i: int) -> bool:
+    """Whether it is known how many numbers there are."""
+    return n.ints(i) is not None or isinstance(n.dims(i)[0], int)
 
 
 def _bounds(n: NodeView, i: int, operand: Any) -> list[Any]:
@@ -109,8 +116,6 @@ def _backwards(start: Any, end: Any, step: int, dim: Dim) -> tuple[slice, bool] 
     if not isinstance(dim, int):
         whole = (start == -1 or start >= TO_THE_END) and end <= -TO_THE_END
         return (EVERYTHING, True) if whole and step == -1 else None
-    if end >= TO_THE_END:  # ONNX Runtime reads the largest number as "all the way"
-        end = -dim - 1
     taken = slice_range(dim, start, end, step) if dim else range(0)
     if not taken:
         return slice(0, 0), False
@@ -127,12 +132,12 @@ def _slice_at_run_time(t: Any, n: NodeView, x: Any, *operands: Any) -> Any:
     options = {}
     for i, (name, operand) in enumerate((("axes", axes), ("steps", steps)), start=3):
         if operand is not None:
-            options[name] = _listed(n, i, operand)
-    bounds = [_listed(n, 1, starts), _listed(n, 2, ends)]
+            options[name] = listed(n, i, operand)
+    bounds = [listed(n, 1, starts), listed(n, 2, ends)]
     return t.helper(helpers.slice_axes)(x, *bounds, **options)
 
 
-def _listed(n: NodeView, i: int, operand: Any) -> Any:
+def listed(n: NodeView, i: int, operand: Any) -> Any:
     found = n.ints(i)
     return operand.tolist() if found is None else found
 
@@ -154,6 +159,11 @@ define(
             case([2, 3, 4, 5], _i64(1, 0), _i64(3, 2), _i64(1, 3), constants=(1, 2, 3)),
             case([2, 3, 4, 5, 6], _i64(1), _i64(3), _i64(3), constants=(1, 2, 3)),
             case([5, 6], _i64(4), _i64(2), _i64(1), constants=(1, 2, 3)),
+            *(
+                case([5, 6], _i64(4), _i64(end), _i64(1), _i64(-1), constants=known)
+                for end in (2**31 - 1, 2**31, 2**62, 2**63 - 1)
+                for known in ((1, 2, 3, 4), (3, 4))
+            ),
             case([5, 6], _i64(-9), _i64(-3), _i64(1), constants=(1, 2, 3)),
             case(
                 [5, 6],
@@ -201,7 +211,7 @@ _TORCH_MODES = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 def pad(
     t: Any, n: NodeView, x: Any, pads: Any, value: Any = None, axes: Any = None
 ) -> Any:
-    mode = n.attr("mode", "constant")
+    mode, dtype = n.attr("mode", "constant"), n.dtype(0)
     amounts, places = n.ints(1), _numbers(n, 3)
     if amounts is None or places is None:
         return _pad_at_run_time(t, n, x, pads, value, axes)
@@ -216,7 +226,7 @@ def pad(
     order = [amount for axis in reversed(range(first, rank)) for amount in around[axis]]
     if mode == "constant":
         return t.F.pad(x, tuple(order), **_fill(n, value))
-    if _is_common(n, mode, around):
+    if _is_common(n, mode, around) and dtype.bitwidth >= 16:
         order += [0] * (-len(order) % 2)
         return t.F.pad(x, tuple(order), mode=_TORCH_MODES[mode])
     from . import helpers_slicing as helpers
@@ -257,8 +267,12 @@ def _fill(n: NodeView, value: Any) -> dict[str, Any]:
         return {}
     known = n.const(2)
     if known is None:
+        if n.dtype(2) in COMPLEX:
+            n.refuse("Pad with a complex number is not supported")
         return {"value": value.item()}
     number = known.reshape(-1)[0]
+    if number.dtype.kind == "c":
+        n.refuse("Pad with a complex number is not supported")
     if number.dtype.kind not in "fiub":  # bfloat16, which NumPy does not know
         number = np.float32(number)
     if number.dtype.kind in "iu" and abs(int(number)) > 2**53:
@@ -274,10 +288,10 @@ def _pad_at_run_time(
 
     options: dict[str, Any] = {}
     if axes is not None:
-        options["axes"] = _listed(n, 3, axes)
+        options["axes"] = listed(n, 3, axes)
     mode = n.attr("mode", "constant")
     options |= _fill(n, value) if mode == "constant" else {"mode": mode}
-    return t.helper(helpers.pad_axes)(x, _listed(n, 1, pads), **options)
+    return t.helper(helpers.pad_axes)(x, listed(n, 1, pads), **options)
 
 
 define(
@@ -316,6 +330,13 @@ define(
             ),
             case([3, 4], _i64(1, 2, 2, 3), constants=(1,), mode="wrap"),
             case([3, 4], _i64(1, 2, 2, 3), mode="wrap"),
+            case(np.arange(4, dtype=np.uint64), _i64(2, 3), mode="wrap"),
+            case(
+                np.arange(24).reshape(2, 3, 4).astype(float8_e4m3fn),
+                _i64(0, 1, 2, 0, 1, 1),
+                constants=(1,),
+                mode="reflect",
+            ),
             case(
                 np.arange(6).reshape(2, 3),
                 _i64(0, 1, 0, 2),
@@ -334,51 +355,6 @@ define(
                 np.array(True),
                 constants=(1, 2),
             ),
-        ],
-    )
-)
-
-
-# ---- CenterCropPad
-
-
-def center_crop_pad(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
-    rank = n.rank(0)
-    places = [front(axis, rank) for axis in n.attr("axes", range(rank))]
-    wanted = flat_ints(n.ints(1))
-    sizes = [n.dims(0)[axis] for axis in places]
-    numbers = flat_ints([size for size in sizes if isinstance(size, int)])
-    if wanted is None or numbers is None or len(numbers) != len(places):
-        from . import helpers_slicing as helpers
-
-        return t.helper(helpers.center_crop_pad)(x, _listed(n, 1, shape), places)
-    items: list[Any] = [EVERYTHING] * rank
-    around = [(0, 0)] * rank
-    for axis, have, want in zip(places, numbers, wanted, strict=True):
-        # A cut starts half a pixel to the left, a border ends with the odd pixel.
-        begin = abs(have - want) // 2
-        if have > want:
-            items[axis] = slice(begin or None, begin + want)
-        else:
-            around[axis] = (begin, want - have - begin)
-    x = subscript(x, items)
-    first = next((i for i in range(rank) if around[i] != (0, 0)), rank)
-    order = [amount for axis in reversed(range(first, rank)) for amount in around[axis]]
-    return t.F.pad(x, tuple(order)) if order else x
-
-
-define(
-    OpDef(
-        "CenterCropPad",
-        since=18,
-        mapping=ONE_TO_ONE,
-        torch=center_crop_pad,
-        cases=[
-            case([5, 6], _i64(2, 3), constants=(1,)),
-            case([2, 3], _i64(5, 4), constants=(1,)),
-            case([2, 6], _i64(5, 3), constants=(1,)),
-            case([3, 6, 3], _i64(5, 3), constants=(1,), axes=[-3, 1]),
-            case([2, 6], _i64(5, 3)),
         ],
     )
 )

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from .axes import flat_ints
+from .axes import EVERYTHING, flat_ints, front, subscript
+from .slicing import listed
 from .table import (
     MANY_TO_MANY,
     ONE_TO_MANY,
+    ONE_TO_ONE,
     OPAQUE,
     NodeView,
     OpDef,
@@ -55,7 +57,13 @@ def affine_grid(t: Any, n: NodeView, theta: Any, size: Any) -> Any:
     found = n.ints(1)
     sizes = size.tolist() if found is None else tuple(found)
     aligned = bool(n.attr("align_corners", 0))
-    return t.F.affine_grid(theta, sizes, align_corners=aligned)
+    if aligned and found is not None and 1 in found[2:]:
+        n.refuse(
+            "AffineGrid with aligned corners over a single element is not supported"
+        )
+    if n.dtype(0) != ir.DataType.FLOAT16:
+        return t.F.affine_grid(theta, sizes, align_corners=aligned)
+    return t.F.affine_grid(theta.float(), sizes, align_corners=aligned).half()
 
 
 _IMAGE = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
@@ -96,6 +104,7 @@ define(
             case([2, 2, 3], _i64(2, 3, 4, 5), constants=(1,), align_corners=1),
             case([2, 3, 4], _i64(2, 3, 4, 5, 6), constants=(1,)),
             case([2, 2, 3], _i64(2, 3, 4, 5)),
+            case(np.ones((2, 2, 3), np.float16), _i64(2, 3, 4, 5), constants=(1,)),
         ],
     )
 )
@@ -105,6 +114,8 @@ define(
 
 
 def col2im(t: Any, n: NodeView, x: Any, image: Any, block: Any) -> Any:
+    if not n.is_float(0):
+        n.refuse(f"Col2Im of {n.dtype(0).name.lower()} is not supported")
     shape, kernel = n.ints(1), flat_ints(n.ints(2))
     axes = n.size(2, 0, "number of axes") if kernel is None else len(kernel)
     dilations = n.attr("dilations", [1] * axes)
@@ -146,6 +157,51 @@ define(
             case([1, 10, 12], _i64(3, 4, 5), _i64(1, 1, 5), **_FOLD),
             case([2, 6, 4], _i64(6), _i64(3), **_FOLD),
             case([1, 8, 9], _i64(4, 4), _i64(2, 2)),
+        ],
+    )
+)
+
+
+# ---- CenterCropPad
+
+
+def center_crop_pad(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
+    rank = n.rank(0)
+    places = [front(axis, rank) for axis in n.attr("axes", range(rank))]
+    wanted = flat_ints(n.ints(1))
+    sizes = [n.dims(0)[axis] for axis in places]
+    numbers = flat_ints([size for size in sizes if isinstance(size, int)])
+    if wanted is None or numbers is None or len(numbers) != len(places):
+        from . import helpers_slicing as helpers
+
+        return t.helper(helpers.center_crop_pad)(x, listed(n, 1, shape), places)
+    items: list[Any] = [EVERYTHING] * rank
+    around = [(0, 0)] * rank
+    for axis, have, want in zip(places, numbers, wanted, strict=True):
+        # A cut starts half a pixel to the left, a border ends with the odd pixel.
+        begin = abs(have - want) // 2
+        if have > want:
+            items[axis] = slice(begin or None, begin + want)
+        else:
+            around[axis] = (begin, want - have - begin)
+    x = subscript(x, items)
+    first = next((i for i in range(rank) if around[i] != (0, 0)), rank)
+    order = [amount for axis in reversed(range(first, rank)) for amount in around[axis]]
+    return t.F.pad(x, tuple(order)) if order else x
+
+
+define(
+    OpDef(
+        "CenterCropPad",
+        since=18,
+        mapping=ONE_TO_ONE,
+        torch=center_crop_pad,
+        cases=[
+            case([5, 6], _i64(2, 3), constants=(1,)),
+            case([2, 3], _i64(5, 4), constants=(1,)),
+            case([2, 6], _i64(5, 3), constants=(1,)),
+            case([3, 6, 3], _i64(5, 3), constants=(1,), axes=[-3, 1]),
+            case([2, 6], _i64(5, 3)),
         ],
     )
 )

@@ -119,6 +119,7 @@ _add(
     ],
 )
 _add("Identity", lambda t, n, x: x, [case(_WORDS)])
+_add("Size", lambda t, n, x: t.tensor(x.size, device=t.device), [case(_WORDS)])
 _add(
     "Concat",
     lambda t, n, *xs: t.np.concatenate(list(xs), axis=n.attr("axis")),

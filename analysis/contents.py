@@ -183,7 +183,7 @@ def gather_elements(site: Site, x: Content, indices: Content) -> ContentResult:
     """One element for each index."""
     if not _all_ints(indices):
         return None
-    places = list(np.indices(indices.shape, sparse=True))
+    places: list[Any] = list(np.indices(indices.shape, sparse=True))
     places[site.axis(x.ndim)] = indices.astype(np.int64)
     return _array(x[tuple(places)])
 

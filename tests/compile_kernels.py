@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import triton
+import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -28,6 +29,7 @@ CONSTANTS = {
     "HEIGHT": 3,
     "WIDTH": 2,
     "PRECISION": "ieee",
+    "OFFSETS": tl.int32,
 }
 HOPPER = GPUTarget("cuda", 90, 32)
 

@@ -1,7 +1,11 @@
-"""The kernel of a depthwise convolution and of what follows it."""
+"""The kernel of a depthwise convolution and of what follows it.
+
+A program has pixels of one channel, whose window and bias it reads once.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import onnx_ir as ir
@@ -11,11 +15,34 @@ from ...analysis.spell import text_expr
 from .convolution import Taps
 from .indexed import Index, IndexedSource
 from .launcher import KernelText, Launcher
-from .layout import Layout
+from .layout import Axis, Layout
 from .program import Argument, Operation, Program
 from .source import Source
 
 _OPTIONS = ("stride", "padding")
+_AXES = ("sample", "channel", "row", "col")
+START = """\
+# One program for some pixels of one channel.
+tiles = tl.cdiv(n_rows * n_cols, BLOCK)
+plane = tl.program_id(0) // tiles
+{sample}channel = plane % n_channels
+pixels = tl.program_id(0) % tiles * BLOCK + tl.arange(0, BLOCK)
+row, col = pixels // n_cols, pixels % n_cols
+mask = pixels < n_rows * n_cols
+offsets = plane.to(tl.int64) * n_rows * n_cols + pixels
+sums = tl.zeros([BLOCK], tl.float32)
+for tap in tl.static_range(HEIGHT * WIDTH):
+    at_row = row * stride_h + tap // WIDTH{holes[0]} - padding_h
+    at_col = col * stride_w + tap % WIDTH{holes[1]} - padding_w
+    inside = mask & (at_row >= 0) & (at_row < height)
+    inside &= (at_col >= 0) & (at_col < width)
+    pixel = tl.load(
+        {x}_ptr + (plane.to(tl.int64) * height + at_row) * width + at_col,
+        mask=inside,
+        other=0.0,
+    )
+    factor = tl.load({weight}_ptr + channel * HEIGHT * WIDTH + tap)
+    sums += pixel.to(tl.float32) * factor.to(tl.float32)"""
 
 
 def convolution_of(program: Program) -> Operation:
@@ -30,6 +57,17 @@ class ConvolvedLayout(Layout):
         self.x = program.arguments[x]  # type: ignore[index]
         self.weight = program.arguments[weight]  # type: ignore[index]
         super().__init__(program)
+        self.used |= {"n_channels", "n_rows", "n_cols"}
+
+    def _axes(self) -> list[Axis]:
+        table = [self.program.patterns(a.dims) for a in self.arguments]
+        return [
+            Axis(i - 4, i - 4, has, name, f"n_{name}s")
+            for i, (name, has) in enumerate(zip(_AXES, zip(*table)))
+        ]
+
+    def letter(self, axis: Axis) -> str:
+        return f"{axis.index}s"
 
     def base(self) -> Argument | None:
         return None
@@ -56,6 +94,9 @@ class ConvolvedLayout(Layout):
         alone = argument is self.x and uses == 1
         return "" if alone else super().expected(argument, names)
 
+    def index_lines(self, texts: list[str]) -> list[str]:
+        return []  # they stand at the start
+
     def letters(self, argument: Argument | None, rows_alone: bool = False) -> str:
         if argument is self.x:
             return "[samples, channels, height, width]"
@@ -70,6 +111,21 @@ class ConvolvedSource(IndexedSource):
     def make_layout(self, program: Program) -> Layout:
         return ConvolvedLayout(program)
 
+    def _start(self, loads_whole: bool) -> list[str]:
+        op = convolution_of(self.program)
+        assert op.taps is not None
+        x, weight = (self.names[a.value] for a in (self.layout.x, self.layout.weight))
+        reads_sample = any("sample" in text for text in self.texts)
+        return START.format(
+            sample="sample = plane // n_channels\n" * reads_sample,
+            holes=(op.taps.holes(0), op.taps.holes(1)),
+            x=x,
+            weight=weight,
+        ).split("\n")
+
+    def mask_of(self, offset: str, guards: tuple[str, ...]) -> str:
+        return self.mask if re.search("offsets|row|col", offset) else ""
+
     def convolve(
         self,
         op: Operation,
@@ -78,28 +134,7 @@ class ConvolvedSource(IndexedSource):
         index: Index,
         guards: tuple[str, ...],
     ) -> str:
-        x, weight, *bias = (o for o in op.operands if isinstance(o, ir.Value))
-        mask = " & ".join(["mask", *guards])
-        row, col = (self.index_text(index[i]) for i in (2, 3))
-        channel = self.index_text(index[1])
-        lead = [("", self.index_text(index[0])), ("n_j", channel)]
-        if self.program.dims(x)[0] == 1:
-            del lead[0]
-        sizes = [*lead, ("height", "at_row"), ("width", "at_col")]
-        where, own = self.joined(sizes), f"{channel} * HEIGHT * WIDTH + tap"
-        self.texts += [row, col, where, own, mask]
-        pixel, factor = (f"tl.load({self.names[v]}_ptr + " for v in (x, weight))
-        self.lines += [
-            "sums = tl.zeros([BLOCK], tl.float32)",
-            "for tap in range(HEIGHT * WIDTH):",
-            f"    at_row = {row} * stride_h + tap // WIDTH{taps.holes(0)} - padding_h",
-            f"    at_col = {col} * stride_w + tap % WIDTH{taps.holes(1)} - padding_w",
-            f"    inside = {mask} & (at_row >= 0) & (at_row < height)",
-            "    inside &= (at_col >= 0) & (at_col < width)",
-            f"    pixel = {pixel}{where}, mask=inside, other=0.0)",
-            f"    factor = {factor}{own}, mask={mask})",
-            "    sums += pixel.to(tl.float32) * factor.to(tl.float32)",
-        ]
+        _, _, *bias = (o for o in op.operands if isinstance(o, ir.Value))
         made = text_expr("sums")
         if bias:
             made = made + text_expr(self.value(bias[0], index, guards))
@@ -122,26 +157,28 @@ class ConvolvedLauncher(Launcher):
         )
 
     def size_lines(self, tensors: tuple[str, ...]) -> list[str]:
-        shape, *lines = super().size_lines(tensors)
-        sizes = [*(a.size for a in self.layout.axes)][-2:]
-        if len(self.layout.axes) == 4 and self.sizes.keys() >= set(sizes):
-            x = self.names[self.layout.x.value]
-            shape = f"shape = torch.Size((*{x}.shape[:2], {', '.join(sizes)}))"
-        return [*lines, shape]
+        _, *lines = super().size_lines(tensors)
+        x = self.names[self.layout.x.value]
+        shape = f"shape = (*{x}.shape[:2], n_rows, n_cols)"
+        return [*lines, shape, "block = pixel_block(n_rows * n_cols)"]
+
+    def grid(self, result: str) -> str:
+        planes = f"{self.names[self.layout.x.value]}.shape[:2].numel()"
+        return f"({planes} * triton.cdiv(n_rows * n_cols, block),)"
 
     def passed(self, result: str, numbers: tuple[str, ...]) -> list[str]:
-        *plain, block = super().passed(result, numbers)
         x, weight = (self.names[a.value] for a in (self.layout.x, self.layout.weight))
         window = [f"HEIGHT={weight}.shape[2]", f"WIDTH={weight}.shape[3]"]
         given = [f"*{x}.shape[2:]", *(f"*{name}" for name in _OPTIONS)]
-        return [*plain, *given, *window, block]
+        block = ["BLOCK=block", "num_warps=block // 64"]
+        return [*self.sizes, *numbers, *given, *window, *block]
 
     def parameters(self, numbers: tuple[str, ...]) -> list[str]:
-        *plain, block = super().parameters(numbers)
+        lines = super().parameters(numbers)[:-1]
         return [
-            *plain,
+            *(line for line in lines if not line.startswith(("n_elements", "OFFSETS"))),
             *("height,  # of an image", "width,"),
             *("stride_h,", "stride_w,", "padding_h,", "padding_w,"),
             *("HEIGHT: tl.constexpr,  # of a window", "WIDTH: tl.constexpr,"),
-            block,
+            "BLOCK: tl.constexpr,  # pixels of one program",
         ]

@@ -66,13 +66,17 @@ class IndexedSource(Source):
         self.layout.places.setdefault(argument.value, index)
         offset = self.offset(argument, index)
         label = self.label(name, index)
-        mask = " & ".join([self.mask, *guards])
+        mask = self.mask_of(offset, guards)
         where = f"{name}_ptr + {offset}" if offset else f"{name}_ptr"
         cast = ".to(tl.float32)" if argument.value.dtype in FLOATS else ""
-        options = f", mask={mask}" if re.search("[a-z]", offset) else ""
+        options = f", mask={mask}" if mask else ""
         self.texts += [offset, mask]
         self.lines.append(f"{label} = tl.load({where}{options}){cast}")
         return label
+
+    def mask_of(self, offset: str, guards: tuple[str, ...]) -> str:
+        """The elements that are read, if it isn't one and the same for all."""
+        return " & ".join([self.mask, *guards]) if re.search("[a-z]", offset) else ""
 
     def label(self, name: str, index: Index) -> str:
         """A name for a value at other places than its own."""

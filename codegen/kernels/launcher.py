@@ -159,12 +159,20 @@ class Launcher:
     def passed(self, result: str, numbers: tuple[str, ...]) -> list[str]:
         """What the kernel is given after the tensors."""
         if not self.layout.rows:
-            return [f"{result}.numel()", *self.sizes, *numbers, "BLOCK=ELEMENTS"]
+            block = [*self.offset_type(result), "BLOCK=ELEMENTS"]
+            return [f"{result}.numel()", *self.sizes, *numbers, *block]
         if self.layout.long:
             return [*self.sizes, *numbers, "BLOCK=PART", "num_warps=8"]
         block = ["BLOCK=triton.next_power_of_2(n_cols)", "num_warps=warps(n_cols)"]
         counts = [f"n_{table}" for table in self.tables]
         return [*self.sizes, *counts, *numbers, *block]
+
+    def offset_type(self, result: str) -> list[str]:
+        """Nothing where the kernel says itself, of what type offsets are."""
+        if self.layout.rows or self.layout.sized:
+            return []
+        given = [self.names[a.value] for a in self.layout.arguments]
+        return [f"OFFSETS=offset_type({', '.join([*given, result])})"]
 
     def parameters(self, numbers: tuple[str, ...]) -> list[str]:
         layout, names = self.layout, self.names
@@ -186,6 +194,8 @@ class Launcher:
         ]
         lines += [f"n_{table},  # rows of {table}" for table in self.tables]
         lines += [f"{label}," for label in numbers]
+        if self.offset_type(""):
+            lines.append("OFFSETS: tl.constexpr,  # tl.int32 where no tensor is large")
         note = "power of two, at least N" if layout.rows else "elements of one program"
         note = "elements of a row at a time" if layout.long else note
         return [*lines, f"BLOCK: tl.constexpr,  # {note}"]

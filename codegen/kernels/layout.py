@@ -17,7 +17,7 @@ from ...analysis.ops.triton_moves import Place, Where
 from .program import Argument, NoKernel, Program
 
 LETTERS = "ijkpq"  # `l` reads like a number
-LARGEST = 2**31  # offsets from here on need 64 bits
+LARGEST = 2**31 - 2**16  # from here on offsets, past the end too, need 64 bits
 MAX_ROW = 16384  # elements of float32 that a program keeps on chip
 
 
@@ -52,12 +52,16 @@ class Layout:
         return all(isinstance(d, int) for d in row) and prod(row) > MAX_ROW
 
     @property
-    def wide(self) -> bool:
-        """Whether offsets may need 64 bits: of a slice, those in the whole tensor."""
+    def sized(self) -> bool:
+        """Whether all sizes are known: of a slice, those of the whole tensor too."""
         shapes = [self.program.space, *(a.dims for a in self.arguments)]
-        return not all(isinstance(d, int) for dims in shapes for d in dims) or any(
-            prod(dims) >= LARGEST for dims in shapes
-        )
+        return all(isinstance(d, int) for dims in shapes for d in dims)
+
+    @property
+    def wide(self) -> bool:
+        """Whether offsets may need 64 bits."""
+        shapes = [self.program.space, *(a.dims for a in self.arguments)]
+        return not self.sized or any(prod(dims) >= LARGEST for dims in shapes)
 
     def _axes(self) -> list[Axis]:
         space, rank = self.program.space, len(self.program.space)

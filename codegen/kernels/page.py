@@ -53,6 +53,7 @@ def write_kernels(folder: Path, page: Page, title: str, file: str) -> None:
         rows=any("MAX_ROW" in text.fits for text in texts),
         warps=any("warps(n_cols)" in o for text in texts for o in text.launch),
         elements=any("ELEMENTS" in text.grid for text in texts),
+        offsets=any("OFFSETS=" in o for text in texts for o in text.launch),
         parts=any("BLOCK=PART" in text.launch for text in texts),
         columns=any("MAX_DEPTH" in text.fits for text in texts),
         precise=any("PRECISION=precision()" in text.launch for text in texts),

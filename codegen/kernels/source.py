@@ -113,12 +113,14 @@ class Source:
 
     def _start(self, loads_whole: bool) -> list[str]:
         wide = self.layout.wide
-        where = "tl.program_id(0).to(tl.int64)" if wide else "tl.program_id(0)"
         if not self.layout.rows:
+            kind = "tl.int64" if self.layout.sized else "OFFSETS"
+            where = f"tl.program_id(0){f'.to({kind})' if wide else ''}"
             return [
                 f"offsets = {where} * BLOCK + tl.arange(0, BLOCK)",
                 "mask = offsets < n_elements",
             ]
+        where = "tl.program_id(0).to(tl.int64)" if wide else "tl.program_id(0)"
         note = "  # row * N can exceed 2**31" if wide else ""
         lines = [
             f"row = {where}{note}",

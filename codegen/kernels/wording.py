@@ -93,8 +93,8 @@ _TAKEN_BY_ATTENTION = frozenset(
     v_depth width""".split()
 )
 _TAKEN_BY_WINDOWS = frozenset(
-    """HEIGHT WIDTH at_col at_row factor height inside padding pixel stride sums tap
-    width""".split()
+    """HEIGHT WIDTH at_col at_row block channel factor height inside n_channels n_cols
+    n_rows padding pixel pixels plane sample stride sums tap tiles width""".split()
 )
 
 

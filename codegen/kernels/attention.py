@@ -279,7 +279,8 @@ class AttentionLauncher(Launcher):
         ]
 
     def grid(self, result: str) -> str:
-        return "(n_batches * n_heads * triton.cdiv(n_rows, query_tile(n_rows)),)"
+        tiles = "triton.cdiv(n_rows, query_tile(n_rows, v.element_size()))"
+        return f"(n_batches * n_heads * {tiles},)"
 
     def passed(self, result: str, numbers: tuple[str, ...]) -> list[str]:
         given = [f"*{t}.stride()[:3]" for t in f"{self.loaded}y"]
@@ -289,8 +290,8 @@ class AttentionLauncher(Launcher):
             *given,
             *("n_heads", "n_heads // n_shared", "n_rows", "n_keys"),
             *("depth", "v_depth", "scale", "PRECISION=precision()"),
-            "BLOCK_M=query_tile(n_rows)",
-            "BLOCK_N=64 if max(depth, v_depth) <= 64 else 32",
+            "BLOCK_M=query_tile(n_rows, v.element_size())",
+            "BLOCK_N=128 // v.element_size()",
             "BLOCK_D=max(triton.next_power_of_2(depth), 16)",
             "BLOCK_E=max(triton.next_power_of_2(v_depth), 16)",
         ]

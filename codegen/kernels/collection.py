@@ -38,7 +38,7 @@ from .tuning import Tuner, settle
 MIN_SAVED = 1e-5
 # Of cuBLAS's speed, what a product in a kernel is taken to reach: not measured.
 PRODUCT_SPEED = 0.8
-QUERY_TILE = 64  # of templates/kernels.py.jinja
+QUERY_TILE = 128  # bytes; of templates/kernels.py.jinja
 _VIEWS = frozenset({"Expand", "Split", "Transpose"})
 
 
@@ -168,7 +168,9 @@ class KernelSet:
             return 0
         (heads, rows), keys = program.space[1:3], program.operations[-1].operands[1]
         assert isinstance(keys, ir.Value) and isinstance(heads, int)
-        times = program.attention.group * -(-self.sizes.number(rows) // QUERY_TILE)
+        assert keys.dtype is not None
+        tile = QUERY_TILE // int(keys.dtype.itemsize)
+        times = program.attention.group * -(-self.sizes.number(rows) // tile)
         before = before_attention(program, keys).arguments
         return (times - 1) * sum(self.size(program, v) for v in before)
 

@@ -61,9 +61,10 @@ class ConvolvedLayout(Layout):
 
     def _axes(self) -> list[Axis]:
         table = [self.program.patterns(a.dims) for a in self.arguments]
+        columns = zip(_AXES, zip(*table, strict=True), strict=True)
         return [
-            Axis(i - 4, i - 4, has, name, f"n_{name}s")
-            for i, (name, has) in enumerate(zip(_AXES, zip(*table)))
+            Axis(place, place, has, name, f"n_{name}s")
+            for place, (name, has) in enumerate(columns, -4)
         ]
 
     def letter(self, axis: Axis) -> str:

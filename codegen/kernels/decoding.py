@@ -145,7 +145,7 @@ class DecodingLauncher(AttentionLauncher):
             *("n_shared", "n_heads // n_shared", "n_keys", "n_each"),
             *("depth", "v_depth", "scale", "PRECISION=precision()"),
             "BLOCK_M=max(triton.next_power_of_2(n_heads // n_shared), 16)",
-            "BLOCK_N=64 if max(depth, v_depth) <= 64 else 32",
+            "BLOCK_N=128 // v.element_size()",
             "BLOCK_D=max(triton.next_power_of_2(depth), 16)",
             "BLOCK_E=max(triton.next_power_of_2(v_depth), 16)",
         ]

@@ -60,7 +60,7 @@ def write_kernels(folder: Path, page: Page, title: str, file: str) -> None:
         convolves_pixels=any(
             "PRECISION=conv_precision()" in text.launch for text in texts
         ),
-        attends=any("BLOCK_M=query_tile(n_rows)" in text.launch for text in texts),
+        attends=any("query_tile(" in text.grid for text in texts),
         convolves=any("*stride" in text.launch for text in texts),
         decodes=any("n_each" in text.launch for text in texts),
         products=any("**tile" in text.launch for text in texts),
@@ -101,8 +101,7 @@ def _tuned(entry: Entry) -> KernelText:
     """The options of a launch, the tile of a product above all, looked up by name."""
     text, call = entry.text, f'tuned("{entry.name}", '
     if "**tile" in text.launch:
-        plain, found = "tile = tiles(n_rows, n_cols)", "**tiles(n_rows, n_cols)"
-        sizes = [f"tile = {call}{found})" if s == plain else s for s in text.sizes]
+        sizes = (re.sub(r"^tile = (.*)", rf"tile = {call}**\1)", s) for s in text.sizes)
         return replace(text, sizes=tuple(sizes))
     options = [o for o in text.launch if re.match(r"[A-Za-z_]+=", o)]
     launch = [o for o in text.launch if o not in options]

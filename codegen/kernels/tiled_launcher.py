@@ -50,7 +50,9 @@ class TiledLauncher(Launcher):
         if lead:
             owner = self.x if self.layout.extent.batches[0] else self.weight
             lines.append(f"n_batches = {owner}.shape[:-2].numel()")
-        return [*lines, "tile = tiles(n_rows, n_cols)"]
+        batches = ", n_batches" * bool(lead)
+        tile = f"tile = tiles(n_rows, n_cols, {self.x}.element_size(){batches})"
+        return [*lines, tile]
 
     @property
     def counts(self) -> dict[str, str]:

@@ -324,8 +324,8 @@ def _settle_space(program: Program) -> None:
         _settle_product(program, program.extent)
         return
     rows = [op for op in program.operations if op.row is not None]
-    moves = any(op.pieces for op in program.operations)
-    if (rows or moves) and any(op.taps for op in program.operations):
+    moved = any(op.pieces for op in program.operations)
+    if (rows or moved) and any(op.taps for op in program.operations):
         raise NoKernel("a convolution beside operators over rows, or moves")
     lookups = [op for op in program.operations if op.lookup]
     norm = next((op for op in rows if is_channel_norm(op.view.node)), None)

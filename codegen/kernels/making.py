@@ -7,24 +7,17 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ...analysis.dims import Dims, same
+from ...analysis.dims import Dims
 from ...analysis.ops.table import ModuleForm, NodeView, lookup
 from ...analysis.ops.triton import FLOATS, TYPES, pointwise
 from ...analysis.ops.triton_moves import Moves, moved_axes, moves
-from ...analysis.ops.triton_rows import (
-    is_channel_norm,
-    top_of,
-    trailing_axes,
-    whole_rows,
-)
+from ...analysis.ops.triton_rows import top_of, whole_rows
 from ...analysis.spell import Expr, Ref
 from ..members import Setting
 from ..steps import LayerRef, Step
-from .columns import settle_columns
 from .convolution import Taps, taps_of
 from .forms import ROLES, Attention, attention_of, is_lookup
-from .group_layout import settle_groups
-from .products import Extent, extent, product_of
+from .products import extent, product_of
 from .program import (
     Argument,
     NoKernel,
@@ -32,9 +25,8 @@ from .program import (
     Operation,
     Program,
     Surroundings,
-    equal,
-    is_row_number,
 )
+from .settling import settle_space
 
 
 def make_program(
@@ -50,7 +42,7 @@ def make_program(
         program.results += [r for r in operation.results if r in read_outside]
     if not program.arguments:
         raise NoKernel("no tensor is read")
-    _settle_space(program)
+    settle_space(program)
     return program
 
 
@@ -305,97 +297,3 @@ def _aliased(
             return None
         value = computed[0]
     return value
-
-
-def _settle_space(program: Program) -> None:
-    """The elements or rows that the kernel goes through, and what must hold of them."""
-    if program.attention is not None:
-        *before, attention = program.operations
-        if attention.attention is None or program.results != [attention.result]:
-            raise NoKernel("attention beside other operators than those before it")
-        parts = (
-            (op.row, op.lookup, op.taps, op.product, op.attention) for op in before
-        )
-        if any(map(any, parts)):
-            raise NoKernel("attention beside other operators than on its elements")
-        program.space = program.dims(attention.result)
-        return
-    if program.extent is not None:
-        _settle_product(program, program.extent)
-        return
-    rows = [op for op in program.operations if op.row is not None]
-    moved = any(op.pieces for op in program.operations)
-    if (rows or moved) and any(op.taps for op in program.operations):
-        raise NoKernel("a convolution beside operators over rows, or moves")
-    lookups = [op for op in program.operations if op.lookup]
-    norm = next((op for op in rows if is_channel_norm(op.view.node)), None)
-    if norm is not None:
-        settle_groups(program, norm)
-        return
-    if rows and (program.moved or any(not trailing_axes(op.view) for op in rows)):
-        settle_columns(program)
-        return
-    if lookups and program.moved:
-        raise NoKernel("rows whose elements are moved")
-    if lookups:
-        program.axes = 1
-        program.space = program.dims(program.results[0])
-    if rows:
-        first = rows[0].operands[0]
-        assert isinstance(first, ir.Value)
-        program.space = program.dims(first)
-        for op in rows:
-            _check_row(program, op)
-    elif program.results and not lookups:
-        program.space = program.dims(program.results[0])
-    for op in program.operations:
-        for operand in op.operands:
-            if isinstance(operand, ir.Value):
-                program.patterns(program.dims(operand))
-    found = {r for op in program.operations if op.top for r in op.results}
-    if any(o in found for op in program.operations for o in op.operands):
-        raise NoKernel("the largest elements are worked on")
-    for result in set(program.results) - found:
-        dims = program.dims(result)
-        if not equal(dims, program.space) and not is_row_number(program, result):
-            raise NoKernel("results of several shapes")
-
-
-def _settle_product(program: Program, sizes: Extent) -> None:
-    """All but the product goes element by element; its results are of one shape."""
-    before = program.before_product()
-    for op in program.operations:
-        if op.row is not None or op.lookup or op.pieces or op.taps:
-            raise NoKernel("a product beside operators over rows")
-    if any(r in program.results for op in before for r in op.results):
-        raise NoKernel("a left factor that is needed elsewhere")
-    program.space = sizes.result
-    for result in program.results:
-        if not equal(program.dims(result), sizes.result):
-            raise NoKernel("results of several shapes")
-
-
-def _check_row(program: Program, op: Operation) -> None:
-    axes = trailing_axes(op.view)
-    first = op.operands[0]
-    assert isinstance(first, ir.Value) and op.row is not None
-    dims = program.dims(first)
-    if axes is None or program.axes not in (0, axes):
-        raise NoKernel("axes that are not the last ones, or not the same")
-    program.axes = axes
-    if len(dims) != len(program.space):
-        raise NoKernel("rows of tensors of different ranks")
-    row = program.space[-axes:]
-    if all(d == 1 for d in row):
-        raise NoKernel("rows of one element")
-    if not all(same(a, b) for a, b in zip(dims[-axes:], row, strict=True)):
-        raise NoKernel("rows of different sizes")
-    for extra in op.operands[1:]:
-        if isinstance(extra, ir.Value):
-            own = program.dims(extra)
-            if not equal(own, row):
-                raise NoKernel("a weight that is broadcast along the row")
-    if not op.row.keeps and not op.view.attr("keepdims", 1):
-        readers = {o for other in program.operations for o in other.operands}
-        if op.result in readers:
-            raise NoKernel("a reduction that drops axes before others read it")

@@ -1,7 +1,7 @@
 """Speed on the CPU: emitted packages beside ONNX Runtime, call by call in turn.
 
     python benchmarks/cpu.py models/ --seconds 20
-    python benchmarks/cpu.py models/ --threads 1 --columns eager compile onnx2torch
+    python benchmarks/cpu.py models/ --threads 1 --columns eager compile onnx2torch aoti
     python benchmarks/cpu.py models/ --results build/cpu.json --page docs/performance.md
 
 Every model and number of threads is measured in a process of its own, for about
@@ -9,8 +9,9 @@ Every model and number of threads is measured in a process of its own, for about
 that don't count, then calls that do, and their median. A ratio is the median of (ONNX
 Runtime's time / ours) over the rounds, so over 1 we win. ONNX Runtime has all its
 optimisations. Results are kept in --results and the page is written anew after each: a
-run that was stopped goes on where it was. `cpu` is the share of a core per thread that
-the process got: well under 1, something else was running.
+run that was stopped goes on where it was, and one with more --columns measures only
+what a model lacks. `cpu` is the share of a core per thread that the process got: well
+under 1, something else was running.
 
 Inputs are those in <model>.npz (arrays `in:<name>`) where there is one, else random.
 Packages are compiled once, into --packages; --profile chooses their engine by time.
@@ -33,7 +34,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-COLUMNS = ("eager", "packed", "onednn", "compile", "onnx2torch")
+import cpu_table
+from cpu_rivals import RIVALS
+
+COLUMNS = ("eager", "packed", "onednn", "compile", *RIVALS)
 WARM_CALLS = 4  # the third runs what the second prepared
 # Threads of a call that is over go on spinning, on cores that the next one wants: ONNX
 # Runtime's for 50 ms, PyTorch's for 10.
@@ -118,28 +122,31 @@ def measure(
     session = module.Session(threads=threads)
     calls["package"] = lambda: session.run(None, feed)
     row: Row = {"engine": sys.modules[f"{package.name}.session"].ENGINE, "failed": {}}
+    made_in = dict.fromkeys(calls, 0.0)
     for name in columns:
+        start = time.perf_counter()
         try:
             calls[name] = another(name, module, model, feed, threads)
+            made_in[name] = time.perf_counter() - start
         except Exception as error:  # what others can't convert is a result
             row["failed"][name] = f"{type(error).__name__}: {error}"[:200]
     wanted = calls["onnxruntime"]()
     assert isinstance(wanted, list)
     for name, call in list(calls.items()):
         try:
-            first = timed(call)
+            first = made_in[name] + timed(call)
             for _ in range(WARM_CALLS):
                 found = call()
+            assert isinstance(found, list)
+            error_ = max(
+                float(np.abs(np.subtract(a, b, dtype=np.float64)).max())
+                / max(1e-3, float(np.abs(b).max()))
+                for a, b in zip(found, wanted, strict=True)
+            )
         except Exception as error:
             row["failed"][name] = f"{type(error).__name__}: {error}"[:200]
             del calls[name]
             continue
-        assert isinstance(found, list)
-        error_ = max(
-            float(np.abs(np.subtract(a, b, dtype=np.float64)).max())
-            / max(1e-3, float(np.abs(b).max()))
-            for a, b in zip(found, wanted, strict=True)
-        )
         row[name] = {"first_s": first, "error": error_}
     return row | race(calls, row, seconds, threads)
 
@@ -162,23 +169,10 @@ def another(
     name: str, module: Any, model: Path, feed: dict[str, Any], threads: int
 ) -> Call:
     """A call of the package on this engine, or of another tool's module."""
-    if name != "onnx2torch":
-        session = module.Session(engine=name, threads=threads)
-        return lambda: session.run(None, feed)
-    import onnx
-    import torch
-    from onnx2torch import convert
-
-    made = convert(onnx.load(str(model))).eval()
-    tensors = [torch.from_numpy(array) for array in feed.values()]
-
-    def call() -> list[Any]:
-        with torch.inference_mode():
-            found = made(*tensors)
-        found = [found] if isinstance(found, torch.Tensor) else list(found)
-        return [each.numpy() for each in found]
-
-    return call
+    if name in RIVALS:
+        return RIVALS[name](module, model, feed)
+    session = module.Session(engine=name, threads=threads)
+    return lambda: session.run(None, feed)
 
 
 def race(calls: dict[str, Call], row: Row, seconds: float, threads: int) -> Row:
@@ -195,7 +189,7 @@ def race(calls: dict[str, Call], row: Row, seconds: float, threads: int) -> Row:
             passed += time.perf_counter() - before[0]
             used += time.process_time() - before[1]
         order.append(order.pop(0))
-    theirs = times["onnxruntime"]
+    theirs, package = times["onnxruntime"], times.get("package", [])
     share = used / passed / threads
     found: Row = {"rounds": len(theirs), "cpu": share, "load": os.getloadavg()[0]}
     for name, ours in times.items():
@@ -207,6 +201,9 @@ def race(calls: dict[str, Call], row: Row, seconds: float, threads: int) -> Row:
             "low": ratios[quarter],
             "high": ratios[-1 - quarter],
         }
+        if package:  # its lead
+            leads = [a / b for a, b in zip(ours, package, strict=True)]
+            found[name]["lead"] = statistics.median(leads)
     return found
 
 
@@ -248,14 +245,26 @@ def compiled(model: Path, folder: Path, options: argparse.Namespace) -> Path:
     return package
 
 
-def run(model: Path, threads: int, options: argparse.Namespace) -> Row:
+def added(row: Row, more: Row) -> Row:
+    """A row with the columns of another measurement; their ratios are of its rounds."""
+    if "broken" in more:
+        return row or more
+    if not row:
+        return more
+    failed = row["failed"] | more["failed"]
+    return more | row | {"failed": failed}
+
+
+def run(
+    model: Path, threads: int, columns: Iterable[str], options: argparse.Namespace
+) -> Row:
     """One measurement in a process of its own, or how it failed."""
     try:
         package = compiled(model, options.packages, options)
     except Exception as error:
         return {"broken": f"{type(error).__name__}: {error}"[:300]}
     command = [sys.executable, __file__, "--child", model, package, threads]
-    command += [options.seconds, *options.columns]
+    command += [options.seconds, *columns]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     try:
         done = subprocess.run(
@@ -313,33 +322,10 @@ def machine() -> str:
 def page(results: dict[str, Any]) -> str:
     tables = "".join(
         f"\n## {threads} thread{'s' if int(threads) > 1 else ''}\n\n"
-        + table(results["threads"][threads])
+        + cpu_table.table(results["threads"][threads], COLUMNS)
         for threads in sorted(results["threads"], key=int)
     )
     return PAGE.format(machine=results["machine"], tables=tables)
-
-
-def table(rows: dict[str, Row]) -> str:
-    good = {name: row for name, row in sorted(rows.items()) if "package" in row}
-    extra = [c for c in COLUMNS if any(c in row for row in good.values())]
-    head = ["model", "ONNX Runtime, ms", "engine", "package", *extra, "cpu", "error"]
-    lines = [head, ["---", "---:", "---", *["---:"] * (len(head) - 3)]]
-    for name, row in good.items():
-        ours = row["package"]
-        spread = f"{ours['ratio']:.2f} ({ours['low']:.2f}-{ours['high']:.2f})"
-        others = [f"{row[c]['ratio']:.2f}" if c in row else "-" for c in extra]
-        measured = (f"{row['cpu']:.2f}", f"{ours['error']:.0e}")
-        theirs = f"{row['onnxruntime']['ms']:.2f}"
-        lines.append([name, theirs, row["engine"], spread, *others, *measured])
-    text = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    for column in ("package", *extra):
-        ratios = [row[column]["ratio"] for row in good.values() if column in row]
-        mean = math.exp(statistics.fmean(map(math.log, ratios))) if ratios else 0
-        text += f"\n\nGeometric mean of {column}: {mean:.2f} over {len(ratios)} models."
-    for name, row in sorted(rows.items()):
-        if "broken" in row:
-            text += f"\n\n{name}: {row['broken']}"
-    return text + "\n"
 
 
 def models(paths: Iterable[Path], pattern: str) -> Iterator[Path]:
@@ -373,11 +359,19 @@ def main(arguments: list[str]) -> int:
     for model in models(options.models, options.only):
         for threads in options.threads:
             rows = results["threads"].setdefault(str(threads), {})
-            if model.stem in rows and not options.again:
+            row = {} if options.again else rows.get(model.stem, {})
+            known = {
+                *row,
+                *row.get("failed", ()),
+                *(COLUMNS if "broken" in row else ()),
+            }
+            columns = [name for name in options.columns if name not in known]
+            if row and not columns:
                 continue
             if not measured:
                 results["machine"], measured = machine(), True
-            row = rows[model.stem] = run(model.resolve(), threads, options)
+            more = run(model.resolve(), threads, columns, options)
+            row = rows[model.stem] = added(row, more)
             ratio = row.get("package", {}).get("ratio", math.nan)
             note = row.get("broken") or f"{row['engine']} {ratio:.2f} {row['failed']}"
             print(f"{model.stem} x{threads}: {note}", file=sys.stderr, flush=True)

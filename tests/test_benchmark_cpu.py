@@ -1,4 +1,4 @@
-"""benchmarks/cpu.py: one model through all of it, and a second run that goes on."""
+"""benchmarks/cpu.py: one model through all of it, and more runs that go on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
 from emitted import EXAMPLES
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "cpu.py"
@@ -16,15 +18,22 @@ def test_it_measures_resumes_and_writes_the_page(tmp_path: Path) -> None:
     (tmp_path / "broken.onnx").write_bytes(b"no model")
     results, page = tmp_path / "cpu.json", tmp_path / "performance.md"
     command = [sys.executable, SCRIPT, EXAMPLES / "digits_cnn.onnx", tmp_path]
-    command += ["--threads", "1", "--seconds", "0.1", "--columns", "eager", "onednn"]
+    command += ["--threads", "1", "--seconds", "0.1"]
     command += ["--packages", tmp_path / "p", "--results", results, "--page", page]
-    command += ["--no-verify"]
-    for seen in ("digits_cnn x1: eager ", ""):
+    command += ["--no-verify", "--columns", "eager"]
+    measured = []
+    for columns, seen in (
+        ([], "digits_cnn x1: eager "),
+        (["onednn"], "digits_cnn x1: eager "),  # that alone is measured
+        (["onednn"], ""),
+    ):
         done = subprocess.run(
-            list(map(str, command)), capture_output=True, text=True, check=True
+            [*map(str, command), *columns], capture_output=True, text=True, check=True
         )
         assert seen in done.stderr and bool(seen) == bool(done.stderr)
-    rows = json.loads(results.read_text())["threads"]["1"]
+        rows = json.loads(results.read_text())["threads"]["1"]
+        measured.append(rows["digits_cnn"]["package"])
+    assert measured[0] == measured[1] == measured[2]
     assert rows["digits_cnn"]["package"]["error"] < 1e-5
     assert rows["digits_cnn"]["eager"]["ratio"] > 0
     assert "no engine 'onednn'" in rows["digits_cnn"]["failed"]["onednn"]
@@ -32,3 +41,28 @@ def test_it_measures_resumes_and_writes_the_page(tmp_path: Path) -> None:
     text = page.read_text()
     assert "## 1 thread" in text and "| digits_cnn |" in text and "GFLOP/s" in text
     assert "broken: LoadError" in text
+    assert "None for digits_cnn: ValueError: no engine 'onednn'" in text
+
+
+def test_the_table_says_where_a_rival_leads_and_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    import cpu_table
+
+    def row(lead: float, **more: Any) -> dict[str, Any]:
+        ours = {"ratio": 1.0, "low": 1.0, "high": 1.0, "error": 0, "first_s": 0.1}
+        theirs = ours | {"ratio": 1 / lead, "lead": lead, "first_s": 20 * lead}
+        row = {"engine": "onednn", "cpu": 1.0, "onnxruntime": {"ms": 1}, "failed": {}}
+        return row | {"package": ours, "compile": theirs} | more
+
+    rows = {"a": row(2.0), "b": row(0.98), "c": row(0.5)}
+    rows["d"] = row(1) | {"failed": {"aoti": "too old."}}
+    assert cpu_table.summary("compile", rows) == (
+        "Geometric mean of compile: 1.01 over 4 models. The package is ahead of it, or"
+        " less than 3 % behind, on 3 of 4; not on c 0.50. First calls: 10 to 40 s."
+    )
+    assert cpu_table.summary("aoti", rows) == "None for d: too old."
+    head, _, *lines = cpu_table.table(rows, ("eager", "compile", "aoti")).splitlines()
+    assert "| package | compile | aoti | cpu |" in head
+    assert "| 0.50 | - |" in lines[0]

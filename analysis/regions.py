@@ -47,7 +47,38 @@ def find_regions(items: Sequence[Item], free: Collection[Hashable]) -> list[Regi
     for value, places in readers.items():
         for start in places:
             found.update(_regions_at(items, start, value, made, readers, free))
+    found.update(_cells(items, made, readers, free))
     return _nested(found)
+
+
+def _cells(
+    items: Sequence[Item],
+    made: dict[Hashable, int],
+    readers: dict[Hashable, list[int]],
+    free: Collection[Hashable],
+) -> Iterator[tuple[int, int]]:
+    """Parts that read what the last two before them made, as the cells of NASNet do."""
+    alive: set[Hashable] = set()
+    needed: list[set[Hashable]] = []  # after each item
+    ends: dict[int, int] = {}
+    for i, item in enumerate(items):
+        alive.update(v for v in item.outputs if v in readers and v not in free)
+        alive.difference_update(v for v in item.reads if readers[v][-1] <= i)
+        needed.append(set(alive) if len(alive) == 2 else set())
+        others = needed[i].difference(item.outputs)
+        if len(others) != 1:
+            continue
+        (last,) = others
+        before = made.get(last, i)
+        if before >= i or not needed[before] or readers[last][0] >= i:
+            continue
+        more = ends.get(before) == i - 1 and not item.is_layer
+        if before not in ends or (
+            more and set(item.reads) <= set(items[i - 1].outputs)
+        ):
+            ends[before] = i
+    for before, end in ends.items():
+        yield before + 1, end + 1
 
 
 def _regions_at(

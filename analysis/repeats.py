@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import pairwise
 
+from .depths import find_depths, one_apart
 from .phrases import with_phrase
 from .regions import Item, Region, find_regions
 from .rounds import Block, find_rounds
@@ -34,12 +35,15 @@ class _Finder:
     def __init__(self, items: Sequence[Item]) -> None:
         self.items = items
         self.kinds: dict[tuple[str, ...], int] = {}
+        self.last = {v: i for i, item in enumerate(items) for v in item.reads}
 
     def run(self) -> list[Block]:
         self.apart = self.free()
         self.regions = find_regions(self.items, self.apart)
         blocks = self.repeated()
         blocks = self.nearly(blocks)
+        whole = tuple(item.signature for item in self.items)
+        blocks = find_depths(blocks, self.regions, whole, self.kinds)
         self.absorb(blocks)
         blocks = self.together(blocks)
         self.parts(blocks)
@@ -50,9 +54,9 @@ class _Finder:
     def free(self) -> set[Hashable]:
         """Values that many blocks may read besides their own."""
         made = {v: i for i, item in enumerate(self.items) for v in item.outputs}
-        last = {v: i for i, item in enumerate(self.items) for v in item.reads}
         far = FAR_PART * len(self.items)
-        return self.early() | {v for v, i in made.items() if last.get(v, i) - i > far}
+        long = {v for v, i in made.items() if self.last.get(v, i) - i > far}
+        return self.early() | long
 
     def early(self) -> set[Hashable]:
         """Values that no layer has to do with: masks, which all blocks may use."""
@@ -115,12 +119,11 @@ class _Finder:
 
     def cut(self, covered: int, end: int, period: int) -> list[Block]:
         """Rounds of a stretch, cut where the fewest values enter and leave them."""
-        last = {v: i for i, item in enumerate(self.items) for v in item.reads}
         made = [(i, v) for i, item in enumerate(self.items) for v in item.outputs]
 
         def crossing(first: int) -> int:
             cut = first + (covered // period - 1) // 2 * period + period
-            alive = [i for i, v in made if i < cut <= last.get(v, i)]
+            alive = [i for i, v in made if i < cut <= self.last.get(v, i)]
             return len(alive) + sum(i >= cut - period for i in alive)
 
         begins = range(end - covered, end - covered + min(period, covered - period + 1))
@@ -142,6 +145,7 @@ class _Finder:
                 rarer = counts[block.kind] <= count and block.kind != kind
                 if rarer and one_apart(words[block.kind], words[kind]):
                     block.kind = kind
+            found = self.windows(words[kind], kind, found)
             if "cat(" not in words[kind][-1]:  # which can't stand for the whole
                 found = self.windows(words[kind][:-1], kind, found)
             if "cat(" in words[kind][0] and count > 1:  # one operand to begin with
@@ -153,7 +157,7 @@ class _Finder:
     def windows(
         self, short: tuple[str, ...], kind: int, blocks: list[Block]
     ) -> list[Block]:
-        """The blocks, and where the items do what one does, its last or first left out.
+        """The blocks, and where items do what one does, or all but its first or last.
 
         Only what stands beside one of the kind, and cuts no region, is another; a block
         that is a part of such a place gives way to it.
@@ -191,9 +195,19 @@ class _Finder:
         """Whether a region begins within a block and ends behind it, or the reverse."""
         every = (region for outer in self.regions for region in outer.all())
         return any(
-            r.start < block.start < r.end < block.end
+            (
+                r.start < block.start < r.end < block.end
+                and not self.line(r.end, block.end)
+            )
             or block.start < r.start < block.end < r.end
             for r in every
+        )
+
+    def line(self, start: int, end: int) -> bool:
+        """Whether each item reads what the one before it made, and no more."""
+        return all(
+            set(self.items[i].reads) - self.apart <= set(self.items[i - 1].outputs)
+            for i in range(start, end)
         )
 
     def absorb(self, blocks: list[Block]) -> None:
@@ -225,8 +239,19 @@ class _Finder:
             own = joined or "Norm" in item.signature
             if step > 0 and item.is_layer and not own:
                 return False
+            wider = Block(min(at, block.start), max(at + 1, block.end), block.kind)
+            if self.links(wider) > self.links(block):
+                return False
             found.add(item.signature)
         return len(found) == 1
+
+    def links(self, block: Block) -> int:
+        """How many values enter a block, or leave it."""
+        inside = self.items[block.start : block.end]
+        made = {v for item in inside for v in item.outputs}
+        reads = {v for item in inside for v in item.reads} - made
+        later = [v for v in made if self.last.get(v, -1) >= block.end]
+        return len(reads - self.apart) + len(later)
 
     # ---- what stands around blocks
 
@@ -260,7 +285,7 @@ class _Finder:
         made.difference_update(self.items[end - 1].outputs)
         reads = {v for item in self.items[start:end] for v in item.reads} - made
         later = (v for item in self.items[end:] for v in item.reads)
-        return len(reads - self.apart) == 1 and made.isdisjoint(later)
+        return len(reads - self.apart) <= 2 and made.isdisjoint(later)
 
     # ---- parts
 
@@ -270,7 +295,7 @@ class _Finder:
         spans = [(r.start, r.end) for r in every if self.large(r.start, r.end)]
         same: dict[int, list[Block]] = {}
         for block in blocks:
-            for leaf in block.inner or [block]:
+            for leaf in block.leaves():
                 same.setdefault(leaf.kind, []).append(leaf)
         spellings = {
             (kind, self.words(b)) for kind, leaves in same.items() for b in leaves
@@ -320,6 +345,7 @@ class _Finder:
             for a, b in spans
             if block.start <= a < b <= block.end
             and sum(item.is_layer for item in self.items[a:b]) < layers
+            and b - a > MIN_ITEMS
         ]
 
     def gates(self, start: int, end: int) -> bool:
@@ -358,15 +384,3 @@ def outermost(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         if not found or a >= found[-1][1]:
             found.append((a, b))
     return found
-
-
-def one_apart(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
-    """Whether one list is the other with one element left out or exchanged."""
-    if len(a) == len(b):
-        return sum(x != y for x, y in zip(a, b, strict=True)) == 1
-    long, short = (a, b) if len(a) > len(b) else (b, a)
-    return len(long) == len(short) + 1 and short in set(_without_one(long))
-
-
-def _without_one(words: tuple[str, ...]) -> list[tuple[str, ...]]:
-    return [words[:i] + words[i + 1 :] for i in range(len(words))]

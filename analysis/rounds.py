@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 MAX_PERIOD = 12  # blocks in one round
@@ -17,6 +17,14 @@ class Block:
     kind: int
     inner: list[Block] = field(default_factory=list)
     is_between: bool = False  # leads from one stage of blocks to the next
+    in_row: bool = False  # one of as many equal parts as the whole is deep
+
+    def leaves(self) -> Iterator[Block]:
+        """The smallest blocks in it; itself, if there are none."""
+        for part in self.inner:
+            yield from part.leaves()
+        if not self.inner:
+            yield self
 
     @property
     def is_single(self) -> bool:
@@ -29,14 +37,26 @@ def find_rounds(
 ) -> list[Block]:
     """The blocks among tokens; those that come round in a fixed order are one.
 
-    A kind stands in rounds everywhere or nowhere: where rounds leave some of its blocks
-    over, those that always stand side by side are paired instead.
+    A kind stands in rounds of one kind everywhere, or in none: where rounds leave some
+    of its blocks over, or hold them in two ways, those that always stand side by side
+    are paired instead, or what is around single ones is left out.
     """
     found = _rounds(tokens, kinds)
-    inside = {part.kind for block in found for part in block.inner}
-    if inside.isdisjoint(block.kind for block in found if not block.inner):
+    ends = {block.start: block.end for block in tokens}
+    around: dict[int, set[int]] = {}
+    for block in found:
+        whole = ends[block.start] < block.end
+        for part in block.inner if whole else [block]:
+            around.setdefault(part.kind, set()).add(block.kind)
+    if all(len(rounds) == 1 for rounds in around.values()):
         return found
-    return _pairs(tokens, kinds) or found
+
+    def single(block: Block) -> Block:
+        whole = ends[block.start] < block.end and len(block.inner) == 1
+        part = block.inner[0] if whole else block
+        return part if len(around.get(part.kind, ())) > 1 else block
+
+    return _pairs(tokens, kinds) or [single(block) for block in found]
 
 
 def _rounds(tokens: Sequence[Block], kinds: dict[tuple[str, ...], int]) -> list[Block]:

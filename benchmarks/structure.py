@@ -63,15 +63,13 @@ Where the two columns of instances differ:
 - The first block of MobileNetV2 and of EfficientNet has no expansion, and a class of
   its own. Without names the stem's convolution is taken for it: one block more of one
   class.
-- NASNet's 14 + 3 normal cells are 17 of one class without names as well, cut a layer
-  later; 106 or 108 of its 110 separable branches, by the exporter, are of one
-  class, where the names tell 99, 7, 3 and 1 apart by what stands in front of them. The
-  others begin with a convolution that pads on one side.
+- NASNet's cells are cut as in the original, and count 15 where its last one, whose
+  result is pooled, has a class of its own by the names. Its 110 separable branches are
+  of two classes, those that pad on one side only apart; the names tell 99, 7, 3 and 1
+  apart by what stands in front of them. The two reduction cells are a `Transition` each.
 - What leads from one stage to the next (`PatchMerging`, DenseNet's `Transition`) is a
   `Transition` without names, and so are the downsampling layers of ConvNeXt, which have
   no class in the original.
-- YOLOv5's two `C3` that hold several bottlenecks are one class with the other six by
-  their depth, which nothing tells without names. All 11 bottlenecks are of one class.
 
 Made by `python benchmarks/structure.py MODELS --write docs/structure.md`.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 
 import onnx_ir as ir
 
@@ -17,6 +18,8 @@ from .scopes import Scope
 from .steps import LayerRef, Step
 
 _NUMBER = re.compile(r"\b\d[\d.e+-]*")
+# What a layer or a pooling pads is a number as well.
+_PADDED = re.compile(r"(?<=\()F\.pad\(v, \([^()]*\)(, value=\S+)?\)|, padding=#")
 
 
 def find_scopes(steps: list[Step]) -> None:
@@ -43,10 +46,15 @@ def _roles(steps: list[Step], blocks: list[Block]) -> dict[int, str]:
     for block in blocks:
         plain = "Transition" if block.is_between else "Block"
         roles[block.kind] = "Layer" if _attends(steps, block) else plain
-    for block in blocks:
-        for part in block.inner:
-            roles[part.kind] = max(_role(steps, part), roles.get(part.kind, ""))
+    for part in _parts(blocks):
+        roles[part.kind] = max(_role(steps, part), roles.get(part.kind, ""))
     return roles
+
+
+def _parts(blocks: list[Block]) -> Iterator[Block]:
+    for block in blocks:
+        yield from block.inner
+        yield from _parts(block.inner)
 
 
 def _role(steps: list[Step], part: Block) -> str:
@@ -81,12 +89,37 @@ def _hoist(steps: list[Step]) -> None:
     first: list[Step] = []
     rest: list[Step] = []
     for step in steps:
-        layers = any(inner.form is not None for inner in inside(step))
-        late = layers or not made.isdisjoint(step.reads())
+        late = _owns(step) or not made.isdisjoint(step.reads())
         (rest if late else first).append(step)
         if late:
             made.update(out for out in step.outputs if out is not None)
-    steps[:] = first + rest
+    steps[:] = _close(first + rest)
+
+
+def _owns(step: Step) -> bool:
+    return any(inner.form is not None for inner in inside(step))
+
+
+def _close(steps: list[Step]) -> list[Step]:
+    """With what alone reads a value, and nothing else, right behind what makes it."""
+    readers: dict[ir.Value, list[Step]] = {}
+    for step in steps:
+        for value in set(step.reads()):
+            readers.setdefault(value, []).append(step)
+    found: dict[Step, None] = {}
+
+    def put(step: Step) -> None:
+        found[step] = None
+        outputs = [out for out in step.outputs if out in readers]
+        for reader in readers[outputs[0]] if len(outputs) == 1 else ():
+            reads = {v for v in reader.reads() if v.const_value is None}
+            if len(readers[outputs[0]]) == 1 and len(reads) == 1 and not _owns(reader):
+                put(reader)
+
+    for step in steps:
+        if step not in found:
+            put(step)
+    return list(found)
 
 
 def _enter(
@@ -108,10 +141,15 @@ def _enter(
     for part in block.inner:
         role = roles[part.kind]
         name = variable(role)
-        if counts[role] > 1:
+        if part.in_row or counts[role] > 1:
             name = f"{name}s.{met[role]}"
         met[role] += 1
-        _enter(steps, part, Scope(f"{scope.path}.{name}", role), roles)
+        path = f"{scope.path}.{name}"
+        if part.in_row:
+            row = Scope(path.rpartition(".")[0], "Sequential")
+            for step in steps[part.start : part.end]:
+                step.scopes = (*step.scopes, row)
+        _enter(steps, part, Scope(path, role), roles)
 
 
 def _attends(steps: list[Step], block: Block) -> bool:
@@ -132,6 +170,7 @@ def _item(step: Step) -> Item:
     whole = list(laid_out([step]))
     texts = (render(inner.expr, name) for inner in whole)
     signature = _NUMBER.sub("#", "; ".join(texts))
+    signature = _PADDED.sub(lambda found: "v" if "F" in found[0] else "", signature)
     signature = re.sub(r"v(, v)+", "v...", signature)  # however many are joined
     layers = any(inner.form is not None for inner in whole)
     return Item(signature, reads, outputs, layers)

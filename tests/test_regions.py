@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -44,6 +45,20 @@ def test_regions_are_within_each_other() -> None:
     assert [(r.start, r.end) for r in outer.all()] == [(1, 7), (2, 5)]
 
 
+def test_a_cell_reads_what_the_last_two_made() -> None:
+    """As those of NASNet; a last step that reads nothing else is a part of it."""
+    cell = ["A {0}", "B {1}", "+ {2} {3}", "r {4}"]
+    items, last = items_of("S", "T 0", "r 1"), [0, 2]
+    for _ in range(3):
+        at = len(items)
+        lines = items_of(*(line.format(*last, at, at + 1, at + 2) for line in cell))
+        items += [replace(item, outputs=(at + i,)) for i, item in enumerate(lines)]
+        last = [last[1], at + 3]
+    items.append(Item("H", tuple(last), (len(items),), True))
+    (whole,) = find_regions(items, ())
+    assert [(r.start, r.end) for r in whole.inner] == [(3, 7), (7, 11), (11, 15)]
+
+
 def test_what_two_values_enter_or_leave_is_none() -> None:
     items = items_of("S", "T", "A 0", "+ 2 0 1", "D 3")
     assert find_regions(items, ()) == []
@@ -52,14 +67,17 @@ def test_what_two_values_enter_or_leave_is_none() -> None:
 
 
 @given(st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=3), max_size=40))
-def test_regions_have_one_entry_and_one_exit(backs: list[list[int]]) -> None:
+def test_regions_have_one_exit(backs: list[list[int]]) -> None:
+    """And one entry, or two: what the two parts before a cell made."""
     reads = [tuple(i - b for b in row if b <= i) for i, row in enumerate(backs)]
     items = [Item("a", row, (i,), True) for i, row in enumerate(reads)]
     for region in (r for outer in find_regions(items, ()) for r in outer.all()):
         inside = range(region.start, region.end)
         entries = {v for i in inside for v in reads[i] if v < region.start}
         exits = {v for i, row in enumerate(reads) if i >= region.end for v in row}
-        assert len(entries) <= 1 and len(exits & set(inside)) <= 1
+        made = exits & set(inside)
+        assert len(made) <= 1 and len(entries) <= 2
+        assert len(entries) < 2 or made == {region.end - 1}
 
 
 # ---- blocks
@@ -136,7 +154,32 @@ def gated() -> onnx.ModelProto:
     return g.model(features=g.relu(x))
 
 
-@pytest.mark.parametrize("make", [csp, gated, senet, densenet])
+def cells() -> onnx.ModelProto:
+    """Each cell reads what the two before it made; all take what it is behind ReLU."""
+    g = Traced(image=["batch", 3, 8, 8])
+    last = [g.relu(g.conv2d("image", f"stem{i}", (3, 8, 3))) for i in range(2)]
+    for i in range(4):
+        with g.module(f"cells.{i}", "Cell"):
+            left, right = (
+                g.conv2d(x, name, (8, 4, 1))
+                for x, name in zip(last, ("prev", "conv"), strict=True)
+            )
+            ways = [left]
+            for k, x in enumerate((left, right, left, right)):
+                with g.module(f"branches.{k}", "Branch"):
+                    y = g.conv2d(g.relu(x), "conv1", (4, 4, 3), groups=4)
+                    y = g.relu(g.conv2d(y, "conv2", (4, 4, 1)))
+                    y = g.conv2d(y, "conv3", (4, 4, 3), groups=4)
+                    ways.append(g.conv2d(y, "conv4", (4, 4, 1)))
+            sums = g("Add", ways[1], ways[2]), g("Add", ways[3], ways[4])
+            joined = g("Concat", left, *sums, axis=1)
+            with g.module("out", "Conv2d"):
+                joined = g.conv2d(joined, "out", (12, 8, 1))
+        last = [last[1], g.relu(joined)]
+    return g.model(features=g("Add", *last))
+
+
+@pytest.mark.parametrize("make", [csp, gated, senet, densenet, cells])
 def test_without_names_there_are_as_many(make: Callable, tmp_path: Path) -> None:
     """The classes that occur again; the stripped modules are verified, too."""
     found = []

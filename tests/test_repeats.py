@@ -15,8 +15,9 @@ from networks import residual
 from traced import stripped
 
 import fairhand
+from fairhand.analysis.depths import one_apart
 from fairhand.analysis.regions import Item
-from fairhand.analysis.repeats import Block, find_blocks, one_apart
+from fairhand.analysis.repeats import Block, find_blocks
 from fairhand.analysis.spell import Expr, Leaf, Ref, spell
 from fairhand.codegen.loops import loops
 from fairhand.codegen.members import Member
@@ -174,13 +175,52 @@ def test_what_leads_from_stage_to_stage_is_a_block() -> None:
     assert len(blocks) == 11 and not any(block.inner for block in blocks)
 
 
-def test_blocks_that_never_stand_apart_are_pairs() -> None:
+@pytest.mark.parametrize("depths", [(1, 3), (1, 1, 3), (1, 1, 1, 2)])
+def test_blocks_that_never_stand_apart_are_pairs(depths: tuple[int, ...]) -> None:
     """Kinds of attention take turns, with one kind of feed-forward, as in Swin."""
-    stages = ("QsKO+FgD+" + "QtsKOt+FgD+", 1), ("QsKO+FgD+" + "QtsKOt+FgD+", 3)
-    words = "Np".join(words * times for words, times in stages)
+    words = "Np".join("QsKO+FgD+QtsKOt+FgD+" * depth for depth in depths)
     blocks = find_blocks(residuals("S" + words + "H"))
-    assert [len(block.inner) for block in blocks] == [2] * 8
+    assert [len(block.inner) for block in blocks] == [2] * 2 * sum(depths)
     assert len({block.kind for block in blocks}) == 2
+
+
+def test_a_block_stands_in_rounds_everywhere_or_nowhere() -> None:
+    """What leads to some of them belongs to none."""
+    blocks = find_blocks(residuals("S" + "NpABr+" * 3 + "ArB+" * 3 + "H"))
+    assert len({block.kind for block in blocks}) == 2
+    blocks = find_blocks(residuals("S" + "NpArB+" * 3 + "ArB+" * 3 + "H"))
+    assert [block.end - block.start for block in blocks] == [4] * 6
+
+
+@pytest.mark.parametrize(
+    ("depths", "last"),
+    [((1, 3, 1, 2), "rB+"), ((2, 3), "rB+"), ((1, 2), "rB+"), ((2, 1, 3), "rB")],
+)
+def test_depth_is_a_number(depths: tuple[int, ...], last: str) -> None:
+    """A row of residual blocks on one way, nothing on the other, and what joins them;
+    the last row may lack the sums."""
+    items: list[Item] = [Item("S", (), (0,), True)]
+
+    def add(word: str, *reads: int) -> None:
+        items.append(Item(word, reads, (len(items),), word.isupper()))
+
+    for depth, tail in zip(depths, ["rB+"] * (len(depths) - 1) + [last], strict=True):
+        start = len(items) - 1
+        add("C", start)
+        for _ in range(depth):
+            entry = len(items) - 1
+            add("A", entry)
+            for word in tail:
+                add(word, len(items) - 1, *([entry] if word == "+" else []))
+        way = len(items) - 1
+        add("D", start)
+        add("cat(v...)", way, len(items) - 1)
+        add("E", len(items) - 1)
+        add("p", len(items) - 1)
+    blocks = find_blocks(items)
+    assert [len(block.inner) for block in blocks] == list(depths)
+    assert len({block.kind for block in blocks}) == 1
+    assert len({part.kind for block in blocks for part in block.inner}) == 1
 
 
 ITEMS = st.lists(

@@ -89,6 +89,9 @@ class _Finder:
             if not self.large(start, end):
                 return []
             kind = self.kind(start, end)
+            more = counts[kind] < 2 and self.joins_more(region)
+            if more and (rounds := self.tandem(start, end)):
+                return rounds
             alike = any(one_apart(words[kind], w) for w in words)
             if counts[kind] > 1 or alike or self.has_neighbour(region):
                 return [Block(start, end, kind)]
@@ -321,7 +324,7 @@ class _Finder:
             start, end = region.start, region.end
             inner = [b for b in found if start <= b.start and b.end <= end]
             if self.grows(inner):
-                words = ("stage", *map(str, (b.kind for b in inner)))
+                words = ("stage", *sorted({str(b.kind) for b in inner}))
                 kind = self.kinds.setdefault(words, len(self.kinds))
                 at = found.index(inner[0])
                 found[at : at + len(inner)] = [Block(start, end, kind, inner)]
@@ -334,6 +337,12 @@ class _Finder:
             "cat(" in join.signature and len(join.reads) == i
             for i, join in enumerate(joins, start=2)
         )
+
+    def joins_more(self, region: Region) -> bool:
+        """Whether two values are joined in a region, then three, and so on."""
+        inside = self.items[region.start : region.end]
+        sizes = [len(item.reads) for item in inside if "cat(" in item.signature]
+        return len(sizes) >= MANY - 1 and sizes == list(range(2, len(sizes) + 2))
 
     def smaller(
         self, block: Block, spans: list[tuple[int, int]]

@@ -66,7 +66,7 @@ Where the two columns of instances differ:
 - NASNet's cells are cut as in the original, and count 15 where its last one, whose
   result is pooled, has a class of its own by the names. Its 110 separable branches are
   of two classes, those that pad on one side only apart; the names tell 99, 7, 3 and 1
-  apart by what stands in front of them. The two reduction cells are a `Transition` each.
+  apart by what stands in front of them. The reduction cells are a `Transition` each.
 - What leads from one stage to the next (`PatchMerging`, DenseNet's `Transition`) is a
   `Transition` without names, and so are the downsampling layers of ConvNeXt, which have
   no class in the original.

@@ -30,7 +30,6 @@ class Body:
     places: tuple[tuple[int, ...], ...]  # of the run's items, for each line
     returns: tuple[str, ...]  # types
     helpers: tuple[object, ...]
-    grows: bool = False  # a list, with what each member in its turn makes
 
 
 class BodyWriter(Inlining):
@@ -145,7 +144,7 @@ class BodyWriter(Inlining):
         after = self.lines(self.inline(statements[end:]))
         lines = [*before, *loop, *after]
         text, places = zip(*lines, strict=True)
-        return Body(tuple(named), text, places, types, (), True)
+        return Body(tuple(named), text, places, types, ())
 
     # ---- loops
 

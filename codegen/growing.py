@@ -116,34 +116,3 @@ def joined_list(statement: Statement, name: Ref) -> Expr:
     dim = re.search(r"dim=-?\d+", text)
     assert dim is not None
     return Expr("torch.cat(", (name, 0), f", {dim[0]})", weight=1)
-
-
-def numbered(members: Sequence[str]) -> list[str]:
-    """Members `self.name1 = Layer(64)`, `self.name2 = Layer(96)`, ... as a loop.
-
-    [] if they are none; the numbers must count evenly.
-    """
-    count = len(members)
-    lines = [line.removeprefix("self.").partition(" = ")[::2] for line in members]
-    stems = {re.sub(r"\d+$", "", attr) for attr, _ in lines}
-    places = [re.sub(r"^\D+", "", attr) for attr, _ in lines]
-    words = [re.split(r"(\b\d+\b)", text) for _, text in lines]
-    alike = len(stems) == 1 and len({len(w) for w in words}) == 1
-    if not alike or count <= MIN_LAYERS or places != [str(i + 1) for i in range(count)]:
-        return []
-    parts = []
-    for column in zip(*words, strict=True):
-        if len(set(column)) == 1:
-            parts.append(column[0])
-            continue
-        if not all(word.isdigit() for word in column):
-            return []
-        first, step = int(column[0]), int(column[1]) - int(column[0])
-        if [int(w) for w in column] != [first + step * i for i in range(count)]:
-            return []
-        parts.append(f"{first} + {step} * i" if step != 1 else f"{first} + i")
-    (stem,) = stems
-    return [
-        f"for i in range({count}):",
-        f'    self.add_module(f"{stem}{{i + 1}}", {"".join(parts)})',
-    ]

@@ -16,6 +16,7 @@ from ..analysis.spell import TORCH_DTYPES, Leaf, Ref, render, spell
 from .blocks import Mark
 from .chains import is_chain
 from .columns import ANY, ARGUMENTS, Parameter, parameters
+from .deep import Depth, growth, row
 from .members import Member, Setting, assign_members, member_name
 from .names import class_name, shared_name, unused
 from .numbers import unify_numbers
@@ -203,24 +204,18 @@ class Kinds:
             if member.what is not without:
                 parts.append((member.text, _shape_key(member)))
         parts.append(tuple(numbers[out] for out in run.outputs))
-        if self.is_row(run):  # of any depth
-            first, *_ = run.runs()
-            return ("row", id(self.of[first])), numbers
-        return tuple(parts), numbers
+        deep = self.depth(run) if without is None else None
+        return deep.key if deep is not None else tuple(parts), numbers
 
-    def is_row(self, run: Run) -> bool:
-        """Whether a run is a chain of modules that are built alike."""
-        inner = list(run.runs())
-        if not inner or len(inner) < len(run.items) or not is_chain(run):
-            return False
-        made = [(self.of[item], self.arguments[item]) for item in inner]
-        return all(one == made[0] for one in made)
+    def depth(self, run: Run) -> Depth | None:
+        """Of a run that may hold any number of equal modules."""
+        return row(self, run) or growth(self, run)
 
     def columns(self, run: Run) -> list[Any]:
         """Every number of a run's constructor, in printing order."""
-        if self.is_row(run):
-            first, *_ = run.runs()
-            return [len(run.items), *self.arguments[first]]
+        deep = self.depth(run)
+        if deep is not None:
+            return deep.numbers
         found: list[Any] = []
         for member in self.members[run]:
             if isinstance(member.what, Run):
@@ -234,9 +229,9 @@ class Kinds:
         return found
 
     def _column_names(self, run: Run) -> list[str]:
-        if self.is_row(run):
-            first, *_ = run.runs()
-            return ["depth", *self.of[first].parameters]
+        deep = self.depth(run)
+        if deep is not None:
+            return deep.labels
         found: list[str] = []
         for member in self.members[run]:
             if isinstance(member.what, Run):
@@ -275,13 +270,7 @@ class Kinds:
                 return self._sequential(
                     kind, dict(zip(kind.parameters, texts, strict=True))
                 ), column + len(values)
-            arguments = []
-            for label, text in zip(kind.parameters, texts, strict=True):
-                if label not in kind.defaults:
-                    arguments.append(text)
-                elif text != render(spell(kind.defaults[label])):
-                    arguments.append(f"{label}={text}")
-            return f"{kind.name}({', '.join(arguments)})", column + len(values)
+            return self.call(kind, texts), column + len(values)
         if isinstance(what, Step):
             form = what.lacks or what.form
             assert form is not None
@@ -296,11 +285,21 @@ class Kinds:
         options = "" if dtype == "float32" else f", dtype=torch.{dtype}"
         return f"torch.empty({text}{options})", column + 1
 
+    def call(self, kind: Kind, texts: list[str]) -> str:
+        """The constructor of a class with a text for each of its parameters."""
+        arguments = []
+        for label, text in zip(kind.parameters, texts, strict=True):
+            if label not in kind.defaults:
+                arguments.append(text)
+            elif text != render(spell(kind.defaults[label])):
+                arguments.append(f"{label}={text}")
+        return f"{kind.name}({', '.join(arguments)})"
+
     def _sequential(self, kind: Kind, values: dict[str, str]) -> str:
         """nn.Sequential(...) with the parameters of its kind filled in."""
         column, texts = 0, []
         holes = {c: values[label] for c, label in kind.holes.items()}
-        if self.is_row(kind.run):
+        if row(self, kind.run) is not None:
             depth = holes.get(0) or str(len(kind.run.items))
             text, _ = self.constructor(kind.members[0], 1, holes)
             if not depth.isdigit():

@@ -18,10 +18,10 @@ from ..analysis.shapes import Shapes
 from ..analysis.spell import Function, HelperRef, leaves
 from .blocks import make_steps
 from .body import Body, BodyWriter
+from .deep import growth_lines
 from .dimensions import settle_dimensions
 from .divide import Divided
 from .families import Family, find_families
-from .growing import numbered
 from .interface import nested, signature, table, tensor_plan
 from .kinds import Kind, Kinds
 from .lane_lines import ForkWriter
@@ -195,17 +195,17 @@ def _class_plan(
     for written in (body, *(lane for _, lane in lanes)):
         helpers.update(dict.fromkeys(written.helpers))  # type: ignore[arg-type]
     forward = method_plan("forward", body, kind, sources)
-    members = _member_lines(kind, kinds)
+    loop = growth_lines(kinds, kind)
+    members = loop or _member_lines(kind, kinds)
     behind = sources.members(kind)
-    loop = numbered(members) if body.grows else []
     return ClassPlan(
         name=kind.name,
         parameters=_parameters(kind, kinds),
-        members=tuple(loop or members),
+        members=tuple(members),
         arguments=forward.arguments,
         returns=forward.returns,
         body=forward.body,
-        member_sources=(Behind(), merged(behind)) if loop else tuple(behind),
+        member_sources=(Behind(), merged(behind)) if loop[1:] else tuple(behind),
         body_sources=forward.body_sources,
         lanes=tuple(method_plan(*lane, kind, sources) for lane in lanes),
         forks=writer.calls if isinstance(writer, ForkWriter) else (),

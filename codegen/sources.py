@@ -77,7 +77,7 @@ class Sources:
         nodes: dict[str, None],
         calls: dict[str, None],
     ) -> None:
-        for place in places:
+        for place in self._places(call, places):
             item, twin = call.run.items[place], call.first.items[place]
             if isinstance(item, Step):
                 nodes.update(dict.fromkeys(_of_step(item)))
@@ -91,6 +91,17 @@ class Sources:
                 self._collect(inner, range(len(item.items)), nodes, calls)
             else:
                 calls[inner.path] = None
+
+    def _places(self, call: _Call, places: Iterable[int]) -> Iterable[int]:
+        """Those of a list that grows to another depth: its end, or all of its loop."""
+        end, mine = (
+            len(r.items) - 1 for r in (self._kinds.of[call.first].run, call.run)
+        )
+        if end == mine or self._kinds.of[call.first].chain:
+            return places
+        whole = set(places)
+        loop = range(mine) if whole - {end} else ()
+        return [*loop, *([mine] if end in whole else [])]
 
     def members(self, kind: Kind) -> list[Behind]:
         """Behind each line of __init__: what uses the layers that it makes."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx
 from networks import residual
@@ -140,24 +142,26 @@ def inception() -> onnx.ModelProto:
     return g.model(features=x)
 
 
-def densenet() -> onnx.ModelProto:
+def densenet(depths: Sequence[int] = (4,)) -> onnx.ModelProto:
     """DenseNet: each layer takes all maps there are, and adds one."""
     g = Traced(image=["batch", 3, 8, 8])
     x, width = g.conv2d("image", "conv0", (3, 8, 3)), 8
-    with g.module("denseblock1", "DenseBlock"):
-        maps = [x]
-        for i in range(1, 5):
-            with g.module(f"denselayer{i}", "DenseLayer"):
-                x = g("Concat", *maps, axis=1) if i > 1 else maps[0]
-                x = g.relu(g.batch_norm(x, "norm1", width))
-                x = g.conv2d(x, "conv1", (width, 8, 1), bias=False)
-                x = g.relu(g.batch_norm(x, "norm2", 8))
-                maps.append(g.conv2d(x, "conv2", (8, 4, 3), bias=False))
-                width += 4
-        x = g("Concat", *maps, axis=1)
-    with g.module("transition1", "Transition"):
-        x = g.conv2d(g.relu(g.batch_norm(x, "norm", width)), "conv", (width, 12, 1))
-        x = g("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
+    for block, depth in enumerate(depths, start=1):
+        with g.module(f"denseblock{block}", "DenseBlock"):
+            maps = [x]
+            for i in range(1, depth + 1):
+                with g.module(f"denselayer{i}", "DenseLayer"):
+                    x = g("Concat", *maps, axis=1) if i > 1 else maps[0]
+                    x = g.relu(g.batch_norm(x, "norm1", width))
+                    x = g.conv2d(x, "conv1", (width, 8, 1), bias=False)
+                    x = g.relu(g.batch_norm(x, "norm2", 8))
+                    maps.append(g.conv2d(x, "conv2", (8, 4, 3), bias=False))
+                    width += 4
+            x = g("Concat", *maps, axis=1)
+        with g.module(f"transition{block}", "Transition"):
+            x = g.relu(g.batch_norm(x, "norm", width))
+            x, width = g.conv2d(x, "conv", (width, 12, 1)), 12
+            x = g("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
     return g.model(features=x)
 
 

@@ -23,7 +23,7 @@ from golden_images import IMAGES, densenet, faithful_cnn, resnet
 from golden_sequences import SEQUENCES, encoder
 from networks import looped, residual
 from onnx import numpy_helper
-from traced import Traced
+from traced import Traced, stripped
 
 import fairhand
 from fairhand.analysis.ops.table import ModuleForm, Weight
@@ -334,6 +334,14 @@ def test_a_list_that_grows(layer: str, over: str, emitted: Emit) -> None:
     ]
     last = "3" if layer == "layers." else "4"
     assert f"block.{layer}{last}.conv2.weight" in found.weights
+
+
+@pytest.mark.parametrize("strip", [False, True], ids=["named", "stripped"])
+def test_lists_that_grow_to_any_depth_are_one_class(strip: bool, tmp_path) -> None:
+    model = densenet((3, 5))
+    compiled(stripped(model) if strip else model, tmp_path / "net")
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert text.count("for i in range(depth)") == text.count("features = [x]") == 1
 
 
 def test_no_growing_list_where_a_map_is_read_elsewhere(emitted: Emit) -> None:

@@ -11,6 +11,7 @@ import onnx
 import pytest
 from emitted import EXAMPLES
 from emitter_models import Graph
+from golden_images import densenet
 from networks import looped, residual, transformer
 from onnx import helper
 
@@ -26,7 +27,8 @@ def example() -> onnx.ModelProto:
 
 
 MODELS = [residual, lambda: transformer(1), lambda: transformer(3), looped, example]
-NAMES = ["residual", "one layer", "three layers", "looped", "example"]
+MODELS += [lambda: densenet((3, 5))]
+NAMES = ["residual", "one layer", "three layers", "looped", "example", "dense"]
 
 
 def made(model: onnx.ModelProto, folder: Path, **options: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..analysis.ops.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
+from .dependent import ANY, Column, dependent
 
 # What the positional arguments of a layer are called, to name a class's parameters.
 ARGUMENTS = {
@@ -41,23 +42,17 @@ ARGUMENTS = {
 _CHANNELS = ("in_", "width", "hidden", "out_", "num_", "embedding", "channels")
 
 
-class _Any:
-    """Stands in a column for an instance that lacks the layer: any number will do."""
-
-    def __repr__(self) -> str:
-        return "ANY"
-
-
-ANY = _Any()
-
-
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a class: its columns, a value per instance, and its default."""
+    """A parameter of a class: its columns, a value per instance, and its default.
+
+    `derived` are columns that are computed of it, each with its text: "4 * {}".
+    """
 
     wish: str
     columns: tuple[int, ...]
     values: tuple[Any, ...]
+    derived: tuple[tuple[int, str], ...] = ()
 
     @property
     def default(self) -> Any:
@@ -67,43 +62,72 @@ class Parameter:
         usual = {"stride": 1, "dilation": 1, "groups": 1, "padding": 0}.get(self.wish)
         return usual if 2 * self.values.count(usual) >= len(self.values) else None
 
+    def texts(self, label: str) -> dict[int, str]:
+        """What stands in the columns of a parameter with this name."""
+        own = dict.fromkeys(self.columns, label)
+        return own | {column: text.format(label) for column, text in self.derived}
 
-def parameters(rows: Sequence[list[Any]], labels: list[str]) -> list[Parameter]:
+
+def parameters(
+    rows: Sequence[list[Any]], labels: list[str], derives: bool = True
+) -> list[Parameter]:
     """What differs between the instances, channels first, what has a default last."""
+    groups = _varying(rows, labels)
+    bases = dependent(groups) if derives else {}
+    derived: dict[int, list[tuple[int, str]]] = {}
+    for i, (base, text) in bases.items():
+        derived.setdefault(base, []).extend((c, text) for c in groups[i].columns)
     found = []
-    for columns, values in _varying(rows, labels):
-        wish = _name([labels[c] for c in columns])
-        found.append(Parameter(wish, tuple(columns), tuple(values)))
+    for i, group in enumerate(groups):
+        if i not in bases:
+            wish = _name(group.labels)
+            columns, more = tuple(group.columns), tuple(derived.get(i, ()))
+            found.append(Parameter(wish, columns, group.filled(), more))
     return sorted(
         found,
         key=lambda p: (p.default is not None, not p.wish.startswith(_CHANNELS)),
     )
 
 
-def _varying(
-    rows: Sequence[list[Any]], labels: list[str]
-) -> list[tuple[list[int], list[Any]]]:
+@dataclass
+class _Group(Column):
+    """Columns of one meaning in which the instances have the same values."""
+
+    columns: list[int]
+
+    def filled(self) -> tuple[Any, ...]:
+        """Any number will do for a layer that an instance lacks."""
+        known = Counter(v for v in self.values if v is not ANY)
+        usual = known.most_common(1)[0][0]
+        return tuple(usual if v is ANY else v for v in self.values)
+
+
+def _varying(rows: Sequence[list[Any]], labels: list[str]) -> list[_Group]:
     """The columns in which rows differ; equal ones of one meaning stand together."""
-    groups: list[tuple[str, list[int], list[Any]]] = []
+    groups: list[_Group] = []
     for i, column in enumerate(zip(*rows, strict=True)):
         known = [value for value in column if value is not ANY]
         if all(value == known[0] for value in known):
             continue
-        channels = labels[i].startswith((*_CHANNELS, "groups"))
-        meaning = "channels" if channels else labels[i]
-        for other, columns, values in groups:
-            if other == meaning and all(map(_agree, column, values)):
-                columns.append(i)
-                values[:] = [
-                    b if a is ANY else a for a, b in zip(column, values, strict=True)
+        meaning = _meaning(labels[i])
+        for group in groups:
+            if group.meaning == meaning and all(map(_agree, column, group.values)):
+                group.columns.append(i)
+                group.labels.append(labels[i])
+                group.values = [
+                    b if a is ANY else a
+                    for a, b in zip(column, group.values, strict=True)
                 ]
                 break
         else:
-            groups.append((meaning, [i], list(column)))
-    for _, _, values in groups:  # what no layer of an instance needs
-        usual = Counter(v for v in values if v is not ANY).most_common(1)[0][0]
-        values[:] = [usual if v is ANY else v for v in values]
-    return [(columns, values) for _, columns, values in groups]
+            groups.append(_Group(meaning, [labels[i]], list(column), [i]))
+    return groups
+
+
+def _meaning(label: str) -> str:
+    if label.startswith((*_CHANNELS, "groups")):
+        return "channels"
+    return "size" if label.startswith("size") else label
 
 
 def _agree(a: Any, b: Any) -> bool:
@@ -116,6 +140,10 @@ def _name(labels: list[str]) -> str:
     One that leaves a layer and enters the next is the width inside the block.
     """
     inner = any(label.startswith("in_") for label in labels)
+    if labels[0] == "dim":  # of a stored tensor: "size" alone
+        return "size"
+    if all(label.startswith("size") for label in labels):
+        return max(labels, key=len)  # as a statement's number is called
     if labels[0].startswith("num_"):  # a norm before a layer: named after the layer
         return next((label for label in labels if label.startswith("in_")), labels[0])
     if labels[0] == "out_channels" and inner:

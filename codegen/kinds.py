@@ -15,8 +15,9 @@ from ..analysis.parameters import is_parameter
 from ..analysis.spell import TORCH_DTYPES, Leaf, Ref, render, spell
 from .blocks import Mark
 from .chains import is_chain
-from .columns import ANY, ARGUMENTS, Parameter, parameters
+from .columns import ARGUMENTS, Parameter, parameters
 from .deep import Depth, growth, row
+from .dependent import ANY
 from .members import Member, Setting, assign_members, member_name
 from .names import class_name, shared_name, unused
 from .numbers import unify_numbers
@@ -121,7 +122,7 @@ class Kinds:
         for parameter in varying:
             label = labels[id(parameter)]
             kind.parameters.append(label)
-            kind.holes.update(dict.fromkeys(parameter.columns, label))
+            kind.holes.update(parameter.texts(label))
             if parameter.default is not None:
                 kind.defaults[label] = parameter.default
         for i, run in enumerate(runs):
@@ -132,8 +133,9 @@ class Kinds:
 
     def varying(self, runs: list[Run]) -> list[Parameter]:
         """The parameters that a class for all these runs has."""
-        labels = self._column_names(runs[0])
-        return parameters([self.columns(run) for run in runs], labels)
+        rows = [self.columns(run) for run in runs]
+        # A chain is written out where it is called: it computes nothing of its own.
+        return parameters(rows, self._column_names(runs[0]), not is_chain(runs[0]))
 
     def _name(self, kind: Kind, wish: str, instances: int) -> None:
         """Its name; of two classes of one name, one says what it has more."""
@@ -225,7 +227,7 @@ class Kinds:
             elif isinstance(member.what, Setting):
                 found.append(member.what.value)
             else:
-                found.append(_dims(member.what))
+                found += _dims(member.what)
         return found
 
     def _column_names(self, run: Run) -> list[str]:
@@ -250,7 +252,7 @@ class Kinds:
             elif isinstance(member.what, Setting):
                 found.append(member.attr)
             else:
-                found.append("shape")
+                found += ["dim"] * len(_dims(member.what))
         return found
 
     # ---- constructors
@@ -280,10 +282,12 @@ class Kinds:
             return f"{text} if {holes[column]} else nn.Identity()", end
         if isinstance(what, Setting):
             return holes.get(column) or render(spell(what.value)), column + 1
-        text = holes.get(column) or render(spell(_dims(what)))
+        dims = _dims(what)
+        sizes = [holes.get(column + i, str(size)) for i, size in enumerate(dims)]
+        shape = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
         dtype = TORCH_DTYPES[_dtype(what)]
         options = "" if dtype == "float32" else f", dtype=torch.{dtype}"
-        return f"torch.empty({text}{options})", column + 1
+        return f"torch.empty({shape}{options})", column + len(dims)
 
     def call(self, kind: Kind, texts: list[str]) -> str:
         """The constructor of a class with a text for each of its parameters."""

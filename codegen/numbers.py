@@ -8,6 +8,7 @@ do activations.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Sequence, Set
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING
@@ -42,6 +43,10 @@ _NAMES = {
     "Slice": "length",
     "Pad": "padding",
 }
+_ATTENDS = re.compile(r"attention\(|softmax\(")
+# What divides a tensor among heads: x.unflatten(2, (8, 64)), x.reshape(1, 196, 8, 64);
+# queries, keys and values may be one.
+_DIVIDES = re.compile(r"\.(unflatten\(-?\d+, \(|reshape\(-?\d+, \d+, )(3, )?\d+, \d+\)")
 
 
 def unify_numbers(kinds: Kinds, groups: dict[Key, list[Run]]) -> None:
@@ -95,9 +100,8 @@ def _take_numbers(kinds: Kinds, runs: Sequence[Run]) -> bool:
         made: dict[tuple[str, ...], Expr] = {}
         for texts, places in columns.items():
             if texts not in derived:
-                told = {names[place] for place in places}
-                alone = len(places) == 1 or "activation" in told
-                name = names[places[0]] if alone else "size"
+                told = {names[place] for place in places} - {"size"}
+                name = told.pop() if len(told) == 1 else "size"
                 setting = Setting(name, _value(texts[i]))
                 run.constants.append(setting)
                 made[texts] = Ref(setting)
@@ -164,16 +168,17 @@ def _value(text: str) -> float | Function:
 def _names(run: Run) -> list[str]:
     """What each number would be called, after the statement that it stands in."""
     texts = [(step, render(step.expr, lambda leaf: "v")) for step in _steps(run)]
-    attends = any("attention(" in text or "softmax(" in text for _, text in texts)
+    attends = [i for i, (_, text) in enumerate(texts) if _ATTENDS.search(text)]
     names: list[str] = []
-    for step, text in texts:
+    for i, (step, text) in enumerate(texts):
         operator = step.node.op_type if step.node is not None else ""
         name = _NAMES.get(operator, "size")
-        if attends and ".unflatten(" in text:
-            name = "heads"
         found: list[str] = []
         _exchanged(step.expr, found.append)
-        names += ["activation" if x in _ACTIVATIONS else name for x in found]
+        told = ["activation" if x in _ACTIVATIONS else name for x in found]
+        if attends and i < attends[-1] and _DIVIDES.search(text):
+            told[-2:] = "heads", "head_dim"
+        names += told
     return names
 
 

@@ -28,7 +28,7 @@ def slice_axes(
         end = max(end + size if end < 0 else end, -1 if step < 0 else 0)
         places = range(start, min(end, size), step)
         index = torch.tensor(places, dtype=torch.int64, device=x.device)
-        x = x[(slice(None),) * axis + (index,)]
+        x = x.movedim(axis, 0)[index].movedim(0, axis)
     return x
 
 

@@ -95,3 +95,51 @@ def _decoder(n: InferenceSite) -> None:
     n.give(0, n.element(0), n.dims(0) if n.rank(1) else [None] * 3)
     for j in (1, 2):
         n.give(j, n.element(0), n.dims(4 + j))
+
+
+@type_rule("MurmurHash3")
+def _hash(n: InferenceSite) -> None:
+    positive = n.attr("positive", 1)
+    n.give(
+        0, onnx.TensorProto.UINT32 if positive else onnx.TensorProto.INT32, n.dims(0)
+    )
+
+
+@type_rule("NGramHashMapping")
+def _hashes(n: InferenceSite) -> None:
+    dims, longest = n.dims(0), n.attr("max_ngram_size", 0)
+    count = (longest - 1) * n.attr("n_head_per_ngram", 0)
+    n.give(0, n.element(0), dims and [*dims, count])
+    n.give(1, n.element(0), dims and [dims[0], longest - 1])
+
+
+@type_rule("WordConvEmbedding")
+def _words(n: InferenceSite) -> None:
+    n.give(0, n.element(1), [n.size(0, 0), n.size(1, 0)])
+
+
+@type_rule("BifurcationDetector")
+def _tokens(n: InferenceSite) -> None:
+    n.give(0, n.element(1), [None])
+    n.give(1, n.element(1), [1])
+
+
+@type_rule("EngramGate")
+def _gate(n: InferenceSite) -> None:
+    for j in (0, 1):
+        n.give(j, n.element(0), n.dims(0))
+
+
+@type_rule("HyperConnectionPostMix")
+def _streams(n: InferenceSite) -> None:
+    n.give(0, n.element(0), n.dims(0))
+
+
+@type_rule("HyperConnectionPreMix")
+def _reduced(n: InferenceSite) -> None:
+    dims, count = n.dims(0), n.attr("num_branches", 0)
+    if dims is not None and count:
+        dims = [*dims[:-1], _part(dims[-1], count)]
+    elif dims is not None:
+        dims = [*dims[:-2], dims[-1]]
+    n.give(0, n.element(0), dims)

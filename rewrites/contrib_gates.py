@@ -13,22 +13,25 @@ _FLOAT = ir.DataType.FLOAT
 _AXES = ("time", "height", "width")
 
 
-def _real(site: Site, x: ir.Value, name: str) -> ir.Value:
+def real(site: Site, x: ir.Value, name: str) -> ir.Value:
     """`x` in float32, in which these operators compute."""
     if x.dtype == _FLOAT:
         return x
     return site.before("Cast", [x], name, to=int(_FLOAT))
 
 
-def _become(site: Site, op: str, inputs: Sequence[ir.Value], like: ir.Value) -> None:
+def become_rounded(
+    site: Site, op: str, inputs: Sequence[ir.Value], like: ir.Value, **attrs: int
+) -> None:
     """Make the node `op`, with a result of the type of `like`."""
     if like.dtype == _FLOAT:
-        site.become(op, inputs)
+        site.become(op, inputs, **attrs)
     else:
-        site.become("CastLike", [site.before(op, inputs, "wide_result"), like])
+        y = site.before(op, inputs, "wide_result", **attrs)
+        site.become("CastLike", [y, like])
 
 
-def _last(site: Site, x: ir.Value) -> int:
+def last_size(site: Site, x: ir.Value) -> int:
     size = x.shape[-1] if x.shape is not None and len(x.shape) else None
     if not isinstance(size, int):
         raise site.unsupported(f"the size of {x.name!r} is unknown")
@@ -45,10 +48,10 @@ def gated_add(site: Site) -> None:
 def scaled_silu(site: Site) -> None:
     x, alpha, scale = site.data, site.take_float("alpha", 1.0), site.input(1)
     if scale is not None:
-        x = site.before("Mul", [_real(site, x, "wide"), scale], "scaled")
+        x = site.before("Mul", [real(site, x, "wide"), scale], "scaled")
     elif alpha != 1:
         factor = site.constant("alpha", np.array(alpha, np.float32))
-        x = site.before("Mul", [_real(site, x, "wide"), factor], "scaled")
+        x = site.before("Mul", [real(site, x, "wide"), factor], "scaled")
     if x is not site.data and site.data.dtype != _FLOAT:
         x = site.before("CastLike", [x, site.data], "rounded")
     site.become("Swish", [x])
@@ -58,12 +61,12 @@ def scaled_silu(site: Site) -> None:
 def linear_attention_gate(site: Site) -> None:
     """How much a state fades, and how much of what is new it takes in."""
     x, bias, scale = site.data, site.need(1), site.need(2)
-    total = site.before("Add", [_real(site, x, "wide"), bias], "biased")
+    total = site.before("Add", [real(site, x, "wide"), bias], "biased")
     rate = site.before("Softplus", [total], "rate")
     if site.wants(1):
         site.give(1, site.before("Sigmoid", [site.need(3)], "beta"))
     site.node.resize_outputs(1)
-    _become(site, "Mul", [rate, scale], x)
+    become_rounded(site, "Mul", [rate, scale], x)
 
 
 @extension("GatedRMSNorm", attrs="activation epsilon")
@@ -73,18 +76,18 @@ def gated_rms_norm(site: Site) -> None:
     activation = site.take_string("activation", "silu")
     if activation not in ("silu", "swish", "sigmoid"):
         raise site.unsupported(f"the activation {activation[:40]!r} is not supported")
-    groups = _last(site, x) // _last(site, scale)
-    gate = _real(site, gate, "wide_gate")
+    groups = last_size(site, x) // last_size(site, scale)
+    gate = real(site, gate, "wide_gate")
     opened = site.before("Sigmoid" if activation == "sigmoid" else "Swish", [gate], "g")
-    y = _real(site, x, "wide")
+    y = real(site, x, "wide")
     if groups > 1:
         y = _in_groups(site, y, groups)
     epsilon = site.take_float("epsilon", 1e-5)
-    scale = _real(site, scale, "wide_scale")
+    scale = real(site, scale, "wide_scale")
     y = site.before("RMSNormalization", [y, scale], "norm", axis=-1, epsilon=epsilon)
     if groups > 1:
         y = site.before("Reshape", [y, site.ints("flat", _flat(site, x))], "joined")
-    _become(site, "Mul", [y, opened], x)
+    become_rounded(site, "Mul", [y, opened], x)
 
 
 def _in_groups(site: Site, x: ir.Value, groups: int) -> ir.Value:
@@ -101,26 +104,26 @@ def branchwise_rms_norm(site: Site) -> None:
     """A norm of each branch, which may stand in a row."""
     x, scale, count = site.data, site.input(1), site.take_int("num_branches", 0)
     epsilon = site.take_float("epsilon", 1e-5)
-    y = _real(site, x, "wide")
+    y = real(site, x, "wide")
     if count:
         y = _in_groups(site, y, count)
     elif site.rank(x) < 2:
         raise site.unsupported("it needs an axis of branches")
-    size = _last(site, x) // max(count, 1)
-    shape = [-1, size] if scale is not None and _last(site, scale) != size else None
+    size = last_size(site, x) // max(count, 1)
+    shape = [-1, size] if scale is not None and last_size(site, scale) != size else None
     one = site.constant("one", np.ones(size, np.float32))
     norm = site.before("RMSNormalization", [y, one], "norm", axis=-1, epsilon=epsilon)
     operands = [norm]
     if scale is not None:
-        scale = _real(site, scale, "wide_scale")
+        scale = real(site, scale, "wide_scale")
         if shape is not None and site.rank(scale) == 1:
             scale = site.before("Reshape", [scale, site.ints("scales", shape)], "scale")
         operands.append(scale)
     if not count:
-        _become(site, "Mul" if scale else "Identity", operands, x)
+        become_rounded(site, "Mul" if scale else "Identity", operands, x)
         return
     y = site.before("Mul", operands, "scaled") if scale else norm
-    _become(site, "Reshape", [y, site.ints("flat", _flat(site, x))], x)
+    become_rounded(site, "Reshape", [y, site.ints("flat", _flat(site, x))], x)
 
 
 @extension(
@@ -153,7 +156,7 @@ def m_rotary_embedding(site: Site) -> None:
     if width:
         options["rotary_embedding_dim"] = width
     if site.rank(x) == 3:
-        options["num_heads"] = heads or _last(site, x) // (2 * sum(sizes))
+        options["num_heads"] = heads or last_size(site, x) // (2 * sum(sizes))
     site.become("RotaryEmbedding", [x, *tables], **options)
 
 

@@ -24,6 +24,7 @@ from . import (  # noqa: F401  the import registers them
     contrib_attention,
     contrib_gates,
     contrib_quant,
+    contrib_streams,
     contrib_tensors,
     experimental,
     lower_features,

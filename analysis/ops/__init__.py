@@ -36,6 +36,7 @@ FAMILIES = (
     "contrib_experts",
     "contrib_tensors",
     "contrib_words",
+    "contrib_hashes",
     "losses",
     "signal",
     "linear_attention",

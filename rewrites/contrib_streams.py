@@ -33,15 +33,15 @@ def engram_gate(site: Site) -> None:
     signed = site.before("Mul", [site.before("Sign", [dot], "sign"), length], "signed")
     gate = site.before("Sigmoid", [signed], "gate")
     value = site.before("Unsqueeze", [value, site.ints("streams", [2])], "value")
-    operands = [gate, value]
+    operands, op = [gate, value], "Mul"
     if site.wants(1):
-        made = site.before("Mul", operands, "opened")
-        y = normed(made, real(site, site.need(5), "wide"), "opened_norm")
-        if site.data.dtype != y.dtype:
+        operands, op = [site.before("Mul", operands, "opened")], "Identity"
+        y = normed(operands[0], real(site, site.need(5), "wide"), "opened_norm")
+        if site.data.dtype != ir.DataType.FLOAT:
             y = site.before("CastLike", [y, site.data], "rounded")
         site.give(1, y)
     site.node.resize_outputs(1)
-    become_rounded(site, "Mul", operands, site.data)
+    become_rounded(site, op, operands, site.data)
 
 
 def _branches(site: Site, x: ir.Value, count: int) -> ir.Value:

@@ -32,6 +32,7 @@ def cast(t: Any, n: NodeView, x: Any, source: ir.DataType) -> Any:
     if target in BITS:
         return t.helper(helpers.wrap_bits)(x, BITS[target], t.dtype(target))
     if target in SMALL_FLOATS:
+        x = x.float() if source.bitwidth == 8 and source.is_floating_point() else x
         return t.helper(helpers.round_float)(x, *SMALL_FLOATS[target])
     if target == ir.DataType.FLOAT8E8M0:
         mode = n.attr("round_mode", "up")
@@ -45,8 +46,9 @@ def _cast_float8(t: Any, n: NodeView, x: Any, source: ir.DataType) -> Any:
     target, dtype = n.out_dtype(), t.dtype(n.out_dtype())
     if source == ir.DataType.BOOL:
         return x.to(dtype)
-    if source.bitwidth < 16 or signed(source) != source:
-        # The bounds are no int8; float8, and unsigned numbers, have few operations.
+    small = not source.is_floating_point() and source.bitwidth <= 16
+    if small or source.bitwidth < 16 or signed(source) != source:
+        # The bounds are no int16; float8, and unsigned numbers, have few operations.
         x = x.float()
     if n.attr("saturate", 1):
         # What PyTorch makes of larger values depends on its version.
@@ -87,6 +89,7 @@ def _narrow_cases(make: Callable[..., Any]) -> list[Any]:
         narrow = values.astype(source.numpy())
         made += [make(narrow, _TO[d]) for d in ("float32", "float16")]
         made.append(make(narrow, ir.DataType.FLOAT8E4M3FN))
+    made += [make(f32([1, -7, 0.3]).astype(float8_e4m3fn), to) for to in SMALL_FLOATS]
     return made
 
 
@@ -108,7 +111,7 @@ def _cast_cases(make: Callable[..., Any]) -> list[Any]:
         wide = i32([3, 500, 9000])
         made += [
             make(wide.astype(kind), to, saturate=saturate)
-            for kind in UNSIGNED[1:]
+            for kind in ("int16", *UNSIGNED[1:])
             for to in (ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2)
         ]
     made += [make(_SPECIAL.astype(float8_e4m3fn), _TO[d]) for d in ("float32", "bool")]

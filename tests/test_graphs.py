@@ -26,6 +26,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(verify, "run_package", run_here)
         patch.setattr(collection, "MIN_SAVED", 0.0)
+        patch.setattr(collection, "SMALL_PRODUCT", 0.0)
         fairhand.compile(SEQUENCES["masked_pool"](), folder, target="triton")
     return import_package(folder)
 

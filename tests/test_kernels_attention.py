@@ -221,10 +221,10 @@ def test_other_shapes_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "shape", "why"),
     [
-        ("q", [2, 3, 5, 8], r"x must have shape \[2, 3, 4, 8\]"),
-        ("q", [1, 3, 4, 8], r"u must have shape \[1, 3, 2, 8\]"),
-        ("k", [2, 3, 3, 8], r"u must have shape \[2, 3, 2, 8\]"),
-        ("k", [2, 2, 2, 8], r"u must have shape \[2, 3, 2, 8\]"),
+        ("q", [2, 3, 5, 8], r"q must have shape \[2, 3, 4, 8\]"),
+        ("q", [1, 3, 4, 8], r"k must have shape \[1, 3, 2, 8\]"),
+        ("k", [2, 3, 3, 8], r"k must have shape \[2, 3, 2, 8\]"),
+        ("k", [2, 2, 2, 8], r"k must have shape \[2, 3, 2, 8\]"),
         ("v", [2, 2, 4, 20], r"v must have shape \[2, 2, 3, 20\]"),
         ("v", [1, 2, 3, 20], r"v must have shape \[2, 2, 3, 20\]"),
         ("cos", [1, 1, 2, 8], r"must have shape \[1, 1, 3, 8\]"),
@@ -258,6 +258,7 @@ def test_grouped_queries_take_the_kernel(
     """PyTorch would compute them step by step; without groups it has a fused call."""
     monkeypatch.setattr(verify, "run_package", run_here)
     monkeypatch.setattr(collection, "MIN_SAVED", 0.0)
+    monkeypatch.setattr(collection, "SMALL_PRODUCT", 0.0)
     for build, taken in ((scaled, True), (causal, False)):
         folder = tmp_path / named(build)
         package = fairhand.compile(model_of(build), folder, target="triton")

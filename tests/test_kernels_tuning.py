@@ -39,7 +39,7 @@ from triton_kernels import another, close
 from fairhand.analysis.shapes import infer
 from fairhand.analysis.sizes import Sizes
 from fairhand.codegen.blocks import make_steps
-from fairhand.codegen.kernels import tuning
+from fairhand.codegen.kernels import collection, tuning
 from fairhand.codegen.kernels.collection import Entry
 from fairhand.codegen.kernels.kind import kernel_text
 from fairhand.codegen.kernels.making import make_program
@@ -66,6 +66,7 @@ def package_with(
     clock: Clock, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> fairhand.Package:
     monkeypatch.setattr(verify, "run_package", run_here)
+    monkeypatch.setattr(collection, "SMALL_PRODUCT", 0.0)
     tuner = Tuner("GPU of tests", clock, "cpu")  # type: ignore[arg-type]
     monkeypatch.setattr(writers, "tuner_here", lambda: tuner)
     options = {"target": "triton", "profile": True, "engine": "eager"}
@@ -208,6 +209,7 @@ def test_every_launch_that_is_tried_computes_the_same(
 def test_an_autotuned_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It verifies, says so in its report, and has no launch of its own choice."""
     monkeypatch.setattr(verify, "run_package", run_here)
+    monkeypatch.setattr(collection, "SMALL_PRODUCT", 0.0)
     options = {"target": "triton", "autotune": True}
     package = fairhand.compile(SEQUENCES["cached_decoder"](), tmp_path / "n", **options)
     assert package.report["target"]["autotune"] is True

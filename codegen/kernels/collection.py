@@ -38,6 +38,8 @@ from .tuning import Tuner, settle
 MIN_SAVED = 1e-5
 # Of cuBLAS's speed, what a product in a kernel is taken to reach: not measured.
 PRODUCT_SPEED = 0.8
+# Of a launch: a product that takes less than this leaves nothing but launches to save.
+SMALL_PRODUCT = 0.05
 QUERY_TILE = 128  # bytes; of templates/kernels.py.jinja
 _VIEWS = frozenset({"Expand", "Split", "Transpose"})
 
@@ -158,6 +160,9 @@ class KernelSet:
             if program.attention is None and is_view(v)
         )
         fused += self.read_again(program)
+        work = self.device.seconds(flops, fused) / self.device.launch - 1
+        if program.product is not None and work < SMALL_PRODUCT:
+            return 0.0
         return apart - self.device.seconds(flops / PRODUCT_SPEED, fused) - sum(copies)
 
     def read_again(self, program: Program) -> int:

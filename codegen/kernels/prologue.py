@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ...analysis.ops.triton_moves import Place
+from ...analysis.spell import Expr
 from .indexed import Index, IndexedSource
 from .layout import Axis, Layout, spelled
 from .program import Argument, NoKernel, Operation, Program
@@ -101,6 +102,13 @@ class Prologue(IndexedSource):
         """None that the other operand has, which is computed in a loop."""
         own = name if self.role in (name, "q") else f"k_{name}"
         return super().label(own, index)
+
+    def assign(self, op: Operation, value: ir.Value, index: Index, made: Expr) -> str:
+        """The result has the name of what it is computed from, if that is its role."""
+        if value not in self.program.results:
+            return super().assign(op, value, index, made)
+        self.lines.append(f"{self.role} = {self.text(made)}  # {op.view.node.op_type}")
+        return self.role
 
     def shifted(self, argument: Argument, index: Index) -> str:
         return ""

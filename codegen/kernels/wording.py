@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
 
 from ..names import unused
@@ -111,6 +113,9 @@ class Wording:
             for role, operand in zip(ROLES, attention.operands, strict=False):
                 assert isinstance(operand, ir.Value)
                 self.names[operand] = role
+                source = source_of(operand, before)
+                if "word" not in source.meta:  # q before its rotation is q too
+                    self.names.setdefault(source, role)
             self.names[attention.result] = "y"
             if not before:
                 return
@@ -183,6 +188,14 @@ class Wording:
                 if op.top and result.index() == 1:
                     wish = "indices"
                 self.names[result] = "y" if plain else self.free(wish)
+
+
+def source_of(value: ir.Value, operations: Sequence[Operation]) -> ir.Value:
+    """What is worked on to get a value: the first operand's source."""
+    makers = {r: op for op in operations for r in op.results}
+    while value in makers:
+        value = next(o for o in makers[value].operands if isinstance(o, ir.Value))
+    return value
 
 
 def word(kind: str) -> str:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from ..analysis.spell import Expr, HelperRef, Leaf, Ref, leaves, render
 from .block_lines import PRINTED
 from .blocks import Mark
+from .counting import fold_counts
 from .families import Family
 from .growing import Growth, find_growth, joined_list
 from .inlining import WIDTH, Inlining, fitting
@@ -64,7 +65,8 @@ class BodyWriter(Inlining):
                 self.wishes.update(zip(values, family.labels(), strict=True))
         returned, types = self.returned(results, listed)
         end = Statement((), returned, False, kind="return")
-        statements = fold_levels(nest([*self.statements(), end]))
+        statements = fold_counts(nest([*self.statements(), end]), listed)
+        statements = fold_levels(statements)
         self.note_attention(flat(statements))
         growth = find_growth(statements, self.kind.members)
         if growth is not None:

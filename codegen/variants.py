@@ -138,10 +138,8 @@ def _insert(kinds: Kinds, pattern: Run, place: int, nth: int, run: Run) -> None:
     if operand in run.outputs:  # the outside knows it under this name
         made = {}
         for item in run.items[:place]:
-            if isinstance(item, Step) and operand in item.outputs:
-                item.outputs = tuple(
-                    result if out is operand else out for out in item.outputs
-                )
+            if operand in item.outputs:
+                _rename(item, operand, result)
         operand, result = result, operand
     for i, item in enumerate(pattern.items):
         reads = item.inputs if isinstance(item, Run) else item.reads()
@@ -179,6 +177,17 @@ def _insert(kinds: Kinds, pattern: Run, place: int, nth: int, run: Run) -> None:
     run.items.insert(place, new)
     if step.form is None:
         _switch(run, new, operand, on=False)
+
+
+def _rename(item: Step | Run, old: ir.Value, new: ir.Value) -> None:
+    """What makes a value makes another one instead."""
+    if isinstance(item, Run):
+        for inner in item.items:
+            _rename(inner, old, new)
+        item.outputs = [new if out is old else out for out in item.outputs]
+    else:
+        item.outputs = tuple(new if out is old else out for out in item.outputs)
+    _reread(item, {old: new})
 
 
 def _reread(item: Step | Run, values: dict[ir.Value, ir.Value]) -> None:

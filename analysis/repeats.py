@@ -218,14 +218,12 @@ class _Finder:
         kinds: dict[int, list[Block]] = {}
         for block in blocks:
             kinds.setdefault(block.kind, []).append(block)
-        for same in kinds.values():
-            for step in (1, -1):
+        for step in (1, -1):  # a norm behind a sum is its block's, not the next one's
+            for same in kinds.values():
                 while self.beside(same, step, blocks):
                     for block in same:
-                        if step > 0:
-                            block.end += 1
-                        else:
-                            block.start -= 1
+                        block.start += min(step, 0)
+                        block.end += max(step, 0)
 
     def beside(self, same: list[Block], step: int, blocks: list[Block]) -> bool:
         """Whether all blocks of a kind have the same free item on one side."""

@@ -1,4 +1,4 @@
-"""What a matrix without a name in the file is called: by the part that it plays."""
+"""What a layer without a name in the file is called: by the part that it plays."""
 
 from __future__ import annotations
 
@@ -25,6 +25,23 @@ def matrix_roles(run: Run) -> dict[int, str]:
         return flow.attention(attentions[0])
     named = any(s.path not in ("", run.path) for s in flow.steps if _is_matrix(s))
     return {} if attentions or named else flow.feed_forward()
+
+
+def shortcut_role(run: Run) -> dict[int, str]:
+    """The layer that changes what is added to the result of a block's other layers."""
+    steps = [item for item in run.items if isinstance(item, Step)]
+    flow = _Flow(steps)
+    for step in steps:
+        added = {v for v in step.reads() if v.const_value is None}
+        makers = [flow.makers.get(v) for v in added]
+        if step.node is None or step.node.op_type != "Add" or len(makers) != 2:
+            continue
+        for near, far in (makers, makers[::-1]):
+            if near is None or near.form is None or near.reads() != run.inputs:
+                continue
+            if flow.layers(far) > 1:
+                return {id(near.form): "shortcut"}
+    return {}
 
 
 def _text(step: Step) -> str:
@@ -55,6 +72,16 @@ class _Flow:
             else:
                 todo += step.reads()
         return list(found)
+
+    def layers(self, step: Step | None) -> int:
+        """How many layers a step's result is computed with."""
+        todo, found = [step], dict[Step, None]()
+        while todo:
+            one = todo.pop()
+            if one is not None and one not in found:
+                found[one] = None
+                todo += [self.makers.get(value) for value in one.reads()]
+        return sum(one.form is not None for one in found)
 
     def attention(self, step: Step) -> dict[int, str]:
         operands = [x.value for x in leaves(step.expr) if isinstance(x, Ref)][:3]

@@ -12,7 +12,7 @@ from ..analysis.ops.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
 from ..analysis.ops.table import ModuleForm
 from ..analysis.parameters import has_name, is_parameter
 from ..analysis.spell import Function
-from .layer_roles import matrix_roles
+from .layer_roles import matrix_roles, shortcut_role
 from .names import attribute, unused
 from .run import Run
 from .steps import LayerRef, Step
@@ -107,7 +107,7 @@ def assign_members(run: Run, faithful: bool = False) -> list[Member]:
     if faithful:
         return _faithful([(what, _inside(path, run.path)) for what, path in owned])
     holder = _holder(run.path, [path for what, path in owned if _is_module(what)])
-    roles = matrix_roles(run)
+    roles = {**shortcut_role(run), **matrix_roles(run)}
     wishes = [(what, *_wish(what, path, holder, run, roles)) for what, path in owned]
     return _number(wishes)
 

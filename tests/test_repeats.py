@@ -168,6 +168,13 @@ def test_lines_within_cells_are_parts_of_them() -> None:
     assert {part.end - part.start for block in blocks for part in block.inner} == {5}
 
 
+def test_what_stands_behind_every_block_ends_it() -> None:
+    """As the norms of BERT: the one in front of the first block is not its own."""
+    blocks = find_blocks(residuals("Sp" + ("ArB+p" + "CstD+p") * 3 + "H"))
+    assert spans(blocks) == [(2, 13), (13, 24), (24, 35)]
+    assert spans(blocks[0].inner) == [(2, 7), (7, 13)]
+
+
 def test_what_leads_from_stage_to_stage_is_a_block() -> None:
     blocks = find_blocks(residuals("S" + ("ArB+" * 2 + "NDp") * 3 + "ArB+" * 2 + "H"))
     between = [(b.start, b.end) for b in blocks if b.is_between]

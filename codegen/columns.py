@@ -7,6 +7,7 @@ others become parameters of the class, equal ones a single parameter.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -128,6 +129,11 @@ def _meaning(label: str) -> str:
     if label.startswith((*_CHANNELS, "groups")):
         return "channels"
     return "size" if label.startswith("size") else label
+
+
+def plain_size(label: str) -> str:
+    """size2 of a class inside is a size of the one around it."""
+    return re.sub(r"(?<=^size)[\d_]+$", "", label)
 
 
 def _agree(a: Any, b: Any) -> bool:

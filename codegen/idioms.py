@@ -116,7 +116,43 @@ def _unbound(steps: list[Step], shapes: Shapes) -> list[Step]:
         first.outputs = tuple(parts[i].outputs[0] for i in range(len(parts)))
         first.expr = Ref(source).unbind(shown(axis, len(dims)))
         gone.update(dict.fromkeys(others, first))
+    return _split_singly(without(steps, gone), shapes)
+
+
+def _split_singly(steps: list[Step], shapes: Shapes) -> list[Step]:
+    """A split into slices of one, each of which then loses the axis."""
+    users: dict[ir.Value, list[Step]] = {}
+    for step in steps:
+        for value in step.reads():
+            users.setdefault(value, []).append(step)
+    gone: dict[Step, Step] = {}
+    for step in steps:
+        if not does(step, "Split") or len(step.outputs) > MOST_PARTS:
+            continue
+        (source,) = step.reads()
+        rank = shapes.rank(source) or 0
+        readers = [users.get(out, []) for out in step.outputs if out is not None]
+        if not rank or any(len(r) != 1 for r in readers) or None in step.outputs:
+            continue
+        axis = axis_of(step, rank)
+        squeezes = [reader for (reader,) in readers]
+        if all(_loses(s, axis, rank, shapes) for s in squeezes):
+            step.outputs = tuple(s.outputs[0] for s in squeezes)
+            step.expr = Ref(source).unbind(shown(axis, rank))
+            gone.update(dict.fromkeys(squeezes, step))
     return without(steps, gone)
+
+
+def _loses(step: Step, axis: int, rank: int, shapes: Shapes) -> bool:
+    """Whether a step takes one axis of size 1 away, and does no more."""
+    if not does(step, "Squeeze", "Reshape") or step.form is not None:
+        return False
+    before, after = shapes.dims(step.reads()[0]), _dims(step, shapes)
+    if before is None or after is None or size_of(before, axis) != 1:
+        return False
+    return len(step.reads()) == 1 and equal(
+        after, (*before[:axis], *before[axis + 1 :])
+    )
 
 
 def _pick(step: Step, shapes: Shapes) -> tuple[ir.Value, int, int] | None:

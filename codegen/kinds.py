@@ -15,7 +15,7 @@ from ..analysis.parameters import is_parameter
 from ..analysis.spell import TORCH_DTYPES, Leaf, Ref, render, spell
 from .blocks import Mark
 from .chains import is_chain
-from .columns import ARGUMENTS, Parameter, parameters
+from .columns import ARGUMENTS, Parameter, parameters, plain_size
 from .deep import Depth, growth, row
 from .dependent import ANY
 from .members import Member, Setting, assign_members, member_name
@@ -117,7 +117,8 @@ class Kinds:
             self._name(kind, wish, len(runs))
         varying = self.varying(runs)
         labels: dict[int, str] = {}
-        for parameter in sorted(varying, key=lambda p: p.columns[0]):
+        # Attributes of its own first: size1 is self.size1.
+        for parameter in sorted(varying, key=lambda p: (p.wish == "size", p.columns)):
             labels[id(parameter)] = unused(parameter.wish, labels.values())
         for parameter in varying:
             label = labels[id(parameter)]
@@ -237,7 +238,7 @@ class Kinds:
         found: list[str] = []
         for member in self.members[run]:
             if isinstance(member.what, Run):
-                found += self.of[member.what].parameters
+                found += map(plain_size, self.of[member.what].parameters)
             elif isinstance(member.what, Step):
                 step = member.what
                 form = step.lacks or step.form
@@ -360,7 +361,9 @@ def _inner(run: Run) -> Iterator[Run]:
 def _class_hint(run: Run) -> str:
     if run.hint and run.hint not in ("Sequential", "ModuleList"):
         return class_name(run.hint)
-    words = [w for w in re.split(r"[^A-Za-z]+", run.path) if w]
+    # Numbers around a word count, those in it are its own: a Layer, but a Stem2b.
+    parts = (w.strip("0123456789") for w in re.split(r"[^A-Za-z0-9]+", run.path))
+    words = [w for w in parts if w]
     if not words:
         return "Block"
     word = words[-1]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+
 from .body import Body
+from .inlining import WIDTH
 from .kinds import Kind
 from .loops import loops
 from .plan import ArgumentPlan, MethodPlan
 from .sources import Sources
+from .wording import GENERIC
 
 
 def method_plan(name: str, body: Body, kind: Kind, sources: Sources) -> MethodPlan:
     """Lines that do the same to one layer after another become loops."""
-    lines = loops(list(body.lines), kind.members)
+    lines = _returned(loops(list(body.lines), kind.members))
     return MethodPlan(
         name,
         tuple(ArgumentPlan(n, t) for n, t in body.arguments),
@@ -22,6 +26,25 @@ def method_plan(name: str, body: Body, kind: Kind, sources: Sources) -> MethodPl
             for _, rows in lines
         ),
     )
+
+
+def _returned(lines: list[tuple[str, range]]) -> list[tuple[str, range]]:
+    """What the last line but one makes is returned there, if its name says nothing."""
+    if len(lines) < 2:
+        return lines
+    *before, (made, rows), (last, end) = lines
+    names = last.removeprefix("return ")
+    text = made.removeprefix(f"{names} = ")
+    plain = all(name in GENERIC for name in names.split(", "))
+    if not plain or made == text or "  #" in made or _is_tuple(text):
+        return lines
+    line = f"return {text}"
+    whole = range(rows.start, end.stop)
+    return lines if len(line) > WIDTH else [*before, (line, whole)]
+
+
+def _is_tuple(text: str) -> bool:
+    return isinstance(ast.parse(text, mode="eval").body, ast.Tuple)
 
 
 def _returns(kinds: tuple[str, ...]) -> str:

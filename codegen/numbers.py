@@ -45,8 +45,10 @@ _NAMES = {
 }
 _ATTENDS = re.compile(r"attention\(|softmax\(")
 # What divides a tensor among heads: x.unflatten(2, (8, 64)), x.reshape(1, 196, 8, 64);
-# queries, keys and values may be one.
-_DIVIDES = re.compile(r"\.(unflatten\(-?\d+, \(|reshape\(-?\d+, \d+, )(3, )?\d+, \d+\)")
+# queries, keys and values may be one tensor.
+_DIVIDES = re.compile(
+    r"\.(unflatten\(-?\d+, \(|reshape\(-?\d+, \d+, )([23], )?\d+, \d+\)"
+)
 
 
 def unify_numbers(kinds: Kinds, groups: dict[Key, list[Run]]) -> None:

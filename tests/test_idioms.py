@@ -30,6 +30,21 @@ def picked(g: Graph, x: str, place: int, axis: int = 0) -> str:
     return str(g("Gather", x, index, axis=axis))
 
 
+@pytest.mark.parametrize(("size", "folds"), [(1, True), (2, False)])
+def test_slices_that_lose_their_axis(size: int, folds: bool, tmp_path: Path) -> None:
+    """As TorchScript writes unbind."""
+    g = Traced(parts=[3 * size, "batch", 4])
+    sizes = g.ints(size, size, size)
+    made = g("Split", "parts", sizes, axis=0, outputs=3)
+    if size == 1:
+        made = [g("Squeeze", part, g.ints(0)) for part in made]
+    made = [
+        g(act, part) for act, part in zip(("Tanh", "Relu", "Exp"), made, strict=True)
+    ]
+    text = text_of(g, tmp_path, y=g("Sum", *made))
+    assert ("x, y, z = parts.unbind(0)" in text) == folds
+
+
 @pytest.mark.parametrize(
     ("places", "line"),
     [

@@ -75,6 +75,35 @@ def test_a_sum_that_some_leave_out_is_a_flag(emitted: Emit) -> None:
     assert found.body("Block")[-1].endswith(" if self.residual else y")
 
 
+def test_a_sum_behind_a_module_is_a_flag(emitted: Emit) -> None:
+    """What the module makes is the block's result where the sum is left out."""
+
+    def inner(g: Traced, x: str) -> str:
+        y = str(g("Tanh", g.fc(x, "first", 8, 8)))
+        with g.module("last", "Last"):
+            return plain(g, y, 0)
+
+    found = emitted(
+        chained(
+            lambda g, x, i: inner(g, x),
+            lambda g, x, i: str(g("Add", inner(g, x), x)),
+            lambda g, x, i: str(g("Add", inner(g, x), x)),
+        )
+    )
+    assert found.classes == ["Last", "Block", "Net"]
+    assert "Block(residual=False), Block(), Block()" in found.source()
+
+
+def test_a_result_that_has_no_name_is_returned(emitted: Emit) -> None:
+    def rows(g: Traced, x: str, i: int) -> str:
+        y = str(g("Tanh", g.fc(x, "steps.0", 8, 8)))
+        z = g.fc(g("Relu", g.fc(y, "steps.1", 8, 8)), "steps.2", 8, 8)
+        with g.module("steps.3", "Step"):
+            return plain(g, g("Exp", z), i)
+
+    assert emitted(chained(rows, rows)).body("Block")[-1] == "return self.steps[3](x)"
+
+
 def test_a_layer_that_some_lack_is_an_identity(emitted: Emit) -> None:
     found = emitted(chained(plain, normed, plain, plain))
     assert found.classes == ["Block", "Net"]

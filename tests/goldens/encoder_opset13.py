@@ -76,8 +76,7 @@ class Encoder(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.layers[0](tokens)
-        x = self.layers[1](x)
-        return x
+        return self.layers[1](x)
 
 
 class EncoderOpset13(nn.Module):

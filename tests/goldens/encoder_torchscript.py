@@ -54,8 +54,7 @@ class EncoderTorchscript(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.layers[0](tokens)  # [batch, seq, 8]
-        x = self.layers[1](x)
-        return x
+        return self.layers[1](x)
 
 
 def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> EncoderTorchscript:

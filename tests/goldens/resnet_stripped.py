@@ -32,18 +32,18 @@ OUTPUTS = {
 
 class Block(nn.Module):
     def __init__(
-        self, in_channels: int, width: int, stride: int = 1, conv3: bool = False
+        self, in_channels: int, width: int, stride: int = 1, shortcut: bool = False
     ):
         super().__init__()
         self.conv1 = nn.Conv2d(in_channels, width, 3, stride=stride, padding=1)
         self.conv2 = nn.Conv2d(width, width, 3, padding=1)
-        self.conv3 = (
-            nn.Conv2d(in_channels, width, 1, stride=2) if conv3 else nn.Identity()
+        self.shortcut = (
+            nn.Conv2d(in_channels, width, 1, stride=2) if shortcut else nn.Identity()
         )
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.relu(self.conv1(x))
-        return F.relu(self.conv2(y) + self.conv3(x))
+        return F.relu(self.conv2(y) + self.shortcut(x))
 
 
 class ResnetStripped(nn.Module):
@@ -54,9 +54,9 @@ class ResnetStripped(nn.Module):
             [
                 Block(8, 8),
                 Block(8, 8),
-                Block(8, 16, stride=2, conv3=True),
+                Block(8, 16, stride=2, shortcut=True),
                 Block(16, 16),
-                Block(16, 24, stride=2, conv3=True),
+                Block(16, 24, stride=2, shortcut=True),
                 Block(24, 24),
             ]
         )

@@ -2,7 +2,8 @@
 
 What holds in every instance of a class is a law of it, and one parameter says both. So
 that chance makes no laws, only what people write is looked for: widths inside a block
-as multiples of the one that enters it, half a kernel as padding, sizes that are equal.
+as multiples of the one that enters it, or of another one in three sizes; half a kernel
+as padding; sizes that are equal.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ class Column:
 
 # Queries, keys and values; what an MLP is wider by.
 _FACTORS = (3, 4)
+# Between other widths a ratio is no chance where there are so many sizes, as of the
+# widths in ResNet's bottlenecks, and of what DenseNet's transitions halve.
+_SIZES, _MOST_TIMES = 3, 8
 # Written more often than this, a multiple is easier to read under a name of its own.
 _MOST_PLACES = 2
 _KERNEL = {"kernel_size", "stride", "padding", "dilation"}
@@ -53,7 +57,11 @@ def dependent(columns: Sequence[Column]) -> dict[int, tuple[int, str]]:
         if any(base == i for base, _ in found.values()):
             continue
         for base, column in enumerate(columns):
-            text = _law(columns[i], column) if base != i and base not in found else ""
+            if base == i or base in found:
+                continue
+            text = _law(columns[i], column)
+            if not text and base < i:
+                text = _ratio(columns[i], column)
             if text:
                 found[i] = base, text
                 break
@@ -61,9 +69,7 @@ def dependent(columns: Sequence[Column]) -> dict[int, tuple[int, str]]:
 
 
 def _law(wanted: Column, base: Column) -> str:
-    pairs = [
-        (a, b) for a, b in zip(wanted.values, base.values, strict=True) if a is not ANY
-    ]
+    pairs = _pairs(wanted, base)
     if not all(_whole(a) and _whole(b) for a, b in pairs):
         return ""
     meanings = wanted.meaning, base.meaning
@@ -82,6 +88,30 @@ def _law(wanted: Column, base: Column) -> str:
     if "channels" not in meanings and unlikely and all(a == b * b for a, b in pairs):
         return "{} ** 2"
     return ""
+
+
+def _ratio(wanted: Column, base: Column) -> str:
+    """A width that is so many times one that was told before it, or such a part."""
+    pairs = _pairs(wanted, base)
+    channels = wanted.meaning == base.meaning == "channels"
+    if not channels or len(wanted.labels) > _MOST_PLACES:
+        return ""
+    if not all(_whole(a) and _whole(b) for a, b in pairs):
+        return ""
+    if len({b for _, b in pairs}) < _SIZES:
+        return ""
+    for times in range(2, _MOST_TIMES + 1):
+        if all(a == times * b for a, b in pairs):
+            return f"{times} * {{}}"
+        if all(times * a == b for a, b in pairs):
+            return f"{{}} // {times}"
+    return ""
+
+
+def _pairs(wanted: Column, base: Column) -> list[tuple[Any, Any]]:
+    """Their values in each instance that has the first."""
+    both = zip(wanted.values, base.values, strict=True)
+    return [(a, b) for a, b in both if a is not ANY]
 
 
 def _enters(column: Column) -> bool:

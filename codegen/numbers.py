@@ -43,7 +43,6 @@ _NAMES = {
     "Slice": "length",
     "Pad": "padding",
 }
-_ATTENDS = re.compile(r"attention\(|softmax\(")
 # What divides a tensor among heads: x.unflatten(2, (8, 64)), x.reshape(1, 196, 8, 64);
 # queries, keys and values may be one tensor.
 _DIVIDES = re.compile(
@@ -170,7 +169,7 @@ def _value(text: str) -> float | Function:
 def _names(run: Run) -> list[str]:
     """What each number would be called, after the statement that it stands in."""
     texts = [(step, render(step.expr, lambda leaf: "v")) for step in _steps(run)]
-    attends = [i for i, (_, text) in enumerate(texts) if _ATTENDS.search(text)]
+    attends = _attends([text for _, text in texts])
     names: list[str] = []
     for i, (step, text) in enumerate(texts):
         operator = step.node.op_type if step.node is not None else ""
@@ -178,10 +177,19 @@ def _names(run: Run) -> list[str]:
         found: list[str] = []
         _exchanged(step.expr, found.append)
         told = ["activation" if x in _ACTIVATIONS else name for x in found]
-        if attends and i < attends[-1] and _DIVIDES.search(text):
+        if i < attends and _DIVIDES.search(text):
             told[-2:] = "heads", "head_dim"
         names += told
     return names
+
+
+def _attends(texts: Sequence[str]) -> int:
+    """Which statement is the last that attends: a softmax is one before a product."""
+    products = [i for i, text in enumerate(texts) if " @ " in text]
+    found = [i for i, text in enumerate(texts) if "attention(" in text]
+    softmax = [i for i, text in enumerate(texts) if "softmax(" in text]
+    found += [i for i in softmax if products and i <= products[-1]]
+    return max(found, default=-1)
 
 
 def _exchange(run: Run, made: dict[int, Expr]) -> None:

@@ -36,6 +36,21 @@ def test_widths_are_multiples_of_what_enters() -> None:
     assert written(MLP, [64, 320, 320, 64], [128, 640, 640, 128]) == kept
 
 
+def test_a_ratio_in_three_sizes_is_no_chance() -> None:
+    labels = "in_channels out_channels in_channels out_channels"
+    rows = [[24 + 8 * n, 16 * n, 16 * n, 64 * n] for n in (1, 2, 4)]
+    assert written(labels, *rows) == ["in_channels", "width", "width", "4 * width"]
+    assert written(labels, *rows[:2])[-1] == "out_channels"
+    assert written(labels, *rows[:2], [56, 64, 64, 192])[-1] == "out_channels"
+    halves = [[32, 16], [48, 24], [80, 40]]
+    assert written("in_channels out_channels", *halves)[1] == "in_channels // 2"
+    # What enters is told itself, whatever follows of it.
+    assert written("in_channels out_channels", *(h[::-1] for h in halves)) == [
+        "in_channels",
+        "2 * in_channels",
+    ]
+
+
 def test_a_multiple_in_many_places_keeps_its_name() -> None:
     labels = "in_channels out_channels in_channels out_channels groups in_channels"
     rows = [16, 64, 64, 64, 64, 64], [32, 128, 128, 128, 128, 128]

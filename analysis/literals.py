@@ -27,7 +27,7 @@ def literal(value: Any) -> str:
     if isinstance(value, (int, np.integer)):
         return repr(int(value))
     if isinstance(value, (float, np.floating)) or (
-        isinstance(value, np.generic) and value.dtype.kind == "V"  # bfloat16, float8
+        isinstance(value, np.generic) and value.dtype.kind in "Vf"  # bfloat16, float8
     ):
         return float_literal(value)
     if isinstance(value, str):
@@ -48,7 +48,7 @@ def float_literal(value: float | np.generic) -> str:
         return 'float("nan")'
     if math.isinf(number):
         return 'float("inf")' if number > 0 else 'float("-inf")'
-    if dtype.kind == "f":  # finfo knows NumPy's own floats only, not bfloat16
+    if isinstance(value, np.floating):  # finfo knows NumPy's own floats only
         info = np.finfo(dtype)
         for bound, name in ((info.max, "max"), (info.min, "min")):
             if value == bound:

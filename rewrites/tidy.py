@@ -37,7 +37,10 @@ def inline_functions(model: ir.Model) -> None:
         return
     for graph in [model.graph, *(f.graph for f in model.functions.values())]:
         for node in all_nodes(graph):
-            if node.op_identifier() in model.functions:
+            if function := model.functions.get(node.op_identifier()):
+                # The last ones may be left out.
+                node.resize_inputs(max(len(node.inputs), len(function.inputs)))
+                node.resize_outputs(max(len(node.outputs), len(function.outputs)))
                 for output in node.outputs:
                     # The inliner would pass the empty name on to the body.
                     output.name = output.name or None

@@ -132,3 +132,27 @@ def test_what_is_refused(what: str, tmp_path: Path) -> None:
     model = one_node(op, 20, feeds, weights, **attrs)
     with pytest.raises(Unsupported, match=what):
         fairhand.compile(model, tmp_path / "net", verify=False)
+
+
+def test_a_call_that_leaves_out_the_last_input_and_output(tmp_path: Path) -> None:
+    body = [
+        helper.make_node("Clip", ["a", "low"], ["b"]),
+        helper.make_node("Neg", ["a"], ["c"]),
+    ]
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    function = helper.make_function(
+        "own", "Both", ["a", "low"], ["b", "c"], body, opsets[:1]
+    )
+    x = np.array([1, -2], np.float32)
+    info = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2])
+    graph = helper.make_graph(
+        [helper.make_node("Both", ["x"], ["y"], domain="own")],
+        "call",
+        [info],
+        [onnx.ValueInfoProto(name="y")],
+    )
+    model = helper.make_model(
+        graph, functions=[function], opset_imports=opsets, ir_version=8
+    )
+    made, _ = emitted(model, tmp_path)
+    assert_close(made.run(None, {"x": x}), [x])

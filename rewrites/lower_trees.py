@@ -180,7 +180,8 @@ def _of_two(
     given = set(votes.ids.tolist())
     if base.size > 2:
         raise site.unsupported(f"{base.size} base values for two classes")
-    if not votes.always(site, max(given)):
+    needed = given if base.size == 2 else {max(given)}
+    if not all(votes.always(site, k) for k in needed):
         raise site.unsupported("leaves without a vote for one of its two classes")
     transform = site.text("post_transform", "NONE")
     positive = bool((votes.weights >= 0).all())

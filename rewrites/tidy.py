@@ -37,10 +37,11 @@ def inline_functions(model: ir.Model) -> None:
         return
     for graph in [model.graph, *(f.graph for f in model.functions.values())]:
         for node in all_nodes(graph):
-            if function := model.functions.get(node.op_identifier()):
+            called = model.functions.get(node.op_identifier())
+            if called is not None:
                 # The last ones may be left out.
-                node.resize_inputs(max(len(node.inputs), len(function.inputs)))
-                node.resize_outputs(max(len(node.outputs), len(function.outputs)))
+                node.resize_inputs(max(len(node.inputs), len(called.inputs)))
+                node.resize_outputs(max(len(node.outputs), len(called.outputs)))
                 for output in node.outputs:
                     # The inliner would pass the empty name on to the body.
                     output.name = output.name or None

@@ -308,6 +308,14 @@ def test_words_and_maps_are_verified(tmp_path: Path) -> None:
         ("TreeEnsembleClassifier", {"nodes_featureids": [9, 0, 0, 1, 0, 0]}, "feature"),
         ("TreeEnsembleClassifier", {"class_weights": [1.0]}, "differ in length"),
         ("TreeEnsembleClassifier", {"nodes_modes": ["ODD"] * 6}, "two classes|modes"),
+        (
+            "TreeEnsembleClassifier",
+            {
+                **votes((0, 1, 1, 0.1), (0, 2, 1, -0.2), (1, 1, 0, 0.3), (1, 2, 1, 0)),
+                "base_values": [0.4, -0.2],
+            },
+            "without a vote for one",
+        ),
     ],
 )
 def test_refusals(op: str, changed: Any, message: str, tmp_path: Path) -> None:

@@ -104,6 +104,12 @@ REFUSED: dict[str, tuple[str, Arrays, Arrays, dict[str, Any]]] = {
         {"b": np.array([0, 1]), "c": np.array("-", object)},
         {},
     ),
+    "without channels": (
+        "BatchNormalization",
+        {"a": np.zeros((2, 0), np.float32)},
+        dict.fromkeys("bcde", np.zeros(0, np.float32)),
+        {},
+    ),
     "Unique of complex": ("Unique", {"a": COMPLEX}, {}, {"axis": 0}),
     "Col2Im of uint16": (
         "Col2Im",

@@ -68,8 +68,9 @@ def _batch_norm(
 ) -> Any:
     from . import helpers_norms
 
-    if n.shapes.dims(n.value(0)) is not None and n.rank(0) < 2:
-        n.refuse("BatchNormalization without a channel axis is not supported")
+    dims = n.shapes.dims(n.value(0))
+    if dims is not None and (len(dims) < 2 or dims[1] == 0):
+        n.refuse("BatchNormalization without channels is not supported")
     if n.attr("training_mode", 0):
         momentum = number(n, "momentum", 0.9)
         helper = t.helper(helpers_norms.batch_norm_in_training)

@@ -92,7 +92,7 @@ def _batch_norm_module(n: NodeView) -> ModuleForm | None:
     dims = n.shapes.dims(n.value(0))
     if n.attr("training_mode", 0) or not _constants(n, 1, 2, 3, 4) or dims is None:
         return None
-    if not 2 <= len(dims) <= 5:
+    if not 2 <= len(dims) <= 5 or dims[1] == 0:
         return None
     _same_types(n, 1, 2, 3, 4)
     layer = f"nn.BatchNorm{max(len(dims) - 2, 1)}d"

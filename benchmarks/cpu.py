@@ -37,7 +37,8 @@ from typing import Any
 import cpu_table
 from cpu_rivals import RIVALS
 
-COLUMNS = ("eager", "packed", "onednn", "compile", *RIVALS)
+PRECISIONS = ("float32", "bf16", "int8")
+COLUMNS = ("eager", "packed", "onednn", *RIVALS)
 WARM_CALLS = 4  # the third runs what the second prepared
 # Threads of a call that is over go on spinning, on cores that the next one wants: ONNX
 # Runtime's for 50 ms, PyTorch's for 10.
@@ -344,7 +345,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--columns", nargs="*", default=[], choices=COLUMNS)
     parser.add_argument("--profile", action="store_true")
-    parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
+    parser.add_argument("--precision", choices=PRECISIONS, default="float32")
     parser.add_argument("--no-verify", action="store_true")
     parser.add_argument("--again", action="store_true", help="what was measured, too")
     parser.add_argument("--packages", type=Path, default=Path("build/cpu_packages"))

@@ -46,39 +46,55 @@ def spellings(model: Path) -> Iterator[Any]:
                 continue
 
 
+def compiled(module: Any, model: Path, feed: dict[str, Any]) -> Call:
+    """The emitted network by torch.compile, its weights frozen."""
+    import torch
+
+    run = torch.compile(module.load(), options={"freezing": True})
+    return called(run, arguments(module, feed))
+
+
 def aoti(module: Any, model: Path, feed: dict[str, Any]) -> Call:
     """The emitted network as a library by AOTInductor, its weights frozen."""
     import torch
     from torch._inductor import aoti_compile_and_package, aoti_load_package, config
 
-    session = module.session
-
-    def arguments() -> tuple[Any, ...]:
-        feeds = {
-            name: session.to_tensor(name, feed[name], *like, torch.device("cpu"))
-            for name, like in session.INPUTS.items()
-        }
-        nested = hasattr(session, "arguments")
-        return tuple(session.arguments(feeds) if nested else feeds.values())
-
+    given = arguments(module, feed)
     with (
         tempfile.TemporaryDirectory() as folder,
         config.patch(freezing=True),
         torch.no_grad(),
     ):
-        exported = torch.export.export(module.load(), arguments())
+        exported = torch.export.export(module.load(), given())
         path = aoti_compile_and_package(exported, package_path=f"{folder}/net.pt2")
         run = aoti_load_package(path)
-    return called(run, arguments)
+    return called(run, given)
 
 
-def called(run: Callable[..., Any], arguments: Callable[[], Iterable[Any]]) -> Call:
+def arguments(module: Any, feed: dict[str, Any]) -> Callable[[], tuple[Any, ...]]:
+    """What the emitted network takes, made anew as its Session does."""
+    import torch
+
+    session, cpu = module.session, torch.device("cpu")
+
+    def made() -> tuple[Any, ...]:
+        feeds = {
+            name: session.to_tensor(name, feed[name], *like, cpu)
+            for name, like in session.INPUTS.items()
+        }
+        nested = hasattr(session, "arguments")
+        return tuple(session.arguments(feeds) if nested else feeds.values())
+
+    return made
+
+
+def called(run: Callable[..., Any], given: Callable[[], Iterable[Any]]) -> Call:
     """From NumPy to NumPy, as a Session."""
     import torch
 
     def call() -> list[Any]:
         with torch.inference_mode():
-            return [leaf.numpy() for leaf in flat(run(*arguments()))]
+            return [leaf.numpy() for leaf in flat(run(*given()))]
 
     return call
 
@@ -89,4 +105,4 @@ def flat(found: Any) -> list[Any]:
     return [found]
 
 
-RIVALS = {"aoti": aoti, "onnx2torch": onnx2torch}
+RIVALS = {"compile": compiled, "aoti": aoti, "onnx2torch": onnx2torch}

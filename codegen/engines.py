@@ -76,9 +76,17 @@ class EnginePlan:
             found["measured"] = self.measured
         return found
 
+    @property
+    def alone(self) -> bool:
+        """The network as it stands is all there is."""
+        return self.name == "eager" and self.precision == "float32"
+
     def candidates(self) -> tuple[str, ...]:
         """What it may run on, the simplest first."""
-        return tuple(e for e in ENGINES if not self.refused or e not in TRACING)
+        left_out = set(TRACING if self.refused else ())
+        if self.precision == "int8":
+            left_out.add("packed")  # its linear layers are others already
+        return tuple(engine for engine in ENGINES if engine not in left_out)
 
 
 def engine_plan(
@@ -96,25 +104,29 @@ def engine_plan(
     FairhandError where the network can't run on what was asked for.
     """
     refused = next(obstacles(graph, shapes, plan), "")
-    if precision != "float32":
-        _check_precision(precision, refused, plan)
-        wanted = "onednn" if wanted == "auto" else wanted
+    layers = {kind for kind in _PACKED if _has(plan, kind)}
+    if precision == "bf16":
+        _check_bf16(refused, plan)
+    if precision == "int8":
+        _check_int8(wanted, graph, layers)
+    if precision != "float32" and wanted == "auto":
+        wanted = "eager" if refused else "onednn"
     if refused and wanted in TRACING:
         raise FairhandError(
             f"engine {wanted} traces the network, which can't be done here: {refused}",
             hint="leave out --engine, or give --engine eager",
         )
-    layers = {kind for kind in _PACKED if _has(plan, kind)}
     rows, all_products = _single_rows(graph, shapes)
     name = wanted
     if wanted == PROFILE:  # a package that has them all, to measure them in
-        name = "packed" if refused else "onednn"
+        plainest = "packed" if precision == "float32" else "eager"
+        name = plainest if refused else "onednn"
     elif wanted == "auto":
         name = "eager"
         if _is_worth_preparing(graph, cost, sizes):
             calls = refused or 2 * len(rows) > all_products  # as in decoding
             name = "onednn" if not calls else "packed" if layers else "eager"
-    if name == "eager" and not refused:
+    if name == "eager" and precision == "float32" and not refused:
         refused = "compile with --engine onednn to have more"
     return EnginePlan(
         name,
@@ -122,8 +134,10 @@ def engine_plan(
         takes_images(graph, shapes),
         precision=precision,
         lists=bool(plan.nested),
-        recurrent="nn.LSTM(" in layers,
-        joins=len(set(rows)) < len(rows) and "nn.Linear(" in layers,
+        recurrent="nn.LSTM(" in layers and precision != "int8",
+        joins=precision != "int8"
+        and len(set(rows)) < len(rows)
+        and "nn.Linear(" in layers,
     )
 
 
@@ -131,16 +145,33 @@ def _has(plan: ModulePlan, kind: str) -> bool:
     return any(kind in line for made in plan.classes for line in made.members)
 
 
-def _check_precision(precision: str, refused: str, plan: ModulePlan) -> None:
+def _check_bf16(refused: str, plan: ModulePlan) -> None:
     if not refused and any(
         t.dtype not in _PLAIN for t in (*plan.inputs, *plan.outputs)
     ):
         refused = "it takes or gives other types than float32, integers and booleans"
     if refused:
+        _refuse_precision("bf16", refused)
+
+
+def _check_int8(wanted: str, graph: ir.Model, layers: set[str]) -> None:
+    products = (node for node in graph.graph if node.op_type in ("Gemm", "MatMul"))
+    if "nn.Linear(" not in layers or not any(
+        node.outputs[0].dtype == ir.DataType.FLOAT for node in products
+    ):
+        _refuse_precision("int8", "it has no linear layers of float32")
+    if wanted == "packed":
         raise FairhandError(
-            f"precision {precision} isn't offered for this network: {refused}",
-            hint="leave out --precision",
+            "precision int8 packs linear layers in another way than engine packed",
+            hint="leave out --engine",
         )
+
+
+def _refuse_precision(precision: str, reason: str) -> None:
+    raise FairhandError(
+        f"precision {precision} isn't offered for this network: {reason}",
+        hint="leave out --precision",
+    )
 
 
 def obstacles(graph: ir.Model, shapes: Shapes, plan: ModulePlan) -> Iterator[str]:

@@ -84,7 +84,8 @@ def compile(
     `debug` is a folder for the graph after each stage. What is written follows from
     `level` to `target` and from `autotune` (Options). `engine` is what Session runs on:
     "eager", "packed", "onednn", "compile", or "auto" for what suits the network;
-    `precision` "bf16" computes in bfloat16. `profile` measures here which engine is the
+    `precision` "bf16" computes in bfloat16, "int8" multiplies in integers where layers
+    are linear. `profile` measures here which engine is the
     fastest. `cache` lets a package serve again, with the weights of this model.
     """
     progress("load")
@@ -235,9 +236,10 @@ def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
         "session.py.jinja",
         needs=needs,
         engine=runs_on.name,
+        alone=runs_on.alone,
         refused=runs_on.refused,
     )
-    if runs_on.name == "eager":
+    if runs_on.alone:
         (draft / "engines.py").unlink(missing_ok=True)
     else:
         write_python(

@@ -29,7 +29,7 @@ from .inputs import dynamic_sizes, make_inputs, optional_inputs, read_given
 from .noise import CONTINUOUS, Allowance, allowance, noise_text, own_noise
 from .report import read_report
 from .sizes import free_inputs
-from .tolerances import TOLERANCES, compare_values
+from .tolerances import COARSE, compare_values
 
 SEEDS = (0, 1)
 DRAWN = "output {}: drawn at random: only its type and shape were compared"
@@ -210,8 +210,7 @@ def _cases(
 
 def _coarse(report: Mapping[str, Any]) -> float:
     """What a package that computes in fewer bits than its model is allowed."""
-    precision = report.get("engine", {}).get("precision")
-    return TOLERANCES["bfloat16"] if precision == "bf16" else 0.0
+    return COARSE.get(report.get("engine", {}).get("precision"), 0.0)
 
 
 def refuse_huge(model: ir.Model, shapes: Shapes) -> None:

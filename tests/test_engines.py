@@ -39,19 +39,15 @@ from fairhand.codegen.verify import run_package
 @pytest.fixture(scope="module")
 def engines() -> ModuleType:
     """engines.py as it is emitted, by itself."""
+    return emitted_engines(recurrent=True, joins=True)
+
+
+def emitted_engines(**given: Any) -> ModuleType:
+    plain = {"refused": "", "precision": "float32", "lists": False}
+    plain |= {"recurrent": False, "joins": False}
     module = ModuleType("emitted_engines")
     sys.modules[module.__name__] = module
-    exec(
-        render_python(
-            "engines.py.jinja",
-            refused="",
-            precision="float32",
-            lists=False,
-            recurrent=True,
-            joins=True,
-        ),
-        module.__dict__,
-    )
+    exec(render_python("engines.py.jinja", **plain | given), module.__dict__)
     return module
 
 
@@ -740,6 +736,86 @@ def test_bf16_is_measured_and_reported(tmp_path: Path) -> None:
     np.testing.assert_allclose(*results.values(), rtol=0, atol=close)
     with pytest.raises(fairhand.FairhandError, match=r"bf16 isn't offered .* caches"):
         fairhand.compile(decoder(), tmp_path / "b", precision="bf16")
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_no_engine_computes_in_more_bits_than_was_asked_for(
+    tmp_path: Path, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the plain one, nor the one that takes the place of one that failed."""
+    model = transformer(layers=1)
+    path, options = tmp_path / "a", {"precision": precision}
+    report = fairhand.compile(model, path, engine="eager", **options).report
+    assert report["engine"] == {"name": "eager", "precision": precision}
+    assert report["verification"]["worst_relative_error"] > 1e-4
+    genuine = pipeline.verify
+
+    def not_traced(package: Path, *rest: Any) -> Any:
+        if '"onednn"' in (package / "session.py").read_text():
+            raise fairhand.VerificationError("it crashed")
+        return genuine(package, *rest)
+
+    monkeypatch.setattr(pipeline, "verify", not_traced)
+    report = fairhand.compile(model, tmp_path / "b", **options).report
+    assert report["engine"]["name"] == "eager" and "refused" in report["engine"]
+    assert report["verification"]["worst_relative_error"] > 1e-4
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_int8_products_are_those_of_rounded_numbers(bias: bool) -> None:
+    module = emitted_engines(precision="int8")
+    net = nn.Sequential(nn.Linear(40, 7, bias), nn.Linear(7, 2, bias).double())
+    net.forward = lambda x: net[1](net[0](x).double())
+    net[0].weight.data[3] = 0  # a row without a scale
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = module.in_int8(net.eval())
+    assert [type(layer).__name__ for layer in run] == ["Int8Linear", "Linear"]
+    assert run[0].weight is net[0].weight and run[0].bias is net[0].bias
+    assert list(run.parameters()) == list(net.parameters()), "nothing new to store"
+    steps = net[0].weight.abs().amax(dim=1, keepdim=True) / 127
+    rounded = (net[0].weight / steps.clamp(min=1e-9)).round() * steps
+    for shape in ((1, 40), (5, 40), (2, 3, 40), (0, 40), (40,)):
+        x = torch.randn(shape, generator=torch.Generator().manual_seed(2))
+        found = run[0](x)
+        step = (x.clamp(min=0).max() - x.clamp(max=0).min()) / 255 if x.numel() else 0
+        limit = (1 + run[0].in_seven) * float(step * rounded.abs().sum(dim=1).max())
+        exact = F.linear(x, rounded, net[0].bias)
+        assert found.shape == exact.shape
+        torch.testing.assert_close(found, exact, rtol=0, atol=limit)
+        if x.numel():
+            assert not torch.equal(found, net[0](x))
+
+
+def test_int8_is_measured_and_reported(tmp_path: Path) -> None:
+    model = transformer(layers=1)
+    report = fairhand.compile(model, tmp_path / "a", precision="int8").report
+    assert report["engine"] == {"name": "onednn", "precision": "int8"}
+    error = report["verification"]["worst_relative_error"]
+    assert 1e-4 < error < set(report["tolerance"].values()).pop() == 0.1
+    module = imported(tmp_path / "a")
+    tokens = np.random.default_rng(0).normal(size=(2, 3, 8)).astype("float32")
+    results = {}
+    for engine in ("eager", "onednn"):
+        session = module.Session(engine=engine)
+        for _ in range(3):
+            (results[engine],) = session.run(None, {"tokens": tokens})
+    close = 0.1 * np.abs(results["eager"]).max()
+    np.testing.assert_allclose(*results.values(), rtol=0, atol=close)
+    with pytest.raises(ValueError, match="no engine 'packed'"):
+        module.Session(engine="packed")
+    with pytest.raises(fairhand.FairhandError, match="another way than engine packed"):
+        fairhand.compile(model, tmp_path / "b", precision="int8", engine="packed")
+
+
+def test_int8_needs_linear_layers_and_no_trace(tmp_path: Path) -> None:
+    with pytest.raises(fairhand.FairhandError, match=r"int8 isn't .* no linear layers"):
+        fairhand.compile(convolutions(), tmp_path / "a", precision="int8")
+    report = fairhand.compile(decoder(), tmp_path / "b", precision="int8").report
+    assert (
+        report["engine"]["name"] == "eager" and "caches" in report["engine"]["refused"]
+    )
+    assert report["verification"]["worst_relative_error"] > 1e-4
 
 
 def test_an_engine_that_gives_up_does_not_verify(tmp_path: Path) -> None:

@@ -100,6 +100,19 @@ def test_columns_in_half_precision(
         assert close(a, b.to(a.dtype), ulps=2 if build is to_rows else 1)
 
 
+@pytest.mark.parametrize("order", [(0, 2, 3, 1), (0, 1, 3, 2), (3, 1, 0, 2)])
+def test_images_are_read_where_they_lie(order: tuple[int, ...], tmp_path: Path) -> None:
+    """Channels innermost, as convolutions hand them on; a copy where it has to be."""
+    kernel = compiled(model_of(norm_of_channels), tmp_path)
+    sizes = [(3, 5, 2, 7)[axis] for axis in order]
+    back = [order.index(axis) for axis in range(4)]
+    image = torch.randn(sizes).permute(back)
+    (got,), (wanted,) = kernel.kernel({"image": image}), kernel.reference(
+        {"image": image}
+    )
+    assert kernel.launches == [1] and got.is_contiguous() and close(got, wanted)
+
+
 def test_deep_columns_take_the_twin(tmp_path: Path) -> None:
     g = Graph(image=["a", "n", "b"])
     kernel = compiled(g.model(**softmax_of(g)), tmp_path)

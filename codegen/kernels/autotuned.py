@@ -46,7 +46,7 @@ def without_options(text: KernelText) -> KernelText:
     sides = ", ".join(f'tile["{side}"]' for side in ("BLOCK_M", "BLOCK_N"))
     return replace(
         text,
-        sizes=tuple(line for line in text.sizes if not line.startswith("tile = ")),
+        made=tuple(line for line in text.made if not line.startswith("tile = ")),
         launch=tuple(o for o in launch if o != _TILED),
         grid=f"lambda tile: {text.grid.replace(_TILED, sides)}",
     )

@@ -1,6 +1,7 @@
 """Kernels that reduce columns: a tile has all of some columns, beside each other.
 
-So that neighbours in memory are read together, whatever the order of the result.
+So that neighbours in memory are read together, whatever the order of the result, and
+of the first tensor too: PyTorch's convolutions hand on images with channels innermost.
 """
 
 from __future__ import annotations
@@ -24,6 +25,17 @@ _REDUCED, _INNER = 1, 2
 def _columns(program: Program) -> Columns:
     assert program.columns is not None
     return program.columns
+
+
+def _whole(program: Program) -> Argument:
+    """The tensor whose axes are the space's: the only one that strides are given of."""
+    columns = _columns(program)
+    order = tuple(range(len(columns.space)))
+    return next(
+        a
+        for a in program.arguments.values()
+        if columns.orders[a.value] == order and a.dims == columns.space
+    )
 
 
 class _ColumnLayout(Layout):
@@ -93,13 +105,13 @@ class ColumnSource(Source):
         return [*self._first(lines, stores), *lines.lines, "", *stores]
 
     def _first(self, lines: Lines, stores: list[str]) -> list[str]:
-        wide = ".to(tl.int64)" if self.layout.wide else ""
         found = [
             "# All of BLOCK columns, which lie beside each other.",
             "tiles = tl.cdiv(n_cols, BLOCK)",
-            f"outer = (tl.program_id(0) // tiles){wide}",
-            "cols = (tl.program_id(0) % tiles * BLOCK + tl.arange(0, BLOCK))[None, :]",
-            "k = tl.arange(0, DEPTH)[:, None]",
+            "outer = (tl.program_id(0) // tiles).to(tl.int64)",
+            "start = tl.program_id(0) % tiles * BLOCK",
+            "cols = (start + tl.arange(0, BLOCK).to(tl.int64))[None, :]",
+            "k = tl.arange(0, DEPTH).to(tl.int64)[:, None]",
             "mask = (k < depth) & (cols < n_cols)",
         ]
         if any("offsets" in line for line in [*lines.lines, *stores]):
@@ -110,6 +122,9 @@ class ColumnSource(Source):
         name, groups = self.names[argument.value], self.layout.groups(argument.value)
         floats = argument.value.dtype in FLOATS
         where, mask = self.offset(groups), self.mask(groups)
+        if argument is _whole(self.program):
+            where = f"outer * {name}_outer + k * {name}_depth + cols * {name}_col"
+            mask = "mask"
         options = f", mask={mask}, other={'0.0' if floats else '0'}" if mask else ""
         if _REDUCED in groups:
             lines.zero.add(name)
@@ -132,13 +147,7 @@ class ColumnLauncher(Launcher):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        columns = _columns(program)
-        order = tuple(range(len(columns.space)))
-        self.whole = next(
-            a
-            for a in self.layout.arguments
-            if columns.orders[a.value] == order and a.dims == columns.space
-        )
+        self.whole = _whole(program)
         self.x = self.names[self.whole.value]
 
     @property
@@ -157,6 +166,9 @@ class ColumnLauncher(Launcher):
             many = f"{self.x}.shape[{first}:{stop}].numel()"
             found.append(f"{size} = {one if len(axes) == 1 else many}")
         return found
+
+    def made(self) -> list[str]:
+        return [f"block = column_tile(depth, {self.x}.numel())"]
 
     @property
     def fits(self) -> str:
@@ -183,20 +195,30 @@ class ColumnLauncher(Launcher):
         kind = "" if like == self.x else f", dtype={dtype or f'{like}.dtype'}"
         shape = self.shape(result)
         if shape == f"{self.x}.shape":
-            return self.names[result], f"torch.empty_like({self.x}{kind})"
+            return self.names[result], f"{self.x}.new_empty({self.x}.shape{kind})"
         return self.names[result], f"{self.x}.new_empty({shape}{kind})"
 
+    def copies(self) -> list[str]:
+        """None of the first tensor, but where no strides say where its columns lie."""
+        others = super().copies()
+        others.remove(f"{self.x} = {self.x}.contiguous()")
+        return [*others, f"columns = {self.x}.reshape(-1, depth, n_cols)"]
+
+    def given(self, results: tuple[tuple[str, str], ...]) -> list[str]:
+        return ["columns" if n == self.x else n for n in super().given(results)]
+
     def grid(self, result: str) -> str:
-        tiles = "triton.cdiv(n_cols, column_tile(depth))"
+        tiles = "triton.cdiv(n_cols, block)"
         return f"({self.x}.numel() // (depth * n_cols) * {tiles},)"
 
     def passed(self, result: str, numbers: tuple[str, ...]) -> list[str]:
         deep = "DEPTH=triton.next_power_of_2(depth)"
         return [
+            "*columns.stride()",
             *self.own_sizes,
             *numbers,
             deep,
-            "BLOCK=column_tile(depth)",
+            "BLOCK=block",
             "num_warps=8",
         ]
 
@@ -210,6 +232,7 @@ class ColumnLauncher(Launcher):
             lines.append(f"{self.names[value]}_ptr,  # [{shown}] {way}")
         return [
             *lines,
+            *(f"{self.x}_outer,  # strides", f"{self.x}_depth,", f"{self.x}_col,"),
             *(f"{size},  # {notes[size]}" for size in self.own_sizes),
             *(f"{label}," for label in numbers),
             "DEPTH: tl.constexpr,  # power of two, at least K",

@@ -160,8 +160,10 @@ class ConvolvedLauncher(Launcher):
     def size_lines(self, tensors: tuple[str, ...]) -> list[str]:
         _, *lines = super().size_lines(tensors)
         x = self.names[self.layout.x.value]
-        shape = f"shape = (*{x}.shape[:2], n_rows, n_cols)"
-        return [*lines, shape, "block = pixel_block(n_rows * n_cols)"]
+        return [*lines, f"shape = (*{x}.shape[:2], n_rows, n_cols)"]
+
+    def made(self) -> list[str]:
+        return ["block = pixel_block(n_rows * n_cols)"]
 
     def grid(self, result: str) -> str:
         planes = f"{self.names[self.layout.x.value]}.shape[:2].numel()"

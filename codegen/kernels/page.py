@@ -101,8 +101,8 @@ def _tuned(entry: Entry) -> KernelText:
     """The options of a launch, the tile of a product above all, looked up by name."""
     text, call = entry.text, f'tuned("{entry.name}", '
     if "**tile" in text.launch:
-        sizes = (re.sub(r"^tile = (.*)", rf"tile = {call}**\1)", s) for s in text.sizes)
-        return replace(text, sizes=tuple(sizes))
+        made = (re.sub(r"^tile = (.*)", rf"tile = {call}**\1)", s) for s in text.made)
+        return replace(text, made=tuple(made))
     options = [o for o in text.launch if re.match(r"[A-Za-z_]+=", o)]
     launch = [o for o in text.launch if o not in options]
     launch.append(f"**{call}{', '.join(options)})")

@@ -105,7 +105,6 @@ class PixelLauncher(TiledLauncher):
         return [
             f"n_batches, n_rows, depth = {x}.shape[0], {self.channels}, {x}.shape[1]",
             f"n_cols = {x}.shape[2:].numel()",
-            f"tile = tiles(n_rows, n_cols, {x}.element_size(), n_batches)",
         ]
 
     def passed(self, result: str, numbers: tuple[str, ...]) -> list[str]:

@@ -50,9 +50,11 @@ class TiledLauncher(Launcher):
         if lead:
             owner = self.x if self.layout.extent.batches[0] else self.weight
             lines.append(f"n_batches = {owner}.shape[:-2].numel()")
-        batches = ", n_batches" * bool(lead)
-        tile = f"tile = tiles(n_rows, n_cols, {self.x}.element_size(){batches})"
-        return [*lines, tile]
+        return lines
+
+    def made(self) -> list[str]:
+        batches = ", n_batches" * self.layout.batched
+        return [f"tile = tiles(n_rows, n_cols, {self.x}.element_size(){batches})"]
 
     @property
     def counts(self) -> dict[str, str]:

@@ -85,6 +85,7 @@ _TAKEN = frozenset(
     n_pixels offsets order_of p q row runs_triton shape smaller softplus tanh tl torch
     triton warps y""".split()
 )
+_TAKEN_BY_COLUMNS = frozenset("block columns depth outer start tiles".split())
 _TAKEN_BY_PRODUCTS = frozenset(
     """across batch block depth down inside number rows start tile zero""".split()
 )
@@ -128,6 +129,8 @@ class Wording:
                 self.names[factor] = self.free(program.arguments[factor].role)
         if any(op.taps for op in program.operations):
             self.taken |= _TAKEN_BY_WINDOWS
+        if program.columns is not None:
+            self.taken |= _TAKEN_BY_COLUMNS
         self._name_arguments()
         self._name_results()
 

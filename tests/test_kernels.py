@@ -76,7 +76,7 @@ def test_operator_in_a_kernel(name: str, tmp_path: Path) -> None:
         if kernel is None:
             continue
         tensors = {name: tensor(x) for name, x in feed.items()}
-        full = all(t.numel() for t in tensors.values())
+        full = all(t.numel() for n, t in tensors.items() if n in kernel.arguments)
         for some in (tensors, with_special(name, tensors)):
             wanted, got = kernel.reference(some), kernel.kernel(some)
             assert all(map(close, got, wanted)), (i, got, wanted)
@@ -167,6 +167,37 @@ def joined(g: Graph) -> dict[str, str]:
     return {"y": g("Tanh", g("Concat", g("Exp", flat), back, "wide", axis=2))}
 
 
+def to_heads(g: Graph) -> dict[str, str]:
+    rows = g("Reshape", g("Mul", "wide_rows", "twelve"), g.ints(0, 0, 3, 4))
+    return {"y": g("Add", g("Transpose", rows, perm=[0, 2, 1, 3]), "of_heads")}
+
+
+def from_heads(g: Graph) -> dict[str, str]:
+    rows = g("Transpose", g("Exp", "of_heads"), perm=[0, 2, 1, 3])
+    return {"y": g("Mul", g("Reshape", rows, g.ints(0, 0, 12)), "twelve")}
+
+
+def neighbours_rotated(g: Graph) -> dict[str, str]:
+    """Rotary embeddings of neighbours in a row, as GPT-J has them."""
+    pairs = g("Reshape", "wide_rows", g.ints(0, 0, 6, 2))
+    even = g("Slice", pairs, g.ints(0), g.ints(1), g.ints(3))
+    odd = g("Slice", pairs, g.ints(1), g.ints(2), g.ints(3))
+    turned = g("Concat", g("Neg", odd), even, axis=3)
+    turned = g("Mul", g("Reshape", turned, g.ints(0, 0, 12)), "twelve")
+    return {"y": g("Add", g("Cos", "more_rows"), turned)}
+
+
+def channels_shuffled(g: Graph) -> dict[str, str]:
+    y = g("Reshape", g("Relu", "six"), g.ints(0, 2, 3, 5, 4))
+    y = g("Reshape", g("Transpose", y, perm=[0, 2, 1, 3, 4]), g.ints(0, 6, 5, 4))
+    return {"y": g("Sigmoid", y)}
+
+
+def widened(g: Graph) -> dict[str, str]:
+    turned = g("Transpose", "table2", perm=[1, 0])  # of fewer axes than the result
+    return {"y": g("Tanh", g("Add", turned, g("Unsqueeze", "row3", g.ints(1))))}
+
+
 def doubled(g: Graph) -> dict[str, str]:
     """As rotary angles are, of half as many frequencies."""
     angle = g("Mul", "line", "wave")
@@ -216,6 +247,19 @@ GROUPS = {
     turned: {"pixels": ["a", 4, 4, 3], "square": ["a", 3, 4, 4]},
     convolved: {"planes": ["a", 3, 5, 4], "level": ["a", 3, 1, 1]},
     same_convolved: {"planes": ["a", 3, 5, 4]},
+    to_heads: {
+        "wide_rows": ["a", "n", 12],
+        "twelve": [12],
+        "of_heads": ["a", 3, "n", 4],
+    },
+    from_heads: {"of_heads": ["a", 3, "n", 4], "twelve": [12]},
+    neighbours_rotated: {
+        "wide_rows": ["a", "n", 12],
+        "twelve": [12],
+        "more_rows": ["a", "n", 12],
+    },
+    channels_shuffled: {"six": ["a", 6, 5, 4]},
+    widened: {"table2": ["n", "b"], "row3": ["a", "n"]},
     doubled: {"line": ["a", "n", 1], "wave": [5]},
     joined: {"tall": ["a", 3, 4], "wide": ["a", 4, 5]},
     gated: {"x": ["a", "n"], "u": ["a", "n"]},

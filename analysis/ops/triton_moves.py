@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
 
+from ..dims import Dim, same
 from .resize import targets_of
 from .resize_places import ROUND, onnx_places
 from .table import NodeView
@@ -196,6 +198,53 @@ def _tile(n: NodeView, output: int) -> list[Piece]:
     return [Piece(0, tuple(places))]
 
 
+def _reshape(n: NodeView, output: int) -> list[Piece]:
+    """Axes that are merged or divided: all but the outermost of them have known sizes.
+
+    Axes of both shapes go together in runs of equal products, from the last on; those
+    of one element go with none.
+    """
+    old = [size for size in n.dims(0) if size != 1]
+    new = [(i, size) for i, size in enumerate(n.out_dims()) if size != 1]
+    places: list[Where] = []
+    while old and new:
+        run, made = [old.pop()], [new.pop()]
+        while same(prod(run), prod(d for _, d in made)) is not True:
+            fewer = len(old) > len(new)
+            if all(isinstance(d, int) for d in (*run, *(d for _, d in made))):
+                fewer = prod(run) < prod(d for _, d in made)
+            if not (old if fewer else new):
+                n.refuse("Reshape along sizes known at run time, in a kernel")
+            if fewer:
+                run.insert(0, old.pop())
+            else:
+                made.insert(0, new.pop())
+        places = [*_reshaped(n, run, made), *places]
+    if old or new or not n.out_dims():
+        n.refuse("Reshape along sizes known at run time, in a kernel")
+    found = iter(places)
+    first = Place(0, 0)
+    return [Piece(0, tuple(first if d == 1 else next(found) for d in n.dims(0)))]
+
+
+def _reshaped(n: NodeView, old: list[Dim], new: list[tuple[int, Dim]]) -> list[Where]:
+    """Where axes of sizes `old` are read, by axes of the result and their sizes."""
+    if len(old) == len(new) == 1:
+        return [Place(new[0][0])]
+    if not all(isinstance(d, int) for d in (*old[1:], *(d for _, d in new[1:]))):
+        n.refuse("Reshape along sizes known at run time, in a kernel")
+    parts, text = [Place(axis) for axis, _ in new], "{}"
+    for _, size in new[1:]:
+        text = f"{text if text == '{}' else f'({text})'} * {size} + {{}}"
+    own = text if text == "{}" else f"({text})"
+    places: list[Where] = []
+    for i, size in enumerate(old):
+        inner = prod(old[i + 1 :])
+        at = f"{own} // {inner}" if inner != 1 else own if i else text
+        places.append(Formula(f"{at} % {size}" if i else at, *parts))
+    return places
+
+
 def _resize(n: NodeView, output: int) -> list[Piece]:
     """To the nearest, by a whole factor: each element is one of the operand's."""
     targets = targets_of(n)
@@ -229,13 +278,20 @@ MOVES: dict[str, Moves] = {
     "DepthToSpace": _depth_to_space,
     "Expand": _expand,
     "Pad": _pad,
+    "Flatten": _reshape,
+    "Reshape": _reshape,
     "Resize": _resize,
     "Slice": _slice,
     "SpaceToDepth": _space_to_depth,
     "Split": _split,
+    "Squeeze": _reshape,
     "Tile": _tile,
     "Transpose": _transpose,
+    "Unsqueeze": _reshape,
 }
+
+
+RESHAPES = frozenset(name for name, mover in MOVES.items() if mover is _reshape)
 
 
 def moves(node: ir.Node) -> Moves | None:

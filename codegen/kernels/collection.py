@@ -58,6 +58,9 @@ def is_free(program: Program, op: Operation) -> bool:
 
     Products and what goes over rows take tensors in order alone.
     """
+    if op.reshapes:  # a copy only of what lies out of order
+        given = op.operands[0]
+        return isinstance(given, ir.Value) and not is_view(given)
     if op.view.node.op_type not in _VIEWS:
         return False
     readers = [o for o in program.operations if set(op.results) & set(o.operands)]

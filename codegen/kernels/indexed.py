@@ -138,6 +138,7 @@ class IndexedSource(Source):
     ) -> str:
         """An element of an operand; of several, the one that the index says."""
         pieces = op.pieces[value]
+        index = index[len(index) - len(self.program.dims(value)) :]  # its own axes
         if len(pieces) == 1:
             return self.only(op, value, index, guards)
         found: list[tuple[str, str]] = []
@@ -211,10 +212,25 @@ class IndexedSource(Source):
 
     def offset(self, argument: Argument, index: Index) -> str:
         """Where an element lies in its tensor."""
+        if argument.value in self.program.apart:
+            return self.joined(self.own_terms(argument, index))
         base = self.shifted(argument, index)
         if base:
             return base
         return self.joined(self.terms(argument, index))
+
+    def own_terms(self, argument: Argument, index: Index) -> list[tuple[str, str]]:
+        """Size and index of each axis of a tensor that hasn't those of the space."""
+        found = []
+        dims = argument.dims
+        for size, at in zip(dims, index[len(index) - len(dims) :], strict=True):
+            axis = self.layout.like(size)
+            if not isinstance(size, int) and axis is None:
+                raise NoKernel("a size that is reshaped, and known at run time")
+            name = str(size) if isinstance(size, int) or axis is None else axis.size
+            if size != 1:
+                found.append((name, self.index_text(at)))
+        return found
 
     def joined(self, terms: list[tuple[str, str]]) -> str:
         text = ""
@@ -226,12 +242,12 @@ class IndexedSource(Source):
                 self.layout.used.add(size)
             plain = re.fullmatch(r"\w+(\[[^]]*\])?", text)
             outer = text if plain else f"({text})"
-            text = f"{outer} * {size} + {inside}"
+            text = f"{outer} * {size}{f' + {inside}' * (inside != '0')}"
         return text
 
     def terms(self, argument: Argument, index: Index) -> list[tuple[str, str]]:
         """Size and index of each axis that a tensor has, the outermost first."""
-        rank, dims = len(self.program.space), argument.dims
+        dims = argument.dims
         place = self.layout.arguments.index(argument)
         found = [
             (axis.first, axis.size, axis.index)
@@ -241,7 +257,7 @@ class IndexedSource(Source):
         for axis in self.program.moved:
             if -axis > len(dims) or dims[axis] == 1:
                 continue
-            at = index[axis + rank]
+            at = index[axis]
             found.append((axis, self.size_name(dims[axis], at), self.index_text(at)))
         return [(size, inside) for _, size, inside in sorted(found)]
 

@@ -65,7 +65,7 @@ class Layout:
 
     def _axes(self) -> list[Axis]:
         space, rank = self.program.space, len(self.program.space)
-        table = [self.program.patterns(a.dims) for a in self.arguments]
+        table = [self.program.has(a) for a in self.arguments]
         found: list[Axis] = []
         for i, size in enumerate(space):
             if size == 1:
@@ -119,7 +119,8 @@ class Layout:
     def narrow(self, argument: Argument) -> bool:
         """Whether a tensor is broadcast."""
         place = self.arguments.index(argument)
-        return not all(axis.has[place] for axis in self.axes)
+        apart = argument.value in self.program.apart
+        return not (apart or all(axis.has[place] for axis in self.axes))
 
     # ---- offsets in the kernel
 
@@ -185,6 +186,9 @@ class Layout:
     def moved_letters(self, argument: Argument) -> str:
         """Its axes in its own order; the sizes of those that the result hasn't."""
         shown = []
+        if argument.value in self.program.apart:
+            own = [d for d in argument.dims if d != 1]
+            return f"[{', '.join(map(self.own_letter, own))}]"
         for axis in self.axes:
             own = [
                 i for i in range(axis.first, axis.last + 1) if -i <= len(argument.dims)
@@ -198,6 +202,15 @@ class Layout:
                 letter = next(a for a in self.axes if a.first <= found <= a.last)
                 shown.append(self.letter(letter))
         return f"[{', '.join(shown)}]"
+
+    def own_letter(self, size: Dim) -> str:
+        axis = self.like(size)
+        return str(size) if isinstance(size, int) or axis is None else self.letter(axis)
+
+    def like(self, size: Dim) -> Axis | None:
+        """The axis of the space that has this size, known at run time."""
+        space = self.program.space
+        return next((a for a in self.axes if same(space[a.last], size)), None)
 
     def letter(self, axis: Axis) -> str:
         if len(self.axes) == 1:
@@ -231,7 +244,7 @@ class Layout:
         if base is not None:
             return base
         for argument in self.arguments:
-            if self.program.patterns(argument.dims)[place]:
+            if self.program.has(argument)[place]:
                 return argument
         return None
 
@@ -242,7 +255,7 @@ class Layout:
         """
         space, rank = self.program.space, len(self.program.space)
         read = self.places.get(argument.value)
-        at = Place(place + rank) if read is None else read[place + rank]
+        at = Place(place + rank) if read is None else read[place]
         if not isinstance(at, Place) or at != Place(at.axis):
             return None
         alike = same(space[at.axis], argument.dims[place])
@@ -258,8 +271,11 @@ class Layout:
         if base is not None:
             return f"{names[base.value]}.shape[{axis}]"
         for argument in (a for a in self.arguments if not a.role):
+            apart = argument.value in self.program.apart
             for i in range(-len(argument.dims), 0):
-                if self.axis_of(argument, i) == axis:
+                if apart and same(argument.dims[i], size):
+                    return f"{names[argument.value]}.shape[{i}]"
+                if not apart and self.axis_of(argument, i) == axis:
                     return f"{names[argument.value]}.shape[{i}]"
         return str(_known(size))
 
@@ -320,6 +336,8 @@ class Layout:
     def expected(self, argument: Argument, names: dict[ir.Value, str]) -> str:
         """The shape that a tensor must have; "" where it is that of all others."""
         space, rank = self.program.space, len(argument.dims)
+        if argument.value in self.program.apart:
+            return self._expected_apart(argument, names)
         has = self.program.patterns(argument.dims)[len(space) - rank :]
         tail = range(len(space) - rank, len(space))
         base = self.base()
@@ -351,6 +369,19 @@ class Layout:
             parts.pop()
             foreign = any(f"{names[argument.value]}.shape" not in p for p in parts)
         return spelled(parts) if foreign else ""
+
+    def _expected_apart(self, argument: Argument, names: dict[ir.Value, str]) -> str:
+        """All sizes: index arithmetic has the known ones, and reads others by them."""
+        parts = []
+        for size in argument.dims:
+            axis = self.like(size)
+            if not isinstance(size, int) and axis is None:
+                raise NoKernel("a size that is reshaped, and known at run time")
+            known = isinstance(size, int) or axis is None
+            parts.append(
+                str(size) if known else self.moved_size(size, axis.last, names)  # type: ignore[union-attr]
+            )
+        return spelled(parts)
 
 
 def _known(size: Dim) -> int:

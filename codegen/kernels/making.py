@@ -10,7 +10,7 @@ import onnx_ir as ir
 from ...analysis.dims import Dims
 from ...analysis.ops.table import ModuleForm, NodeView, lookup
 from ...analysis.ops.triton import FLOATS, TYPES, pointwise
-from ...analysis.ops.triton_moves import Moves, moved_axes, moves
+from ...analysis.ops.triton_moves import RESHAPES, Moves, moved_axes, moves
 from ...analysis.ops.triton_rows import top_of, whole_rows
 from ...analysis.spell import Expr, Ref
 from ..members import Setting
@@ -247,13 +247,16 @@ def _give_role(argument: Argument, role: str) -> None:
 
 def _note_moves(program: Program, op: Operation, mover: Moves) -> None:
     rank = len(program.dims(op.result))
-    expands = op.view.node.op_type == "Expand"
-    if not expands and any(
+    free = op.view.node.op_type in ("Expand", *RESHAPES)
+    if not free and any(
         isinstance(o, ir.Value) and len(program.dims(o)) != rank for o in op.operands
     ):
         raise NoKernel("a move between tensors of different ranks")
     for value in op.results:
         op.pieces[value] = mover(op.view, value.index() or 0)
+        if op.reshapes:
+            program.moved.add(-1)
+            continue
         axes = {axis - rank for axis in moved_axes(op.pieces[value])}
         program.moved |= axes
         if op.view.node.op_type != "Transpose":

@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from ...analysis.dims import Dims, same
 from ...analysis.ops.table import NodeView
-from ...analysis.ops.triton_moves import Piece
+from ...analysis.ops.triton_moves import RESHAPES, Piece
 from ...analysis.ops.triton_rows import RowSpelling
 from ...analysis.shapes import Shapes
 from ...analysis.spell import Expr
@@ -90,6 +90,10 @@ class Operation:
         return [*before, self.view.node, *after]
 
     @property
+    def reshapes(self) -> bool:
+        return bool(self.pieces) and self.view.node.op_type in RESHAPES
+
+    @property
     def passes(self) -> int:
         """Further launches of PyTorch's, each over a tensor that a kernel never stores.
 
@@ -126,6 +130,7 @@ class Program:
     extent: Extent | None = None  # of its product
     columns: Columns | None = None  # if it reduces others than the last axes
     groups: int = 0  # of channels, if it normalises those
+    apart: set[ir.Value] = field(default_factory=set)  # has other axes: is reshaped
     # What else the module passes, and what it is.
     options: list[tuple[Expr, tuple[int, ...]]] = field(default_factory=list)
 
@@ -141,6 +146,10 @@ class Program:
     def indexed(self) -> bool:
         """Whether elements are found by their indices."""
         return any(op.pieces or op.taps for op in self.operations)
+
+    @property
+    def reshapes(self) -> bool:
+        return any(op.reshapes for op in self.operations)
 
     def top(self, result: ir.Value) -> int:
         """How many elements of each row a result has, if TopK finds it."""
@@ -163,6 +172,12 @@ class Program:
         if known is None:
             raise NoKernel("a shape whose rank is unknown")
         return known
+
+    def has(self, argument: Argument) -> tuple[bool, ...]:
+        """The patterns of an argument: none of the axes, if it has others."""
+        if argument.value in self.apart:
+            return (False,) * len(self.space)
+        return self.patterns(argument.dims)
 
     def patterns(self, dims: Dims) -> tuple[bool, ...]:
         """For each axis of the space, whether a tensor has it, or is broadcast."""

@@ -21,7 +21,7 @@ def settle_space(program: Program) -> None:
         parts = (
             (op.row, op.lookup, op.taps, op.product, op.attention) for op in before
         )
-        if any(map(any, parts)):
+        if any(map(any, parts)) or program.reshapes:
             raise NoKernel("attention beside other operators than on its elements")
         program.space = program.dims(attention.result)
         return
@@ -53,9 +53,11 @@ def settle_space(program: Program) -> None:
             _check_row(program, op)
     elif program.results and not lookups:
         program.space = program.dims(program.results[0])
+    if program.reshapes:
+        _settle_reshapes(program)
     for op in program.operations:
         for operand in op.operands:
-            if isinstance(operand, ir.Value):
+            if isinstance(operand, ir.Value) and operand not in program.apart:
                 program.patterns(program.dims(operand))
     found = {r for op in program.operations if op.top for r in op.results}
     if any(o in found for op in program.operations for o in op.operands):
@@ -64,6 +66,30 @@ def settle_space(program: Program) -> None:
         dims = program.dims(result)
         if not equal(dims, program.space) and not is_row_number(program, result):
             raise NoKernel("results of several shapes")
+
+
+def _settle_reshapes(program: Program) -> None:
+    """What is reshaped, and all that it is computed from, has axes of its own."""
+    space = program.space
+    program.moved = set(range(-len(space), 0))
+    program.fixed = {i for i in program.moved if isinstance(space[i], int)}
+    beside: set[ir.Value] = set(program.results)
+    for op in reversed(program.operations):
+        operands = {o for o in op.operands if isinstance(o, ir.Value)}
+        if op.reshapes or not program.apart.isdisjoint(op.results):
+            program.apart |= operands
+        if not (op.reshapes or beside.isdisjoint(op.results)):
+            beside |= operands
+    if not beside.isdisjoint(program.apart):
+        raise NoKernel("a tensor that is read as it is, and reshaped")
+    for op in program.operations:
+        for operand in (o for o in op.operands if isinstance(o, ir.Value)):
+            if program.apart.isdisjoint(op.results) or op.pieces:
+                continue
+            result, own = program.dims(op.result), program.dims(operand)
+            tail = result[len(result) - len(own) :]
+            if not all(a == 1 or same(a, b) for a, b in zip(own, tail, strict=True)):
+                raise NoKernel("sizes that may or may not be broadcast")
 
 
 def _settle_product(program: Program, sizes: Extent) -> None:

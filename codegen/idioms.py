@@ -18,6 +18,7 @@ from ..analysis.ops.axes import equal, shown
 from ..analysis.shapes import Shapes
 from ..analysis.spell import Expr, Ref, leaves, render
 from .joining import axis_of, does, size_of, without
+from .picking import spell_picks
 from .rotary import Rotations
 from .steps import Step
 
@@ -36,6 +37,7 @@ def spell_idioms(
     """
     steps = Rotations(steps, shapes, results).run(named_alone=kernels)
     steps = steps if kernels else _unshuffled(steps, shapes, results)
+    steps = steps if kernels else spell_picks(steps, shapes, results)
     steps = _unbound(steps, shapes)
     steps = _Rolls(steps, shapes, results).run()
     steps = _picked_by_column(steps, shapes)

@@ -363,7 +363,7 @@ def _class_hint(run: Run) -> str:
         return class_name(run.hint)
     # Numbers around a word count, those in it are its own: a Layer, but a Stem2b.
     parts = (w.strip("0123456789") for w in re.split(r"[^A-Za-z0-9]+", run.path))
-    words = [w for w in parts if w]
+    words = [w for w in parts if len(w) > 1]  # h.0 is a block, and no H
     if not words:
         return "Block"
     word = words[-1]

@@ -77,7 +77,8 @@ def _step(node: ir.Node, index: int) -> int | None:
         added = constant(node.inputs[1 - index])
         if added is None or not added.size or (op == "Sub" and index == 1):
             return None
-        return int(added.max()) if op == "Add" else -int(added.min())
+        step = added.max() if op == "Add" else -added.min()
+        return int(step) if np.isfinite(step) else None
     return None
 
 

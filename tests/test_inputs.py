@@ -271,6 +271,15 @@ def test_equal_names_are_equal_sizes_and_others_differ_once() -> None:
     ]
 
 
+def test_numbers_that_are_none_are_no_offsets() -> None:
+    model = parse(
+        "agraph (float[n] x) => (float[n] y) <float c = {1}> { y = Add (x, c) }"
+    )
+    value = model.graph.initializers["c"]
+    value.const_value = ir.tensor(np.array(np.nan, np.float32))
+    run_all(model)
+
+
 def test_expressions_are_computed() -> None:
     declared = """float[batch, 2, past, 4] past_key, int64[batch, seq] ids,
         int64[batch, "past + seq"] attention_mask, int64[batch, total_length] mask,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeAlias
@@ -165,13 +165,14 @@ class Kinds:
         return self.keyed(run)[0]
 
     def keyed(
-        self, run: Run, without: Step | None = None, instead: ir.Value | None = None
+        self, run: Run, without: Mapping[Step, ir.Value] | None = None
     ) -> tuple[Key, dict[object, int]]:
         """The key, and the number that each value has in it.
 
-        As if the run had no step `without`, whose readers read `instead`.
+        As if the run had no step of `without`, whose readers read what that gives.
         """
-        texts = {m.what: m.text for m in self.members[run] if m.what is not without}
+        left = without or {}
+        texts = {m.what: m.text for m in self.members[run] if m.what not in left}
         numbers: dict[object, int] = {}
         unused_numbers = count()
 
@@ -191,8 +192,8 @@ class Kinds:
 
         parts: list[object] = [is_chain(run)]
         for item in run.items:
-            if item is without:
-                numbers.update(dict.fromkeys(item.outputs, number(instead)))
+            if isinstance(item, Step) and item in left:
+                numbers.update(dict.fromkeys(item.outputs, number(left[item])))
                 continue
             outs = tuple(None if out is None else number(out) for out in item.outputs)
             if isinstance(item, Run):
@@ -204,10 +205,10 @@ class Kinds:
                 kind = item.kind if isinstance(item, Mark) else ""
                 parts.append((render(item.expr, name), outs, item.inlines, kind))
         for member in self.members[run]:
-            if member.what is not without:
+            if member.what not in left:
                 parts.append((member.text, _shape_key(member)))
         parts.append(tuple(numbers[out] for out in run.outputs))
-        deep = self.depth(run) if without is None else None
+        deep = None if left else self.depth(run)
         return deep.key if deep is not None else tuple(parts), numbers
 
     def depth(self, run: Run) -> Depth | None:

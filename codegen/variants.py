@@ -1,13 +1,16 @@
 """Modules that differ in one optional part become one class with a switch.
 
 A layer that some instances lack is nn.Identity there; a sum or product that some leave
-out, such as the residual of a block whose sizes change, is decided by a flag.
+out, such as the residual of a block whose sizes change, is decided by a flag, and so
+are two rolls, there and back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from itertools import combinations
+from typing import TYPE_CHECKING, TypeAlias
 
 import onnx_ir as ir
 
@@ -45,27 +48,54 @@ def _merge(
     first = more[0]
     if not _comparable(kinds, first, fewer[0]):
         return False
-    for place, step in enumerate(first.items):
-        if not isinstance(step, Step) or len(step.outputs) != 1 or step.optional:
+    for extra in _extras(first, fewer[0]):
+        if kinds.keyed(first, extra)[0] != kinds.keyed(fewer[0])[0] or not all(
+            _separable(kinds, first, step, instead) for step, instead in extra.items()
+        ):
             continue
-        for nth, instead in enumerate(_operands(step)):
-            key, _ = kinds.keyed(first, step, instead)
-            if key != kinds.keyed(fewer[0])[0] or not _separable(
-                kinds, first, step, instead
-            ):
-                continue
-            for run in fewer:
-                _insert(kinds, first, place, nth, run)
-            for run in more:
-                _mark(run, place, nth)
-            runs = sorted([*more, *fewer], key=kinds.place)
-            for run in runs:
-                kinds.members[run] = kinds.assign(run)
-            position = list(groups).index(longer)
-            del groups[longer], groups[shorter]
-            _put(groups, position, kinds.key(runs[0]), runs)
-            return True
+        for run in fewer:
+            _insert(kinds, first, extra, run)
+        places = [
+            (first.items.index(step), _operands(step).index(instead))
+            for step, instead in extra.items()
+        ]
+        for run in more:
+            _mark(run, places)
+        runs = sorted([*more, *fewer], key=kinds.place)
+        for run in runs:
+            kinds.members[run] = kinds.assign(run)
+        position = list(groups).index(longer)
+        del groups[longer], groups[shorter]
+        _put(groups, position, kinds.key(runs[0]), runs)
+        return True
     return False
+
+
+Extra: TypeAlias = Mapping[Step, ir.Value]
+
+
+def _extras(longer: Run, shorter: Run) -> Iterator[Extra]:
+    """What the longer one may have more, and what the other reads in its stead.
+
+    A layer, a sum or a product; or two steps that do the same, as there and back.
+    """
+    steps = [
+        item
+        for item in longer.items
+        if isinstance(item, Step) and len(item.outputs) == 1 and not item.optional
+    ]
+    if len(longer.items) == len(shorter.items) + 1:
+        for step in steps:
+            if step.form is not None or len(_operands(step)) == 2:
+                yield from ({step: instead} for instead in _operands(step))
+        return
+    for one, other in combinations([step for step in steps if _rolls(step)], 2):
+        yield {one: _operands(one)[0], other: _operands(other)[0]}
+
+
+def _rolls(step: Step) -> bool:
+    text = render(step.expr, lambda leaf: "v") if step.form is None else ""
+    return text.startswith("v.roll(")
 
 
 def _put(
@@ -83,7 +113,7 @@ def _comparable(kinds: Kinds, a: Run, b: Run) -> bool:
     switches += sum(s.optional for s in a.items if isinstance(s, Step))
     return (
         kinds.hint(a) == kinds.hint(b)
-        and len(a.items) == len(b.items) + 1
+        and 1 <= len(a.items) - len(b.items) <= 2
         and len(a.inputs) == len(b.inputs)
         and len(a.outputs) == len(b.outputs)
         and switches < MAX_SWITCHES
@@ -98,7 +128,7 @@ def _operands(step: Step) -> list[ir.Value]:
     if isinstance(step.form, ModuleForm):
         plain = render(step.expr, lambda x: "L" if isinstance(x, LayerRef) else "v")
         return list(values) if plain == "L(v)" else []
-    return list(values) if len(values) == 2 else []
+    return list(values)
 
 
 def _separable(kinds: Kinds, run: Run, step: Step, instead: ir.Value) -> bool:
@@ -122,13 +152,23 @@ def _separable(kinds: Kinds, run: Run, step: Step, instead: ir.Value) -> bool:
     )
 
 
-def _insert(kinds: Kinds, pattern: Run, place: int, nth: int, run: Run) -> None:
-    """Give `run` the step of `pattern` that it lacks, switched off."""
-    step = pattern.items[place]
-    assert isinstance(step, Step)
-    instead = _operands(step)[nth]
-    _, numbers = kinds.keyed(pattern, step, instead)
+def _insert(kinds: Kinds, pattern: Run, extra: Extra, run: Run) -> None:
+    """Give `run` the steps of `pattern` that it lacks, switched off."""
+    left, new = dict(extra), list[tuple[Step, ir.Value]]()
+    for step in extra:
+        new.append(_inserted(kinds, pattern, step, left, run))
+        del left[step]
+    _switch(run, new, on=False)
+
+
+def _inserted(
+    kinds: Kinds, pattern: Run, step: Step, left: Extra, run: Run
+) -> tuple[Step, ir.Value]:
+    """The first of the steps that are `left`, at its place in `run`; its operand."""
+    instead = left[step]
+    _, numbers = kinds.keyed(pattern, left)
     there = {number: value for value, number in kinds.keyed(run)[1].items()}
+    place = pattern.items.index(step)
     operand = there[numbers[instead]]
     assert isinstance(operand, ir.Value)
     # Whoever reads the result in the pattern reads a new value here, and so does
@@ -141,11 +181,9 @@ def _insert(kinds: Kinds, pattern: Run, place: int, nth: int, run: Run) -> None:
             if operand in item.outputs:
                 _rename(item, operand, result)
         operand, result = result, operand
-    for i, item in enumerate(pattern.items):
+    both = [item for item in pattern.items if item not in left]
+    for item, here in zip(both, run.items, strict=True):
         reads = item.inputs if isinstance(item, Run) else item.reads()
-        here = run.items[i if i < place else i - 1] if i != place else None
-        if here is None:
-            continue
         if made and step.outputs[0] in reads:
             _reread(here, made)
         elif not made and instead in reads:
@@ -175,8 +213,7 @@ def _insert(kinds: Kinds, pattern: Run, place: int, nth: int, run: Run) -> None:
         expr = substitute(step.expr, translated)
         new = replace(step, outputs=(result,), expr=expr)
     run.items.insert(place, new)
-    if step.form is None:
-        _switch(run, new, operand, on=False)
+    return new, operand
 
 
 def _rename(item: Step | Run, old: ir.Value, new: ir.Value) -> None:
@@ -206,26 +243,33 @@ def _reread(item: Step | Run, values: dict[ir.Value, ir.Value]) -> None:
     )
 
 
-def _mark(run: Run, place: int, nth: int) -> None:
-    """Say of the step of a run that has it that others lack it."""
-    step = run.items[place]
-    assert isinstance(step, Step)
-    if step.form is not None:
-        step.optional = True
-    else:
-        _switch(run, step, _operands(step)[nth], on=True)
+def _mark(run: Run, places: list[tuple[int, int]]) -> None:
+    """Say of the steps of a run that has them that others lack them."""
+    found = []
+    for place, nth in places:
+        step = run.items[place]
+        assert isinstance(step, Step)
+        step.optional = step.form is not None
+        found.append((step, _operands(step)[nth]))
+    _switch(run, found, on=True)
 
 
-def _switch(run: Run, step: Step, operand: ir.Value, on: bool) -> None:
-    """`expr` becomes `expr if self.flag else operand`."""
-    op = step.node.op_type if step.node is not None else ""
-    flag = Setting(_FLAGS.get(op, f"with_{op.lower()}"), on)
+def _switch(run: Run, steps: list[tuple[Step, ir.Value]], on: bool) -> None:
+    """`expr` becomes `expr if self.flag else operand`, for steps that are no layers."""
+    plain = [(step, operand) for step, operand in steps if step.form is None]
+    if not plain:
+        return
+    first, _ = plain[0]
+    op = first.node.op_type if first.node is not None else ""
+    word = "shifted" if _rolls(first) else _FLAGS.get(op, f"with_{op.lower()}")
+    flag = Setting(word, on)
     run.constants.append(flag)
-    step.expr = Expr(
-        (step.expr, LOWEST + 1),
-        " if ",
-        (Ref(flag), LOWEST + 1),
-        " else ",
-        (Ref(operand), LOWEST),
-        binds=LOWEST,
-    )
+    for step, operand in plain:
+        step.expr = Expr(
+            (step.expr, LOWEST + 1),
+            " if ",
+            (Ref(flag), LOWEST + 1),
+            " else ",
+            (Ref(operand), LOWEST),
+            binds=LOWEST,
+        )

@@ -70,6 +70,39 @@ def test_many_numbers_are_another_class(emitted: Emit) -> None:
     assert "class Stage2" in text and "self.scale" not in text
 
 
+# ---- rolls, there and back
+
+
+def shifted(by: int) -> Body:
+    def rolled(g: Traced, x: str, first: int, rest: int) -> str:
+        a, b = g("Split", x, g.ints(first, rest), axis=1, outputs=2)
+        return str(g("Concat", b, a, axis=1))
+
+    def body(g: Traced, x: str, size: int) -> str:
+        rest = 3 * size**2 - by
+        x = rolled(g, x, by, rest) if by else x
+        x = g("Relu", g.fc(x, "mix", rest + by, rest + by))
+        return rolled(g, x, rest, by) if by else x
+
+    return body
+
+
+@pytest.mark.parametrize("shifts", [(0, 3, 0, 3), (3, 0, 0), (0, 3)])
+def test_a_shift_is_a_switch(shifts: tuple[int, ...], emitted: Emit) -> None:
+    """As in Swin, where every second block attends in windows that are shifted."""
+    found = emitted(staged(*((2, shifted(by)) for by in shifts)))
+    assert found.text.count("class Stage") == 1
+    assert found.text.count(" if self.shifted else x") == 2
+    assert found.text.count("shifted=") == len({*shifts} - {0}) * shifts.count(3)
+
+
+def test_two_shifts_are_two_classes(emitted: Emit) -> None:
+    text = emitted(
+        staged((2, shifted(3)), (2, shifted(0)), (2, activated("Relu")))
+    ).text
+    assert text.count("class Stage") == 2
+
+
 # ---- activations
 
 

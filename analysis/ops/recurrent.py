@@ -23,12 +23,12 @@ _ACTIVATIONS = {
 # What ONNX Runtime takes for alpha and beta where the node gives none.
 _NUMBERS: dict[str, tuple[float, ...]] = {
     **dict.fromkeys(("relu", "sigmoid", "softplus", "softsign", "tanh"), ()),
-    "affine": (1.0, 0.0),
+    "affine": (0.0, 0.0),
     "elu": (1.0,),
     "hardsigmoid": (0.2, 0.5),
     "leakyrelu": (0.01,),
-    "scaledtanh": (1.0, 1.0),
-    "thresholdedrelu": (1.0,),
+    "scaledtanh": (0.0, 0.0),
+    "thresholdedrelu": (0.0,),
 }
 _LENGTHS, _H, _C, _PEEPHOLES = 4, 5, 6, 7
 
@@ -298,6 +298,7 @@ def _cases(kind: str) -> list[Any]:
 
 
 _VALUED: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in ("Affine", "ScaledTanh", "ThresholdedRelu")),
     ("Affine", {"activation_alpha": [0.5], "activation_beta": [0.25]}),
     ("Elu", {"activation_alpha": [0.5]}),
     ("HardSigmoid", {}),

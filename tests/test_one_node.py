@@ -110,6 +110,12 @@ REFUSED: dict[str, tuple[str, Arrays, Arrays, dict[str, Any]]] = {
         dict.fromkeys("bcde", np.zeros(0, np.float32)),
         {},
     ),
+    "to no elements": (
+        "Resize",
+        {"a": np.ones((1, 1, 1, 4), np.float32)},
+        {"b": np.zeros(0, np.float32), "c": np.array([1, 1, 0.3, 1], np.float32)},
+        {"mode": "cubic"},
+    ),
     "Unique of complex": ("Unique", {"a": COMPLEX}, {}, {"axis": 0}),
     "Col2Im of uint16": (
         "Col2Im",

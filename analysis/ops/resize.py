@@ -158,6 +158,8 @@ def resize(
     targets = targets_of(n)
     if targets is not None and not targets:
         return x
+    if 0 in n.out_dims() and 0 not in n.dims(0):
+        n.refuse("Resize to no elements is not supported")
     _refuse_disputed(n, coordinates, targets)
     if coordinates == "tf_crop_and_resize":
         return _crop_and_resize(t, n, x, roi, sizes, targets)

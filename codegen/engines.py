@@ -42,11 +42,17 @@ TRACED = frozenset(
     SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tanh Tile Transpose Trilu
     Unsqueeze Where""".split()
 )
+# What gives a view of its first input, and what gives memory of its own.
+_VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose"})
+_VIEWS |= {"Slice", "Split", "Unsqueeze"}
+_MAKERS = frozenset({"Add", "Concat", "Conv", "ConvTranspose", "Gemm", "MatMul", "Mul"})
+_MAKERS |= {"LayerNormalization", "Relu", "Sigmoid", "Softmax", "Tanh"}
 # Products of these are what oneDNN Graph lays weights out for.
 _HEAVY = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _PACKED = ("nn.Linear(", "nn.LSTM(")  # what `packed` has other layers for
 _PLAIN = ("float32", "int64", "int32", "bool")
 TRACING = ("onednn", "compile")
+CACHES = "it takes lists of caches"
 _READS = (".item(", ".tolist(", ".numpy(")  # a trace would keep what is read as it was
 
 
@@ -65,6 +71,8 @@ class EnginePlan:
     lists: bool = False  # among the results
     recurrent: bool = False  # an LSTM
     joins: bool = False  # linear layers take the same single row
+    caches: bool = False  # lists of them are all that is in the way of a trace
+    makes: bool = False  # memory of its own for each result, from what is fed
 
     def as_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = {"name": self.name}
@@ -103,7 +111,8 @@ def engine_plan(
     `sizes` are those of a typical run, for dimensions that are free. Raises
     FairhandError where the network can't run on what was asked for.
     """
-    refused = next(obstacles(graph, shapes, plan), "")
+    found = list(obstacles(graph, shapes, plan))
+    refused = found[0] if found else ""
     layers = {kind for kind in _PACKED if _has(plan, kind)}
     if precision == "bf16":
         _check_bf16(refused, plan)
@@ -138,6 +147,8 @@ def engine_plan(
         joins=precision != "int8"
         and len(set(rows)) < len(rows)
         and "nn.Linear(" in layers,
+        caches=found == [CACHES],
+        makes=not (plan.lanes or plan.kernels) and makes_results(graph),
     )
 
 
@@ -178,7 +189,7 @@ def obstacles(graph: ir.Model, shapes: Shapes, plan: ModulePlan) -> Iterator[str
     """Why a trace of one run wouldn't do for another of the same sizes."""
     network = next(c for c in plan.classes if c.name == plan.network)
     if len(network.arguments) < len(plan.inputs):
-        yield "it takes lists of caches"
+        yield CACHES
     if plan.lanes:
         yield "a trace is of one thread, and it has lanes"
     if plan.kernels:
@@ -226,6 +237,26 @@ def takes_images(graph: ir.Model, shapes: Shapes) -> bool:
         value.dtype == ir.DataType.FLOAT and shapes.rank(value) == 4
         for value in graph.graph.inputs
     )
+
+
+def makes_results(graph: ir.Model) -> bool:
+    """Whether no result can be a parameter, a constant, what was fed or a view of it.
+
+    One that no input's values reach might be made once, by who traces the network.
+    """
+    fed = {value for value in graph.graph.inputs}
+    for node in graph.graph:
+        if node.op_type not in ("Shape", "Size") and not fed.isdisjoint(node.inputs):
+            fed.update(node.outputs)
+    return all(_is_made(value, fed) for value in graph.graph.outputs)
+
+
+def _is_made(value: ir.Value, fed: set[ir.Value]) -> bool:
+    node = value.producer()
+    while node is not None and node.op_type in _VIEWS and node.inputs[0] is not None:
+        value = node.inputs[0]
+        node = value.producer()
+    return node is not None and node.op_type in _MAKERS and value in fed
 
 
 def _single_rows(graph: ir.Model, shapes: Shapes) -> tuple[list[ir.Value], int]:

@@ -226,6 +226,10 @@ def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
     needs = session_needs(plan)
     if runs_on.channels_last and not plan.kernels:  # which would put them in order
         needs.add("channels_last")
+    if runs_on.makes:
+        needs.add("made")
+    if runs_on.caches:
+        needs.add("read")
     if made.collection is not None and plan.kernels:
         write_kernels(draft, made.collection.page, plan.title, plan.source.file)
         if needs.isdisjoint(("nested", "lists", "strings")):

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
+import onnx_ir as ir
 import pytest
 import torch
 import torch.nn.functional as F
@@ -32,7 +34,7 @@ from fairhand.codegen import pipeline
 from fairhand.codegen.choices import DEVICES, ENGINES
 from fairhand.codegen.emit import render_python
 from fairhand.codegen.engine_times import fastest, measure
-from fairhand.codegen.engines import EnginePlan
+from fairhand.codegen.engines import EnginePlan, makes_results
 from fairhand.codegen.verify import run_package
 
 
@@ -832,3 +834,25 @@ def test_an_engine_that_gives_up_does_not_verify(tmp_path: Path) -> None:
     )
     with pytest.raises(VerificationError, match="as it stands: no such operator"):
         run_package(tmp_path / "net", [{}])
+
+
+# ---- results
+
+
+@pytest.mark.parametrize(
+    "line, made",
+    [
+        ("y = Add(x, w)", True),
+        ("a = Add(x, w) y = Transpose(a)", True),
+        ("y = Identity(x)", False),
+        ("y = Transpose(w)", False),
+        ("y = Expand(x, n)", False),
+        ("s = Shape(x) f = Cast<to = 1>(s) y = Mul(f, f)", False),
+    ],
+)
+def test_a_result_that_the_network_makes_is_told_apart(line: str, made: bool) -> None:
+    text = f"""<ir_version: 9, opset_import: ["" : 18]>
+    tiny (float[2] x) => (float[2] y) <float[2] w = {{1.0, 2.0}}, int64[1] n = {{2}}>
+    {{ {line} }}"""
+    model = ir.serde.deserialize_model(onnx.parser.parse_model(text))
+    assert makes_results(model) == made

@@ -110,7 +110,7 @@ def session_text(needs: Iterable[str] = ()) -> str:
     return render("session.py", needs=set(needs), engine="eager", refused="a test")
 
 
-ALL = {"bits", "narrow", "strings", "lists", "nested"}
+ALL = {"bits", "narrow", "strings", "lists", "nested", "made", "read"}
 
 
 def write_package(folder: Path, net: str, needs: Iterable[str] = ()) -> ModuleType:
@@ -281,6 +281,49 @@ def test_results_share_no_memory(session: Any) -> None:
         output[...] = 99
     assert x.tolist() == X.tolist()
     assert outcome(session.run, None, feed) == before
+
+
+MADE = """
+import torch
+WEIGHTS = None
+INPUTS = {{"x": ("float32", (2, 3))}}
+OUTPUTS = {{name: ("float32", None) for name in {names!r}}}
+
+def load(weights=WEIGHTS, device="cpu"):
+    def network(x):
+        y = x + 1
+        return y, (x + 2).T, *torch.cat([x, x]).split(2), y
+    return network
+
+Model = torch.nn.Identity
+"""
+
+
+def test_memory_of_its_own_is_a_result_and_not_copied(tmp_path: Path) -> None:
+    net = MADE.format(names=["y", "turned", "first", "second", "again"])
+    module = write_package(tmp_path / "made", net, ["made", "read"])
+    session, x = module.Session(), np.zeros((2, 3), np.float32)
+    results = session.run(["first", "second", "y", "again", "turned"], {"x": x})
+    for array in results:
+        assert array.flags.writeable and array.flags.c_contiguous
+        assert not any(
+            np.shares_memory(array, other)
+            for other in (x, *results)
+            if other is not array
+        )
+    (alone,) = session.run(["y"], {"x": x})
+    assert not alone.flags.owndata and alone.tolist() == (x + 1).tolist()
+
+
+@pytest.mark.parametrize("case", ["plain", "read-only", "backwards", "big-endian"])
+def test_what_is_only_read_may_be_any_array(tmp_path: Path, case: str) -> None:
+    net = ECHO.format(dtype="float32", shape=(2, 3))
+    net = net.replace("lambda i: i", "lambda i: torch.relu(i)")
+    session = write_package(tmp_path / "read", net, ["made", "read"]).Session()
+    feeds = {"plain": X, "read-only": READ_ONLY, "backwards": X[::-1, ::-1]}
+    array = (feeds | {"big-endian": X.astype(">f4")})[case]
+    (got,) = session.run(None, {"i": array})
+    assert got.tolist() == array.tolist() and not np.shares_memory(got, array)
 
 
 def test_dtypes_pass_unchanged(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
+import pytest
 import torch
 from emitter_models import Emitted
 from traced import Traced

@@ -107,7 +107,9 @@ def render(name: str, **variables: object) -> str:
 
 def session_text(needs: Iterable[str] = ()) -> str:
     """Of a package that has the eager engine alone."""
-    return render("session.py", needs=set(needs), engine="eager", refused="a test")
+    return render(
+        "session.py", needs=set(needs), engine="eager", alone=True, refused="a test"
+    )
 
 
 ALL = {"bits", "narrow", "strings", "lists", "nested", "made", "read"}

@@ -251,7 +251,7 @@ class Attn(nn.Module):
         return x, torch.cat([y.unsqueeze(0), z.unsqueeze(0)])
 
 
-class H(nn.Module):
+class Block(nn.Module):
     def __init__(self):
         super().__init__()
         self.ln = nn.LayerNorm(16)
@@ -267,7 +267,7 @@ class BeamSearch(nn.Module):
         super().__init__()
         self.t = nn.Embedding(20, 16)
         self.p = nn.Embedding(32, 16)
-        self.h = nn.ModuleList(H() for _ in range(2))
+        self.h = nn.ModuleList(Block() for _ in range(2))
         self.logits = nn.Linear(16, 20, bias=False)
 
     def forward(self, input_ids: Tensor) -> tuple[Tensor, Tensor]:

@@ -54,6 +54,7 @@ _PLAIN = ("float32", "int64", "int32", "bool")
 TRACING = ("onednn", "compile")
 CACHES = "it takes lists of caches"
 _READS = (".item(", ".tolist(", ".numpy(")  # a trace would keep what is read as it was
+_SIZES = ("torch.Size(", ".numel(")  # the same of a size, without PyTorch's warning
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,9 @@ def engine_plan(
         joins=precision != "int8"
         and len(set(rows)) < len(rows)
         and "nn.Linear(" in layers,
-        caches=found == [CACHES],
+        caches=found == [CACHES]
+        and precision != "int8"
+        and not any(_said(plan, _SIZES)),
         makes=not (plan.lanes or plan.kernels) and makes_results(graph),
     )
 
@@ -206,9 +209,14 @@ def obstacles(graph: ir.Model, shapes: Shapes, plan: ModulePlan) -> Iterator[str
                 yield f"the size of what {name} gives depends on values"
             elif 0 in dims:
                 yield f"what {name} gives is empty"
-    lines = (line for made in plan.classes for line in made.body)
-    if any(word in line for line in (*lines, *plan.helpers) for word in _READS):
+    if any(_said(plan, _READS)):
         yield "it takes a number out of a tensor"
+
+
+def _said(plan: ModulePlan, words: tuple[str, ...]) -> Iterator[str]:
+    lines = (line for made in plan.classes for line in made.body)
+    for line in (*lines, *plan.helpers):
+        yield from (word for word in words if word in line)
 
 
 def _depends_on_values(dim: Dim) -> bool:

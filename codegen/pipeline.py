@@ -254,6 +254,7 @@ def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
             lists=runs_on.lists,
             recurrent=runs_on.recurrent,
             joins=runs_on.joins,
+            caches=runs_on.caches,
         )
     named = {"title": plan.title, "network": plan.network}
     write_python(draft / "__init__.py", "package.py.jinja", **named)

@@ -46,11 +46,24 @@ def engines() -> ModuleType:
 
 def emitted_engines(**given: Any) -> ModuleType:
     plain = {"refused": "", "precision": "float32", "lists": False}
-    plain |= {"recurrent": False, "joins": False}
+    plain |= {"recurrent": False, "joins": False, "caches": False}
     module = ModuleType("emitted_engines")
     sys.modules[module.__name__] = module
     exec(render_python("engines.py.jinja", **plain | given), module.__dict__)
     return module
+
+
+@pytest.fixture(scope="module")
+def decoding(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The same, of a network that takes lists of caches."""
+    folder = tmp_path_factory.mktemp("decoding")
+    options: dict[str, Any] = {"recurrent": False, "joins": True, "caches": True}
+    text = render_python(
+        "engines.py.jinja", refused="a", precision="float32", lists=False, **options
+    )
+    (folder / "decoding.py").write_text(text)  # TorchScript reads the source
+    (folder / "__init__.py").write_text("from .decoding import *\n")
+    return sys.modules[imported(folder).__name__ + ".decoding"]
 
 
 @pytest.fixture(autouse=True)
@@ -325,6 +338,7 @@ def test_what_a_call_frees_is_kept_for_the_next() -> None:
         lists=False,
         recurrent=False,
         joins=False,
+        caches=False,
     )
     script = f"""
 import ctypes, resource, torch
@@ -440,6 +454,102 @@ def test_joined_layers_in_several_threads(engines: ModuleType) -> None:
         for mine, found in zip(rows, pool.map(work, rows), strict=True):
             for x, got in zip(mine, found, strict=True):
                 torch.testing.assert_close(got, net(x))
+
+
+class Caches(nn.Module):
+    """Two layers that look back, and a count of calls."""
+
+    def __init__(self, read: Any = lambda size: size) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.qkv = nn.ModuleList(nn.Linear(8, 8) for _ in range(6))
+        self.read, self.calls = read, 0
+
+    def forward(self, x: Tensor, past: list[tuple[Tensor, Tensor]]) -> Any:
+        self.calls += 1
+        positions = torch.arange(self.read(past[0][0].shape[2] + 1))
+        present = []
+        for i, (k, v) in enumerate(past):
+            q, new, other = (layer(x)[:, None] for layer in self.qkv[3 * i : 3 * i + 3])
+            k, v = torch.cat([k, new], dim=2), torch.cat([v, other], dim=2)
+            mask = (positions - 1.0)[None, None, None]
+            x = x + F.scaled_dot_product_attention(q, k, v, attn_mask=mask)[:, 0]
+            present.append((k, v))
+        return x, present
+
+
+def grown(size: int) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+    found = torch.randn(5, 1, 1, size, 8).unbind()
+    return torch.randn(1, 1, 8), [(found[0], found[1]), (found[2], found[3])]
+
+
+def assert_same(decoding: Any, got: Any, right: Any) -> None:
+    pairs = zip(decoding.listed(got), decoding.listed(right), strict=True)
+    for a, b in pairs:
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-5)
+
+
+def test_decoding_is_recorded_for_all_sizes(decoding: Any) -> None:
+    net = Caches().eval()
+    engine = decoding.ENGINES["packed"](net)
+    for size in (3, 3, 3, 4, 5, 60, 1, 0, 3):
+        feeds = grown(size)
+        assert_same(decoding, engine(*feeds), net(*feeds))
+    assert isinstance(engine.run, torch.jit.ScriptModule)
+    # It was called to be joined, recorded, and compared with for two of the sizes.
+    assert engine.network.calls == 4 and len(engine.sizes) == 2
+    assert type(engine.network.qkv[0]).__name__ == "Part"
+
+
+@pytest.mark.parametrize("read", [int, lambda n: 4 if n < 9 else n], ids=["int", "if"])
+def test_a_recording_that_would_keep_a_size_is_refused(
+    decoding: Any, read: Any
+) -> None:
+    net = Caches(read).eval()
+    engine = decoding.ENGINES["packed"](net)
+    feeds = grown(3)
+    engine(*feeds)
+    with pytest.warns(UserWarning, match="call by call: Converting a tensor"):
+        engine(*feeds)
+    for size in (3, 11):
+        feeds = grown(size)
+        assert_same(decoding, engine(*feeds), net(*feeds))
+
+
+def test_a_recording_that_differs_elsewhere_is_given_up(decoding: Any) -> None:
+    """Of a size that Python saw without a word."""
+
+    class Silent(nn.Module):
+        def forward(self, x: Tensor, past: list[Tensor]) -> Any:
+            grown = torch.cat([past[0], x])
+            return x * torch.Size([grown.shape[0]]).numel(), [grown]
+
+    net = Silent()
+    engine = decoding.ENGINES["packed"](net)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for size in (3, 3, 4, 5, 6):
+            feeds = torch.randn(1, 8), [torch.randn(size, 8)]
+            assert_same(decoding, engine(*feeds), net(*feeds))
+    assert engine.run is engine.network
+
+
+def test_decoding_in_several_threads(decoding: Any) -> None:
+    net = Caches().eval()
+    engine = decoding.ENGINES["packed"](net)
+    sizes = [3, 4, 5] * 8
+    barrier = threading.Barrier(4)
+
+    def work(number: int) -> None:
+        barrier.wait(timeout=60)
+        with torch.inference_mode():
+            for size in sizes[number:]:
+                feeds = grown(size)
+                assert_same(decoding, engine(*feeds), net(*feeds))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(4))) == [None] * 4
+    assert isinstance(engine.run, torch.jit.ScriptModule)
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
@@ -579,7 +689,7 @@ def test_a_decoder_runs_on_packed_weights(tmp_path: Path) -> None:
     module = imported(tmp_path / "a")
     text = (tmp_path / "a" / "engines.py").read_text()
     assert reason in text and "OneDNN" not in text and "LSTM" not in text
-    assert len(text.splitlines()) < 140
+    assert len(text.splitlines()) < 280
     with pytest.raises(ValueError, match=r"the engines are \['eager', 'packed'\]"):
         module.Session(engine="onednn")
     rng = np.random.default_rng(0)
@@ -587,12 +697,14 @@ def test_a_decoder_runs_on_packed_weights(tmp_path: Path) -> None:
     for name in [f"past_{part}{i}" for i in range(2) for part in "kv"]:
         given[name] = rng.random((1, 1, 3, 8), np.float32)
     session, plain = module.Session(), module.Session(engine="eager")
-    for _ in range(2):
+    for _ in range(4):
         found, wanted = session.run(None, given), plain.run(None, given)
         for got, right in zip(found, wanted, strict=True):
             close = 1e-5 * np.abs(right).max()
             np.testing.assert_allclose(got, right, rtol=0, atol=close)
-    assert "Part" in {type(layer).__name__ for layer in session.network.modules()}
+    recorded = session.network
+    assert "Part" in {type(layer).__name__ for layer in recorded.network.modules()}
+    assert isinstance(recorded.run, torch.jit.ScriptModule)
 
 
 def branching() -> onnx.ModelProto:

@@ -50,6 +50,7 @@ _MAKERS |= {"LayerNormalization", "Relu", "Sigmoid", "Softmax", "Tanh"}
 # Products of these are what oneDNN Graph lays weights out for.
 _HEAVY = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _PACKED = ("nn.Linear(", "nn.LSTM(")  # what `packed` has other layers for
+_INTEGERS = ("FakeQuantize", "QuantizedConv2d", "QuantizedLinear")
 _PLAIN = ("float32", "int64", "int32", "bool")
 TRACING = ("onednn", "compile")
 CACHES = "it takes lists of caches"
@@ -74,6 +75,7 @@ class EnginePlan:
     joins: bool = False  # linear layers take the same single row
     caches: bool = False  # lists of them are all that is in the way of a trace
     makes: bool = False  # memory of its own for each result, from what is fed
+    integers: tuple[str, ...] = ()  # layers of QDQ pairs, in model.py
 
     def as_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = {"name": self.name}
@@ -138,6 +140,7 @@ def engine_plan(
             name = "onednn" if not calls else "packed" if layers else "eager"
     if name == "eager" and precision == "float32" and not refused:
         refused = "compile with --engine onednn to have more"
+    integers = () if precision == "int8" else _integer_layers(plan)
     return EnginePlan(
         name,
         refused,
@@ -150,9 +153,21 @@ def engine_plan(
         and "nn.Linear(" in layers,
         caches=found == [CACHES]
         and precision != "int8"
+        and not integers
         and not any(_said(plan, _SIZES)),
         makes=not (plan.lanes or plan.kernels) and makes_results(graph),
+        integers=integers,
     )
+
+
+def _integer_layers(plan: ModulePlan) -> tuple[str, ...]:
+    """FakeQuantize, and those that multiply what it rounded by integers."""
+    rounds, *layers = [
+        any(text.startswith(f"class {name}(") for text in plan.helpers)
+        for name in _INTEGERS
+    ]
+    found = [name for name, there in zip(_INTEGERS[1:], layers, strict=True) if there]
+    return (_INTEGERS[0], *found) if rounds and found else ()
 
 
 def _has(plan: ModulePlan, kind: str) -> bool:

@@ -255,6 +255,7 @@ def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
             recurrent=runs_on.recurrent,
             joins=runs_on.joins,
             caches=runs_on.caches,
+            integers=runs_on.integers,
         )
     named = {"title": plan.title, "network": plan.network}
     write_python(draft / "__init__.py", "package.py.jinja", **named)

@@ -22,9 +22,10 @@ import onnx_ir as ir
 import pytest
 import torch
 import torch.nn.functional as F
-from emitted import imported
+from emitted import EXAMPLES, imported
 from emitter_models import Graph
 from networks import residual, transformer
+from quantized import quantized
 from torch import Tensor, nn
 
 import fairhand
@@ -46,7 +47,7 @@ def engines() -> ModuleType:
 
 def emitted_engines(**given: Any) -> ModuleType:
     plain = {"refused": "", "precision": "float32", "lists": False}
-    plain |= {"recurrent": False, "joins": False, "caches": False}
+    plain |= {"recurrent": False, "joins": False, "caches": False, "integers": ()}
     module = ModuleType("emitted_engines")
     sys.modules[module.__name__] = module
     exec(render_python("engines.py.jinja", **plain | given), module.__dict__)
@@ -339,6 +340,7 @@ def test_what_a_call_frees_is_kept_for_the_next() -> None:
         recurrent=False,
         joins=False,
         caches=False,
+        integers=(),
     )
     script = f"""
 import ctypes, resource, torch
@@ -828,6 +830,87 @@ def test_profile_measures_and_writes_what_it_measured(
 def test_the_words_of_options_are_those_of_what_they_name(engines: ModuleType) -> None:
     assert tuple(engines.ENGINES) == ENGINES
     assert tuple(device.DEVICES) == DEVICES
+
+
+# ---- QDQ pairs
+
+
+@pytest.fixture(scope="module")
+def qdq_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Convolutions and a linear layer, after ONNX Runtime's quantiser."""
+    folder = tmp_path_factory.mktemp("qdq")
+    model = onnx.load(EXAMPLES / "digits_cnn.onnx")
+    feeds = [digits(seed) for seed in range(3)]
+    onnx.save(quantized(model, "qdq", feeds), folder / "digits.onnx")
+    report = fairhand.compile(
+        folder / "digits.onnx", folder / "digits", engine="packed"
+    ).report
+    assert report["engine"]["name"] == "packed"
+    assert "DequantizeLinear" in report["engine"]["refused"]
+    return folder / "digits"
+
+
+def digits(seed: int) -> dict[str, np.ndarray]:
+    (name,) = (i.name for i in onnx.load(EXAMPLES / "digits_cnn.onnx").graph.input)
+    drawn = np.random.default_rng(seed).normal(size=(1, 1, 8, 8))
+    return {name: drawn.astype(np.float32)}
+
+
+@pytest.mark.skipif(not torch.cpu._is_vnni_supported(), reason="needs VNNI")
+def test_what_was_rounded_is_multiplied_as_integers(qdq_package: Path) -> None:
+    module = imported(qdq_package)
+    plain, packed = module.Session(engine="eager"), module.Session(engine="packed")
+    for seed in (0, 1, 2, 3):
+        (wanted,), (found,) = (s.run(None, digits(seed)) for s in (plain, packed))
+        if seed == 0:
+            np.testing.assert_array_equal(found, wanted)  # the call that shows it
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=2 * step_of(plain))
+    kinds = [type(layer).__name__ for layer in packed.network.modules()]
+    assert kinds.count("IntegerProduct") >= 3
+    assert not {"QuantizedConv2d", "QuantizedLinear"} & set(kinds)
+    layer = next(x for x in packed.network.modules() if hasattr(x, "zero_point"))
+    assert layer.scale > 0
+
+
+def step_of(session: Any) -> float:
+    """The largest step of a rounding in a network."""
+    rounds = (x for x in session.model.modules() if type(x).__name__ == "FakeQuantize")
+    return max(float(each.scale) for each in rounds)
+
+
+@pytest.mark.skipif(not torch.cpu._is_vnni_supported(), reason="needs VNNI")
+def test_only_what_one_rounding_gave_is_taken_for_integers(qdq_package: Path) -> None:
+    module = imported(qdq_package)
+    engines = sys.modules[f"{module.__name__}.engines"]
+    Rounding, Linear = engines.FakeQuantize, engines.QuantizedLinear
+
+    class Net(nn.Module):
+        def __init__(self, signed: bool) -> None:
+            super().__init__()
+            self.round, self.other = Rounding(signed), Rounding(signed)
+            self.fc, self.both = Linear(6, 4), Linear(6, 4, per_channel=True)
+            self.plain = Linear(6, 4)
+            for each, scale in ((self.round, 0.02), (self.other, 0.05)):
+                each.scale.fill_(scale)
+                each.zero_point.fill_(3)
+            for layer in (self.fc, self.both, self.plain):
+                layer.weight.random_(-127, 128)
+                layer.scale.fill_(0.01)
+
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            y = self.round(x)
+            return self.fc(y), self.both(y), self.both(self.other(x)), self.plain(2 * y)
+
+    for signed in (False, True):
+        net = Net(signed).eval()
+        run = engines.packed(net)
+        for shape in ((2, 6), (1, 3, 6), (0, 6)):
+            x = torch.randn(shape)
+            for _ in range(2):
+                for got, right in zip(run(x), net(x), strict=True):
+                    torch.testing.assert_close(got, right, rtol=0, atol=2e-5)
+        kinds = [type(layer).__name__ for layer in run.children()]
+        assert kinds[2:] == ["IntegerProduct", "QuantizedLinear", "QuantizedLinear"]
 
 
 # ---- fewer bits

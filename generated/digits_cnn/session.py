@@ -149,7 +149,7 @@ def to_arrays(tensors: list[Tensor]) -> list[np.ndarray]:
     memory = [tensor.untyped_storage() for tensor in tensors]
     users = Counter(each.data_ptr() for each in memory)
     arrays = []
-    for tensor, whole in zip(tensors, memory):
+    for tensor, whole in zip(tensors, memory, strict=True):
         alone = users[whole.data_ptr()] == 1 and whole.nbytes() == tensor.nbytes
         make = np.asarray if alone else np.array
         arrays.append(make(tensor.numpy(force=True), order="C"))

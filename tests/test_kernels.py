@@ -198,6 +198,12 @@ def widened(g: Graph) -> dict[str, str]:
     return {"y": g("Tanh", g("Add", turned, g("Unsqueeze", "row3", g.ints(1))))}
 
 
+def taken(g: Graph) -> dict[str, str]:
+    """At places that are read; they are in the middle of the result's axes."""
+    found = g("Gather", g("Exp", "cells"), "ids", axis=1)
+    return {"y": g("Mul", found, "line")}
+
+
 def doubled(g: Graph) -> dict[str, str]:
     """As rotary angles are, of half as many frequencies."""
     angle = g("Mul", "line", "wave")
@@ -339,6 +345,23 @@ def test_nothing_is_read_outside_of_a_table(tmp_path: Path) -> None:
     got, wanted = kernel.kernel(ids)[0], kernel.reference(inside)[0]
     assert close(got[..., 3, :], wanted[..., 3, :])
     assert bool(got.isfinite().all())
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 3, 5), (7, 1, 67), (2, 0, 3)])
+def test_elements_are_taken_at_places(
+    sizes: tuple[int, int, int], tmp_path: Path
+) -> None:
+    """Which other tensors say; negative ones count from the end."""
+    g = Graph(cells=["n", 4, 3], ids=("int64", ["a", "b"]), line=[3])
+    kernel = compiled(g.model(**taken(g)), tmp_path)
+    a, b, n = sizes
+    ids = torch.randint(-4, 4, (a, b), generator=torch.Generator().manual_seed(a))
+    feed = {"cells": torch.randn(n, 4, 3), "ids": ids, "line": torch.randn(3)}
+    (got,), (wanted,) = kernel.kernel(feed), kernel.reference(feed)
+    assert close(got, wanted) and kernel.launches == [int(b > 0)]
+    if b:
+        outside = kernel.kernel({**feed, "ids": torch.full((a, b), 2**40)})[0]
+        assert not outside.any()  # nothing is read there
 
 
 def test_views_are_read_where_they_lie(tmp_path: Path) -> None:

@@ -56,6 +56,12 @@ def is_fused_attention(node: ir.Node, shapes: Shapes) -> bool:
     return node.op_type == "Attention" and is_plain(NodeView(node, shapes))
 
 
+def gathers(view: NodeView) -> bool:
+    """Whether an operator takes elements at places that a tensor says at run time."""
+    gather = view.node.op_type == "Gather" and not view.node.domain
+    return gather and view.ints(1) is None and not is_lookup(view)
+
+
 def is_lookup(view: NodeView) -> bool:
     """Whether an operator finds rows of a table, as nn.Embedding does."""
     if view.node.op_type != "Gather" or view.node.domain or view.attr("axis", 0) != 0:

@@ -91,6 +91,8 @@ class IndexedSource(Source):
     ) -> str:
         if op.taps is not None:
             return self.convolve(op, op.taps, value, index, guards)
+        if op.gathers:
+            return self.gather(op, value, index, guards)
         if op.pieces:
             return self.move(op, value, index, guards)
         operands = [
@@ -154,6 +156,28 @@ class IndexedSource(Source):
         for limit, name in reversed(found[:-1]):
             self.texts.append(limit)
             made = Language("tl.").where(text_expr(limit), text_expr(name), made)
+        return self.assign(op, value, index, made)
+
+    def gather(
+        self, op: Operation, value: ir.Value, index: Index, guards: tuple[str, ...]
+    ) -> str:
+        """An element at the place that is read; negative ones count from the end.
+
+        Of a place outside nothing is read, and the result is 0.
+        """
+        x, places = op.operands[:2]
+        assert isinstance(x, ir.Value) and isinstance(places, ir.Value)
+        dims, count = self.program.dims(x), len(self.program.dims(places))
+        axis = int(op.view.attr("axis", 0)) % len(dims)
+        index = index[len(index) - len(self.program.dims(value)) :]
+        read = self.value(places, index[axis : axis + count], guards)
+        size, at = self.own_size(dims[axis]), self.wording.free("place")
+        self.lines.append(f"{at} = tl.where({read} < 0, {read} + {size}, {read})")
+        own = (*index[:axis], Formula(at), *index[axis + count :])
+        inside = (f"({at} >= 0)", f"({at} < {size})")
+        self.texts += inside
+        name = self.value(x, own, (*guards, *inside))
+        made = Language("tl.").where(text_expr(" & ".join(inside)), text_expr(name), 0)
         return self.assign(op, value, index, made)
 
     def only(
@@ -224,13 +248,19 @@ class IndexedSource(Source):
         found = []
         dims = argument.dims
         for size, at in zip(dims, index[len(index) - len(dims) :], strict=True):
-            axis = self.layout.like(size)
-            if not isinstance(size, int) and axis is None:
-                raise NoKernel("a size that is reshaped, and known at run time")
-            name = str(size) if isinstance(size, int) or axis is None else axis.size
             if size != 1:
-                found.append((name, self.index_text(at)))
-        return found
+                found.append((size, self.index_text(at)))
+        sizes = ["", *(self.own_size(size) for size, _ in found[1:])]
+        return [(size, at) for size, (_, at) in zip(sizes, found, strict=False)]
+
+    def own_size(self, size: Dim) -> str:
+        """A number, or what the kernel calls the axis of the space of this size."""
+        axis = None if isinstance(size, int) else self.layout.like(size)
+        if axis is None and not isinstance(size, int):
+            raise NoKernel("a size that is reshaped, and known at run time")
+        if axis is not None:
+            self.layout.used.add(axis.size)
+        return str(size) if axis is None else axis.size
 
     def joined(self, terms: list[tuple[str, str]]) -> str:
         text = ""

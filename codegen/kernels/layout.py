@@ -375,12 +375,12 @@ class Layout:
         parts = []
         for size in argument.dims:
             axis = self.like(size)
-            if not isinstance(size, int) and axis is None:
+            if isinstance(size, int):
+                parts.append(str(size))
+            elif axis is not None:
+                parts.append(self.moved_size(size, axis.last, names))
+            else:
                 raise NoKernel("a size that is reshaped, and known at run time")
-            known = isinstance(size, int) or axis is None
-            parts.append(
-                str(size) if known else self.moved_size(size, axis.last, names)  # type: ignore[union-attr]
-            )
         return spelled(parts)
 
 

@@ -16,7 +16,7 @@ from ...analysis.spell import Expr, Ref
 from ..members import Setting
 from ..steps import LayerRef, Step
 from .convolution import Taps, taps_of
-from .forms import ROLES, Attention, attention_of, is_lookup
+from .forms import ROLES, Attention, attention_of, gathers, is_lookup
 from .products import extent, product_of
 from .program import (
     Argument,
@@ -71,8 +71,8 @@ def _operation(
         raise NoKernel("TopK of rows whose size is known only at run time")
     if mover is None and not top and len(results) > 1:
         raise NoKernel(f"{node.op_type} with several results")
-    looks_up = is_lookup(view)
-    if not (row or mover or looks_up or pointwise(node)):
+    looks_up, taken = is_lookup(view), gathers(view)
+    if not (row or mover or looks_up or taken or pointwise(node)):
         by = "cuDNN's" if node.op_type == "Conv" else "a PyTorch call"
         raise NoKernel(f"{node.op_type} is {by}")
     reads = step.reads()
@@ -88,7 +88,7 @@ def _operation(
     if row is not None and row.eps is not None:
         eps = float(str(view.attr("epsilon", np.float32(row.eps))))
     made = Operation(view, tuple(operands), results, step.expr, row, eps)
-    made.lookup, made.top = looks_up, top
+    made.lookup, made.gathers, made.top = looks_up, taken, top
     if mover is not None:
         _note_moves(program, made, mover)
     return made

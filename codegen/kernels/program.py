@@ -75,6 +75,7 @@ class Operation:
     eps: float = 0.0
     pieces: dict[ir.Value, list[Piece]] = field(default_factory=dict)  # if it moves
     lookup: bool = False  # of rows of a table
+    gathers: bool = False  # elements, at places that another tensor says
     top: int = 0  # how many elements of a row it finds
     product: Product | None = None
     absorbs: tuple[ir.Node, ...] = ()  # whose work it does too
@@ -91,7 +92,9 @@ class Operation:
 
     @property
     def reshapes(self) -> bool:
-        return bool(self.pieces) and self.view.node.op_type in RESHAPES
+        """Whether what it reads has other axes than its result."""
+        whole = bool(self.pieces) and self.view.node.op_type in RESHAPES
+        return whole or self.gathers
 
     @property
     def passes(self) -> int:
@@ -145,7 +148,7 @@ class Program:
     @property
     def indexed(self) -> bool:
         """Whether elements are found by their indices."""
-        return any(op.pieces or op.taps for op in self.operations)
+        return any(op.pieces or op.taps or op.gathers for op in self.operations)
 
     @property
     def reshapes(self) -> bool:

@@ -14,6 +14,9 @@ from .program import NoKernel, Operation, Program, equal, is_row_number
 
 def settle_space(program: Program) -> None:
     """The elements or rows that the kernel goes through, and what must hold of them."""
+    others = (op.row or op.product or op.attention for op in program.operations)
+    if program.reshapes and any(others):
+        raise NoKernel("a tensor that is reshaped, or taken apart, beside other parts")
     if program.attention is not None:
         *before, attention = program.operations
         if attention.attention is None or program.results != [attention.result]:
@@ -21,7 +24,7 @@ def settle_space(program: Program) -> None:
         parts = (
             (op.row, op.lookup, op.taps, op.product, op.attention) for op in before
         )
-        if any(map(any, parts)) or program.reshapes:
+        if any(map(any, parts)):
             raise NoKernel("attention beside other operators than on its elements")
         program.space = program.dims(attention.result)
         return
@@ -84,7 +87,7 @@ def _settle_reshapes(program: Program) -> None:
         raise NoKernel("a tensor that is read as it is, and reshaped")
     for op in program.operations:
         for operand in (o for o in op.operands if isinstance(o, ir.Value)):
-            if program.apart.isdisjoint(op.results) or op.pieces:
+            if program.apart.isdisjoint(op.results) or op.pieces or op.gathers:
                 continue
             result, own = program.dims(op.result), program.dims(operand)
             tail = result[len(result) - len(own) :]

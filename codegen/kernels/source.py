@@ -265,7 +265,7 @@ class Source:
                 made = op.twin(*(e for e in operands if e is not None))
                 lines.append(f"{self.names[op.result]} = {self.text(made)}")
                 continue
-            if op.pieces:
+            if op.pieces or op.gathers:
                 results = ", ".join(self.names[r] for r in op.results)
                 lines.append(f"{results} = {render(op.expr, self.name)}")
                 continue
@@ -285,7 +285,7 @@ class Source:
                 made = spelling(language, op.view, *operands)
             text = self.text(made)
             repeated = uses == 1 and self._reads_twice(op)
-            repeated |= any(o.pieces for o in self.program.operations)
+            repeated |= self.program.indexed
             repeated |= bool(op.row is not None and self.program.groups)
             short = len(text) <= 36 and not repeated
             if op.top:

@@ -79,6 +79,8 @@ TITLES = {
     "cast concat cos mul sin": "rotary_angles",
     "concat cos mul sin": "rotary_angles",
 }
+# What a reader takes no notice of.
+_UNSAID = frozenset("flatten identity reshape squeeze unsqueeze".split())
 # Names that kernels use themselves.
 _TAKEN = frozenset(
     """BLOCK F col cols eps expect fits i j k larger mask n_cols n_elements
@@ -150,6 +152,8 @@ class Wording:
             roles = ("", *(op.row.names if op.row else ()))
             if op.lookup:
                 roles = ("table", "indices")
+            elif op.gathers:
+                roles = ("", "places")
             elif kind in ("Sigmoid", "Swish", "SwiGLU") and several:
                 roles = ("gate",)
             elif kind == "Where":
@@ -223,7 +227,8 @@ def _word_of(op: Operation) -> str:
 
 def title(program: Program) -> str:
     words = [_word_of(op) for op in program.operations]
-    words = [w for w in words if w != "identity"]
+    said = [w for w in words if w not in _UNSAID]
+    words = said or words
     if program.attention is not None and len(words) > 1:
         turned = {"concat", "neg", "split"} <= set(words)
         return f"{'rotary' if turned else words[0]}_{words[-1]}"

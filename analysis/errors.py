@@ -36,6 +36,10 @@ class Unsupported(FairhandError):
     """The model is valid, but fairhand has no spelling for a part of it."""
 
 
+# What code written for valid models runs into where a node is malformed.
+MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
 class VerificationError(FairhandError):
     """The emitted package and ONNX Runtime disagree.
 

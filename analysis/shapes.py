@@ -20,7 +20,7 @@ from . import arithmetic, contents, movement_rules, shape_rules, window_rules
 from .bodies import BODIES
 from .contrib_types import DOMAIN, OWN
 from .dims import Dim, invented, is_bulky, parse, same, spell, symbol, text
-from .errors import FairhandError
+from .errors import MALFORMED, FairhandError
 from .known import Shapes
 from .maps import is_map, map_type, set_map_type
 from .onnx_inference import infer_types
@@ -34,7 +34,6 @@ SHAPE_RULES = {**shape_rules.RULES, **movement_rules.RULES, **window_rules.RULES
 CONTENT_RULES = {**contents.RULES, **arithmetic.RULES}
 
 _UNNAMED = {"", "?", "-1", "None"}  # ways to write "any size" that name nothing
-_MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 # Where onnx's own inference is wrong, and ONNX Runtime agrees with the rules here: both
 # sides of a one-sided STFT, a Range of decimals one too long, a NonZero of a scalar, an
@@ -158,7 +157,7 @@ class _Walk:
             self._elements(site)
         except FairhandError as error:
             raise FairhandError(error.what, self._where(node), error.hint) from error
-        except _MALFORMED as error:
+        except MALFORMED as error:
             what = f"the output of {node.op_type} has no possible shape: {error}"
             hint = "check the node's attributes and constant inputs"
             raise FairhandError(what, self._where(node), hint) from error

@@ -248,6 +248,10 @@ class _Scope:
             return
         if not self.in_function and any(a.ref_attr_name for a in node.attribute):
             raise LoadError("an attribute refers to a function, but is in none", where)
+        for attribute in node.attribute:
+            known = TensorProto.DataType.values()
+            if attribute.name in _TYPES and attribute.i not in known:
+                raise LoadError(f"there is no type {attribute.i}", where)
         opset = self.versions.get(key[0])
         if key[:2] in EXTENSIONS:  # no schema of ONNX's own; its spelling checks it
             return
@@ -261,6 +265,9 @@ class _Scope:
                 return
             spelled = f"{where}, opset {opset}" if opset else where
             raise LoadError(first_line(error), spelled) from None
+
+
+_TYPES = ("to", "dtype", "output_dtype", "output_datatype")  # attributes
 
 
 def bare(node: NodeProto) -> NodeProto:

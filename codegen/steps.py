@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 import sympy
 
-from ..analysis.errors import FairhandError, Unsupported
+from ..analysis.errors import MALFORMED, FairhandError, Unsupported
 from ..analysis.literals import one_line
 from ..analysis.ops.table import (
     ModuleForm,
@@ -24,6 +24,7 @@ from ..analysis.ops.table import (
     describe,
     lookup,
     of_strings,
+    placed,
 )
 from ..analysis.parameters import is_parameter
 from ..analysis.shapes import Shapes
@@ -118,7 +119,7 @@ class Spelling:
                 continue
             try:
                 form = op.module(NodeView(node, self.shapes))
-            except FairhandError as error:
+            except (FairhandError, *MALFORMED) as error:
                 if op.torch is None and isinstance(error, Unsupported):
                     self.refused.append((node, error))
                 continue  # else the functional spelling reports what is wrong
@@ -152,10 +153,8 @@ class Spelling:
             for out in node.outputs if strings is None else ():
                 if out in needed and out.dtype is not None:
                     view.out_dtype(out.index() or 0)
-        except Unsupported as error:
-            if not error.where:
-                error = Unsupported(error.what, describe(node, self.shapes), error.hint)
-            self.refused.append((node, error))
+        except (Unsupported, *MALFORMED) as error:
+            self.refused.append((node, placed(error, node, self.shapes)))
             return self.stand_in(node)
         return self.steps(node, op, made, tuple(node.outputs), needed, None)
 

@@ -18,7 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..analysis.contrib_types import DOMAIN
-from ..analysis.errors import Unsupported
+from ..analysis.errors import MALFORMED, Unsupported
 from .names import UniqueNames
 from .origin import take_over
 
@@ -35,9 +35,6 @@ class Adapter:
     apply: Callable[[Site], None]
     needs_types: bool
 
-
-# What an attribute of the wrong kind leads to, where no schema has checked it.
-_MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 ADAPTERS: list[Adapter] = []
 _BY_OPERATOR: dict[str, list[Adapter]] = {}
@@ -82,7 +79,7 @@ def extension(
                 raise site.unsupported(f"its attribute {min(unknown)!r} is not known")
             try:
                 apply(site)
-            except _MALFORMED:
+            except MALFORMED:  # where no schema has checked it
                 what = "its attributes or inputs are not what they should be"
                 raise site.unsupported(what) from None
 

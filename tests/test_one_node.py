@@ -90,6 +90,43 @@ def test_sizes_of_strings(op: str, tmp_path: Path) -> None:
     check(one_node(op, 21, feeds), feeds, tmp_path)
 
 
+@pytest.mark.parametrize("op", ["RNN", "GRU", "LSTM"])
+def test_sequences_of_no_steps(op: str, tmp_path: Path) -> None:
+    """Their last state is not the first one that is given, but zeros."""
+    gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[op]
+    random = np.random.default_rng(1).standard_normal
+    shapes = {"a": (3, 2, 1), "b": (2, gates * 2, 1), "c": (2, gates * 2, 2)}
+    shapes |= {"d": (2, gates * 4), "f": (2, 2, 2)}
+    shapes |= {"g": (2, 2, 2)} if op == "LSTM" else {}
+    given = {name: random(s).astype(np.float32) for name, s in shapes.items()}
+    given["e"] = np.array([0, 2], np.int32)
+    feeds = {name: given[name] for name in ("a", "e")}
+    weights = {name: x for name, x in given.items() if name not in feeds}
+    outputs = "y h c_" if op == "LSTM" else "y h"
+    attrs: Arrays = {"hidden_size": 2, "direction": "bidirectional"}
+    model = one_node(op, 14, feeds, weights, None, outputs, **attrs)
+    check(model, feeds, tmp_path)
+
+
+MALFORMED: dict[str, tuple[str, Arrays, Arrays, dict[str, Any]]] = {
+    "there is no type 99": ("Cast", {"a": np.ones(2)}, {}, {"to": 99}),
+    "Range: its attributes": (
+        "Range",
+        {},
+        {"a": np.array(0), "b": np.array(5), "c": np.array(0)},
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MALFORMED)
+def test_what_is_malformed(what: str, tmp_path: Path) -> None:
+    op, feeds, weights, attrs = MALFORMED[what]
+    with pytest.raises(fairhand.FairhandError, match=what):
+        model = one_node(op, 20, feeds, weights, **attrs)
+        fairhand.compile(model, tmp_path / "net", verify=False)
+
+
 COMPLEX = np.array([[1 + 2j, 3]], np.complex64)
 REFUSED: dict[str, tuple[str, Arrays, Arrays, dict[str, Any]]] = {
     "Pad with a complex number": (

@@ -78,8 +78,8 @@ def run_lstm(
             hidden = until_end(time, lengths, h_now, hidden)
             cell = until_end(time, lengths, c_now, cell)
         ys.append(torch.stack(steps[:: -1 if back else 1]))
-        hs.append(hidden)
-        cs.append(cell)
+        hs.append(until_end(0, lengths, hidden, 0 * hidden))
+        cs.append(until_end(0, lengths, cell, 0 * cell))
     axis = 1 if batch_first else 0
     return (
         stack_outputs(ys, batch_first),
@@ -206,7 +206,7 @@ def run_gru(
             steps.append(until_end(time, lengths, now, 0 * now))
             hidden = until_end(time, lengths, now, hidden)
         ys.append(torch.stack(steps[:: -1 if back else 1]))
-        hs.append(hidden)
+        hs.append(until_end(0, lengths, hidden, 0 * hidden))
     last = torch.stack(hs, dim=1 if batch_first else 0)
     return stack_outputs(ys, batch_first), last
 
@@ -236,7 +236,7 @@ def run_rnn(
             steps.append(until_end(time, lengths, now, 0 * now))
             hidden = until_end(time, lengths, now, hidden)
         ys.append(torch.stack(steps[:: -1 if back else 1]))
-        hs.append(hidden)
+        hs.append(until_end(0, lengths, hidden, 0 * hidden))
     last = torch.stack(hs, dim=1 if batch_first else 0)
     return stack_outputs(ys, batch_first), last
 

@@ -225,6 +225,15 @@ def describe(node: ir.Node, shapes: Shapes | None = None) -> str:
     return f"{text}, inputs {', '.join(inputs)}" if inputs else text
 
 
+def placed(error: Exception, node: ir.Node, shapes: Shapes) -> Unsupported:
+    """The refusal of a node, for what its spelling ran into."""
+    where = describe(node, shapes)
+    if not isinstance(error, Unsupported):
+        what = f"{node.op_type}: its attributes or inputs are not what they should be"
+        return Unsupported(what, where)
+    return error if error.where else Unsupported(error.what, where, error.hint)
+
+
 @dataclass(frozen=True)
 class Weight:
     """A parameter of a layer: a constant of the graph, converted when it is stored."""

@@ -95,6 +95,8 @@ def unsqueeze(site: Site, x: Dims) -> DimsResult:
     if axes is None:
         return [[None] * (len(x) + count)]
     sizes = iter(x)
+    if len(set(axes)) < count:
+        raise ValueError("an axis is named twice")
     return [[1 if i in axes else next(sizes) for i in range(len(x) + count)]]
 
 

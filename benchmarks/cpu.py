@@ -94,7 +94,8 @@ What bounds them, against the ceilings above (times are of one thread):
   to 0.90 of ONNX Runtime's speed; GPT-2's from 0.86 to 0.97, with 19 MB of caches not
   copied in and out, which is 0.04 of that. (These four are of one run, the table may be
   older.) oneDNN Graph, asked for the prefill of a Llama, takes 1.6 times as long as
-  `packed`.
+  `packed`. Weights laid out for 32 rows are laid out as for two, and huge pages for
+  them give nothing (33 GB/s on one thread with and without).
 - LSTM: a step reads 4 MB of weights from the last cache and waits for the step before;
   `packed` takes 63 us for it, PyTorch's own layer 90.
 - What is refused for tracing runs on `packed`: the LSTM call by call.

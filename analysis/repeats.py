@@ -10,10 +10,11 @@ Works on the order of execution, with what reads what, and nothing else.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
 from .depths import find_depths, one_apart
+from .parts import outermost, widen
 from .phrases import with_phrase
 from .regions import Item, Region, find_regions
 from .rounds import Block, find_rounds
@@ -281,12 +282,13 @@ class _Finder:
         return sorted(found, key=lambda block: block.start)
 
     def is_closed(self, start: int, end: int) -> bool:
-        """Whether one value enters, and the last result alone leaves."""
-        made = {v for item in self.items[start:end] for v in item.outputs}
-        made.difference_update(self.items[end - 1].outputs)
-        reads = {v for item in self.items[start:end] for v in item.reads} - made
-        later = (v for item in self.items[end:] for v in item.reads)
-        return len(reads - self.apart) <= 2 and made.isdisjoint(later)
+        """Whether at most two values enter, and the last result alone leaves."""
+        inside = self.items[start:end]
+        made = {v for item in inside for v in item.outputs}
+        reads = {v for item in inside for v in item.reads} - made
+        inner = made.difference(inside[-1].outputs)
+        alone = all(self.last.get(v, -1) < end for v in inner)
+        return len(reads - self.apart) <= 2 and alone
 
     # ---- parts
 
@@ -314,6 +316,7 @@ class _Finder:
             )
             for leaf in leaves if chosen else ():
                 leaf.inner = self.carried_over(chosen, longest, leaf)
+            widen(leaves, self.items, self.last)
 
     def stages(self, blocks: list[Block]) -> list[Block]:
         """Blocks that each join all before them are the parts of their region."""
@@ -382,12 +385,3 @@ class _Finder:
     def words(self, block: Block | Region) -> tuple[str, ...]:
         items = self.items[block.start : block.end]
         return tuple(item.signature for item in items)
-
-
-def outermost(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans that lie in no other, in order."""
-    found: list[tuple[int, int]] = []
-    for a, b in sorted(spans, key=lambda span: (span[0], -span[1])):
-        if not found or a >= found[-1][1]:
-            found.append((a, b))
-    return found

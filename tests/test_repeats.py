@@ -16,6 +16,7 @@ from traced import stripped
 
 import fairhand
 from fairhand.analysis.depths import one_apart
+from fairhand.analysis.parts import widen
 from fairhand.analysis.regions import Item
 from fairhand.analysis.repeats import Block, find_blocks
 from fairhand.analysis.spell import Expr, Leaf, Ref, spell
@@ -228,6 +229,23 @@ def test_depth_is_a_number(depths: tuple[int, ...], last: str) -> None:
     assert [len(block.inner) for block in blocks] == list(depths)
     assert len({block.kind for block in blocks}) == 1
     assert len({part.kind for block in blocks for part in block.inner}) == 1
+
+
+@pytest.mark.parametrize(
+    ("second", "begins"), [("v * v", (2, 6)), ("tanh(v)", (3, 7)), ("v + v", (3, 7))]
+)
+def test_parts_take_in_what_scales_their_input(
+    second: str, begins: tuple[int, int]
+) -> None:
+    """As the norms without a mean of MobileBERT, in front of each of four parts."""
+    words = ["S", "r", "v * v", "A", "B", "r", second, "A", "B", "H"]
+    items = [
+        Item(word, (i - 1,) if i else (), (i,), len(word) == 1)
+        for i, word in enumerate(words)
+    ]
+    parts = [Block(3, 5, 1), Block(7, 9, 1)]
+    widen([Block(1, 9, 0, parts)], items, {i: i + 1 for i in range(len(words))})
+    assert tuple(part.start for part in parts) == begins
 
 
 ITEMS = st.lists(

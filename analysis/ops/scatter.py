@@ -49,12 +49,36 @@ def scatter_nd(t: Any, n: NodeView, x: Any, indices: Any, updates: Any) -> Any:
     if reduction in ("none", "add"):
         adds = {"accumulate": True} if reduction == "add" else {}
         source = kernel_view(t, dtype, updates)
-        places = indices.unbind(-1)
-        put = kernel_view(t, dtype, x).index_put(places, source, **adds)
+        part = _slice(n) if reduction == "none" else None
+        if part is not None:
+            put = kernel_view(t, dtype, x).slice_scatter(source, *part)
+        else:
+            places = indices.unbind(-1)
+            put = kernel_view(t, dtype, x).index_put(places, source, **adds)
         return kernel_result(t, dtype, put)
     from . import helpers_indexing as helpers
 
     return t.helper(helpers.scatter_nd)(x, indices, updates, _REDUCE[reduction])
+
+
+def _slice(n: NodeView) -> tuple[int, int, int] | None:
+    """(axis, start, end) where the places are all those of x[:, start:end].
+
+    So TorchScript writes `x[:, 3:5] = y`.
+    """
+    places = n.const(1)
+    if places is None or not places.size or places.shape[-1] != places.ndim - 1:
+        return None
+    lead, first = places.shape[:-1], places[(0,) * (places.ndim - 1)]
+    steps = np.moveaxis(np.indices(lead), 0, -1)
+    if (first < 0).any() or not np.array_equal(places, steps + first):
+        return None
+    parts = [
+        (axis, int(start), int(start) + size)
+        for axis, (start, size) in enumerate(zip(first, lead, strict=True))
+        if (start, size) != (0, n.dims(0)[axis])
+    ]
+    return parts[0] if len(parts) == 1 else None
 
 
 def tensor_scatter(
@@ -79,6 +103,7 @@ def tensor_scatter(
 
 _INDEX = _i64([1, 0, 2], [0, -1, 1])
 _ROWS = _i64([3], [1], [3])
+_COLUMN = _i64([[0, 1]], [[1, 1]])
 _CELLS = _i64([3, 1], [1, -1], [3, 1])
 
 define(
@@ -116,6 +141,10 @@ define(
         torch=scatter_nd,
         cases=[
             case([4, 3], _i64([3], [-3]), [2, 3]),
+            case([4, 3], _i64([2], [3]), [2, 3], constants=(1,)),
+            case([4, 3], _i64([3], [2]), [2, 3], constants=(1,)),
+            case([2, 3, 2], _COLUMN, [2, 1, 2], constants=(1,)),
+            case([4, 3, 2], _COLUMN, [2, 1, 2], constants=(1,)),
             case([4, 3], _i64([3, 1], [1, -1]), [2]),
             case([4, 3, 2], _i64([[3, 1]], [[1, -1]]), [2, 1, 2]),
             case([4, 3], _ROWS, [3, 3], reduction="add"),

@@ -51,7 +51,7 @@ def scatter_nd(t: Any, n: NodeView, x: Any, indices: Any, updates: Any) -> Any:
         source = kernel_view(t, dtype, updates)
         part = _slice(n) if reduction == "none" else None
         if part is not None:
-            put = kernel_view(t, dtype, x).slice_scatter(source, *part)
+            put = kernel_view(t, dtype, x).slice_scatter(source, **part)
         else:
             places = indices.unbind(-1)
             put = kernel_view(t, dtype, x).index_put(places, source, **adds)
@@ -61,8 +61,8 @@ def scatter_nd(t: Any, n: NodeView, x: Any, indices: Any, updates: Any) -> Any:
     return t.helper(helpers.scatter_nd)(x, indices, updates, _REDUCE[reduction])
 
 
-def _slice(n: NodeView) -> tuple[int, int, int] | None:
-    """(axis, start, end) where the places are all those of x[:, start:end].
+def _slice(n: NodeView) -> dict[str, int] | None:
+    """Where the places are all those of x[:, start:end]: its axis, start and end.
 
     So TorchScript writes `x[:, 3:5] = y`.
     """
@@ -74,7 +74,7 @@ def _slice(n: NodeView) -> tuple[int, int, int] | None:
     if (first < 0).any() or not np.array_equal(places, steps + first):
         return None
     parts = [
-        (axis, int(start), int(start) + size)
+        {"dim": axis, "start": int(start), "end": int(start) + size}
         for axis, (start, size) in enumerate(zip(first, lead, strict=True))
         if (start, size) != (0, n.dims(0)[axis])
     ]

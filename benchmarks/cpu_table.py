@@ -62,5 +62,5 @@ def summary(column: str, rows: dict[str, Row]) -> str:
         if column in row["failed"]:
             failed[row["failed"][column]].append(name)
     for reason, names in failed.items():
-        parts.append(f"None for {', '.join(names)}: {reason.rstrip('.')}.")
+        parts.append(f"No {column} of {', '.join(names)}: {reason.rstrip('.')}.")
     return " ".join(parts)

@@ -41,7 +41,7 @@ def test_it_measures_resumes_and_writes_the_page(tmp_path: Path) -> None:
     text = page.read_text()
     assert "## 1 thread" in text and "| digits_cnn |" in text and "GFLOP/s" in text
     assert "broken: LoadError" in text
-    assert "None for digits_cnn: ValueError: no engine 'onednn'" in text
+    assert "No onednn of digits_cnn: ValueError: no engine 'onednn'" in text
 
 
 def test_the_table_says_where_a_rival_leads_and_what_it_lacks(
@@ -62,7 +62,7 @@ def test_the_table_says_where_a_rival_leads_and_what_it_lacks(
         "Geometric mean of compile: 1.01 over 4 models. The package is ahead of it, or"
         " less than 3 % behind, on 3 of 4; not on c 0.50. First calls: 10 to 40 s."
     )
-    assert cpu_table.summary("aoti", rows) == "None for d: too old."
+    assert cpu_table.summary("aoti", rows) == "No aoti of d: too old."
     head, _, *lines = cpu_table.table(rows, ("eager", "compile", "aoti")).splitlines()
     assert "| package | compile | aoti | cpu |" in head
     assert "| 0.50 | - |" in lines[0]

@@ -131,7 +131,9 @@ def _split_singly(steps: list[Step], shapes: Shapes) -> list[Step]:
     for step in steps:
         if not does(step, "Split") or len(step.outputs) > MOST_PARTS:
             continue
-        (source,) = step.reads()
+        source, *sizes = step.reads()
+        if sizes or source.dtype == ir.DataType.STRING:
+            continue
         rank = shapes.rank(source) or 0
         readers = [users.get(out, []) for out in step.outputs if out is not None]
         if not rank or any(len(r) != 1 for r in readers) or None in step.outputs:

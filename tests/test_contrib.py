@@ -145,7 +145,7 @@ CASES: dict[str, Case] = {
         call("Range", "a b"),
         {"a": np.array(1), "b": np.array([7])},
         {},
-        "torch.arange(a.item(),",
+        "range_of(a.item(),",
     ),
     "Unique": (
         call("Unique", "x", "y i c"),

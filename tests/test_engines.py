@@ -58,7 +58,12 @@ def emitted_engines(**given: Any) -> ModuleType:
 def decoding(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The same, of a network that takes lists of caches."""
     folder = tmp_path_factory.mktemp("decoding")
-    options: dict[str, Any] = {"recurrent": False, "joins": True, "caches": True}
+    options: dict[str, Any] = {
+        "recurrent": False,
+        "joins": True,
+        "caches": True,
+        "integers": (),
+    }
     text = render_python(
         "engines.py.jinja", refused="a", precision="float32", lists=False, **options
     )

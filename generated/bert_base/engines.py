@@ -63,7 +63,8 @@ class PackedLinear(nn.Module):
         super().__init__()
         self.weight, self.bias = layer.weight, layer.bias  # for who reads them
         # For two rows: what oneDNN lays out for one, it reads at half the speed.
-        self.laid_out = torch.ops.mkldnn._reorder_linear_weight(layer.weight, 2)
+        laid_out = torch.ops.mkldnn._reorder_linear_weight(layer.weight, 2)
+        self.laid_out = laid_out
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.ops.mkldnn._linear_pointwise(
@@ -134,12 +135,7 @@ def traced(model: nn.Module, feeds: tuple[Tensor, ...]) -> Callable[..., Any]:
                 found = run(*feeds)
     finally:
         torch.jit.enable_onednn_fusion(before)
-    for got, right in zip(listed(found), listed(model(*feeds)), strict=True):
-        scale = right.double().abs().nan_to_num(0, 0, 0).max() if right.numel() else 0
-        if not torch.allclose(
-            got, right, rtol=0, atol=CLOSE * float(scale), equal_nan=True
-        ):
-            raise RuntimeError("oneDNN Graph gives other results")
+    check(found, model(*feeds))
     return run
 
 
@@ -158,6 +154,15 @@ def keep_terms(graph: torch._C.Graph) -> None:
             other.output().setType(total.output().type())
             total.output().replaceAllUsesWith(other.output())
             total.destroy()
+
+
+def check(found: Any, wanted: Any) -> None:
+    for got, right in zip(listed(found), listed(wanted), strict=True):
+        scale = right.double().abs().nan_to_num(0, 0, 0).max() if right.numel() else 0
+        if not torch.allclose(
+            got, right, rtol=0, atol=CLOSE * float(scale), equal_nan=True
+        ):
+            raise RuntimeError("oneDNN Graph gives other results")
 
 
 def listed(results: Any) -> list[Tensor]:

@@ -52,18 +52,25 @@ def warps(n_cols: int) -> int:
 
 def precision() -> str:
     """How float32 is multiplied: in tf32 only where PyTorch was asked for it."""
-    return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"
+    matmul = torch.backends.cuda.matmul
+    if hasattr(matmul, "fp32_precision"):  # since PyTorch 2.9
+        return "tf32" if matmul.fp32_precision == "tf32" else "ieee"
+    return "tf32" if matmul.allow_tf32 else "ieee"
 
 
-def tiles(n_rows: int, n_cols: int) -> dict[str, int]:
-    """The tiles of a product: flat ones for few rows, small ones for few tiles."""
-    if n_rows <= 16:
-        sizes = (16, 32, 128, 4, 3)
-    elif n_rows * n_cols < 2**21:
-        sizes = (64, 64, 32, 4, 3)
-    else:
-        sizes = (128, 128, 32, 8, 3)
+def tiles(n_rows: int, n_cols: int, size: int, n_batches: int = 1) -> dict[str, int]:
+    """The largest tiles of a product that there are 64 of, enough to keep a GPU busy.
+
+    Fewer rows and columns have smaller ones; `size` is that of an element in bytes.
+    """
+    for side, depth in ((128, 128), (64, 128), (32, 256), (16, 512)):
+        rows, cols = (
+            min(side, max(triton.next_power_of_2(n), 16)) for n in (n_rows, n_cols)
+        )
+        if n_batches * triton.cdiv(n_rows, rows) * triton.cdiv(n_cols, cols) >= 64:
+            break
     names = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
+    sizes = (rows, cols, depth // size, 8 if side == 128 else 4, 3)
     return dict(zip(names, sizes, strict=True))
 
 
@@ -84,13 +91,13 @@ def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     expect("bias", bias, (weight.shape[0],))
     n_rows, depth = x.shape[:-1].numel(), x.shape[-1]
     n_cols = weight.shape[0]
-    tile = tiles(n_rows, n_cols)
     if not runs_triton(x, weight, bias):
         return linear_gelu_reference(x, weight, bias)
     x = x.contiguous()
     weight = weight.contiguous()
     bias = bias.contiguous()
     y = x.new_empty((*x.shape[:-1], n_cols))
+    tile = tiles(n_rows, n_cols, x.element_size())
     with torch.cuda.device_of(x):
         linear_gelu_kernel[(tile_count(n_rows, n_cols, **tile),)](
             x, weight, bias, y, n_rows, n_cols, depth, PRECISION=precision(), **tile

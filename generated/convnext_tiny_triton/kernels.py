@@ -45,25 +45,33 @@ def expect(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
         )
 
 
-def column_tile(depth: int) -> int:
-    """How many columns one program takes: as many as fit on chip, up to 64."""
-    return min(16384 // triton.next_power_of_2(depth), 64)
+def column_tile(depth: int, count: int) -> int:
+    """Columns of one program: as many as fit on chip, up to 64; few of few elements."""
+    shared = triton.next_power_of_2(count // depth // 128)
+    return min(16384 // triton.next_power_of_2(depth), 64, max(shared, 8))
 
 
 def precision() -> str:
     """How float32 is multiplied: in tf32 only where PyTorch was asked for it."""
-    return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"
+    matmul = torch.backends.cuda.matmul
+    if hasattr(matmul, "fp32_precision"):  # since PyTorch 2.9
+        return "tf32" if matmul.fp32_precision == "tf32" else "ieee"
+    return "tf32" if matmul.allow_tf32 else "ieee"
 
 
-def tiles(n_rows: int, n_cols: int) -> dict[str, int]:
-    """The tiles of a product: flat ones for few rows, small ones for few tiles."""
-    if n_rows <= 16:
-        sizes = (16, 32, 128, 4, 3)
-    elif n_rows * n_cols < 2**21:
-        sizes = (64, 64, 32, 4, 3)
-    else:
-        sizes = (128, 128, 32, 8, 3)
+def tiles(n_rows: int, n_cols: int, size: int, n_batches: int = 1) -> dict[str, int]:
+    """The largest tiles of a product that there are 64 of, enough to keep a GPU busy.
+
+    Fewer rows and columns have smaller ones; `size` is that of an element in bytes.
+    """
+    for side, depth in ((128, 128), (64, 128), (32, 256), (16, 512)):
+        rows, cols = (
+            min(side, max(triton.next_power_of_2(n), 16)) for n in (n_rows, n_cols)
+        )
+        if n_batches * triton.cdiv(n_rows, rows) * triton.cdiv(n_cols, cols) >= 64:
+            break
     names = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
+    sizes = (rows, cols, depth // size, 8 if side == 128 else 4, 3)
     return dict(zip(names, sizes, strict=True))
 
 
@@ -87,23 +95,25 @@ def transpose_layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) ->
     fits = depth <= MAX_DEPTH
     if not (runs_triton(x, weight, bias) and fits):
         return transpose_layer_norm_reference(x, weight, bias, eps)
-    x = x.contiguous()
     weight = weight.contiguous()
     bias = bias.contiguous()
+    columns = x.reshape(-1, depth, n_cols)
     y = x.new_empty((x.shape[0], x.shape[2], x.shape[3], x.shape[1]))
+    block = column_tile(depth, x.numel())
     with torch.cuda.device_of(x):
         transpose_layer_norm_kernel[
-            (x.numel() // (depth * n_cols) * triton.cdiv(n_cols, column_tile(depth)),)
+            (x.numel() // (depth * n_cols) * triton.cdiv(n_cols, block),)
         ](
-            x,
+            columns,
             weight,
             bias,
             y,
+            *columns.stride(),
             depth,
             n_cols,
             eps,
             DEPTH=triton.next_power_of_2(depth),
-            BLOCK=column_tile(depth),
+            BLOCK=block,
             num_warps=8,
         )
     return y
@@ -125,6 +135,9 @@ if triton is not None:
         weight_ptr,  # [K] in
         bias_ptr,  # [K] in
         y_ptr,  # [M, N, K] out
+        x_outer,  # strides
+        x_depth,
+        x_col,
         depth,  # K, which is reduced
         n_cols,  # N
         eps,
@@ -134,11 +147,13 @@ if triton is not None:
         # All of BLOCK columns, which lie beside each other.
         tiles = tl.cdiv(n_cols, BLOCK)
         outer = (tl.program_id(0) // tiles).to(tl.int64)
-        cols = (tl.program_id(0) % tiles * BLOCK + tl.arange(0, BLOCK))[None, :]
-        k = tl.arange(0, DEPTH)[:, None]
+        start = tl.program_id(0) % tiles * BLOCK
+        cols = (start + tl.arange(0, BLOCK).to(tl.int64))[None, :]
+        k = tl.arange(0, DEPTH).to(tl.int64)[:, None]
         mask = (k < depth) & (cols < n_cols)
-        offsets = (outer * depth + k) * n_cols + cols
-        x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+        x = tl.load(
+            x_ptr + outer * x_outer + k * x_depth + cols * x_col, mask=mask, other=0.0
+        ).to(tl.float32)
         weight = tl.load(weight_ptr + k, mask=k < depth, other=0.0).to(tl.float32)
         bias = tl.load(bias_ptr + k, mask=k < depth, other=0.0).to(tl.float32)
 
@@ -162,13 +177,13 @@ def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     expect("bias", bias, (weight.shape[0],))
     n_rows, depth = x.shape[:-1].numel(), x.shape[-1]
     n_cols = weight.shape[0]
-    tile = tiles(n_rows, n_cols)
     if not runs_triton(x, weight, bias):
         return linear_gelu_reference(x, weight, bias)
     x = x.contiguous()
     weight = weight.contiguous()
     bias = bias.contiguous()
     y = x.new_empty((*x.shape[:-1], n_cols))
+    tile = tiles(n_rows, n_cols, x.element_size())
     with torch.cuda.device_of(x):
         linear_gelu_kernel[(tile_count(n_rows, n_cols, **tile),)](
             x, weight, bias, y, n_rows, n_cols, depth, PRECISION=precision(), **tile

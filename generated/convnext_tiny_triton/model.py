@@ -42,7 +42,7 @@ class LayerNorm2d(nn.Module):
 
 
 class CNBlock(nn.Module):
-    def __init__(self, in_channels: int, hidden: int):
+    def __init__(self, in_channels: int):
         super().__init__()
         self.block = nn.ModuleList(
             [
@@ -55,10 +55,10 @@ class CNBlock(nn.Module):
                     bias=False,
                 ),
                 nn.LayerNorm(in_channels, eps=1e-6),
-                nn.Linear(in_channels, hidden),
+                nn.Linear(in_channels, 4 * in_channels),
             ]
         )
-        self.linear = nn.Linear(hidden, in_channels)
+        self.linear = nn.Linear(4 * in_channels, in_channels)
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.block[0](x)
@@ -83,27 +83,27 @@ class ConvNeXt(nn.Module):
         super().__init__()
         self.features = nn.Sequential(
             nn.Sequential(nn.Conv2d(3, 96, 4, stride=4, bias=False), LayerNorm2d(96)),
-            nn.Sequential(CNBlock(96, 384), CNBlock(96, 384), CNBlock(96, 384)),
+            nn.Sequential(CNBlock(96), CNBlock(96), CNBlock(96)),
             nn.Sequential(LayerNorm2d(96), nn.Conv2d(96, 192, 2, stride=2, bias=False)),
-            nn.Sequential(CNBlock(192, 768), CNBlock(192, 768), CNBlock(192, 768)),
+            nn.Sequential(CNBlock(192), CNBlock(192), CNBlock(192)),
             nn.Sequential(
                 LayerNorm2d(192), nn.Conv2d(192, 384, 2, stride=2, bias=False)
             ),
             nn.Sequential(
-                CNBlock(384, 1536),
-                CNBlock(384, 1536),
-                CNBlock(384, 1536),
-                CNBlock(384, 1536),
-                CNBlock(384, 1536),
-                CNBlock(384, 1536),
-                CNBlock(384, 1536),
-                CNBlock(384, 1536),
-                CNBlock(384, 1536),
+                CNBlock(384),
+                CNBlock(384),
+                CNBlock(384),
+                CNBlock(384),
+                CNBlock(384),
+                CNBlock(384),
+                CNBlock(384),
+                CNBlock(384),
+                CNBlock(384),
             ),
             nn.Sequential(
                 LayerNorm2d(384), nn.Conv2d(384, 768, 2, stride=2, bias=False)
             ),
-            nn.Sequential(CNBlock(768, 3072), CNBlock(768, 3072), CNBlock(768, 3072)),
+            nn.Sequential(CNBlock(768), CNBlock(768), CNBlock(768)),
         )
         self.avgpool = AdaptiveAvgPool2d()
         self.classifier = nn.ModuleList(

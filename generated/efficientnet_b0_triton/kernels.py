@@ -45,9 +45,17 @@ def expect(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
         )
 
 
+def offset_type(*tensors: Tensor) -> tl.dtype:
+    """Of 64 bits, which divide slowly, only where a tensor is that large."""
+    return tl.int64 if max(t.numel() for t in tensors) >= 2**31 - 2**16 else tl.int32
+
+
 def conv_precision() -> str:
     """How float32 is convolved: as by cuDNN, in tf32 unless PyTorch was told not to."""
-    return "tf32" if torch.backends.cudnn.allow_tf32 else "ieee"
+    cudnn = torch.backends.cudnn
+    if hasattr(cudnn, "conv"):  # since PyTorch 2.9
+        return "tf32" if cudnn.conv.fp32_precision == "tf32" else "ieee"
+    return "tf32" if cudnn.allow_tf32 else "ieee"
 
 
 def window_count(
@@ -57,15 +65,24 @@ def window_count(
     return (size + 2 * padding - dilation * (window - 1) - 1) // stride + 1
 
 
-def tiles(n_rows: int, n_cols: int) -> dict[str, int]:
-    """The tiles of a product: flat ones for few rows, small ones for few tiles."""
-    if n_rows <= 16:
-        sizes = (16, 32, 128, 4, 3)
-    elif n_rows * n_cols < 2**21:
-        sizes = (64, 64, 32, 4, 3)
-    else:
-        sizes = (128, 128, 32, 8, 3)
+def pixel_block(n_pixels: int) -> int:
+    """Pixels of one program: all of a small image, 512 of a larger one."""
+    return min(max(triton.next_power_of_2(n_pixels), 64), 512)
+
+
+def tiles(n_rows: int, n_cols: int, size: int, n_batches: int = 1) -> dict[str, int]:
+    """The largest tiles of a product that there are 64 of, enough to keep a GPU busy.
+
+    Fewer rows and columns have smaller ones; `size` is that of an element in bytes.
+    """
+    for side, depth in ((128, 128), (64, 128), (32, 256), (16, 512)):
+        rows, cols = (
+            min(side, max(triton.next_power_of_2(n), 16)) for n in (n_rows, n_cols)
+        )
+        if n_batches * triton.cdiv(n_rows, rows) * triton.cdiv(n_cols, cols) >= 64:
+            break
     names = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
+    sizes = (rows, cols, depth // size, 8 if side == 128 else 4, 3)
     return dict(zip(names, sizes, strict=True))
 
 
@@ -91,32 +108,35 @@ def depthwise_conv_silu(
     """
     expect("weight", weight, (x.shape[1], 1, *weight.shape[2:]))
     expect("bias", bias, (x.shape[1],))
-    n_j = x.shape[-3]
-    n_k = window_count(x.shape[-2], weight.shape[-2], stride[0], padding[0])
-    n_p = window_count(x.shape[-1], weight.shape[-1], stride[1], padding[1])
-    shape = torch.Size((*x.shape[:2], n_k, n_p))
+    n_channels = x.shape[-3]
+    n_rows = window_count(x.shape[-2], weight.shape[-2], stride[0], padding[0])
+    n_cols = window_count(x.shape[-1], weight.shape[-1], stride[1], padding[1])
+    shape = (*x.shape[:2], n_rows, n_cols)
     if not runs_triton(x, weight, bias):
         return depthwise_conv_silu_reference(x, weight, bias, stride, padding)
     x = x.contiguous()
     weight = weight.contiguous()
     bias = bias.contiguous()
     y = x.new_empty(shape)
+    block = pixel_block(n_rows * n_cols)
     with torch.cuda.device_of(x):
-        depthwise_conv_silu_kernel[(triton.cdiv(y.numel(), ELEMENTS),)](
+        depthwise_conv_silu_kernel[
+            (x.shape[:2].numel() * triton.cdiv(n_rows * n_cols, block),)
+        ](
             x,
             weight,
             bias,
             y,
-            y.numel(),
-            n_j,
-            n_k,
-            n_p,
+            n_channels,
+            n_rows,
+            n_cols,
             *x.shape[2:],
             *stride,
             *padding,
             HEIGHT=weight.shape[2],
             WIDTH=weight.shape[3],
-            BLOCK=ELEMENTS,
+            BLOCK=block,
+            num_warps=block // 64,
         )
     return y
 
@@ -139,12 +159,11 @@ if triton is not None:
     def depthwise_conv_silu_kernel(
         x_ptr,  # [samples, channels, height, width] in
         weight_ptr,  # [channels, HEIGHT * WIDTH] in
-        bias_ptr,  # [J] in
-        y_ptr,  # [I, J, K, P] out
-        n_elements,  # I * J * K * P
-        n_j,  # J
-        n_k,  # K
-        n_p,  # P
+        bias_ptr,  # [channels] in
+        y_ptr,  # [samples, channels, rows, cols] out
+        n_channels,  # channels
+        n_rows,  # rows
+        n_cols,  # cols
         height,  # of an image
         width,
         stride_h,
@@ -153,28 +172,30 @@ if triton is not None:
         padding_w,
         HEIGHT: tl.constexpr,  # of a window
         WIDTH: tl.constexpr,
-        BLOCK: tl.constexpr,  # elements of one program
+        BLOCK: tl.constexpr,  # pixels of one program
     ):
-        offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-        mask = offsets < n_elements
-        i = offsets // (n_j * n_k * n_p)
-        j = offsets // (n_k * n_p) % n_j
-        k = offsets // n_p % n_k
-        p = offsets % n_p
+        # One program for some pixels of one channel.
+        tiles = tl.cdiv(n_rows * n_cols, BLOCK)
+        plane = tl.program_id(0) // tiles
+        channel = plane % n_channels
+        pixels = tl.program_id(0) % tiles * BLOCK + tl.arange(0, BLOCK)
+        row, col = pixels // n_cols, pixels % n_cols
+        mask = pixels < n_rows * n_cols
+        offsets = plane.to(tl.int64) * n_rows * n_cols + pixels
         sums = tl.zeros([BLOCK], tl.float32)
-        for tap in range(HEIGHT * WIDTH):
-            at_row = k * stride_h + tap // WIDTH - padding_h
-            at_col = p * stride_w + tap % WIDTH - padding_w
+        for tap in tl.static_range(HEIGHT * WIDTH):
+            at_row = row * stride_h + tap // WIDTH - padding_h
+            at_col = col * stride_w + tap % WIDTH - padding_w
             inside = mask & (at_row >= 0) & (at_row < height)
             inside &= (at_col >= 0) & (at_col < width)
             pixel = tl.load(
-                x_ptr + ((i * n_j + j) * height + at_row) * width + at_col,
+                x_ptr + (plane.to(tl.int64) * height + at_row) * width + at_col,
                 mask=inside,
                 other=0.0,
             )
-            factor = tl.load(weight_ptr + j * HEIGHT * WIDTH + tap, mask=mask)
+            factor = tl.load(weight_ptr + channel * HEIGHT * WIDTH + tap)
             sums += pixel.to(tl.float32) * factor.to(tl.float32)
-        bias = tl.load(bias_ptr + j, mask=mask).to(tl.float32)
+        bias = tl.load(bias_ptr + channel).to(tl.float32)
         conv = sums + bias  # Conv
         y = conv * tl.sigmoid(conv)  # Swish
 
@@ -192,7 +213,6 @@ def pointwise_conv_silu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     expect("bias", bias, (weight.shape[0],))
     n_batches, n_rows, depth = x.shape[0], weight.shape[0], x.shape[1]
     n_cols = x.shape[2:].numel()
-    tile = tiles(n_rows, n_cols)
     fits = n_batches < 2**16
     if not (runs_triton(x, weight, bias) and fits):
         return pointwise_conv_silu_reference(x, weight, bias)
@@ -200,6 +220,7 @@ def pointwise_conv_silu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     weight = weight.contiguous()
     bias = bias.contiguous()
     y = x.new_empty((x.shape[0], weight.shape[0], *x.shape[2:]))
+    tile = tiles(n_rows, n_cols, x.element_size(), n_batches)
     with torch.cuda.device_of(x):
         pointwise_conv_silu_kernel[(tile_count(n_rows, n_cols, **tile), n_batches)](
             x,
@@ -271,84 +292,6 @@ if triton is not None:
         tl.store(y_ptr + offsets, y, mask=mask)
 
 
-def pointwise_conv_silu2(x: Tensor, weight: Tensor) -> Tensor:
-    """conv = F.conv2d(x, weight)
-    y = conv * sigmoid(conv)
-
-    Replaces  Conv, Swish, at 16 places, first node_Conv_782
-    Traffic   1.18 kB for [batch, 8, 1, 1]; 1.25 kB operator by operator
-    """
-    expect("weight", weight, (weight.shape[0], x.shape[1], 1, 1))
-    n_batches, n_rows, depth = x.shape[0], weight.shape[0], x.shape[1]
-    n_cols = x.shape[2:].numel()
-    tile = tiles(n_rows, n_cols)
-    fits = n_batches < 2**16
-    if not (runs_triton(x, weight) and fits):
-        return pointwise_conv_silu2_reference(x, weight)
-    x = x.contiguous()
-    weight = weight.contiguous()
-    y = x.new_empty((x.shape[0], weight.shape[0], *x.shape[2:]))
-    with torch.cuda.device_of(x):
-        pointwise_conv_silu2_kernel[(tile_count(n_rows, n_cols, **tile), n_batches)](
-            x, weight, y, n_rows, n_cols, depth, PRECISION=conv_precision(), **tile
-        )
-    return y
-
-
-def pointwise_conv_silu2_reference(x: Tensor, weight: Tensor) -> Tensor:
-    """The same in PyTorch; the kernel is tested against this."""
-    conv = F.conv2d(x, weight)
-    return F.silu(conv)
-
-
-if triton is not None:
-
-    @triton.jit
-    def pointwise_conv_silu2_kernel(
-        x_ptr,  # [B, K, N] in
-        weight_ptr,  # [M, K] in
-        y_ptr,  # [B, M, N] out
-        n_rows,  # M
-        n_cols,  # N
-        depth,  # K
-        PRECISION: tl.constexpr,  # "tf32" or "ieee", for float32
-        BLOCK_M: tl.constexpr,  # a tile of the result
-        BLOCK_N: tl.constexpr,
-        BLOCK_K: tl.constexpr,  # of the depth at a time
-    ):
-        # Eight rows of tiles at a time, which read the same columns from the cache.
-        tiles_m, tiles_n = tl.cdiv(n_rows, BLOCK_M), tl.cdiv(n_cols, BLOCK_N)
-        tile = tl.program_id(0)
-        tile_m, tile_n = tl.swizzle2d(
-            tile // tiles_n, tile % tiles_n, tiles_m, tiles_n, 8
-        )
-        rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
-        cols = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
-        batch = tl.program_id(1).to(tl.int64)
-        sums = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
-        for start in range(0, depth, BLOCK_K):
-            across = (start + tl.arange(0, BLOCK_K))[None, :]
-            down = (start + tl.arange(0, BLOCK_K))[:, None]
-            x = tl.load(
-                x_ptr + (batch * depth + down) * n_cols + cols,
-                mask=(down < depth) & (cols < n_cols),
-                other=0.0,
-            )
-            weight = tl.load(
-                weight_ptr + rows * depth + across,
-                mask=(rows < n_rows) & (across < depth),
-                other=0.0,
-            )
-            sums = tl.dot(weight, x, sums, input_precision=PRECISION)
-
-        offsets = (batch * n_rows + rows) * n_cols + cols
-        mask = (rows < n_rows) & (cols < n_cols)
-        conv = sums  # Conv
-        y = conv * tl.sigmoid(conv)  # Swish
-
-        tl.store(y_ptr + offsets, y, mask=mask)
-
-
 def sigmoid_mul(x: Tensor, u: Tensor) -> Tensor:
     """y = sigmoid(x) * u
 
@@ -364,7 +307,7 @@ def sigmoid_mul(x: Tensor, u: Tensor) -> Tensor:
     y = torch.empty_like(u, dtype=x.dtype)
     with torch.cuda.device_of(x):
         sigmoid_mul_kernel[(triton.cdiv(y.numel(), ELEMENTS),)](
-            x, u, y, y.numel(), n_cols, BLOCK=ELEMENTS
+            x, u, y, y.numel(), n_cols, OFFSETS=offset_type(x, u, y), BLOCK=ELEMENTS
         )
     return y
 
@@ -384,9 +327,10 @@ if triton is not None:
         y_ptr,  # [M, N] out
         n_elements,  # M * N
         n_cols,  # N
+        OFFSETS: tl.constexpr,  # tl.int32 where no tensor is large
         BLOCK: tl.constexpr,  # elements of one program
     ):
-        offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+        offsets = tl.program_id(0).to(OFFSETS) * BLOCK + tl.arange(0, BLOCK)
         mask = offsets < n_elements
         row = offsets // n_cols
         x = tl.load(x_ptr + row, mask=mask).to(tl.float32)

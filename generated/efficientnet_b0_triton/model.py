@@ -18,12 +18,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from .kernels import (
-    depthwise_conv_silu,
-    pointwise_conv_silu,
-    pointwise_conv_silu2,
-    sigmoid_mul,
-)
+from .kernels import depthwise_conv_silu, pointwise_conv_silu, sigmoid_mul
 
 MODEL_SHA256 = "15e2df608e62f4e386fc725e2bf2df75f356e290eab585ccf5b19e5e3476726d"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
@@ -45,8 +40,8 @@ class SqueezeExcitation(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         mean = x.mean(dim=(-1, -2), keepdim=True)
-        y = self.fc2(pointwise_conv_silu2(mean, self.fc1.weight))
-        return sigmoid_mul(y, x)
+        y = F.silu(self.fc1(mean))
+        return sigmoid_mul(self.fc2(y), x)
 
 
 class MBConv2(nn.Module):
@@ -77,10 +72,8 @@ class MBConv(nn.Module):
         self,
         in_channels: int,
         width: int,
-        width2: int,
         out_channels: int,
         kernel_size: int,
-        padding: int,
         stride: int = 1,
         residual: bool = True,
     ):
@@ -93,10 +86,10 @@ class MBConv(nn.Module):
                     width,
                     kernel_size,
                     stride=stride,
-                    padding=padding,
+                    padding=kernel_size // 2,
                     groups=width,
                 ),
-                SqueezeExcitation(width, width2),
+                SqueezeExcitation(width, in_channels // 4),
                 nn.Conv2d(width, out_channels, 1),
             ]
         )
@@ -124,30 +117,30 @@ class EfficientNet(nn.Module):
                 nn.Conv2d(3, 32, 3, stride=2, padding=1),
                 MBConv2(),
                 nn.Sequential(
-                    MBConv(16, 96, 4, 24, 3, 1, stride=2, residual=False),
-                    MBConv(24, 144, 6, 24, 3, 1),
+                    MBConv(16, 96, 24, 3, stride=2, residual=False),
+                    MBConv(24, 144, 24, 3),
                 ),
                 nn.Sequential(
-                    MBConv(24, 144, 6, 40, 5, 2, stride=2, residual=False),
-                    MBConv(40, 240, 10, 40, 5, 2),
+                    MBConv(24, 144, 40, 5, stride=2, residual=False),
+                    MBConv(40, 240, 40, 5),
                 ),
                 nn.Sequential(
-                    MBConv(40, 240, 10, 80, 3, 1, stride=2, residual=False),
-                    MBConv(80, 480, 20, 80, 3, 1),
-                    MBConv(80, 480, 20, 80, 3, 1),
+                    MBConv(40, 240, 80, 3, stride=2, residual=False),
+                    MBConv(80, 480, 80, 3),
+                    MBConv(80, 480, 80, 3),
                 ),
                 nn.Sequential(
-                    MBConv(80, 480, 20, 112, 5, 2, residual=False),
-                    MBConv(112, 672, 28, 112, 5, 2),
-                    MBConv(112, 672, 28, 112, 5, 2),
+                    MBConv(80, 480, 112, 5, residual=False),
+                    MBConv(112, 672, 112, 5),
+                    MBConv(112, 672, 112, 5),
                 ),
                 nn.Sequential(
-                    MBConv(112, 672, 28, 192, 5, 2, stride=2, residual=False),
-                    MBConv(192, 1152, 48, 192, 5, 2),
-                    MBConv(192, 1152, 48, 192, 5, 2),
-                    MBConv(192, 1152, 48, 192, 5, 2),
+                    MBConv(112, 672, 192, 5, stride=2, residual=False),
+                    MBConv(192, 1152, 192, 5),
+                    MBConv(192, 1152, 192, 5),
+                    MBConv(192, 1152, 192, 5),
                 ),
-                MBConv(192, 1152, 48, 320, 3, 1, residual=False),
+                MBConv(192, 1152, 320, 3, residual=False),
                 nn.Conv2d(320, 1280, 1),
             ]
         )

@@ -51,25 +51,37 @@ def warps(n_cols: int) -> int:
     return min(max(triton.next_power_of_2(n_cols) // 256, 1), 16)
 
 
+def offset_type(*tensors: Tensor) -> tl.dtype:
+    """Of 64 bits, which divide slowly, only where a tensor is that large."""
+    return tl.int64 if max(t.numel() for t in tensors) >= 2**31 - 2**16 else tl.int32
+
+
 def precision() -> str:
     """How float32 is multiplied: in tf32 only where PyTorch was asked for it."""
-    return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"
+    matmul = torch.backends.cuda.matmul
+    if hasattr(matmul, "fp32_precision"):  # since PyTorch 2.9
+        return "tf32" if matmul.fp32_precision == "tf32" else "ieee"
+    return "tf32" if matmul.allow_tf32 else "ieee"
 
 
-def query_tile(n_rows: int) -> int:
-    """Queries of one program: few where there are few, as in a decoder's step."""
-    return 16 if n_rows <= 16 else 64
+def query_tile(n_rows: int, size: int) -> int:
+    """Queries of one program, few where there are few; `size` is an element's bytes."""
+    return 16 if n_rows <= 16 else 128 // size
 
 
-def tiles(n_rows: int, n_cols: int) -> dict[str, int]:
-    """The tiles of a product: flat ones for few rows, small ones for few tiles."""
-    if n_rows <= 16:
-        sizes = (16, 32, 128, 4, 3)
-    elif n_rows * n_cols < 2**21:
-        sizes = (64, 64, 32, 4, 3)
-    else:
-        sizes = (128, 128, 32, 8, 3)
+def tiles(n_rows: int, n_cols: int, size: int, n_batches: int = 1) -> dict[str, int]:
+    """The largest tiles of a product that there are 64 of, enough to keep a GPU busy.
+
+    Fewer rows and columns have smaller ones; `size` is that of an element in bytes.
+    """
+    for side, depth in ((128, 128), (64, 128), (32, 256), (16, 512)):
+        rows, cols = (
+            min(side, max(triton.next_power_of_2(n), 16)) for n in (n_rows, n_cols)
+        )
+        if n_batches * triton.cdiv(n_rows, rows) * triton.cdiv(n_cols, cols) >= 64:
+            break
     names = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
+    sizes = (rows, cols, depth // size, 8 if side == 128 else 4, 3)
     return dict(zip(names, sizes, strict=True))
 
 
@@ -80,18 +92,19 @@ def tile_count(
 
 
 def rotary_angles(x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-    """converted = x.to(float32)
+    """unsqueeze = x[None, :, None]
+    converted = unsqueeze.to(float32)
     product = converted * scale
     joined = torch.cat([product, product], dim=-1)
     cos = cos(joined)
     sin = sin(joined)
 
-    Replaces  Cast, Mul, Concat, Cos, Sin, at node__to_copy
+    Replaces  Unsqueeze, Cast, Mul, Concat, Cos, Sin, at node_unsqueeze_13
     Traffic   66.7 kB for [1, seq, 64]; 215 kB operator by operator
     """
-    expect("x", x, (1, x.shape[-2], 1))
+    expect("x", x, (x.shape[-1],))
     expect("scale", scale, (32,))
-    shape = torch.Size((1, x.shape[-2], 64))
+    shape = torch.Size((1, x.shape[-1], 64))
     if not runs_triton(x, scale):
         return rotary_angles_reference(x, scale)
     x = x.contiguous()
@@ -100,14 +113,21 @@ def rotary_angles(x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
     sin = x.new_empty(shape, dtype=torch.float32)
     with torch.cuda.device_of(x):
         rotary_angles_kernel[(triton.cdiv(cos.numel(), ELEMENTS),)](
-            x, scale, cos, sin, cos.numel(), BLOCK=ELEMENTS
+            x,
+            scale,
+            cos,
+            sin,
+            cos.numel(),
+            OFFSETS=offset_type(x, scale, cos),
+            BLOCK=ELEMENTS,
         )
     return cos, sin
 
 
 def rotary_angles_reference(x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
     """The same in PyTorch; the kernel is tested against this."""
-    converted = x.float()
+    unsqueeze = x[None, :, None]
+    converted = unsqueeze.float()
     product = converted * scale
     joined = torch.cat([product, product], dim=-1)
     cos = joined.cos()
@@ -124,9 +144,10 @@ if triton is not None:
         cos_ptr,  # [M, N] out
         sin_ptr,  # [M, N] out
         n_elements,  # M * N
+        OFFSETS: tl.constexpr,  # tl.int32 where no tensor is large
         BLOCK: tl.constexpr,  # elements of one program
     ):
-        offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+        offsets = tl.program_id(0).to(OFFSETS) * BLOCK + tl.arange(0, BLOCK)
         mask = offsets < n_elements
         row = offsets // 64
         col = offsets % 64
@@ -218,56 +239,53 @@ if triton is not None:
 
 
 def rotary_causal_attention(
-    x: Tensor, cos: Tensor, sin: Tensor, u: Tensor, v: Tensor
+    q: Tensor, cos: Tensor, sin: Tensor, k: Tensor, v: Tensor
 ) -> Tensor:
-    """turned = x.transpose(1, 2)
-    product = turned * cos
-    part, part2 = turned.chunk(2, dim=-1)
+    """product = q * cos
+    part, part2 = q.chunk(2, dim=-1)
     neg = -part2
     joined = torch.cat([neg, part], dim=-1)
     product2 = joined * sin
     q = product + product2
-    turned2 = u.transpose(1, 2)
-    product3 = turned2 * cos
-    part3, part4 = turned2.chunk(2, dim=-1)
-    neg2 = -part4
-    joined2 = torch.cat([neg2, part3], dim=-1)
-    product4 = joined2 * sin
-    k = product3 + product4
     y = softmax(q @ k.T / sqrt(D)) @ v
         of keys up to the query's own place, H / G heads share keys and values
 
-    Replaces  Transpose, Mul, Split, Neg, Concat, Mul, Add, Transpose, Mul, Split,
-              Neg, Concat, Mul, Add, Attention, at 6 places, first node_transpose
-    Traffic   1.11 MB for [batch, 12, seq, 64]; 14.3 MB operator by operator
+    Replaces  Mul, Split, Neg, Concat, Mul, Add, Attention, at 6 places, first
+              node_mul_158
+    Traffic   1.11 MB for [batch, 12, seq, 64]; 12.9 MB operator by operator
     """
-    expect("x", x, (x.shape[-4], x.shape[-3], 3 * v.shape[1], 64))
-    expect("cos", cos, (1, 1, x.shape[-3], 64))
-    expect("sin", sin, (1, 1, x.shape[-3], 64))
-    expect("u", u, (x.shape[-4], cos.shape[-2], v.shape[1], 64))
-    expect("v", v, (x.shape[-4], v.shape[1], cos.shape[-2], v.shape[3]))
-    n_batches, n_heads, n_rows, depth = x.shape[-4], x.shape[-2], x.shape[-3], 64
+    expect("q", q, (q.shape[-4], 3 * k.shape[1], q.shape[-2], 64))
+    expect("cos", cos, (1, 1, q.shape[-2], 64))
+    expect("sin", sin, (1, 1, q.shape[-2], 64))
+    expect("k", k, (q.shape[-4], k.shape[1], v.shape[2], 64))
+    expect("v", v, (q.shape[-4], k.shape[1], v.shape[2], v.shape[3]))
+    n_batches, n_heads, n_rows, depth = q.shape[-4], q.shape[-3], q.shape[-2], 64
     n_shared, n_keys, v_depth = v.shape[1:]
     scale = depth**-0.5
     fits = max(depth, v_depth) <= 128
-    if not (runs_triton(x, cos, sin, u, v) and fits):
-        return rotary_causal_attention_reference(x, cos, sin, u, v)
+    if not (runs_triton(q, cos, sin, k, v) and fits):
+        return rotary_causal_attention_reference(q, cos, sin, k, v)
+    k = k if k.stride(-1) == 1 else k.contiguous()
     v = v if v.stride(-1) == 1 else v.contiguous()
-    x = x.contiguous()
+    q = q.contiguous()
     cos = cos.contiguous()
     sin = sin.contiguous()
-    u = u.contiguous()
     y = v.new_empty(n_batches, n_rows, n_heads, v_depth).transpose(1, 2)
-    with torch.cuda.device_of(x):
+    with torch.cuda.device_of(q):
         rotary_causal_attention_kernel[
-            (n_batches * n_heads * triton.cdiv(n_rows, query_tile(n_rows)),)
+            (
+                n_batches
+                * n_heads
+                * triton.cdiv(n_rows, query_tile(n_rows, v.element_size())),
+            )
         ](
-            x,
+            q,
             cos,
             sin,
-            u,
+            k,
             v,
             y,
+            *k.stride()[:3],
             *v.stride()[:3],
             *y.stride()[:3],
             n_heads,
@@ -278,8 +296,8 @@ def rotary_causal_attention(
             v_depth,
             scale,
             PRECISION=precision(),
-            BLOCK_M=query_tile(n_rows),
-            BLOCK_N=64 if max(depth, v_depth) <= 64 else 32,
+            BLOCK_M=query_tile(n_rows, v.element_size()),
+            BLOCK_N=128 // v.element_size(),
             BLOCK_D=max(triton.next_power_of_2(depth), 16),
             BLOCK_E=max(triton.next_power_of_2(v_depth), 16),
         )
@@ -287,23 +305,15 @@ def rotary_causal_attention(
 
 
 def rotary_causal_attention_reference(
-    x: Tensor, cos: Tensor, sin: Tensor, u: Tensor, v: Tensor
+    q: Tensor, cos: Tensor, sin: Tensor, k: Tensor, v: Tensor
 ) -> Tensor:
     """The same in PyTorch; the kernel is tested against this."""
-    turned = x.transpose(1, 2)
-    product = turned * cos
-    part, part2 = turned.chunk(2, dim=-1)
+    product = q * cos
+    part, part2 = q.chunk(2, dim=-1)
     neg = -part2
     joined = torch.cat([neg, part], dim=-1)
     product2 = joined * sin
     q = product + product2
-    turned2 = u.transpose(1, 2)
-    product3 = turned2 * cos
-    part3, part4 = turned2.chunk(2, dim=-1)
-    neg2 = -part4
-    joined2 = torch.cat([neg2, part3], dim=-1)
-    product4 = joined2 * sin
-    k = product3 + product4
     return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
 
 
@@ -311,12 +321,15 @@ if triton is not None:
 
     @triton.jit
     def rotary_causal_attention_kernel(
-        x_ptr,  # [B, M, H, D] in
-        cos_ptr,  # [N, D] in
-        sin_ptr,  # [N, D] in
-        u_ptr,  # [B, N, G, D] in
+        q_ptr,  # [B, H, M, D] in
+        cos_ptr,  # [M, D] in
+        sin_ptr,  # [M, D] in
+        k_ptr,  # [B, G, N, D] in
         v_ptr,  # [B, G, N, E] in
         y_ptr,  # [B, H, M, E] out
+        k_batch,  # strides
+        k_head,
+        k_row,
         v_batch,  # strides
         v_head,
         v_row,
@@ -345,36 +358,37 @@ if triton is not None:
         width = tl.arange(0, BLOCK_D)
         shared = head // group
         inside_q = (rows < n_rows) & (width[None, :] < depth)
-        x = tl.load(
-            x_ptr + ((batch * n_rows + rows) * n_heads + head) * 64 + width[None, :],
+        q = tl.load(
+            q_ptr + ((batch * n_heads + head) * n_rows + rows) * 64 + width[None, :],
             mask=inside_q,
         ).to(tl.float32)
         cos = tl.load(cos_ptr + rows * 64 + width[None, :], mask=inside_q).to(
             tl.float32
         )
-        product = x * cos  # Mul
-        x_after = tl.load(
-            x_ptr
-            + ((batch * n_rows + rows) * n_heads + head) * 64
+        product = q * cos  # Mul
+        q_after = tl.load(
+            q_ptr
+            + ((batch * n_heads + head) * n_rows + rows) * 64
             + width[None, :]
             + 32,
             mask=inside_q & (width[None, :] < 32),
         ).to(tl.float32)
-        neg = -x_after  # Neg
-        x_before = tl.load(
-            x_ptr
-            + ((batch * n_rows + rows) * n_heads + head) * 64
+        neg = -q_after  # Neg
+        q_before = tl.load(
+            q_ptr
+            + ((batch * n_heads + head) * n_rows + rows) * 64
             + width[None, :]
             - 32,
             mask=inside_q & (width[None, :] >= 32),
         ).to(tl.float32)
-        joined = tl.where(width[None, :] < 32, neg, x_before)  # Concat
+        joined = tl.where(width[None, :] < 32, neg, q_before)  # Concat
         sin = tl.load(sin_ptr + rows * 64 + width[None, :], mask=inside_q).to(
             tl.float32
         )
         product2 = joined * sin  # Mul
         q = product + product2  # Add
         q = tl.where(inside_q, q, 0.0).to(v_ptr.dtype.element_ty)
+        k_ptr += batch * k_batch + shared * k_head
         v_ptr += batch * v_batch + shared * v_head
         largest = tl.full([BLOCK_M, 1], float("-inf"), tl.float32)
         total = tl.zeros([BLOCK_M, 1], tl.float32)
@@ -382,39 +396,11 @@ if triton is not None:
         last = tl.minimum(n_keys, (tile + 1) * BLOCK_M)
         for start in range(0, last, BLOCK_N):
             keys = start + tl.arange(0, BLOCK_N).to(tl.int64)
-            inside_k = (keys[None, :] < n_keys) & (width[:, None] < depth)
-            k_u = tl.load(
-                u_ptr
-                + ((batch * n_keys + keys[None, :]) * (n_heads // group) + shared) * 64
-                + width[:, None],
-                mask=inside_k,
-            ).to(tl.float32)
-            k_cos = tl.load(
-                cos_ptr + keys[None, :] * 64 + width[:, None], mask=inside_k
-            ).to(tl.float32)
-            k_product3 = k_u * k_cos  # Mul
-            k_u_after = tl.load(
-                u_ptr
-                + ((batch * n_keys + keys[None, :]) * (n_heads // group) + shared) * 64
-                + width[:, None]
-                + 32,
-                mask=inside_k & (width[:, None] < 32),
-            ).to(tl.float32)
-            k_neg2 = -k_u_after  # Neg
-            k_u_before = tl.load(
-                u_ptr
-                + ((batch * n_keys + keys[None, :]) * (n_heads // group) + shared) * 64
-                + width[:, None]
-                - 32,
-                mask=inside_k & (width[:, None] >= 32),
-            ).to(tl.float32)
-            k_joined2 = tl.where(width[:, None] < 32, k_neg2, k_u_before)  # Concat
-            k_sin = tl.load(
-                sin_ptr + keys[None, :] * 64 + width[:, None], mask=inside_k
-            ).to(tl.float32)
-            k_product4 = k_joined2 * k_sin  # Mul
-            k = k_product3 + k_product4  # Add
-            k = tl.where(inside_k, k, 0.0).to(v_ptr.dtype.element_ty)
+            k = tl.load(
+                k_ptr + keys[None, :] * k_row + width[:, None],
+                mask=(keys[None, :] < n_keys) & (width[:, None] < depth),
+                other=0.0,
+            )
             scores = tl.dot(q, k, input_precision=PRECISION) * scale
             inside = (rows < n_rows) & (keys[None, :] < n_keys)
             scores = tl.where(inside & (keys[None, :] <= rows), scores, float("-inf"))
@@ -445,6 +431,94 @@ if triton is not None:
         )
 
 
+def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """reshape = x.unflatten(2, (4, 64))
+    turned = reshape.transpose(1, 2)
+    product = turned * cos
+    part, part2 = turned.chunk(2, dim=-1)
+    neg = -part2
+    joined = torch.cat([neg, part], dim=-1)
+    product2 = joined * sin
+    y = product + product2
+
+    Replaces  Reshape, Transpose, Mul, Split, Neg, Concat, Mul, Add, at 6 places,
+              first node_view_1
+    Traffic   328 kB for [batch, 4, seq, 64]; 1.38 MB operator by operator
+    """
+    expect("x", x, (x.shape[-3], x.shape[-2], 256))
+    expect("cos", cos, (1, 1, x.shape[-2], 64))
+    expect("sin", sin, (1, 1, x.shape[-2], 64))
+    shape = torch.Size((x.shape[-3], 4, x.shape[-2], 64))
+    n_k = x.shape[-2]
+    if not runs_triton(x, cos, sin):
+        return rotate_halves_reference(x, cos, sin)
+    x = x.contiguous()
+    cos = cos.contiguous()
+    sin = sin.contiguous()
+    y = x.new_empty(shape)
+    with torch.cuda.device_of(x):
+        rotate_halves_kernel[(triton.cdiv(y.numel(), ELEMENTS),)](
+            x,
+            cos,
+            sin,
+            y,
+            y.numel(),
+            n_k,
+            OFFSETS=offset_type(x, cos, sin, y),
+            BLOCK=ELEMENTS,
+        )
+    return y
+
+
+def rotate_halves_reference(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """The same in PyTorch; the kernel is tested against this."""
+    reshape = x.unflatten(2, (4, 64))
+    turned = reshape.transpose(1, 2)
+    product = turned * cos
+    part, part2 = turned.chunk(2, dim=-1)
+    neg = -part2
+    joined = torch.cat([neg, part], dim=-1)
+    product2 = joined * sin
+    return product + product2
+
+
+if triton is not None:
+
+    @triton.jit
+    def rotate_halves_kernel(
+        x_ptr,  # [I, K, 256] in
+        cos_ptr,  # [K, P] in
+        sin_ptr,  # [K, P] in
+        y_ptr,  # [I, J, K, P] out
+        n_elements,  # I * J * K * P
+        n_k,  # K
+        OFFSETS: tl.constexpr,  # tl.int32 where no tensor is large
+        BLOCK: tl.constexpr,  # elements of one program
+    ):
+        offsets = tl.program_id(0).to(OFFSETS) * BLOCK + tl.arange(0, BLOCK)
+        mask = offsets < n_elements
+        i = offsets // (4 * n_k * 64)
+        j = offsets // (n_k * 64) % 4
+        k = offsets // 64 % n_k
+        p = offsets % 64
+        x = tl.load(x_ptr + (i * n_k + k) * 256 + j * 64 + p, mask=mask).to(tl.float32)
+        cos = tl.load(cos_ptr + k * 64 + p, mask=mask).to(tl.float32)
+        product = x * cos  # Mul
+        x_moved = tl.load(
+            x_ptr + (i * n_k + k) * 256 + j * 64 + (p + 32), mask=mask & (p < 32)
+        ).to(tl.float32)
+        neg = -x_moved  # Neg
+        x_moved2 = tl.load(
+            x_ptr + (i * n_k + k) * 256 + j * 64 + (p - 32), mask=mask & (p >= 32)
+        ).to(tl.float32)
+        joined = tl.where(p < 32, neg, x_moved2)  # Concat
+        sin = tl.load(sin_ptr + k * 64 + p, mask=mask).to(tl.float32)
+        product2 = joined * sin  # Mul
+        y = product + product2  # Add
+
+        tl.store(y_ptr + offsets, y, mask=mask)
+
+
 def linear_silu_mul(x: Tensor, weight: Tensor, u: Tensor) -> Tensor:
     """product = x @ weight.T
     y = product * sigmoid(product) * u
@@ -456,13 +530,13 @@ def linear_silu_mul(x: Tensor, weight: Tensor, u: Tensor) -> Tensor:
     expect("u", u, (*x.shape[:-1], weight.shape[0]))
     n_rows, depth = x.shape[:-1].numel(), x.shape[-1]
     n_cols = weight.shape[0]
-    tile = tiles(n_rows, n_cols)
     if not runs_triton(x, weight, u):
         return linear_silu_mul_reference(x, weight, u)
     x = x.contiguous()
     weight = weight.contiguous()
     u = u.contiguous()
     y = x.new_empty((*x.shape[:-1], n_cols))
+    tile = tiles(n_rows, n_cols, x.element_size())
     with torch.cuda.device_of(x):
         linear_silu_mul_kernel[(tile_count(n_rows, n_cols, **tile),)](
             x, weight, u, y, n_rows, n_cols, depth, PRECISION=precision(), **tile

@@ -32,19 +32,14 @@ OUTPUTS = {
 
 class Bottleneck(nn.Module):
     def __init__(
-        self,
-        in_channels: int,
-        width: int,
-        out_channels: int,
-        stride: int = 1,
-        downsample: bool = False,
+        self, in_channels: int, width: int, stride: int = 1, downsample: bool = False
     ):
         super().__init__()
         self.conv1 = nn.Conv2d(in_channels, width, 1)
         self.conv2 = nn.Conv2d(width, width, 3, stride=stride, padding=1)
-        self.conv3 = nn.Conv2d(width, out_channels, 1)
+        self.conv3 = nn.Conv2d(width, 4 * width, 1)
         self.downsample = (
-            nn.Conv2d(in_channels, out_channels, 1, stride=stride)
+            nn.Conv2d(in_channels, 4 * width, 1, stride=stride)
             if downsample
             else nn.Identity()
         )
@@ -60,28 +55,28 @@ class ResNet(nn.Module):
         super().__init__()
         self.conv1 = nn.Conv2d(3, 64, 7, stride=2, padding=3)
         self.layer1 = nn.Sequential(
-            Bottleneck(64, 64, 256, downsample=True),
-            Bottleneck(256, 64, 256),
-            Bottleneck(256, 64, 256),
+            Bottleneck(64, 64, downsample=True),
+            Bottleneck(256, 64),
+            Bottleneck(256, 64),
         )
         self.layer2 = nn.Sequential(
-            Bottleneck(256, 128, 512, stride=2, downsample=True),
-            Bottleneck(512, 128, 512),
-            Bottleneck(512, 128, 512),
-            Bottleneck(512, 128, 512),
+            Bottleneck(256, 128, stride=2, downsample=True),
+            Bottleneck(512, 128),
+            Bottleneck(512, 128),
+            Bottleneck(512, 128),
         )
         self.layer3 = nn.Sequential(
-            Bottleneck(512, 256, 1024, stride=2, downsample=True),
-            Bottleneck(1024, 256, 1024),
-            Bottleneck(1024, 256, 1024),
-            Bottleneck(1024, 256, 1024),
-            Bottleneck(1024, 256, 1024),
-            Bottleneck(1024, 256, 1024),
+            Bottleneck(512, 256, stride=2, downsample=True),
+            Bottleneck(1024, 256),
+            Bottleneck(1024, 256),
+            Bottleneck(1024, 256),
+            Bottleneck(1024, 256),
+            Bottleneck(1024, 256),
         )
         self.layer4 = nn.Sequential(
-            Bottleneck(1024, 512, 2048, stride=2, downsample=True),
-            Bottleneck(2048, 512, 2048),
-            Bottleneck(2048, 512, 2048),
+            Bottleneck(1024, 512, stride=2, downsample=True),
+            Bottleneck(2048, 512),
+            Bottleneck(2048, 512),
         )
         self.fc = nn.Linear(2048, 1000)
 

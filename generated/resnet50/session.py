@@ -8,6 +8,7 @@ model but ENGINE and what comes with it: the rest is in model.py and report.json
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,7 +71,7 @@ class Session:
         if len(OUTPUTS) == 1:
             results = (results,)
         outputs = dict(zip(OUTPUTS, results, strict=True))
-        return [to_array(outputs[name]) for name in names]
+        return to_arrays([outputs[name] for name in names])
 
     def get_inputs(self) -> list[NodeArg]:
         return node_args(INPUTS)
@@ -140,6 +141,16 @@ def fits(sizes: Sequence[int], shape: Sequence[int | str | None]) -> bool:
     )
 
 
-def to_array(tensor: Tensor) -> np.ndarray:
-    """A copy: writing to it changes no parameter and no other output."""
-    return np.array(tensor.numpy(force=True), order="C")
+def to_arrays(tensors: list[Tensor]) -> list[np.ndarray]:
+    """Writing to one changes no parameter, no input and no other one.
+
+    The network made these, so memory that one has to itself need not be copied.
+    """
+    memory = [tensor.untyped_storage() for tensor in tensors]
+    users = Counter(each.data_ptr() for each in memory)
+    arrays = []
+    for tensor, whole in zip(tensors, memory, strict=True):
+        alone = users[whole.data_ptr()] == 1 and whole.nbytes() == tensor.nbytes
+        make = np.asarray if alone else np.array
+        arrays.append(make(tensor.numpy(force=True), order="C"))
+    return arrays

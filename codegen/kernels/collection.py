@@ -29,7 +29,7 @@ from ..plan import shape_text
 from ..steps import Step
 from .forms import is_fused_attention
 from .launcher import KernelText
-from .program import Operation, Program
+from .program import VIEWS, Operation, Program, is_view
 from .prologue import before_attention
 from .regions import Memo, Region
 from .tuning import Tuner, settle
@@ -41,16 +41,6 @@ PRODUCT_SPEED = 0.8
 # Of a launch: a product that takes less than this leaves nothing but launches to save.
 SMALL_PRODUCT = 0.05
 QUERY_TILE = 128  # bytes; of templates/kernels.py.jinja
-_VIEWS = frozenset({"Expand", "Split", "Transpose"})
-
-
-def is_view(value: ir.Value) -> bool:
-    """Whether PyTorch gives it as a view out of order, which a kernel has copied."""
-    node = value.producer()
-    if node is None or node.domain or node.op_type not in _VIEWS:
-        return False
-    axis = node.attributes.get("axis")
-    return node.op_type != "Split" or (axis is not None and axis.as_int() != 0)
 
 
 def is_free(program: Program, op: Operation) -> bool:
@@ -61,7 +51,7 @@ def is_free(program: Program, op: Operation) -> bool:
     if op.reshapes:  # a copy only of what lies out of order
         given = op.operands[0]
         return isinstance(given, ir.Value) and not is_view(given)
-    if op.view.node.op_type not in _VIEWS:
+    if op.view.node.op_type not in VIEWS:
         return False
     readers = [o for o in program.operations if set(op.results) & set(o.operands)]
     return not any(reader.row or reader.product for reader in readers)
@@ -160,13 +150,19 @@ class KernelSet:
         copies = (
             self.device.seconds(0, 2 * self.size(program, v))
             for v in program.arguments
-            if program.attention is None and is_view(v)
+            if is_view(v) and not self.by_strides(program, v)
         )
         fused += self.read_again(program)
         work = self.device.seconds(flops, fused) / self.device.launch - 1
         if program.product is not None and work < SMALL_PRODUCT:
             return 0.0
         return apart - self.device.seconds(flops / PRODUCT_SPEED, fused) - sum(copies)
+
+    def by_strides(self, program: Program, value: ir.Value) -> bool:
+        """Whether it is read where it lies: attention's own operands are."""
+        return program.attention is not None and any(
+            value in op.operands for op in program.operations if op.attention
+        )
 
     def read_again(self, program: Program) -> int:
         """Bytes that keys are computed from, once for each head and tile of queries."""

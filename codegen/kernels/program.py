@@ -114,6 +114,18 @@ class Operation:
         return self.results[0]
 
 
+VIEWS = frozenset({"Expand", "Split", "Transpose"})
+
+
+def is_view(value: ir.Value) -> bool:
+    """Whether PyTorch gives it as a view out of order, which a kernel has copied."""
+    node = value.producer()
+    if node is None or node.domain or node.op_type not in VIEWS:
+        return False
+    axis = node.attributes.get("axis")
+    return node.op_type != "Split" or (axis is not None and axis.as_int() != 0)
+
+
 @dataclass(eq=False)
 class Program:
     """`axes` are those of a row, counted from the last; 0 for one element at a time.

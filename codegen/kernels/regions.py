@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ...analysis.errors import Unsupported
-from ...analysis.ops.triton_moves import moves
+from ...analysis.ops.triton_moves import RESHAPES, moves
 from ...analysis.spell import Expr
 from ..nested import Row, Statement, flat, reads
 from ..steps import Step
 from .kind import kernel_text
 from .launcher import KernelText
 from .making import make_program
-from .program import NoKernel, Program, Surroundings
+from .program import NoKernel, Program, Surroundings, is_view
 
 MAX_STATEMENTS = 24  # of one kernel, for those who read it
 # The steps behind one statement, one for each instance of the body.
@@ -46,6 +46,15 @@ class Region:
 
 def is_move(step: Step) -> bool:
     return step.node is not None and moves(step.node) is not None
+
+
+def reshapes_in_order(step: Step) -> bool:
+    """Whether PyTorch gives it as a view: only what lies out of order is copied."""
+    node = step.node
+    if node is None or node.domain or node.op_type not in RESHAPES:
+        return False
+    given = node.inputs[0]
+    return given is not None and not is_view(given)
 
 
 def finds_rows(step: Step) -> bool:
@@ -109,6 +118,11 @@ class Regions:
                 if len(attempt) <= MAX_STATEMENTS and self.builds(attempt, 1):
                     home.update(dict.fromkeys(attempt, attempt))
                     break
+        for group in {id(g): g for g in home.values()}.values():
+            entered = self.entered(group)
+            for other in set(group).difference(entered):
+                del home[other]
+            home.update(dict.fromkeys(entered, entered))
         for place in products:
             self.widen([place], home)
         for group in {id(g): g for g in home.values()}.values():
@@ -163,6 +177,20 @@ class Regions:
             if place not in group and not read.isdisjoint(targets):
                 found[id(other)] = other
         return list(found.values())
+
+    def entered(self, group: list[int]) -> list[int]:
+        """Without reshapes at the start, which cost nothing and say what shapes are."""
+        while True:
+            made = {t for p in group for t in getattr(self.items[p], "targets", ())}
+            views = [
+                p
+                for p in group
+                if (s := self.steps[p]) and reshapes_in_order(s[0])
+                if made.isdisjoint(self.read(p))
+            ]
+            if not views:
+                return group
+            group = [place for place in group if place not in views]
 
     def trimmed(self, group: list[int]) -> list[int]:
         """Without moves at the end: PyTorch copies as well, and says what it does.

@@ -50,8 +50,7 @@ class PackedLinear(nn.Module):
         super().__init__()
         self.weight, self.bias = layer.weight, layer.bias  # for who reads them
         # For two rows: what oneDNN lays out for one, it reads at half the speed.
-        laid_out = torch.ops.mkldnn._reorder_linear_weight(layer.weight, 2)
-        self.laid_out = laid_out
+        self.laid_out = torch.ops.mkldnn._reorder_linear_weight(layer.weight, 2)
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.ops.mkldnn._linear_pointwise(

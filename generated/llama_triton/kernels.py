@@ -92,19 +92,18 @@ def tile_count(
 
 
 def rotary_angles(x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-    """unsqueeze = x[None, :, None]
-    converted = unsqueeze.to(float32)
+    """converted = x.to(float32)
     product = converted * scale
     joined = torch.cat([product, product], dim=-1)
     cos = cos(joined)
     sin = sin(joined)
 
-    Replaces  Unsqueeze, Cast, Mul, Concat, Cos, Sin, at node_unsqueeze_13
+    Replaces  Cast, Mul, Concat, Cos, Sin, at node__to_copy
     Traffic   66.7 kB for [1, seq, 64]; 215 kB operator by operator
     """
-    expect("x", x, (x.shape[-1],))
+    expect("x", x, (1, x.shape[-2], 1))
     expect("scale", scale, (32,))
-    shape = torch.Size((1, x.shape[-1], 64))
+    shape = torch.Size((1, x.shape[-2], 64))
     if not runs_triton(x, scale):
         return rotary_angles_reference(x, scale)
     x = x.contiguous()
@@ -126,8 +125,7 @@ def rotary_angles(x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
 
 def rotary_angles_reference(x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
     """The same in PyTorch; the kernel is tested against this."""
-    unsqueeze = x[None, :, None]
-    converted = unsqueeze.float()
+    converted = x.float()
     product = converted * scale
     joined = torch.cat([product, product], dim=-1)
     cos = joined.cos()
@@ -241,35 +239,43 @@ if triton is not None:
 def rotary_causal_attention(
     q: Tensor, cos: Tensor, sin: Tensor, k: Tensor, v: Tensor
 ) -> Tensor:
-    """product = q * cos
-    part, part2 = q.chunk(2, dim=-1)
+    """turned = q.transpose(1, 2)
+    product = turned * cos
+    part, part2 = turned.chunk(2, dim=-1)
     neg = -part2
     joined = torch.cat([neg, part], dim=-1)
     product2 = joined * sin
     q = product + product2
+    turned2 = k.transpose(1, 2)
+    product3 = turned2 * cos
+    part3, part4 = turned2.chunk(2, dim=-1)
+    neg2 = -part4
+    joined2 = torch.cat([neg2, part3], dim=-1)
+    product4 = joined2 * sin
+    k = product3 + product4
     y = softmax(q @ k.T / sqrt(D)) @ v
         of keys up to the query's own place, H / G heads share keys and values
 
-    Replaces  Mul, Split, Neg, Concat, Mul, Add, Attention, at 6 places, first
-              node_mul_158
-    Traffic   1.11 MB for [batch, 12, seq, 64]; 12.9 MB operator by operator
+    Replaces  Transpose, Mul, Split, Neg, Concat, Mul, Add, Transpose, Mul, Split,
+              Neg, Concat, Mul, Add, Attention, at 6 places, first node_transpose
+    Traffic   1.11 MB for [batch, 12, seq, 64]; 14.3 MB operator by operator
     """
-    expect("q", q, (q.shape[-4], 3 * k.shape[1], q.shape[-2], 64))
-    expect("cos", cos, (1, 1, q.shape[-2], 64))
-    expect("sin", sin, (1, 1, q.shape[-2], 64))
-    expect("k", k, (q.shape[-4], k.shape[1], v.shape[2], 64))
-    expect("v", v, (q.shape[-4], k.shape[1], v.shape[2], v.shape[3]))
-    n_batches, n_heads, n_rows, depth = q.shape[-4], q.shape[-3], q.shape[-2], 64
+    expect("q", q, (q.shape[-4], q.shape[-3], 3 * v.shape[1], 64))
+    expect("cos", cos, (1, 1, q.shape[-3], 64))
+    expect("sin", sin, (1, 1, q.shape[-3], 64))
+    expect("k", k, (q.shape[-4], cos.shape[-2], v.shape[1], 64))
+    expect("v", v, (q.shape[-4], v.shape[1], cos.shape[-2], v.shape[3]))
+    n_batches, n_heads, n_rows, depth = q.shape[-4], q.shape[-2], q.shape[-3], 64
     n_shared, n_keys, v_depth = v.shape[1:]
     scale = depth**-0.5
     fits = max(depth, v_depth) <= 128
     if not (runs_triton(q, cos, sin, k, v) and fits):
         return rotary_causal_attention_reference(q, cos, sin, k, v)
-    k = k if k.stride(-1) == 1 else k.contiguous()
     v = v if v.stride(-1) == 1 else v.contiguous()
     q = q.contiguous()
     cos = cos.contiguous()
     sin = sin.contiguous()
+    k = k.contiguous()
     y = v.new_empty(n_batches, n_rows, n_heads, v_depth).transpose(1, 2)
     with torch.cuda.device_of(q):
         rotary_causal_attention_kernel[
@@ -285,7 +291,6 @@ def rotary_causal_attention(
             k,
             v,
             y,
-            *k.stride()[:3],
             *v.stride()[:3],
             *y.stride()[:3],
             n_heads,
@@ -308,12 +313,20 @@ def rotary_causal_attention_reference(
     q: Tensor, cos: Tensor, sin: Tensor, k: Tensor, v: Tensor
 ) -> Tensor:
     """The same in PyTorch; the kernel is tested against this."""
-    product = q * cos
-    part, part2 = q.chunk(2, dim=-1)
+    turned = q.transpose(1, 2)
+    product = turned * cos
+    part, part2 = turned.chunk(2, dim=-1)
     neg = -part2
     joined = torch.cat([neg, part], dim=-1)
     product2 = joined * sin
     q = product + product2
+    turned2 = k.transpose(1, 2)
+    product3 = turned2 * cos
+    part3, part4 = turned2.chunk(2, dim=-1)
+    neg2 = -part4
+    joined2 = torch.cat([neg2, part3], dim=-1)
+    product4 = joined2 * sin
+    k = product3 + product4
     return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
 
 
@@ -321,15 +334,12 @@ if triton is not None:
 
     @triton.jit
     def rotary_causal_attention_kernel(
-        q_ptr,  # [B, H, M, D] in
-        cos_ptr,  # [M, D] in
-        sin_ptr,  # [M, D] in
-        k_ptr,  # [B, G, N, D] in
+        q_ptr,  # [B, M, H, D] in
+        cos_ptr,  # [N, D] in
+        sin_ptr,  # [N, D] in
+        k_ptr,  # [B, N, G, D] in
         v_ptr,  # [B, G, N, E] in
         y_ptr,  # [B, H, M, E] out
-        k_batch,  # strides
-        k_head,
-        k_row,
         v_batch,  # strides
         v_head,
         v_row,
@@ -359,7 +369,7 @@ if triton is not None:
         shared = head // group
         inside_q = (rows < n_rows) & (width[None, :] < depth)
         q = tl.load(
-            q_ptr + ((batch * n_heads + head) * n_rows + rows) * 64 + width[None, :],
+            q_ptr + ((batch * n_rows + rows) * n_heads + head) * 64 + width[None, :],
             mask=inside_q,
         ).to(tl.float32)
         cos = tl.load(cos_ptr + rows * 64 + width[None, :], mask=inside_q).to(
@@ -368,7 +378,7 @@ if triton is not None:
         product = q * cos  # Mul
         q_after = tl.load(
             q_ptr
-            + ((batch * n_heads + head) * n_rows + rows) * 64
+            + ((batch * n_rows + rows) * n_heads + head) * 64
             + width[None, :]
             + 32,
             mask=inside_q & (width[None, :] < 32),
@@ -376,7 +386,7 @@ if triton is not None:
         neg = -q_after  # Neg
         q_before = tl.load(
             q_ptr
-            + ((batch * n_heads + head) * n_rows + rows) * 64
+            + ((batch * n_rows + rows) * n_heads + head) * 64
             + width[None, :]
             - 32,
             mask=inside_q & (width[None, :] >= 32),
@@ -388,7 +398,6 @@ if triton is not None:
         product2 = joined * sin  # Mul
         q = product + product2  # Add
         q = tl.where(inside_q, q, 0.0).to(v_ptr.dtype.element_ty)
-        k_ptr += batch * k_batch + shared * k_head
         v_ptr += batch * v_batch + shared * v_head
         largest = tl.full([BLOCK_M, 1], float("-inf"), tl.float32)
         total = tl.zeros([BLOCK_M, 1], tl.float32)
@@ -396,11 +405,39 @@ if triton is not None:
         last = tl.minimum(n_keys, (tile + 1) * BLOCK_M)
         for start in range(0, last, BLOCK_N):
             keys = start + tl.arange(0, BLOCK_N).to(tl.int64)
+            inside_k = (keys[None, :] < n_keys) & (width[:, None] < depth)
             k = tl.load(
-                k_ptr + keys[None, :] * k_row + width[:, None],
-                mask=(keys[None, :] < n_keys) & (width[:, None] < depth),
-                other=0.0,
-            )
+                k_ptr
+                + ((batch * n_keys + keys[None, :]) * (n_heads // group) + shared) * 64
+                + width[:, None],
+                mask=inside_k,
+            ).to(tl.float32)
+            k_cos = tl.load(
+                cos_ptr + keys[None, :] * 64 + width[:, None], mask=inside_k
+            ).to(tl.float32)
+            k_product3 = k * k_cos  # Mul
+            k_after = tl.load(
+                k_ptr
+                + ((batch * n_keys + keys[None, :]) * (n_heads // group) + shared) * 64
+                + width[:, None]
+                + 32,
+                mask=inside_k & (width[:, None] < 32),
+            ).to(tl.float32)
+            k_neg2 = -k_after  # Neg
+            k_before = tl.load(
+                k_ptr
+                + ((batch * n_keys + keys[None, :]) * (n_heads // group) + shared) * 64
+                + width[:, None]
+                - 32,
+                mask=inside_k & (width[:, None] >= 32),
+            ).to(tl.float32)
+            k_joined2 = tl.where(width[:, None] < 32, k_neg2, k_before)  # Concat
+            k_sin = tl.load(
+                sin_ptr + keys[None, :] * 64 + width[:, None], mask=inside_k
+            ).to(tl.float32)
+            k_product4 = k_joined2 * k_sin  # Mul
+            k = k_product3 + k_product4  # Add
+            k = tl.where(inside_k, k, 0.0).to(v_ptr.dtype.element_ty)
             scores = tl.dot(q, k, input_precision=PRECISION) * scale
             inside = (rows < n_rows) & (keys[None, :] < n_keys)
             scores = tl.where(inside & (keys[None, :] <= rows), scores, float("-inf"))
@@ -429,94 +466,6 @@ if triton is not None:
             y,
             mask=(rows < n_rows) & (columns < v_depth),
         )
-
-
-def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """reshape = x.unflatten(2, (4, 64))
-    turned = reshape.transpose(1, 2)
-    product = turned * cos
-    part, part2 = turned.chunk(2, dim=-1)
-    neg = -part2
-    joined = torch.cat([neg, part], dim=-1)
-    product2 = joined * sin
-    y = product + product2
-
-    Replaces  Reshape, Transpose, Mul, Split, Neg, Concat, Mul, Add, at 6 places,
-              first node_view_1
-    Traffic   328 kB for [batch, 4, seq, 64]; 1.38 MB operator by operator
-    """
-    expect("x", x, (x.shape[-3], x.shape[-2], 256))
-    expect("cos", cos, (1, 1, x.shape[-2], 64))
-    expect("sin", sin, (1, 1, x.shape[-2], 64))
-    shape = torch.Size((x.shape[-3], 4, x.shape[-2], 64))
-    n_k = x.shape[-2]
-    if not runs_triton(x, cos, sin):
-        return rotate_halves_reference(x, cos, sin)
-    x = x.contiguous()
-    cos = cos.contiguous()
-    sin = sin.contiguous()
-    y = x.new_empty(shape)
-    with torch.cuda.device_of(x):
-        rotate_halves_kernel[(triton.cdiv(y.numel(), ELEMENTS),)](
-            x,
-            cos,
-            sin,
-            y,
-            y.numel(),
-            n_k,
-            OFFSETS=offset_type(x, cos, sin, y),
-            BLOCK=ELEMENTS,
-        )
-    return y
-
-
-def rotate_halves_reference(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """The same in PyTorch; the kernel is tested against this."""
-    reshape = x.unflatten(2, (4, 64))
-    turned = reshape.transpose(1, 2)
-    product = turned * cos
-    part, part2 = turned.chunk(2, dim=-1)
-    neg = -part2
-    joined = torch.cat([neg, part], dim=-1)
-    product2 = joined * sin
-    return product + product2
-
-
-if triton is not None:
-
-    @triton.jit
-    def rotate_halves_kernel(
-        x_ptr,  # [I, K, 256] in
-        cos_ptr,  # [K, P] in
-        sin_ptr,  # [K, P] in
-        y_ptr,  # [I, J, K, P] out
-        n_elements,  # I * J * K * P
-        n_k,  # K
-        OFFSETS: tl.constexpr,  # tl.int32 where no tensor is large
-        BLOCK: tl.constexpr,  # elements of one program
-    ):
-        offsets = tl.program_id(0).to(OFFSETS) * BLOCK + tl.arange(0, BLOCK)
-        mask = offsets < n_elements
-        i = offsets // (4 * n_k * 64)
-        j = offsets // (n_k * 64) % 4
-        k = offsets // 64 % n_k
-        p = offsets % 64
-        x = tl.load(x_ptr + (i * n_k + k) * 256 + j * 64 + p, mask=mask).to(tl.float32)
-        cos = tl.load(cos_ptr + k * 64 + p, mask=mask).to(tl.float32)
-        product = x * cos  # Mul
-        x_moved = tl.load(
-            x_ptr + (i * n_k + k) * 256 + j * 64 + (p + 32), mask=mask & (p < 32)
-        ).to(tl.float32)
-        neg = -x_moved  # Neg
-        x_moved2 = tl.load(
-            x_ptr + (i * n_k + k) * 256 + j * 64 + (p - 32), mask=mask & (p >= 32)
-        ).to(tl.float32)
-        joined = tl.where(p < 32, neg, x_moved2)  # Concat
-        sin = tl.load(sin_ptr + k * 64 + p, mask=mask).to(tl.float32)
-        product2 = joined * sin  # Mul
-        y = product + product2  # Add
-
-        tl.store(y_ptr + offsets, y, mask=mask)
 
 
 def linear_silu_mul(x: Tensor, weight: Tensor, u: Tensor) -> Tensor:

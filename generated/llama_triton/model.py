@@ -22,7 +22,6 @@ from .kernels import (
     linear_silu_mul,
     rotary_angles,
     rotary_causal_attention,
-    rotate_halves,
 )
 
 MODEL_SHA256 = "9203fdaac090bdbcff8fcb2f1348dd8f5b4c3315ab95d1b7227e6509a41bc154"
@@ -43,7 +42,7 @@ class LlamaRotaryEmbedding(nn.Module):
         self.inv_freq = nn.Parameter(torch.empty((32,)))
 
     def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        cos, sin = rotary_angles(positions, self.inv_freq)
+        cos, sin = rotary_angles(positions[None, :, None], self.inv_freq)
         return cos, sin
 
 
@@ -56,10 +55,10 @@ class LlamaAttention(nn.Module):
         self.o_proj = nn.Linear(768, 768, bias=False)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        q_proj = self.q_proj(x).unflatten(2, (12, 64)).transpose(1, 2)
-        k = rotate_halves(self.k_proj(x), cos, sin)
+        q_proj = self.q_proj(x).unflatten(2, (12, 64))
+        k_proj = self.k_proj(x).unflatten(2, (4, 64))
         v = self.v_proj(x).unflatten(2, (4, 64)).transpose(1, 2)
-        x = rotary_causal_attention(q_proj, cos, sin, k, v).transpose(1, 2)
+        x = rotary_causal_attention(q_proj, cos, sin, k_proj, v).transpose(1, 2)
         return self.o_proj(x.flatten(2))
 
 

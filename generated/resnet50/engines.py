@@ -63,8 +63,7 @@ class PackedLinear(nn.Module):
         super().__init__()
         self.weight, self.bias = layer.weight, layer.bias  # for who reads them
         # For two rows: what oneDNN lays out for one, it reads at half the speed.
-        laid_out = torch.ops.mkldnn._reorder_linear_weight(layer.weight, 2)
-        self.laid_out = laid_out
+        self.laid_out = torch.ops.mkldnn._reorder_linear_weight(layer.weight, 2)
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.ops.mkldnn._linear_pointwise(
@@ -157,6 +156,7 @@ def keep_terms(graph: torch._C.Graph) -> None:
 
 
 def check(found: Any, wanted: Any) -> None:
+    """RuntimeError where results are no longer the network's."""
     for got, right in zip(listed(found), listed(wanted), strict=True):
         scale = right.double().abs().nan_to_num(0, 0, 0).max() if right.numel() else 0
         if not torch.allclose(

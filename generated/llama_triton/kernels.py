@@ -74,14 +74,14 @@ def tiles(n_rows: int, n_cols: int, size: int, n_batches: int = 1) -> dict[str, 
 
     Fewer rows and columns have smaller ones; `size` is that of an element in bytes.
     """
+    names = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
     for side, depth in ((128, 128), (64, 128), (32, 256), (16, 512)):
         rows, cols = (
             min(side, max(triton.next_power_of_2(n), 16)) for n in (n_rows, n_cols)
         )
+        sizes = (rows, cols, depth // size, 8 if side == 128 else 4, 3)
         if n_batches * triton.cdiv(n_rows, rows) * triton.cdiv(n_cols, cols) >= 64:
             break
-    names = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
-    sizes = (rows, cols, depth // size, 8 if side == 128 else 4, 3)
     return dict(zip(names, sizes, strict=True))
 
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from .literals import one_line
+
 
 class FairhandError(Exception):
     """A model that can't be compiled, or a package that can't be verified.
@@ -38,6 +40,12 @@ class Unsupported(FairhandError):
 
 # What code written for valid models runs into where a node is malformed.
 MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+def malformed(error: Exception) -> str:
+    """What is wrong with such a node. In a sound one, what is named is our fault."""
+    found = f"{type(error).__name__}: {one_line(str(error))}"
+    return f"its attributes or inputs are not what they should be ({found})"
 
 
 class VerificationError(FairhandError):

@@ -119,10 +119,13 @@ class Spelling:
                 continue
             try:
                 form = op.module(NodeView(node, self.shapes))
-            except (FairhandError, *MALFORMED) as error:
+            except FairhandError as error:
                 if op.torch is None and isinstance(error, Unsupported):
                     self.refused.append((node, error))
                 continue  # else the functional spelling reports what is wrong
+            except MALFORMED as error:
+                self.refused.append((node, placed(error, node, self.shapes)))
+                continue
             if form is not None and self.faithful and _alters(form):
                 continue
             if form is not None:

@@ -18,7 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..analysis.contrib_types import DOMAIN
-from ..analysis.errors import MALFORMED, Unsupported
+from ..analysis.errors import MALFORMED, Unsupported, malformed
 from .names import UniqueNames
 from .origin import take_over
 
@@ -79,9 +79,8 @@ def extension(
                 raise site.unsupported(f"its attribute {min(unknown)!r} is not known")
             try:
                 apply(site)
-            except MALFORMED:  # where no schema has checked it
-                what = "its attributes or inputs are not what they should be"
-                raise site.unsupported(what) from None
+            except MALFORMED as error:  # where no schema has checked it
+                raise site.unsupported(malformed(error)) from None
 
         for op in ops:
             assert (domain, op) not in EXTENSIONS, op

@@ -21,7 +21,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..dims import Dim
-from ..errors import Unsupported
+from ..errors import Unsupported, malformed
 from ..file_tensor import glance, note_read
 from ..shapes import Shapes
 from ..spell import TORCH_DTYPES, DimOf, Expr
@@ -229,8 +229,7 @@ def placed(error: Exception, node: ir.Node, shapes: Shapes) -> Unsupported:
     """The refusal of a node, for what its spelling ran into."""
     where = describe(node, shapes)
     if not isinstance(error, Unsupported):
-        what = f"{node.op_type}: its attributes or inputs are not what they should be"
-        return Unsupported(what, where)
+        return Unsupported(f"{node.op_type}: {malformed(error)}", where)
     return error if error.where else Unsupported(error.what, where, error.hint)
 
 

@@ -9,7 +9,7 @@ leaves, so that the planner can see what is used, name it, or inline its produce
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -232,6 +232,17 @@ def substitute(expr: Expr, replace: Callable[[Leaf], Expr | None]) -> Expr:
         for piece in expr._pieces
     ]
     return Expr(*pieces, binds=expr._binds, weight=expr._weight)
+
+
+def renamed(expr: Expr, values: Mapping[Any, ir.Value]) -> Expr:
+    """The same expression on other values, for those that have one in `values`."""
+
+    def other(leaf: Leaf) -> Expr | None:
+        if isinstance(leaf, Ref) and leaf.value in values:
+            return Ref(values[leaf.value])
+        return None
+
+    return substitute(expr, other)
 
 
 def exchange_texts(expr: Expr, replace: Callable[[str], Expr | None]) -> Expr:

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from ..analysis.spell import Expr, Leaf, Ref, exchange_texts, render, substitute
+from ..analysis.spell import (
+    Expr,
+    Leaf,
+    Ref,
+    exchange_texts,
+    renamed,
+    render,
+    substitute,
+)
 from .growing import joined_list, joined_values
 from .nested import Statement, reads
 from .steps import LayerRef
@@ -114,14 +122,7 @@ class _Steps:
             [s for s in statements[:at] if id(s) not in gone], set(last)
         )
         for statement in [*behind, *statements[at:]]:
-            statement.expr = substitute(
-                statement.expr,
-                lambda x: (
-                    Ref(last[x.value])
-                    if isinstance(x, Ref) and x.value in last
-                    else None
-                ),
-            )
+            statement.expr = renamed(statement.expr, last)
         return [*before, *loop, *behind, *statements[at:]]
 
     def step(

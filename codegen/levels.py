@@ -6,7 +6,7 @@ from collections import Counter
 
 import onnx_ir as ir
 
-from ..analysis.spell import Expr, Leaf, Ref, render, substitute
+from ..analysis.spell import Expr, Leaf, Ref, renamed, render
 from .growing import joined_list, joined_values
 from .nested import Statement, reads
 from .steps import LayerRef
@@ -104,12 +104,7 @@ def _looped(
     for same in zip(*rounds, strict=True):
         same[0].places = tuple(place for s in same for place in s.places)
     for statement in first:
-        statement.expr = substitute(
-            statement.expr,
-            lambda x: (
-                Ref(level) if isinstance(x, Ref) and x.value is starts[0] else None
-            ),
-        )
+        statement.expr = renamed(statement.expr, {starts[0]: level})
     (last,) = first[-1].targets
     assert last is not None
     each: list[str | tuple[Expr, int]] = ["in ("]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import onnx_ir as ir
 
 from ..analysis.ops.table import ModuleForm
-from ..analysis.spell import LOWEST, Expr, Leaf, Ref, render, substitute
+from ..analysis.spell import LOWEST, Expr, Leaf, Ref, renamed, render, substitute
 from .blocks import Mark
 from .members import Setting
 from .run import Run
@@ -233,14 +233,7 @@ def _reread(item: Step | Run, values: dict[ir.Value, ir.Value]) -> None:
             _reread(inner, values)
         item.inputs = [values.get(v, v) for v in item.inputs]
         return
-    item.expr = substitute(
-        item.expr,
-        lambda leaf: (
-            Ref(values[leaf.value])
-            if isinstance(leaf, Ref) and leaf.value in values
-            else None
-        ),
-    )
+    item.expr = renamed(item.expr, values)
 
 
 def _mark(run: Run, places: list[tuple[int, int]]) -> None:

@@ -34,7 +34,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import cpu_table
+import cpu_page
+import cpu_plot
 from cpu_rivals import RIVALS
 
 PRECISIONS = ("float32", "bf16", "int8")
@@ -48,58 +49,6 @@ PAUSE = 0.1
 WARM = 0.02  # seconds of calls that don't count, in a turn
 COUNTED = 0.03  # and of those that do; one at least of each
 FEWEST = 7  # rounds
-PAGE = """\
-# Speed on the CPU
-
-<!-- Written by benchmarks/cpu.py; don't edit. -->
-
-{machine}
-
-Ratios are ONNX Runtime's time over ours, each in turn in one process, a few calls at
-a time after some that don't count; medians over the rounds. Over 1, the package is
-faster. *package* is `Session` with the engine that `compile` chose; the other columns
-are the same package on that engine, or the tool they name. *cpu* is the share of a
-core per thread that the process got: well under 1, the machine was busy and the figures
-are worth less. Batch 1, float32.
-`benchmarks/cpu.py` measures them; [emitted_code.md](emitted_code.md#engines) says what
-the engines are.
-{tables}
-## What is behind the low ones
-
-What bounds them, against the ceilings above (times are of one thread):
-
-- SqueezeNet: 0.7 GFLOP, 3.1 ms at the ceiling; its last convolution runs at 216
-  GFLOP/s. oneDNN's kernels take 3.6 ms of a call, 2.0 with two threads, and the copy of
-  the input, channels innermost, 0.1 ms. Joins of channels are 0.3 ms of that, no
-  less with two threads; sums of convolutions of the parts instead save 0.2 ms, not
-  enough for what they would add to each package.
-- GoogLeNet: kernels are 14.7 of 15.3 ms; its largest convolution runs at 222 GFLOP/s.
-- MobileNets, EfficientNet: of a call with two threads a profile finds 56 % in oneDNN's
-  kernels; 18 % in what one thread does alone between them, for each of the 37 and 65
-  partitions (memory, TorchScript, oneDNN Graph, Python); 26 % is the other one waiting.
-  A partition takes 4 to 6 us beside its kernel where all is in the cache; a convolution
-  called by itself on packed weights 25 to 45, so `packed` has none. Without the fusion
-  of expanding and depthwise convolutions the kernels take a sixth less with two
-  threads, and the call longer. The check of sizes before each partition isn't what
-  costs: SqueezeNet's graph without them, run by PyTorch's static runtime, was no
-  faster.
-- DenseNet: a norm in front of each convolution can't be folded into one, and each
-  layer joins all before it anew: 4.3 of 20.4 ms in kernels with two threads.
-- Decoding: products of one row, bound by memory. GPT-2 reads 494 MB of weights for a
-  token (12.7 ms at the ceiling), the Llama 249 MB (6.4 ms). `packed` reads 26 to 34
-  GB/s on one thread, where `F.linear` reads 15; the Llama's q, k, v and gate, up as one
-  product each take a twentieth less of a call. 7.8 ms of its 9.3 were in products then:
-  attention, joining caches, normalisations and rotations are small calls of PyTorch.
-  Traced, without Python between them, the Llama's call with two threads goes from 0.85
-  to 0.90 of ONNX Runtime's speed; GPT-2's from 0.86 to 0.97, with 19 MB of caches not
-  copied in and out, which is 0.04 of that. (These four are of one run, the table may be
-  older.) oneDNN Graph, asked for the prefill of a Llama, takes 1.6 times as long as
-  `packed`. Weights laid out for 32 rows are laid out as for two, and huge pages for
-  them give nothing (33 GB/s on one thread with and without).
-- LSTM: a step reads 4 MB of weights from the last cache and waits for the step before;
-  `packed` takes 63 us for it, PyTorch's own layer 90.
-- What is refused for tracing runs on `packed`: the LSTM call by call.
-"""
 
 Call = Callable[[], object]
 Row = dict[str, Any]
@@ -326,13 +275,11 @@ def machine() -> str:
     )
 
 
-def page(results: dict[str, Any]) -> str:
-    tables = "".join(
-        f"\n## {threads} thread{'s' if int(threads) > 1 else ''}\n\n"
-        + cpu_table.table(results["threads"][threads], COLUMNS)
-        for threads in sorted(results["threads"], key=int)
-    )
-    return PAGE.format(machine=results["machine"], tables=tables)
+def write_page(results: dict[str, Any], path: Path) -> None:
+    """The page, and its picture beside it."""
+    picture = path.with_suffix(".svg")
+    path.write_text(cpu_page.page(results, COLUMNS, picture.name), "utf-8")
+    picture.write_text(cpu_plot.plot(results["threads"]), "utf-8")
 
 
 def models(paths: Iterable[Path], pattern: str) -> Iterator[Path]:
@@ -385,11 +332,11 @@ def main(arguments: list[str]) -> int:
             options.results.parent.mkdir(parents=True, exist_ok=True)
             options.results.write_text(json.dumps(results, indent=1), "utf-8")
             if options.page is not None:
-                options.page.write_text(page(results), "utf-8")
+                write_page(results, options.page)
     if options.page is None:
-        print(page(results))
+        print(cpu_page.page(results, COLUMNS))
     elif not measured:  # the text alone is new
-        options.page.write_text(page(results), "utf-8")
+        write_page(results, options.page)
     return 0
 
 

@@ -71,6 +71,27 @@ def aoti(module: Any, model: Path, feed: dict[str, Any]) -> Call:
     return called(run, given)
 
 
+def openvino(module: Any, model: Path, feed: dict[str, Any]) -> Call:
+    """The model's file by Intel's engine, in float32, all threads on one call."""
+    import numpy as np
+    import torch
+    from openvino import Core
+
+    wanted = {
+        "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+        "INFERENCE_PRECISION_HINT": "f32",  # it may choose bfloat16
+        "PERFORMANCE_HINT": "LATENCY",
+    }
+    compiled_model = Core().compile_model(str(model), "CPU", wanted)
+    request, count = compiled_model.create_infer_request(), len(compiled_model.outputs)
+
+    def call() -> list[Any]:
+        found = request.infer(feed, share_inputs=True)
+        return [np.array(found[i]) for i in range(count)]
+
+    return call
+
+
 def arguments(module: Any, feed: dict[str, Any]) -> Callable[[], tuple[Any, ...]]:
     """What the emitted network takes, made anew as its Session does."""
     import torch
@@ -105,4 +126,9 @@ def flat(found: Any) -> list[Any]:
     return [found]
 
 
-RIVALS = {"compile": compiled, "aoti": aoti, "onnx2torch": onnx2torch}
+RIVALS = {
+    "compile": compiled,
+    "aoti": aoti,
+    "onnx2torch": onnx2torch,
+    "openvino": openvino,
+}

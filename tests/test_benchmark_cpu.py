@@ -42,13 +42,15 @@ def test_it_measures_resumes_and_writes_the_page(tmp_path: Path) -> None:
     assert "## 1 thread" in text and "| digits_cnn |" in text and "GFLOP/s" in text
     assert "broken: LoadError" in text
     assert "No onednn of digits_cnn: ValueError: no engine 'onednn'" in text
+    picture = page.with_suffix(".svg")
+    assert f"]({picture.name})" in text and ">digits_cnn<" in picture.read_text()
 
 
 def test_the_table_says_where_a_rival_leads_and_what_it_lacks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.syspath_prepend(SCRIPT.parent)
-    import cpu_table
+    import cpu_page
 
     def row(lead: float, **more: Any) -> dict[str, Any]:
         ours = {"ratio": 1.0, "low": 1.0, "high": 1.0, "error": 0, "first_s": 0.1}
@@ -58,11 +60,11 @@ def test_the_table_says_where_a_rival_leads_and_what_it_lacks(
 
     rows = {"a": row(2.0), "b": row(0.98), "c": row(0.5)}
     rows["d"] = row(1) | {"failed": {"aoti": "too old."}}
-    assert cpu_table.summary("compile", rows) == (
+    assert cpu_page.summary("compile", rows) == (
         "Geometric mean of compile: 1.01 over 4 models. The package is ahead of it, or"
         " less than 3 % behind, on 3 of 4; not on c 0.50. First calls: 10 to 40 s."
     )
-    assert cpu_table.summary("aoti", rows) == "No aoti of d: too old."
-    head, _, *lines = cpu_table.table(rows, ("eager", "compile", "aoti")).splitlines()
+    assert cpu_page.summary("aoti", rows) == "No aoti of d: too old."
+    head, _, *lines = cpu_page.table(rows, ("eager", "compile", "aoti")).splitlines()
     assert "| package | compile | aoti | cpu |" in head
     assert "| 0.50 | - |" in lines[0]

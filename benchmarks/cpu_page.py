@@ -1,0 +1,129 @@
+"""The page docs/performance.md, from what benchmarks/cpu.py kept."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+Row = dict[str, Any]
+
+NEAR = 0.97  # a lead over this is ahead, or as good as
+PAGE = """\
+# Speed on the CPU
+
+<!-- Written by benchmarks/cpu.py; don't edit. -->
+
+{machine}
+
+Ratios are ONNX Runtime's time over ours, each in turn in one process, a few calls at
+a time after some that don't count; medians over the rounds. Over 1, the package is
+faster. *package* is `Session` with the engine that `compile` chose; the other columns
+are the same package on that engine, or the tool they name. *cpu* is the share of a
+core per thread that the process got: well under 1, the machine was busy and the figures
+are worth less. Batch 1, float32.
+`benchmarks/cpu.py` measures them; [emitted_code.md](emitted_code.md#engines) says what
+the engines are.
+{tables}
+## What is behind the low ones
+
+What bounds them, against the ceilings above (times are of one thread):
+
+- SqueezeNet: 0.7 GFLOP, 3.1 ms at the ceiling; its last convolution runs at 216
+  GFLOP/s. oneDNN's kernels take 3.6 ms of a call, 2.0 with two threads, and the copy of
+  the input, channels innermost, 0.1 ms. Joins of channels are 0.3 ms of that, no
+  less with two threads; sums of convolutions of the parts instead save 0.2 ms, not
+  enough for what they would add to each package.
+- GoogLeNet: kernels are 14.7 of 15.3 ms; its largest convolution runs at 222 GFLOP/s.
+- MobileNets, EfficientNet: of a call with two threads a profile finds 56 % in oneDNN's
+  kernels; 18 % in what one thread does alone between them, for each of the 37 and 65
+  partitions (memory, TorchScript, oneDNN Graph, Python); 26 % is the other one waiting.
+  A partition takes 4 to 6 us beside its kernel where all is in the cache; a convolution
+  called by itself on packed weights 25 to 45, so `packed` has none. Without the fusion
+  of expanding and depthwise convolutions the kernels take a sixth less with two
+  threads, and the call longer. The check of sizes before each partition isn't what
+  costs: SqueezeNet's graph without them, run by PyTorch's static runtime, was no
+  faster.
+- DenseNet: a norm in front of each convolution can't be folded into one, and each
+  layer joins all before it anew: 4.3 of 20.4 ms in kernels with two threads.
+- Decoding: products of one row, bound by memory. GPT-2 reads 494 MB of weights for a
+  token (12.7 ms at the ceiling), the Llama 249 MB (6.4 ms). `packed` reads 26 to 34
+  GB/s on one thread, where `F.linear` reads 15; the Llama's q, k, v and gate, up as one
+  product each take a twentieth less of a call. 7.8 ms of its 9.3 were in products then:
+  attention, joining caches, normalisations and rotations are small calls of PyTorch.
+  Traced, without Python between them, the Llama's call with two threads goes from 0.85
+  to 0.90 of ONNX Runtime's speed; GPT-2's from 0.86 to 0.97, with 19 MB of caches not
+  copied in and out, which is 0.04 of that. (These four are of one run, the table may be
+  older.) oneDNN Graph, asked for the prefill of a Llama, takes 1.6 times as long as
+  `packed`. Weights laid out for 32 rows are laid out as for two, and huge pages for
+  them give nothing (33 GB/s on one thread with and without).
+- LSTM: a step reads 4 MB of weights from the last cache and waits for the step before;
+  `packed` takes 63 us for it, PyTorch's own layer 90.
+- What is refused for tracing runs on `packed`: the LSTM call by call.
+"""
+
+
+def page(results: dict[str, Any], columns: Iterable[str], picture: str = "") -> str:
+    """Of all that was measured; `picture` is a file beside the page, if any."""
+    tables = "".join(
+        f"\n## {threads} thread{'s' if int(threads) > 1 else ''}\n\n"
+        + table(results["threads"][threads], columns)
+        for threads in sorted(results["threads"], key=int)
+    )
+    shown = f"\n![The ratios as a picture]({picture})\n" if picture else ""
+    return PAGE.format(machine=results["machine"], tables=shown + tables)
+
+
+def table(rows: dict[str, Row], columns: Iterable[str]) -> str:
+    """Of one number of threads; what isn't there is a dash, and why stands below."""
+    good = {name: row for name, row in sorted(rows.items()) if "package" in row}
+    tried = {c for row in good.values() for c in (*row, *row["failed"])}
+    extra = [c for c in columns if c in tried]
+    head = ["model", "ONNX Runtime, ms", "engine", "package", *extra, "cpu", "error"]
+    lines = [head, ["---", "---:", "---", *["---:"] * (len(head) - 3)]]
+    for name, row in good.items():
+        ours = row["package"]
+        spread = f"{ours['ratio']:.2f} ({ours['low']:.2f}-{ours['high']:.2f})"
+        others = [f"{row[c]['ratio']:.2f}" if c in row else "-" for c in extra]
+        measured = (f"{row['cpu']:.2f}", f"{ours['error']:.0e}")
+        theirs = f"{row['onnxruntime']['ms']:.2f}"
+        lines.append([name, theirs, row["engine"], spread, *others, *measured])
+    text = "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+    for column in ("package", *extra):
+        text += f"\n{summary(column, good)}\n"
+    for name, row in sorted(rows.items()):
+        if "broken" in row:
+            text += f"\n{name}: {row['broken']}\n"
+    return text
+
+
+def summary(column: str, rows: dict[str, Row]) -> str:
+    """What a column comes to, where the package leads it, and what it lacks."""
+    found = {name: row[column] for name, row in rows.items() if column in row}
+    parts = []
+    if found:
+        ratios = [each["ratio"] for each in found.values()]
+        mean = math.exp(statistics.fmean(map(math.log, ratios)))
+        parts.append(
+            f"Geometric mean of {column}: {mean:.2f} over {len(found)} models."
+        )
+    leads = {name: each["lead"] for name, each in found.items() if "lead" in each}
+    if leads and column != "package":
+        behind = [f"{name} {x:.2f}" for name, x in leads.items() if x < NEAR]
+        parts.append(
+            f"The package is ahead of it, or less than 3 % behind, on"
+            f" {len(leads) - len(behind)} of {len(leads)}"
+            + (f"; not on {', '.join(behind)}." if behind else ".")
+        )
+        firsts = [each["first_s"] for each in found.values()]
+        if max(firsts) > 5:
+            parts.append(f"First calls: {min(firsts):.0f} to {max(firsts):.0f} s.")
+    failed = defaultdict(list)
+    for name, row in rows.items():
+        if column in row["failed"]:
+            failed[row["failed"][column]].append(name)
+    for reason, names in failed.items():
+        parts.append(f"No {column} of {', '.join(names)}: {reason.rstrip('.')}.")
+    return " ".join(parts)

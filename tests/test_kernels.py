@@ -610,7 +610,7 @@ KERNELS = {
     "encoder_torchscript": {"add_layer_norm"},
     "cached_decoder": {"add_layer_norm", "linear_add", "linear_gelu"},
     "llama_layers": {"add_rms_norm", "linear_silu_mul", "rotary_attention"},
-    "masked_pool": {"max_div_linear", "where_softmax", "where_sum"},
+    "masked_pool": {"cast_sum_max", "div_linear", "max_where", "where_sum"},
     "odd_ends": {"mul_add", "subtract_mul"},
 }
 

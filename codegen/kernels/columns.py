@@ -1,7 +1,8 @@
-"""Reductions along axes with others behind them, which lie as columns in memory.
+"""Reductions along axes with others behind them or between them.
 
-Transposes around them are not computed: they only say in which order a tensor has the
-axes. The space is that of the first tensor that has them all.
+Where others lie behind them, they are columns in memory, else rows. Transposes around
+them are not computed: they only say in which order a tensor has the axes. The space is
+that of the first tensor that has them all.
 """
 
 from __future__ import annotations
@@ -17,36 +18,51 @@ from .program import NoKernel, Operation, Program, equal
 
 # For each axis of a value the axis of the space that it is.
 Order = tuple[int, ...]
+OUTER, REDUCED, INNER = range(3)
 
 
 @dataclass(frozen=True)
 class Columns:
-    """`groups` are the axes before those that are reduced, these, and those behind."""
+    """`absent` are axes of one element that the kernel takes no notice of.
+
+    `apart` tells whether axes that are not reduced lie between those that are.
+    """
 
     space: Dims
     orders: dict[ir.Value, Order]
-    groups: tuple[range, range, range]
+    reduced: frozenset[int]
+    absent: frozenset[int]
+    apart: bool
+
+    @property
+    def axes(self) -> list[int]:
+        return [a for a in range(len(self.space)) if a not in self.absent]
+
+    @property
+    def inner(self) -> bool:
+        """Whether axes that are not reduced lie behind those that are."""
+        return self.axes[-1] not in self.reduced
+
+    def kind(self, axis: int) -> int:
+        if axis in self.reduced:
+            return REDUCED
+        return INNER if axis > max(self.reduced) else OUTER
 
     def of(self, value: ir.Value, dims: Dims) -> list[int]:
-        """The groups of axes that a tensor has, in its own order.
+        """The axes that a tensor has, in its own order.
 
         Axes of one element count where all others are there: a tensor of the same
         shape that is given more at run time has them.
         """
         pairs = list(zip(self.orders[value], dims, strict=True))
-        free = {*self.groups[0], *self.groups[2]}
         known = {a for a, d in pairs if d != 1 or self.space[a] == 1}
-        full = free <= known
-        deep = any(d != 1 for a, d in pairs if a not in free)
-        order = [a for a, d in pairs if d != 1 or (full and (a in free or deep))]
-        found: list[int] = []
-        while order:
-            group = next(g for g, axes in enumerate(self.groups) if order[0] in axes)
-            axes = [a for a in self.groups[group] if full or self.space[a] != 1]
-            if order[: len(axes)] != axes:
-                raise NoKernel("a tensor that has a part of the axes, or divides them")
-            found.append(group)
-            order = order[len(axes) :]
+        full = known.issuperset(a for a in self.axes if a not in self.reduced)
+        deep = any(d != 1 for a, d in pairs if a in self.reduced)
+        found = []
+        for axis, size in pairs:
+            one = self.space[axis] == 1 and axis not in self.absent
+            if size != 1 or (one and full and (deep or axis not in self.reduced)):
+                found.append(axis)
         return found
 
 
@@ -80,24 +96,50 @@ def settle_columns(program: Program) -> None:
     reduced = {frozenset(_reduced(op, orders)) for op in rows}
     if len(reduced) > 1:
         raise NoKernel("axes that are not the same in all reductions")
-    axes = sorted(reduced.pop())
-    rank, start, end = len(program.space), axes[0], axes[-1] + 1
-    if axes != list(range(start, end)) or end == rank:
-        raise NoKernel("axes that don't lie together, or whose rows are moved")
-    if all(d == 1 for d in program.space[end:]) or all(
-        d == 1 for d in program.space[start:end]
-    ):
-        raise NoKernel("columns of one element")
-    groups = (range(start), range(start, end), range(end, rank))
-    columns = Columns(program.space, orders, groups)
+    program.columns = columns = _columns(program.space, orders, reduced.pop())
+    program.moved = set()
     for value, order in orders.items():
         dims = program.dims(value)
         for axis, size in zip(order, dims, strict=True):
             if size != 1 and not same(size, program.space[axis]):
                 raise NoKernel("sizes that may or may not be broadcast")
-        columns.of(value, dims)
-    program.columns = columns
-    program.moved = set()
+    for op in rows:
+        _check(program, columns, op)
+    for result in program.results:
+        own = columns.of(result, program.dims(result))
+        missing = {a for a in columns.axes if program.space[a] != 1}.difference(own)
+        if missing and missing != {a for a in columns.reduced if program.space[a] != 1}:
+            raise NoKernel("results of several shapes")
+
+
+def _columns(
+    space: Dims, orders: dict[ir.Value, Order], reduced: frozenset[int]
+) -> Columns:
+    """With axes of one element where they are of no account."""
+    one = {a for a, size in enumerate(space) if size == 1}
+    deep = reduced - one
+    if not deep:
+        raise NoKernel("columns of one element")
+    between = range(min(deep), max(deep) + 1)
+    apart = not deep | one >= set(between)
+    behind = set(range(max(deep) + 1, len(space)))
+    absent = {a for a in one if (a in between) != (a in reduced)}
+    absent |= behind if behind <= one else set()
+    absent = one if apart else absent
+    return Columns(space, orders, reduced - absent, frozenset(absent), apart)
+
+
+def _check(program: Program, columns: Columns, op: Operation) -> None:
+    """What is reduced has to have all of the axes, and weights those of a row."""
+    x, *weights = (o for o in op.operands if isinstance(o, ir.Value))
+    dims = program.dims(x)
+    own = zip(columns.orders[x], dims, strict=True)
+    for axis, size in own:
+        if axis in columns.reduced and not same(size, columns.space[axis]):
+            raise NoKernel("rows of different sizes")
+    row = dims[-len(reduced_axes(op.view) or ()) :]
+    if any(not equal(program.dims(w), row) for w in weights):
+        raise NoKernel("a weight that is broadcast along the row")
 
 
 def _reduced(op: Operation, orders: dict[ir.Value, Order]) -> Iterator[int]:

@@ -112,7 +112,7 @@ class ConvolvedSource(IndexedSource):
     def make_layout(self, program: Program) -> Layout:
         return ConvolvedLayout(program)
 
-    def _start(self, loads_whole: bool) -> list[str]:
+    def _start(self) -> list[str]:
         op = convolution_of(self.program)
         assert op.taps is not None
         x, weight = (self.names[a.value] for a in (self.layout.x, self.layout.weight))

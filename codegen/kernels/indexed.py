@@ -43,7 +43,7 @@ class IndexedSource(Source):
             label = self.names[result]
             stores.append(f"tl.store({label}_ptr + offsets, {name}, mask=mask)")
         indices = self.layout.index_lines(self.texts)
-        return [*self._start(True), *indices, *self.lines, "", *stores]
+        return [*self._start(), *indices, *self.lines, "", *stores]
 
     def value(self, value: ir.Value, index: Index, guards: tuple[str, ...]) -> str:
         """The name of a value at some indices, where all `guards` hold."""

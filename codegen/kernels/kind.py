@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .attention import AttentionLauncher
-from .column_source import ColumnLauncher
+from .column_source import ColumnLauncher, OrderedLauncher
 from .convolved import ConvolvedLauncher
 from .decoding import DecodingLauncher
 from .launcher import KernelText, Launcher
@@ -25,7 +25,8 @@ def _launcher(program: Program) -> Launcher:
     if any(op.taps for op in program.operations):
         return ConvolvedLauncher(program)
     if program.columns is not None:
-        return ColumnLauncher(program)
+        inner = program.columns.inner
+        return ColumnLauncher(program) if inner else OrderedLauncher(program)
     if program.product is None:
         return Launcher(program)
     assert program.product.product is not None

@@ -70,7 +70,7 @@ class Launcher:
         self.tables = [self.names[a.value] for a in roles if a.role == "table"]
 
     def make_source(self, program: Program) -> Source:
-        if program.indexed:
+        if program.indexed and program.columns is None:
             return IndexedSource(program)
         source = Source(program)
         return LoopedSource(program) if source.layout.long else source
@@ -180,18 +180,13 @@ class Launcher:
             f"{names[a.value]}_ptr,  # {layout.letters(a)} in" for a in layout.arguments
         ]
         for result in self.program.results:
-            top = self.program.top(result)
-            small = is_row_number(self.program, result)
-            shown = layout.letters(None, rows_alone=small)
-            shown = f"[M, {top}]" if top else shown
+            shown = self.letters_of(result)
             lines.append(f"{names[result]}_ptr,  # {shown} out")
         if not layout.rows:
             lines.append(
                 f"n_elements,  # {' * '.join(map(layout.letter, layout.axes))}"
             )
-        lines += [
-            f"{size},  # {layout.letter(axis)}" for size, axis in self.sizes.items()
-        ]
+        lines += self.size_parameters()
         lines += [f"n_{table},  # rows of {table}" for table in self.tables]
         lines += [f"{label}," for label in numbers]
         if self.offset_type(""):
@@ -199,6 +194,14 @@ class Launcher:
         note = "power of two, at least N" if layout.rows else "elements of one program"
         note = "elements of a row at a time" if layout.long else note
         return [*lines, f"BLOCK: tl.constexpr,  # {note}"]
+
+    def letters_of(self, result: ir.Value) -> str:
+        top = self.program.top(result)
+        shown = self.layout.letters(None, rows_alone=self.layout.small(result))
+        return f"[M, {top}]" if top else shown
+
+    def size_parameters(self) -> list[str]:
+        return [f"{s},  # {self.layout.letter(a)}" for s, a in self.sizes.items()]
 
     # ---- the twin
 

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from ...analysis.dims import Dim, same
 from ...analysis.ops.triton_moves import Place, Where
-from .program import Argument, NoKernel, Program
+from .program import Argument, NoKernel, Program, is_row_number
 
 LETTERS = "ijkpq"  # `l` reads like a number
 LARGEST = 2**31 - 2**16  # from here on offsets, past the end too, need 64 bits
@@ -118,11 +118,16 @@ class Layout:
 
     def narrow(self, argument: Argument) -> bool:
         """Whether a tensor is broadcast."""
-        place = self.arguments.index(argument)
-        apart = argument.value in self.program.apart
-        return not (apart or all(axis.has[place] for axis in self.axes))
+        place, apart = self.arguments.index(argument), self.program.apart
+        return argument.value not in apart and not all(a.has[place] for a in self.axes)
+
+    def small(self, result: ir.Value) -> bool:
+        return is_row_number(self.program, result)
 
     # ---- offsets in the kernel
+
+    def stored(self, result: ir.Value) -> str:
+        return "row" if self.small(result) else "offsets"
 
     def offset(self, argument: Argument) -> str:
         """The elements of a tensor that belong to those of the space; "" for one."""
@@ -155,7 +160,8 @@ class Layout:
         outer = self.axes[:-1] if self.rows else self.axes
         whole = "row" if self.rows else "offsets"
         words = {w for text in texts for w in re.findall(r"\w+", text)}
-        lines = []
+        whole_row = self.rows and "offsets" in words
+        lines = ["offsets = row * n_cols + cols"] if whole_row else []
         for i, axis in enumerate(outer):
             if axis.index not in words or axis.index == whole:
                 continue
@@ -255,11 +261,10 @@ class Layout:
         """
         space, rank = self.program.space, len(self.program.space)
         read = self.places.get(argument.value)
-        at = Place(place + rank) if read is None else read[place]
+        at = read[place] if read else Place(place + rank)
         if not isinstance(at, Place) or at != Place(at.axis):
             return None
-        alike = same(space[at.axis], argument.dims[place])
-        return at.axis - rank if alike else None
+        return at.axis - rank if same(space[at.axis], argument.dims[place]) else None
 
     def moved_size(
         self, size: Dim, axis: int | None, names: dict[ir.Value, str]

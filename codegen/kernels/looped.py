@@ -13,10 +13,10 @@ from typing import Any
 
 from ...analysis.ops.triton import FLOATS
 from ...analysis.spell import ATOM, Expr, HelperRef, text_expr
-from .program import NoKernel, Operation, is_row_number
+from .program import NoKernel, Operation
 from .source import LEAST, WIDTH, Lines, Source
 
-_PART = {"cols", "mask", "offsets"}
+_PART = {"cols", "mask"}
 
 
 class _Loops(Lines):
@@ -43,6 +43,9 @@ class _Loops(Lines):
         else:
             self.lines.append(line)
 
+    def turn(self, name: str, value: str) -> None:
+        self.define(name, value, "Transpose")
+
     def parts_of(self, text: str) -> set[str]:
         """What of a part of the row an expression reads."""
         return set(re.findall(r"\w+", text)) & (self.elements.keys() | _PART)
@@ -56,8 +59,7 @@ class _Loops(Lines):
             own = self.elements.get(name, "").partition(" = ")[2]
             todo |= self.parts_of(own) - found
             found |= todo
-        offsets = ["offsets = row * n_cols + cols"] if "offsets" in found else []
-        return [*offsets, *(v for k, v in self.elements.items() if k in found)]
+        return [v for k, v in self.elements.items() if k in found]
 
     def loop(self, texts: list[str], last: list[str]) -> None:
         inside = [
@@ -120,22 +122,18 @@ class LoopedSource(Source):
         if any(op.lookup for op in self.program.operations):
             raise NoKernel("a table of rows of more than one part")
         loads = [(a, self.layout.offset(a)) for a in self.layout.arguments]
-        indices = self.layout.index_lines([offset for _, offset in loads])
-        for argument, offset in loads:
-            name, _, text = self._load(argument, offset, lines).partition(" = ")
+        places = [*(offset for _, offset in loads), *self._places()]
+        indices = self.layout.index_lines(places)
+        reads = [self._load(argument, offset, lines) for argument, offset in loads]
+        for line in (*self._start()[:1], *indices, *reads):
+            name, _, text = line.partition(" = ")
             lines.define(name, text)
-        for op in self.program.operations:
-            self._operation(op, lines)
-        results = self.program.results
-        small = {r for r in results if is_row_number(self.program, r)}
-        numbers = [self.names[r] for r in results if r in small]
-        stores = [self.names[r] for r in results if r not in small]
-        if stores:
-            texts = [f"tl.store({n}_ptr + offsets, {n}, mask=mask)" for n in stores]
-            lines.loop(texts, texts)
-        lines.lines += [f"tl.store({name}_ptr + row, {name})" for name in numbers]
-        start = self._start(False)[:1]
-        return [*start, *indices, *lines.lines]
+        self._operations(lines)
+        stores = self._stores()
+        if elements := [line for line in stores if line.endswith("mask=mask)")]:
+            lines.loop(elements, elements)
+        numbers = [line for line in stores if line not in elements]
+        return [*lines.lines, *filter(None, numbers)]
 
     def _operation(self, op: Operation, lines: Lines) -> None:
         assert isinstance(lines, _Loops)

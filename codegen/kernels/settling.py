@@ -40,7 +40,7 @@ def settle_space(program: Program) -> None:
     if norm is not None:
         settle_groups(program, norm)
         return
-    if rows and (program.moved or any(not trailing_axes(op.view) for op in rows)):
+    if rows and (program.moved or not all(_is_plain(program, op) for op in rows)):
         settle_columns(program)
         return
     if lookups and program.moved:
@@ -69,6 +69,23 @@ def settle_space(program: Program) -> None:
         dims = program.dims(result)
         if not equal(dims, program.space) and not is_row_number(program, result):
             raise NoKernel("results of several shapes")
+
+
+def _is_plain(program: Program, op: Operation) -> bool:
+    """Whether the last axes are a row, and all tensors that have some have them all."""
+    axes = trailing_axes(op.view)
+    if axes is None:
+        return False
+    assert op.row is not None
+    given = [a.dims for a in program.arguments.values() if not a.role]
+    owned = [
+        {i for i in range(1, axes + 1) if i <= len(d) and d[-i] != 1} for d in given
+    ]
+    if any(own and own != set().union(*owned) for own in owned):
+        return False
+    readers = {o for other in program.operations for o in other.operands}
+    dropped = not (op.row.keeps or op.top or op.view.attr("keepdims", 1))
+    return not (dropped and op.result in readers)
 
 
 def _settle_reshapes(program: Program) -> None:
@@ -129,7 +146,3 @@ def _check_row(program: Program, op: Operation) -> None:
             own = program.dims(extra)
             if not equal(own, row):
                 raise NoKernel("a weight that is broadcast along the row")
-    if not op.row.keeps and not op.view.attr("keepdims", 1):
-        readers = {o for other in program.operations for o in other.operands}
-        if op.result in readers:
-            raise NoKernel("a reduction that drops axes before others read it")

@@ -10,10 +10,13 @@ import onnx_ir as ir
 
 from ...analysis.ops import helpers_triton
 from ...analysis.ops.triton import FLOATS, Language, number, pointwise
+from ...analysis.ops.triton_rows import reduced_axes
 from ...analysis.spell import ATOM, Expr, HelperRef, Ref, leaves, render, text_expr
+from .columns import is_transpose
 from .group_layout import GroupLayout
 from .layout import Layout
-from .program import Argument, NoKernel, Operation, Program, is_row_number, operands_of
+from .ordered_layout import OrderedLayout
+from .program import Argument, NoKernel, Operation, Program, operands_of
 from .wording import Wording
 
 WIDTH = 76  # columns of a line in a kernel
@@ -33,6 +36,9 @@ class Lines:
         self.lines: list[str] = []
         self.zero: set[str] = set()  # rows whose lanes past the end are 0
         self.down: dict[str, Any] = {"axis": 0}  # how a reduction goes
+
+    def turn(self, name: str, value: str) -> None:
+        self.lines.append(f"{name} = {value}  # Transpose")
 
     def let(self, name: str, value: Expr, zeroed: bool = False) -> Expr:
         name = self.source.wording.free(name)
@@ -78,6 +84,8 @@ class Source:
         self.eps: list[tuple[str, float]] = []
 
     def make_layout(self, program: Program) -> Layout:
+        if program.columns is not None:
+            return OrderedLayout(program)
         return GroupLayout(program) if program.groups else Layout(program)
 
     def name(self, leaf: Any) -> str:
@@ -103,15 +111,33 @@ class Source:
         lines = Lines(self)
         plain = [a for a in self.layout.arguments if a.role != "table"]
         loads = [(a, self.layout.offset(a)) for a in plain]
-        indices = self.layout.index_lines([offset for _, offset in loads])
         for argument, offset in loads:
             lines.lines.append(self._load(argument, offset, lines))
-        start = self._start(any(offset == "offsets" for _, offset in loads))
-        for op in self.program.operations:
-            self._operation(op, lines)
-        return [*start, *indices, *lines.lines, *self._stores()]
+        self._operations(lines)
+        indices = self.layout.index_lines([*(o for _, o in loads), *self._places()])
+        return [*self._start(), *indices, *lines.lines, *self._stores()]
 
-    def _start(self, loads_whole: bool) -> list[str]:
+    def _places(self) -> list[str]:
+        """Where results are stored, but for those that are as they are found."""
+        results = self.program.results
+        return [self.layout.stored(r) for r in results if not self.program.top(r)]
+
+    def _operations(self, lines: Lines) -> None:
+        """One after another; a Transpose only says in which order axes are stored."""
+        own = dict(self.names)
+        for op in self.program.operations:
+            if not is_transpose(op):
+                self._operation(op, lines)
+                continue
+            operand = op.operands[0]
+            assert isinstance(operand, ir.Value)
+            if op.result in self.program.results:
+                lines.turn(self.names[op.result], self.names[operand])
+            else:
+                self.names[op.result] = self.names[operand]
+        self.names = own
+
+    def _start(self) -> list[str]:
         wide = self.layout.wide
         if not self.layout.rows:
             kind = "tl.int64" if self.layout.sized else "OFFSETS"
@@ -122,15 +148,11 @@ class Source:
             ]
         where = "tl.program_id(0).to(tl.int64)" if wide else "tl.program_id(0)"
         note = "  # row * N can exceed 2**31" if wide else ""
-        lines = [
+        return [
             f"row = {where}{note}",
             "cols = tl.arange(0, BLOCK)",
             "mask = cols < n_cols",
         ]
-        whole = any(not is_row_number(self.program, r) for r in self.program.results)
-        if loads_whole or whole:
-            lines.append("offsets = row * n_cols + cols")
-        return lines
 
     def _load(self, argument: Argument, offset: str, lines: Lines) -> str:
         name = self.names[argument.value]
@@ -239,10 +261,11 @@ class Source:
             name = self.names[result]
             if self.program.top(result):
                 continue
-            if is_row_number(self.program, result):
-                lines.append(f"tl.store({name}_ptr + row, {name})")
-            else:
-                lines.append(f"tl.store({name}_ptr + offsets, {name}, mask=mask)")
+            where = " + ".join(
+                filter(None, (f"{name}_ptr", self.layout.stored(result)))
+            )
+            options = "" if self.layout.small(result) else ", mask=mask"
+            lines.append(f"tl.store({where}, {name}{options})")
         return ["", *lines] if lines else []
 
     # ---- around it
@@ -286,7 +309,8 @@ class Source:
             text = self.text(made)
             repeated = uses == 1 and self._reads_twice(op)
             repeated |= self.program.indexed
-            repeated |= bool(op.row is not None and self.program.groups)
+            over = _over(self.program, op) if op.row is not None else ""
+            repeated |= bool(over)
             short = len(text) <= 36 and not repeated
             if op.top:
                 results = ", ".join(self.names[r] for r in op.results)
@@ -295,8 +319,8 @@ class Source:
                 inner[op.result] = made
             else:
                 lines.append(f"{self.names[op.result]} = {text}")
-            if op.row is not None and self.program.groups:
-                lines.append(f"    over {_groups(self.program)}")
+            if over:
+                lines.append(f"    over {over}")
         return lines
 
     def product_formula(self, op: Operation, x: str) -> str:
@@ -308,8 +332,13 @@ class Source:
         return reader.row is not None or reader.view.node.op_type in _READ_TWICE
 
 
-def _groups(program: Program) -> str:
-    """What a norm of channels goes over."""
+def _over(program: Program, op: Operation) -> str:
+    """What a norm of channels goes over, or a reduction of axes apart."""
+    if program.columns is not None and program.columns.apart:
+        *axes, last = map(str, reduced_axes(op.view) or ())
+        return f"axes {', '.join(axes)} and {last}"
+    if not program.groups:
+        return ""
     if program.groups == 1:
         return "all channels of a sample"
     one_each = program.groups == program.space[1]

@@ -64,6 +64,14 @@ def rows_of_turned(g: Graph) -> dict[str, str]:
     return {"words": words, "y": g("Transpose", g("Tanh", y), perm=[0, 2, 1, 3])}
 
 
+def logarithms(g: Graph) -> dict[str, str]:
+    axes = g.ints(0, 2, 3)
+    logs = g("ReduceLogSumExp", "image", axes)
+    sizes = g("ReduceLogSum", g("Mul", "image", "image"), axes)
+    y = g("Sub", g("ReduceL1", g("Sub", "image", logs), axes), sizes)
+    return {"logs": logs, "y": g("Mul", "image", y)}
+
+
 def total(g: Graph) -> dict[str, str]:
     """Of all elements, with a tensor that has a part of the axes."""
     mean = g("ReduceMean", g("Sub", "image", "per"), keepdims=0)
@@ -85,6 +93,7 @@ KINDS: dict[Build, dict[str, list[object]]] = {
     masked_extremes: {"image": KNOWN, "line": [7], "per": [2, 3, 1, 1]},
     columns_apart: {"image": ANY, "per": [3, "b", 1]},
     rows_of_turned: {"image": ANY, "line": [3, "n"]},
+    logarithms: {"image": ANY},
     total: {"image": ANY, "per": ["a", 1, 1, "n"]},
     one_element: {"thin": ["a", 1, "b", 1]},
 }
@@ -144,6 +153,29 @@ def test_many_are_reduced_in_parts(tmp_path: Path) -> None:
     for got, wanted in zip(kernel.kernel(feed), kernel.reference(feed), strict=True):
         assert close(got, wanted, ulps=16)
     assert kernel.launches == [1]
+
+
+def test_products_of_many(tmp_path: Path) -> None:
+    g = Graph(image=["a", 2, "n"])
+    y = g("ReduceProd", g("Mul", "image", "image"), g.ints(0, 2))
+    kernel = compiled(g.model(y=g("Mul", "image", y)), tmp_path)
+    image = 1 + 0.01 * torch.arange(2 * 2 * 2111).sin().reshape(2, 2, 2111)
+    feed = {"image": image}
+    assert close(kernel.kernel(feed)[0], kernel.reference(feed)[0], ulps=256)
+    assert kernel.launches == [1]
+
+
+def test_running_sums_of_one_part_alone(tmp_path: Path) -> None:
+    for width, found in ((9, True), (20011, False)):
+        g = Graph(x=["a", width])
+        sums = g("CumSum", g("Mul", "x", "x"), g.weight("axis", value=np.int64(-1)))
+        proto = g.model(y=g("Sqrt", sums))
+        if found:
+            feed = {"x": np.linspace(-1, 1, 27, dtype=np.float32).reshape(3, 9)}
+            check_sizes(proto, [feed], tmp_path)
+        else:
+            with pytest.raises(NoKernel, match="of more than one part"):
+                compiled(proto, tmp_path)
 
 
 def test_other_shapes_are_refused(tmp_path: Path) -> None:

@@ -24,6 +24,14 @@ def smaller(a: Any, b: Any) -> Any:
     return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
+def times(a: Any, b: Any) -> Any:
+    return a * b
+
+
+def finite(x: Any) -> Any:
+    return tl.where(tl.abs(x) == float("inf"), 0.0, x)
+
+
 def order_of(x: Any) -> Any:
     """Whole numbers in the order of floats, NaN above all of them."""
     bits = x.to(tl.int32, bitcast=True)

@@ -29,6 +29,8 @@ class Row(Protocol):
     def max(self, x: Expr) -> Expr: ...
     def largest(self, x: Expr) -> Expr: ...
     def smallest(self, x: Expr) -> Expr: ...
+    def prod(self, x: Expr) -> Expr: ...
+    def cumsum(self, x: Expr, **options: bool) -> Expr: ...
     def argmax(self, order: Expr) -> Expr: ...
 
 
@@ -71,6 +73,18 @@ def _softmax(row: Row, n: NodeView, x: Any) -> Any:
 def _log_softmax(row: Row, n: NodeView, x: Any) -> Any:
     shifted = row.let("shifted", x - row.max(x))
     return shifted - row.tl.log(row.sum(row.tl.exp(shifted)))
+
+
+def _log_sum_exp(row: Row, n: NodeView, x: Any) -> Any:
+    # Shifted as in a softmax, but for what infinity less itself would be.
+    shift = row.let("shift", row.tl.helper(helpers_triton.finite)(row.max(x)))
+    return shift + row.tl.log(row.sum(row.tl.exp(x - shift)))
+
+
+def _cumsum(row: Row, n: NodeView, x: Any) -> Any:
+    if n.attr("exclusive", 0):
+        n.refuse("CumSum without the element itself in a kernel")
+    return row.cumsum(x, **({"reverse": True} if n.attr("reverse", 0) else {}))
 
 
 def _argmax(row: Row, n: NodeView, x: Any) -> Any:
@@ -141,6 +155,15 @@ ROWS: dict[str, RowSpelling] = {
     ),
     "ReduceMax": RowSpelling(lambda row, n, x: row.largest(x), "max({0})", False),
     "ReduceMin": RowSpelling(lambda row, n, x: row.smallest(x), "min({0})", False),
+    "ReduceProd": RowSpelling(lambda row, n, x: row.prod(x), "prod({0})", False),
+    "ReduceL1": RowSpelling(
+        lambda row, n, x: row.sum(row.tl.abs(x)), "sum(abs({0}))", False
+    ),
+    "ReduceLogSum": RowSpelling(
+        lambda row, n, x: row.tl.log(row.sum(x)), "log(sum({0}))", False
+    ),
+    "ReduceLogSumExp": RowSpelling(_log_sum_exp, "log(sum(exp({0})))", False),
+    "CumSum": RowSpelling(_cumsum, "cumsum({0})", True),
     "ReduceSumSquare": RowSpelling(
         lambda row, n, x: row.sum(x * x), "sum({0} * {0})", False
     ),

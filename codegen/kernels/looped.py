@@ -96,20 +96,24 @@ class _Loops(Lines):
         return self.tl.min(text_expr(found), axis=0)
 
     def max(self, x: Expr) -> Expr:
-        parts = self.parts(x, "-inf", "tl.maximum")
+        parts = self.parts(x, 'float("-inf")', "tl.maximum")
         return self.let("largest", self.tl.max(parts, axis=0))
 
-    def _extreme(self, function: Callable[..., Any], x: Expr, bound: str) -> Expr:
+    def cumsum(self, x: Expr, **options: bool) -> Expr:
+        raise NoKernel("running sums of rows of more than one part")
+
+    def _combined(
+        self, function: Callable[..., Any], x: Expr, start: str, name: str
+    ) -> Expr:
         helper = HelperRef(function)
-        parts = self.parts(x, bound, self.source.text(helper))
-        name = "largest" if bound == "-inf" else "smallest"
+        parts = self.parts(x, start, self.source.text(helper))
         return self.let(name, self.tl.reduce(parts, axis=0, combine_fn=helper))
 
-    def parts(self, x: Expr, bound: str, function: str) -> Expr:
-        """Of each lane the extreme of what it meets."""
+    def parts(self, x: Expr, start: str, function: str) -> Expr:
+        """Of each lane what it meets, joined."""
         parts, text = self.source.wording.free("parts"), self.source.text
-        masked = text(self.masked(x, bound))
-        self.lines.append(f'{parts} = tl.full([BLOCK], float("{bound}"), tl.float32)')
+        masked = text(self.masked(x, start))
+        self.lines.append(f"{parts} = tl.full([BLOCK], {start}, tl.float32)")
         self.loop([masked], [f"{parts} = {function}({parts}, {masked})"])
         return text_expr(parts)
 

@@ -79,7 +79,7 @@ def _operation(
     if any(isinstance(v, Setting) or v in around.sizes for v in reads):
         raise NoKernel("it depends on a number of the module")
     skipped = mover is not None and node.op_type != "Concat"
-    skipped |= row is not None and not row.keeps
+    skipped |= row is not None and not row.names
     operands = _operands(step, program, inside, around, skipped, looks_up)
     for used in (*operands, *results):
         if isinstance(used, ir.Value) and used.dtype not in TYPES:

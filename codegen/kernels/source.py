@@ -55,24 +55,34 @@ class Lines:
         return self.tl.sum(x, **self.down)
 
     def max(self, x: Expr) -> Expr:
-        return self.tl.max(self.masked(x, "-inf"), **self.down)
+        return self.tl.max(self.masked(x, 'float("-inf")'), **self.down)
 
     def largest(self, x: Expr) -> Expr:
-        return self._extreme(helpers_triton.larger, x, "-inf")
+        return self._combined(helpers_triton.larger, x, 'float("-inf")', "largest")
 
     def smallest(self, x: Expr) -> Expr:
-        return self._extreme(helpers_triton.smaller, x, "inf")
+        return self._combined(helpers_triton.smaller, x, 'float("inf")', "smallest")
+
+    def prod(self, x: Expr) -> Expr:
+        return self._combined(helpers_triton.times, x, "1.0", "product")
+
+    def cumsum(self, x: Expr, **options: bool) -> Expr:
+        x = self.tl.where(text_expr("mask"), x, 0.0)
+        return self.tl.cumsum(x, axis=0, **options)
 
     def argmax(self, order: Expr) -> Expr:
         order = self.tl.where(text_expr("mask"), order, text_expr(LEAST))
         return self.tl.argmax(order, axis=0)
 
-    def _extreme(self, function: Callable[..., Any], x: Expr, bound: str) -> Expr:
+    def _combined(
+        self, function: Callable[..., Any], x: Expr, start: str, name: str
+    ) -> Expr:
+        """Of numbers that a function joins, from `start` on; `name` is the result's."""
         combined = {**self.down, "combine_fn": HelperRef(function)}
-        return self.tl.reduce(self.masked(x, bound), **combined)
+        return self.tl.reduce(self.masked(x, start), **combined)
 
-    def masked(self, x: Expr, bound: str) -> Expr:
-        return self.tl.where(text_expr("mask"), x, text_expr(f'float("{bound}")'))
+    def masked(self, x: Expr, start: str) -> Expr:
+        return self.tl.where(text_expr("mask"), x, text_expr(start))
 
 
 class Source:

@@ -39,7 +39,12 @@ RESULTS = {
     "ReduceMax": "largest",
     "ReduceMin": "smallest",
     "ReduceSumSquare": "squares",
+    "ReduceL1": "sums",
     "ReduceL2": "length",
+    "ReduceProd": "product",
+    "ReduceLogSum": "log_sum",
+    "ReduceLogSumExp": "log_sum",
+    "CumSum": "sums",
     "Softmax": "probs",
     "ArgMax": "index",
     "ArgMin": "index",
@@ -63,6 +68,8 @@ WORDS = {
     "GreaterOrEqual": "at_least",
     "LessOrEqual": "at_most",
     "ReduceSumSquare": "sum_square",
+    "ReduceLogSum": "log_sum",
+    "ReduceLogSumExp": "log_sum_exp",
     "LeakyRelu": "leaky_relu",
     "HardSigmoid": "hard_sigmoid",
     "HardSwish": "hard_swish",
@@ -83,9 +90,9 @@ TITLES = {
 _UNSAID = frozenset("flatten identity reshape squeeze unsqueeze".split())
 # Names that kernels use themselves.
 _TAKEN = frozenset(
-    """BLOCK F col cols eps expect fits i j k larger mask n_cols n_elements
-    n_pixels offsets order_of p q row runs_triton shape smaller softplus tanh tl torch
-    triton warps y""".split()
+    """BLOCK F col cols eps expect finite fits i j k larger mask n_cols n_elements
+    n_pixels offsets order_of p q row runs_triton shape smaller softplus tanh times tl
+    torch triton warps y""".split()
 )
 _TAKEN_BY_COLUMNS = frozenset("block columns depth outer start tiles".split())
 _TAKEN_BY_PRODUCTS = frozenset(

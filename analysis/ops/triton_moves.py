@@ -5,7 +5,7 @@ An element of the result is one of an operand: where, follows from its own indic
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
@@ -53,7 +53,17 @@ class Formula:
         return Formula(self.text, *(part.of(index) for part in self.parts))
 
 
-Where: TypeAlias = Place | Formula
+@dataclass(frozen=True)
+class Size:
+    """A size that is known at run time, as a part of a formula."""
+
+    size: Dim
+
+    def of(self, index: tuple[Where, ...]) -> Where:
+        return self
+
+
+Where: TypeAlias = Place | Formula | Size
 
 
 @dataclass(frozen=True)
@@ -199,10 +209,9 @@ def _tile(n: NodeView, output: int) -> list[Piece]:
 
 
 def _reshape(n: NodeView, output: int) -> list[Piece]:
-    """Axes that are merged or divided: all but the outermost of them have known sizes.
+    """Axes of both shapes go together in runs of equal products, from the last on.
 
-    Axes of both shapes go together in runs of equal products, from the last on; those
-    of one element go with none.
+    Those of one element go with none.
     """
     old = [size for size in n.dims(0) if size != 1]
     new = [(i, size) for i, size in enumerate(n.out_dims()) if size != 1]
@@ -231,18 +240,30 @@ def _reshaped(n: NodeView, old: list[Dim], new: list[tuple[int, Dim]]) -> list[W
     """Where axes of sizes `old` are read, by axes of the result and their sizes."""
     if len(old) == len(new) == 1:
         return [Place(new[0][0])]
-    if not all(isinstance(d, int) for d in (*old[1:], *(d for _, d in new[1:]))):
-        n.refuse("Reshape along sizes known at run time, in a kernel")
-    parts, text = [Place(axis) for axis, _ in new], "{}"
-    for _, size in new[1:]:
-        text = f"{text if text == '{}' else f'({text})'} * {size} + {{}}"
+    parts: list[Where] = [Place(new[0][0])]
+    text = "{}"
+    for axis, size in new[1:]:
+        spelled, sizes = _product([size])
+        text = f"{text if text == '{}' else f'({text})'} * {spelled} + {{}}"
+        parts += [*sizes, Place(axis)]
     own = text if text == "{}" else f"({text})"
     places: list[Where] = []
     for i, size in enumerate(old):
-        inner = prod(old[i + 1 :])
-        at = f"{own} // {inner}" if inner != 1 else own if i else text
-        places.append(Formula(f"{at} % {size}" if i else at, *parts))
+        inner, divisors = _product(old[i + 1 :])
+        whole, sizes = _product([size])
+        inner = f"({inner})" if " " in inner else inner
+        at = f"{own} // {inner}" if inner != "1" else own if i else text
+        every = (*parts, *divisors, *(sizes if i else ()))
+        places.append(Formula(f"{at} % {whole}" if i else at, *every))
     return places
+
+
+def _product(sizes: Sequence[Dim]) -> tuple[str, list[Where]]:
+    """As the text of a formula, and its parts."""
+    known = prod(d for d in sizes if isinstance(d, int))
+    others: list[Where] = [Size(d) for d in sizes if not isinstance(d, int)]
+    factors = [str(known)] if known != 1 or not others else []
+    return " * ".join([*factors, *["{}"] * len(others)]), others
 
 
 def _resize(n: NodeView, output: int) -> list[Piece]:
@@ -312,4 +333,6 @@ def moved_axes(pieces: list[Piece]) -> set[int]:
 def _axes(place: Where) -> set[int]:
     if isinstance(place, Place):
         return {place.axis}
+    if isinstance(place, Size):
+        return set()
     return {axis for part in place.parts for axis in _axes(part)}

@@ -13,10 +13,11 @@ import onnx_ir as ir
 
 from ...analysis.dims import Dim, same
 from ...analysis.ops.triton import FLOATS, Language, number, pointwise
-from ...analysis.ops.triton_moves import Formula, Piece, Place, Where
+from ...analysis.ops.triton_moves import Formula, Piece, Place, Size, Where
 from ...analysis.spell import ATOM, Expr, text_expr
 from .convolution import Taps
 from .program import Argument, NoKernel, Operation
+from .reshaped_layout import ReshapedLayout
 from .source import Source
 
 # Where a value is read: a place for each axis of the space.
@@ -213,6 +214,8 @@ class IndexedSource(Source):
 
     def index_text(self, place: Where) -> str:
         """A place as arithmetic: k - 32."""
+        if isinstance(place, Size):
+            return self.own_size(place.size)
         if not isinstance(place, Place):
             return self.formula_text(place)
         if place.step == 0:
@@ -256,11 +259,14 @@ class IndexedSource(Source):
     def own_size(self, size: Dim) -> str:
         """A number, or what the kernel calls the axis of the space of this size."""
         axis = None if isinstance(size, int) else self.layout.like(size)
-        if axis is None and not isinstance(size, int):
-            raise NoKernel("a size that is reshaped, and known at run time")
         if axis is not None:
             self.layout.used.add(axis.size)
-        return str(size) if axis is None else axis.size
+            return axis.size
+        if isinstance(size, int):
+            return str(size)
+        if not isinstance(self.layout, ReshapedLayout):
+            raise NoKernel("a size known at run time, which no tensor has")
+        return self.layout.own_size(size, self.names)
 
     def joined(self, terms: list[tuple[str, str]]) -> str:
         text = ""

@@ -65,9 +65,8 @@ class Launcher:
         self.layout, self.names = self.source.layout, self.source.names
         self.base = self.layout.base()
         self.sizes = self.layout.sizes()
-        roles = self.program.arguments.values()
         self.functions: dict[Callable[..., Any], None] = {}
-        self.tables = [self.names[a.value] for a in roles if a.role == "table"]
+        self.further = self.layout.counts(self.names)
 
     def make_source(self, program: Program) -> Source:
         if program.indexed and program.columns is None:
@@ -145,10 +144,10 @@ class Launcher:
         if self.base is None:
             shapes = ", ".join(f"{name}.shape" for name in tensors)
             text = f"torch.broadcast_shapes({shapes})"
-            if self.tables or self.program.indexed:
+            if self.further or self.program.indexed:
                 text = f"torch.Size({self.layout.shape_text(self.names)})"
             lines.insert(0, f"shape = {text}")
-        return lines + [f"n_{table} = {table}.shape[0]" for table in self.tables]
+        return lines + [f"{size} = {text}" for size, (text, _) in self.further.items()]
 
     def grid(self, result: str) -> str:
         if not self.layout.rows:
@@ -160,12 +159,12 @@ class Launcher:
         """What the kernel is given after the tensors."""
         if not self.layout.rows:
             block = [*self.offset_type(result), "BLOCK=ELEMENTS"]
-            return [f"{result}.numel()", *self.sizes, *numbers, *block]
+            sizes = [*self.sizes, *self.further]
+            return [f"{result}.numel()", *sizes, *numbers, *block]
         if self.layout.long:
             return [*self.sizes, *numbers, "BLOCK=PART", "num_warps=8"]
         block = ["BLOCK=triton.next_power_of_2(n_cols)", "num_warps=warps(n_cols)"]
-        counts = [f"n_{table}" for table in self.tables]
-        return [*self.sizes, *counts, *numbers, *block]
+        return [*self.sizes, *self.further, *numbers, *block]
 
     def offset_type(self, result: str) -> list[str]:
         """Nothing where the kernel says itself, of what type offsets are."""
@@ -187,7 +186,7 @@ class Launcher:
                 f"n_elements,  # {' * '.join(map(layout.letter, layout.axes))}"
             )
         lines += self.size_parameters()
-        lines += [f"n_{table},  # rows of {table}" for table in self.tables]
+        lines += [f"{size},  # {note}" for size, (_, note) in self.further.items()]
         lines += [f"{label}," for label in numbers]
         if self.offset_type(""):
             lines.append("OFFSETS: tl.constexpr,  # tl.int32 where no tensor is large")

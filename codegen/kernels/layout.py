@@ -192,9 +192,6 @@ class Layout:
     def moved_letters(self, argument: Argument) -> str:
         """Its axes in its own order; the sizes of those that the result hasn't."""
         shown = []
-        if argument.value in self.program.apart:
-            own = [d for d in argument.dims if d != 1]
-            return f"[{', '.join(map(self.own_letter, own))}]"
         for axis in self.axes:
             own = [
                 i for i in range(axis.first, axis.last + 1) if -i <= len(argument.dims)
@@ -209,10 +206,6 @@ class Layout:
                 shown.append(self.letter(letter))
         return f"[{', '.join(shown)}]"
 
-    def own_letter(self, size: Dim) -> str:
-        axis = self.like(size)
-        return str(size) if isinstance(size, int) or axis is None else self.letter(axis)
-
     def like(self, size: Dim) -> Axis | None:
         """The axis of the space that has this size, known at run time."""
         space = self.program.space
@@ -224,6 +217,11 @@ class Layout:
         if self.rows and axis is self.axes[-1]:
             return "N"
         return {"row": "M", "col": "N"}.get(axis.index, axis.index.upper())
+
+    def counts(self, names: dict[ir.Value, str]) -> dict[str, tuple[str, str]]:
+        """Other sizes that the kernel is given: where they are read, what they are."""
+        tables = [names[a.value] for a in self.arguments if a.role == "table"]
+        return {f"n_{t}": (f"{t}.shape[0]", f"rows of {t}") for t in tables}
 
     # ---- sizes in the launcher
 
@@ -341,8 +339,6 @@ class Layout:
     def expected(self, argument: Argument, names: dict[ir.Value, str]) -> str:
         """The shape that a tensor must have; "" where it is that of all others."""
         space, rank = self.program.space, len(argument.dims)
-        if argument.value in self.program.apart:
-            return self._expected_apart(argument, names)
         has = self.program.patterns(argument.dims)[len(space) - rank :]
         tail = range(len(space) - rank, len(space))
         base = self.base()
@@ -374,19 +370,6 @@ class Layout:
             parts.pop()
             foreign = any(f"{names[argument.value]}.shape" not in p for p in parts)
         return spelled(parts) if foreign else ""
-
-    def _expected_apart(self, argument: Argument, names: dict[ir.Value, str]) -> str:
-        """All sizes: index arithmetic has the known ones, and reads others by them."""
-        parts = []
-        for size in argument.dims:
-            axis = self.like(size)
-            if isinstance(size, int):
-                parts.append(str(size))
-            elif axis is not None:
-                parts.append(self.moved_size(size, axis.last, names))
-            else:
-                raise NoKernel("a size that is reshaped, and known at run time")
-        return spelled(parts)
 
 
 def _known(size: Dim) -> int:

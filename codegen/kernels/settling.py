@@ -32,7 +32,7 @@ def settle_space(program: Program) -> None:
         _settle_product(program, program.extent)
         return
     rows = [op for op in program.operations if op.row is not None]
-    moved = any(op.pieces for op in program.operations)
+    moved = any(op.pieces or op.gathers for op in program.operations)
     if (rows or moved) and any(op.taps for op in program.operations):
         raise NoKernel("a convolution beside operators over rows, or moves")
     lookups = [op for op in program.operations if op.lookup]

@@ -17,6 +17,7 @@ from .group_layout import GroupLayout
 from .layout import Layout
 from .ordered_layout import OrderedLayout
 from .program import Argument, NoKernel, Operation, Program, operands_of
+from .reshaped_layout import ReshapedLayout
 from .wording import Wording
 
 WIDTH = 76  # columns of a line in a kernel
@@ -96,6 +97,8 @@ class Source:
     def make_layout(self, program: Program) -> Layout:
         if program.columns is not None:
             return OrderedLayout(program)
+        if program.reshapes:
+            return ReshapedLayout(program)
         return GroupLayout(program) if program.groups else Layout(program)
 
     def name(self, leaf: Any) -> str:

@@ -22,7 +22,7 @@ from emitted import imported
 from test_goldens import GOLDENS, MODELS
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 GENERATED = Path(__file__).parents[1] / "generated"
 # Their loops go on until a value says so.
@@ -88,13 +88,17 @@ def inputs(model: ModuleType) -> list[Any]:
     return [*feeds.values(), *lists]
 
 
-def run(model: ModuleType) -> Any:
+def run(model: ModuleType, dtype: torch.dtype | None = None) -> Any:
+    """A forward; of weights and inputs of another type than the model's, if given."""
     network = re.search(r"model = (\w+)\(\)", inspect.getsource(model.load))
     assert network is not None
     with torch.device("meta"):
         made: nn.Module = getattr(model, network[1])()
     made.eval().requires_grad_(False)
     given = inputs(model)
+    if dtype is not None:
+        made.to(dtype)
+        given = tree_map(lambda x: x.to(dtype) if x.is_floating_point() else x, given)
     with torch.inference_mode(), Apart():
         return made(*given)
 

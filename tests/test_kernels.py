@@ -35,7 +35,7 @@ from triton_kernels import (
     another,
     check_sizes,
     close,
-    compile_for_a_gpu,
+    compile_for_gpus,
     compiled,
     oracle,
     tensor,
@@ -506,10 +506,10 @@ def test_long_rows_are_taken_in_parts(tmp_path: Path) -> None:
     assert all(map(close, got, wanted))
 
 
-def test_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
+def test_kernels_compile_for_gpus(tmp_path: Path) -> None:
     builds = {**GROUPS, **COMPILED}
     models = {build.__name__: group_model(build, builds) for build in builds}
-    compile_for_a_gpu(models, tmp_path)
+    compile_for_gpus(models, tmp_path)
 
 
 # ---- random groups

@@ -20,7 +20,7 @@ pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter
 from triton_kernels import (
     check_sizes,
     close,
-    compile_for_a_gpu,
+    compile_for_gpus,
     compiled,
     products_of_bfloat16,
 )
@@ -68,8 +68,8 @@ def rotary(g: Graph) -> dict[str, str]:
 
 def neighbours(g: Graph) -> dict[str, str]:
     """Queries alone, whose elements change places with their neighbours."""
-    one = g("Slice", "q", g.ints(1), g.ints(99), g.ints(3), g.ints(2))
-    two = g("Slice", "q", g.ints(0), g.ints(99), g.ints(3), g.ints(2))
+    one = g("Slice", "q", g.ints(1), g.ints(999), g.ints(3), g.ints(2))
+    two = g("Slice", "q", g.ints(0), g.ints(999), g.ints(3), g.ints(2))
     turned = g("Concat", g("Neg", one), two, axis=-1)
     q = g("Add", g("Mul", "q", "cos"), g("Mul", turned, "sin"))
     return {"y": g("Attention", q, "k", "v", "mask")}
@@ -111,8 +111,13 @@ KINDS |= PROLOGUES
 SIZES = [(1, 1, 1), (2, 1, 67), (2, 7, 5), (1, 19, 130), (2, 0, 3)]
 
 
-def model_of(build: Build) -> onnx.ModelProto:
-    inputs: dict[str, object] = dict(KINDS[build])
+def model_of(build: Build, wide: bool = False) -> onnx.ModelProto:
+    """With heads as wide as a kernel can hold, on request."""
+    kind = KINDS[build].items()
+    inputs: dict[str, object] = {
+        name: [128 if wide and d in (8, 20, 24) else d for d in shape]
+        for name, shape in kind
+    }
     if build is padded:
         inputs["mask"] = ("bool", inputs["mask"])
     g = New(**inputs)  # type: ignore[arg-type]
@@ -249,7 +254,9 @@ def test_one_tensor_as_queries_and_keys_is_pytorchs(tmp_path: Path) -> None:
 
 
 def test_attention_compiles_for_a_gpu(tmp_path: Path) -> None:
-    compile_for_a_gpu({named(b): model_of(b) for b in KINDS}, tmp_path)
+    models = {named(b): model_of(b) for b in KINDS}
+    models |= {f"wide_{named(b)}": model_of(b, wide=True) for b in KINDS}
+    compile_for_gpus(models, tmp_path)
 
 
 def test_grouped_queries_take_the_kernel(

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter")
-from triton_kernels import check_sizes, close, compile_for_a_gpu, compiled, oracle
+from triton_kernels import check_sizes, close, compile_for_gpus, compiled, oracle
 
 Build = Callable[[Graph], dict[str, str]]
 
@@ -125,8 +125,8 @@ def softmax_of(g: Graph) -> dict[str, str]:
     return {"y": g("Softmax", g("Neg", "image"), axis=1)}
 
 
-def test_columns_compile_for_a_gpu(tmp_path: Path) -> None:
-    compile_for_a_gpu({named(b): model_of(b) for b in GROUPS}, tmp_path)
+def test_columns_compile_for_gpus(tmp_path: Path) -> None:
+    compile_for_gpus({named(b): model_of(b) for b in GROUPS}, tmp_path)
 
 
 @st.composite

@@ -21,7 +21,7 @@ pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter
 from triton_kernels import (
     check_sizes,
     close,
-    compile_for_a_gpu,
+    compile_for_gpus,
     compiled,
     oracle,
     products_of_bfloat16,
@@ -199,8 +199,8 @@ def test_product_in_half_precision(
         assert close(a, b.to(a.dtype), ulps=4 if rounded else 1)
 
 
-def test_products_compile_for_a_gpu(tmp_path: Path) -> None:
-    compile_for_a_gpu({named(b): model_of(b) for b in GROUPS}, tmp_path)
+def test_products_compile_for_gpus(tmp_path: Path) -> None:
+    compile_for_gpus({named(b): model_of(b) for b in GROUPS}, tmp_path)
 
 
 @pytest.mark.parametrize("build", [linear_gelu, int8_linear, FOUR], ids=named)

@@ -12,7 +12,7 @@ import torch
 from emitter_models import Graph
 
 pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter")
-from triton_kernels import check_sizes, close, compile_for_a_gpu, compiled
+from triton_kernels import check_sizes, close, compile_for_gpus, compiled
 
 from fairhand.analysis.errors import Unsupported
 from fairhand.codegen.kernels.program import NoKernel
@@ -181,5 +181,5 @@ def test_what_no_kernel_finds(tmp_path: Path) -> None:
             compiled(g.model(v=values, i=indices), tmp_path)
 
 
-def test_rows_compile_for_a_gpu(tmp_path: Path) -> None:
-    compile_for_a_gpu({named(b): model_of(b) for b in KINDS}, tmp_path)
+def test_rows_compile_for_gpus(tmp_path: Path) -> None:
+    compile_for_gpus({named(b): model_of(b) for b in KINDS}, tmp_path)

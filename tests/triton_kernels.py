@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -25,8 +25,8 @@ from checked_memory import check_memory
 from triton.runtime import interpreter
 
 from fairhand.analysis import ops  # noqa: F401  # fills the table
-from fairhand.analysis.ops.helpers_triton import combine_parts
 from fairhand.analysis.shapes import infer
+from fairhand.analysis.sizes import Sizes
 from fairhand.analysis.spell import Ref
 from fairhand.codegen.blocks import make_steps
 from fairhand.codegen.kernels.collection import Entry, Page
@@ -35,6 +35,7 @@ from fairhand.codegen.kernels.launcher import KernelText
 from fairhand.codegen.kernels.making import make_program
 from fairhand.codegen.kernels.page import write_kernels
 from fairhand.codegen.kernels.program import Program, Surroundings
+from fairhand.codegen.kernels.tuning import _filled
 
 check_memory()
 
@@ -93,15 +94,9 @@ def another(
     write_kernels(folder, Page([entry], autotune=autotune), "Case", "case.onnx")
     page = (folder / "kernels.py").read_text("utf-8")
     assert max(map(len, page.splitlines())) <= 88
-    types = parameter_types(program, text)
-    signatures = {"fused_kernel": types}
-    if combine_parts in text.helpers:
-        names = inspect.signature(combine_parts).parameters
-        signatures["combine_parts"] = {
-            n: "constexpr" if "BLOCK" in n else "*fp32" if "ptr" in n else "i32"
-            for n in names
-        }
-    (folder / "kernels.json").write_text(json.dumps(signatures))
+    given = [*(n for _, n in numbers), *(value for _, value in program.options)]
+    calls = [call_of(program, given, size) for size in (7, 16384)]
+    (folder / "kernels.json").write_text(json.dumps(calls))
     arguments = [str(v.name) for v in program.arguments]
     stored = {w.value: w for s in steps if s.form for w in s.form.weights.values()}
     constants = {
@@ -113,33 +108,18 @@ def another(
     module = load(folder / "kernels.py")
     counter = [0]
     count_launches(module, "fused_kernel", counter)
-    given = [*(n for _, n in numbers), *(value for _, value in program.options)]
     return Compiled(module, arguments, constants, given, counter)
 
 
-POINTERS = {
-    ir.DataType.FLOAT: "*fp32",
-    ir.DataType.FLOAT16: "*fp16",
-    ir.DataType.BFLOAT16: "*bf16",
-    ir.DataType.INT64: "*i64",
-    ir.DataType.INT32: "*i32",
-    ir.DataType.BOOL: "*i1",
-    ir.DataType.INT8: "*i8",
-    ir.DataType.UINT8: "*u8",
-}
-
-
-def parameter_types(program: Program, text: KernelText) -> dict[str, str]:
-    """What Triton's compiler calls the types of a kernel's arguments."""
-    pointers = [v.dtype for v in (*program.arguments, *program.results)]
-    found = {}
-    for i, line in enumerate(text.parameters):
-        name = line.partition(",")[0].partition(":")[0]
-        plain = "fp32" if name.startswith(("eps", "scale")) else "i32"
-        plain = "*fp32" if name.endswith("_ptr") else plain
-        plain = "constexpr" if "tl.constexpr" in line else plain
-        found[name] = POINTERS[pointers[i]] if i < len(pointers) else plain
-    return found
+def call_of(program: Program, numbers: list[Any], size: int) -> dict[str, Any]:
+    """Types and sizes of what the launcher is called with, where all axes whose size is
+    known at run time alone have one size."""
+    dims = [d for a in program.arguments.values() for d in a.dims]
+    names = {str(s) for d in dims if not isinstance(d, int) for s in d.free_symbols}
+    sizes = Sizes(program.shapes, dict.fromkeys(names, size))
+    tensors = [_filled(a, program, sizes, "meta") for a in program.arguments.values()]
+    shown = [(str(x.dtype).removeprefix("torch."), list(x.shape)) for x in tensors]
+    return {"tensors": shown, "numbers": numbers}
 
 
 def load(path: Path) -> ModuleType:
@@ -233,18 +213,21 @@ def products_of_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builder, "create_dot", dot)
 
 
-def compile_for_a_gpu(models: Mapping[str, onnx.ModelProto], folder: Path) -> None:
-    """In a process of its own, which has no GPU either: to machine code for one."""
+def compile_for_gpus(models: Mapping[str, onnx.ModelProto], folder: Path) -> None:
+    """In a process of its own, which has no GPU either: to machine code for one that
+    has little shared memory; for all of them by compile_kernels.py alone."""
     for name, model in models.items():
         (folder / name).mkdir()
         compiled(model, folder / name)
         for end in ("py", "json"):
             (folder / name / f"kernels.{end}").rename(folder / f"{name}.{end}")
+    script = Path(__file__).with_name("compile_kernels.py")
     done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("compile_kernels.py"), folder],
+        [sys.executable, script, "--targets=sm_86", "--types=float32", folder],
         env={**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(folder)},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert int(done.stdout) >= len(models)
+    found = re.search(r"\| sm_86 \| (\d+) \|", done.stdout)
+    assert found is not None and int(found[1]) >= len(models)

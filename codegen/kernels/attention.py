@@ -294,7 +294,14 @@ class AttentionLauncher(Launcher):
             "BLOCK_N=128 // v.element_size()",
             "BLOCK_D=max(triton.next_power_of_2(depth), 16)",
             "BLOCK_E=max(triton.next_power_of_2(v_depth), 16)",
+            *self.resources(),
         ]
+
+    def resources(self) -> list[str]:
+        """Keys that are computed take several tensors: none is loaded ahead."""
+        stages = 1 if "k" in self.source.computed else 2
+        warps = "4 if max(depth, v_depth) <= 64 else 8"
+        return [f"num_warps={warps}", f"num_stages={stages}"]
 
     def parameters(self, numbers: tuple[str, ...]) -> list[str]:
         shapes = {"q": "[B, H, M, D]", "k": "[B, G, N, D]", "v": "[B, G, N, E]"}

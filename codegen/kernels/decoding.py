@@ -148,6 +148,7 @@ class DecodingLauncher(AttentionLauncher):
             "BLOCK_N=128 // v.element_size()",
             "BLOCK_D=max(triton.next_power_of_2(depth), 16)",
             "BLOCK_E=max(triton.next_power_of_2(v_depth), 16)",
+            *self.resources(),
         ]
 
     def after(self) -> list[str]:

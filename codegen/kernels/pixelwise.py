@@ -91,6 +91,7 @@ class PixelSource(TiledSource):
 
 class PixelLauncher(TiledLauncher):
     layout: PixelLayout
+    precision = "conv_precision()"
 
     def make_source(self, program: Program) -> Source:
         return PixelSource(program)
@@ -106,9 +107,6 @@ class PixelLauncher(TiledLauncher):
             f"n_batches, n_rows, depth = {x}.shape[0], {self.channels}, {x}.shape[1]",
             f"n_cols = {x}.shape[2:].numel()",
         ]
-
-    def passed(self, result: str, numbers: tuple[str, ...]) -> list[str]:
-        return ["n_rows", "n_cols", "depth", "PRECISION=conv_precision()", "**tile"]
 
     def letters(self, argument: Argument) -> str:
         if argument.role:

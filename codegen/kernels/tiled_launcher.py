@@ -12,6 +12,7 @@ from .tiled import TiledLayout, TiledSource
 
 class TiledLauncher(Launcher):
     layout: TiledLayout
+    precision = "precision()"
 
     def make_source(self, program: Program) -> Source:
         return TiledSource(program)
@@ -53,8 +54,11 @@ class TiledLauncher(Launcher):
         return lines
 
     def made(self) -> list[str]:
-        batches = ", n_batches" * self.layout.batched
-        return [f"tile = tiles(n_rows, n_cols, {self.x}.element_size(){batches})"]
+        given = ["n_rows", "n_cols", f"{self.x}.element_size()", self.precision]
+        given += ["n_batches"] * self.layout.batched
+        left = sum(a.value in self.layout.first for a in self.layout.arguments)
+        given += [f"n_left={2 ** (left - 1).bit_length()}"] * (left > 1)
+        return [f"tile = tiles({', '.join(given)})"]
 
     @property
     def counts(self) -> dict[str, str]:
@@ -76,7 +80,7 @@ class TiledLauncher(Launcher):
 
     def passed(self, result: str, numbers: tuple[str, ...]) -> list[str]:
         sizes = ["n_rows", "n_cols", "depth", *self.counts.values()]
-        return [*sizes, "PRECISION=precision()", "**tile"]
+        return [*sizes, f"PRECISION={self.precision}", "**tile"]
 
     def parameters(self, numbers: tuple[str, ...]) -> list[str]:
         names, layout = self.names, self.layout

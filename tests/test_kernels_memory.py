@@ -5,7 +5,6 @@ FAIRHAND_FUZZ is the number of kernels and sizes.
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,8 @@ import test_kernels_rows
 import triton
 import triton.language as tl
 from test_kernels import group_model
-from triton_kernels import Compiled, close, compiled
+from triton_kernels import Compiled, close, compiled, examples
 
-COUNT = int(os.environ.get("FAIRHAND_FUZZ", "20"))
 # A group of some kind, and the module that it is of.
 KINDS: dict[Any, Any] = {
     build: module
@@ -59,7 +57,7 @@ SIZES = st.sampled_from([0, 1, 2, 3, 5, 7, 13, 17, 67])
 @pytest.mark.filterwarnings(
     "ignore::RuntimeWarning"
 )  # NumPy's, of what is divided by 0
-@settings(max_examples=COUNT, derandomize=True, deadline=None, database=None)
+@settings(max_examples=examples(20), derandomize=True, deadline=None, database=None)
 @given(build=st.sampled_from(list(KINDS)), sizes=st.tuples(SIZES, SIZES, SIZES))
 def test_random_sizes(build: Any, sizes: tuple[int, int, int], folder: Path) -> None:
     kernel = kernel_of(build, folder)

@@ -144,6 +144,11 @@ def count_launches(module: ModuleType, name: str, counter: list[int]) -> None:
     setattr(module, name, Counted())
 
 
+def examples(count: int) -> int:
+    """Of a property: so many, or as many as FAIRHAND_FUZZ says."""
+    return int(os.environ.get("FAIRHAND_FUZZ", count))
+
+
 def tensor(x: object) -> torch.Tensor:
     array = np.asarray(x)
     if array.dtype.name == "bfloat16":

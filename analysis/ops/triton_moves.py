@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import onnx_ir as ir
@@ -66,6 +66,11 @@ class Size:
 Where: TypeAlias = Place | Formula | Size
 
 
+def is_one(place: Where) -> TypeGuard[Place]:
+    """Whether it is the same for all elements."""
+    return isinstance(place, Place) and place.step == 0
+
+
 @dataclass(frozen=True)
 class Piece:
     """What of an operand is taken, for indices of an axis from `low` to below `high`.
@@ -78,6 +83,15 @@ class Piece:
     places: tuple[Where, ...]
     bounds: tuple[tuple[int, int | None, int | None], ...] = ()
     fill: Any = None
+
+    def meets(self, index: tuple[Where, ...]) -> bool:
+        """Whether an element may be of it, as far as that is known beforehand."""
+        ones = [(index[axis], low, high) for axis, low, high in self.bounds]
+        return all(
+            (low is None or at.shift >= low) and (high is None or at.shift < high)
+            for at, low, high in ones
+            if is_one(at)
+        )
 
 
 Moves: TypeAlias = Callable[[NodeView, int], list[Piece]]

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from ...analysis.dims import Dim, same
 from ...analysis.ops.triton import FLOATS, Language, number, pointwise
-from ...analysis.ops.triton_moves import Formula, Piece, Place, Size, Where
+from ...analysis.ops.triton_moves import Formula, Piece, Place, Size, Where, is_one
 from ...analysis.spell import ATOM, Expr, text_expr
 from .convolution import Taps
 from .program import Argument, NoKernel, Operation
@@ -140,10 +140,12 @@ class IndexedSource(Source):
         self, op: Operation, value: ir.Value, index: Index, guards: tuple[str, ...]
     ) -> str:
         """An element of an operand; of several, the one that the index says."""
-        pieces = op.pieces[value]
         index = index[len(index) - len(self.program.dims(value)) :]  # its own axes
+        pieces = [p for p in op.pieces[value] if p.meets(index)]
+        if not pieces:
+            raise NoKernel("nothing of a tensor is left but what it was padded with")
         if len(pieces) == 1:
-            return self.only(op, value, index, guards)
+            return self.only(op, value, pieces[0], index, guards)
         found: list[tuple[str, str]] = []
         for i, piece in enumerate(pieces):
             ((axis, low, high),) = piece.bounds
@@ -182,12 +184,18 @@ class IndexedSource(Source):
         return self.assign(op, value, index, made)
 
     def only(
-        self, op: Operation, value: ir.Value, index: Index, guards: tuple[str, ...]
+        self,
+        op: Operation,
+        value: ir.Value,
+        piece: Piece,
+        index: Index,
+        guards: tuple[str, ...],
     ) -> str:
         """An element of the only operand, or what lies around it."""
-        (piece,) = op.pieces[value]
         conditions = []
         for axis, low, high in piece.bounds:
+            if is_one(index[axis]):
+                continue  # it is inside
             at = self.index_text(index[axis])
             conditions += [f"({at} >= {low})"] if low is not None else []
             conditions += [f"({at} < {high})"] if high is not None else []

@@ -323,6 +323,27 @@ def test_one_element_is_read_where_it_is(start: int, tmp_path: Path) -> None:
     check_sizes(g.model(y=g("Mul", one, one), z=g("Tanh", one)), [feed], tmp_path)
 
 
+@pytest.mark.parametrize("mode", ["edge", "reflect"])
+def test_one_element_of_what_is_repeated(mode: str, tmp_path: Path) -> None:
+    g = Graph(x=[2])
+    padded = g("Pad", "x", g.ints(1, 1), mode=mode)
+    one = g("Slice", padded, g.ints(0), g.ints(1), g.ints(0))
+    feed = {"x": np.array([3, 5], np.float32)}
+    check_sizes(g.model(y=g("Mul", one, one)), [feed], tmp_path)
+
+
+@pytest.mark.parametrize(("start", "end", "step"), [(0, 2, 2), (1, 2, 1)])
+def test_one_element_of_an_axis_within(
+    start: int, end: int, step: int, tmp_path: Path
+) -> None:
+    """The axes around it lie apart in the tensor, and together in the result."""
+    g = Graph(x=["a", 2, "n"])
+    places = map(g.ints, (start, end, 1, step))
+    part = g("Slice", "x", *places)
+    feed = {"x": np.arange(30, dtype=np.float32).reshape(3, 2, 5)}
+    check_sizes(g.model(y=g("Mul", part, part)), [feed], tmp_path)
+
+
 @pytest.mark.parametrize("build", GROUPS, ids=lambda build: build.__name__)
 def test_group_on_odd_sizes(build: object, tmp_path: Path) -> None:
     feeds = (feed_for(build, sizes) for sizes in SIZES)

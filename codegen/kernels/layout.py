@@ -89,12 +89,13 @@ class Layout:
     def _joins(self, before: Axis, i: int, has: tuple[bool, ...]) -> bool:
         """Whether an axis of the space goes together with what came before it."""
         space, moved = self.program.space, self.program.moved
-        place, rank = i - len(space), len(space)
+        place = i - len(space)
         if before.has != has or place in moved or before.last in moved:
             return False
         if before.last < -self.program.axes <= place:
             return False
-        return all(size == 1 for size in space[before.last + rank + 1 : i])
+        between = range(before.last + 1, place)  # of one element, read where it is
+        return all(space[k] == 1 and k not in moved for k in between)
 
     def _named(self, axes: list[Axis]) -> list[Axis]:
         two = len(axes) == 2 and not self.rows

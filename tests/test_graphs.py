@@ -39,11 +39,16 @@ class Card:
         self.mode: Any = "default"
         self.capturing: StandInGraph | None = None
 
+    device = torch.device("cpu")
+
     def graph_pool_handle(self) -> str:
         return "pool"
 
     def Stream(self, device: Any) -> Any:
         return self
+
+    def synchronize(self) -> None:
+        self.log.append("synchronize")
 
     current_stream = Stream
 
@@ -57,8 +62,10 @@ class Card:
         return StandInGraph(self.log)
 
     @contextmanager
-    def graph(self, graph: StandInGraph, pool: str, stream: Any) -> Iterator[None]:
-        assert pool == "pool"
+    def graph(
+        self, graph: StandInGraph, pool: str, stream: Any, capture_error_mode: str
+    ) -> Iterator[None]:
+        assert (pool, capture_error_mode) == ("pool", "thread_local")
         self.capturing = graph
         yield
         self.capturing = None
@@ -119,7 +126,7 @@ def test_a_graph_is_replayed_on_what_is_given(package: ModuleType, card: Card) -
         x, y = torch.randn(3, 2), torch.randn(3, 2)
         assert torch.equal(call(x, y), x * 2 + y)
     assert network.calls == 5  # three to warm up, one that may not wait, one captured
-    assert card.log == ["wait", "wait", *["replay"] * 3]
+    assert card.log == ["wait", "wait", *["replay", "synchronize"] * 3]
     assert card.mode == "default"
 
 

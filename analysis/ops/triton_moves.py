@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
+from types import SimpleNamespace
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -38,6 +39,9 @@ class Place:
         return inner if plain else Formula(f"{{}} * {self.step} + {self.shift}", inner)
 
 
+_IN_PYTHON = SimpleNamespace(minimum=min, maximum=max, abs=abs)
+
+
 @dataclass(frozen=True, init=False)
 class Formula:
     """An index of an operand that is another function: `{}` are the parts."""
@@ -50,7 +54,12 @@ class Formula:
         object.__setattr__(self, "parts", parts)
 
     def of(self, index: tuple[Where, ...]) -> Where:
-        return Formula(self.text, *(part.of(index) for part in self.parts))
+        parts = [part.of(index) for part in self.parts]
+        ones = [part.shift for part in parts if is_one(part)]
+        if not parts or len(ones) < len(parts):
+            return Formula(self.text, *parts)
+        # The same for all elements. The texts are those of this file: eval is safe.
+        return Place(0, 0, int(eval(self.text.format(*ones), {"tl": _IN_PYTHON})))
 
 
 @dataclass(frozen=True)

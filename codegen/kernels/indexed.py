@@ -77,8 +77,7 @@ class IndexedSource(Source):
 
     def mask_of(self, offset: str, guards: tuple[str, ...]) -> str:
         """The elements that are read, if it isn't one and the same for all."""
-        indices = re.search(r"(?<!tl\.)\b(?!tl\b)[a-z]", offset)
-        return " & ".join([self.mask, *guards]) if indices else ""
+        return " & ".join([self.mask, *guards]) if re.search("[a-z]", offset) else ""
 
     def label(self, name: str, index: Index) -> str:
         """A name for a value at other places than its own."""

@@ -2,6 +2,7 @@
 
     python benchmarks/compile_time.py resnet50.onnx bert_base.onnx --repeat 3
     python benchmarks/compile_time.py --nodes 1000 2000 5000 10000 --plot growth.svg
+    python benchmarks/compile_time.py bert_base.onnx --repeat 7 --targets torch triton
 
 Every run is a fresh process that compiles without verification and without the cache:
 
@@ -15,8 +16,8 @@ Every run is a fresh process that compiles without verification and without the 
     ratio       anonymous / weights
 
 With --repeat, times are medians (the range of seconds beside them) and memory is the
-maximum. --nodes makes decoders of about so many nodes (synthetic.py); --plot draws time
-and memory over nodes.
+maximum. Of several --targets each has a row, and they take turns. --nodes makes
+decoders of about so many nodes (synthetic.py); --plot draws time and memory over nodes.
 """
 
 from __future__ import annotations
@@ -59,13 +60,13 @@ class Run:
     weights: int
 
 
-def compile_here(model: str, package: str, result: str) -> None:
+def compile_here(model: str, package: str, result: str, target: str) -> None:
     """The measured process."""
     start = time.perf_counter()
     from fairhand.codegen.pipeline import compile
 
     imported, cpu = time.perf_counter(), time.process_time()
-    done = compile(Path(model), package, verify=False, cache=False)
+    done = compile(Path(model), package, target=target, verify=False, cache=False)
     end, cpu = time.perf_counter(), time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     found = {
@@ -88,7 +89,7 @@ def anonymous_bytes(pid: int) -> int:
     return int(found[1]) * 1024 if found else 0
 
 
-def measure(model: Path) -> Run:
+def measure(model: Path, target: str) -> Run:
     """Compile `model` in a fresh process and watch it from here.
 
     A thread inside would miss peaks: native code that holds the GIL stops it.
@@ -96,7 +97,7 @@ def measure(model: Path) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / re.sub(r"\W", "_", model.stem)
         result, errors = Path(folder) / "result.json", Path(folder) / "errors.txt"
-        command = [sys.executable, __file__, "--child", model, package, result]
+        command = [sys.executable, __file__, "--child", model, package, result, target]
         peak = 0
         with errors.open("wb") as stderr:
             process = subprocess.Popen(
@@ -113,13 +114,13 @@ def measure(model: Path) -> Run:
         return Run(anonymous=peak, **json.loads(result.read_text("utf-8")))
 
 
-def row(model: Path, runs: list[Run]) -> tuple[str, ...]:
+def row(name: str, runs: list[Run]) -> tuple[str, ...]:
     seconds = sorted(run.seconds for run in runs)
     spread = f" ({seconds[0]:.2f}-{seconds[-1]:.2f})" if len(runs) > 1 else ""
     anonymous = max(run.anonymous for run in runs)
     weights = runs[0].weights
     return (
-        model.name,
+        name,
         f"{runs[0].nodes:,}",
         f"{statistics.median(seconds):.2f}{spread}",
         f"{statistics.median(run.cpu for run in runs):.2f}",
@@ -194,6 +195,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--nodes", nargs="+", type=int, default=[])
     parser.add_argument("--plot", type=Path, metavar="FILE.svg")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="runs each")
+    parser.add_argument(
+        "--targets", nargs="+", choices=("torch", "triton"), default=["torch"]
+    )
     options = parser.parse_args(arguments)
     if options.repeat < 1:
         parser.error("--repeat must be at least 1")
@@ -201,15 +205,21 @@ def main(arguments: list[str]) -> int:
     points: list[Run] = []
     with tempfile.TemporaryDirectory() as folder:
         for model in [*options.models, *decoders(Path(folder), options.nodes)]:
+            runs = dict[str, list[Run]]()
             try:
-                runs = [measure(model.resolve()) for _ in range(options.repeat)]
+                for target in options.targets * options.repeat:
+                    made = measure(model.resolve(), target)
+                    runs.setdefault(target, []).append(made)
             except RunFailed as error:
                 failed += 1
                 print(f"{model} can't be compiled:\n{error}\n", file=sys.stderr)
                 continue
-            rows.append(row(model, runs))
-            points.append(sorted(runs, key=lambda run: run.cpu)[len(runs) // 2])
-            print(f"{model}: {rows[-1][2]} s", file=sys.stderr)
+            for target, found in runs.items():
+                name = model.name + f", {target}" * (len(runs) > 1)
+                rows.append(row(name, found))
+                print(f"{name}: {rows[-1][2]} s", file=sys.stderr)
+            first = runs[options.targets[0]]
+            points.append(sorted(first, key=lambda run: run.cpu)[len(first) // 2])
     if options.plot:
         options.plot.write_text(plot(points), "utf-8")
     cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)

@@ -5,4 +5,4 @@ DEVICES = ("cpu", "h100")  # of analysis/device.py
 ENGINES = ("eager", "packed", "onednn", "compile")  # of templates/engines.py.jinja
 PROFILE = "profile"  # in place of an engine: the fastest one, by measurement
 AUTOTUNE = "let Triton's autotuner choose how kernels are launched, when they first run"
-PRECISIONS = ("float32", "bf16", "int8")  # to compute in
+PRECISIONS = ("float32", "bf16", "fp16", "int8")  # to compute in

@@ -156,8 +156,9 @@ def _add_ways(sub: argparse.ArgumentParser) -> None:
         "--precision",
         choices=PRECISIONS,
         default="float32",
-        help="bf16: compute in bfloat16; int8: multiply in integers where layers are"
-        " linear; the error is measured and reported",
+        help="bf16: compute in bfloat16; fp16: in float16, with kernels alone; int8:"
+        " multiply in integers where layers are linear; the error is measured and"
+        " reported",
     )
 
 

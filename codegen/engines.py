@@ -117,8 +117,8 @@ def engine_plan(
     found = list(obstacles(graph, shapes, plan))
     refused = found[0] if found else ""
     layers = {kind for kind in _PACKED if _has(plan, kind)}
-    if precision == "bf16":
-        _check_bf16(refused, plan)
+    if precision in ("bf16", "fp16"):
+        _check_half(precision, refused, plan)
     if precision == "int8":
         _check_int8(wanted, graph, layers)
     if precision != "float32" and wanted == "auto":
@@ -174,13 +174,18 @@ def _has(plan: ModulePlan, kind: str) -> bool:
     return any(kind in line for made in plan.classes for line in made.members)
 
 
-def _check_bf16(refused: str, plan: ModulePlan) -> None:
+def _check_half(precision: str, refused: str, plan: ModulePlan) -> None:
+    """Kernels are for a GPU, where no network is traced."""
+    if plan.kernels:
+        refused = ""
+    elif precision == "fp16":
+        refused = "it has no kernels, and a CPU is slow in float16"
     if not refused and any(
         t.dtype not in _PLAIN for t in (*plan.inputs, *plan.outputs)
     ):
         refused = "it takes or gives other types than float32, integers and booleans"
     if refused:
-        _refuse_precision("bf16", refused)
+        _refuse_precision(precision, refused)
 
 
 def _check_int8(wanted: str, graph: ir.Model, layers: set[str]) -> None:

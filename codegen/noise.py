@@ -77,7 +77,7 @@ def _one_bit_off(array: Any, rng: np.random.Generator) -> Any:
     if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
         return array
     side = np.where(rng.random(array.shape) < 0.5, -np.inf, np.inf)
-    return np.nextafter(array, side.astype(array.dtype))
+    return np.asarray(np.nextafter(array, side.astype(array.dtype)))
 
 
 def _other_scales(source: str | bytes, rng: np.random.Generator) -> bytes | None:

@@ -84,9 +84,9 @@ def compile(
     `debug` is a folder for the graph after each stage. What is written follows from
     `level` to `target` and from `autotune` (Options). `engine` is what Session runs on:
     "eager", "packed", "onednn", "compile", or "auto" for what suits the network;
-    `precision` "bf16" computes in bfloat16, "int8" multiplies in integers where layers
-    are linear. `profile` measures here which engine is the
-    fastest. `cache` lets a package serve again, with the weights of this model.
+    `precision` "bf16" or "fp16" computes in these, "int8" multiplies in integers where
+    layers are linear. `profile` measures here which engine is the fastest. `cache` lets
+    a package serve again, with the weights of this model.
     """
     progress("load")
     with no_garbage_collection():

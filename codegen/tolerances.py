@@ -48,7 +48,11 @@ TOLERANCES: Mapping[str, float] = {
 
 # What --precision computes a network of float32 in. int8: 1.5e-2 for DistilBERT, 4e-2
 # for BERT, 4.6e-2 for ViT, which ONNX Runtime's own dynamic quantisation differs by.
-COARSE: Mapping[str, float] = {"bf16": TOLERANCES["bfloat16"], "int8": 1e-1}
+COARSE: Mapping[str, float] = {
+    "bf16": TOLERANCES["bfloat16"],
+    "fp16": TOLERANCES["float16"],
+    "int8": 1e-1,
+}
 
 
 class Comparison(NamedTuple):

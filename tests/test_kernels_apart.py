@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter")
-from triton_kernels import check_sizes, close, compile_for_a_gpu, compiled, oracle
+from triton_kernels import check_sizes, close, compile_for_gpus, compiled, oracle
 
 from fairhand.codegen.kernels.program import NoKernel
 
@@ -251,5 +251,5 @@ def test_random_axes(
     assert close(got, torch.tensor(oracle(proto, feed)[0]), ulps=32)
 
 
-def test_axes_apart_compile_for_a_gpu(tmp_path: Path) -> None:
-    compile_for_a_gpu({named(b): model_of(b) for b in KINDS}, tmp_path)
+def test_axes_apart_compile_for_gpus(tmp_path: Path) -> None:
+    compile_for_gpus({named(b): model_of(b) for b in KINDS}, tmp_path)

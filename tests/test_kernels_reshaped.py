@@ -12,7 +12,7 @@ import torch
 from emitter_models import Graph
 
 pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter")
-from triton_kernels import check_sizes, close, compile_for_a_gpu, compiled
+from triton_kernels import check_sizes, close, compile_for_gpus, compiled
 
 Build = Callable[[Graph], dict[str, str]]
 
@@ -114,5 +114,5 @@ def test_sizes_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
             kernel.kernel(wrong)
 
 
-def test_reshaped_compile_for_a_gpu(tmp_path: Path) -> None:
-    compile_for_a_gpu({named(b): model_of(b) for b in KINDS}, tmp_path)
+def test_reshaped_compile_for_gpus(tmp_path: Path) -> None:
+    compile_for_gpus({named(b): model_of(b) for b in KINDS}, tmp_path)

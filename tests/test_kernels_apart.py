@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 import torch
 from emitter_models import Graph
@@ -16,7 +17,11 @@ from hypothesis import strategies as st
 pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter")
 from triton_kernels import check_sizes, close, compile_for_gpus, compiled, oracle
 
-from fairhand.codegen.kernels.program import NoKernel
+from fairhand.analysis.shapes import infer
+from fairhand.codegen.blocks import make_steps
+from fairhand.codegen.kernels.collection import KernelSet
+from fairhand.codegen.kernels.making import make_program
+from fairhand.codegen.kernels.program import NoKernel, Surroundings
 
 Build = Callable[[Graph], dict[str, str]]
 
@@ -198,6 +203,24 @@ def test_a_number_of_each_column_is_not_reduced_again(tmp_path: Path) -> None:
     y = g("ReduceSum", g("ReduceMean", "x", g.ints(1)), g.ints(1))
     with pytest.raises(NoKernel, match="rows of different sizes"):
         compiled(g.model(y=g("Mul", "x", y)), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "axes, worth",
+    [((2,), True), ((0, 2), True), ((0, 1), True), ((1, 2), False), ((0, 1, 2), False)],
+    ids=str,
+)
+def test_few_rows_are_not_worth_a_kernel(axes: tuple[int, ...], worth: bool) -> None:
+    """One program goes over each, beside which all else of a GPU has nothing to do."""
+    g = Graph(x=[4, 512, 2048])
+    proto = g.model(y=g("ReduceMean", g("Exp", "x"), g.ints(*axes)))
+    model = ir.from_proto(proto)
+    shapes = infer(model)
+    steps = make_steps(model, shapes, kernels=True)
+    made = {v for step in steps for v in step.outputs if v is not None}
+    around = Surroundings(shapes, made)
+    program = make_program(steps, set(model.graph.outputs), around)
+    assert (KernelSet(model, shapes).saved(program) > 0) == worth
 
 
 @st.composite

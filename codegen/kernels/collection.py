@@ -40,6 +40,8 @@ MIN_SAVED = 1e-5
 PRODUCT_SPEED = 0.8
 # Of a launch: a product that takes less than this leaves nothing but launches to save.
 SMALL_PRODUCT = 0.05
+UNITS = 132  # of the card, each with its share of the rates
+FEW_COLUMNS = 8  # of one program, of templates/kernels.py.jinja
 QUERY_TILE = 128  # bytes; of templates/kernels.py.jinja
 
 
@@ -153,10 +155,23 @@ class KernelSet:
             if is_view(v) and not self.by_strides(program, v)
         )
         fused += self.read_again(program)
+        fused = round(fused / min(1.0, self.programs(program) / UNITS))
         work = self.device.seconds(flops, fused) / self.device.launch - 1
         if program.product is not None and work < SMALL_PRODUCT:
             return 0.0
         return apart - self.device.seconds(flops / PRODUCT_SPEED, fused) - sum(copies)
+
+    def programs(self, program: Program) -> float:
+        """How many go over rows, one each, or over columns; many where elements do."""
+        kept = program.space[: len(program.space) - program.axes]
+        if program.columns is not None:
+            axes = set(program.columns.axes) - program.columns.reduced
+            kept = tuple(program.space[a] for a in axes)
+        elif not program.axes:
+            return UNITS
+        count = prod(map(self.sizes.number, kept)) * max(program.groups, 1)
+        inner = program.columns is not None and program.columns.inner
+        return max(count / (FEW_COLUMNS if inner else 1), 1)
 
     def by_strides(self, program: Program, value: ir.Value) -> bool:
         """Whether it is read where it lies: attention's own operands are."""

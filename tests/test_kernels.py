@@ -643,7 +643,9 @@ NETWORKS = {**IMAGES, **SEQUENCES}
 KERNELS = {
     "resnet": {"add_relu"},
     "senet": {"add_relu", "pointwise_conv_relu", "sigmoid_mul"},
+    "densenet": {"relu_pointwise_conv", "relu_pointwise_conv_relu"},
     "plain_cnn": set(),
+    "causal_decoder": {"embed_add", "linear_add", "add_layer_norm", "linear_gelu"},
     "encoder_torchscript": {"add_layer_norm"},
     "cached_decoder": {"add_layer_norm", "linear_add", "linear_gelu"},
     "llama_layers": {"add_rms_norm", "linear_silu_mul", "rotary_attention"},

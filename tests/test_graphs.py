@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -38,6 +39,7 @@ class Card:
         self.log: list[str] = []
         self.mode: Any = "default"
         self.capturing: StandInGraph | None = None
+        self.written: list[tuple[Tensor, Tensor]] = []
 
     device = torch.device("cpu")
 
@@ -48,7 +50,11 @@ class Card:
         return self
 
     def synchronize(self) -> None:
+        """What the GPU was to write into memory of the CPU is there now."""
         self.log.append("synchronize")
+        for tensor, source in self.written:
+            Tensor.copy_(tensor, source)
+        self.written.clear()
 
     current_stream = Stream
 
@@ -77,6 +83,24 @@ class Card:
         self.mode = mode
 
 
+class Pinned(Tensor):
+    """Memory of the CPU, which a GPU writes to in its own time."""
+
+    card: Card
+
+    def copy_(self, source: Tensor, non_blocking: bool = False) -> Tensor:
+        if not non_blocking:
+            return super().copy_(source)
+        self.card.written.append((self, source))
+        return self
+
+
+def pinned_like(card: Card, x: Tensor) -> Tensor:
+    made = torch.full_like(x, 99).as_subclass(Pinned)
+    made.card = card
+    return made
+
+
 class StandInGraph:
     def __init__(self, log: list[str]) -> None:
         self.log = log
@@ -94,7 +118,7 @@ def card(package: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Card:
     stand_in = ModuleType("torch")
     stand_in.cuda = card  # type: ignore[attr-defined]
     monkeypatch.setattr(graphs, "torch", stand_in)
-    monkeypatch.setattr(graphs, "pinned_like", torch.empty_like)
+    monkeypatch.setattr(graphs, "pinned_like", partial(pinned_like, card))
     return card
 
 

@@ -12,6 +12,7 @@ import torch
 from emitter_models import Graph, run_here
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import fairhand
 from fairhand.codegen import verify
@@ -198,6 +199,31 @@ def test_product_in_half_precision(
     rounded |= build is gated_pixels
     for a, b in zip(got, wide, strict=True):
         assert close(a, b.to(a.dtype), ulps=4 if rounded else 1)
+
+
+def test_what_a_kernel_is_not_launched_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its twin computes on an old card, in float64, under autocast and the compiler's
+    eyes; of tensors of several devices PyTorch says what is wrong."""
+    kernels = compiled(model_of(linear_gelu), tmp_path).module
+    cards = {torch.device("cuda", 0): (8, 0), torch.device("cuda", 1): (7, 5)}
+    monkeypatch.setattr(torch.cuda, "get_device_capability", cards.__getitem__)
+    with FakeTensorMode():
+        x, old = (torch.empty(2, device=device) for device in cards)
+        assert kernels.runs_triton(x, x)
+        assert not kernels.runs_triton(old)
+        assert not kernels.runs_triton(x, torch.empty(2))
+        assert not kernels.runs_triton(x, old)
+        assert not kernels.runs_triton(x.double())
+        for module, name in (
+            (torch, "is_autocast_enabled"),
+            (torch.compiler, "is_compiling"),
+        ):
+            with monkeypatch.context() as on:
+                on.setattr(module, name, lambda *device: True)
+                assert not kernels.runs_triton(x)
+            assert kernels.runs_triton(x)
 
 
 def test_products_compile_for_gpus(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -95,7 +96,8 @@ def another(
     page = (folder / "kernels.py").read_text("utf-8")
     assert max(map(len, page.splitlines())) <= 88
     given = [*(n for _, n in numbers), *(value for _, value in program.options)]
-    calls = [call_of(program, given, size) for size in (7, 16384)]
+    calls = [call_of(program, given, size) for size in (7, 2048, 16384)]
+    calls = [c for c in calls if max(prod(d) for _, d in c["tensors"]) < 2**36]
     (folder / "kernels.json").write_text(json.dumps(calls))
     arguments = [str(v.name) for v in program.arguments]
     stored = {w.value: w for s in steps if s.form for w in s.form.weights.values()}

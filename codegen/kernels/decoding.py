@@ -163,6 +163,7 @@ class DecodingLauncher(AttentionLauncher):
             "        v_depth,",
             "        BLOCK_P=triton.next_power_of_2(n_parts),",
             "        BLOCK=triton.next_power_of_2(v_depth),",
+            "        num_warps=8,",
             "    )",
         ]
 

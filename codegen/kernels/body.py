@@ -172,6 +172,7 @@ def _around(calls: Sequence[Run], shapes: Shapes) -> Surroundings:
         given, result = step.reads()[-1:], step.outputs[0] if step.outputs else None
         if (step.lacks is not None or switched) and given and result is not None:
             renamed[given[0]] = result
+            _learn_alike(shapes, given[0], result)
     made = {v for run in calls for item in run.items for v in item.outputs}
     return Surroundings(
         shapes,
@@ -179,6 +180,14 @@ def _around(calls: Sequence[Run], shapes: Shapes) -> Surroundings:
         {v for run in calls for v in run.ints},
         renamed,
     )
+
+
+def _learn_alike(shapes: Shapes, *pair: ir.Value) -> None:
+    """What stands in for a value where a part is left out has its sizes."""
+    for one, other in (pair, pair[::-1]):
+        dims = shapes.dims(one)
+        if dims is not None and shapes.dims(other) is None:
+            shapes.learn_dims(other, dims)
 
 
 def _call(name: str, region: Region, members: Sequence[Statement | Row]) -> Statement:

@@ -29,6 +29,7 @@ from ..plan import shape_text
 from ..steps import Step
 from .forms import is_fused_attention
 from .launcher import KernelText
+from .optional import fuller
 from .program import VIEWS, Operation, Program, is_view
 from .prologue import before_attention
 from .regions import Memo, Region
@@ -125,7 +126,7 @@ class KernelSet:
         self.chosen = self.collecting = True
 
     def offer(self, region: Region) -> None:
-        first = region.programs[0]
+        first = fuller(region.programs)
         numbers = [number for _, number in region.numbers]
         given = (*numbers, *(value for _, value in first.options))
         made = Entry(region.text, program=first, numbers=given)
@@ -135,7 +136,7 @@ class KernelSet:
             parts = [n for op in program.operations for n in op.nodes]
             nodes = [name for part in parts for name in behind(part)]
             entry.sites.append(tuple(nodes))
-            if not entry.example[0]:
+            if not entry.example[0] and program is first:
                 fused, apart = self.moved(program)
                 moved = sum(part for _, part in apart)
                 entry.example = (shape_text(program.space), fused, moved)
@@ -151,7 +152,7 @@ class KernelSet:
         )
         copies = (
             self.device.seconds(0, 2 * self.size(program, v))
-            for v in program.arguments
+            for v in program.given
             if is_view(v) and not self.by_strides(program, v)
         )
         fused += self.read_again(program)
@@ -220,10 +221,12 @@ class KernelSet:
         """
         size = partial(self.size, program)
         found = [size(op.result) for op in program.operations if op.lookup]
-        read = sum(size(v) for v in program.arguments) + sum(found)
+        read = sum(size(v) for v in program.given) + sum(found)
         fused = read + sum(size(v) for v in program.results)
         parts = []
-        for op in (o for o in program.operations if not is_free(program, o)):
+        for op in program.operations:
+            if op.left_out or is_free(program, op):
+                continue
             operands = [o for o in op.operands if isinstance(o, ir.Value)]
             part = sum(map(size, operands)) + sum(map(size, op.results))
             part += size(op.result) if op.lookup else 0

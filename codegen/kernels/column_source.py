@@ -78,9 +78,8 @@ class OrderedLauncher(Launcher):
     layout: OrderedLayout
 
     def result(self, result: ir.Value) -> tuple[str, str]:
-        like, dtype = self.dtype(result)
         x = self.names[self.layout.whole.value]
-        kind = "" if like == x else f", dtype={dtype or f'{like}.dtype'}"
+        kind = self.dtype(result, x)
         shape = self.layout.shape(result, self.names)
         return self.names[result], f"{x}.new_empty({shape}{kind})"
 

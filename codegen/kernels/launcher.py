@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from ...analysis.ops.triton import pointwise
 from ...analysis.spell import (
     TORCH_DTYPES,
     HelperRef,
@@ -19,7 +20,8 @@ from ...analysis.spell import (
 )
 from .indexed import IndexedSource
 from .looped import LoopedSource
-from .program import Argument, Program, is_row_number
+from .optional import either
+from .program import Argument, NoKernel, Operation, Program, is_row_number
 from .source import Source
 from .wording import title
 
@@ -53,6 +55,7 @@ class KernelText:
     functions: tuple[Callable[..., Any], ...] = ()  # of its twin
     made: tuple[str, ...] = ()  # what else is allocated
     after: tuple[str, ...] = ()  # what is launched behind it
+    optional: tuple[str, ...] = ()  # tensors that may be None
 
 
 class Launcher:
@@ -72,16 +75,24 @@ class Launcher:
         if program.indexed and program.columns is None:
             return IndexedSource(program)
         source = Source(program)
-        return LoopedSource(program) if source.layout.long else source
+        if not source.layout.long:
+            return source
+        if any(a.optional for a in program.arguments.values()):
+            raise NoKernel("a tensor that may be left out, and rows in parts")
+        return LoopedSource(program)
 
     def text(self) -> KernelText:
         names, layout = self.names, self.layout
         tensors = tuple(names[a.value] for a in layout.arguments)
         numbers = tuple(label for label, _ in self.source.eps)
         results = tuple(map(self.result, self.program.results))
-        typed = (*(f"{t}: Tensor" for t in tensors), *(f"{n}: float" for n in numbers))
+        optional = tuple(names[a.value] for a in layout.arguments if a.optional)
+        types = {t: "Tensor | None" if t in optional else "Tensor" for t in tensors}
+        typed = (
+            *(f"{t}: {kind}" for t, kind in types.items()),
+            *(f"{n}: float" for n in numbers),
+        )
         checks = ((names[a.value], self.expected(a)) for a in layout.arguments)
-        kinds = [n.op_type for op in self.program.operations for n in op.nodes]
         many = ", ".join(["Tensor"] * len(results))
         return KernelText(
             words=title(self.program),
@@ -90,7 +101,7 @@ class Launcher:
             names=(*tensors, *numbers),
             returns="Tensor" if len(results) == 1 else f"tuple[{many}]",
             formula=tuple(self.source.formula()),
-            operators=", ".join(kinds),
+            operators=", ".join(map(_operators, self.program.operations)),
             reference=tuple(self.reference()),
             checks=tuple((name, shape) for name, shape in checks if shape),
             sizes=tuple(self.size_lines(tensors)),
@@ -105,6 +116,7 @@ class Launcher:
             functions=tuple(self.functions),
             made=tuple(self.made()),
             after=tuple(self.after()),
+            optional=optional,
         )
 
     def made(self) -> list[str]:
@@ -121,8 +133,13 @@ class Launcher:
         return []
 
     def copies(self) -> list[str]:
-        names = [self.names[a.value] for a in self.layout.arguments]
-        return [f"{name} = {name}.contiguous()" for name in names]
+        lines = []
+        for argument in self.layout.arguments:
+            name = self.names[argument.value]
+            line = f"{name} = {name}.contiguous()"
+            optional = [f"if {name} is not None:", f"    {line}"]
+            lines += optional if argument.optional else [line]
+        return lines
 
     @property
     def fits(self) -> str:
@@ -170,13 +187,15 @@ class Launcher:
         """Nothing where the kernel says itself, of what type offsets are."""
         if self.layout.rows or self.layout.sized:
             return []
-        given = [self.names[a.value] for a in self.layout.arguments]
+        whole = (a for a in self.layout.arguments if not a.optional)
+        given = [self.names[a.value] for a in whole]
         return [f"OFFSETS=offset_type({', '.join([*given, result])})"]
 
     def parameters(self, numbers: tuple[str, ...]) -> list[str]:
         layout, names = self.layout, self.names
         lines = [
-            f"{names[a.value]}_ptr,  # {layout.letters(a)} in" for a in layout.arguments
+            f"{names[a.value]}_ptr,  # {layout.letters(a)} in{or_none(a)}"
+            for a in layout.arguments
         ]
         for result in self.program.results:
             shown = self.letters_of(result)
@@ -211,6 +230,8 @@ class Launcher:
             if op.lookup:
                 table, at = (Ref(o) for o in op.operands if isinstance(o, ir.Value))
                 made = Names("F").embedding(at, table)
+            elif op.kept is not None:
+                made = either(op.view.node.op_type, op.kept, op.operands)
             elif op.twin is not None:
                 made = op.twin(
                     *(Ref(o) for o in op.operands if isinstance(o, ir.Value))
@@ -235,9 +256,8 @@ class Launcher:
 
     def result(self, result: ir.Value) -> tuple[str, str]:
         """A result's name, and how it is allocated."""
-        like, dtype = self.dtype(result)
         first = self.names[(self.base or self.layout.arguments[0]).value]
-        kind = "" if like == first else f", dtype={dtype or f'{like}.dtype'}"
+        kind = self.dtype(result, first)
         small = is_row_number(self.program, result)
         name, top = self.names[result], self.program.top(result)
         if self.base is not None and not small and not top:
@@ -251,22 +271,41 @@ class Launcher:
             shape = f"{shape}[:-{axes}]"
         return name, f"{first}.new_empty({shape}{kind})"
 
-    def dtype(self, value: ir.Value) -> tuple[str, str]:
-        """The tensor whose type a value has, or the type that it always has."""
-        while value not in self.program.arguments:
-            op = next(o for o in self.program.operations if value in o.results)
-            kind = op.view.node.op_type
-            if kind in _TRUTH:
-                return "", "torch.bool"
-            if kind in ("ArgMax", "ArgMin") or (op.top and value.index() == 1):
-                return "", "torch.int64"
-            if kind == "Cast":
-                assert value.dtype is not None
-                return "", f"torch.{TORCH_DTYPES[value.dtype]}"
-            tensors = [o for o in op.operands if isinstance(o, ir.Value)]
-            rest = tensors[1:] if kind == "Where" else tensors
-            if not rest:  # numbers, which take the type that the graph has
-                assert value.dtype is not None
-                return "", f"torch.{TORCH_DTYPES[value.dtype]}"
-            value = rest[0]
-        return self.names[value], ""
+    def dtype(self, result: ir.Value, first: str) -> str:
+        """The option that gives it its type; "" if `first` is a tensor of that type."""
+        found = self.types(result)
+        if first in found:
+            return ""
+        kind = found[0]
+        return f", dtype={kind if kind.startswith('torch.') else f'{kind}.dtype'}"
+
+    def types(self, value: ir.Value) -> list[str]:
+        """The tensors whose type a value has, or the type that it always has."""
+        if value in self.program.arguments:
+            return [] if self.program.arguments[value].optional else [self.names[value]]
+        op = next(o for o in self.program.operations if value in o.results)
+        kind = op.view.node.op_type
+        if kind in _TRUTH:
+            return ["torch.bool"]
+        if kind in ("ArgMax", "ArgMin") or (op.top and value.index() == 1):
+            return ["torch.int64"]
+        tensors = [o for o in op.operands if isinstance(o, ir.Value)]
+        if kind == "Where":
+            tensors = tensors[1:]
+        elif pointwise(op.view.node) is None:  # what follows has a type of its own
+            tensors = tensors[:1]
+        if kind == "Cast" or not tensors:  # of numbers the graph says the type
+            assert value.dtype is not None
+            return [f"torch.{TORCH_DTYPES[value.dtype]}"]
+        return [name for tensor in tensors for name in self.types(tensor)]
+
+
+def or_none(argument: Argument) -> str:
+    return ", or None" if argument.optional else ""
+
+
+def _operators(op: Operation) -> str:
+    """As they are called in the graph."""
+    if op.kept is not None:
+        return f"optional {op.view.node.op_type}"
+    return ", ".join(node.op_type for node in op.nodes)

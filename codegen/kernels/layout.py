@@ -237,7 +237,7 @@ class Layout:
     def base(self) -> Argument | None:
         """A tensor of all the space's axes, from which the others' shapes follow."""
         space = self.program.space
-        for argument in self.arguments:
+        for argument in (a for a in self.arguments if not a.optional):
             dims = argument.dims
             if len(dims) == len(space) and all(map(same, dims, space)):
                 return argument

@@ -17,6 +17,7 @@ from ..members import Setting
 from ..steps import LayerRef, Step
 from .convolution import Taps, taps_of
 from .forms import ROLES, Attention, attention_of, gathers, is_lookup
+from .optional import Switch, check_optional, switch_of
 from .products import extent, product_of
 from .program import (
     Argument,
@@ -25,6 +26,7 @@ from .program import (
     Operation,
     Program,
     Surroundings,
+    equal,
 )
 from .settling import settle_space
 
@@ -43,6 +45,7 @@ def make_program(
     if not program.arguments:
         raise NoKernel("no tensor is read")
     settle_space(program)
+    check_optional(program)
     return program
 
 
@@ -57,6 +60,9 @@ def _operation(
     if node is None or step.optional or len(results) != len(step.outputs):
         raise NoKernel("a statement that is no plain operator")
     view = NodeView(node, program.shapes)
+    switch = switch_of(step)
+    if switch is not None:
+        return _switched(step, view, results, program, inside, switch)
     product = _product(step, view, results, program, inside, around)
     if product is not None:
         return product
@@ -128,6 +134,32 @@ def _operands(
                 raise NoKernel("indices that are used otherwise too")
         operands.append(value)
     return operands
+
+
+def _switched(
+    step: Step,
+    view: NodeView,
+    results: tuple[ir.Value, ...],
+    program: Program,
+    inside: Collection[ir.Value],
+    switch: Switch,
+) -> Operation:
+    """A sum that is left out where the other tensor is None."""
+    kept, other = switch.kept, switch.other
+    if other in inside or other in program.arguments:
+        raise NoKernel("a tensor that may be left out, and is read otherwise too")
+    if kept not in inside:
+        made = _argument(kept, Ref(kept), program.shapes.dims(kept))
+        program.arguments.setdefault(kept, made)
+    dims, own = program.dims(kept), program.shapes.dims(other)
+    if switch.flag.value and (own is None or not equal(own, dims)):
+        raise NoKernel("a tensor that may be left out, and is broadcast")
+    if not {kept.dtype, other.dtype} <= FLOATS:
+        raise NoKernel("a type that kernels don't handle")
+    program.arguments[other] = Argument(other, switch.expr(), dims, optional=True)
+    op = Operation(view, tuple(step.reads()[:2]), results, step.expr)
+    op.kept, op.left_out = kept, not switch.flag.value
+    return op
 
 
 def _product(

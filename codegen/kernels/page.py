@@ -50,6 +50,7 @@ def write_kernels(folder: Path, page: Page, title: str, file: str) -> None:
             for h in helpers
         ],
         uses_functional=functional,
+        optional=any(text.optional for text in texts),
         rows=any("MAX_ROW" in text.fits for text in texts),
         warps=any("warps(n_cols)" in o for text in texts for o in text.launch),
         elements=any("ELEMENTS" in text.grid for text in texts),

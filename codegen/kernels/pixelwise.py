@@ -140,6 +140,5 @@ class PixelLauncher(TiledLauncher):
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 
     def result(self, result: ir.Value) -> tuple[str, str]:
-        like, dtype = self.dtype(result)
-        kind = "" if like == self.x else f", dtype={dtype or f'{like}.dtype'}"
+        kind = self.dtype(result, self.x)
         return self.names[result], f"{self.x}.new_empty({self.shape}{kind})"

@@ -38,12 +38,14 @@ class Argument:
     `role` is "table" or "indices" in a lookup. The `dims` are then those of the row
     that is found: all of it, or one number for each. In a product it is a factor's, in
     a convolution its weight or bias, with the `dims` of a number per channel.
+    One that is `optional` may be None.
     """
 
     value: ir.Value
     expr: Expr
     dims: Dims
     role: str = ""
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,14 @@ class Operation:
     attention: Attention | None = None
     taps: Taps | None = None
     twin: Callable[..., Expr] | None = None  # in PyTorch, where `expr` is a layer's
+    kept: ir.Value | None = None  # what is handed on where the other operand is None
+    left_out: bool = False  # as it is at this place
 
     @property
     def nodes(self) -> list[ir.Node]:
         """In the graph's order: weights are dequantised before, biases added after."""
+        if self.left_out:
+            return []
         before = [n for n in self.absorbs if n.op_type == "DequantizeLinear"]
         after = [n for n in self.absorbs if n.op_type != "DequantizeLinear"]
         return [*before, self.view.node, *after]
@@ -156,6 +162,12 @@ class Program:
     @property
     def attention(self) -> Attention | None:
         return next((op.attention for op in self.operations if op.attention), None)
+
+    @property
+    def given(self) -> list[ir.Value]:
+        """What is read at this place: all but what is left out here."""
+        kept = [o for op in self.operations if not op.left_out for o in op.operands]
+        return [v for v, a in self.arguments.items() if not a.optional or v in kept]
 
     @property
     def indexed(self) -> bool:

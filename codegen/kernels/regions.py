@@ -21,6 +21,7 @@ from ..steps import Step
 from .kind import kernel_text
 from .launcher import KernelText
 from .making import make_program
+from .optional import switch_of
 from .program import NoKernel, Program, Surroundings, is_view
 
 MAX_STATEMENTS = 24  # of one kernel, for those who read it
@@ -144,7 +145,9 @@ class Regions:
             found = False
             for other in self.beside(group, home):
                 joined = sorted({*group, *other})
-                if len(joined) > MAX_STATEMENTS or not self.builds(joined, 1):
+                if len(joined) > MAX_STATEMENTS:
+                    continue
+                if not self.builds(joined, self.samples(joined)):
                     continue
                 alone = self.worth(other) if len(other) > 1 else 0.0
                 together = self.worth(joined)
@@ -160,9 +163,14 @@ class Regions:
             self.note(group, f"a kernel would {what}, by the cost model")
 
     def worth(self, group: list[int]) -> float:
-        """What a kernel saves in all instances, if all are like the first."""
-        steps = self.steps[group[0]]
-        return self.saved(self.kernels(group, 1)[0][0]) * len(steps or ())
+        """What a kernel saves in all instances, if others are like the samples."""
+        made = [self.saved(p) for p, *_ in self.kernels(group, self.samples(group))]
+        return sum(made) / len(made) * len(self.steps[group[0]] or ())
+
+    def samples(self, group: list[int]) -> int | None:
+        """The first instance alone, unless some leave out a part; None is all."""
+        firsts = [(self.steps[place] or ())[:1] for place in group]
+        return None if any(switch_of(s) for first in firsts for s in first) else 1
 
     def beside(self, group: list[int], home: dict[int, list[int]]) -> list[list[int]]:
         """Groups that read what a group makes, then those that make what it reads."""

@@ -15,6 +15,7 @@ from ...analysis.spell import ATOM, Expr, HelperRef, Ref, leaves, render, text_e
 from .columns import is_transpose
 from .group_layout import GroupLayout
 from .layout import Layout
+from .optional import either
 from .ordered_layout import OrderedLayout
 from .program import Argument, NoKernel, Operation, Program, operands_of
 from .reshaped_layout import ReshapedLayout
@@ -22,6 +23,11 @@ from .wording import Wording
 
 WIDTH = 76  # columns of a line in a kernel
 LEAST = "-(2**31)"  # below the order of all floats
+# Operators that give 0 of zeros alone.
+_KEEPS_ZERO = frozenset(
+    """Abs Add Cast Ceil Erf Floor Gelu HardSwish Identity LeakyRelu Mish Mul Neg Relu
+    Sin Softsign Sqrt Sub Sum Swish Tanh ThresholdedRelu""".split()
+)
 # Operators whose formula names their operand more than once.
 _READ_TWICE = frozenset("Clip Gelu HardSwish LeakyRelu Mish Relu Swish".split())
 
@@ -93,6 +99,7 @@ class Source:
         self.names = self.wording.names
         self.helpers: dict[Callable[..., Any], None] = {}
         self.eps: list[tuple[str, float]] = []
+        self.held: dict[ir.Value, str] = {}  # what loads tensors that may be None
 
     def make_layout(self, program: Program) -> Layout:
         if program.columns is not None:
@@ -125,7 +132,11 @@ class Source:
         plain = [a for a in self.layout.arguments if a.role != "table"]
         loads = [(a, self.layout.offset(a)) for a in plain]
         for argument, offset in loads:
-            lines.lines.append(self._load(argument, offset, lines))
+            load = self._load(argument, offset, lines)
+            if argument.optional:
+                self.held[argument.value] = load
+            else:
+                lines.lines.append(load)
         self._operations(lines)
         indices = self.layout.index_lines([*(o for _, o in loads), *self._places()])
         return [*self._start(), *indices, *lines.lines, *self._stores()]
@@ -188,13 +199,14 @@ class Source:
             self._top_k(op, lines)
             return
         made = self._made(op, lines)
+        if op.kept is not None:
+            self._optional(op, op.kept, made, lines)
+            return
         text = self.text(made)
         if self._keeps_zero(kind, op, lines):
             lines.zero.add(name)
-        stored = op.result in self.program.results
-        read = any(op.result in o.operands for o in self.program.operations)
         note = kind
-        if stored and read and op.result.dtype in FLOATS:
+        if self._is_read_on(op):
             inner = text if made._binds == ATOM else f"({text})"
             text = f"{inner}.to({name}_ptr.dtype.element_ty).to(tl.float32)"
             note = f"{kind}, rounded as it is stored"
@@ -205,6 +217,30 @@ class Source:
         else:
             lines.lines.insert(before, f"\n# {note}")
             lines.lines.append(line)
+
+    def _optional(
+        self, op: Operation, kept: ir.Value, made: Expr, lines: Lines
+    ) -> None:
+        """What is computed where the other tensor is one, and not None."""
+        (other,) = (o for o in op.operands if isinstance(o, ir.Value) and o is not kept)
+        name = self.names[op.result]
+        lines.lines += [
+            f"{name} = {self.names[kept]}",
+            f"if {self.names[other]}_ptr is not None:",
+            f"    {self.held[other]}",
+            f"    {name} = {self.text(made)}  # {op.view.node.op_type}",
+        ]
+        if self._keeps_zero(op.view.node.op_type, op, lines):
+            lines.zero.add(name)
+        if self._is_read_on(op):
+            rounded = f"{name}.to({name}_ptr.dtype.element_ty).to(tl.float32)"
+            lines.lines.append(f"{name} = {rounded}  # as it is stored")
+
+    def _is_read_on(self, op: Operation) -> bool:
+        """Whether a float is stored, and read too."""
+        read = any(op.result in o.operands for o in self.program.operations)
+        stored = op.result in self.program.results
+        return stored and read and op.result.dtype in FLOATS
 
     def _made(self, op: Operation, lines: Lines) -> Expr:
         operands = self._operands(op)
@@ -259,9 +295,7 @@ class Source:
         names = [self.names[o] for o in op.operands if isinstance(o, ir.Value)]
         zero = [name in lines.zero for name in names]
         tensors = len(names) == len(operands_of(op))
-        if kind in ("Add", "Sub", "Sum", "Neg", "Identity", "Relu", "Cast"):
-            return tensors and all(zero)
-        return False
+        return kind in _KEEPS_ZERO and tensors and all(zero)
 
     def _eps(self, op: Operation) -> str:
         label = "eps" if not self.eps else self.wording.free("eps")
@@ -299,6 +333,10 @@ class Source:
                 continue
             if op.taps is not None and op.twin is not None:
                 made = op.twin(*(e for e in operands if e is not None))
+                lines.append(f"{self.names[op.result]} = {self.text(made)}")
+                continue
+            if op.kept is not None:
+                made = either(op.view.node.op_type, op.kept, op.operands)
                 lines.append(f"{self.names[op.result]} = {self.text(made)}")
                 continue
             if op.pieces or op.gathers:
@@ -342,7 +380,8 @@ class Source:
     def _reads_twice(self, op: Operation) -> bool:
         """Whether the reader's own formula names its operand more than once."""
         reader = next(o for o in self.program.operations if op.result in o.operands)
-        return reader.row is not None or reader.view.node.op_type in _READ_TWICE
+        twice = reader.view.node.op_type in _READ_TWICE or reader.kept is not None
+        return reader.row is not None or twice
 
 
 def _over(program: Program, op: Operation) -> str:

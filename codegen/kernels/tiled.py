@@ -327,7 +327,11 @@ class TiledSource(Source):
             if has == whole:
                 where, within = "offsets", "mask"
             cast = argument.value.dtype in FLOATS
-            lines.lines.append(self._read(argument, where, within, cast, label))
+            load = self._read(argument, where, within, cast, label)
+            if argument.optional:
+                self.held[argument.value] = load
+            else:
+                lines.lines.append(load)
             self.names[argument.value] = label
         for later in after:
             if later is not op:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from .launcher import Launcher
+from .launcher import Launcher, or_none
 from .program import Argument, NoKernel, Program, equal
 from .source import Source
 from .tiled import TiledLayout, TiledSource
@@ -85,7 +85,8 @@ class TiledLauncher(Launcher):
     def parameters(self, numbers: tuple[str, ...]) -> list[str]:
         names, layout = self.names, self.layout
         lines = [
-            f"{names[a.value]}_ptr,  # {self.letters(a)} in" for a in layout.arguments
+            f"{names[a.value]}_ptr,  # {self.letters(a)} in{or_none(a)}"
+            for a in layout.arguments
         ]
         whole = "[B, M, N]" if layout.batched else "[M, N]"
         lines += [f"{names[r]}_ptr,  # {whole} out" for r in self.program.results]
@@ -173,7 +174,6 @@ class TiledLauncher(Launcher):
         return f"({', '.join(parts)}{',' if rank == 1 else ''})"
 
     def result(self, result: ir.Value) -> tuple[str, str]:
-        like, dtype = self.dtype(result)
-        kind = "" if like == self.x else f", dtype={dtype or f'{like}.dtype'}"
+        kind = self.dtype(result, self.x)
         shape = self.shape.replace(self.width, "n_cols")
         return self.names[result], f"{self.x}.new_empty({shape}{kind})"

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from ..names import unused
 from .forms import ROLES
 from .layout import Layout
+from .optional import NAMES
 from .program import Operation, Program, operands_of
 
 # What a reader calls a result; other operators give their own name.
@@ -157,7 +158,9 @@ class Wording:
         for op in self.program.operations:
             kind, operands = op.view.node.op_type, operands_of(op)
             roles = ("", *(op.row.names if op.row else ()))
-            if op.lookup:
+            if op.kept is not None:
+                roles = tuple("" if o is op.kept else NAMES[kind] for o in operands)
+            elif op.lookup:
                 roles = ("table", "indices")
             elif op.gathers:
                 roles = ("", "places")

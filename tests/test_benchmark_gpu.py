@@ -57,6 +57,7 @@ def test_it_measures_resumes_and_writes_the_page(
 ) -> None:
     monkeypatch.setattr(collection, "MIN_SAVED", 0.0)
     monkeypatch.setattr(collection, "SMALL_PRODUCT", 0.0)
+    monkeypatch.setattr(collection, "SAVED_BYTES", 0.0)
     monkeypatch.setattr(torch, "compile", lambda network, **options: network)
     (tmp_path / "broken.onnx").write_bytes(b"no model")
     card, runs = stand_in(gpu), []

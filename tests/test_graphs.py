@@ -28,6 +28,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
         patch.setattr(verify, "run_package", run_here)
         patch.setattr(collection, "MIN_SAVED", 0.0)
         patch.setattr(collection, "SMALL_PRODUCT", 0.0)
+        patch.setattr(collection, "SAVED_BYTES", 0.0)
         fairhand.compile(SEQUENCES["masked_pool"](), folder, target="triton")
     return import_package(folder)
 

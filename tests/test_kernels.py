@@ -660,6 +660,7 @@ def package_of(
     monkeypatch.setattr(verify, "run_package", run_here)
     monkeypatch.setattr(collection, "MIN_SAVED", least)
     monkeypatch.setattr(collection, "SMALL_PRODUCT", 0.0)
+    monkeypatch.setattr(collection, "SAVED_BYTES", 0.0)
     model = NETWORKS[name]()
     model.graph.name = name
     return fairhand.compile(model, folder / name, target="triton")
@@ -714,6 +715,7 @@ def test_names_of_nodes_stay_in_their_docstring(
     monkeypatch.setattr(verify, "run_package", run_here)
     monkeypatch.setattr(collection, "MIN_SAVED", 0.0)
     monkeypatch.setattr(collection, "SMALL_PRODUCT", 0.0)
+    monkeypatch.setattr(collection, "SAVED_BYTES", 0.0)
     model = NETWORKS["odd_ends"]()
     for i, node in enumerate(model.graph.node):
         node.name = f"{hostile}{i}"

@@ -266,6 +266,7 @@ def test_grouped_queries_take_the_kernel(
     monkeypatch.setattr(verify, "run_package", run_here)
     monkeypatch.setattr(collection, "MIN_SAVED", 0.0)
     monkeypatch.setattr(collection, "SMALL_PRODUCT", 0.0)
+    monkeypatch.setattr(collection, "SAVED_BYTES", 0.0)
     for build, taken in ((scaled, True), (causal, False)):
         folder = tmp_path / named(build)
         package = fairhand.compile(model_of(build), folder, target="triton")

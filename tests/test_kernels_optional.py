@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -80,6 +79,7 @@ def package(
         patch.setattr(verify, "run_package", run_here)
         patch.setattr(collection, "MIN_SAVED", 0.0)
         patch.setattr(collection, "SMALL_PRODUCT", 0.0)
+        patch.setattr(collection, "SAVED_BYTES", 0.0)
         made = fairhand.compile(request.param(), folder, target="triton")
     name, passed = MODELS[request.param]
     model = (made.path / "model.py").read_text("utf-8")
@@ -133,26 +133,14 @@ def test_with_and_without_the_other_tensor(package: fairhand.Package) -> None:
 
 
 def test_both_compile_for_a_gpu(package: fairhand.Package, tmp_path: Path) -> None:
-    source = (package.path / "kernels.py").read_text("utf-8")
-    module = load(package.path / "kernels.py")
-    (name,) = given(module, torch.float32, 1)
-    names = getattr(module, f"{name}_kernel").fn.__code__.co_varnames
-    types = {}
-    for parameter in names[: getattr(module, f"{name}_kernel").fn.__code__.co_argcount]:
-        plain = "*fp32" if parameter.endswith("_ptr") else "i32"
-        types[parameter] = "constexpr" if parameter.isupper() else plain
-        types[parameter] = "fp32" if parameter == "eps" else types[parameter]
-    optional = [p for p in types if p in ("residual_ptr", "factor_ptr")]
-    assert len(optional) == 1
-    for case, other in (("given", "*fp32"), ("absent", "constexpr")):
-        (tmp_path / f"{case}.py").write_text(source)
-        signature = {f"{name}_kernel": {**types, optional[0]: other}}
-        (tmp_path / f"{case}.json").write_text(json.dumps(signature))
+    """With the tensor, and with None: forward launches both."""
+    script = Path(__file__).with_name("compile_kernels.py")
+    command = [sys.executable, script, package.path, "--targets", "sm_86"]
     done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("compile_kernels.py"), tmp_path],
+        [*map(str, command), "--types", "float32"],
         env={**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert int(done.stdout) == 2
+    assert int(done.stdout.split("|")[2]) >= 2

@@ -238,6 +238,7 @@ def test_package_with_a_product(
     monkeypatch.setattr(verify, "run_package", run_here)
     monkeypatch.setattr(collection, "MIN_SAVED", 0.0)
     monkeypatch.setattr(collection, "SMALL_PRODUCT", 0.0)
+    monkeypatch.setattr(collection, "SAVED_BYTES", 0.0)
     package = fairhand.compile(model_of(build), tmp_path / "net", target="triton")
     text = (package.path / "model.py").read_text("utf-8")
     assert "fc.weight" in text and "from .kernels import" in text

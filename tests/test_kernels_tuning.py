@@ -75,6 +75,7 @@ def package_with(
 ) -> fairhand.Package:
     monkeypatch.setattr(verify, "run_package", run_here)
     monkeypatch.setattr(collection, "SMALL_PRODUCT", 0.0)
+    monkeypatch.setattr(collection, "SAVED_BYTES", 0.0)
     tuner = Tuner("GPU of tests", clock, "cpu")  # type: ignore[arg-type]
     monkeypatch.setattr(writers, "tuner_here", lambda: tuner)
     options = {"target": "triton", "profile": True, "engine": "eager"}
@@ -239,6 +240,7 @@ def test_an_autotuned_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """It verifies, says so in its report, and has no launch of its own choice."""
     monkeypatch.setattr(verify, "run_package", run_here)
     monkeypatch.setattr(collection, "SMALL_PRODUCT", 0.0)
+    monkeypatch.setattr(collection, "SAVED_BYTES", 0.0)
     options = {"target": "triton", "autotune": True}
     package = fairhand.compile(SEQUENCES["cached_decoder"](), tmp_path / "n", **options)
     assert package.report["target"]["autotune"] is True

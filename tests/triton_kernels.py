@@ -30,7 +30,7 @@ from fairhand.analysis.shapes import infer
 from fairhand.analysis.sizes import Sizes
 from fairhand.analysis.spell import Ref
 from fairhand.codegen.blocks import make_steps
-from fairhand.codegen.kernels.collection import Entry, Page
+from fairhand.codegen.kernels.collection import Entry, Page, Traffic
 from fairhand.codegen.kernels.kind import kernel_text
 from fairhand.codegen.kernels.launcher import KernelText
 from fairhand.codegen.kernels.making import make_program
@@ -91,7 +91,7 @@ def another(
         folder = folder / f"kernel_{len(seen)}"
         folder.mkdir()
     seen.add(text)
-    entry = Entry(text, "fused", 1.0, [("node",)], ("[N]", 1, 1), True)
+    entry = Entry(text, "fused", 1.0, [("node",)], Traffic("[N]", 1, 1, 2), True)
     write_kernels(folder, Page([entry], autotune=autotune), "Case", "case.onnx")
     page = (folder / "kernels.py").read_text("utf-8")
     assert max(map(len, page.splitlines())) <= 88

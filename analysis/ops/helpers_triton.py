@@ -12,6 +12,16 @@ def tanh(x: Any) -> Any:
     return 1 - 2 / (tl.exp(2 * x) + 1)  # 1 and -1 where exp overflows and vanishes
 
 
+def gelu_tanh(x: Any) -> Any:
+    # 0.5 * (1 + tanh(u)) is sigmoid(2 * u), here of u = sqrt(2 / pi) * (...).
+    return x * tl.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
+
+
+def clip(x: Any, low: Any, high: Any) -> Any:
+    x = tl.where(x < low, low, x)  # NaN stays
+    return tl.where(x > high, high, x)
+
+
 def softplus(x: Any) -> Any:
     return tl.where(x > 20, x, tl.log(1 + tl.exp(tl.where(x > 20, 0.0, x))))
 

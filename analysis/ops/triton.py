@@ -37,6 +37,10 @@ class Language:
     def helper(self, function: Callable[..., Any]) -> Expr:
         return HelperRef(function)
 
+    def known(self, name: str, made: Expr, *operands: Any) -> Expr:
+        """`made`, or the name that a formula has for it."""
+        return made if self._prefix else Expr(name)(*operands)
+
 
 def number(value: Any) -> Expr:
     """A scalar constant, as the shortest literal of its own type; no name for any."""
@@ -73,8 +77,7 @@ def pointwise(node: ir.Node) -> Spelling | None:
 def _gelu(tl: Any, n: NodeView, x: Any) -> Any:
     if n.attr("approximate", "none") == "none":
         return 0.5 * x * (1 + tl.erf(x * number(math.sqrt(0.5))))
-    inner = number(math.sqrt(2 / math.pi)) * (x + 0.044715 * x * x * x)
-    return 0.5 * x * (1 + tl.helper(helpers_triton.tanh)(inner))
+    return tl.helper(helpers_triton.gelu_tanh)(x)
 
 
 def _swish(tl: Any, n: NodeView, x: Any) -> Any:
@@ -120,7 +123,7 @@ POINTWISE |= {
     "Neg": lambda tl, n, x: -x,
     "Not": lambda tl, n, x: ~x,
     "Reciprocal": lambda tl, n, x: 1 / x,
-    "Relu": lambda tl, n, x: tl.where(x < 0, 0.0, x),  # NaN stays
+    "Relu": lambda tl, n, x: tl.known("relu", tl.where(x < 0, 0.0, x), x),  # NaN stays
     "Sigmoid": lambda tl, n, x: tl.sigmoid(x),
     "Sin": lambda tl, n, x: tl.sin(x),
     "Softplus": lambda tl, n, x: tl.helper(helpers_triton.softplus)(x),
@@ -137,10 +140,12 @@ POINTWISE |= {
 
 def _clamp(tl: Any, x: Any, low: Any, high: Any) -> Any:
     """Comparisons leave NaN as it is, which tl.clamp doesn't promise."""
+    if low is not None and high is not None:
+        return tl.helper(helpers_triton.clip)(x, low, high)
     if low is not None:
-        x = tl.where(x < low, low, x)
+        return tl.known("maximum", tl.where(x < low, low, x), x, low)
     if high is not None:
-        x = tl.where(x > high, high, x)
+        return tl.known("minimum", tl.where(x > high, high, x), x, high)
     return x
 
 

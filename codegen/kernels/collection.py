@@ -25,7 +25,6 @@ from ...analysis.shapes import Shapes
 from ...analysis.sizes import Sizes
 from ...rewrites.origin import behind
 from ..names import unused
-from ..plan import shape_text
 from ..steps import Step
 from .forms import is_fused_attention
 from .launcher import KernelText
@@ -43,6 +42,8 @@ PRODUCT_SPEED = 0.8
 SMALL_PRODUCT = 0.05
 UNITS = 132  # of the card, each with its share of the rates
 FEW_COLUMNS = 8  # of one program, of templates/kernels.py.jinja
+# Of the bytes it moves, what a product's kernel has to save beside launches.
+SAVED_BYTES = 0.05
 QUERY_TILE = 128  # bytes; of templates/kernels.py.jinja
 
 
@@ -60,6 +61,16 @@ def is_free(program: Program, op: Operation) -> bool:
     return not any(reader.row or reader.product for reader in readers)
 
 
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes of a kernel for the sizes in `shape`, and of the `calls` in PyTorch."""
+
+    shape: str
+    fused: int
+    apart: int
+    calls: int
+
+
 @dataclass
 class Entry:
     """A kernel, and the places that it would stand in."""
@@ -68,7 +79,7 @@ class Entry:
     name: str = ""
     saved: float = 0.0
     sites: list[tuple[str, ...]] = field(default_factory=list)  # nodes at each place
-    example: tuple[str, int, int] = ("", 0, 0)  # shape, bytes fused, bytes apart
+    traffic: Traffic | None = None  # of one place
     taken: bool = False
     program: Program | None = None  # of the first place, with its numbers
     numbers: tuple[Any, ...] = ()
@@ -136,10 +147,24 @@ class KernelSet:
             parts = [n for op in program.operations for n in op.nodes]
             nodes = [name for part in parts for name in behind(part)]
             entry.sites.append(tuple(nodes))
-            if not entry.example[0] and program is first:
-                fused, apart = self.moved(program)
-                moved = sum(part for _, part in apart)
-                entry.example = (shape_text(program.space), fused, moved)
+            if entry.traffic is None and program is first:
+                entry.traffic = self.traffic(program)
+
+    def traffic(self, program: Program) -> Traffic:
+        fused, apart = self.moved(program)
+        calls = sum(1 + op.passes for op, _ in apart)
+        return Traffic(
+            self.counted(program), fused, sum(part for _, part in apart), calls
+        )
+
+    def counted(self, program: Program) -> str:
+        """The sizes that bytes were counted for: [batch=1, seq=128, 768]."""
+        parts = []
+        for size in program.space:
+            number = str(self.sizes.number(size))
+            name = one_line(str(size), 24)
+            parts.append(f"{name}={number}" if name.isidentifier() else number)
+        return f"[{', '.join(parts)}]"
 
     def saved(self, program: Program) -> float:
         """Estimated seconds: those of PyTorch, call by call, less those of a kernel."""
@@ -157,10 +182,12 @@ class KernelSet:
         )
         fused += self.read_again(program)
         fused = round(fused / min(1.0, self.programs(program) / UNITS))
+        found = apart - self.device.seconds(flops / PRODUCT_SPEED, fused) - sum(copies)
+        if program.product is None or self.tuner is not None:
+            return found
         work = self.device.seconds(flops, fused) / self.device.launch - 1
-        if program.product is not None and work < SMALL_PRODUCT:
-            return 0.0
-        return apart - self.device.seconds(flops / PRODUCT_SPEED, fused) - sum(copies)
+        little = sum(part for _, part in parts) < (1 + SAVED_BYTES) * fused
+        return min(found, 0.0) if little or work < SMALL_PRODUCT else found
 
     def programs(self, program: Program) -> float:
         """How many go over rows, one each, or over columns; many where elements do."""

@@ -30,18 +30,16 @@ pixels = tl.program_id(0) % tiles * BLOCK + tl.arange(0, BLOCK)
 row, col = pixels // n_cols, pixels % n_cols
 mask = pixels < n_rows * n_cols
 offsets = plane.to(tl.int64) * n_rows * n_cols + pixels
+image_ptr = {x}_ptr + plane.to(tl.int64) * height * width
+window_ptr = {weight}_ptr + channel * HEIGHT * WIDTH
 sums = tl.zeros([BLOCK], tl.float32)
 for tap in tl.static_range(HEIGHT * WIDTH):
     at_row = row * stride_h + tap // WIDTH{holes[0]} - padding_h
     at_col = col * stride_w + tap % WIDTH{holes[1]} - padding_w
     inside = mask & (at_row >= 0) & (at_row < height)
     inside &= (at_col >= 0) & (at_col < width)
-    pixel = tl.load(
-        {x}_ptr + (plane.to(tl.int64) * height + at_row) * width + at_col,
-        mask=inside,
-        other=0.0,
-    )
-    factor = tl.load({weight}_ptr + channel * HEIGHT * WIDTH + tap)
+    pixel = tl.load(image_ptr + at_row * width + at_col, mask=inside, other=0.0)
+    factor = tl.load(window_ptr + tap)
     sums += pixel.to(tl.float32) * factor.to(tl.float32)"""
 
 

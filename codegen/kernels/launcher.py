@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import onnx_ir as ir
 from ...analysis.ops.triton import pointwise
 from ...analysis.spell import (
     TORCH_DTYPES,
+    Expr,
     HelperRef,
     Names,
     Ref,
@@ -18,6 +19,7 @@ from ...analysis.spell import (
     render,
     text_expr,
 )
+from .formulas import inlined, is_short
 from .indexed import IndexedSource
 from .looped import LoopedSource
 from .optional import either
@@ -224,26 +226,22 @@ class Launcher:
     # ---- the twin
 
     def reference(self) -> list[str]:
-        lines, eps = [], iter(self.source.eps)
-        for op in self.program.operations:
-            made = op.expr
-            if op.lookup:
-                table, at = (Ref(o) for o in op.operands if isinstance(o, ir.Value))
-                made = Names("F").embedding(at, table)
-            elif op.kept is not None:
-                made = either(op.view.node.op_type, op.kept, op.operands)
-            elif op.twin is not None:
-                made = op.twin(
-                    *(Ref(o) for o in op.operands if isinstance(o, ir.Value))
-                )
-            elif op.row is not None and op.row.twin is not None:
-                operands = [Ref(o) for o in op.operands if isinstance(o, ir.Value)]
-                made = op.row.twin(
-                    Names("F"), op.view, text_expr(next(eps)[0]), *operands
-                )
-            found = [e.function for e in leaves(made) if isinstance(e, HelperRef)]
+        """What is short and read once stands where it is read."""
+        operations, eps = self.program.operations, iter(self.source.eps)
+        made = [self.twin(op, eps) for op in operations]
+        for expr in made:
+            found = [e.function for e in leaves(expr) if isinstance(e, HelperRef)]
             self.functions.update(dict.fromkeys(found))
-            text = render(made, self.source.name)
+        read = [e.value for m in made for e in leaves(m) if isinstance(e, Ref)]
+        inner: dict[ir.Value, Expr] = {}
+        lines = []
+        for op, plain in zip(operations, made, strict=True):
+            expr = inlined(plain, inner)
+            text = render(expr, self.source.name)
+            single = len(op.results) == 1 and op.result not in self.program.results
+            if single and read.count(op.result) == 1 and is_short(plain, text, inner):
+                inner[op.result] = expr
+                continue
             made_here = ", ".join(self.names[r] for r in op.results)
             lines.append(f"{made_here} = {text}")
         results = [self.names[r] for r in self.program.results]
@@ -251,6 +249,20 @@ class Launcher:
         if results == [last]:
             return [*lines[:-1], f"return {text}"]
         return [*lines, f"return {', '.join(results)}"]
+
+    def twin(self, op: Operation, eps: Iterator[tuple[str, float]]) -> Expr:
+        """An operator in PyTorch."""
+        operands = [Ref(o) for o in op.operands if isinstance(o, ir.Value)]
+        if op.lookup:
+            return Names("F").embedding(*reversed(operands))
+        if op.kept is not None:
+            return either(op.view.node.op_type, op.kept, op.operands)
+        if op.twin is not None:
+            return op.twin(*operands)
+        if op.row is not None and op.row.twin is not None:
+            number = text_expr(next(eps)[0])
+            return op.row.twin(Names("F"), op.view, number, *operands)
+        return op.expr
 
     # ---- results
 

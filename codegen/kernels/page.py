@@ -77,17 +77,22 @@ def write_kernels(folder: Path, page: Page, title: str, file: str) -> None:
 
 
 def _plan(entry: Entry, page: Page) -> KernelPlan:
-    shape, fused, apart = entry.example
+    traffic = entry.traffic
+    assert traffic is not None
     count = len(entry.sites)
     first = one_line(entry.sites[0][0] if entry.sites[0] else "?", 40)
     places = f"at {count} places, first {first}" if count > 1 else f"at {first}"
     replaces = f"Replaces  {entry.text.operators}, {places}"
-    traffic = f"{_amount(fused)} for {shape}; {_amount(apart)} operator by operator"
+    launches = "2 launches" if entry.text.after else "1 launch"
+    counted = (
+        f"{_amount(traffic.fused)} in {launches} for {traffic.shape};"
+        f" op by op {_amount(traffic.apart)} in {traffic.calls}"
+    )
     doc = [
         *(line for text in entry.text.formula for line in _wrapped(text, 4)),
         "",
         *_wrapped(replaces, 10),
-        *_wrapped(f"Traffic   {traffic}", 10),
+        *_wrapped(f"Traffic   {counted}", 10),
     ]
     names = [name for name, _ in entry.text.results]
     text = _tuned(entry) if page.gpu else entry.text

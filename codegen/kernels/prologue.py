@@ -81,6 +81,7 @@ class Prologue(IndexedSource):
 
     def __init__(self, program: Program, wording: Wording, where: HeadIndices) -> None:
         self.where = where
+        self.own: dict[str, str] = {}  # what the key's are called
         super().__init__(program, wording)
         self.role = self.names[program.results[0]]
         self.mask = f"inside_{self.role}"
@@ -100,8 +101,11 @@ class Prologue(IndexedSource):
 
     def label(self, name: str, index: Index) -> str:
         """None that the other operand has, which is computed in a loop."""
-        own = name if self.role in (name, "q") else f"k_{name}"
-        return super().label(own, index)
+        if self.role in (name, "q"):
+            return super().label(name, index)
+        if name not in self.own:
+            self.own[name] = self.wording.free("k_" + name.rstrip("0123456789"))
+        return super().label(self.own[name], index)
 
     def assign(self, op: Operation, value: ir.Value, index: Index, made: Expr) -> str:
         """The result has the name of what it is computed from, if that is its role."""

@@ -10,9 +10,17 @@ import onnx_ir as ir
 
 from ...analysis.ops import helpers_triton
 from ...analysis.ops.triton import FLOATS, Language, number, pointwise
-from ...analysis.ops.triton_rows import reduced_axes
-from ...analysis.spell import ATOM, Expr, HelperRef, Ref, leaves, render, text_expr
+from ...analysis.spell import (
+    ATOM,
+    Expr,
+    HelperRef,
+    Ref,
+    leaves,
+    render,
+    text_expr,
+)
 from .columns import is_transpose
+from .formulas import SHORT, inlined, is_short, over_what
 from .group_layout import GroupLayout
 from .layout import Layout
 from .optional import either
@@ -29,7 +37,7 @@ _KEEPS_ZERO = frozenset(
     Sin Softsign Sqrt Sub Sum Swish Tanh ThresholdedRelu""".split()
 )
 # Operators whose formula names their operand more than once.
-_READ_TWICE = frozenset("Clip Gelu HardSwish LeakyRelu Mish Relu Swish".split())
+_READ_TWICE = frozenset("Gelu HardSwish LeakyRelu Mish Swish".split())
 
 
 class Lines:
@@ -341,7 +349,13 @@ class Source:
                 continue
             if op.pieces or op.gathers:
                 results = ", ".join(self.names[r] for r in op.results)
-                lines.append(f"{results} = {render(op.expr, self.name)}")
+                made = inlined(op.expr, inner)
+                text = render(made, self.name)
+                alone = uses == 1 and len(op.results) == 1
+                if alone and is_short(op.expr, text, inner):
+                    inner[op.result] = made
+                else:
+                    lines.append(f"{results} = {text}")
                 continue
             if op.product is not None:
                 text = self.product_formula(op, self.text(operands[0]))
@@ -359,10 +373,9 @@ class Source:
                 made = spelling(language, op.view, *operands)
             text = self.text(made)
             repeated = uses == 1 and self._reads_twice(op)
-            repeated |= self.program.indexed
-            over = _over(self.program, op) if op.row is not None else ""
+            over = over_what(self.program, op) if op.row is not None else ""
             repeated |= bool(over)
-            short = len(text) <= 36 and not repeated
+            short = len(text) <= SHORT and not repeated
             if op.top:
                 results = ", ".join(self.names[r] for r in op.results)
                 lines.append(f"{results} = {text.removesuffix(')')}, {op.top})")
@@ -382,18 +395,3 @@ class Source:
         reader = next(o for o in self.program.operations if op.result in o.operands)
         twice = reader.view.node.op_type in _READ_TWICE or reader.kept is not None
         return reader.row is not None or twice
-
-
-def _over(program: Program, op: Operation) -> str:
-    """What a norm of channels goes over, or a reduction of axes apart."""
-    if program.columns is not None and program.columns.apart:
-        *axes, last = map(str, reduced_axes(op.view) or ())
-        return f"axes {', '.join(axes)} and {last}"
-    if not program.groups:
-        return ""
-    if program.groups == 1:
-        return "all channels of a sample"
-    one_each = program.groups == program.space[1]
-    return (
-        "each channel" if one_each else f"each of {program.groups} groups of channels"
-    )

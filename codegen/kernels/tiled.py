@@ -165,13 +165,18 @@ class TiledSource(Source):
         )
         if layout.batched:
             lines.append("batch = tl.program_id(1).to(tl.int64)")
-        sums = self.wording.free("sums")
+        sums = self.sums(op)
         lines += [
             f"{sums} = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)",
             "for start in range(0, depth, BLOCK_K):",
             *(textwrap.indent(line, "    ") for line in self._parts(op, sums)),
         ]
         return [*lines, *self._finished(op, sums)]
+
+    def sums(self, op: Operation) -> str:
+        """What a tile is summed up in: its result, unless something is added to it."""
+        more = {"scale", "bias"} & {a.role for a in self.layout.arguments}
+        return self.wording.free("sums") if more else self.names[op.result]
 
     # ---- along the depth
 
@@ -189,17 +194,21 @@ class TiledSource(Source):
                 continue
             cast = bool(self.layout.before) and argument.value.dtype in FLOATS
             lines.lines.append(self._read_left(argument, cast))
+            lines.zero.add(self.names[argument.value])
         for earlier in self.layout.before:
             self._operation(earlier, lines)
         name = self.names[x]
         if self.layout.before:
-            kind = f"{self._like(op)}.dtype.element_ty"
+            factor = f"tl.where({self.deep} < depth, {name}, 0.0)"
+            factor = name if name in lines.zero else factor
             lines.lines.append(
-                f"{name} = tl.where({self.deep} < depth, {name}, 0.0).to({kind})"
+                f"{name} = {factor}.to({self._like(op)}.dtype.element_ty)"
             )
         lines.lines += self.weight(op)
         made = f"tl.dot({self.factors(name)}, {sums}, input_precision=PRECISION)"
-        return [*lines.lines, f"{sums} = {made}"]
+        kinds = ", ".join(node.op_type for node in op.nodes)
+        note = f"  # {kinds}" if sums == self.names[op.result] else ""
+        return [*lines.lines, f"{sums} = {made}{note}"]
 
     def factors(self, name: str) -> str:
         return f"{name}, weight"
@@ -221,14 +230,23 @@ class TiledSource(Source):
     def _read_left(self, argument: Argument, cast: bool) -> str:
         has, axes = self.layout.left_groups(argument), self.first_axes
         where, mask = offset(has, axes), inside(has, axes)
-        return self._read(argument, where, mask, cast, self.names[argument.value])
+        label = self.names[argument.value]
+        return self._read(argument, where, mask, cast, label, zeroed=True)
 
     def _read(
-        self, argument: Argument, where: str, mask: str, cast: bool, label: str
+        self,
+        argument: Argument,
+        where: str,
+        mask: str,
+        cast: bool,
+        label: str,
+        zeroed: bool = False,
     ) -> str:
+        """A lane that is out of the tensor holds 0 where `zeroed`, else anything."""
         pointer = f"{self.names[argument.value]}_ptr"
-        other = "0.0" if argument.value.dtype in FLOATS else "0"
-        options = f", mask={mask}, other={other}" if mask else ""
+        options = f", mask={mask}" if mask else ""
+        if mask and zeroed:
+            options += ", other=0.0" if argument.value.dtype in FLOATS else ", other=0"
         text = f"tl.load({pointer} + {where}{options})" if where else ""
         text = text or f"tl.load({pointer})"
         return f"{label} = {text}{'.to(tl.float32)' if cast else ''}"
@@ -292,7 +310,7 @@ class TiledSource(Source):
         roles = {a.role for a in layout.arguments}
         made = sums
         index, size = self.own
-        mask = f"mask={index} < {size}, other=0.0"
+        mask = f"mask={index} < {size}"
         kind = ", ".join(node.op_type for node in op.nodes)
         if "scale" in roles:
             each = next(a for a in layout.arguments if a.role == "scale").dims != (1,)
@@ -310,7 +328,8 @@ class TiledSource(Source):
             load = f"tl.load(bias_ptr + {index}, {mask}).to(tl.float32)"
             lines.lines.append(f"bias = {load}")
             made = f"{made} + bias"
-        lines.lines.append(f"{own[op.result]} = {made}  # {kind}")
+        if made != own[op.result]:
+            lines.lines.append(f"{own[op.result]} = {made}  # {kind}")
         if op.result in self.program.results and op.result in read:
             kind = f"{own[op.result]}_ptr.dtype.element_ty"
             rounded = f"{own[op.result]}.to({kind}).to(tl.float32)"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from ...analysis.ops.triton import FLOATS
 from ..names import unused
 from .forms import ROLES
 from .layout import Layout
@@ -20,6 +21,8 @@ RESULTS = {
     "Mul": "product",
     "Div": "quotient",
     "Where": "chosen",
+    "Clip": "clipped",
+    "Tanh": "squashed",
     "Gather": "found",
     "Split": "part",
     "Slice": "part",
@@ -89,11 +92,19 @@ TITLES = {
 }
 # What a reader takes no notice of.
 _UNSAID = frozenset("flatten identity reshape squeeze unsqueeze".split())
+# What an operand is to the other one: of the same size, and one that is broadcast.
+_BESIDE = {
+    "Add": ("residual", "bias"),
+    "Sub": ("other", "bias"),
+    "Mul": ("factor", "scale"),
+    "Div": ("divisor", "scale"),
+}
+_GATES = frozenset("HardSigmoid Sigmoid SwiGLU Swish".split())
 # Names that kernels use themselves.
 _TAKEN = frozenset(
-    """BLOCK F col cols eps expect finite fits i j k larger mask n_cols n_elements
-    n_pixels offsets order_of p q row runs_triton shape smaller softplus tanh times tl
-    torch triton warps y""".split()
+    """BLOCK F clip col cols eps expect finite fits gelu_tanh i j k larger mask n_cols
+    n_elements n_pixels offsets order_of p q row runs_triton shape smaller softplus tanh
+    times tl torch triton warps y""".split()
 )
 _TAKEN_BY_COLUMNS = frozenset("block columns depth outer start tiles".split())
 _TAKEN_BY_PRODUCTS = frozenset(
@@ -152,43 +163,78 @@ class Wording:
     def _name_arguments(self) -> None:
         arguments = self.program.arguments
         wishes: dict[ir.Value, str] = {}
-        normed = any(op.row and op.row.names for op in self.program.operations)
-        normed |= self.program.product is not None
-        several = sum(not self.layout.narrow(a) for a in arguments.values()) > 1
+        if title(self.program) == "rotary_angles":
+            wishes = self._angles()
+        seen: set[object] = set()
         for op in self.program.operations:
-            kind, operands = op.view.node.op_type, operands_of(op)
-            roles = ("", *(op.row.names if op.row else ()))
-            if op.kept is not None:
-                roles = tuple("" if o is op.kept else NAMES[kind] for o in operands)
-            elif op.lookup:
-                roles = ("table", "indices")
-            elif op.gathers:
-                roles = ("", "places")
-            elif kind in ("Sigmoid", "Swish", "SwiGLU") and several:
-                roles = ("gate",)
-            elif kind == "Where":
-                roles = ("condition",)
-            elif kind == "PRelu":
-                roles = ("", "slope")
-            elif kind == "Add" and normed:
-                roles = ("", "residual")
-            elif kind in ("Mul", "Div", "Add", "Sub") and len(operands) == 2:
-                role = "scale" if kind in ("Mul", "Div") else "bias"
-                roles = tuple(
-                    role if self._is_narrow_value(o) else "" for o in operands
-                )
-            for operand, role in zip(operands, roles, strict=False):
-                if role and operand in arguments:
+            operands = operands_of(op)
+            for operand, role in zip(operands, self._roles(op), strict=False):
+                if role and operand in arguments and operand not in seen:
                     wishes.setdefault(operand, role)
-        first = self.program.operations[0].operands[0]
-        if wishes.get(first) == "residual":  # type: ignore[arg-type]
-            del wishes[first]  # type: ignore[arg-type]
+            seen.update(operands)
+        free = [v for v in arguments if not (v in self.names or arguments[v].role)]
+        free = [v for v in free if not v.meta.get("word")]
+        if free and all(v in wishes for v in free):  # one of them is the main one
+            sides = {role for role, _ in _BESIDE.values()}
+            main = next((v for v in free if wishes[v] in sides), None)
+            wishes.pop(main, None)  # type: ignore[arg-type]
         letters = [*"xuvw"]
         for value in (v for v in arguments if v not in self.names):
             wish = arguments[value].role or value.meta.get("word") or wishes.get(value)
             if wish is None:
                 wish = next((c for c in letters if c not in self.taken), "x")
             self.names[value] = self.free(wish)
+
+    def _angles(self) -> dict[ir.Value, str]:
+        """Of rotary embeddings: whole numbers, and what they are multiplied by."""
+        return {
+            value: "frequencies" if value.dtype in FLOATS else "positions"
+            for value in self.program.arguments
+        }
+
+    def _roles(self, op: Operation) -> tuple[str, ...]:
+        """What operands are called by what is done to them; "" for the main one."""
+        kind, operands = op.view.node.op_type, operands_of(op)
+        if op.kept is not None:
+            return tuple("" if o is op.kept else NAMES[kind] for o in operands)
+        if op.lookup:
+            return ("table", "indices")
+        if op.gathers:
+            return ("", "places")
+        if kind in _GATES and self._gates(op):
+            return ("gate",)
+        if kind == "Where":
+            return ("condition",)
+        if kind == "PRelu":
+            return ("", "slope")
+        if kind in _BESIDE and len(operands) == 2:
+            return self._beside(kind, operands)
+        return ("", *(op.row.names if op.row else ()))
+
+    def _gates(self, op: Operation) -> bool:
+        """Whether another tensor is multiplied by the result, or by x * sigmoid(x)."""
+        if op.view.node.op_type == "SwiGLU":
+            return True
+        own: set[object] = {*op.results, *op.operands}
+        for reader in self.program.operations:
+            if reader.view.node.op_type == "Mul" and not own.isdisjoint(
+                reader.operands
+            ):
+                others = set(reader.operands) - own
+                if others:
+                    return not others.isdisjoint(self.program.arguments)
+                own.update(reader.results)
+        return False
+
+    def _beside(self, kind: str, operands: Sequence[object]) -> tuple[str, ...]:
+        full, narrow = _BESIDE[kind]
+        both = all(o in self.program.arguments for o in operands)
+        found = []
+        for i, operand in enumerate(operands):
+            main = self._is_narrow_value(operands[1 - i]) or (i == 0 and both)
+            role = narrow if self._is_narrow_value(operand) else "" if main else full
+            found.append(role)
+        return tuple(found)
 
     def _is_narrow_value(self, value: object) -> bool:
         found = self.program.arguments.get(value)  # type: ignore[call-overload]
@@ -204,6 +250,8 @@ class Wording:
                 wish = RESULTS.get(kind, word(kind))
                 if op.top and result.index() == 1:
                     wish = "indices"
+                if kind == "Split" and len(op.results) == 2:
+                    wish = ("front", "back")[op.results.index(result)]
                 self.names[result] = "y" if plain else self.free(wish)
 
 

@@ -267,6 +267,17 @@ def test_other_shapes_are_refused(tmp_path: Path) -> None:
         kernel.kernel({"x": torch.ones(2, 5), "r": torch.ones(7)})
 
 
+def test_factors_of_two_types_are_pytorchs(tmp_path: Path) -> None:
+    """Which refuses them, but for torch.autocast."""
+    kernel = compiled(model_of(gemm_add), tmp_path)
+    feed = {"x": torch.ones(2, 5).half(), "r": torch.ones(2, 7)}
+    with pytest.raises(RuntimeError, match="dtype"):
+        kernel.kernel(feed)
+    with torch.autocast("cpu", torch.bfloat16):
+        kernel.kernel(feed)
+    assert kernel.launches == [0]
+
+
 UNARY = ["Abs", "Neg", "Relu", "Sigmoid", "Tanh"]
 BINARY = ["Add", "Sub", "Mul", "Max"]
 

@@ -48,7 +48,7 @@ from fairhand.analysis.shapes import infer
 from fairhand.analysis.sizes import Sizes
 from fairhand.codegen.blocks import make_steps
 from fairhand.codegen.kernels import collection, tuning
-from fairhand.codegen.kernels.collection import Entry
+from fairhand.codegen.kernels.collection import Entry, Traffic
 from fairhand.codegen.kernels.kind import kernel_text
 from fairhand.codegen.kernels.making import make_program
 from fairhand.codegen.kernels.program import Surroundings
@@ -163,8 +163,8 @@ def entry_of(build: Any) -> tuple[Entry, Sizes]:
     program = make_program(steps, set(model.graph.outputs), Surroundings(shapes, made))
     text, numbers = kernel_text(program)
     given = (*(n for _, n in numbers), *(v for _, v in program.options))
-    kind = ("[N]", 1, 1)
-    entry = Entry(text, "fused", 1.0, [("node",)], kind, True, program, given)
+    traffic = Traffic("[N]", 1, 1, 2)
+    entry = Entry(text, "fused", 1.0, [("node",)], traffic, True, program, given)
     return entry, Sizes(shapes)
 
 

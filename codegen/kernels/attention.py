@@ -36,7 +36,7 @@ QUERIES = HeadIndices(
 )
 KEYS = HeadIndices(
     ("batch", "shared", "keys[None, :]", "width[:, None]"),
-    ("n_batches", "(n_heads // group)", "n_keys", "depth"),
+    ("n_batches", "n_shared", "n_keys", "depth"),
     "BGND",
     "(keys[None, :] < n_keys) & (width[:, None] < depth)",
 )
@@ -61,6 +61,7 @@ pair, tile = program // tiles, program % tiles
 batch, head = pair // n_heads, pair % n_heads
 rows = (tile * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
 width = tl.arange(0, BLOCK_D)
+columns = tl.arange(0, BLOCK_E)[None, :]
 shared = head // group
 {q}
 {k}
@@ -98,7 +99,6 @@ powers = tl.exp(scores - base)
 shrink = tl.exp(largest - base)
 total = total * shrink + tl.sum(powers, axis=1, keep_dims=True)
 largest = larger
-columns = tl.arange(0, BLOCK_E)[None, :]
 v = tl.load(
     v_ptr + keys[:, None] * v_row + columns,
     mask=(keys[:, None] < n_keys) & (columns < v_depth),
@@ -110,7 +110,6 @@ END = """\
 
 # A query that no key counts for gives 0.
 y = y / tl.where(total > 0, total, 1.0)
-columns = tl.arange(0, BLOCK_E)[None, :]
 tl.store(
     y_ptr + batch * y_batch + head * y_head + rows * y_row + columns,
     y,
@@ -123,6 +122,8 @@ def indented(text: str, inner: bool = False) -> list[str]:
 
 
 class AttentionSource(Source):
+    shared_heads = "n_shared = n_heads // group"
+
     def make_layout(self, program: Program) -> Layout:
         return _NoAxes(program)
 
@@ -149,7 +150,7 @@ class AttentionSource(Source):
 
     def loads(self, start: str, scores: str, q: str, k: str) -> list[str]:
         """Up to the scores, with what computes q and k, or loads them."""
-        head = "" if "k" in self.computed else HEAD_OF_KEYS
+        head = self.shared_heads if "k" in self.computed else HEAD_OF_KEYS
         top = start.format(q=self.operand("q", q), k=head).replace("\n\n", "\n")
         inner = scores.format(k=self.operand("k", k))
         return indented(top) + indented(inner, True)
@@ -215,7 +216,11 @@ class AttentionLauncher(Launcher):
 
     @property
     def fits(self) -> str:
-        return "max(depth, v_depth) <= 128"
+        found = "max(depth, v_depth) <= 128"
+        if len(self.loaded) == 1:
+            return found
+        alike = " == ".join(f"{t}.dtype" for t in self.loaded)  # as under autocast
+        return f"{found} and {alike}"
 
     @property
     def q_shape(self) -> str:

@@ -175,9 +175,11 @@ class ConvolvedLauncher(Launcher):
         return [*self.sizes, *numbers, *given, *window, *block]
 
     def parameters(self, numbers: tuple[str, ...]) -> list[str]:
-        lines = super().parameters(numbers)[:-1]
+        tensors = [p for p in super().parameters(numbers) if "_ptr," in p]
         return [
-            *(line for line in lines if not line.startswith(("n_elements", "OFFSETS"))),
+            *tensors,
+            *("n_channels,", "n_rows,  # of the result", "n_cols,"),
+            *(f"{label}," for label in numbers),
             *("height,  # of an image", "width,"),
             *("stride_h,", "stride_w,", "padding_h,", "padding_w,"),
             *("HEIGHT: tl.constexpr,  # of a window", "WIDTH: tl.constexpr,"),

@@ -26,7 +26,6 @@ QUERIES = HeadIndices(
 )
 KEYS = replace(
     PLAIN_KEYS,
-    sizes=("n_batches", "n_shared", "n_keys", "depth"),
     mask="(keys[None, :] < last) & (width[:, None] < depth)",
 )
 Q = f"""\
@@ -42,6 +41,7 @@ batch, shared = program // n_shared, program % n_shared
 rows = tl.arange(0, BLOCK_M)[:, None]
 heads = shared * group + rows
 width = tl.arange(0, BLOCK_D)
+columns = tl.arange(0, BLOCK_E)[None, :]
 {q}
 {k}
 v_ptr += batch * v_batch + shared * v_head
@@ -67,7 +67,6 @@ END = """\
 # What the parts are put together by; one that no key counts for gives 0.
 y = y / tl.where(total > 0, total, 1.0)
 sums = largest + tl.log(total)
-columns = tl.arange(0, BLOCK_E)[None, :]
 n_all = tl.num_programs(0) * group  # queries
 place = tl.program_id(1) * n_all + program * group + rows
 tl.store(sums_ptr + place, sums, mask=rows < group)
@@ -79,6 +78,8 @@ tl.store(
 
 
 class DecodingSource(AttentionSource):
+    shared_heads = ""  # their number is given
+
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.helpers[combine_parts] = None

@@ -76,6 +76,9 @@ class Layout:
                 found[-1] = Axis(found[-1].first, place, has)
             else:
                 found.append(Axis(place, place, has))
+        if self.rows and len(found) == 1 and rank > self.program.axes:
+            alike = tuple(len(a.dims) == rank for a in self.arguments)
+            found.insert(0, Axis(-rank, -self.program.axes - 1, alike))  # of one row
         if self.rows:
             columns = [a for a in found if a.first >= -self.program.axes]
             if len(columns) != 1:

@@ -141,4 +141,5 @@ class PixelLauncher(TiledLauncher):
 
     def result(self, result: ir.Value) -> tuple[str, str]:
         kind = self.dtype(result, self.x)
-        return self.names[result], f"{self.x}.new_empty({self.shape}{kind})"
+        shape = f"(n_batches, n_rows, *{self.x}.shape[2:])"
+        return self.names[result], f"{self.x}.new_empty({shape}{kind})"

@@ -170,18 +170,15 @@ class Source:
         self.names = own
 
     def _start(self) -> list[str]:
-        wide = self.layout.wide
         if not self.layout.rows:
             kind = "tl.int64" if self.layout.sized else "OFFSETS"
-            where = f"tl.program_id(0){f'.to({kind})' if wide else ''}"
+            where = f"tl.program_id(0){f'.to({kind})' if self.layout.wide else ''}"
             return [
                 f"offsets = {where} * BLOCK + tl.arange(0, BLOCK)",
                 "mask = offsets < n_elements",
             ]
-        where = "tl.program_id(0).to(tl.int64)" if wide else "tl.program_id(0)"
-        note = "  # row * N can exceed 2**31" if wide else ""
         return [
-            f"row = {where}{note}",
+            "row = tl.program_id(0).to(tl.int64)  # row * N can exceed 2**31",
             "cols = tl.arange(0, BLOCK)",
             "mask = cols < n_cols",
         ]

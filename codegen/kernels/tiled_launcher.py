@@ -39,7 +39,10 @@ class TiledLauncher(Launcher):
 
     @property
     def fits(self) -> str:
-        return "n_batches < 2**16" if self.layout.batched else ""
+        found = ["n_batches < 2**16"] if self.layout.batched else []
+        if not (self.layout.product.bits or self.layout.before):  # as under autocast
+            found.append(f"{self.weight}.dtype == {self.x}.dtype")
+        return " and ".join(found)
 
     def size_lines(self, tensors: tuple[str, ...]) -> list[str]:
         lead = self.layout.extent.batch_axes

@@ -117,8 +117,9 @@ _TAKEN_BY_ATTENTION = frozenset(
     v_depth width""".split()
 )
 _TAKEN_BY_WINDOWS = frozenset(
-    """HEIGHT WIDTH at_col at_row block channel factor height inside n_channels n_cols
-    n_rows padding pixel pixels plane sample stride sums tap tiles width""".split()
+    """HEIGHT WIDTH at_col at_row block channel factor height image inside n_channels
+    n_cols n_rows padding pixel pixels plane sample stride sums tap tiles width
+    window""".split()
 )
 
 

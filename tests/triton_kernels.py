@@ -97,7 +97,7 @@ def another(
     assert max(map(len, page.splitlines())) <= 88
     given = [*(n for _, n in numbers), *(value for _, value in program.options)]
     calls = [call_of(program, given, size) for size in (7, 2048, 16384)]
-    calls = [c for c in calls if max(prod(d) for _, d in c["tensors"]) < 2**36]
+    calls = [call for call in calls if call["elements"] < 2**36]
     (folder / "kernels.json").write_text(json.dumps(calls))
     arguments = [str(v.name) for v in program.arguments]
     stored = {w.value: w for s in steps if s.form for w in s.form.weights.values()}
@@ -121,7 +121,8 @@ def call_of(program: Program, numbers: list[Any], size: int) -> dict[str, Any]:
     sizes = Sizes(program.shapes, dict.fromkeys(names, size))
     tensors = [_filled(a, program, sizes, "meta") for a in program.arguments.values()]
     shown = [(str(x.dtype).removeprefix("torch."), list(x.shape)) for x in tensors]
-    return {"tensors": shown, "numbers": numbers}
+    counts = [x.numel() for x in tensors] + [prod(map(sizes.number, program.space))]
+    return {"tensors": shown, "numbers": numbers, "elements": max(counts)}
 
 
 def load(path: Path) -> ModuleType:

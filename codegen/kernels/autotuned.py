@@ -11,6 +11,7 @@ from .tuning import Options, candidates
 # Of these a kernel's time depends on: for others the launches are tried again.
 _SIZES = frozenset("n_elements n_rows n_cols n_keys depth".split())
 _TILED = "**tile"
+_STAGES = "num_stages="
 
 
 def name_of(text: KernelText) -> str:
@@ -21,8 +22,11 @@ def name_of(text: KernelText) -> str:
 
 
 def launches_of(text: KernelText) -> list[str]:
-    """The arguments of triton.Config for each."""
-    return [_config(options) for options in candidates(text)[1:]]
+    """The arguments of triton.Config for each, which has `num_stages` in any case."""
+    fixed = [option for option in text.launch if option.startswith(_STAGES)]
+    tried = candidates(text)[1:]
+    assert not (fixed and any("num_stages" in options for options in tried))
+    return [", ".join([_config(options), *fixed]) for options in tried]
 
 
 def _config(options: Options) -> str:
@@ -40,6 +44,7 @@ def sizes_of(text: KernelText) -> list[str]:
 def without_options(text: KernelText) -> KernelText:
     """Without what the autotuner chooses: a grid is then a function of the tile."""
     chosen = {f"{name}=" for options in candidates(text) for name in options}
+    chosen.add(_STAGES)
     launch = [o for o in text.launch if not o.startswith(tuple(chosen))]
     if _TILED not in text.launch:
         return replace(text, launch=tuple(launch))

@@ -371,8 +371,7 @@ class Source:
             text = self.text(made)
             repeated = uses == 1 and self._reads_twice(op)
             over = over_what(self.program, op) if op.row is not None else ""
-            repeated |= bool(over)
-            short = len(text) <= SHORT and not repeated
+            short = len(text) <= SHORT and not repeated and not over
             if op.top:
                 results = ", ".join(self.names[r] for r in op.results)
                 lines.append(f"{results} = {text.removesuffix(')')}, {op.top})")

@@ -4,6 +4,9 @@ A graph launches all kernels of a forward at once, where a GPU would else wait f
 CPU to launch them one by one. It reads and writes buffers of its own, so that there is
 one for each set of shapes, captured when inputs of these shapes first come. All share
 what memory they need in between: one runs at a time, and its results are copied out.
+
+One graph is captured at a time. Meanwhile no other thread of the process may wait for a
+GPU, since PyTorch would raise there.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from torch import Tensor
 MOST = 8  # graphs that are kept; the one that was not used for longest goes first
 WARM_UP = 3  # forwards before a capture: Triton compiles, and libraries choose
 
+_capturing = threading.Lock()
+
 
 class Graphed:
     """A network on `device`, called with tensors on the CPU, from any thread."""
@@ -28,13 +33,17 @@ class Graphed:
         self.network, self.device = network, device
         self.graphs: OrderedDict[tuple, Graph] = OrderedDict()
         self.pool = torch.cuda.graph_pool_handle()
+        # Memory of a pool is shared by what was captured on one stream.
+        self.stream = torch.cuda.Stream(device)
         self.lock = threading.Lock()
 
     def __call__(self, *inputs: Tensor) -> Any:
         key = tuple((x.shape, x.dtype) for x in inputs)
         with self.lock:
             if key not in self.graphs:
-                self.graphs[key] = Graph(self.network, inputs, self.device, self.pool)
+                with _capturing:
+                    made = Graph(self.network, inputs, self.stream, self.pool)
+                self.graphs[key] = made
                 if len(self.graphs) > MOST:
                     self.graphs.popitem(last=False)
             self.graphs.move_to_end(key)
@@ -48,35 +57,42 @@ class Graph:
         self,
         network: Callable[..., Any],
         inputs: tuple[Tensor, ...],
-        device: torch.device,
+        stream: torch.cuda.Stream,
         pool: Any,
     ):
+        self.device = stream.device
         self.pinned = [pinned_like(x) for x in inputs]
-        self.inputs = [x.to(device) for x in inputs]
-        stream = torch.cuda.Stream(device)
-        stream.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(stream):
-            for _ in range(WARM_UP):
-                network(*self.inputs)
-            with no_waiting():
-                network(*self.inputs)
-        torch.cuda.current_stream(device).wait_stream(stream)
+        self.inputs = [x.to(self.device) for x in inputs]
+        here = torch.cuda.current_stream(self.device)
+        stream.wait_stream(here)
+        try:
+            with torch.cuda.stream(stream):
+                for _ in range(WARM_UP):
+                    network(*self.inputs)
+                with no_waiting():
+                    network(*self.inputs)
+        finally:
+            here.wait_stream(stream)  # before memory of the inputs is another's
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, pool=pool, stream=stream):
+        with torch.cuda.graph(
+            self.graph, pool=pool, stream=stream, capture_error_mode="thread_local"
+        ):
             self.outputs = network(*self.inputs)
 
     def replay(self, inputs: tuple[Tensor, ...]) -> Any:
         """Each input is on its way to the GPU while the next one is pinned.
 
-        The results come as copies on the CPU, which waits for them: all is done then.
+        The results are copies on the CPU, which waits once, for all of them.
         """
         for pinned, mine, given in zip(self.pinned, self.inputs, inputs, strict=True):
             pinned.copy_(given)
             mine.copy_(pinned, non_blocking=True)
         self.graph.replay()
-        if isinstance(self.outputs, Tensor):
-            return self.outputs.to("cpu", copy=True)
-        return tuple(x.to("cpu", copy=True) for x in self.outputs)
+        alone = isinstance(self.outputs, Tensor)
+        results = (self.outputs,) if alone else self.outputs
+        copies = tuple(pinned_like(x).copy_(x, non_blocking=True) for x in results)
+        torch.cuda.current_stream(self.device).synchronize()
+        return copies[0] if alone else copies
 
 
 def pinned_like(x: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ one axis. Regenerating overwrites this file.
 from __future__ import annotations
 
 import os
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -27,14 +28,26 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 MAX_DEPTH = 2048  # elements of a column that one program keeps on chip
 
 
+@cache
+def is_supported(device: torch.device) -> bool:
+    """Triton's compiler is for compute capability 8.0 or later."""
+    if device.type != "cuda":
+        return INTERPRETED and device.type == "cpu"
+    return torch.cuda.get_device_capability(device) >= (8, 0)
+
+
 def runs_triton(*tensors: Tensor) -> bool:
     """Whether a kernel can be launched on these tensors, and nothing is lost by it."""
-    if triton is None or any(t.numel() == 0 for t in tensors):
+    if triton is None or torch.compiler.is_compiling():
+        return False  # torch.compile and torch.export read what they know
+    if any(t.numel() == 0 or t.dtype == torch.float64 for t in tensors):
         return False
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         return False  # kernels have no backward
-    kinds = {t.device.type for t in tensors}
-    return kinds == {"cuda"} or (INTERPRETED and kinds == {"cpu"})
+    if torch.is_autocast_enabled("cuda"):
+        return False  # which types it chooses PyTorch knows
+    device, *others = {t.device for t in tensors}
+    return not others and is_supported(device)
 
 
 def expect(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
@@ -53,23 +66,36 @@ def column_tile(depth: int, count: int) -> int:
 
 def precision() -> str:
     """How float32 is multiplied: in tf32 only where PyTorch was asked for it."""
+    if torch.version.hip:
+        return "ieee"  # few GPUs of AMD have tf32
     matmul = torch.backends.cuda.matmul
     if hasattr(matmul, "fp32_precision"):  # since PyTorch 2.9
         return "tf32" if matmul.fp32_precision == "tf32" else "ieee"
     return "tf32" if matmul.allow_tf32 else "ieee"
 
 
-def tiles(n_rows: int, n_cols: int, size: int, n_batches: int = 1) -> dict[str, int]:
+def tiles(
+    n_rows: int,
+    n_cols: int,
+    size: int,
+    precision: str,
+    n_batches: int = 1,
+    n_left: int = 1,
+) -> dict[str, int]:
     """The largest tiles of a product that there are 64 of, enough to keep a GPU busy.
 
-    Fewer rows and columns have smaller ones; `size` is that of an element in bytes.
+    Fewer rows and columns have smaller ones; `size` is that of an element in bytes,
+    `n_left` the number of tensors that the left factor is computed from. float32 whose
+    products are exact has no tensor cores: larger tiles don't fit its registers.
     """
     names = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
-    for side, depth in ((128, 128), (64, 128), (32, 256), (16, 512)):
+    exact = size == 4 and precision == "ieee"
+    for side, depth in ((128, 128), (64, 128), (32, 256), (16, 512))[exact:]:
         rows, cols = (
             min(side, max(triton.next_power_of_2(n), 16)) for n in (n_rows, n_cols)
         )
-        sizes = (rows, cols, depth // size, 8 if side == 128 else 4, 3)
+        part = max(depth // size // max(1 + exact, n_left), 16)
+        sizes = (rows, cols, part, 8 if side == 128 else 4, 3)
         if n_batches * triton.cdiv(n_rows, rows) * triton.cdiv(n_cols, cols) >= 64:
             break
     return dict(zip(names, sizes, strict=True))
@@ -82,11 +108,11 @@ def tile_count(
 
 
 def transpose_layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
-    """turned = x.permute(0, 2, 3, 1)
-    y = (turned - mean(turned)) / sqrt(var(turned) + eps) * weight + bias
+    """y = ((x.permute(0, 2, 3, 1)) - mean((x.permute(0, 2, 3, 1)))) /
+        sqrt(var((x.permute(0, 2, 3, 1))) + eps) * weight + bias
 
     Replaces  Transpose, LayerNormalization, at 22 places, first node_permute
-    Traffic   2.41 MB for [batch, 96, 56, 56]; 4.82 MB operator by operator
+    Traffic   2.41 MB in 1 launch for [batch=1, 96, 56, 56]; op by op 4.82 MB in 2
     """
     expect("weight", weight, (x.shape[1],))
     expect("bias", bias, (x.shape[1],))
@@ -123,8 +149,7 @@ def transpose_layer_norm_reference(
     x: Tensor, weight: Tensor, bias: Tensor, eps: float
 ) -> Tensor:
     """The same in PyTorch; the kernel is tested against this."""
-    turned = x.permute(0, 2, 3, 1)
-    return F.layer_norm(turned, weight.shape, weight, bias, eps)
+    return F.layer_norm(x.permute(0, 2, 3, 1), weight.shape, weight, bias, eps)
 
 
 if triton is not None:
@@ -171,19 +196,20 @@ def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     y = 0.5 * product * (1 + erf(product * 0.7071067811865476))
 
     Replaces  MatMul, Add, Gelu, at 18 places, first node_MatMul_2
-    Traffic   6.17 MB for [batch, 56, 56, 384]; 15.8 MB operator by operator
+    Traffic   6.17 MB in 1 launch for [batch=1, 56, 56, 384]; op by op 15.8 MB in 2
     """
     expect("weight", weight, (weight.shape[0], x.shape[-1]))
     expect("bias", bias, (weight.shape[0],))
     n_rows, depth = x.shape[:-1].numel(), x.shape[-1]
     n_cols = weight.shape[0]
-    if not runs_triton(x, weight, bias):
+    fits = weight.dtype == x.dtype
+    if not (runs_triton(x, weight, bias) and fits):
         return linear_gelu_reference(x, weight, bias)
     x = x.contiguous()
     weight = weight.contiguous()
     bias = bias.contiguous()
     y = x.new_empty((*x.shape[:-1], n_cols))
-    tile = tiles(n_rows, n_cols, x.element_size())
+    tile = tiles(n_rows, n_cols, x.element_size(), precision())
     with torch.cuda.device_of(x):
         linear_gelu_kernel[(tile_count(n_rows, n_cols, **tile),)](
             x, weight, bias, y, n_rows, n_cols, depth, PRECISION=precision(), **tile
@@ -193,8 +219,7 @@ def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 def linear_gelu_reference(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """The same in PyTorch; the kernel is tested against this."""
-    product = F.linear(x, weight, bias)
-    return F.gelu(product)
+    return F.gelu(F.linear(x, weight, bias))
 
 
 if triton is not None:
@@ -239,7 +264,7 @@ if triton is not None:
 
         offsets = rows * n_cols + cols
         mask = (rows < n_rows) & (cols < n_cols)
-        bias = tl.load(bias_ptr + cols, mask=cols < n_cols, other=0.0).to(tl.float32)
+        bias = tl.load(bias_ptr + cols, mask=cols < n_cols).to(tl.float32)
         product = sums + bias  # MatMul, Add
         y = 0.5 * product * (1 + tl.erf(product * 0.7071067811865476))  # Gelu
 

@@ -18,7 +18,12 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from .kernels import depthwise_conv_silu, pointwise_conv_silu, sigmoid_mul
+from .kernels import (
+    depthwise_conv_silu,
+    pointwise_conv_add,
+    pointwise_conv_silu,
+    sigmoid_mul,
+)
 
 MODEL_SHA256 = "15e2df608e62f4e386fc725e2bf2df75f356e290eab585ccf5b19e5e3476726d"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
@@ -105,8 +110,9 @@ class MBConv(nn.Module):
             self.block[1].padding,
         )
         y = self.block[2](y)
-        y = self.block[3](y)
-        return y + x if self.residual else y
+        return pointwise_conv_add(
+            y, self.block[3].weight, self.block[3].bias, x if self.residual else None
+        )
 
 
 class EfficientNet(nn.Module):

@@ -11,6 +11,7 @@ one axis. Regenerating overwrites this file.
 from __future__ import annotations
 
 import os
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -28,14 +29,26 @@ MAX_ROW = 16384  # elements of a row that one program keeps on chip
 ELEMENTS = 1024  # that one program computes, where each stands for itself
 
 
+@cache
+def is_supported(device: torch.device) -> bool:
+    """Triton's compiler is for compute capability 8.0 or later."""
+    if device.type != "cuda":
+        return INTERPRETED and device.type == "cpu"
+    return torch.cuda.get_device_capability(device) >= (8, 0)
+
+
 def runs_triton(*tensors: Tensor) -> bool:
     """Whether a kernel can be launched on these tensors, and nothing is lost by it."""
-    if triton is None or any(t.numel() == 0 for t in tensors):
+    if triton is None or torch.compiler.is_compiling():
+        return False  # torch.compile and torch.export read what they know
+    if any(t.numel() == 0 or t.dtype == torch.float64 for t in tensors):
         return False
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         return False  # kernels have no backward
-    kinds = {t.device.type for t in tensors}
-    return kinds == {"cuda"} or (INTERPRETED and kinds == {"cpu"})
+    if torch.is_autocast_enabled("cuda"):
+        return False  # which types it chooses PyTorch knows
+    device, *others = {t.device for t in tensors}
+    return not others and is_supported(device)
 
 
 def expect(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
@@ -58,6 +71,8 @@ def offset_type(*tensors: Tensor) -> tl.dtype:
 
 def precision() -> str:
     """How float32 is multiplied: in tf32 only where PyTorch was asked for it."""
+    if torch.version.hip:
+        return "ieee"  # few GPUs of AMD have tf32
     matmul = torch.backends.cuda.matmul
     if hasattr(matmul, "fp32_precision"):  # since PyTorch 2.9
         return "tf32" if matmul.fp32_precision == "tf32" else "ieee"
@@ -69,17 +84,28 @@ def query_tile(n_rows: int, size: int) -> int:
     return 16 if n_rows <= 16 else 128 // size
 
 
-def tiles(n_rows: int, n_cols: int, size: int, n_batches: int = 1) -> dict[str, int]:
+def tiles(
+    n_rows: int,
+    n_cols: int,
+    size: int,
+    precision: str,
+    n_batches: int = 1,
+    n_left: int = 1,
+) -> dict[str, int]:
     """The largest tiles of a product that there are 64 of, enough to keep a GPU busy.
 
-    Fewer rows and columns have smaller ones; `size` is that of an element in bytes.
+    Fewer rows and columns have smaller ones; `size` is that of an element in bytes,
+    `n_left` the number of tensors that the left factor is computed from. float32 whose
+    products are exact has no tensor cores: larger tiles don't fit its registers.
     """
     names = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
-    for side, depth in ((128, 128), (64, 128), (32, 256), (16, 512)):
+    exact = size == 4 and precision == "ieee"
+    for side, depth in ((128, 128), (64, 128), (32, 256), (16, 512))[exact:]:
         rows, cols = (
             min(side, max(triton.next_power_of_2(n), 16)) for n in (n_rows, n_cols)
         )
-        sizes = (rows, cols, depth // size, 8 if side == 128 else 4, 3)
+        part = max(depth // size // max(1 + exact, n_left), 16)
+        sizes = (rows, cols, part, 8 if side == 128 else 4, 3)
         if n_batches * triton.cdiv(n_rows, rows) * triton.cdiv(n_cols, cols) >= 64:
             break
     return dict(zip(names, sizes, strict=True))
@@ -91,42 +117,42 @@ def tile_count(
     return triton.cdiv(n_rows, BLOCK_M) * triton.cdiv(n_cols, BLOCK_N)
 
 
-def rotary_angles(x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-    """converted = x.to(float32)
-    product = converted * scale
+def rotary_angles(positions: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
+    """product = positions.to(float32) * frequencies
     joined = torch.cat([product, product], dim=-1)
     cos = cos(joined)
     sin = sin(joined)
 
     Replaces  Cast, Mul, Concat, Cos, Sin, at node__to_copy
-    Traffic   66.7 kB for [1, seq, 64]; 215 kB operator by operator
+    Traffic   66.7 kB in 1 launch for [1, seq=128, 64]; op by op 215 kB in 5
     """
-    expect("x", x, (1, x.shape[-2], 1))
-    expect("scale", scale, (32,))
-    shape = torch.Size((1, x.shape[-2], 64))
-    if not runs_triton(x, scale):
-        return rotary_angles_reference(x, scale)
-    x = x.contiguous()
-    scale = scale.contiguous()
-    cos = x.new_empty(shape, dtype=torch.float32)
-    sin = x.new_empty(shape, dtype=torch.float32)
-    with torch.cuda.device_of(x):
+    expect("positions", positions, (1, positions.shape[-2], 1))
+    expect("frequencies", frequencies, (32,))
+    shape = torch.Size((1, positions.shape[-2], 64))
+    if not runs_triton(positions, frequencies):
+        return rotary_angles_reference(positions, frequencies)
+    positions = positions.contiguous()
+    frequencies = frequencies.contiguous()
+    cos = positions.new_empty(shape, dtype=torch.float32)
+    sin = positions.new_empty(shape, dtype=torch.float32)
+    with torch.cuda.device_of(positions):
         rotary_angles_kernel[(triton.cdiv(cos.numel(), ELEMENTS),)](
-            x,
-            scale,
+            positions,
+            frequencies,
             cos,
             sin,
             cos.numel(),
-            OFFSETS=offset_type(x, scale, cos),
+            OFFSETS=offset_type(positions, frequencies, cos),
             BLOCK=ELEMENTS,
         )
     return cos, sin
 
 
-def rotary_angles_reference(x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+def rotary_angles_reference(
+    positions: Tensor, frequencies: Tensor
+) -> tuple[Tensor, Tensor]:
     """The same in PyTorch; the kernel is tested against this."""
-    converted = x.float()
-    product = converted * scale
+    product = positions.float() * frequencies
     joined = torch.cat([product, product], dim=-1)
     cos = joined.cos()
     sin = joined.sin()
@@ -137,8 +163,8 @@ if triton is not None:
 
     @triton.jit
     def rotary_angles_kernel(
-        x_ptr,  # [M] in
-        scale_ptr,  # [32] in
+        positions_ptr,  # [M] in
+        frequencies_ptr,  # [32] in
         cos_ptr,  # [M, N] out
         sin_ptr,  # [M, N] out
         n_elements,  # M * N
@@ -149,10 +175,10 @@ if triton is not None:
         mask = offsets < n_elements
         row = offsets // 64
         col = offsets % 64
-        x = tl.load(x_ptr + row, mask=mask)
-        converted = x.to(tl.float32)  # Cast
-        scale = tl.load(scale_ptr + col % 32, mask=mask).to(tl.float32)
-        product = converted * scale  # Mul
+        positions = tl.load(positions_ptr + row, mask=mask)
+        converted = positions.to(tl.float32)  # Cast
+        frequencies = tl.load(frequencies_ptr + col % 32, mask=mask).to(tl.float32)
+        product = converted * frequencies  # Mul
         cos = tl.cos(product)  # Cos
         sin = tl.sin(product)  # Sin
 
@@ -167,7 +193,7 @@ def add_rms_norm(
     y = total / sqrt(mean(total * total) + eps) * weight
 
     Replaces  Add, RMSNormalization, at 6 places, first node_add_372
-    Traffic   1.58 MB for [batch, seq, 768]; 1.97 MB operator by operator
+    Traffic   1.58 MB in 1 launch for [batch=1, seq=128, 768]; op by op 1.97 MB in 2
     """
     expect("residual", residual, x.shape)
     expect("weight", weight, x.shape[-1:])
@@ -240,25 +266,20 @@ def rotary_causal_attention(
     q: Tensor, cos: Tensor, sin: Tensor, k: Tensor, v: Tensor
 ) -> Tensor:
     """turned = q.transpose(1, 2)
-    product = turned * cos
-    part, part2 = turned.chunk(2, dim=-1)
-    neg = -part2
-    joined = torch.cat([neg, part], dim=-1)
-    product2 = joined * sin
-    q = product + product2
+    front, back = turned.chunk(2, dim=-1)
+    joined = torch.cat([-back, front], dim=-1)
+    q = turned * cos + joined * sin
     turned2 = k.transpose(1, 2)
-    product3 = turned2 * cos
-    part3, part4 = turned2.chunk(2, dim=-1)
-    neg2 = -part4
-    joined2 = torch.cat([neg2, part3], dim=-1)
-    product4 = joined2 * sin
-    k = product3 + product4
+    front2, back2 = turned2.chunk(2, dim=-1)
+    joined2 = torch.cat([-back2, front2], dim=-1)
+    k = turned2 * cos + joined2 * sin
     y = softmax(q @ k.T / sqrt(D)) @ v
         of keys up to the query's own place, H / G heads share keys and values
 
     Replaces  Transpose, Mul, Split, Neg, Concat, Mul, Add, Transpose, Mul, Split,
               Neg, Concat, Mul, Add, Attention, at 6 places, first node_transpose
-    Traffic   1.11 MB for [batch, 12, seq, 64]; 14.3 MB operator by operator
+    Traffic   1.11 MB in 1 launch for [batch=1, 12, seq=128, 64]; op by op 14.3 MB
+              in 16
     """
     expect("q", q, (q.shape[-4], q.shape[-3], 3 * v.shape[1], 64))
     expect("cos", cos, (1, 1, q.shape[-3], 64))
@@ -305,6 +326,8 @@ def rotary_causal_attention(
             BLOCK_N=128 // v.element_size(),
             BLOCK_D=max(triton.next_power_of_2(depth), 16),
             BLOCK_E=max(triton.next_power_of_2(v_depth), 16),
+            num_warps=4 if max(depth, v_depth) <= 64 else 8,
+            num_stages=1,
         )
     return y
 
@@ -314,20 +337,18 @@ def rotary_causal_attention_reference(
 ) -> Tensor:
     """The same in PyTorch; the kernel is tested against this."""
     turned = q.transpose(1, 2)
-    product = turned * cos
-    part, part2 = turned.chunk(2, dim=-1)
-    neg = -part2
-    joined = torch.cat([neg, part], dim=-1)
-    product2 = joined * sin
-    q = product + product2
+    front, back = turned.chunk(2, dim=-1)
+    joined = torch.cat([-back, front], dim=-1)
     turned2 = k.transpose(1, 2)
-    product3 = turned2 * cos
-    part3, part4 = turned2.chunk(2, dim=-1)
-    neg2 = -part4
-    joined2 = torch.cat([neg2, part3], dim=-1)
-    product4 = joined2 * sin
-    k = product3 + product4
-    return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    front2, back2 = turned2.chunk(2, dim=-1)
+    joined2 = torch.cat([-back2, front2], dim=-1)
+    return F.scaled_dot_product_attention(
+        turned * cos + joined * sin,
+        turned2 * cos + joined2 * sin,
+        v,
+        is_causal=True,
+        enable_gqa=True,
+    )
 
 
 if triton is not None:
@@ -366,6 +387,7 @@ if triton is not None:
         batch, head = pair // n_heads, pair % n_heads
         rows = (tile * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
         width = tl.arange(0, BLOCK_D)
+        columns = tl.arange(0, BLOCK_E)[None, :]
         shared = head // group
         inside_q = (rows < n_rows) & (width[None, :] < depth)
         q = tl.load(
@@ -398,6 +420,7 @@ if triton is not None:
         product2 = joined * sin  # Mul
         q = product + product2  # Add
         q = tl.where(inside_q, q, 0.0).to(v_ptr.dtype.element_ty)
+        n_shared = n_heads // group
         v_ptr += batch * v_batch + shared * v_head
         largest = tl.full([BLOCK_M, 1], float("-inf"), tl.float32)
         total = tl.zeros([BLOCK_M, 1], tl.float32)
@@ -408,35 +431,35 @@ if triton is not None:
             inside_k = (keys[None, :] < n_keys) & (width[:, None] < depth)
             k = tl.load(
                 k_ptr
-                + ((batch * n_keys + keys[None, :]) * (n_heads // group) + shared) * 64
+                + ((batch * n_keys + keys[None, :]) * n_shared + shared) * 64
                 + width[:, None],
                 mask=inside_k,
             ).to(tl.float32)
             k_cos = tl.load(
                 cos_ptr + keys[None, :] * 64 + width[:, None], mask=inside_k
             ).to(tl.float32)
-            k_product3 = k * k_cos  # Mul
+            k_product = k * k_cos  # Mul
             k_after = tl.load(
                 k_ptr
-                + ((batch * n_keys + keys[None, :]) * (n_heads // group) + shared) * 64
+                + ((batch * n_keys + keys[None, :]) * n_shared + shared) * 64
                 + width[:, None]
                 + 32,
                 mask=inside_k & (width[:, None] < 32),
             ).to(tl.float32)
-            k_neg2 = -k_after  # Neg
+            k_neg = -k_after  # Neg
             k_before = tl.load(
                 k_ptr
-                + ((batch * n_keys + keys[None, :]) * (n_heads // group) + shared) * 64
+                + ((batch * n_keys + keys[None, :]) * n_shared + shared) * 64
                 + width[:, None]
                 - 32,
                 mask=inside_k & (width[:, None] >= 32),
             ).to(tl.float32)
-            k_joined2 = tl.where(width[:, None] < 32, k_neg2, k_before)  # Concat
+            k_joined = tl.where(width[:, None] < 32, k_neg, k_before)  # Concat
             k_sin = tl.load(
                 sin_ptr + keys[None, :] * 64 + width[:, None], mask=inside_k
             ).to(tl.float32)
-            k_product4 = k_joined2 * k_sin  # Mul
-            k = k_product3 + k_product4  # Add
+            k_product2 = k_joined * k_sin  # Mul
+            k = k_product + k_product2  # Add
             k = tl.where(inside_k, k, 0.0).to(v_ptr.dtype.element_ty)
             scores = tl.dot(q, k, input_precision=PRECISION) * scale
             inside = (rows < n_rows) & (keys[None, :] < n_keys)
@@ -449,7 +472,6 @@ if triton is not None:
             shrink = tl.exp(largest - base)
             total = total * shrink + tl.sum(powers, axis=1, keep_dims=True)
             largest = larger
-            columns = tl.arange(0, BLOCK_E)[None, :]
             v = tl.load(
                 v_ptr + keys[:, None] * v_row + columns,
                 mask=(keys[:, None] < n_keys) & (columns < v_depth),
@@ -460,7 +482,6 @@ if triton is not None:
 
         # A query that no key counts for gives 0.
         y = y / tl.where(total > 0, total, 1.0)
-        columns = tl.arange(0, BLOCK_E)[None, :]
         tl.store(
             y_ptr + batch * y_batch + head * y_head + rows * y_row + columns,
             y,
@@ -468,36 +489,36 @@ if triton is not None:
         )
 
 
-def linear_silu_mul(x: Tensor, weight: Tensor, u: Tensor) -> Tensor:
+def linear_silu_mul(x: Tensor, weight: Tensor, factor: Tensor) -> Tensor:
     """product = x @ weight.T
-    y = product * sigmoid(product) * u
+    y = product * sigmoid(product) * factor
 
     Replaces  MatMul, Swish, Mul, at 6 places, first node_linear_4
-    Traffic   8.78 MB for [batch, seq, 2048]; 13 MB operator by operator
+    Traffic   8.78 MB in 1 launch for [batch=1, seq=128, 2048]; op by op 13 MB in 3
     """
     expect("weight", weight, (weight.shape[0], x.shape[-1]))
-    expect("u", u, (*x.shape[:-1], weight.shape[0]))
+    expect("factor", factor, (*x.shape[:-1], weight.shape[0]))
     n_rows, depth = x.shape[:-1].numel(), x.shape[-1]
     n_cols = weight.shape[0]
-    if not runs_triton(x, weight, u):
-        return linear_silu_mul_reference(x, weight, u)
+    fits = weight.dtype == x.dtype
+    if not (runs_triton(x, weight, factor) and fits):
+        return linear_silu_mul_reference(x, weight, factor)
     x = x.contiguous()
     weight = weight.contiguous()
-    u = u.contiguous()
+    factor = factor.contiguous()
     y = x.new_empty((*x.shape[:-1], n_cols))
-    tile = tiles(n_rows, n_cols, x.element_size())
+    tile = tiles(n_rows, n_cols, x.element_size(), precision())
     with torch.cuda.device_of(x):
         linear_silu_mul_kernel[(tile_count(n_rows, n_cols, **tile),)](
-            x, weight, u, y, n_rows, n_cols, depth, PRECISION=precision(), **tile
+            x, weight, factor, y, n_rows, n_cols, depth, PRECISION=precision(), **tile
         )
     return y
 
 
-def linear_silu_mul_reference(x: Tensor, weight: Tensor, u: Tensor) -> Tensor:
+def linear_silu_mul_reference(x: Tensor, weight: Tensor, factor: Tensor) -> Tensor:
     """The same in PyTorch; the kernel is tested against this."""
-    product = F.linear(x, weight)
-    silu = F.silu(product)
-    return silu * u
+    silu = F.silu(F.linear(x, weight))
+    return silu * factor
 
 
 if triton is not None:
@@ -506,7 +527,7 @@ if triton is not None:
     def linear_silu_mul_kernel(
         x_ptr,  # [M, K] in
         weight_ptr,  # [N, K] in
-        u_ptr,  # [M, N] in
+        factor_ptr,  # [M, N] in
         y_ptr,  # [M, N] out
         n_rows,  # M
         n_cols,  # N
@@ -524,7 +545,7 @@ if triton is not None:
         )
         rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M))[:, None].to(tl.int64)
         cols = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
-        sums = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        product = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
         for start in range(0, depth, BLOCK_K):
             across = (start + tl.arange(0, BLOCK_K))[None, :]
             down = (start + tl.arange(0, BLOCK_K))[:, None]
@@ -538,13 +559,12 @@ if triton is not None:
                 mask=(cols < n_cols) & (down < depth),
                 other=0.0,
             )
-            sums = tl.dot(x, weight, sums, input_precision=PRECISION)
+            product = tl.dot(x, weight, product, input_precision=PRECISION)  # MatMul
 
         offsets = rows * n_cols + cols
         mask = (rows < n_rows) & (cols < n_cols)
-        product = sums  # MatMul
-        u = tl.load(u_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+        factor = tl.load(factor_ptr + offsets, mask=mask).to(tl.float32)
         silu = product * tl.sigmoid(product)  # Swish
-        y = silu * u  # Mul
+        y = silu * factor  # Mul
 
         tl.store(y_ptr + offsets, y, mask=mask)

@@ -59,7 +59,8 @@ class Launch:
             self.calls += 1
             assert all(type(n) is int and n > 0 for n in grid)
             for x in given:
-                assert x.is_meta if isinstance(x, Tensor) else type(x) in (int, float)
+                plain = x is None or type(x) in (int, float)  # None: it is left out
+                assert x.is_meta if isinstance(x, Tensor) else plain
 
         return launch
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from xml.sax.saxutils import escape
 
+from cpu_page import lead
+
 Row = dict[str, Any]
 
 NAMES, WIDTH, LINE, TOP = 130, 330, 18, 64  # of the names, a panel, a row and the head
@@ -29,13 +31,10 @@ def plot(threads: dict[str, dict[str, Row]]) -> str:
         (name for name, row in last.items() if "package" in row),
         key=lambda name: -last[name]["package"]["ratio"],
     )
-    drawn = [
-        [(column, found) for column, found in row.items() if column in COLOURS]
-        for rows in threads.values()
-        for row in rows.values()
-    ]
-    columns = [c for c in COLOURS if any(c == name for row in drawn for name, _ in row)]
-    most = max((found["ratio"] for row in drawn for _, found in row), default=1) + 0.05
+    good = [r for rows in threads.values() for r in rows.values() if "package" in r]
+    columns = [column for column in COLOURS if any(column in row for row in good)]
+    places = (place(row, c) for row in good for c in columns if c in row)
+    most = max(places, default=1) + 0.05
     wide, high = NAMES + WIDTH * len(panels) + 20, TOP + LINE * len(models) + 20
     names = (
         f'<text x="{NAMES - 10}" y="{TOP + LINE * i + 4}" text-anchor="end">'
@@ -55,6 +54,11 @@ def plot(threads: dict[str, dict[str, Row]]) -> str:
         + "\n".join([*legend(columns), *names, *bodies])
         + "\n</svg>\n"
     )
+
+
+def place(row: Row, column: str) -> float:
+    """ONNX Runtime's time over a column's, by way of the package's."""
+    return float(row["package"]["ratio"] / lead(row, column))
 
 
 def legend(columns: Iterable[str]) -> Iterator[str]:
@@ -92,5 +96,5 @@ def panel(
             if column == "package":
                 low, high = scale * found["low"], scale * found["high"]
                 yield f'<path d="M{low:.1f} {y}H{high:.1f}" stroke="{colour}"/>'
-            x = scale * found["ratio"]
+            x = scale * place(row, column)
             yield f'<circle cx="{x:.1f}" cy="{y}" r="4" fill="{colour}"/>'

@@ -12,7 +12,14 @@ import torch
 from emitter_models import Graph
 
 pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter")
-from triton_kernels import check_sizes, close, compile_for_gpus, compiled
+from triton_kernels import (
+    check_sizes,
+    close,
+    compile_for_gpus,
+    compiled,
+    named,
+    random_feed,
+)
 
 from fairhand.analysis.errors import Unsupported
 from fairhand.codegen.kernels.program import NoKernel
@@ -71,17 +78,7 @@ def model_of(build: Build) -> onnx.ModelProto:
 
 
 def feed_for(build: Build, sizes: tuple[int, ...]) -> dict[str, np.ndarray]:
-    numbers = dict(zip("abn", sizes, strict=True))
-    random = np.random.default_rng(sum(sizes))
-    feed = {}
-    for name, shape in KINDS[build].items():
-        dims = [numbers.get(d, d) for d in shape]  # type: ignore[call-overload]
-        feed[name] = random.normal(0, 2, dims).astype(np.float32)
-    return feed
-
-
-def named(build: Build) -> str:
-    return build.__name__
+    return random_feed(KINDS[build], sizes)
 
 
 @pytest.mark.parametrize("build", KINDS, ids=named)

@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -157,6 +157,23 @@ def tensor(x: object) -> torch.Tensor:
     if array.dtype.name == "bfloat16":
         return torch.tensor(array.astype(np.float32)).bfloat16()
     return torch.tensor(array)
+
+
+def random_feed(
+    shapes: Mapping[str, Sequence[object]], sizes: Iterable[int]
+) -> dict[str, np.ndarray]:
+    """Of these shapes, whose axes `a`, `b` and `n` have the sizes."""
+    numbers: dict[object, int] = dict(zip("abn", sizes, strict=True))
+    random = np.random.default_rng(sum(numbers.values()))
+    feed = {}
+    for name, shape in shapes.items():
+        dims = [numbers.get(d, d) for d in shape]
+        feed[name] = random.normal(0, 2, dims).astype(np.float32)  # type: ignore[arg-type]
+    return feed
+
+
+def named(build: Callable[..., object]) -> str:
+    return build.__name__
 
 
 def oracle(proto: onnx.ModelProto, feed: Mapping[str, np.ndarray]) -> list[Any]:

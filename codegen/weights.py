@@ -8,6 +8,7 @@ https://huggingface.co/docs/safetensors#format
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import ml_dtypes
@@ -43,6 +44,9 @@ _NAMES = {
 }
 
 
+PART = 2**25  # bytes of a weight that are laid out at a time
+
+
 def write_weights(path: Path, weights: list[WeightPlan], sha256: str) -> int:
     """Write the file and return its bytes; a tensor of one value is stored as that."""
     header: dict[str, object] = {"__metadata__": {"model_sha256": sha256}}
@@ -68,10 +72,21 @@ def write_weights(path: Path, weights: list[WeightPlan], sha256: str) -> int:
         file.write(len(text).to_bytes(8, "little"))
         file.write(text)
         for weight in weights:
-            array = np.ascontiguousarray(as_stored(weight.array()))
-            little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-            file.write(little.reshape(-1).view(np.uint8).data)
+            for part in parts(as_stored(weight.array())):
+                array = np.ascontiguousarray(part)
+                little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+                file.write(little.reshape(-1).view(np.uint8).data)
         return file.tell()
+
+
+def parts(array: np.ndarray) -> Iterator[np.ndarray]:
+    """Some rows at a time: what is transposed is copied, and may be large."""
+    if array.ndim == 0 or array.nbytes <= PART:
+        yield array
+        return
+    rows = max(1, len(array) * PART // array.nbytes)
+    for start in range(0, len(array), rows):
+        yield array[start : start + rows]
 
 
 def as_stored(array: np.ndarray) -> np.ndarray:

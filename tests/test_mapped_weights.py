@@ -6,13 +6,15 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 import torch
-from emitted import imported
+from emitted import EXAMPLES, imported
 from emitter_models import Graph
 
 import fairhand
+from fairhand.codegen import weights
 
 WIDE = 512
 
@@ -48,3 +50,32 @@ def test_parameters_are_mapped(tmp_path: Path) -> None:
     network(torch.ones(2, WIDE))  # reading them copies nothing
     assert anonymous(file, weight.data_ptr()) == 0
     assert anonymous(file, torch.ones(WIDE, WIDE).data_ptr()) is None
+
+
+def test_weights_in_parts_are_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = EXAMPLES / "digits_cnn.onnx"
+    whole = fairhand.compile(model, tmp_path / "whole", verify=False)
+    taken = []
+    monkeypatch.setattr(weights, "PART", 100)
+    plain = weights.parts
+    monkeypatch.setattr(
+        weights, "parts", lambda x: taken.append(list(plain(x))) or taken[-1]
+    )
+    parted = fairhand.compile(model, tmp_path / "parted", verify=False)
+    assert max(map(len, taken)) > 2
+    one, other = (p.path / "weights.safetensors" for p in (whole, parted))
+    assert one.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.parametrize("dims", [(), (0, 3), (7, 5), (5, 7, 2), (1, 300)])
+def test_parts_are_all_of_it(
+    dims: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weights, "PART", 64)
+    array = np.arange(np.prod(dims), dtype=np.float32).reshape(dims[::-1]).T
+    parts = list(weights.parts(array))
+    assert all(p.nbytes <= 64 or len(p) == 1 for p in parts)
+    bytes_ = b"".join(np.ascontiguousarray(p).tobytes() for p in parts)
+    assert bytes_ == np.ascontiguousarray(array).tobytes()

@@ -311,6 +311,8 @@ def test_several_threads_at_once(engines: ModuleType) -> None:
         for number, got in enumerate(pool.map(work, range(4))):
             for a, b in zip(got, wanted[number:] + wanted[:number], strict=True):
                 torch.testing.assert_close(a, b, rtol=0, atol=1e-4)
+        # Of a size that only came while another was prepared, now is the time.
+        pool.submit(lambda: [engine(each) for each in images[::8]]).result(timeout=60)
     assert len(engine.prepared) == 3
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from .analysis.ops import register
-    from .analysis.ops.table import (
+    from .analysis.ops.registry import (
         MANY_TO_MANY,
         ONE_TO_MANY,
         ONE_TO_ONE,
@@ -46,17 +46,17 @@ _HOMES = {
     "Unsupported": "analysis.errors",
     "VerificationError": "analysis.errors",
     "register": "analysis.ops",
-    "MANY_TO_MANY": "analysis.ops.table",
-    "ONE_TO_MANY": "analysis.ops.table",
-    "ONE_TO_ONE": "analysis.ops.table",
-    "OPAQUE": "analysis.ops.table",
-    "REORGANIZE": "analysis.ops.table",
-    "SHUFFLE": "analysis.ops.table",
-    "ModuleForm": "analysis.ops.table",
-    "NodeView": "analysis.ops.table",
-    "OpDef": "analysis.ops.table",
-    "Weight": "analysis.ops.table",
-    "case": "analysis.ops.table",
+    "MANY_TO_MANY": "analysis.ops.registry",
+    "ONE_TO_MANY": "analysis.ops.registry",
+    "ONE_TO_ONE": "analysis.ops.registry",
+    "OPAQUE": "analysis.ops.registry",
+    "REORGANIZE": "analysis.ops.registry",
+    "SHUFFLE": "analysis.ops.registry",
+    "ModuleForm": "analysis.ops.registry",
+    "NodeView": "analysis.ops.registry",
+    "OpDef": "analysis.ops.registry",
+    "Weight": "analysis.ops.registry",
+    "case": "analysis.ops.registry",
     "Package": "codegen.pipeline",
     "compile": "codegen.pipeline",
 }

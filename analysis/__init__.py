@@ -1,0 +1,1 @@
+"""Errors and literals: what everything may import."""

@@ -110,8 +110,8 @@ def measure(
 def inputs(model: Path, reference: Any) -> dict[str, Any]:
     import numpy as np
 
-    from fairhand.codegen.inputs import dynamic_sizes, make_inputs
-    from fairhand.codegen.load import load
+    from fairhand.codegen.load.read_model import load
+    from fairhand.codegen.verify.inputs import dynamic_sizes, make_inputs
 
     beside = model.with_suffix(".npz")
     if beside.exists():

@@ -19,12 +19,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import fairhand
-from fairhand.analysis.dataflow import dataflow
-from fairhand.analysis.fuse import dnnfusion, unfused
-from fairhand.analysis.tvm import tvm
-from fairhand.codegen.engine_times import times
-from fairhand.codegen.load import load
-from fairhand.codegen.verify import feeds
+from fairhand.analysis.dataflow.dataflow import dataflow
+from fairhand.analysis.fusion.dnnfusion import dnnfusion, unfused
+from fairhand.analysis.fusion.tvm_baseline import tvm
+from fairhand.codegen.load.read_model import load
+from fairhand.codegen.profile.engine_times import times
+from fairhand.codegen.verify.parity import feeds
 from fairhand.rewrites.simplify import simplify
 
 PAGE = Path(__file__).parents[1] / "docs" / "fusion.md"

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from fairhand.analysis.dataflow import Dataflow, dataflow
-from fairhand.analysis.fuse import FusionPlan, dnnfusion
-from fairhand.analysis.shapes import Shapes, infer
-from fairhand.analysis.tvm import tvm
-from fairhand.codegen.load import load
+from fairhand.analysis.dataflow.dataflow import Dataflow, dataflow
+from fairhand.analysis.fusion.dnnfusion import FusionPlan, dnnfusion
+from fairhand.analysis.fusion.tvm_baseline import tvm
+from fairhand.analysis.shapes.infer import Shapes, infer
+from fairhand.codegen.load.read_model import load
 from fairhand.rewrites.normalise import normalise
 from fairhand.rewrites.simplify import simplify
 

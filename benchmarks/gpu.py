@@ -36,8 +36,8 @@ import torch
 import torch.nn.functional as F
 
 import fairhand
-from fairhand.codegen.inputs import dynamic_sizes, make_inputs
-from fairhand.codegen.load import load
+from fairhand.codegen.load.read_model import load
+from fairhand.codegen.verify.inputs import dynamic_sizes, make_inputs
 
 THEIRS = ("eager", "graphed", "compile", "autotune")
 OURS = ("kernels", "kernels graphed")

@@ -31,8 +31,10 @@ from typing import Any
 import onnx_ir as ir
 
 import fairhand
-from fairhand.analysis import cost, dims, flops, shapes
-from fairhand.codegen.load import load
+from fairhand.analysis.cost.graph_cost import flops, graph_cost
+from fairhand.analysis.graph import dims
+from fairhand.analysis.shapes.infer import infer
+from fairhand.codegen.load.read_model import load
 from fairhand.rewrites.simplify import simplify
 
 ORIGINAL, FAIRHAND = "original", "fairhand"
@@ -52,8 +54,8 @@ marks models of which fairhand leaves more nodes than {rivals}.
 
 {nodes}
 
-**Operations** are arithmetic operations in millions, as analysis/flops.py counts them:
-2 per product in a contraction, 1 per element of an elementwise operator, 0 for
+**Operations** are arithmetic operations in millions, as analysis/cost/flops.py counts
+them: 2 per product in a contraction, 1 per element of an elementwise operator, 0 for
 movement. A dynamic size is taken for {other}, a batch for {batch}. "-" stands for a
 graph that has operators without such a count, in general because they are not in the
 ONNX standard.
@@ -166,7 +168,7 @@ def size_of(model: ir.Model) -> Size:
         return Size(len(nodes), uncounted=" ".join(foreign))
     try:
         fix_sizes(model.graph)
-        found = cost.graph_cost(model, shapes.infer(model))
+        found = graph_cost.graph_cost(model, infer.infer(model))
     except fairhand.FairhandError as error:
         return Size(len(nodes), uncounted=str(error))
     if found.unknown or not isinstance(found.flops, int):
@@ -230,7 +232,9 @@ class Cache:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        sources = b"".join(Path(str(m.__file__)).read_bytes() for m in (flops, cost))
+        sources = b"".join(
+            Path(str(m.__file__)).read_bytes() for m in (flops, graph_cost)
+        )
         self.counting = hashlib.sha256(sources).hexdigest()[:12]
 
     def measured(self, tool: str, path: Path, sha256: str, seconds: float) -> Size:

@@ -33,8 +33,8 @@ from typing import Any
 from unittest.mock import patch
 
 import fairhand
-from fairhand.analysis.lanes import WORTH
-from fairhand.codegen import divide
+from fairhand.analysis.schedule.lanes import WORTH
+from fairhand.codegen.lanes import divide
 
 PAGE = Path(__file__).parents[1] / "docs" / "lanes.md"
 BEGIN, END = "<!-- written by benchmarks/lanes.py -->\n", "<!-- end -->\n"

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from fairhand.codegen import planner
-from fairhand.codegen.emit import render_python
-from fairhand.codegen.kinds import Kinds
-from fairhand.codegen.load import load
-from fairhand.codegen.names import class_name
+from fairhand.codegen.classes.module_classes import Kinds
+from fairhand.codegen.emit.render import render_python
+from fairhand.codegen.ir.identifiers import class_name
+from fairhand.codegen.load.read_model import load
 from fairhand.codegen.pipeline import source_of
+from fairhand.codegen.plan import make_plan
 from fairhand.rewrites.simplify import simplify
 
 # One file of an installed package that holds the network, where there is one.
@@ -107,12 +107,12 @@ def measured(path: Path, stripped: bool) -> tuple[int, str]:
             super().__init__(*arguments)  # type: ignore[arg-type]
             seen.append(self)
 
-    planner.Kinds = Noted  # type: ignore[misc]
+    make_plan.Kinds = Noted  # type: ignore[misc]
     try:
         title = class_name(path.stem)
-        plan, *_ = planner.make_plan(graph, done.shapes, source_of(loaded), title)
+        plan, *_ = make_plan.make_plan(graph, done.shapes, source_of(loaded), title)
     finally:
-        planner.Kinds = Kinds  # type: ignore[misc]
+        make_plan.Kinds = Kinds  # type: ignore[misc]
     (kinds,) = seen
     counts = Counter(kind.name for kind in kinds.of.values() if not kind.chain)
     many = [(name, n) for name, n in counts.most_common() if n > 1][:4]

@@ -1,0 +1,1 @@
+"""Pipeline (compile, top to bottom) and cli."""

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from .. import __version__
 from ..analysis.errors import FairhandError
-from ..rewrites.exactness import LEVELS
-from .choices import AUTOTUNE, DEVICES, ENGINES, METHODS, PRECISIONS
+from ..rewrites.language.exactness import LEVELS
+from .request.choices import AUTOTUNE, DEVICES, ENGINES, METHODS, PRECISIONS
 
 # What is printed holds names from model files: no markup, no emoji codes.
 out = Console(highlight=False, markup=False, emoji=False)
@@ -273,7 +273,7 @@ _PLAIN = """inputs debug level exactness engine lanes profile autotune fusion pr
 
 def _compile(arguments: argparse.Namespace) -> None:
     from .pipeline import compile as compile_model
-    from .verify import summary
+    from .verify.parity import summary
 
     with err.status("load") as status:
         package = compile_model(
@@ -305,9 +305,9 @@ def _compile(arguments: argparse.Namespace) -> None:
 
 
 def _verify(arguments: argparse.Namespace) -> None:
-    from .load import load
-    from .report import check_source
-    from .verify import verify
+    from .load.read_model import load
+    from .verify.package_report import check_source
+    from .verify.parity import verify
 
     loaded = load(arguments.model)
     check_source(Path(arguments.package), loaded)
@@ -328,7 +328,7 @@ def _verify(arguments: argparse.Namespace) -> None:
 
 
 def _where(arguments: argparse.Namespace) -> None:
-    from .where import lines_of, nodes_behind
+    from .emit.source_map import lines_of, nodes_behind
 
     folder = Path(arguments.package)
     if arguments.node is not None:
@@ -340,7 +340,7 @@ def _where(arguments: argparse.Namespace) -> None:
 
 
 def _diff(arguments: argparse.Namespace) -> None:
-    from .diff import diff
+    from .commands.diff import diff
 
     lines, notes = diff(Path(arguments.package), Path(arguments.model))
     for text in (*lines, *notes):
@@ -348,8 +348,8 @@ def _diff(arguments: argparse.Namespace) -> None:
 
 
 def _inspect(arguments: argparse.Namespace) -> None:
-    from .inspect import inspect_model
-    from .inspect_plans import Wanted
+    from .commands.inspect import inspect_model
+    from .commands.inspect_plans import Wanted
 
     page = Path(arguments.html) if arguments.html else None
     wanted = Wanted(
@@ -366,25 +366,25 @@ def _inspect(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    from .laws import check
+    from .commands.rules import check
 
     _say(check(Path(arguments.report), Path(arguments.model)))
 
 
 def _rules(arguments: argparse.Namespace) -> None:
-    from .laws import show_rules
+    from .commands.rules import show_rules
 
     show_rules(arguments.rule, out)
 
 
 def _prove(arguments: argparse.Namespace) -> None:
-    from .laws import prove_rules
+    from .commands.rules import prove_rules
 
     prove_rules(arguments.rule, arguments.jobs, arguments.write, out)
 
 
 def _bench(arguments: argparse.Namespace) -> None:
-    from .bench import bench
+    from .commands.bench import bench
 
     package, model = Path(arguments.package), Path(arguments.model)
     bench(package, model, arguments.rounds, arguments.threads, out)

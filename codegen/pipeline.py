@@ -14,35 +14,35 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
+from ..analysis.cost.peak_memory import peak_memory
 from ..analysis.errors import FairhandError, VerificationError
-from ..analysis.memory import peak_memory
-from ..rewrites.digest import Digested, digest_steps, finished
-from ..rewrites.rule import Rule
+from ..analysis.graph.weightless import to_proto
+from ..rewrites.certificate.graph_hash import Digested, digest_steps, finished
+from ..rewrites.language.rule import Rule
 from ..rewrites.simplify import Stage, no_garbage_collection
-from ..rewrites.skeleton import to_proto
-from .cache import key_of
-from .certificate import make_certificate
-from .choices import PROFILE
-from .emit import write_python
-from .engine_times import fastest, measure
-from .engines import EnginePlan, engine_plan
-from .folder import check_target, empty, replacing
-from .inputs import dynamic_sizes
-from .interface import session_needs
-from .kernels.page import write_kernels
-from .lane_times import measured
-from .load import Loaded, load
-from .names import class_name, package_name
-from .options import Asked, Options
-from .plan_file import parts_report, write_plan
-from .planned import Planned, Progress, planned, source_of
-from .recall import recall, remember
-from .report import make_report, write_report
-from .stage import stages
-from .unsteady import same_text, weight_noise, with_drawn_weights
-from .verify import Verification, feeds, oracle, refuse_huge, verify
-from .weights import write_weights
-from .where import source_map
+from .cache.entry import recall, remember
+from .cache.store import key_of
+from .commands.plan_json import parts_report, write_plan
+from .emit.atomic_folder import check_target, empty, replacing
+from .emit.render import write_python
+from .emit.source_map import source_map
+from .emit.weights import write_weights
+from .engines.choose import EnginePlan, engine_plan
+from .ir.identifiers import class_name, package_name
+from .kernels.kernels_page import write_kernels
+from .load.read_model import Loaded, load
+from .plan.compiled_model import Planned, Progress, planned, source_of
+from .plan.interface import session_needs
+from .profile.engine_times import fastest, measure
+from .profile.lane_times import measured
+from .request.choices import PROFILE
+from .request.options import Asked, Options
+from .verify.certificate import make_certificate
+from .verify.debug_dump import stages
+from .verify.ill_conditioned import same_text, weight_noise, with_drawn_weights
+from .verify.inputs import dynamic_sizes
+from .verify.package_report import make_report, write_report
+from .verify.parity import Verification, feeds, oracle, refuse_huge, verify
 
 
 @dataclass(frozen=True)
@@ -353,7 +353,9 @@ def _verified(
             found = _steadied(draft, loaded, alike, error)
             if found is not None:
                 return found
-        from .bisect import first_difference  # needs torch, which is slow to load
+        from .verify.bisect import (
+            first_difference,  # needs torch, which is slow to load
+        )
 
         where = first_difference(made.graph, error.feed, error.expected)
         if not where:
@@ -364,7 +366,7 @@ def _verified(
 def _steadied(
     draft: Path, loaded: Loaded, asked: Asked, error: VerificationError
 ) -> Verification | None:
-    """Parity with other weights, where the model's own forbid it (unsteady.py)."""
+    """Parity with other weights, where its own forbid it (ill_conditioned.py)."""
     assert error.feed is not None
     noise = weight_noise(loaded, oracle, error.feed, error.expected)
     if not any(noise[name] >= off for name, off in error.off.items() if name in noise):

@@ -20,10 +20,10 @@ from typing import Any
 import onnx
 
 from fairhand.analysis import ops
-from fairhand.analysis.contrib_types import EXPERIMENTAL, UNLISTED
-from fairhand.analysis.ops.table import OPS, OpDef
-from fairhand.rewrites.adapt import TARGET_OPSET
-from fairhand.rewrites.lower import LOWERINGS
+from fairhand.analysis.ops.registry import OPS, OpDef
+from fairhand.analysis.shapes.contrib_schemas import EXPERIMENTAL, UNLISTED
+from fairhand.rewrites.adapters.opset_adapters import TARGET_OPSET
+from fairhand.rewrites.lowering.ml.run import LOWERINGS
 from fairhand.rewrites.normalise import EXTENSIONS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))

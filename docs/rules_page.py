@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fairhand.rewrites.catalogue import FALSE_RULES, NOT_SHIPPED, PHASES, RULES
-from fairhand.rewrites.exactness import Exactness
-from fairhand.rewrites.rule import Rule
-from fairhand.rewrites.verdicts import load, proven
+from fairhand.rewrites.certificate.proof_store import load, proven
+from fairhand.rewrites.language.exactness import Exactness
+from fairhand.rewrites.language.rule import Rule
+from fairhand.rewrites.rules.catalogue import FALSE_RULES, NOT_SHIPPED, PHASES, RULES
 
 HEADER = """# Rewrite rules
 

@@ -1,0 +1,1 @@
+"""Laws, their proofs, and what applies them to a graph."""

@@ -14,35 +14,17 @@ from contextlib import suppress
 import onnx
 import onnx_ir as ir
 
-from ..analysis.contrib_types import OWN, known_to_onnx
-from ..analysis.maps import is_map, set_map_type
-from . import (  # noqa: F401  the import registers them
-    adapters,
-    adapters_nn,
-    adapters_old,
-    contrib,
-    contrib_attention,
-    contrib_gates,
-    contrib_quant,
-    contrib_streams,
-    contrib_tensors,
-    experimental,
-    lower_features,
-    lower_gradient,
-    lower_linear,
-    lower_svm,
-    lower_trees,
-    search_beams,
-    search_loops,
-    search_sampling,
+from ..analysis.graph.map_types import is_map, set_map_type
+from ..analysis.graph.traversal import all_nodes, sort
+from ..analysis.graph.weightless import skeleton
+from ..analysis.shapes.contrib_schemas import OWN, known_to_onnx
+from .adapters import (  # noqa: F401
+    opset_experimental,
+    opset_inputs,
+    opset_legacy,
+    opset_nn,
 )
-from .adapt import ADAPTERS, EXTENSIONS, TARGET_OPSET, Site, adapter_of
-from .expand import expand, expandable
-from .lower import lower
-from .names import UniqueNames, fix_names
-from .origin import number_nodes, remember_origins
-from .skeleton import skeleton
-from .tidy import (
+from .adapters.cleanup import (
     drop_default_inputs,
     inline_functions,
     lift_constants,
@@ -51,7 +33,29 @@ from .tidy import (
     remove_unused,
     unused_opsets,
 )
-from .walk import all_nodes, sort
+from .adapters.function_operators import expand, expandable
+from .adapters.opset_adapters import (
+    ADAPTERS,
+    EXTENSIONS,
+    TARGET_OPSET,
+    Site,
+    adapter_of,
+)
+from .adapters.provenance import number_nodes, remember_origins
+from .adapters.unique_names import UniqueNames, fix_names
+from .lowering.contrib import (  # noqa: F401
+    attention,
+    beam_search,
+    decoder_blocks,
+    greedy_search,
+    one_to_one,
+    quantized,
+    residual_streams,
+    sampling,
+    tensors,
+)
+from .lowering.ml import features, gradient, linear, svm, trees  # noqa: F401
+from .lowering.ml.run import lower
 
 __all__ = ["ADAPTERS", "EXTENSIONS", "normalise"]
 

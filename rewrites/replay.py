@@ -14,16 +14,16 @@ from typing import Any
 import onnx_ir as ir
 
 from ..analysis.errors import FairhandError
-from ..analysis.shapes import infer
-from .apply import Rewriter
-from .catalogue import BY_NAME
-from .digest import digest
-from .fold import fold_constants
-from .history import Application
-from .match import Matcher
+from ..analysis.graph.traversal import all_nodes
+from ..analysis.shapes.infer import infer
+from .certificate.graph_hash import digest
+from .certificate.proof_store import load
+from .engine.apply import Rewriter
+from .engine.history import Application
+from .engine.match import Matcher
+from .folding.constant_folding import fold_constants
+from .rules.catalogue import BY_NAME
 from .simplify import Rewriting, know_sizes, prepare, usable
-from .verdicts import load
-from .walk import all_nodes
 
 
 def replay(model: ir.Model, certificate: dict[str, Any]) -> int:

@@ -10,27 +10,27 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from ..analysis.cost import GraphCost, graph_cost
-from ..analysis.dims import Dim, Dims
-from ..analysis.shapes import Shapes, infer
-from ..analysis.site import Content
-from .apply import Rewriter
-from .branches import take_branches, take_truths
-from .catalogue import PHASES
-from .catalogue import RULES as PROVABLE
-from .engine import Engine
-from .exactness import Exactness, allowed
-from .fold import fold_constants
-from .history import Application
-from .known_places import take_decided
-from .known_sizes import store_known_sizes
-from .merge_constants import merge_constants
+from ..analysis.cost.graph_cost import GraphCost, graph_cost
+from ..analysis.graph.dims import Dim, Dims
+from ..analysis.graph.traversal import all_nodes
+from ..analysis.shapes.infer import Shapes, infer
+from ..analysis.shapes.node_facts import Content
+from .adapters.cleanup import give_texts
+from .certificate.proof_store import proven
+from .engine.apply import Rewriter
+from .engine.flop_search import Search
+from .engine.history import Application
+from .engine.worklist import Engine
+from .folding.constant_branches import take_branches, take_truths
+from .folding.constant_folding import fold_constants
+from .folding.duplicate_constants import merge_constants
+from .folding.known_places import take_decided
+from .folding.proven_values import store_known_sizes
+from .language.exactness import Exactness, allowed
+from .language.rule import Rule
 from .normalise import normalise
-from .rule import Rule
-from .search import Search
-from .tidy import give_texts
-from .verdicts import proven
-from .walk import all_nodes
+from .rules.catalogue import PHASES
+from .rules.catalogue import RULES as PROVABLE
 
 Stage = Callable[[str, ir.Model], None]
 

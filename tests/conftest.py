@@ -18,7 +18,7 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 
 if TYPE_CHECKING:
     import onnx
-    from emitter_models import Emitted
+    from support.emitter_models import Emitted
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,11 +35,11 @@ def emitted(
 ) -> Callable[[onnx.ModelProto], Emitted]:
     """Compiles and verifies in this process; checks what holds for every module."""
     import black
-    from emitter_models import emit, run_here
+    from support.emitter_models import emit, run_here
 
-    from fairhand.codegen import verify
+    from fairhand.codegen.verify import parity
 
-    monkeypatch.setattr(verify, "run_package", run_here)
+    monkeypatch.setattr(parity, "run_package", run_here)
 
     def make(model: onnx.ModelProto) -> Emitted:
         found = emit(model, tmp_path / "net")

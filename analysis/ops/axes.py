@@ -7,9 +7,9 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ..dims import Dim, same
-from ..spell import DimOf, Expr
-from .table import NodeView
+from ..graph.dims import Dim, same
+from ..spelling.expr import DimOf, Expr
+from .registry import NodeView
 
 EVERYTHING = slice(None)
 TO_THE_END = 2**31 - 1  # exporters write "as far as it goes" as this or more

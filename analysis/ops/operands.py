@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..spell import DimOf
+from ..spelling.expr import DimOf
 from .axes import shown
-from .table import NodeView
+from .registry import NodeView
 
 SIGNED = {
     ir.DataType.UINT16: ir.DataType.INT32,
@@ -142,12 +142,12 @@ def _signed(t: Any, x: Any, dtype: ir.DataType) -> Any:
 
 
 def _key(t: Any, x: Any) -> Any:
-    from .helpers_elementwise import uint64_key
+    from .helpers.elementwise import uint64_key
 
     return int(x) - 2**63 if is_number(x) else t.helper(uint64_key)(x)
 
 
 def _from_key(t: Any, key: Any) -> Any:
-    from .helpers_elementwise import uint64_from_key
+    from .helpers.elementwise import uint64_from_key
 
     return t.helper(uint64_from_key)(key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .table import NodeView
+from .registry import NodeView
 
 
 def wanted(n: NodeView, made: Any, count: int) -> Any:

@@ -13,12 +13,15 @@ from typing import Any
 
 import z3
 
-from ..pattern import Apply, Chain, Leaf, Many, Node, Pointwise, Term, Var
-from ..rule import Law
-from ..terms import Axes, Fn, Int, Perm, Real, Sizes
-from . import (  # noqa: F401  they register meanings
+from ..language.pattern import Apply, Chain, Leaf, Many, Node, Pointwise, Term, Var
+from ..language.rule import Law
+from ..language.terms import Axes, Fn, Int, Perm, Real, Sizes
+from .kernel.scalars import Const, Element, Ite, NegInf, Scalar, Symbol
+from .kernel.smt import both, fresh, term
+from .kernel.tensors import Context, Family, Tensor, shape
+from .semantics import (  # noqa: F401  they register meanings
+    casts,
     meaning_attention,
-    meaning_casts,
     meaning_contraction,
     meaning_elementwise,
     meaning_indexing,
@@ -27,23 +30,9 @@ from . import (  # noqa: F401  they register meanings
     meaning_pooling,
     meaning_reduction,
 )
-from .denote_index import Axes as DenotedAxes
-from .expressions import Expressions, PermMeaning, SizesMeaning
-from .meanings import CHAINS, MEANINGS, Meaning
-from .scalars import (
-    Const,
-    Element,
-    Ite,
-    NegInf,
-    Scalar,
-    Symbol,
-)
-from .smt import (
-    both,
-    fresh,
-    term,
-)
-from .tensors import Context, Family, Tensor, shape
+from .semantics.expressions import Expressions, PermMeaning, SizesMeaning
+from .semantics.index_maps import Axes as DenotedAxes
+from .semantics.table import CHAINS, MEANINGS, Meaning
 
 
 class World(Expressions):

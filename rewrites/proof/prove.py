@@ -10,14 +10,14 @@ from time import process_time
 
 import z3
 
-from ..catalogue import FALSE_RULES, RULES
-from ..exactness import Exactness
-from ..rule import Law, Rule
-from ..verdicts import Verdict
-from .equality import Verdict as Answer
-from .equality import prove_equal
-from .exact import exactness
+from ..certificate.proof_store import Verdict
+from ..language.exactness import Exactness
+from ..language.rule import Law, Rule
+from ..rules.catalogue import FALSE_RULES, RULES
+from .exactness_class import exactness
 from .goal import goal
+from .kernel.equality import Verdict as Answer
+from .kernel.equality import prove_equal
 
 
 def answer(law: Law) -> tuple[list[Answer], str]:

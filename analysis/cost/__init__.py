@@ -1,0 +1,1 @@
+"""Operations, bytes, peak memory, devices."""

@@ -1,0 +1,75 @@
+"""How many bytes of intermediate values are alive at a time, at given sizes.
+
+Values are those of the main graph that something computes and something reads, results
+included, inputs and constants not. A view (Reshape, Transpose ...) is the value that it
+looks at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from ..shapes.infer import Shapes
+from .graph_cost import bytes_of
+
+_VIEWS = frozenset(
+    "Expand Flatten Identity Reshape Slice Split Squeeze Transpose Unsqueeze".split()
+)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """`naive`: every value in memory of its own. `planned`: each is dropped behind its
+    last reader, in the graph's order. `bound`: what one operator reads and gives, the
+    least that any order needs."""
+
+    naive: int
+    planned: int
+    bound: int
+
+
+def peak_memory(
+    model: ir.Model, shapes: Shapes, sizes: Mapping[str, int]
+) -> Memory | None:
+    """None where the size of a value isn't known at these `sizes`."""
+    viewed: dict[ir.Value, ir.Value] = {}
+    last: dict[ir.Value, int] = {}
+    size: dict[ir.Value, int] = {}
+    nodes = list(model.graph)
+    for at, node in enumerate(nodes):
+        for value in _read(node, viewed):
+            last[value] = at
+        for out in node.outputs:
+            if node.op_type in _VIEWS and not node.domain:
+                source = node.inputs[0]
+                assert source is not None
+                viewed[out] = viewed.get(source, source)
+                continue
+            found = bytes_of(out, shapes, sizes)
+            if not isinstance(found, int):
+                return None
+            size[out], last[out] = found, at
+    for out in model.graph.outputs:
+        last[viewed.get(out, out)] = len(nodes)
+    alive = planned = bound = 0
+    for at, node in enumerate(nodes):
+        made = [out for out in node.outputs if out in size]
+        alive += sum(size[out] for out in made)
+        planned = max(planned, alive)
+        both = {*made, *(value for value in _read(node, viewed) if value in size)}
+        bound = max(bound, sum(size[value] for value in both))
+        alive -= sum(size[value] for value in both if last[value] == at)
+    return Memory(sum(size.values()), planned, bound)
+
+
+def _read(node: ir.Node, viewed: Mapping[ir.Value, ir.Value]) -> set[ir.Value]:
+    """What a node reads itself or through a view; its subgraphs count as one."""
+    given = {value for value in node.inputs if value is not None}
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            inner = attribute.as_graph().all_nodes()
+            given |= {v for each in inner for v in each.inputs if v is not None}
+    return {viewed.get(value, value) for value in given}

@@ -1,0 +1,1 @@
+"""The graph as plain data: a networkx DAG, amounts, mapping types, tiles."""

@@ -1,0 +1,1 @@
+"""Which operators run as one (DNNFusion; TVM as the baseline), and why."""

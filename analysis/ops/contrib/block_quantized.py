@@ -1,0 +1,361 @@
+"""ONNX Runtime's products and tables whose weights are blocks of few bits."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ...shapes.contrib_schemas import DOMAIN
+from ..case_arrays import i32, i64, u8
+from ..registry import (
+    MANY_TO_MANY,
+    SHUFFLE,
+    ModuleForm,
+    NodeView,
+    OpDef,
+    Weight,
+    case,
+    define,
+)
+from .attributes import check_attributes
+
+_BYTE = (ir.DataType.UINT8,)
+_BITS = (2, 4, 8)
+
+
+def _positive(n: NodeView, name: str) -> int:
+    found = n.attr(name)
+    if not isinstance(found, int) or found < 1:
+        n.refuse(f"{n.node.op_type} needs a positive {name}")
+    return found
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+# ---- MatMulNBits
+
+
+def _matmul_nbits(
+    t: Any,
+    n: NodeView,
+    x: Any,
+    weight: Any,
+    scales: Any,
+    zeros: Any = None,
+    groups: Any = None,
+    bias: Any = None,
+) -> Any:
+    from ..helpers import packed as helpers_packed
+
+    bits, block = _packing(n)
+    if n.attr("accuracy_level", 0) == 4:  # its integer kernels, whatever the hardware
+        x = t.helper(helpers_packed.rounded_to_int8)(x, block)
+    options = _given(
+        zero_points=zeros, bias=bias, bits=None if bits == 4 else bits, groups=groups
+    )
+    return t.helper(helpers_packed.packed_linear)(x, weight, scales, **options)
+
+
+def _packing(n: NodeView) -> tuple[int, int]:
+    """How many bits a number has, and how many numbers a block."""
+    check_attributes(
+        n, "K N accuracy_level bits block_size weight_prepacked", needs=range(3)
+    )
+    bits, block = n.attr("bits", 4), _positive(n, "block_size")
+    rows, columns = _positive(n, "N"), _positive(n, "K")
+    if n.attr("weight_prepacked", 0):
+        n.refuse("MatMulNBits with a weight packed for one device is not supported")
+    if bits not in _BITS or n.dtype(1) not in _BYTE or block * bits % 8:
+        n.refuse("MatMulNBits with other than 2, 4 or 8 bits is not supported")
+    shape = (rows, -(-columns // block), block * bits // 8)
+    if n.dims(1) != shape:
+        n.refuse(f"MatMulNBits with a weight of other sizes than {list(shape)}")
+    return bits, block
+
+
+def _matmul_nbits_module(n: NodeView) -> ModuleForm | None:
+    """A layer, unless the blocks are scattered or their zero points are fractions."""
+    from ..helpers import packed as helpers_packed
+
+    given = [i for i in (1, 2, 3, 5) if n.has(i)]
+    if n.has(4) or any(n.value(i).const_value is None for i in given):
+        return None
+    if n.has(3) and n.dtype(3) not in _BYTE:
+        return None
+    bits, block = _packing(n)
+    rows = n.attr("N")
+    names = {1: "weight", 2: "scales", 3: "zero_points", 5: "bias"}
+    weights = {
+        names[i]: (
+            Weight(n.value(i), partial(_by_row, rows), f"{rows} rows")
+            if i in (2, 3) and n.rank(i) == 1
+            else Weight(n.value(i))
+        )
+        for i in given
+    }
+
+    def call(t: Any, layer: Any, x: Any) -> Any:
+        return layer(t.helper(helpers_packed.rounded_to_int8)(x, block))
+
+    return ModuleForm(
+        layer="PackedLinear",
+        positional=(n.attr("K"), rows, block),
+        keywords={
+            "bits": (bits, 4),
+            "zero_points": (n.has(3), True),
+            "bias": (n.has(5), False),
+        },
+        weights=weights,
+        inputs=(n.value(0),),
+        outputs=(n.node.outputs[0],),
+        call=call if n.attr("accuracy_level", 0) == 4 else None,
+        source=helpers_packed.PackedLinear,
+    )
+
+
+def _by_row(rows: int, array: np.ndarray) -> np.ndarray:
+    return array.reshape(rows, -1)
+
+
+def _bytes(*shape: int) -> np.ndarray:
+    return np.random.default_rng(3).integers(0, 256, shape).astype(np.uint8)
+
+
+def _scales(*shape: int) -> np.ndarray:
+    return np.random.default_rng(4).uniform(0.01, 0.1, shape).astype(np.float32)
+
+
+_48: dict[str, Any] = {"K": 48, "N": 6, "block_size": 16, "bits": 4}
+_W, _S = _bytes(6, 3, 8), _scales(6, 3)
+
+define(
+    OpDef(
+        "MatMulNBits",
+        since=1,
+        domain=DOMAIN,
+        mapping=MANY_TO_MANY,
+        torch=_matmul_nbits,
+        module=_matmul_nbits_module,
+        cases=[
+            case([2, 48], _W, _S, constants=(1, 2), **_48),
+            case([2, 3, 48], _W, _S.ravel(), constants=(1, 2), **_48),
+            case([2, 48], _W, _S, _bytes(6, 2), constants=(1, 2, 3), **_48),
+            case([2, 48], _W, _S, constants=(1, 2), accuracy_level=4, **_48),
+            case(
+                np.zeros((2, 48), np.float32),
+                _W,
+                _S,
+                constants=(1, 2),
+                accuracy_level=4,
+                **_48,
+            ),
+            case(
+                [2, 48], _W, _S, _bytes(6, 2), None, [6], constants=(1, 2, 3, 5), **_48
+            ),
+            case([2, 48], _W, _S, 9 * _scales(6, 3), constants=(1, 2, 3), **_48),
+            case(
+                [2, 40], _W, _S, _bytes(6, 2), constants=(1, 2, 3), **{**_48, "K": 40}
+            ),
+            case(
+                [2, 48],
+                _bytes(6, 3, 16),
+                _S,
+                _bytes(6, 3),
+                constants=(1, 2, 3),
+                **{**_48, "bits": 8},
+            ),
+            case([2, 48], _bytes(6, 3, 4), _S, constants=(1, 2), **{**_48, "bits": 2}),
+            case(
+                [2, 48],
+                _W,
+                _S,
+                None,
+                (np.arange(48) * 7 % 3).astype(np.int32),
+                constants=(1, 2, 4),
+                **_48,
+            ),
+        ],
+    )
+)
+
+
+# ---- MatMulBnb4
+
+# The 16 values of bitsandbytes' two types of 4 bits, as it and ONNX Runtime have them.
+_FP4: tuple[float, ...] = (
+    *(0.0, 5.208333333e-03, 0.66666667, 1.0, 0.33333333, 0.5, 0.16666667, 0.25),
+    *(-0.0, -5.208333333e-03, -0.66666667, -1.0),
+    *(-0.33333333, -0.5, -0.16666667, -0.25),
+)
+_NF4: tuple[float, ...] = (
+    *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453),
+    *(-0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0),
+    *(0.07958029955625534, 0.16093020141124725, 0.24611230194568634),
+    *(0.33791524171829224, 0.44070982933044434, 0.5626170039176941),
+    *(0.7229568362236023, 1.0),
+)
+
+
+def _matmul_bnb4(t: Any, n: NodeView, x: Any, weight: Any, absmax: Any) -> Any:
+    from ..helpers import packed as helpers_packed
+
+    check_attributes(
+        n, "K N block_size quant_type training_mode transB", needs=range(3)
+    )
+    sizes = (_positive(n, "N"), _positive(n, "K"))
+    block, kind = _positive(n, "block_size"), n.attr("quant_type")
+    if kind not in (0, 1):
+        n.refuse(f"MatMulBnb4 with quant_type {kind}")
+    levels = _NF4 if kind else _FP4
+    options = _given(transposed=None if n.attr("transB", 1) else False)
+    helper = t.helper(helpers_packed.float4_linear)
+    return helper(x, weight, absmax, levels, sizes, block, **options)
+
+
+_BNB: dict[str, Any] = {"K": 32, "N": 6, "block_size": 16}
+
+define(
+    OpDef(
+        "MatMulBnb4",
+        since=1,
+        domain=DOMAIN,
+        mapping=MANY_TO_MANY,
+        torch=_matmul_bnb4,
+        cases=[
+            case(
+                shape,
+                _bytes(96),
+                _scales(12),
+                constants=(1, 2),
+                quant_type=kind,
+                **_BNB,
+            )
+            for kind in (0, 1)
+            for shape in ([2, 32], [2, 3, 32])
+        ],
+    )
+)
+
+
+# ---- GatherBlockQuantized
+
+
+def _gather_block_quantized(
+    t: Any, n: NodeView, data: Any, indices: Any, scales: Any, zeros: Any = None
+) -> Any:
+    from ..helpers import packed as helpers_packed
+
+    check_attributes(n, "bits block_size gather_axis quantize_axis", needs=range(3))
+    if n.dtype(0) in _NUMBERS:
+        return _gather_numbers(t, n, data, indices, scales, zeros)
+    bits, block = n.attr("bits", 4), n.attr("block_size", 128)
+    if n.dtype(0) not in _BYTE or bits not in _BITS:
+        n.refuse("GatherBlockQuantized of other numbers than bytes is not supported")
+    last = n.rank(0) - 1
+    if n.attr("gather_axis", 0) % (last + 1) or last < 1:
+        n.refuse("GatherBlockQuantized along other than the first axis")
+    if n.attr("quantize_axis", 1) % (last + 1) != last or block < 1:
+        n.refuse("GatherBlockQuantized in blocks of other than the last axis")
+    options = _given(
+        zero_points=zeros,
+        bits=None if bits == 4 else bits,
+        block=None if block == 128 else block,
+    )
+    return t.helper(helpers_packed.gathered_blocks)(data, indices, scales, **options)
+
+
+_NUMBERS = (ir.DataType.INT4, ir.DataType.UINT4)
+
+
+def _gather_numbers(
+    t: Any, n: NodeView, data: Any, indices: Any, scales: Any, zeros: Any
+) -> Any:
+    """Of integers of 4 bits, which need no unpacking."""
+    from ..helpers import packed as helpers_packed
+
+    rank, block = n.rank(0), n.attr("block_size", 128)
+    axis, along = n.attr("gather_axis", 0), n.attr("quantize_axis", 1)
+    if block < 1 or not (-rank <= axis < rank and -rank <= along < rank):
+        n.refuse("GatherBlockQuantized along an axis that is not there")
+    options = _given(
+        zero_points=zeros,
+        axis=axis % rank or None,
+        along=None if along % rank == rank - 1 else along % rank,
+        block=None if block == 128 else block,
+    )
+    helper = t.helper(helpers_packed.gathered_numbers)
+    return helper(data, indices, scales, **options)
+
+
+_PLACES = i64([[0, 4, -1], [2, 2, 3]])
+
+
+def _fours(dtype: str, *shape: int) -> np.ndarray:
+    low = -8 if dtype == "int4" else 0
+    numbers = np.random.default_rng(5).integers(low, low + 16, shape)
+    return numbers.astype(dtype)
+
+
+define(
+    OpDef(
+        "GatherBlockQuantized",
+        since=1,
+        domain=DOMAIN,
+        mapping=SHUFFLE,
+        torch=_gather_block_quantized,
+        cases=[
+            case(
+                _bytes(5, 16),
+                _PLACES,
+                _scales(5, 2),
+                zeros,
+                constants=(0, 2) if zeros is None else (0, 2, 3),
+                block_size=16,
+            )
+            for zeros in (None, u8([[1], [37], [0], [255], [9]]))
+        ]
+        + [
+            case(
+                _bytes(5, 32),
+                _PLACES,
+                _scales(5, 2),
+                constants=(0, 2),
+                block_size=16,
+                bits=8,
+            )
+        ]
+        + [
+            case(
+                _fours(dtype, 5, 32, 3),
+                _PLACES,
+                _scales(*shape),
+                _fours(dtype, *shape) if zeros else None,
+                constants=(0, 2, 3) if zeros else (0, 2),
+                gather_axis=axis,
+                quantize_axis=along,
+                block_size=16,
+            )
+            for dtype, zeros, axis, along, shape in (
+                ("int4", False, 0, 1, (5, 2, 3)),
+                ("uint4", True, 0, 1, (5, 2, 3)),
+                ("uint4", False, 2, 1, (5, 2, 3)),
+                ("int4", True, 1, 0, (1, 32, 3)),
+            )
+        ]
+        + [
+            case(
+                _fours("uint4", 5, 32),
+                i32(places),
+                _scales(5, 2),
+                constants=(0, 2),
+                block_size=16,
+            )
+            for places in ([4, -5, 7, 0], 3)
+        ],
+    )
+)

@@ -1,0 +1,131 @@
+"""Steps of ONNX Runtime's searches, which rewrites/lowering/contrib/greedy_search.py
+makes loops of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...shapes.contrib_schemas import OWN
+from ..later import Later
+from ..operands import number
+from ..registry import MANY_TO_MANY, NodeView, OpDef, define
+from ..results import wanted
+
+helpers = Later("helpers.search")
+
+_LEAST, _PENALTY, _WORDS = 2, 3, 4
+
+
+def _allowed(t: Any, n: NodeView, scores: Any, sequences: Any, *more: Any) -> Any:
+    """Scores as they are, unless something forbids words."""
+    least, penalty, words, first, prompt = (*more, *[None] * 5)[:5]
+    options = {
+        "least": _item(n, _LEAST, least, 0),
+        "penalty": _item(n, _PENALTY, penalty, 1),
+        "ngram": n.attr("ngram", 0) or None,
+        "words": words,
+        "first": first,
+        "prompt": None if prompt is None else prompt.shape[1],
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    if not given:
+        return scores
+    helper = t.helper(helpers.allowed_scores)
+    return helper(scores, sequences, end=n.attr("end"), **given)
+
+
+def _item(n: NodeView, i: int, x: Any, idle: float) -> Any:
+    """A number of one element, as Python's; None if it changes nothing."""
+    known = n.const(i) if x is not None else None
+    if known is None:
+        return x if x is None else x.item()
+    value = known.reshape(-1)[0]
+    if value == idle:
+        return None
+    return int(value) if known.dtype.kind in "iu" else float(str(value))
+
+
+def _greedy(t: Any, n: NodeView, *operands: Any) -> Any:
+    helper = t.helper(helpers.greedy_step)
+    return helper(*operands, end=n.attr("end"), padding=n.attr("padding"))
+
+
+def _sample(t: Any, n: NodeView, *operands: Any) -> Any:
+    options: dict[str, Any] = {"end": n.attr("end"), "padding": n.attr("padding")}
+    options["top"] = number(n, "top", 0.0)
+    for name, idle in (("temperature", 1.0), ("filtered", -1e20)):
+        if n.attr(name, idle) != np.float32(idle):
+            options[name] = number(n, name, idle)
+    if n.attr("keep", 0):
+        options["keep"] = n.attr("keep")
+    return t.helper(helpers.sample_step)(*operands, **options)
+
+
+def _number(n: NodeView, i: int, x: Any) -> Any:
+    known = n.const(i)
+    return x.item() if known is None else int(known.reshape(-1)[0])
+
+
+def _repeat(t: Any, n: NodeView, x: Any, count: Any) -> Any:
+    return x.repeat_interleave(_number(n, 1, count), dim=0)
+
+
+def _pad(t: Any, n: NodeView, x: Any, longest: Any) -> Any:
+    room = _number(n, 1, longest) - x.shape[1]
+    return t.F.pad(x, (0, room), value=n.attr("padding"))
+
+
+def _join_scores(t: Any, n: NodeView, first: Any, rest: Any) -> Any:
+    """Those of all rounds; of no rest, its sizes are unknown."""
+    rest = rest.reshape(-1, first.shape[0], first.shape[1])
+    return t.cat([first.unsqueeze(0), rest])
+
+
+def _pad_scores(
+    t: Any, n: NodeView, x: Any, beams: Any, longest: Any, words: Any
+) -> Any:
+    """Of rounds that were not needed, zeros."""
+    room = _number(n, 2, longest) - words.shape[1] - x.shape[0]
+    return t.F.pad(x.unflatten(1, (-1, _number(n, 1, beams))), (*[0] * 7, room))
+
+
+def _beam_start(t: Any, n: NodeView, words: Any, beams: Any, longest: Any) -> Any:
+    sizes = {"beams": _number(n, 1, beams), "longest": _number(n, 2, longest)}
+    return t.helper(helpers.beam_start)(words, **sizes, padding=n.attr("padding"))
+
+
+def _beam_step(t: Any, n: NodeView, *operands: Any) -> Any:
+    *state, power = operands
+    options = {"power": _power(n, 6, power)}
+    options |= {"end": n.attr("end"), "padding": n.attr("padding")}
+    options |= {"early": True} if n.attr("early", 0) else {}
+    return t.helper(helpers.beam_step)(*state, **options)
+
+
+def _power(n: NodeView, i: int, x: Any) -> Any:
+    known = n.const(i)
+    return x if known is None else float(str(known.reshape(-1)[0]))
+
+
+def _beam_end(t: Any, n: NodeView, *operands: Any) -> Any:
+    *state, count, power = operands
+    options = {"count": _number(n, 5, count), "power": _power(n, 6, power)}
+    options["padding"] = n.attr("padding")
+    return wanted(n, t.helper(helpers.beam_end)(*state, **options), 2)
+
+
+for _name, _spelling in {
+    "AllowedScores": _allowed,
+    "GreedyStep": _greedy,
+    "SampleStep": _sample,
+    "RepeatRows": _repeat,
+    "PadWords": _pad,
+    "JoinScores": _join_scores,
+    "PadScores": _pad_scores,
+    "BeamStart": _beam_start,
+    "BeamStep": _beam_step,
+    "BeamEnd": _beam_end,
+}.items():
+    define(OpDef(_name, since=1, domain=OWN, mapping=MANY_TO_MANY, torch=_spelling))

@@ -1,0 +1,199 @@
+"""ONNX Runtime's mixtures of experts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...shapes.contrib_schemas import DOMAIN
+from ..operands import number
+from ..registry import MANY_TO_MANY, NodeView, OpDef, case, define
+from .attributes import check_attributes
+
+
+def _check(
+    n: NodeView, needs: tuple[int, ...], more: str = "", strings: str = ""
+) -> None:
+    routing = "k normalize_routing_weights swiglu_fusion use_sparse_mixer"
+    floats = "activation_alpha activation_beta swiglu_limit"
+    check_attributes(
+        n, f"{routing} {more}", floats, f"activation_type {strings}", needs
+    )
+    if n.attr("use_sparse_mixer", 0):
+        n.refuse(f"{n.node.op_type} with a sparse mixer is not supported")
+    if n.attr("k", 1) < 1:
+        n.refuse(f"{n.node.op_type} needs a positive k")
+
+
+def _options(t: Any, n: NodeView) -> dict[str, Any]:
+    """What both kinds say of routing and activation."""
+    from ..helpers import experts as helpers_experts
+
+    kind, count = n.attr("activation_type", "relu"), n.attr("k", 1)
+    options: dict[str, Any] = {} if count == 1 else {"count": count}
+    if kind == "swiglu":
+        if n.attr("swiglu_fusion", 0) != 1:
+            n.refuse(f"{n.node.op_type} with swiglu other than interleaved")
+        alpha, beta = (number(n, f"activation_{x}", d) for x, d in _SLOPES)
+        limit = number(n, "swiglu_limit", math.inf)
+        options["swiglu"] = (alpha, beta, limit)
+    elif kind in ("relu", "silu"):
+        options["activation"] = getattr(t.F, kind)
+    elif kind == "gelu":
+        options["activation"] = t.helper(helpers_experts.gelu_by_tanh)
+    elif kind != "identity":
+        n.refuse(f"{n.node.op_type} with an unknown activation")
+    if n.attr("normalize_routing_weights", 0):
+        options["normalise"] = True
+    return options
+
+
+_SLOPES = (("alpha", 1.0), ("beta", 0.0))
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _moe(
+    t: Any,
+    n: NodeView,
+    x: Any,
+    router: Any,
+    up: Any,
+    up_bias: Any,
+    down: Any,
+    down_bias: Any = None,
+    *gate: Any,
+) -> Any:
+    from ..helpers import experts as helpers_experts
+
+    _check(n, (0, 1, 2, 4))
+    if any(g is not None for g in gate):
+        n.refuse("MoE with a third weight is not supported")
+    biases = _given(up_bias=up_bias, down_bias=down_bias)
+    helper = t.helper(helpers_experts.mixture_of_experts)
+    return helper(x, router, up, down, **biases, **_options(t, n))
+
+
+_TOKENS = ([2, 3, 8], [6, 4])
+_UP, _DOWN, _WIDE = [4, 16, 8], [4, 8, 16], [4, 32, 8]
+
+define(
+    OpDef(
+        "MoE",
+        since=1,
+        domain=DOMAIN,
+        mapping=MANY_TO_MANY,
+        torch=_moe,
+        cases=[
+            case(*_TOKENS, _UP, None, _DOWN),
+            case(*_TOKENS, _UP, [4, 16], _DOWN, [4, 8], k=2, activation_type="silu"),
+            case([6, 8], [6, 4], _UP, None, _DOWN, k=4, activation_type="gelu"),
+            case(*_TOKENS, _UP, None, _DOWN, k=2, normalize_routing_weights=1),
+            case(*_TOKENS, _UP, None, _DOWN, activation_type="identity"),
+            case(
+                *_TOKENS,
+                _WIDE,
+                [4, 32],
+                _DOWN,
+                [4, 8],
+                k=2,
+                activation_type="swiglu",
+                activation_alpha=1.702,
+                activation_beta=1.0,
+                swiglu_fusion=1,
+                swiglu_limit=2.0,
+            ),
+        ],
+    )
+)
+
+
+def _qmoe(t: Any, n: NodeView, x: Any, router: Any, *inputs: Any) -> Any:
+    from ..helpers import experts as helpers_experts
+
+    _check(n, (0, 1, 2, 3, 5, 6), "block_size expert_weight_bits", "quant_type")
+    bits = n.attr("expert_weight_bits", 4)
+    if n.attr("quant_type", "int") != "int" or bits not in (2, 4, 8):
+        n.refuse("QMoE of other numbers than integers is not supported")
+    up, up_scales, up_bias, down, down_scales, down_bias = (
+        inputs[i] if i < len(inputs) else None for i in range(6)
+    )
+    rest = inputs[6:]
+    up_zeros, down_zeros = (rest[i] if i < len(rest) else None for i in (3, 4))
+    if any(x is not None for i, x in enumerate(rest) if i not in (3, 4)):
+        n.refuse("QMoE with a third weight, or weights of its own for routing")
+    weights = t.helper(helpers_experts.expert_weights)
+    few = {} if bits == 4 else {"bits": bits}
+    full = [
+        weights(packed, scales, **_given(zero_points=zeros), **few)
+        for packed, scales, zeros in (
+            (up, up_scales, up_zeros),
+            (down, down_scales, down_zeros),
+        )
+    ]
+    biases = _given(up_bias=up_bias, down_bias=down_bias)
+    helper = t.helper(helpers_experts.mixture_of_experts)
+    # The shares are those among the chosen experts, whatever the attribute says.
+    options = _options(t, n) | {"normalise": True}
+    return helper(x, router, *full, **biases, **options)
+
+
+def _bytes(*shape: int) -> np.ndarray:
+    return np.random.default_rng(5).integers(0, 256, shape).astype(np.uint8)
+
+
+def _scales(*shape: int) -> np.ndarray:
+    return np.random.default_rng(6).uniform(0.01, 0.1, shape).astype(np.float32)
+
+
+_MANY = ([2, 3, 32], [6, 4])
+
+define(
+    OpDef(
+        "QMoE",
+        since=1,
+        domain=DOMAIN,
+        mapping=MANY_TO_MANY,
+        torch=_qmoe,
+        cases=[
+            case(
+                *_MANY,
+                _bytes(4, 32, 16),
+                _scales(4, 32),
+                None,
+                _bytes(4, 32, 16),
+                _scales(4, 32),
+                constants=(2, 3, 5, 6),
+                k=2,
+                activation_type="silu",
+            ),
+            case(
+                *_MANY,
+                _bytes(4, 32, 32),
+                _scales(4, 32),
+                [4, 32],
+                _bytes(4, 32, 32),
+                _scales(4, 32),
+                [4, 32],
+                constants=(2, 3, 5, 6),
+                k=2,
+                expert_weight_bits=8,
+            ),
+            case(
+                *_MANY,
+                _bytes(4, 32, 16),
+                _scales(4, 32, 2),
+                None,
+                _bytes(4, 32, 16),
+                _scales(4, 32, 2),
+                constants=(2, 3, 5, 6),
+                k=1,
+                block_size=16,
+            ),
+        ],
+    )
+)

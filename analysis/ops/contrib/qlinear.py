@@ -1,0 +1,153 @@
+"""ONNX Runtime's operators from 8-bit integers to 8-bit integers.
+
+Each rounds where ONNX Runtime does, so that all of its integers are the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ...shapes.contrib_schemas import DOMAIN
+from ..case_arrays import f32, i8, i32, u8
+from ..later import Later
+from ..operands import number
+from ..quantized.quant_layers import integer_linear
+from ..registry import (
+    MANY_TO_MANY,
+    ONE_TO_ONE,
+    ModuleForm,
+    NodeView,
+    OpDef,
+    Weight,
+    case,
+    define,
+)
+from .attributes import check_attributes
+
+helpers = Later("helpers.quant")
+
+_A, _B, _Y = 0, 3, 6  # of a pair: a tensor, its scale and its zero point
+
+
+def _pair(helper: str) -> Any:
+    def spell(t: Any, n: NodeView, *operands: Any) -> Any:
+        check_attributes(n, needs=range(8))
+        return t.helper(getattr(helpers, helper))(*operands)
+
+    return spell
+
+
+def _pair_form(n: NodeView) -> ModuleForm | None:
+    """A layer, if scales and zero points are constants, one for each tensor."""
+    scales = [i for i in range(1, 8) if i != _B]
+    if n.arity < 8 or any(n.const(i) is None or n.dims(i) for i in scales):
+        return None
+    places = {"input": _A + 1, "other": _B + 1, "output": _Y}
+    weights = {f"{name}_scale": Weight(n.value(i)) for name, i in places.items()}
+    weights |= {
+        f"{name}_zero_point": Weight(n.value(i + 1)) for name, i in places.items()
+    }
+    layer = n.node.op_type
+    return ModuleForm(
+        layer=layer,
+        positional=(),
+        keywords={"signed": (n.out_dtype() == ir.DataType.INT8, False)},
+        weights=weights,
+        inputs=(n.value(_A), n.value(_B)),
+        outputs=(n.node.outputs[0],),
+        source=getattr(helpers, layer),
+    )
+
+
+def _check_gemm(n: NodeView) -> None:
+    check_attributes(n, "transA transB", "alpha", needs=range(6))
+
+
+def _gemm(t: Any, n: NodeView, *operands: Any) -> Any:
+    """alpha * (A' @ B' + C); C is in units of both scales."""
+    _check_gemm(n)
+    a, a_scale, a_zero, b, b_scale, b_zero, *more = operands
+    c, y_scale, y_zero = (*more, *[None] * 3)[:3]
+    a = (a.T if n.attr("transA", 0) else a).double() - a_zero
+    b = (b.T if n.attr("transB", 0) else b).double() - b_zero
+    y = a @ b
+    y = y if c is None else y + c
+    alpha = number(n, "alpha", 1.0)
+    scale = a_scale * b_scale if alpha == 1 else a_scale * alpha * b_scale
+    if y_scale is None:
+        return y.float() * scale
+    options = {} if n.out_dtype() == ir.DataType.UINT8 else {"dtype": t.int8}
+    return t.helper(helpers.requantize)(y, scale / y_scale, y_zero, **options)
+
+
+def _gemm_form(n: NodeView) -> ModuleForm | None:
+    _check_gemm(n)
+    if n.arity < 9 or n.attr("transA", 0) or n.attr("alpha", 1.0) != 1:
+        return None
+    return integer_linear(n, (7, 8), bias=6, flip=not n.attr("transB", 0))
+
+
+_HUNDREDTH = np.array(0.0137, np.float32)
+_PAIR_U8 = (_HUNDREDTH, np.array(120, np.uint8))
+_PAIR_I8 = (_HUNDREDTH, np.array(-3, np.int8))
+_SUM_U8 = (f32(0.0311), np.array(99, np.uint8))
+_SUM_I8 = (f32(0.0311), np.array(9, np.int8))
+_BYTES = u8(np.arange(24).reshape(2, 3, 4) * 11 % 256)
+_SIGNED = i8(_BYTES.astype(np.int16) - 128)
+_ROW = _BYTES[0, :1]
+
+_PAIRS = [
+    case(_BYTES, *_PAIR_U8, _BYTES[::-1], f32(0.02), *_PAIR_U8[1:], *_SUM_U8),
+    case(_BYTES, *_PAIR_U8, _ROW, f32(0.02), *_PAIR_U8[1:], *_SUM_U8),
+    *[
+        case(
+            *(_SIGNED, *_PAIR_I8, _SIGNED[::-1], f32(0.02), *_PAIR_I8[1:], *_SUM_I8),
+            constants=constants,
+        )
+        for constants in ((), (1, 2, 4, 5, 6, 7), (1, 2, 3, 4, 5, 6, 7))
+    ],
+]
+for _name, _spelling in (
+    ("QLinearAdd", _pair("qlinear_add")),
+    ("QLinearMul", _pair("qlinear_mul")),
+):
+    define(
+        OpDef(
+            _name,
+            since=1,
+            domain=DOMAIN,
+            mapping=ONE_TO_ONE,
+            torch=_spelling,
+            module=_pair_form,
+            cases=_PAIRS,
+        )
+    )
+
+_LEFT, _RIGHT = _BYTES[0], i8(np.arange(20).reshape(4, 5) * 9 - 90)
+_RIGHT_SCALE, _NO_ZERO = f32(0.0213), np.array(0, np.int8)
+_FACTORS = (_LEFT, *_PAIR_U8, _RIGHT, _RIGHT_SCALE, _NO_ZERO)
+_TURNED = (_LEFT, *_PAIR_U8, i8(_RIGHT.T), f32([0.02] * 5), i8([0] * 5))
+_UP = (_LEFT.T.copy(), *_PAIR_U8, _RIGHT, _RIGHT_SCALE, np.array(5, np.int8))
+_SUMS = i32([100, -2000, 40, 0, 7])
+
+define(
+    OpDef(
+        "QGemm",
+        since=1,
+        domain=DOMAIN,
+        mapping=MANY_TO_MANY,
+        torch=_gemm,
+        module=_gemm_form,
+        cases=[
+            case(*_FACTORS, _SUMS, *_SUM_U8),
+            case(*_FACTORS),
+            case(*_FACTORS, _SUMS, alpha=0.5),
+            case(*_UP, None, *_SUM_U8, transA=1),
+            case(*_FACTORS, _SUMS, *_SUM_U8, constants=range(1, 9)),
+            case(*_TURNED, _SUMS, *_SUM_U8, constants=range(1, 9), transB=1),
+        ],
+    )
+)

@@ -1,0 +1,87 @@
+"""ONNX Runtime's operators of speech models: windows, paths, complex numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...shapes.contrib_schemas import DOMAIN
+from ..axes import shown
+from ..case_arrays import f32, i64
+from ..registry import MANY_TO_MANY, ONE_TO_ONE, SHUFFLE, NodeView, OpDef, case, define
+from .attributes import check_attributes
+
+
+def _unfold(t: Any, n: NodeView, x: Any) -> Any:
+    check_attributes(n, "dim size step")
+    rank, size, step = n.rank(0), n.attr("size"), n.attr("step", 1)
+    axis = n.attr("dim", -1)
+    if not isinstance(size, int) or size < 1 or step < 1 or not -rank <= axis < rank:
+        n.refuse("UnfoldTensor needs an axis, and a positive size and step")
+    return x.unfold(shown(axis, rank), size, step)
+
+
+define(
+    OpDef(
+        "UnfoldTensor",
+        since=1,
+        domain=DOMAIN,
+        mapping=SHUFFLE,
+        torch=_unfold,
+        cases=[
+            case([2, 8], size=3),
+            case([2, 8, 3], dim=1, size=4, step=2),
+            case(i64(range(24)).reshape(6, 4), dim=0, size=2, step=3),
+        ],
+    )
+)
+
+
+def _path(t: Any, n: NodeView, cost: Any) -> Any:
+    from ..helpers import contrib as helpers_contrib
+
+    check_attributes(n)
+    return t.helper(helpers_contrib.cheapest_path)(cost)
+
+
+define(
+    OpDef(
+        "DynamicTimeWarping",
+        since=1,
+        domain=DOMAIN,
+        mapping=MANY_TO_MANY,
+        torch=_path,
+        cases=[
+            case([5, 8]),
+            case([1, 9, 4]),
+            case([1, 1]),
+            case(np.zeros((3, 4), np.float32)),
+            case(f32([[1, 2, 1], [2, 1, 2], [2, 2, 1]])),
+        ],
+    )
+)
+
+
+# ---- products of complex numbers, whose parts are the last axis: no kernel for a CPU
+
+
+def _complex_product(t: Any, n: NodeView, a: Any, b: Any) -> Any:
+    check_attributes(n, needs=(0, 1))
+    a, b = (t.view_as_complex(x.contiguous()) for x in (a, b))
+    if n.node.op_type == "ComplexMulConj":
+        b = b.conj()
+    return t.view_as_real(a * b)
+
+
+for _name in ("ComplexMul", "ComplexMulConj"):
+    define(
+        OpDef(
+            _name,
+            since=1,
+            domain=DOMAIN,
+            mapping=ONE_TO_ONE,
+            torch=_complex_product,
+            cases=[case([2, 3, 2], [2, 3, 2]), case([2, 3, 2], [3, 2])],
+        )
+    )

@@ -1,0 +1,1 @@
+"""Real Python that is copied into emitted modules."""

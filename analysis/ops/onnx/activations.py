@@ -1,0 +1,366 @@
+"""Activation functions, and the normalised exponentials along one axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..case_arrays import FLOATS, INTS, f16, f32, f64, i32, i64, spread, u32
+from ..operands import (
+    SIGNED,
+    converted,
+    is_number,
+    number,
+    shown_axis,
+    through_signed,
+    whole,
+)
+from ..registry import (
+    MANY_TO_MANY,
+    ONE_TO_ONE,
+    Case,
+    ModuleForm,
+    NodeView,
+    OpDef,
+    Weight,
+    case,
+    define,
+)
+
+_GRID = np.linspace(-6, 6, 24, dtype=np.float32).reshape(2, 3, 4)
+
+
+def _with(**attrs: Any) -> list[Case]:
+    """The grid in float32 and float64 with these attributes."""
+    return [case(_GRID, **attrs), case(_GRID.astype(np.float64), **attrs)]
+
+
+# ---- without parameters
+
+# Without a float64 case: no ONNX Runtime kernel, and onnx's own evaluator computes the
+# constants of the function's body, or all of it, in float32.
+for _name, _since, _spelling, _dtypes in (
+    ("Sigmoid", 6, lambda t, n, x: t.sigmoid(x), FLOATS),
+    ("Tanh", 6, lambda t, n, x: t.tanh(x), FLOATS),
+    ("HardSwish", 14, lambda t, n, x: t.F.hardswish(x), ["float16"]),
+    ("Mish", 18, lambda t, n, x: t.F.mish(x), FLOATS),
+    ("Softsign", 1, lambda t, n, x: t.F.softsign(x), FLOATS),
+):
+    define(
+        OpDef(
+            _name,
+            since=_since,
+            mapping=ONE_TO_ONE,
+            torch=_spelling,
+            cases=spread(-8, 8, *_dtypes),
+        )
+    )
+
+
+def _relu(t: Any, n: NodeView, x: Any) -> Any:
+    return t.F.relu(x)
+
+
+define(
+    OpDef(
+        "Relu",
+        since=6,
+        mapping=ONE_TO_ONE,
+        torch=_relu,
+        cases=spread(-3, 3, *FLOATS, *INTS),
+    )
+)
+
+
+def _softplus(t: Any, n: NodeView, x: Any) -> Any:
+    """From a threshold on PyTorch returns x; its default of 20 is not for float64."""
+    if n.dtype(0) == ir.DataType.DOUBLE:
+        return t.F.softplus(x, threshold=40)
+    return t.F.softplus(x)
+
+
+define(
+    OpDef(
+        "Softplus",
+        since=1,
+        mapping=ONE_TO_ONE,
+        torch=_softplus,
+        cases=spread(-30, 30, *FLOATS),
+    )
+)
+
+
+def _gelu(t: Any, n: NodeView, x: Any) -> Any:
+    approximate = n.attr("approximate", "none")
+    return t.F.gelu(x) if approximate == "none" else t.F.gelu(x, approximate="tanh")
+
+
+define(
+    OpDef(
+        "Gelu",
+        since=20,
+        mapping=ONE_TO_ONE,
+        torch=_gelu,
+        cases=[*spread(-4, 4, "float16"), case(_GRID, approximate="tanh")],
+    )
+)
+
+
+# ---- with parameters
+
+
+def _elu(t: Any, n: NodeView, x: Any) -> Any:
+    alpha = number(n, "alpha", 1.0)
+    return t.F.elu(x) if alpha == 1 else t.F.elu(x, alpha=whole(alpha))
+
+
+def _celu(t: Any, n: NodeView, x: Any) -> Any:
+    alpha = number(n, "alpha", 1.0)
+    return t.F.celu(x) if alpha == 1 else t.F.celu(x, alpha=whole(alpha))
+
+
+def _leaky_relu(t: Any, n: NodeView, x: Any) -> Any:
+    alpha = number(n, "alpha", 0.01)
+    return t.F.leaky_relu(x) if alpha == 0.01 else t.F.leaky_relu(x, whole(alpha))
+
+
+def _selu(t: Any, n: NodeView, x: Any) -> Any:
+    alpha = number(n, "alpha", 1.67326319217681884765625)
+    gamma = number(n, "gamma", 1.05070102214813232421875)
+    if (alpha, gamma) == (1.6732632, 1.050701):
+        return t.F.selu(x)
+    return whole(gamma) * t.F.elu(x, alpha=whole(alpha))
+
+
+def _hard_sigmoid(t: Any, n: NodeView, x: Any) -> Any:
+    alpha, beta = number(n, "alpha", 0.2), number(n, "beta", 0.5)
+    if (alpha, beta) == (float(str(f32(1 / 6))), 0.5):
+        return t.F.hardsigmoid(x)
+    return (whole(alpha) * x + whole(beta)).clamp(0, 1)
+
+
+def _swish(t: Any, n: NodeView, x: Any) -> Any:
+    alpha = number(n, "alpha", 1.0)
+    return t.F.silu(x) if alpha == 1 else x * t.sigmoid(whole(alpha) * x)
+
+
+def _thresholded_relu(t: Any, n: NodeView, x: Any) -> Any:
+    return t.F.threshold(x, whole(number(n, "alpha", 1.0)), 0)
+
+
+for _name, _since, _spelling, _attrs in (
+    ("Elu", 6, _elu, [{"alpha": 0.3}, {"alpha": 2.0}]),
+    ("Celu", 12, _celu, [{"alpha": 0.3}, {"alpha": 2.0}]),
+    ("LeakyRelu", 6, _leaky_relu, [{"alpha": 0.2}, {"alpha": 0.0}, {"alpha": 2.0}]),
+    ("Selu", 6, _selu, [{"alpha": 0.3, "gamma": 2.0}, {"gamma": 0.3}]),
+    ("HardSigmoid", 6, _hard_sigmoid, [{"alpha": 1 / 6}, {"alpha": 0.3, "beta": 0.1}]),
+    ("Swish", 24, _swish, [{"alpha": 0.3}, {"alpha": 1.702}]),
+    ("ThresholdedRelu", 10, _thresholded_relu, [{"alpha": 0.3}, {"alpha": 2.0}]),
+):
+    define(
+        OpDef(
+            _name,
+            since=_since,
+            mapping=ONE_TO_ONE,
+            torch=_spelling,
+            cases=[
+                *spread(-6, 6, *(FLOATS if _name != "Celu" else ())),
+                *[made for attrs in _attrs for made in _with(**attrs)],
+            ],
+        )
+    )
+
+
+def _shrink(t: Any, n: NodeView, x: Any) -> Any:
+    from ..helpers.elementwise import shrink
+
+    lambd, bias = number(n, "lambd", 0.5), number(n, "bias", 0.0)
+    if not n.is_float(0):
+        return converted(t, t.helper(shrink)(x.float(), lambd, bias), n.dtype(0))
+    if bias == 0 and lambd >= 0:
+        return t.F.hardshrink(x) if lambd == 0.5 else t.F.hardshrink(x, whole(lambd))
+    if bias == lambd and lambd >= 0:
+        return t.F.softshrink(x) if lambd == 0.5 else t.F.softshrink(x, whole(lambd))
+    return t.helper(shrink)(x, lambd, bias)
+
+
+define(
+    OpDef(
+        "Shrink",
+        since=9,
+        mapping=ONE_TO_ONE,
+        torch=_shrink,
+        cases=[
+            *spread(-4, 4, "float16", *INTS),
+            case(_GRID, lambd=1.5),
+            case(_GRID, bias=0.5),
+            case(_GRID, lambd=1.5, bias=1.5),
+            case(_GRID, lambd=1.5, bias=0.7),
+            case(np.arange(-4, 5, dtype=np.int32), lambd=1.5, bias=0.7),
+            case(np.arange(0, 5, dtype=np.uint8), lambd=1.5, bias=1.0),
+        ],
+    )
+)
+
+
+def _clip(t: Any, n: NodeView, x: Any, low: Any = None, high: Any = None) -> Any:
+    if low is None and high is None:
+        return x
+    if n.is_float(0) and (_equals(low, 0), _equals(high, 6)) == (True, True):
+        return t.F.relu6(x)
+    return _clamp(t, n, x, *(b for b in (low, high) if b is not None))
+
+
+def _equals(bound: Any, value: int) -> bool:
+    return isinstance(bound, (int, float, np.generic)) and bool(bound == value)
+
+
+@through_signed(ordered=True)
+def _clamp(t: Any, n: NodeView, x: Any, *bounds: Any) -> Any:
+    """`bounds` are those that the node has, in their order."""
+    has_low = n.has(1)
+    if len(bounds) == 1:
+        return x.clamp(**{"min" if has_low else "max": whole(bounds[0])})
+    low, high = bounds
+    if is_number(low) != is_number(high):  # clamp wants two numbers or two tensors
+        return x.clamp(min=whole(low)).clamp(max=whole(high))
+    return x.clamp(whole(low), whole(high))
+
+
+def _bounds(low: Any, high: Any, dtype: str, constants: tuple[int, ...]) -> Case:
+    grid = np.arange(0, 12) if dtype.startswith("u") else np.arange(-6, 7)
+    low, high = (None if b is None else np.array(b, dtype) for b in (low, high))
+    return case(grid.astype(dtype), low, high, constants=constants)
+
+
+define(
+    OpDef(
+        "Clip",
+        since=11,
+        mapping=ONE_TO_ONE,
+        torch=_clip,
+        scalars=(1, 2),
+        cases=[
+            *[
+                _bounds(low, high, "float32", constants)
+                for low, high in ((0, 6), (0, None), (None, 1.5), (-0.1, 2), (2, -2))
+                for constants in ((), (1,), (2,), (1, 2))
+                if not (low is None and 1 in constants)
+                and not (high is None and 2 in constants)
+            ],
+            case(_GRID),
+            case(f32([np.nan, np.inf, -np.inf]), f32(-1), f32(1)),
+            *[
+                _bounds(1, 4, dtype, constants)
+                for dtype in (*FLOATS, *INTS, "uint8", "uint32", "uint64")
+                for constants in ((), (1, 2))
+            ],
+        ],
+    )
+)
+
+
+define(
+    OpDef(
+        "SwiGLU",
+        since=28,
+        mapping=ONE_TO_ONE,
+        torch=lambda t, n, gate, x: _swish(t, n, gate) * x,
+        cases=[
+            case([2, 3], [2, 3]),
+            case([2, 3], [2, 3], alpha=1.702),
+            case(f16([-1, 0.5, 3]), f16([2, 3, -1])),
+        ],
+    )
+)
+
+
+def _prelu(t: Any, n: NodeView, x: Any, slope: Any) -> Any:
+    if n.dtype(0) in SIGNED:
+        return x  # nothing is below zero
+    return t.where(x < 0, slope * x, x)
+
+
+def _prelu_module(n: NodeView) -> ModuleForm | None:
+    """nn.PReLU has one slope for all, or one per channel: axis 1."""
+    slope = n.const(1)
+    if slope is None or not n.is_float(0):
+        return None
+    rank = n.rank(0)
+    shape = (1,) * (rank - slope.ndim) + slope.shape
+    if slope.ndim > rank or any(size != 1 for i, size in enumerate(shape) if i != 1):
+        return None
+    return ModuleForm(
+        layer="nn.PReLU",
+        positional=() if slope.size == 1 else (slope.size,),
+        keywords={},
+        weights={"weight": Weight(n.value(1), lambda array: array.reshape(-1), "flat")},
+        inputs=(n.value(0),),
+        outputs=(n.node.outputs[0],),
+    )
+
+
+_CHANNELS = f32([0.1, 0.2, 0.3])
+define(
+    OpDef(
+        "PRelu",
+        since=7,
+        mapping=ONE_TO_ONE,
+        torch=_prelu,
+        module=_prelu_module,
+        cases=[
+            case([2, 3, 4], [2, 3, 4]),
+            case([2, 3, 4], [4]),
+            case([2, 3, 4], f32(0.25)),
+            case([2, 3, 4], f32([0.25]), constants=(1,)),
+            case([2, 3, 4, 4], _CHANNELS.reshape(3, 1, 1), constants=(1,)),
+            case([2, 3], _CHANNELS, constants=(1,)),
+            case([2, 4, 3], _CHANNELS, constants=(1,)),
+            case([3], _CHANNELS, constants=(1,)),
+            case([], f32(0.25), constants=(1,)),
+            case(f64([[-1, 2, -3]]), f64([0.5]), constants=(1,)),
+            case(f16([[-1, 2, -3]]), f16([0.5]), constants=(1,)),
+            case(i32([-4, 2]), i32([3])),
+            case(i64([-4, 2]), i64([3]), constants=(1,)),
+            case(u32([4, 2]), u32([3])),
+        ],
+    )
+)
+
+
+# ---- along one axis
+
+
+def _axis(n: NodeView) -> int:
+    return shown_axis(n, int(n.attr("axis", -1)))
+
+
+def _hardmax(t: Any, n: NodeView, x: Any) -> Any:
+    axis = _axis(n)
+    return t.zeros_like(x).scatter(axis, x.argmax(dim=axis, keepdim=True), 1)
+
+
+for _name, _spelling, _result in (
+    ("Softmax", lambda t, n, x: x.softmax(dim=_axis(n)), "probs"),
+    ("LogSoftmax", lambda t, n, x: x.log_softmax(dim=_axis(n)), ""),
+    ("Hardmax", _hardmax, ""),
+):
+    define(
+        OpDef(
+            _name,
+            since=13,
+            mapping=MANY_TO_MANY,
+            torch=_spelling,
+            result=_result,
+            cases=[
+                case([2, 3, 4]),
+                *[case([2, 3, 4], axis=axis) for axis in (0, 1, 2, -2)],
+                case(f32([[1, 3, 3, 2], [1e5, -1e5, 0, 1e5]])),
+                case(_GRID.astype(np.float64)),
+                case(_GRID.astype(np.float16)),
+                case([0, 3]),
+            ],
+        )
+    )

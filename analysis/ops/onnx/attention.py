@@ -1,0 +1,200 @@
+"""Attention, and the rotation of queries and keys by their positions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ...graph.dims import same
+from ..operands import number
+from ..registry import MANY_TO_MANY, NodeView, OpDef, case, define
+from ..results import wanted
+
+_MASK, _PAST_KEY, _LENGTHS = 3, 4, 6
+
+# ---- Attention
+
+
+def _attention(
+    t: Any,
+    n: NodeView,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any = None,
+    past_key: Any = None,
+    past_value: Any = None,
+    lengths: Any = None,
+) -> Any:
+    if n.rank(0) not in (3, 4):
+        n.refuse("Attention on other than 3 or 4 axes is not supported")
+    if mask is not None and n.dtype(_MASK) not in (ir.DataType.BOOL, n.dtype(0)):
+        n.refuse("Attention with a mask of such a type is not supported")
+    if is_plain(n):
+        return _scaled_dot_product(t, n, q, k, v, mask)
+    from ..helpers import attention as helpers_attention
+
+    options = {
+        "mask": mask,
+        "past_key": past_key,
+        "past_value": past_value,
+        "lengths": lengths,
+        "heads": _heads(n) if n.rank(0) == 3 else None,
+        "scale": scale_of(n),
+        "causal": bool(n.attr("is_causal", 0)) or None,
+        "softcap": number(n, "softcap", 0.0) or None,
+        "window": _window(n),
+        "softmax_dtype": _softmax_dtype(t, n),
+        "scores": n.attr("qk_matmul_output_mode", 0) or None,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    return wanted(n, t.helper(helpers_attention.masked_attention)(q, k, v, **given), 4)
+
+
+def is_plain(n: NodeView) -> bool:
+    """Whether F.scaled_dot_product_attention does the same."""
+    masked = n.has(_MASK)
+    return (
+        not any(n.used(j) for j in (1, 2, 3))
+        and not n.has(_PAST_KEY)
+        and not n.has(_LENGTHS)
+        and not (masked and n.attr("is_causal", 0))
+        and not number(n, "softcap", 0.0)
+        and _window(n) is None
+        and n.attr("softmax_precision", 1) in (1, int(n.dtype(0)))
+        and (not masked or _covers(n))
+    )
+
+
+def _covers(n: NodeView) -> bool:
+    """Whether the mask has an entry for each key; a shorter one would be filled up."""
+    if not 2 <= n.rank(_MASK) <= 4:
+        return False
+    return same(n.dims(_MASK)[-1], n.dims(1)[-2 if n.rank(1) == 4 else 1]) is True
+
+
+def _window(n: NodeView) -> tuple[int, int] | None:
+    sides = (n.attr("left_window_size", -1), n.attr("right_window_size", -1))
+    return None if max(sides) < 0 else sides
+
+
+def _softmax_dtype(t: Any, n: NodeView) -> Any:
+    precision = n.attr("softmax_precision")
+    if precision is None or precision == int(n.dtype(0)):
+        return None
+    return t.dtype(ir.DataType(precision))
+
+
+def _heads(n: NodeView) -> tuple[int, int]:
+    """How many heads the queries have, and the keys and values."""
+    if n.rank(0) == 3:
+        return n.attr("q_num_heads"), n.attr("kv_num_heads")
+    return n.size(0, 1, "number of heads"), n.size(1, 1, "number of heads")
+
+
+def scale_of(n: NodeView) -> float | None:
+    """The scale of the scores, unless it is 1 / sqrt(head size)."""
+    if n.attr("scale") is None:
+        return None
+    size = n.dims(0)[-1]
+    if n.rank(0) == 3 and isinstance(size, int):
+        size //= _heads(n)[0]
+    scale = number(n, "scale", 0.0)
+    usual = isinstance(size, int) and scale == float(
+        str(np.float32(1 / math.sqrt(size)))
+    )
+    return None if usual else scale
+
+
+def _scaled_dot_product(t: Any, n: NodeView, q: Any, k: Any, v: Any, mask: Any) -> Any:
+    heads, kv_heads = _heads(n)
+    if n.rank(0) == 3:
+        q = q.unflatten(2, (heads, -1)).transpose(1, 2)
+        k = k.unflatten(2, (kv_heads, -1)).transpose(1, 2)
+        v = v.unflatten(2, (kv_heads, -1)).transpose(1, 2)
+    options: dict[str, Any] = {} if mask is None else {"attn_mask": mask}
+    if n.attr("is_causal", 0):
+        options["is_causal"] = True
+    if (scale := scale_of(n)) is not None:
+        options["scale"] = scale
+    if heads != kv_heads:
+        options["enable_gqa"] = True
+    y = t.F.scaled_dot_product_attention(q, k, v, **options)
+    return y.transpose(1, 2).flatten(2) if n.rank(0) == 3 else y
+
+
+_4D = ([2, 4, 3, 8], [2, 4, 5, 8], [2, 4, 5, 6])
+_3D = ([2, 3, 32], [2, 5, 32], [2, 5, 24])
+_BOOL = np.array([[1, 0, 1, 1, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]], bool)
+_PAST = ([2, 4, 2, 8], [2, 4, 2, 6])
+_HALF = np.linspace(-1, 1, 96).reshape(2, 4, 3, 4).astype(np.float16)
+
+define(
+    OpDef(
+        "Attention",
+        since=25,
+        mapping=MANY_TO_MANY,
+        torch=_attention,
+        result="attended",
+        cases=[
+            case(*_4D),
+            case(*_4D, scale=0.25),
+            case(*_4D, is_causal=1),
+            case(*_4D, [3, 5]),
+            case(*_4D, _BOOL),
+            case(*_4D, [2, 1, 3, 5], is_causal=1),
+            case(*_4D, [4, 3, 4]),
+            case([2, 4, 3, 8], [2, 2, 5, 8], [2, 2, 5, 6], is_causal=1),
+            case(*_3D, q_num_heads=4, kv_num_heads=4),
+            case([2, 3, 32], [2, 5, 16], [2, 5, 8], q_num_heads=4, kv_num_heads=2),
+            case(*_3D, _BOOL, is_causal=1, q_num_heads=4, kv_num_heads=4),
+            case(*_4D, None, *_PAST, outputs=3),
+            case(*_4D, None, *_PAST, is_causal=1, outputs=3),
+            case(*_4D, [3, 7], *_PAST, outputs=4, qk_matmul_output_mode=2),
+            case(*_4D, outputs=4, qk_matmul_output_mode=3, softcap=0.5),
+            case(*_4D, None, None, None, np.array([3, 5]), is_causal=1),
+            case(*_4D, left_window_size=1, right_window_size=1),
+            case(_HALF, _HALF, _HALF),
+        ],
+    )
+)
+
+
+# ---- RotaryEmbedding
+
+
+def _rotary(
+    t: Any, n: NodeView, x: Any, cos: Any, sin: Any, positions: Any = None
+) -> Any:
+    from ..helpers import attention as helpers_attention
+
+    if positions is not None:
+        cos, sin = cos[positions], sin[positions]
+    options = {
+        "heads": n.attr("num_heads", 0) if n.rank(0) == 3 else 0,
+        "width": n.attr("rotary_embedding_dim", 0),
+        "interleaved": bool(n.attr("interleaved", 0)),
+    }
+    given = {name: value for name, value in options.items() if value}
+    return t.helper(helpers_attention.rotary_embedding)(x, cos, sin, **given)
+
+
+_POSITIONS = np.array([[0, 2, 1], [5, 4, 3]])
+
+define(
+    OpDef(
+        "RotaryEmbedding",
+        since=23,
+        mapping=MANY_TO_MANY,
+        torch=_rotary,
+        cases=[
+            case([2, 4, 3, 8], [6, 4], [6, 4], _POSITIONS),
+            case([2, 3, 32], [6, 4], [6, 4], _POSITIONS, num_heads=4),
+            case([2, 4, 3, 8], [2, 3, 4], [2, 3, 4], interleaved=1),
+            case([2, 4, 3, 8], [6, 2], [6, 2], _POSITIONS, rotary_embedding_dim=4),
+        ],
+    )
+)

@@ -1,0 +1,350 @@
+"""Convolutions: Conv, ConvTranspose, DeformConv."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..quantized.quant_layers import bias, helpers, integers
+from ..registry import MANY_TO_MANY, ModuleForm, NodeView, OpDef, Weight, case, define
+from .windows import Windows, padded, short, windows
+
+
+def kernel_sizes(n: NodeView, weight: int = 1) -> list[int]:
+    """The window sizes, from the attribute or the shape of input `weight`."""
+    sizes = n.attr("kernel_shape") or [
+        n.size(weight, axis, "kernel size") for axis in range(2, n.rank(weight))
+    ]
+    if not 1 <= len(sizes) <= 3:
+        n.refuse(f"{n.node.op_type} over {len(sizes)} spatial axes is not supported")
+    return list(sizes)
+
+
+def _is_layer(n: NodeView) -> bool:
+    """Whether weight and bias are constants, so that a layer can own them."""
+    if n.value(1).const_value is None:
+        return False
+    return not n.has(2) or n.value(2).const_value is not None
+
+
+def _weights(n: NodeView) -> dict[str, Weight]:
+    weights = {"weight": Weight(n.value(1))}
+    return weights | ({"bias": Weight(n.value(2))} if n.has(2) else {})
+
+
+def _weight_shape(n: NodeView) -> tuple[int, ...]:
+    tensor = n.value(1).const_value
+    assert tensor is not None
+    return tuple(int(size) for size in tensor.shape.numpy())
+
+
+# ---- Conv
+
+
+def _options(n: NodeView, w: Windows) -> dict[str, tuple[Any, Any]]:
+    """The keywords of a convolution, each with its default."""
+    return {
+        "stride": (short(w.stride), 1),
+        "padding": (short(w.begin) if w.symmetric else 0, 0),
+        "dilation": (short(w.dilation), 1),
+        "groups": (n.attr("group", 1), 1),
+    }
+
+
+def _conv(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
+    w = windows(n, kernel_sizes(n))
+    given = {k: v for k, (v, default) in _options(n, w).items() if v != default}
+    operands = [x if w.symmetric else padded(t, w, x), weight]
+    operands += [] if bias is None else [bias]
+    return getattr(t.F, f"conv{w.axes}d")(*operands, **given)
+
+
+def _conv_module(n: NodeView) -> ModuleForm | None:
+    if not _is_layer(n):
+        return _quantized_conv(n)
+    return layer_form(n, f"nn.Conv{n.rank(1) - 2}d", _weight_shape(n), _weights(n))
+
+
+def _quantized_conv(n: NodeView) -> ModuleForm | None:
+    """nn.Conv2d of a weight in 8 bits."""
+    stored = integers(n, 1, axis=0)
+    added = bias(n, 2) if n.has(2) else None
+    if stored is None or n.rank(1) != 4 or (n.has(2) and added is None):
+        return None
+    plain = layer_form(n, "", stored.shape, {"weight": Weight(stored.weight)})
+    return stored.form(plain, added, helpers.QuantizedConv2d)
+
+
+def layer_form(
+    n: NodeView, layer: str, shape: tuple[int, ...], weights: dict[str, Weight]
+) -> ModuleForm:
+    """A convolution as a layer of its weight's `shape`."""
+    w = windows(n, kernel_sizes(n, 3 if n.node.op_type == "QLinearConv" else 1))
+    channels = shape[1] * n.attr("group", 1)
+    return ModuleForm(
+        layer=layer,
+        positional=(channels, shape[0], short(w.kernel)),
+        keywords={**_options(n, w), "bias": ("bias" in weights, True)},
+        weights=weights,
+        inputs=(n.value(0),),
+        outputs=(n.node.outputs[0],),
+        call=None if w.symmetric else lambda t, layer, x: layer(padded(t, w, x)),
+    )
+
+
+_HALF = np.linspace(-1, 1, 18).astype(np.float16).reshape(1, 2, 3, 3)
+
+define(
+    OpDef(
+        "Conv",
+        since=11,
+        mapping=MANY_TO_MANY,
+        torch=_conv,
+        module=_conv_module,
+        cases=[
+            case([2, 3, 8, 7], [4, 3, 3, 3], constants=(1,)),
+            case([2, 3, 8, 7], [4, 3, 3, 3], [4], constants=(1, 2)),
+            case([2, 3, 8, 7], [4, 3, 3, 3], [4], pads=[1, 1, 1, 1]),
+            case([2, 3, 8, 7], [4, 3, 3, 3], [4], constants=(1,)),
+            case([2, 3, 9], [4, 3, 3], [4], constants=(1, 2), strides=[2]),
+            case([1, 2, 5, 6, 4], [3, 2, 2, 3, 1], [3], constants=(1, 2)),
+            case(
+                [2, 4, 8, 7],
+                [6, 2, 3, 2],
+                constants=(1,),
+                group=2,
+                dilations=[2, 1],
+                strides=[1, 2],
+                pads=[2, 1, 2, 1],
+                kernel_shape=[3, 2],
+            ),
+            case([1, 3, 8, 7], [4, 3, 3, 3], constants=(1,), pads=[0, 0, 1, 2]),
+            case([1, 3, 8, 7], [4, 3, 3, 3], [4], pads=[0, 0, 1, 2]),
+            case([1, 3, 8], [4, 3, 3], constants=(1,), auto_pad="SAME_UPPER"),
+            case([1, 3, 8], [4, 3, 4], constants=(1,), auto_pad="SAME_UPPER"),
+            case([1, 3, 8], [4, 3, 4], constants=(1,), auto_pad="SAME_LOWER"),
+            case([1, 3, 8, 7], [4, 3, 3, 3], auto_pad="SAME_LOWER", strides=[2, 2]),
+            case([1, 3, 8, 7], [4, 3, 1, 1], auto_pad="SAME_UPPER", strides=[2, 2]),
+            case([1, 3, 8, 7], [4, 3, 3, 3], constants=(1,), auto_pad="VALID"),
+            case([0, 3, 8, 7], [4, 3, 3, 3], constants=(1,)),
+            case(np.ones((1, 2, 5)), np.full((3, 2, 2), 0.1), constants=(1,)),
+            case(_HALF, _HALF[:, :, :2, :2], constants=(1,)),
+        ],
+    )
+)
+
+
+# ---- ConvTranspose
+
+
+def _transposed(n: NodeView) -> tuple[Windows, list[int], list[slice]]:
+    """Windows, output padding, and what to keep of each axis of the layer's output.
+
+    The layer takes one padding for both ends. An end that wants less gets output
+    padding; an end that wants more is cut off.
+    """
+    kernel = kernel_sizes(n)
+    axes = len(kernel)
+    auto = n.attr("auto_pad", "NOTSET")
+    strides = n.attr("strides") or [1] * axes
+    dilations = n.attr("dilations") or [1] * axes
+    extra = n.attr("output_padding") or [0] * axes
+    pads = _transposed_pads(n, auto, strides, dilations, kernel, extra)
+    begin, output, keep = [], [], []
+    for i in range(axes):
+        before, behind = pads[i], pads[axes + i] - extra[i]
+        room = max(strides[i], dilations[i]) - 1  # the most that PyTorch adds
+        padding = min(before, behind + room)
+        if padding < 0:
+            n.refuse("ConvTranspose with such output_padding or pads is not supported")
+        begin.append(padding)
+        output.append(max(padding - behind, 0))
+        keep.append(
+            slice(before - padding or None, min(padding - behind, 0) or None),
+        )
+    w = Windows(
+        tuple(kernel), tuple(strides), tuple(dilations), tuple(begin), tuple(begin)
+    )
+    return w, output, keep
+
+
+def _transposed_pads(
+    n: NodeView,
+    auto: str,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    kernel: Sequence[int],
+    extra: Sequence[int],
+) -> list[int]:
+    axes = len(kernel)
+    shape = n.attr("output_shape")
+    if not shape and auto in ("NOTSET", "VALID"):
+        return list(n.attr("pads") or [0] * 2 * axes)
+    begin, end = [], []
+    for i in range(axes):
+        total = (kernel[i] - 1) * dilations[i] + 1 + extra[i] - strides[i]
+        if shape:
+            size = n.size(0, 2 + i, "size and output_shape")
+            total += strides[i] * size - shape[-axes:][i]
+        less, more = total // 2, total - total // 2
+        if total < 0:  # what is missing is added behind
+            less, more = (total, 0) if auto != "SAME_UPPER" else (0, total)
+        begin.append(less if auto == "SAME_UPPER" else more)
+        end.append(more if auto == "SAME_UPPER" else less)
+    return begin + end
+
+
+def _cut(y: Any, keep: list[slice]) -> Any:
+    index = (..., *keep)
+    return y if all(part == slice(None) for part in keep) else y[index]
+
+
+def _transpose_options(n: NodeView, w: Windows, output: list[int]) -> dict[str, Any]:
+    return {
+        "stride": (short(w.stride), 1),
+        "padding": (short(w.begin), 0),
+        "output_padding": (short(output), 0),
+        "dilation": (short(w.dilation), 1),
+        "groups": (n.attr("group", 1), 1),
+    }
+
+
+def _conv_transpose(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
+    w, output, keep = _transposed(n)
+    options = _transpose_options(n, w, output)
+    given = {k: v for k, (v, default) in options.items() if v != default}
+    function = getattr(t.F, f"conv_transpose{w.axes}d")
+    operands = (x, weight) if bias is None else (x, weight, bias)
+    return _cut(function(*operands, **given), keep)
+
+
+def _conv_transpose_module(n: NodeView) -> ModuleForm | None:
+    if not _is_layer(n):
+        return None
+    w, output, keep = _transposed(n)
+    shape = _weight_shape(n)
+    return ModuleForm(
+        layer=f"nn.ConvTranspose{w.axes}d",
+        positional=(shape[0], shape[1] * n.attr("group", 1), short(w.kernel)),
+        keywords={
+            **_transpose_options(n, w, output),
+            "bias": (n.has(2), True),
+        },
+        weights=_weights(n),
+        inputs=(n.value(0),),
+        outputs=(n.node.outputs[0],),
+        call=lambda t, layer, x: _cut(layer(x), keep),
+    )
+
+
+define(
+    OpDef(
+        "ConvTranspose",
+        since=11,
+        mapping=MANY_TO_MANY,
+        torch=_conv_transpose,
+        module=_conv_transpose_module,
+        cases=[
+            case([1, 2, 4, 5], [2, 3, 3, 3]),
+            case([1, 2, 4, 5], [2, 3, 3, 3], [3], constants=(1, 2)),
+            case([1, 2, 4], [2, 3, 3], [3], constants=(1, 2), strides=[2]),
+            case([1, 2, 3, 3, 2], [2, 3, 2, 2, 2], constants=(1,)),
+            case(
+                [1, 4, 4, 5],
+                [4, 3, 3, 3],
+                [6],
+                constants=(1, 2),
+                group=2,
+                strides=[2, 2],
+                pads=[1, 1, 1, 1],
+                output_padding=[1, 1],
+            ),
+            case([1, 2, 4, 5], [2, 3, 3, 3], dilations=[2, 1], pads=[1, 0, 1, 0]),
+            case([1, 2, 4, 5], [2, 3, 3, 3], strides=[2, 2], pads=[0, 0, 1, 1]),
+            case([1, 2, 4, 5], [2, 3, 3, 3], strides=[2, 2], pads=[1, 1, 0, 0]),
+            case([1, 2, 4, 5], [2, 3, 3, 3], pads=[2, 0, 0, 1]),
+            case(
+                [1, 2, 4, 5],
+                [2, 3, 3, 3],
+                constants=(1,),
+                auto_pad="SAME_UPPER",
+                strides=[2, 2],
+            ),
+            case(
+                [1, 2, 4, 5],
+                [2, 3, 4, 4],
+                constants=(1,),
+                auto_pad="SAME_LOWER",
+                strides=[2, 2],
+            ),
+            case(
+                [1, 2, 4, 5],
+                [2, 3, 3, 3],
+                constants=(1,),
+                output_shape=[8, 9],
+                strides=[2, 2],
+            ),
+            case([1, 2, 3, 3], [2, 3, 3, 3], output_shape=[4, 3]),
+            case([1, 2, 3, 3], [2, 3, 3, 3], output_shape=[10, 8], strides=[3, 2]),
+        ],
+    )
+)
+
+
+# ---- DeformConv
+
+
+def _deform_conv(
+    t: Any,
+    n: NodeView,
+    x: Any,
+    weight: Any,
+    offset: Any,
+    bias: Any = None,
+    mask: Any = None,
+) -> Any:
+    from ..helpers import conv as helpers_conv
+
+    if n.rank(0) != 4:
+        n.refuse("DeformConv over other than two spatial axes is not supported")
+    if n.dtype(0) in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
+        n.refuse("DeformConv in half precision is not supported")
+    w = windows(n, kernel_sizes(n))
+    options = {
+        "bias": bias,
+        "mask": mask,
+        "stride": w.stride if set(w.stride) != {1} else None,
+        "padding": (*w.begin, *w.end) if any((*w.begin, *w.end)) else None,
+        "dilation": w.dilation if w.dilated() else None,
+    }
+    given = {k: v for k, v in options.items() if v is not None}
+    return t.helper(helpers_conv.deform_conv2d)(x, weight, offset, **given)
+
+
+define(
+    OpDef(
+        "DeformConv",
+        since=19,
+        mapping=MANY_TO_MANY,
+        torch=_deform_conv,
+        cases=[
+            case([2, 4, 6, 7], [3, 4, 2, 3], [2, 12, 5, 5]),
+            case([1, 4, 6, 7], [6, 2, 3, 3], [1, 18, 4, 5], [6], group=2),
+            case(
+                [1, 4, 6, 7],
+                [2, 4, 3, 3],
+                [1, 36, 3, 4],
+                None,
+                [1, 18, 3, 4],
+                offset_group=2,
+                strides=[2, 2],
+                pads=[1, 1, 1, 1],
+            ),
+            case([1, 1, 6, 7], [2, 1, 2, 2], [1, 8, 4, 5], dilations=[2, 2]),
+            case([1, 1, 1, 5], [1, 1, 1, 1], [1, 2, 1, 5], [1]),
+        ],
+    )
+)

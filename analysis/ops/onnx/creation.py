@@ -1,0 +1,272 @@
+"""Operators that make tensors out of sizes, ranges and constants."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..axes import signed, size
+from ..later import Later
+from ..registry import ONE_TO_MANY, OPAQUE, NodeView, OpDef, case, define
+
+indexing = Later("helpers.indexing")
+
+
+def _i64(*values: int) -> Any:
+    return np.array(values, dtype=np.int64)
+
+
+def _f32(*values: float) -> Any:
+    return np.array(values, dtype=np.float32)
+
+
+def _number(value: Any) -> bool | int | float:
+    """A NumPy scalar as the Python number with the shortest digits that mean it."""
+    kind = np.asarray(value).dtype.kind
+    if kind == "b":
+        return bool(value)
+    return int(value) if kind in "iu" else float(str(value))
+
+
+def _with_dtype(
+    t: Any, dtype: ir.DataType, usual: ir.DataType = ir.DataType.FLOAT
+) -> dict[str, Any]:
+    """Keywords for a new tensor; the dtype that torch picks itself is left out."""
+    chosen = {} if dtype == usual else {"dtype": t.dtype(dtype)}
+    return {**chosen, "device": t.device}
+
+
+# ---- Shape, Size
+
+
+def shape(t: Any, n: NodeView, x: Any) -> Any:
+    rank = n.rank(0)
+    start, end, _ = slice(n.attr("start", 0), n.attr("end")).indices(rank)
+    if end <= start:
+        return t.empty(0, dtype=t.int64, device=t.device)
+    sizes = x.shape
+    if (start, end) != (0, rank):
+        sizes = sizes[slice(start or None, end if end < rank else None)]
+    return t.tensor(sizes, device=t.device)
+
+
+define(
+    OpDef(
+        "Shape",
+        since=25,
+        mapping=OPAQUE,
+        torch=shape,
+        result="shape",
+        cases=[
+            case([2, 3, 4]),
+            case([2, 3, 4], start=1),
+            case([2, 3, 4], end=-1),
+            case([2, 3, 4], start=-9, end=2),
+            case([2, 3, 4], start=1, end=2),
+            case([2, 3, 4], start=2, end=1),
+            case([]),
+        ],
+    )
+)
+define(
+    OpDef(
+        "Size",
+        since=25,
+        mapping=OPAQUE,
+        torch=lambda t, n, x: t.tensor(x.numel(), device=t.device),
+        result="count",
+        cases=[case([2, 3, 4]), case([0, 3]), case([])],
+    )
+)
+
+
+# ---- Range
+
+
+def range_(t: Any, n: NodeView, start: Any, limit: Any, delta: Any) -> Any:
+    known = [n.const(i) for i in range(3)]
+    operands = (start, limit, delta)
+    begin, end, step = (_scalar(n, i, operand) for i, operand in enumerate(operands))
+    dtype = n.out_dtype()
+    floats = dtype.is_floating_point()
+    made = _with_dtype(t, dtype, ir.DataType.FLOAT if floats else ir.DataType.INT64)
+    if all(array is not None for array in known):
+        length = _length(*known)
+        if length == 0:
+            return t.empty(0, dtype=t.dtype(dtype), device=t.device)
+        if length != math.ceil((end - begin) / step):
+            # The step is rounded, so that counting in float64 finds another end.
+            return t.arange(length, **made) * step + begin
+    if any(known[i] is None and n.ints(i) is None for i in range(3)):
+        options = {} if _is_number(step, 1) else {"step": step}
+        return t.helper(indexing.range_of)(begin, end, **options, **made)
+    if not _is_number(step, 1):
+        return t.arange(begin, end, step, **made)
+    return (
+        t.arange(end, **made) if _is_number(begin, 0) else t.arange(begin, end, **made)
+    )
+
+
+def _scalar(n: NodeView, i: int, operand: Any) -> Any:
+    known = n.const(i)
+    if known is not None:
+        return _number(known.reshape(-1)[0])
+    found = n.ints(i)
+    return operand.item() if found is None else found[0]
+
+
+def _is_number(item: Any, number: int) -> bool:
+    return isinstance(item, (int, float)) and item == number
+
+
+def _length(*scalars: Any) -> int:
+    """The number of elements, with the rounding of ONNX Runtime."""
+    start, limit, delta = (float(array.reshape(-1)[0]) for array in scalars)
+    return max(math.ceil((limit - start) / delta), 0)
+
+
+def _scalars(dtype: Any, *values: float) -> list[Any]:
+    return [np.array(value, dtype=dtype) for value in values]
+
+
+define(
+    OpDef(
+        "Range",
+        since=27,
+        mapping=OPAQUE,
+        torch=range_,
+        result="positions",
+        cases=[
+            case(*_scalars(np.int64, 0, 5, 1), constants=(0, 1, 2)),
+            case(*_scalars(np.int64, 2, 5, 1), constants=(0, 1, 2)),
+            case(*_scalars(np.int64, 10, 1, -3), constants=(0, 1, 2)),
+            case(*_scalars(np.int64, 3, 1, 1), constants=(0, 1, 2)),
+            case(*_scalars(np.int32, 1, 7, 2), constants=(0, 1, 2)),
+            case(*_scalars(np.int16, 1, 7, 2), constants=(0, 1, 2)),
+            case(*_scalars(np.float32, 0, 5, 1), constants=(0, 1, 2)),
+            case(*_scalars(np.float32, 0, 1, 0.1), constants=(0, 1, 2)),
+            case(*_scalars(np.float32, 0.5, 3, 0.4), constants=(0, 1, 2)),
+            case(*_scalars(np.float32, 0, 0.9, 0.3), constants=(0, 1, 2)),
+            case(*_scalars(np.float64, 0, 0.9, 0.3), constants=(0, 1, 2)),
+            case(*_scalars(np.int64, 2, 9, 3)),
+            case(*_scalars(np.int64, 0, 9, 1), constants=(0, 2)),
+            case(*_scalars(np.float32, 1, 2, 0.25)),
+            case(*_scalars(np.int32, 9, 2, -3)),
+            case(*_scalars(np.int64, 9, 2, 3)),
+            case(*_scalars(np.int64, 0, -2, 1), constants=(0, 2)),
+            case(*_scalars(np.int64, 2, 9, -1), constants=(2,)),
+            case(*_scalars(np.float32, 3, 1, 0.5), constants=(0, 2)),
+        ],
+    )
+)
+
+
+# ---- ConstantOfShape, EyeLike, OneHot
+
+
+def constant_of_shape(t: Any, n: NodeView, sizes: Any) -> Any:
+    value = _number(np.asarray(n.attr("value", np.float32(0))).reshape(-1)[0])
+    dtype = n.out_dtype()
+    found = n.ints(0)
+    wanted = sizes.tolist() if found is None else tuple(found)
+    if value in (0, 1) and not isinstance(value, bool) and math.copysign(1, value) > 0:
+        make = t.ones if value else t.zeros
+        args: Any = found or [wanted]  # sizes one by one; () and run-time sizes whole
+        return make(*args, **_with_dtype(t, dtype))
+    usual = ir.DataType.FLOAT
+    if isinstance(value, bool):
+        usual = ir.DataType.BOOL
+    elif isinstance(value, int):
+        usual = ir.DataType.INT64
+    return t.full(wanted, value, **_with_dtype(t, dtype, usual))
+
+
+def eye_like(t: Any, n: NodeView, x: Any) -> Any:
+    rows, columns = (size(dim) for dim in n.dims(0))
+    k = n.attr("k", 0)
+    dtype = n.out_dtype()
+    exact = signed(dtype)
+    made = _with_dtype(t, exact)
+    if k:
+        eye = t.ones(rows, columns, **made).triu(k).tril(k)
+    elif n.dims(0)[0] == n.dims(0)[1]:
+        eye = t.eye(rows, **made)
+    else:
+        eye = t.eye(rows, columns, **made)
+    return eye if exact == dtype else eye.to(t.dtype(dtype))
+
+
+def one_hot(t: Any, n: NodeView, indices: Any, depth: Any, values: Any) -> Any:
+    from ..helpers import indexing
+
+    known = n.const(1)
+    count = n.ints(1)
+    classes: Any
+    if known is not None:
+        classes = int(known.reshape(-1)[0])
+    else:
+        classes = depth.long().item() if count is None else count[0]
+    axis = n.attr("axis", -1)
+    where = {} if axis == -1 else {"axis": axis}
+    return t.helper(indexing.one_hot)(indices, classes, values, **where)
+
+
+define(
+    OpDef(
+        "ConstantOfShape",
+        since=25,
+        mapping=ONE_TO_MANY,
+        torch=constant_of_shape,
+        cases=[
+            case(_i64(2, 3), constants=(0,)),
+            case(_i64(2, 3), constants=(0,), value=np.ones(1, np.float32)),
+            case(_i64(2), constants=(0,), value=np.zeros(1, np.int64)),
+            case(_i64(2), constants=(0,), value=np.full(1, -1, np.int64)),
+            case(_i64(2), constants=(0,), value=np.full(1, 7, np.int32)),
+            case(_i64(2), constants=(0,), value=np.full(1, 0.1, np.float32)),
+            case(_i64(2), constants=(0,), value=np.full(1, -np.inf, np.float32)),
+            case(_i64(2), constants=(0,), value=np.full(1, 2.5, np.float16)),
+            case(_i64(2), constants=(0,), value=np.ones(1, bool)),
+            case(_i64(2), constants=(0,), value=np.zeros(1, np.uint8)),
+            case(_i64(0), constants=(0,)),
+            case(_i64(), constants=(0,)),
+            case(_i64(2, 3)),
+            case(_i64(2, 3), value=np.full(1, 0.1, np.float32)),
+        ],
+    )
+)
+define(
+    OpDef(
+        "EyeLike",
+        since=22,
+        mapping=OPAQUE,
+        torch=eye_like,
+        cases=[
+            case([3, 3]),
+            case([3, 4]),
+            case([3, 4], k=1),
+            case([3, 4], k=-1, dtype=7),
+            case(np.ones((2, 2), np.int32)),
+            case(np.ones((2, 2), np.int32), dtype=1),
+            case(np.ones((2, 3), np.uint64)),
+        ],
+    )
+)
+define(
+    OpDef(
+        "OneHot",
+        since=11,
+        mapping=ONE_TO_MANY,
+        torch=one_hot,
+        cases=[
+            case(_i64(0, 2, -1, 7, -9), np.array(4), _f32(0, 1), constants=(1, 2)),
+            case(_i64(0, 2), np.array([4]), _i64(5, 7), constants=(1,), axis=0),
+            case(np.array([[0], [1]]), np.array(3), _f32(-1, 2), axis=1),
+            case(_f32(0, 2), np.float32(3), _f32(0, 1)),
+            case(np.array(2), np.array(3), _f32(0, 1), constants=(1, 2)),
+        ],
+    )
+)

@@ -1,0 +1,359 @@
+"""Element by element: functions of one number, arithmetic, the larger of several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..case_arrays import (
+    FLOATS,
+    INTS,
+    UNSIGNED,
+    f16,
+    f32,
+    f64,
+    i32,
+    i64,
+    pairs,
+    spread,
+    u32,
+    u64,
+)
+from ..operands import SIGNED, converted, exact, is_number, through_signed, whole
+from ..registry import ONE_TO_ONE, Case, NodeView, OpDef, case, define
+
+_UINT64 = ir.DataType.UINT64
+
+
+# ---- functions of one number
+
+
+def _method(name: str) -> Callable[..., Any]:
+    return lambda t, n, x: getattr(x, name)()
+
+
+for _name, _since, _low, _high in (
+    ("Acos", 7, -1, 1),
+    ("Acosh", 9, 1, 9),
+    ("Asin", 7, -1, 1),
+    ("Asinh", 9, -5, 5),
+    ("Atan", 7, -5, 5),
+    ("Atanh", 9, -0.9, 0.9),
+    ("Ceil", 6, -3, 3),
+    ("Cos", 7, -9, 9),
+    ("Cosh", 9, -3, 3),
+    ("Exp", 6, -5, 5),
+    ("Floor", 6, -3, 3),
+    ("Log", 6, 0, 5),
+    ("Round", 11, -3.5, 8),  # steps of a half: ties go to the even neighbour
+    ("Sin", 7, -9, 9),
+    ("Sinh", 9, -3, 3),
+    ("Sqrt", 6, 0, 9),
+    ("Tan", 7, -1.5, 1.5),
+):
+    define(
+        OpDef(
+            _name,
+            since=_since,
+            mapping=ONE_TO_ONE,
+            torch=_method(_name.lower()),
+            result=_name.lower() if _name in ("Cos", "Sin") else "",  # of rotations
+            cases=spread(_low, _high, *FLOATS),
+        )
+    )
+
+
+def _erf(t: Any, n: NodeView, x: Any) -> Any:
+    return t.erf(x) if n.is_float(0) else t.erf(x).to(t.dtype(n.out_dtype()))
+
+
+define(
+    OpDef(
+        "Erf",
+        since=9,
+        mapping=ONE_TO_ONE,
+        torch=_erf,
+        cases=[
+            *spread(-4, 4, "float16"),  # onnx's own evaluator rounds to float32
+            case(np.arange(-2, 3)),
+        ],
+    )
+)
+define(
+    OpDef(
+        "Reciprocal",
+        since=6,
+        mapping=ONE_TO_ONE,
+        torch=lambda t, n, x: 1 / x,
+        cases=spread(0.5, 8, *FLOATS),
+    )
+)
+define(
+    OpDef(
+        "Neg",
+        since=6,
+        mapping=ONE_TO_ONE,
+        torch=lambda t, n, x: -x,
+        cases=spread(-4, 4, *FLOATS, "int8", "int16", "int32", "int64"),
+    )
+)
+
+
+def _is_unsigned(dtype: ir.DataType) -> bool:
+    return dtype == ir.DataType.UINT8 or dtype in SIGNED
+
+
+def _abs(t: Any, n: NodeView, x: Any) -> Any:
+    return x if _is_unsigned(n.dtype(0)) else x.abs()
+
+
+def _sign(t: Any, n: NodeView, x: Any) -> Any:
+    dtype = n.dtype(0)
+    return converted(t, x != 0, dtype) if dtype in SIGNED else x.sign()
+
+
+for _name, _since, _spelling in (("Abs", 6, _abs), ("Sign", 9, _sign)):
+    define(
+        OpDef(
+            _name,
+            since=_since,
+            mapping=ONE_TO_ONE,
+            torch=_spelling,
+            cases=[
+                *spread(-4, 4, *FLOATS, *INTS),
+                *[case(np.array([0, 1, 250], dtype)) for dtype in UNSIGNED],
+            ],
+        )
+    )
+
+
+# ---- arithmetic
+
+
+@through_signed()
+def _add(t: Any, n: NodeView, a: Any, b: Any) -> Any:
+    return a + b
+
+
+@through_signed()
+def _sub(t: Any, n: NodeView, a: Any, b: Any) -> Any:
+    return a - b
+
+
+@through_signed()
+def _mul(t: Any, n: NodeView, a: Any, b: Any) -> Any:
+    return a * b
+
+
+for _name, _spelling in (("Add", _add), ("Sub", _sub), ("Mul", _mul)):
+    define(
+        OpDef(
+            _name,
+            since=7,
+            mapping=ONE_TO_ONE,
+            torch=_spelling,
+            scalars=(0, 1),
+            cases=pairs(),
+        )
+    )
+
+
+def _as_uint64(t: Any, x: Any) -> Any:
+    if not is_number(x):
+        return x
+    return t.tensor(int(x), dtype=t.dtype(_UINT64), device=t.device)
+
+
+@through_signed()
+def _div_int(t: Any, n: NodeView, a: Any, b: Any) -> Any:
+    if _is_unsigned(n.dtype(0)):
+        return a // b
+    return t.div(a, b, rounding_mode="trunc")
+
+
+def _div(t: Any, n: NodeView, a: Any, b: Any) -> Any:
+    if n.is_float(0):
+        return exact(a) / exact(b)
+    if n.dtype(0) == _UINT64:
+        from ..helpers.elementwise import uint64_divide
+
+        return t.helper(uint64_divide)(_as_uint64(t, a), _as_uint64(t, b))
+    return _div_int(t, n, a, b)
+
+
+define(
+    OpDef(
+        "Div",
+        since=7,
+        mapping=ONE_TO_ONE,
+        torch=_div,
+        scalars=(1,),
+        cases=[
+            *pairs(zero=False),
+            case(
+                u64([2**64 - 1, 2**63, 7, 2**64 - 1]),
+                u64([2**63, 3, 2**63, 1]),
+            ),
+        ],
+    )
+)
+
+
+@through_signed()
+def _mod_number(t: Any, n: NodeView, a: Any, b: Any) -> Any:
+    return t.fmod(a, b) if n.attr("fmod", 0) else a % b
+
+
+def _mod(t: Any, n: NodeView, a: Any, b: Any) -> Any:
+    if n.dtype(0) == _UINT64:
+        from ..helpers.elementwise import uint64_remainder
+
+        return t.helper(uint64_remainder)(_as_uint64(t, a), _as_uint64(t, b))
+    return _mod_number(t, n, a, b)
+
+
+def _only_fmod(made: Case) -> bool:
+    first = made.inputs[0]
+    return not isinstance(first, np.ndarray) or first.dtype.kind == "f"
+
+
+_MOD_CASES = pairs(zero=False)
+define(
+    OpDef(
+        "Mod",
+        since=10,
+        mapping=ONE_TO_ONE,
+        torch=_mod,
+        scalars=(1,),
+        cases=[
+            *[made for made in _MOD_CASES if not _only_fmod(made)],
+            *[Case(made.inputs, {"fmod": 1}, made.constants) for made in _MOD_CASES],
+        ],
+    )
+)
+
+
+def _pow(t: Any, n: NodeView, x: Any, y: Any) -> Any:
+    """The result has the type of `x`; PyTorch would take the larger type of the two."""
+    base, power = n.dtype(0), n.dtype(1)
+    if power in SIGNED and not is_number(y):
+        y = converted(t, y, base if base.is_floating_point() else SIGNED[power])
+    if base.is_floating_point():
+        if is_number(y):
+            return x ** whole(y)
+        if power.is_floating_point() and power != base:
+            return converted(t, x**y, base)
+        return x**y
+    if power.is_floating_point():
+        # The exact value may need more digits than float32 has.
+        power_64 = whole(float(y)) if is_number(y) else y
+        return converted(t, x.double() ** power_64, base)
+    if isinstance(y, (int, np.integer)) and y < 0:
+        return converted(t, x.double() ** y, base)
+    return x ** y if is_number(y) or base == power else converted(t, x**y, base)
+
+
+_BASES = f32([0.5, 1, 2, 3])
+define(
+    OpDef(
+        "Pow",
+        since=12,
+        mapping=ONE_TO_ONE,
+        torch=_pow,
+        scalars=(1,),
+        cases=[
+            case(_BASES, f32([-1.5, 0, 2, 3])),
+            case([2, 3], f32(2), constants=(1,)),
+            case([2, 3], f32(3), constants=(1,)),
+            case(np.abs(_BASES), f32(0.5), constants=(1,)),
+            case(np.abs(_BASES), f32(-0.5), constants=(1,)),
+            case(np.abs(_BASES), f32([[0.3], [2]])),
+            case(_BASES.astype("float64"), f64([-1.5, 0, 2, 3])),
+            case(_BASES.astype("float64"), f32([-1.5, 0, 2, 3])),
+            case(_BASES, f64([-1.5, 0, 2, 3])),
+            case(_BASES.astype("float16"), f16([-1.5, 0, 2, 3])),
+            case(_BASES.astype("float16"), f32([-1.5, 0, 2, 3])),
+            case(_BASES, i64([-2, 0, 2, 3])),
+            case(_BASES, i64(3), constants=(1,)),
+            case(_BASES, u32([1, 0, 2, 3])),
+            case(_BASES, u64([1, 0, 2, 2**63])),
+            case(i32([2, -3, 4]), u32([0, 3, 2])),
+            case(i64([2, -3, 4]), i64([0, 3, 2])),
+            case(i64([2, -3, 4]), i32([0, 3, 2])),
+            case(i32([2, -3, 4]), i64([0, 3, 2])),
+            case(i64([2, -3, 4]), f32([0, 3, 2.5])),
+            case(i32([2, -3, 4]), i32(2), constants=(1,)),
+            case(i32([2, -1, 4]), i32(-1), constants=(1,)),
+            case(i64([2, 3, 4]), f32(0.5), constants=(1,)),
+        ],
+    )
+)
+
+
+# ---- several operands
+
+
+def _sum(t: Any, n: NodeView, *xs: Any) -> Any:
+    return reduce(lambda a, b: a + b, xs)
+
+
+def _mean(t: Any, n: NodeView, *xs: Any) -> Any:
+    return _sum(t, n, *xs) / len(xs) if len(xs) > 1 else xs[0]
+
+
+for _name, _joined in (("Sum", _sum), ("Mean", _mean)):
+    define(
+        OpDef(
+            _name,
+            since=8,
+            mapping=ONE_TO_ONE,
+            torch=_joined,
+            cases=[
+                case([2, 3]),
+                case([2, 3], [2, 3]),
+                case([2, 1], [3], [1, 1, 3]),
+                case(f64([1, 2]), f64([3, 4]), f64([5, 7])),
+                case(f16([1, 2]), f16([3, 4.5])),
+            ],
+        )
+    )
+
+
+def _extreme(function: str, bound: str) -> Callable[..., Any]:
+    """Max and Min: of a tensor and a number `x.clamp(min=0)`, else torch.maximum."""
+
+    @through_signed(ordered=True)
+    def spelling(t: Any, n: NodeView, *xs: Any) -> Any:
+        tensors = [x for x in xs if not is_number(x)]
+        result = reduce(lambda a, b: getattr(t, function)(a, b), tensors)
+        for x in xs:
+            if is_number(x):
+                result = result.clamp(**{bound: whole(x)})
+        return result
+
+    return spelling
+
+
+for _name, _function, _bound in (("Max", "maximum", "min"), ("Min", "minimum", "max")):
+    define(
+        OpDef(
+            _name,
+            since=8,
+            mapping=ONE_TO_ONE,
+            torch=_extreme(_function, _bound),
+            scalars=tuple(range(8)),
+            cases=[
+                *pairs(),
+                case([2, 3]),
+                case([2, 1], [3], [1, 1, 3]),
+                case([2, 3], f32(0), [3], constants=(1,)),
+                case(f32([1, np.nan, 2]), f32([0, 1, np.nan])),
+                case(f32([1, np.nan]), f32(0), constants=(1,)),
+                case(u64([2**63, 1]), u64([1, 2**64 - 1])),
+            ],
+        )
+    )

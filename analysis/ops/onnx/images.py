@@ -1,0 +1,39 @@
+"""ImageDecoder, for which the emitted module needs Pillow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..later import Later
+from ..registry import OPAQUE, NodeView, OpDef, case, define
+
+helpers = Later("helpers.images")
+
+_FORMATS: dict[str, dict[str, Any]] = {
+    "RGB": {},
+    "BGR": {"reverse": True},
+    "Grayscale": {"mode": "L"},
+}
+
+
+def _decode(t: Any, n: NodeView, data: Any) -> Any:
+    name = n.attr("pixel_format", "RGB")
+    if name not in _FORMATS:
+        n.refuse(f"ImageDecoder with pixel format {name!r} is not supported")
+    return t.helper(helpers.decode_image)(data, **_FORMATS[name])
+
+
+_PPM = np.frombuffer(b"P6 3 2 255\n" + bytes(range(0, 180, 10)), np.uint8)
+
+define(
+    OpDef(
+        "ImageDecoder",
+        since=20,
+        mapping=OPAQUE,
+        torch=_decode,
+        result="image",
+        cases=[case(_PPM), *[case(_PPM, pixel_format=name) for name in _FORMATS]],
+    )
+)

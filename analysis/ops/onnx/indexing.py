@@ -1,0 +1,380 @@
+"""Operators that pick elements by index, by order or by a condition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ...graph.dims import same
+from ...spelling.expr import Expr
+from ..axes import (
+    COMPLEX,
+    at_axis,
+    axis_of,
+    flat_ints,
+    front,
+    kernel_result,
+    kernel_view,
+    shown,
+    signed,
+    size,
+)
+from ..registry import (
+    MANY_TO_MANY,
+    ONE_TO_MANY,
+    OPAQUE,
+    ModuleForm,
+    NodeView,
+    OpDef,
+    Weight,
+    case,
+    define,
+)
+from .reshape import reshaped
+
+LISTED = 8  # indices up to this many are written out
+
+
+def _i64(*values: Any) -> Any:
+    return np.array(values, dtype=np.int64)
+
+
+# ---- Gather
+
+
+def gather(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
+    rank, axis = n.rank(0), axis_of(n)
+    numbers = flat_ints(n.ints(1)) if n.rank(1) > 1 else None
+    run = _as_slice(numbers, n.dims(0)[axis]) if numbers else None
+    if run is None:
+        return at_axis(x, axis, rank, _index(n, axis, indices))
+    # Consecutive indices in several axes: the same elements in another shape.
+    src = [*n.dims(0)]
+    src[axis] = len(numbers or ())
+    return reshaped(at_axis(x, axis, rank, run), tuple(src), n.out_dims())
+
+
+def _index(n: NodeView, axis: int, operand: Any) -> Any:
+    """A number, a slice, a short list, or the operand itself."""
+    found = n.ints(1)
+    rank = n.rank(1)
+    if found is None or rank > 1:
+        return operand
+    if rank == 0:
+        return found[0]
+    numbers = flat_ints(found)
+    if numbers is None:
+        return list(found) if len(found) <= LISTED else operand
+    run = _as_slice(numbers, n.dims(0)[axis])
+    if run is not None:
+        return run
+    return numbers if 0 < len(numbers) <= LISTED else operand
+
+
+def _as_slice(numbers: Sequence[int], dim: Any) -> slice | None:
+    """`start:stop` for consecutive indices that don't cross from -1 to 0."""
+    if not numbers or list(numbers) != list(
+        range(numbers[0], numbers[0] + len(numbers))
+    ):
+        return None
+    start, stop = numbers[0], numbers[-1] + 1
+    if start < 0 < stop:
+        return None
+    if start >= 0:
+        return slice(start or None, None if same(dim, stop) else stop)
+    whole = isinstance(dim, int) and start == -dim
+    return slice(None if whole else start, stop or None)
+
+
+def embedding(n: NodeView) -> ModuleForm | None:
+    """A constant table of vectors, looked up by indices known at run time."""
+    if not n.has(1) or n.attr("axis", 0) != 0 or n.value(0).const_value is None:
+        return None
+    if n.rank(0) != 2 or not n.is_float(0) or n.ints(1) is not None:
+        return None
+    rows, width = n.size(0, 0), n.size(0, 1)
+    return ModuleForm(
+        "nn.Embedding",
+        (rows, width),
+        {},
+        {"weight": Weight(n.value(0))},
+        inputs=(n.value(1),),
+        outputs=(n.node.outputs[0],),
+    )
+
+
+_TABLE = np.linspace(-1, 1, 15, dtype=np.float32).reshape(5, 3)
+define(
+    OpDef(
+        "Gather",
+        since=13,
+        mapping=ONE_TO_MANY,
+        torch=gather,
+        module=embedding,
+        cases=[
+            case([4, 5], np.array(0), constants=(1,)),
+            case([4, 5], np.array(-1), constants=(1,), axis=1),
+            case([4, 5, 6], np.array(2), constants=(1,), axis=-1),
+            case([2, 3, 4, 5], np.array(2), constants=(1,), axis=3),
+            case([4, 5], _i64(1), constants=(1,), axis=1),
+            case([4, 5], _i64(-1), constants=(1,), axis=1),
+            case([4, 5], _i64(1, 2, 3), constants=(1,), axis=1),
+            case([4, 5], _i64(2, 3, 4), constants=(1,), axis=1),
+            case([4, 5], _i64(-3, -2), constants=(1,), axis=1),
+            case([4, 5], _i64(0, 1, 2, 3), constants=(1,)),
+            case([4, 5], _i64(-1, 0), constants=(1,), axis=1),
+            case([4, 5], _i64(2, 0, 2), constants=(1,), axis=1),
+            case([4, 5], _i64([2, 0], [1, -1]), constants=(1,), axis=1),
+            case([4, 5, 2, 3, 2], _i64([2, 0], [1, -1]), constants=(1,), axis=3),
+            case([4, 5], np.zeros(0, np.int64), constants=(1,), axis=1),
+            case([4, 5], _i64([0, 1, 2, 3, 4]), constants=(1,), axis=1),
+            case([4, 5], _i64([[1], [2]]), constants=(1,), axis=1),
+            case([6], np.arange(6).reshape(1, 2, 3), constants=(1,)),
+            case([4, 5], _i64(2, -1, 2), axis=1),
+            case([4, 5], np.array([[2, -1]], np.int32)),
+            case([4, 5], np.array(-2), axis=1),
+            case(_TABLE, _i64([2, 1], [0, 4]), constants=(0,)),
+            case(_TABLE, np.array([2, 1], np.int32), constants=(0,)),
+            case(np.arange(5, dtype=np.uint32), _i64(2, 1)),
+        ],
+    )
+)
+
+
+# ---- GatherElements, GatherND
+
+
+def index_from_front(n: NodeView, i: int, axis: int, operand: Any) -> Any:
+    """An index for torch's gather and scatter: int64, and counted from the front."""
+    if n.dtype(i) != ir.DataType.INT64:
+        operand = operand.long()
+    if is_nonnegative(n, n.value(i)):
+        return operand
+    return operand % size(n.dims(0)[axis])
+
+
+_COUNTED = {"ArgMax": 0, "ArgMin": 0, "NonZero": 0, "TopK": 1}
+_MOVED = "Cast Expand Flatten Reshape Slice Squeeze Tile Transpose Unsqueeze".split()
+
+
+def is_nonnegative(n: NodeView, value: ir.Value) -> bool:
+    """Whether every element is proven to be 0 or more."""
+    while True:
+        if value.const_value is not None:
+            return bool((value.const_value.numpy() >= 0).all())
+        node = value.producer()
+        if node is None:
+            return False
+        if node.op_type in _COUNTED:
+            return bool(value.index() == _COUNTED[node.op_type])
+        source = node.inputs[0] if node.op_type in _MOVED else None
+        if source is None:
+            return False
+        value = source
+
+
+def gather_elements(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
+    axis, rank, dtype = axis_of(n), n.rank(0), n.dtype(0)
+    index = index_from_front(n, 1, axis, indices)
+    found = kernel_view(t, dtype, x).gather(shown(axis, rank), index)
+    return kernel_result(t, dtype, found)
+
+
+def gather_nd(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
+    batch = n.attr("batch_dims", 0)
+    if batch:
+        from ..helpers import indexing
+
+        return t.helper(indexing.gather_nd)(x, indices, batch)
+    if _takes_all_in_order(n):
+        return reshaped(x, n.dims(0), n.out_dims())
+    if n.dims(1)[-1] == 1:
+        return x[indices.squeeze(-1)]
+    return x[indices.unbind(-1)]
+
+
+def _takes_all_in_order(n: NodeView) -> bool:
+    """Whether constant indices name every element once, from the first to the last."""
+    places = n.const(1)
+    if places is None or not places.size:
+        return False
+    sizes = flat_ints([size(dim) for dim in n.dims(0)[: places.shape[-1]]])
+    if sizes is None or places.size != math.prod(sizes) * len(sizes):
+        return False
+    columns = np.moveaxis(places % np.array(sizes), -1, 0).reshape(len(sizes), -1)
+    return bool(
+        (
+            np.ravel_multi_index(tuple(columns), tuple(sizes))
+            == np.arange(columns.shape[1])
+        ).all()
+    )
+
+
+_GRID = np.stack([np.zeros((1, 1, 4)), np.arange(4).reshape(1, 1, 4)], -1).astype(int)
+_CORNERS = np.argwhere(np.ones((2, 2))).reshape(2, 1, 2, 2)
+define(
+    OpDef(
+        "GatherElements",
+        since=13,
+        mapping=ONE_TO_MANY,
+        torch=gather_elements,
+        cases=[
+            case([3, 3], _i64([1, 2, 0], [2, 0, 0]), axis=0, constants=(1,)),
+            case([3, 3], _i64([1, -2, 0], [2, 0, -1]), axis=1),
+            case([3, 3], np.array([[1, 2], [0, 1]], np.int32), axis=-1, constants=(1,)),
+            case([2, 3, 4], np.zeros((2, 1, 4), np.int64), axis=1),
+            case(np.arange(4, dtype=np.uint16), _i64(3, -1)),
+        ],
+    )
+)
+define(
+    OpDef(
+        "GatherND",
+        since=13,
+        mapping=ONE_TO_MANY,
+        torch=gather_nd,
+        cases=[
+            case([3, 4], _i64([0, 1], [2, -1])),
+            case([3, 4], _i64([0], [-1])),
+            case([3, 4, 2], _i64([[0, 1]], [[2, 3]])),
+            case([3, 4], _i64(2, 1)),
+            case([1, 4], _GRID, constants=(1,)),
+            case([2, 2, 3], _CORNERS, constants=(1,)),
+            case([2, 3, 4], _i64([1], [0]), batch_dims=1),
+            case(
+                [2, 3, 4, 2],
+                _i64([[[1]], [[0]], [[3]]], [[[1]], [[0]], [[-1]]]),
+                batch_dims=2,
+            ),
+        ],
+    )
+)
+
+
+# ---- NonZero, Compress
+
+
+def nonzero(t: Any, n: NodeView, x: Any) -> Any:
+    if n.rank(0) == 0:
+        x = x.unsqueeze(0)  # ONNX counts a scalar as a vector of one element
+    return kernel_view(t, n.dtype(0), x).nonzero().T
+
+
+def compress(t: Any, n: NodeView, x: Any, condition: Any) -> Any:
+    axis = n.attr("axis")
+    kept = condition.nonzero().squeeze(1)  # may be shorter than the axis
+    if axis is None:
+        return x.flatten()[kept]
+    rank = n.rank(0)
+    axis = front(int(axis), rank)
+    fits = same(n.dims(0)[axis], n.dims(1)[0])
+    return at_axis(x, axis, rank, condition if fits else kept)
+
+
+define(
+    OpDef(
+        "NonZero",
+        since=13,
+        mapping=OPAQUE,
+        torch=nonzero,
+        result="places",
+        cases=[
+            case(np.array([[1, 0], [2, 3]])),
+            case(np.array([True, False])),
+            case(np.array([0, 1], np.uint16)),
+            case(np.zeros((2, 0), np.float32)),
+        ],
+    )
+)
+define(
+    OpDef(
+        "Compress",
+        since=11,
+        mapping=OPAQUE,
+        torch=compress,
+        cases=[
+            case([3, 4], np.array([False, True, True]), axis=0),
+            case([3, 4], np.array([False, True]), axis=1),
+            case([3, 4], np.array([False, True, False, True]), axis=-1),
+            case([3, 4], np.array([False, True, False, True])),
+        ],
+    )
+)
+
+
+# ---- TopK, Unique
+
+
+def top_k(t: Any, n: NodeView, x: Any, k: Any) -> Any:
+    rank = n.rank(0)
+    axis = front(int(n.attr("axis", -1)), rank)
+    found = n.ints(1)
+    count: int | Expr = k.item() if found is None else found[0]
+    options: dict[str, Any] = {} if axis == rank - 1 else {"dim": axis}
+    if not n.attr("largest", 1):
+        options["largest"] = False
+    if not n.used(1) and signed(n.dtype(0)) == n.dtype(0):
+        return x.topk(count, **options).values
+    from ..helpers import indexing
+
+    made = t.helper(indexing.top_k)(x, count, **options)
+    return made if n.used(1) else made[0]
+
+
+def unique(t: Any, n: NodeView, x: Any) -> Any:
+    if n.dtype(0) in COMPLEX:
+        n.refuse("Unique of complex numbers is not supported")
+    axis = n.attr("axis")
+    where = {} if axis is None else {"dim": axis}
+    in_order = n.attr("sorted", 1)
+    if in_order and not any(n.used(j) for j in range(1, n.outputs)):
+        return x.unique(**where)
+    from ..helpers import indexing
+
+    order = {} if in_order else {"in_order": False}
+    found = t.helper(indexing.unique)(x, **where, **order)
+    if not any(n.used(j) for j in range(1, n.outputs)):
+        return found[0]
+    return found if n.outputs == 4 else found[: n.outputs]
+
+
+define(
+    OpDef(
+        "TopK",
+        since=24,
+        mapping=MANY_TO_MANY,
+        torch=top_k,
+        cases=[
+            case([3, 7], _i64(3), constants=(1,), outputs=2),
+            case([3, 7], _i64(3), constants=(1,), outputs=2, largest=0),
+            case([3, 7], _i64(2), constants=(1,), outputs=2, axis=0),
+            case([3, 7, 2], _i64(2), constants=(1,), outputs=2, axis=1),
+            case([3, 7], _i64(3), outputs=2),
+            case(_i64(3, 1, 3, 2, 3, 1), _i64(4), constants=(1,), outputs=2),
+            case(_i64(3, 1, 3, 2, 3, 1), _i64(4), constants=(1,), outputs=2, largest=0),
+            case(np.array([3, 1, 2], np.uint8), _i64(2), constants=(1,), outputs=2),
+        ],
+    )
+)
+define(
+    OpDef(
+        "Unique",
+        since=11,
+        mapping=OPAQUE,
+        torch=unique,
+        cases=[
+            case(_i64(3, 1, 3, 2, 3, 1), outputs=4),
+            case(_i64(3, 1, 3, 2, 3, 1), outputs=4, sorted=0),
+            case(_i64([3, 1, 3], [2, 3, 1]), outputs=4),
+            case(_i64([3, 1], [2, 3], [3, 1]), outputs=4, axis=0),
+            case(_i64([3, 1, 3], [2, 3, 2]), outputs=4, axis=-1, sorted=0),
+            case(_i64(3, 1, 3), outputs=2),
+            case(np.array([3, 1, 3], np.float32), outputs=1),
+            case(np.array([3, 1, 3], np.uint16), outputs=3, axis=0, sorted=0),
+        ],
+    )
+)

@@ -1,0 +1,281 @@
+"""Comparisons, logic, bits, tests of single numbers, and choices by a mask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from ml_dtypes import float8_e5m2
+
+from ...graph.dims import Dims
+from ...spelling.expr import DimOf
+from ..case_arrays import FLOATS, INTS, UNSIGNED, f16, f32, f64, i32, pairs, u8, u64
+from ..operands import FLOAT8_MAX, SIGNED, converted, exact, is_number, through_signed
+from ..registry import ONE_TO_ONE, NodeView, OpDef, case, define
+
+# ---- comparisons
+
+
+@through_signed(back=False, ordered=True)
+def _less(t: Any, n: NodeView, a: Any, b: Any) -> Any:
+    return a < b
+
+
+@through_signed(back=False, ordered=True)
+def _less_or_equal(t: Any, n: NodeView, a: Any, b: Any) -> Any:
+    return a <= b
+
+
+@through_signed(back=False, ordered=True)
+def _greater(t: Any, n: NodeView, a: Any, b: Any) -> Any:
+    return a > b
+
+
+@through_signed(back=False, ordered=True)
+def _greater_or_equal(t: Any, n: NodeView, a: Any, b: Any) -> Any:
+    return a >= b
+
+
+def _equal(t: Any, n: NodeView, a: Any, b: Any) -> Any:
+    n.dtype(0)  # refuses strings
+    return exact(a) == exact(b)
+
+
+_NAN = f32([1, np.nan, np.inf, 2])
+for _name, _since, _spelling in (
+    ("Equal", 7, _equal),
+    ("Greater", 7, _greater),
+    ("GreaterOrEqual", 12, _greater_or_equal),
+    ("Less", 7, _less),
+    ("LessOrEqual", 12, _less_or_equal),
+):
+    define(
+        OpDef(
+            _name,
+            since=_since,
+            mapping=ONE_TO_ONE,
+            torch=_spelling,
+            scalars=(0, 1),
+            result="mask",
+            cases=[
+                *pairs(),
+                case(_NAN, f32([1, 1, np.inf, np.nan])),
+                case(u64([2**63, 1, 1]), u64([1, 2**63, 1])),
+                case(u64([2**63, 1, 1]), u64(1), constants=(1,)),
+            ],
+        )
+    )
+
+
+# ---- logic and bits
+
+_BOOLS = (np.array([[True], [False]]), np.array([True, False, True]))
+_BITS = [
+    case(np.array([[1, 2, 7], [6, 5, 4]], dtype), np.array([3, 0, 6], dtype))
+    for dtype in (*INTS, *UNSIGNED)
+]
+_BITS.append(case(i32([1, 6, -7]), i32(3), constants=(1,)))
+
+for _name, _since, _spelling, _cases in (
+    ("And", 7, lambda t, n, a, b: a & b, [case(*_BOOLS)]),
+    ("Or", 7, lambda t, n, a, b: a | b, [case(*_BOOLS)]),
+    ("Xor", 7, lambda t, n, a, b: a ^ b, [case(*_BOOLS)]),
+    ("BitwiseAnd", 18, lambda t, n, a, b: a & b, _BITS),
+    ("BitwiseOr", 18, lambda t, n, a, b: a | b, _BITS),
+    ("BitwiseXor", 18, lambda t, n, a, b: a ^ b, _BITS),
+):
+    define(
+        OpDef(
+            _name,
+            since=_since,
+            mapping=ONE_TO_ONE,
+            torch=through_signed()(_spelling),
+            scalars=(0, 1) if _name.startswith("Bitwise") else (),
+            result="" if _name.startswith("Bitwise") else "mask",
+            cases=_cases,
+        )
+    )
+
+
+@through_signed()
+def _bitwise_not(t: Any, n: NodeView, x: Any) -> Any:
+    return ~x
+
+
+define(
+    OpDef(
+        "Not",
+        since=1,
+        mapping=ONE_TO_ONE,
+        torch=lambda t, n, x: ~x,
+        result="mask",
+        cases=[case(_BOOLS[0])],
+    )
+)
+define(
+    OpDef(
+        "BitwiseNot",
+        since=18,
+        mapping=ONE_TO_ONE,
+        torch=_bitwise_not,
+        cases=[case(np.array([0, 1, 100], dtype)) for dtype in (*INTS, *UNSIGNED)],
+    )
+)
+
+
+@through_signed()
+def _shift_bits(t: Any, n: NodeView, x: Any, y: Any) -> Any:
+    return x >> y if n.attr("direction") == "RIGHT" else x << y
+
+
+def _shift(t: Any, n: NodeView, x: Any, y: Any) -> Any:
+    """Shifts by the width of the type or more give 0, in PyTorch as in ONNX."""
+    if n.dtype(0) == ir.DataType.UINT64 and n.attr("direction") == "RIGHT":
+        from ..helpers.elementwise import uint64_shift_right
+
+        return t.helper(uint64_shift_right)(x, y)
+    return _shift_bits(t, n, x, y)
+
+
+define(
+    OpDef(
+        "BitShift",
+        since=11,
+        mapping=ONE_TO_ONE,
+        torch=_shift,
+        cases=[
+            *[
+                case(
+                    np.array([16, 4, 200, 255, 1], dtype),
+                    np.array([1, 2, 3, 0, 7], dtype),
+                    direction=direction,
+                )
+                for dtype in UNSIGNED
+                for direction in ("LEFT", "RIGHT")
+            ],
+            case(
+                u64([2**64 - 1, 2**63, 5]),
+                u64([1, 63, 0]),
+                direction="RIGHT",
+            ),
+            case(u8([1, 2]), u8(1), constants=(1,), direction="LEFT"),
+        ],
+    )
+)
+
+
+# ---- tests of single numbers
+
+
+def _is_inf(t: Any, n: NodeView, x: Any) -> Any:
+    positive, negative = n.attr("detect_positive", 1), n.attr("detect_negative", 1)
+    if n.dtype(0) in FLOAT8_MAX:
+        x = x.float()
+    if positive and negative:
+        return t.isinf(x)
+    if positive:
+        return t.isposinf(x)
+    return t.isneginf(x) if negative else t.zeros_like(x, dtype=t.bool)
+
+
+def _is_nan(t: Any, n: NodeView, x: Any) -> Any:
+    return t.isnan(x.float() if n.dtype(0) in FLOAT8_MAX else x)
+
+
+_SPECIAL = f32([[1, np.nan, np.inf], [-np.inf, 0, -2]])
+_SPECIALS = [
+    case(_SPECIAL.astype(dtype)) for dtype in ("float32", *FLOATS, float8_e5m2)
+]
+define(
+    OpDef(
+        "IsInf",
+        since=10,
+        mapping=ONE_TO_ONE,
+        torch=_is_inf,
+        result="mask",
+        cases=[
+            *_SPECIALS,
+            case(_SPECIAL, detect_negative=0),
+            case(_SPECIAL, detect_positive=0),
+            case(_SPECIAL, detect_positive=0, detect_negative=0),
+        ],
+    )
+)
+define(
+    OpDef(
+        "IsNaN",
+        since=9,
+        mapping=ONE_TO_ONE,
+        torch=_is_nan,
+        result="mask",
+        cases=_SPECIALS,
+    )
+)
+
+
+# ---- a choice by a mask
+
+
+def _where(t: Any, n: NodeView, mask: Any, a: Any, b: Any) -> Any:
+    dtype = n.out_dtype()
+    if is_number(a) and is_number(b):
+        return _where_numbers(t, dtype, mask, exact(a), exact(b))
+    if is_number(a) and dtype not in SIGNED and _covers(n.dims(2), n.dims(0)):
+        return b.masked_fill(mask, exact(a))
+    return t.where(mask, exact(a), exact(b))
+
+
+def _covers(dims: Dims, mask: Dims) -> bool:
+    """Whether a mask never makes a tensor larger, which masked_fill can't do."""
+    aligned = zip(reversed(dims), reversed(mask), strict=False)
+    return len(mask) <= len(dims) and all(m in (1, d) for d, m in aligned)
+
+
+def _where_numbers(t: Any, dtype: ir.DataType, mask: Any, a: Any, b: Any) -> Any:
+    """PyTorch makes float32 or int64 of two numbers; these hold most of other types."""
+    made = ir.DataType.FLOAT if dtype.is_floating_point() else ir.DataType.INT64
+    if not all(isinstance(x, DimOf) or _fits(x, made) for x in (a, b)):
+        return t.where(mask, t.tensor(a, dtype=t.dtype(dtype), device=t.device), b)
+    chosen = t.where(mask, a, b)
+    return chosen if dtype in (made, ir.DataType.BOOL) else converted(t, chosen, dtype)
+
+
+def _fits(x: Any, dtype: ir.DataType) -> bool:
+    if dtype == ir.DataType.INT64:
+        return int(x) < 2**63
+    with np.errstate(over="ignore"):
+        return bool(np.isnan(x) or float(np.float32(x)) == float(x))
+
+
+_MASK = np.array([[True, False, True], [False, False, True]])
+define(
+    OpDef(
+        "Where",
+        since=9,
+        mapping=ONE_TO_ONE,
+        torch=_where,
+        scalars=(1, 2),
+        cases=[
+            case(_MASK, [2, 3], [2, 3]),
+            case(_MASK, [3], [4, 1, 1]),
+            case(_MASK, [2, 3], f32(-np.inf), constants=(2,)),
+            case(_MASK, f32(0.1), [2, 3], constants=(1,)),
+            case(_MASK, f32(0.1), [3], constants=(1,)),
+            *[
+                made
+                for dtype in (*FLOATS, "float32", *INTS, *UNSIGNED, "bool")
+                for one, two in [(np.array(1, dtype), np.array([2, 0, 3], dtype))]
+                for made in (
+                    case(_MASK, one, two),
+                    case(_MASK, one, two, constants=(1,)),
+                    case(_MASK, two, one, constants=(2,)),
+                    case(_MASK, one, two[1], constants=(1, 2)),
+                )
+            ],
+            case(_MASK, f64(0.1), f64(0.2), constants=(1, 2)),
+            case(_MASK, u64(2**63), u64(2), constants=(1, 2)),
+            case(_MASK, f16(0.1), f16(0.2), constants=(1, 2)),
+        ],
+    )
+)

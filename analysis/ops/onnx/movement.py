@@ -1,0 +1,341 @@
+"""Operators that permute, repeat, join and split tensors; no element changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ...graph.dims import Dim, Dims, same
+from ...spelling.expr import DimOf, Expr
+from ..axes import (
+    at_axis,
+    axis_of,
+    dim_keyword,
+    equal,
+    flat_ints,
+    kernel_result,
+    kernel_view,
+)
+from ..registry import ONE_TO_MANY, ONE_TO_ONE, SHUFFLE, NodeView, OpDef, case, define
+
+
+def _i64(*values: int) -> Any:
+    return np.array(values, dtype=np.int64)
+
+
+# ---- Transpose
+
+
+def transpose(t: Any, n: NodeView, x: Any) -> Any:
+    rank = n.rank(0)
+    perm = list(n.attr("perm", range(rank)[::-1]))
+    moved = [i for i, axis in enumerate(perm) if axis != i]
+    if not moved or _only_ones_move(n.dims(0), perm):
+        return x
+    if rank == 2:
+        return x.T
+    if len(moved) > 2:
+        return x.permute(*perm)
+    first, second = moved
+    if rank > 3 and second == rank - 1 and first == rank - 2:
+        return x.transpose(-2, -1)
+    return x.transpose(first, second)
+
+
+def _only_ones_move(dims: Dims, perm: Sequence[int]) -> bool:
+    """Whether the shape stays and so does the order of all axes but those of size 1."""
+    order = [axis for axis in perm if dims[axis] != 1]
+    return order == sorted(order) and equal(dims, [dims[axis] for axis in perm])
+
+
+define(
+    OpDef(
+        "Transpose",
+        since=25,
+        mapping=SHUFFLE,
+        torch=transpose,
+        cases=[
+            case([2, 3]),
+            case([2, 3, 4]),
+            case([2, 3, 4], perm=[0, 2, 1]),
+            case([2, 3, 4], perm=[0, 1, 2]),
+            case([2, 3, 4, 5], perm=[0, 2, 3, 1]),
+            case([2, 3, 4, 5], perm=[0, 1, 3, 2]),
+            case([4, 1, 1, 3], perm=[0, 2, 1, 3]),
+            case([4, 1, 3], perm=[1, 0, 2]),
+            case([4]),
+            case([]),
+        ],
+    )
+)
+
+
+# ---- Expand, Tile
+
+
+def expand(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
+    target = n.ints(1)
+    if target is None:
+        return x.expand(t.broadcast_shapes(x.shape, shape.tolist()))
+    src = n.dims(0)
+    added = max(len(target) - len(src), 0)
+    have: list[Dim] = [1] * added + list(src)
+    asked: list[int | Expr] = [*[1] * (len(have) - len(target)), *target]
+    sizes: list[int | Expr] = []
+    for old, item in zip(have, asked, strict=True):
+        new = item.dim if isinstance(item, DimOf) else item
+        if new == 1 or same(old, new) or (isinstance(old, int) and old != 1):
+            sizes.append(-1)  # as it is
+        elif isinstance(new, int) or old == 1:
+            sizes.append(item)
+        else:  # either may be the 1 that gives way
+            return x.expand(t.broadcast_shapes(x.shape, tuple(asked)))
+    if not added and all(isinstance(item, int) and item == -1 for item in sizes):
+        return x
+    sizes[:added] = asked[:added]
+    return x.expand(*sizes)
+
+
+def tile(t: Any, n: NodeView, x: Any, repeats: Any) -> Any:
+    times = n.ints(1)
+    if times is None:
+        return x.repeat(repeats.tolist())
+    if all(isinstance(time, int) and time == 1 for time in times):
+        return x
+    return x.repeat(*times)
+
+
+define(
+    OpDef(
+        "Expand",
+        since=13,
+        mapping=ONE_TO_MANY,
+        torch=expand,
+        cases=[
+            case([3, 1], _i64(3, 4), constants=(1,)),
+            case([3, 1], _i64(2, 1, 6), constants=(1,)),
+            case([3, 1], _i64(1, 1, 1, 6), constants=(1,)),
+            case([2, 3, 4], _i64(4), constants=(1,)),
+            case([2, 3, 4], _i64(1, 3, 1), constants=(1,)),
+            case([1], _i64(0, 5), constants=(1,)),
+            case([], _i64(2, 3), constants=(1,)),
+            case([2], _i64(), constants=(1,)),
+            case([3, 1], _i64(2, 1, 6)),
+            case(np.array([[True], [False]]), _i64(2, 3), constants=(1,)),
+        ],
+    )
+)
+define(
+    OpDef(
+        "Tile",
+        since=13,
+        mapping=ONE_TO_MANY,
+        torch=tile,
+        cases=[
+            case([2, 3], _i64(2, 1), constants=(1,)),
+            case([2, 3], _i64(1, 1), constants=(1,)),
+            case([2, 3], _i64(0, 2), constants=(1,)),
+            case([], _i64(), constants=(1,)),
+            case([2, 3], _i64(2, 2)),
+        ],
+    )
+)
+
+
+# ---- Concat, Split
+
+
+def concat(t: Any, n: NodeView, *parts: Any) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return t.cat(list(parts), **dim_keyword(axis_of(n), n.rank(0)))
+
+
+def split(t: Any, n: NodeView, x: Any, sizes: Any = None) -> Any:
+    count = n.outputs
+    axis, rank = axis_of(n), n.rank(0)
+    if count == 1:
+        return x
+    dim = dim_keyword(axis, rank)
+    pieces = n.ints(1) if n.has(1) else _even_pieces(n, n.dims(0)[axis])
+    first_only = n.used(0) and not any(n.used(j) for j in range(1, count))
+    if pieces is None:
+        made = x.split(sizes.tolist(), **dim) if n.has(1) else x.chunk(count, **dim)
+        return made[0] if first_only else made
+    if first_only:
+        return at_axis(x, axis, rank, slice(None, pieces[0]))
+    numbers = flat_ints(pieces)
+    if numbers is None:
+        return x.split(pieces, **dim)
+    if numbers[0] and all(a == b for a, b in pairwise(numbers)):
+        whole = isinstance(n.dims(0)[axis], int)
+        return x.chunk(count, **dim) if whole else x.split(numbers[0], **dim)
+    if len(set(numbers[:-1])) == 1 and 0 < numbers[-1] < numbers[0]:
+        return x.split(numbers[0], **dim)
+    return x.split(numbers, **dim)
+
+
+def _even_pieces(n: NodeView, whole: Dim) -> list[int | Expr] | None:
+    """The sizes that `num_outputs` asks for: all equal, the last one what is left."""
+    count = n.outputs
+    if not isinstance(whole, int):
+        return None
+    piece = -(-whole // count)
+    last = whole - piece * (count - 1)
+    if last < 0:
+        n.refuse(f"Split can't make {count} even pieces of {whole}")
+    return [*[piece] * (count - 1), last]
+
+
+define(
+    OpDef(
+        "Concat",
+        since=13,
+        mapping=ONE_TO_ONE,
+        torch=concat,
+        cases=[
+            case([2, 3], [2, 3], axis=0),
+            case([2, 3], [2, 1], [2, 2], axis=1),
+            case([2, 3, 4], [2, 3, 1], axis=-1),
+            case([2, 3, 4], [2, 5, 4], axis=1),
+            case([2, 3], axis=0),
+            case([0, 3], [2, 3], axis=0),
+            case(np.array([1, 2], np.uint32), np.array([3], np.uint32), axis=0),
+        ],
+    )
+)
+define(
+    OpDef(
+        "Split",
+        since=18,
+        mapping=ONE_TO_ONE,
+        torch=split,
+        cases=[
+            case([6], outputs=3, num_outputs=3),
+            case([2, 6], outputs=3, axis=1, num_outputs=3),
+            case([2, 3, 6], outputs=2, axis=-1, num_outputs=2),
+            case([7], outputs=3, num_outputs=3),
+            case([2, 6], _i64(2, 4), constants=(1,), outputs=2, axis=1),
+            case([2, 6], _i64(3, 3), constants=(1,), outputs=2, axis=1),
+            case([2, 7], _i64(3, 3, 1), constants=(1,), outputs=3, axis=1),
+            case([6], _i64(0, 6, 0), constants=(1,), outputs=3),
+            case([0], _i64(0, 0, 0), constants=(1,), outputs=3),
+            case([2, 6], _i64(2, 4), outputs=2, axis=1),
+            case([2, 6], outputs=1, axis=1, num_outputs=1),
+        ],
+    )
+)
+
+
+# ---- Blocks of pixels, sequences, triangles
+
+
+def depth_to_space(t: Any, n: NodeView, x: Any) -> Any:
+    from ..helpers import movement
+
+    block = n.attr("blocksize")
+    dtype = n.dtype(0)
+    # With a single channel left, the order of rows, columns and channels is the same.
+    empty = 0 in n.dims(0)  # PyTorch's own can't take it
+    if (n.attr("mode", "DCR") == "CRD" or n.dims(0)[1] == block**2) and not empty:
+        moved = t.F.pixel_shuffle(kernel_view(t, dtype, x), block)
+        return kernel_result(t, dtype, moved)
+    return t.helper(movement.depth_to_space)(x, block)
+
+
+def space_to_depth(t: Any, n: NodeView, x: Any) -> Any:
+    from ..helpers import movement
+
+    block = n.attr("blocksize")
+    dtype = n.dtype(0)
+    empty = 0 in n.dims(0)  # PyTorch's own can't take it
+    if (n.attr("mode", "DCR") == "CRD" or n.dims(0)[1] == 1) and not empty:
+        moved = t.F.pixel_unshuffle(kernel_view(t, dtype, x), block)
+        return kernel_result(t, dtype, moved)
+    return t.helper(movement.space_to_depth)(x, block)
+
+
+def reverse_sequence(t: Any, n: NodeView, x: Any, lengths: Any) -> Any:
+    from ..helpers import movement
+
+    reverse = t.helper(movement.reverse_sequence)
+    if n.attr("time_axis", 0) == 0:
+        return reverse(x.transpose(0, 1), lengths).transpose(0, 1)
+    return reverse(x, lengths)
+
+
+def trilu(t: Any, n: NodeView, x: Any, k: Any = None) -> Any:
+    dtype = n.dtype(0)
+    found = n.ints(1) if k is not None else [0]
+    diagonal = k.item() if found is None else found[0]
+    plain = isinstance(diagonal, int) and diagonal == 0
+    args = () if plain else (diagonal,)
+    whole = kernel_view(t, dtype, x)
+    part = whole.triu(*args) if n.attr("upper", 1) else whole.tril(*args)
+    return kernel_result(t, dtype, part)
+
+
+_PIXELS = [1, 8, 2, 3]
+define(
+    OpDef(
+        "DepthToSpace",
+        since=13,
+        mapping=SHUFFLE,
+        torch=depth_to_space,
+        cases=[
+            case(_PIXELS, blocksize=2),
+            case(_PIXELS, blocksize=2, mode="CRD"),
+            case([2, 4, 2, 3], blocksize=2),
+            case([1, 4, 0, 3], blocksize=2, mode="CRD"),
+            case([2, 9, 2, 1], blocksize=3),
+            case([0, 8, 2, 1], blocksize=2),
+        ],
+    )
+)
+define(
+    OpDef(
+        "SpaceToDepth",
+        since=13,
+        mapping=SHUFFLE,
+        torch=space_to_depth,
+        cases=[
+            case([1, 3, 4, 6], blocksize=2),
+            case([2, 1, 4, 6], blocksize=2),
+            case([0, 2, 3, 3], blocksize=3),
+        ],
+    )
+)
+define(
+    OpDef(
+        "ReverseSequence",
+        since=10,
+        mapping=SHUFFLE,
+        torch=reverse_sequence,
+        cases=[
+            case([4, 3], _i64(4, 1, 2)),
+            case([3, 4, 2], _i64(4, 1, 2), batch_axis=0, time_axis=1),
+            case([4, 3, 2], _i64(4, 1, 2), batch_axis=1, time_axis=0),
+        ],
+    )
+)
+define(
+    OpDef(
+        "Trilu",
+        since=14,
+        mapping=ONE_TO_ONE,
+        torch=trilu,
+        cases=[
+            case([3, 4]),
+            case([3, 4], upper=0),
+            case([2, 3, 4], np.array(1), constants=(1,)),
+            case([3, 4], np.array(-1), constants=(1,), upper=0),
+            case([3, 4], np.array(2), upper=0),
+            case([0, 4]),
+            case(np.ones((3, 3), bool), upper=0),
+            case(np.ones((3, 3), np.int64)),
+        ],
+    )
+)

@@ -1,0 +1,344 @@
+"""Normalisations over channels, groups, trailing axes, and windows of channels."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ...graph.dims import same
+from ..operands import number
+from ..registry import (
+    MANY_TO_MANY,
+    ONE_TO_ONE,
+    ModuleForm,
+    NodeView,
+    OpDef,
+    Weight,
+    case,
+    define,
+)
+from ..results import wanted
+
+_HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+
+_float16 = partial(np.array, dtype=np.float16)
+
+
+def _constants(n: NodeView, *positions: int) -> bool:
+    return all(n.value(i).const_value is not None for i in positions)
+
+
+def _eps(n: NodeView) -> dict[str, Any]:
+    """The keyword eps, unless it is the 1e-5 of both ONNX and PyTorch."""
+    eps = number(n, "epsilon", 1e-5)
+    return {} if eps == 1e-5 else {"eps": eps}
+
+
+def _layer(
+    n: NodeView,
+    layer: str,
+    positional: tuple[Any, ...],
+    weights: dict[str, Weight],
+    **keywords: tuple[Any, Any],
+) -> ModuleForm:
+    return ModuleForm(
+        layer=layer,
+        positional=positional,
+        keywords={"eps": (number(n, "epsilon", 1e-5), 1e-5), **keywords},
+        weights=weights,
+        inputs=(n.value(0),),
+        outputs=(n.node.outputs[0],),
+    )
+
+
+def _affine(n: NodeView, *names: str) -> dict[str, Weight]:
+    """The inputs from the second on, under the names of a layer's parameters."""
+    return {name: Weight(n.value(i)) for i, name in enumerate(names, 1)}
+
+
+# ---- BatchNormalization
+
+
+def _batch_norm(
+    t: Any, n: NodeView, x: Any, weight: Any, bias: Any, mean: Any, var: Any
+) -> Any:
+    from ..helpers import norms as helpers_norms
+
+    dims = n.shapes.dims(n.value(0))
+    if dims is not None and (len(dims) < 2 or dims[1] == 0):
+        n.refuse("BatchNormalization without channels is not supported")
+    if n.attr("training_mode", 0):
+        momentum = number(n, "momentum", 0.9)
+        helper = t.helper(helpers_norms.batch_norm_in_training)
+        made = helper(x, weight, bias, mean, var, momentum, **_eps(n))
+        return wanted(n, made, 3)
+    _same_types(n, 1, 2, 3, 4)
+    return t.F.batch_norm(x, mean, var, weight, bias, **_eps(n))
+
+
+def _same_types(n: NodeView, *positions: int) -> None:
+    """PyTorch takes parameters of the input's type, or float32 for half precision."""
+    types = {n.dtype(i) for i in positions}
+    wide = n.dtype(0) in _HALF and types == {ir.DataType.FLOAT}
+    if types != {n.dtype(0)} and not wide:
+        n.refuse(f"{n.node.op_type} on mixed types is not supported")
+
+
+def _batch_norm_module(n: NodeView) -> ModuleForm | None:
+    dims = n.shapes.dims(n.value(0))
+    if n.attr("training_mode", 0) or not _constants(n, 1, 2, 3, 4) or dims is None:
+        return None
+    if not 2 <= len(dims) <= 5 or dims[1] == 0:
+        return None
+    _same_types(n, 1, 2, 3, 4)
+    layer = f"nn.BatchNorm{max(len(dims) - 2, 1)}d"
+    # num_batches_tracked counts training steps: PyTorch starts it at 0 if it is absent.
+    weights = _affine(n, "weight", "bias", "running_mean", "running_var")
+    return _layer(n, layer, (n.size(1, 0),), weights)
+
+
+_FOUR = ([3], [3], [3], np.array([0.5, 2, 1], np.float32))
+_HALVES = tuple(np.array([0.5, 2, 1], np.float16) for _ in range(4))
+_DOUBLES = tuple(np.array([0.5, 2, 1]) for _ in range(4))
+
+define(
+    OpDef(
+        "BatchNormalization",
+        since=15,
+        mapping=ONE_TO_ONE,
+        torch=_batch_norm,
+        module=_batch_norm_module,
+        cases=[
+            case([2, 3, 4, 5], *_FOUR),
+            case([2, 3, 4, 5], *_FOUR, constants=(1, 2, 3, 4), epsilon=1e-3),
+            case([2, 3], *_FOUR, constants=(1, 2, 3, 4)),
+            case([2, 3, 4], *_FOUR, constants=(1, 2, 3, 4)),
+            case([2, 3, 2, 2, 2], *_FOUR, constants=(1, 2, 3, 4)),
+            case([2, 3, 1, 2, 1, 2], *_FOUR, constants=(1, 2, 3, 4)),
+            case([2, 3, 4], *_FOUR, training_mode=1, momentum=0.8, outputs=3),
+            case(np.ones((2, 3, 2), np.float16), *_HALVES, constants=(1, 2, 3, 4)),
+            case(np.ones((2, 3, 2)), *_DOUBLES, constants=(1, 2, 3, 4)),
+        ],
+    )
+)
+
+
+# ---- LayerNormalization and RMSNormalization, over the axes from `axis` on
+
+
+def _trailing(n: NodeView) -> int:
+    """The first normalised axis, counted from the end: -1 is the last axis."""
+    axis = int(n.attr("axis", -1))
+    return axis if axis < 0 else axis - n.rank(0)
+
+
+def _normalised_shape(n: NodeView, x: Any, axis: int) -> Any:
+    """The sizes from `axis` on: numbers where known, else read off the operand."""
+    dims = n.shapes.dims(n.value(0))
+    sizes = [] if dims is None else dims[axis:]
+    if sizes and all(isinstance(size, int) for size in sizes):
+        return tuple(sizes)
+    return x.shape[axis:]
+
+
+def _fits(n: NodeView, i: int, axis: int) -> bool:
+    """Whether input i has exactly the normalised sizes, so that nothing broadcasts."""
+    dims, own = n.shapes.dims(n.value(0)), n.shapes.dims(n.value(i))
+    if own is None or len(own) != -axis or n.dtype(i) != n.dtype(0):
+        return False
+    if dims is None:  # a size above 1 can only be that of the input
+        return all(isinstance(size, int) and size > 1 for size in own)
+    pairs = zip(own, dims[axis:], strict=True)
+    return all(same(a, b) or (isinstance(a, int) and a > 1) for a, b in pairs)
+
+
+def _check_stash(n: NodeView) -> None:
+    if n.attr("stash_type", 1) not in (1, int(n.dtype(0))):
+        n.refuse(f"{n.node.op_type} with stash_type {n.attr('stash_type')}")
+
+
+def _layer_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
+    from ..helpers import norms as helpers_norms
+
+    _check_stash(n)
+    axis = _trailing(n)
+    if n.used(1) or n.used(2):
+        helper = t.helper(helpers_norms.layer_norm_with_statistics)
+        affine = (weight,) if bias is None else (weight, bias)
+        return wanted(n, helper(x, axis, *affine, **_eps(n)), 3)
+    shape = _normalised_shape(n, x, axis)
+    if not _fits(n, 1, axis):
+        y = t.F.layer_norm(x, shape, **_eps(n)) * weight
+    elif bias is not None and _fits(n, 2, axis):
+        return t.F.layer_norm(x, shape, weight, bias, **_eps(n))
+    else:
+        y = t.F.layer_norm(x, shape, weight, **_eps(n))
+    return y if bias is None else y + bias
+
+
+def _layer_norm_module(n: NodeView) -> ModuleForm | None:
+    axis, affine = _trailing(n), (1, 2) if n.has(2) else (1,)
+    if n.used(1) or n.used(2) or not _constants(n, *affine):
+        return None
+    if not all(_fits(n, i, axis) for i in affine):
+        return None
+    _check_stash(n)
+    weights = _affine(n, "weight", "bias") if n.has(2) else _affine(n, "weight")
+    shape = _parameter_shape(n)
+    return _layer(n, "nn.LayerNorm", (shape,), weights, bias=(n.has(2), True))
+
+
+def _parameter_shape(n: NodeView) -> Any:
+    shape = tuple(n.size(1, i) for i in range(n.rank(1)))
+    return shape[0] if len(shape) == 1 else shape
+
+
+define(
+    OpDef(
+        "LayerNormalization",
+        since=17,
+        mapping=MANY_TO_MANY,
+        torch=_layer_norm,
+        module=_layer_norm_module,
+        cases=[
+            case([2, 3, 4], [4], [4]),
+            case([2, 3, 4], [4], [4], constants=(1, 2)),
+            case([2, 3, 4], [4], constants=(1,), epsilon=1e-12),
+            case([2, 3, 4], [3, 4], [3, 4], constants=(1, 2), axis=1),
+            case([2, 3, 4], [2, 3, 4], axis=0),
+            case([2, 3, 4], [1], [4], constants=(1, 2)),
+            case([2, 3, 4], [4], [1], constants=(1, 2)),
+            case([2, 3, 4], [3, 1], [4], axis=-2),
+            case([2, 3, 4], [4], [4], outputs=3),
+            case([2, 3, 4], [3, 4], axis=1, outputs=3),
+            case(np.arange(6.0).reshape(2, 3), np.ones(3), constants=(1,)),
+            case(_float16([[1, 2, 4]]), _float16([3, 2, 1]), constants=(1,)),
+        ],
+    )
+)
+
+
+def _rms_norm(t: Any, n: NodeView, x: Any, weight: Any) -> Any:
+    _check_stash(n)
+    axis, eps = _trailing(n), number(n, "epsilon", 1e-5)
+    shape = _normalised_shape(n, x, axis)
+    if _fits(n, 1, axis):
+        return t.F.rms_norm(x, shape, weight, eps=eps)
+    y = t.F.rms_norm(x, shape, eps=eps)
+    return (y if n.dtype(1) == n.dtype(0) else y.to(t.dtype(n.dtype(1)))) * weight
+
+
+def _rms_norm_module(n: NodeView) -> ModuleForm | None:
+    axis = _trailing(n)
+    if not _constants(n, 1) or not _fits(n, 1, axis):
+        return None
+    _check_stash(n)
+    eps = (number(n, "epsilon", 1e-5), None)
+    return _layer(
+        n, "nn.RMSNorm", (_parameter_shape(n),), _affine(n, "weight"), eps=eps
+    )
+
+
+define(
+    OpDef(
+        "RMSNormalization",
+        since=23,
+        mapping=MANY_TO_MANY,
+        torch=_rms_norm,
+        module=_rms_norm_module,
+        cases=[
+            case([2, 3, 4], [4]),
+            case([2, 3, 4], [4], constants=(1,), epsilon=1e-6),
+            case([2, 3, 4], [3, 4], constants=(1,), axis=1),
+            case([2, 3, 4], [1], constants=(1,)),
+            case(np.arange(6.0).reshape(2, 3), np.ones(3), constants=(1,)),
+            case(_float16([[1, 2, 4]]), _float16([3, 2, 1]), constants=(1,)),
+        ],
+    )
+)
+
+
+# ---- GroupNormalization and InstanceNormalization
+
+
+def _refuse_single(n: NodeView, groups: int) -> None:
+    """PyTorch raises where each mean is over one element."""
+    dims = n.dims(0)
+    rest = dims[2:] if groups == 0 else (*dims[:1], dims[1] // groups, *dims[2:])
+    if all(isinstance(d, int) for d in rest) and math.prod(rest) == 1:
+        n.refuse(f"{n.node.op_type} over single elements is not supported")
+
+
+def _check_groups(n: NodeView) -> tuple[int, int]:
+    groups, channels = n.attr("num_groups"), n.size(0, 1, "number of channels")
+    if n.size(1, 0) != channels:
+        n.refuse("GroupNormalization with a scale per group is not supported")
+    _check_stash(n)
+    if n.dtype(0) == ir.DataType.DOUBLE and n.attr("stash_type", 1) == 1:
+        n.refuse("GroupNormalization of float64 by way of float32 is not supported")
+    _refuse_single(n, groups)
+    return groups, channels
+
+
+def _group_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any) -> Any:
+    groups, _ = _check_groups(n)
+    return t.F.group_norm(x, groups, weight, bias, **_eps(n))
+
+
+def _group_norm_module(n: NodeView) -> ModuleForm | None:
+    if not _constants(n, 1, 2):
+        return None
+    return _layer(n, "nn.GroupNorm", _check_groups(n), _affine(n, "weight", "bias"))
+
+
+def _instance_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any) -> Any:
+    if n.rank(0) < 3:
+        n.refuse("InstanceNormalization without spatial axes is not supported")
+    _refuse_single(n, 0)
+    return t.F.instance_norm(x, weight=weight, bias=bias, **_eps(n))
+
+
+def _instance_norm_module(n: NodeView) -> ModuleForm | None:
+    if not _constants(n, 1, 2) or not 3 <= n.rank(0) <= 5:
+        return None
+    _refuse_single(n, 0)
+    layer, weights = f"nn.InstanceNorm{n.rank(0) - 2}d", _affine(n, "weight", "bias")
+    return _layer(n, layer, (n.size(1, 0),), weights, affine=(True, False))
+
+
+_H = _float16([0.5, 2])
+
+define(
+    OpDef(
+        "GroupNormalization",
+        since=21,
+        mapping=MANY_TO_MANY,
+        torch=_group_norm,
+        module=_group_norm_module,
+        cases=[
+            case([2, 4, 3, 3], [4], [4], num_groups=2),
+            case([2, 4, 3], [4], [4], constants=(1, 2), num_groups=4, epsilon=1e-3),
+            case([2, 4], [4], [4], constants=(1, 2), num_groups=1),
+            case(_float16([[[1, 2], [4, 3]]]), _H, _H, constants=(1, 2), num_groups=1),
+        ],
+    )
+)
+define(
+    OpDef(
+        "InstanceNormalization",
+        since=6,
+        mapping=MANY_TO_MANY,
+        torch=_instance_norm,
+        module=_instance_norm_module,
+        cases=[
+            case([2, 3, 4], [3], [3]),
+            case([2, 3, 4], [3], [3], constants=(1, 2), epsilon=1e-3),
+            case([2, 3, 4, 2], [3], [3], constants=(1, 2)),
+            case([2, 3, 4, 2, 2], [3], [3], constants=(1, 2)),
+        ],
+    )
+)

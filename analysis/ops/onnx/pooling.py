@@ -1,0 +1,347 @@
+"""Pooling over windows and over everything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..registry import MANY_TO_MANY, NodeView, OpDef, case, define
+from ..results import wanted
+from .windows import Windows, padded, short, windows
+
+_HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+
+
+def _windows(n: NodeView) -> Windows:
+    kernel = n.attr("kernel_shape") or []
+    if not 1 <= len(kernel) <= 3:
+        n.refuse(f"{n.node.op_type} over {len(kernel)} spatial axes is not supported")
+    w = windows(n, kernel)
+    if w.dilated() and n.attr("auto_pad", "NOTSET").startswith("SAME"):
+        n.refuse(f"{n.node.op_type} with auto_pad SAME and dilations is not supported")
+    if any(p >= r for p, r in zip(w.begin + w.end, w.reach * 2, strict=True)):
+        n.refuse(f"{n.node.op_type} with padding as wide as the window")
+    return w
+
+
+def _fits_torch(w: Windows) -> bool:
+    """Whether PyTorch's own padding does: equal ends, at most half of the window."""
+    halves = zip(w.begin, w.kernel, strict=True)
+    return w.symmetric and all(2 * p <= k for p, k in halves)
+
+
+def _rounded_down(n: NodeView, w: Windows) -> Windows:
+    """Windows of the same number without ceil_mode: the end padding makes room."""
+    if not w.ceil:
+        return w
+    end = []
+    for i in range(w.axes):
+        size, reach, stride = n.size(0, 2 + i), w.reach[i], w.stride[i]
+        total = size + w.begin[i] + w.end[i]
+        # A window that would start in the end padding is left out.
+        fitting = -(-(total - reach) // stride) + 1
+        count = min(fitting, -(-(size + w.begin[i]) // stride))
+        end.append((count - 1) * stride + reach - size - w.begin[i])
+    return replace(w, end=tuple(end), ceil=False)
+
+
+def _arguments(w: Windows, padding: bool = True) -> tuple[Any, dict[str, Any]]:
+    """The window and the keywords of F.max_pool2d and its kin; defaults left out."""
+    options: dict[str, Any] = {}
+    if w.stride != w.kernel:
+        options["stride"] = short(w.stride)
+    if padding and any(w.begin):
+        options["padding"] = short(w.begin)
+    if w.dilated():
+        options["dilation"] = short(w.dilation)
+    if w.ceil:
+        options["ceil_mode"] = True
+    return short(w.kernel), options
+
+
+# ---- MaxPool
+
+
+def _max_pool(t: Any, n: NodeView, x: Any) -> Any:
+    w = _windows(n)
+    if n.used(1):
+        return _max_pool_with_indices(t, n, _rounded_down(n, w), x)
+    # PyTorch has no such kernels for small integers on all devices.
+    small = not n.is_float(0)
+    x = x.float() if small else x
+    fits = _fits_torch(w)
+    if not fits:
+        w = _rounded_down(n, w)
+        x = padded(t, w, x, fill=float("-inf"))
+    kernel, options = _arguments(w, padding=fits)
+    y = getattr(t.F, f"max_pool{w.axes}d")(x, kernel, **options)
+    return y.to(t.dtype(n.dtype(0))) if small else y
+
+
+def _max_pool_with_indices(t: Any, n: NodeView, w: Windows, x: Any) -> Any:
+    from ..helpers import pool as helpers_pool
+
+    if not n.is_float(0) or w.same:
+        n.refuse("MaxPool with indices on such an input is not supported")
+    options: dict[str, Any] = {}
+    if any((*w.begin, *w.end)):
+        options["padding"] = (*w.begin, *w.end)
+    if w.dilated():
+        options["dilation"] = w.dilation
+    if n.attr("storage_order", 0):
+        options["column_major"] = True
+    made = t.helper(helpers_pool.max_pool_with_indices)
+    return wanted(n, made(x, w.kernel, w.stride, **options), 2)
+
+
+_BYTES = np.arange(-60, 60, 3).astype(np.int8).reshape(1, 2, 5, 4)[..., ::-1].copy()
+
+define(
+    OpDef(
+        "MaxPool",
+        since=12,
+        mapping=MANY_TO_MANY,
+        torch=_max_pool,
+        cases=[
+            case([1, 2, 8], kernel_shape=[2]),
+            case([1, 2, 8, 7], kernel_shape=[2, 2], strides=[2, 2]),
+            case([1, 2, 8, 7], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+            case([1, 2, 8, 7], kernel_shape=[3, 2], dilations=[2, 1], strides=[1, 2]),
+            case([1, 2, 8, 7], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+            case([1, 2, 5, 6, 4], kernel_shape=[2, 3, 2], pads=[1, 1, 0, 1, 1, 0]),
+            case([1, 2, 8, 7], kernel_shape=[3, 3], strides=[2, 2], pads=[0, 0, 1, 1]),
+            case([1, 2, 8, 7], kernel_shape=[3, 3], pads=[2, 2, 2, 2]),
+            case(
+                [1, 2, 8, 7],
+                kernel_shape=[3, 3],
+                strides=[2, 2],
+                pads=[0, 0, 1, 1],
+                ceil_mode=1,
+            ),
+            case([1, 2, 8], kernel_shape=[3], strides=[3], pads=[1, 2], ceil_mode=1),
+            case([1, 2, 8, 7], kernel_shape=[2, 2], auto_pad="SAME_UPPER"),
+            case([1, 2, 8, 7], kernel_shape=[2, 2], auto_pad="SAME_LOWER"),
+            case(
+                [1, 2, 8, 7],
+                kernel_shape=[3, 3],
+                strides=[2, 2],
+                auto_pad="SAME_LOWER",
+            ),
+            case([1, 2, 8, 7], kernel_shape=[3, 3], auto_pad="VALID"),
+            case(_BYTES, kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+            case(_BYTES.view(np.uint8), kernel_shape=[2, 2], pads=[0, 0, 1, 1]),
+            case([1, 2, 8, 7], kernel_shape=[3, 3], outputs=2),
+            case([2, 3, 8], kernel_shape=[3], strides=[2], pads=[1, 1], outputs=2),
+            case(
+                [2, 3, 8, 7],
+                kernel_shape=[3, 3],
+                strides=[2, 2],
+                pads=[0, 1, 1, 2],
+                dilations=[2, 1],
+                storage_order=1,
+                outputs=2,
+            ),
+            case(
+                [2, 2, 4, 5, 6],
+                kernel_shape=[2, 2, 3],
+                strides=[2, 2, 2],
+                ceil_mode=1,
+                storage_order=1,
+                outputs=2,
+            ),
+            case(np.arange(8.0).reshape(1, 1, 8), kernel_shape=[3]),
+            case(np.ones((1, 1, 4, 4), np.float16), kernel_shape=[3, 3]),
+        ],
+    )
+)
+
+
+# ---- AveragePool
+
+
+def _average_pool(t: Any, n: NodeView, x: Any) -> Any:
+    from ..helpers import pool as helpers_pool
+
+    w = _windows(n)
+    include = bool(n.attr("count_include_pad", 0))
+    fits = _fits_torch(w) and not w.dilated()
+    counted = w.ceil or w.dilated() or not include  # beyond F.avg_pool2d
+    if not fits and counted:
+        if w.same:
+            n.refuse(
+                "AveragePool with auto_pad SAME over a dynamic size is not supported",
+                "give the model's inputs fixed sizes",
+            )
+        facts = {
+            "padding": (*w.begin, *w.end) if any((*w.begin, *w.end)) else None,
+            "dilation": w.dilation if w.dilated() else None,
+            "ceil_mode": w.ceil or None,
+            "count_include_pad": include or None,
+        }
+        given = {k: v for k, v in facts.items() if v is not None}
+        return t.helper(helpers_pool.average_pool)(x, w.kernel, w.stride, **given)
+    kernel, options = _arguments(w, padding=fits)
+    if fits and any(w.begin) and not include:
+        options["count_include_pad"] = False
+    x = x if fits else padded(t, w, x)
+    function = getattr(t.F, f"avg_pool{w.axes}d")
+    if w.axes == 3 and n.dtype(0) in _HALF:  # PyTorch has no such kernel
+        return function(x.float(), kernel, **options).to(t.dtype(n.dtype(0)))
+    return function(x, kernel, **options)
+
+
+define(
+    OpDef(
+        "AveragePool",
+        since=19,
+        mapping=MANY_TO_MANY,
+        torch=_average_pool,
+        cases=[
+            case([1, 2, 8], kernel_shape=[2]),
+            case([1, 2, 8, 7], kernel_shape=[2, 2], strides=[2, 2]),
+            case([1, 2, 8, 7], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+            case(
+                [1, 2, 8, 7],
+                kernel_shape=[3, 3],
+                pads=[1, 1, 1, 1],
+                count_include_pad=1,
+            ),
+            case([1, 2, 8, 7], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+            case([1, 2, 5, 6, 4], kernel_shape=[2, 3, 2], pads=[1, 1, 0, 1, 1, 0]),
+            case([1, 2, 8, 7], kernel_shape=[3, 3], pads=[0, 0, 1, 1]),
+            case([1, 2, 8, 7], kernel_shape=[2, 2], auto_pad="SAME_UPPER"),
+            case(
+                [1, 2, 8, 7],
+                kernel_shape=[3, 3],
+                strides=[2, 2],
+                auto_pad="SAME_LOWER",
+                count_include_pad=1,
+            ),
+            case(
+                [1, 2, 8, 7],
+                kernel_shape=[3, 3],
+                strides=[2, 2],
+                pads=[0, 0, 1, 1],
+                count_include_pad=1,
+                ceil_mode=1,
+            ),
+            case([1, 2, 8], kernel_shape=[3], strides=[3], pads=[1, 2], ceil_mode=1),
+            case([1, 2, 8, 7], kernel_shape=[3, 2], dilations=[2, 1], strides=[1, 2]),
+            case(
+                [1, 2, 8, 7],
+                kernel_shape=[3, 3],
+                dilations=[2, 2],
+                pads=[2, 1, 2, 1],
+                strides=[2, 2],
+                ceil_mode=1,
+                count_include_pad=1,
+            ),
+            case([1, 2, 8, 7], kernel_shape=[3, 3], auto_pad="VALID"),
+            case(np.arange(8.0).reshape(1, 1, 8), kernel_shape=[3]),
+            case(np.ones((1, 1, 4, 4, 4), np.float16), kernel_shape=[3, 3, 2]),
+        ],
+    )
+)
+
+
+# ---- LpPool
+
+
+def _lp_pool(t: Any, n: NodeView, x: Any) -> Any:
+    from ..helpers import pool as helpers_pool
+
+    w, p = _windows(n), n.attr("p", 2)
+    if w.dilated() or w.ceil:
+        w = _rounded_down(n, w)
+        options = {"dilation": w.dilation} if w.dilated() else {}
+        return t.helper(helpers_pool.lp_pool)(
+            padded(t, w, x), p, w.kernel, w.stride, **options
+        )
+    kernel, options = _arguments(w, padding=False)
+    x = padded(t, w, x)
+    x = x.abs() if p % 2 else x
+    function = getattr(t.F, f"lp_pool{w.axes}d")
+    if w.axes == 3 and n.dtype(0) in _HALF:  # PyTorch has no such kernel
+        return function(x.float(), p, kernel, **options).to(t.dtype(n.dtype(0)))
+    return function(x, p, kernel, **options)
+
+
+define(
+    OpDef(
+        "LpPool",
+        since=18,
+        mapping=MANY_TO_MANY,
+        torch=_lp_pool,
+        cases=[
+            case([1, 2, 8], kernel_shape=[2]),
+            case([1, 2, 8, 7], kernel_shape=[3, 3], strides=[2, 2], p=1),
+            case([1, 2, 8, 7], kernel_shape=[3, 3], pads=[1, 1, 1, 1], p=3),
+            case([1, 2, 8, 7], kernel_shape=[2, 2], auto_pad="SAME_UPPER"),
+            case([1, 2, 8, 7], kernel_shape=[3, 2], dilations=[2, 1], p=3),
+            case([1, 2, 8, 7], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+            case([1, 2, 5, 6, 4], kernel_shape=[2, 3, 2], pads=[1, 1, 0, 0, 0, 0]),
+        ],
+    )
+)
+
+
+# ---- over everything
+
+
+def _spatial(n: NodeView) -> tuple[int, ...]:
+    if n.rank(0) < 3:
+        n.refuse(f"{n.node.op_type} without spatial axes is not supported")
+    return tuple(range(2, n.rank(0)))
+
+
+def _all_axes(n: NodeView) -> Any:
+    axes = _spatial(n)
+    return axes[0] if len(axes) == 1 else axes
+
+
+def _global_lp_pool(t: Any, n: NodeView, x: Any) -> Any:
+    p = n.attr("p", 2)
+    norm = t.linalg.vector_norm
+    options = {"dim": _all_axes(n), "keepdim": True}
+    return norm(x, **options) if p == 2 else norm(x, ord=p, **options)
+
+
+_GLOBAL = [case([2, 3, 5]), case([2, 3, 4, 5]), case([1, 2, 3, 2, 4])]
+
+define(
+    OpDef(
+        "GlobalAveragePool",
+        since=1,
+        mapping=MANY_TO_MANY,
+        torch=lambda t, n, x: x.mean(dim=_all_axes(n), keepdim=True),
+        cases=[
+            *_GLOBAL,
+            case(np.ones((1, 2, 3, 4))),
+            case(np.ones((1, 1, 3), np.half)),
+        ],
+        result="pooled",
+    )
+)
+define(
+    OpDef(
+        "GlobalMaxPool",
+        since=1,
+        mapping=MANY_TO_MANY,
+        torch=lambda t, n, x: x.amax(dim=_all_axes(n), keepdim=True),
+        cases=_GLOBAL,
+        result="pooled",
+    )
+)
+define(
+    OpDef(
+        "GlobalLpPool",
+        since=2,
+        mapping=MANY_TO_MANY,
+        torch=_global_lp_pool,
+        cases=[*_GLOBAL, case([2, 3, 4, 5], p=1), case([2, 3, 4, 5], p=3)],
+        result="pooled",
+    )
+)

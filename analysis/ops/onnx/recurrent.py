@@ -1,0 +1,373 @@
+"""LSTM, GRU and RNN: PyTorch's layers where they are equal, else a loop over time."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...literals import one_line
+from ..operands import number
+from ..registry import MANY_TO_MANY, ModuleForm, NodeView, OpDef, Weight, case, define
+from ..results import wanted
+from .recurrent_layout import first_axis, is_zero, surroundings, whole_length
+
+# The order of PyTorch's gates in ONNX's: i o f c -> i f g o, z r h -> r z n.
+_GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
+_ACTIVATIONS = {
+    "LSTM": ["sigmoid", "tanh", "tanh"],
+    "GRU": ["sigmoid", "tanh"],
+    "RNN": ["tanh"],
+}
+# What ONNX Runtime takes for alpha and beta where the node gives none.
+_NUMBERS: dict[str, tuple[float, ...]] = {
+    **dict.fromkeys(("relu", "sigmoid", "softplus", "softsign", "tanh"), ()),
+    "affine": (0.0, 0.0),
+    "elu": (1.0,),
+    "hardsigmoid": (0.2, 0.5),
+    "leakyrelu": (0.01,),
+    "scaledtanh": (0.0, 0.0),
+    "thresholdedrelu": (0.0,),
+}
+_LENGTHS, _H, _C, _PEEPHOLES = 4, 5, 6, 7
+
+
+def _usual(n: NodeView) -> list[str]:
+    """The activations of one direction, unless the node says otherwise."""
+    return _ACTIVATIONS[n.node.op_type.removeprefix("DynamicQuantize")]
+
+
+def _directions(n: NodeView) -> list[str]:
+    direction = n.attr("direction", "forward")
+    return ["forward", "reverse"] if direction == "bidirectional" else [direction]
+
+
+def _activations(n: NodeView) -> list[str]:
+    default = _usual(n) * len(_directions(n))
+    return [name.lower() for name in n.attr("activations") or default]
+
+
+def _nonlinearity(n: NodeView) -> str | None:
+    """The keyword of nn.RNN; None where the activations are no layer's."""
+    found = _activations(n)
+    if n.node.op_type == "RNN" and set(found) == {"relu"}:
+        return "relu"
+    usual = found == _usual(n) * len(_directions(n))
+    return "tanh" if usual else None
+
+
+def _is_layer(n: NodeView) -> bool:
+    owned = [i for i in (1, 2, 3) if n.has(i)]
+    time = 1 if n.attr("layout", 0) else 0
+    return (
+        all(n.value(i).const_value is not None for i in owned)
+        and whole_length(n, _LENGTHS, time)
+        and _nonlinearity(n) is not None
+        and n.attr("clip") is None
+        and not n.attr("input_forget", 0)
+        and not (n.has(_PEEPHOLES) and not is_zero(n.value(_PEEPHOLES)))
+        and (n.node.op_type != "GRU" or bool(n.attr("linear_before_reset", 0)))
+    )
+
+
+def _joins(n: NodeView, above: NodeView) -> bool:
+    """Whether `above`, which reads the output of `n`, can be its second layer."""
+    views = (n, above)
+    zero = all(
+        is_zero(view.value(i)) for view in views for i in (_H, _C) if view.has(i)
+    )
+    facts = [
+        (_directions(view), _nonlinearity(view), view.has(3), view.size(2, 2))
+        for view in views
+    ]
+    return (
+        _is_layer(above) and zero and facts[0] == facts[1] and not above.attr("layout")
+    )
+
+
+def _in_order(op: str, hidden: int, d: int, half: int, array: np.ndarray) -> np.ndarray:
+    """One direction's weights of one half of the rows, in PyTorch's order of gates."""
+    gates = _GATES[op]
+    rows = len(gates) * hidden
+    chosen = array[d, rows:] if half else array[d, :rows]
+    return np.ascontiguousarray(chosen[first_axis(gates, hidden)])
+
+
+def _weights(n: NodeView, layer: int, hidden: int) -> dict[str, Weight]:
+    found: dict[str, Weight] = {}
+    for d, suffix in enumerate(["", "_reverse"][: len(_directions(n))]):
+        first = partial(_in_order, n.node.op_type, hidden, d, 0)
+        second = partial(_in_order, n.node.op_type, hidden, d, 1)
+        end = f"_l{layer}{suffix}"
+        how = f"direction {d} in PyTorch's order of gates"
+        found[f"weight_ih{end}"] = Weight(n.value(1), first, how)
+        found[f"weight_hh{end}"] = Weight(n.value(2), first, how)
+        if n.has(3):
+            found[f"bias_ih{end}"] = Weight(n.value(3), first, how)
+            found[f"bias_hh{end}"] = Weight(n.value(3), second, f"{how}, second half")
+    return found
+
+
+def _module(n: NodeView) -> ModuleForm | None:
+    if not _is_layer(n):
+        return None
+    kind, directions = n.node.op_type, _directions(n)
+    hidden, width = n.size(2, 2), n.size(1, 2)
+    around = surroundings(n, len(directions), hidden, partial(_joins, n))
+    outputs = around.outputs
+    used = [out for out in outputs if out.uses() or out.is_graph_output()]
+    if around.batch_first and not around.flat and used != [outputs[0]]:
+        return None  # the states would have to be transposed too
+    states = [i for i in (_H, _C) if n.has(i) and not is_zero(n.value(i))]
+    keywords: dict[str, tuple[Any, Any]] = {
+        "num_layers": (len(around.layers), 1),
+        "bias": (n.has(3), True),
+        "batch_first": (around.batch_first, False),
+        "bidirectional": (len(directions) == 2, False),
+    }
+    if kind == "RNN":
+        keywords = {"nonlinearity": (_nonlinearity(n), "tanh"), **keywords}
+
+    def call(t: Any, layer: Any, x: Any, *given: Any) -> Any:
+        time = 1 if around.batch_first else 0
+        back = directions == ["reverse"]
+        x = x.flip(time) if back else x
+        swapped = [s.transpose(0, 1) if n.attr("layout", 0) else s for s in given]
+        state = _state(t, kind, dict(zip(states, swapped, strict=True)))
+        result = layer(x) if state is None else layer(x, state)
+        split = 0 if around.flat else len(directions)
+        if used == [outputs[0]]:
+            y = result[0].flip(time) if back else result[0]
+            return _split(y, split, hidden, around.batch_first)
+        if len(used) == 1:
+            return _only_state(result, kind, outputs.index(used[0]))
+        if kind == "LSTM" and outputs[0] not in used:
+            return result[1]
+        if kind != "LSTM" and not back and not split:
+            return result
+        made = _unpacked(t, kind, result, split, back, time)
+        return made if len(outputs) != 2 or kind != "LSTM" else made[:2]
+
+    weights: dict[str, Weight] = {}
+    for i, layer in enumerate(around.layers):
+        weights |= _weights(layer, i, hidden)
+    return ModuleForm(
+        layer=f"nn.{kind}",
+        positional=(width, hidden),
+        keywords=keywords,
+        weights=weights,
+        inputs=(around.source, *(n.value(i) for i in states)),
+        outputs=tuple(used) if len(used) == 1 or outputs[0] not in used else outputs,
+        call=call,
+        absorbs=around.absorbed,
+    )
+
+
+def _state(t: Any, kind: str, given: dict[int, Any]) -> Any:
+    """The initial state as the layer takes it; what is absent is zero."""
+    if not given or kind != "LSTM":
+        return given.get(_H)
+    known = given[_H] if _H in given else given[_C]
+    zeros = t.zeros_like(known)
+    return (given.get(_H, zeros), given.get(_C, zeros))
+
+
+def _split(y: Any, directions: int, hidden: int, batch_first: bool) -> Any:
+    """PyTorch's [.., .., directions * hidden] with ONNX's axis for the directions."""
+    if directions == 0:
+        return y
+    if directions == 1:
+        return y[:, :, None] if batch_first else y[:, None]
+    y = y.unflatten(2, (directions, hidden))
+    return y if batch_first else y.transpose(1, 2)
+
+
+def _only_state(result: Any, kind: str, position: int) -> Any:
+    return result[1][position - 1] if kind == "LSTM" else result[1]
+
+
+def _unpacked(t: Any, kind: str, result: Any, split: int, back: bool, time: int) -> Any:
+    from ..helpers import recurrent
+
+    function = recurrent.unpack_lstm if kind == "LSTM" else recurrent.unpack_rnn
+    options = {"directions": split} if split else {}
+    return t.helper(function)(result, **options, **({"flip": time} if back else {}))
+
+
+# ---- the loop over time
+
+
+def _looped(t: Any, n: NodeView, x: Any, w: Any, r: Any, *rest: Any) -> Any:
+    from ..helpers import recurrent
+
+    kind = n.node.op_type
+    names = ["bias", "lengths", "h", "c", "peepholes"]
+    if kind != "LSTM":
+        names = names[:3]
+    given = dict(zip(names, rest, strict=False))
+    options = {name: value for name, value in given.items() if value is not None}
+    options |= options_of(n)
+    if n.attr("linear_before_reset", 0):
+        options["reset_after"] = True
+    if n.attr("layout", 0):
+        options["batch_first"] = True
+    function = {
+        "LSTM": recurrent.run_lstm,
+        "GRU": recurrent.run_gru,
+        "RNN": recurrent.run_rnn,
+    }
+    made = t.helper(function[kind])(x, w, r, **options)
+    return wanted(n, made, 3 if kind == "LSTM" else 2)
+
+
+def options_of(n: NodeView) -> dict[str, Any]:
+    """What the attributes of a cell say."""
+    options: dict[str, Any] = {}
+    directions = _directions(n)
+    if directions != ["forward"]:
+        options["reverse"] = tuple(d == "reverse" for d in directions)
+    found = _activations(n)
+    if found != _usual(n) * len(directions):
+        options["activations"] = _with_numbers(n, found)
+    if n.attr("clip") is not None:
+        options["clip"] = number(n, "clip", 0.0)
+    if n.attr("input_forget", 0):
+        options["couple"] = True
+    return options
+
+
+def _with_numbers(n: NodeView, found: list[str]) -> tuple[Any, ...]:
+    """The activations, with alpha and beta those that have them."""
+    given = [list(n.attr(f"activation_{which}") or ()) for which in ("alpha", "beta")]
+    made: list[Any] = []
+    for name in found:
+        if name not in _NUMBERS:
+            n.refuse(
+                f"{n.node.op_type} with the activation {one_line(name)} is not"
+                " supported",
+                f"supported are {', '.join(_NUMBERS)}",
+            )
+        numbers = [
+            float(f"{left.pop(0) if left else usual:.9g}")
+            for left, usual in zip(given, _NUMBERS[name], strict=False)
+        ]
+        made.append((name, *numbers) if numbers else name)
+    return tuple(made)
+
+
+def _shapes(kind: str, directions: int = 1, hidden: int = 4, width: int = 3) -> Any:
+    """Input, weights and biases of a case: 5 steps of a batch of 2."""
+    rows = len(_GATES[kind]) * hidden
+    return (
+        [5, 2, width],
+        [directions, rows, width],
+        [directions, rows, hidden],
+        [directions, 2 * rows],
+    )
+
+
+def _cases(kind: str) -> list[Any]:
+    own: dict[str, Any] = {"hidden_size": 4}
+    if kind == "GRU":
+        own["linear_before_reset"] = 1
+    count = 3 if kind == "LSTM" else 2
+    x, w, r, b = _shapes(kind)
+    both, two = _shapes(kind, 2), {**own, "direction": "bidirectional"}
+    back, lengths = {**own, "direction": "reverse"}, np.array([3, 5], np.int32)
+    full, const = np.array([5, 5], np.int32), (1, 2, 3)
+    h: list[Any] = [[1, 2, 4]] * (count - 1)
+    return [
+        case(x, w, r, b, constants=const, **own),
+        case(x, w, r, b, constants=const, outputs=count, **own),
+        case(x, w, r, constants=(1, 2), outputs=count, **own),
+        case(x, w, r, b, full, *h, constants=(1, 2, 3, 4), outputs=count, **own),
+        case(x, w, r, b, None, h[0], constants=const, outputs=2, **own),
+        case(x, w, r, b, constants=const, outputs=count, **back),
+        case(x, w, r, b, constants=const, **back),
+        case(*both, constants=const, outputs=count, **two),
+        case(*both, constants=const, **two),
+        case(x, w, r, b, outputs=count, **own),
+        case(*both, lengths, constants=const, outputs=count, **two),
+        case(x, w, r, b, lengths, *h, outputs=count, **back),
+        case(x, w, r, b, outputs=count, clip=0.3, **own),
+        case([2, 5, 3], w, r, b, constants=const, layout=1, **own),
+        case([2, 5, 3], w, r, b, constants=const, layout=1, outputs=count, **own),
+        case([2, 5, 3], *both[1:], constants=const, layout=1, **two),
+    ]
+
+
+_VALUED: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in ("Affine", "ScaledTanh", "ThresholdedRelu")),
+    ("Affine", {"activation_alpha": [0.5], "activation_beta": [0.25]}),
+    ("Elu", {"activation_alpha": [0.5]}),
+    ("HardSigmoid", {}),
+    ("HardSigmoid", {"activation_alpha": [0.3]}),
+    ("LeakyRelu", {}),
+    ("LeakyRelu", {"activation_alpha": [0.1]}),
+    ("ScaledTanh", {"activation_alpha": [1.5], "activation_beta": [0.5]}),
+    ("ThresholdedRelu", {"activation_alpha": [0.5]}),
+]
+_LSTM, _GRU, _RNN = _shapes("LSTM"), _shapes("GRU"), _shapes("RNN")
+
+define(
+    OpDef(
+        "LSTM",
+        since=14,
+        mapping=MANY_TO_MANY,
+        torch=_looped,
+        module=_module,
+        cases=[
+            *_cases("LSTM"),
+            case(*_LSTM, None, [1, 2, 4], [1, 2, 4], [1, 12], hidden_size=4, outputs=3),
+            case(*_LSTM, hidden_size=4, input_forget=1, outputs=3),
+            case(
+                *_LSTM,
+                hidden_size=4,
+                activations=["HardSigmoid", "LeakyRelu", "Elu"],
+                activation_alpha=[0.3, 0.1],
+                activation_beta=[0.4],
+                outputs=3,
+            ),
+            case(
+                *_LSTM,
+                hidden_size=4,
+                activations=["Softsign", "Relu", "Tanh"],
+                outputs=3,
+            ),
+        ],
+    )
+)
+define(
+    OpDef(
+        "GRU",
+        since=14,
+        mapping=MANY_TO_MANY,
+        torch=_looped,
+        module=_module,
+        cases=[
+            *_cases("GRU"),
+            case(*_GRU, hidden_size=4, outputs=2),
+            case(*_GRU, None, [1, 2, 4], hidden_size=4, outputs=2, clip=0.2),
+            case(*_GRU, hidden_size=4, activations=["Tanh", "Softplus"], outputs=2),
+        ],
+    )
+)
+define(
+    OpDef(
+        "RNN",
+        since=14,
+        mapping=MANY_TO_MANY,
+        torch=_looped,
+        module=_module,
+        cases=[
+            *_cases("RNN"),
+            case(*_RNN, constants=(1, 2, 3), hidden_size=4, activations=["Relu"]),
+            *(
+                case(*_RNN, hidden_size=4, activations=[name], outputs=2, **numbers)
+                for name, numbers in _VALUED
+            ),
+            case(*_RNN, hidden_size=4, activations=["Sigmoid"], outputs=2),
+        ],
+    )
+)

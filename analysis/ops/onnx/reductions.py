@@ -1,0 +1,400 @@
+"""Reductions over axes, positions of extremes, and running sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..axes import front
+from ..case_arrays import i64, u64
+from ..operands import SIGNED, converted, shown_axis, through_signed
+from ..registry import MANY_TO_MANY, Case, NodeView, OpDef, case, define
+
+# ---- axes
+
+
+def _is_left_out(n: NodeView) -> bool:
+    """Whether nothing is reduced, because there are no axes."""
+    if not n.attr("noop_with_empty_axes", 0):
+        return False
+    if not n.has(1):
+        return True
+    (count,) = n.dims(1)
+    if not isinstance(count, int):
+        n.refuse(
+            f"{n.node.op_type} with axes of unknown number is not supported",
+            "make the axes a constant, or set noop_with_empty_axes to 0",
+        )
+    return count == 0
+
+
+def _axes(n: NodeView) -> list[int] | None:
+    """The axes to reduce, as the model counts them; None if known only at run time."""
+    if not n.has(1) or n.dims(1) == (0,):
+        return list(range(n.rank(0)))
+    return None if n.ints(1) is None else n.known_ints(1, "axes")
+
+
+def _over(n: NodeView, axes: Any) -> dict[str, Any]:
+    """Keyword arguments `dim` and `keepdim`; none for one result over all elements."""
+    keep = {"keepdim": True} if n.attr("keepdims", 1) else {}
+    if not keep and not n.has(1):
+        return {}
+    listed, rank = _axes(n), n.shapes.rank(n.value(0))
+    if listed is None:
+        return {"dim": axes.tolist(), **keep}
+    if rank == 0 or (len(listed) == rank and not keep):
+        return {}
+    if len(listed) == 1:
+        return {"dim": shown_axis(n, listed[0]), **keep}
+    return {"dim": tuple(listed), **keep}
+
+
+# ---- sums and products
+
+Keywords = dict[str, Any]
+Reduction = Callable[[Any, NodeView, Any, Keywords], Any]
+
+
+def _reduction(
+    reduce: Reduction, alone: Callable[[Any], Any] = lambda x: x
+) -> Callable[..., Any]:
+    """A spelling; `alone` is what the operator does to each element with no axes."""
+
+    def spelling(t: Any, n: NodeView, x: Any, axes: Any = None) -> Any:
+        return alone(x) if _is_left_out(n) else reduce(t, n, x, _over(n, axes))
+
+    return spelling
+
+
+def _in_double(spelling: Callable[..., Any]) -> Callable[..., Any]:
+    """What is no integer in between: computed in float64, and cut to an integer."""
+
+    def spell(t: Any, n: NodeView, x: Any, axes: Any = None) -> Any:
+        if n.is_float(0):
+            return spelling(t, n, x, axes)
+        return converted(t, spelling(t, n, x.double(), axes), n.dtype(0))
+
+    return spell
+
+
+def _same_type(t: Any, n: NodeView) -> Keywords:
+    """PyTorch sums int32 into int64 unless it is told the type."""
+    return {"dtype": t.int32} if n.dtype(0) == ir.DataType.INT32 else {}
+
+
+def _sum(t: Any, n: NodeView, x: Any, over: Keywords) -> Any:
+    return x.sum(**over, **_same_type(t, n))
+
+
+def _l1(t: Any, n: NodeView, x: Any, over: Keywords) -> Any:
+    return _sum(t, n, x if n.dtype(0) in SIGNED else x.abs(), over)
+
+
+def _l2(t: Any, n: NodeView, x: Any, over: Keywords) -> Any:
+    return t.linalg.vector_norm(x, **over)
+
+
+def _mean(t: Any, n: NodeView, x: Any, over: Keywords) -> Any:
+    return x.mean(**over)
+
+
+def _only_floats(n: NodeView) -> None:
+    if not n.is_float(0):
+        n.refuse(
+            f"{n.node.op_type} of integers is not supported",
+            "ONNX has it for floats only since opset 28; cast before it",
+        )
+
+
+def _log_sum(t: Any, n: NodeView, x: Any, over: Keywords) -> Any:
+    _only_floats(n)
+    return x.sum(**over).log()
+
+
+def _log_sum_exp(t: Any, n: NodeView, x: Any, over: Keywords) -> Any:
+    _only_floats(n)
+    return x.logsumexp(**(over or {"dim": tuple(range(n.rank(0)))}))
+
+
+def _sum_square(t: Any, n: NodeView, x: Any, over: Keywords) -> Any:
+    return _sum(t, n, x.square(), over)
+
+
+def _prod(t: Any, n: NodeView, x: Any, over: Keywords) -> Any:
+    """torch.prod takes one axis at a time: the later ones first, to keep the count."""
+    same = _same_type(t, n)
+    if "dim" not in over:
+        return x.prod(**same)
+    keep = {key: value for key, value in over.items() if key != "dim"}
+    if isinstance(over["dim"], int):
+        return x.prod(**over, **same)
+    if _axes(n) is None:
+        from ..helpers.elementwise import product
+
+        return t.helper(product)(x, over["dim"], **keep)
+    rank = n.rank(0)
+    for axis in sorted((front(axis, rank) for axis in over["dim"]), reverse=True):
+        x = x.prod(dim=axis, **keep, **same)
+    return x
+
+
+def _cases(
+    values: Any = None, types: tuple[str, ...] = (), hollow: bool = True
+) -> list[Case]:
+    """Every way to give axes, over float32; and `types`; and no elements at all."""
+    grid = np.linspace(-3, 4, 24).reshape(2, 3, 4) if values is None else values
+    x = grid.astype(np.float32)
+    made = [case(x), case(x, keepdims=0), case(x[0, 0, 0]), case(x[:, 0, 0])]
+    for axes in ([1], [-1], [0, 2], [-1, -2], [0, 1, 2]):
+        for keep in (0, 1):
+            made.append(case(x, i64(axes), constants=(1,), keepdims=keep))
+            made.append(case(x, i64(axes), keepdims=keep))
+    for noop in (0, 1):
+        none = i64([])
+        made.append(case(x, none, constants=(1,), noop_with_empty_axes=noop))
+        made.append(case(x, none, noop_with_empty_axes=noop))
+        made.append(case(x, noop_with_empty_axes=noop))
+    for dtype in ("float64", "float16", *types):
+        typed = grid.astype(dtype)
+        made.append(case(typed, i64([1]), constants=(1,), keepdims=0))
+        made.append(case(typed))
+    if hollow:
+        shell = np.empty((2, 0, 3), np.float32)
+        made.append(case(shell, i64([1]), constants=(1,)))
+        made.append(case(shell, i64([0]), constants=(1,), keepdims=0))
+        made.append(case(shell, keepdims=0))
+    return made
+
+
+_WHOLE = ("int32", "int64", "uint32", "uint64")
+_POSITIVE = np.arange(1, 25).reshape(2, 3, 4)
+_FACTORS = np.array([[[1, 2, 1, 3], [2, 1, 1, 1], [1, 1, 2, 1]]] * 2)
+_UNSIGNED = _cases(_POSITIVE, types=_WHOLE[2:], hollow=False)[-4:]
+_ALL_TYPES = _cases(types=_WHOLE[:2]) + _UNSIGNED
+# The mean of nothing is undefined.
+_MEANS = _cases(types=_WHOLE[:2], hollow=False) + _UNSIGNED
+# Of uint32, onnx's own evaluator makes uint64.
+_SQUARES = _cases(types=_WHOLE[:2]) + _UNSIGNED[2:]
+
+for _name, _since, _spelling, _made, _result in (
+    ("ReduceSum", 13, through_signed(first=True)(_reduction(_sum)), None, "total"),
+    ("ReduceMean", 18, _in_double(_reduction(_mean)), _MEANS, "mean"),
+    (
+        "ReduceL1",
+        18,
+        through_signed(first=True)(_reduction(_l1, lambda x: x.abs())),
+        None,
+        "norm",
+    ),
+    ("ReduceL2", 18, _in_double(_reduction(_l2, lambda x: x.abs())), None, "norm"),
+    (
+        "ReduceLogSum",
+        18,
+        _reduction(_log_sum, lambda x: x.log()),
+        _cases(_POSITIVE),
+        "",
+    ),
+    ("ReduceLogSumExp", 18, _reduction(_log_sum_exp), _cases(), ""),
+    (
+        "ReduceSumSquare",
+        18,
+        through_signed(first=True)(_reduction(_sum_square, lambda x: x.square())),
+        _SQUARES,
+        "",
+    ),
+    (
+        "ReduceProd",
+        18,
+        through_signed(first=True)(_reduction(_prod)),
+        _cases(_FACTORS, _WHOLE),
+        "",
+    ),
+):
+    define(
+        OpDef(
+            _name,
+            since=_since,
+            mapping=MANY_TO_MANY,
+            torch=_spelling,
+            result=_result,
+            cases=_made or _ALL_TYPES,
+        )
+    )
+
+
+# ---- extremes
+
+
+def _extreme(method: str, whole: str, sign: int) -> Callable[..., Any]:
+    @through_signed(ordered=True, first=True)
+    def reduced(t: Any, n: NodeView, x: Any, axes: Any = None) -> Any:
+        if _is_left_out(n):
+            return x
+        over = _over(n, axes)
+        return getattr(x, method if over else whole)(**over)
+
+    def spelling(t: Any, n: NodeView, x: Any, axes: Any = None) -> Any:
+        if 0 not in (n.shapes.dims(n.value(0)) or ()) or _is_left_out(n):
+            return reduced(t, n, x, axes)
+        # PyTorch refuses to find the largest of nothing.
+        dtype, sizes = n.dtype(0), n.out_dims()
+        limit = _limit(dtype, sign)
+        if all(isinstance(size, int) for size in sizes):
+            return t.full(sizes, limit, dtype=t.dtype(dtype), device=t.device)
+        return t.full_like(x.sum(**_over(n, axes)), limit, dtype=t.dtype(dtype))
+
+    return spelling
+
+
+def _limit(dtype: ir.DataType, sign: int) -> float | int | bool:
+    """What the least (-1) or largest (1) value of a type is."""
+    if dtype.is_floating_point():
+        return sign * float("inf")
+    if dtype == ir.DataType.BOOL:
+        return sign > 0
+    info = np.iinfo(dtype.numpy())
+    return int(info.min if sign < 0 else info.max)
+
+
+_BOOLS = np.array([[True, False, False], [False, False, True]])
+for _name, _method, _whole, _sign in (
+    ("ReduceMax", "amax", "max", -1),
+    ("ReduceMin", "amin", "min", 1),
+):
+    define(
+        OpDef(
+            _name,
+            since=18,
+            mapping=MANY_TO_MANY,
+            torch=_extreme(_method, _whole, _sign),
+            cases=[
+                *_cases(types=(*_WHOLE[:2], "int8")),
+                *_cases(_POSITIVE, types=(*_WHOLE[2:], "uint8"))[-6:],
+                case(_BOOLS, i64([0]), constants=(1,)),
+                case(_BOOLS, i64([1]), constants=(1,), keepdims=0),
+                case(_BOOLS, keepdims=0),
+                case(np.empty((2, 0), np.int32), i64([1]), constants=(1,)),
+                case(np.empty((2, 0), bool), i64([1]), constants=(1,)),
+                case(np.empty((2, 0), bool), i64([1])),
+                case(u64([[2**63, 1]]), i64([1]), constants=(1,)),
+            ],
+        )
+    )
+
+
+def _position(method: str) -> Callable[..., Any]:
+    @through_signed(ordered=True, back=False)
+    def spelling(t: Any, n: NodeView, x: Any) -> Any:
+        keep = {"keepdim": True} if n.attr("keepdims", 1) else {}
+        axis = shown_axis(n, int(n.attr("axis", 0)))
+        if n.shapes.rank(n.value(0)) == 0:
+            return getattr(x, method)()
+        if not n.attr("select_last_index", 0):
+            return getattr(x, method)(dim=axis, **keep)
+        # PyTorch gives the first of equals, so count from the end.
+        found = getattr(x.flip(axis), method)(dim=axis, **keep)
+        size = n.dims(0)[axis]
+        return (size if isinstance(size, int) else x.shape[axis]) - 1 - found
+
+    return spelling
+
+
+_TIES = np.array([[1, 3, 3, 2], [2, 2, 2, 2], [3, 1, 0, 3]])
+for _name, _method in (("ArgMax", "argmax"), ("ArgMin", "argmin")):
+    define(
+        OpDef(
+            _name,
+            since=12,
+            mapping=MANY_TO_MANY,
+            torch=_position(_method),
+            result="index",
+            cases=[
+                case([2, 3, 4]),
+                *[
+                    case(
+                        _TIES.astype(np.float32),
+                        axis=axis,
+                        keepdims=keep,
+                        select_last_index=last,
+                    )
+                    for axis in (0, 1, -1)
+                    for keep in (0, 1)
+                    for last in (0, 1)
+                ],
+                *[
+                    case(_TIES.astype(dtype), axis=1)
+                    for dtype in (
+                        "float16",
+                        "float64",
+                        "int8",
+                        "int16",
+                        "uint8",
+                        *_WHOLE,
+                    )
+                ],
+            ],
+        )
+    )
+
+
+# ---- running sums and products
+
+
+def _running(method: str, exclusive: str) -> Callable[..., Any]:
+    @through_signed(first=True)
+    def spelling(t: Any, n: NodeView, x: Any, axis: Any) -> Any:
+        from ..helpers import elementwise as helpers_elementwise
+
+        known = n.ints(1) and n.known_ints(1, "axis")
+        dim = shown_axis(n, known[0]) if known else axis.item()
+        if n.attr("reverse", 0):
+            x = x.flip(dim)
+        if n.attr("exclusive", 0):
+            y = t.helper(getattr(helpers_elementwise, exclusive))(x, dim)
+        else:
+            y = getattr(x, method)(dim=dim, **_same_type(t, n))
+        return y.flip(dim) if n.attr("reverse", 0) else y
+
+    return spelling
+
+
+for _name, _since, _method in (("CumSum", 11, "cumsum"), ("CumProd", 26, "cumprod")):
+    define(
+        OpDef(
+            _name,
+            since=_since,
+            mapping=MANY_TO_MANY,
+            torch=_running(_method, f"exclusive_{_method}"),
+            cases=[
+                *[
+                    case(
+                        _FACTORS.astype(np.float32),
+                        np.array(axis, np.int64),
+                        constants=constants,
+                        exclusive=exclusive,
+                        reverse=reverse,
+                    )
+                    for axis in (0, 2, -2)
+                    for constants in ((), (1,))
+                    for exclusive in (0, 1)
+                    for reverse in (0, 1)
+                ],
+                *[
+                    case(
+                        _FACTORS.astype(dtype),
+                        np.array(1, np.int32),
+                        constants=(1,),
+                        exclusive=exclusive,
+                    )
+                    for dtype in ("float64", "float16", *_WHOLE)
+                    for exclusive in (0, 1)
+                ],
+                case(i64([3, 4, 5]), i64([0]), constants=(1,)),
+                case([2, 0], np.array(1, np.int64), constants=(1,), exclusive=1),
+            ],
+        )
+    )

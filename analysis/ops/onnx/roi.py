@@ -1,0 +1,142 @@
+"""Pooling over regions of interest, and the inverse of max pooling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..operands import number
+from ..registry import OPAQUE, NodeView, OpDef, case, define
+from .windows import windows
+
+# ---- RoiAlign
+
+
+def _roi_align(t: Any, n: NodeView, x: Any, rois: Any, batch: Any) -> Any:
+    from ..helpers import roi as helpers_roi
+
+    size = (n.attr("output_height", 1), n.attr("output_width", 1))
+    options = {
+        "scale": (number(n, "spatial_scale", 1.0), 1.0),
+        "samples": (n.attr("sampling_ratio", 0), 0),
+        "half_pixel": (
+            n.attr("coordinate_transformation_mode", "half_pixel") == "half_pixel",
+            True,
+        ),
+        "mode": (n.attr("mode", "avg"), "avg"),
+    }
+    given = {k: v for k, (v, default) in options.items() if v != default}
+    return t.helper(helpers_roi.roi_align)(x, rois, batch, size, **given)
+
+
+_ROIS = np.array([[0, 0, 9, 9], [0, 5, 4, 9], [5.3, 5, 9.7, 11]], np.float32)
+_BATCH = np.array([0, 1, 0])
+
+define(
+    OpDef(
+        "RoiAlign",
+        since=16,
+        mapping=OPAQUE,
+        torch=_roi_align,
+        cases=[
+            case([2, 3, 10, 12], _ROIS, _BATCH, output_height=3, output_width=2),
+            case([2, 3, 10, 12], _ROIS - 2, _BATCH, sampling_ratio=2, output_height=4),
+            case(
+                [2, 3, 5, 6],
+                _ROIS,
+                _BATCH,
+                coordinate_transformation_mode="output_half_pixel",
+                spatial_scale=0.4,
+                output_height=4,
+                output_width=4,
+            ),
+            case([2, 3, 10, 12], _ROIS, _BATCH, mode="max", sampling_ratio=3),
+            case([2, 3, 10, 12], _ROIS[:0], _BATCH[:0], output_height=2),
+        ],
+    )
+)
+
+
+# ---- MaxRoiPool
+
+
+def _max_roi_pool(t: Any, n: NodeView, x: Any, rois: Any) -> Any:
+    from ..helpers import roi as helpers_roi
+
+    size = tuple(n.attr("pooled_shape"))
+    scale = number(n, "spatial_scale", 1.0)
+    helper = t.helper(helpers_roi.max_roi_pool)
+    return helper(x, rois, size) if scale == 1 else helper(x, rois, size, scale=scale)
+
+
+_INDEXED_ROIS = np.array(
+    [[0, 0, 0, 9, 9], [1, 0, 5, 4, 9], [0, 5, 5, 20, 11], [1, 3, 3, 2, 2]], np.float32
+)
+
+define(
+    OpDef(
+        "MaxRoiPool",
+        since=1,
+        mapping=OPAQUE,
+        torch=_max_roi_pool,
+        cases=[
+            case([2, 3, 10, 12], _INDEXED_ROIS, pooled_shape=[3, 2]),
+            case([2, 3, 10, 12], _INDEXED_ROIS, pooled_shape=[2, 4], spatial_scale=0.5),
+        ],
+    )
+)
+
+
+# ---- MaxUnpool
+
+
+def _max_unpool(t: Any, n: NodeView, x: Any, indices: Any, size: Any = None) -> Any:
+    from ..helpers import roi as helpers_roi
+
+    w = windows(n, n.attr("kernel_shape"))
+    small = [n.size(0, 2 + i) for i in range(w.axes)]
+    around = zip(small, w.stride, w.kernel, w.begin, w.end, strict=True)
+    sizes = tuple((i - 1) * s + k - b - e for i, s, k, b, e in around)
+    y = t.helper(helpers_roi.max_unpool)(x, indices, sizes)
+    known = None if size is None else n.const(2)
+    if size is None or (known is not None and tuple(known[2:]) == sizes):
+        return y
+    if known is not None:
+        # ONNX Runtime and ONNX's tests disagree on where the indices point then. Where
+        # the shape is known only at run time, it is as in ONNX's tests.
+        n.refuse("MaxUnpool to another size than its windows give is not supported")
+    return t.helper(helpers_roi.zeros_behind)(y, size.tolist())
+
+
+define(
+    OpDef(
+        "MaxUnpool",
+        since=11,
+        mapping=OPAQUE,
+        torch=_max_unpool,
+        cases=[
+            case(
+                [1, 1, 2, 2],
+                np.array([[[[5, 7], [13, 15]]]]),
+                kernel_shape=[2, 2],
+                strides=[2, 2],
+            ),
+            case(
+                [1, 2, 3],
+                np.array([[[1, 2, 5], [6, 9, 10]]]),
+                np.array([1, 2, 6]),
+                kernel_shape=[2],
+                strides=[2],
+                constants=(2,),
+            ),
+            case(
+                [1, 1, 2, 2],
+                np.array([[[[5, 7], [13, 15]]]]),
+                np.array([1, 1, 4, 4]),
+                kernel_shape=[2, 2],
+                strides=[2, 2],
+            ),
+        ],
+    )
+)

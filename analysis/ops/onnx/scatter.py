@@ -1,0 +1,173 @@
+"""Operators that write elements at given places of a copy of a tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..axes import COMPLEX, axis_of, kernel_result, kernel_view, shown, signed
+from ..registry import MANY_TO_MANY, NodeView, OpDef, case, define
+from .indexing import index_from_front
+
+
+def _i64(*values: Any) -> Any:
+    return np.array(values, dtype=np.int64)
+
+
+_REDUCE = {"mul": "prod", "min": "amin", "max": "amax"}
+
+
+def _reduction(n: NodeView) -> str:
+    """`reduction`; refused on types that torch can't compute with."""
+    found = str(n.attr("reduction", "none"))
+    dtype = n.dtype(0)
+    ordered = found in ("max", "min")
+    if found != "none" and (signed(dtype) != dtype or (ordered and dtype in COMPLEX)):
+        n.refuse(
+            f"{n.node.op_type} with reduction {found} on type "
+            f"{dtype.name.lower()} is not supported"
+        )
+    return found
+
+
+def scatter_elements(t: Any, n: NodeView, x: Any, indices: Any, updates: Any) -> Any:
+    axis, dtype = axis_of(n), n.dtype(0)
+    reduction = _reduction(n)
+    where = (shown(axis, n.rank(0)), index_from_front(n, 1, axis, indices))
+    if reduction == "add":
+        return x.scatter_add(*where, updates)
+    if reduction != "none":
+        return x.scatter_reduce(*where, updates, _REDUCE[reduction])
+    source = kernel_view(t, dtype, updates)
+    return kernel_result(t, dtype, kernel_view(t, dtype, x).scatter(*where, source))
+
+
+def scatter_nd(t: Any, n: NodeView, x: Any, indices: Any, updates: Any) -> Any:
+    dtype = n.dtype(0)
+    reduction = _reduction(n)
+    if reduction in ("none", "add"):
+        adds = {"accumulate": True} if reduction == "add" else {}
+        source = kernel_view(t, dtype, updates)
+        part = _slice(n) if reduction == "none" else None
+        if part is not None:
+            put = kernel_view(t, dtype, x).slice_scatter(source, **part)
+        else:
+            places = indices.unbind(-1)
+            put = kernel_view(t, dtype, x).index_put(places, source, **adds)
+        return kernel_result(t, dtype, put)
+    from ..helpers import indexing
+
+    return t.helper(indexing.scatter_nd)(x, indices, updates, _REDUCE[reduction])
+
+
+def _slice(n: NodeView) -> dict[str, int] | None:
+    """Where the places are all those of x[:, start:end]: its axis, start and end.
+
+    So TorchScript writes `x[:, 3:5] = y`.
+    """
+    places = n.const(1)
+    if places is None or not places.size or places.shape[-1] != places.ndim - 1:
+        return None
+    lead, first = places.shape[:-1], places[(0,) * (places.ndim - 1)]
+    steps = np.moveaxis(np.indices(lead), 0, -1)
+    if (first < 0).any() or not np.array_equal(places, steps + first):
+        return None
+    parts = [
+        {"dim": axis, "start": int(start), "end": int(start) + size}
+        for axis, (start, size) in enumerate(zip(first, lead, strict=True))
+        if (start, size) != (0, n.dims(0)[axis])
+    ]
+    return parts[0] if len(parts) == 1 else None
+
+
+def tensor_scatter(
+    t: Any, n: NodeView, cache: Any, update: Any, starts: Any = None
+) -> Any:
+    from ..helpers import indexing
+
+    options: dict[str, Any] = {}
+    axis = axis_of(n, default=-2)
+    if starts is not None:
+        options["starts"] = starts
+    if axis != n.rank(0) - 2:
+        options["axis"] = axis
+    if n.attr("mode", "linear") == "circular":
+        options["circular"] = True
+    dtype = n.dtype(0)
+    operands = (kernel_view(t, dtype, cache), kernel_view(t, dtype, update))
+    return kernel_result(
+        t, dtype, t.helper(indexing.tensor_scatter)(*operands, **options)
+    )
+
+
+_INDEX = _i64([1, 0, 2], [0, -1, 1])
+_ROWS = _i64([3], [1], [3])
+_COLUMN = _i64([[0, 1]], [[1, 1]])
+_CELLS = _i64([3, 1], [1, -1], [3, 1])
+
+define(
+    OpDef(
+        "ScatterElements",
+        since=18,
+        mapping=MANY_TO_MANY,
+        torch=scatter_elements,
+        cases=[
+            case([3, 3], _INDEX, [2, 3], axis=0),
+            case([3, 3], _i64([1, 0], [2, 0]), [2, 2], axis=1, constants=(1,)),
+            case(
+                [3, 3, 2],
+                np.zeros((1, 2, 2), np.int32),
+                [1, 2, 2],
+                axis=-1,
+                reduction="max",
+            ),
+            case([3, 3], _i64([1, 1]), [1, 2], axis=1, constants=(1,), reduction="add"),
+            case([3, 3], _i64([1, 1]), [1, 2], axis=1, constants=(1,), reduction="mul"),
+            case([3, 3], _i64([1, 1]), [1, 2], axis=1, constants=(1,), reduction="min"),
+            case(
+                np.zeros(4, np.uint16), _i64(3, 1), np.array([7, 8], np.uint16), axis=0
+            ),
+            case(np.zeros(4, bool), _i64(3, 1), np.array([True, True]), axis=0),
+            case(np.arange(4), _i64(3, 3), _i64(5, 6), axis=0, reduction="mul"),
+        ],
+    )
+)
+define(
+    OpDef(
+        "ScatterND",
+        since=18,
+        mapping=MANY_TO_MANY,
+        torch=scatter_nd,
+        cases=[
+            case([4, 3], _i64([3], [-3]), [2, 3]),
+            case([4, 3], _i64([2], [3]), [2, 3], constants=(1,)),
+            case([4, 3], _i64([3], [2]), [2, 3], constants=(1,)),
+            case([2, 3, 2], _COLUMN, [2, 1, 2], constants=(1,)),
+            case([4, 3, 2], _COLUMN, [2, 1, 2], constants=(1,)),
+            case([4, 3], _i64([3, 1], [1, -1]), [2]),
+            case([4, 3, 2], _i64([[3, 1]], [[1, -1]]), [2, 1, 2]),
+            case([4, 3], _ROWS, [3, 3], reduction="add"),
+            case([4, 3], _ROWS, [3, 3], reduction="mul"),
+            case([4, 3, 2], _CELLS, [3, 2], reduction="min"),
+            case([4, 3], _CELLS, [3], reduction="max"),
+            case(np.zeros((4, 2), np.uint32), _i64([3]), np.ones((1, 2), np.uint32)),
+            case(np.arange(4), _i64([3], [3]), _i64(5, 6), reduction="mul"),
+        ],
+    )
+)
+define(
+    OpDef(
+        "TensorScatter",
+        since=24,
+        mapping=MANY_TO_MANY,
+        torch=tensor_scatter,
+        result="cache",
+        cases=[
+            case([2, 5, 3], [2, 2, 3], _i64(0, 3)),
+            case([2, 4, 5, 3], [2, 4, 2, 3], _i64(3, 4), mode="circular"),
+            case([2, 5, 4, 3], [2, 2, 4, 3], _i64(1, 0), axis=1),
+            case([2, 5, 3], [2, 2, 3], None),
+        ],
+    )
+)

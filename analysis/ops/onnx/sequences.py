@@ -1,0 +1,231 @@
+"""Sequences are Python lists, and optionals are values that may be None.
+
+A list is never changed in place: every operator gives a new one.
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ...spelling.expr import BIT_OR, COMPARE, LOWEST, Expr, Printing, spell
+from ..axes import front
+from ..registry import OPAQUE, REORGANIZE, NodeView, OpDef, case, define
+
+
+def _call(t: Any, name: str, *args: Any) -> Any:
+    """len(x), int(x), list(x): Python's own functions."""
+    return (Expr(name) if isinstance(t, Printing) else getattr(builtins, name))(*args)
+
+
+def _list(t: Any, *parts: Any, spread: tuple[int, ...] = ()) -> Any:
+    """[a, *b]: the parts at the places in `spread` are lists."""
+    if not isinstance(t, Printing):
+        rows = (part if i in spread else [part] for i, part in enumerate(parts))
+        return [item for row in rows for item in row]
+    pieces: list[str | tuple[Expr, int]] = ["["]
+    for i, part in enumerate(parts):
+        star, level = ("*", BIT_OR) if i in spread else ("", LOWEST)
+        pieces += [f"{', ' if i else ''}{star}", (spell(part), level)]
+    return Expr(*pieces, "]")
+
+
+def _position(t: Any, n: NodeView, i: int, operand: Any) -> Any:
+    found = n.ints(i)
+    return found[0] if found else _call(t, "int", operand)
+
+
+def _at(t: Any, n: NodeView, items: Any, position: Any) -> Any:
+    return items[_position(t, n, 1, position)]
+
+
+def _insert(t: Any, n: NodeView, items: Any, x: Any, position: Any = None) -> Any:
+    if position is None:
+        return _list(t, items, x, spread=(0,))
+    i = _position(t, n, 2, position)
+    if isinstance(i, int) and i == 0:
+        return _list(t, x, items, spread=(1,))
+    if n.ints(2):
+        return _list(t, items[:i], x, items[i:], spread=(0, 2))
+    from ..helpers import sequences
+
+    return t.helper(sequences.insert_item)(items, x, i)
+
+
+def _erase(t: Any, n: NodeView, items: Any, position: Any = None) -> Any:
+    i = -1 if position is None else _position(t, n, 1, position)
+    if isinstance(i, int) and i in (0, -1):
+        return items[:-1] if i else items[1:]
+    from ..helpers import sequences
+
+    return t.helper(sequences.erase_item)(items, i)
+
+
+def _split(t: Any, n: NodeView, x: Any, sizes: Any = None) -> Any:
+    axis = front(int(n.attr("axis", 0)), n.rank(0))
+    if sizes is None and not n.attr("keepdims", 1):
+        return _call(t, "list", x.unbind(axis) if axis else x)
+    parts: Any = 1
+    if sizes is not None:
+        parts = n.ints(1)
+        if parts is None:
+            parts = sizes.tolist()
+        elif n.rank(1) == 0:
+            parts = parts[0]
+    return _call(t, "list", x.split(parts, axis) if axis else x.split(parts))
+
+
+def _concat(t: Any, n: NodeView, items: Any) -> Any:
+    join = t.stack if n.attr("new_axis", 0) else t.cat
+    axis = int(n.attr("axis", 0))
+    return join(items, dim=axis) if axis else join(items)
+
+
+def _has_element(t: Any, n: NodeView, x: Any = None) -> Any:
+    known: Any = x is not None
+    may_lack = known and isinstance(n.value(0).type, ir.OptionalType)
+    if may_lack and isinstance(t, Printing):
+        known = Expr((x, COMPARE + 1), " is not None", binds=COMPARE)
+    return t.tensor(known, device=t.device)
+
+
+def _optional(t: Any, n: NodeView, x: Any = None) -> Any:
+    return Expr("None") if x is None and isinstance(t, Printing) else x
+
+
+_X = np.arange(6, dtype=np.float32).reshape(2, 3)
+_Y = np.ones((1, 3), np.float32)
+_SEQUENCE = (_X, _Y, -_X)
+
+
+def _place(i: int) -> np.ndarray:
+    return np.array(i, np.int64)
+
+
+define(
+    OpDef(
+        "SequenceEmpty",
+        since=11,
+        mapping=OPAQUE,
+        torch=lambda t, n: _list(t),
+        cases=[case(), case(dtype=7)],
+    )
+)
+define(
+    OpDef(
+        "SequenceConstruct",
+        since=11,
+        mapping=OPAQUE,
+        torch=lambda t, n, *items: _list(t, *items),
+        cases=[case([2, 3]), case([2, 3], [1, 3], [4])],
+    )
+)
+define(
+    OpDef(
+        "SequenceInsert",
+        since=11,
+        mapping=OPAQUE,
+        torch=_insert,
+        cases=[
+            case(_SEQUENCE, [2, 2]),
+            *(case(_SEQUENCE, [2], _place(i), constants=(2,)) for i in (0, 1, 3, -1)),
+            *(case(_SEQUENCE, [2], _place(i)) for i in (0, 2, -2)),
+        ],
+    )
+)
+define(
+    OpDef(
+        "SequenceErase",
+        since=11,
+        mapping=OPAQUE,
+        torch=_erase,
+        cases=[
+            case(_SEQUENCE),
+            *(case(_SEQUENCE, _place(i), constants=(1,)) for i in (0, 1, -1, -2)),
+            *(case(_SEQUENCE, _place(i)) for i in (2, -1)),
+        ],
+    )
+)
+define(
+    OpDef(
+        "SequenceAt",
+        since=11,
+        mapping=OPAQUE,
+        torch=_at,
+        cases=[
+            case(_SEQUENCE, _place(1), constants=(1,)),
+            case(_SEQUENCE, _place(-1)),
+            case(_SEQUENCE, np.array(2, np.int32)),
+        ],
+    )
+)
+define(
+    OpDef(
+        "SequenceLength",
+        since=11,
+        mapping=OPAQUE,
+        torch=lambda t, n, items: t.tensor(_call(t, "len", items), device=t.device),
+        cases=[case(_SEQUENCE)],
+    )
+)
+define(
+    OpDef(
+        "SplitToSequence",
+        since=24,
+        mapping=REORGANIZE,
+        torch=_split,
+        cases=[
+            case([4, 3]),
+            case([4, 3], axis=1, keepdims=0),
+            case([4, 3], keepdims=0),
+            case([4, 3], axis=-1),
+            case([4, 3], _place(3), constants=(1,)),
+            case([4, 3], np.array([1, 2]), constants=(1,), axis=1),
+            case([4, 3], np.array([3, 1])),
+        ],
+    )
+)
+define(
+    OpDef(
+        "ConcatFromSequence",
+        since=11,
+        mapping=REORGANIZE,
+        torch=_concat,
+        cases=[
+            case(_SEQUENCE, axis=0),
+            case((_X, -_X), axis=-1),
+            case((_X, -_X), axis=-1, new_axis=1),
+            case((_X, -_X), axis=0, new_axis=1),
+        ],
+    )
+)
+define(
+    OpDef(
+        "Optional",
+        since=15,
+        mapping=OPAQUE,
+        torch=_optional,
+        cases=[case([2, 3]), case(_SEQUENCE)],
+    )
+)
+define(
+    OpDef(
+        "OptionalHasElement",
+        since=18,
+        mapping=OPAQUE,
+        torch=_has_element,
+        cases=[case([2, 3]), case(_SEQUENCE), case()],
+    )
+)
+define(
+    OpDef(
+        "OptionalGetElement",
+        since=18,
+        mapping=OPAQUE,
+        torch=lambda t, n, x: x,
+        cases=[case([2, 3]), case(_SEQUENCE)],
+    )
+)

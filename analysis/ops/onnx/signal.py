@@ -1,0 +1,174 @@
+"""Signal processing: DFT, STFT, MelWeightMatrix and the windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..axes import front
+from ..case_arrays import f32, f64, i32, i64
+from ..later import Later
+from ..registry import MANY_TO_MANY, OPAQUE, NodeView, OpDef, case, define
+
+helpers = Later("helpers.signal")
+
+
+def _scalar(n: NodeView, i: int, operand: Any) -> Any:
+    """A number that the emitted code needs as such: known, or read at run time."""
+    found = n.ints(i) if n.dtype(i).is_integer() else None
+    if found is not None:
+        return found[0]
+    known = n.const(i)
+    return operand.item() if known is None else float(str(known.reshape(-1)[0]))
+
+
+# ---- windows
+
+_ALPHA = 25 / 46  # of the Hamming window, which PyTorch rounds to 0.54
+
+
+def _window(name: str, **options: float) -> Callable[..., Any]:
+    def spell(t: Any, n: NodeView, size: Any) -> Any:
+        periodic = bool(n.attr("periodic", 1))
+        given = {} if periodic and not options else {"periodic": periodic}
+        dtype = n.out_dtype()
+        double = dtype == ir.DataType.DOUBLE
+        if double and name != "hann_window":
+            n.refuse(
+                f"{n.node.op_type} in double precision is not supported",
+                "its coefficients are defined in single precision only",
+            )
+        wide = {"dtype": t.float64} if double else {}
+        make = getattr(t, name)
+        count = _scalar(n, 0, size)
+        made = make(count, **given, **options, **wide, device=t.device)
+        if double or dtype == ir.DataType.FLOAT:
+            return made
+        return made.to(t.dtype(dtype))
+
+    return spell
+
+
+_DOUBLE = case(i64(10), constants=(0,), output_datatype=ir.DataType.DOUBLE.value)
+
+for _name, _spelling in (
+    ("BlackmanWindow", _window("blackman_window")),
+    ("HannWindow", _window("hann_window")),
+    ("HammingWindow", _window("hamming_window", alpha=_ALPHA, beta=1 - _ALPHA)),
+):
+    define(
+        OpDef(
+            _name,
+            since=17,
+            mapping=OPAQUE,
+            torch=_spelling,
+            result="window",
+            cases=[
+                case(i64(10), constants=(0,)),
+                case(i32(10), constants=(0,), periodic=0),
+                case(i64(7), periodic=1),
+                case(i64(9), output_datatype=ir.DataType.FLOAT16.value),
+                *([_DOUBLE] if _name == "HannWindow" else []),
+            ],
+        )
+    )
+
+
+# ---- transforms
+
+
+def _dft(t: Any, n: NodeView, x: Any, length: Any = None, axis: Any = None) -> Any:
+    dim = -2 if axis is None else _scalar(n, 2, axis)
+    if isinstance(dim, int):
+        dim = front(dim, n.rank(0))
+    options: dict[str, Any] = {}
+    if length is not None:
+        options["length"] = _scalar(n, 1, length)
+    options |= {name: True for name in ("inverse", "onesided") if n.attr(name, 0)}
+    if options.get("onesided") and not options.get("inverse") and n.dims(0)[-1] == 2:
+        n.refuse("DFT of complex numbers with a one-sided result is not supported")
+    return t.helper(helpers.dft)(x, dim, **options)
+
+
+def _stft(
+    t: Any, n: NodeView, x: Any, step: Any, window: Any = None, length: Any = None
+) -> Any:
+    if length is not None:
+        count = _scalar(n, 3, length)
+    elif window is not None:
+        count = window.shape[0]
+    else:
+        n.refuse("STFT needs a window or the length of a frame")
+    options: dict[str, Any] = {} if window is None else {"window": window}
+    if not n.attr("onesided", 1):
+        options["onesided"] = False
+    elif n.rank(0) == 3 and n.dims(0)[2] == 2:
+        n.refuse("STFT of complex numbers with a one-sided result is not supported")
+    return t.helper(helpers.stft)(x, _scalar(n, 1, step), count, **options)
+
+
+def _mel(t: Any, n: NodeView, *operands: Any) -> Any:
+    numbers = [_scalar(n, i, operand) for i, operand in enumerate(operands)]
+    made = t.helper(helpers.mel_weight_matrix)(*numbers, t.device)
+    dtype = n.out_dtype()
+    return made if dtype == ir.DataType.FLOAT else made.to(t.dtype(dtype))
+
+
+_AXIS: dict[str, Any] = {"constants": (2,)}
+_HALF = np.linspace(-1, 1, 16).reshape(2, 8, 1)
+_MEL = (i64(8), i64(32), i64(8192), f32(0), f32(4096))
+
+define(
+    OpDef(
+        "DFT",
+        since=20,
+        mapping=MANY_TO_MANY,
+        torch=_dft,
+        cases=[
+            case([1, 10, 10, 1]),
+            case([1, 10, 8, 1], None, i64(1), **_AXIS),
+            case([1, 10, 8, 2], None, i64(1), **_AXIS),
+            case([1, 10, 8, 2], None, i64(-3), inverse=1, **_AXIS),
+            case([1, 10, 8, 1], None, i64(1), onesided=1, **_AXIS),
+            case([2, 5, 1], None, i64(1), inverse=1, **_AXIS),
+            case([2, 5, 2], None, i64(1), inverse=1, onesided=1, **_AXIS),
+            case([2, 5, 2], i64(9), i64(1), inverse=1, onesided=1, **_AXIS),
+            case([2, 10, 1], i64(16), i64(1), constants=(1, 2)),
+            case([2, 10, 1], i64(4), i64(1), onesided=1, **_AXIS),
+            case([1, 10, 8, 2], None, i64(-3)),
+            case(f64(_HALF)),
+        ],
+    )
+)
+define(
+    OpDef(
+        "STFT",
+        since=17,
+        mapping=MANY_TO_MANY,
+        torch=_stft,
+        cases=[
+            case([2, 32, 1], i64(8), None, i64(16), constants=(1, 3)),
+            case([2, 32, 1], i64(8), [16], i64(16), constants=(1, 3)),
+            case([2, 32, 1], i64(5), [16], constants=(1, 2)),
+            case([1, 32, 1], i64(8), None, i64(16), onesided=0),
+            case([1, 32, 2], i64(8), [16], constants=(1,), onesided=0),
+        ],
+    )
+)
+define(
+    OpDef(
+        "MelWeightMatrix",
+        since=17,
+        mapping=OPAQUE,
+        torch=_mel,
+        cases=[
+            case(*_MEL, constants=(0, 1, 2, 3, 4)),
+            case(*_MEL),
+            case(i64(20), i64(64), i64(16000), f32(20), f32(7600)),
+            case(*_MEL, output_datatype=ir.DataType.FLOAT16.value),
+        ],
+    )
+)

@@ -1,0 +1,287 @@
+"""Operators on images and boxes: sampling at a grid, patches, suppression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..axes import EVERYTHING, flat_ints, front, subscript
+from ..registry import (
+    MANY_TO_MANY,
+    ONE_TO_MANY,
+    ONE_TO_ONE,
+    OPAQUE,
+    NodeView,
+    OpDef,
+    case,
+    define,
+)
+from .slicing import listed
+
+
+def _i64(*values: Any) -> Any:
+    return np.array(values, dtype=np.int64)
+
+
+def _f32(*values: Any) -> Any:
+    return np.array(values, dtype=np.float32)
+
+
+# ---- GridSample, AffineGrid
+
+
+def grid_sample(t: Any, n: NodeView, x: Any, grid: Any) -> Any:
+    mode = n.attr("mode", "linear")
+    rank = n.rank(0)
+    names = {"linear": "bilinear", "cubic": "bicubic", "nearest": "nearest"}
+    torch_mode = names.get(mode, mode)
+    if rank not in (4, 5) or (torch_mode == "bicubic" and rank != 4):
+        n.refuse(
+            f"GridSample in mode {mode} on a tensor of rank {rank} is not supported"
+        )
+    if not n.is_float(0):
+        n.refuse(f"GridSample of {n.dtype(0).name.lower()} is not supported")
+    options: dict[str, Any] = {} if torch_mode == "bilinear" else {"mode": torch_mode}
+    padding = n.attr("padding_mode", "zeros")
+    if padding != "zeros":
+        options["padding_mode"] = padding
+    options["align_corners"] = bool(n.attr("align_corners", 0))
+    if n.dtype(1) != n.dtype(0):
+        grid = grid.to(t.dtype(n.dtype(0)))
+    return t.F.grid_sample(x, grid, **options)
+
+
+def affine_grid(t: Any, n: NodeView, theta: Any, size: Any) -> Any:
+    found = n.ints(1)
+    sizes = size.tolist() if found is None else tuple(found)
+    aligned = bool(n.attr("align_corners", 0))
+    if aligned and found is not None and 1 in found[2:]:
+        n.refuse(
+            "AffineGrid with aligned corners over a single element is not supported"
+        )
+    if n.dtype(0) != ir.DataType.FLOAT16:
+        return t.F.affine_grid(theta, sizes, align_corners=aligned)
+    return t.F.affine_grid(theta.float(), sizes, align_corners=aligned).half()
+
+
+_IMAGE = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
+_PLACES = np.linspace(-1.3, 1.27, 20, dtype=np.float32).reshape(1, 2, 5, 2)
+_VOLUME = np.arange(24, dtype=np.float32).reshape(1, 1, 2, 3, 4)
+_PLACES_3D = np.linspace(-1.3, 1.27, 36, dtype=np.float32).reshape(1, 2, 3, 2, 3)
+
+define(
+    OpDef(
+        "GridSample",
+        since=22,
+        mapping=MANY_TO_MANY,
+        torch=grid_sample,
+        result="sampled",
+        cases=[
+            case(_IMAGE, _PLACES),
+            case(_IMAGE, _PLACES, align_corners=1),
+            case(_IMAGE, _PLACES, mode="nearest"),
+            case(_IMAGE, _PLACES, mode="cubic"),
+            case(_IMAGE, _PLACES, mode="cubic", padding_mode="border"),
+            case(_IMAGE, _PLACES, padding_mode="border"),
+            case(_IMAGE, _PLACES, padding_mode="reflection", align_corners=1),
+            case(_IMAGE, _PLACES, padding_mode="reflection"),
+            case(_VOLUME, _PLACES_3D),
+            case(_VOLUME, _PLACES_3D, mode="nearest", padding_mode="border"),
+        ],
+    )
+)
+define(
+    OpDef(
+        "AffineGrid",
+        since=20,
+        mapping=ONE_TO_MANY,
+        torch=affine_grid,
+        result="grid",
+        cases=[
+            case([2, 2, 3], _i64(2, 3, 4, 5), constants=(1,)),
+            case([2, 2, 3], _i64(2, 3, 4, 5), constants=(1,), align_corners=1),
+            case([2, 3, 4], _i64(2, 3, 4, 5, 6), constants=(1,)),
+            case([2, 2, 3], _i64(2, 3, 4, 5)),
+            case(np.ones((2, 2, 3), np.float16), _i64(2, 3, 4, 5), constants=(1,)),
+        ],
+    )
+)
+
+
+# ---- Col2Im
+
+
+def col2im(t: Any, n: NodeView, x: Any, image: Any, block: Any) -> Any:
+    if not n.is_float(0):
+        n.refuse(f"Col2Im of {n.dtype(0).name.lower()} is not supported")
+    shape, kernel = n.ints(1), flat_ints(n.ints(2))
+    axes = n.size(2, 0, "number of axes") if kernel is None else len(kernel)
+    dilations = n.attr("dilations", [1] * axes)
+    strides = n.attr("strides", [1] * axes)
+    pads = n.attr("pads", [0] * 2 * axes)
+    if axes != 2 or pads[:axes] != pads[axes:] or shape is None or kernel is None:
+        from ..helpers import spatial as helpers
+
+        size = image.tolist() if shape is None else shape
+        patch = block.tolist() if kernel is None else kernel
+        return t.helper(helpers.col2im)(x, size, patch, dilations, pads, strides)
+    given = {
+        "dilation": (dilations, 1),
+        "padding": (pads[:2], 0),
+        "stride": (strides, 1),
+    }
+    options = {
+        name: found[0] if found[0] == found[1] else tuple(found)
+        for name, (found, default) in given.items()
+        if list(found) != [default] * 2
+    }
+    return t.F.fold(x, tuple(shape), tuple(kernel), **options)
+
+
+_FOLD: dict[str, Any] = {"constants": (1, 2)}
+define(
+    OpDef(
+        "Col2Im",
+        since=18,
+        mapping=MANY_TO_MANY,
+        torch=col2im,
+        cases=[
+            case([1, 5, 5], _i64(5, 5), _i64(1, 5), **_FOLD),
+            case([1, 8, 9], _i64(4, 4), _i64(2, 2), **_FOLD),
+            case([1, 9, 4], _i64(5, 5), _i64(3, 3), strides=[2, 2], **_FOLD),
+            case([1, 5, 15], _i64(5, 5), _i64(1, 5), pads=[0, 1, 0, 1], **_FOLD),
+            case([1, 4, 5], _i64(6, 6), _i64(2, 2), dilations=[1, 5], **_FOLD),
+            case([1, 4, 16], _i64(4, 4), _i64(2, 2), pads=[0, 1, 1, 0], **_FOLD),
+            case([1, 10, 12], _i64(3, 4, 5), _i64(1, 1, 5), **_FOLD),
+            case([2, 6, 4], _i64(6), _i64(3), **_FOLD),
+            case([1, 8, 9], _i64(4, 4), _i64(2, 2)),
+        ],
+    )
+)
+
+
+# ---- CenterCropPad
+
+
+def center_crop_pad(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
+    rank = n.rank(0)
+    places = [front(axis, rank) for axis in n.attr("axes", range(rank))]
+    wanted = flat_ints(n.ints(1))
+    sizes = [n.dims(0)[axis] for axis in places]
+    numbers = flat_ints([size for size in sizes if isinstance(size, int)])
+    if wanted is None or numbers is None or len(numbers) != len(places):
+        from ..helpers import slicing as helpers
+
+        return t.helper(helpers.center_crop_pad)(x, listed(n, 1, shape), places)
+    items: list[Any] = [EVERYTHING] * rank
+    around = [(0, 0)] * rank
+    for axis, have, want in zip(places, numbers, wanted, strict=True):
+        # A cut starts half a pixel to the left, a border ends with the odd pixel.
+        begin = abs(have - want) // 2
+        if have > want:
+            items[axis] = slice(begin or None, begin + want)
+        else:
+            around[axis] = (begin, want - have - begin)
+    x = subscript(x, items)
+    first = next((i for i in range(rank) if around[i] != (0, 0)), rank)
+    order = [amount for axis in reversed(range(first, rank)) for amount in around[axis]]
+    return t.F.pad(x, tuple(order)) if order else x
+
+
+define(
+    OpDef(
+        "CenterCropPad",
+        since=18,
+        mapping=ONE_TO_ONE,
+        torch=center_crop_pad,
+        cases=[
+            case([5, 6], _i64(2, 3), constants=(1,)),
+            case([2, 3], _i64(5, 4), constants=(1,)),
+            case([2, 6], _i64(5, 3), constants=(1,)),
+            case([3, 6, 3], _i64(5, 3), constants=(1,), axes=[-3, 1]),
+            case([2, 6], _i64(5, 3)),
+        ],
+    )
+)
+
+
+# ---- NonMaxSuppression, Det
+
+
+def non_max_suppression(
+    t: Any,
+    n: NodeView,
+    boxes: Any,
+    scores: Any,
+    limit: Any = None,
+    iou: Any = None,
+    score: Any = None,
+) -> Any:
+    from ..helpers import spatial as helpers
+
+    options: dict[str, Any] = {}
+    given = (limit, iou, score)
+    names = ("max_per_class", "iou_threshold", "score_threshold")
+    for i, (name, operand) in enumerate(zip(names, given, strict=True), start=2):
+        if operand is None:
+            continue
+        known = n.const(i)
+        options[name] = operand.item() if known is None else _number(known)
+    if n.attr("center_point_box", 0):
+        options["centers"] = True
+    return t.helper(helpers.non_max_suppression)(boxes, scores, **options)
+
+
+def _number(array: Any) -> int | float:
+    value = array.reshape(-1)[0]
+    return int(value) if array.dtype.kind in "iu" else float(str(value))
+
+
+def det(t: Any, n: NodeView, x: Any) -> Any:
+    if not n.is_float(0):
+        n.refuse(f"Det of {n.dtype(0).name.lower()} is not supported")
+    if n.dtype(0) in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
+        return t.linalg.det(x)
+    return t.linalg.det(x.float()).to(t.dtype(n.dtype(0)))
+
+
+_BOXES = _f32(
+    [
+        [0, 0, 1, 1],
+        [0, 0.1, 1, 1.1],
+        [1, 0.9, 0, -0.1],
+        [0, 10, 1, 11],
+        [0, 10.1, 1, 11.1],
+        [0, 100, 1, 101],
+    ]
+)
+_SCORES = _f32([[0.9, 0.75, 0.6, 0.95, 0.5, 0.3], [0.1, 0.7, 0.7, 0.2, 0.9, 0.3]])
+_LIMITS = (_i64(3), _f32(0.5), _f32(0.4))
+
+define(
+    OpDef(
+        "NonMaxSuppression",
+        since=11,
+        mapping=OPAQUE,
+        torch=non_max_suppression,
+        result="kept",
+        cases=[
+            case(_BOXES, _SCORES, *_LIMITS, constants=(2, 3, 4)),
+            case(_BOXES, _SCORES, *_LIMITS[:2], constants=(2, 3)),
+            case(_BOXES, _SCORES, _LIMITS[0]),
+            case(_BOXES, _SCORES),
+            case(_BOXES, _SCORES, *_LIMITS, center_point_box=1),
+        ],
+    )
+)
+define(
+    OpDef(
+        "Det",
+        since=22,
+        mapping=MANY_TO_MANY,
+        torch=det,
+        cases=[case([3, 3]), case([2, 3, 2, 2])],
+    )
+)

@@ -1,0 +1,350 @@
+"""Tensors of strings: moving them, comparing, converting, and operators of text."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..case_arrays import f32, i64
+from ..registry import (
+    ONE_TO_ONE,
+    OPAQUE,
+    OPS,
+    Case,
+    NodeView,
+    OpDef,
+    Spelling,
+    case,
+    define,
+)
+from ..string_constants import array_of, string_list
+
+
+def text(*words: Any) -> np.ndarray:
+    """An array of strings for a case."""
+    return np.array(words, dtype=object)
+
+
+def _add(name: str, strings: Spelling, cases: Sequence[Case]) -> None:
+    """Give an operator that stands in the table its spelling for strings."""
+    op = OPS["", name]
+    define(replace(op, strings=strings, cases=[*op.cases, *cases]), override=True)
+
+
+# ---- operators that move elements, whatever these are
+
+
+class _Places(NodeView):
+    """The node as if its strings were numbers: the places they are taken from."""
+
+    def _dtype(self, value: ir.Value, which: str) -> ir.DataType:
+        if value.dtype == ir.DataType.STRING:
+            return ir.DataType.INT64
+        return super()._dtype(value, which)
+
+
+def _moved(spelling: Spelling) -> Spelling:
+    """The spelling for numbers, on the places of the strings."""
+
+    def spell(t: Any, n: NodeView, words: Any, *others: Any) -> Any:
+        from ..helpers import strings as helpers
+
+        at_run_time = [
+            x for i, x in enumerate(others, 1) if x is not None and _runs(n, i)
+        ]
+        device = [at_run_time[0].device] if at_run_time else []
+        places = t.helper(helpers.positions)(words, *device)
+        found = spelling(t, _Places(n.node, n.shapes), places, *others)
+        if isinstance(found, tuple):
+            return tuple(
+                x if x is None else t.helper(helpers.take)(words, x) for x in found
+            )
+        if sum(map(n.used, range(n.outputs))) > 1 or (n.outputs > 1 and not n.used(0)):
+            return t.helper(helpers.take_each)(words, found)
+        return t.helper(helpers.take)(words, found)
+
+    return spell
+
+
+def _runs(n: NodeView, i: int) -> bool:
+    return n.has(i) and n.const(i) is None
+
+
+def _gather(t: Any, n: NodeView, words: Any, places: Any) -> Any:
+    from ..helpers import strings as helpers
+
+    if n.shapes.rank(n.value(0)) == 1:
+        return t.helper(helpers.take)(words, places)
+    spelling = OPS["", "Gather"].torch
+    assert spelling is not None
+    return _moved(spelling)(t, n, words, places)
+
+
+_WORDS = text(["a", "b c", ""], ["d\u00e9", "'\"\\", "f"])
+for _name, _cases in {
+    "Compress": [case(_WORDS, np.array([False, True]), axis=0)],
+    "DepthToSpace": [case(text([[["a"]], [["b"]], [["c"]], [["d"]]]), blocksize=2)],
+    "Expand": [case(text(["a"], ["b"]), i64([2, 3]), constants=(1,))],
+    "Flatten": [case(_WORDS, axis=0)],
+    "GatherElements": [case(_WORDS, i64([[2, 0], [1, 1]]), axis=1)],
+    "GatherND": [case(_WORDS, i64([[1, 2], [0, 0]]))],
+    "Reshape": [case(_WORDS, i64([3, -1]), constants=(1,))],
+    "ReverseSequence": [case(_WORDS, i64([2, 1, 1]), batch_axis=1, time_axis=0)],
+    "Slice": [case(_WORDS, i64([1]), i64([3]), i64([1]), constants=(1, 2, 3))],
+    "SpaceToDepth": [case(text([[["a", "b"], ["c", "d"]]]), blocksize=2)],
+    "Split": [case(_WORDS, axis=1, num_outputs=3, outputs=3)],
+    "Squeeze": [case(text(["a", "b"]), i64([0]), constants=(1,))],
+    "Tile": [case(_WORDS, i64([1, 2]), constants=(1,))],
+    "Transpose": [case(_WORDS, perm=[1, 0])],
+    "Unsqueeze": [case(_WORDS, i64([1]), constants=(1,))],
+}.items():
+    _spelling = OPS["", _name].torch
+    assert _spelling is not None
+    _add(_name, _moved(_spelling), _cases)
+
+_add(
+    "Gather",
+    _gather,
+    [
+        case(_WORDS, i64([2, 0]), axis=1),
+        # Rows of strings come out of ONNX Runtime with their first column alone.
+        case(text("x", "y"), i64(1), constants=(1,)),
+        case(text("x", "y", "z"), i64([[2, 0], [1, -1]]), constants=(0,)),
+    ],
+)
+_add("Identity", lambda t, n, x: x, [case(_WORDS)])
+_add("Size", lambda t, n, x: t.tensor(x.size, device=t.device), [case(_WORDS)])
+_add(
+    "Concat",
+    lambda t, n, *xs: t.np.concatenate(list(xs), axis=n.attr("axis")),
+    [
+        case(_WORDS, _WORDS, axis=1),
+        case(_WORDS, text(["x"] * 3), axis=0, constants=(1,)),
+    ],
+)
+_add(
+    "Where",
+    lambda t, n, mask, x, y: t.np.where(mask.numpy(force=True), x, y),
+    [case(np.array([[True], [False]]), _WORDS, text("x", "y", "z"))],
+)
+
+
+def _equal(t: Any, n: NodeView, x: Any, y: Any) -> Any:
+    from ..helpers import strings as helpers
+
+    return t.helper(helpers.equal_strings)(x, y, t.device)
+
+
+_add(
+    "Equal",
+    _equal,
+    [case(_WORDS, text("a", "x", "f")), case(_WORDS, text("a"), constants=(1,))],
+)
+
+
+# ---- conversions
+
+
+def _cast(t: Any, n: NodeView, x: Any, like: Any = None) -> Any:
+    from ..helpers import strings as helpers
+
+    source, target = n.value(0).dtype, n.node.outputs[0].dtype
+    if source == target:
+        return x
+    if target != ir.DataType.STRING:
+        if target is None or target == ir.DataType.BOOL:
+            n.refuse("a cast of strings to truth values is not supported")
+        return t.helper(helpers.strings_to_numbers)(x, t.dtype(n.out_dtype()), t.device)
+    if n.is_float(0):
+        return t.helper(helpers.floats_to_strings)(x)
+    return t.helper(helpers.integers_to_strings)(x)
+
+
+_SPELLED = text("1", "-2.5", "1e-3", "NaN", "INF", "-INF", "0.1")
+_TEXT = ir.DataType.STRING.value
+_add(
+    "Cast",
+    _cast,
+    [
+        case(_SPELLED, to=ir.DataType.FLOAT.value),
+        case(_SPELLED, to=ir.DataType.DOUBLE.value),
+        case(text(["3", "-14"]), to=ir.DataType.INT64.value),
+        case(text("3", "-14"), to=ir.DataType.INT32.value),
+        case(f32([1, -2.5, 1e-3, 0.47892547, 1e10, 123456.789]), to=_TEXT),
+        case(f32([np.nan, np.inf, -np.inf, 0, 100, 1e-10]), to=_TEXT),
+        case(np.array([1 / 3, 1e300, 5.0, -0.1]), to=_TEXT),
+        case(i64([[1, -2], [3, 2**60]]), to=_TEXT),
+        case(np.array([True, False]), to=_TEXT),
+        case(_WORDS, to=_TEXT),
+    ],
+)
+_add("CastLike", _cast, [case(text("3", "-1"), f32([0])), case(i64([3]), text("x"))])
+
+
+# ---- operators of text
+
+
+def _join(t: Any, n: NodeView, x: Any, y: Any) -> Any:
+    """NumPy makes a plain str of a sum that has no axes."""
+    return x + y if n.shapes.rank(n.node.outputs[0]) else array_of(t, x + y)
+
+
+define(
+    OpDef(
+        "StringConcat",
+        since=20,
+        mapping=ONE_TO_ONE,
+        strings=_join,
+        cases=[
+            case(_WORDS, text("x", "", "\u00e9")),
+            case(text("a", "b"), text("z"), constants=(1,)),
+            case(np.array("a", object), np.array("b", object)),
+        ],
+    )
+)
+
+
+def _full_match(t: Any, n: NodeView, words: Any) -> Any:
+    from ..helpers import strings as helpers
+
+    pattern = n.attr("pattern")
+    if pattern is None:
+        n.refuse("RegexFullMatch needs a pattern")
+    return t.helper(helpers.full_matches)(words, python_pattern(n, pattern), t.device)
+
+
+# What RE2 has and Python's re module has not, or means otherwise.
+_RE2_ONLY = r"\p \P \C \z \Q \E \pN \x{ [[: (?U (?P> (?s- (?i- (?m-".split()
+
+
+def python_pattern(n: NodeView, pattern: str) -> str:
+    """A pattern of RE2 that means the same to Python's re module, or a refusal."""
+    op = n.node.op_type
+    for mark in _RE2_ONLY:
+        if mark in pattern:
+            n.refuse(f"{op} with {mark!r} in its pattern is not supported")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            re.compile(pattern)
+    except (re.error, RecursionError, OverflowError, Warning):
+        n.refuse(f"the pattern of {op} is none that Python's re module reads")
+    return pattern
+
+
+define(
+    OpDef(
+        "RegexFullMatch",
+        since=20,
+        mapping=ONE_TO_ONE,
+        strings=_full_match,
+        cases=[
+            case(
+                text("www.google.com", "facebook"), pattern="www.[\\w.-]+\\.\\bcom\\b"
+            ),
+            case(text(["a", "ab"], ["abb", ""]), pattern="ab*"),
+        ],
+    )
+)
+
+
+def _split(t: Any, n: NodeView, words: Any) -> Any:
+    from ..helpers import strings as helpers
+
+    most = n.attr("maxsplit", -1)
+    delimiter = n.attr("delimiter", "")
+    made = t.helper(helpers.split_strings)(words, delimiter, most, t.device)
+    return made[0] if n.used(0) and not n.used(1) else made
+
+
+_SENTENCES = text("a  b c", " x", "", "y,z,")
+define(
+    OpDef(
+        "StringSplit",
+        since=20,
+        mapping=OPAQUE,
+        strings=_split,
+        inlines=False,
+        cases=[
+            case(_SENTENCES, outputs=2),
+            case(_SENTENCES, delimiter=",", outputs=2),
+            case(text(["a b c"], ["d"]), delimiter=" ", maxsplit=1, outputs=2),
+        ],
+    )
+)
+
+
+def _normalize(t: Any, n: NodeView, words: Any) -> Any:
+    from ..helpers import strings as helpers
+
+    change = {"NONE": "", "LOWER": "lower", "UPPER": "upper"}
+    action = n.attr("case_change_action", "NONE")
+    if action not in change:
+        n.refuse("StringNormalizer with an unknown change of case")
+    stopwords = string_list(t, n.attr("stopwords", []), "stopwords", n.node)
+    folds = not n.attr("is_case_sensitive", 0)
+    return t.helper(helpers.normalize_strings)(words, stopwords, folds, change[action])
+
+
+def _tokenize(t: Any, n: NodeView, words: Any) -> Any:
+    """Of com.microsoft, as sklearn-onnx writes it for text."""
+    from ..helpers import strings as helpers
+
+    pattern, separators = n.attr("tokenexp", ""), n.attr("separators", [])
+    if bool(pattern) == bool(separators):
+        n.refuse("Tokenizer needs separators, or an expression for tokens")
+    pattern = python_pattern(n, pattern)
+    separators = [python_pattern(n, separator) for separator in separators]
+    least, pad = n.attr("mincharnum", 1), n.attr("pad_value", "")
+    marks = bool(n.attr("mark", 0))
+    if separators == [""]:
+        pattern, separators = "(?s:.)", []
+    return t.helper(helpers.tokenize)(words, pattern, separators, least, pad, marks)
+
+
+_TEXTS = text("a bb  ccc", "d", "e, f")
+define(
+    OpDef(
+        "Tokenizer",
+        since=1,
+        domain="com.microsoft",
+        mapping=OPAQUE,
+        strings=_tokenize,
+        inlines=False,
+        cases=[
+            case(x, mark=mark, mincharnum=least, pad_value="#", **how)
+            for x in (_TEXTS, _TEXTS[None])
+            for mark, least in ((0, 1), (1, 2))
+            for how in (
+                {"tokenexp": "[a-z]+"},
+                {"separators": [" "]},
+                {"separators": ["[ ,]", "b"]},
+            )
+        ]
+        + [case(_TEXTS, mark=0, mincharnum=1, pad_value="#", separators=[""])],
+    )
+)
+
+
+_DAYS = text("monday", "Tuesday", "FRIDAY")
+define(
+    OpDef(
+        "StringNormalizer",
+        since=10,
+        mapping=OPAQUE,
+        strings=_normalize,
+        cases=[
+            case(_DAYS, stopwords=["monday"], is_case_sensitive=1),
+            case(_DAYS, stopwords=["MONDAY"], case_change_action="LOWER"),
+            case(_DAYS[None], stopwords=["Friday"], case_change_action="UPPER"),
+            case(_DAYS, case_change_action="UPPER"),
+            case(_DAYS[:1], stopwords=["monday"], is_case_sensitive=1),
+        ],
+    )
+)

@@ -1,0 +1,1 @@
+"""Quantize/Dequantize, integer products, layers of QDQ graphs."""

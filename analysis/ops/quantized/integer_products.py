@@ -1,0 +1,229 @@
+"""Products of 8-bit integers.
+
+Their sums are formed in float64, which is exact up to 2**53: products of integers are
+slow, and unknown on some devices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..case_arrays import f32, i8, i32, u8
+from ..later import Later
+from ..onnx.conv import kernel_sizes, layer_form
+from ..onnx.windows import padded, short, windows
+from ..operands import is_zero
+from ..registry import MANY_TO_MANY, ModuleForm, NodeView, OpDef, Weight, case, define
+from .quant_layers import dynamic, int8_weight, integer_linear, per_filter
+from .quantize_linear import stretched, torch_dtype
+
+helpers = Later("helpers.quant")
+
+
+def _qlinear_matmul(t: Any, n: NodeView, *operands: Any) -> Any:
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = operands
+    if not n.out_dtype().is_integer():
+        n.refuse("QLinearMatMul of 8-bit floats is not supported")
+    if n.rank(0) > 1:  # parameters of one element each, or one for each row
+        a_scale, a_zero = (_upright(n, i, x) for i, x in ((1, a_scale), (2, a_zero)))
+        y_scale, y_zero = (_upright(n, i, x) for i, x in ((6, y_scale), (7, y_zero)))
+    a = a.double() if is_zero(n, 2) else a.double() - a_zero
+    b = b.double() if is_zero(n, 5) else b.double() - b_zero
+    return _requantized(t, n, a @ b, a_scale * b_scale / y_scale, y_zero)
+
+
+def _requantized(t: Any, n: NodeView, y: Any, scale: Any, zero: Any) -> Any:
+    options = torch_dtype(t, n.out_dtype())
+    return t.helper(helpers.requantize)(y, scale, zero, **options)
+
+
+def _upright(n: NodeView, i: int, x: Any) -> Any:
+    return x[:, None] if n.rank(i) == 1 and n.dims(i)[0] != 1 else x
+
+
+def _convolved(t: Any, n: NodeView, x: Any, weight: Any, bias: Any, at: int) -> Any:
+    """The convolution of operands in float64; input `at` is the weight."""
+    w = windows(n, kernel_sizes(n, at))
+    options = {
+        "stride": (short(w.stride), 1),
+        "padding": (short(w.begin) if w.symmetric else 0, 0),
+        "dilation": (short(w.dilation), 1),
+        "groups": (n.attr("group", 1), 1),
+    }
+    given = {k: v for k, (v, default) in options.items() if v != default}
+    operands = [x if w.symmetric else padded(t, w, x), weight]
+    operands += [] if bias is None else [bias]
+    return getattr(t.F, f"conv{w.axes}d")(*operands, **given)
+
+
+def _centred(n: NodeView, x: Any, i: int, zero: Any) -> Any:
+    """x minus its zero point, which is one for all, or one per filter."""
+    if zero is None or is_zero(n, i):
+        return x.double()
+    if n.rank(i) == 1 and n.dims(i)[0] != 1:
+        zero = stretched(zero, n.rank(0) - 1)
+    return x.double() - zero
+
+
+def _conv_integer(
+    t: Any, n: NodeView, x: Any, weight: Any, x_zero: Any = None, w_zero: Any = None
+) -> Any:
+    x, weight = _centred(n, x, 2, x_zero), _centred(n, weight, 3, w_zero)
+    return _convolved(t, n, x, weight, None, 1).to(t.int32)
+
+
+def _qlinear_conv(t: Any, n: NodeView, *operands: Any) -> Any:
+    x, x_scale, x_zero, weight, w_scale, w_zero, y_scale, y_zero, *bias = operands
+    x, weight = _centred(n, x, 2, x_zero), _centred(n, weight, 5, w_zero)
+    y = _convolved(t, n, x, weight, bias[0].double() if bias else None, 3)
+    if n.rank(4) == 1 and n.dims(4)[0] != 1:
+        w_scale = stretched(w_scale, n.rank(0) - 2)
+    return _requantized(t, n, y, x_scale * w_scale / y_scale, y_zero)
+
+
+def _conv_integer_module(n: NodeView) -> ModuleForm | None:
+    shape = int8_weight(n, 1)
+    if shape is None or len(shape) != 4:
+        return None
+    plain = layer_form(n, "", shape, {"weight": Weight(n.value(1))})
+    return dynamic(n, plain, helpers.DynamicQuantizedConv2d)
+
+
+def _qlinear_conv_module(n: NodeView) -> ModuleForm | None:
+    """A layer, if all but x is constant and the weight has no zero point."""
+    shape, types = int8_weight(n, 3), {n.dtype(0), n.out_dtype()}
+    constants = [i for i in range(1, n.arity) if n.has(i)]
+    if shape is None or len(shape) != 4 or len(types) > 1 or not is_zero(n, 5):
+        return None
+    if any(n.const(i) is None for i in constants) or n.rank(0) != 4:
+        return None
+    if any(n.dims(i) for i in (1, 2, 6, 7)):
+        return None
+    weights = {"weight": Weight(n.value(3)), "scale": per_filter(n.value(4))}
+    if n.has(8):
+        weights["bias"] = Weight(n.value(8))
+    form = layer_form(n, "QLinearConv2d", shape, weights)
+    names = {1: "input_scale", 2: "input_zero_point"}
+    names |= {6: "output_scale", 7: "output_zero_point"}
+    return replace(
+        form,
+        keywords={
+            **form.keywords,
+            "per_channel": (n.rank(4) == 1 and n.dims(4)[0] != 1, False),
+            "signed": (n.dtype(0) == ir.DataType.INT8, False),
+        },
+        weights=weights | {name: Weight(n.value(i)) for i, name in names.items()},
+        source=helpers.QLinearConv2d,
+    )
+
+
+_A, _B = u8([[208, 236, 0, 238], [3, 214, 255, 29]]), u8(
+    np.arange(12).reshape(4, 3) * 20
+)
+_QUANTIZED = {
+    dtype: (
+        f32(0.0066),
+        np.array(113 - half, dtype),
+        f32(0.00705),
+        np.array(114 - half, dtype),
+        f32(0.0107),
+        np.array(118 - half, dtype),
+    )
+    for dtype, half in (("uint8", 0), ("int8", 127))
+}
+
+
+def _product(dtype: str, a: Any, b: Any, *more: Any, **options: Any) -> Any:
+    a_scale, a_zero, b_scale, b_zero, y_scale, y_zero = _QUANTIZED[dtype]
+    return case(
+        a.astype(dtype),
+        a_scale,
+        a_zero,
+        b.astype(dtype),
+        b_scale,
+        b_zero,
+        y_scale,
+        y_zero,
+        *more,
+        **options,
+    )
+
+
+define(
+    OpDef(
+        "QLinearMatMul",
+        since=21,
+        mapping=MANY_TO_MANY,
+        torch=_qlinear_matmul,
+        module=lambda n: integer_linear(n, (6, 7)),
+        cases=[
+            *[_product(d, _A, _B) for d in _QUANTIZED],
+            *[_product(d, np.stack([_A, _A + 1]), _B) for d in _QUANTIZED],
+            _product("uint8", _A, _B, constants=(1, 2, 3, 4, 5, 6, 7)),
+            *[
+                case(
+                    *(_A, f32(0.0066), np.array(113, np.uint8), i8(_B // 2)),
+                    *(scale, i8(zero), f32(0.0107), np.array(118, np.uint8)),
+                    constants=(1, 2, 3, 4, 5, 6, 7),
+                )
+                for scale, zero in (
+                    (f32(0.007), 0),
+                    (f32([0.01, 0.02, 0.03]), [0, 0, 0]),
+                )
+            ],
+        ],
+    )
+)
+
+_IMAGE = u8(np.arange(48).reshape(1, 2, 4, 6) * 5)
+_FILTERS = u8(np.arange(24).reshape(3, 2, 2, 2) * 9)
+_PADS: dict[str, Any] = {"pads": [1, 0, 1, 1]}
+define(
+    OpDef(
+        "ConvInteger",
+        since=10,
+        mapping=MANY_TO_MANY,
+        torch=_conv_integer,
+        module=_conv_integer_module,
+        cases=[
+            case(_IMAGE, _FILTERS),
+            case(_IMAGE, _FILTERS, np.array(7, np.uint8), np.array(3, np.uint8)),
+            case(_IMAGE, _FILTERS, np.array(7, np.uint8), constants=(1,), **_PADS),
+            case(
+                _IMAGE, _FILTERS, np.array(7, np.uint8), u8([1, 2, 3]), strides=[2, 2]
+            ),
+            case(_IMAGE[:, :, 0], _FILTERS[:, :, 0], np.array(1, np.uint8)),
+        ],
+    )
+)
+define(
+    OpDef(
+        "QLinearConv",
+        since=10,
+        mapping=MANY_TO_MANY,
+        torch=_qlinear_conv,
+        module=_qlinear_conv_module,
+        cases=[
+            *[_product(d, _IMAGE, _FILTERS) for d in _QUANTIZED],
+            _product("uint8", _IMAGE, _FILTERS, i32([100, -2000, 40]), **_PADS),
+            _product("uint8", _IMAGE, _FILTERS, auto_pad="SAME_UPPER"),
+            case(
+                _IMAGE,
+                f32(0.03),
+                np.array(100, np.uint8),
+                i8(_FILTERS.astype(np.int8)),
+                f32([0.01, 0.02, 0.03]),
+                i8([0, 0, 0]),
+                f32(0.4),
+                np.array(120, np.uint8),
+                i32([100, -2000, 40]),
+                constants=(1, 2, 3, 4, 5, 6, 7, 8),
+                strides=[2, 1],
+            ),
+        ],
+    )
+)

@@ -1,0 +1,1 @@
+"""Ai.onnx.preview.training."""

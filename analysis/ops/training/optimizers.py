@@ -1,0 +1,104 @@
+"""Optimisers: one step of Adagrad, Adam or Momentum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..case_arrays import f32, i64
+from ..later import Later
+from ..registry import ONE_TO_ONE, NodeView, OpDef, case, define
+from ..results import wanted
+
+helpers = Later("helpers.training")
+
+DOMAIN = "ai.onnx.preview.training"
+
+
+def _spelling(
+    function: str, lists: int, **attributes: tuple[str, float]
+) -> Callable[..., Any]:
+    """Call the helper; `attributes` are its keywords, with ONNX's name and default."""
+
+    def spell(t: Any, n: NodeView, rate: Any, step: Any, *xs: Any) -> Any:
+        count, rest = divmod(len(xs), lists)
+        if rest:
+            n.refuse(f"{n.node.op_type} with {len(xs)} tensors is not supported")
+        groups = [list(xs[i * count : i * count + count]) for i in range(lists)]
+        options: dict[str, Any] = {}
+        for keyword, (name, default) in attributes.items():
+            value = float(str(n.attr(name, np.float32(default))))
+            if value != default or n.attr(name) is not None:
+                options[keyword] = value
+        if n.attr("mode", "standard") == "nesterov":
+            options["nesterov"] = True
+        made = t.helper(getattr(helpers, function))(rate, step, *groups, **options)
+        return wanted(n, made, n.outputs)
+
+    return spell
+
+
+_NORM = ("norm_coefficient", 0.0)
+_EPS = ("epsilon", 1e-6)
+_ONE = (f32(0.1), i64(0), f32([1.2, 2.8]), f32([-0.94, -2.5]), f32([1.7, 3.6]))
+_TWO = (
+    *(f32(0.1), i64(3), f32([1.2]), f32([0.5, 2])),
+    *(f32([-0.9]), f32([1, 3]), f32([2]), f32([4, 1])),
+)
+_STEEP: dict[str, Any] = {"norm_coefficient": 0.001, "alpha": 0.95, "beta": 0.85}
+
+define(
+    OpDef(
+        "Adagrad",
+        since=1,
+        mapping=ONE_TO_ONE,
+        domain=DOMAIN,
+        torch=_spelling(
+            "adagrad", 3, norm=_NORM, decay=("decay_factor", 0.0), eps=_EPS
+        ),
+        cases=[
+            case(*_ONE, outputs=2),
+            case(*_TWO, outputs=4, norm_coefficient=0.001, decay_factor=0.1),
+        ],
+    )
+)
+define(
+    OpDef(
+        "Momentum",
+        since=1,
+        mapping=ONE_TO_ONE,
+        domain=DOMAIN,
+        torch=_spelling(
+            "momentum", 3, norm=_NORM, alpha=("alpha", 0.0), beta=("beta", 0.0)
+        ),
+        cases=[
+            case(*_ONE, outputs=2, mode="standard", **_STEEP),
+            case(*_TWO, outputs=4, mode="standard", **_STEEP),
+            case(*_TWO, outputs=4, mode="nesterov", **_STEEP),
+        ],
+    )
+)
+define(
+    OpDef(
+        "Adam",
+        since=1,
+        mapping=ONE_TO_ONE,
+        domain=DOMAIN,
+        torch=_spelling(
+            "adam",
+            4,
+            norm=_NORM,
+            norm_post=("norm_coefficient_post", 0.0),
+            alpha=("alpha", 0.9),
+            beta=("beta", 0.999),
+            eps=_EPS,
+        ),
+        cases=[
+            case(*_ONE, f32([0.4, 0.6]), outputs=3),
+            case(*_TWO, f32([1]), f32([2, 3]), outputs=6, **_STEEP),
+            case(*_TWO, f32([1]), f32([2, 3]), outputs=6, norm_coefficient_post=0.1),
+        ],
+    )
+)

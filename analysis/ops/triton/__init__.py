@@ -1,0 +1,1 @@
+"""How operators are spelled inside a kernel."""

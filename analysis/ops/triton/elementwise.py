@@ -1,0 +1,218 @@
+"""Operators as Triton spells them: inside a kernel, on values that are on chip.
+
+`pointwise` spellings take and give elements; those of whole rows are in triton_rows.
+Like `torch=` of the operator table they have two readings: with `Language("tl.")` they
+print a kernel's source, with `Language("")` the formula of its docstring. Floats are
+float32 by then, whatever type the tensors have. What is not here stays a PyTorch call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ...spelling.expr import ATOM, UNARY, Expr, HelperRef, spell, text_expr
+from ..helpers import triton as helpers_triton
+from ..registry import NodeView
+
+FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+WHOLE = frozenset({ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL})
+TYPES = FLOATS | WHOLE
+
+
+class Language:
+    """Triton's functions under a prefix: Language("tl.").exp(x) prints tl.exp(x)."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def __getattr__(self, name: str) -> Expr:
+        return Expr(f"{self._prefix}{name}")
+
+    def helper(self, function: Callable[..., Any]) -> Expr:
+        return HelperRef(function)
+
+    def known(self, name: str, made: Expr, *operands: Any) -> Expr:
+        """`made`, or the name that a formula has for it."""
+        return made if self._prefix else Expr(name)(*operands)
+
+
+def number(value: Any) -> Expr:
+    """A scalar constant, as the shortest literal of its own type; no name for any."""
+    if isinstance(value, (bool, np.bool_, int, np.integer)):
+        return spell(value)
+    wide = float(value)
+    if np.isnan(wide) or np.isinf(wide):
+        return spell(wide)
+    text = repr(float(str(value)) if isinstance(value, np.float32) else wide)
+    return text_expr(text, UNARY if text.startswith("-") else ATOM)
+
+
+Spelling = Callable[..., Any]
+POINTWISE: dict[str, Spelling] = {}
+# What works on whole numbers and truth values too.
+_ON_WHOLE = frozenset(
+    """Add And Cast Equal Greater GreaterOrEqual Identity Less LessOrEqual Mul Neg Not
+    Or Sub Where Xor""".split()
+)
+
+
+def pointwise(node: ir.Node) -> Spelling | None:
+    """How one element of the result is computed; None if Triton can't, or not well."""
+    found = POINTWISE.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+    if found is None or node.op_type in _ON_WHOLE:
+        return found
+    types = {v.dtype for v in node.inputs if v is not None}
+    return found if types <= FLOATS else None
+
+
+# ---- functions of one number
+
+
+def _gelu(tl: Any, n: NodeView, x: Any) -> Any:
+    if n.attr("approximate", "none") == "none":
+        return 0.5 * x * (1 + tl.erf(x * number(math.sqrt(0.5))))
+    return tl.helper(helpers_triton.gelu_tanh)(x)
+
+
+def _swish(tl: Any, n: NodeView, x: Any) -> Any:
+    alpha = n.attr("alpha", 1.0)
+    return x * tl.sigmoid(x if alpha == 1 else number(alpha) * x)
+
+
+def _hard_sigmoid(tl: Any, n: NodeView, x: Any) -> Any:
+    alpha, beta = n.attr("alpha", np.float32(0.2)), n.attr("beta", np.float32(0.5))
+    return _clamp(tl, number(alpha) * x + number(beta), 0.0, 1.0)
+
+
+def _leaky_relu(tl: Any, n: NodeView, x: Any) -> Any:
+    return tl.where(x < 0, number(n.attr("alpha", np.float32(0.01))) * x, x)
+
+
+def _elu(tl: Any, n: NodeView, x: Any) -> Any:
+    alpha = number(n.attr("alpha", np.float32(1)))
+    return tl.where(x < 0, alpha * (tl.exp(x) - 1), x)
+
+
+def _thresholded_relu(tl: Any, n: NodeView, x: Any) -> Any:
+    return tl.where(x <= number(n.attr("alpha", np.float32(1))), 0.0, x)
+
+
+POINTWISE |= {
+    "Abs": lambda tl, n, x: tl.abs(x),
+    "Ceil": lambda tl, n, x: tl.ceil(x),
+    "Cos": lambda tl, n, x: tl.cos(x),
+    "Elu": _elu,
+    "Erf": lambda tl, n, x: tl.erf(x),
+    "Exp": lambda tl, n, x: tl.exp(x),
+    "Floor": lambda tl, n, x: tl.floor(x),
+    "Gelu": _gelu,
+    "HardSigmoid": _hard_sigmoid,
+    "HardSwish": lambda tl, n, x: x * _clamp(tl, x / 6 + 0.5, 0.0, 1.0),
+    "Identity": lambda tl, n, x: x,
+    "LeakyRelu": _leaky_relu,
+    "Log": lambda tl, n, x: tl.log(x),
+    "Mish": lambda tl, n, x: (
+        x * tl.helper(helpers_triton.tanh)(tl.helper(helpers_triton.softplus)(x))
+    ),
+    "Neg": lambda tl, n, x: -x,
+    "Not": lambda tl, n, x: ~x,
+    "Reciprocal": lambda tl, n, x: 1 / x,
+    "Relu": lambda tl, n, x: tl.known("relu", tl.where(x < 0, 0.0, x), x),  # NaN stays
+    "Sigmoid": lambda tl, n, x: tl.sigmoid(x),
+    "Sin": lambda tl, n, x: tl.sin(x),
+    "Softplus": lambda tl, n, x: tl.helper(helpers_triton.softplus)(x),
+    "Softsign": lambda tl, n, x: x / (1 + tl.abs(x)),
+    "Sqrt": lambda tl, n, x: tl.sqrt(x),
+    "Swish": _swish,
+    "Tanh": lambda tl, n, x: tl.helper(helpers_triton.tanh)(x),
+    "ThresholdedRelu": _thresholded_relu,
+}
+
+
+# ---- of several operands
+
+
+def _clamp(tl: Any, x: Any, low: Any, high: Any) -> Any:
+    """Comparisons leave NaN as it is, which tl.clamp doesn't promise."""
+    if low is not None and high is not None:
+        return tl.helper(helpers_triton.clip)(x, low, high)
+    if low is not None:
+        return tl.known("maximum", tl.where(x < low, low, x), x, low)
+    if high is not None:
+        return tl.known("minimum", tl.where(x > high, high, x), x, high)
+    return x
+
+
+def _clip(tl: Any, n: NodeView, x: Any, low: Any = None, high: Any = None) -> Any:
+    """Bounds that are numbers can be compared with; other ones may be NaN."""
+    known = [n.const(i) for i, bound in ((1, low), (2, high)) if bound is not None]
+    if all(k is not None and not np.isnan(k).any() for k in known):
+        return _clamp(tl, x, low, high)
+    x = x if low is None else _extreme("maximum")(tl, n, x, low)
+    return x if high is None else _extreme("minimum")(tl, n, x, high)
+
+
+def _pow(tl: Any, n: NodeView, x: Any, power: Any) -> Any:
+    """Powers that are products or roots; the others stay PyTorch's."""
+    known = n.const(1)
+    exponent = float(known.reshape(-1)[0]) if known is not None else None
+    if exponent in (1.0, 2.0, 3.0):
+        return reduce(lambda a, b: a * b, [x] * int(exponent))
+    if exponent == 0.5:
+        return tl.sqrt(x)
+    n.refuse("Pow with another exponent than 1, 2, 3 and 0.5 in a kernel")
+
+
+def _extreme(function: str) -> Spelling:
+    def spelling(tl: Any, n: NodeView, *xs: Any) -> Any:
+        call = getattr(tl, function)
+        every = tl.PropagateNan.ALL
+        return reduce(lambda a, b: call(a, b, propagate_nan=every), xs)
+
+    return spelling
+
+
+def _cast(tl: Any, n: NodeView, x: Any) -> Any:
+    """Floats are float32 on chip, rounded first where the graph has a smaller type."""
+    to = n.out_dtype()
+    if to == ir.DataType.BOOL:
+        return x != 0
+    if to not in FLOATS:
+        return x.to(tl.int32 if to == ir.DataType.INT32 else tl.int64)
+    if not n.is_float(0):
+        x = x.to(tl.float32)
+    if to == ir.DataType.FLOAT:
+        return x
+    small = tl.float16 if to == ir.DataType.FLOAT16 else tl.bfloat16
+    return x.to(small).to(tl.float32)
+
+
+POINTWISE |= {
+    "Add": lambda tl, n, a, b: a + b,
+    "And": lambda tl, n, a, b: a & b,
+    "Cast": _cast,
+    "Clip": _clip,
+    "Div": lambda tl, n, a, b: a / b,
+    "Equal": lambda tl, n, a, b: a == b,
+    "Greater": lambda tl, n, a, b: a > b,
+    "GreaterOrEqual": lambda tl, n, a, b: a >= b,
+    "Less": lambda tl, n, a, b: a < b,
+    "LessOrEqual": lambda tl, n, a, b: a <= b,
+    "Max": _extreme("maximum"),
+    "Min": _extreme("minimum"),
+    "Mul": lambda tl, n, a, b: a * b,
+    "Or": lambda tl, n, a, b: a | b,
+    "PRelu": lambda tl, n, x, slope: tl.where(x < 0, slope * x, x),
+    "Pow": _pow,
+    "Sub": lambda tl, n, a, b: a - b,
+    "Sum": lambda tl, n, *xs: reduce(lambda a, b: a + b, xs),
+    "SwiGLU": lambda tl, n, gate, x: _swish(tl, n, gate) * x,
+    "Where": lambda tl, n, condition, a, b: tl.where(condition, a, b),
+    "Xor": lambda tl, n, a, b: a ^ b,
+}

@@ -1,0 +1,1 @@
+"""Which operators run side by side: clusters, forks, lanes, a simulation."""

@@ -1,0 +1,1 @@
+"""Sizes and small integer values of every tensor; one entry, infer(model)."""

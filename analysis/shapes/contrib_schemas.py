@@ -1,0 +1,379 @@
+"""Types of what ONNX Runtime's own operators give, for onnx.shape_inference.
+
+onnx knows no operator of the domain com.microsoft and stops at the first one. While
+`known_to_onnx()` is entered, it has a schema for each in RULES. Sizes that take
+arithmetic are left to the rules for them (rules_elementwise.py, rules_windows.py),
+which know symbols: here are the type and the rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any
+
+import onnx
+from onnx.defs import OpSchema
+
+from .contrib_type_rules import RULES, Rule, type_rule
+from .inference_site import InferenceSite, Size
+
+DOMAIN = "com.microsoft"
+OWN = "fairhand"  # the domain of operators that only this package has
+# The one that ONNX Runtime keeps in ONNX's own domain; no version of ONNX had it.
+UNLISTED = "SimplifiedLayerNormalization"
+# Those that ONNX had there before opset 10, and onnx has forgotten.
+EXPERIMENTAL = (
+    *("Affine", "Crop", "DynamicSlice", "ImageScaler"),
+    *("ParametricSoftplus", "Scale", "ScaledTanh"),
+)
+# One that it had there before opset 17 brought it; its optimiser writes it in any.
+EARLY = "LayerNormalization"
+
+_FLOAT, _UINT8 = onnx.TensorProto.FLOAT, onnx.TensorProto.UINT8
+_INT32, _INT64 = onnx.TensorProto.INT32, onnx.TensorProto.INT64
+
+
+@type_rule("BiasAdd", "BiasDropout", "BiasGelu", "BiasSoftmax", "FastGelu", "Gelu")
+@type_rule(
+    "QuickGelu", "GroupNorm", "Inverse", "MoE", "QMoE", "RotaryEmbedding", "Trilu"
+)
+@type_rule("BranchwiseRMSNorm", "GatedAdd", "GatedRMSNorm", "MRotaryEmbedding")
+@type_rule("ComplexMul", "ComplexMulConj", "SampleOp", "ScaledSiLU")
+@type_rule("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax")
+@type_rule("Affine", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh")
+def _like_first(n: InferenceSite) -> None:
+    n.give(0, n.element(0), n.dims(0))
+
+
+@type_rule("Crop", "DynamicSlice")
+def _part(n: InferenceSite) -> None:
+    dims = n.dims(0)
+    n.give(0, n.element(0), dims and [None] * len(dims))
+
+
+@type_rule("NGramRepeatBlock")
+def _like_second(n: InferenceSite) -> None:
+    n.give(0, n.element(1), n.dims(1))
+
+
+@type_rule("LayerNormalization", "SkipLayerNormalization", "SkipGroupNorm", UNLISTED)
+@type_rule("SkipSimplifiedLayerNormalization")
+def _normalisation(n: InferenceSite) -> None:
+    dims = n.dims(0)
+    n.give(0, n.element(0), dims)
+    if n.attr("channels_last") is not None:  # SkipGroupNorm
+        n.give(1, n.element(0), dims)
+        return
+    for j in (1, 2):
+        n.give(j, _FLOAT, dims and [*dims[:-1], 1])
+    n.give(3, n.element(0), dims)
+
+
+@type_rule("EmbedLayerNormalization", "QEmbedLayerNormalization")
+def _embedding(n: InferenceSite) -> None:
+    ids, table = n.dims(0), n.dims(2)
+    dims = [*ids, table[1]] if ids is not None and table is not None else None
+    element = n.element(8) if n.element(8) == _FLOAT else n.element(2)
+    n.give(0, element, dims)
+    n.give(1, _INT32, ids and ids[:1])
+    n.give(2, element, dims)
+
+
+# ---- products and convolutions
+
+
+@type_rule("FusedMatMul", "TransposeMatMul", "GemmFastGelu")
+def _fused_matmul(n: InferenceSite) -> None:
+    a, b = n.dims(0), n.dims(1)
+    n.give(0, n.element(0), None if a is None or b is None else _product(n, a, b))
+
+
+def _product(n: InferenceSite, a: list[Size], b: list[Size]) -> list[Size]:
+    if len(a) < 2 or len(b) < 2:
+        return (
+            [*a[:-1], *b[1:]]
+            if len(a) < 2 and len(b) < 2
+            else [None] * (max(len(a), len(b)) - 1)
+        )
+    turned = [
+        _turned(dims, n.attr(f"trans{which}", 0), n.attr(f"transBatch{which}", 0))
+        for which, dims in (("A", a), ("B", b))
+    ]
+    batch = _broadcast(turned[0][:-2], turned[1][:-2])
+    return [*batch, turned[0][-2], turned[1][-1]]
+
+
+def _turned(dims: list[Size], matrix: int, batch: int) -> list[Size]:
+    if batch:  # the rows stand before the batch
+        dims = [*dims[1:-1], dims[0], dims[-1]]
+    return [*dims[:-2], dims[-1], dims[-2]] if matrix else dims
+
+
+def _broadcast(a: list[Size], b: list[Size]) -> list[Size]:
+    length = max(len(a), len(b))
+    a, b = [*[1] * (length - len(a)), *a], [*[1] * (length - len(b)), *b]
+    return [
+        y if x == 1 else x if y in (1, x) or (isinstance(x, int) and x > 1) else None
+        for x, y in zip(a, b, strict=True)
+    ]
+
+
+@type_rule(
+    "FusedConv", "NhwcConv", "NhwcFusedConv", "NhwcMaxPool", "QLinearAveragePool"
+)
+@type_rule("QLinearGlobalAveragePool", "QLinearConv", "Pad")
+@type_rule("ConvTransposeWithDynamicPads")
+def _same_rank(n: InferenceSite) -> None:
+    dims = n.dims(0)
+    n.give(0, n.element(0), dims and [None] * len(dims))
+
+
+@type_rule("FusedGemm")
+def _gemm(n: InferenceSite) -> None:
+    sizes = [
+        n.size(0, 1 if n.attr("transA", 0) else 0),
+        n.size(1, 0 if n.attr("transB", 0) else 1),
+    ]
+    n.give(0, n.element(0), sizes)
+
+
+@type_rule("QGemm")
+def _quantised_gemm(n: InferenceSite) -> None:
+    n.give(0, n.element(8) or n.element(1), [None] * 2)
+
+
+@type_rule("MatMulNBits", "MatMulBnb4")
+def _packed_product(n: InferenceSite) -> None:
+    dims = n.dims(0)
+    width = n.attr("N") if n.attr("transB", 1) else n.attr("K")
+    n.give(0, n.element(0), dims and [*dims[:-1], width])
+
+
+@type_rule("DynamicQuantizeMatMul", "MatMulIntegerToFloat")
+def _product_to_float(n: InferenceSite) -> None:
+    a, b = n.dims(0), n.dims(1)
+    known = a is not None and b is not None and len(a) >= 2 and len(b) >= 2
+    n.give(0, n.element(2), _product(n, a or [], b or []) if known else None)
+
+
+# ---- attention
+
+
+@type_rule("Attention", "QAttention")
+def _attention(n: InferenceSite) -> None:
+    dims, weights = n.dims(0), n.dims(1)
+    sizes = n.attr("qkv_hidden_sizes")
+    width: Size = None
+    if sizes:
+        width = sizes[2]
+    elif weights is not None and isinstance(weights[1], int):
+        width = weights[1] // 3
+    element = n.element(2) or n.element(0)
+    n.give(0, element, dims and [*dims[:2], width])
+    n.give(1, element, [2, n.size(0, 0), n.attr("num_heads"), None, None])
+
+
+@type_rule("MultiHeadAttention")
+def _multi_head(n: InferenceSite) -> None:
+    query, value = n.dims(0), n.dims(2)
+    if query is None:
+        n.give(0, n.element(0), [None] * 3)
+    else:
+        width = query[-1] if len(query) == 3 else None
+        if value is not None and len(value) == 3:
+            width = value[2]
+        n.give(0, n.element(0), [*query[:2], width])
+    for j in (1, 2, 3):
+        n.give(j, n.element(0), [None] * 4)
+
+
+@type_rule("GroupQueryAttention")
+def _group_query(n: InferenceSite) -> None:
+    heads, kv_heads = n.attr("num_heads"), n.attr("kv_num_heads")
+    query, past, element = n.dims(0), n.dims(3), n.element(0)
+    if query is None or len(query) != 3:
+        query = [None] * 3
+    packed = n.rank(1) is None
+    width, size = query[2], None
+    if isinstance(width, int):
+        size = width // (heads + 2 * kv_heads if packed else heads)
+        width = size * heads
+    n.give(0, element, [*query[:2], width])
+    head: Size = past[3] if past is not None and len(past) == 4 else size
+    for j in (1, 2):
+        n.give(j, n.element(2 + j) or element, [query[0], kv_heads, None, head])
+    n.give(3, element, [query[0], heads, query[1], None])
+
+
+@type_rule("SparseAttention")
+def _sparse(n: InferenceSite) -> None:
+    n.give(0, n.element(0), n.dims(0))
+    for j in (1, 2):
+        n.give(j, n.element(2 + j), n.dims(2 + j))
+
+
+# ---- quantised
+
+
+@type_rule("QuantizeLinear")
+def _quantise(n: InferenceSite) -> None:
+    n.give(0, n.element(2) or _UINT8, n.dims(0))
+
+
+@type_rule("DequantizeLinear")
+def _dequantise(n: InferenceSite) -> None:
+    n.give(0, n.element(1), n.dims(0))
+
+
+@type_rule("QLinearAdd", "QLinearMul")
+def _pair(n: InferenceSite) -> None:
+    a, b = n.rank(0), n.rank(3)
+    known = a is not None and b is not None
+    n.give(0, n.element(0), [None] * max(a or 0, b or 0) if known else None)
+
+
+@type_rule("QLinearWhere")
+def _choice(n: InferenceSite) -> None:
+    ranks = [n.rank(i) for i in (0, 1, 4)]
+    known = [r for r in ranks if r is not None]
+    n.give(0, n.element(1), [None] * max(known) if len(known) == 3 else None)
+
+
+@type_rule("QLinearConcat")
+def _concat(n: InferenceSite) -> None:
+    rank = n.rank(2)
+    n.give(0, n.element(1), None if rank is None else [None] * rank)
+
+
+@type_rule("QLinearReduceMean")
+def _mean(n: InferenceSite) -> None:
+    rank, axes = n.rank(0), n.attr("axes")
+    if rank is not None and not n.attr("keepdims", 1):
+        rank -= len(axes) if axes else rank
+    n.give(0, n.element(0), None if rank is None else [None] * rank)
+
+
+@type_rule("GatherBlockQuantized")
+def _gather(n: InferenceSite) -> None:
+    data, indices = n.dims(0), n.dims(1)
+    if data is None or indices is None:
+        return
+    axis = n.attr("gather_axis", 0) % len(data)
+    last = data[-1]
+    if n.element(0) == _UINT8 and isinstance(last, int):
+        data = [*data[:-1], last * (8 // n.attr("bits", 4))]
+    n.give(0, n.element(2), [*data[:axis], *indices, *data[axis + 1 :]])
+
+
+# ---- the rest
+
+
+@type_rule("BiasSplitGelu")
+def _half(n: InferenceSite) -> None:
+    dims = n.dims(0)
+    if dims is not None:
+        last = dims[-1]
+        half = last // 2 if isinstance(last, int) else None
+        n.give(0, n.element(0), [*dims[:-1], half])
+
+
+@type_rule("Range")
+def _range(n: InferenceSite) -> None:
+    n.give(0, n.element(0), [None])
+
+
+@type_rule("Unique")
+def _unique(n: InferenceSite) -> None:
+    n.give(0, n.element(0), [None])
+    n.give(1, _INT64, n.dims(0))
+    n.give(2, _INT64, [None])
+
+
+@type_rule("ExpandDims")
+def _expand_dims(n: InferenceSite) -> None:
+    rank = n.rank(0)
+    n.give(0, n.element(0), None if rank is None else [None] * (rank + 1))
+
+
+@type_rule("GridSample")
+def _grid_sample(n: InferenceSite) -> None:
+    x, grid = n.dims(0), n.dims(1)
+    if x is not None and grid is not None:
+        n.give(0, n.element(0), [*x[:2], *grid[1:-1]])
+
+
+@type_rule("CropAndResize")
+def _crop(n: InferenceSite) -> None:
+    n.give(0, n.element(0), [None] * 4)
+
+
+@type_rule("CDist")
+def _distances(n: InferenceSite) -> None:
+    n.give(0, n.element(0), [n.size(0, 0), n.size(1, 0)])
+
+
+@type_rule("Rfft")
+def _rfft(n: InferenceSite) -> None:
+    """Complex numbers have an axis for the real and the imaginary part."""
+    rank = n.rank(0)
+    n.give(0, n.element(0), None if rank is None else [None] * (rank + 1))
+
+
+@type_rule("Irfft")
+def _irfft(n: InferenceSite) -> None:
+    rank = n.rank(0)
+    n.give(0, n.element(0), None if rank is None else [None] * (rank - 1))
+
+
+# ---- for the time of an inference
+
+
+def _schema(name: str, domain: str, rule: Rule) -> OpSchema:
+    """A schema of any inputs and outputs; what it is for is its inference."""
+    many = OpSchema.FormalParameterOption.Variadic
+
+    def parameter(label: str) -> OpSchema.FormalParameter:
+        return OpSchema.FormalParameter(
+            label, "T", param_option=many, is_homogeneous=False, min_arity=0
+        )
+
+    def infer(context: Any) -> None:
+        try:
+            rule(InferenceSite(context))
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            return  # a malformed node, which its spelling will name
+
+    schema = OpSchema(
+        name,
+        domain,
+        1,
+        inputs=[parameter("x")],
+        outputs=[parameter("y")],
+        type_constraints=[("T", ["tensor(float)"], "any")],
+    )
+    schema.set_type_and_shape_inference_function(infer)
+    return schema
+
+
+_SCHEMAS = [
+    _schema(name, "" if name in (UNLISTED, *EXPERIMENTAL) else DOMAIN, rule)
+    for name, rule in RULES.items()
+]
+_SCHEMAS.append(_schema(EARLY, "", RULES[EARLY]))
+_LOCK = RLock()
+
+
+@contextmanager
+def known_to_onnx() -> Iterator[None]:
+    """Lend onnx the schemas, which it keeps for the whole process."""
+    with _LOCK:
+        lent = [s for s in _SCHEMAS if not onnx.defs.has(s.name, 1, s.domain)]
+        try:
+            for schema in lent:
+                onnx.defs.register_schema(schema)
+            yield
+        finally:
+            for schema in lent:
+                onnx.defs.deregister_schema(schema.name, 1, schema.domain)

@@ -1,0 +1,391 @@
+"""Sizes of every value in a model, and the elements of those that compute sizes.
+
+Two sources are joined, node by node in graph order: the rules here, which keep
+dimensions symbolic, and onnx.shape_inference, which knows all operators and element
+types. A size that neither can tell becomes a symbol of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, auto
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import sympy
+
+from ..errors import MALFORMED, FairhandError
+from ..graph.dims import Dim, invented, is_bulky, parse, same, spell, symbol, text
+from ..graph.map_types import is_map, map_type, set_map_type
+from . import arithmetic, rules_elementwise, rules_movement, rules_windows, shape_values
+from .contrib_schemas import DOMAIN, OWN
+from .node_facts import DimsResult, PartialDims, Site
+from .onnx_types import infer_types
+from .rules_control_flow import BODIES
+from .shape_facts import Shapes
+
+__all__ = ["Shapes", "infer"]
+
+logger = logging.getLogger(__name__)
+
+SHAPE_RULES = {**rules_elementwise.RULES, **rules_movement.RULES, **rules_windows.RULES}
+CONTENT_RULES = {**shape_values.RULES, **arithmetic.RULES}
+
+_UNNAMED = {"", "?", "-1", "None"}  # ways to write "any size" that name nothing
+
+# Where onnx's own inference is wrong, and ONNX Runtime agrees with the rules here: both
+# sides of a one-sided STFT, a Range of decimals one too long, a NonZero of a scalar, an
+# output_shape of ConvTranspose; and where a Slice with steps ends (dims.slice_range).
+_ONNX_ERRS = {"ConvTranspose", "NonZero", "Range", "STFT"}
+
+
+class _Trust(Enum):
+    """How far the sizes that onnx gives for one node are believed.
+
+    It reads a symbolic size as 0 in some places (in Attention, say) and computes with
+    that. So a 0 counts for nothing where an input is symbolic, a number never overrules
+    a symbol, and what follows from a number found wrong is not believed either.
+    """
+
+    ALL = auto()
+    NOT_ZERO = auto()
+    RANK = auto()
+    NONE = auto()
+
+
+def shape_rule(node: ir.Node) -> tuple[Callable[..., DimsResult] | None, int]:
+    """The rule for a node, and how many leading inputs it needs the sizes of."""
+    if node.domain not in ("", DOMAIN, OWN):
+        return None, 0
+    if node.domain == DOMAIN and onnx.defs.has(node.op_type):
+        return None, 0  # ONNX Runtime's own operator may be another of the same name
+    return SHAPE_RULES.get(node.op_type, (None, 0))
+
+
+def infer(model: ir.Model) -> Shapes:
+    """Find the sizes of every value; types and shapes that `model` lacks are set.
+
+    Raises FairhandError for a node whose inputs can't fit each other, and where these
+    rules and onnx give different numbers.
+    """
+    walk = _Walk()
+    walk.enter(model.graph)
+    walk.types = infer_types(model, walk.shapes)
+    walk.through(model.graph)
+    return walk.shapes
+
+
+class _Walk:
+    """Fills a `Shapes` in graph order."""
+
+    def __init__(self) -> None:
+        self.shapes = Shapes()
+        self.types: Mapping[ir.Value, onnx.TypeProto] = {}
+        self._sizes: dict[str, Dim] = {}  # by the name that onnx hands on
+        self._names: set[str] = set()  # taken by symbols
+        self._doubtful: set[ir.Value] = set()  # onnx has a wrong number for these
+        self.asked: dict[ir.Graph, list[PartialDims | None]] = {}  # see bodies.py
+
+    def enter(self, graph: ir.Graph) -> None:
+        """Name the dimensions of the model's inputs."""
+        inputs = [v for v in graph.inputs if v.const_value is None]
+        declared = {v: _declared(v) for v in inputs if v.shape is not None}
+        names = {n for row in declared.values() for n in row if isinstance(n, str)}
+        self._sizes = {name: symbol(name) for name in names}
+        self._names = set(names)
+        plain = {name: self._sizes[name] for name in names if name.isidentifier()}
+        for name in names - set(plain):
+            # "past + 1" is no size of its own if another input has "past".
+            derived = parse(name, plain)
+            if isinstance(derived, sympy.Expr):
+                self._sizes[name] = self._sizes[text(derived)] = derived
+        for value, row in declared.items():
+            for axis, size in enumerate(row):
+                if size is None:
+                    row[axis] = unnamed = self._unused(value, axis)
+                    self._sizes[unnamed] = symbol(unnamed)
+            sizes = (d if isinstance(d, int) else self._sizes[d or ""] for d in row)
+            self.shapes.learn_dims(value, tuple(sizes))
+
+    def _unused(self, value: ir.Value, axis: int) -> str:
+        stem = name = f"{value.name}_dim{axis}"
+        count = 1
+        while name in self._names:
+            count += 1
+            name = f"{stem}_{count}"
+        self._names.add(name)
+        return name
+
+    def through(self, graph: ir.Graph) -> None:
+        """Visit the nodes of a graph, whose inputs are known by now."""
+        for value in graph.initializers.values():
+            tensor = value.const_value
+            if tensor is not None and value.shape is None:
+                value.shape = ir.Shape(tensor.shape.numpy())
+            if tensor is not None and value.type is None:
+                value.type = ir.TensorType(tensor.dtype)
+        for node in graph:
+            self._visit(node)
+
+    def _visit(self, node: ir.Node) -> None:
+        bodies = [a.as_graph() for a in node.attributes.values() if _is_body(a)]
+        outside = self.shapes.anchored() if bodies else frozenset()
+        site = Site(node, self.shapes)
+        enter = BODIES.get(node.op_type) if bodies and not node.domain else None
+        try:
+            if enter is not None:
+                proposed: Sequence[PartialDims | None] = enter(self, site, bodies[0])
+            else:
+                for body in bodies:
+                    for value in body.inputs:
+                        self._settle(value, None, _Trust.NOT_ZERO)
+                    self.attempt(body)
+                self.shapes.node = node  # the nodes of bodies took its place
+                proposed = self._dims(site)
+            self.shapes.node = node
+            if node.op_type == "If" and not node.domain:
+                taken = self._taken(site, bodies)
+                columns = range(len(node.outputs))
+                proposed = [self._either(i, taken, outside) for i in columns]
+            trust = self._trust(node)
+            for i, value in enumerate(node.outputs):
+                if value.name != "":
+                    given = proposed[i] if i < len(proposed) else None
+                    self._settle(value, given, trust)
+            self._elements(site)
+        except FairhandError as error:
+            raise FairhandError(error.what, self._where(node), error.hint) from error
+        except MALFORMED as error:
+            what = f"the output of {node.op_type} has no possible shape: {error}"
+            hint = "check the node's attributes and constant inputs"
+            raise FairhandError(what, self._where(node), hint) from error
+
+    def _trust(self, node: ir.Node) -> _Trust:
+        given = [value for value in node.inputs if value is not None]
+        steps = node.op_type == "Slice" and len(node.inputs) > 4
+        if node.op_type in _ONNX_ERRS or steps or not self._doubtful.isdisjoint(given):
+            return _Trust.RANK
+        dims = [self.shapes.dims(value) for value in given]
+        static = all(d is not None and all(isinstance(s, int) for s in d) for d in dims)
+        return _Trust.ALL if static else _Trust.NOT_ZERO
+
+    def begin(self, value: ir.Value, dims: PartialDims | None) -> None:
+        """Settle an input of a body; what the file declares of it is a claim."""
+        type_ = self.types.get(value)
+        if type_ is not None and type_.WhichOneof("value") is not None:
+            _set_type(value, type_)
+        value.shape = None
+        self._doubtful.add(value)
+        if dims is not None:
+            self._settle(value, dims, _Trust.NONE)
+
+    def attempt(self, body: ir.Graph) -> bool:
+        """Go through a body; False if its nodes can't fit.
+
+        A body that is never run need not fit; what it gives stays unknown.
+        """
+        try:
+            self.through(body)
+        except FairhandError as error:
+            logger.info("in a subgraph: %s", error)
+            return False
+        return True
+
+    def told(self, value: ir.Value) -> list[int]:
+        found = self._from_onnx(self.types.get(value)) or ()
+        declared = list(value.shape or ())
+        if len(found) != len(declared):
+            return [d if isinstance(d, int) else 0 for d in declared or found]
+        pairs = zip(found, declared, strict=True)
+        return [next((d for d in pair if isinstance(d, int)), 0) for pair in pairs]
+
+    def forget(self, body: ir.Graph) -> Callable[[], None]:
+        graphs = [body, *body.subgraphs()]
+        values = [v for graph in graphs for v in graph.inputs]
+        values += [v for graph in graphs for node in graph for v in node.outputs]
+        shapes = [(value, value.shape) for value in values]
+        doubtful, assumed = set(self._doubtful), len(self.shapes.assumptions)
+
+        def undo() -> None:
+            for value, shape in shapes:
+                value.shape = shape
+                self.shapes.forget(value)
+            self._doubtful = set(doubtful)
+            del self.shapes.assumptions[assumed:]
+
+        return undo
+
+    def _dims(self, site: Site) -> Sequence[PartialDims | None]:
+        """What the rules say of each output."""
+        rule, needed = shape_rule(site.node)
+        if rule is None:
+            return ()
+        operands = [site.dims(i) for i in range(needed)]
+        if any(dims is None for dims in operands):
+            return ()
+        return rule(site, *operands) or ()
+
+    def _taken(self, site: Site, bodies: list[ir.Graph]) -> list[ir.Graph]:
+        """The branches of an If that can be taken."""
+        decided = site.numbers(0)
+        if not decided or not isinstance(decided[0], int):
+            return bodies
+        branch = "then_branch" if decided[0] else "else_branch"
+        return [site.node.attributes[branch].as_graph()]
+
+    def _either(
+        self, index: int, bodies: list[ir.Graph], outside: frozenset[sympy.Symbol]
+    ) -> PartialDims | None:
+        """What the branches of an If agree on, in symbols that are known outside."""
+        first, *rest = (self.shapes.dims(body.outputs[index]) for body in bodies)
+        if first is None or any(d is None or len(d) != len(first) for d in rest):
+            return None
+        return [
+            (
+                size
+                if all(d is not None and same(d[axis], size) for d in rest)
+                and (isinstance(size, int) or size.free_symbols <= outside)
+                else None
+            )
+            for axis, size in enumerate(first)
+        ]
+
+    def _elements(self, site: Site) -> None:
+        rule, needed = CONTENT_RULES.get(site.node.op_type, (None, 0))
+        outputs = site.node.outputs
+        if rule is None or site.node.domain or self.shapes.small(outputs[0]) is None:
+            return
+        operands = site.contents(needed)
+        if operands is None:
+            return
+        result = rule(site, *operands)
+        if result is None:
+            return
+        parts = [result] if isinstance(result, np.ndarray) else result
+        for value, part in zip(outputs, parts, strict=False):
+            if part.shape != self.shapes.dims(value):
+                raise ValueError(f"{part.shape} elements in {self.shapes.dims(value)}")
+            self.shapes.learn_elements(value, part)
+
+    def _settle(
+        self, value: ir.Value, proposed: PartialDims | None, trust: _Trust
+    ) -> None:
+        """Join what the rule, onnx and the file say about one value."""
+        type_ = self.types.get(value)
+        if type_ is not None and type_.WhichOneof("value") is not None:
+            _set_type(value, type_)
+        if not isinstance(value.type, ir.TensorType | None):
+            return
+        found = self._from_onnx(type_)
+        dims = _joined(proposed, _trusted(found, trust))
+        if dims is None and value.shape is not None:
+            dims = [d if isinstance(d, int) else None for d in value.shape]
+        if dims is None:
+            return
+        known = [
+            size if _is_plain(size) else invented(self._unused(value, axis))
+            for axis, size in enumerate(dims)
+        ]
+        if any(
+            isinstance(b, int) and a != b
+            for a, b in zip(known, found or known, strict=trust is not _Trust.NONE)
+        ):
+            self._doubtful.add(value)
+        self.shapes.learn_dims(value, tuple(known))
+        _set_shape(value, known)
+
+    def _from_onnx(self, type_: onnx.TypeProto | None) -> list[Dim | None] | None:
+        if type_ is None or not type_.tensor_type.HasField("shape"):
+            return None
+        return [
+            d.dim_value if d.HasField("dim_value") else self._sizes.get(d.dim_param)
+            for d in type_.tensor_type.shape.dim
+        ]
+
+    def _where(self, node: ir.Node) -> str:
+        """The node and its inputs, for a message."""
+        inputs = ", ".join(
+            f"{value.name} {spell(self.shapes.dims(value))}"
+            for value in node.inputs
+            if value is not None
+        )
+        return f"node {node.name!r} ({node.op_type}), inputs {inputs}"
+
+
+def _declared(value: ir.Value) -> list[int | str | None]:
+    """Sizes of an input: a number, a name, or None for any size."""
+    row: list[int | str | None] = []
+    for size in value.shape or ():
+        if isinstance(size, int):
+            row.append(size if size >= 0 else None)
+        else:
+            row.append(None if size.value in _UNNAMED else size.value)
+    return row
+
+
+def _is_body(attribute: ir.Attr) -> bool:
+    return not attribute.is_ref() and attribute.type == ir.AttributeType.GRAPH
+
+
+def _set_type(value: ir.Value, type_: onnx.TypeProto) -> None:
+    if is_map(type_):
+        if map_type(value) is None:
+            set_map_type(value, type_)
+        return
+    try:
+        found = ir.serde.deserialize_type_proto_for_type(type_)
+    except ir.serde.SerdeError:  # a sequence of what onnx could not tell
+        return
+    if found is not None and value.type != found:
+        value.type = found
+
+
+def _trusted(found: PartialDims | None, trust: _Trust) -> PartialDims | None:
+    if found is None or trust is _Trust.ALL:
+        return found
+    if trust is _Trust.NONE:
+        return None
+    if trust is _Trust.RANK:
+        return [None] * len(found)
+    return [None if isinstance(d, int) and d == 0 else d for d in found]
+
+
+def _joined(
+    proposed: PartialDims | None, found: PartialDims | None
+) -> list[Dim | None] | None:
+    """The rule's sizes, and onnx's where the rule has none."""
+    if proposed is None or found is None:
+        dims = found if proposed is None else proposed
+        return None if dims is None else list(dims)
+    if len(proposed) != len(found) or any(map(_clash, proposed, found)):
+        raise FairhandError(
+            f"the output has shape {spell(proposed)} by fairhand's rules and"
+            f" {spell(found)} by onnx.shape_inference",
+            hint="if the model runs in ONNX Runtime, please report it",
+        )
+    pairs = zip(proposed, found, strict=True)
+    return [b if a is None else a for a, b in pairs]
+
+
+def _clash(a: Dim | None, b: Dim | None) -> bool:
+    return isinstance(a, int) and isinstance(b, int) and a != b
+
+
+def _set_shape(value: ir.Value, dims: Sequence[Dim | None]) -> None:
+    """Keep what the file declares of an output: it is what its users were told."""
+    if value.is_graph_output() and value.shape is not None:
+        if len(value.shape) != len(dims) or all(map(_is_named, value.shape)):
+            return
+        pairs = zip(value.shape, dims, strict=True)
+        dims = [a if _is_named(a) else b for a, b in pairs]
+    value.shape = ir.Shape(d if isinstance(d, int) else text(d) for d in dims)
+
+
+def _is_plain(size: Dim | None) -> bool:
+    return size is not None and not is_bulky(size)
+
+
+def _is_named(size: int | ir.SymbolicDim) -> bool:
+    return isinstance(size, int) or size.value is not None

@@ -1,0 +1,327 @@
+"""Sizes of the outputs of convolution, pooling, products, norms and recurrence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..errors import FairhandError
+from ..graph.dims import (
+    Dim,
+    Dims,
+    broadcast,
+    ceildiv,
+    floordiv,
+    minimum,
+    product,
+    quotient,
+    simplify,
+)
+from .node_facts import DimsResult, Site, Table, registering
+
+RULES: Table[Callable[..., DimsResult]] = {}
+rule = registering(RULES)
+
+
+@rule("MatMul", "MatMulInteger")
+def matmul(site: Site, a: Dims, b: Dims) -> DimsResult:
+    """As numpy.matmul: vectors lose their axis, leading axes broadcast."""
+    return [_matmul(site, a, b)]
+
+
+@rule("QLinearMatMul")
+def qlinear_matmul(site: Site) -> DimsResult:
+    """As MatMul, with the scales between the operands."""
+    a, b = site.dims(0), site.dims(3)
+    return None if a is None or b is None else [_matmul(site, a, b)]
+
+
+def _matmul(site: Site, a: Dims, b: Dims) -> Dims:
+    inner = (a[-1], b[-2] if len(b) > 1 else b[0])
+    _check_inner(*inner)
+    batch = broadcast(a[:-2], b[:-2], assume=site.shapes.assume)
+    return (*batch, *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))
+
+
+def _check_inner(a: Dim, b: Dim) -> None:
+    if isinstance(a, int) and isinstance(b, int) and a != b:
+        raise FairhandError(f"inner sizes {a} and {b} of a matrix product do not match")
+
+
+@rule("Gemm")
+def gemm(site: Site, a: Dims, b: Dims) -> DimsResult:
+    """Two matrices, either one transposed."""
+    return [_gemm(site, a, b)]
+
+
+@rule("QGemm")
+def quantised_gemm(site: Site) -> DimsResult:
+    """As Gemm, with the scales between the operands."""
+    a, b = site.dims(0), site.dims(3)
+    return None if a is None or b is None else [_gemm(site, a, b)]
+
+
+def _gemm(site: Site, a: Dims, b: Dims) -> Dims:
+    m, k = a[::-1] if site.attr("transA", 0) else a
+    k2, n = b[::-1] if site.attr("transB", 0) else b
+    _check_inner(k, k2)
+    return (m, n)
+
+
+@rule("Einsum")
+def einsum(site: Site) -> DimsResult:
+    """The sizes of the labels on the right of the arrow."""
+    equation = str(site.attr("equation", "")).replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    sizes: dict[str, Dim] = {}
+    batch: Dims = ()
+    assume = site.shapes.assume
+    for i, term in enumerate(left.split(",")):
+        dims = site.dims(i)
+        if dims is None:
+            return None
+        before, dots, after = term.partition("...")
+        stop = len(dims) - len(after)
+        if stop < len(before) or (not dots and stop != len(before)):
+            raise ValueError(f"the term {term} does not fit {len(dims)} axes")
+        batch = broadcast(batch, dims[len(before) : stop], assume=assume)
+        labels = zip(before + after, dims[: len(before)] + dims[stop:], strict=True)
+        for label, size in labels:
+            (sizes[label],) = broadcast((sizes.get(label, 1),), (size,), assume=assume)
+    if not arrow:
+        once = sorted(x for x in sizes if left.count(x) == 1)
+        return [(*batch, *(sizes[x] for x in once))]
+    before, dots, after = right.partition("...")
+    middle = batch if dots else ()
+    return [(*(sizes[x] for x in before), *middle, *(sizes[x] for x in after))]
+
+
+@rule("Conv", "ConvInteger", "DeformConv")
+def conv(site: Site, x: Dims, w: Dims) -> DimsResult:
+    """Batch, filters, and one size per window axis."""
+    return [(x[0], w[0], *_windows(site, x[2:], w[2:]))]
+
+
+@rule("QLinearConv")
+def qlinear_conv(site: Site) -> DimsResult:
+    """As Conv, with the scales between the operands."""
+    x, w = site.dims(0), site.dims(3)
+    return None if x is None or w is None else conv(site, x, w)
+
+
+@rule("MaxPool", "AveragePool", "LpPool")
+def pool(site: Site, x: Dims) -> DimsResult:
+    """One window per output; MaxPool's indices have the same shape."""
+    out = (*x[:2], *_windows(site, x[2:], site.attr("kernel_shape")))
+    return [out, out]
+
+
+def _windows(site: Site, sizes: Dims, kernel: Dims) -> list[Dim | None]:
+    count = len(sizes)
+    kernel = tuple(site.attr("kernel_shape") or kernel)
+    strides = site.attr("strides") or [1] * count
+    dilations = site.attr("dilations") or [1] * count
+    pads = site.attr("pads") or [0] * 2 * count
+    auto, up = site.attr("auto_pad", "NOTSET"), bool(site.attr("ceil_mode", 0))
+    if not len(kernel) == len(strides) == len(dilations) == len(pads) // 2 == count:
+        raise ValueError("attributes do not fit the number of window axes")
+    out: list[Dim | None] = []
+    for i, size in enumerate(sizes):
+        if auto in ("SAME_UPPER", "SAME_LOWER"):
+            out.append(ceildiv(size, strides[i]))
+            continue
+        if not isinstance(kernel[i], int):
+            out.append(None)
+            continue
+        reach = (kernel[i] - 1) * dilations[i] + 1
+        ends = (0, 0) if auto == "VALID" else (pads[i], pads[i + count])
+        out.append(_window(size, reach, strides[i], ends, up))
+    return out
+
+
+def _window(size: Dim, reach: int, stride: int, pads: tuple[int, int], up: bool) -> Dim:
+    """How many windows fit; rounded up, a last one may hang over the end."""
+    room = simplify(size + sum(pads) - reach)
+    if not up:
+        return simplify(floordiv(room, stride) + 1)
+    fitting = simplify(ceildiv(room, stride) + 1)
+    if stride + pads[1] <= reach:
+        return fitting
+    # A window that would start in the padding behind the data does not count.
+    return minimum(fitting, ceildiv(simplify(size + pads[0]), stride))
+
+
+@rule("ConvTranspose")
+def conv_transpose(site: Site, x: Dims, w: Dims) -> DimsResult:
+    """The size whose convolution gives the input."""
+    sizes, count = x[2:], len(x) - 2
+    kernel = site.attr("kernel_shape") or w[2:]
+    strides = site.attr("strides") or [1] * count
+    dilations = site.attr("dilations") or [1] * count
+    pads = site.attr("pads") or [0] * 2 * count
+    extra = site.attr("output_padding") or [0] * count
+    same_size = str(site.attr("auto_pad", "NOTSET")).startswith("SAME")
+    channels = simplify(w[1] * int(site.attr("group", 1)))
+    out = list(site.attr("output_shape") or ())[-count:]
+    if not out:
+        for i, size in enumerate(sizes):
+            if same_size:
+                out.append(simplify(size * strides[i]))
+                continue
+            reach = (kernel[i] - 1) * dilations[i] + 1
+            grown = strides[i] * (size - 1) + reach + extra[i]
+            out.append(simplify(grown - pads[i] - pads[i + count]))
+    return [(x[0], channels, *out)]
+
+
+@rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def global_pool(site: Site, x: Dims) -> DimsResult:
+    """Window axes become 1."""
+    return [(*x[:2], *[1] * (len(x) - 2))]
+
+
+@rule("GridSample")
+def grid_sample(site: Site, x: Dims, grid: Dims) -> DimsResult:
+    """The grid says where to look, once per output place."""
+    return [(*x[:2], *grid[1:-1])]
+
+
+@rule("RoiAlign")
+def roi_align(site: Site, x: Dims, rois: Dims) -> DimsResult:
+    """One small picture per region."""
+    size = (site.attr("output_height", 1), site.attr("output_width", 1))
+    return [(rois[0], x[1], *size)]
+
+
+@rule("CropAndResize")
+def crop_and_resize(site: Site, x: Dims, boxes: Dims) -> DimsResult:
+    """One picture of the size given per box."""
+    size = site.numbers(3) or [None, None]
+    return [(boxes[0], x[1], *size)] if len(size) == 2 else None
+
+
+@rule("NonMaxSuppression")
+def non_max_suppression(site: Site) -> DimsResult:
+    """As many boxes as survive, each as (batch, class, box)."""
+    return [(None, 3)]
+
+
+@rule("DepthToSpace", "SpaceToDepth")
+def blocks(site: Site, x: Dims) -> DimsResult:
+    """Channels become picture blocks, or the other way round."""
+    block = int(site.attr("blocksize"))
+    n, c, h, w = x
+    if site.node.op_type == "DepthToSpace":
+        channels = quotient([c], [block * block])
+        return [(n, channels, simplify(h * block), simplify(w * block))]
+    area = simplify(c * block * block)
+    return [(n, area, quotient([h], [block]), quotient([w], [block]))]
+
+
+@rule("LayerNormalization")
+def layer_norm(site: Site, x: Dims) -> DimsResult:
+    """Mean and deviation keep the axes before `axis`."""
+    axis = site.axis(len(x), default=-1)
+    moments = (*x[:axis], *[1] * (len(x) - axis))
+    return [x, moments, moments]
+
+
+@rule("LSTM", "GRU", "RNN")
+def recurrent(site: Site, x: Dims, w: Dims, r: Dims) -> DimsResult:
+    """Every step, then the last step, with an axis for the directions."""
+    directions = 2 if site.attr("direction", "forward") == "bidirectional" else 1
+    hidden: Dim = site.attr("hidden_size") or r[-1]
+    if site.attr("layout", 0):
+        last = (x[0], directions, hidden)
+        return [(x[0], x[1], directions, hidden), last, last]
+    last = (directions, x[1], hidden)
+    return [(x[0], directions, x[1], hidden), last, last]
+
+
+@rule("Attention")
+def attention(site: Site, q: Dims, k: Dims, v: Dims) -> DimsResult:
+    """Y, the keys and values with those of the past, and the scores."""
+    if len(q) == 4:
+        heads, kv_heads, length, new = q[1], k[1], q[2], k[2]
+        key_size, value_size = k[3], v[3]
+        y: Dims = (q[0], heads, length, value_size)
+    else:
+        heads, kv_heads = site.attr("q_num_heads"), site.attr("kv_num_heads")
+        length, new = q[1], k[1]
+        key_size = floordiv(k[2], kv_heads)
+        value_size = floordiv(v[2], kv_heads)
+        y = (q[0], length, simplify(heads * value_size))
+    total = new
+    if site.has(4):
+        past = site.dims(4)
+        if past is None:
+            return [y]
+        total = simplify(past[2] + new)
+    keys = (q[0], kv_heads, total, key_size)
+    values = (q[0], kv_heads, total, value_size)
+    return [y, keys, values, (q[0], heads, length, total)]
+
+
+@rule("STFT")
+def stft(site: Site, signal: Dims) -> DimsResult:
+    """One spectrum per frame, half of it if one-sided, as real and imaginary part."""
+    step, length = site.numbers(1), site.numbers(3)
+    window = site.dims(2)
+    size = length[0] if length else window[0] if window else None
+    if not step or step[0] is None or size is None:
+        return [(signal[0], None, None, 2)]
+    frames = simplify(floordiv(simplify(signal[1] - size), step[0]) + 1)
+    bins = simplify(floordiv(size, 2) + 1) if site.attr("onesided", 1) else size
+    return [(signal[0], frames, bins, 2)]
+
+
+@rule("Rfft")
+def rfft(site: Site, signal: Dims) -> DimsResult:
+    """Half of the spectrum, as real and imaginary part."""
+    return [(*signal[:-1], simplify(floordiv(signal[-1], 2) + 1), 2)]
+
+
+@rule("Irfft")
+def irfft(site: Site, spectrum: Dims) -> DimsResult:
+    """The signal of even length with that half."""
+    return [(*spectrum[:-2], simplify(2 * (spectrum[-2] - 1)))]
+
+
+@rule("HannWindow", "HammingWindow", "BlackmanWindow")
+def window_function(site: Site) -> DimsResult:
+    """As long as the number given."""
+    return [site.numbers(0) or [None]]
+
+
+@rule("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+def loss(site: Site, scores: Dims, target: Dims) -> DimsResult:
+    """One number, or one per target; the logarithms are like the scores."""
+    kept = site.attr("reduction", "mean") == "none"
+    return [target if kept else (), scores]
+
+
+@rule("CenterCropPad")
+def center_crop_pad(site: Site, x: Dims) -> DimsResult:
+    """The sizes given, on the axes given."""
+    axes = [axis % len(x) for axis in site.attr("axes") or range(len(x))]
+    sizes = site.numbers(1) or [None] * len(axes)
+    out: list[Dim | None] = list(x)
+    for axis, size in zip(axes, sizes, strict=True):
+        out[axis] = size
+    return [out]
+
+
+@rule("Col2Im")
+def col2im(site: Site, x: Dims) -> DimsResult:
+    """Columns laid back onto a picture of the shape given."""
+    shape, block = site.numbers(1), site.numbers(2)
+    if shape is None or block is None or None in block:
+        return None
+    channels = quotient([x[1]], [product(d for d in block if d is not None)])
+    return [(x[0], channels, *shape)]
+
+
+@rule("AffineGrid")
+def affine_grid(site: Site) -> DimsResult:
+    """A place in the source for each place of the target."""
+    size = site.numbers(1)
+    return None if size is None else [(size[0], *size[2:], len(size) - 2)]

@@ -1,0 +1,1 @@
+"""Expr: one definition of an operator that runs or prints."""

@@ -1,0 +1,1 @@
+"""Calls that do the same -> one class, its parameters, its weights."""

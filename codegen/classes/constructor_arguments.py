@@ -1,0 +1,159 @@
+"""The numbers of a class's constructor: which of them differ, and what they are called.
+
+The constructor of one instance, written out, is a row of numbers; those of all
+instances are a table. A column that is the same everywhere is printed as a number, the
+others become parameters of the class, equal ones a single parameter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...analysis.ops.quantized.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
+from .derived_arguments import ANY, Column, dependent
+
+# What the positional arguments of a layer are called, to name a class's parameters.
+ARGUMENTS = {
+    "nn.Conv1d": ("in_channels", "out_channels", "kernel_size"),
+    "nn.Conv2d": ("in_channels", "out_channels", "kernel_size"),
+    "nn.Conv3d": ("in_channels", "out_channels", "kernel_size"),
+    "nn.ConvTranspose1d": ("in_channels", "out_channels", "kernel_size"),
+    "nn.ConvTranspose2d": ("in_channels", "out_channels", "kernel_size"),
+    "nn.ConvTranspose3d": ("in_channels", "out_channels", "kernel_size"),
+    "nn.Linear": ("in_features", "out_features"),
+    **dict.fromkeys(QUANTIZED_CONVS, ("in_channels", "out_channels", "kernel_size")),
+    **dict.fromkeys(QUANTIZED_LINEARS, ("in_features", "out_features")),
+    "PackedLinear": ("in_features", "out_features", "block"),
+    "nn.Embedding": ("num_embeddings", "embedding_dim"),
+    "nn.GroupNorm": ("groups", "channels"),
+    "nn.BatchNorm1d": ("num_features",),
+    "nn.BatchNorm2d": ("num_features",),
+    "nn.BatchNorm3d": ("num_features",),
+    "nn.LayerNorm": ("num_features",),
+    "nn.RMSNorm": ("num_features",),
+    "nn.LSTM": ("input_size", "hidden_size"),
+    "nn.GRU": ("input_size", "hidden_size"),
+    "nn.RNN": ("input_size", "hidden_size"),
+}
+
+_CHANNELS = ("in_", "width", "hidden", "out_", "num_", "embedding", "channels")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a class: its columns, a value per instance, and its default.
+
+    `derived` are columns that are computed of it, each with its text: "4 * {}".
+    """
+
+    wish: str
+    columns: tuple[int, ...]
+    values: tuple[Any, ...]
+    derived: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def default(self) -> Any:
+        """The value that may be left out, or None: switches, and strides of 1."""
+        if isinstance(self.values[0], bool):
+            return 2 * sum(self.values) > len(self.values)
+        usual = {"stride": 1, "dilation": 1, "groups": 1, "padding": 0}.get(self.wish)
+        return usual if 2 * self.values.count(usual) >= len(self.values) else None
+
+    def texts(self, label: str) -> dict[int, str]:
+        """What stands in the columns of a parameter with this name."""
+        own = dict.fromkeys(self.columns, label)
+        return own | {column: text.format(label) for column, text in self.derived}
+
+
+def parameters(
+    rows: Sequence[list[Any]], labels: list[str], derives: bool = True
+) -> list[Parameter]:
+    """What differs between the instances, channels first, what has a default last."""
+    groups = _varying(rows, labels)
+    bases = dependent(groups) if derives else {}
+    derived: dict[int, list[tuple[int, str]]] = {}
+    for i, (base, text) in bases.items():
+        derived.setdefault(base, []).extend((c, text) for c in groups[i].columns)
+    found = []
+    for i, group in enumerate(groups):
+        if i not in bases:
+            wish = _name(group.labels)
+            columns, more = tuple(group.columns), tuple(derived.get(i, ()))
+            found.append(Parameter(wish, columns, group.filled(), more))
+    return sorted(
+        found,
+        key=lambda p: (p.default is not None, not p.wish.startswith(_CHANNELS)),
+    )
+
+
+@dataclass
+class _Group(Column):
+    """Columns of one meaning in which the instances have the same values."""
+
+    columns: list[int]
+
+    def filled(self) -> tuple[Any, ...]:
+        """Any number will do for a layer that an instance lacks."""
+        known = Counter(v for v in self.values if v is not ANY)
+        usual = known.most_common(1)[0][0]
+        return tuple(usual if v is ANY else v for v in self.values)
+
+
+def _varying(rows: Sequence[list[Any]], labels: list[str]) -> list[_Group]:
+    """The columns in which rows differ; equal ones of one meaning stand together."""
+    groups: list[_Group] = []
+    for i, column in enumerate(zip(*rows, strict=True)):
+        known = [value for value in column if value is not ANY]
+        if all(value == known[0] for value in known):
+            continue
+        meaning = _meaning(labels[i])
+        for group in groups:
+            if group.meaning == meaning and all(map(_agree, column, group.values)):
+                group.columns.append(i)
+                group.labels.append(labels[i])
+                group.values = [
+                    b if a is ANY else a
+                    for a, b in zip(column, group.values, strict=True)
+                ]
+                break
+        else:
+            groups.append(_Group(meaning, [labels[i]], list(column), [i]))
+    return groups
+
+
+def _meaning(label: str) -> str:
+    if label.startswith((*_CHANNELS, "groups")):
+        return "channels"
+    return "size" if label.startswith("size") else label
+
+
+def plain_size(label: str) -> str:
+    """size2 of a class inside is a size of the one around it."""
+    return re.sub(r"(?<=^size)[\d_]+$", "", label)
+
+
+def _agree(a: Any, b: Any) -> bool:
+    return a is ANY or b is ANY or bool(a == b)
+
+
+def _name(labels: list[str]) -> str:
+    """What a parameter is called that stands in several columns.
+
+    One that leaves a layer and enters the next is the width inside the block.
+    """
+    inner = any(label.startswith("in_") for label in labels)
+    if labels[0] == "dim":  # of a stored tensor: "size" alone
+        return "size"
+    if all(label.startswith("size") for label in labels):
+        return max(labels, key=len)  # as a statement's number is called
+    if labels[0].startswith("num_"):  # a norm before a layer: named after the layer
+        return next((label for label in labels if label.startswith("in_")), labels[0])
+    if labels[0] == "out_channels" and inner:
+        return "width"
+    if labels[0] == "out_features" and inner:
+        return "hidden"
+    return labels[0]

@@ -1,0 +1,150 @@
+"""Which nodes of the file stand behind each line of a class, instance by instance.
+
+A class is written from its first instance. The others do the same, item by item, so an
+item's position says what it is in each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import onnx_ir as ir
+
+from ...rewrites.adapters.provenance import behind, own_origins
+from ..ir.module_call import Run
+from ..ir.package_plan import Behind
+from ..modules.members import Member
+from ..statements.control_flow import Mark
+from ..statements.spell_nodes import Step
+from .module_classes import Kind, Kinds
+
+
+class _Call(NamedTuple):
+    """One call of a module; a later call uses the members of `first`."""
+
+    path: str
+    run: Run
+    first: Run
+
+
+class Sources:
+    def __init__(self, kinds: Kinds) -> None:
+        self._kinds = kinds
+        self._calls: dict[Kind, list[_Call]] = {}
+        root = kinds.root.run
+        self._visit(_Call("", root, root))
+
+    def _visit(self, call: _Call) -> None:
+        self._calls.setdefault(self._kinds.of[call.first], []).append(call)
+        for item, twin in zip(call.run.items, call.first.items, strict=True):
+            if isinstance(item, Run) and isinstance(twin, Run):
+                inner = self._inner(call, item, twin)
+                if _alike(inner):
+                    self._visit(inner)
+
+    def _inner(self, call: _Call, item: Run, twin: Run) -> _Call:
+        owner = twin.shares or twin
+        path = self._path(call, owner)
+        if self._kinds.of[owner].chain and not _alike(_Call(path, item, owner)):
+            owner = item.shares or item  # of another depth
+        return _Call(path, item, owner)
+
+    def _path(self, call: _Call, owner: Run) -> str:
+        chain = self._kinds.of[call.first].chain
+        members = self._kinds.members[call.first]
+        place, member = next((i, m) for i, m in enumerate(members) if m.what is owner)
+        key = str(place) if chain else member.key
+        return f"{call.path}.{key}" if call.path else key
+
+    def behind(self, kind: Kind, places: Iterable[int]) -> Behind:
+        """What is behind the items at these places, in every instance of a class."""
+        found = Behind()
+        for call in self._calls[kind]:
+            nodes: dict[str, None] = {}
+            calls: dict[str, None] = {}
+            self._collect(call, places, nodes, calls)
+            if nodes:
+                found.nodes.setdefault(call.path, []).extend(nodes)
+            if calls:
+                found.calls.setdefault(call.path, []).extend(calls)
+        return found
+
+    def _collect(
+        self,
+        call: _Call,
+        places: Iterable[int],
+        nodes: dict[str, None],
+        calls: dict[str, None],
+    ) -> None:
+        for place in self._places(call, places):
+            item, twin = call.run.items[place], call.first.items[place]
+            if isinstance(item, Step):
+                nodes.update(dict.fromkeys(_of_step(item)))
+                continue
+            assert isinstance(twin, Run)
+            inner = self._inner(call, item, twin)
+            if not _alike(inner):  # its steps stand elsewhere in the first call
+                for step in item.steps():
+                    nodes.update(dict.fromkeys(_of_step(step)))
+            elif self._kinds.of[inner.first].chain:  # no class of its own, so no lines
+                self._collect(inner, range(len(item.items)), nodes, calls)
+            else:
+                calls[inner.path] = None
+
+    def _places(self, call: _Call, places: Iterable[int]) -> Iterable[int]:
+        """Those of a list that grows to another depth: its end, or all of its loop."""
+        end, mine = (
+            len(r.items) - 1 for r in (self._kinds.of[call.first].run, call.run)
+        )
+        if end == mine or self._kinds.of[call.first].chain:
+            return places
+        whole = set(places)
+        loop = range(mine) if whole - {end} else ()
+        return [*loop, *([mine] if end in whole else [])]
+
+    def members(self, kind: Kind) -> list[Behind]:
+        """Behind each line of __init__: what uses the layers that it makes."""
+        lines: dict[str, list[int]] = {}
+        for member in kind.members:  # those of one list share a line
+            lines.setdefault(member.attr, []).extend(_users(kind.run, member))
+        return [self.behind(kind, dict.fromkeys(places)) for places in lines.values()]
+
+
+def merged(lines: Iterable[Behind]) -> Behind:
+    """What is behind several lines that became one."""
+    whole = Behind()
+    for line in lines:
+        for path, nodes in line.nodes.items():
+            whole.nodes.setdefault(path, []).extend(nodes)
+        for path, calls in line.calls.items():
+            whole.calls.setdefault(path, []).extend(calls)
+    return whole
+
+
+def _alike(call: _Call) -> bool:
+    """Whether a later call groups its steps as the first one does."""
+    return list(map(type, call.run.items)) == list(map(type, call.first.items))
+
+
+def _users(run: Run, member: Member) -> Iterable[int]:
+    what = member.what
+    for place, item in enumerate(run.items):
+        if isinstance(item, Run):
+            steps = list(item.steps())
+            used = (item.shares or item) is what
+        else:
+            steps = [item]
+            used = isinstance(what, Step) and item.form is what.form
+        if isinstance(what, ir.Value):
+            used = any(what in step.reads() for step in steps)
+        if used:
+            yield place
+
+
+def _of_step(step: Step) -> list[str]:
+    if isinstance(step, Mark) and step.node is not None:
+        return list(own_origins(step.node))  # what its graphs hold has lines of its own
+    absorbed = step.form.absorbs if step.form is not None else step.absorbed
+    nodes = [*absorbed, *([step.node] if step.node is not None else [])]
+    return [name for node in nodes for name in behind(node)]

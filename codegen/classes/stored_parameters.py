@@ -1,0 +1,84 @@
+"""Which constants of the module tree go to the weights file, and under which keys."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+import numpy as np
+import onnx_ir as ir
+
+from ...analysis.graph.parameters import has_name
+from ...analysis.ops.registry import Weight
+from ..ir.module_call import Run
+from ..ir.package_plan import WeightPlan
+from ..modules.members import Setting
+from ..statements.spell_nodes import Step
+from .module_classes import Kinds
+
+
+def weights_of(kinds: Kinds) -> list[WeightPlan]:
+    found: list[WeightPlan] = []
+
+    def visit(run: Run, prefix: str, holder: str) -> None:
+        chain = kinds.of[run].chain
+        for i, member in enumerate(kinds.members[run]):
+            key = prefix + (str(i) if chain else member.key)
+            path = f"{holder}[{i}]" if chain else f"{holder}.{member.path_text}"
+            what = member.what
+            if isinstance(what, Run):
+                visit(what, f"{key}.", path)
+            elif isinstance(what, Step):
+                assert what.form is not None
+                for name, weight in what.form.weights.items():
+                    plan = WeightPlan(f"{key}.{name}", weight.glance, weight=weight)
+                    if what.form.source is None:
+                        origin = _origin(weight.value)
+                        plan = replace(plan, path=f"{path}.{name}", origin=origin)
+                    found.append(plan)
+                for name, array in getattr(what.form, "buffers", {}).items():
+                    found.append(
+                        WeightPlan(
+                            f"{key}.{name}", functools.partial(np.asarray, array)
+                        )
+                    )
+            elif not isinstance(what, Setting):
+                constant = not has_name(what)
+                weight = Weight(what)
+                found.append(WeightPlan(key, weight.glance, constant, weight))
+
+    visit(kinds.root.run, "", "self")
+    return found
+
+
+def _origin(value: ir.Value) -> str:
+    """The initializer of the file that a matrix was made of, if it is one alone."""
+    names = value.meta.get("folded_from", (value.name,))
+    const = value.const_value
+    matrix = const is not None and len(const.shape) > 1 and value.dtype is not None
+    floats = matrix and value.dtype is not None and value.dtype.is_floating_point()
+    return names[0] or "" if floats and len(names) == 1 else ""
+
+
+def is_filled(array: np.ndarray) -> bool:
+    """A broadcast of one element: it takes no memory here and none in the file."""
+    return array.size > 1 and not any(array.strides)
+
+
+def parameter_count(kinds: Kinds) -> int:
+    total = 0
+
+    def visit(run: Run) -> None:
+        nonlocal total
+        for member in kinds.members[run]:
+            if isinstance(member.what, Run):
+                visit(member.what)
+            elif isinstance(member.what, Step):
+                assert member.what.form is not None
+                for weight in member.what.form.weights.values():
+                    total += weight.glance().size
+            elif not isinstance(member.what, Setting):
+                total += Weight(member.what).glance().size
+
+    visit(kinds.root.run)
+    return total

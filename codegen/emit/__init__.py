@@ -1,0 +1,1 @@
+"""PackagePlan -> files: Jinja, black, safetensors, source map."""

@@ -1,0 +1,73 @@
+"""Plan to files: Jinja for the layout, black for the format, compile() to prove it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import black
+import black.parsing
+import jinja2
+
+from ...analysis.errors import FairhandError
+from ...analysis.literals import literal
+
+_MODE = black.Mode(line_length=88)
+
+
+MAX_STRING = 60  # columns of a string on one line
+
+
+def short_literal(value: Any) -> str:
+    """A literal whose strings are split where they are too long for a line."""
+    if isinstance(value, tuple):
+        inner = ", ".join(short_literal(item) for item in value)
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if not isinstance(value, str) or len(literal(value)) <= MAX_STRING:
+        return literal(value)
+    parts = [""]
+    for character in value:
+        if len(literal(parts[-1] + character)) > MAX_STRING:
+            parts.append("")
+        parts[-1] += character
+    return f"({' '.join(map(literal, parts))})"
+
+
+@lru_cache(maxsize=1)
+def environment() -> jinja2.Environment:
+    """Templates beside this package; an undefined name is an error, never ''."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parents[2] / "templates"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    made.filters["literal"] = short_literal
+    return made
+
+
+def render_python(template: str, **values: Any) -> str:
+    """One Python file: rendered, formatted, and known to compile."""
+    return _formatted(environment().get_template(template).render(**values), template)
+
+
+@lru_cache(maxsize=16)  # session.py and test_parity.py are the same for every model
+def _formatted(text: str, template: str) -> str:
+    try:
+        text = black.format_str(text, mode=_MODE)
+        compile(text, template, "exec")
+    except (black.parsing.InvalidInput, SyntaxError, ValueError) as error:
+        raise FairhandError(
+            f"the text made from {template} is not valid Python: {error}",
+            hint="this is a fault in fairhand, not in the model; please report it",
+        ) from None
+    return text
+
+
+def write_python(path: Path, template: str, **values: Any) -> str:
+    text = render_python(template, **values)
+    path.write_text(text, encoding="utf-8", newline="\n")
+    return text

@@ -1,0 +1,205 @@
+"""The source map: which ONNX nodes are behind a line of model.py, and the way back.
+
+It is kept in report.json. "lines" lists the nodes that a line stands for, under the
+path of each module that runs it; "calls" the modules that a line calls, whose nodes
+stand behind their own lines; "elsewhere" the nodes that no line computes, by reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+
+from ...analysis.errors import FairhandError
+from ...analysis.literals import one_line
+from ...rewrites.adapters.provenance import behind
+from ...rewrites.engine.history import Application
+from ..ir.package_plan import Behind, ClassPlan, ModulePlan
+from ..verify.package_report import read_report
+
+CONSTANT, KNOWN, UNREAD = "constant", "known", "unread"
+REASONS = {
+    CONSTANT: "is a constant, or was computed once and stored",
+    KNOWN: "has a result that is known: a size, or its own input",
+    UNREAD: "does nothing here, or nothing reads its result any more",
+}
+LONGEST = 1000  # characters of a name that are shown
+
+
+def source_map(
+    text: str, plan: ModulePlan, model: ir.Model, history: Sequence[Application]
+) -> dict[str, Any]:
+    """For report.json; `text` is the finished model.py, `model` the rewritten graph."""
+    places = {name: i for i, name in enumerate(model.meta["nodes"])}
+    lines: dict[str, dict[str, list[str]]] = {}
+    calls: dict[str, dict[str, list[str]]] = {}
+    for span, found in _spans(text, plan.classes):
+        if found.nodes:
+            lines[span] = {
+                path: sorted(set(names), key=places.__getitem__)
+                for path, names in found.nodes.items()
+            }
+        if found.calls:
+            calls[span] = found.calls
+    seen = {n for groups in lines.values() for names in groups.values() for n in names}
+    elsewhere: dict[str, list[str]] = {}
+    reasons = _reasons(model, history)
+    for name in places:
+        if name not in seen:
+            elsewhere.setdefault(reasons.get(name, UNREAD), []).append(name)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return {"sha256": digest, "lines": lines, "calls": calls, "elsewhere": elsewhere}
+
+
+def _reasons(model: ir.Model, history: Sequence[Application]) -> dict[str, str]:
+    """What became of the nodes, should no line stand for them."""
+    found = {name: f"rule {a.rule}" for a in history for name in a.origins}
+    found |= dict.fromkeys(model.meta["constants"], CONSTANT)
+    for node in model.graph:
+        found |= dict.fromkeys(behind(node), KNOWN)
+    return found
+
+
+def _spans(text: str, classes: Iterable[ClassPlan]) -> Iterator[tuple[str, Behind]]:
+    """The lines of the formatted text on which each planned line stands."""
+    written = {
+        node.name: {f.name: f for f in node.body if isinstance(f, ast.FunctionDef)}
+        for node in ast.parse(text).body
+        if isinstance(node, ast.ClassDef)
+    }
+    for plan in classes:
+        methods = written[plan.name]
+        for name, lines, sources in (
+            ("__init__", plan.members, plan.member_sources),
+            ("forward", plan.body, plan.body_sources),
+            *((lane.name, lane.body, lane.body_sources) for lane in plan.lanes),
+        ):
+            planned = list(_statements(ast.parse("\n".join(lines)).body))
+            # Formatting keeps the statements; what comes before them is the template's.
+            now = list(_statements(methods[name].body if name in methods else []))
+            for old, new in zip(planned, now[len(now) - len(planned) :], strict=True):
+                yield _span(new), sources[old.lineno - 1]
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        yield statement
+        for part in ("body", "orelse"):
+            yield from _statements(getattr(statement, part, []))
+
+
+def _span(statement: ast.stmt) -> str:
+    """'87', or '87-91'; of a loop, the lines of its head."""
+    inner = getattr(statement, "body", None)
+    last = inner[0].lineno - 1 if inner else statement.end_lineno
+    first = statement.lineno
+    return str(first) if last == first else f"{first}-{last}"
+
+
+# --------------------------------------------------------------------------- reading
+
+
+class _Map:
+    """The source map of a package, and the text that it is about."""
+
+    def __init__(self, folder: Path) -> None:
+        found = read_report(folder).get("source_map")
+        if not isinstance(found, dict):
+            raise FairhandError(
+                f"{folder} has no source map", hint="compile the model again"
+            )
+        self.lines: Mapping[str, Mapping[str, list[str]]] = found["lines"]
+        self.calls: Mapping[str, Mapping[str, list[str]]] = found["calls"]
+        self.elsewhere: Mapping[str, list[str]] = found["elsewhere"]
+        text = (folder / "model.py").read_text(encoding="utf-8")
+        if hashlib.sha256(text.encode()).hexdigest() != found["sha256"]:
+            raise FairhandError(
+                f"{folder / 'model.py'} was edited, so its lines may have moved",
+                hint="compile the model again, into another folder",
+            )
+        self.text = text.splitlines()
+
+    def shown(self, span: str) -> str:
+        first = int(span.partition("-")[0])
+        return f"model.py:{span}  {self.text[first - 1].strip()}"
+
+    def below(self, path: str) -> int:
+        """How many nodes are behind the lines of a module and of those in it."""
+        found = {
+            name
+            for groups in self.lines.values()
+            for owner, names in groups.items()
+            if owner == path or owner.startswith(f"{path}.")
+            for name in names
+        }
+        return len(found)
+
+
+def nodes_behind(folder: Path, line: str) -> list[str]:
+    """`model.py:87` or `87`: the nodes behind that line, one a line of text."""
+    known = _Map(folder)
+    number = line.rpartition(":")[2]
+    if not (number.isascii() and number.isdecimal() and len(number) < 10):
+        raise FairhandError(f"{line!r} names no line", hint="write model.py:87")
+    if not 1 <= int(number) <= len(known.text):
+        raise FairhandError(f"model.py has {len(known.text)} lines")
+    spans = [s for s in {**known.lines, **known.calls} if _covers(s, int(number))]
+    if not spans:
+        return [known.shown(number), "no node of the model is behind this line"]
+    texts = []
+    for span in spans:
+        texts.append(known.shown(span))
+        for path, names in known.lines.get(span, {}).items():
+            texts.append(f"  {_module(path)}")
+            texts += [f"    {_printed(name)}" for name in names]
+        for paths in known.calls.get(span, {}).values():
+            texts += [f"  calls {p}: {known.below(p)} nodes" for p in paths]
+    return texts
+
+
+def lines_of(folder: Path, name: str) -> list[str]:
+    """The lines that a node of the model is behind, or why there is none."""
+    known = _Map(folder)
+    spelled = [n for n in _names(known) if name in (n, _printed(n))]
+    if not spelled:
+        near = difflib.get_close_matches(name, [*_names(known)], 1)
+        raise FairhandError(
+            f"the model has no node {name!r}",
+            hint=f"there is {_printed(near[0])}" if near else "",
+        )
+    texts = []
+    for span, groups in known.lines.items():
+        for path, names in groups.items():
+            if not set(spelled).isdisjoint(names):
+                texts.append(f"{known.shown(span)}  ({_module(path)})")
+    for reason, names in known.elsewhere.items():
+        if not set(spelled).isdisjoint(names):
+            why = REASONS.get(reason, f"was rewritten by {reason}")
+            texts.append(f"behind no line: {_printed(name)} {why}")
+    return texts
+
+
+def _names(known: _Map) -> dict[str, None]:
+    groups = [names for of in known.lines.values() for names in of.values()]
+    return dict.fromkeys(
+        n for names in (*groups, *known.elsewhere.values()) for n in names
+    )
+
+
+def _covers(span: str, number: int) -> bool:
+    first, _, last = span.partition("-")
+    return int(first) <= number <= int(last or first)
+
+
+def _module(path: str) -> str:
+    return path or "the network"
+
+
+def _printed(name: str) -> str:
+    return one_line(name, LONGEST)

@@ -1,0 +1,1 @@
+"""What Session runs on."""

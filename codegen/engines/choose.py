@@ -1,0 +1,303 @@
+"""Which engines may run a network, and which one its Session begins with.
+
+An engine that traces is sound where neither what is done nor a size depends on a value:
+then one run for given sizes stands for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from ...analysis.cost.graph_cost import GraphCost
+from ...analysis.errors import FairhandError
+from ...analysis.graph.dims import Dim, Invented
+from ...analysis.literals import one_line
+from ...analysis.shapes.infer import Shapes
+from ...rewrites.language.facts import is_constant
+from ..ir.package_plan import ModulePlan
+from ..plan.interface import session_needs
+from ..profile.engine_times import Measured
+from ..request.choices import ENGINES, PROFILE
+
+# Below this, a call is over in the time that PyTorch takes to start its operators, and
+# preparing a size (0.2 s and more) is never earned back.
+WORTH_PREPARING = 2e7  # operations of one run
+
+# Of these PyTorch's tracer was found to record all that they do, and oneDNN Graph to
+# compute the same, on the cases of the operator table;
+# tests/codegen/engines/test_engines.py runs some.
+TRACED = frozenset(
+    """Abs Add And Attention AveragePool BatchNormalization Cast Ceil Celu Clip Concat
+    Conv ConvTranspose Cos CumSum DepthToSpace Div Einsum Elu Equal
+    Erf Exp Expand Flatten Floor Gather GatherElements GatherND Gelu Gemm
+    GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GroupNormalization
+    HardSigmoid HardSwish Identity InstanceNormalization IsNaN LayerNormalization
+    LeakyRelu Less LessOrEqual Log LogSoftmax MatMul Max MaxPool Mean Min Mish Mul
+    Neg Not Or PRelu Pad Pow RMSNormalization Range Reciprocal ReduceL2 ReduceMax
+    ReduceMean ReduceMin ReduceSum ReduceSumSquare Relu Reshape Resize
+    RotaryEmbedding Selu Shape Sigmoid Sign Sin Slice Softmax Softplus Softsign
+    SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tanh Tile Transpose Trilu
+    Unsqueeze Where""".split()
+)
+# What gives a view of its first input, and what gives memory of its own.
+_VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose"})
+_VIEWS |= {"Slice", "Split", "Unsqueeze"}
+_MAKERS = frozenset({"Add", "Concat", "Conv", "ConvTranspose", "Gemm", "MatMul", "Mul"})
+_MAKERS |= {"LayerNormalization", "Relu", "Sigmoid", "Softmax", "Tanh"}
+# Products of these are what oneDNN Graph lays weights out for.
+_HEAVY = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+_PACKED = ("nn.Linear(", "nn.LSTM(")  # what `packed` has other layers for
+_INTEGERS = ("FakeQuantize", "QuantizedConv2d", "QuantizedLinear")
+_PLAIN = ("float32", "int64", "int32", "bool")
+TRACING = ("onednn", "compile")
+CACHES = "it takes lists of caches"
+_READS = (".item(", ".tolist(", ".numpy(")  # a trace would keep what is read as it was
+_SIZES = ("torch.Size(", ".numel(")  # the same of a size, without PyTorch's warning
+
+
+@dataclass(frozen=True)
+class EnginePlan:
+    """`refused` says what the network can't run on, and why; '' where it may be traced.
+
+    `channels_last`: its inputs are images, best laid out with the channels innermost.
+    """
+
+    name: str
+    refused: str
+    channels_last: bool
+    measured: Measured | None = None
+    precision: str = "float32"
+    lists: bool = False  # among the results
+    recurrent: bool = False  # an LSTM
+    joins: bool = False  # linear layers take the same single row
+    caches: bool = False  # lists of them are all that is in the way of a trace
+    makes: bool = False  # memory of its own for each result, from what is fed
+    integers: tuple[str, ...] = ()  # layers of QDQ pairs, in model.py
+
+    def as_dict(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"name": self.name}
+        if self.precision != "float32":
+            found["precision"] = self.precision
+        if self.refused:
+            found["refused"] = self.refused
+        if self.measured is not None:
+            found["measured"] = self.measured
+        return found
+
+    @property
+    def alone(self) -> bool:
+        """The network as it stands is all there is."""
+        return self.name == "eager" and self.precision == "float32"
+
+    def candidates(self) -> tuple[str, ...]:
+        """What it may run on, the simplest first."""
+        left_out = set(TRACING if self.refused else ())
+        if self.precision == "int8":
+            left_out.add("packed")  # its linear layers are others already
+        return tuple(engine for engine in ENGINES if engine not in left_out)
+
+
+def engine_plan(
+    graph: ir.Model,
+    shapes: Shapes,
+    plan: ModulePlan,
+    cost: GraphCost | None,
+    sizes: Mapping[str, int],
+    wanted: str = "auto",
+    precision: str = "float32",
+) -> EnginePlan:
+    """The engine that was asked for, or the one that the network's kind and size suit.
+
+    `sizes` are those of a typical run, for dimensions that are free. Raises
+    FairhandError where the network can't run on what was asked for.
+    """
+    found = list(obstacles(graph, shapes, plan))
+    refused = found[0] if found else ""
+    layers = {kind for kind in _PACKED if _has(plan, kind)}
+    if precision in ("bf16", "fp16"):
+        _check_half(precision, refused, plan)
+    if precision == "int8":
+        _check_int8(wanted, graph, layers)
+    if precision != "float32" and wanted == "auto":
+        wanted = "eager" if refused else "onednn"
+    if refused and wanted in TRACING:
+        raise FairhandError(
+            f"engine {wanted} traces the network, which can't be done here: {refused}",
+            hint="leave out --engine, or give --engine eager",
+        )
+    rows, all_products = _single_rows(graph, shapes)
+    name = wanted
+    if wanted == PROFILE:  # a package that has them all, to measure them in
+        plainest = "packed" if precision == "float32" else "eager"
+        name = plainest if refused else "onednn"
+    elif wanted == "auto":
+        name = "eager"
+        if _is_worth_preparing(graph, cost, sizes):
+            calls = refused or 2 * len(rows) > all_products  # as in decoding
+            name = "onednn" if not calls else "packed" if layers else "eager"
+    if name == "eager" and precision == "float32" and not refused:
+        refused = "compile with --engine onednn to have more"
+    integers = () if precision == "int8" else _integer_layers(plan)
+    return EnginePlan(
+        name,
+        refused,
+        takes_images(graph, shapes),
+        precision=precision,
+        lists=bool(plan.nested),
+        recurrent="nn.LSTM(" in layers and precision != "int8",
+        joins=precision != "int8"
+        and len(set(rows)) < len(rows)
+        and "nn.Linear(" in layers,
+        caches=found == [CACHES]
+        and precision != "int8"
+        and not integers
+        and not any(_said(plan, _SIZES)),
+        makes=not (plan.lanes or plan.kernels) and makes_results(graph),
+        integers=integers,
+    )
+
+
+def _integer_layers(plan: ModulePlan) -> tuple[str, ...]:
+    """FakeQuantize, and those that multiply what it rounded by integers."""
+    rounds, *layers = [
+        any(text.startswith(f"class {name}(") for text in plan.helpers)
+        for name in _INTEGERS
+    ]
+    found = [name for name, there in zip(_INTEGERS[1:], layers, strict=True) if there]
+    return (_INTEGERS[0], *found) if rounds and found else ()
+
+
+def _has(plan: ModulePlan, kind: str) -> bool:
+    return any(kind in line for made in plan.classes for line in made.members)
+
+
+def _check_half(precision: str, refused: str, plan: ModulePlan) -> None:
+    """Kernels are for a GPU, where no network is traced."""
+    if plan.kernels:
+        refused = ""
+    elif precision == "fp16":
+        refused = "it has no kernels, and a CPU is slow in float16"
+    if not refused and any(
+        t.dtype not in _PLAIN for t in (*plan.inputs, *plan.outputs)
+    ):
+        refused = "it takes or gives other types than float32, integers and booleans"
+    if refused:
+        _refuse_precision(precision, refused)
+
+
+def _check_int8(wanted: str, graph: ir.Model, layers: set[str]) -> None:
+    products = (node for node in graph.graph if node.op_type in ("Gemm", "MatMul"))
+    if "nn.Linear(" not in layers or not any(
+        node.outputs[0].dtype == ir.DataType.FLOAT for node in products
+    ):
+        _refuse_precision("int8", "it has no linear layers of float32")
+    if wanted == "packed":
+        raise FairhandError(
+            "precision int8 packs linear layers in another way than engine packed",
+            hint="leave out --engine",
+        )
+
+
+def _refuse_precision(precision: str, reason: str) -> None:
+    raise FairhandError(
+        f"precision {precision} isn't offered for this network: {reason}",
+        hint="leave out --precision",
+    )
+
+
+def obstacles(graph: ir.Model, shapes: Shapes, plan: ModulePlan) -> Iterator[str]:
+    """Why a trace of one run wouldn't do for another of the same sizes."""
+    network = next(c for c in plan.classes if c.name == plan.network)
+    if len(network.arguments) < len(plan.inputs):
+        yield CACHES
+    if plan.lanes:
+        yield "a trace is of one thread, and it has lanes"
+    if plan.kernels:
+        yield "a trace does not launch kernels"
+    if session_needs(plan) - {"nested"}:
+        yield "not all it takes and gives are tensors of NumPy's types"
+    for node in graph.graph:
+        name = one_line(node.op_type, 30)
+        if node.domain or node.op_type not in TRACED:
+            yield f"what {name} does may depend on values"
+        for out in node.outputs:
+            dims = shapes.dims(out)
+            if dims is None or any(map(_depends_on_values, dims)):
+                yield f"the size of what {name} gives depends on values"
+            elif 0 in dims:
+                yield f"what {name} gives is empty"
+    if any(_said(plan, _READS)):
+        yield "it takes a number out of a tensor"
+
+
+def _said(plan: ModulePlan, words: tuple[str, ...]) -> Iterator[str]:
+    lines = (line for made in plan.classes for line in made.body)
+    for line in (*lines, *plan.helpers):
+        yield from (word for word in words if word in line)
+
+
+def _depends_on_values(dim: Dim) -> bool:
+    return not isinstance(dim, int) and any(
+        isinstance(symbol, Invented) for symbol in dim.free_symbols
+    )
+
+
+def _is_worth_preparing(
+    graph: ir.Model, cost: GraphCost | None, sizes: Mapping[str, int]
+) -> bool:
+    """Products in float32 that take longer than it takes to start them."""
+    heavy = [node for node in graph.graph if node.op_type in _HEAVY | {"LSTM"}]
+    types = {node.outputs[0].dtype for node in heavy}
+    if types != {ir.DataType.FLOAT} or cost is None:
+        return False
+    count = cost.at(sizes).flops
+    if not isinstance(count, int):  # sizes without a name
+        count = count.subs(dict.fromkeys(count.free_symbols, 1))
+    return float(count) >= WORTH_PREPARING
+
+
+def takes_images(graph: ir.Model, shapes: Shapes) -> bool:
+    """Whether a Session lays all inputs out with the channels innermost."""
+    return any(node.op_type == "Conv" for node in graph.graph) and all(
+        value.dtype == ir.DataType.FLOAT and shapes.rank(value) == 4
+        for value in graph.graph.inputs
+    )
+
+
+def makes_results(graph: ir.Model) -> bool:
+    """Whether no result can be a parameter, a constant, what was fed or a view of it.
+
+    One that no input's values reach might be made once, by who traces the network.
+    """
+    fed = {value for value in graph.graph.inputs}
+    for node in graph.graph:
+        if node.op_type not in ("Shape", "Size") and not fed.isdisjoint(node.inputs):
+            fed.update(node.outputs)
+    return all(_is_made(value, fed) for value in graph.graph.outputs)
+
+
+def _is_made(value: ir.Value, fed: set[ir.Value]) -> bool:
+    node = value.producer()
+    while node is not None and node.op_type in _VIEWS and node.inputs[0] is not None:
+        value = node.inputs[0]
+        node = value.producer()
+    return node is not None and node.op_type in _MAKERS and value in fed
+
+
+def _single_rows(graph: ir.Model, shapes: Shapes) -> tuple[list[ir.Value], int]:
+    """What products with weights take, if it is one row; and how many there are."""
+    single, count = [], 0
+    for node in graph.graph:
+        if node.op_type not in _HEAVY:
+            continue
+        rows, weight = node.inputs[:2]
+        if rows is not None and weight is not None and is_constant(weight):
+            dims = (shapes.dims(rows) or ())[:-1]
+            count += 1
+            if "Conv" not in node.op_type and all(d == 1 for d in dims):
+                single.append(rows)
+    return single, count

@@ -1,0 +1,137 @@
+"""What is written where it is read, and what has a line of its own."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+import onnx_ir as ir
+
+from ...analysis.spelling.expr import Expr, Leaf, Ref, depth, render, substitute
+from ..ir.naming_rules import steps_apart
+from ..ir.statement_tree import Row, Statement, changes, flat, reads
+from .naming import Naming, members_of
+
+WIDTH = 80  # what is left of 88 columns in a method
+MAX_DEPTH = 3  # calls nested in each other
+MAX_WORK = 5  # calls and operators in one expression
+MAX_TEXT = 64  # columns of one inlined expression
+MAX_TELLING = 24  # columns up to which a value with a telling name may lose it
+
+
+def fitting(line: str) -> str:
+    """Without its comment, if that doesn't fit into a loop."""
+    return line if len(line) <= WIDTH - 4 else line.partition("  #")[0]
+
+
+class Inlining(Naming):
+    """Puts expressions into each other, as far as a reader can follow."""
+
+    def inline(
+        self,
+        items: Sequence[Statement | Row],
+        kept_values: Collection[ir.Value] = (),
+    ) -> list[Statement | Row]:
+        """Put each value that is read once where it is read, if a reader can follow.
+
+        Nothing goes into a loop, where it would be computed again and again.
+        """
+        counts = Counter(v for s in flat(items) for v in reads(s.expr))
+        for item in items:
+            if isinstance(item, Row):
+                counts.update(dict.fromkeys(item.reads(), 1))
+        counts.update(dict.fromkeys(kept_values, 2))
+        return self.inlined(items, counts, {})
+
+    def inlined(
+        self,
+        items: Sequence[Statement | Row],
+        counts: Mapping[ir.Value, int],
+        ready: dict[ir.Value, Statement],
+    ) -> list[Statement | Row]:
+        """`ready` are the values that may still move, of the statements around too."""
+        kept: list[Statement | Row] = []
+        for statement in items:
+            if isinstance(statement, Row):
+                statement.body = [
+                    s
+                    for s in self.inline(list(statement.body), statement.handed_on)
+                    if isinstance(s, Statement)
+                ]
+                kept.append(statement)
+                continue
+            if statement.kind != "while":  # its line is run again and again
+                self.absorb(statement, ready)
+            for i, arm in enumerate(statement.arms):
+                seen = {} if statement.loops else dict(ready)
+                statement.arms[i] = [
+                    s
+                    for s in self.inlined(arm, counts, seen)
+                    if isinstance(s, Statement)
+                ]
+            if statement.kind == "copy":
+                for value in [v for v, s in ready.items() if changes(statement, s)]:
+                    del ready[value]
+            single = len(statement.targets) == 1 and statement.targets[0] is not None
+            if single and statement.inlines:
+                target = statement.targets[0]
+                assert target is not None
+                if counts.get(target) == 1 and target not in self.ints:
+                    ready[target] = statement
+            kept.append(statement)
+        return [
+            s
+            for s in kept
+            if isinstance(s, Row) or not any(t in self.moved for t in s.targets)
+        ]
+
+    def tells(self, statement: Statement) -> bool:
+        """Whether the value deserves a line of its own, under its own name."""
+        if not self.hint(statement):
+            return False
+        return len(render(statement.expr, self.rough)) > MAX_TELLING
+
+    def absorb(self, statement: Statement, ready: dict[ir.Value, Statement]) -> None:
+        """Inline into one statement what is read there."""
+        for value in dict.fromkeys(reads(statement.expr)):
+            source = ready.get(value)
+            if source is None:
+                continue
+            if (
+                not statement.targets
+                and value in self.fixed
+                and not source.expr._weight
+            ):
+                continue
+            if self.tells(source) and not self.stays(statement.expr, value):
+                continue
+            if depth(source.expr) and self.in_list(statement):
+                continue  # so that the rows of a loop stay alike
+            if self.repeats(source):
+                continue
+
+            def replace(
+                leaf: Leaf, value: ir.Value = value, expr: Expr = source.expr
+            ) -> Expr | None:
+                return expr if isinstance(leaf, Ref) and leaf.value is value else None
+
+            merged = substitute(statement.expr, replace)
+            bare = isinstance(statement.expr, Ref) and not statement.targets
+            if bare or self.readable(merged, bool(statement.targets)):
+                statement.expr = merged
+                statement.places += source.places
+                self.moved.add(value)
+                if not members_of(source.expr):
+                    self.sources[value] = [
+                        v for v in reads(source.expr) if v not in self.texts
+                    ]
+
+    def readable(self, expr: Expr, assigned: bool) -> bool:
+        if not steps_apart(expr):
+            return False
+        text = render(expr, self.rough)
+        work = text.count("(") + len(re.findall(r" [-+*/@&|<>=]+ ", text))
+        longest = max((len(self.names.get(v, "")) for v in reads(expr)), default=0)
+        limit = min(MAX_TEXT, WIDTH - longest - 3) if assigned else MAX_TEXT + 4
+        return depth(expr) <= MAX_DEPTH and work <= MAX_WORK and len(text) <= limit

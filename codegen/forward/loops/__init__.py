@@ -1,0 +1,1 @@
+"""What comes round becomes a loop."""

@@ -1,0 +1,299 @@
+"""What an exporter unrolled, step by step through a sequence, as the loop it was.
+
+The steps end in a join of what each of them gives. They do the same, but for numbers
+that count on (`x[:, 3]`, `x[:, 4]`, ...) and for states that each takes over from the
+one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from ....analysis.spelling.expr import (
+    Expr,
+    Leaf,
+    Ref,
+    exchange_texts,
+    renamed,
+    render,
+    substitute,
+)
+from ...classes.dense_concat import joined_list, joined_values
+from ...ir.naming_rules import RunRef
+from ...ir.statement_tree import Statement, reads
+from ...statements.spell_nodes import LayerRef
+
+MIN_STEPS = 4
+
+Makers = dict[ir.Value | None, Statement]
+
+
+def fold_counts(
+    statements: list[Statement], listed: Collection[ir.Value]
+) -> list[Statement]:
+    """Each join of what one step after another makes; `listed` stay as they are."""
+    if any(s.arms for s in statements):
+        return statements
+    found = statements
+    for join in statements:
+        operands = joined_values(join)
+        if operands is None or len(set(operands)) < max(len(operands), MIN_STEPS):
+            continue
+        makers = {s.targets[0]: s for s in found if len(s.targets) == 1 and not s.kind}
+        steps = _matched(makers, operands)
+        if steps is not None and steps.are_closed(found, join, listed):
+            found = steps.looped(found, join)
+    return found
+
+
+@dataclass
+class _Steps:
+    """Statements of the first step, and what later steps have in their places."""
+
+    operands: Sequence[ir.Value | None]
+    first: list[Statement]
+    images: list[dict[ir.Value | None, ir.Value | None]]  # of the first step's values
+    makers: Makers
+    # The state that the first step hands on -> what it begins with.
+    states: dict[ir.Value | None, ir.Value] = field(default_factory=dict)
+    # (statement, place among its operands) -> the state that is read there
+    taken: dict[tuple[Statement, int], ir.Value | None] = field(default_factory=dict)
+
+    def are_closed(
+        self,
+        statements: list[Statement],
+        join: Statement,
+        listed: Collection[ir.Value],
+    ) -> bool:
+        """Whether only the next step, and the join, read what a step makes.
+
+        The last state may be read by others too.
+        """
+        gone = {id(s) for s in self.gone()}
+        made = {t for s in self.gone() for t in s.targets}
+        read = {
+            v
+            for s in statements
+            if id(s) not in gone and s is not join
+            for v in reads(s.expr)
+        }
+        last = {self.images[-1][state] for state in self.states}
+        return made.isdisjoint(listed) and not made & read - last
+
+    def gone(self) -> Iterator[Statement]:
+        for image in self.images:
+            yield from (self.makers[image[s.targets[0]]] for s in self.first)
+
+    def looped(self, statements: list[Statement], join: Statement) -> list[Statement]:
+        """The statements with a loop in front of the join."""
+        i = ir.Value(name="i")
+        i.meta["counter"] = True
+        made = ir.Value(name="outputs")
+        now = {state: ir.Value(name="state") for state in self.states}
+        last = {self.images[-1][state]: value for state, value in now.items()}
+        gone = {id(s) for s in self.gone()}
+        body = [self.step(s, i, now) for s in self.first]
+        given = self.operands[0]
+        assert given is not None
+        body.append(Statement((), Ref(made).append(Ref(given)), False, kind="do"))
+        handed = [(Ref(state), 0) for state in now if state is not None]
+        if now:
+            body.append(Statement((*now.values(),), Expr(*handed), False, kind="copy"))
+        loop = [
+            *(
+                Statement((value,), Ref(self.states[state]), False, "state", kind="set")
+                for state, value in now.items()
+            ),
+            Statement((made,), Expr("[]"), False, "outputs", kind="set"),
+            Statement(
+                (i,),
+                Expr(f"in range({len(self.operands)})"),
+                False,
+                kind="for",
+                arms=[body],
+            ),
+        ]
+        join.expr = joined_list(join, Ref(made))
+        at = statements.index(join)
+        before, behind = _apart(
+            [s for s in statements[:at] if id(s) not in gone], set(last)
+        )
+        for statement in [*behind, *statements[at:]]:
+            statement.expr = renamed(statement.expr, last)
+        return [*before, *loop, *behind, *statements[at:]]
+
+    def step(
+        self, statement: Statement, i: ir.Value, now: dict[ir.Value | None, ir.Value]
+    ) -> Statement:
+        """A statement of the loop: numbers counted, states by their variables."""
+        (target,) = statement.targets
+        others = [self.makers[image[target]] for image in self.images]
+        statement.places = tuple(place for s in others for place in s.places)
+        place = -1
+
+        def state(leaf: Leaf) -> Expr | None:
+            nonlocal place
+            place += isinstance(leaf, Ref)
+            taken = (statement, place) in self.taken and isinstance(leaf, Ref)
+            return Ref(now[self.taken[statement, place]]) if taken else None
+
+        expr = substitute(statement.expr, state)
+        columns = zip(*(_numbers(s.expr) for s in others), strict=True)
+        counted = iter([_counted(column, i) for column in columns])
+        statement.expr = exchange_texts(expr, lambda text: next(counted))
+        return statement
+
+
+def _apart(
+    statements: list[Statement], made: set[ir.Value | None]
+) -> tuple[list[Statement], list[Statement]]:
+    """Those that need nothing of what is made, and those that do."""
+    before: list[Statement] = []
+    behind: list[Statement] = []
+    for statement in statements:
+        needs = not made.isdisjoint(reads(statement.expr))
+        made |= set(statement.targets) if needs else set()
+        (behind if needs else before).append(statement)
+    return before, behind
+
+
+def _matched(makers: Makers, operands: Sequence[ir.Value | None]) -> _Steps | None:
+    """What makes the operands, if it is one step after another."""
+    told = [_told(makers[v].expr) if v in makers else "" for v in operands]
+    if not told[0] or len(set(told)) > 1:
+        return None
+    known = _ancestors(makers, operands[0])
+    new = _ancestors(makers, operands[1]) - known
+    images: list[dict[ir.Value | None, ir.Value | None]] = []
+    bounds: list[list[tuple[Statement, int, ir.Value]]] = []
+    for operand in operands:
+        walk = _Walk(makers, new)
+        if not walk.follow(operands[1], operand):
+            return None
+        images.append(walk.pairs)
+        bounds.append(walk.bounds)
+    back = {image: value for value, image in images[0].items()}
+    order = [s for t, s in makers.items() if t in back]
+    steps = _Steps(operands, order, [_through(back, m) for m in images], makers)
+    made = [t for image in images for t in image.values()]
+    if len(set(made)) < len(made):
+        return None  # a step that does what another does
+    for column in zip(*bounds, strict=True):
+        values = [value for _, _, value in column]
+        if len(set(values)) == 1:
+            continue
+        state = images[0].get(values[2])
+        before = zip(steps.images[:-1], values[1:], strict=True)
+        if any(image.get(state) is not value for image, value in before):
+            return None
+        if state is None or steps.states.setdefault(state, values[0]) is not values[0]:
+            return None
+        statement, place, _ = column[0]
+        steps.taken[statement, place] = state
+    for statement in order:
+        others = [makers[image[statement.targets[0]]] for image in steps.images]
+        numbers = [_numbers(s.expr) for s in others]
+        if any(_progress(column) is None for column in zip(*numbers, strict=True)):
+            return None
+    return steps
+
+
+def _through(
+    back: dict[ir.Value | None, ir.Value | None],
+    image: dict[ir.Value | None, ir.Value | None],
+) -> dict[ir.Value | None, ir.Value | None]:
+    """A step's values by those of the first one, not of the second."""
+    return {first: image[second] for first, second in back.items()}
+
+
+class _Walk:
+    """Two steps side by side, from what they give to what they begin with."""
+
+    def __init__(self, makers: Makers, new: set[ir.Value | None]) -> None:
+        self.makers, self.new = makers, new
+        self.pairs: dict[ir.Value | None, ir.Value | None] = {}
+        self.bounds: list[tuple[Statement, int, ir.Value]] = []
+
+    def follow(self, pattern: ir.Value | None, value: ir.Value | None) -> bool:
+        """Pair what makes a value of the second step with what makes another's."""
+        if pattern in self.pairs:
+            return self.pairs[pattern] is value
+        if value not in self.makers:
+            return False
+        a, b = self.makers[pattern], self.makers[value]
+        if _told(a.expr) != _told(b.expr) or a.inlines != b.inlines:
+            return False
+        self.pairs[pattern] = value
+        for i, (x, y) in enumerate(zip(reads(a.expr), reads(b.expr), strict=True)):
+            if x not in self.new:
+                self.bounds.append((b, i, y))
+            elif not self.follow(x, y):
+                return False
+        return True
+
+
+def _ancestors(makers: Makers, value: ir.Value | None) -> set[ir.Value | None]:
+    """A value, and what it is made of, as far as one statement makes one value."""
+    found: set[ir.Value | None] = set()
+    todo = [value]
+    while todo:
+        value = todo.pop()
+        if value in makers and value not in found:
+            found.add(value)
+            todo += reads(makers[value].expr)
+    return found
+
+
+def _told(expr: Expr) -> str:
+    """What a statement does, numbers aside."""
+
+    def name(leaf: Leaf) -> str:
+        if isinstance(leaf, RunRef):
+            return f"run{id(leaf.run.shares or leaf.run)}"
+        if isinstance(leaf, LayerRef):
+            return f"layer{id(leaf.form)}"
+        return "v" if isinstance(leaf, Ref) else f"leaf{id(leaf)}"
+
+    return render(_exchanged(expr, lambda text: Expr("#")), name)
+
+
+def _numbers(expr: Expr) -> list[str]:
+    found: list[str] = []
+
+    def note(text: str) -> None:
+        found.append(text)
+
+    exchange_texts(expr, note)
+    return found
+
+
+def _exchanged(expr: Expr, replace: Callable[[str], Expr | None]) -> Expr:
+    return exchange_texts(expr, lambda text: replace(text) if _is_count(text) else None)
+
+
+def _is_count(text: str) -> bool:
+    return text.isdigit()
+
+
+def _progress(texts: Sequence[str]) -> tuple[int, int] | None:
+    """Where numbers begin and how far apart they are, if they count on evenly."""
+    if len(set(texts)) == 1:
+        return 0, 0
+    if not all(map(_is_count, texts)):
+        return None
+    start, step = int(texts[0]), int(texts[1]) - int(texts[0])
+    even = [int(text) for text in texts] == [
+        start + step * k for k in range(len(texts))
+    ]
+    return (start, step) if even and step > 0 else None
+
+
+def _counted(texts: Sequence[str], i: ir.Value) -> Expr | None:
+    start, step = _progress(texts) or (0, 0)
+    if not step:
+        return None
+    count: Expr = Ref(i) if step == 1 else step * Ref(i)
+    return count + start if start else count

@@ -1,0 +1,222 @@
+"""What the values of a body are called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import onnx_ir as ir
+
+from ...analysis.graph.dims import is_invented
+from ...analysis.shapes.infer import Shapes
+from ...analysis.spelling.expr import ATOM, Expr, Leaf, Ref, leaves, render
+from ..classes.module_classes import Kind, Kinds
+from ..ir.identifiers import unused, variable
+from ..ir.module_call import Run
+from ..ir.naming_rules import GENERIC, REBOUND, RunRef, callee_arguments, is_plain
+from ..ir.package_plan import shape_text
+from ..ir.statement_tree import Statement, reads
+from ..modules.members import member_name
+from ..statements.spell_nodes import LayerRef
+
+
+class Naming:
+    """The names of one body, and what decides them; they flow from caller to callee."""
+
+    def __init__(
+        self, kind: Kind, kinds: Kinds, shapes: Shapes, reserved: frozenset[str]
+    ) -> None:
+        self.reserved = reserved  # helpers, which no variable may hide
+        self.kind, self.kinds, self.shapes = kind, kinds, shapes
+        self.run = kind.run
+        self.inputs = [*self.run.inputs, *self.run.sizes]
+        self.is_root = self.run is kinds.root.run
+        self.texts = {m.what: m.text for m in kind.members}
+        self.ints = set(self.run.ints)
+        self.names: dict[ir.Value, str] = {}
+        self.fixed: dict[ir.Value, str] = {}  # results of the network
+        self.wishes: dict[ir.Value, str] = {}  # by the part a value plays
+        self.rebinds: dict[ir.Value, str] = {}  # what a round of a loop hands on
+        self.carriers: set[ir.Value] = set()  # what a loop begins with
+        self.overwritten: dict[ir.Value, set[ir.Value]] = {}  # see statement_tree.py
+        # A value that becomes another one's value at the end of a block takes its name.
+        self.preferred: dict[ir.Value, ir.Value] = {}
+        self.read: set[ir.Value] = set()
+        self.labels: dict[ir.Value, str] = {}  # of what stands in the caller's lists
+        self.callees: list[tuple[Run, list[str]]] = []
+        self.sources: dict[ir.Value, list[ir.Value]] = {}  # of what is inlined
+        self.moved: set[ir.Value] = set()  # into the one line that reads it
+        self.commented: set[object] = set()
+
+    def rough(self, leaf: Leaf) -> str:
+        """A stand-in of likely length before names are settled."""
+        if isinstance(leaf, Ref):
+            return self.texts.get(leaf.value) or self.names.get(leaf.value) or "xx"
+        return self.name(leaf)
+
+    def name(self, leaf: Leaf) -> str:
+        if isinstance(leaf, LayerRef):
+            return member_name(self.texts, leaf)
+        if isinstance(leaf, RunRef):
+            return leaf.text
+        assert isinstance(leaf, Ref), type(leaf)
+        if leaf.value in self.texts:
+            return self.texts[leaf.value]
+        return self.names[leaf.value]
+
+    def choose(
+        self,
+        target: ir.Value,
+        statement: Statement,
+        dying: list[ir.Value],
+        live: set[str],
+    ) -> str:
+        """Re-bind along a chain; a new name where the meaning changes."""
+        if target in self.rebinds:
+            return unused(self.rebinds[target], live)
+        live |= self.live(self.overwritten.get(target, ()))
+        wish = self.names.get(self.preferred.get(target, target))
+        if wish and wish not in live:
+            return wish
+        if statement.kind == "set" and statement.result:
+            return unused(statement.result, live)
+        row = self.in_list(statement) or self.repeats(statement)
+        if target in self.fixed and not row:
+            return unused(self.fixed[target], live)
+        if target in self.ints:
+            return unused(variable(target.name or "size"), live)
+        hint = self.hint(statement)
+        main = next((v for v in dying if v in self.names and v not in self.ints), None)
+        old = self.names[main] if main is not None else ""
+        if target in self.carriers:  # a loop gives it a new value again and again
+            free = next((n for n in GENERIC if n not in live), "x")
+            return old if old in GENERIC and old not in live else unused(free, live)
+        if target in self.wishes:
+            return unused(self.wishes[target], live)
+        if word := target.meta.get("word"):
+            return unused(word, live)
+        if old in REBOUND and old not in live and self.is_block(statement):
+            return old
+        if hint and len(statement.targets) == 1:
+            return unused(hint, live)
+        if old in REBOUND and old not in live:
+            return old
+        keeps = len(statement.targets) == 1 and self.stays(statement.expr, main)
+        if keeps and old.isidentifier() and old not in live:
+            return old
+        return next((n for n in GENERIC if n not in live), "") or unused("x", live)
+
+    def live(self, values: Iterable[ir.Value]) -> set[str]:
+        """The names of these values, and those that are taken everywhere."""
+        return {self.names[v] for v in values if v in self.names} | self.reserved
+
+    def stays(self, expr: Expr, main: ir.Value | None) -> bool:
+        """Whether a value keeps its meaning: reshaped or scaled, not joined."""
+        if members_of(expr):
+            return False
+        return {v for v in reads(expr) if v not in self.texts} == {main}
+
+    def repeats(self, statement: Statement) -> bool:
+        """Whether a statement is one of several that a loop may fold."""
+        shared = [x for x in leaves(statement.expr) if isinstance(x, RunRef)]
+        return (self.in_list(statement) and bool(shared)) or any(
+            sum(item.shares is x.run.shares for item in self.run.runs()) > 1
+            for x in shared
+            if x.run.shares is not None
+        )
+
+    def is_block(self, statement: Statement) -> bool:
+        return any(isinstance(leaf, RunRef) for leaf in leaves(statement.expr))
+
+    def in_list(self, statement: Statement) -> bool:
+        """Whether a statement is one of a row of blocks, which a loop may fold."""
+        text = render(statement.expr, self.rough)
+        return re.match(r"self\.\w+\[\d+\]\(", text) is not None
+
+    def hint(self, statement: Statement) -> str:
+        """A telling name: the layer it comes from, or its operator's."""
+        members = members_of(statement.expr)
+        text = render(statement.expr, self.rough)
+        simple = text.startswith("self.") and statement.expr._binds == ATOM
+        if len(members) == 1 and simple:
+            attr = self.name(members[0]).removeprefix("self.")
+            if re.fullmatch(r"[A-Za-z_]+", attr) and not is_plain(attr):
+                return variable(attr)
+        if text.startswith("torch.where(") and "torch.finfo(" in text:
+            return "mask"
+        return statement.result
+
+    def note_callees(self, statement: Statement) -> None:
+        for leaf in leaves(statement.expr):
+            if isinstance(leaf, RunRef):
+                outer = [self.called(v) for v in leaf.run.inputs]
+                sizes = [variable(v.name or "size") for v in leaf.run.sizes]
+                if outer and self.kinds.counts.get(leaf.run, 1) > 1:
+                    outer[0] = ""  # one class for calls on different values
+                self.callees.append((leaf.run, callee_arguments(outer) + sizes))
+
+    def note_attention(self, statements: Iterable[Statement]) -> None:
+        """What attention takes are q, k and v, before and after they change shape."""
+        statements = [s for s in statements if not s.kind]
+        made = {s.targets[0]: s for s in statements if len(s.targets) == 1}
+        several = {t: s for s in statements if len(s.targets) > 1 for t in s.targets}
+        for statement in statements:
+            text = render(statement.expr, self.rough)
+            if not text.startswith("F.scaled_dot_product_attention("):
+                continue
+            operands = [e for e, _ in arguments_of(statement.expr)][:3]
+            for operand, role in zip(operands, "qkv", strict=False):
+                self.note_role(operand, role, made, several)
+
+    def note_role(
+        self,
+        operand: Expr,
+        role: str,
+        made: Mapping[ir.Value | None, Statement],
+        several: Mapping[ir.Value | None, Statement],
+    ) -> None:
+        while True:
+            sources = [v for v in reads(operand) if v not in self.texts]
+            sources = [v for v in sources if v in made or v in several]
+            sources = [v for v in sources if not v.meta.get("word")]  # cos, sin
+            if len(sources) != 1:
+                return
+            (value,) = sources
+            if value in several:
+                self.wishes.setdefault(value, role)
+                return
+            statement = made[value]
+            if statement.result or members_of(statement.expr):
+                return  # it has a name of its own, or is what a layer makes
+            self.wishes.setdefault(value, role)
+            operand = statement.expr
+
+    def called(self, value: ir.Value) -> str:
+        """A value's name, or of the only variable that its expression reads."""
+        sources = self.sources.get(value, [])
+        if value not in self.names and len(sources) == 1:
+            return self.called(sources[0])
+        member = self.texts.get(value, "").removeprefix("self.")
+        own = member if member.isidentifier() else ""
+        return self.labels.get(value) or self.names.get(value, own)
+
+    # ---- comments
+
+    def comment(self, target: ir.Value | None) -> str:
+        """Each shape of the network's own forward, where it is met first."""
+        if not self.is_root or target is None or target in self.ints:
+            return ""
+        dims = self.shapes.dims(target)
+        if not dims or dims in self.commented or any(map(is_invented, dims)):
+            return ""
+        self.commented.add(dims)
+        return f"  # {shape_text(dims)}"
+
+
+def arguments_of(call: Expr) -> list[tuple[Expr, int]]:
+    """The operands of a call, the callee left out."""
+    return [piece for piece in call._pieces if isinstance(piece, tuple)][1:]
+
+
+def members_of(expr: Expr) -> list[Leaf]:
+    return [leaf for leaf in leaves(expr) if isinstance(leaf, (LayerRef, RunRef))]

@@ -1,0 +1,3 @@
+"""The types that stages hand on: Assignment, Block, ModuleCall, PackagePlan;
+identifiers.
+"""

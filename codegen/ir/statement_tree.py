@@ -1,0 +1,212 @@
+"""Statements, those that stand inside of others, and what is read after each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import onnx_ir as ir
+
+from ...analysis.spelling.expr import Expr, Ref, leaves
+from .cache_arguments import Family
+from .module_call import Run
+
+# A line of a body, and where the items stand that it computes.
+Line: TypeAlias = tuple[str, tuple[int, ...]]
+
+
+@dataclass(eq=False)
+class Statement:
+    """`targets = expr`; `kind` tells what else it may be: "return", "do", "copy" ...
+
+    An if has two `arms`, a loop one; `expr` is then the line that opens it. `groups`
+    are the numbers of targets that come as tuples: y, (z, u) = ...
+    """
+
+    targets: tuple[ir.Value | None, ...]
+    expr: Expr
+    inlines: bool
+    result: str = ""
+    places: tuple[int, ...] = ()  # of the run's items that it computes
+    kind: str = ""
+    arms: list[list[Statement]] = field(default_factory=list)
+    groups: tuple[int, ...] = ()
+    before: frozenset[ir.Value] = frozenset()  # values that it or what follows reads
+    after: frozenset[ir.Value] = frozenset()
+
+    @property
+    def loops(self) -> bool:
+        return self.kind in ("for", "while")
+
+    def spelled(self, names: Sequence[str]) -> str:
+        """What stands left of the equals sign."""
+        left, texts = list(names), list[str]()
+        for size in self.groups:
+            text = ", ".join(left[:size])
+            texts.append(text if size == 1 else f"({text})")
+            left = left[size:]
+        return ", ".join([*texts, *left])
+
+
+@dataclass(eq=False)
+class Row:
+    """A loop that takes the place of several rounds: the first one's statements.
+
+    `carried` are the values that a round takes over from the one before, as the first
+    round reads and makes them; `twins` give for each value of a later round the first
+    round's.
+    """
+
+    count: int
+    body: list[Statement]
+    carried: dict[ir.Value, ir.Value] = field(default_factory=dict)
+    twins: dict[ir.Value, ir.Value] = field(default_factory=dict)
+    rounds: list[list[Statement]] = field(default_factory=list)
+
+    handed_on: set[ir.Value] = field(default_factory=set)  # of the first round
+    called: dict[Run, list[Run]] = field(default_factory=dict)  # the later rounds'
+
+    collected: set[ir.Value] = field(default_factory=set)  # of the first round
+    lists: list[Family] = field(default_factory=list)  # that the rounds fill
+    before: frozenset[ir.Value] = frozenset()  # as in Statement
+    after: frozenset[ir.Value] = frozenset()
+
+    def reads(self) -> set[ir.Value]:
+        """What is read of the values outside."""
+        inside = {t for s in self.body for t in s.targets}
+        return {v for s in self.body for v in reads(s.expr) if v not in inside}
+
+    def made(self) -> Iterator[ir.Value]:
+        for statements in self.rounds:
+            for statement in statements:
+                yield from (t for t in statement.targets if t is not None)
+
+
+def nest(statements: Iterable[Statement]) -> list[Statement]:
+    """Put what stands between the marks of a block into its arms."""
+    whole: list[Statement] = []
+    here, outer = whole, list[tuple[list[Statement], Statement]]()
+    for statement in statements:
+        if statement.kind == "end":
+            here, _ = outer.pop()
+        elif statement.kind == "else":
+            here = []
+            outer[-1][1].arms.append(here)
+        else:
+            here.append(statement)
+            if statement.kind in ("if", "for", "while"):
+                outer.append((here, statement))
+                here = []
+                statement.arms.append(here)
+    _hand_over(whole, Counter(v for s in flat(whole) for v in reads(s.expr)))
+    return whole
+
+
+def _hand_over(statements: list[Statement], counts: Mapping[ir.Value, int]) -> None:
+    """What only becomes a variable of a loop is made as that variable.
+
+    Such as a, b = f(x), whose calls can't move to where the variables are set.
+    """
+    made: dict[ir.Value, tuple[int, Statement]] = {}
+    kept: list[Statement] = []
+    for statement in statements:
+        for arm in statement.arms:
+            _hand_over(arm, counts)
+        value = statement.expr.value if isinstance(statement.expr, Ref) else None
+        if statement.kind == "set" and value in made and counts[value] == 1:
+            (variable,), (at, maker) = statement.targets, made[value]
+            between = [s for s in flat(kept[at:]) if s is not maker]
+            if variable is not None and not any(
+                variable in s.targets or variable in reads(s.expr) for s in between
+            ):
+                variable.meta.setdefault("word", statement.result)
+                maker.targets = tuple(
+                    variable if t is value else t for t in maker.targets
+                )
+                maker.places += statement.places
+                continue
+        if not statement.kind and (len(statement.targets) > 1 or not statement.inlines):
+            made |= {t: (len(kept), statement) for t in statement.targets if t}
+        kept.append(statement)
+    statements[:] = kept
+
+
+def flat(items: Iterable[Statement | Row]) -> Iterator[Statement]:
+    """The statements, and those inside of them."""
+    for item in items:
+        if isinstance(item, Row):
+            yield from item.body
+            continue
+        yield item
+        for arm in item.arms:
+            yield from flat(arm)
+
+
+def reads(expr: Expr) -> list[ir.Value]:
+    """Values in the order they are read, call targets and constants included."""
+    return [leaf.value for leaf in leaves(expr) if isinstance(leaf, Ref)]
+
+
+def parts(copy: Statement) -> list[tuple[ir.Value, Expr]]:
+    """The pairs of a copy."""
+    exprs = [piece[0] for piece in copy.expr._pieces if isinstance(piece, tuple)]
+    return [(t, e) for t, e in zip(copy.targets, exprs, strict=True) if t is not None]
+
+
+def trace(
+    items: Sequence[Statement | Row],
+    members: Container[object],
+    live: frozenset[ir.Value] = frozenset(),
+    leave: frozenset[ir.Value] = frozenset(),
+) -> frozenset[ir.Value]:
+    """Fill `before` and `after`; `live` are the values read after the last statement.
+
+    `leave` are those that are read where a break leads; `members` are no variables.
+    What an iteration makes may be read by the next one, so a loop's body is traced
+    until nothing is added. A row says itself what its rounds hand on.
+    """
+    for item in reversed(items):
+        item.after = live
+        if isinstance(item, Row):
+            live = live.union(v for v in item.reads() if v not in members)
+            item.before = live
+            trace(item.body, members, (live - set(item.carried)) | item.handed_on)
+            continue
+        own = frozenset(v for v in reads(item.expr) if v not in members)
+        made = frozenset(t for t in item.targets if t is not None)
+        if item.loops:
+            again = own if item.kind == "while" else frozenset()
+            ends = live | again
+            begins = trace(item.arms[0], members, ends, live) - made
+            while not begins <= ends:
+                ends |= begins
+                begins = trace(item.arms[0], members, ends, live) - made
+            live = ends | own
+        elif item.arms:
+            arms = [trace(arm, members, live, leave) for arm in item.arms]
+            live = own.union(*arms)
+        elif item.kind == "break":
+            live = live | own | leave
+        else:
+            live = (live - made) | own
+        item.before = live
+    return live
+
+
+def overwritten(items: Iterable[Statement | Row]) -> dict[ir.Value, set[ir.Value]]:
+    """For each value the variables that get another one while it is still read."""
+    found: dict[ir.Value, set[ir.Value]] = {}
+    for copy in flat(items):
+        for target, expr in parts(copy) if copy.kind == "copy" else ():
+            same = expr.value if isinstance(expr, Ref) else None
+            for value in copy.after if target in copy.after else ():
+                if value not in (target, same):
+                    found.setdefault(value, set()).add(target)
+    return found
+
+
+def changes(copy: Statement, other: Statement) -> bool:
+    """Whether an expression means something else after a copy."""
+    return not {t for t in copy.targets if t}.isdisjoint(reads(other.expr))

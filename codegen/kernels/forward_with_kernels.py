@@ -1,0 +1,198 @@
+"""Bodies of classes that call kernels where the collection has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+import onnx_ir as ir
+
+from ...analysis.shapes.infer import Shapes
+from ...analysis.spelling.expr import HelperRef, leaves, text_expr
+from ..classes.module_classes import Kind, Kinds
+from ..forward.writer import Body, BodyWriter
+from ..ir.cache_arguments import Family
+from ..ir.module_call import Run
+from ..ir.statement_tree import Row, Statement, flat, reads
+from ..modules.members import Setting
+from ..statements.control_flow import Mark
+from ..statements.spell_nodes import Step
+from .kernel_set import KernelSet
+from .program.program import Surroundings
+from .select_regions import Region, Regions, Steps
+
+
+def calls_of(kinds: Kinds) -> dict[Kind, list[Run]]:
+    """Every call of each class; none of those that are not called alike each time."""
+    found: dict[Kind, list[Run]] = {}
+    unlike: set[Kind] = set()
+
+    def visit(run: Run, first: Run) -> None:
+        found.setdefault(kinds.of[first], []).append(run)
+        if list(map(type, run.items)) != list(map(type, first.items)):
+            unlike.update(kinds.of[r] for r in [first, *_inner(first)] if r in kinds.of)
+            return
+        for item, twin in zip(run.items, first.items, strict=True):
+            if isinstance(item, Run) and isinstance(twin, Run):
+                visit(item, twin.shares or twin)
+
+    visit(kinds.root.run, kinds.root.run)
+    return {kind: runs for kind, runs in found.items() if kind not in unlike}
+
+
+def _inner(run: Run) -> list[Run]:
+    return [r for child in run.runs() for r in [child, *_inner(child)]]
+
+
+def kernel_bodies(kinds: Kinds, collection: KernelSet) -> Callable[..., BodyWriter]:
+    """What writes a body: with kernels, if its class is called alike each time."""
+    calls = calls_of(kinds)
+
+    def make(
+        kind: Kind, kinds: Kinds, shapes: Shapes, reserved: frozenset[str]
+    ) -> BodyWriter:
+        if kind not in calls:
+            return BodyWriter(kind, kinds, shapes, reserved)
+        return KernelBody(kind, kinds, shapes, reserved, collection, calls[kind])
+
+    return make
+
+
+class KernelBody(BodyWriter):
+    def __init__(
+        self,
+        kind: Kind,
+        kinds: Kinds,
+        shapes: Shapes,
+        reserved: frozenset[str],
+        collection: KernelSet,
+        calls: Sequence[Run],
+    ) -> None:
+        super().__init__(kind, kinds, shapes, reserved)
+        self.collection, self.calls = collection, calls
+        self.regions = Regions(
+            _around(calls, shapes),
+            collection.group_of,
+            collection.memo,
+            collection.saved,
+        )
+        self.used: list[Statement] = []
+
+    def write(
+        self,
+        arguments: list[str],
+        results: list[ir.Value],
+        given: Sequence[Family] = (),
+        made: Sequence[Family] = (),
+    ) -> Body:
+        """Without the helpers that only kernels would call."""
+        body = super().write(arguments, results, given, made)
+        self.collection.reasons.update(self.regions.reasons)
+        if not self.used:
+            return body
+        helpers = [
+            leaf.function
+            for statement in self.used
+            for leaf in leaves(statement.expr)
+            if isinstance(leaf, HelperRef)
+        ]
+        return replace(body, helpers=tuple(dict.fromkeys(helpers)))
+
+    def rows(
+        self, statements: list[Statement], listed: set[ir.Value]
+    ) -> list[Statement | Row]:
+        items = super().rows(statements, listed)
+        for item in items:
+            if isinstance(item, Row):
+                outside = {
+                    v for s in flat(i for i in items if i is not item)
+                    for v in reads(s.expr)
+                }  # fmt: skip
+                columns = list(zip(*item.rounds, strict=True))
+                steps = [self.behind(column) for column in columns]
+                body = self.fused(item.body, steps, item.handed_on | outside)
+                item.body = [s for s in body if isinstance(s, Statement)]
+        steps = [
+            self.behind([s]) if isinstance(s, Statement) and not s.kind else None
+            for s in items
+        ]
+        items = self.fused(items, steps, listed)
+        self.used = list(flat(items))
+        return items
+
+    def behind(self, statements: Sequence[Statement]) -> Steps | None:
+        """The steps of a statement, in each call and in each round of a loop."""
+        places = [s.places[0] for s in statements if s.places]
+        found = [run.items[place] for run in self.calls for place in places]
+        steps = tuple(
+            s for s in found if isinstance(s, Step) and not isinstance(s, Mark)
+        )
+        return steps if steps and len(steps) == len(found) else None
+
+    def fused(
+        self,
+        items: Sequence[Statement | Row],
+        steps: Sequence[Steps | None],
+        handed_on: Collection[ir.Value],
+    ) -> list[Statement | Row]:
+        """With a call in the place of the last statement of each region."""
+        calls: dict[int, Statement] = {}
+        gone: set[int] = set()
+        for region in self.regions.find(items, steps, handed_on):
+            if self.collection.collecting:
+                self.collection.offer(region)
+            name = self.collection.name(region)
+            if name:
+                gone.update(region.places)
+                members = [items[place] for place in region.places]
+                for member in members:
+                    if not isinstance(member, Statement):
+                        continue
+                    mask = self.hint(member) == "mask"
+                    if word := "mask" if mask else member.result:
+                        wishes = dict.fromkeys(region.results, word)
+                        self.wishes |= {
+                            v: w for v, w in wishes.items() if v in member.targets
+                        }
+                calls[region.places[-1]] = _call(name, region, members)
+        return [
+            calls.get(place, item)
+            for place, item in enumerate(items)
+            if place in calls or place not in gone
+        ]
+
+
+def _around(calls: Sequence[Run], shapes: Shapes) -> Surroundings:
+    steps = [item for run in calls for item in run.items if isinstance(item, Step)]
+    renamed: dict[ir.Value, ir.Value] = {}
+    for step in steps:
+        switched = any(
+            isinstance(v, Setting) and v.value is False for v in step.reads()
+        )
+        given, result = step.reads()[-1:], step.outputs[0] if step.outputs else None
+        if (step.lacks is not None or switched) and given and result is not None:
+            renamed[given[0]] = result
+            _learn_alike(shapes, given[0], result)
+    made = {v for run in calls for item in run.items for v in item.outputs}
+    return Surroundings(
+        shapes,
+        {v for v in made if v is not None},
+        {v for run in calls for v in run.ints},
+        renamed,
+    )
+
+
+def _learn_alike(shapes: Shapes, *pair: ir.Value) -> None:
+    """What stands in for a value where a part is left out has its sizes."""
+    for one, other in (pair, pair[::-1]):
+        dims = shapes.dims(one)
+        if dims is not None and shapes.dims(other) is None:
+            shapes.learn_dims(other, dims)
+
+
+def _call(name: str, region: Region, members: Sequence[Statement | Row]) -> Statement:
+    statements = [s for s in members if isinstance(s, Statement)]
+    numbers = dict(region.numbers)
+    call = text_expr(name)(*region.arguments, **numbers)
+    places = tuple(place for s in statements for place in s.places)
+    return Statement(region.results, call, True, statements[-1].result, places)

@@ -1,0 +1,1 @@
+"""What launches a kernel, its twin, tuning."""

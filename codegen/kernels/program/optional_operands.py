@@ -1,0 +1,81 @@
+"""Sums that some instances of a class leave out, as the residual of a block whose sizes
+change: one kernel for all of them, which is given the other tensor or None.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from ....analysis.spelling.expr import COMPARE, LOWEST, Expr, Ref
+from ...modules.members import Setting
+from ...statements.spell_nodes import Step
+from .program import NoKernel, Program, equal
+
+_OPERATORS = {"Add": operator.add, "Mul": operator.mul}
+# What the tensor that may be left out is called.
+NAMES = {"Add": "residual", "Mul": "factor"}
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A step that is done if the flag is set; else what is `kept` is handed on."""
+
+    flag: Setting
+    kept: ir.Value
+    other: ir.Value
+
+    def expr(self) -> Expr:
+        """What the module passes for the other tensor."""
+        flag = Ref(self.flag), LOWEST + 1
+        other = Ref(self.other), LOWEST + 1
+        return Expr(other, " if ", flag, " else None", binds=LOWEST)
+
+
+def switch_of(step: Step) -> Switch | None:
+    """Of `a + b if self.residual else a`."""
+    reads = step.reads()
+    if step.node is None or step.node.op_type not in _OPERATORS or len(reads) != 4:
+        return None
+    *pair, flag, kept = reads
+    if not (isinstance(flag, Setting) and isinstance(flag.value, bool)):
+        return None
+    others = [value for value in pair if value is not kept]
+    if len(others) != 1 or isinstance(others[0], Setting):
+        return None
+    return Switch(flag, kept, others[0])
+
+
+def either(kind: str, kept: ir.Value, operands: Any) -> Expr:
+    """The same of what the function is given."""
+    (other,) = (o for o in operands if o is not kept)
+    both = _OPERATORS[kind](*map(Ref, operands))
+    parts = ((Ref(kept), COMPARE), (Ref(other), COMPARE + 1), (both, LOWEST + 1))
+    return Expr(parts[0], " if ", parts[1], " is None else ", parts[2], binds=LOWEST)
+
+
+def check_optional(program: Program) -> None:
+    """Whether a kernel finds everything it needs without what may be left out."""
+    optional = [a for a in program.arguments.values() if a.optional]
+    if not optional:
+        return
+    plain = program.product is not None or any(
+        equal(a.dims, program.space) and not a.optional
+        for a in program.arguments.values()
+    )
+    others = program.columns or program.attention or program.groups
+    others = others or program.indexed or program.reshapes
+    if others or not plain:
+        raise NoKernel("a tensor that may be left out, in a kernel of another kind")
+    for argument in optional:
+        uses = sum(op.operands.count(argument.value) for op in program.operations)
+        if uses > 1 or not equal(argument.dims, program.space):
+            raise NoKernel("a tensor that may be left out, and is read otherwise too")
+
+
+def fuller(programs: list[Program]) -> Program:
+    """One of the programs that leave nothing out, if there is one."""
+    return min(programs, key=lambda p: sum(op.left_out for op in p.operations))

@@ -1,0 +1,334 @@
+"""Kernels of attention: softmax in one pass over the keys, so that no score is stored.
+
+The largest score so far and the sums relative to it are kept for each query; they are
+scaled when a larger one comes (Milakov and Gimelshein 2018, Dao et al. 2022).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx_ir as ir
+
+from ..launch.launcher import Launcher
+from ..layout.layout import Axis, Layout
+from ..program.attention_form import Attention
+from ..program.program import Argument, Program
+from ..program.prologue import HeadIndices, Prologue, before_attention
+from .row_kernel import Source
+
+
+class _NoAxes(Layout):
+    """Strides say where elements lie."""
+
+    def _axes(self) -> list[Axis]:
+        return []
+
+    def narrow(self, argument: Argument) -> bool:
+        return False
+
+
+QUERIES = HeadIndices(
+    ("batch", "head", "rows", "width[None, :]"),
+    ("n_batches", "n_heads", "n_rows", "depth"),
+    "BHMD",
+    "(rows < n_rows) & (width[None, :] < depth)",
+)
+KEYS = HeadIndices(
+    ("batch", "shared", "keys[None, :]", "width[:, None]"),
+    ("n_batches", "n_shared", "n_keys", "depth"),
+    "BGND",
+    "(keys[None, :] < n_keys) & (width[:, None] < depth)",
+)
+Q = f"""\
+q = tl.load(
+    q_ptr + batch * q_batch + head * q_head + rows * q_row + width[None, :],
+    mask={QUERIES.mask},
+    other=0.0,
+)"""
+K = f"""\
+k = tl.load(
+    k_ptr + keys[None, :] * k_row + width[:, None],
+    mask={KEYS.mask},
+    other=0.0,
+)"""
+HEAD_OF_KEYS = "k_ptr += batch * k_batch + shared * k_head"
+START = """\
+# One program for a tile of queries of one head.
+tiles = tl.cdiv(n_rows, BLOCK_M)
+program = tl.program_id(0).to(tl.int64)  # offsets can exceed 2**31
+pair, tile = program // tiles, program % tiles
+batch, head = pair // n_heads, pair % n_heads
+rows = (tile * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
+width = tl.arange(0, BLOCK_D)
+columns = tl.arange(0, BLOCK_E)[None, :]
+shared = head // group
+{q}
+{k}
+v_ptr += batch * v_batch + shared * v_head
+largest = tl.full([BLOCK_M, 1], float("-inf"), tl.float32)
+total = tl.zeros([BLOCK_M, 1], tl.float32)
+y = tl.zeros([BLOCK_M, BLOCK_E], tl.float32)
+for start in range(0, n_keys, BLOCK_N):"""
+# In place of its last line, where no query of a tile reads what lies behind them all.
+CAUSAL = """\
+last = tl.minimum(n_keys, (tile + 1) * BLOCK_M)
+for start in range(0, last, BLOCK_N):"""
+SCORES = """\
+keys = start + tl.arange(0, BLOCK_N).to(tl.int64)
+{k}
+scores = tl.dot(q, k, input_precision=PRECISION) * scale
+inside = (rows < n_rows) & (keys[None, :] < n_keys)"""
+MASK = """\
+mask = tl.load(
+    mask_ptr
+    + batch * mask_batch
+    + head * mask_head
+    + rows * mask_row
+    + keys[None, :] * mask_key,
+    mask=inside,
+    other=0,
+)"""
+REST = """\
+scores = tl.where({inside}, scores, float("-inf"))
+
+# Softmax: what was summed so far shrinks to the scale of the largest score.
+larger = tl.maximum(largest, tl.max(scores, axis=1, keep_dims=True))
+base = tl.where(larger == float("-inf"), 0.0, larger)  # no key counts yet
+powers = tl.exp(scores - base)
+shrink = tl.exp(largest - base)
+total = total * shrink + tl.sum(powers, axis=1, keep_dims=True)
+largest = larger
+v = tl.load(
+    v_ptr + keys[:, None] * v_row + columns,
+    mask=(keys[:, None] < n_keys) & (columns < v_depth),
+    other=0.0,
+)
+powers = powers.to(v_ptr.dtype.element_ty)
+y = tl.dot(powers, v, y * shrink, input_precision=PRECISION)"""
+END = """\
+
+# A query that no key counts for gives 0.
+y = y / tl.where(total > 0, total, 1.0)
+tl.store(
+    y_ptr + batch * y_batch + head * y_head + rows * y_row + columns,
+    y,
+    mask=(rows < n_rows) & (columns < v_depth),
+)"""
+
+
+def indented(text: str, inner: bool = False) -> list[str]:
+    return [f"    {t}" if inner and t else t for t in text.split("\n")]
+
+
+class AttentionSource(Source):
+    shared_heads = "n_shared = n_heads // group"
+
+    def make_layout(self, program: Program) -> Layout:
+        return _NoAxes(program)
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        *_, self.op = program.operations
+        assert self.op.attention is not None
+        self.form: Attention = self.op.attention
+        self.computed = {
+            role: Prologue(before_attention(program, operand), self.wording, where)
+            for role, operand, where in zip(
+                "qk", self.op.operands[:2], self.places(), strict=True
+            )
+            if isinstance(operand, ir.Value) and operand not in program.arguments
+        }
+
+    def places(self) -> tuple[HeadIndices, HeadIndices]:
+        return QUERIES, KEYS
+
+    def operand(self, role: str, loaded: str) -> str:
+        """What computes q or k, or loads it."""
+        prologue = self.computed.get(role)
+        return "\n".join(prologue.body()) if prologue else loaded
+
+    def loads(self, start: str, scores: str, q: str, k: str) -> list[str]:
+        """Up to the scores, with what computes q and k, or loads them."""
+        head = self.shared_heads if "k" in self.computed else HEAD_OF_KEYS
+        top = start.format(q=self.operand("q", q), k=head).replace("\n\n", "\n")
+        inner = scores.format(k=self.operand("k", k))
+        return indented(top) + indented(inner, True)
+
+    def body(self) -> list[str]:
+        start = START
+        if self.form.causal:
+            start = f"{start[: start.rindex('for start')]}{CAUSAL}"
+        lines = self.loads(start, SCORES, Q, K)
+        if self.form.mask:
+            lines += indented(MASK, True)
+        inside = "inside"
+        if self.form.mask == "added":
+            lines.append("    scores += mask.to(tl.float32)")
+        elif self.form.mask:
+            inside += " & (mask != 0)"
+        if self.form.causal:
+            inside += " & (keys[None, :] <= rows)"
+        return lines + indented(REST.format(inside=inside), True) + indented(END)
+
+    def formula(self) -> list[str]:
+        scale = "sqrt(D)" if self.form.scale is None else ""
+        scores = f"q @ k.T / {scale}" if scale else f"q @ k.T * {self.form.scale!r}"
+        if self.form.mask == "added":
+            scores += " + mask"
+        notes = []
+        if self.form.mask == "kept":
+            notes.append("of keys where mask is true")
+        if self.form.causal:
+            notes.append("of keys up to the query's own place")
+        if self.form.group > 1:
+            notes.append("H / G heads share keys and values")
+        before = [line for p in self.computed.values() for line in p.formula()]
+        lines = [*before, f"y = softmax({scores}) @ v"]
+        return [*lines, *([f"    {', '.join(notes)}"] if notes else [])]
+
+
+class AttentionLauncher(Launcher):
+    """What is computed as it is loaded has no strides, and its sizes are others'."""
+
+    source: AttentionSource
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        own = {role: [f"{role}.shape[{i}]" for i in range(4)] for role in "qk"}
+        computed = self.source.computed.items()
+        self.of = {**own, **{role: p.size_texts() for role, p in computed}}
+
+    @property
+    def loaded(self) -> str:
+        return "".join(t for t in "qkv" if t not in self.source.computed)
+
+    def make_source(self, program: Program) -> Source:
+        return AttentionSource(program)
+
+    def size_lines(self, tensors: tuple[str, ...]) -> list[str]:
+        scale = self.source.form.scale
+        return [
+            f"n_batches, n_heads, n_rows, depth = {self.q_shape}",
+            "n_shared, n_keys, v_depth = v.shape[1:]",
+            "scale = depth**-0.5" if scale is None else f"scale = {scale!r}",
+        ]
+
+    @property
+    def fits(self) -> str:
+        found = "max(depth, v_depth) <= 128"
+        if len(self.loaded) == 1:
+            return found
+        alike = " == ".join(f"{t}.dtype" for t in self.loaded)  # as under autocast
+        return f"{found} and {alike}"
+
+    @property
+    def q_shape(self) -> str:
+        return ", ".join(self.of["q"]) if "q" in self.source.computed else "q.shape"
+
+    @property
+    def shared(self) -> str:
+        """The number of heads of keys, that all others are checked by."""
+        if "k" not in self.source.computed:
+            return "k.shape[1]"
+        return self.of["k"][1] if self.of["k"][1].isdigit() else "v.shape[1]"
+
+    def expected(self, argument: Argument) -> str:
+        group, q, k = self.source.form.group, self.of["q"], self.of["k"]
+        heads = f"{group} * {self.shared}" if group > 1 else self.shared
+        shared = str(int(q[1]) // group) if q[1].isdigit() else self.shared
+        if argument.role == "q":
+            return (
+                f"(q.shape[0], {heads}, *q.shape[2:])" if heads != "k.shape[1]" else ""
+            )
+        if argument.role == "k":
+            own = q[1] if group == 1 else shared
+            return f"({q[0]}, {own}, v.shape[2], {q[3]})"
+        if argument.role == "v":
+            keys = k[2] if "k" in self.source.computed else "v.shape[2]"
+            return f"({q[0]}, {shared}, {keys}, v.shape[3])"
+        parts = {"q": {q[1]: heads}, "k": {k[0]: q[0], k[1]: self.shared, k[3]: q[3]}}
+        for role, prologue in self.source.computed.items():
+            if argument in prologue.layout.arguments:
+                return prologue.expected(argument, parts[role])
+        return ""
+
+    def copies(self) -> list[str]:
+        """Heads are mostly views of other tensors: only their rows must be whole."""
+        lines = [
+            f"{t} = {t} if {t}.stride(-1) == 1 else {t}.contiguous()"
+            for t in self.loaded
+        ]
+        lines += [
+            f"{name} = {name}.contiguous()"
+            for a in self.layout.arguments
+            if not a.role and (name := self.names[a.value])
+        ]
+        if self.source.form.mask:
+            lines.append("mask = mask.expand(n_batches, n_heads, n_rows, n_keys)")
+        return lines
+
+    def result(self, result: ir.Value) -> tuple[str, str]:
+        made = "v.new_empty(n_batches, n_rows, n_heads, v_depth).transpose(1, 2)"
+        return "y", made
+
+    def tensor_lines(self, shapes: Mapping[str, str]) -> list[str]:
+        """What the kernel is given, with the shapes of q, k, v and the mask."""
+        computed = self.source.computed.values()
+        shown = {a: shapes[a.role] for a in self.layout.arguments if a.role}
+        for layout in (p.layout for p in computed):
+            shown.update((a, layout.letters(a)) for a in layout.arguments)
+        return [
+            f"{self.names[a.value]}_ptr,  # {shown[a]} in"
+            for a in self.layout.arguments
+        ]
+
+    def grid(self, result: str) -> str:
+        tiles = "triton.cdiv(n_rows, query_tile(n_rows, v.element_size()))"
+        return f"(n_batches * n_heads * {tiles},)"
+
+    def passed(self, result: str, numbers: tuple[str, ...]) -> list[str]:
+        given = [f"*{t}.stride()[:3]" for t in f"{self.loaded}y"]
+        if self.source.form.mask:
+            given.append("*mask.stride()")
+        return [
+            *given,
+            *("n_heads", "n_heads // n_shared", "n_rows", "n_keys"),
+            *("depth", "v_depth", "scale", "PRECISION=precision()"),
+            "BLOCK_M=query_tile(n_rows, v.element_size())",
+            "BLOCK_N=128 // v.element_size()",
+            "BLOCK_D=max(triton.next_power_of_2(depth), 16)",
+            "BLOCK_E=max(triton.next_power_of_2(v_depth), 16)",
+            *self.resources(),
+        ]
+
+    def resources(self) -> list[str]:
+        """Keys that are computed take several tensors: none is loaded ahead."""
+        stages = 1 if "k" in self.source.computed else 2
+        warps = "4 if max(depth, v_depth) <= 64 else 8"
+        return [f"num_warps={warps}", f"num_stages={stages}"]
+
+    def parameters(self, numbers: tuple[str, ...]) -> list[str]:
+        shapes = {"q": "[B, H, M, D]", "k": "[B, G, N, D]", "v": "[B, G, N, E]"}
+        lines = self.tensor_lines({**shapes, "mask": "[B, H, M, N]"})
+        lines.append("y_ptr,  # [B, H, M, E] out")
+        places = ("batch", "head", "row", "key")
+        for t in (*self.loaded, "y", *(["mask"] if self.source.form.mask else [])):
+            own = places if t == "mask" else places[:3]
+            note = "  # strides"
+            lines += [f"{t}_{p},{note if p == 'batch' else ''}" for p in own]
+        return [
+            *lines,
+            "n_heads,  # H",
+            "group,  # H / G, the heads that share keys and values",
+            "n_rows,  # M",
+            "n_keys,  # N",
+            "depth,  # D",
+            "v_depth,  # E",
+            "scale,",
+            'PRECISION: tl.constexpr,  # "tf32" or "ieee", for float32',
+            "BLOCK_M: tl.constexpr,",
+            "BLOCK_N: tl.constexpr,",
+            "BLOCK_D: tl.constexpr,  # power of two, at least D",
+            "BLOCK_E: tl.constexpr,  # power of two, at least E",
+        ]

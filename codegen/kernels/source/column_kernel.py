@@ -1,0 +1,154 @@
+"""Kernels that reduce columns: a tile has all of some columns, beside each other.
+
+So that neighbours in memory are read together, whatever the order of the result, and
+of the first tensor too: PyTorch's convolutions hand on images with channels innermost.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ....analysis.ops.triton.elementwise import FLOATS
+from ....analysis.spelling.expr import Expr, text_expr
+from ..launch.launcher import Launcher
+from ..layout.permuted import OrderedLayout
+from ..program.column_reductions import INNER, REDUCED
+from ..program.program import Argument, NoKernel, Program
+from .row_kernel import Lines, Source
+
+
+class _Columns(Lines):
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.count = text_expr("depth")
+        self.down["keep_dims"] = True
+
+    def argmax(self, order: Expr) -> Expr:
+        raise NoKernel("a place in a column")
+
+
+class ColumnSource(Source):
+    layout: OrderedLayout
+
+    def mask(self, value: ir.Value) -> str:
+        conditions = {REDUCED: "k < depth", INNER: "cols < n_cols"}
+        own = [conditions[k] for k in conditions if k in self.layout.has(value)]
+        return "mask" if len(own) == 2 else "".join(own)
+
+    def body(self) -> list[str]:
+        lines, stores = _Columns(self), []
+        for argument in self.layout.arguments:
+            lines.lines.append(self._read(argument, lines))
+        self._operations(lines)
+        for result in self.program.results:
+            name, mask = self.names[result], self.mask(result)
+            where = f"{name}_ptr + {self.layout.stored(result)}"
+            options = f", mask={mask}" if mask else ""
+            stores.append(f"tl.store({where}, {name}{options})")
+        indices = self.layout.index_lines([*lines.lines, *stores])
+        return [*self._start(), *indices, *lines.lines, "", *stores]
+
+    def _start(self) -> list[str]:
+        return [
+            "# All of BLOCK columns, which lie beside each other.",
+            "tiles = tl.cdiv(n_cols, BLOCK)",
+            "outer = (tl.program_id(0) // tiles).to(tl.int64)",
+            "start = tl.program_id(0) % tiles * BLOCK",
+            "cols = (start + tl.arange(0, BLOCK).to(tl.int64))[None, :]",
+            "k = tl.arange(0, DEPTH).to(tl.int64)[:, None]",
+            "mask = (k < depth) & (cols < n_cols)",
+        ]
+
+    def _read(self, argument: Argument, lines: Lines) -> str:
+        name, value = self.names[argument.value], argument.value
+        floats = value.dtype in FLOATS
+        where, mask = self.layout.stored(value), self.mask(value)
+        if argument is self.layout.strided:
+            where = f"outer * {name}_outer + k * {name}_depth + cols * {name}_col"
+        options = f", mask={mask}, other={'0.0' if floats else '0'}" if mask else ""
+        if self.layout.loads_row(argument):
+            lines.zero.add(name)
+        pointer = f"{name}_ptr + {where}" if where else f"{name}_ptr"
+        return f"{name} = tl.load({pointer}{options}){'.to(tl.float32)' * floats}"
+
+
+class OrderedLauncher(Launcher):
+    """Of rows too, whose axes lie apart or are turned."""
+
+    layout: OrderedLayout
+
+    def result(self, result: ir.Value) -> tuple[str, str]:
+        x = self.names[self.layout.whole.value]
+        kind = self.dtype(result, x)
+        shape = self.layout.shape(result, self.names)
+        return self.names[result], f"{x}.new_empty({shape}{kind})"
+
+    def letters_of(self, result: ir.Value) -> str:
+        return self.layout.value_letters(result)
+
+    def size_parameters(self) -> list[str]:
+        """Where several axes, or columns, are reduced, which they are."""
+        layout, lines = self.layout, []
+        for size, axis in self.sizes.items():
+            note = layout.letter(axis)
+            whole = axis not in layout.axes or layout.columns.inner
+            if whole and layout.kind(axis) == REDUCED and size in ("depth", "n_cols"):
+                note += f", which {'are' if ' ' in note else 'is'} reduced"
+            lines.append(f"{size},  # {note}")
+        return lines
+
+
+class ColumnLauncher(OrderedLauncher):
+    def make_source(self, program: Program) -> Source:
+        return ColumnSource(program)
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.x = self.names[self.layout.whole.value]
+
+    def made(self) -> list[str]:
+        return [f"block = column_tile(depth, {self.x}.numel())"]
+
+    @property
+    def fits(self) -> str:
+        return "depth <= MAX_DEPTH"
+
+    def copies(self) -> list[str]:
+        """None of the first tensor, but where no strides say where its columns lie."""
+        found = super().copies()
+        if self.layout.strided:
+            found.remove(f"{self.x} = {self.x}.contiguous()")
+            found.append(f"columns = {self.x}.reshape(-1, depth, n_cols)")
+        return found
+
+    def given(self, results: tuple[tuple[str, str], ...]) -> list[str]:
+        found = super().given(results)
+        if not self.layout.strided:
+            return found
+        return ["columns" if n == self.x else n for n in found]
+
+    def grid(self, result: str) -> str:
+        tiles = "triton.cdiv(n_cols, block)"
+        return f"({self.x}.numel() // (depth * n_cols) * {tiles},)"
+
+    def passed(self, result: str, numbers: tuple[str, ...]) -> list[str]:
+        deep = "DEPTH=triton.next_power_of_2(depth)"
+        strides = ["*columns.stride()"] if self.layout.strided else []
+        return [*strides, *self.sizes, *numbers, deep, "BLOCK=block", "num_warps=8"]
+
+    def parameters(self, numbers: tuple[str, ...]) -> list[str]:
+        tensors = [(a.value, "in") for a in self.layout.arguments]
+        tensors += [(r, "out") for r in self.program.results]
+        deep = "depth" if self.layout.columns.apart else "K"
+        strides = [f"{self.x}_outer,  # strides", f"{self.x}_depth,", f"{self.x}_col,"]
+        return [
+            *(
+                f"{self.names[v]}_ptr,  # {self.letters_of(v)} {way}"
+                for v, way in tensors
+            ),
+            *(strides if self.layout.strided else []),
+            *self.size_parameters(),
+            *(f"{label}," for label in numbers),
+            f"DEPTH: tl.constexpr,  # power of two, at least {deep}",
+            "BLOCK: tl.constexpr,  # columns of one program",
+        ]

@@ -1,0 +1,196 @@
+"""Attention of one query, a decoder's step: the keys are divided among programs.
+
+A head alone would leave most of a GPU idle while it goes through a long cache. So each
+program takes a part of the keys, for all heads that share them, and a second kernel
+puts the parts together (flash-decoding: Dao et al. 2023).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import onnx_ir as ir
+
+from ....analysis.ops.helpers.triton import combine_parts
+from ..program.program import Argument, Program
+from ..program.prologue import HeadIndices
+from .attention import KEYS as PLAIN_KEYS
+from .attention import REST, AttentionLauncher, AttentionSource, K, indented
+from .row_kernel import Source
+
+QUERIES = HeadIndices(
+    ("batch", "heads", "0", "width[None, :]"),
+    ("n_batches", "(n_shared * group)", "1", "depth"),
+    "BHMD",
+    "(rows < group) & (width[None, :] < depth)",
+)
+KEYS = replace(
+    PLAIN_KEYS,
+    mask="(keys[None, :] < last) & (width[:, None] < depth)",
+)
+Q = f"""\
+q = tl.load(
+    q_ptr + batch * q_batch + heads * q_head + width[None, :],
+    mask={QUERIES.mask},
+    other=0.0,
+)"""
+START = """\
+# One program for a part of the keys, and the heads that share them.
+program = tl.program_id(0).to(tl.int64)  # offsets can exceed 2**31
+batch, shared = program // n_shared, program % n_shared
+rows = tl.arange(0, BLOCK_M)[:, None]
+heads = shared * group + rows
+width = tl.arange(0, BLOCK_D)
+columns = tl.arange(0, BLOCK_E)[None, :]
+{q}
+{k}
+v_ptr += batch * v_batch + shared * v_head
+largest = tl.full([BLOCK_M, 1], float("-inf"), tl.float32)
+total = tl.zeros([BLOCK_M, 1], tl.float32)
+y = tl.zeros([BLOCK_M, BLOCK_E], tl.float32)
+first = tl.program_id(1) * n_each
+last = tl.minimum(first + n_each, n_keys)
+for start in range(first, last, BLOCK_N):"""
+SCORES = """\
+keys = start + tl.arange(0, BLOCK_N).to(tl.int64)
+{k}
+scores = tl.dot(q, k, input_precision=PRECISION) * scale
+inside = (rows < group) & (keys[None, :] < last)"""
+MASK = """\
+mask = tl.load(
+    mask_ptr + batch * mask_batch + heads * mask_head + keys[None, :] * mask_key,
+    mask=inside,
+    other=0,
+)"""
+END = """\
+
+# What the parts are put together by; one that no key counts for gives 0.
+y = y / tl.where(total > 0, total, 1.0)
+sums = largest + tl.log(total)
+n_all = tl.num_programs(0) * group  # queries
+place = tl.program_id(1) * n_all + program * group + rows
+tl.store(sums_ptr + place, sums, mask=rows < group)
+tl.store(
+    parts_ptr + place * v_depth + columns,
+    y,
+    mask=(rows < group) & (columns < v_depth),
+)"""
+
+
+class DecodingSource(AttentionSource):
+    shared_heads = ""  # their number is given
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.helpers[combine_parts] = None
+
+    def places(self) -> tuple[HeadIndices, HeadIndices]:
+        return QUERIES, KEYS
+
+    def body(self) -> list[str]:
+        lines = self.loads(START, SCORES, Q, K.replace("< n_keys", "< last"))
+        inside = "inside"
+        if self.form.mask:
+            lines += indented(MASK, True)
+        if self.form.mask == "added":
+            lines.append("    scores += mask.to(tl.float32)")
+        elif self.form.mask:
+            inside += " & (mask != 0)"
+        rest = REST.format(inside=inside).replace("< n_keys", "< last")
+        return lines + indented(rest, True) + indented(END)
+
+    def formula(self) -> list[str]:
+        return [*super().formula(), "    for one query, whose keys are taken in parts"]
+
+
+class DecodingLauncher(AttentionLauncher):
+    def make_source(self, program: Program) -> Source:
+        return DecodingSource(program)
+
+    @property
+    def fits(self) -> str:
+        return f"{super().fits} and n_heads <= 64 * n_shared"
+
+    def expected(self, argument: Argument) -> str:
+        if argument.role == "q":
+            group = self.source.form.group
+            return f"(q.shape[0], {group} * {self.of['k'][1]}, 1, q.shape[3])"
+        return super().expected(argument)
+
+    def made(self) -> list[str]:
+        """One part is the whole result."""
+        return [
+            "n_parts, n_each = key_parts(n_batches * n_shared, n_keys)",
+            "parts, shape = y, (n_parts, n_batches, n_heads)",
+            "if n_parts > 1:",
+            "    parts = v.new_empty((*shape, v_depth), dtype=torch.float32)",
+            "sums = v.new_empty(shape, dtype=torch.float32)",
+        ]
+
+    def result(self, result: ir.Value) -> tuple[str, str]:
+        return "y", "v.new_empty(n_batches, n_heads, 1, v_depth)"
+
+    def grid(self, result: str) -> str:
+        return "(n_batches * n_shared, n_parts)"
+
+    def given(self, results: tuple[tuple[str, str], ...]) -> list[str]:
+        return [self.names[a.value] for a in self.layout.arguments] + ["parts", "sums"]
+
+    def passed(self, result: str, numbers: tuple[str, ...]) -> list[str]:
+        strides = {"q": 2, "k": 3, "v": 3}
+        given = [f"*{t}.stride()[:{strides[t]}]" for t in self.loaded]
+        if self.source.form.mask:
+            given += ["*mask.stride()[:2]", "mask.stride(3)"]
+        return [
+            *given,
+            *("n_shared", "n_heads // n_shared", "n_keys", "n_each"),
+            *("depth", "v_depth", "scale", "PRECISION=precision()"),
+            "BLOCK_M=max(triton.next_power_of_2(n_heads // n_shared), 16)",
+            "BLOCK_N=128 // v.element_size()",
+            "BLOCK_D=max(triton.next_power_of_2(depth), 16)",
+            "BLOCK_E=max(triton.next_power_of_2(v_depth), 16)",
+            *self.resources(),
+        ]
+
+    def after(self) -> list[str]:
+        return [
+            "if n_parts > 1:",
+            "    combine_parts[(n_batches * n_heads,)](",
+            "        parts,",
+            "        sums,",
+            "        y,",
+            "        n_parts,",
+            "        n_batches * n_heads,",
+            "        v_depth,",
+            "        BLOCK_P=triton.next_power_of_2(n_parts),",
+            "        BLOCK=triton.next_power_of_2(v_depth),",
+            "        num_warps=8,",
+            "    )",
+        ]
+
+    def parameters(self, numbers: tuple[str, ...]) -> list[str]:
+        shapes = {"q": "[B, H, 1, D]", "k": "[B, G, N, D]", "v": "[B, G, N, E]"}
+        lines = self.tensor_lines({**shapes, "mask": "[B, H, 1, N]"})
+        lines += ["parts_ptr,  # [P, B, H, E] out", "sums_ptr,  # [P, B, H] out"]
+        places = {t: "batch head" + " row" * (t != "q") for t in self.loaded}
+        if self.source.form.mask:
+            places["mask"] = "batch head key"
+        for t, names in places.items():
+            first, *others = names.split()
+            lines.append(f"{t}_{first},  # strides")
+            lines += [f"{t}_{name}," for name in others]
+        return [
+            *lines,
+            "n_shared,  # G",
+            "group,  # H / G, the heads that share keys and values",
+            "n_keys,  # N",
+            "n_each,  # keys of a part",
+            "depth,  # D",
+            "v_depth,  # E",
+            "scale,",
+            'PRECISION: tl.constexpr,  # "tf32" or "ieee", for float32',
+            "BLOCK_M: tl.constexpr,  # power of two, at least H / G",
+            "BLOCK_N: tl.constexpr,",
+            "BLOCK_D: tl.constexpr,  # power of two, at least D",
+            "BLOCK_E: tl.constexpr,  # power of two, at least E",
+        ]

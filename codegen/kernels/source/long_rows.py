@@ -1,0 +1,153 @@
+"""Kernels over rows too long to be kept on chip, which take a part of a row at a time.
+
+Each reduction is a loop over the row. What it needs of each element is computed in the
+loop, again in every loop that needs it, since a part is gone when the next one comes.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+from ....analysis.ops.triton.elementwise import FLOATS
+from ....analysis.spelling.expr import ATOM, Expr, HelperRef, text_expr
+from ..program.program import NoKernel, Operation
+from .row_kernel import LEAST, WIDTH, Lines, Source
+
+_PART = {"cols", "mask"}
+
+
+class _Loops(Lines):
+    """Numbers of a row at once; elements when a loop asks for them."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.elements: dict[str, str] = {}  # name -> the line that computes it
+
+    def let(self, name: str, value: Expr, zeroed: bool = False) -> Expr:
+        name = self.source.wording.free(name)
+        if zeroed:
+            value = self.tl.where(text_expr("mask"), value, 0.0)
+            self.zero.add(name)
+        self.define(name, self.source.text(value))
+        return text_expr(name)
+
+    def define(self, name: str, text: str, note: str = "") -> None:
+        line = f"{name} = {text}"
+        above = note and len(line) + len(note) > WIDTH - 8
+        line = f"# {note}\n{line}" if above else f"{line}  # {note}" if note else line
+        if self.parts_of(text):
+            self.elements[name] = line
+        else:
+            self.lines.append(line)
+
+    def turn(self, name: str, value: str) -> None:
+        self.define(name, value, "Transpose")
+
+    def parts_of(self, text: str) -> set[str]:
+        """What of a part of the row an expression reads."""
+        return set(re.findall(r"\w+", text)) & (self.elements.keys() | _PART)
+
+    def needed(self, texts: list[str]) -> list[str]:
+        """The lines, in order, that compute what some expressions read."""
+        todo = set[str]().union(*map(self.parts_of, texts))
+        found = set(todo)
+        while todo:
+            name = todo.pop()
+            own = self.elements.get(name, "").partition(" = ")[2]
+            todo |= self.parts_of(own) - found
+            found |= todo
+        return [v for k, v in self.elements.items() if k in found]
+
+    def loop(self, texts: list[str], last: list[str]) -> None:
+        inside = [
+            "cols = start + tl.arange(0, BLOCK)",
+            "mask = cols < n_cols",
+            *self.needed(texts),
+            *last,
+        ]
+        self.lines.append("for start in range(0, n_cols, BLOCK):")
+        self.lines += [textwrap.indent(line, "    ") for line in inside]
+
+    def sum(self, x: Expr) -> Expr:
+        parts = self.source.wording.free("parts")
+        text = self.source.text(super().sum(x)).removeprefix("tl.sum(")
+        text = text.removesuffix(", axis=0)")
+        self.lines.append(f"{parts} = tl.zeros([BLOCK], tl.float32)")
+        self.loop([text], [f"{parts} += {text}"])
+        return self.let("whole", self.tl.sum(text_expr(parts), axis=0))
+
+    def argmax(self, order: Expr) -> Expr:
+        """Of each lane the best that it met and where, then the best of all lanes."""
+        free = self.source.wording.free
+        best, places, own = free("best"), free("places"), free("own")
+        self.lines.append(f"{best} = tl.full([BLOCK], {LEAST}, tl.int32)")
+        self.lines.append(f"{places} = tl.zeros([BLOCK], tl.int32)")
+        text = f"tl.where(mask, {self.source.text(order)}, {LEAST})"
+        steps = [
+            f"{own} = {text}",
+            f"{places} = tl.where({own} > {best}, cols, {places})",
+            f"{best} = tl.maximum({best}, {own})",
+        ]
+        self.loop([text], steps)
+        found = f"tl.where({best} == tl.max({best}, axis=0), {places}, n_cols)"
+        return self.tl.min(text_expr(found), axis=0)
+
+    def max(self, x: Expr) -> Expr:
+        parts = self.parts(x, 'float("-inf")', "tl.maximum")
+        return self.let("largest", self.tl.max(parts, axis=0))
+
+    def cumsum(self, x: Expr, **options: bool) -> Expr:
+        raise NoKernel("running sums of rows of more than one part")
+
+    def _combined(
+        self, function: Callable[..., Any], x: Expr, start: str, name: str
+    ) -> Expr:
+        helper = HelperRef(function)
+        parts = self.parts(x, start, self.source.text(helper))
+        return self.let(name, self.tl.reduce(parts, axis=0, combine_fn=helper))
+
+    def parts(self, x: Expr, start: str, function: str) -> Expr:
+        """Of each lane what it meets, joined."""
+        parts, text = self.source.wording.free("parts"), self.source.text
+        masked = text(self.masked(x, start))
+        self.lines.append(f"{parts} = tl.full([BLOCK], {start}, tl.float32)")
+        self.loop([masked], [f"{parts} = {function}({parts}, {masked})"])
+        return text_expr(parts)
+
+
+class LoopedSource(Source):
+    def body(self) -> list[str]:
+        lines = _Loops(self)
+        if any(op.top for op in self.program.operations):
+            raise NoKernel("the largest elements of rows of more than one part")
+        if any(op.lookup for op in self.program.operations):
+            raise NoKernel("a table of rows of more than one part")
+        loads = [(a, self.layout.offset(a)) for a in self.layout.arguments]
+        places = [*(offset for _, offset in loads), *self._places()]
+        indices = self.layout.index_lines(places)
+        reads = [self._load(argument, offset, lines) for argument, offset in loads]
+        for line in (*self._start()[:1], *indices, *reads):
+            name, _, text = line.partition(" = ")
+            lines.define(name, text)
+        self._operations(lines)
+        stores = self._stores()
+        if elements := [line for line in stores if line.endswith("mask=mask)")]:
+            lines.loop(elements, elements)
+        numbers = [line for line in stores if line not in elements]
+        return [*lines.lines, *filter(None, numbers)]
+
+    def _operation(self, op: Operation, lines: Lines) -> None:
+        assert isinstance(lines, _Loops)
+        kind, name = op.view.node.op_type, self.names[op.result]
+        made = self._made(op, lines)
+        text = self.text(made)
+        if self._keeps_zero(kind, op, lines):
+            lines.zero.add(name)
+        read = any(op.result in o.operands for o in self.program.operations)
+        if op.result in self.program.results and read and op.result.dtype in FLOATS:
+            inner = text if made._binds == ATOM else f"({text})"
+            text = f"{inner}.to({name}_ptr.dtype.element_ty).to(tl.float32)"
+        lines.define(name, text, kind)

@@ -1,0 +1,145 @@
+"""Pointwise convolutions, of windows of one pixel, in kernels: products of samples.
+
+Rows of the result are its channels, columns its pixels. What the convolution reads is
+the right factor, so that operators before it go along the depth and the pixels.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ....analysis.graph.dims import Dim
+from ..launch.matmul_launcher import TiledLauncher
+from ..layout.layout import LARGEST, Axis
+from ..program.program import Argument, Operation, Program, equal
+from .matmul_tiles import BATCH, COLS, DOWN, ROWS, TiledLayout, TiledSource, groups_of
+from .row_kernel import Source
+
+
+class PixelLayout(TiledLayout):
+    def _axes(self) -> list[Axis]:
+        rank = len(self.program.space)
+        places = (
+            (-rank, -rank, *BATCH),
+            (1 - rank, 1 - rank, *ROWS),
+            (2 - rank, -1, *COLS),
+        )
+        columns = zip(*(self.groups(a) for a in self.arguments), strict=True)
+        return [
+            Axis(first, last, has, index, size)
+            for (first, last, index, size), has in zip(places, columns, strict=True)
+        ]
+
+    def groups(self, argument: Argument) -> tuple[bool, bool, bool]:
+        if argument.role:
+            return False, True, False
+        if argument.value in self.first:
+            batches, _, pixels = self.left_groups(argument)
+            return batches, False, pixels
+        return self.result_groups(argument)
+
+    def left_groups(self, argument: Argument) -> tuple[bool, ...]:
+        """Whether a tensor before the product has samples, channels and pixels."""
+        if equal(argument.dims, self.left):
+            return True, True, True
+        return groups_of(argument.dims, self.left, (1, 2, len(self.left)))
+
+    def result_groups(self, argument: Argument) -> tuple[bool, bool, bool]:
+        rank = len(self.program.space)
+        if equal(argument.dims, self.program.space):
+            return True, True, True
+        samples, channels, pixels = groups_of(
+            argument.dims, self.program.space, (1, 2, rank)
+        )
+        return samples, channels, pixels
+
+    def narrow(self, argument: Argument) -> bool:
+        if argument.value in self.first and not argument.role:
+            return not all(self.left_groups(argument))
+        return not all(self.groups(argument))
+
+    @property
+    def wide(self) -> bool:
+        """Only of the weight: offsets of pixels start from a sample's, in 64 bits."""
+        channels, depth = self.program.space[1], self.extent.depth
+        assert isinstance(channels, int) and isinstance(depth, int)
+        return channels * depth >= LARGEST
+
+    @property
+    def wide_weight(self) -> bool:
+        return False
+
+
+class PixelSource(TiledSource):
+    layout: PixelLayout
+    first_axes, deep, own = (BATCH, DOWN, COLS), "down", ROWS
+
+    def make_layout(self, program: Program) -> PixelLayout:
+        return PixelLayout(program)
+
+    def factors(self, name: str) -> str:
+        return f"weight, {name}"
+
+    def weight(self, op: Operation) -> list[str]:
+        where, mask = "rows * depth + across", "(rows < n_rows) & (across < depth)"
+        return [f"weight = tl.load(weight_ptr + {where}, mask={mask}, other=0.0)"]
+
+    def product_formula(self, op: Operation, x: str) -> str:
+        bias = any(a.role == "bias" for a in self.layout.arguments)
+        return f"F.conv{len(self.program.space) - 2}d({x}, weight{', bias' * bias})"
+
+
+class PixelLauncher(TiledLauncher):
+    layout: PixelLayout
+    precision = "conv_precision()"
+
+    def make_source(self, program: Program) -> Source:
+        return PixelSource(program)
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.channels = f"{self.weight}.shape[0]"
+        self.shape = f"({self.x}.shape[0], {self.channels}, *{self.x}.shape[2:])"
+
+    def size_lines(self, tensors: tuple[str, ...]) -> list[str]:
+        x = self.x
+        return [
+            f"n_batches, n_rows, depth = {x}.shape[0], {self.channels}, {x}.shape[1]",
+            f"n_cols = {x}.shape[2:].numel()",
+        ]
+
+    def letters(self, argument: Argument) -> str:
+        if argument.role:
+            return "[M, K]" if argument.role == "weight" else "[M]"
+        first = argument.value in self.layout.first
+        has = self.layout.left_groups if first else self.layout.result_groups
+        letters = zip("BKN" if first else "BMN", has(argument), strict=True)
+        return f"[{', '.join(letter for letter, own in letters if own)}]"
+
+    def expected(self, argument: Argument) -> str:
+        if argument is self.whole:
+            return ""
+        x, ones = self.x, ", 1" * (len(self.program.space) - 2)
+        if argument.role == "weight":
+            return f"({self.channels}, {x}.shape[1]{ones})"
+        if argument.role:
+            return f"({self.channels},)"
+        first = argument.value in self.layout.first
+        full = self.layout.left if first else self.program.space
+        return self.like(argument, full, f"{x}.shape" if first else self.shape)
+
+    def like(self, argument: Argument, full: tuple[Dim, ...], whole: str) -> str:
+        """The shape of a tensor that has some of the axes of another."""
+        if equal(argument.dims, full):
+            return whole
+        rank, parts = len(full), []
+        for place in range(-len(argument.dims), 0):
+            channel = place == 1 - rank and whole == self.shape
+            own = self.channels if channel else f"{self.x}.shape[{place}]"
+            parts.append("1" if argument.dims[place] == 1 != full[place] else own)
+        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+    def result(self, result: ir.Value) -> tuple[str, str]:
+        kind = self.dtype(result, self.x)
+        shape = f"(n_batches, n_rows, *{self.x}.shape[2:])"
+        return self.names[result], f"{self.x}.new_empty({shape}{kind})"

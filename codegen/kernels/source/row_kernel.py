@@ -1,0 +1,393 @@
+"""The kernel of a program, operator by operator, and the formula that it computes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import onnx_ir as ir
+
+from ....analysis.ops.helpers import triton as helpers_triton
+from ....analysis.ops.triton.elementwise import FLOATS, Language, number, pointwise
+from ....analysis.spelling.expr import (
+    ATOM,
+    Expr,
+    HelperRef,
+    Ref,
+    leaves,
+    render,
+    text_expr,
+)
+from ..layout.channel_groups import GroupLayout
+from ..layout.layout import Layout
+from ..layout.permuted import OrderedLayout
+from ..layout.reshaped import ReshapedLayout
+from ..program.column_reductions import is_transpose
+from ..program.optional_operands import either
+from ..program.program import Argument, NoKernel, Operation, Program, operands_of
+from .formulas import SHORT, inlined, is_short, over_what
+from .names import Wording
+
+WIDTH = 76  # columns of a line in a kernel
+LEAST = "-(2**31)"  # below the order of all floats
+# Operators that give 0 of zeros alone.
+_KEEPS_ZERO = frozenset(
+    """Abs Add Cast Ceil Erf Floor Gelu HardSwish Identity LeakyRelu Mish Mul Neg Relu
+    Sin Softsign Sqrt Sub Sum Swish Tanh ThresholdedRelu""".split()
+)
+# Operators whose formula names their operand more than once.
+_READ_TWICE = frozenset("Gelu HardSwish LeakyRelu Mish Swish".split())
+
+
+class Lines:
+    """The body of a kernel as it grows; what operators over rows see of it."""
+
+    def __init__(self, source: Source) -> None:
+        self.tl = Language("tl.")
+        self.count = text_expr("n_cols")
+        self.eps = text_expr("eps")
+        self.source = source
+        self.lines: list[str] = []
+        self.zero: set[str] = set()  # rows whose lanes past the end are 0
+        self.down: dict[str, Any] = {"axis": 0}  # how a reduction goes
+
+    def turn(self, name: str, value: str) -> None:
+        self.lines.append(f"{name} = {value}  # Transpose")
+
+    def let(self, name: str, value: Expr, zeroed: bool = False) -> Expr:
+        name = self.source.wording.free(name)
+        if zeroed:
+            value = self.tl.where(text_expr("mask"), value, 0.0)
+            self.zero.add(name)
+        self.lines.append(f"{name} = {self.source.text(value)}")
+        return text_expr(name)
+
+    def sum(self, x: Expr) -> Expr:
+        plain = re.fullmatch(r"(\w+)( \* \1)?", self.source.text(x))
+        if plain is None or plain[1] not in self.zero:
+            x = self.tl.where(text_expr("mask"), x, 0.0)
+        return self.tl.sum(x, **self.down)
+
+    def max(self, x: Expr) -> Expr:
+        return self.tl.max(self.masked(x, 'float("-inf")'), **self.down)
+
+    def largest(self, x: Expr) -> Expr:
+        return self._combined(helpers_triton.larger, x, 'float("-inf")', "largest")
+
+    def smallest(self, x: Expr) -> Expr:
+        return self._combined(helpers_triton.smaller, x, 'float("inf")', "smallest")
+
+    def prod(self, x: Expr) -> Expr:
+        return self._combined(helpers_triton.times, x, "1.0", "product")
+
+    def cumsum(self, x: Expr, **options: bool) -> Expr:
+        x = self.tl.where(text_expr("mask"), x, 0.0)
+        return self.tl.cumsum(x, axis=0, **options)
+
+    def argmax(self, order: Expr) -> Expr:
+        order = self.tl.where(text_expr("mask"), order, text_expr(LEAST))
+        return self.tl.argmax(order, axis=0)
+
+    def _combined(
+        self, function: Callable[..., Any], x: Expr, start: str, name: str
+    ) -> Expr:
+        """Of numbers that a function joins, from `start` on; `name` is the result's."""
+        combined = {**self.down, "combine_fn": HelperRef(function)}
+        return self.tl.reduce(self.masked(x, start), **combined)
+
+    def masked(self, x: Expr, start: str) -> Expr:
+        return self.tl.where(text_expr("mask"), x, text_expr(start))
+
+
+class Source:
+    def __init__(self, program: Program, wording: Wording | None = None) -> None:
+        self.program, self.layout = program, self.make_layout(program)
+        self.wording = wording or Wording(program, self.layout)
+        self.names = self.wording.names
+        self.helpers: dict[Callable[..., Any], None] = {}
+        self.eps: list[tuple[str, float]] = []
+        self.held: dict[ir.Value, str] = {}  # what loads tensors that may be None
+
+    def make_layout(self, program: Program) -> Layout:
+        if program.columns is not None:
+            return OrderedLayout(program)
+        if program.reshapes:
+            return ReshapedLayout(program)
+        return GroupLayout(program) if program.groups else Layout(program)
+
+    def name(self, leaf: Any) -> str:
+        if isinstance(leaf, Ref) and leaf.value in self.names:
+            return self.names[leaf.value]
+        raise NoKernel("an operand that has no name in a kernel")
+
+    def text(self, expr: Expr) -> str:
+        for leaf in leaves(expr):
+            if isinstance(leaf, HelperRef):
+                self.helpers[leaf.function] = None
+        return render(expr, self.name)
+
+    # ---- the kernel
+
+    def _operands(self, op: Operation) -> list[Any]:
+        return [
+            None if o is None else Ref(o) if isinstance(o, ir.Value) else number(o)
+            for o in operands_of(op)
+        ]
+
+    def body(self) -> list[str]:
+        lines = Lines(self)
+        plain = [a for a in self.layout.arguments if a.role != "table"]
+        loads = [(a, self.layout.offset(a)) for a in plain]
+        for argument, offset in loads:
+            load = self._load(argument, offset, lines)
+            if argument.optional:
+                self.held[argument.value] = load
+            else:
+                lines.lines.append(load)
+        self._operations(lines)
+        indices = self.layout.index_lines([*(o for _, o in loads), *self._places()])
+        return [*self._start(), *indices, *lines.lines, *self._stores()]
+
+    def _places(self) -> list[str]:
+        """Where results are stored, but for those that are as they are found."""
+        results = self.program.results
+        return [self.layout.stored(r) for r in results if not self.program.top(r)]
+
+    def _operations(self, lines: Lines) -> None:
+        """One after another; a Transpose only says in which order axes are stored."""
+        own = dict(self.names)
+        for op in self.program.operations:
+            if not is_transpose(op):
+                self._operation(op, lines)
+                continue
+            operand = op.operands[0]
+            assert isinstance(operand, ir.Value)
+            if op.result in self.program.results:
+                lines.turn(self.names[op.result], self.names[operand])
+            else:
+                self.names[op.result] = self.names[operand]
+        self.names = own
+
+    def _start(self) -> list[str]:
+        if not self.layout.rows:
+            kind = "tl.int64" if self.layout.sized else "OFFSETS"
+            where = f"tl.program_id(0){f'.to({kind})' if self.layout.wide else ''}"
+            return [
+                f"offsets = {where} * BLOCK + tl.arange(0, BLOCK)",
+                "mask = offsets < n_elements",
+            ]
+        return [
+            "row = tl.program_id(0).to(tl.int64)  # row * N can exceed 2**31",
+            "cols = tl.arange(0, BLOCK)",
+            "mask = cols < n_cols",
+        ]
+
+    def _load(self, argument: Argument, offset: str, lines: Lines) -> str:
+        name = self.names[argument.value]
+        where = f"{name}_ptr + {offset}" if offset else f"{name}_ptr"
+        is_float = argument.value.dtype in FLOATS
+        masked = self.layout.loads_row(argument) if self.layout.rows else bool(offset)
+        options = ", mask=mask" if masked else ""
+        if masked and self.layout.rows:
+            options += ", other=0.0" if is_float else ", other=0"
+            lines.zero.add(name)
+        cast = ".to(tl.float32)" if is_float else ""
+        if argument.role == "indices":
+            cast = ".to(tl.int64)"  # times the size of a row
+        return f"{name} = tl.load({where}{options}){cast}"
+
+    def _operation(self, op: Operation, lines: Lines) -> None:
+        kind, name = op.view.node.op_type, self.names[op.result]
+        before = len(lines.lines)
+        if op.top:
+            self._top_k(op, lines)
+            return
+        made = self._made(op, lines)
+        if op.kept is not None:
+            self._optional(op, op.kept, made, lines)
+            return
+        text = self.text(made)
+        if self._keeps_zero(kind, op, lines):
+            lines.zero.add(name)
+        note = kind
+        if self._is_read_on(op):
+            inner = text if made._binds == ATOM else f"({text})"
+            text = f"{inner}.to({name}_ptr.dtype.element_ty).to(tl.float32)"
+            note = f"{kind}, rounded as it is stored"
+        line = f"{name} = {text}"
+        alone = len(lines.lines) == before and len(f"{line}  # {note}") <= WIDTH
+        if alone:
+            lines.lines.append(f"{line}  # {note}")
+        else:
+            lines.lines.insert(before, f"\n# {note}")
+            lines.lines.append(line)
+
+    def _optional(
+        self, op: Operation, kept: ir.Value, made: Expr, lines: Lines
+    ) -> None:
+        """What is computed where the other tensor is one, and not None."""
+        (other,) = (o for o in op.operands if isinstance(o, ir.Value) and o is not kept)
+        name = self.names[op.result]
+        lines.lines += [
+            f"{name} = {self.names[kept]}",
+            f"if {self.names[other]}_ptr is not None:",
+            f"    {self.held[other]}",
+            f"    {name} = {self.text(made)}  # {op.view.node.op_type}",
+        ]
+        if self._keeps_zero(op.view.node.op_type, op, lines):
+            lines.zero.add(name)
+        if self._is_read_on(op):
+            rounded = f"{name}.to({name}_ptr.dtype.element_ty).to(tl.float32)"
+            lines.lines.append(f"{name} = {rounded}  # as it is stored")
+
+    def _is_read_on(self, op: Operation) -> bool:
+        """Whether a float is stored, and read too."""
+        read = any(op.result in o.operands for o in self.program.operations)
+        stored = op.result in self.program.results
+        return stored and read and op.result.dtype in FLOATS
+
+    def _made(self, op: Operation, lines: Lines) -> Expr:
+        operands = self._operands(op)
+        if op.lookup:
+            return self._found(op, lines)
+        if op.row is not None:
+            if op.row.eps is not None:
+                lines.eps = text_expr(self._eps(op))
+            return op.row.lines(lines, op.view, *operands)
+        spelling = pointwise(op.view.node)
+        assert spelling is not None
+        made: Expr = spelling(lines.tl, op.view, *operands)
+        return made
+
+    def _found(self, op: Operation, lines: Lines) -> Expr:
+        """A row of a table; of one outside of the table nothing is read."""
+        table, at = (self.names[o] for o in operands_of(op))
+        where = f"{table}_ptr + {at} * n_cols + cols"
+        inside = f"({at} >= 0) & ({at} < n_{table})"
+        count = self.wording.free("n_found")
+        lines.lines.append(f"{count} = tl.where({inside}, n_cols, 0)")
+        lines.zero.add(self.names[op.result])
+        cast = ".to(tl.float32)" if op.result.dtype in FLOATS else ""
+        return text_expr(f"tl.load({where}, mask=cols < {count}, other=0){cast}")
+
+    def _top_k(self, op: Operation, lines: Lines) -> None:
+        """Stores each as it is found; the first of equals comes first."""
+        assert op.row is not None
+        (x,) = (o for o in op.operands if isinstance(o, ir.Value))
+        lines.lines.append("")
+        order = self.text(op.row.lines(lines, op.view, Ref(x)))
+        free = self.wording.free
+        left, at, place = free("left"), free("at"), free("place")
+        largest, found = free("largest"), free("found")
+        value = f"tl.sum(tl.where(cols == {at}, {self.names[x]}, 0.0), axis=0)"
+        stored = {0: value, 1: at}
+        lines.lines += [
+            f"{left} = mask",
+            f"for {place} in range({op.top}):  # TopK: the largest of what is left",
+            f"    {largest} = tl.max(tl.where({left}, {order}, {LEAST}), axis=0)",
+            f"    {found} = {left} & ({order} == {largest})",
+            f"    {at} = tl.min(tl.where({found}, cols, n_cols), axis=0)",
+            *(
+                f"    tl.store({self.names[r]}_ptr + row * {op.top} + {place},"
+                f" {stored[r.index() or 0]})"
+                for r in op.results
+            ),
+            f"    {left} = {left} & (cols != {at})",
+        ]
+
+    def _keeps_zero(self, kind: str, op: Operation, lines: Lines) -> bool:
+        names = [self.names[o] for o in op.operands if isinstance(o, ir.Value)]
+        zero = [name in lines.zero for name in names]
+        tensors = len(names) == len(operands_of(op))
+        return kind in _KEEPS_ZERO and tensors and all(zero)
+
+    def _eps(self, op: Operation) -> str:
+        label = "eps" if not self.eps else self.wording.free("eps")
+        self.eps.append((label, op.eps))
+        return label
+
+    def _stores(self) -> list[str]:
+        lines = []
+        for result in self.program.results:
+            name = self.names[result]
+            if self.program.top(result):
+                continue
+            where = " + ".join(
+                filter(None, (f"{name}_ptr", self.layout.stored(result)))
+            )
+            options = "" if self.layout.small(result) else ", mask=mask"
+            lines.append(f"tl.store({where}, {name}{options})")
+        return ["", *lines] if lines else []
+
+    # ---- around it
+
+    def formula(self) -> list[str]:
+        """One line per result; what is read once stands where it is read."""
+        lines, inner = [], dict[ir.Value, Expr]()
+        language = Language("")
+        for op in self.program.operations:
+            uses = sum(o.operands.count(op.result) for o in self.program.operations)
+            operands = [
+                inner.get(e.value, e) if isinstance(e, Ref) else e
+                for e in self._operands(op)
+            ]
+            if op.lookup:
+                table, at = (self.names[o] for o in operands_of(op))
+                inner[op.result] = text_expr(f"{table}[{at}]")
+                continue
+            if op.taps is not None and op.twin is not None:
+                made = op.twin(*(e for e in operands if e is not None))
+                lines.append(f"{self.names[op.result]} = {self.text(made)}")
+                continue
+            if op.kept is not None:
+                made = either(op.view.node.op_type, op.kept, op.operands)
+                lines.append(f"{self.names[op.result]} = {self.text(made)}")
+                continue
+            if op.pieces or op.gathers:
+                results = ", ".join(self.names[r] for r in op.results)
+                made = inlined(op.expr, inner)
+                text = render(made, self.name)
+                alone = uses == 1 and len(op.results) == 1
+                if alone and is_short(op.expr, text, inner):
+                    inner[op.result] = made
+                else:
+                    lines.append(f"{results} = {text}")
+                continue
+            if op.product is not None:
+                text = self.product_formula(op, self.text(operands[0]))
+                made = text_expr(text, ATOM if op.product.pixels else 0)
+            elif op.row is not None:
+                names = [self.text(e) for e in operands if e is not None]
+                plain = [n if n.isidentifier() else f"({n})" for n in names]
+                formula = op.row.formula.format(*plain)
+                if len(plain) > 2:
+                    formula += f" + {plain[2]}"
+                made = text_expr(formula, binds=0)
+            else:
+                spelling = pointwise(op.view.node)
+                assert spelling is not None
+                made = spelling(language, op.view, *operands)
+            text = self.text(made)
+            repeated = uses == 1 and self._reads_twice(op)
+            over = over_what(self.program, op) if op.row is not None else ""
+            short = len(text) <= SHORT and not repeated and not over
+            if op.top:
+                results = ", ".join(self.names[r] for r in op.results)
+                lines.append(f"{results} = {text.removesuffix(')')}, {op.top})")
+            elif uses == 1 and short and op.result not in self.program.results:
+                inner[op.result] = made
+            else:
+                lines.append(f"{self.names[op.result]} = {text}")
+            if over:
+                lines.append(f"    over {over}")
+        return lines
+
+    def product_formula(self, op: Operation, x: str) -> str:
+        raise NoKernel("a product in a kernel of another kind")
+
+    def _reads_twice(self, op: Operation) -> bool:
+        """Whether the reader's own formula names its operand more than once."""
+        reader = next(o for o in self.program.operations if op.result in o.operands)
+        twice = reader.view.node.op_type in _READ_TWICE or reader.kept is not None
+        return reader.row is not None or twice

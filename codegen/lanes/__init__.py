@@ -1,0 +1,1 @@
+"""Forwards that fork; groups of a fusion plan as functions."""

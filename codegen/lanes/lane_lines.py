@@ -1,0 +1,132 @@
+"""A forward that forks: what its lanes do becomes methods of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from ...analysis.schedule.fork_join import Fork
+from ...analysis.shapes.infer import Shapes
+from ...analysis.spelling.expr import Expr, Ref, render, spell
+from ..classes.module_classes import Kind, Kinds
+from ..forward.writer import Body, BodyWriter
+from ..ir.cache_arguments import Family
+from ..ir.identifiers import unused
+from ..ir.naming_rules import RunRef, callee_arguments
+from ..ir.statement_tree import Statement
+from ..statements.spell_nodes import LayerRef
+from .divide import reads_of
+
+# The functions of lanes.py.
+RUN_LANES, DIVIDES_THREADS = "run_lanes", "divides_threads"
+
+
+class ForkWriter(BodyWriter):
+    """Writes a forward in which some items stand in lanes."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        kinds: Kinds,
+        shapes: Shapes,
+        reserved: frozenset[str],
+        forks: Sequence[Fork],
+    ) -> None:
+        super().__init__(kind, kinds, shapes, reserved)
+        self.forks = forks
+        self.lanes: list[LaneWriter] = []
+        self.calls: tuple[tuple[str, ...], ...] = ()
+        self.taken = {member.attr for member in kind.members}
+
+    def write(
+        self,
+        arguments: list[str],
+        results: list[ir.Value],
+        given: Sequence[Family] = (),
+        made: Sequence[Family] = (),
+    ) -> Body:
+        self.results = results
+        return super().write(arguments, results, given, made)
+
+    def statements(self) -> list[Statement]:
+        whole = super().statements()
+        found: list[Statement] = []
+        end = 0
+        for number, fork in enumerate(self.forks, start=1):
+            found += whole[end : fork.first]
+            stage = f"stage{number}_" if len(self.forks) > 1 else ""
+            found.append(self.forked(fork, whole, stage))
+            end = fork.end
+        return found + whole[end:]
+
+    def forked(self, fork: Fork, whole: list[Statement], stage: str) -> Statement:
+        """`y, (z, u) = run_lanes((self.lane0, x), (self.lane1, x))`"""
+        calls: list[tuple[Expr, ...]] = []
+        targets: list[ir.Value | None] = []
+        groups = []
+        places: list[int] = []
+        for k, lane in enumerate(fork.lanes):
+            made: list[ir.Value | None] = list(whole[lane[0]].targets)
+            call = plain_call(whole[lane[0]].expr) if len(lane) == 1 else None
+            if call is not None:
+                calls.append(call)
+                places += lane
+            else:
+                name = unused(f"{stage}lane{k}", self.taken)
+                self.taken.add(name)
+                writer = LaneWriter(self, name, lane)
+                self.lanes.append(writer)
+                calls.append((Expr(f"self.{name}"), *map(Ref, writer.inputs)))
+                made = list(writer.handed_back)
+            targets += made
+            groups.append(len(made))
+        self.calls += (tuple(render(call[0], self.name) for call in calls),)
+        expr = Expr(RUN_LANES)(*map(spell, calls))
+        return Statement(
+            tuple(targets), expr, False, places=tuple(places), groups=tuple(groups)
+        )
+
+    def methods(self) -> list[tuple[str, Body]]:
+        """The lanes, once the forward is written: it says what arguments are called."""
+        found = []
+        for writer in self.lanes:
+            names = [self.called(value) for value in writer.inputs]
+            body = writer.write(callee_arguments(names), writer.handed_back)
+            self.callees += writer.callees
+            found.append((writer.method, body))
+        return found
+
+
+def plain_call(expr: Expr) -> tuple[Expr, ...] | None:
+    """The layer or block that is called, and its arguments, if that is all."""
+    parts = [piece[0] for piece in expr._pieces if isinstance(piece, tuple)]
+    text = "".join(piece for piece in expr._pieces if isinstance(piece, str))
+    called = bool(parts) and isinstance(parts[0], (LayerRef, RunRef))
+    plain = text.replace(", ", "") == "()" and all(
+        isinstance(x, Ref) for x in parts[1:]
+    )
+    return tuple(parts) if called and plain else None
+
+
+class LaneWriter(BodyWriter):
+    """Writes the method that is one lane: the items at some places of a forward."""
+
+    def __init__(self, caller: ForkWriter, method: str, lane: Sequence[int]) -> None:
+        super().__init__(caller.kind, caller.kinds, caller.shapes, caller.reserved)
+        self.is_root = False
+        self.method, self.lane = method, lane
+        items = [self.run.items[i] for i in lane]
+        own = {v for item in items for v in item.outputs if v is not None}
+        given = (v for item in items for v in reads_of(item))
+        self.inputs = [
+            v for v in dict.fromkeys(given) if v not in own and v not in self.texts
+        ]
+        others = [x for i, x in enumerate(self.run.items) if i not in lane]
+        read = {v for item in others for v in reads_of(item)} | set(caller.results)
+        made = (v for item in items for v in item.outputs)
+        self.handed_back = [v for v in made if v is not None and v in read]
+
+    def statements(self) -> list[Statement]:
+        whole = super().statements()
+        return [whole[place] for place in self.lane]

@@ -1,0 +1,1 @@
+"""An untrusted file -> onnx_ir.Model, or one clear error."""

@@ -1,0 +1,47 @@
+"""Which outputs of a model are drawn at random, and so have no expected values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import onnx_ir as ir
+
+from ...analysis.ops.registry import constant
+from ...analysis.shapes.contrib_schemas import DOMAIN
+from ...rewrites.folding.island import RANDOM
+from ..verify.input_sizes import inlined
+
+
+def drawn_outputs(model: ir.Model) -> frozenset[str]:
+    """The names of outputs that depend on a random node."""
+    model = inlined(model)
+    drawn: set[ir.Value | None] = set()
+    for node in model.graph:
+        whole = (node, *_inside(node))
+        reads = (x for each in whole for x in each.inputs)
+        if any(map(draws, whole)) or not drawn.isdisjoint(reads):
+            drawn.update(node.outputs)
+    return frozenset(v.name or "" for v in model.graph.outputs if v in drawn)
+
+
+def _inside(node: ir.Node) -> Iterable[ir.Node]:
+    graphs = [
+        attribute.as_graph()
+        for attribute in node.attributes.values()
+        if attribute.type == ir.AttributeType.GRAPH
+    ]
+    return [inner for graph in graphs for inner in graph.all_nodes()]
+
+
+def draws(node: ir.Node) -> bool:
+    """Whether a node is random; Dropout is in training alone."""
+    if (node.domain, node.op_type) == (DOMAIN, "Sampling"):
+        return True
+    if node.domain or node.op_type not in RANDOM:
+        return False
+    if node.op_type != "Dropout":
+        return True
+    training = node.inputs[2] if len(node.inputs) > 2 else None
+    mode = None if training is None else constant(training)
+    return training is not None and (mode is None or bool(np.any(mode)))

@@ -1,0 +1,321 @@
+"""Is this a model that ONNX admits? Everything in the file is untrusted.
+
+The check runs on the skeleton (partial_parse.py), so it costs no memory, and before
+anything is built from the file, so that what follows may rely on it: every tensor has
+the bytes its shape needs, every value is defined once and before it is needed, every
+node is one that the operator's schema allows, and functions end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+)
+
+from ...analysis.errors import LoadError
+from ...analysis.shapes.contrib_schemas import EARLY
+from ...rewrites.normalise import ADAPTERS, EXTENSIONS
+from .tensor_storage import Payloads, shown
+from .validate_header import (
+    NEWEST_OPSET,
+    check_head,
+    check_text,
+    check_type,
+    drop_placement,
+    versions_of,
+)
+from .validate_tensors import called, check_contents, held, nodes_of, subgraphs
+
+# Functions that call functions grow exponentially; real models stay below 100,000.
+MOST_NODES = 2_000_000
+FunctionId = tuple[str, str, str]
+
+
+def check(proto: ModelProto, payloads: Payloads) -> int:
+    """Check a whole model; return its opset. LoadError says what is wrong and where.
+
+    External tensors are settled on the way: they name a cut of `payloads` afterwards.
+    """
+    if not proto.HasField("graph"):
+        raise LoadError("the file is not an ONNX model", "it holds no graph")
+    if not proto.graph.output:
+        raise LoadError(
+            "the model has no outputs",
+            f"graph {shown(proto.graph.name)}",
+            "there is nothing to compile; declare the outputs when exporting",
+        )
+    check_head(proto)
+    check_text(proto)
+    check_contents(proto, payloads)
+    drop_placement(proto)
+    functions = _functions(proto)
+    versions = versions_of(proto.opset_import, "the model")
+    _check_growth(proto, functions)
+    _Scope(versions, functions, proto.ir_version).check_graph(proto.graph, None)
+    for function in functions.values():
+        _check_function(function, functions, proto.ir_version)
+    return versions.get("", NEWEST_OPSET)
+
+
+def _functions(proto: ModelProto) -> dict[FunctionId, FunctionProto]:
+    found: dict[FunctionId, FunctionProto] = {}
+    for function in proto.functions:
+        key = _id_of(function)
+        if found.setdefault(key, function) is not function:
+            raise LoadError(f"function {shown(function.name)} is defined twice")
+    return found
+
+
+def _function_id(domain: str, name: str, overload: str) -> FunctionId:
+    return ("" if domain == "ai.onnx" else domain, name, overload)
+
+
+def _id_of(function: FunctionProto) -> FunctionId:
+    return _function_id(function.domain, function.name, function.overload)
+
+
+def _callee(node: NodeProto) -> FunctionId:
+    return _function_id(node.domain, node.op_type, node.overload)
+
+
+def _check_growth(
+    proto: ModelProto, functions: Mapping[FunctionId, FunctionProto]
+) -> None:
+    """Functions don't call themselves, and don't grow beyond measure when inlined."""
+    sizes: dict[FunctionId, int] = {}
+
+    def size(nodes: list[NodeProto], callers: tuple[FunctionId, ...]) -> int:
+        total = 0
+        for node in nodes_of(nodes):
+            key = _callee(node)
+            if key in callers:
+                raise LoadError("a function calls itself", f"function {shown(key[1])}")
+            if key in functions and key not in sizes:
+                if len(callers) > 200:
+                    raise LoadError("functions are nested more than 200 deep")
+                body = list(functions[key].node)
+                sizes[key] = size(body, (*callers, key))
+            total += sizes.get(key, 1)
+        return total
+
+    for function in functions.values():
+        size(list(function.node), (_id_of(function),))
+    total = size(list(proto.graph.node), ())
+    if total > MOST_NODES:
+        raise LoadError(
+            f"the model's functions expand to {total:,} nodes",
+            hint=f"models of up to {MOST_NODES:,} nodes are supported",
+        )
+
+
+def _check_function(
+    function: FunctionProto,
+    functions: Mapping[FunctionId, FunctionProto],
+    ir_version: int,
+) -> None:
+    """A function body is a graph whose inputs and outputs have no types."""
+    where = f"function {shown(function.name)}"
+    versions = versions_of(function.opset_import, where)
+    scope = _Scope(versions, functions, ir_version, in_function=True)
+    names = _Names(where)
+    for name in function.input:
+        names.define(name, f"an input of {where}")
+    scope.check_body(list(function.node), names, frozenset())
+    for name in function.output:
+        names.require(name, f"the outputs of {where}")
+
+
+class _Names:
+    """The values that one graph defines; each may be defined once."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.defined: set[str] = set()
+
+    def define(self, name: str, by: str) -> None:
+        if not name:
+            raise LoadError("a value has no name", by)
+        if name in self.defined:
+            raise LoadError(
+                f"value {shown(name)} is defined twice",
+                f"{by}, in {self.where}",
+                "every value of a graph needs a name of its own",
+            )
+        self.defined.add(name)
+
+    def require(self, name: str, by: str) -> None:
+        if name not in self.defined:
+            raise LoadError(
+                f"value {shown(name)} is used, but nothing defines it",
+                by,
+                "an initializer or an input may be missing from the file",
+            )
+
+
+class _Scope:
+    """What a graph may refer to, apart from values: operators and functions."""
+
+    def __init__(
+        self,
+        versions: Mapping[str, int],
+        functions: Mapping[FunctionId, FunctionProto],
+        ir_version: int,
+        in_function: bool = False,
+    ) -> None:
+        self.versions, self.functions = versions, functions
+        self.in_function = in_function
+        self.context = onnx.checker.C.CheckerContext()
+        self.context.ir_version = ir_version
+        self.context.opset_imports = dict(versions)
+
+    def check_graph(self, graph: GraphProto, outer: frozenset[str] | None) -> set[str]:
+        """Check a graph; return the names it takes from the graphs around it.
+
+        `outer` holds the names that it may take; the model's own graph has None.
+        """
+        where = f"graph {shown(graph.name)}"
+        names = _Names(where)
+        for info in graph.input:
+            names.define(info.name, f"an input of {where}")
+        initialized: set[str] = set()
+        for tensor in graph.initializer:
+            if tensor.name in initialized:
+                raise LoadError(
+                    f"initializer {shown(tensor.name)} is there twice", where
+                )
+            initialized.add(tensor.name)
+            # Before IR version 4 every initializer had to be an input as well.
+            if tensor.name not in names.defined:
+                names.define(tensor.name, f"an initializer of {where}")
+        for info in [*graph.input, *graph.output, *graph.value_info]:
+            check_type(info.type, f"value {shown(info.name)}")
+        untyped = [i for i in graph.input if i.type.WhichOneof("value") is None]
+        if outer is None and untyped:
+            raise LoadError(f"input {shown(untyped[0].name)} has no type", where)
+        free = self.check_body(list(graph.node), names, outer or frozenset())
+        listed: set[str] = set()
+        for info in graph.output:
+            if info.name in (outer or ()) and info.name not in names.defined:
+                raise LoadError(
+                    f"output {shown(info.name)} is a value of the graph around it",
+                    where,
+                    "ONNX Runtime refuses it too; an Identity in the body may give it",
+                )
+            names.require(info.name, f"the outputs of {where}")
+            if outer is None and info.name in listed:
+                raise LoadError(f"output {shown(info.name)} is listed twice", where)
+            listed.add(info.name)
+        return free
+
+    def check_body(
+        self, nodes: list[NodeProto], names: _Names, outer: frozenset[str]
+    ) -> set[str]:
+        """Check nodes against their schemas and the names they use."""
+        for node in nodes:
+            for name in filter(None, node.output):
+                names.define(name, f"an output of {called(node)}")
+        visible = outer | names.defined
+        free: set[str] = set()
+        uses: list[set[str]] = []
+        for node in nodes:
+            used = set(filter(None, node.input))
+            for name in sorted(used - visible):
+                names.require(name, f"an input of {called(node)}")
+            for graph in subgraphs(node):
+                used |= self.check_graph(graph, visible)
+            self._check_node(node)
+            uses.append(used)
+            free |= used - names.defined
+        _check_order(nodes, uses)
+        return free
+
+    def _check_node(self, node: NodeProto) -> None:
+        where = called(node)
+        key = _callee(node)
+        if function := self.functions.get(key):
+            if len(node.input) > len(function.input):
+                raise LoadError(f"too many inputs for {shown(key[1])}", where)
+            if len(node.output) > len(function.output):
+                raise LoadError(f"too many outputs for {shown(key[1])}", where)
+            return
+        if not self.in_function and any(a.ref_attr_name for a in node.attribute):
+            raise LoadError("an attribute refers to a function, but is in none", where)
+        for attribute in node.attribute:
+            known = TensorProto.DataType.values()
+            if attribute.name in _TYPES and attribute.i not in known:
+                raise LoadError(f"there is no type {attribute.i}", where)
+        opset = self.versions.get(key[0])
+        if key[:2] in EXTENSIONS:  # no schema of ONNX's own; its spelling checks it
+            return
+        try:
+            onnx.checker.check_node(bare(node), self.context)
+        except onnx.checker.ValidationError as error:
+            # GroupNormalization-18 is deprecated, but it is what exporters wrote.
+            covered = any(a.op == key[1] and (opset or 0) <= a.until for a in ADAPTERS)
+            known = "is deprecated" in str(error) or key[1] == EARLY
+            if not key[0] and covered and known:
+                return
+            spelled = f"{where}, opset {opset}" if opset else where
+            raise LoadError(first_line(error), spelled) from None
+
+
+_TYPES = ("to", "dtype", "output_dtype", "output_datatype")  # attributes
+
+
+def bare(node: NodeProto) -> NodeProto:
+    """A copy without the graphs and tensors, which are checked by themselves."""
+    bare = NodeProto()
+    bare.CopyFrom(node)
+    bare.domain = "" if node.domain == "ai.onnx" else node.domain
+    for attribute in bare.attribute:
+        if attribute.type == AttributeProto.GRAPH and not attribute.ref_attr_name:
+            attribute.g.CopyFrom(GraphProto(name="checked"))
+        for graph in attribute.graphs:
+            graph.CopyFrom(GraphProto(name="checked"))
+        for tensor in held(attribute):
+            empty = TensorProto(dims=[0], data_type=tensor.data_type)
+            tensor.CopyFrom(empty)
+    return bare
+
+
+def _check_order(nodes: list[NodeProto], uses: list[set[str]]) -> None:
+    """Some order of the nodes computes every value before it is used: no cycle."""
+    maker = {name: i for i, node in enumerate(nodes) for name in node.output if name}
+    waits = [{maker[name] for name in used if name in maker} for used in uses]
+    if all(max(wait, default=-1) < i for i, wait in enumerate(waits)):
+        return
+    followers: list[list[int]] = [[] for _ in nodes]
+    for i, wait in enumerate(waits):
+        for before in wait:
+            followers[before].append(i)
+    missing = [len(wait) for wait in waits]
+    ready = [i for i, count in enumerate(missing) if not count]
+    while ready:
+        for after in followers[ready.pop()]:
+            missing[after] -= 1
+            if not missing[after]:
+                ready.append(after)
+    stuck = [i for i, count in enumerate(missing) if count]
+    if not stuck:
+        return
+    # Walk backwards among the stuck nodes; the first one met twice is on a cycle.
+    at, seen = stuck[0], set()
+    while at not in seen:
+        seen.add(at)
+        at = min(i for i in waits[at] if missing[i])
+    raise LoadError(
+        "the graph has a cycle", called(nodes[at]), "ONNX graphs are acyclic"
+    )
+
+
+def first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:200]

@@ -1,0 +1,1 @@
+"""Assignments -> the tree of modules they came from."""

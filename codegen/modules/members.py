@@ -1,0 +1,267 @@
+"""What a module owns, and under which attribute: layers, blocks, constant tensors."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from ...analysis.graph.parameters import has_name, is_parameter
+from ...analysis.ops.quantized.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
+from ...analysis.ops.registry import ModuleForm
+from ...analysis.spelling.expr import Function
+from ..ir.identifiers import attribute, unused
+from ..ir.module_call import Run
+from ..statements.spell_nodes import LayerRef, Step
+from .layer_roles import matrix_roles, shortcut_role
+from .tensor_roles import tensor_role
+
+# What a layer is called where the file has no name for it.
+ROLES = {
+    "FakeQuantize": "round",
+    "QLinearAdd": "add",
+    "QLinearMul": "mul",
+    "PackedLinear": "linear",
+    **dict.fromkeys(QUANTIZED_CONVS, "conv"),
+    **dict.fromkeys(QUANTIZED_LINEARS, "linear"),
+    "Trees": "trees",
+    "MixedTrees": "trees",
+    "nn.Linear": "linear",
+    "nn.Embedding": "embedding",
+    "nn.PReLU": "prelu",
+}
+
+
+_ONE_OF_THREE = re.compile(r"(q|k|v|query|key|value)(_proj|_lin)?")
+
+
+class Setting(ir.Value):
+    """A member that is a number or a function in which instances of a class differ, or
+    that says whether one does what others leave."""
+
+    def __init__(self, name: str, value: bool | float | Function) -> None:
+        super().__init__(name=name)
+        self.value = value
+
+
+@dataclass(eq=False)
+class Member:
+    """`self.attr` or `self.attr[index]`: a layer, a block, or a constant tensor."""
+
+    attr: str
+    index: int | None
+    what: Step | Run | ir.Value
+    inner: tuple[str, ...] = ()  # keys of nn.ModuleDict's inside `attr`
+
+    @property
+    def is_flagged(self) -> bool:
+        """Whether some instances of the class have what others lack."""
+        what = self.what
+        return isinstance(what, Setting) or (isinstance(what, Step) and what.optional)
+
+    @property
+    def text(self) -> str:
+        return f"self.{self.path_text}"
+
+    @property
+    def path_text(self) -> str:
+        keys = "".join(f'["{key}"]' for key in self.inner)
+        return (
+            f"{self.attr}{keys}" if self.index is None else f"{self.attr}[{self.index}]"
+        )
+
+    @property
+    def key(self) -> str:
+        """The attribute path that state_dict uses."""
+        if self.index is not None:
+            return f"{self.attr}.{self.index}"
+        return ".".join((self.attr, *self.inner))
+
+
+def member_name(texts: dict[Any, str], leaf: LayerRef) -> str:
+    return next(
+        text
+        for what, text in texts.items()
+        if isinstance(what, Step) and what.form is leaf.form
+    )
+
+
+def assign_members(run: Run, faithful: bool = False) -> list[Member]:
+    """Attribute names for what a run owns, in the order of first use.
+
+    If `faithful`, they are the file's, through lists and dictionaries where it has
+    numbers with gaps, or modules that are no class here.
+    """
+    owned: list[tuple[Step | Run | ir.Value, str]] = []
+    forms: list[ModuleForm] = []
+    for item in run.items:
+        if isinstance(item, Run):
+            if item.shares is None:
+                owned.append((item, item.path))
+        elif item.form is not None and item.form not in forms:
+            forms.append(item.form)
+            owned.append((item, item.path))
+    owned += [(value, value.name or "") for value in run.constants]
+    if faithful:
+        return _faithful([(what, _inside(path, run.path)) for what, path in owned])
+    holder = _holder(run.path, [path for what, path in owned if _is_module(what)])
+    roles = {**shortcut_role(run), **matrix_roles(run)}
+    wishes = [(what, *_wish(what, path, holder, run, roles)) for what, path in owned]
+    return _number(wishes)
+
+
+def _inside(path: str, holder: str) -> list[str]:
+    if holder and not path.startswith(f"{holder}."):
+        return [] if path == holder else path.split(".")[-1:]  # shared with elsewhere
+    return [word for word in path.removeprefix(f"{holder}.").split(".") if word]
+
+
+def _faithful(owned: list[tuple[Any, list[str]]]) -> list[Member]:
+    """Members by the words of their paths; what has none, or a taken one, gets one."""
+    numbered: dict[str, set[str]] = {}
+    deep: set[str] = set()
+    for _, words in owned:
+        if len(words) == 2 and re.fullmatch("[0-9]{1,6}", words[1]):
+            numbered.setdefault(words[0], set()).add(words[1])
+        elif len(words) > 1:
+            deep.add(words[0])
+    found: list[Member] = []
+    paths = [tuple(words) for _, words in owned]
+    taken: set[tuple[str, ...]] = set()
+    for what, words in owned:
+        named = not isinstance(what, ir.Value) or has_name(what)
+        path = tuple(words) if named and words else (_role(what),)
+        if isinstance(what, ir.Value) and not named:
+            path = (what.meta.get("word", "constant"),)
+        elif isinstance(what, ir.Value) and not is_parameter(what):
+            path = ("_".join(path),)  # a dictionary of parameters can't hold it
+        path = (attribute(path[0]), *map(_dictionary_key, path[1:]))
+        if any(other[: len(path)] == path != other for other in paths):
+            path = (*path, _role(what))  # a dictionary of the others
+        if path in taken:
+            path = (unused(path[0], {p[0] for p in taken}), *path[1:])
+        taken.add(path)
+        attr, *inner = path
+        numbers = numbered.get(attr, set())
+        whole = numbers == {str(i) for i in range(len(numbers))}
+        if len(inner) == 1 and inner[0] in numbers and whole and attr not in deep:
+            found.append(Member(attr, int(inner[0]), what))
+        else:
+            found.append(Member(attr, None, what, tuple(inner)))
+    return sorted(found, key=lambda m: (_first_of(found, m.attr), m.index or 0))
+
+
+# What nn.ModuleDict and nn.ParameterDict have besides what every module has.
+_OF_DICTIONARIES = frozenset(
+    "clear copy fromkeys get items keys pop popitem setdefault update values".split()
+)
+
+
+def _dictionary_key(word: str) -> str:
+    """A word of an untrusted path, as the key of a dictionary of modules."""
+    if re.fullmatch("[0-9]{1,6}", word):
+        return word
+    key = attribute(word)
+    return f"{key}_" if key in _OF_DICTIONARIES else key
+
+
+def _first_of(members: list[Member], attr: str) -> int:
+    return next(i for i, m in enumerate(members) if m.attr == attr)
+
+
+def _is_module(what: object) -> bool:
+    return not isinstance(what, ir.Value)
+
+
+def _holder(path: str, members: list[str]) -> str:
+    """The module that holds all members: `path`, or a wrapper inside it."""
+    holders = [member.split(".")[:-1] for member in members]
+    if len(holders) < 2:
+        return path
+    common = []
+    for words in zip(*holders, strict=False):
+        if len(set(words)) > 1:
+            break
+        common.append(words[0])
+    if common and any(m.split(".")[len(common)].isdigit() for m in members):
+        common.pop()  # the numbers that follow need it for a name
+    found = ".".join(common)
+    inside = found.startswith(f"{path}.") if path else bool(found)
+    return found if inside else path
+
+
+def _wish(
+    what: object, path: str, holder: str, run: Run, roles: dict[int, str]
+) -> tuple[str, int | None]:
+    """The attribute and list index that a path asks for: layers.0 -> layers, 0."""
+    inside = path.removeprefix(f"{holder}.") if holder else path
+    if path == holder:
+        inside = ""  # the module's own scope names nothing in it
+    if holder and inside == path != holder:
+        inside = path.rpartition(".")[2] if not isinstance(what, ir.Value) else ""
+    if isinstance(what, Setting):
+        return attribute(what.name or ""), None
+    if isinstance(what, ir.Value):
+        telling = re.fullmatch(r"[\w.]*[A-Za-z]{3}[\w.]*", inside) and has_name(what)
+        if not (inside and (is_parameter(what) or telling)):
+            return tensor_role(what, run), None
+        return attribute(inside.replace(".", "_")), None
+    words = [w for w in inside.split(".") if w]
+    role = roles.get(id(what.form)) if isinstance(what, Step) else None
+    if words and words[-1].isdigit():
+        stem = "_".join(words[:-1]) or "layers"
+        return attribute(stem), int(words[-1][:6])
+    if not words:
+        return role or _role(what), None
+    if role == "qkv" and _ONE_OF_THREE.fullmatch(words[-1]):
+        words[-1] = role  # three layers that became one
+    return attribute("_".join(words)), None
+
+
+def _role(what: object) -> str:
+    form = what.lacks or what.form if isinstance(what, Step) else None
+    if form is not None:
+        layer = form.layer
+        word = re.sub(r"\d?d?$", "", layer.removeprefix("nn.")).lower()
+        word = "conv" if word.startswith("conv") else word
+        return ROLES.get(layer, "norm" if "norm" in word else word)
+    return "block"
+
+
+def _number(wishes: list[tuple[Any, str, int | None]]) -> list[Member]:
+    """Settle clashes; list indices count from 0 without holes, in the file's order."""
+    lists: dict[str, list[tuple[int, Any]]] = {}
+    for what, attr, index in wishes:
+        if index is not None:
+            lists.setdefault(attr, []).append((index, what))
+    plain = [attr for _, attr, index in wishes if index is None]
+    repeated = {attr for attr in plain if plain.count(attr) > 1}
+    taken: set[str] = set(lists)
+    members: dict[int, Member] = {}
+    for what, attr, index in wishes:
+        if index is not None:
+            continue
+        if attr in repeated and f"{attr}1" not in plain:
+            name, n = f"{attr}1", 1
+            while name in taken:
+                n += 1
+                name = f"{attr}{n}"
+        else:
+            name = unused(attr, taken)
+        taken.add(name)
+        members[id(what)] = Member(name, None, what)
+    for attr, entries in lists.items():
+        entries.sort(key=lambda entry: entry[0])
+        for i, (_, what) in enumerate(entries):
+            members[id(what)] = Member(attr, i if len(entries) > 1 else None, what)
+    ordered: dict[str, list[Member]] = {}
+    for what, _, _ in wishes:
+        member = members[id(what)]
+        ordered.setdefault(member.attr, []).append(member)
+    return [
+        member
+        for group in ordered.values()
+        for member in sorted(group, key=lambda m: m.index or 0)
+    ]

@@ -1,0 +1,387 @@
+"""The module tree: steps grouped by the modules they came from.
+
+A `Run` is one call of one module: steps that stand together in execution order and come
+from the same scope. Because they stand together, a run can always be made a function:
+what it reads is computed before it, what it returns is read after it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from ...analysis.graph.parameters import has_name, is_parameter
+from ...analysis.ops.registry import ModuleForm, Weight
+from ...analysis.spelling.expr import Expr, substitute
+from ..ir.module_call import Run, layer_key, owned_matrices, sequence_key, weights_key
+from ..statements.control_flow import group_blocks
+from ..statements.spell_nodes import LayerRef, Step
+from .sequential import Place, deep_places, is_shallow
+
+# A parameter up to this size is stored once per module that uses it, as the original
+# program did before an exporter merged equal arrays; larger ones are passed along.
+OWN_COPY_BYTES = 1 << 16
+
+# So many equal nn.Sequential's beside each other, of layers with operators between
+# them, are a class; fewer are written where they are called.
+MIN_LISTS = 3
+
+
+def make_tree(
+    steps: list[Step],
+    results: list[ir.Value],
+    faithful: bool = False,
+    cache: frozenset[ir.Value] = frozenset(),
+) -> Run:
+    """Group, split repeated calls, drop what is not worth a class, settle arguments.
+
+    If `faithful`, members keep the paths that the file gives them. `cache` are inputs
+    that come as lists, which the network's own forward goes through.
+    """
+    root = Run("", items=group_blocks(steps))
+    _simplify(root, faithful, set(deep_places(root)))
+    _separate_clashing(root)
+    _peel(root)
+    while not faithful and len(root.items) == 1 and isinstance(root.items[0], Run):
+        only = root.items[0]  # a wrapper around the network proper
+        root = Run(only.path, only.hint, only.items)
+    if not faithful and cache:
+        _open_wrappers(root, cache)
+    _unify_layers(root)
+    _own_constants(root, results, faithful)
+    _interfaces(root, set(results))
+    _share(root)
+    return root
+
+
+def _open_wrappers(root: Run, cache: frozenset[ir.Value]) -> None:
+    """Of a module that reads the whole cache, the members are the network's own.
+
+    It would be handed each layer's past, and hand back each present, one by one.
+    """
+    opened = True
+    while opened:
+        opened = False
+        for at, run in enumerate(root.items):
+            if isinstance(run, Run) and cache <= {
+                value for step in run.steps() for value in step.reads()
+            }:
+                root.items[at : at + 1] = run.items
+                _shorten(root, run.path)
+                opened = True
+                break
+
+
+def _shorten(root: Run, path: str) -> None:
+    """Leave a module's path out of its former members', unless it tells two apart."""
+    start = f"{path}."
+    words: dict[bool, set[str]] = {True: set(), False: set()}
+    for item in root.items:
+        word = item.path.removeprefix(start).partition(".")[0]
+        words[item.path.startswith(start)].add(word if _owns(item) else "")
+    if words[True] & words[False] - {""}:
+        return
+    for step in root.steps():
+        step.path = step.path.removeprefix(start)
+    for run in _all_runs(root):
+        run.path = run.path.removeprefix(start)
+
+
+# ------------------------------------------------------------------------- simplifying
+
+
+def _simplify(run: Run, faithful: bool, deep: set[Place]) -> None:
+    """Bottom-up: a module with fewer than two statements is not worth a class."""
+    for child in run.runs():
+        _simplify(child, faithful, deep)
+    lists = {child.path: _skeleton(child) for child in run.runs()}
+    alike = Counter(lists.values())
+    items: list[Step | Run] = []
+    for item in run.items:
+        if isinstance(item, Step):
+            items.append(item)
+        elif faithful:
+            items.extend(_kept_path(item))
+        elif is_shallow(run, item, deep):
+            items.append(item)
+        else:
+            repeats = alike[_skeleton(item)] >= MIN_LISTS
+            items.extend(_keep_or_dissolve(item, repeats))
+    run.items = items
+
+
+def _skeleton(run: Run) -> tuple[str, ...]:
+    """The operators of a list of two layers or more, in order; () for other modules."""
+    steps = list(run.steps())
+    layers = sum(step.form is not None for step in steps)
+    if not is_list(run) or layers < 2 or any(run.runs()):
+        return ()
+    return tuple(
+        s.form.layer if s.form else s.node.op_type if s.node else "" for s in steps
+    )
+
+
+def _kept_path(run: Run) -> list[Step | Run]:
+    """The same for members that keep their paths: a class must own what is in it."""
+    members = [item.path for item in run.items if _owns(item)]
+    alone = len(run.items) == 1 and isinstance(run.items[0], Run)
+    start = f"{run.path}."
+    inside = all(
+        path.startswith(start) and not path.removeprefix(start)[:1].isdigit()
+        for path in members
+    )
+    owns = bool(members) or any(map(_constants, run.steps()))
+    return [run] if owns and inside and not alone and not is_list(run) else run.items
+
+
+def _keep_or_dissolve(run: Run, repeats: bool) -> list[Step | Run]:
+    """`repeats`: others beside it do the same, so that it deserves a class."""
+    members = [s for s in run.items if isinstance(s, Run) or s.form is not None]
+    constants = {v.name for s in run.steps() if s.form is None for v in _constants(s)}
+    if len(run.items) == 1 and isinstance(run.items[0], Run):
+        inner = run.items[0]
+        inner.path = run.path
+        return [inner]
+    left = len(run.items) == 1 and all((n or "").endswith(".bias") for n in constants)
+    if not members and (not constants or left):
+        return run.items  # no more than the bias that a merged layer leaves
+    mixed = any(isinstance(s, Step) and s.form is None for s in run.items)
+    only = members[0] if len(members) == 1 and not constants else None
+    if isinstance(only, Step) and (is_list(run) or len(run.items) <= 2):
+        only.path = _shortest(only.path, run.path)
+        return run.items
+    if is_list(run) and mixed and not (repeats and _skeleton(run)):
+        return run.items  # more than a chain of layers, and no class of its own
+    return [run]
+
+
+def is_list(run: Run) -> bool:
+    """Whether a run is an nn.Sequential by class, or by members numbered 0, 1, 2 ..."""
+    if run.hint:
+        return run.hint == "Sequential"
+    inner = [
+        item.path.removeprefix(f"{run.path}.") for item in run.items if _owns(item)
+    ]
+    return bool(inner) and all(word.isdigit() for word in inner)
+
+
+def _owns(item: Step | Run) -> bool:
+    return isinstance(item, Run) or item.form is not None
+
+
+def _shortest(path: str, scope: str) -> str:
+    """downsample.0 in downsample -> downsample; conv1, folded with bn1, stays conv1."""
+    if path.rpartition(".")[0] == scope.rpartition(".")[0] and path:
+        return path
+    return scope
+
+
+def _constants(step: Step) -> list[ir.Value]:
+    return [v for v in step.reads() if v.const_value is not None]
+
+
+def _separate_clashing(root: Run) -> None:
+    """Two calls of one path that differ can't be one class: their steps move up."""
+    changed = True
+    while changed:
+        changed = False
+        calls: dict[str, list[Run]] = {}
+        for run in _all_runs(root):
+            calls.setdefault(run.path, []).append(run)
+        clashing = {
+            id(run)
+            for runs in calls.values()
+            if len(runs) > 1 and len({sequence_key(list(r.steps())) for r in runs}) > 1
+            for run in runs
+        }
+        if clashing:
+            changed = _dissolve(root, clashing)
+
+
+def _dissolve(run: Run, doomed: set[int]) -> bool:
+    changed = False
+    items: list[Step | Run] = []
+    for item in run.items:
+        if isinstance(item, Run):
+            changed |= _dissolve(item, doomed)
+            if id(item) in doomed:
+                items.extend(item.items)
+                changed = True
+                continue
+        items.append(item)
+    run.items = items
+    return changed
+
+
+def _peel(run: Run) -> None:
+    """A module that begins by joining its arguments is given what it joins, joined.
+
+    The layers of a DenseNet then are alike, though each joins one map more.
+    """
+    items: list[Step | Run] = []
+    for item in run.items:
+        if isinstance(item, Run):
+            _peel(item)
+            first = item.items[0] if item.items else None
+            if isinstance(first, Step) and first.node is not None:
+                reads = set(first.reads())
+                rest = {v for s in item.steps() if s is not first for v in s.reads()}
+                if (
+                    first.node.op_type == "Concat"
+                    and len(reads) > 1
+                    and not reads & rest
+                ):
+                    items.append(item.items.pop(0))
+        items.append(item)
+    run.items = items
+
+
+def _unify_layers(run: Run) -> None:
+    """One layer that a module uses twice becomes one form.
+
+    Equal weights make two layers one if they are matrices, or if the layers have one
+    name: exporters give all equal vectors the same array.
+    """
+    first: dict[object, ModuleForm] = {}
+    for item in run.items:
+        if isinstance(item, Run):
+            _unify_layers(item)
+        elif item.form is not None:
+            large = any(_is_large(weight) for weight in item.form.weights.values())
+            name = "" if large else item.path or id(item)
+            key = (name, layer_key(item.form), weights_key(item.form))
+            form = first.setdefault(key, item.form)
+            if form is not item.form:
+                item.expr = _with_layer(item.expr, LayerRef(form))
+                item.form = form
+
+
+def _with_layer(expr: Expr, layer: LayerRef) -> Expr:
+    return substitute(expr, lambda leaf: layer if isinstance(leaf, LayerRef) else None)
+
+
+def _all_runs(run: Run) -> Iterator[Run]:
+    for child in run.runs():
+        yield child
+        yield from _all_runs(child)
+
+
+# ------------------------------------------------------------------------- interfaces
+
+
+def _own_constants(root: Run, results: list[ir.Value], faithful: bool) -> None:
+    """Each constant tensor belongs to the smallest module around all its uses."""
+    users: dict[ir.Value, list[tuple[Run, ...]]] = {}
+
+    def visit(run: Run, above: tuple[Run, ...]) -> None:
+        chain = (*above, run)
+        for item in run.items:
+            if isinstance(item, Run):
+                visit(item, chain)
+            else:
+                for value in _constants(item):
+                    users.setdefault(value, []).append(chain)
+
+    visit(root, ())
+    for value in results:
+        if value.const_value is not None:
+            users.setdefault(value, []).append((root,))
+    for value, chains in users.items():
+        assert value.const_value is not None
+        own = is_parameter(value) or (faithful and has_name(value))
+        if own and value.const_value.nbytes <= OWN_COPY_BYTES:
+            owners = list(dict.fromkeys(chain[-1] for chain in chains))
+        else:
+            common = chains[0]
+            for chain in chains[1:]:
+                same = [a for a, b in zip(common, chain, strict=False) if a is b]
+                common = tuple(same)
+            owners = [common[-1]]
+        for owner in owners:
+            owner.constants.append(value)
+
+
+def _interfaces(root: Run, results: set[ir.Value]) -> None:
+    """What each run reads from outside and what is read of it afterwards."""
+    produced: dict[ir.Value, Run] = {}
+    reads: dict[ir.Value, set[Run]] = {}
+    parents: dict[Run, Run] = {}
+
+    def visit(run: Run) -> None:
+        for item in run.items:
+            if isinstance(item, Run):
+                parents[item] = run
+                visit(item)
+                continue
+            for value in item.reads():
+                reads.setdefault(value, set()).add(run)
+            for out in item.outputs:
+                if out is not None:
+                    produced[out] = run
+
+    visit(root)
+
+    def chain(run: Run | None) -> list[Run]:
+        found = []
+        while run is not None:
+            found.append(run)
+            run = parents.get(run)
+        return found
+
+    def settle(run: Run, owned: frozenset[ir.Value]) -> None:
+        owned = owned | frozenset(run.constants)
+        inside = {
+            out for step in run.steps() for out in step.outputs if out is not None
+        }
+        mine = frozenset(run.constants)
+        seen: dict[ir.Value, None] = {}
+        for step in run.steps():
+            for value in step.reads():
+                if value in inside or value in mine:
+                    continue
+                if value.const_value is not None and value not in owned:
+                    continue  # belongs to a module further down
+                seen.setdefault(value, None)
+        run.inputs = list(seen)
+        for child in run.runs():
+            settle(child, owned)
+
+    settle(root, frozenset())
+    for value, run in produced.items():
+        users = reads.get(value, set())
+        for holder in chain(run):
+            outside = value in results or any(holder not in chain(u) for u in users)
+            if holder is root:
+                break
+            if outside:
+                holder.outputs.append(value)
+
+
+def _share(root: Run) -> None:
+    """Calls of one module after its first share the first one's members."""
+    first: dict[object, Run] = {}
+
+    def visit(run: Run, holder: Run) -> None:
+        for child in run.runs():
+            if any(map(owned_matrices, child.steps())):
+                outs = _output_positions(child)
+                key = (id(holder), sequence_key(list(child.steps())), outs)
+                if key in first:
+                    child.shares = first[key]
+                    continue
+                first[key] = child
+            visit(child, child)
+
+    visit(root, root)
+
+
+def _is_large(weight: Weight) -> bool:
+    const = weight.value.const_value
+    return const is not None and len(const.shape) >= 2
+
+
+def _output_positions(run: Run) -> tuple[int, ...]:
+    made = [out for step in run.steps() for out in step.outputs]
+    return tuple(i for i, out in enumerate(made) if out in run.outputs)

@@ -1,0 +1,1 @@
+"""Everything above put together: PackagePlan."""

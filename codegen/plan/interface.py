@@ -1,0 +1,169 @@
+"""What a module takes and returns, as its docstring and tables say it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Sequence
+
+import onnx_ir as ir
+
+from ...analysis.errors import Unsupported
+from ...analysis.graph.dims import Dims
+from ...analysis.graph.map_types import map_type, type_text
+from ...analysis.literals import one_line
+from ...analysis.shapes.infer import Shapes
+from ...analysis.spelling.expr import TORCH_DTYPES
+from ..emit.render import short_literal
+from ..ir.cache_arguments import Family, in_its_words
+from ..ir.package_plan import ModulePlan, TensorPlan, shape_text
+
+Row = tuple[TensorPlan, Dims | None, str]
+
+
+def tensor_plan(
+    value: ir.Value,
+    declared: ir.Value,
+    shapes: Shapes,
+    sizes: Container[int | str | None] = (),
+) -> TensorPlan:
+    """As ONNX Runtime reports it: the declared shape, or the inferred one.
+
+    What is inferred to be one of `sizes`, which the inputs have, is called like that.
+    """
+    shape: tuple[int | str | None, ...] | None = None
+    inferred = shapes.dims(value)
+    if declared.shape is None and inferred is not None:
+        shape = tuple(d if isinstance(d, int) else str(d) for d in inferred)
+    elif declared.shape is not None:
+        shape = tuple(d if isinstance(d, int) else d.value for d in declared.shape)
+        if inferred is not None and len(inferred) == len(shape):
+            found = map(str, inferred)
+            pairs = zip(shape, found, strict=True)
+            shape = tuple(
+                n if isinstance(d, str) and n in sizes else d for d, n in pairs
+            )
+    kind = map_type(value)
+    if kind is not None:
+        return TensorPlan(value.name or "", type_text(kind), ())
+    dtype = _dtype_text(value.type)
+    if not dtype:
+        raise Unsupported(
+            f"'{one_line(value.name or '?')}' is not a tensor of a type PyTorch has",
+            f"the model's inputs and outputs: {one_line(str(value.type))}",
+        )
+    return TensorPlan(value.name or "", dtype, None if "seq(" in dtype else shape)
+
+
+def _dtype_text(type_: ir.TypeProtocol | None) -> str:
+    """float32, seq(float32), optional(seq(float32)); '' for what PyTorch lacks."""
+    if isinstance(type_, ir.OptionalType):
+        inner = _dtype_text(type_.elem_type)
+        return f"optional({inner})" if inner else ""
+    if isinstance(type_, ir.SequenceType) and isinstance(
+        type_.elem_type, ir.TensorType
+    ):
+        inner = _dtype_text(type_.elem_type)
+        return f"seq({inner})" if inner else ""
+    if not isinstance(type_, ir.TensorType):
+        return ""
+    if type_.dtype == ir.DataType.STRING:
+        return "object"
+    return type_.dtype.numpy().name if type_.dtype in TORCH_DTYPES else ""
+
+
+def signature(rows: Sequence[Row], families: Sequence[Family]) -> tuple[str, ...]:
+    """Aligned lines `name dtype shape input`, long lists cut in the middle."""
+    folded = list(_folded(rows, families))
+    names = [name for name, _ in folded]
+    shapes = [one_line(shape_text(row[1]), 40) for _, row in folded]
+    wide = max(map(len, names), default=0)
+    types = max((len(row[0].dtype) for _, row in folded), default=0)
+    spans = max(map(len, shapes), default=0)
+    lines = [
+        f"{name:{wide}} {row[0].dtype:{types}} {shape:{spans}}  {row[2]}"
+        for name, (_, row), shape in zip(names, folded, shapes, strict=True)
+    ]
+    if len(lines) > 16:
+        cut = f"... {len(lines) - 12} more of the kind ..."
+        lines = [*lines[:6], cut, *lines[-6:]]
+    return tuple(lines)
+
+
+def _folded(
+    rows: Sequence[Row], families: Sequence[Family]
+) -> Iterator[tuple[str, Row]]:
+    """A family's members of one kind share a line: past_k0 ... past_k11."""
+    first = {
+        value.name: (column[0].name, column[-1].name)
+        for family in families
+        for column in zip(*family.rows, strict=True)
+        for value in column
+    }
+    for row in rows:
+        ends = first.get(row[0].name)
+        if ends is None:
+            yield one_line(row[0].name, 30), row
+        elif row[0].name == ends[0]:
+            yield one_line(f"{ends[0]} ... {ends[1]}", 40), row
+
+
+def table(tensors: Sequence[TensorPlan], families: Sequence[Family]) -> tuple[str, ...]:
+    """The entries of INPUTS or OUTPUTS; a family is a comprehension."""
+    starts = {family.rows[0][0].name: family for family in families}
+    members = {v.name for family in families for row in family.rows for v in row}
+    lines = []
+    for tensor in tensors:
+        entry = f"({short_literal(tensor.dtype)}, {short_literal(tensor.shape)})"
+        family = starts.get(tensor.name)
+        if family is not None:
+            entry = _with_name(entry, tensor, family.pattern)
+            rounds = f"for i in range({len(family.rows)})"
+            parts = ", ".join(f'"{part}"' for part in family.parts)
+            inner = f" for part in ({parts})" if len(family.parts) > 1 else ""
+            lines.append(f'**{{f"{family.pattern}": {entry} {rounds}{inner}}},')
+        elif tensor.name not in members:
+            lines.append(f"{short_literal(tensor.name)}: {entry},")
+    return tuple(lines)
+
+
+def _with_name(entry: str, tensor: TensorPlan, pattern: str) -> str:
+    """An entry in which sizes named after their tensor are made like its name."""
+    for size in set(tensor.shape or ()):
+        made = in_its_words(str(size), tensor.name, pattern)
+        if isinstance(size, str) and made != size:
+            entry = entry.replace(short_literal(size), f'f"{made}"')
+    return entry
+
+
+def nested(families: Sequence[Family]) -> tuple[str, ...]:
+    """The entries of NESTED: an argument and the inputs it takes, in rows."""
+    lines = []
+    for family in families:
+        names = ", ".join(f'f"{template}"' for template in family.templates)
+        row = f"({names})" if len(family.templates) > 1 else names
+        lines.append(f'"{family.name}": [{row} for i in range({len(family.rows)})],')
+    return tuple(lines)
+
+
+_PLAIN = frozenset(
+    "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool "
+    "complex64 complex128".split()
+)
+
+
+def session_needs(plan: ModulePlan) -> set[str]:
+    """What session.py has to know beyond tensors of NumPy's types (its template)."""
+    found = {"nested"} if plan.nested else set()
+    for tensor in (*plan.inputs, *plan.outputs):
+        inner = tensor.dtype.removeprefix("optional(").removeprefix("seq(").rstrip(")")
+        if "(" in tensor.dtype:
+            found.add("lists")
+        if "map(" in tensor.dtype:
+            continue
+        if inner == "object":
+            found.add("strings")
+        elif re.match(r"u?int[24]|float[46]_", inner):
+            found.add("narrow")
+        elif inner not in _PLAIN:
+            found.add("bits")
+    return found

@@ -1,0 +1,184 @@
+"""What is emitted for some nodes, as functions that run by themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from ...analysis.cost.typical_sizes import Sizes
+from ...analysis.dataflow.dataflow import Dataflow
+from ...analysis.shapes.infer import Shapes
+from ...analysis.spelling.expr import (
+    TORCH_DTYPES,
+    DeviceOf,
+    DimOf,
+    HelperRef,
+    Leaf,
+    Ref,
+    leaves,
+    render,
+)
+from ..engines.choose import takes_images
+from ..ir.identifiers import unused
+from ..statements.control_flow import Block, make_steps
+from ..statements.spell_nodes import LayerRef, Spelling, Step
+
+Trial = Callable[[], object]
+
+# What gives a tensor of four axes another layout than that of the one it reads.
+RELAID = frozenset("Attention Einsum MatMul Reshape Transpose".split())
+
+
+class Trials:
+    """Makes trials: calls of what is emitted, on inputs of its types and sizes."""
+
+    def __init__(self, model: ir.Model, shapes: Shapes, flow: Dataflow) -> None:
+        self.sizes = Sizes(shapes, flow.assumed)
+        self.images = images(model, shapes)
+        self.spelling = Spelling(model, shapes)
+        self.steps: dict[ir.Node, list[tuple[int, Step]]] = {}  # in their order
+        for place, step in enumerate(make_steps(model, shapes)):
+            for node in nodes_of(step):
+                self.steps.setdefault(node, []).append((place, step))
+
+    def alone(self, node: ir.Node) -> list[Trial]:
+        """One, of a node and what its layer does besides; none if it can't be run."""
+        steps = [step for _, step in self.steps.get(node, ()) if step.node is node]
+        whole = steps and not any(isinstance(step, Block) for step in steps)
+        return [_Program(self.sizes, self.images).trial(steps)] if whole else []
+
+    def pair(self, first: Sequence[ir.Node], second: Sequence[ir.Node]) -> list[Trial]:
+        """Of two groups, the second of which reads of the first: apart, and as one.
+
+        A layer that does the work of nodes in both is only in the latter.
+        """
+        parts = self._steps_of(first), self._steps_of(second)
+        both = self._steps_of([*first, *second])
+        if not (all(parts) and both):
+            return []
+        program = _Program(self.sizes, self.images)
+        return [program.trial(*parts), program.trial(both)]
+
+    def _steps_of(self, nodes: Sequence[ir.Node]) -> list[Step]:
+        """In order; none if they can't be run."""
+        found: dict[Step, tuple[int, int]] = {}
+        for i, node in enumerate(nodes):
+            for place, step in self.steps.get(node, ()):
+                if isinstance(step, Block):
+                    return []
+                whole = set(nodes_of(step)) <= set(nodes)
+                for one in [step] if whole else self._by_itself(node):
+                    found.setdefault(one, (place, i))
+        spelled = not (self.spelling.missing or self.spelling.refused)
+        return sorted(found, key=found.__getitem__) if spelled else []
+
+    def _by_itself(self, node: ir.Node) -> list[Step]:
+        """Where others that the layer stands for aren't there."""
+        return self.spelling.spell(node, None, set(node.outputs))
+
+
+def images(model: ir.Model, shapes: Shapes) -> set[ir.Value]:
+    """Values that have the layout which a Session gives to images that come in."""
+    found = set(model.graph.inputs) if takes_images(model, shapes) else set()
+    for node in model.graph:
+        if node.op_type not in RELAID and not found.isdisjoint(node.inputs):
+            found.update(v for v in node.outputs if shapes.rank(v) == 4)
+    return found
+
+
+def nodes_of(step: Step) -> list[ir.Node]:
+    """Those whose work it does."""
+    absorbed = step.form.absorbs if step.form is not None else step.absorbed
+    return [*absorbed, *([step.node] if step.node is not None else [])]
+
+
+class _Program:
+    """Functions, and what the names in them stand for: layers, and tensors that they
+    don't compute themselves."""
+
+    def __init__(self, sizes: Sizes, images: set[ir.Value]) -> None:
+        import numpy as np
+        import torch
+
+        self.sizes, self.images = sizes, images
+        self.known: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
+        self.known |= {"np": np, "math": math}
+        self.labels: dict[object, str] = {}
+
+    def trial(self, *parts: Sequence[Step]) -> Trial:
+        """Calls a function for each part, and returns what all of them compute."""
+        made: dict[ir.Value, None] = {}
+        lines, calls = [], []
+        for steps in parts:
+            reads = {v for step in steps for v in step.reads()}
+            given = ", ".join(self.local(v) for v in made if v in reads)
+            own = [v for step in steps for v in step.outputs if v is not None]
+            results = "".join(f"{self.local(v)}, " for v in own)
+            part = self.function()
+            lines.append(f"def {part}({given}):")
+            lines += [f"    {self.statement(step)}" for step in steps]
+            lines.append(f"    return ({results})")
+            calls.append(f"    {results or '_ '}= {part}({given})")
+            made.update(dict.fromkeys(own))
+        whole = self.function()
+        results = "".join(f"{self.local(v)}, " for v in made)
+        lines += [f"def {whole}():", *calls, f"    return ({results})"]
+        # Our own text, from identifiers and literals that we made.
+        exec(compile("\n".join(lines), "trial", "exec"), self.known)
+        return self.known[whole]
+
+    def function(self) -> str:
+        name = unused("part", self.known)
+        self.known[name] = None  # taken
+        return name
+
+    def bind(self, key: object, thing: Callable[[], Any]) -> str:
+        if key not in self.labels:
+            self.labels[key] = unused("x", self.known)
+            self.known[self.labels[key]] = thing()
+        return self.labels[key]
+
+    def local(self, value: ir.Value) -> str:
+        return self.bind(value, lambda: None)
+
+    def statement(self, step: Step) -> str:
+        for leaf in leaves(step.expr):
+            if isinstance(leaf, HelperRef):
+                self.known[leaf.function.__name__] = leaf.function
+        targets = ", ".join("_" if v is None else self.local(v) for v in step.outputs)
+        return f"{targets} = {render(step.expr, self.name)}"
+
+    def name(self, leaf: Leaf) -> str:
+        from ..verify.bisect import build_layer
+
+        if isinstance(leaf, DimOf):
+            return str(self.sizes.number(leaf.dim))
+        if isinstance(leaf, DeviceOf):
+            return '"cpu"'
+        if isinstance(leaf, LayerRef):
+            form = leaf.form
+            return self.bind(form, lambda: build_layer(form))
+        assert isinstance(leaf, Ref)
+        value = leaf.value
+        return self.bind(value, lambda: self.tensor(value))
+
+    def tensor(self, value: ir.Value) -> Any:
+        """Random numbers; whole numbers are 0, which is good for an index too.
+
+        Images have the channels innermost.
+        """
+        import torch
+
+        from ..verify.bisect import to_torch
+
+        if value.const_value is not None:
+            return to_torch(value.const_value.numpy())
+        dims = self.sizes.dims(value)
+        assert dims is not None and value.dtype is not None
+        made = torch.zeros(dims, dtype=getattr(torch, TORCH_DTYPES[value.dtype]))
+        if value in self.images:
+            made = made.contiguous(memory_format=torch.channels_last)
+        return made.normal_() if made.is_floating_point() else made

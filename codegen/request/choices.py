@@ -1,0 +1,8 @@
+"""Words that options take, apart from what they mean: `--help` loads no more."""
+
+METHODS = ("none", "tvm", "dnnfusion")  # of fusing
+DEVICES = ("cpu", "h100")  # of analysis/cost/device.py
+ENGINES = ("eager", "packed", "onednn", "compile")  # of templates/engines.py.jinja
+PROFILE = "profile"  # in place of an engine: the fastest one, by measurement
+AUTOTUNE = "let Triton's autotuner choose how kernels are launched, when they first run"
+PRECISIONS = ("float32", "bf16", "fp16", "int8")  # to compute in

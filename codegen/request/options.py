@@ -1,0 +1,62 @@
+"""What is to be written, and how it is checked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ...analysis.ops import registered
+from ...rewrites.language.rule import Rule
+from .choices import PROFILE
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is to be written.
+
+    Of the proven rules, those that `exactness` admits are applied ("bitwise", "order"
+    or "real"; fairhand.rewrites has the catalogue, which `rules` narrows). `level` 0 is
+    faithful: no stored weight changes, and state_dict has the original's keys; 2 also
+    merges layers. Of the rest at most one: `lanes` is how many parts of the network may
+    run side by side, or "auto" (`profile`: as measured here); `fusion` ("tvm" or
+    "dnnfusion") writes the groups of a fusion plan as functions; with "triton" for
+    `target`, operators that fuse become kernels, with `autotune` such as try several
+    launches when they first run.
+    """
+
+    level: int = 1
+    exactness: str = "real"
+    rules: Sequence[Rule] | None = None
+    lanes: int | str | None = None
+    profile: bool = False
+    fusion: str | None = None
+    target: str = "torch"
+    autotune: bool = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of one compilation."""
+
+    options: Options
+    engine: str
+    precision: str
+    verify: bool
+    inputs: Path | None
+
+    def key(self) -> dict[str, Any] | None:
+        """What of it decides what is written; None where no key can tell."""
+        if self.options.rules is not None or registered:
+            return None  # that is code
+        key = asdict(self.options) | {
+            "engine": self.engine,
+            "precision": self.precision,
+        }
+        if self.engine == PROFILE or self.options.lanes == "auto":
+            # It may be measured, on these inputs, when it has verified.
+            given = self.inputs and hashlib.sha256(self.inputs.read_bytes()).hexdigest()
+            key |= {"verify": self.verify, "inputs": given}
+        return key

@@ -1,0 +1,1 @@
+"""Nodes -> assignments and blocks, each spelled as an Expr."""

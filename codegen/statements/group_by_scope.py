@@ -1,0 +1,152 @@
+"""Steps to runs: those that stand together and come from one module."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ..ir.module_call import Run, owned_matrices, sequence_key, weights_key
+from .module_scopes import common_scopes
+from .spell_nodes import Step
+
+
+def sink(steps: list[Step]) -> list[Step]:
+    """Move what is made of constants alone to the one step that reads it.
+
+    A quantiser of models unpacks all weights before anything else.
+    """
+    users: dict[ir.Value, list[Step]] = {}
+    for step in steps:
+        for value in step.reads():
+            users.setdefault(value, []).append(step)
+    before: dict[Step, list[Step]] = {}
+    for step in steps:
+        readers = [
+            u for out in step.outputs if out is not None for u in users.get(out, ())
+        ]
+        constant = step.form is None and all(v.is_initializer() for v in step.reads())
+        if constant and step.reads() and len(readers) == 1:
+            before.setdefault(readers[0], []).append(step)
+    moved = {step for group in before.values() for step in group}
+    kept = [step for step in steps if step not in moved]
+    return [step for user in kept for step in (*before.get(user, ()), user)]
+
+
+def hoist(steps: list[Step]) -> list[Step]:
+    """Move what several modules share in front of the first of them.
+
+    An exporter that merges equal work leaves it where it was met first: the mask of
+    twelve layers inside the first layer, which then is unlike the others.
+    """
+    users: dict[ir.Value, list[Step]] = {}
+    for step in steps:
+        for value in step.reads():
+            users.setdefault(value, []).append(step)
+    ordered: list[Step] = []
+    for step in steps:
+        outs = [out for out in step.outputs if out is not None]
+        around = [u for out in outs for u in users.get(out, ())]
+        shared = common_scopes([s.scopes for s in (step, *around)])
+        ordered.append(step)
+        if step.form is None and len(shared) < len(step.scopes):
+            inner = step.scopes[: len(shared) + 1]
+            if all(u.scopes[: len(inner)] != inner for u in around):
+                continue  # the result of its module, which others are meant to read
+            start = len(ordered) - 1
+            while start and ordered[start - 1].scopes[: len(inner)] == inner:
+                start -= 1
+            moved = _with_sources(ordered[start:])
+            rest = [s for s in ordered[start:] if s not in moved]
+            ordered[start:] = moved + rest
+            for mover in moved:
+                mover.scopes = shared
+    return ordered
+
+
+def _with_sources(steps: list[Step]) -> list[Step]:
+    """The last step and those before it that it needs; none if one is a layer."""
+    made = {out: step for step in steps for out in step.outputs if out is not None}
+    needed: dict[Step, None] = {}
+    todo = [steps[-1]]
+    while todo:
+        step = todo.pop()
+        if step.form is not None:
+            return []
+        needed[step] = None
+        todo += [made[v] for v in step.reads() if v in made and made[v] not in needed]
+    return [step for step in steps if step in needed]
+
+
+def group(steps: list[Step], depth: int) -> list[Step | Run]:
+    items: list[Step | Run] = []
+    start = 0
+    while start < len(steps):
+        if len(steps[start].scopes) <= depth:
+            items.append(steps[start])
+            start += 1
+            continue
+        scope = steps[start].scopes[depth]
+        end = start
+        while (
+            end < len(steps)
+            and len(steps[end].scopes) > depth
+            and steps[end].scopes[depth].path == scope.path
+        ):
+            end += 1
+        before, parts = _calls(steps[start:end])
+        for step in before:
+            step.scopes = step.scopes[:depth]
+        items += before
+        for part in parts:
+            items.append(Run(scope.path, scope.class_hint, group(part, depth + 1)))
+        start = end
+    return items
+
+
+def _calls(steps: list[Step]) -> tuple[list[Step], list[list[Step]]]:
+    """Split where a layer comes round again, if the parts are calls of one module.
+
+    Returns what the calls share, which goes before them, and the calls.
+    """
+    parts: list[list[Step]] = [[]]
+    seen: set[tuple[object, ...]] = set()
+    for step in steps:
+        weights = owned_matrices(step) if step.form is None else weights_key(step.form)
+        if step.form is not None or weights:
+            mark = (step.scopes, weights)
+            if mark in seen:
+                parts.append([])
+                seen = set()
+            seen.add(mark)
+        parts[-1].append(step)
+    if len(parts) == 1:
+        return [], parts
+    shared = _shared(parts)
+    calls = [[step for step in part if step not in shared] for part in parts]
+    if len({sequence_key(call) for call in calls}) > 1:
+        return [], [steps]
+    return shared, calls
+
+
+def _shared(parts: list[list[Step]]) -> list[Step]:
+    """Steps of one part that others read, and that read nothing of any part."""
+    made: dict[ir.Value, int] = {}
+    read: dict[ir.Value, set[int]] = {}
+    for i, part in enumerate(parts):
+        for step in part:
+            made.update((out, i) for out in step.outputs if out is not None)
+            for value in step.reads():
+                read.setdefault(value, set()).add(i)
+    found: list[Step] = []
+    for i, part in enumerate(parts):
+        for step in part:
+            free = all(value not in made for value in step.reads())
+            outs = [out for out in step.outputs if out is not None]
+            if (
+                step.form is None
+                and free
+                and any(read.get(o, {i}) != {i} for o in outs)
+            ):
+                found.append(step)
+                for out in outs:
+                    del made[out]
+    return found

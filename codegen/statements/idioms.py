@@ -1,0 +1,330 @@
+"""What exporters write as several operators, in torch's one: unbind, roll, an index.
+
+Rotary position embeddings are calls of a helper. F.pixel_unshuffle is written here too,
+as ONNX Runtime has no operator that it is. And what attention takes stands in the order
+in which it takes it: q, k, v.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from ...analysis.graph.dims import Dim
+from ...analysis.ops.axes import equal, shown
+from ...analysis.shapes.infer import Shapes
+from ...analysis.spelling.expr import Expr, Ref, leaves, render
+from .combine import axis_of, does, size_of, without
+from .rotary import Rotations
+from .spell_nodes import Step
+from .subscripts import spell_picks
+
+# More parts than this are a list that somebody picks from, and no tuple.
+MOST_PARTS = 4
+_FLOATS = {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16}
+_FLOATS |= {ir.DataType.BFLOAT16}
+
+
+def spell_idioms(
+    steps: list[Step], shapes: Shapes, results: set[ir.Value], kernels: bool = False
+) -> list[Step]:
+    """The same computation in fewer steps; `results` are what the graph returns.
+
+    `kernels` are going to be made of steps: what has one of its own is left to that.
+    """
+    steps = Rotations(steps, shapes, results).run(named_alone=kernels)
+    steps = steps if kernels else _unshuffled(steps, shapes, results)
+    steps = steps if kernels else spell_picks(steps, shapes, results)
+    steps = _unbound(steps, shapes)
+    steps = _Rolls(steps, shapes, results).run()
+    steps = _picked_by_column(steps, shapes)
+    return _queries_first(steps, results)
+
+
+# ---- F.pixel_unshuffle(x, 2)
+
+
+def _unshuffled(
+    steps: list[Step], shapes: Shapes, results: set[ir.Value]
+) -> list[Step]:
+    """Blocks of pixels to channels, the place in the block innermost."""
+    uses = Counter(value for step in steps for value in step.reads())
+    uses.update(results)
+    makers = {out: step for step in steps for out in step.outputs}
+
+    def before(step: Step | None, op: str) -> Step | None:
+        """What makes a step's operand for it alone, if it does this."""
+        reads = step.reads() if step is not None else []
+        made = makers.get(reads[0]) if len(reads) == 1 else None
+        return made if made and does(made, op) and uses[reads[0]] == 1 else None
+
+    gone: dict[Step, Step] = {}
+    for step in steps:
+        moved = before(step, "Transpose") if does(step, "Reshape") else None
+        blocks = before(moved, "Reshape")
+        if moved is None or blocks is None or len(blocks.reads()) != 1:
+            continue
+        (x,), dims = blocks.reads(), _dims(blocks, shapes) or ()
+        block = size_of(dims, 3) if len(dims) == 6 else 0
+        if block and x.dtype in _FLOATS and _unshuffles(x, dims, moved, step, shapes):
+            step.expr = Expr("F.pixel_unshuffle")(Ref(x), block)
+            gone.update(dict.fromkeys((moved, blocks), step))
+    return without(steps, gone)
+
+
+def _dims(step: Step, shapes: Shapes) -> Sequence[Dim] | None:
+    (value,) = step.outputs
+    return shapes.dims(value) if value is not None else None
+
+
+def _unshuffles(
+    x: ir.Value, dims: Sequence[Dim], moved: Step, last: Step, shapes: Shapes
+) -> bool:
+    """Whether x becomes [n, c, h, b, w, b], [n, c, b, b, h, w] and [n, c b b, h, w]."""
+    n, c, h, block, w, other = dims
+    assert moved.node is not None
+    before, after = shapes.dims(x), _dims(last, shapes)
+    order = list(moved.node.attributes.get_ints("perm", ()))
+    return (
+        order == [0, 1, 3, 5, 2, 4]
+        and block == other
+        and before is not None
+        and equal(before, (n, c, h * block, w * block))
+        and after is not None
+        and equal(after, (n, c * block * block, h, w))
+    )
+
+
+# ---- q, k, v = x.unbind(0)
+
+
+def _unbound(steps: list[Step], shapes: Shapes) -> list[Step]:
+    """All of x[0], x[1], ... are taken at once."""
+    picks: dict[tuple[ir.Value, int], dict[int, Step]] = {}
+    for step in steps:
+        found = _pick(step, shapes)
+        if found is not None:
+            source, axis, place = found
+            picks.setdefault((source, axis), {}).setdefault(place, step)
+    gone: dict[Step, Step] = {}
+    for (source, axis), parts in picks.items():
+        dims = shapes.dims(source) or ()
+        if len(parts) < 2 or len(parts) != size_of(dims, axis):
+            continue
+        first, *others = parts.values()  # in the order of the steps
+        first.outputs = tuple(parts[i].outputs[0] for i in range(len(parts)))
+        first.expr = Ref(source).unbind(shown(axis, len(dims)))
+        gone.update(dict.fromkeys(others, first))
+    return _split_singly(without(steps, gone), shapes)
+
+
+def _split_singly(steps: list[Step], shapes: Shapes) -> list[Step]:
+    """A split into slices of one, each of which then loses the axis."""
+    users: dict[ir.Value, list[Step]] = {}
+    for step in steps:
+        for value in step.reads():
+            users.setdefault(value, []).append(step)
+    gone: dict[Step, Step] = {}
+    for step in steps:
+        if not does(step, "Split") or len(step.outputs) > MOST_PARTS:
+            continue
+        source, *sizes = step.reads()
+        if sizes or source.dtype == ir.DataType.STRING:
+            continue
+        rank = shapes.rank(source) or 0
+        readers = [users.get(out, []) for out in step.outputs if out is not None]
+        if not rank or any(len(r) != 1 for r in readers) or None in step.outputs:
+            continue
+        axis = axis_of(step, rank)
+        squeezes = [reader for (reader,) in readers]
+        if all(_loses(s, axis, rank, shapes) for s in squeezes):
+            step.outputs = tuple(s.outputs[0] for s in squeezes)
+            step.expr = Ref(source).unbind(shown(axis, rank))
+            gone.update(dict.fromkeys(squeezes, step))
+    return without(steps, gone)
+
+
+def _loses(step: Step, axis: int, rank: int, shapes: Shapes) -> bool:
+    """Whether a step takes one axis of size 1 away, and does no more."""
+    if not does(step, "Squeeze", "Reshape") or step.form is not None:
+        return False
+    before, after = shapes.dims(step.reads()[0]), _dims(step, shapes)
+    if before is None or after is None or size_of(before, axis) != 1:
+        return False
+    return len(step.reads()) == 1 and equal(
+        after, (*before[:axis], *before[axis + 1 :])
+    )
+
+
+def _pick(step: Step, shapes: Shapes) -> tuple[ir.Value, int, int] | None:
+    """The value, the axis and the place of what `x[place]` takes."""
+    node = step.node
+    if node is None or node.op_type != "Gather" or node.domain or step.form is not None:
+        return None
+    source, index = node.inputs[:2]
+    rank = shapes.rank(source) if source is not None else None
+    stored = index.const_value if index is not None else None
+    if source is None or not rank or stored is None or len(stored.shape):
+        return None
+    axis = node.attributes.get_int("axis", 0) % rank
+    size = size_of(shapes.dims(source) or (), axis)
+    if not 1 < size <= MOST_PARTS or step.reads() != [source]:
+        return None
+    return source, axis, int(stored.numpy()) % size
+
+
+# ---- x.roll((-3, -3), dims=(1, 2))
+
+
+@dataclass
+class _Roll:
+    step: Step
+    source: ir.Value
+    shifts: tuple[int, ...]
+    axes: tuple[int, ...]
+
+
+class _Rolls:
+    """Two parts of a value joined in the other order, along one axis or several."""
+
+    def __init__(
+        self, steps: list[Step], shapes: Shapes, results: set[ir.Value]
+    ) -> None:
+        self.steps, self.shapes = steps, shapes
+        self.uses = Counter(value for step in steps for value in step.reads())
+        self.uses.update(results)
+        self.makers = {out: step for step in steps for out in step.outputs}
+        self.found: dict[ir.Value | None, _Roll] = {}
+        self.gone: dict[Step, Step] = {}
+
+    def run(self) -> list[Step]:
+        for step in self.steps:
+            roll = self.roll(step)
+            if roll is None:
+                continue
+            before = self.found.get(roll.source)
+            if before is not None and self.uses[roll.source] == 1:
+                self.gone[before.step] = step
+                roll = _Roll(
+                    step,
+                    before.source,
+                    (*before.shifts, *roll.shifts),
+                    (*before.axes, *roll.axes),
+                )
+            self.found[step.outputs[0]] = roll
+            rank = self.shapes.rank(roll.source) or 0
+            dims = tuple(shown(axis, rank) for axis in roll.axes)
+            one = len(dims) == 1
+            step.expr = Ref(roll.source).roll(
+                roll.shifts[0] if one else roll.shifts, dims=dims[0] if one else dims
+            )
+        return without(self.steps, self.gone)
+
+    def roll(self, step: Step) -> _Roll | None:
+        """What a step that joins the two parts of a split does."""
+        parts = step.reads()
+        split = self.makers.get(parts[0]) if len(parts) == 2 else None
+        if not does(step, "Concat") or split is None or not does(split, "Split"):
+            return None
+        own = split.outputs == (parts[1], parts[0])
+        if not own or any(self.uses[part] > 1 for part in parts):
+            return None
+        (source,) = split.reads()
+        dims, front = self.shapes.dims(source), self.shapes.dims(parts[1])
+        if not dims or not front:
+            return None
+        axis, other = (axis_of(s, len(dims)) for s in (step, split))
+        begin, size = size_of(front, axis), size_of(dims, axis)
+        if axis != other or not begin or not size:
+            return None
+        self.gone[split] = step
+        shift = -begin if begin <= size - begin else size - begin
+        return _Roll(step, source, (shift,), (axis,))
+
+
+# ---- table[index]
+
+
+def _picked_by_column(steps: list[Step], shapes: Shapes) -> list[Step]:
+    """Rows by a column of numbers that was a list of them before."""
+    uses = Counter(value for step in steps for value in step.reads())
+    makers = {out: step for step in steps for out in step.outputs}
+    gone: dict[Step, Step] = {}
+    for step in steps:
+        reads = step.reads()
+        column = makers.get(reads[1]) if does(step, "GatherND") and reads[1:] else None
+        if column is None or not does(column, "Unsqueeze") or uses[reads[1]] > 1:
+            continue
+        (table, places), (numbers,) = reads, column.reads()
+        rank = shapes.rank(numbers)
+        axes = [i for i, d in enumerate(shapes.dims(places) or ()) if d == 1]
+        flat = shapes.dims(numbers)
+        whole = flat is not None and (*flat, 1) == shapes.dims(places)
+        if not rank or axes != [rank] or not whole:
+            continue
+        assert step.node is not None
+        if not step.node.attributes.get_int("batch_dims", 0):
+            step.expr = Ref(table)[Ref(numbers)]
+            gone[column] = step
+    return without(steps, gone)
+
+
+# ---- q = ..., k = ..., v = ...
+
+
+def _queries_first(steps: list[Step], results: set[ir.Value]) -> list[Step]:
+    """What only an attention's queries need, then its keys, then its values."""
+    makers = {out: step for step in steps for out in step.outputs}
+    users: dict[ir.Value, list[Step]] = {}
+    for step in steps:
+        for value in step.reads():
+            users.setdefault(value, []).append(step)
+
+    def needed_by(user: Step, value: ir.Value) -> list[Step]:
+        """The steps behind an operand that nothing else reads."""
+        found, todo = dict.fromkeys([user]), [value]
+        while todo:
+            step = makers.get(todo.pop())
+            if step is None or step in found or not results.isdisjoint(step.outputs):
+                continue
+            readers = [u for out in step.outputs if out for u in users.get(out, ())]
+            if all(reader in found for reader in readers):
+                found[step] = None
+                todo += step.reads()
+        return [step for step in found if step is not user]
+
+    order = {step: i for i, step in enumerate(steps)}
+    ordered = list(steps)
+    for step in steps:
+        if not render(step.expr, lambda leaf: "v").startswith("F.scaled_dot_product"):
+            continue
+        operands = [x.value for x in leaves(step.expr) if isinstance(x, Ref)][:3]
+        parts = [
+            sorted(needed_by(step, value), key=order.__getitem__) for value in operands
+        ]
+        wanted = list(dict.fromkeys(s for part in parts for s in part))
+        places = sorted(map(order.__getitem__, wanted))
+        moved = dict(zip(places, wanted, strict=True))
+        span = range(min(places, default=0), max(places, default=-1) + 1)
+        if _can_run([moved.get(i, ordered[i]) for i in span]):
+            for place, other in moved.items():
+                ordered[place] = other
+        else:  # what others share is made in between: it comes first
+            others = [ordered[i] for i in span if ordered[i] not in wanted]
+            ordered[span.start : span.stop] = [*others, *wanted]
+        order = {step: i for i, step in enumerate(ordered)}
+    return ordered
+
+
+def _can_run(steps: list[Step]) -> bool:
+    """Whether everything is made before it is read."""
+    made: set[ir.Value | None] = set()
+    own = {out for step in steps for out in step.outputs}
+    for step in steps:
+        if any(value in own and value not in made for value in step.reads()):
+            return False
+        made.update(step.outputs)
+    return True

@@ -1,0 +1,414 @@
+"""From a graph to the computations its outputs need, each spelled as an expression.
+
+Spelling goes backwards from the outputs: a node is spelled only when some expression
+reads its value. Shape arithmetic whose result is known symbolically is never read, so
+it disappears without a pass that removes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx_ir as ir
+import sympy
+
+from ...analysis.errors import MALFORMED, FairhandError, Unsupported
+from ...analysis.graph.parameters import is_parameter
+from ...analysis.literals import one_line
+from ...analysis.ops.registry import (
+    ModuleForm,
+    NodeView,
+    OpDef,
+    constant,
+    describe,
+    lookup,
+    of_strings,
+    placed,
+)
+from ...analysis.ops.string_constants import string_array
+from ...analysis.shapes.infer import Shapes
+from ...analysis.spelling.expr import (
+    DimOf,
+    Expr,
+    Leaf,
+    Printing,
+    Ref,
+    leaves,
+    substitute,
+)
+from ..ir.size_expr import dim_expr
+from .inferred_scopes import (
+    JOINS,
+    ahead,
+    behind,
+    ends_integers,
+    joining,
+    module_of,
+    rounds,
+)
+from .module_scopes import (
+    Scope,
+    attribute_words,
+    common_scopes,
+    form_path,
+    inside_of,
+    scopes_of,
+    scopes_of_weights,
+    weight_scopes,
+)
+
+
+class LayerRef(Leaf):
+    """The layer that owns an operator's parameters, printed `self.conv1`."""
+
+    __slots__ = ("form",)
+
+    def __init__(self, form: ModuleForm) -> None:
+        super().__init__()
+        self.form = form
+
+
+@dataclass(eq=False)
+class Step:
+    """`outputs = expr`; None stands for an output that nobody reads."""
+
+    outputs: tuple[ir.Value | None, ...]
+    expr: Expr
+    node: ir.Node | None
+    scopes: tuple[Scope, ...] = ()
+    inlines: bool = True
+    result: str = ""
+    form: ModuleForm | None = None
+    path: str = field(default="")  # attribute path of `form`, where names tell it
+    optional: bool = False  # some instances of the module lack this layer
+    lacks: ModuleForm | None = None  # this one does: the layer of the others
+    absorbed: tuple[ir.Node, ...] = ()  # nodes of other steps whose work it does
+
+    def reads(self) -> list[ir.Value]:
+        return [leaf.value for leaf in leaves(self.expr) if isinstance(leaf, Ref)]
+
+
+class Spelling:
+    def __init__(self, model: ir.Model, shapes: Shapes, faithful: bool = False) -> None:
+        self.model, self.faithful = model, faithful
+        self.shapes = shapes
+        self.t = Printing()
+        self.scopes = _all_scopes(model)
+        self.missing: list[ir.Node] = []
+        self.refused: list[tuple[ir.Node, Unsupported]] = []
+        self.inputs = {
+            symbol
+            for value in model.graph.inputs
+            for dim in shapes.dims(value) or ()
+            if isinstance(dim, sympy.Expr)
+            for symbol in dim.free_symbols
+        }
+        self.counters: dict[sympy.Symbol, Expr] = {}  # of the loops around
+
+    def run(self, graph: ir.Graph, results: Iterable[ir.Value]) -> list[Step]:
+        """The steps of a graph, the model's or a body, that `results` need."""
+        forms = self.claim(graph)
+        needed: set[ir.Value] = {v for v in results if v.producer()}
+        done: set[ir.Node] = set()
+        groups: list[list[Step]] = []
+        for node in reversed(list(graph)):
+            owner, form = forms.get(node, (node, None))
+            outputs = form.outputs if form is not None else tuple(node.outputs)
+            if node in done or not any(out in needed for out in outputs):
+                continue
+            steps = self.spell(owner, form, needed)
+            if form is not None:
+                done.update((owner, *form.absorbs))
+            groups.append(steps)
+            for step in steps:
+                needed.update(v for v in step.reads() if v.producer())
+        return [step for group in reversed(groups) for step in group]
+
+    def claim(self, graph: ir.Graph) -> dict[ir.Node, tuple[ir.Node, ModuleForm]]:
+        """The owner and the layer, for each node whose work a layer does."""
+        forms: dict[ir.Node, tuple[ir.Node, ModuleForm]] = {}
+        for node in graph:
+            op = lookup(node)
+            if op is None or op.module is None or node in forms:
+                continue
+            try:
+                form = op.module(NodeView(node, self.shapes))
+            except FairhandError as error:
+                if op.torch is None and isinstance(error, Unsupported):
+                    self.refused.append((node, error))
+                continue  # else the functional spelling reports what is wrong
+            except MALFORMED as error:
+                self.refused.append((node, placed(error, node, self.shapes)))
+                continue
+            if form is not None and self.faithful and _alters(form):
+                continue
+            if form is not None:
+                forms.update(dict.fromkeys((node, *form.absorbs), (node, form)))
+        return forms
+
+    def spell(
+        self, node: ir.Node, form: ModuleForm | None, needed: set[ir.Value]
+    ) -> list[Step]:
+        op = lookup(node)
+        if form is not None:
+            values = [Ref(value) for value in form.inputs]
+            layer = LayerRef(form)
+            made = form.call(self.t, layer, *values) if form.call else layer(*values)
+            return self.steps(node, op, made, form.outputs, needed, form)
+        strings = op.strings if op is not None and of_strings(node) else None
+        spelling = strings or (op.torch if op is not None else None)
+        if op is None or spelling is None:
+            if not any(node is refused for refused, _ in self.refused):
+                self.missing.append(node)
+            return self.stand_in(node)
+        view = NodeView(node, self.shapes)
+        try:
+            operands = self.operands(view, op)
+            if strings is None and not op.takes(len(operands)):  # an own one's schema
+                view.refuse(f"{node.op_type} with {len(operands)} inputs")
+            made = spelling(self.t, view, *operands)
+            for out in node.outputs if strings is None else ():
+                if out in needed and out.dtype is not None:
+                    view.out_dtype(out.index() or 0)
+        except (Unsupported, *MALFORMED) as error:
+            self.refused.append((node, placed(error, node, self.shapes)))
+            return self.stand_in(node)
+        return self.steps(node, op, made, tuple(node.outputs), needed, None)
+
+    def own_faults(self) -> list[Unsupported]:
+        """Refusals in the file's order, but for unknowns behind a missing operator."""
+        behind: set[ir.Value | None] = set()
+        for node in self.model.graph.all_nodes():
+            if node in self.missing or not behind.isdisjoint(node.inputs):
+                behind.update(node.outputs)
+        return [
+            error
+            for node, error in reversed(self.refused)
+            if behind.isdisjoint(node.inputs) or "unknown" not in error.what
+        ]
+
+    def stand_in(self, node: ir.Node) -> list[Step]:
+        """Reads every input, so that the search goes on behind it."""
+        inputs = tuple(Ref(v) for v in node.inputs if v is not None)
+        return [Step((None,), Expr("None")(*inputs), node)]
+
+    def operands(self, view: NodeView, op: OpDef) -> list[Expr | np.generic | None]:
+        found: list[Expr | np.generic | None] = []
+        scalars = self.scalar_inputs(view, op)
+        for i, value in enumerate(view.node.inputs):
+            if value is None:
+                found.append(None)
+            elif i in scalars:
+                found.append(scalars[i])
+            elif value.const_value is not None and value.dtype == ir.DataType.STRING:
+                found.append(string_array(self.t, value))
+            else:
+                found.append(Ref(value))
+        while found and found[-1] is None:
+            found.pop()
+        return found
+
+    def scalar_inputs(self, view: NodeView, op: OpDef) -> dict[int, Expr | np.generic]:
+        """Inputs that print as numbers without changing the result's shape or type."""
+        numbers: dict[int, Expr | np.generic] = {}
+        for i in op.scalars:
+            if not view.has(i) or is_parameter(view.value(i)):
+                continue  # a learned number is a parameter, like any learned tensor
+            stored = view.value(i).const_value
+            if stored is not None and stored.size != 1:
+                continue
+            array = constant(view.value(i), self.shapes)
+            if array is not None and array.size == 1 and array.dtype.kind in "biuf":
+                numbers[i] = array.reshape(-1)[0]
+            elif array is None and self.shapes.rank(view.value(i)) == 0:
+                ints = view.ints(i)
+                if ints is not None and isinstance(ints[0], Expr):
+                    numbers[i] = ints[0]
+        tensors = [
+            i
+            for i, v in enumerate(view.node.inputs)
+            if v is not None and i not in numbers
+        ]
+        ranks = [self.shapes.rank(view.value(i)) for i in tensors]
+        out = self.shapes.rank(view.node.outputs[0])
+        if not tensors or None in ranks or out is None:
+            return {}
+        if max(r for r in ranks if r is not None) != out:
+            return {}
+        # A number takes the type of the tensor beside it; one of the like must remain.
+        like = [i for i in tensors if i in op.scalars or i == 0]
+        return numbers if like else {}
+
+    def steps(
+        self,
+        node: ir.Node,
+        op: OpDef | None,
+        made: object,
+        outputs: tuple[ir.Value, ...],
+        needed: set[ir.Value],
+        form: ModuleForm | None,
+    ) -> list[Step]:
+        scopes = self.scopes[node]
+        wanted = tuple(out if out in needed else None for out in outputs)
+        common = dict(
+            node=node,
+            scopes=scopes,
+            inlines=op.inlines if op is not None else True,
+            result=op.result if op is not None else "",
+            form=form,
+            path=form_path(form, scopes) if form is not None else "",
+        )
+        if isinstance(made, tuple):
+            return [
+                Step((out,), self.anchored(expr), **common)  # type: ignore[arg-type]
+                for out, expr in zip(wanted, made, strict=False)
+                if out is not None and expr is not None
+            ]
+        assert isinstance(made, Expr), f"{node.op_type} spelled {type(made).__name__}"
+        used = [i for i, out in enumerate(wanted) if out is not None]
+        targets = wanted
+        if len(used) == 1:
+            targets = (wanted[used[0]],)
+            # With output 0 alone in use, a spelling returns it; else all of them.
+            made = made if used[0] == 0 else made[used[0]]
+        return [Step(targets, self.anchored(made), **common)]  # type: ignore[arg-type]
+
+    def anchored(self, expr: Expr) -> Expr:
+        """Sizes that no graph input has are read off the value that first has them."""
+
+        def replace(leaf: Leaf) -> Expr | None:
+            if not isinstance(leaf, DimOf) or isinstance(leaf.dim, int):
+                return None
+            if leaf.dim.free_symbols <= self.inputs:
+                return None
+            return dim_expr(leaf.dim, self.read_off)
+
+        return substitute(expr, replace)
+
+    def read_off(self, dim: sympy.Expr) -> Expr | None:
+        if not isinstance(dim, sympy.Symbol):
+            return None
+        if dim in self.inputs:
+            return DimOf(dim)
+        if dim in self.counters:
+            return self.counters[dim]
+        anchor = self.shapes.anchor(dim)
+        if anchor is None:
+            raise Unsupported(f"size {dim} of the graph can't be read off any value")
+        value, axis = anchor
+        return Ref(value).shape[axis]
+
+
+NCHWC = "com.microsoft.nchwc"
+NCHWC_HINT = (
+    "ONNX Runtime wrote this file for one kind of processor, its weights in blocks; "
+    "let it optimise up to the level 'extended', or compile the original"
+)
+
+
+def _alters(form: ModuleForm) -> bool:
+    return any(w.how and is_parameter(w.value) for w in form.weights.values())
+
+
+def _all_scopes(model: ir.Model) -> dict[ir.Node, tuple[Scope, ...]]:
+    """The scopes of every node; one without its own stands between its neighbours."""
+    words = attribute_words(model)
+    settled: dict[ir.Node, tuple[Scope, ...]] = {}
+    if _names_are_lost(model, words):
+        return dict.fromkeys(model.graph.all_nodes(), ())
+    _settle_scopes(model.graph, words, settled)
+    known = {scopes[-1].path: scopes for scopes in settled.values() if scopes}
+    for node, scopes in settled.items():
+        settled[node] = scopes_of_weights(node, scopes, known)
+    return settled
+
+
+def _names_are_lost(model: ir.Model, words: frozenset[str]) -> bool:
+    """Whether most matrices are read by nodes that a quantiser made, without scopes.
+
+    The few nodes that kept theirs would then make modules of norms and sums alone.
+    """
+    lost = [
+        scopes_of(node, words) is None and weight_scopes(node) is None
+        for node in model.graph
+        if any(len(value.shape or ()) > 1 for value in _constants(node))
+    ]
+    return sum(lost) * 2 > len(lost)
+
+
+def _constants(node: ir.Node) -> Iterator[ir.Value]:
+    """What a node reads that is stored, quantised or not."""
+    if node.op_type == "DequantizeLinear" and not node.domain:
+        return  # those who read its result are asked
+    for value in node.inputs:
+        maker = value.producer() if value is not None else None
+        if maker is not None and maker.op_type == "DequantizeLinear":
+            value = maker.inputs[0]
+        if value is not None and value.const_value is not None:
+            yield value
+
+
+def _settle_scopes(
+    graph: ir.Graph,
+    words: frozenset[str],
+    settled: dict[ir.Node, tuple[Scope, ...]],
+    owner: ir.Node | None = None,
+) -> None:
+    """The body of `owner` stands in the modules around it, whatever its nodes say."""
+    if owner is None:
+        found = {node: scopes_of(node, words) for node in graph}
+    else:
+        found = {node: inside_of(owner, node, words) for node in graph}
+    around = () if owner is None else settled[owner]
+    for node, scopes in found.items():
+        scopes = weight_scopes(node) if scopes is None else scopes
+        if scopes is None and rounds(node):
+            scopes = behind(node, settled)
+        elif scopes is None and node.op_type in JOINS:
+            scopes = joining(node, settled)
+        elif scopes is None:
+            after = [x for n in node.successors() if (x := found.get(n)) is not None]
+            near = [module_of(n, settled) for n in node.predecessors() if n in settled]
+            if ends_integers(node):
+                after = ahead(node, found)
+            scopes = common_scopes([*near, *after])
+        settled[node] = scopes if scopes[: len(around)] == around else around
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                _settle_scopes(attribute.as_graph(), words, settled, node)
+
+
+def unsupported(
+    model: ir.Model, missing: Iterable[ir.Node], refused: list[Unsupported]
+) -> Unsupported:
+    by_kind: dict[tuple[str, str, int | None], list[ir.Node]] = {}
+    opsets = model.graph.opset_imports
+    for node in missing:
+        version = node.version or opsets.get(node.domain)
+        by_kind.setdefault((node.domain, node.op_type, version), []).append(node)
+    lines = []
+    for (domain, name, version), nodes in sorted(
+        by_kind.items(), key=lambda item: (-len(item[1]), item[0][1])
+    ):
+        first = describe(nodes[-1])
+        label = one_line(f"{domain}.{name}" if domain else name)
+        lines.append(f"  {label} (opset {version}) x{len(nodes)}, first at {first}")
+    if not lines and len(refused) == 1:
+        return refused[0]
+    reasons: dict[str, list[Unsupported]] = {}
+    for error in refused:
+        reasons.setdefault(error.what, []).append(error)
+    details = []
+    for errors in reasons.values():
+        first, *others = str(errors[0]).splitlines()
+        times = f" x{len(errors)}, first" if len(errors) > 1 else ""
+        details += [f"  {first}{times}", *(f"  {line}" for line in others)]
+    count = len(by_kind) + len(reasons)
+    plural = "s" if count > 1 else ""
+    head = f"{count} operator{plural} can't be compiled; nothing was written"
+    hint = "an operator of your own can be given with --ops my_ops.py"
+    if any(domain == NCHWC for domain, _, _ in by_kind):
+        hint = NCHWC_HINT
+    return Unsupported("\n".join([head, *lines, *details]), hint=hint)

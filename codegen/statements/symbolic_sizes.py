@@ -1,0 +1,142 @@
+"""Symbolic sizes become Python: `x.shape[0]`, a local name, or an argument.
+
+A size is read off a tensor argument of the function that uses it. When no argument has
+it, the caller passes it as an int. Used twice, it is bound to its ONNX name first.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import sympy
+
+from ...analysis.errors import Unsupported
+from ...analysis.graph.dims import Dim
+from ...analysis.shapes.infer import Shapes
+from ...analysis.spelling.expr import (
+    DeviceOf,
+    DimOf,
+    Expr,
+    Leaf,
+    Ref,
+    leaves,
+    substitute,
+)
+from ..ir.module_call import Run
+from ..ir.naming_rules import annotation
+from ..ir.size_expr import dim_expr
+from .spell_nodes import Step
+
+
+def settle_dimensions(root: Run, graph_inputs: list[ir.Value], shapes: Shapes) -> None:
+    """Exchange every DimOf and DeviceOf in the tree; fills `Run.sizes`, `Run.ints`."""
+    root.inputs = list(graph_inputs)
+    missing = _settle(root, shapes)
+    if missing:
+        raise Unsupported(
+            f"size {missing[0]} can't be read off any input of the model",
+            hint="name the dynamic dimension in an input's shape",
+        )
+
+
+def _settle(run: Run, shapes: Shapes) -> list[Dim]:
+    """Rewrite one run, children first; returns the sizes its caller must pass."""
+    for child in run.runs():
+        child.size_args = [DimOf(dim) for dim in _settle(child, shapes)]
+    sources = _sources(run, shapes)
+    tensors = [
+        v for v in run.inputs if v.const_value is None and annotation(v) == "Tensor"
+    ]
+    counts: dict[Dim, int] = {}
+    for expr in _expressions(run):
+        for leaf in leaves(expr):
+            if isinstance(leaf, DimOf):
+                counts[leaf.dim] = counts.get(leaf.dim, 0) + 1
+    passed: dict[Dim, ir.Value] = {}
+    bound: dict[Dim, ir.Value] = {}
+
+    def atom(dim: sympy.Expr) -> Expr | None:
+        if dim in sources:
+            value, axis = sources[dim]
+            return Ref(value).shape[axis]
+        if isinstance(dim, sympy.Symbol):
+            if dim not in passed:
+                passed[dim] = ir.Value(name=str(dim))
+            return Ref(passed[dim])
+        return None
+
+    prelude: list[Step | Run] = []
+    for dim, count in counts.items():
+        if count > 1 and not isinstance(dim, int):
+            expr = dim_expr(dim, atom)
+            if isinstance(expr, Ref):
+                bound[dim] = expr.value
+                continue
+            name = str(dim) if isinstance(dim, sympy.Symbol) else "size"
+            bound[dim] = ir.Value(name=name)
+            prelude.append(Step((bound[dim],), expr, None, inlines=False))
+
+    def replace(leaf: Leaf) -> Expr | None:
+        if isinstance(leaf, DimOf):
+            if leaf.dim in bound:
+                return Ref(bound[leaf.dim])
+            return dim_expr(leaf.dim, atom)
+        if isinstance(leaf, DeviceOf):
+            return Ref(tensors[0]).device if tensors else Expr('"cpu"')
+        return None
+
+    for item in run.items:
+        if isinstance(item, Run):
+            item.size_args = [substitute(arg, replace) for arg in item.size_args]
+        else:
+            item.expr = substitute(item.expr, replace)
+    run.items = _together(prelude, sources, bound, shapes) + run.items
+    run.ints = [*bound.values(), *passed.values()]
+    run.sizes = list(passed.values())
+    return list(passed)
+
+
+def _together(
+    prelude: list[Step | Run],
+    sources: dict[Dim, tuple[ir.Value, int]],
+    bound: dict[Dim, ir.Value],
+    shapes: Shapes,
+) -> list[Step | Run]:
+    """`batch, seq = x.shape` where a function binds the leading sizes of one tensor."""
+    names = {value: dim for dim, value in bound.items()}
+    found: dict[ir.Value, dict[int, ir.Value]] = {}
+    for step in prelude:
+        out = step.outputs[0]
+        if out is not None and names.get(out) in sources:
+            tensor, axis = sources[names[out]]
+            found.setdefault(tensor, {})[axis] = out
+    made: list[Step | Run] = []
+    done: set[ir.Value] = set()
+    for tensor, axes in found.items():
+        count = len(axes)
+        if count > 1 and set(axes) == set(range(count)):
+            whole = Ref(tensor).shape
+            expr = whole if shapes.rank(tensor) == count else whole[:count]
+            outputs = tuple(axes[i] for i in range(count))
+            made.append(Step(outputs, expr, None, inlines=False))
+            done.update(outputs)
+    return made + [step for step in prelude if step.outputs[0] not in done]
+
+
+def _sources(run: Run, shapes: Shapes) -> dict[Dim, tuple[ir.Value, int]]:
+    """Which argument and axis to read each size off; the first argument wins."""
+    found: dict[Dim, tuple[ir.Value, int]] = {}
+    for value in run.inputs:
+        for axis, dim in enumerate(shapes.dims(value) or ()):
+            if not isinstance(dim, int):
+                found.setdefault(dim, (value, axis))
+    return found
+
+
+def _expressions(run: Run) -> list[Expr]:
+    found: list[Expr] = []
+    for item in run.items:
+        if isinstance(item, Run):
+            found += item.size_args
+        else:
+            found.append(item.expr)
+    return found

@@ -1,0 +1,1 @@
+"""Parity with ONNX Runtime, its inputs and tolerances, bisection, the report."""

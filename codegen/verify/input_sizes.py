@@ -1,0 +1,192 @@
+"""Sizes for a model's dynamic dimensions, small and plausible for what they count."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import onnx_ir as ir
+
+from ...rewrites.adapters.cleanup import inline_functions
+from .index_limits import Size, length_limits, size_of
+
+# What a dimension counts -> its sizes in the first, second and third try. In the third,
+# dimensions that count the same thing differ from each other by the last number.
+_SIZES = {
+    "batch": (1, 3, 2, 0),
+    "past": (5, 9, 6, 2),
+    "length": (16, 7, 10, 1),
+    "total": (21, 16, 16, 0),  # past and length together
+    "image": (64, 96, 64, 32),
+    "signal": (512, 800, 640, 32),
+}
+_BY_NAME = (  # the first pattern found in the dimension's name decides
+    ("total", r"total"),
+    ("past", r"past|cache"),
+    ("batch", r"batch|^(n|b|bs)$"),
+    ("length", r"seq|tok|len|^(s|t|l)$"),
+    ("image", r"height|width|^(h|w)$"),
+    ("signal", r"sample|frame|^time"),
+)
+_WINDOWED = frozenset({"AveragePool", "Conv", "ConvTranspose", "MaxPool", "Resize"})
+
+
+def dynamic_sizes(model: ir.Model) -> list[dict[str, int]]:
+    """Sizes to try for the dynamic dimensions: one empty dict if there are none.
+
+    Keys are dimension names, "<input>#<axis>" where there is none, and expressions such
+    as "past + seq" where an input declares one. A third try is there only where two
+    dimensions count the same thing: they differ in it, and in no other.
+    """
+    model = inlined(model)
+    kinds = _kinds(model)
+    if not kinds:
+        return [{}]
+    limits = length_limits(model.graph)
+    counts = Counter(kinds.values())
+    again = any(counts[kind] > 1 for kind in ("past", "length", "image"))
+    return [
+        _with_expressions(model, _try(column, kinds, limits))
+        for column in range(3 if again else 2)
+    ]
+
+
+def _try(
+    column: int, kinds: Mapping[str, str | int], limits: Mapping[str, int]
+) -> dict[str, int]:
+    met: Counter[str] = Counter()
+    sizes = {}
+    for key, kind in kinds.items():
+        if isinstance(kind, int):
+            sizes[key] = kind
+            continue
+        size = _SIZES[kind][column]
+        if column == 2:
+            size += _SIZES[kind][3] * met[kind]
+            met[kind] += 1
+        if key in limits:
+            size = max(1, min(size, limits[key] - (column == 1)))
+        sizes[key] = size
+    return sizes
+
+
+def inlined(model: ir.Model) -> ir.Model:
+    """The model without functions; a copy if it had any."""
+    if not model.functions:
+        return model
+    copy = model.clone()
+    inline_functions(copy)
+    return copy
+
+
+def free_inputs(model: ir.Model) -> Iterator[ir.Value]:
+    """The inputs that have no default."""
+    for value in model.graph.inputs:
+        if value.name not in model.graph.initializers:
+            yield value
+
+
+def dynamic_dims(value: ir.Value) -> Iterator[tuple[int, str]]:
+    """(axis, key in `sizes`) of each dynamic dimension."""
+    for axis, dim in enumerate(value.shape or ()):
+        if not isinstance(dim, int):
+            yield axis, dim.value or f"{value.name}#{axis}"
+        elif dim < 0:  # some exporters write -1
+            yield axis, f"{value.name}#{axis}"
+
+
+def _kinds(model: ir.Model) -> dict[str, str | int]:
+    """Key of each independent dynamic dimension -> what it counts, or its only size."""
+    named = {
+        key
+        for value in free_inputs(model)
+        for _, key in dynamic_dims(value)
+        if key.isidentifier()
+    }
+    kinds: dict[str, str | int] = {}
+    for value in free_inputs(model):
+        for axis, key in dynamic_dims(value):
+            if key not in kinds and not _symbols(key, named):
+                kinds[key] = _pinned(value, axis) or _kind(value, axis, key)
+    return kinds
+
+
+def _symbols(key: str, named: set[str]) -> frozenset[str]:
+    """The dimensions that an expression such as "past + seq" is made of, or none."""
+    if key.isidentifier() or len(key) > 100 or "**" in key or "#" in key:
+        return frozenset()
+    try:
+        symbols = ir.SymbolicDim(key).free_symbols()
+    except Exception:  # any text may stand there
+        return frozenset()
+    return symbols if symbols <= named else frozenset()
+
+
+def _with_expressions(model: ir.Model, sizes: dict[str, int]) -> dict[str, int]:
+    """`sizes`, and those of the dimensions declared as expressions of the others."""
+    full = dict(sizes)
+    for value in free_inputs(model):
+        for _, key in dynamic_dims(value):
+            if key not in full:
+                size = ir.SymbolicDim(key).evaluate(sizes)
+                full[key] = max(0, size) if isinstance(size, int) else 1
+    return full
+
+
+def complete(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:
+    """`sizes`, and the sizes of the first try for the dimensions that it leaves out."""
+    first = dynamic_sizes(model)[0]
+    independent = {key: sizes.get(key, first[key]) for key in _kinds(model)}
+    return _with_expressions(model, independent) | dict(sizes)
+
+
+def _kind(value: ir.Value, axis: int, key: str) -> str:
+    """What a dimension counts, by its name, then by the input and the axis."""
+    rank = len(value.shape or ())
+    found = (kind for kind, name in _BY_NAME if re.search(name, key, re.IGNORECASE))
+    kind = "" if "#" in key else next(found, "")
+    if not kind and axis == 0 and rank > 1:
+        return "batch"
+    if not kind and re.search("past|cache", str(value.name), re.IGNORECASE):
+        return "past"
+    if kind in ("", "length") and _reaches_window(value):
+        return "image" if rank > 3 else "signal"
+    return kind or "length"
+
+
+def _pinned(value: ir.Value, axis: int) -> int | None:
+    """The only size that suits a matrix or kernel that the input meets at once."""
+    for node, index in value.uses():
+        weight = node.inputs[1] if len(node.inputs) > 1 else None
+        size: Size = None
+        if index == 0 and node.op_type in ("Gemm", "MatMul"):
+            turned = node.attributes.get_int("transB", 0)
+            if axis == len(value.shape or ()) - 1 and not node.attributes.get_int(
+                "transA", 0
+            ):
+                size = size_of(weight, -1 if turned else -2)
+        elif index == 0 and node.op_type == "Conv" and axis == 1:
+            size = size_of(weight, 1)
+            if isinstance(size, int):
+                size *= node.attributes.get_int("group", 1)
+        if isinstance(size, int):
+            return size
+    return None
+
+
+def _reaches_window(value: ir.Value) -> bool:
+    """Whether the first operators that an input meets lead to a convolution or pool."""
+    if value.dtype is None or value.shape is None:
+        return False
+    if value.dtype.is_integer() and len(value.shape) < 3:  # tokens
+        return False
+    waiting, seen = [value], {value}
+    while waiting and len(seen) < 64:
+        for node, _ in waiting.pop(0).uses():
+            if node.op_type in _WINDOWED:
+                return True
+            fresh = [out for out in node.outputs if out not in seen]
+            seen.update(fresh)
+            waiting.extend(fresh)
+    return False

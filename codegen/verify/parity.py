@@ -1,0 +1,283 @@
+"""Parity: the emitted package against ONNX Runtime with optimisation off.
+
+The package runs in a fresh process that imports it alone. Inputs are given files first,
+then random ones that suit the graph, at several sizes where dimensions are dynamic.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime as ort
+
+from ...analysis.errors import VerificationError
+from ...analysis.literals import one_line
+from ...analysis.shapes.infer import Shapes
+from ...rewrites.folding.island import size_of
+from ..load.random_outputs import drawn_outputs
+from . import runner
+from .input_sizes import free_inputs
+from .inputs import dynamic_sizes, make_inputs, optional_inputs, read_given
+from .package_report import read_report
+from .rounding_noise import CONTINUOUS, Allowance, allowance, noise_text, own_noise
+from .tolerances import COARSE, compare_values
+
+SEEDS = (0, 1)
+DRAWN = "output {}: drawn at random: only its type and shape were compared"
+TIME_LIMIT_S = 900
+MOST_BYTES = 2**36  # of one value of a model that is run
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One run: the error of each output, relative to the largest magnitude."""
+
+    inputs: str  # "seed 0, batch=2" or a file's name
+    errors: tuple[tuple[str, float], ...]
+    noise: tuple[tuple[str, float], ...] = ()  # of the model itself, where it mattered
+
+
+@dataclass(frozen=True)
+class Verification:
+    cases: tuple[CaseResult, ...]
+    skipped: tuple[str, ...]  # sizes that ONNX Runtime refuses, random outputs
+    allowance: Allowance = CONTINUOUS  # for the model's own noise
+    coarse: float = 0.0  # what any float result was allowed
+    unsteady: Mapping[str, float] = field(
+        default_factory=dict
+    )  # see ill_conditioned.py
+    drawn_weights: Verification | None = None  # and that with other weights
+
+    def tolerance(self, name: str, plain: float) -> float:
+        """What was allowed for an output: `plain`, or more for a noisy model."""
+        noise = max((dict(case.noise).get(name, 0.0) for case in self.cases), default=0)
+        coarse = self.coarse if plain else 0.0
+        return max(plain, coarse, self.allowance.of(noise))
+
+    @property
+    def worst(self) -> float:
+        return max((e for case in self.cases for _, e in case.errors), default=0.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "oracle": f"onnxruntime {ort.__version__}, optimisation off",
+            "worst_relative_error": float(f"{self.worst:.3g}"),
+            "cases": [
+                {
+                    "inputs": case.inputs,
+                    "errors": _rounded(case.errors),
+                    **({"noise": _rounded(case.noise)} if case.noise else {}),
+                }
+                for case in self.cases
+            ],
+            "skipped": list(self.skipped),
+            **self._unsteady(),
+        }
+
+    def _unsteady(self) -> dict[str, Any]:
+        if self.drawn_weights is None:
+            return {}
+        return {
+            "unsteady": _rounded(self.unsteady.items()),
+            "with_drawn_weights": self.drawn_weights.as_dict(),
+        }
+
+
+def summary(found: Mapping[str, Any] | None) -> str:
+    """A line about the verification of a report."""
+    if found is None:
+        return "not verified (--no-verify)"
+    drawn = found.get("with_drawn_weights")
+    note = ", with drawn weights: its own leave the result to rounding" if drawn else ""
+    runs = f"{len(found['cases'])} runs against {found['oracle']}"
+    worst = (drawn or found)["worst_relative_error"]
+    return f"{runs}: worst relative error {worst}{note}"
+
+
+def _rounded(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
+    return {name: float(f"{value:.3g}") for name, value in pairs}
+
+
+def oracle(model: str | bytes, threads: int = 0) -> ort.InferenceSession:
+    """ONNX Runtime on the CPU, every optimisation off."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    try:
+        return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's exceptions share no public base
+        raise VerificationError(
+            "ONNX Runtime can't load this model, so there is nothing to compare with: "
+            + one_line(str(error), 200),
+            hint="compile with --no-verify to write the package unchecked",
+        ) from None
+
+
+def verify(
+    package: Path,
+    model: ir.Model,
+    source: str | bytes,
+    given: Path | None = None,
+    seeds: Iterable[int] = SEEDS,
+    engine: str = "",
+    unsteady: Mapping[str, float] | None = None,
+) -> Verification:
+    """Compare a package with its ONNX file; raises VerificationError.
+
+    `model` is the graph as loaded, for inputs; `source` is what ONNX Runtime loads: a
+    path, or a serialised model. `engine` is the package's own unless named. Of outputs
+    that are drawn at random, types and shapes are compared. `unsteady` is how far an
+    output may be off since its weights make it hang on their last bits
+    (ill_conditioned.py): what the package's report says unless given.
+    """
+    drawn, allowed = drawn_outputs(model), allowance(model)
+    report = read_report(package)
+    coarse, load = _coarse(report), _oracle_for(model)
+    if unsteady is None:
+        unsteady = (report["verification"] or {}).get("unsteady", {})
+    session = load(source)
+    cases, skipped = _cases(session, feeds(model, given, list(seeds)))
+    try:
+        results = run_package(package, [feed for _, feed, _ in cases], engine)
+    except VerificationError as error:
+        _, error.feed, error.expected = cases[0]
+        raise
+    names = [tensor.name for tensor in session.get_outputs()]
+    skipped += [DRAWN.format(one_line(name)) for name in names if name in drawn]
+    found, hanging = [], dict[str, float]()
+    for (label, feed, expected), actual in zip(cases, results, strict=True):
+        errors, noise = list[tuple[str, float]](), dict[str, float]()
+        for name, got, want in zip(names, actual, expected, strict=True):
+            if name in drawn and np.shape(got) == np.shape(want):
+                want = got.astype(np.asarray(want).dtype)
+            distance, reason = compare_values(got, want)
+            if reason and np.isfinite(distance):
+                noise = noise or own_noise(source, session, load, feed, expected)
+                most = max(coarse, allowed.of(noise[name]))
+                if most < distance <= unsteady.get(name, 0):
+                    hanging[name] = most = unsteady[name]
+                note = f"{reason}; {noise_text(noise[name])}"
+                reason = "" if distance <= most else note
+            if reason:
+                mismatch = VerificationError(
+                    f"output {one_line(name)} differs from ONNX Runtime on {label}: "
+                    f"{reason}"
+                )
+                mismatch.feed, mismatch.expected = feed, expected
+                mismatch.off = {name: distance}
+                raise mismatch
+            if name not in drawn:
+                errors.append((name, distance))
+        found.append(CaseResult(label, tuple(errors), tuple(noise.items())))
+    return Verification(tuple(found), tuple(skipped), allowed, coarse, hanging)
+
+
+def _oracle_for(model: ir.Model) -> Callable[[str | bytes], ort.InferenceSession]:
+    """With one thread where each would round its share of a batch by its own range."""
+    kinds = {node.op_type for node in model.graph.all_nodes()}
+    return partial(oracle, threads=1) if "DynamicQuantizeLSTM" in kinds else oracle
+
+
+Case = tuple[str, Mapping[str, Any], list[Any]]  # label, inputs, what is expected
+
+
+def _cases(
+    session: ort.InferenceSession, fed: Iterable[tuple[str, Mapping[str, Any], bool]]
+) -> tuple[list[Case], list[str]]:
+    """What ONNX Runtime makes of inputs, and which sizes it refuses."""
+    cases, skipped = list[Case](), list[str]()
+    for label, feed, must_run in fed:
+        try:
+            cases.append((label, feed, session.run(None, dict(feed))))
+        except Exception as error:  # ONNX Runtime's exceptions share no public base
+            text = f"{label}: {one_line(str(error), 160)}"
+            if must_run:
+                raise VerificationError(
+                    f"ONNX Runtime can't run this model on {text}",
+                    hint="give sensible inputs with --inputs FILE.npz, or --no-verify",
+                ) from None
+            skipped.append(text)
+    return cases, skipped
+
+
+def _coarse(report: Mapping[str, Any]) -> float:
+    """What a package that computes in fewer bits than its model is allowed."""
+    return COARSE.get(report.get("engine", {}).get("precision"), 0.0)
+
+
+def refuse_huge(model: ir.Model, shapes: Shapes) -> None:
+    """Don't run what would take all memory: a value of known, absurd size."""
+    made = [out for node in model.graph for out in node.outputs]
+    for value in [*model.graph.initializers.values(), *made]:
+        dims = shapes.dims(value) or ()
+        if value.dtype is None or not all(isinstance(d, int) for d in dims):
+            continue
+        size = size_of(value.dtype, tuple(map(int, dims)))
+        if size > MOST_BYTES:
+            raise VerificationError(
+                f"'{one_line(value.name or '?')}' alone takes {size:,.0f} bytes, "
+                "too much to run the model and compare",
+                hint="compile with --no-verify to write the package unchecked",
+            )
+
+
+def feeds(
+    model: ir.Model, given: Path | None, seeds: Sequence[int] = SEEDS
+) -> Iterable[tuple[str, Mapping[str, Any], bool]]:
+    """(label, inputs, whether ONNX Runtime must accept them)."""
+    if given is not None:
+        names = _input_names(model)
+        arrays = read_given(given, names)
+        yield given.name, {k: v for k, v in arrays.items() if k in names}, True
+    sizes = dynamic_sizes(model) or [{}]
+    for i, assignment in enumerate(sizes):
+        text = ", ".join(f"{k}={v}" for k, v in assignment.items())
+        for seed in seeds if i == 0 else seeds[:1]:
+            label = f"seed {seed}" + (f", {one_line(text)}" if text else "")
+            feed: Mapping[str, Any] = make_inputs(model, seed, assignment)
+            yield label, feed, i == 0 and given is None
+            if i == 0 and seed == seeds[0]:
+                for name in optional_inputs(model):
+                    yield f"{label}, no {one_line(name)}", {**feed, name: None}, False
+
+
+def _input_names(model: ir.Model) -> list[str]:
+    return [v.name or "" for v in free_inputs(model)]
+
+
+def run_package(
+    package: Path, feeds: list[Mapping[str, Any]], engine: str = ""
+) -> list[list[Any]]:
+    """Outputs of the package's Session for each feed, from a fresh process."""
+    with tempfile.TemporaryDirectory() as folder:
+        cases = Path(folder)
+        for i, feed in enumerate(feeds):
+            runner.write(cases / f"in_{i}.npz", list(feed.values()))
+        command = [sys.executable, runner.__file__, str(package), str(cases)]
+        command += [engine] if engine else []
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=TIME_LIMIT_S
+            )
+        except subprocess.TimeoutExpired:
+            raise VerificationError(
+                f"the emitted package ran for more than {TIME_LIMIT_S} s",
+                hint="try smaller inputs with --inputs FILE.npz",
+            ) from None
+        if done.returncode != 0:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise VerificationError(
+                f"the emitted package can't run: {one_line(last, 300)}",
+                hint="this is a fault in fairhand, not in the model; please report it",
+            )
+        return [runner.read(cases / f"out_{i}.npz") for i in range(len(feeds))]

@@ -1,0 +1,103 @@
+"""How far a model amplifies rounding by itself: what no two programs agree on better.
+
+A deep network may amplify rounding a thousandfold. A quantised one does so by leaps: a
+number that lies between two integers goes to one or the other by its last bit, and all
+that is computed from it follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from ...analysis.graph.quantization import quantises
+from .tolerances import compare_values
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What a result may be off: so many times the noise, and never more than the worst.
+
+    Every layer rounds anew; a leap is as large for one program as for another.
+    """
+
+    margin: float
+    worst: float  # of the largest element
+
+    def of(self, noise: float) -> float:
+        return min(self.margin * noise, self.worst)
+
+
+CONTINUOUS = Allowance(4, 1e-2)
+LEAPING = Allowance(2, 0.25)  # where activations become integers
+
+_SEEDS = (0, 1)
+
+
+def allowance(model: ir.Model) -> Allowance:
+    leaps = any(quantises(node) for node in model.graph.all_nodes())
+    return LEAPING if leaps else CONTINUOUS
+
+
+def own_noise(
+    source: str | bytes,
+    session: Any,
+    load: Callable[[bytes], Any],
+    feed: Mapping[str, Any],
+    expected: Sequence[Any],
+) -> dict[str, float]:
+    """How far each of ONNX Runtime's own outputs moves with the last bits.
+
+    Those of the inputs, and of the scales by which activations become integers: that
+    moves the numbers that are rounded. `load` makes a session of a model. Errors are
+    relative to the largest element, as everywhere (tolerances.py).
+    """
+    noise = dict.fromkeys((tensor.name for tensor in session.get_outputs()), 0.0)
+    for seed in _SEEDS:
+        rng = np.random.default_rng(seed)
+        moved = {name: _one_bit_off(value, rng) for name, value in feed.items()}
+        scaled = _other_scales(source, rng)
+        other = session if scaled is None else load(scaled)
+        for name, got, want in zip(
+            noise, other.run(None, moved), expected, strict=True
+        ):
+            distance, _ = compare_values(got, want)
+            noise[name] = max(noise[name], distance if np.isfinite(distance) else 0.0)
+    return noise
+
+
+def _one_bit_off(array: Any, rng: np.random.Generator) -> Any:
+    if isinstance(array, list):
+        return [_one_bit_off(item, rng) for item in array]
+    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+        return array
+    side = np.where(rng.random(array.shape) < 0.5, -np.inf, np.inf)
+    return np.asarray(np.nextafter(array, side.astype(array.dtype)))
+
+
+def _other_scales(source: str | bytes, rng: np.random.Generator) -> bytes | None:
+    """The model with its scales moved by a bit; None if it has none."""
+    model = onnx.load_from_string(source) if isinstance(source, bytes) else None
+    model = onnx.load(str(source)) if model is None else model
+    rounding = [node for node in model.graph.node if quantises(node)]
+    made = {name for node in rounding for name in node.output}
+    scaling = (n for n in model.graph.node if n.op_type == "Mul" and made & {*n.input})
+    read = {name for node in (*rounding, *scaling) for name in node.input}
+    found = False
+    for tensor in model.graph.initializer:
+        if tensor.name in read and tensor.data_type == onnx.TensorProto.FLOAT:
+            array = onnx.numpy_helper.to_array(tensor)
+            moved = _one_bit_off(array, rng)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(moved, tensor.name))
+            found = True
+    fits = found and model.ByteSize() < onnx.checker.MAXIMUM_PROTOBUF
+    return model.SerializeToString() if fits else None
+
+
+def noise_text(noise: float) -> str:
+    return f"one last bit of its inputs moves ONNX Runtime's own result by {noise:.1e}"

@@ -1,0 +1,1 @@
+"""One spelling per concept: older opsets to the newest, names, provenance."""

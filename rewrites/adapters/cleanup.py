@@ -1,0 +1,228 @@
+"""Spellings that differ only in form: constants, functions, nodes that do nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass, RemoveUnusedNodesPass
+
+from ...analysis.errors import Unsupported
+from ...analysis.graph.traversal import all_graphs, all_nodes, bodies
+from .opset_adapters import constant_array
+from .unique_names import UniqueNames
+
+
+def inline_functions(model: ir.Model) -> None:
+    """Put the bodies of model-local functions in place of their calls.
+
+    Each node of a body remembers the opset it was written for, because a function may
+    import another one than the model does.
+    """
+    for function in model.functions.values():
+        remember_version(function.graph, function.graph.opset_imports)
+        _own_outputs(function)
+        for node in all_nodes(function.graph):
+            # The inliner would call it "node".
+            node.name = node.name or node.op_type
+        for domain, version in function.graph.opset_imports.items():
+            model.graph.opset_imports.setdefault(domain, version)
+    # The inliner wants the same imports everywhere; the nodes know their own by now.
+    for function in model.functions.values():
+        for domain in function.graph.opset_imports:
+            imported = model.graph.opset_imports[domain]
+            function.graph.opset_imports[domain] = imported
+    if not model.functions:
+        return
+    for graph in [model.graph, *(f.graph for f in model.functions.values())]:
+        for node in all_nodes(graph):
+            called = model.functions.get(node.op_identifier())
+            if called is not None:
+                # The last ones may be left out.
+                node.resize_inputs(max(len(node.inputs), len(called.inputs)))
+                node.resize_outputs(max(len(node.outputs), len(called.outputs)))
+                for output in node.outputs:
+                    # The inliner would pass the empty name on to the body.
+                    output.name = output.name or None
+    InlinePass()(model)
+    model.functions.clear()
+
+
+def remember_version(graph: ir.Graph, imports: dict[str, int]) -> None:
+    """Note with each node the opset it was written for."""
+    for node in all_nodes(graph):
+        node.version = imports.get(node.domain)
+
+
+def _own_outputs(function: ir.Function) -> None:
+    """Give a function an Identity for each output that it takes from elsewhere.
+
+    The inliner names what a function returns after the output of the call. If that is
+    an input of the function, or returned twice, it would rename a value of the caller.
+    """
+    seen: set[ir.Value] = set(function.inputs)
+    for i, output in enumerate(function.outputs):
+        if output in seen:
+            node = ir.node("Identity", [output], name="Identity")
+            node.version = function.opset_imports.get("")
+            function.append(node)
+            function.outputs[i] = node.outputs[0]
+        seen.add(output)
+
+
+def drop_default_inputs(model: ir.Model) -> None:
+    """Inputs of the model that have an initializer are constants.
+
+    Up to IR version 3 every initializer had to be listed as an input, so there the
+    listing means nothing. From version 4 on it means a default that a caller may
+    override; exporters that still write it (keep_initializers_as_inputs) do so for all
+    weights alike, and no converter makes the weights of a network its arguments.
+    """
+    kept = [value for value in model.graph.inputs if not value.is_initializer()]
+    model.graph.inputs.clear()
+    model.graph.inputs.extend(kept)
+
+
+def lift_constants(model: ir.Model) -> None:
+    """Make an initializer of every Constant node, in its own graph.
+
+    The value keeps its name, and inherits the metadata of the node.
+    """
+    for node in list(all_nodes(model.graph)):
+        if node.op_type != "Constant" or node.domain or node.graph is None:
+            continue
+        output, graph = node.outputs[0], node.graph
+        tensor = _constant(node, output.name)
+        lifted = ir.Value(
+            name=output.name,
+            shape=ir.Shape(tensor.shape.numpy()),
+            type=ir.TensorType(tensor.dtype),
+            const_value=tensor,
+            metadata_props={**node.metadata_props, **output.metadata_props},
+        )
+        output.replace_all_uses_with(lifted, replace_graph_outputs=True)
+        graph.remove(node)
+        graph.register_initializer(lifted)
+
+
+def _constant(node: ir.Node, name: str | None) -> ir.TensorProtocol:
+    """The tensor of a Constant node, whichever attribute holds it."""
+    found = [(k, v) for k, v in node.attributes.items() if k.startswith("value")]
+    if len(found) != 1:
+        where = f"node {node.name!r} (Constant)"
+        raise Unsupported(
+            "a Constant needs one value", where, f"it has {len(found)} attributes"
+        )
+    key, attribute = found[0]
+    if key == "value":
+        return _named(attribute.as_tensor(), name)
+    if key in ("value_int", "value_ints"):
+        return ir.Tensor(np.array(attribute.value, np.int64), name=name)
+    if key in ("value_float", "value_floats"):
+        return ir.Tensor(np.array(attribute.value, np.float32), name=name)
+    texts = attribute.value if key == "value_strings" else [attribute.value]
+    data = [text if isinstance(text, bytes) else text.encode() for text in texts]
+    shape = ir.Shape([len(data)] if key == "value_strings" else [])
+    return ir.StringTensor(data, shape=shape, name=name)
+
+
+def _named(tensor: ir.TensorProtocol, name: str | None) -> ir.TensorProtocol:
+    """The same content under another name: a function's constant occurs many times."""
+    if isinstance(tensor, ir.Tensor):
+        return ir.Tensor(tensor.raw, tensor.dtype, shape=tensor.shape, name=name)
+    shape = ir.Shape(tensor.shape.numpy())
+    return ir.LazyTensor(lambda: tensor, tensor.dtype, shape, name=name)
+
+
+def remove_idle_nodes(model: ir.Model, names: UniqueNames) -> None:
+    """Remove Identity, and Dropout outside of training, where nothing is lost by it."""
+    for node in list(all_nodes(model.graph)):
+        if node.domain == "" and _is_idle(node):
+            _bypass(node, names)
+
+
+def _is_idle(node: ir.Node) -> bool:
+    if node.op_type == "Identity":
+        return True
+    if node.op_type != "Dropout":
+        return False
+    if any(o.uses() or o.is_graph_output() for o in node.outputs[1:]):
+        return False  # the mask is all true, but somebody wants it
+    training = node.inputs[2] if len(node.inputs) > 2 else None
+    array = constant_array(training)
+    return training is None or (array is not None and not array.any())
+
+
+def _bypass(node: ir.Node, names: UniqueNames) -> None:
+    """Let the users of the first output take the first input instead.
+
+    The name of a graph's output is part of its interface. The input can take the name
+    over if it is computed in that same graph and has no such name itself; if it can't,
+    the node stays.
+    """
+    source, output, graph = node.inputs[0], node.outputs[0], node.graph
+    if source is None or graph is None:
+        return
+    if output.is_graph_output():
+        producer = source.producer()
+        if producer is None or producer.graph is not graph or source.is_graph_output():
+            return
+        # One value may be several outputs only under several names.
+        if sum(value is output for value in graph.outputs) > 1:
+            return
+    if source.type is None:
+        source.type = output.type
+    if source.shape is None:
+        source.shape = output.shape
+    was_output, name = output.is_graph_output(), output.name
+    output.replace_all_uses_with(source, replace_graph_outputs=True)
+    graph.remove(node, safe=True)
+    if was_output:
+        output.name = names.value(f"{name}_removed")
+        source.name = name
+
+
+def give_texts(model: ir.Model) -> bool:
+    """Give each constant of strings that is a result a node, where it can be written.
+
+    A module holds tensors alone.
+    """
+    given = False
+    for graph in (model.graph, *model.graph.subgraphs()):
+        for i, value in enumerate(graph.outputs):
+            if value.dtype != ir.DataType.STRING or not value.is_initializer():
+                continue
+            node = ir.node("Identity", [value], name=f"{value.name}/Identity")
+            made, name = node.outputs[0], value.name
+            made.type, made.shape = value.type, value.shape
+            value.name, made.name = f"{name}_text", name
+            graph.outputs[i], given = made, True
+            graph.append(node)
+    return given
+
+
+def remove_unused(model: ir.Model) -> None:
+    """Remove nodes and initializers that no output depends on."""
+    if any(map(_has_unused, all_nodes(model.graph))):
+        RemoveUnusedNodesPass()(model)
+    for graph in all_graphs(model):
+        for name, value in list(graph.initializers.items()):
+            if not (value.uses() or value.is_graph_output() or value.is_graph_input()):
+                del graph.initializers[name]
+
+
+def _has_unused(node: ir.Node) -> bool:
+    """Whether onnx_ir's pass, which looks every operator up, may find something."""
+    return (
+        not all(y.uses() or y.is_graph_output() for y in node.outputs)
+        or (bool(node.inputs) and node.inputs[-1] is None)
+        or "training_mode" in node.attributes
+        or bool(bodies(node))
+    )
+
+
+def unused_opsets(model: ir.Model) -> Iterator[str]:
+    """Domains that the model imports and no node belongs to."""
+    used = {"", *(node.domain for node in all_nodes(model.graph))}
+    yield from [domain for domain in model.graph.opset_imports if domain not in used]

@@ -1,0 +1,96 @@
+"""Operators that ONNX tried out before opset 10, in the words of those that stayed.
+
+Converters of Core ML models wrote them, and ONNX Runtime runs them still. No version of
+onnx that is in use lists them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from .opset_adapters import Site, extension
+
+OLD = "consumed_inputs"  # said once which inputs may be overwritten; it changes nothing
+
+
+def _number(site: Site, name: str, default: float | None = None) -> ir.Value | None:
+    """An attribute as a constant of the data's type; None if it is its default."""
+    if default is None and name not in site.node.attributes:
+        raise site.unsupported(f"it needs the attribute {name!r}")
+    found = site.take_float(name, 0.0 if default is None else default)
+    if found == default:
+        return None
+    return site.constant(name, _cast(site, np.array(found, np.float32)))
+
+
+def _cast(site: Site, array: np.ndarray) -> np.ndarray:
+    if site.data.dtype is None:
+        raise site.unsupported("the type of its input is unknown")
+    return array.astype(site.data.dtype.numpy())
+
+
+def _scaled(site: Site, x: ir.Value, factor: ir.Value | None, word: str) -> ir.Value:
+    return x if factor is None else site.before("Mul", [x, factor], word)
+
+
+@extension("Affine", attrs=f"alpha beta {OLD}", domain="")
+def affine(site: Site) -> None:
+    x = _scaled(site, site.data, _number(site, "alpha", 1.0), "scaled")
+    beta = _number(site, "beta", 0.0)
+    site.become(
+        "Identity" if beta is None else "Add", [x] if beta is None else [x, beta]
+    )
+
+
+@extension("Scale", attrs=f"scale {OLD}", domain="")
+def scale(site: Site) -> None:
+    factor = _number(site, "scale", 1.0)
+    operands = [site.data] if factor is None else [site.data, factor]
+    site.become("Identity" if factor is None else "Mul", operands)
+
+
+@extension("ScaledTanh", attrs=f"alpha beta {OLD}", domain="")
+def scaled_tanh(site: Site) -> None:
+    alpha, beta = _number(site, "alpha"), _number(site, "beta")
+    inner = _scaled(site, site.data, beta, "scaled")
+    site.become("Mul", [site.before("Tanh", [inner], "tanh"), alpha])
+
+
+@extension("ParametricSoftplus", attrs=f"alpha beta {OLD}", domain="")
+def parametric_softplus(site: Site) -> None:
+    alpha, beta = _number(site, "alpha"), _number(site, "beta")
+    inner = _scaled(site, site.data, beta, "scaled")
+    site.become("Mul", [site.before("Softplus", [inner], "softplus"), alpha])
+
+
+@extension("ImageScaler", attrs=f"bias scale {OLD}", domain="")
+def image_scaler(site: Site) -> None:
+    """A factor for the image, and a number to be added to each channel."""
+    x = _scaled(site, site.data, _number(site, "scale", 1.0), "scaled")
+    bias = site.take("bias")
+    if bias is None:
+        raise site.unsupported("it needs the attribute 'bias'")
+    channels = np.array(list(bias.as_floats()), np.float32).reshape(-1, 1, 1)
+    site.become("Add", [x, site.constant("bias", _cast(site, channels))])
+
+
+@extension("Crop", attrs=f"border scale {OLD}", domain="")
+def crop(site: Site) -> None:
+    """Without its borders, left, top, right, bottom; or so many rows and columns."""
+    left, top, right, bottom = site.take_ints("border") or [-1] * 4
+    starts, scale = [top, left], site.take_ints("scale")
+    ends = [-bottom or 2**31 - 1, -right or 2**31 - 1]
+    if scale is not None:
+        rows, columns = scale
+        ends = [top + rows, left + columns]
+    if min(*starts, bottom, right, *(scale or ())) < 0:
+        raise site.unsupported("no borders, or a size below 0")
+    spans = [("starts", starts), ("ends", ends), ("axes", [2, 3])]
+    bounds = [site.ints(name, numbers) for name, numbers in spans]
+    site.become("Slice", [site.data, *bounds])
+
+
+@extension("DynamicSlice", domain="", types=False)
+def dynamic_slice(site: Site) -> None:
+    site.become("Slice", site.inputs)

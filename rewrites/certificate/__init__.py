@@ -1,0 +1,1 @@
+"""Stored proofs and the hash of a graph."""

@@ -1,0 +1,128 @@
+"""Which rules are proven: proofs.json, checked against the rules as they stand.
+
+A verdict counts only for the law and the prover it was made with, told by their hashes.
+Nothing here needs z3: `fairhand prove` writes the file, everybody else reads it.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ..language.exactness import Exactness
+from ..language.rule import Rule
+
+REWRITES = Path(__file__).parents[1]
+FILE = REWRITES / "proofs.json"
+
+# What a verdict depends on besides the law: the language of laws, what decides whether
+# one applies and what it then writes, and the prover. Folders count with all below
+# them.
+_TRUSTED = (
+    "language",
+    "proof",
+    "engine/associative_chains.py",
+    "engine/bindings.py",
+    "engine/build.py",
+    "engine/declarations.py",
+    "engine/match.py",
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the prover found of one rule."""
+
+    rule: str
+    law: str  # hash of the law
+    proved: bool
+    level: str  # at which the proof closed
+    exactness: str  # the class, see exactness.py
+    why: str  # what failed, if it isn't proved
+    mutants: dict[str, str]  # "refused", or what makes it a bad mutant
+    steps: tuple[str, ...] = ()
+
+    @property
+    def proof_id(self) -> str:
+        """Names the proof: the law's hash and the kernel's."""
+        return f"{self.law}-{kernel_hash()[:8]}"
+
+
+@cache
+def kernel_hash() -> str:
+    """Of what is trusted: its code, whatever its comments and docstrings say."""
+    digest = hashlib.sha256()
+    for path in trusted_files():
+        digest.update(path.relative_to(REWRITES).as_posix().encode())
+        digest.update(_code(path.read_text(encoding="utf-8")).encode())
+    return digest.hexdigest()[:16]
+
+
+def trusted_files() -> list[Path]:
+    """The files that the verdicts depend on, in a fixed order."""
+    found: list[Path] = []
+    for name in _TRUSTED:
+        path = REWRITES / name
+        found += [path] if path.suffix else path.rglob("*.py")
+    return sorted(found)
+
+
+def _code(source: str) -> str:
+    """The syntax tree as text, without docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                node.body = node.body[1:]
+    return ast.dump(tree)
+
+
+@cache
+def load() -> dict[str, Verdict]:
+    """The verdicts that were shipped, if the prover is still the same."""
+    if not FILE.exists():
+        return {}
+    stored = json.loads(FILE.read_text(encoding="utf-8"))
+    if stored["kernel"] != kernel_hash():
+        return {}
+    return {
+        name: Verdict(rule=name, **{**row, "steps": tuple(row["steps"])})
+        for name, row in stored["rules"].items()
+    }
+
+
+def proven(rules: Iterable[Rule]) -> dict[str, Exactness]:
+    """The exactness of those rules that have a valid proof."""
+    verdicts = load()
+    found = {}
+    for rule in rules:
+        verdict = verdicts.get(rule.name)
+        if verdict is not None and verdict.proved and verdict.law == rule.hash:
+            found[rule.name] = Exactness(verdict.exactness)
+    return found
+
+
+def save(verdicts: Iterable[Verdict], z3_version: str) -> None:
+    """Write proofs.json."""
+    rules = {
+        v.rule: {
+            "law": v.law,
+            "proved": v.proved,
+            "level": v.level,
+            "exactness": v.exactness,
+            "why": v.why,
+            "mutants": v.mutants,
+            "steps": list(v.steps),
+        }
+        for v in verdicts
+    }
+    content = {"kernel": kernel_hash(), "z3": z3_version, "rules": rules}
+    FILE.write_text(
+        json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8"
+    )

@@ -1,0 +1,1 @@
+"""Matching, building, applying, and why it ends."""

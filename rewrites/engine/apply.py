@@ -1,0 +1,256 @@
+"""Carry out an application: plan, weigh, replace, and share equal nodes.
+
+Equal nodes are one (hash-consing), at once and everywhere: what the graph looks like
+after an application depends on the graph before and the match alone, so that a list of
+applications can be replayed (validate_graph.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import onnx_ir as ir
+
+from ...analysis.graph.parameters import is_parameter
+from ...analysis.graph.quantization import quantises
+from ...analysis.graph.traversal import all_nodes, sort
+from ...analysis.shapes.infer import Shapes
+from ..adapters.provenance import take_over
+from ..language.exactness import Exactness
+from ..language.facts import Facts
+from ..language.operators.elementwise import FAMILIES
+from ..language.operators.read_write import (
+    CannotWrite,
+    Draft,
+    Input,
+    NewConstant,
+    Output,
+)
+from .build import Builder
+from .graph_editor import Graft
+from .history import Application, describe
+from .match import Match
+from .termination import draft_weight, dying, weight
+
+# The rank of their result is the largest of their operands' ranks.
+_BROADCASTING = FAMILIES["unary"] | FAMILIES["binary"] | {"Where"}
+
+
+class Rewriter:
+    """A graph that rules are applied to; `touched` lists nodes to look at again."""
+
+    def __init__(
+        self,
+        model: ir.Model,
+        shapes: Shapes,
+        classes: Mapping[str, Exactness],
+        faithful: bool = False,
+        sweep: int = 0,
+    ) -> None:
+        self.model, self.shapes, self.classes = model, shapes, classes
+        self.faithful = faithful  # whether stored weights stay what they are
+        self.sweep = sweep  # of how many through the catalogue, for the certificate
+        self.facts = Facts(shapes)
+        self.graft = Graft(model, self.facts)
+        self.rounds = any(map(quantises, all_nodes(model.graph)))
+        self.merged = 0  # equal nodes that became one
+        self.touched: list[ir.Node] = []
+        self._share(list(all_nodes(model.graph)))
+
+    def finish(self) -> None:
+        """Put the nodes in an order in which they can be computed."""
+        for graph in self.graft.graphs:
+            sort(graph)
+
+    def apply(self, match: Match, phase: str = "") -> Application | str:
+        """Replace a match; the reason instead, if the law holds but it may not be."""
+        builder = Builder(match)
+        try:
+            results = builder.results()
+        except CannotWrite as reason:
+            return str(reason)
+        refusal = self._refusal(match, builder.drafts, results)
+        refusal = refusal or self._unsettling(match)
+        if refusal:
+            return refusal
+        matched = match.nodes()
+        made = self.graft.add(builder.drafts, [_producer(match.roots[0]), *matched])
+        values = [self.graft.value(x, made) for x in results]
+        new = list(made.values())
+        origins = take_over(new, matched)
+        done = describe(
+            match,
+            self.classes[match.rule.name],
+            (matched, new),
+            origins,
+            (self.sweep, phase),
+        )
+        users: list[ir.Node] = []
+        for root, value in zip(match.roots, values, strict=True):
+            assert value is not None
+            if value is root:
+                continue
+            users += [user for user, _ in root.uses()]
+            self._replace(root, value)
+        self._remove(matched)
+        self.touched += [*new, *users]
+        for node in new:
+            producers = (x.producer() for x in node.inputs if x is not None)
+            self.touched += [p for p in producers if p is not None]
+        self._share(users)
+        return done
+
+    def _refusal(
+        self, match: Match, drafts: Sequence[Draft], results: Sequence[Input]
+    ) -> str:
+        """Why a match is not applied although the law holds; '' if it may be."""
+        there = self.graft.existing_of(drafts, _producer(match.roots[0]))
+        unchanged = 0
+        for root, result in zip(match.roots, results, strict=True):
+            if isinstance(result, Output):
+                known = there[id(result.draft)]
+                result = known.outputs[result.index] if known is not None else result
+            if isinstance(result, ir.Value):
+                if result is root:
+                    unchanged += 1
+                    continue
+                if root.is_graph_output() and not _may_be_output(result, root):
+                    return "the result is an output of the graph"
+            ranks = self._rank(result), self._rank(root)
+            if None not in ranks and ranks[0] != ranks[1]:
+                return "broadcasting adds or takes an axis"
+        if unchanged == len(results):
+            return "nothing would change"
+        new = [draft for draft in drafts if there[id(draft)] is None]
+        if self.faithful and any(map(self._alters_parameter, new)):
+            return "a stored weight would change"
+        # What the right side uses stays, even if it is part of the left side.
+        replaced = [n for n in match.nodes() if n not in there.values()]
+        dead = dying(replaced, match.roots)
+        is_constant = self.facts.is_constant
+        before, after = weight(dead, is_constant), draft_weight(new, is_constant)
+        if match.rule.measure == "weight" and after >= before:
+            return f"the graph would not get lighter ({before} to {after})"
+        if after > before:
+            return f"the graph would get heavier ({before} to {after})"
+        return ""
+
+    def _unsettling(self, match: Match) -> str:
+        """Whether floats, of which integers are made, would be summed otherwise."""
+        ring = self.classes[match.rule.name] is Exactness.RING
+        dtype = match.roots[0].dtype
+        floats = dtype is not None and dtype.is_floating_point()
+        if self.rounds and floats and (ring or match.binding.reassociated):
+            return "another last bit may be another integer where it is rounded"
+        return ""
+
+    def _alters_parameter(self, draft: Draft) -> bool:
+        """Whether a planned node computes with constants alone, parameters among them.
+
+        Folding would store its result in the place of a weight.
+        """
+        inputs = [x for x in draft.inputs if x is not None]
+        return all(map(self._is_constant, inputs)) and any(
+            (
+                self._alters_parameter(x.draft)
+                if isinstance(x, Output)
+                else isinstance(x, ir.Value) and is_parameter(x)
+            )
+            for x in inputs
+        )
+
+    def _is_constant(self, x: Input) -> bool:
+        if isinstance(x, Output):
+            return all(self._is_constant(y) for y in x.draft.inputs if y is not None)
+        return isinstance(x, NewConstant) or (
+            x is not None and self.facts.is_constant(x)
+        )
+
+    def _rank(self, x: Input) -> int | None:
+        """The rank of a value, or of what planned elementwise operators compute."""
+        if isinstance(x, ir.Value):
+            dims = self.facts.dims(x)
+            return None if dims is None else len(dims)
+        if isinstance(x, NewConstant):
+            return int(x.array.ndim)
+        if not isinstance(x, Output) or x.draft.op_type not in _BROADCASTING:
+            return None
+        ranks = [self._rank(y) for y in x.draft.inputs if y is not None]
+        return None if None in ranks else max(r or 0 for r in ranks)
+
+    def _replace(self, old: ir.Value, new: ir.Value) -> None:
+        """Let `new` be what `old` was: name, declared type, sizes where unknown."""
+        if self.facts.dims(new) is None:
+            dims = self.facts.dims(old)
+            if dims is not None:
+                self.shapes.learn_dims(new, dims)
+        if new.type is None:
+            new.type = old.type
+        if old.is_graph_output() or _is_made(new):
+            name = old.name
+            old.name = f"{name}_replaced"
+            new.name = name
+            if new.shape is None:
+                new.shape = old.shape
+            new.metadata_props.update(old.metadata_props)
+        self.facts.replaced(old, new)
+        old.replace_all_uses_with(new, replace_graph_outputs=True)
+
+    def _share(self, nodes: Iterable[ir.Node]) -> None:
+        """Let equal nodes be one, and then their users where those are equal too."""
+        stack = list(reversed(list(nodes)))
+        while stack:
+            node = stack.pop()
+            if node.graph is None:
+                continue
+            twin = self.graft.twin(node)
+            if twin is None or any(y.is_graph_output() for y in node.outputs):
+                continue
+            take_over([twin], [node])
+            users = [user for y in node.outputs for user, _ in y.uses()]
+            for old, new in zip(node.outputs, twin.outputs, strict=True):
+                self.facts.replaced(old, new)
+                old.replace_all_uses_with(new)
+            self._remove([node])
+            self.merged += 1
+            self.touched += users
+            stack += users
+
+    def _remove(self, nodes: Sequence[ir.Node]) -> None:
+        """Remove those of the nodes that are unused, and what only they used."""
+        stack = list(nodes)
+        while stack:
+            node = stack.pop()
+            if node.graph is None or any(
+                y.uses() or y.is_graph_output() for y in node.outputs
+            ):
+                continue
+            inputs = [x for x in node.inputs if x is not None]
+            node.resize_inputs(0)  # what `safe=True` does, without looking again
+            node.graph.remove(node)
+            for x in inputs:
+                producer = x.producer()
+                if producer is not None:
+                    stack.append(producer)
+                    # Another user may be the only one now, which rules may ask for.
+                    self.touched += [user for user, _ in x.uses()][:2]
+
+
+def _producer(value: ir.Value) -> ir.Node:
+    node = value.producer()
+    assert node is not None
+    return node
+
+
+def _may_be_output(value: ir.Value, root: ir.Value) -> bool:
+    """Whether a value can be the output of its graph that `root` is now."""
+    node = value.producer()
+    if node is None or value.is_graph_output():
+        return False
+    return node.graph is _producer(root).graph
+
+
+def _is_made(value: ir.Value) -> bool:
+    """Whether a value is named after its operator, having no better name yet."""
+    node = value.producer()
+    return node is not None and (value.name or "").startswith(f"{node.name}_output")

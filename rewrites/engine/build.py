@@ -1,0 +1,134 @@
+"""Plan the nodes of a rule's right side."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..language.operators.read_write import (
+    WORDS,
+    CannotWrite,
+    Draft,
+    Input,
+    NewConstant,
+    Output,
+    trimmed,
+    whole,
+)
+from ..language.pattern import Apply, Chain, Leaf, Many, Node, Term, Var
+from ..language.terms import Axes, Expr, Fn, Sizes
+from .bindings import Binding, Undecided, evaluate
+from .match import Match
+
+# Their spelling depends on the sizes of the operand.
+_SIZED = frozenset({"Slice", "Reshape", "Expand"})
+
+
+class Builder:
+    """Makes drafts of the right side of one match; raises CannotWrite."""
+
+    def __init__(self, match: Match) -> None:
+        self.match = match
+        self.drafts: list[Draft] = []
+        self._made: dict[tuple[int, Node], Draft] = {}
+
+    def results(self) -> list[Input]:
+        """What replaces each of the matched results."""
+        law = self.match.rule.law
+        try:
+            return [self._term(term, self.match.binding) for term in law.right]
+        except Undecided as reason:
+            raise CannotWrite(str(reason)) from None
+
+    def _term(self, term: Term | None, at: Binding) -> Input:
+        if term is None:
+            return None
+        if isinstance(term, Var):
+            return self._leaf(term, at)
+        if isinstance(term, Chain):
+            first, *rest = (self._term(part, at) for part in term.parts)
+            for part in rest:
+                first = Output(self._add(Draft(term.head.name, [first, part])))
+            return first
+        assert isinstance(term, Apply)
+        if term.node in at.nodes:
+            return at.value_of(term)
+        key = (id(at), term.node)
+        if key not in self._made:
+            self._made[key] = self._node(term.node, at)
+        return Output(self._made[key], term.output)
+
+    def _leaf(self, leaf: Var, at: Binding) -> Input:
+        if leaf.kind is not Leaf.NUMBER:
+            return at.value_of(leaf)
+        number = evaluate(leaf.number, at)
+        kind = {"int": np.dtype(np.int64), "bool": np.dtype(np.bool_)}.get(leaf.kinds)
+        dtype = kind or self._element_type().numpy()
+        shape = () if leaf.shape is None else whole(evaluate(leaf.shape, at))
+        return NewConstant(np.full(shape, float(number)).astype(dtype))
+
+    def _element_type(self) -> ir.DataType:
+        """Of the numbers that a law adds: that of its first operand."""
+        for value in self.match.binding.values.values():
+            if value.dtype is not None and value.dtype != ir.DataType.BOOL:
+                return value.dtype
+        raise CannotWrite("no operand has a known element type")
+
+    def _node(self, node: Node, at: Binding) -> Draft:
+        inputs: list[Input] = []
+        for term in node.inputs:
+            if isinstance(term, Many):
+                inputs += [
+                    self._term(term.form, member) for member in self._members(term, at)
+                ]
+            else:
+                inputs.append(self._term(term, at))
+        if node.operator.name == "pointwise":
+            return self._add(_applied(at.symbols[node.parameters["f"].name], inputs))
+        parameters = {k: concrete(v, at) for k, v in node.parameters.items()}
+        if node.operator.name in _SIZED:
+            parameters["sizes"] = _sizes(inputs[0], at)
+        draft = WORDS[node.operator.name].write(_without_trailing(inputs), parameters)
+        return self._add(draft)
+
+    def _members(self, many: Many, at: Binding) -> list[Binding]:
+        found = []
+        for member in at.members[many.name]:
+            both = member.copy()
+            both.symbols = {**at.symbols, **member.symbols}
+            both.values = {**at.values, **member.values}
+            found.append(both)
+        return found
+
+    def _add(self, draft: Draft) -> Draft:
+        self.drafts.append(draft)
+        return draft
+
+
+def _without_trailing(inputs: list[Input]) -> list[Input]:
+    kept = list(inputs)
+    while kept and kept[-1] is None:
+        kept.pop()
+    return kept
+
+
+def _sizes(operand: Input, at: Binding) -> tuple[Any, ...] | None:
+    return at.facts.dims(operand) if isinstance(operand, ir.Value) else None
+
+
+def _applied(function: ir.Node, inputs: list[Input]) -> Draft:
+    """The same elementwise function of other operands."""
+    others: list[Input] = list(trimmed(function.inputs)[len(inputs) :])
+    attributes = {name: a.value for name, a in function.attributes.items()}
+    return Draft(function.op_type, [*inputs, *others], attributes)
+
+
+def concrete(parameter: Any, at: Binding) -> Any:
+    """A parameter as numbers; reals become Python floats."""
+    if not isinstance(parameter, Expr | Fn | Axes | Sizes):
+        return parameter
+    found = evaluate(parameter, at)
+    return float(found) if isinstance(found, Fraction) else found

@@ -1,0 +1,146 @@
+"""DNNFusion's search: algebra applied where it saves operations.
+
+Matching up to associativity and commutativity is NP-complete, so the graph is cut at
+operators that have none of the associative, distributive and commutative properties.
+Inside each part the rule with the largest cut in FLOPs is applied, again and again,
+until none saves any (Niu et al., DNNFusion, PLDI 2021, section 3.1). Every application
+lowers the number of operations at the same sizes, so this ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import onnx_ir as ir
+import sympy
+
+from ...analysis.cost.flops import flops
+from ...analysis.graph.dims import Dim
+from ..language.facts import is_constant
+from ..language.operators.read_write import CannotWrite
+from ..language.rule import Rule
+from .apply import Rewriter
+from .build import Builder
+from .history import Application
+from .match import Match, Matcher
+from .rule_index import index_of
+from .termination import dying
+
+# Operators with at least one of the three properties: over sums, products, minima.
+PROPERTIES = frozenset(
+    "Abs Add And BitShift Conv ConvTranspose Div Exp Gemm Log MatMul Max Min Mul Neg "
+    "Or Pow Reciprocal ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum Sqrt Sub "
+    "Sum".split()
+)
+
+SEARCH = "search"  # the phase of such an application, beside those of the catalogue
+
+# Symbols stand for this size when counts are compared: large enough that a size
+# counts for more than a number.
+NOMINAL = 64
+
+
+class Search:
+    """One graph, searched part by part."""
+
+    def __init__(self, rewriter: Rewriter, rules: Sequence[Rule]) -> None:
+        self.history: list[Application] = []
+        self.touched: list[ir.Node] = []  # nodes for the engine to look at again
+        self._rewriter = rewriter
+        self._index = index_of(tuple(rules))
+
+    def run(self) -> int:
+        """Search all parts; returns how many rules applied."""
+        if self._index.operators:
+            for part in partitions(self._rewriter.model.graph):
+                self._exhaust(part)
+        return len(self.history)
+
+    def _exhaust(self, part: list[ir.Node]) -> None:
+        nodes = dict.fromkeys(part)
+        while True:
+            ranked = sorted(
+                (
+                    (saved, -place, match)
+                    for place, node in enumerate(nodes)
+                    for match in self._matches(node)
+                    if (saved := self.saving(match)) > 0
+                ),
+                key=lambda found: found[:2],
+                reverse=True,
+            )
+            if not any(self._apply(match, nodes) for _, _, match in ranked):
+                return
+
+    def _apply(self, match: Match, nodes: dict[ir.Node, None]) -> bool:
+        done = self._rewriter.apply(match, SEARCH)
+        if not isinstance(done, Application):
+            return False
+        self.history.append(done)
+        new = self._rewriter.touched
+        self.touched += new
+        nodes.update(dict.fromkeys(n for n in new if n.op_type in PROPERTIES))
+        self._rewriter.touched = []
+        for node in [n for n in nodes if n.graph is None]:
+            del nodes[node]
+        return True
+
+    def _matches(self, node: ir.Node) -> Iterable[Match]:
+        if node.domain or node.op_type not in self._index.operators:
+            return
+        facts = self._rewriter.facts
+        for rule in self._index.rules(node, facts):
+            match = Matcher(rule, facts).at(node)
+            if match is not None:
+                yield match
+
+    def saving(self, match: Match) -> int:
+        """Operations that an application saves; 0 if that can't be told."""
+        builder = Builder(match)
+        try:
+            builder.results()
+        except CannotWrite:
+            return 0
+        root = match.roots[0].producer()
+        assert root is not None
+        trial = self._rewriter.graft.trial(builder.drafts, root)
+        after = [self._count(node) for node in trial]
+        for node in trial:
+            node.resize_inputs(0)  # takes the trial off the graph's values again
+        dead = dying(match.nodes(), match.roots)
+        before = [self._count(node) for node in dead]
+        if None in after or None in before:
+            return 0
+        return sum(n or 0 for n in before) - sum(n or 0 for n in after)
+
+    def _count(self, node: ir.Node) -> int | None:
+        if all(is_constant(y) for y in node.outputs):
+            return 0
+        found = flops(node, self._rewriter.shapes)
+        return None if found is None else _nominal(found)
+
+
+def _nominal(count: Dim) -> int | None:
+    if isinstance(count, int):
+        return count
+    sizes: dict[sympy.Symbol, int] = dict.fromkeys(count.free_symbols, NOMINAL)
+    found = count.subs(sizes)
+    return int(found) if found.is_number else None
+
+
+def partitions(graph: ir.Graph) -> list[list[ir.Node]]:
+    """The connected parts of a graph once the other operators are taken out."""
+    part_of: dict[ir.Node, list[ir.Node]] = {}
+    for node in graph:
+        if node.domain or node.op_type not in PROPERTIES:
+            continue
+        part = part_of[node] = [node]
+        for x in node.inputs:
+            producer = x.producer() if x is not None else None
+            other = part_of.get(producer) if producer is not None else None
+            if other is None or other is part:
+                continue
+            small, part = sorted((part, other), key=len)
+            part += small
+            part_of.update(dict.fromkeys(small, part))
+    return list({id(part): part for part in part_of.values()}.values())

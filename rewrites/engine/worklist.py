@@ -1,0 +1,86 @@
+"""Apply rules to a graph until none applies.
+
+Each phase has a worklist of nodes: at each, the rules that its form admits
+(rule_index.py) are tried in the order of the catalogue. What an application touches is
+looked at again by every phase. An application must make the graph lighter by its rule's
+measure (measure.py), which is why this ends. Only rules with a valid verdict in
+proofs.json come here at all.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+
+import onnx_ir as ir
+
+from ...analysis.graph.traversal import all_nodes
+from ..language.rule import Rule
+from .apply import Rewriter
+from .history import Application
+from .match import Matcher
+from .rule_index import form_of, index_of
+
+
+class Engine:
+    """Phases of rules, applied to one graph in turn until none applies."""
+
+    def __init__(
+        self, rewriter: Rewriter, phases: Iterable[tuple[str, Sequence[Rule]]]
+    ) -> None:
+        self.history: list[Application] = []
+        self._rewriter = rewriter
+        self._lists = [_Worklist(name, tuple(rules)) for name, rules in phases]
+        self._lists_of: dict[str, list[_Worklist]] = {}  # by operator
+        for worklist in self._lists:
+            for op in worklist.index.operators:
+                self._lists_of.setdefault(op, []).append(worklist)
+        self.push(all_nodes(rewriter.model.graph))
+
+    def push(self, nodes: Iterable[ir.Node]) -> None:
+        """Let every phase look at these nodes, if not for the first time."""
+        for node in dict.fromkeys(nodes):
+            for worklist in self._lists_of.get(node.op_type, ()):
+                worklist.queue.setdefault(node)
+
+    def run(self) -> int:
+        """Rewrite to a fixpoint; returns how many rules applied."""
+        before = len(self.history)
+        while any(worklist.queue for worklist in self._lists):
+            for worklist in self._lists:
+                self._exhaust(worklist)
+        return len(self.history) - before
+
+    def _exhaust(self, worklist: _Worklist) -> None:
+        facts = self._rewriter.facts
+        queue, admitted = worklist.queue, worklist.index.admitted
+        while queue:
+            node = queue.popitem(last=False)[0]
+            if node.graph is None:
+                continue
+            rules = admitted(facts.forms.get(node) or form_of(node, facts))
+            if not rules or node.domain or not node.outputs:
+                continue
+            # A constant is folded, not rewritten.
+            if not facts.is_constant(node.outputs[0]):
+                self._visit(node, rules, worklist.phase)
+
+    def _visit(self, node: ir.Node, rules: Sequence[Rule], phase: str) -> None:
+        for rule in rules:
+            match = Matcher(rule, self._rewriter.facts).at(node)
+            if match is None:
+                continue
+            done = self._rewriter.apply(match, phase)
+            if isinstance(done, Application):
+                self.history.append(done)
+                self.push([*self._rewriter.touched, node])
+                self._rewriter.touched.clear()
+                return
+
+
+class _Worklist:
+    """The nodes that the rules of a phase are still to be tried at, in order."""
+
+    def __init__(self, phase: str, rules: tuple[Rule, ...]) -> None:
+        self.phase, self.index = phase, index_of(rules)
+        self.queue: OrderedDict[ir.Node, None] = OrderedDict()

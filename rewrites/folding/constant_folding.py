@@ -1,0 +1,299 @@
+"""Compute what does not depend on the inputs, once, now.
+
+The constant part of a model is run by ONNX Runtime, so that no operator is implemented
+a second time here. Weights are fed to it, never serialised. Two things are kept from
+costing memory: a tensor that is one number throughout stays a view of that number
+(uniform_tensors.py), and a node is left alone if its result would be out of proportion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import onnx_ir as ir
+
+from ...analysis.graph.parameters import has_name
+from ...analysis.graph.traversal import all_graphs, all_nodes
+from ...analysis.graph.weight_access import note_read
+from ..adapters.cleanup import remove_unused
+from ..adapters.provenance import became_constants
+from .fold_uniform import MOVES, is_fill, uniform_result
+from .island import (
+    RANDOM,
+    Island,
+    Types,
+    constant,
+    infer,
+    is_constant,
+    is_feedable,
+    run,
+    size_of,
+)
+from .recomputable_weights import arguments, tensors_of
+from .uniform_tensors import uniform_element
+
+# Results up to here are computed whatever their inputs are; above, they may be four
+# times as large as those. All together may be four times as large as all the weights.
+_SMALL = 64 << 20
+_GROWTH = 4
+
+# A rearranged copy of a weight up to this many bytes is no matter.
+_COPY = 64 << 10
+
+# ONNX Runtime takes a time to load a graph that grows faster than its nodes.
+_AT_ONCE = 1024
+
+_RECURRENT = ("LSTM", "GRU", "RNN")
+
+# Quantised matrices, and vectors of more elements than this, stay quantised.
+_QUANTISED = 1024
+
+
+def fold_constants(model: ir.Model, faithful: bool = False) -> int:
+    """Replace nodes that compute constants by those constants; return how many.
+
+    `model` must be normalised. Values keep their names. A value that was computed from
+    weights lists their names in `value.meta["folded_from"]`. Left in place are nodes
+    that are random, contain graphs, belong to another domain than ai.onnx, fail on ONNX
+    Runtime or give results of excessive size; large quantised weights, which would
+    lose their small type; and rearranged copies of weights that are needed as they are.
+    If `faithful`, nothing is computed from what is named as a parameter.
+    """
+    folder = _Folder(model, faithful)
+    while folder.round():
+        pass
+    remove_unused(model)
+    return folder.count
+
+
+class _Folder:
+    """Folds in rounds: a size that one round computes is known to the next."""
+
+    def __init__(self, model: ir.Model, faithful: bool) -> None:
+        self.model, self.faithful = model, faithful
+        self.count = 0
+        self.refused: set[ir.Node] = set()
+        weights = [v for g in all_graphs(model) for v in g.initializers.values()]
+        stored = (constant(v).nbytes for v in weights if _is_stored(v))
+        self.budget = _GROWTH * max(_SMALL, sum(stored))
+
+    def round(self) -> bool:
+        """Fold what can be folded with the sizes known by now; say if that was any."""
+        before = self.count
+        self._fold_uniform()
+        nodes = self._candidates()
+        if nodes:
+            sizes = infer(self._island(nodes))
+            affordable = self._affordable(nodes, sizes)
+            for start in range(0, len(affordable), _AT_ONCE):
+                self._fold(affordable[start : start + _AT_ONCE])
+        return self.count > before
+
+    def _island(self, nodes: list[ir.Node]) -> Island:
+        return Island(nodes, self.model.graph.opset_imports)
+
+    def _is_foldable(self, node: ir.Node) -> bool:
+        """Whether a node has one result, apart from what its inputs are."""
+        if node.domain != "" or node.op_type in RANDOM or node in self.refused:
+            return False
+        kinds = {attribute.type for attribute in node.attributes.values()}
+        if kinds & {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS}:
+            return False
+        if self.faithful and reads_learned(node):
+            return _is_layout(node)
+        # An operator that nothing is put into computes no constant but a sample.
+        return any(value is not None for value in node.inputs)
+
+    def _candidates(self) -> list[ir.Node]:
+        """Nodes that depend on constants alone, directly or by each other."""
+        nodes = _closed(all_nodes(self.model.graph), self._is_candidate)
+        return self._without_copies(nodes)
+
+    def _is_candidate(self, node: ir.Node) -> bool:
+        return self._is_foldable(node) and not (is_fill(node) or _dequantises(node))
+
+    def _without_copies(self, nodes: list[ir.Node]) -> list[ir.Node]:
+        """Leave out nodes that merely rearrange a weight which stays in use as it is.
+
+        Tied weights are the case in point: folding the transpose of an embedding for
+        the output layer would store the largest weight of a language model twice.
+        """
+        kept = dict.fromkeys(nodes)
+        for node in nodes:
+            weight = node.inputs[0] if node.inputs else None
+            if node.op_type not in MOVES or weight is None or not is_constant(weight):
+                continue
+            shared = any(user not in kept for user, _ in weight.uses())
+            if shared and constant(weight).nbytes > _COPY:
+                del kept[node]
+        if len(kept) == len(nodes):
+            return nodes
+        return self._without_copies(_closed(list(kept)))
+
+    def _affordable(self, nodes: list[ir.Node], sizes: Types) -> list[ir.Node]:
+        """The nodes whose results are known to be of a bearable size, in order."""
+        bytes_of = {v: constant(v).nbytes for v in self._island(nodes).inputs}
+        found: list[ir.Node] = []
+        for node in nodes:
+            inputs = [v for v in node.inputs if v is not None]
+            if any(v not in bytes_of for v in inputs):
+                continue
+            results = self._result_sizes(node, sizes)
+            limit = max(_SMALL, _GROWTH * sum(bytes_of[v] for v in inputs))
+            if results is None or sum(results.values()) > min(limit, self.budget):
+                continue
+            self.budget -= sum(results.values())
+            bytes_of.update(results)
+            found.append(node)
+        return found
+
+    def _result_sizes(self, node: ir.Node, sizes: Types) -> dict[ir.Value, int] | None:
+        outputs = [output for output in node.outputs if output.name]
+        if all(output.name in sizes for output in outputs):
+            return {v: size_of(*sizes[v.name or ""]) for v in outputs}
+        if not all(v is None or is_constant(v) for v in node.inputs):
+            return None  # the next round knows more
+        first = constant(node.inputs[0]) if node.inputs[0] else None
+        most = {"NonZero": 8 * 8, "Unique": 4 * 8, "Compress": 8}.get(node.op_type)
+        if first is None or most is None or len(first.shape) > 8:
+            return None
+        return dict.fromkeys(outputs, first.size * most)
+
+    def _fold(self, nodes: list[ir.Node]) -> None:
+        """Run the nodes at once; where that fails, in halves, down to single nodes."""
+        nodes = _closed(nodes)
+        if not nodes:
+            return
+        island = self._island(nodes)
+        results = run(island, arguments(island))
+        if results is not None:
+            self._replace(island, results)
+        elif len(nodes) == 1:
+            note_read(*map(constant, island.inputs))  # others might be computed
+            self.refused.add(nodes[0])
+        else:
+            half = len(nodes) // 2
+            self._fold(nodes[:half])
+            self._fold(nodes[half:])
+
+    def _replace(self, island: Island, results: dict[ir.Value, np.ndarray]) -> None:
+        origins = _origins(island)
+        for value, new in tensors_of(island, results).items():
+            _make_constant(value, new, origins[value])
+        became_constants(self.model, island.nodes)
+        for node in reversed(island.nodes):
+            assert node.graph is not None
+            node.graph.remove(node, safe=True)
+        self.count += len(island.nodes)
+
+    def _fold_uniform(self) -> None:
+        """Fold what is one number throughout without ever writing it out."""
+        for node in list(all_nodes(self.model.graph)):
+            given = all(value is None or is_constant(value) for value in node.inputs)
+            if not given or not self._is_foldable(node) or len(node.outputs) != 1:
+                continue
+            island, output = self._island([node]), node.outputs[0]
+            tensor = uniform_result(island)
+            if tensor is not None and node.graph is not None:
+                _make_constant(output, tensor, _origins(island)[output])
+                became_constants(self.model, [node])
+                node.graph.remove(node, safe=True)
+                self.count += 1
+
+
+def reads_learned(node: ir.Node) -> bool:
+    """Whether a node reads a tensor that the original program has a name for.
+
+    Of integers only an attribute path counts, since numbers of the graph have names
+    too, and only the whole of them: counts up to the longest sequence, of which a part
+    is taken, are what programs make anew and store nowhere.
+    """
+    return any(v is not None and _is_learned(v, node) for v in node.inputs)
+
+
+def _is_learned(value: ir.Value, reader: ir.Node) -> bool:
+    shape = value.const_value.shape if value.const_value is not None else ()
+    if not len(shape) or not has_name(value):
+        return False
+    if value.dtype is not None and value.dtype.is_floating_point():
+        return True
+    return "." in (value.name or "") and reader.op_type != "Slice"
+
+
+def _is_layout(node: ir.Node) -> bool:
+    """Whether a node only brings weights into the order of a recurrent operator."""
+    users = [user for output in node.outputs for user, _ in output.uses()]
+    return bool(users) and all(
+        user.op_type in _RECURRENT
+        or (user.op_type in (*MOVES, "Concat", "Slice") and _is_layout(user))
+        for user in users
+    )
+
+
+def _closed(
+    nodes: Iterable[ir.Node], fits: Callable[[ir.Node], bool] = lambda node: True
+) -> list[ir.Node]:
+    """Those that fit, in order, and depend on constants and each other alone."""
+    known: set[ir.Value] = set()
+    found: list[ir.Node] = []
+    for node in nodes:
+        fed = all(v is None or v in known or _is_fed(v) for v in node.inputs)
+        if fed and fits(node):
+            found.append(node)
+            known.update(node.outputs)
+    return found
+
+
+def _is_fed(value: ir.Value) -> bool:
+    """Whether a value is a constant that can be fed without being blown up first."""
+    if not is_constant(value) or not is_feedable(value):
+        return False
+    tensor = constant(value)
+    return uniform_element(tensor) is None or tensor.nbytes <= _SMALL
+
+
+def _is_stored(value: ir.Value) -> bool:
+    return is_constant(value) and uniform_element(value.const_value) is None
+
+
+def _dequantises(node: ir.Node) -> bool:
+    """Whether a node turns a quantised weight into one of four times its size."""
+    weight = node.inputs[0] if node.inputs else None
+    if node.op_type != "DequantizeLinear" or weight is None or not is_constant(weight):
+        return False
+    return constant(weight).size > _QUANTISED or len(weight.shape or ()) > 1
+
+
+def _origins(island: Island) -> dict[ir.Value, tuple[str, ...]]:
+    """The weights that each result was computed from: what it may be called after."""
+    found: dict[ir.Value, tuple[str, ...]] = {}
+    for value in island.inputs:
+        tensor = constant(value)
+        weight = tensor.size > 1 and tensor.dtype.is_floating_point()
+        own = (value.name or "",) if weight else ()
+        found[value] = value.meta.get("folded_from", own)
+    for node in island.nodes:
+        names = [name for v in node.inputs if v is not None for name in found[v]]
+        for output in node.outputs:
+            found[output] = tuple(dict.fromkeys(names))
+    return found
+
+
+def _make_constant(
+    value: ir.Value, tensor: ir.TensorProtocol, origins: tuple[str, ...]
+) -> None:
+    """Put an initializer of the same name in the place of a computed value."""
+    node = value.producer()
+    assert node is not None and node.graph is not None
+    new = ir.Value(
+        name=value.name,
+        shape=ir.Shape(tensor.shape.numpy()),
+        type=ir.TensorType(tensor.dtype),
+        const_value=tensor,
+        metadata_props={**node.metadata_props, **value.metadata_props},
+    )
+    if origins:
+        new.meta["folded_from"] = origins
+    value.replace_all_uses_with(new, replace_graph_outputs=True)
+    node.graph.register_initializer(new)

@@ -1,0 +1,69 @@
+"""Equal large constants become one, so that a module called twice shows as one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import onnx_ir as ir
+
+from ...analysis.graph.weight_access import FileTensor, glance, note_read
+
+# Equal vectors say little: every norm starts with ones. Equal matrices are one.
+_SMALLEST = 1 << 16
+_SAMPLE = 1 << 12
+_PIECE = 1 << 24  # bytes that are compared at a time
+
+
+def merge_constants(model: ir.Model) -> int:
+    """Keep the first of equal initializers of two or more axes; returns how many went.
+
+    Bits are compared, after a sample of them, so distinct weights are hardly read.
+    """
+    merged = 0
+    for first, other in list(equal_pairs(model.graph.initializers.values())):
+        if other.is_graph_output():
+            continue
+        pair = first.const_value, other.const_value
+        if not all(isinstance(t, FileTensor) and not t.sources for t in pair):
+            note_read(*pair)  # which of the file's own are equal is known to the cache
+        other.replace_all_uses_with(first)
+        del model.graph.initializers[other.name or ""]
+        merged += 1
+    return merged
+
+
+def equal_pairs(values: Iterable[ir.Value]) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """Each large constant that is equal to earlier ones, behind the first of those."""
+    groups: dict[object, list[ir.Value]] = {}
+    for value in values:
+        tensor = value.const_value
+        if tensor is None or len(tensor.shape) < 2 or tensor.nbytes < _SMALLEST:
+            continue
+        array = glance(tensor)
+        if not any(array.strides):
+            continue  # one element in the guise of many: nothing to save
+        groups.setdefault((tensor.dtype, array.shape, _digest(array)), []).append(value)
+    for first, *others in groups.values():
+        for other in others:
+            if _same_bits(first, other):
+                yield first, other
+
+
+def _digest(array: np.ndarray) -> bytes:
+    rows = array.reshape(array.shape[0], -1)
+    step = max(1, rows.shape[0] // 8)
+    sample = np.ascontiguousarray(rows[::step][:8, : _SAMPLE // 8])
+    return hashlib.sha256(sample.tobytes()).digest()
+
+
+def _same_bits(a: ir.Value, b: ir.Value) -> bool:
+    assert a.const_value is not None and b.const_value is not None
+    left, right = map(_bytes, (a.const_value, b.const_value))
+    starts = range(0, left.size, _PIECE)
+    return all(np.array_equal(left[i:][:_PIECE], right[i:][:_PIECE]) for i in starts)
+
+
+def _bytes(tensor: ir.TensorProtocol) -> np.ndarray:
+    return np.ascontiguousarray(glance(tensor)).reshape(-1).view(np.uint8)

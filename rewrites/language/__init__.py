@@ -1,0 +1,1 @@
+"""The language of rules: terms, patterns, Rule, what a rule may ask."""

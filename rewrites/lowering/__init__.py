@@ -1,0 +1,1 @@
+"""What ONNX has no operator for, in its own operators."""

@@ -1,0 +1,1 @@
+"""Com.microsoft in ONNX's own operators."""

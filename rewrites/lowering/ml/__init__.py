@@ -1,0 +1,1 @@
+"""Ai.onnx.ml and Gradient as arithmetic."""

@@ -1,0 +1,1 @@
+"""The trusted kernel: terms, SMT, normal forms."""

@@ -1,0 +1,270 @@
+"""Two tensors are equal: same rank, same sizes, equal scalars at every index.
+
+The scalars are compared at one index of which nothing is known but its range, at the
+lowest level that suffices:
+
+  struct  the same scalar functions of the same elements
+  comm    and add, mul, max and min in either order, and maxima over permuted axes
+  order   linear real arithmetic with comparisons and choices (order_reasoning.py)
+  ring    sums of products, over the reals and over integers modulo 2^w
+  field   division, exp, log, roots and translated maxima over the reals
+
+What closes a comparison of two scalars, at every level:
+
+  choice      a condition on indices holds or doesn't; `where` has a condition that is
+              true or isn't, and takes the branch. Each case is compared under its
+              assumption, and one whose assumption is contradictory is dropped.
+  congruence  the same function of equal arguments; the same reduction over the same
+              range of equal bodies. That holds for any values, infinite ones too.
+  the level   otherwise both are translated as a whole, which covers finite values.
+
+Sound if these steps are, and those in the modules below. What is not shown in the
+limits is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from .case_splits import Split, first_split, in_case
+from .integer_terms import substitute
+from .monomials import Binder, guard_truth
+from .order_reasoning import Order, has_order
+from .questions import COMM, LEVELS, ORDER, Failure, Hypotheses
+from .scalars import Const, FromInt, NegInf, NegZero, Op, Red, Scalar
+from .smt import (
+    POSITION,
+    bound,
+    bound_function,
+    every,
+    formula,
+    fresh,
+    fresh_function,
+    implies,
+    negate,
+    new_attempt,
+    new_session,
+    within,
+)
+from .tensors import Context, Family, Tensor
+
+COMMUTATIVE = {"add", "mul", "max", "min"}
+SPLITS = 16  # nested choices at most
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """proved: at `level`, by `steps`; or not, and why (the reason is a hint only)."""
+
+    proved: bool
+    level: str | None
+    steps: frozenset[str]
+    why: str
+
+    def __bool__(self) -> bool:
+        return self.proved
+
+
+class Equality(Order):
+    """Equality of scalars at one level, and of tensors."""
+
+    def __init__(self, context: Context, level: int) -> None:
+        super().__init__(context, level)
+        self.why = ""
+        self.splits = 0
+
+    def equal(self, a: Scalar, b: Scalar, hypotheses: Hypotheses) -> bool:
+        """Are the scalars equal wherever the hypotheses hold?"""
+        if a is b:
+            return True
+        split = first_split(a)
+        if split is None:
+            split = first_split(b)
+        if split is not None:
+            # Conditions on scalars mean more to `order` than case splits show.
+            compared = isinstance(split, Scalar) and self.level == ORDER
+            if compared and self.equal_as_wholes(a, b, hypotheses):
+                return True
+            return self.equal_in_cases(a, b, split, hypotheses)
+        if self.congruent(a, b, hypotheses):
+            return True
+        return self.level >= ORDER and self.equal_as_wholes(a, b, hypotheses)
+
+    def equal_as_wholes(self, a: Scalar, b: Scalar, hypotheses: Hypotheses) -> bool:
+        """By order or by normal form."""
+        try:
+            if self.level == ORDER:
+                ordered = self.context.scalar_facts or has_order(a) or has_order(b)
+                return bool(ordered) and self.same_by_order(a, b, hypotheses)
+            left, right = self.normal(a, hypotheses), self.normal(b, hypotheses)
+            return self.same_poly(left, right, hypotheses)
+        except Failure as failure:
+            self.why = str(failure)
+            return False
+
+    def equal_in_cases(
+        self, a: Scalar, b: Scalar, split: Split, hypotheses: Hypotheses
+    ) -> bool:
+        """In each case that is possible."""
+        if self.splits >= SPLITS:
+            self.why = "too many cases"
+            return False
+        self.steps.add("case-split")
+        self.splits += 1
+        try:
+            return all(
+                self.equal_in_case(a, b, split, value, hypotheses)
+                for value in (True, False)
+            )
+        finally:
+            self.splits -= 1
+
+    def equal_in_case(
+        self, a: Scalar, b: Scalar, split: Split, value: bool, hypotheses: Hypotheses
+    ) -> bool:
+        if not isinstance(split, Scalar):
+            assumed = guard_truth(split, value)
+            if self.proves(hypotheses, negate(assumed)):
+                return True
+            hypotheses = (*hypotheses, assumed)
+
+        def same(condition: Split, other: Split) -> bool:
+            if isinstance(condition, Scalar) or isinstance(other, Scalar):
+                return (
+                    isinstance(condition, Scalar)
+                    and isinstance(other, Scalar)
+                    and self.equal(condition, other, hypotheses)
+                )
+            return self.same_guard(condition, other, hypotheses)
+
+        left, right = (in_case(x, split, value, same) for x in (a, b))
+        return self.equal(left, right, hypotheses)
+
+    # ----------------------------------------------------------- congruence
+    def congruent(self, a: Scalar, b: Scalar, hypotheses: Hypotheses) -> bool:
+        """The same head on equal parts."""
+        if isinstance(a, Op) and isinstance(b, Op):
+            return self.same_op(a, b, hypotheses)
+        if isinstance(a, Red) and isinstance(b, Red):
+            return self.same_red(a, b, hypotheses)
+        if isinstance(a, NegZero | NegInf):
+            return type(a) is type(b)
+        if isinstance(a, Const) and isinstance(b, Const):
+            return a.value == b.value
+        if isinstance(a, Const | FromInt) and isinstance(b, Const | FromInt):
+            values = [x.value for x in (a, b)]
+            if any(isinstance(v, Fraction) and v.denominator != 1 for v in values):
+                return False
+            m, n = (int(v) if isinstance(v, Fraction) else v for v in values)
+            return self.same_integer(m, n, hypotheses)
+        return self.same_leaf(a, b, hypotheses)
+
+    def same_op(self, a: Op, b: Op, hypotheses: Hypotheses) -> bool:
+        if a.name != b.name or len(a.args) != len(b.args):
+            return False
+        pairs = list(zip(a.args, b.args, strict=True))
+        if all(self.equal(x, y, hypotheses) for x, y in pairs):
+            return True
+        if self.level < COMM or a.name not in COMMUTATIVE or len(pairs) != 2:
+            return False
+        (x, y), (z, w) = a.args, b.args
+        if self.equal(x, w, hypotheses) and self.equal(y, z, hypotheses):
+            self.steps.add("comm")
+            return True
+        return False
+
+    def same_red(self, a: Red, b: Red, hypotheses: Hypotheses) -> bool:
+        """The same reduction of equal bodies over the same range.
+
+        A maximum may also run over the range in another order.
+        """
+        if a.kind != b.kind or a.vec != b.vec:
+            return False
+        left, right = Binder.of(a), Binder.of(b)
+        permuted = a.kind in ("max", "min") and self.level >= COMM
+        for way in self.bijections((left,), (right,), ([], [])):
+            if way.step and not permuted:
+                continue
+            if self.same_domain(way, (right,), ((), ()), hypotheses):
+                body = a.body(way.values[0])
+                goal = b.body(right.variable)
+                if self.equal(body, goal, (*hypotheses, right.domain())):
+                    self.steps.add(way.step or f"reduce-{a.kind}")
+                    return True
+        return False
+
+    # -------------------------------------------------------------- tensors
+    def same_tensor(self, a: Tensor, b: Tensor, hypotheses: Hypotheses) -> bool:
+        """The same shape, and equal at every index."""
+        index = bound_function("i")
+        return self.same_shape(a, b, hypotheses) and self.same_at(
+            index, a, b, hypotheses
+        )
+
+    def same_at(self, i: Any, a: Tensor, b: Tensor, hypotheses: Hypotheses) -> bool:
+        """Equal elements at index i of two tensors of one shape."""
+        rank = a.rank if isinstance(a.rank, int) else b.rank
+
+        def in_range(k: Any) -> Any:
+            return implies(within(k, rank), within(i(k), a.dim(k)))
+
+        if isinstance(rank, int):
+            ranges = tuple(in_range(k) for k in range(rank))
+        else:
+            k = bound("k")
+            ranges = (every(k, in_range(k), i(k)),)
+        anywhere = formula(in_range(POSITION))
+        self.schemas.append(lambda k: substitute(anywhere, [(POSITION, k)]))
+        try:
+            return self.equal(a.at(i), b.at(i), (*hypotheses, *ranges))
+        finally:
+            # The index exists only if the tensor isn't empty: gone with this tensor.
+            self.schemas.pop()
+
+    def same_shape(self, a: Tensor, b: Tensor, hypotheses: Hypotheses) -> bool:
+        if not self.same_integer(a.rank, b.rank, hypotheses):
+            self.why = "the ranks differ"
+            return False
+        rank = a.rank if isinstance(a.rank, int) else b.rank
+        if not self.same_index(a.dim, b.dim, rank, hypotheses):
+            self.why = "the shapes differ"
+            return False
+        return True
+
+
+def prove_equal(
+    left: Tensor | Family,
+    right: Tensor | Family,
+    context: Context,
+    levels: tuple[str, ...] = LEVELS,
+) -> Verdict:
+    """Is the left tensor (or each of a family) the right one, given the context?"""
+    new_session()
+    hypotheses: Hypotheses = tuple(context.hypotheses)
+    questions = Equality(context, 0)
+    shown = hypotheses
+    for what, goal in context.obligations:
+        if not questions.proves(shown, goal, patient=True):
+            return Verdict(False, None, frozenset(), f"not shown: {what}")
+        shown = (*shown, goal)
+    if isinstance(left, Family) or isinstance(right, Family):
+        if not (isinstance(left, Family) and isinstance(right, Family)):
+            return Verdict(False, None, frozenset(), "a family against a tensor")
+        if not questions.same_integer(left.count, right.count, hypotheses):
+            return Verdict(False, None, frozenset(), "the numbers of tensors differ")
+        j = fresh("j")
+        hypotheses = (*hypotheses, within(j, left.count))
+        left, right = left.member(j), right.member(j)
+    if not questions.same_shape(left, right, hypotheses):
+        return Verdict(False, None, frozenset(), questions.why)
+    why = "the values differ"
+    index = fresh_function("i")
+    for level in levels:
+        new_attempt()
+        attempt = Equality(context, LEVELS.index(level))
+        if attempt.same_at(index, left, right, hypotheses):
+            return Verdict(True, level, frozenset(attempt.steps), "")
+        why = attempt.why or why
+    return Verdict(False, None, frozenset(), why)

@@ -1,0 +1,348 @@
+"""Elementwise operators, with NumPy's broadcasting.
+
+Broadcasting aligns shapes at the last axis. Two sizes meet well if they are equal or
+one of them is 1; an index is then 0 along the axes where the operand has size 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from ..kernel.scalars import All, Const, Ite, Op, Scalar, Symbol, lift
+from ..kernel.smt import IndexMap, Integer, choose, either
+from ..kernel.tensors import Context, Tensor, shape
+from .index_maps import larger_rank, same_shape, shape_of, simple
+from .reshape import Buffer, buffer
+
+Operand: TypeAlias = "Tensor | Scalar | int | float | Fraction"
+
+# ONNX operators that are one scalar function, by the name the prover knows it by.
+POINTWISE = {
+    "Abs": "abs", "Add": "add", "And": "and", "Ceil": "ceil", "Cos": "cos",
+    "Div": "div", "Equal": "equal", "Erf": "erf", "Exp": "exp", "Floor": "floor",
+    "Greater": "greater", "GreaterOrEqual": "greater_equal", "Less": "less",
+    "LessOrEqual": "less_equal", "Log": "log", "Max": "max", "Min": "min",
+    "Mul": "mul", "Neg": "neg", "Not": "not", "Or": "or", "Pow": "pow",
+    "Reciprocal": "recip", "Relu": "relu", "Round": "round", "Sigmoid": "sigmoid",
+    "Sign": "sign", "Sin": "sin", "Sqrt": "sqrt", "Sub": "sub", "Tan": "tan",
+    "Tanh": "tanh", "Where": "where", "Xor": "xor",
+}  # fmt: skip
+
+
+def scalar(value: Operand) -> Tensor:
+    """A number as a tensor of rank 0."""
+    if isinstance(value, Tensor):
+        return value
+    return Tensor(0, shape(), lambda index: lift(value))
+
+
+def full(rank: Integer, dim: IndexMap, value: Scalar | float | Fraction) -> Tensor:
+    """A tensor that is one number throughout."""
+    return Tensor(rank, dim, lambda index: lift(value))
+
+
+def elementwise(
+    context: Context, f: Callable[..., Scalar], *operands: Operand
+) -> Tensor:
+    """f of the operands' elements at each index of their broadcast shape."""
+    tensors = [scalar(x) for x in operands]
+    shaped = [t for t in tensors if not _is_scalar(t)]
+    if not shaped:
+        return Tensor(0, shape(), lambda i: f(*(t.at(i) for t in tensors)))
+    rank, dim = _broadcast(context, shaped)
+    projections = [_projection(t, rank, dim) for t in tensors]
+
+    def at(index: IndexMap) -> Scalar:
+        pairs = zip(tensors, projections, strict=True)
+        return f(*(t.at(project(index)) for t, project in pairs))
+
+    result = Tensor(rank, dim, at)
+    return _with_buffer(context, f, tensors, shaped, result)
+
+
+def _is_scalar(t: Tensor) -> bool:
+    return isinstance(t.rank, int) and t.rank == 0
+
+
+def _same(index: IndexMap) -> IndexMap:
+    return index
+
+
+def _projection(
+    t: Tensor, rank: Integer, dim: IndexMap
+) -> Callable[[IndexMap], IndexMap]:
+    """From an index of the result to one of an operand."""
+    if t.dim is dim or _is_scalar(t):
+        return _same
+    shift = simple(rank - t.rank)
+
+    def project(index: IndexMap) -> IndexMap:
+        return lambda k: choose(t.dim(k) == 1, 0, index(k + shift))
+
+    return project
+
+
+def broadcast_shape(context: Context, *tensors: Tensor) -> tuple[Integer, IndexMap]:
+    """The shape the tensors broadcast to, and that they do."""
+    shaped = [t for t in tensors if not _is_scalar(t)]
+    return _broadcast(context, shaped) if shaped else (0, shape())
+
+
+def _broadcast(context: Context, shaped: list[Tensor]) -> tuple[Integer, IndexMap]:
+    rank, dim = shape_of(shaped[0])
+    for t in shaped[1:]:
+        total = larger_rank(context, rank, t.rank)
+        a, b = _aligned(dim, total - rank), _aligned(t.dim, total - t.rank)
+        if a is not b:
+            context.require(All(total, _meets(a, b)), "broadcasting")
+            rank, dim = total, _joined(a, b)
+    return rank, dim
+
+
+def _aligned(dim: IndexMap, shift: Integer) -> IndexMap:
+    """The sizes counted from an earlier axis; 1 along the axes that aren't there."""
+    shift = simple(shift)
+    if isinstance(shift, int) and shift == 0:
+        return dim
+    return lambda k: choose(k < shift, 1, dim(k - shift))
+
+
+def _meets(a: IndexMap, b: IndexMap) -> Callable[[Integer], Any]:
+    return lambda k: either(a(k) == b(k), a(k) == 1, b(k) == 1)
+
+
+def _joined(a: IndexMap, b: IndexMap) -> IndexMap:
+    return lambda k: choose(a(k) == 1, b(k), a(k))
+
+
+def require_into(context: Context, x: Operand, t: Tensor, what: str) -> None:
+    """That x broadcasts into the shape of t: t isn't enlarged."""
+    if not isinstance(x, Tensor) or _is_scalar(x):
+        return
+    shift = simple(t.rank - x.rank)
+    if not (isinstance(shift, int) and shift == 0):
+        context.require(shift >= 0, what)
+    if x.dim is not t.dim:
+        fits = All(
+            x.rank, lambda k: either(x.dim(k) == 1, x.dim(k) == t.dim(k + shift))
+        )
+        context.require(fits, what)
+
+
+def _with_buffer(
+    context: Context,
+    f: Callable[..., Scalar],
+    tensors: list[Tensor],
+    shaped: list[Tensor],
+    result: Tensor,
+) -> Tensor:
+    """Elementwise operators of tensors of one shape also work on row-major buffers."""
+    if all(t.flat is None for t in shaped):
+        return result
+    first = shaped[0]
+    if not all(same_shape(context, shape_of(first), shape_of(t)) for t in shaped[1:]):
+        return result
+    numbers = {id(t): t.at(lambda k: 0) for t in tensors if _is_scalar(t)}
+    buffers = {id(t): buffer(context, t) for t in shaped}
+
+    def apply(values: Callable[[Tensor], Scalar]) -> Scalar:
+        return f(*(numbers.get(id(t)) or values(t) for t in tensors))
+
+    views = [result]
+    if all(t is first for t in shaped):
+        views = [
+            result if view is first else _mapped(apply, view)
+            for view in buffers[id(first)].views
+        ]
+    flat = Buffer(lambda n: apply(lambda t: buffers[id(t)](n)), tuple(views))
+    for view in views:
+        view.flat = flat
+    return result
+
+
+def _mapped(apply: Callable[..., Scalar], view: Tensor) -> Tensor:
+    return Tensor(view.rank, view.dim, lambda i: apply(lambda _: view.at(i)))
+
+
+def pointwise(context: Context, name: str, *operands: Operand) -> Tensor:
+    """An ONNX operator of POINTWISE by its name; Max, Min and the like fold many."""
+    head = POINTWISE[name]
+    if len(operands) > 2 and name in ("Max", "Min", "Add", "Mul"):
+        rest = pointwise(context, name, *operands[:-1])
+        return elementwise(context, lambda a, b: Op(head, a, b), rest, operands[-1])
+    return elementwise(context, lambda *x: Op(head, *x), *operands)
+
+
+def add(context: Context, a: Operand, b: Operand) -> Tensor:
+    return elementwise(context, lambda x, y: x + y, a, b)
+
+
+def sub(context: Context, a: Operand, b: Operand) -> Tensor:
+    return elementwise(context, lambda x, y: x - y, a, b)
+
+
+def mul(context: Context, a: Operand, b: Operand) -> Tensor:
+    return elementwise(context, lambda x, y: x * y, a, b)
+
+
+def div(context: Context, a: Operand, b: Operand) -> Tensor:
+    return elementwise(context, lambda x, y: x / y, a, b)
+
+
+def where(context: Context, condition: Operand, a: Operand, b: Operand) -> Tensor:
+    return pointwise(context, "Where", condition, a, b)
+
+
+def relu(context: Context, x: Operand) -> Tensor:
+    return pointwise(context, "Relu", x)
+
+
+def clip(
+    context: Context, x: Operand, low: Operand | None, high: Operand | None
+) -> Tensor:
+    """min(max(x, low), high); an absent bound doesn't bind."""
+    if low is not None and high is not None:
+        return elementwise(context, lambda *a: Op("clip", *a), x, low, high)
+    if low is not None:
+        return elementwise(context, lambda *a: Op("max", *a), x, low)
+    if high is not None:
+        return elementwise(context, lambda *a: Op("min", *a), x, high)
+    return scalar(x)
+
+
+def cast(context: Context, x: Operand, source: str, target: str) -> Tensor:
+    """Element types by name."""
+    return elementwise(context, lambda a: Op(f"cast:{source}:{target}", a), x)
+
+
+def bit_shift(context: Context, x: Operand, by: Operand, direction: str) -> Tensor:
+    """Whole numbers shifted LEFT or RIGHT."""
+    head = {"LEFT": "shl", "RIGHT": "shr"}[direction]
+    return elementwise(context, lambda a, s: Op(head, a, s), x, by)
+
+
+def leaky_relu(context: Context, x: Operand, alpha: Operand) -> Tensor:
+    return prelu(context, x, alpha)
+
+
+def prelu(context: Context, x: Operand, slope: Operand) -> Tensor:
+    """x where x >= 0 or NaN, else slope * x; the slope broadcasts into x's shape."""
+
+    def f(a: Scalar, b: Scalar) -> Scalar:
+        return Op("where", Op("less", a, Const(0)), b * a, a)
+
+    require_into(context, slope, scalar(x), "the slope's shape")
+    return elementwise(context, f, x, slope)
+
+
+def hard_sigmoid(
+    context: Context, x: Operand, alpha: Operand = 0.2, beta: Operand = 0.5
+) -> Tensor:
+    def f(a: Scalar, s: Scalar, t: Scalar) -> Scalar:
+        return Op("max", Const(0), Op("min", Const(1), s * a + t))
+
+    return elementwise(context, f, x, alpha, beta)
+
+
+def hard_swish(context: Context, x: Operand) -> Tensor:
+    gate = hard_sigmoid(context, x, Fraction(1, 6), Fraction(1, 2))
+    return mul(context, x, gate)
+
+
+def swish(context: Context, x: Operand, alpha: Operand = 1) -> Tensor:
+    return elementwise(context, lambda a, s: a * Op("sigmoid", s * a), x, alpha)
+
+
+def softplus(context: Context, x: Operand) -> Tensor:
+    return elementwise(context, lambda a: Op("log", Op("exp", a) + 1), x)
+
+
+def mish(context: Context, x: Operand) -> Tensor:
+    def f(a: Scalar) -> Scalar:
+        return a * Op("tanh", Op("log", Op("exp", a) + 1))
+
+    return elementwise(context, f, x)
+
+
+def elu(context: Context, x: Operand, alpha: Operand = 1) -> Tensor:
+    def f(a: Scalar, s: Scalar) -> Scalar:
+        return Op("where", Op("less", a, Const(0)), s * (Op("exp", a) - 1), a)
+
+    return elementwise(context, f, x, alpha)
+
+
+def gelu(context: Context, x: Operand, approximate: str = "none") -> Tensor:
+    """With erf, or approximated with tanh."""
+    half = Const(Fraction(1, 2))
+
+    def exact(a: Scalar) -> Scalar:
+        return half * a * (Op("erf", a / Op("sqrt", Const(2))) + 1)
+
+    def rough(a: Scalar) -> Scalar:
+        inner = a + Const(Fraction("0.044715")) * (a * a * a)
+        factor = Op("sqrt", Const(2) / Symbol("pi"))
+        return half * a * (Op("tanh", factor * inner) + 1)
+
+    return elementwise(context, exact if approximate == "none" else rough, x)
+
+
+def along(
+    context: Context, t: Tensor, rank: Integer, axis: Integer, dim: Integer
+) -> Tensor:
+    """A 1-D tensor as one of `rank` axes, of size 1 everywhere but along `axis`.
+
+    A tensor of one element (rank 0, or a known size 1) stays as it is.
+    """
+    if _is_scalar(t):
+        return t
+    context.require(t.rank == 1, "a tensor along an axis has rank 1")
+    context.require(t.dim(0) == dim, "the size along an axis")
+    return Tensor(
+        rank,
+        lambda k: choose(k == axis, dim, 1),
+        lambda i: t.at(lambda k: i(axis)),
+    )
+
+
+def quantize_linear(
+    context: Context,
+    x: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+    low: int,
+    high: int,
+    axis: Integer = 0,
+) -> Tensor:
+    """Saturated round(x / scale) + zero point; rounded to even; per tensor or axis."""
+    scale = along(context, scale, x.rank, axis, x.dim(axis))
+    zero_point = along(context, zero_point, x.rank, axis, x.dim(axis))
+
+    def f(a: Scalar, s: Scalar, z: Scalar) -> Scalar:
+        return Op("clip", Op("round", a / s) + z, Const(low), Const(high))
+
+    return elementwise(context, f, x, scale, zero_point)
+
+
+def dequantize_linear(
+    context: Context, x: Tensor, scale: Tensor, zero_point: Tensor, axis: Integer = 0
+) -> Tensor:
+    """(x - zero point) * scale, per tensor or along an axis."""
+    scale = along(context, scale, x.rank, axis, x.dim(axis))
+    zero_point = along(context, zero_point, x.rank, axis, x.dim(axis))
+    return elementwise(context, lambda a, s, z: (a - z) * s, x, scale, zero_point)
+
+
+def trilu(
+    context: Context, x: Tensor, offset: Integer = 0, upper: bool = True
+) -> Tensor:
+    """The upper (or lower) triangle of the last two axes, 0 elsewhere."""
+    context.require(x.rank >= 2, "a matrix")
+
+    def at(i: IndexMap) -> Scalar:
+        distance = i(x.rank - 1) - i(x.rank - 2)
+        kept = distance >= offset if upper else distance <= offset
+        return Ite(kept, x.at(i), Const(0))
+
+    return Tensor(x.rank, x.dim, at)

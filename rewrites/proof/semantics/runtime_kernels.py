@@ -1,0 +1,197 @@
+"""What a runtime computes: a second denotation, of operators that aren't their formula.
+
+To the prover Softplus(x) is log(exp(x) + 1). ONNX Runtime and PyTorch compute it in a
+way of their own, so here it is a function of x of which nothing is known. A law that
+holds for these denotations too leaves such operators as they are. Sound as long as what
+has no meaning below is computed from the operations that its denotation is made of:
+sums in any order, the rest one by one.
+
+`at_best` says what structurally equal terms leave to the runtime: the zero that comes
+out of max(0, -0), the order of a sum, and the last place of an elementary function,
+which may depend on where in a vector register an element stands (measured on ONNX
+Runtime: Log, Sin, Cos, Softplus).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...language.exactness import Exactness, weakest
+from ...language.pattern import Node
+from ..goal import World
+from ..kernel.bit_vectors import COMPARISONS
+from ..kernel.machine_arithmetic import LOGICAL
+from ..kernel.scalars import FromInt, Ite, Op, Opaque, Red, Scalar
+from ..kernel.smt import Integer, fresh, fresh_function
+from ..kernel.tensors import Context, Tensor
+from . import reduction
+from .elementwise import POINTWISE, elementwise, scalar
+from .gather import opaque
+from .table import MEANINGS, Meaning
+
+ELEMENTWISE = {
+    *POINTWISE,
+    *"BitShift Cast Clip DequantizeLinear Elu Gelu HardSigmoid HardSwish".split(),
+    *"Identity IsNaN LeakyRelu Mish PRelu QuantizeLinear Softplus Softsign".split(),
+    *"Swish pointwise".split(),
+}
+# Either zero may come out where zeros of both signs, or one of either, go in.
+TIES = frozenset("max min relu clip saturated where".split())
+# Rounded once, or not at all: the same for an element wherever it stands.
+EXACT = {
+    *TIES,
+    *LOGICAL,
+    *COMPARISONS,
+    *"add sub mul div neg abs recip square floor ceil round sign shl shr".split(),
+}
+# These tell the zeros apart by more than the sign of a zero.
+DIVIDE = frozenset("div recip".split())
+
+
+class AtRunTime(World):
+    """`differs`: an operator of the law has another denotation than in a World."""
+
+    differs = False
+    moves = False  # elements may stand elsewhere than before
+
+    def _node(self, node: Node) -> Any:
+        self.moves |= node.operator.name not in ELEMENTWISE
+        return super()._node(node)
+
+    def meaning(self, name: str) -> Meaning:
+        self.differs |= name in _KERNELS
+        return _KERNELS.get(name) or super().meaning(name)
+
+
+def _function(name: str) -> Meaning:
+    """Elementwise, of operands and parameters."""
+
+    def meaning(context: Context, *operands: Any, **parameters: Any) -> Tensor:
+        words = [p for p in parameters.values() if isinstance(p, str)]
+        numbers = [p for p in parameters.values() if not isinstance(p, str)]
+        head = ":".join(["kernel", name, *words])
+        return elementwise(context, lambda *a: Op(head, *a), *operands, *numbers)
+
+    return meaning
+
+
+def _result(name: str) -> Meaning:
+    """A function of whole tensors and of parameters."""
+
+    def meaning(context: Context, *operands: Any, **parameters: Any) -> Tensor:
+        formula = MEANINGS[name](context, *operands, **parameters)
+        given = [x for x in operands if x is not None]
+        given += [_parameter(p) for p in parameters.values()]
+        head = f"kernel:{name}:{[x is not None for x in operands]}"
+        return opaque(head, formula.rank, formula.dim, tuple(given))
+
+    return meaning
+
+
+def _parameter(p: Any) -> Tensor:
+    return scalar(p if isinstance(p, Scalar) else FromInt(p))
+
+
+def _of_the_sum(name: str) -> Meaning:
+    """A function of what is added up in some order."""
+
+    def meaning(context: Context, *operands: Any, **parameters: Any) -> Tensor:
+        total = MEANINGS["ReduceSum"](context, *operands, **parameters)
+        return elementwise(context, lambda a: Op(f"kernel:{name}", a), total)
+
+    return meaning
+
+
+def _of_the_row(name: str) -> Meaning:
+    """A function of an element and of what is added up along the axis."""
+
+    def meaning(context: Context, x: Tensor, axis: Integer) -> Tensor:
+        row = reduction.reduce(context, "sum", x, axis)
+        return elementwise(context, lambda *a: Op(f"kernel:{name}", *a), x, row)
+
+    return meaning
+
+
+def _clip(
+    context: Context, x: Tensor, low: Tensor | None, high: Tensor | None
+) -> Tensor:
+    """ONNX Runtime puts the largest numbers in the place of absent bounds."""
+    if low is not None and high is not None:
+        return elementwise(context, lambda *a: Op("clip", *a), x, low, high)
+    if low is not None:
+        x = elementwise(context, lambda *a: Op("max", *a), x, low)
+    x = elementwise(context, lambda a: Op("saturated", a), x)
+    if high is not None:
+        x = elementwise(context, lambda *a: Op("min", *a), x, high)
+    return x
+
+
+def _pointwise(context: Context, *tensors: Tensor, f: Any) -> Tensor:
+    return elementwise(context, lambda *x: Op(f"sigma:{f.name}", *x), *tensors)
+
+
+def _named(make: Callable[[str], Meaning], names: str) -> dict[str, Meaning]:
+    return {name: make(name) for name in names.split()}
+
+
+_KERNELS: dict[str, Meaning] = {
+    **_named(_function, "Elu Gelu HardSigmoid HardSwish Mish Softplus Softsign Swish"),
+    **_named(_function, "IsNaN"),
+    **_named(_result, "Attention BatchNormalization GroupNormalization"),
+    **_named(_result, "InstanceNormalization LayerNormalization RMSNormalization"),
+    **_named(_of_the_sum, "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp"),
+    **_named(_of_the_row, "Softmax LogSoftmax"),
+    "Clip": _clip,
+    "pointwise": _pointwise,
+}
+
+
+def at_best(term: Scalar, moves: bool) -> Exactness:
+    """The class of two terms that are structurally equal to this one.
+
+    `moves`: the elements may stand at other places of a vector.
+    """
+    if isinstance(term, Red):
+        body = term.body(fresh_function() if term.vec else fresh())
+        own = Exactness.ORDER if adds_up(term) else Exactness.ZERO_SIGN
+        return weakest(own, at_best(body, moves))
+    if isinstance(term, Ite):
+        return weakest(at_best(term.a, moves), at_best(term.b, moves))
+    if isinstance(term, Opaque):
+        return weakest(*(_whole(t, moves) for t in term.tensors))
+    if isinstance(term, Op):
+        return _applied(term, moves)
+    return Exactness.BITWISE
+
+
+def _whole(t: Tensor, moves: bool) -> Exactness:
+    """Of an operand that something unknown is made of."""
+    found = at_best(t.at(fresh_function()), moves)
+    return Exactness.REAL if found is Exactness.ZERO_SIGN else found
+
+
+def _applied(op: Op, moves: bool) -> Exactness:
+    args = [at_best(a, moves) for a in op.args]
+    found = weakest(*args)
+    exact = op.name in EXACT or op.name.partition(":")[0] in _CONVERSIONS
+    known = exact and not (op.name in DIVIDE and args[-1] is Exactness.ZERO_SIGN)
+    if found is Exactness.ZERO_SIGN and not known:
+        return Exactness.REAL
+    if op.name in TIES:
+        return weakest(found, Exactness.ZERO_SIGN)
+    return weakest(found, Exactness.ORDER) if moves and not exact else found
+
+
+_CONVERSIONS = {"cast", "quantize", "dequantize"}
+
+
+def adds_up(term: Scalar) -> bool:
+    """Whether it takes more than two numbers together, in an order left open."""
+    if isinstance(term, Red):
+        if term.kind in ("sum", "prod"):
+            return True
+        return adds_up(term.body(fresh_function() if term.vec else fresh()))
+    if isinstance(term, Op):
+        return any(map(adds_up, term.args))
+    return isinstance(term, Ite) and (adds_up(term.a) or adds_up(term.b))

@@ -1,0 +1,137 @@
+"""Operands of one operator in a better order; DNNFusion's associative laws."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ..language.operators.elementwise import (
+    Abs,
+    Add,
+    And,
+    Max,
+    Min,
+    Mul,
+    Or,
+    Reciprocal,
+    Sqrt,
+)
+from ..language.pattern import Chain, Term
+from ..language.terms import Bool, forall
+from .law_table import equation
+
+law_of = partial(equation, family="associative", when="search")
+
+
+def smaller(small: Term, large: Term) -> Bool:
+    """Whether one operand broadcasts into the other's shape, which is another."""
+    inside = forall(small.rank, lambda k: small.dim(k) <= large.dim(k))
+    return inside & ~forall(small.rank, lambda k: large.dim(k) <= small.dim(k))
+
+
+WORTH = "neither operand is smaller"
+
+
+def _twice(root: Term, *others: Term) -> Chain:
+    return Chain(Mul, (root, root, *others))
+
+
+# Small operands meet first, so that fewer operations are of the large size.
+SMALL_FIRST = [
+    rule
+    for op, kind in (
+        (Add, ""),
+        (Mul, ""),
+        (Max, ""),
+        (Min, ""),
+        (And, "bool"),
+        (Or, "bool"),
+    )
+    for rule in (
+        law_of(
+            f"{op}({op}(s, m), t) = {op}({op}(s, t), m)",
+            f"{kind} s t m",
+            lambda s, t, m, op=op: op(op(s, m), t),
+            lambda s, t, m, op=op: op(op(s, t), m),
+            wrong={"twice": lambda s, t, m, op=op: op(op(s, s), m)},
+            worthwhile=(lambda s, t, m: smaller(s, m) & smaller(t, m), WORTH),
+            name=f"{op}_small_first".lower(),
+            measure="flops",
+            sample=dict(s=[3], t=[3], m=[2, 3]),
+        ),
+        law_of(
+            f"{op}({op}(s, m), {op}(t, n)) = {op}({op}(s, t), {op}(m, n))",
+            f"{kind} s t m n",
+            lambda s, t, m, n, op=op: op(op(s, m), op(t, n)),
+            lambda s, t, m, n, op=op: op(op(s, t), op(m, n)),
+            wrong={"twice": lambda s, t, m, n, op=op: op(op(s, s), op(m, n))},
+            worthwhile=(lambda s, t, m, n: smaller(s, m) & smaller(t, m), WORTH),
+            name=f"{op}_small_apart".lower(),
+            when="asked",
+            measure="flops",
+            sample=dict(s=[3], t=[3], m=[2, 3]),
+        ),
+    )
+]
+
+# The associative rows of DNNFusion's table of rewrites.
+PUBLISHED = [
+    law_of(
+        "Reciprocal(a) * Reciprocal(a * b) = Reciprocal((a * a) * b)",
+        "float a b",
+        lambda a, b: Mul(Reciprocal(a), Reciprocal(Mul(a, b))),
+        lambda a, b: Reciprocal(Mul(Mul(a, a), b)),
+        wrong={"once": lambda a, b: Reciprocal(Mul(a, b))},
+        name="reciprocal_assoc",
+        sample=dict(positive=["a", "b"]),
+    ),
+    law_of(
+        "(a * Sqrt(b)) * (Sqrt(b) * c) = (a * b) * c, where b >= 0",
+        "float a b c",
+        lambda a, b, c: _twice(Sqrt(b), a, c),
+        lambda a, b, c: Mul(Mul(a, b), c),
+        wrong={"square": lambda a, b, c: Mul(Mul(a, Mul(b, b)), c)},
+        name="sqrt_assoc",
+        sample=dict(positive=["b"]),
+    ),
+    law_of(
+        "(a * Sqrt(b)) * Sqrt(b) = a * b, where b >= 0",
+        "float a b",
+        lambda a, b: _twice(Sqrt(b), a),
+        Mul,
+        wrong={"square": lambda a, b: Mul(a, Mul(b, b))},
+        name="product_with_square_root",
+        sample=dict(positive=["b"]),
+    ),
+    law_of(
+        "Abs(a) * Abs(b) = Abs(a * b)",
+        "float a b",
+        lambda a, b: Mul(Abs(a), Abs(b)),
+        lambda a, b: Abs(Mul(a, b)),
+        wrong={"signed": Mul},
+        name="product_of_abs",
+    ),
+    law_of(
+        "Abs(a) * b * Abs(c) = Abs(a * c) * b",
+        "float a b c",
+        lambda a, b, c: Chain(Mul, (Abs(a), b, Abs(c))),
+        lambda a, b, c: Mul(Abs(Mul(a, c)), b),
+        wrong={"inside": lambda a, b, c: Abs(Mul(Mul(a, c), b))},
+        name="abs_assoc",
+    ),
+]
+
+
+RULES = [*SMALL_FIRST, *PUBLISHED]
+
+# DNNFusion's table as a survey prints it: the second factor lost its reciprocal.
+FALSE_RULES = [
+    law_of(
+        "Reciprocal(a) * Reciprocal(a * b) = Reciprocal(a)**2 * b",
+        "float a b",
+        lambda a, b: Mul(Reciprocal(a), Reciprocal(Mul(a, b))),
+        lambda a, b: Mul(Mul(Reciprocal(a), Reciprocal(a)), b),
+        wrong={},
+        name="reciprocal_assoc_as_published",
+        false=True,
+    ),
+]

@@ -1,0 +1,327 @@
+"""Gemm, alpha * x @ w + beta * c of matrices, and what it takes in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from ..language.operators.contraction import BatchNormalization, Gemm, MatMul
+from ..language.operators.elementwise import Add, Div, Mul, Neg, Sqrt, Sub
+from ..language.operators.movement import Transpose, Unsqueeze
+from ..language.pattern import Apply, Term, Var
+from ..language.rule import Law, Rule, rule
+from ..language.terms import Int, Real, axis_range, choose, eq, forall, integer
+from .product_patterns import row, swap
+
+
+class Layer:
+    """Gemm of a matrix x and a constant matrix w, which may be stored transposed."""
+
+    def __init__(self, law: Law, bias: bool, plain: bool = False) -> None:
+        self.law = law
+        self.x, self.weight = law.tensor("x", 2), law.constant("w", 2)
+        self.bias: Term | None = law.constant_operand("c", 2) if bias else None
+        self.alpha: Real | float = 1.0 if plain else law.real("alpha")
+        self.beta: Real | float = law.real("beta") if bias and not plain else 1.0
+        self.turned: dict[str, Int] = {
+            "transA": law.int("transA", 0, 1),
+            "transB": law.int("transB", 0, 1),
+        }
+
+    def __call__(
+        self, weight: Term, bias: Term | None, x: Term | None = None, **more: Any
+    ) -> Apply:
+        given: dict[str, Any] = {"alpha": self.alpha, "beta": self.beta, **self.turned}
+        return Gemm(x or self.x, weight, bias, **{**given, **more})
+
+    @cached_property
+    def left(self) -> Apply:
+        return self(self.weight, self.bias)
+
+    def by_column(self, vector: Term) -> Apply:
+        """A number per column of the result, shaped to go with the weight."""
+        flag = self.turned["transB"]
+        return Unsqueeze(vector, axes=axis_range(2, flag, flag + 1))
+
+    def by_row(self, vector: Term) -> Apply:
+        """A number per summand, shaped to go with the weight."""
+        flag = self.turned["transB"]
+        return Unsqueeze(vector, axes=axis_range(2, 1 - flag, 2 - flag))
+
+    @property
+    def columns(self) -> Int:
+        """The number of columns of the result."""
+        flag = self.turned["transB"]
+        return choose(eq(flag, 0), self.weight.dim(1), self.weight.dim(0))
+
+
+PLAIN = dict(x=[3, 4], w=[4, 5], alpha=1.0, beta=1.0, transA=0, transB=0)
+ODD = dict(x=[4, 3], w=[5, 4], alpha=0.5, beta=2.0, transA=1, transB=1)
+BIAS = dict(c=[5])
+
+Build = Callable[[Law, Layer], None]
+
+
+def with_and_without_bias(
+    *samples: dict[str, Any], plain: bool = False, **more: Any
+) -> Callable[[Build], list[Rule]]:
+    """A rule for Gemm without and with c; `plain` where alpha and beta are 1."""
+
+    def make(function: Build) -> list[Rule]:
+        return [
+            _variant(function, bias, plain, samples, more) for bias in (False, True)
+        ]
+
+    return make
+
+
+def _variant(
+    function: Build,
+    bias: bool,
+    plain: bool,
+    samples: tuple[dict[str, Any], ...],
+    more: dict[str, Any],
+) -> Rule:
+    def build(law: Law) -> None:
+        function(law, Layer(law, bias, plain))
+
+    build.__module__ = __name__
+    statement = (function.__doc__ or "").strip().split("\n")[0]
+    name = function.__name__
+    return rule(
+        "fusion",
+        name=f"{name}_biased" if bias else name,
+        statement=statement if bias else statement.replace(", c)", ")"),
+        samples=[(sample | BIAS if bias else sample) for sample in samples],
+        **more,
+    )(build)
+
+
+@with_and_without_bias(PLAIN | dict(a=[5]), ODD | dict(a=[]))
+def gemm_scaled(law: Law, gemm: Layer) -> None:
+    """Gemm(x, w, c) * a = Gemm(x, w * a, c * a) for a number a per column"""
+    a, vector = row(law, "a", integer(2), gemm.columns)
+    bias = gemm.bias
+    if bias is not None and not law.mutant("bias_unscaled"):
+        bias = Mul(bias, vector)
+    weight = Mul(gemm.weight, gemm.by_column(vector))
+    law.rewrite(Mul(gemm.left, a), gemm(weight, bias))
+
+
+@with_and_without_bias(PLAIN | dict(a=[5]), ODD | dict(a=[]))
+def gemm_divided(law: Law, gemm: Layer) -> None:
+    """Gemm(x, w, c) / a = Gemm(x, w / a, c / a) for a number a per column"""
+    a, vector = row(law, "a", integer(2), gemm.columns)
+    bias = None if gemm.bias is None else Div(gemm.bias, vector)
+    weight = Div(gemm.weight, gemm.by_column(vector))
+    law.rewrite(Div(gemm.left, a), gemm(weight, bias))
+
+
+@with_and_without_bias(PLAIN, ODD)
+def gemm_neg(law: Law, gemm: Layer) -> None:
+    """-Gemm(x, w, c) = Gemm(x, -w, -c)"""
+    bias = None if gemm.bias is None else Neg(gemm.bias)
+    weight = gemm.weight if law.mutant("same") else Neg(gemm.weight)
+    law.rewrite(Neg(gemm.left), gemm(weight, bias))
+
+
+def _fitting(law: Law, layer: Layer) -> Var:
+    """A constant operand that doesn't enlarge the result."""
+    a, result = law.constant_operand("a", 2), layer.left
+    if not law.mutant("enlarging"):
+        law.require(
+            forall(2, lambda k: eq(a.dim(k), 1) | eq(a.dim(k), result.dim(k))),
+            "the constant enlarges the result",
+        )
+    return a
+
+
+SHIFTS = [PLAIN | dict(a=[5]), PLAIN | dict(a=[3, 1]), PLAIN | dict(a=[])]
+
+
+@with_and_without_bias(*SHIFTS, plain=True)
+def gemm_added(law: Law, gemm: Layer) -> None:
+    """Gemm(x, w, c) + a = Gemm(x, w, c + a) where a doesn't enlarge the result"""
+    a = _fitting(law, gemm)
+    bias = a if gemm.bias is None else Add(gemm.bias, a)
+    law.rewrite(Add(gemm.left, a), gemm(gemm.weight, bias))
+
+
+@with_and_without_bias(*SHIFTS, plain=True)
+def gemm_lowered(law: Law, gemm: Layer) -> None:
+    """Gemm(x, w, c) - a = Gemm(x, w, c - a) where a doesn't enlarge the result"""
+    a = _fitting(law, gemm)
+    bias = Neg(a) if gemm.bias is None else Sub(gemm.bias, a)
+    law.rewrite(Sub(gemm.left, a), gemm(gemm.weight, bias))
+
+
+STATISTICS = dict(g=[5], b=[5], m=[5], v=(0.5, 1, 2, 3, 0.1), eps=1e-3)
+
+
+@with_and_without_bias(PLAIN | STATISTICS, plain=True)
+def gemm_batchnorm(law: Law, gemm: Layer) -> None:
+    """BatchNormalization(Gemm(x, w, c)) = Gemm(x, w * s, (c - m) * s + b)"""
+    g, b, m, v = (law.constant(name, 1) for name in "gbmv")
+    eps = law.real("eps")
+    scale = Div(g, Sqrt(Add(v, law.number(eps))))
+    shifted = Neg(m) if gemm.bias is None else Sub(gemm.bias, m)
+    unscaled = law.mutant("bias_unscaled")
+    bias = Add(shifted if unscaled else Mul(shifted, scale), b)
+    law.rewrite(
+        BatchNormalization(gemm.left, g, b, m, v, epsilon=eps),
+        gemm(Mul(gemm.weight, gemm.by_column(scale)), bias),
+    )
+
+
+@with_and_without_bias(PLAIN | dict(a=[4]), PLAIN | dict(a=[]))
+def gemm_scaled_input(law: Law, gemm: Layer) -> None:
+    """Gemm(x * a, w, c) = Gemm(x, a * w, c) for a number a per row of w"""
+    a, vector = row(law, "a", integer(2), gemm.x.dim(1))
+    law.require(eq(gemm.turned["transA"], 0), "the operand is transposed")
+    weight = Mul(gemm.weight, gemm.by_row(vector))
+    law.rewrite(gemm(gemm.weight, gemm.bias, Mul(gemm.x, a)), gemm(weight, gemm.bias))
+
+
+@with_and_without_bias(PLAIN, ODD)
+def gemm_neg_input(law: Law, gemm: Layer) -> None:
+    """Gemm(-x, w, c) = Gemm(x, -w, c)"""
+    weight = gemm.weight if law.mutant("same") else Neg(gemm.weight)
+    law.rewrite(gemm(gemm.weight, gemm.bias, Neg(gemm.x)), gemm(weight, gemm.bias))
+
+
+@with_and_without_bias(
+    dict(x=[4, 3], w=[4, 5], alpha=1.0, beta=1.0, transA=0, transB=0)
+)
+def gemm_transposed_input(law: Law, gemm: Layer) -> None:
+    """Gemm(x.T, w, c) = Gemm(x, w, c) with transA the other way"""
+    flag = gemm.turned["transA"]
+    turned = Transpose(gemm.x, perm=swap(integer(2)))
+    other = flag if law.mutant("same") else 1 - flag
+    law.rewrite(
+        gemm(gemm.weight, gemm.bias, turned),
+        gemm(gemm.weight, gemm.bias, transA=other),
+    )
+
+
+@rule(
+    "fusion",
+    samples=[
+        dict(x=[3, 4], y=[5, 4], c=[5], alpha=1.0, beta=1.0, transA=0, transB=0),
+        dict(x=[3, 4], y=[4, 5], c=[5], alpha=1.0, beta=1.0, transA=0, transB=1),
+    ],
+)
+def gemm_transposed_weight(law: Law) -> None:
+    """Gemm(x, y.T, c) = Gemm(x, y, c) with transB the other way"""
+    x, y, c = law.tensor("x", 2), law.tensor("y", 2), law.operand("c", 2)
+    flag = law.int("transB", 0, 1)
+    factors: dict[str, Any] = {n: law.real(n) for n in ("alpha", "beta")}
+    factors["transA"] = law.int("transA", 0, 1)
+    turned = Transpose(y, perm=swap(integer(2)))
+    other = flag if law.mutant("same") else 1 - flag
+    law.rewrite(
+        Gemm(x, turned, c, transB=flag, **factors),
+        Gemm(x, y, c, transB=other, **factors),
+    )
+
+
+def _uneven(law: Law, factor: Real) -> None:
+    law.require((factor < 1) | (factor > 1), "the factor is 1")
+
+
+@with_and_without_bias(ODD, measure="flops")
+def gemm_alpha(law: Law, gemm: Layer) -> None:
+    """Gemm(x, w, c, alpha) = Gemm(x, w * alpha, c)"""
+    assert isinstance(gemm.alpha, Real)
+    _uneven(law, gemm.alpha)
+    scaled = Mul(gemm.weight, law.number(gemm.alpha))
+    weight = gemm.weight if law.mutant("forgotten") else scaled
+    law.rewrite(gemm.left, gemm(weight, gemm.bias, alpha=1.0))
+
+
+@rule("fusion", samples=[ODD | BIAS], measure="flops")
+def gemm_beta(law: Law) -> None:
+    """Gemm(x, w, c, beta) = Gemm(x, w, c * beta)"""
+    gemm = Layer(law, bias=True)
+    assert isinstance(gemm.beta, Real) and gemm.bias is not None
+    _uneven(law, gemm.beta)
+    scaled = Mul(gemm.bias, law.number(gemm.beta))
+    bias = gemm.bias if law.mutant("forgotten") else scaled
+    law.rewrite(gemm.left, gemm(gemm.weight, bias, beta=1.0))
+
+
+@rule("identity", samples=[ODD | dict(zero=[5])], measure="flops", when="asked")
+def gemm_zero_bias(law: Law) -> None:
+    """Gemm(x, w, 0) = Gemm(x, w)"""
+    gemm = Layer(law, bias=False)
+    zero = law.filled("zero", 2, 1 if law.mutant("one") else 0)
+    beta = law.real("beta")
+    law.rewrite(gemm(gemm.weight, zero, beta=beta), gemm.left)
+
+
+@rule(
+    "fusion", samples=[dict(x=[3, 4], w=[4, 5], a=[5]), dict(x=[3, 4], w=[4, 5], a=[])]
+)
+def matmul_add(law: Law) -> None:
+    """x @ w + a = Gemm(x, w, a) of matrices where a doesn't enlarge the result"""
+    x, w = law.tensor("x", 2), law.constant("w", 2)
+    a, left = law.constant_operand("a", 2), MatMul(x, w)
+    if not law.mutant("enlarging"):
+        law.require(
+            forall(2, lambda k: eq(a.dim(k), 1) | eq(a.dim(k), left.dim(k))),
+            "the constant enlarges the result",
+        )
+    right = Gemm(x, w, a, alpha=1.0, beta=1.0, transA=0, transB=0)
+    law.rewrite(Add(left, a), right)
+
+
+@rule("fusion", samples=[dict(x=[3, 4], w=[4, 5]) | STATISTICS])
+def matmul_batchnorm(law: Law) -> None:
+    """BatchNormalization(x @ w) = Gemm(x, w * s, b - m * s) of matrices"""
+    x, w = law.tensor("x", 2), law.constant("w", 2)
+    g, b, m, v = (law.constant(name, 1) for name in "gbmv")
+    eps = law.real("eps")
+    scale = Div(g, Sqrt(Add(v, law.number(eps))))
+    bias = b if law.mutant("mean_forgotten") else Sub(b, Mul(m, scale))
+    law.rewrite(
+        BatchNormalization(MatMul(x, w), g, b, m, v, epsilon=eps),
+        Gemm(x, Mul(w, scale), bias, alpha=1.0, beta=1.0, transA=0, transB=0),
+    )
+
+
+TWICE = dict(x=[3, 4], w=[4, 5], v=[5, 6], b=[5], c=[6])
+
+
+@rule("algebra", samples=[TWICE], when="asked", measure="flops")
+def gemm_gemm(law: Law) -> None:
+    """Gemm(Gemm(x, w, b), v, c) = Gemm(x, w @ v, b @ v + c)"""
+    x, w, v = law.tensor("x", 2), law.constant("w", 2), law.constant("v", 2)
+    b, c = law.constant("b", 1), law.constant("c", 1)
+    plain = dict(alpha=1.0, beta=1.0, transA=0, transB=0)
+    law.require(eq(b.dim(0), v.dim(0)), "the first bias is broadcast")
+    line = Unsqueeze(b, axes=axis_range(2, 0, 1))
+    bias = c if law.mutant("forgotten") else Add(MatMul(line, v), c)
+    law.rewrite(
+        Gemm(Gemm(x, w, b, **plain), v, c, **plain),
+        Gemm(x, MatMul(w, v), bias, **plain),
+    )
+
+
+RULES: list[Rule] = [
+    *gemm_scaled,
+    *gemm_divided,
+    *gemm_neg,
+    *gemm_added,
+    *gemm_lowered,
+    *gemm_batchnorm,
+    *gemm_scaled_input,
+    *gemm_neg_input,
+    *gemm_transposed_input,
+    *gemm_alpha,
+    gemm_beta,
+    gemm_zero_bias,
+    gemm_transposed_weight,
+    matmul_add,
+    matmul_batchnorm,
+    gemm_gemm,
+]

@@ -1,0 +1,99 @@
+"""Operations that change nothing, or whose result is known."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ..language.operators.elementwise import Add, Div, Identity, Mul, Neg, Pow, Sub
+from ..language.operators.movement import Expand
+from ..language.pattern import Term
+from ..language.rule import Law, rule
+from ..language.terms import sizes_of
+from .law_table import equation
+
+neutral = partial(
+    equation,
+    family="identity",
+    right=lambda x, c: x,
+    wrong={"negated": lambda x, c: Neg(x)},
+)
+
+
+@rule("identity", samples=[dict(r=2, x=[2, 3])])
+def identity_node(law: Law) -> None:
+    """Identity(x) = x"""
+    x = law.tensor("x", law.rank())
+    law.rewrite(Identity(x), Neg(x) if law.mutant("negated") else x)
+
+
+mul_one = neutral("x * 1 = x", "x one:1", Mul, name="mul_one")
+div_one = neutral("x / 1 = x", "float x one:1", Div, name="div_one")
+add_zero = neutral("x + 0 = x", "x zero:0", Add, name="add_zero")
+add_negative_zero = neutral(
+    "x + (-0) = x", "float x zero:-0", Add, name="add_negative_zero"
+)
+sub_zero = neutral("x - 0 = x", "x zero:0", Sub, name="sub_zero")
+sub_negative_zero = neutral(
+    "x - (-0) = x", "float x zero:-0", Sub, name="sub_negative_zero"
+)
+pow_one = neutral("Pow(x, 1) = x", "float x one:1:any", Pow, name="pow_one")
+
+
+def constant(law: Law, x: Term, number: int) -> Term:
+    """A tensor of the shape of x that is one number throughout."""
+    return Expand(law.number(number), shape=sizes_of(x))
+
+
+@rule("identity", when="asked", samples=[dict(r=2, x=[2, 3])])
+def sub_self(law: Law) -> None:
+    """x - x = 0
+
+    In floats only where x is finite, so that it isn't done unasked.
+    """
+    x = law.tensor("x", law.rank())
+    law.rewrite(Sub(x, x), constant(law, x, 1 if law.mutant("one") else 0))
+
+
+@rule("identity", when="asked", samples=[dict(r=2, x=[2, 3])])
+def mul_zero(law: Law) -> None:
+    """x * 0 = 0
+
+    In floats only where x is finite, so that it isn't done unasked.
+    """
+    r = law.rank()
+    x, zero = law.operand("x", r), law.filled("zero", r, 0)
+    product = Mul(x, zero)
+    law.rewrite(product, constant(law, product, 1 if law.mutant("one") else 0))
+
+
+@rule("identity", when="search", samples=[dict(r=2, x=[2, 3])])
+def div_self(law: Law) -> None:
+    """x / x = 1, where x is not 0"""
+    x = law.tensor("x", law.rank(), kinds="float")
+    law.rewrite(Div(x, x), constant(law, x, 0 if law.mutant("zero") else 1))
+
+
+# A published rule drops zeros of any shape: it is right only if they don't enlarge x.
+@rule("identity", false=True)
+def add_zeros_of_any_shape(law: Law) -> None:
+    """x + zeros = x, whatever the shape of the zeros"""
+    r = law.rank()
+    x, zeros = law.tensor("x", r), law.filled("zeros", r, 0)
+    law.rewrite(Add(x, zeros), x)
+
+
+RULES = [
+    identity_node,
+    mul_one,
+    div_one,
+    add_zero,
+    add_negative_zero,
+    sub_zero,
+    sub_negative_zero,
+    pow_one,
+    sub_self,
+    mul_zero,
+    div_self,
+]
+
+FALSE_RULES = [add_zeros_of_any_shape]

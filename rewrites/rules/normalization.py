@@ -1,0 +1,280 @@
+"""Normalisations, put together from their parts.
+
+The parts are put together in steps, so that few rules cover the orders of many
+exporters: first x - mean over its deviation becomes a normalisation with a scale of
+ones, then the scale and the bias that follow it become its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ..language.operators.elementwise import Add, Div, Mul, Pow, Reciprocal, Sqrt, Sub
+from ..language.operators.normalization import LayerNormalization, RMSNormalization
+from ..language.operators.reduction import ReduceMean
+from ..language.pattern import Apply, Chain, Term, Var
+from ..language.rule import Law, Rule, rule
+from ..language.terms import Axes, Bool, Int, Real, Sizes, axis_range, eq, forall
+from . import channel_norms
+
+HALF = Fraction(1, 2)
+
+
+@dataclass
+class _Rows:
+    """x, seen as rows: its axes from `first` on."""
+
+    law: Law
+    rank: Int
+    first: Int
+    x: Var
+
+    @property
+    def axes(self) -> Axes:
+        return axis_range(self.rank, self.first, self.rank)
+
+    @property
+    def sizes(self) -> Sizes:
+        """The shape of a row."""
+        return Sizes(self.rank - self.first, lambda k: self.x.dim(self.first + k))
+
+    def mean(self, of: Term) -> Apply:
+        return ReduceMean(of, axes=self.axes, keepdims=1)
+
+    def constant(self, name: str) -> Var:
+        """A constant of exactly the shape of a row."""
+        found = self.law.constant(name, self.rank - self.first)
+        if not self.law.mutant(f"any_shape_of_{name}"):
+            self.law.require(self.is_row(found), f"the {name} isn't as long as a row")
+        return found
+
+    def is_row(self, term: Term) -> Bool:
+        return forall(
+            self.rank - self.first, lambda k: eq(term.dim(k), self.sizes.dim(k))
+        )
+
+    def layer(self, scale: Term, bias: Term | None, epsilon: Real) -> Apply:
+        return LayerNormalization(self.x, scale, bias, axis=self.first, epsilon=epsilon)
+
+    def rms(self, scale: Term, epsilon: Real) -> Apply:
+        return RMSNormalization(self.x, scale, axis=self.first, epsilon=epsilon)
+
+
+def _rows(law: Law) -> _Rows:
+    r = law.rank(low=1)
+    first = law.axis("first", r)
+    return _Rows(law, r, first, law.tensor("x", r, kinds="float"))
+
+
+# ---- spellings of a square, and of d over the root of v
+
+Square = Callable[[Law, Int, Term], Term]
+Quotient = Callable[[Law, Int, Term, Term], Term]
+
+SQUARES: dict[str, Square] = {
+    "mul": lambda law, r, d: Mul(d, d),
+    "pow": lambda law, r, d: Pow(d, law.full("two", r, 2)),
+}
+QUOTIENTS: dict[str, Quotient] = {
+    "div": lambda law, r, d, v: Div(d, Sqrt(v)),
+    "reciprocal": lambda law, r, d, v: Mul(d, Reciprocal(Sqrt(v))),
+    "inverse": lambda law, r, d, v: Mul(d, Div(law.full("one", r, 1), Sqrt(v))),
+    "power": lambda law, r, d, v: Div(d, Pow(v, law.full("half", r, HALF))),
+}
+
+
+def _layer_norm(square: str, quotient: str) -> Rule:
+    @rule(
+        "recompose",
+        name=f"layer_norm_{square}_{quotient}",
+        statement="(x - mean x) / sqrt(mean((x - mean x)^2) + e) "
+        f"= LayerNormalization(x, 1), with {square} and {quotient}",
+        samples=[dict(r=3, x=[2, 3, 4], first=2, eps=(1e-3,))],
+    )
+    def build(law: Law) -> None:
+        rows = _rows(law)
+        r, x = rows.rank, rows.x
+        eps = law.scalar("eps", r)
+        difference = Sub(x, rows.mean(x))
+        squared = x if law.mutant("not_centred") else difference
+        variance = rows.mean(SQUARES[square](law, r, squared))
+        left = QUOTIENTS[quotient](law, r, difference, Add(variance, eps))
+        epsilon = eps.value + 1 if law.mutant("epsilon") else eps.value
+        law.rewrite(left, rows.layer(law.number(1, rows.sizes), None, epsilon))
+
+    return build
+
+
+@rule(
+    "recompose",
+    samples=[dict(r=3, x=[2, 3, 4], first=1, ones=[3, 4], scale=[3, 4], eps=1e-5)],
+)
+def layer_norm_scale(law: Law) -> None:
+    """LayerNormalization(x, 1) * s = LayerNormalization(x, s)"""
+    rows = _rows(law)
+    eps = law.real("eps")
+    ones, scale = law.filled("ones", rows.rank - rows.first, 1), rows.constant("scale")
+    law.rewrite(Mul(rows.layer(ones, None, eps), scale), rows.layer(scale, None, eps))
+
+
+@rule(
+    "recompose",
+    samples=[dict(r=3, x=[2, 3, 4], first=1, scale=[3, 4], bias=[3, 4], eps=1e-3)],
+)
+def layer_norm_bias(law: Law) -> None:
+    """LayerNormalization(x, s) + b = LayerNormalization(x, s, b)"""
+    rows = _rows(law)
+    eps = law.real("eps")
+    scale = law.constant("scale", rows.rank - rows.first)
+    bias = rows.constant("bias")
+    law.rewrite(
+        Add(rows.layer(scale, None, eps), bias),
+        rows.layer(scale, None if law.mutant("lost") else bias, eps),
+    )
+
+
+@rule(
+    "fusion",
+    samples=[dict(r=2, x=[2, 4], first=1, s=[4], b=[4], factor=[4], eps=1e-3)],
+)
+def layer_norm_rescale(law: Law) -> None:
+    """LayerNormalization(x, s, b) * c = LayerNormalization(x, s * c, b * c)"""
+    rows = _rows(law)
+    eps = law.real("eps")
+    s, b = (law.constant(name, rows.rank - rows.first) for name in "sb")
+    law.require(rows.is_row(s) & rows.is_row(b), "the scale or the bias is broadcast")
+    factor = rows.constant("factor")
+    bias = b if law.mutant("bias_stays") else Mul(b, factor)
+    law.rewrite(
+        Mul(rows.layer(s, b, eps), factor), rows.layer(Mul(s, factor), bias, eps)
+    )
+
+
+@rule(
+    "fusion",
+    samples=[dict(r=2, x=[2, 4], first=1, s=[4], b=[4], offset=[4], eps=1e-3)],
+)
+def layer_norm_rebias(law: Law) -> None:
+    """LayerNormalization(x, s, b) + c = LayerNormalization(x, s, b + c)"""
+    rows = _rows(law)
+    eps = law.real("eps")
+    s, b = (law.constant(name, rows.rank - rows.first) for name in "sb")
+    law.require(rows.is_row(b), "the bias is broadcast")
+    offset = rows.constant("offset")
+    left = Add(rows.layer(s, b, eps), offset)
+    law.rewrite(left, rows.layer(s, Add(b, offset), eps))
+
+
+def _folded_layer_norm(square: str) -> Rule:
+    @rule(
+        "recompose",
+        name=f"layer_norm_folded_{square}",
+        statement="x * t + (b - mean x * t) = LayerNormalization(x, s, b), where "
+        f"t = s / sqrt(mean((x - mean x)^2) + e), with {square}",
+        samples=[dict(r=2, x=[2, 4], first=1, scale=[4], bias=[4], eps=(1e-3,))],
+    )
+    def build(law: Law) -> None:
+        rows = _rows(law)
+        r, x = rows.rank, rows.x
+        eps, mean = law.scalar("eps", r), rows.mean(x)
+        variance = rows.mean(SQUARES[square](law, r, Sub(x, mean)))
+        scale, bias = rows.constant("scale"), rows.constant("bias")
+        factor = Mul(Reciprocal(Sqrt(Add(variance, eps))), scale)
+        shift = Mul(x if law.mutant("not_the_mean") else mean, factor)
+        left = Add(Mul(x, factor), Sub(bias, shift))
+        law.rewrite(left, rows.layer(scale, bias, eps.value))
+
+    return build
+
+
+# ---- RMSNormalization
+
+
+def _rms_norm(square: str, quotient: str) -> Rule:
+    @rule(
+        "recompose",
+        name=f"rms_norm_{square}_{quotient}",
+        statement="x / sqrt(mean(x^2) + e) = RMSNormalization(x, 1), "
+        f"with {square} and {quotient}",
+        samples=[dict(r=3, x=[2, 3, 4], first=2, eps=(1e-3,))],
+    )
+    def build(law: Law) -> None:
+        rows = _rows(law)
+        r, x = rows.rank, rows.x
+        eps = law.scalar("eps", r)
+        root = Add(rows.mean(SQUARES[square](law, r, x)), eps)
+        left = QUOTIENTS[quotient](law, r, x, root)
+        epsilon = eps.value + 1 if law.mutant("epsilon") else eps.value
+        law.rewrite(left, rows.rms(law.number(1, rows.sizes), epsilon))
+
+    return build
+
+
+@rule(
+    "recompose",
+    samples=[dict(r=3, x=[2, 3, 4], first=2, ones=[4], scale=[4], eps=1e-6)],
+)
+def rms_norm_scale(law: Law) -> None:
+    """RMSNormalization(x, 1) * s = RMSNormalization(x, s)"""
+    rows = _rows(law)
+    eps = law.real("eps")
+    ones, scale = law.filled("ones", rows.rank - rows.first, 1), rows.constant("scale")
+    law.rewrite(Mul(rows.rms(ones, eps), scale), rows.rms(scale, eps))
+
+
+@rule("fusion", samples=[dict(r=2, x=[2, 4], first=1, s=[4], factor=[4], eps=1e-6)])
+def rms_norm_rescale(law: Law) -> None:
+    """RMSNormalization(x, s) * c = RMSNormalization(x, s * c)"""
+    rows = _rows(law)
+    eps = law.real("eps")
+    s, factor = law.constant("s", rows.rank - rows.first), rows.constant("factor")
+    law.require(rows.is_row(s), "the scale is broadcast")
+    scale = factor if law.mutant("replaced") else Mul(s, factor)
+    law.rewrite(Mul(rows.rms(s, eps), factor), rows.rms(scale, eps))
+
+
+def _folded_rms_norm(square: str) -> Rule:
+    @rule(
+        "recompose",
+        name=f"rms_norm_folded_{square}",
+        statement="x * (s / sqrt(mean(x^2) + e)) = RMSNormalization(x, s), "
+        f"in any order, with {square}",
+        samples=[dict(r=2, x=[2, 4], first=1, scale=[4], eps=(1e-3,))],
+    )
+    def build(law: Law) -> None:
+        rows = _rows(law)
+        r, x = rows.rank, rows.x
+        eps = law.scalar("eps", r)
+        mean = rows.mean(SQUARES[square](law, r, x))
+        root = mean if law.mutant("no_epsilon") else Add(mean, eps)
+        scale = rows.constant("scale")
+        left = Chain(Mul, (x, Reciprocal(Sqrt(root)), scale))
+        law.rewrite(left, rows.rms(scale, eps.value))
+
+    return build
+
+
+RULES: list[Rule] = [
+    *(_layer_norm(s, q) for q in QUOTIENTS for s in SQUARES),
+    layer_norm_scale,
+    layer_norm_bias,
+    layer_norm_rescale,
+    layer_norm_rebias,
+    *(_folded_layer_norm(s) for s in SQUARES),
+    *(_rms_norm(s, q) for q in QUOTIENTS for s in SQUARES),
+    rms_norm_scale,
+    rms_norm_rescale,
+    *(_folded_rms_norm(s) for s in SQUARES),
+    *channel_norms.RULES,
+]
+
+NOT_SHIPPED = [
+    (
+        "layer_norm_of_squares",
+        "(x - m) / sqrt(mean(x^2) - m^2 + e) = LayerNormalization(x, 1), m = mean x",
+        "the difference of squares cancels: in float32 the row [3000, 3001] has "
+        "variance 0.25, and mean(x^2) - m^2 is 0",
+    ),
+]

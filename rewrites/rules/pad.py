@@ -1,0 +1,184 @@
+"""Pad: of nothing, twice, cut off again, and with negative pads."""
+
+from __future__ import annotations
+
+from ..language.operators.movement import Pad, Slice
+from ..language.pattern import Var
+from ..language.rule import Law, Rule, rule
+from ..language.terms import Fn, eq, forall
+from .slices import Cut
+
+MODES = ("constant", "edge", "reflect", "wrap")
+
+
+def _value(law: Law, given: bool) -> Var | None:
+    """The value of the padding, or None for 0."""
+    return law.tensor("v", 0) if given else None
+
+
+def _suffix(given: bool) -> str:
+    return "_by_value" if given else ""
+
+
+def _pad_nothing(mode: str, given: bool = False) -> Rule:
+    def build(law: Law) -> None:
+        r = law.rank()
+        x = law.tensor("x", r)
+        low, high = law.fn("low", r), law.fn("high", r)
+        nothing = forall(r, lambda k: eq(low(k), 0) & eq(high(k), 0))
+        if not law.mutant("any_pads"):
+            law.require(nothing, "something is added or cut")
+        law.rewrite(Pad(x, _value(law, given), low=low, high=high, mode=mode), x)
+
+    return rule(
+        "pad",
+        name=f"pad_nothing_{mode}{_suffix(given)}",
+        statement=f"Pad(x, 0 everywhere) = x, mode {mode}",
+        samples=[dict(x=[2, 3], low=(0, 0), high=(0, 0), v=0.5)],
+    )(build)
+
+
+def _pad_pad(given: bool) -> Rule:
+    def build(law: Law) -> None:
+        r = law.rank()
+        x = law.tensor("x", r)
+        v = _value(law, given)
+        low, high = law.fn("low", r), law.fn("high", r)
+        low2, high2 = law.fn("low2", r), law.fn("high2", r)
+        if not law.mutant("any_pads"):
+            # What the first cuts off or fills in the second must not undo.
+            law.require(
+                forall(
+                    r,
+                    lambda k: (low(k) >= 0)
+                    & (high(k) >= 0)
+                    & (low2(k) >= 0)
+                    & (high2(k) >= 0),
+                ),
+                "a pad is negative",
+            )
+        first = Pad(x, v, low=low, high=high, mode="constant")
+        left = Pad(first, v, low=low2, high=high2, mode="constant")
+        high_sum = Fn(r, lambda k: high(k) + high2(k))
+        low_sum = Fn(r, lambda k: low(k) + low2(k))
+        if law.mutant("swap"):
+            low_sum, high_sum = high_sum, low_sum
+        law.rewrite(left, Pad(x, v, low=low_sum, high=high_sum, mode="constant"))
+
+    return rule(
+        "pad",
+        name=f"pad_pad{_suffix(given)}",
+        statement="Pad(Pad(x, v), v) = Pad(x, v)" if given else "Pad(Pad(x)) = Pad(x)",
+        samples=[
+            dict(x=[2, 3], low=(1, 0), high=(0, 2), low2=(2, 0), high2=(1, 1), v=0.5)
+        ],
+    )(build)
+
+
+def _pad_negative(given: bool) -> Rule:
+    def build(law: Law) -> None:
+        r = law.rank()
+        x = law.tensor("x", r)
+        low, high = law.fn("low", r), law.fn("high", r)
+        if not law.mutant("any_pads"):
+            inside = forall(
+                r,
+                lambda k: (low(k) <= 0)
+                & (high(k) <= 0)
+                & (low(k) + x.dim(k) >= 0)
+                & (high(k) + x.dim(k) >= 0),
+            )
+            law.require(inside, "something is added, or more cut off than there is")
+        left = Pad(x, _value(law, given), low=low, high=high, mode="constant")
+        law.rewrite(
+            left,
+            Slice(
+                x,
+                begin=Fn(r, lambda k: 0 - low(k)),
+                end=Fn(r, lambda k: x.dim(k) + high(k)),
+                step=Fn(r, lambda k: 1),
+            ),
+        )
+
+    return rule(
+        "pad",
+        name=f"pad_negative{_suffix(given)}",
+        statement="Pad(x, negative pads) = Slice(x)",
+        samples=[dict(x=[4, 5], low=(0, -2), high=(-1, 0), v=0.5)],
+    )(build)
+
+
+def _slice_of_pad(given: bool) -> Rule:
+    def build(law: Law) -> None:
+        r = law.rank()
+        x = law.tensor("x", r)
+        low, high = law.fn("low", r), law.fn("high", r)
+        cut = Cut(law, r)
+        if not law.mutant("any_place"):
+            law.require(
+                forall(
+                    r,
+                    lambda k: (cut.begin(k) >= low(k))
+                    & (cut.end(k) <= low(k) + x.dim(k)),
+                ),
+                "the slice reaches into the padding",
+            )
+        shift = 0 if law.mutant("not_shifted") else 1
+        padded = Pad(x, _value(law, given), low=low, high=high, mode="constant")
+        law.rewrite(
+            cut.of(padded),
+            Slice(
+                x,
+                begin=Fn(r, lambda k: cut.begin(k) - low(k) * shift),
+                end=Fn(r, lambda k: cut.end(k) - low(k) * shift),
+                step=cut.step,
+            ),
+        )
+
+    return rule(
+        "pad",
+        name=f"slice_of_pad{_suffix(given)}",
+        statement="Slice(Pad(x)) = Slice(x), inside x",
+        samples=[
+            dict(
+                x=[4, 5],
+                low=(1, 2),
+                high=(0, 1),
+                begin=(2, 2),
+                end=(5, 7),
+                step=(2, 1),
+                v=0.5,
+            )
+        ],
+    )(build)
+
+
+@rule("pad", false=True)
+def pad_pad_negative(law: Law) -> None:
+    """Pad(Pad(x)) = Pad(x), the pads of either sign
+
+    What the first cuts off the second doesn't bring back.
+    """
+    r = law.rank()
+    x = law.tensor("x", r)
+    low, high = law.fn("low", r), law.fn("high", r)
+    low2, high2 = law.fn("low2", r), law.fn("high2", r)
+    first = Pad(x, None, low=low, high=high, mode="constant")
+    both = dict(
+        low=Fn(r, lambda k: low(k) + low2(k)), high=Fn(r, lambda k: high(k) + high2(k))
+    )
+    law.rewrite(
+        Pad(first, None, low=low2, high=high2, mode="constant"),
+        Pad(x, None, mode="constant", **both),
+    )
+
+
+BOTH = (False, True)
+RULES: list[Rule] = [
+    *(_pad_nothing(mode) for mode in MODES),
+    _pad_nothing("constant", given=True),
+    *(_pad_pad(given) for given in BOTH),
+    *(_pad_negative(given) for given in BOTH),
+    *(_slice_of_pad(given) for given in BOTH),
+]
+FALSE_RULES = [pad_pad_negative]

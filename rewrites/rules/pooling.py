@@ -1,0 +1,341 @@
+"""Pooling that takes in what stands around it, or changes places with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ..language.operators.contraction import Conv
+from ..language.operators.movement import Flatten, Pad, Reshape, Squeeze
+from ..language.operators.pooling import (
+    AveragePool,
+    GlobalAveragePool,
+    GlobalMaxPool,
+    MaxPool,
+)
+from ..language.operators.reduction import ReduceMax, ReduceMean
+from ..language.pattern import Apply, Operator, Term
+from ..language.rule import Law, Rule, rule
+from ..language.terms import (
+    NEGATIVE_INFINITY,
+    Fn,
+    Int,
+    Sizes,
+    axis_range,
+    eq,
+    fixed,
+    forall,
+)
+
+
+class Pool:
+    """A pooling operator over any number of spatial axes."""
+
+    def __init__(
+        self, law: Law, operator: Operator, counted: int = 0, rounded: bool = True
+    ) -> None:
+        self.law, self.operator = law, operator
+        self.rank = r = law.rank(low=2)
+        self.x = law.tensor("x", r)
+        self.kernel, self.stride, self.dilation = (
+            law.fn(name, r) for name in ("kernel", "stride", "dilation")
+        )
+        self.low, self.high = law.fn("low", r), law.fn("high", r)
+        self.rounding: dict[str, Int | int] = {}
+        free = rounded and not counted
+        self.rounding["ceil"] = law.int("ceil", 0, 1) if free else 0
+        if operator is AveragePool:
+            self.rounding["pads_count"] = counted
+
+    def __call__(self, x: Term, **given: Any) -> Apply:
+        windows: dict[str, Any] = {
+            "kernel": self.kernel,
+            "stride": self.stride,
+            "dilation": self.dilation,
+            "low": self.low,
+            "high": self.high,
+            **self.rounding,
+        }
+        return self.operator(x, **{**windows, **given})
+
+    def without_pads(self) -> None:
+        if not self.law.mutant("padded"):
+            self.law.require(
+                forall(self.rank, lambda k: eq(self.low(k), 0) & eq(self.high(k), 0)),
+                "the operand is padded",
+            )
+
+    def over_everything(self) -> None:
+        """Require one window as large as the image."""
+        self.without_pads()
+        self.law.require(
+            forall(self.rank, lambda k: eq(self.dilation(k), 1)), "it is dilated"
+        )
+        x, kernel = self.x, self.kernel
+        if not self.law.mutant("smaller"):
+            self.law.require(
+                forall(self.rank, lambda k: (k < 2) | eq(kernel(k), x.dim(k))),
+                "the window is smaller than the image",
+            )
+
+
+POOL = dict(
+    r=4,
+    x=[2, 3, 6, 7],
+    kernel=(1, 1, 2, 3),
+    stride=(1, 1, 2, 1),
+    dilation=(1,) * 4,
+    low=(0,) * 4,
+    high=(0,) * 4,
+    ceil=0,
+)
+ALL = POOL | dict(kernel=(1, 1, 6, 7))
+
+
+def _take_pad(law: Law, pool: Pool, value: Term | None) -> None:
+    """Pool(Pad(x, value)) = Pool(x) with these pads."""
+    r, low, high = pool.rank, pool.low, pool.high
+    before, after = law.fn("before", r), law.fn("after", r)
+    law.require(
+        forall(r, lambda k: (before(k) >= 0) & (after(k) >= 0)), "a Pad that cuts"
+    )
+    if not law.mutant("channels"):
+        law.require(
+            forall(r, lambda k: (k >= 2) | (eq(before(k), 0) & eq(after(k), 0))),
+            "channels are padded",
+        )
+    law.rewrite(
+        pool(Pad(pool.x, value, low=before, high=after, mode="constant")),
+        pool(
+            pool.x,
+            low=Fn(r, lambda k: low(k) + before(k)),
+            high=Fn(r, lambda k: high(k) + after(k)),
+        ),
+    )
+
+
+def _padded(
+    operator: Operator, number: Any, counted: int, given: bool
+) -> Callable[[Law], None]:
+    def build(law: Law) -> None:
+        pool = Pool(law, operator, counted, rounded=False)
+        value = None
+        if given:
+            value = law.full("value", 0, 1 if law.mutant("one") else number)
+        _take_pad(law, pool, value)
+
+    return build
+
+
+PADS = dict(before=(0, 0, 1, 0), after=(0, 0, 0, 2))
+max_pool_padded = rule(
+    "fusion",
+    name="max_pool_padded",
+    statement="MaxPool(Pad(x, -inf)) = MaxPool(x) with these pads",
+    samples=[POOL | PADS],
+)(_padded(MaxPool, NEGATIVE_INFINITY, 0, True))
+average_pool_padded, average_pool_zero_padded = (
+    rule(
+        "fusion",
+        name=name,
+        statement=f"AveragePool(Pad({x})) = AveragePool(x) with these pads, counted",
+        samples=[POOL | PADS],
+    )(_padded(AveragePool, 0, 1, given))
+    for name, x, given in (
+        ("average_pool_padded", "x", False),
+        ("average_pool_zero_padded", "x, 0", True),
+    )
+)
+
+
+@rule("definition", samples=[ALL], measure="flops")
+def average_pool_of_all(law: Law) -> None:
+    """AveragePool(x) = GlobalAveragePool(x) for one window over the whole image"""
+    pool = Pool(law, AveragePool, counted=1)
+    pool.over_everything()
+    law.rewrite(pool(pool.x), GlobalAveragePool(pool.x))
+
+
+@rule("definition", samples=[ALL], measure="flops")
+def max_pool_of_all(law: Law) -> None:
+    """MaxPool(x) = GlobalMaxPool(x) for one window over the whole image"""
+    pool = Pool(law, MaxPool)
+    pool.over_everything()
+    law.rewrite(pool(pool.x), GlobalMaxPool(pool.x))
+
+
+def _wrongly_padded(operator: Operator, why: str) -> Rule:
+    """Zeros of Pad as pads of a pool that doesn't count them."""
+
+    def build(law: Law) -> None:
+        pool = Pool(law, operator, rounded=False)
+        _take_pad(law, pool, law.full("value", 0, 0))
+
+    return rule(
+        "fusion",
+        name=f"{_snake(operator.name)}_wrongly_padded",
+        statement=f"{operator}(Pad(x, 0)) = {operator}(x) with these pads, {why}",
+        samples=[POOL | PADS],
+        false=True,
+    )(build)
+
+
+def _global(
+    operator: Operator, reduction: Operator, view: str, rank: int, low: int = 2
+) -> Callable[[Law], None]:
+    """A view without the axes that are reduced, for images of `rank` axes; those of
+    the image begin at `low`, which is 1 with channels last."""
+    high = rank - 2 + low
+
+    def build(law: Law) -> None:
+        x = law.tensor("x", rank)
+        spatial = axis_range(rank, low, high)
+        if operator in (GlobalAveragePool, GlobalMaxPool):
+            pooled = operator(x)
+        else:
+            pooled = operator(x, axes=spatial, keepdims=1)
+        shape = Sizes(2, fixed([x.dim(0), x.dim(1 if low == 2 else rank - 1)]))
+        left = (
+            Flatten(pooled, axis=1)
+            if view == "Flatten"
+            else Reshape(pooled, shape=shape)
+        )
+        axes = axis_range(rank, low, high - 1 if law.mutant("fewer_axes") else high)
+        law.rewrite(left, reduction(x, axes=axes, keepdims=0))
+
+    return build
+
+
+def _views(operator: Operator, reduction: Operator, low: int = 2) -> list[Rule]:
+    last = ", channels last" if low == 1 else ""
+    return [
+        rule(
+            "definition",
+            name=f"{_snake(operator.name)}_{view.lower()}_{rank - 2}d"
+            + ("_channels_last" if last else ""),
+            statement=f"{view}({operator}(x)) = {reduction}(x) over the spatial axes"
+            + last,
+            samples=[dict(x=[2, 3, 4, 5, 2][:rank])],
+        )(_global(operator, reduction, view, rank, low))
+        for rank in (3, 4, 5)[: 2 if last else 3]  # of more the prover can't tell
+        for view in ("Flatten", "Reshape")
+    ]
+
+
+def _snake(name: str) -> str:
+    return re.sub("(?<!^)([A-Z])", r"_\1", name).lower()
+
+
+def _squeezed(operator: Operator, reduction: Operator) -> Rule:
+    def build(law: Law) -> None:
+        r = law.rank(low=2)
+        x = law.tensor("x", r)
+        spatial = axis_range(r, 3 if law.mutant("other_axes") else 2, r)
+        law.rewrite(
+            Squeeze(operator(x), axes=axis_range(r, 2, r)),
+            reduction(x, axes=spatial, keepdims=0),
+        )
+
+    return rule(
+        "definition",
+        name=f"{_snake(operator.name)}_squeeze",
+        statement=f"Squeeze({operator}(x)) = {reduction}(x) over the spatial axes",
+        samples=[dict(r=4, x=[2, 3, 4, 5])],
+    )(build)
+
+
+def _pool_of_conv(operator: Operator) -> Callable[[Law], None]:
+    """A pool of a convolution with windows of one element, and the other way round."""
+
+    def build(law: Law) -> None:
+        pool = Pool(law, operator, 1) if operator is AveragePool else None
+        r = pool.rank if pool else law.rank(low=2)
+        x, weight = pool.x if pool else law.tensor("x", r), law.constant("weight", r)
+        if not law.mutant("larger_window"):
+            law.require(
+                forall(r, lambda k: (k < 2) | eq(weight.dim(k), 1)),
+                "the convolution has a larger window",
+            )
+        geometry: dict[str, Any] = dict(
+            stride=Fn(r, lambda k: 1),
+            dilation=law.fn("spread", r),
+            low=Fn(r, lambda k: 0),
+            high=Fn(r, lambda k: 0),
+            group=law.int("group", 1),
+        )
+        after: Callable[[Term], Apply] = pool or operator
+        law.rewrite(
+            after(Conv(x, weight, None, **geometry)),
+            Conv(after(x), weight, None, **geometry),
+        )
+
+    return build
+
+
+def _swapped(operator: Operator, sample: dict[str, Any]) -> Rule:
+    return rule(
+        "commutative",
+        name=f"{_snake(operator.name)}_of_conv",
+        statement=f"{operator}(Conv(x, w)) = Conv({operator}(x), w) "
+        "for windows of one element",
+        samples=[sample],
+        when="search",
+        measure="flops",
+    )(_pool_of_conv(operator))
+
+
+POINT = dict(weight=[6, 3, 1, 1], spread=(1,) * 4, group=1)
+
+RULES: list[Rule] = [
+    max_pool_padded,
+    average_pool_padded,
+    average_pool_zero_padded,
+    average_pool_of_all,
+    max_pool_of_all,
+    _squeezed(GlobalAveragePool, ReduceMean),
+    _squeezed(GlobalMaxPool, ReduceMax),
+    *_views(GlobalAveragePool, ReduceMean),
+    *_views(GlobalMaxPool, ReduceMax),
+    *_views(ReduceMean, ReduceMean),
+    *_views(ReduceMax, ReduceMax),
+    *_views(ReduceMean, ReduceMean, low=1),
+    _swapped(AveragePool, POOL | POINT),
+    _swapped(GlobalAveragePool, dict(r=4, x=[2, 3, 6, 7]) | POINT),
+]
+
+FALSE_RULES: list[Rule] = [
+    _wrongly_padded(MaxPool, "which negative images make false"),
+    _wrongly_padded(AveragePool, "which aren't counted"),
+]
+
+NOT_SHIPPED = [
+    (
+        "178",
+        "MaxPool(x) = x, AveragePool(x) = x for windows of one element",
+        "true, but the prover doesn't know that what runs over one element is that one",
+    ),
+    (
+        "179",
+        "MaxPool(Relu(x)) = Relu(MaxPool(x))",
+        "true without pads, but the prover knows no monotone functions; with a window "
+        "of pads alone it is false: Relu(-inf) = 0",
+    ),
+    (
+        "136",
+        "AveragePool(Pad(x), count_include_pad=0) = AveragePool(x) with these pads",
+        "false: the zeros of Pad count, the pads of AveragePool don't; [1] with one 0 "
+        "in front and a window of two has the mean 1/2 and not 1",
+    ),
+    (
+        "-",
+        "AveragePool(Conv(x, w, c)) = Conv(AveragePool(x), w, c) for 1x1 windows",
+        "true without pads, but the prover doesn't count the elements of a window, as "
+        "the mean of the bias needs; without a bias it is average_pool_of_conv",
+    ),
+    (
+        "214",
+        "Resize(x, nearest, whole factors) = Reshape(Expand(Unsqueeze(x)))",
+        "three nodes for one that torch has as F.interpolate",
+    ),
+]

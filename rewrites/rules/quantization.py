@@ -1,0 +1,80 @@
+"""Quantisation."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from ..language.operators.quantization import DequantizeLinear, QuantizeLinear
+from ..language.rule import Law, Rule, rule
+
+# Scales with which no product of a number of 8 bits overflows or loses digits.
+_SCALES = {
+    "FLOAT": (Fraction(1, 2**126), Fraction(2**119)),
+    "FLOAT16": (Fraction(1, 2**14), Fraction(2**7)),
+}
+
+
+def _quantize_dequantized(small: str, real: str) -> Rule:
+    def build(law: Law) -> None:
+        r = law.rank()
+        q = law.tensor("q", r, kinds="int")
+        s = law.scalar("s", r, kinds="float")
+        z = law.scalar("z", r, kinds="int")
+        low, high = _SCALES[real]
+        if not law.mutant("tiny_scale"):
+            law.require(s.value >= low, "the scale is so small that digits are lost")
+        if not law.mutant("huge_scale"):
+            law.require(s.value <= high, "the scale is so large that it overflows")
+        zero = z
+        if law.mutant("other_zero_point"):
+            zero = law.scalar("y", r, kinds="int")
+        types = dict(small=small, real=real)
+        law.rewrite(
+            QuantizeLinear(DequantizeLinear(q, s, z, **types), s, zero, **types), q
+        )
+
+    return rule(
+        "quant",
+        name=f"quantize_dequantized_{small.lower()}_{real.lower()}",
+        statement=f"Quantize(Dequantize(q, s, z), s, z) = q, of {small} by {real}",
+        samples=[
+            dict(r=2, q=[2, 3], s=0.05, z=3, types=dict(q=small, z=small, s=real))
+        ],
+    )(build)
+
+
+@rule("quant", false=True)
+def dequantize_quantized(law: Law) -> None:
+    """Dequantize(Quantize(x, s, z), s, z) = x"""
+    r = law.rank()
+    x = law.tensor("x", r, kinds="float")
+    s, z = law.scalar("s", r, kinds="float"), law.scalar("z", r, kinds="int")
+    types = dict(small="INT8", real="FLOAT")
+    law.rewrite(DequantizeLinear(QuantizeLinear(x, s, z, **types), s, z, **types), x)
+
+
+RULES: list[Rule] = [
+    _quantize_dequantized(small, real)
+    for small in ("INT8", "UINT8")
+    for real in ("FLOAT", "FLOAT16")
+]
+
+FALSE_RULES = [dequantize_quantized]
+
+NOT_SHIPPED: list[tuple[str, str, str]] = [
+    (
+        "quantize_dequantized_bfloat16",
+        "Quantize(Dequantize(q, s, z), s, z) = q, of scales in bfloat16",
+        "false: 8 digits don't hold 255 * s well enough; the lemma on rounding fails",
+    ),
+    (
+        "quantize_dequantized_per_axis",
+        "Quantize(Dequantize(q, s, z), s, z) = q, of a scale per channel",
+        "true, but no law can bound all elements of a constant",
+    ),
+    (
+        "dequantize_below_movement",
+        "Dequantize(move(q)) = move(Dequantize(q))",
+        "true; quantised operators aren't emitted, so nothing would be gained",
+    ),
+]

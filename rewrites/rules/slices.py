@@ -1,0 +1,376 @@
+"""Slice and Split: two cuts that are one, a cut of what was joined, cuts into parts."""
+
+from __future__ import annotations
+
+from ..language.operators.movement import Concat, Slice, Split
+from ..language.pattern import Apply, Term
+from ..language.rule import Law, Rule, rule
+from ..language.terms import (
+    Bool,
+    Fn,
+    Int,
+    IntLike,
+    choose,
+    eq,
+    first,
+    fixed,
+    forall,
+    integer,
+)
+
+
+class Cut:
+    """The begin, end and step of a Slice."""
+
+    def __init__(self, law: Law, rank: IntLike, suffix: str = "") -> None:
+        self.rank = rank
+        self.begin, self.end, self.step = (
+            law.fn(f"{name}{suffix}", rank) for name in ("begin", "end", "step")
+        )
+
+    def of(self, x: Term) -> Apply:
+        return Slice(x, begin=self.begin, end=self.end, step=self.step)
+
+    def whole(self, x: Term, k: Int) -> Bool:
+        """Axis k is not cut."""
+        full = eq(self.begin(k), 0) & eq(self.end(k), x.dim(k))
+        return full & eq(self.step(k), 1)
+
+    def along(self, x: Term, axis: Int) -> Bool:
+        """Only one axis is cut, with step 1."""
+        others = forall(self.rank, lambda k: eq(k, axis) | self.whole(x, k))
+        return others & eq(self.step(axis), 1)
+
+    def axis_of(self, x: Term) -> Int:
+        """The first axis that is cut."""
+        return first(self.rank, lambda k: ~self.whole(x, k))
+
+
+def cut_along(x: Term, axis: Int, begin: IntLike, end: IntLike) -> Apply:
+    """A Slice of one axis."""
+    return Slice(
+        x,
+        begin=Fn(x.rank, lambda k: choose(eq(k, axis), begin, 0)),
+        end=Fn(x.rank, lambda k: choose(eq(k, axis), end, x.dim(k))),
+        step=Fn(x.rank, lambda k: 1),
+    )
+
+
+@rule("slices", samples=[dict(x=[2, 3], begin=(0, 0), end=(2, 3), step=(1, 1))])
+def slice_everything(law: Law) -> None:
+    """Slice(x, everything) = x"""
+    r = law.rank()
+    x = law.tensor("x", r)
+    cut = Cut(law, r)
+    if not law.mutant("any_cut"):
+        law.require(forall(r, lambda k: cut.whole(x, k)), "something is cut off")
+    law.rewrite(cut.of(x), x)
+
+
+def _at_once(law: Law, inner: Apply, one: Cut, two: Cut) -> Apply:
+    """What the second cut leaves of the first one's result."""
+    (x,), r = inner.node.inputs, one.rank
+    assert x is not None
+
+    def plain(k: Int) -> Bool:
+        return eq(one.step(k), 1)
+
+    if not law.mutant("any_step"):
+        law.require(
+            forall(r, lambda k: plain(k) | two.whole(inner, k)),
+            "an axis is cut twice, first with steps",
+        )
+    start = 0 if law.mutant("not_shifted") else 1
+
+    def moved(k: Int, place: Fn) -> Int:
+        return one.begin(k) * start + place(k)
+
+    return Slice(
+        x,
+        begin=Fn(r, lambda k: choose(plain(k), moved(k, two.begin), one.begin(k))),
+        end=Fn(r, lambda k: choose(plain(k), moved(k, two.end), one.end(k))),
+        step=Fn(r, lambda k: choose(plain(k), two.step(k), one.step(k))),
+    )
+
+
+@rule(
+    "slices",
+    samples=[
+        dict(
+            x=[9, 8, 7],
+            begin1=(2, 1, 0),
+            end1=(8, 8, 7),
+            step1=(1, 2, 1),
+            begin2=(1, 0, 1),
+            end2=(5, 4, 7),
+            step2=(2, 1, 3),
+        )
+    ],
+)
+def slice_slice(law: Law) -> None:
+    """Slice(Slice(x)) = Slice(x), of different axes or where the first has step 1"""
+    r = law.rank()
+    x = law.tensor("x", r)
+    one, two = Cut(law, r, "1"), Cut(law, r, "2")
+    inner = one.of(x)
+    law.rewrite(two.of(inner), _at_once(law, inner, one, two))
+
+
+@rule(
+    "horizontal",
+    samples=[
+        dict(
+            x=[9, 8],
+            begin1=(2, 0),
+            end1=(8, 8),
+            step1=(2, 1),
+            begin2=(0, 1),
+            end2=(3, 8),
+            step2=(1, 2),
+            begin3=(0, 0),
+            end3=(3, 8),
+            step3=(1, 2),
+        )
+    ],
+)
+def slices_of_slice(law: Law) -> None:
+    """Slice(y), Slice(y) of y = Slice(x) = two slices of x, as above"""
+    r = law.rank()
+    x = law.tensor("x", r)
+    one, two, three = (Cut(law, r, suffix) for suffix in "123")
+    inner = one.of(x)
+    right = tuple(_at_once(law, inner, one, other) for other in (two, three))
+    law.rewrite((two.of(inner), three.of(inner)), right)
+
+
+# ---- A slice of what was joined
+
+
+def _slice_of_concat(count: int, part: int) -> Rule:
+    def build(law: Law) -> None:
+        r = law.rank(low=1)
+        parts = [law.tensor(f"x{j}", r) for j in range(count)]
+        a = law.axis("a", r)
+        joined = Concat(*parts, axis=a)
+        cut = Cut(law, r)
+        x = parts[part]
+        start: IntLike = 0
+        for before in parts[:part]:
+            start = before.dim(a) + start
+        if not law.mutant("any_place"):
+            inside = (cut.begin(a) >= start) & (cut.end(a) <= x.dim(a) + start)
+            law.require(inside, "the slice reaches into another part")
+        if law.mutant("not_shifted"):
+            start = 1 if part == 0 else 0
+        law.rewrite(
+            cut.of(joined),
+            Slice(
+                x,
+                begin=Fn(r, lambda k: cut.begin(k) - choose(eq(k, a), start, 0)),
+                end=Fn(r, lambda k: cut.end(k) - choose(eq(k, a), start, 0)),
+                step=cut.step,
+            ),
+        )
+
+    sizes = [3, 4, 5, 6]
+    low = sum(sizes[:part])
+    sample = dict(
+        {f"x{j}": [2, sizes[j]] for j in range(count)},
+        a=1,
+        begin=(0, low + 1),
+        end=(2, low + sizes[part]),
+        step=(1, 2),
+    )
+    return rule(
+        "slices",
+        name=f"slice_of_concat_{part + 1}_of_{count}",
+        statement=f"Slice(Concat({count} parts)) = Slice(part {part + 1}), inside it",
+        samples=[sample],
+    )(build)
+
+
+SLICES_OF_CONCATS = [
+    _slice_of_concat(count, part) for count in (2, 3) for part in range(count)
+]
+
+
+# ---- Slices that are the parts of a whole
+
+
+def _partition(law: Law, count: int) -> tuple[Term, Int, list[Cut]]:
+    """x, an axis, and slices that cut it there one after the other."""
+    r = law.rank(low=1)
+    x = law.tensor("x", r)
+    cuts = [Cut(law, r, str(j)) for j in range(count)]
+    return x, cuts[0].axis_of(x), cuts
+
+
+def _require_partition(law: Law, x: Term, a: Int, cuts: list[Cut]) -> None:
+    law.require(a < integer(cuts[0].rank), "nothing is cut")
+    for cut in cuts:
+        law.require(cut.along(x, a), "another axis is cut too")
+    if law.mutant("gap"):
+        return
+    place: IntLike = 0
+    for cut in cuts:
+        law.require(eq(cut.begin(a), place), "the slices don't follow each other")
+        place = cut.end(a)
+    law.require(eq(place, x.dim(a)), "the slices leave something over")
+
+
+def _sizes(cuts: list[Cut], a: Int) -> list[Int]:
+    return [cut.end(a) - cut.begin(a) for cut in cuts]
+
+
+def _partition_sample(count: int) -> dict[str, object]:
+    ends = [0, 2, 3, 7, 9][: count + 1]
+    sample: dict[str, object] = dict(x=[2, ends[-1]])
+    for j in range(count):
+        sample |= {
+            f"begin{j}": (0, ends[j]),
+            f"end{j}": (2, ends[j + 1]),
+            f"step{j}": (1, 1),
+        }
+    return sample
+
+
+def _slices_to_split(count: int) -> Rule:
+    def build(law: Law) -> None:
+        x, a, cuts = _partition(law, count)
+        _require_partition(law, x, a, cuts)
+        order = list(reversed(cuts)) if law.mutant("reversed") else cuts
+        parts = Split.all(x, count=count, axis=a, sizes=fixed(_sizes(order, a)))
+        law.rewrite([cut.of(x) for cut in cuts], parts)
+
+    return rule(
+        "slices",
+        name=f"slices_to_split_{count}",
+        statement=f"{count} slices of x, one after the other = Split(x)",
+        samples=[_partition_sample(count)],
+    )(build)
+
+
+SLICES_TO_SPLITS = [_slices_to_split(count) for count in (2, 3, 4)]
+
+
+def _concat_of_slices(count: int) -> Rule:
+    def build(law: Law) -> None:
+        r = law.rank(low=1)
+        x = law.tensor("x", r)
+        a = law.axis("a", r)
+        cuts = [Cut(law, r, str(j)) for j in range(count)]
+        _require_partition(law, x, a, cuts)
+        law.rewrite(Concat(*(cut.of(x) for cut in cuts), axis=a), x)
+
+    return rule(
+        "slices",
+        name=f"concat_of_{count}_slices",
+        statement=f"Concat({count} slices of x, one after the other) = x",
+        samples=[{**_partition_sample(count), "a": 1}],
+    )(build)
+
+
+CONCATS_OF_SLICES = [_concat_of_slices(count) for count in (2, 3, 4)]
+
+
+def _concat_of_split(count: int) -> Rule:
+    def build(law: Law) -> None:
+        r = law.rank(low=1)
+        x = law.tensor("x", r)
+        a = law.axis("a", r)
+        sizes = law.fn("sizes", count)
+        parts = list(Split.all(x, count=count, axis=a, sizes=sizes))
+        if law.mutant("reversed"):
+            parts.reverse()
+        law.rewrite(Concat(*parts, axis=a), x)
+
+    return rule(
+        "slices",
+        name=f"concat_of_split_{count}",
+        statement=f"Concat(Split(x), {count} parts) = x",
+        samples=[dict(x=[2, 3 * count], a=1, sizes=(1, 5, 3, 3)[:count])],
+    )(build)
+
+
+CONCATS_OF_SPLITS = [_concat_of_split(count) for count in (2, 3, 4)]
+
+
+def _split_of_concat(count: int) -> Rule:
+    def build(law: Law) -> None:
+        r = law.rank(low=1)
+        parts = [law.tensor(f"x{j}", r) for j in range(count)]
+        a = law.axis("a", r)
+        sizes = law.fn("sizes", count)
+        joined = Concat(*parts, axis=a)
+        if not law.mutant("any_sizes"):
+            for j, part in enumerate(parts):
+                law.require(eq(sizes(j), part.dim(a)), "the parts are others")
+        law.rewrite(Split.all(joined, count=count, axis=a, sizes=sizes), parts)
+
+    return rule(
+        "slices",
+        name=f"split_of_concat_{count}",
+        statement=f"Split(Concat({count} parts)) = the parts",
+        samples=[
+            dict(
+                {f"x{j}": [2, j + 1] for j in range(count)},
+                a=1,
+                sizes=tuple(range(1, count + 1)),
+            )
+        ],
+    )(build)
+
+
+SPLITS_OF_CONCATS = [_split_of_concat(count) for count in (2, 3)]
+
+
+@rule("slices", samples=[dict(x=[2, 3], a=1, sizes=(3,))])
+def split_single(law: Law) -> None:
+    """Split(x) into one part = x"""
+    r = law.rank(low=1)
+    x = law.tensor("x", r)
+    a = law.axis("a", r)
+    (part,) = Split.all(x, count=1, axis=a, sizes=law.fn("sizes", 1))
+    wrong = law.mutant("half")
+    law.rewrite(part, cut_along(x, a, 0, x.dim(a) // 2) if wrong else x)
+
+
+@rule("slices", false=True)
+def slice_slice_any_step(law: Law) -> None:
+    """Slice(Slice(x)) = Slice(x, begins and ends added, steps multiplied)"""
+    r = law.rank()
+    x = law.tensor("x", r)
+    one, two = Cut(law, r, "1"), Cut(law, r, "2")
+    right = Slice(
+        x,
+        begin=Fn(r, lambda k: one.begin(k) + two.begin(k)),
+        end=Fn(r, lambda k: one.begin(k) + two.end(k)),
+        step=Fn(r, lambda k: one.step(k) * two.step(k)),
+    )
+    law.rewrite(two.of(one.of(x)), right)
+
+
+RULES: list[Rule] = [
+    slice_everything,
+    slice_slice,
+    slices_of_slice,
+    *SLICES_OF_CONCATS,
+    *CONCATS_OF_SLICES,
+    *CONCATS_OF_SPLITS,
+    *SPLITS_OF_CONCATS,
+    split_single,
+    *SLICES_TO_SPLITS,
+]
+FALSE_RULES = [slice_slice_any_step]
+NOT_SHIPPED = [
+    (
+        "112 slice_slice",
+        "Slice(Slice(x)) = Slice(x), one axis cut twice, the first time with steps",
+        "true with min(b1 + s1 * e2, e1) as the end, but in no model seen",
+    ),
+    (
+        "81 cumsum_flip",
+        "Flip(CumSum(Flip(x))) = CumSum(x, reverse=1)",
+        "a Slice that runs backwards isn't read: begin, end and step count forwards",
+    ),
+]

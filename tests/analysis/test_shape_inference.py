@@ -1,0 +1,195 @@
+"""Names, anchors, claims, limits and errors of shape inference."""
+
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+import pytest
+from support.symbolic import analyse, build
+
+from fairhand.analysis.errors import FairhandError
+from fairhand.analysis.graph.dims import spell, symbol
+from fairhand.analysis.shapes.infer import infer
+
+X = "float[b, s, 768] x"
+ROW = "float[b, s] x"
+
+
+def test_names_of_sizes() -> None:
+    odd = "0; import os"
+    proto = build(
+        "float[q, 1, 1, 1] x, float[1, 1, q, 1] z, float[?, 2] t", "y = Add(x, z)"
+    )
+    first, second, third = (v.type.tensor_type.shape.dim for v in proto.graph.input)
+    first[0].dim_param = second[2].dim_param = odd
+    first[1].ClearField("dim_value")  # named by nothing
+    first[2].dim_param = second[1].dim_param = "?"  # says no more than nothing
+    first[3].dim_value = -1
+    second[3].dim_param = "x_dim1"  # a name that would have been invented
+    third[0].dim_param = odd + " + 1"
+    values, shapes = analyse(proto)
+    assert spell(shapes.dims(values["x"])) == f"[{odd}, x_dim1_2, x_dim2, x_dim3]"
+    assert spell(shapes.dims(values["z"])) == f"[1, z_dim1, {odd}, x_dim1]"
+    assert spell(shapes.dims(values["t"])) == f"[{odd} + 1, 2]"
+    assert shapes.anchor(symbol(odd)) == (values["x"], 0)
+    assert shapes.anchor(symbol("x_dim1_2")) == (values["x"], 1)
+    assert shapes.anchor(symbol("nowhere")) is None
+
+
+def test_an_input_size_may_be_written_as_an_expression() -> None:
+    proto = build(
+        "float[b, past, 4] x, float[b, n, 4] m, float[b, 1, 4] z",
+        "c = Concat<axis=1>(x, z); y = Mul(c, m)",
+    )
+    proto.graph.input[1].type.tensor_type.shape.dim[1].dim_param = "past + 1"
+    values, shapes = analyse(proto)
+    assert spell(shapes.dims(values["y"])) == "[b, past + 1, 4]"
+    assert shapes.assumptions == []
+    assert shapes.anchor(symbol("past")) == (values["x"], 1)
+
+
+def test_sizes_taken_for_equal_are_told() -> None:
+    values, shapes = analyse(build("float[b, 4] x, float[c, 4] z", "y = Add(x, z)"))
+    assert spell(shapes.dims(values["y"])) == "[b, 4]"
+    (taken,) = shapes.assumptions
+    assert (str(taken.a), str(taken.b), taken.node.op_type) == ("b", "c", "Add")
+
+
+def test_a_size_that_depends_on_data_is_anchored_where_it_first_stands() -> None:
+    values, shapes = analyse(build(ROW, "z = NonZero(x); t = Transpose(z); y = Neg(t)"))
+    assert spell(shapes.dims(values["y"])) == "[z_dim1, 2]"
+    dims = shapes.dims(values["y"])
+    assert dims and shapes.anchor(dims[0]) == (values["z"], 1)
+
+
+def test_types_and_shapes_are_filled_in_and_outputs_keep_theirs() -> None:
+    proto = build(
+        X, "i = Shape(x); c = Less(i, [3]); y = Flatten<axis=2>(x)", "float[rows,?] y"
+    )
+    model = ir.from_proto(proto)
+    infer(model)
+    told = {v.name: str(v.shape) for node in model.graph for v in node.outputs}
+    assert told["i"] == told["c"] == "[3]"
+    assert told["y"] == "[rows,768]"
+    values = {v.name: v for node in model.graph for v in node.outputs}
+    assert [values[n].dtype for n in "icy"] == [
+        ir.DataType.INT64,
+        ir.DataType.BOOL,
+        ir.DataType.FLOAT,
+    ]
+    onnx.checker.check_model(ir.to_proto(model), full_check=True)
+
+
+def test_large_weights_are_never_read() -> None:
+    def read() -> ir.Tensor:
+        raise AssertionError("a weight was read")
+
+    model = ir.from_proto(
+        build("float[b, 70000] x, float[70000, 90000] w", "y = MatMul(x, w)")
+    )
+    weight = model.graph.inputs.pop()
+    shape = ir.Shape([70000, 90000])
+    weight.const_value = ir.LazyTensor(
+        read, dtype=ir.DataType.FLOAT, shape=shape, name="w"
+    )
+    model.graph.register_initializer(weight)
+    shapes = infer(model)
+    assert spell(shapes.dims(model.graph.outputs[0])) == "[b, 90000]"
+
+
+def test_contents_have_at_most_64_elements() -> None:
+    values, shapes = analyse(
+        build(X, "a = ConstantOfShape([64]); y = ConstantOfShape([65])")
+    )
+    assert shapes.elements(values["a"]) is not None
+    assert shapes.elements(values["y"]) is None
+    values, shapes = analyse(
+        build(X, "y = ConstantOfShape([1099511627776, 1099511627776])")
+    )
+    assert spell(shapes.dims(values["y"])) == "[1099511627776, 1099511627776]"
+
+
+BRANCHES = """y = If (c) <
+    then_branch = a () => (float[?, ?] u) { u = Concat<axis=1>(x, x) },
+    else_branch = e () => (float[?, ?] v) { v = Concat<axis=0>(x, x) }
+>"""
+
+
+def test_if_gives_what_its_branches_agree_on() -> None:
+    values, shapes = analyse(build("bool c, float[b, 4] x", BRANCHES))
+    assert spell(shapes.dims(values["y"])) == "[y_dim0, y_dim1]"
+    taken = build(
+        "float[b, 4] x",
+        "n = Shape<start=1>(x); d = Less([1], n);" "c = Squeeze(d);" + BRANCHES,
+    )
+    values, shapes = analyse(taken)
+    assert spell(shapes.dims(values["y"])) == "[b, 8]"
+
+
+def test_loops_are_left_to_onnx() -> None:
+    body = """n = Constant<value_int=3>(); t = Constant<value=bool {1}>();
+    z, y = Loop (n, t, x) <body = l (int64 i, bool go, float[?, ?] v)
+    => (bool on, float[?, ?] w, float[?, ?] o)
+    { on = Identity(go) w = Relu(v) o = Neg(v) }>"""
+    values, shapes = analyse(build("float[b, 4] x", body))
+    assert shapes.rank(values["y"]) == 3
+
+
+def test_an_unknown_operator_is_taken_at_its_word() -> None:
+    proto = build("float[b, 4] x", "y = custom.Twice(x); z = Neg(y)", "float[] z")
+    values, shapes = analyse(proto)
+    assert shapes.dims(values["y"]) is None and shapes.rank(values["z"]) is None
+    told = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["b", 8])
+    proto.graph.value_info.append(told)
+    values, shapes = analyse(proto)
+    assert spell(shapes.dims(values["z"])) == "[y_dim0, 8]"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "body", "message"),
+    [
+        (
+            "float[b, 3] x, float[4] z",
+            "y = Add(x, z)",
+            "shapes [b, 3] and [4] do not broadcast: sizes 3 and 4 do not match\n"
+            "  at node 'y' (Add), inputs x [b, 3], z [4]",
+        ),
+        (
+            "float[b, 3] x, float[4, 5] z",
+            "y = MatMul(x, z)",
+            "inner sizes 3 and 4 of a matrix product do not match\n"
+            "  at node 'y' (MatMul), inputs x [b, 3], z [4, 5]",
+        ),
+        (
+            "float[2, 3] x",
+            "y = Reshape(x, [4, 2])",
+            "6 elements do not fit the shape [4, 2]\n"
+            "  at node 'y' (Reshape), inputs x [2, 3], const0 [2]",
+        ),
+        (
+            "float[b, 3] x",
+            "y = Transpose<perm=[0, 0]>(x)",
+            "the output of Transpose has no possible shape:"
+            " perm [0, 0] is no order of 2 axes\n"
+            "  at node 'y' (Transpose), inputs x [b, 3]\n"
+            "  hint: check the node's attributes and constant inputs",
+        ),
+        (
+            "float[b, 3] x",
+            "y = Softmax<axis=0>(x); z = ArgMax<axis=7>(y)",
+            "the output of ArgMax has no possible shape:"
+            " axis 7 is outside a tensor of rank 2\n"
+            "  at node 'z' (ArgMax), inputs y [b, 3]\n"
+            "  hint: check the node's attributes and constant inputs",
+        ),
+    ],
+)
+def test_what_cannot_fit_is_told_with_its_node(
+    inputs: str, body: str, message: str
+) -> None:
+    proto = build(inputs, body)
+    for node in proto.graph.node:
+        node.name = node.output[0]
+    with pytest.raises(FairhandError) as caught:
+        analyse(proto)
+    assert str(caught.value) == message

@@ -1,0 +1,146 @@
+"""What an expression prints is what a person would write."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+import torch
+
+from fairhand.analysis.graph.dims import symbol
+from fairhand.analysis.spelling.expr import (
+    TORCH_DTYPES,
+    DeviceOf,
+    DimOf,
+    Expr,
+    HelperRef,
+    Printing,
+    Ref,
+    Running,
+    depth,
+    leaves,
+    render,
+    spell,
+    substitute,
+    text_expr,
+)
+
+X, Y, Z = text_expr("x"), text_expr("y"), text_expr("z")
+V = Ref(ir.Value(name="v"))
+
+
+@pytest.mark.parametrize(
+    ("expr", "text"),
+    [
+        (-(X**2), "-x ** 2"),
+        ((-X) ** 2, "(-x) ** 2"),
+        (X**-Y, "x ** -y"),
+        ((X**Y) ** Z, "(x ** y) ** z"),
+        (X ** (Y**Z), "x ** y ** z"),
+        (2**X, "2 ** x"),
+        ((-2) ** X, "(-2) ** x"),
+        (X**-2, "x ** -2"),
+        (operator.neg(-X), "--x"),
+        (-X * Y, "-x * y"),
+        (-(X * Y), "-(x * y)"),
+        (X - (Y - Z), "x - (y - z)"),
+        (X - Y - Z, "x - y - z"),
+        (X + (Y + Z), "x + (y + z)"),  # rounding: not the same as x + y + z
+        (1 - X, "1 - x"),
+        (X - -1, "x - -1"),
+        (X / (Y * Z), "x / (y * z)"),
+        (X * Y / Z, "x * y / z"),
+        (X % Y // Z, "x % y // z"),
+        (np.float32(0.1) * X, "0.1 * x"),
+        ((X < Y) < Z, "(x < y) < z"),
+        (operator.lt(X, Y < Z), "x < (y < z)"),
+        (operator.lt(2, X), "x > 2"),
+        ((X == Y) & (Y != Z), "(x == y) & (y != z)"),
+        ((X & Y) == Z, "x & y == z"),
+        (X & Y | Z ^ X, "x & y | z ^ x"),
+        (~(X & Y), "~(x & y)"),
+        (X << (Y + Z), "x << y + z"),
+        ((X + Y).sum(dim=(1, 2)), "(x + y).sum(dim=(1, 2))"),
+        ((-X).exp(), "(-x).exp()"),
+        (-X.exp(), "-x.exp()"),
+        (X.T @ Y, "x.T @ y"),
+        ((X @ Y)[0], "(x @ y)[0]"),
+        (X[:, None, ..., 1:], "x[:, None, ..., 1:]"),
+        (X[::2, -1, Y : Z + 1 : -1], "x[::2, -1, y:z + 1:-1]"),
+        (X[Y + 1], "x[y + 1]"),
+        (X[[0, 2]], "x[[0, 2]]"),
+        (X((1,), [], ()), "x((1,), [], ())"),
+        (X(Y, -1, p=Z + 1), "x(y, -1, p=z + 1)"),
+        (X(dim=0), "x(dim=0)"),
+        (X((Y, Z)).a.b(1)[0].c, "x((y, z)).a.b(1)[0].c"),
+        (spell(("a", None, True)), '("a", None, True)'),
+        (spell(-1.5), "-1.5"),
+    ],
+)
+def test_text(expr: Expr, text: str) -> None:
+    assert render(expr) == text
+
+
+def test_an_expression_decides_nothing() -> None:
+    """A spelling that branches on a run-time value fails, instead of printing one."""
+    with pytest.raises(TypeError, match="no truth value"):
+        bool(X < Y)
+    with pytest.raises(TypeError, match="no truth value"):
+        _ = X < Y < Z
+    with pytest.raises(TypeError, match="can't be unpacked"):
+        _, _ = X
+    with pytest.raises(AttributeError):
+        _ = X._private
+
+
+def test_depth_counts_calls_in_calls_only() -> None:
+    assert depth(X.T @ -Y[0] ** 2) == 0
+    assert depth(X(Y(1)) + Z(2)) == 2
+    assert depth(X.sum().exp()) == 2  # a chain reads inside out too
+
+
+def test_substitution_keeps_what_nobody_exchanges() -> None:
+    expr = X + V
+    assert substitute(X, lambda leaf: Y) is X
+    assert render(substitute(expr, lambda leaf: None), lambda leaf: "v") == "x + v"
+
+
+# ---- kinds of leaves, and the two meanings of `t`
+
+
+def double(x: Any) -> Any:
+    return x * 2
+
+
+def test_leaves_are_named_by_the_caller_but_for_helpers() -> None:
+    expr = HelperRef(double)(V, DimOf(symbol("batch")), DeviceOf())
+    assert render(HelperRef(double)(X)) == "double(x)"
+    with pytest.raises(ValueError, match="no name yet"):
+        render(expr)
+    kinds = [type(leaf).__name__ for leaf in leaves(expr)]
+    assert kinds == ["HelperRef", "Ref", "DimOf", "DeviceOf"]
+    assert (
+        render(expr, lambda leaf: type(leaf).__name__) == "double(Ref, DimOf, DeviceOf)"
+    )
+
+
+def test_printing_and_running_mean_the_same() -> None:
+    printing, running = Printing(), Running()
+    for dtype, name in TORCH_DTYPES.items():
+        assert render(printing.dtype(dtype)) == f"torch.{name}"
+        assert running.dtype(dtype) is getattr(torch, name)
+    assert render(printing.relu(X)) == "torch.relu(x)"
+    assert (
+        render(printing.F.gelu(X, approximate="tanh"))
+        == 'F.gelu(x, approximate="tanh")'
+    )
+    assert render(printing.math.sqrt(2)) == "math.sqrt(2)"
+    assert running.relu is torch.relu and running.F is torch.nn.functional
+    assert running.math.sqrt(4) == 2
+    assert (
+        running.helper(double) is double and printing.helper(double).function is double
+    )
+    assert running.device == "cpu" and isinstance(printing.device, DeviceOf)

@@ -1,0 +1,176 @@
+"""Modules whose statements differ in numbers; every package is verified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from support.emitter_models import Emitted
+from support.traced import Traced
+
+from fairhand.codegen.classes.parametrize_values import products
+
+Emit = Callable[[onnx.ModelProto], Emitted]
+Body = Callable[[Traced, str, int], str]
+
+
+def staged(*stages: tuple[int, Body]) -> onnx.ModelProto:
+    """One class, called on maps of several sizes: [batch, 3 n n] for each n."""
+    g, x, width = Traced(x=["batch", 8]), "x", 8
+    for i, (size, body) in enumerate(stages):
+        with g.module(f"stages.{i}", "Stage"):
+            x = body(g, g.fc(x, "fc", width, 3 * size**2), size)
+        width = 3 * size**2
+    return g.model(y=x)
+
+
+def turned(g: Traced, x: str, size: int) -> str:
+    x = g("Reshape", x, g.ints(-1, size, size, 3))
+    x = g("Transpose", g("Relu", x), perm=[0, 2, 1, 3])
+    x = g("Softmax", g("Reshape", x, g.ints(-1, size**2, 3)), axis=1)
+    return str(g("Reshape", x, g.ints(-1, 3 * size**2)))
+
+
+def test_sizes_are_given_to_one_class(emitted: Emit) -> None:
+    found = emitted(staged((2, turned), (3, turned), (4, turned), (2, turned)))
+    assert found.text.count("class Stage") == 1
+    assert "def __init__(self, in_features: int, out_features: int, size: int)" in (
+        found.text
+    )
+    assert "unflatten(1, (self.size, self.size, 3))" in found.text
+    assert "Stage(27, 48, 4)" in found.text
+
+
+def test_areas_and_multiples_are_computed() -> None:
+    side, area, wide = ("8", "4", "2"), ("64", "16", "4"), ("56", "28", "14")
+    assert products([side, area, wide], {1, 7}) == {area: (side, side), wide: (side, 7)}
+    assert products([side, wide], {1, 2, 3}) == {}
+    assert products([("0.5", "0.25"), side], {1, 7}) == {}
+    assert products([("0", "0", "1"), ("0", "0", "2")], {2}) == {}
+
+
+def test_a_number_alike_everywhere_is_written_out(emitted: Emit) -> None:
+    text = emitted(staged((2, turned), (2, turned))).text
+    assert "self.size" not in text
+
+
+def several(g: Traced, x: str, size: int) -> str:
+    """Differs in more numbers than a reader keeps in mind."""
+    for number in (size, size + 5, size**2 + 2, size**3 + 1):
+        x = str(
+            g("Mul", g("Relu", x), g.weight(f"by_{number}", value=np.float32(number)))
+        )
+    return x
+
+
+def test_many_numbers_are_another_class(emitted: Emit) -> None:
+    text = emitted(staged((2, several), (3, several))).text
+    assert "class Stage2" in text and "self.scale" not in text
+
+
+# ---- rolls, there and back
+
+
+def shifted(by: int) -> Body:
+    def rolled(g: Traced, x: str, first: int, rest: int) -> str:
+        a, b = g("Split", x, g.ints(first, rest), axis=1, outputs=2)
+        return str(g("Concat", b, a, axis=1))
+
+    def body(g: Traced, x: str, size: int) -> str:
+        rest = 3 * size**2 - by
+        x = rolled(g, x, by, rest) if by else x
+        x = g("Relu", g.fc(x, "mix", rest + by, rest + by))
+        return rolled(g, x, rest, by) if by else x
+
+    return body
+
+
+@pytest.mark.parametrize("shifts", [(0, 3, 0, 3), (3, 0, 0), (0, 3)])
+def test_a_shift_is_a_switch(shifts: tuple[int, ...], emitted: Emit) -> None:
+    """As in Swin, where every second block attends in windows that are shifted."""
+    found = emitted(staged(*((2, shifted(by)) for by in shifts)))
+    assert found.text.count("class Stage") == 1
+    assert found.text.count(" if self.shifted else x") == 2
+    assert found.text.count("shifted=") == len({*shifts} - {0}) * shifts.count(3)
+
+
+def test_two_shifts_are_two_classes(emitted: Emit) -> None:
+    text = emitted(
+        staged((2, shifted(3)), (2, shifted(0)), (2, activated("Relu")))
+    ).text
+    assert text.count("class Stage") == 2
+
+
+# ---- activations
+
+
+def activated(op: str, gate: str = "Sigmoid") -> Body:
+    def body(g: Traced, x: str, size: int) -> str:
+        y = g("Mul", g(op, x), g(gate, g.fc(x, "gate", 3 * size**2, 3 * size**2)))
+        return g(op, g.fc(y, "out", 3 * size**2, 3 * size**2))
+
+    return body
+
+
+def test_an_activation_is_given_to_one_class(emitted: Emit) -> None:
+    stages = (2, activated("Relu")), (2, activated("HardSwish")), (2, activated("Relu"))
+    found = emitted(staged(*stages))
+    assert found.classes == ["Stage", "Net"]
+    assert "activation: Callable[[Tensor], Tensor]" in found.text
+    assert "Stage(12, F.hardswish), Stage(12, F.relu)" in found.text
+    assert found.body("Stage")[-1] == "return self.activation(x)"
+    assert "torch.sigmoid(self.gate(x))" in found.source("Stage")
+    tried = found.module.Model()
+    torch.export.export(tried, (torch.zeros(2, 8),))
+
+
+def test_two_activations_are_two_arguments(emitted: Emit) -> None:
+    stages = (2, activated("Relu")), (2, activated("HardSwish", "Tanh"))
+    found = emitted(staged(*stages))
+    assert found.text.count("class Stage") == 1
+    assert "F.hardswish, torch.tanh" in found.text
+
+
+def test_what_is_no_activation_is_another_class(emitted: Emit) -> None:
+    found = emitted(staged((2, activated("Relu")), (2, activated("Abs"))))
+    assert found.text.count("class Stage") == 2
+
+
+# ---- depths
+
+
+def of_depth(depth: int, kind: str = "Block") -> Body:
+    """A list of residual modules, under a name that a class has for it."""
+
+    def body(g: Traced, x: str, size: int) -> str:
+        with g.module("m", "Sequential"):
+            for i in range(depth):
+                with g.module(str(i), kind):
+                    y = g("Relu", g.fc(x, "fc1", 3 * size**2, 6))
+                    x = g("Add", x, g.fc(y, "fc2", 6, 3 * size**2))
+        return str(g("Tanh", x))
+
+    return body
+
+
+def test_lists_of_several_depths_are_of_one_class(emitted: Emit) -> None:
+    found = emitted(staged((2, of_depth(1)), (3, of_depth(3)), (2, of_depth(2))))
+    assert found.classes == ["Block", "Stage", "Net"]
+    assert "nn.Sequential(*(Block(hidden) for _ in range(depth)))" in found.text
+    assert "Stage(8, 12, 1), Stage(12, 27, 3), Stage(27, 12, 2)" in found.text
+    assert {f"stages.{i}.m.0.fc1.weight" for i in range(3)} <= set(found.weights)
+    assert "stages.1.m.2.fc1.weight" in found.weights
+
+
+def test_a_list_of_one_is_no_list_where_none_is_longer(emitted: Emit) -> None:
+    text = emitted(staged((2, of_depth(1)), (3, of_depth(1)))).text
+    assert "Sequential" not in text and "depth" not in text
+
+
+def test_lists_as_long_everywhere_are_written_out(emitted: Emit) -> None:
+    text = emitted(staged((2, of_depth(2)), (3, of_depth(2)))).text
+    assert "nn.Sequential(Block(hidden), Block(hidden))" in text
+    assert "depth" not in text

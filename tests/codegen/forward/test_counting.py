@@ -1,0 +1,93 @@
+"""What exporters unroll, as the loop that it was; every package is verified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import onnx
+import pytest
+from support.emitter_models import Emitted
+from support.traced import Traced
+
+Emit = Callable[[onnx.ModelProto], Emitted]
+
+
+def unrolled(
+    places: Sequence[int] = range(5),
+    *,
+    again: bool = False,
+    last: bool = False,
+    early: bool = False,
+    returns: bool = False,
+) -> onnx.ModelProto:
+    """state = tanh(cell(state) + x[:, i]), step by step, and what each step gives."""
+    g = Traced(x=["batch", 8, 4], start=["batch", 4])
+    state, states, made = "start", [], []
+    for i in places:
+        with g.module("cell", "Cell"):
+            inner = g.fc(state, "hidden", 4, 4)
+        step = g("Gather", "x", g.weight(f"i{i}", value=i), axis=1)
+        state = g("Tanh", g("Add", inner, step))
+        states.append(state)
+        made.append(g("Unsqueeze", g("Relu", state), g.ints(1)))
+    extra = g("Abs", states[-1]) if early else ""
+    y = g("Concat", *made, axis=1)
+    y = g("Mul", y, g("Unsqueeze", extra, g.ints(1))) if extra else y
+    y = g("Sub", y, g("Unsqueeze", states[-1], g.ints(1))) if last else y
+    outputs = {"y": g("Relu", y)}
+    outputs |= {"again": g("Exp", states[2])} if again else {}
+    outputs |= {"final": states[-1]} if returns else {}
+    return g.model(**outputs)
+
+
+def test_steps_become_a_loop(emitted: Emit) -> None:
+    assert emitted(unrolled()).body("Net") == [
+        "state = start",
+        "outputs = []",
+        "for i in range(5):",
+        "state = torch.tanh(self.cell(state) + x[:, i])",
+        "outputs.append(F.relu(state).unsqueeze(1))",
+        "return F.relu(torch.cat(outputs, dim=1))",
+    ]
+
+
+def test_counting_from_elsewhere(emitted: Emit) -> None:
+    assert "x[:, i + 3]" in emitted(unrolled(range(3, 8))).text
+    assert "x[:, 2 * i]" in emitted(unrolled(range(0, 8, 2))).text
+
+
+def test_the_last_state_is_read_later(emitted: Emit) -> None:
+    text = emitted(unrolled(last=True)).text
+    assert "for i in range(5):" in text and "- state.unsqueeze(1)" in text
+    assert "for i in range(5):" in emitted(unrolled(returns=True)).text
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        unrolled(range(3)),
+        unrolled([0, 1, 2, 4, 5]),
+        unrolled([4, 3, 2, 1, 0]),
+        unrolled(again=True),
+    ],
+)
+def test_no_loop_where_steps_differ(model: onnx.ModelProto, emitted: Emit) -> None:
+    assert "outputs.append(" not in emitted(model).text
+
+
+def test_two_states(emitted: Emit) -> None:
+    g = Traced(x=["batch", 8, 4], a=["batch", 4], b=["batch", 4])
+    a, b, made = "a", "b", []
+    for i in range(4):
+        step = g("Gather", "x", g.weight(f"i{i}", value=i), axis=1)
+        a, b = g("Tanh", g("Add", b, step)), g("Sub", a, b)
+        made.append(g("Mul", a, b))
+    found = emitted(g.model(y=g("Concat", *made, axis=1), a1=a, b1=b))
+    assert "for i in range(4):" in found.text
+
+
+def test_what_reads_the_last_state_before_the_join(emitted: Emit) -> None:
+    body = emitted(unrolled(early=True)).body("Net")
+    assert body.index("for i in range(5):") < body.index(
+        next(line for line in body if ".abs()" in line)
+    )

@@ -1,0 +1,187 @@
+"""What an emitted module owns, and what its parts are called.
+
+Every model is compiled with verification, so that none of this is wrong code.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import numpy_helper
+from safetensors import safe_open
+from support.emitter_models import Emitted, Graph
+
+torch.set_num_threads(1)
+Emit = Callable[[onnx.ModelProto], Emitted]
+
+
+# ---- layers and weights
+
+
+@pytest.mark.parametrize("form", ["MatMul, Add", "Add first", "Gemm", "Gemm, transB"])
+def test_products_with_a_constant_are_linear(form: str, emitted: Emit) -> None:
+    g = Graph(x=["batch", 8])
+    trans = form.endswith("transB")
+    weight = g.weight("fc.weight", *((4, 8) if trans else (8, 4)))
+    bias = g.weight("fc.bias", 4)
+    if form.startswith("Gemm"):
+        y = g("Gemm", "x", weight, bias, transB=int(trans), at="fc")
+    elif form == "Add first":
+        y = g("Add", bias, g("MatMul", "x", weight, at="fc"), at="fc")
+    else:
+        y = g("Add", g("MatMul", "x", weight, at="fc"), bias, at="fc")
+    found = emitted(g.model(y=y))
+    assert "self.fc = nn.Linear(8, 4)" in found.source()
+    assert found.body() == ["return self.fc(x)"]
+    kept = numpy_helper.to_array(g.weights["fc.weight"])
+    assert torch.equal(
+        found.weights["fc.weight"], torch.tensor(kept if trans else kept.T)
+    )
+
+
+def test_one_value_throughout_is_stored_once(emitted: Emit) -> None:
+    g = Graph(x=["batch", 64])
+    half = numpy_helper.from_array(np.array([0.5], np.float32))
+    weight = g("ConstantOfShape", g.ints(64, 32), value=half)
+    bias = g("ConstantOfShape", g.ints(32), value=half)
+    y = g("Add", g("MatMul", "x", weight, at="fc"), bias, at="fc")
+    found = emitted(g.model(y=y))
+    file = found.folder / "weights.safetensors"
+    assert file.stat().st_size < 1000
+    with safe_open(file, framework="pt") as stored:
+        assert stored.get_tensor("fc.weight").numel() == 1
+    full = found.weights["fc.weight"]
+    assert full.shape == (32, 64) and bool((full == 0.5).all())
+    assert full.is_contiguous() and full.untyped_storage().nbytes() == 4 * 32 * 64
+    assert found.report["parameters"] == 32 * 64 + 32
+
+
+def test_named_floats_are_parameters_and_other_constants_buffers(
+    emitted: Emit,
+) -> None:
+    g = Graph(x=["batch", 4])
+    y = g("Mul", "x", g.weight("scale.gamma", 4))
+    y = g("Add", y, g.weight("onnx::Add_7", 4))
+    order = g.weight("order.index", value=np.array([[3, 2], [1, 0]]))
+    found = emitted(g.model(y=g("Gather", y, order, axis=1)))
+    model = found.module.load()
+    assert list(dict(model.named_parameters())) == ["scale_gamma"]
+    buffers = dict(model.named_buffers())
+    assert [b.dtype for b in buffers.values()].count(torch.float32) == 1
+    assert not any(p.requires_grad for p in model.parameters())
+    assert "onnx" not in found.text.partition("from __future__")[2]
+
+
+def test_a_layer_that_is_used_twice_is_one_member(emitted: Emit) -> None:
+    g = Graph(x=["batch", 8])
+    y = g("Relu", g.linear("x", "fc", 8, 8, at="fc"))
+    y = g.linear(y, "fc", 8, 8, at="fc_1")  # the same weights
+    found = emitted(g.model(y=g.linear(y, "head", 8, 8, at="head")))
+    assert set(dict(found.module.load().named_children())) == {"fc", "head"}
+    assert found.body() == ["x = self.fc(F.relu(self.fc(x)))", "return self.head(x)"]
+
+
+def test_layers_that_an_exporter_merged_are_two_again(emitted: Emit) -> None:
+    """Two norms with equal weights share one name in the file."""
+    g = Graph(x=["batch", 8])
+    x = "x"
+    shared = g.weight("layers.0.norm.weight", value=np.ones(8, np.float32))
+    offset = g.weight("layers.0.norm.bias", value=np.zeros(8, np.float32))
+    for i in range(2):
+        at = f"layers.{i}"
+        y = g("LayerNormalization", x, shared, offset, axis=-1, at=f"{at}/norm")
+        y = g("Relu", g.linear(y, f"{at}.fc", 8, 8, at=f"{at}/fc"), at=at)
+        x = g("Add", x, y, at=at)
+    found = emitted(g.model(y=x))
+    assert found.classes == ["Layer", "Net"]
+    norms = {f"layers.{i}.norm.{leaf}" for i in range(2) for leaf in ("weight", "bias")}
+    assert norms <= set(found.weights)
+
+
+# ---- names
+
+
+def test_outputs_keep_their_names_and_their_order(emitted: Emit) -> None:
+    g = Graph(x=["batch", 4])
+    y = g("Relu", "x")
+    found = emitted(g.model(total=g("ReduceSum", y, g.ints(1)), features=y))
+    assert found.body()[-1] in (
+        "return total, features",
+        "return features.sum(dim=1, keepdim=True), features",
+    )
+    assert [o.name for o in found.module.Session().get_outputs()] == [
+        "total",
+        "features",
+    ]
+
+
+def test_the_size_of_an_output_is_called_as_the_input_that_has_it(
+    emitted: Emit,
+) -> None:
+    g = Graph(x=["batch", "length", 4])
+    model = g.model(y=g("Relu", "x"), last=g("Concat", "x", "x", axis=1))
+    for output in model.graph.output:
+        for i, dim in enumerate(output.type.tensor_type.shape.dim[:2]):
+            dim.dim_param = f"Relu{output.name}_dim_{i}"
+    first, last = emitted(model).module.Session().get_outputs()
+    assert first.shape == ["batch", "length", 4]
+    assert last.shape == ["batch", "Relulast_dim_1", 4]
+
+
+def test_outputs_may_be_inputs_constants_or_equal(emitted: Emit) -> None:
+    g = Graph(x=["batch", 4])
+    y = g("Relu", "x")
+    copies = {"same": g("Identity", "x"), "twice": g("Identity", y)}
+    rows = g("Identity", g.weight("table", 3))
+    found = emitted(g.model(y=y, **copies, rows=rows))
+    x = np.array([[-1, 0, 1, 2]], np.float32)
+    first, same, twice, constant = found.module.Session().run(None, {"x": x})
+    assert same.tolist() == x.tolist() and first.tolist() == twice.tolist()
+    assert constant.shape == (3,)
+
+
+def test_hostile_names_stay_names(emitted: Emit) -> None:
+    bad = 'x"""; import os'
+    g = Graph(**{bad: ["n", 4]})
+    y = g("Relu", bad, at='a"\nimport os;b.0/class')
+    y = g.linear(y, "a.forward", 4, 4, at="forward")
+    y = g.linear(y, "lambda", 4, 4, at="lambda/None")
+    found = emitted(g.model(**{"return": y, "__import__('os')": g("Neg", y)}))
+    tree = ast.parse(found.text)
+    calls = {
+        n.func.id
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+    }
+    assert "__import__" not in calls
+    modules = {
+        a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names
+    }
+    assert modules == {"torch", "torch.nn.functional"}
+    assert set(dict(found.module.load().named_children())) == {"forward_", "lambda_"}
+    assert found.module.Session().get_inputs()[0].name == bad
+
+
+@pytest.mark.parametrize("names", [("resize", "y"), ("x", "resize"), ("F", "torch")])
+def test_no_variable_hides_a_helper_or_a_module(
+    names: tuple[str, str], emitted: Emit
+) -> None:
+    given, made = names
+    g = Graph(**{given: ["n", 1, 4, 4]})
+    scales = g.weight("scales", value=np.array([1, 1, 2, 2], np.float32))
+    form = {"mode": "cubic", "coordinate_transformation_mode": "asymmetric"}
+    y = g("Add", g("Resize", given, "", scales, **form), g.weight("one", 1))
+    found = emitted(g.model(**{made: y, "again": g("Relu", y)}))
+    tree = ast.parse(found.text)
+    bound = {
+        n.id
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
+    helpers = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
+    assert helpers and not bound & (helpers | {"torch", "F", "nn", "math"})

@@ -1,0 +1,179 @@
+"""Whatever text a model holds, what comes out is a safe, telling identifier."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import fields
+
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from fairhand.codegen.emit.render import render_python
+from fairhand.codegen.ir.identifiers import (
+    MAX_LENGTH,
+    attribute,
+    class_name,
+    identifier,
+    package_name,
+    unused,
+    variable,
+)
+from fairhand.codegen.ir.package_plan import ClassPlan, ModulePlan, SourcePlan
+
+MAKERS = (identifier, variable, attribute, class_name, package_name)
+QUICK = settings(derandomize=True, deadline=None, max_examples=300, database=None)
+
+# Text that has broken out of generated code before, and text that nearly is a name.
+HOSTILE = [
+    'x"""; import os',
+    "x\nimport os",
+    "x\r\n    pass",
+    "__class__",
+    "__init__",
+    "a.b:0/c-d",
+    "9lives",
+    "",
+    "_",
+    "\0",
+    "\u0661\u0662",  # digits, but not 0 to 9
+    "\uff26",  # a letter that Python's parser turns into F
+    "na\u00efve",
+    "\u202edlrow",
+    "x" * 10_000,
+    "self",
+    "True",
+    "match",
+]
+WORDS = st.sampled_from(
+    [
+        *keyword.kwlist,
+        *keyword.softkwlist,
+        *dir(builtins),
+        *dir(nn.Module),
+        *HOSTILE,
+        *("torch nn F np math Tensor Path safe_open load Model Session".split()),
+        *("WEIGHTS MODEL_SHA256 INPUTS OUTPUTS annotations".split()),
+    ]
+)
+TEXTS = st.one_of(
+    st.text(max_size=60), WORDS, st.tuples(WORDS, st.text(max_size=3)).map("".join)
+)
+
+
+def module_names() -> set[str]:
+    """What an emitted model.py binds at its top level, besides classes and helpers."""
+    plain = {"str": "Only", "int": 0, "bool": True}
+    source = {f.name: plain[str(f.type)] for f in fields(SourcePlan)}
+    only = ClassPlan("Only", (), (), (), "Tensor", ("return torch.ones(1)",))
+    known = {"source": source, "classes": (only,), "imports": ("math", "F")}
+    plan = {f.name: plain.get(str(f.type), ()) for f in fields(ModulePlan)} | known
+    text = render_python("model.py.jinja", plan=plan)
+    bound = set(re.findall(r"^(?:def |class )?(\w+)(?:\(| = )", text, re.MULTILINE))
+    for line in re.findall(r"^(?:from .* )?import (.*)$", text, re.MULTILINE):
+        bound |= {name.split(" as ")[-1].split(".")[0] for name in line.split(", ")}
+    return bound - {"Only"}
+
+
+TAKEN = module_names()
+
+
+def test_the_emitted_module_was_read() -> None:
+    wanted = {"torch", "F", "nn", "math", "Path", "load", "WEIGHTS"}
+    assert wanted <= TAKEN
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@QUICK
+@given(text=TEXTS)
+@example(text="Model")
+@example(text="model")
+@example(text="Session")
+@example(text="F")
+def test_any_text_becomes_an_identifier(make: Callable[[str], str], text: str) -> None:
+    name = make(text)
+    assert name.isidentifier() and name.isascii()
+    assert unicodedata.normalize("NFKC", name) == name
+    assert not keyword.iskeyword(name) and not name.startswith("_")
+    if make is not attribute:  # which stands behind a dot, and hides nothing
+        assert not keyword.issoftkeyword(name) and name not in dir(builtins)
+        assert name not in TAKEN | {"self"}
+    assert len(name) <= MAX_LENGTH + 8  # room for a prefix and an underscore
+    assert make(text) == name
+
+
+@QUICK
+@given(text=TEXTS)
+def test_an_attribute_hides_nothing_of_a_module(text: str) -> None:
+    name = attribute(text)
+    assert not hasattr(nn.Module, name)
+    module = nn.Module()
+    assert not hasattr(module, name)
+    setattr(module, name, nn.Identity())
+    module.register_buffer(f"{name}_b", torch.zeros(1))
+    assert name in dict(module.named_children())
+
+
+@QUICK
+@given(text=TEXTS)
+def test_spelling_follows_what_is_named(text: str) -> None:
+    assert variable(text) == variable(text).lower()
+    assert variable(variable(text)) == variable(text)
+    assert class_name(text)[0].isupper()
+
+
+@pytest.mark.parametrize(
+    ("make", "text", "name"),
+    [
+        (identifier, "conv:0", "conv_0"),
+        (identifier, "class", "class_"),
+        (identifier, "/layer1/conv1/Conv_output_0", "layer1_conv1_Conv_output_0"),
+        (identifier, "  --  ", "x"),
+        (identifier, "3d", "x_3d"),
+        (variable, "inputIDs", "input_ids"),
+        (variable, "Input", "input_"),
+        (variable, "past_key_values.0.key", "past_key_values_0_key"),
+        (attribute, "layer norm", "layer_norm"),
+        (attribute, "0", "layer_0"),
+        (attribute, "forward", "forward_"),
+        (attribute, "type", "type_"),
+        (class_name, "resnet50", "Resnet50"),
+        (class_name, "digits_cnn", "DigitsCnn"),
+        (class_name, "BertLayer", "BertLayer"),
+        (class_name, "50 nets", "Net_50Nets"),
+        (class_name, "ModelWithHead", "ModelWithHead"),
+        (class_name, "model", "Net"),
+        (class_name, "Session", "Session_"),
+        (package_name, "My Model.v2", "my_model_v2"),
+    ],
+)
+def test_names_that_a_reader_expects(
+    make: Callable[[str], str], text: str, name: str
+) -> None:
+    assert make(text) == name
+
+
+def test_long_names_are_cut_without_a_loose_end() -> None:
+    name = identifier("layer_" * 100)
+    assert len(name) <= MAX_LENGTH and not name.endswith("_")
+
+
+def test_unused_counts_from_two() -> None:
+    assert unused("x", []) == "x"
+    assert unused("x", ["x"]) == "x2"
+    assert unused("x", iter(["x", "x2"])) == "x3"
+    assert unused("conv1", {"conv1"}) == "conv1_2"  # not conv12
+    assert unused("conv1", {"conv1": 0, "conv1_2": 0}) == "conv1_3"
+
+
+@QUICK
+@given(taken=st.lists(st.sampled_from(["x", "x2", "x3", "y1", "y1_2"])))
+def test_unused_is_unused(taken: list[str]) -> None:
+    for name in ("x", "y1"):
+        assert unused(name, taken) not in taken

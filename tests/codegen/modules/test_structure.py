@@ -1,0 +1,498 @@
+"""Structure: switches, lists of pairs, growing lists, faithful members; same numbers.
+
+Every model is compiled with verification, so that none of this is wrong code.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+import torch
+from onnx import numpy_helper
+from support.emitted import imported
+from support.emitter_models import Emitted, Graph
+from support.golden_images import IMAGES, densenet, faithful_cnn, resnet
+from support.golden_sequences import SEQUENCES, encoder
+from support.networks import looped, residual
+from support.traced import Traced, stripped
+
+import fairhand
+from fairhand.analysis.ops.registry import ModuleForm, Weight
+from fairhand.analysis.shapes.infer import infer
+from fairhand.codegen.ir.cache_arguments import find_families
+from fairhand.codegen.load.read_model import load
+from fairhand.codegen.plan import make_plan
+from fairhand.codegen.statements import control_flow
+from fairhand.codegen.statements.module_scopes import Scope, form_path
+
+torch.set_num_threads(1)
+Emit = Callable[[onnx.ModelProto], Emitted]
+
+# ---- variants
+
+
+def chained(*bodies: Callable[[Traced, str, int], str]) -> onnx.ModelProto:
+    """Calls of one original class, each with a body of its own."""
+    g = Traced(x=["batch", 8])
+    x = "x"
+    for i, body in enumerate(bodies):
+        with g.module(f"blocks.{i}", "Block"):
+            x = body(g, x, i)
+    return g.model(y=x)
+
+
+def plain(g: Traced, x: str, _: int) -> str:
+    return g.fc(g("Relu", g.fc(x, "fc1", 8, 8)), "fc2", 8, 8)
+
+
+def added(g: Traced, x: str, i: int) -> str:
+    return str(g("Add", x, plain(g, x, i)))
+
+
+def normed(g: Traced, x: str, _: int) -> str:
+    y = g("Relu", g.layer_norm(g.fc(x, "fc1", 8, 8), "norm", 8))
+    return g.fc(y, "fc2", 8, 8)
+
+
+def gated(g: Traced, x: str, i: int) -> str:
+    y = g.layer_norm(g.fc(x, "gate", 8, 8), "norm", 8)
+    return str(g("Mul", plain(g, x, i), g("Sigmoid", y)))
+
+
+def test_a_sum_that_some_leave_out_is_a_flag(emitted: Emit) -> None:
+    found = emitted(chained(added, plain, added))
+    assert found.classes == ["Block", "Net"]
+    assert "def __init__(self, residual: bool = True):" in found.source("Block")
+    assert "Block(), Block(residual=False), Block()" in found.source()
+    assert found.body("Block")[-1].endswith(" if self.residual else y")
+
+
+def test_a_sum_behind_a_module_is_a_flag(emitted: Emit) -> None:
+    """What the module makes is the block's result where the sum is left out."""
+
+    def inner(g: Traced, x: str) -> str:
+        y = str(g("Tanh", g.fc(x, "first", 8, 8)))
+        with g.module("last", "Last"):
+            return plain(g, y, 0)
+
+    found = emitted(
+        chained(
+            lambda g, x, i: inner(g, x),
+            lambda g, x, i: str(g("Add", inner(g, x), x)),
+            lambda g, x, i: str(g("Add", inner(g, x), x)),
+        )
+    )
+    assert found.classes == ["Last", "Block", "Net"]
+    assert "Block(residual=False), Block(), Block()" in found.source()
+
+
+def test_a_result_that_has_no_name_is_returned(emitted: Emit) -> None:
+    def rows(g: Traced, x: str, i: int) -> str:
+        y = str(g("Tanh", g.fc(x, "steps.0", 8, 8)))
+        z = g.fc(g("Relu", g.fc(y, "steps.1", 8, 8)), "steps.2", 8, 8)
+        with g.module("steps.3", "Step"):
+            return plain(g, g("Exp", z), i)
+
+    assert emitted(chained(rows, rows)).body("Block")[-1] == "return self.steps[3](x)"
+
+
+def test_a_layer_that_some_lack_is_an_identity(emitted: Emit) -> None:
+    found = emitted(chained(plain, normed, plain, plain))
+    assert found.classes == ["Block", "Net"]
+    block = found.source("Block")
+    assert "def __init__(self, norm: bool = False):" in block
+    assert "self.norm = nn.LayerNorm(8) if norm else nn.Identity()" in block
+    assert "Block(), Block(norm=True), Block(), Block()" in found.source()
+    assert "blocks.1.norm.weight" in found.weights
+    assert "blocks.0.norm.weight" not in found.weights
+
+
+def test_a_class_with_a_flag_is_one_however_wide(emitted: Emit) -> None:
+    """None of its parts would need the flag."""
+
+    def varied(
+        sizes: tuple[int, ...], residual: bool
+    ) -> Callable[[Traced, str, int], str]:
+        def body(g: Traced, x: str, _: int) -> str:
+            y, wide = x, 8
+            for name, size in zip("abcdefghi", (*sizes, 8), strict=True):
+                y = str(g("Relu", g.fc(y, name, wide, size)))
+                wide = size
+            return str(g("Add", x, y)) if residual else y
+
+        return body
+
+    a, b = (2, 3, 4, 5, 6, 7, 9, 10), (3, 2, 5, 4, 7, 6, 10, 9)
+    found = emitted(chained(*(varied(s, s == a) for s in (a, a, b, b))))
+    assert found.classes == ["Block", "Net"]
+    assert "x + y if self.residual else y" in found.text
+
+
+def test_a_larger_difference_is_another_class(emitted: Emit) -> None:
+    found = emitted(chained(plain, gated, plain))
+    assert len(found.classes) == 3
+    assert "bool" not in found.text and "Identity" not in found.text
+
+
+def test_two_original_classes_stay_two(emitted: Emit) -> None:
+    g = Traced(x=["batch", 8])
+    with g.module("first", "Plain"):
+        x = plain(g, "x", 0)
+    with g.module("second", "Added"):
+        x = added(g, x, 1)
+    found = emitted(g.model(y=x))
+    assert found.classes == ["Plain", "Added", "Net"]
+
+
+def test_at_most_two_switches(emitted: Emit) -> None:
+    def varied(*present: bool) -> Callable[[Traced, str, int], str]:
+        def body(g: Traced, x: str, _: int) -> str:
+            y = g.fc(x, "fc1", 8, 8)
+            for name, there in zip(("a", "b", "c"), present, strict=True):
+                y = g.layer_norm(y, name, 8) if there else y
+                y = str(g("Relu" if name == "a" else "Tanh", y))
+            return g.fc(y, "fc2", 8, 8)
+
+        return body
+
+    found = emitted(
+        chained(
+            varied(True, True, True),
+            varied(False, True, True),
+            varied(False, False, True),
+            varied(False, False, False),
+        )
+    )
+    switches = re.findall(r"(\w+): bool", found.text)
+    assert 1 <= len(switches) <= 2 and len(found.classes) == 3
+
+
+def test_a_matrix_that_a_norm_became_part_of_keeps_its_name() -> None:
+    """As in MobileBERT, whose exporter loses the names of the matrices."""
+    bias = ir.Value(name="val_3")
+    bias.meta["folded_from"] = ("out.LayerNorm.bias", "out.dense.bias")
+    for layer, path in (("nn.Linear", "out.dense"), ("nn.LayerNorm", "out.LayerNorm")):
+        form = ModuleForm(layer, (8, 4), {}, {"bias": Weight(bias)}, (), ())
+        assert form_path(form, (Scope("out"),)) == path
+
+
+# ---- families
+
+
+def families(*names: str, shapes: dict[str, list[Any]] | None = None) -> list[str]:
+    """The arguments that these inputs become, one for each that stays flat left out."""
+    plain = ["batch", 2, "past", 4]
+    given = {name: (shapes or {}).get(name, plain) for name in names}
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Relu", [n], [f"r{i}"]) for i, n in enumerate(names)],
+        "net",
+        [onnx.helper.make_tensor_value_info(n, 1, given[n]) for n in names],
+        [onnx.helper.make_tensor_value_info("r0", 1, None)],
+    )
+    opsets = [onnx.helper.make_opsetid("", 20)]
+    model = load(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10))
+    inputs: list[ir.Value] = list(model.model.graph.inputs)
+    return [family.name for family in find_families(inputs, infer(model.model))]
+
+
+def test_pairs_in_order_are_a_family() -> None:
+    assert families("past_k0", "past_v0", "past_k1", "past_v1") == ["past"]
+    assert families("x", "past_k0", "past_v0", "past_k1", "past_v1", "y") == ["past"]
+    assert families("cache0", "cache1", "cache2") == ["cache"]
+    dotted = [f"past_key_values.{i}.{n}" for i in range(2) for n in ("key", "value")]
+    assert families(*dotted) == ["past"]
+
+
+def test_names_as_transformers_exports_have_them(emitted: Emit) -> None:
+    names = [f"past_key_values.{i}.{n}" for i in range(2) for n in ("key", "value")]
+    g = Traced(x=["batch", 1, 8], **{name: ["batch", "past", 8] for name in names})
+    x, present = "x", {}
+    for i in range(2):
+        with g.module(f"layers.{i}", "Layer"):
+            for n in ("key", "value"):
+                y = g.fc(x, n, 8, 8)
+                y = g("Concat", f"past_key_values.{i}.{n}", y, axis=1)
+                present[f"present.{i}.{n}"] = y
+                x = g("Add", x, g("ReduceMean", y, g.ints(1)))
+    found = emitted(g.model(states=x, **present))
+    rows = '(f"past_key_values.{i}.key", f"past_key_values.{i}.value")'
+    assert f'"past": [\n        {rows} for i in range(2)\n    ],' in found.text
+    head = "for layer, (past_key, past_value) in zip(self.layers, past, strict=True):"
+    assert found.body()[1] == head
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["past_k0", "past_v0"],  # one layer
+        ["past_k0", "past_v0", "past_k2", "past_v2"],  # a gap
+        ["past_k1", "past_v1", "past_k2", "past_v2"],  # counts from 1
+        ["past_k00", "past_v00", "past_k01", "past_v01"],
+        ["past_k0", "past_k1", "past_v0", "past_v1"],  # not row by row
+        ["past_k0", "past_v0", "x", "past_k1", "past_v1"],  # not together
+        ["past_k0", "past_v0", "past_k1"],
+        ["image0", "image1"],  # no cache
+        ["past'k0", "past'v0", "past'k1", "past'v1"],
+        ['past"k0', 'past"v0', 'past"k1', 'past"v1'],
+        ["past{x}k0", "past{x}v0", "past{x}k1", "past{x}v1"],
+        ["past\\k0", "past\\v0", "past\\k1", "past\\v1"],
+        ["past\nk0", "past\nv0", "past\nk1", "past\nv1"],
+        ["past k0", "past v0", "past k1", "past v1"],
+        [f"past_{n}{digit}" for digit in "\u0660\u0661" for n in "kv"],  # Arabic
+    ],
+)
+def test_others_stay_flat(names: list[str]) -> None:
+    assert families(*names) == []
+
+
+def test_members_of_other_shapes_stay_flat() -> None:
+    names = ["past_k0", "past_v0", "past_k1", "past_v1"]
+    assert families(*names, shapes={"past_k1": ["batch", 2, "past", 8]}) == []
+    assert families(*names, shapes={"past_v1": ["batch", 2, "other", 4]}) == []
+
+
+def test_sizes_may_be_named_after_their_tensors(emitted: Emit) -> None:
+    """As torch.onnx's older exporter calls the sizes of outputs."""
+
+    def text_of(suffix: str) -> str:
+        past = {f"past_{n}{i}": ["batch", "past", 8] for i in range(2) for n in "kv"}
+        g = Graph(x=["batch", 1, 8], **past)
+        made = {n.replace("past", "present"): g("Concat", n, "x", axis=1) for n in past}
+        model = g.model(**made)
+        for output in model.graph.output:
+            size = output.type.tensor_type.shape.dim[1]
+            size.dim_param = f"of_{output.name}{suffix}"
+        return emitted(model).text.replace("'", '"')
+
+    text = text_of("_dim_1")
+    assert '("batch", f"of_present_{part}{i}_dim_1", 8)' in re.sub(r"\s+", " ", text)
+    hostile = text_of("{1/0}")
+    assert 'f"present' not in hostile and '"of_present_k0{1/0}"' in hostile
+
+
+def test_hostile_names_of_pairs_are_emitted_flat(emitted: Emit) -> None:
+    names = ['past_{1/0}"k0', 'past_{1/0}"v0', 'past_{1/0}"k1', 'past_{1/0}"v1']
+    g = Graph(**{name: ["batch", 4] for name in names})
+    found = emitted(g.model(y=g("Sum", *names)))
+    assert "NESTED" not in found.text and 'f"' not in found.text.partition("def ")[0]
+    assert list(inspect.signature(found.module.Model.forward).parameters)[1:]
+
+
+def test_a_cache_of_unlike_layers(emitted: Emit) -> None:
+    """One loop calls several classes; without a loop the pairs are taken apart."""
+    past = {f"past_{n}{i}": ["batch", "past", 8] for i in range(2) for n in "kv"}
+    for loops in (True, False):
+        g = Traced(x=["batch", "seq", 8], **past)
+        x, present = "x", {}
+        for i, act in enumerate(("Relu", "Tanh")):
+            with g.module(f"layers.{i}", f"Layer{act}"):
+                y = g(act, g.fc(x, "fc1", 8, 8))
+                k = present[f"present_k{i}"] = g("Concat", f"past_k{i}", y, axis=1)
+                y = g.fc(y, "fc2", 8, 8)
+                v = present[f"present_v{i}"] = g("Concat", f"past_v{i}", y, axis=1)
+                y = g("MatMul", y, g("Transpose", k, perm=[0, 2, 1]))
+                x = g("Add", x, g("MatMul", y, v))
+            if not loops and i == 0:
+                x = g.layer_norm(x, "between", 8)
+        found = emitted(g.model(states=x, **present))
+        assert found.classes == ["LayerRelu", "LayerTanh", "Net"]
+        taken = "past_k: Tensor, past_v: Tensor"
+        assert taken in found.source("LayerTanh")
+        head = "for layer, (past_k, past_v) in zip(self.layers, past, strict=True):"
+        assert (head in found.body()) == loops
+
+
+# ---- loops and growing lists
+
+
+def test_what_a_loop_began_with_is_kept_for_what_reads_it_later(emitted: Emit) -> None:
+    for before in (True, False):
+        g = Traced(x=["batch", 8])
+        y = x = "x"
+        if before:
+            y = g.fc(y, "first", 8, 8)
+        for i in range(3):
+            y = g.relu(g.fc(y, f"branch.{i}", 8, 8), f"branch.act{i}")
+        side = g("Tanh", g.fc(x, "side", 8, 8))
+        found = emitted(g.model(y=g("Add", g("Mul", y, side), x)))
+        assert any(line.startswith("for ") for line in found.body())
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_loop_may_begin_with_a_parameter(again: bool, emitted: Emit) -> None:
+    g = Traced(memory=["batch", 8])
+    x = start = g.weight("queries.weight", 1, 8)
+    for i in range(4):
+        x = g("Add", x, g("Tanh", g.fc("memory", f"fcs.{i}", 8, 8)))
+    found = emitted(g.model(y=g("Mul", x, start) if again else x))
+    assert any(line.startswith("for ") for line in found.body())
+
+
+def dense(read_again: bool, layer: str = "layer") -> onnx.ModelProto:
+    g = Traced(image=["batch", 4, 4, 4])
+    maps = ["image"]
+    with g.module("block", "DenseBlock"):
+        for i in range(4):
+            with g.module(f"{layer}{i + (layer == 'layer')}", "DenseLayer"):
+                x = g("Concat", *maps, axis=1) if i else "image"
+                x = g.relu(g.conv2d(x, "conv1", (4 * i + 4, 8, 1)))
+                maps.append(g.conv2d(x, "conv2", (8, 4, 3)))
+        y = g("Concat", *maps, axis=1)
+    extra = {"extra": g("Relu", maps[2])} if read_again else {}
+    return g.model(y=g("Relu", y), **extra)
+
+
+@pytest.mark.parametrize(
+    ("layer", "over"), [("layer", "self.children()"), ("layers.", "self.layers")]
+)
+def test_a_list_that_grows(layer: str, over: str, emitted: Emit) -> None:
+    found = emitted(dense(False, layer))
+    assert found.body("DenseBlock") == [
+        "features = [image]",
+        f"for layer in {over}:",
+        "features.append(layer(torch.cat(features, dim=1)))",
+        "return torch.cat(features, dim=1)",
+    ]
+    last = "3" if layer == "layers." else "4"
+    assert f"block.{layer}{last}.conv2.weight" in found.weights
+
+
+@pytest.mark.parametrize("strip", [False, True], ids=["named", "stripped"])
+def test_lists_that_grow_to_any_depth_are_one_class(strip: bool, tmp_path) -> None:
+    model = densenet((3, 5))
+    compiled(stripped(model) if strip else model, tmp_path / "net")
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert text.count("for i in range(depth)") == text.count("features = [x]") == 1
+
+
+def test_no_growing_list_where_a_map_is_read_elsewhere(emitted: Emit) -> None:
+    assert "features" not in emitted(dense(True)).text
+
+
+# ---- -O0, -O1, -O2
+
+
+def compiled(model: onnx.ModelProto, folder: Path, **options: Any) -> dict[str, Any]:
+    return dict(fairhand.compile(model, folder, **options).report)
+
+
+@pytest.mark.parametrize("make", [resnet, faithful_cnn, looped, residual, densenet])
+def test_faithful_weights_are_the_files(make: Callable, tmp_path: Path) -> None:
+    model = make()
+    compiled(model, tmp_path / "net", verify=False, level=0)
+    stored = {
+        tensor.name: numpy_helper.to_array(tensor)
+        for tensor in model.graph.initializer
+        if "." in tensor.name
+    }
+    found = dict(imported(tmp_path / "net").load().state_dict())
+    found = {n: t for n, t in found.items() if "num_batches_tracked" not in n}
+    assert set(found) == set(stored)
+    for name, tensor in found.items():
+        assert tensor.numpy().tobytes() == stored[name].tobytes(), name
+
+
+def test_levels_are_said(tmp_path: Path) -> None:
+    counts = {}
+    for level in (0, 1, 2):
+        folder = tmp_path / f"net{level}"
+        report = compiled(encoder(20, 1), folder, verify=False, level=level)
+        head = (folder / "model.py").read_text().split('"""')[1]
+        (line,) = (x for x in head.splitlines() if x.startswith("Rewrites "))
+        assert f" -O{level}: " in line
+        stored = json.loads((folder / "report.json").read_text())
+        assert report["certificate"]["level"] == level == stored["certificate"]["level"]
+        counts[level] = report["rewrites"]
+    merges = [any("matmuls_merged" in rule for rule in counts[n]) for n in (1, 2)]
+    assert merges == [False, True]
+
+
+def test_three_layers_that_became_one_are_qkv(tmp_path: Path) -> None:
+    """Also where the exporter lost the names of their matrices."""
+    model = SEQUENCES["encoder_merged"]()
+    lost = {w.name: f"val_{i}" for i, w in enumerate(model.graph.initializer)}
+    lost = {name: new for name, new in lost.items() if name.endswith(".weight")}
+    for weight in model.graph.initializer:
+        weight.name = lost.get(weight.name, weight.name)
+    for node in model.graph.node:
+        node.input[:] = [lost.get(name, name) for name in node.input]
+    compiled(model, tmp_path / "net", verify=False, level=2)
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert "q, k, v = self.qkv(x).chunk(3, dim=-1)" in text
+
+
+# ---- folded into classes, or not: the same bits
+
+
+def flattened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(make_plan, "find_scopes", lambda steps: None)
+    monkeypatch.setattr(control_flow, "group", lambda steps, depth: list(steps))
+
+
+FOLDED = ["resnet", "inception", "densenet", "unet", "encoder_stripped", "experts"]
+FOLDED += ["cached_decoder", "llama_layers", "inverted_residuals"]
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_classes_and_loops_change_no_bit(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = {**IMAGES, **SEQUENCES}[name]()
+    compiled(model, tmp_path / "folded", verify=False)
+    flattened(monkeypatch)
+    report = compiled(model, tmp_path / "flat", verify=False)
+    assert len(report["classes"]) == 1
+    folded, flat = (imported(tmp_path / n).Session() for n in ("folded", "flat"))
+    random = np.random.default_rng(0)
+    sizes = {"batch": 2, "seq": 3, "past": 4}
+    feeds = {
+        arg.name: random.normal(size=[sizes.get(str(d), d) for d in arg.shape]).astype(
+            np.float32
+        )
+        for arg in folded.get_inputs()
+    }
+    ours, theirs = folded.run(None, feeds), flat.run(None, feeds)
+    assert [y.tobytes() for y in ours] == [y.tobytes() for y in theirs]
+    assert [y.shape for y in ours] == [y.shape for y in theirs]
+
+
+# ---- untrusted names at -O0, where paths become keys
+
+
+@pytest.mark.parametrize(
+    "word", ['"]+[print(1)]#', "items", "type", "if", "²", "0" * 9, "a b", "'", "\\"]
+)
+def test_words_of_paths_reach_the_source_as_identifiers(
+    word: str, tmp_path: Path
+) -> None:
+    g = Graph(x=["batch", 4])
+    y = g.linear("x", f"net.{word}.one", 4, 4)
+    model = g.model(y=g.linear(g("Relu", y), f"net.{word}.two.0", 4, 4))
+    report = compiled(model, tmp_path / "net", level=0)
+    assert report["verification"]["worst_relative_error"] < 1e-5
+    if not word.isidentifier():
+        assert f'["{word}"]' not in (tmp_path / "net" / "model.py").read_text()
+
+
+def test_caches_of_one_name_on_both_sides(tmp_path: Path) -> None:
+    shape = ["batch", 2]
+    g = Graph(
+        **{name: shape for name in ("cache_k0", "cache_v0", "cache_k1", "cache_v1")}
+    )
+    made = {
+        f"cache_out_{part}{i}": g("Relu", f"cache_{part}{i}")
+        for i in (0, 1)
+        for part in "kv"
+    }
+    compiled(g.model(**made), tmp_path / "net")
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert '"cache": [' in text and '"new_cache": [' in text

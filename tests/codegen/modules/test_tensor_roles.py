@@ -1,0 +1,48 @@
+"""Constants that the file has no name for are called by what they are for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.emitted import imported
+from support.traced import Traced
+
+import fairhand
+
+CASES = {
+    "position_embedding": ("Add", (1, 6, 8)),
+    "bias": ("Add", (8,)),
+    "offset": ("Add", (6, 8)),
+    "scale": ("Mul", (8,)),
+}
+
+
+@pytest.mark.parametrize("role", CASES)
+def test_constants_are_called_by_their_use(role: str, tmp_path: Path) -> None:
+    op, shape = CASES[role]
+    g = Traced(x=["batch", 6, 8])
+    y = g.relu(g(op, g.relu("x"), g.weight("val_7", *shape)))
+    fairhand.compile(g.model(y=y), tmp_path / "net", verify=False)
+    names = [name for name, _ in imported(tmp_path / "net").load().named_buffers()]
+    assert names == [role]
+
+
+def test_what_is_added_to_scores_is_their_bias(tmp_path: Path) -> None:
+    g = Traced(x=["batch", 4, 8])
+    heads = [g.split_heads(g.fc("x", name, 8, 8), 2, 4) for name in "qkv"]
+    bias = g.weight("onnx::Add_5", value=np.eye(4, dtype=np.float32))
+    y = g.join_heads(g.attend(*heads, 0.5, bias), 8)
+    fairhand.compile(g.model(y=y), tmp_path / "net", verify=False)
+    names = [name for name, _ in imported(tmp_path / "net").load().named_buffers()]
+    assert names == ["attention_bias"]
+
+
+def test_what_is_added_to_indices_is_an_offset(tmp_path: Path) -> None:
+    g = Traced(x=["batch", 6, 8], i=("int64", ["batch", 3]))
+    places = g("Add", "i", g.weight("val_7", value=np.array([0, 2, 4])))
+    y = g("GatherElements", "x", g("Unsqueeze", places, g.ints(2)), axis=1)
+    fairhand.compile(g.model(y=y), tmp_path / "net", verify=False)
+    names = [name for name, _ in imported(tmp_path / "net").load().named_buffers()]
+    assert names == ["offset"]

@@ -1,0 +1,130 @@
+"""Layers that share a matrix are one parameter, stored once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_model
+from support.emitted import imported
+from support.traced import Traced
+
+import fairhand
+from fairhand.codegen.classes.tie_lines import tie_lines
+
+
+def language_model(
+    heads: int = 1, tied: bool = True, how: str = "turn"
+) -> onnx.ModelProto:
+    """Tokens to states and back, by one matrix if `tied`."""
+    g = Traced(tokens=("int64", ["batch", "seq"]))
+    with g.module("wte", "Embedding"):
+        table = g.param("weight", 20, 8)
+        x = g("Gather", table, "tokens")
+    x = g.relu(g.fc(x, "fc", 8, 8))
+    made = []
+    for i in range(heads):
+        with g.module(f"head{i}", "Linear"):
+            weight = table if tied else g.param("weight", 20, 8)
+            if how == "turn":
+                made.append(g("MatMul", x, g("Transpose", weight, perm=[1, 0])))
+            else:
+                flat = g("Reshape", x, g.ints(-1, 8))
+                made.append(g("Gemm", flat, weight, transB=1))
+    return g.model(**{f"scores{i}": scores for i, scores in enumerate(made)})
+
+
+@pytest.mark.parametrize(("how", "level"), [("turn", 0), ("turn", 1), ("gemm", 1)])
+def test_one_parameter_is_stored_once(how: str, level: int, tmp_path: Path) -> None:
+    fairhand.compile(
+        language_model(how=how), tmp_path / "net", level=level, verify=how == "gemm"
+    )
+    stored = load_file(tmp_path / "net" / "weights.safetensors")
+    assert [tuple(t.shape) for t in stored.values()].count((20, 8)) == 1
+    network = imported(tmp_path / "net").load()
+    (head,) = [m for n, m in network.named_children() if n not in ("wte", "fc")]
+    assert head.weight is network.wte.weight
+    text = (tmp_path / "net" / "model.py").read_text(encoding="utf-8")
+    assert ".weight = self.wte.weight\n" in text
+
+
+def test_it_stays_one(tmp_path: Path) -> None:
+    """After a step of training, after strict loading, and after saving."""
+    fairhand.compile(language_model(heads=2), tmp_path / "net", verify=False)
+    package = imported(tmp_path / "net")
+    network = package.load().train().requires_grad_(True)
+    torch.optim.SGD(network.parameters(), lr=0.1).zero_grad()
+    scores = network(torch.arange(6).reshape(2, 3))
+    sum(s.square().mean() for s in scores).backward()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter -= parameter.grad
+    shared = {network.wte.weight, network.head0.weight, network.head1.weight}
+    assert len(shared) == 1 and len(list(network.parameters())) == 3
+    state = network.state_dict()
+    assert {"wte.weight", "head0.weight", "head1.weight"} < state.keys()
+    fresh = type(network)()
+    fresh.load_state_dict(state, strict=True)
+    assert fresh.head1.weight is fresh.wte.weight
+    saved = str(tmp_path / "tuned.safetensors")
+    save_model(network, saved, {"model_sha256": package.model.MODEL_SHA256})
+    again = package.load(saved)
+    assert torch.equal(again.wte.weight, network.wte.weight)
+    again = again.to(torch.bfloat16)
+    assert again.head0.weight is again.wte.weight
+
+
+def test_equal_shapes_are_not_shared(tmp_path: Path) -> None:
+    fairhand.compile(language_model(tied=False), tmp_path / "net", verify=False)
+    stored = load_file(tmp_path / "net" / "weights.safetensors")
+    assert [tuple(t.shape) for t in stored.values()].count((20, 8)) == 2
+
+
+def test_several_shared_parameters_are_told_apart(tmp_path: Path) -> None:
+    """Three tables, each of which is also the matrix of a head."""
+    g = Traced(tokens=("int64", ["batch", "seq"]))
+    made = []
+    for i in range(3):
+        with g.module(f"tables.{i}", "Embedding"):
+            table = g.param("weight", 20, 8)
+            x = g("Gather", table, "tokens")
+        with g.module(f"heads.{i}", "Linear"):
+            flat = g("Reshape", g.relu(x), g.ints(-1, 8))
+            made.append(g("Gemm", flat, table, transB=1))
+    fairhand.compile(g.model(a=made[0], b=made[1], c=made[2]), tmp_path / "net")
+    text = (tmp_path / "net" / "model.py").read_text(encoding="utf-8")
+    assert "for name, weight in model.named_parameters" in text
+    assert (
+        "        for i in range(3):\n"
+        "            self.heads[i].linear.weight = self.tables[i].weight\n"
+    ) in text
+    network = imported(tmp_path / "net").load()
+    assert len(list(network.parameters())) == 3
+    assert network.heads[1].linear.weight is network.tables[1].weight
+
+
+def test_lines_that_differ_in_a_number_are_a_loop() -> None:
+    shared = [f"self.a[{i}].m.list[{k}].weight" for i in range(4) for k in range(3)]
+    source = [f"self.b[0].m.list[{k}].weight" for _ in range(4) for k in range(3)]
+    texts = [f"{a} = {b}" for a, b in zip(shared, source, strict=True)]
+    assert tie_lines([*texts, "self.head.weight = self.wte.weight"]) == [
+        "self.head.weight = self.wte.weight",
+        "for i in range(4):",
+        "    for j in range(3):",
+        "        self.a[i].m.list[j].weight = self.b[0].m.list[j].weight",
+    ]
+
+
+@given(st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), max_size=30))
+def test_loops_say_what_the_lines_said(numbers: list[list[int]]) -> None:
+    texts = {f"self.x[{a}].y[{b}].w = self.z[{c}].w" for a, b, c in numbers}
+    source = "\n".join(tie_lines(sorted(texts)))
+    said = re.sub(r"(self.*) = (self.*)", r"found.append(f'\1 = \2')", source)
+    found: list[str] = []
+    exec(re.sub(r"\[(\w+)\]", r"[{\1}]", said), {"found": found})
+    assert sorted(found) == sorted(texts)

@@ -1,0 +1,197 @@
+"""What exporters write as several operators is written as torch's one.
+
+Every model is compiled with verification, so that none of this is wrong code.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.emitted import imported
+from support.emitter_models import Graph
+from support.traced import Traced
+
+import fairhand
+
+INDEX = np.array([3, 0, 2, 1, 3, 3, 0, 2, 1])
+
+
+def text_of(g: Graph, folder: Path, level: int = 1, **outputs: str) -> str:
+    fairhand.compile(g.model(**outputs), folder / "net", level=level)
+    return (folder / "net" / "model.py").read_text(encoding="utf-8")
+
+
+def picked(g: Graph, x: str, place: int, axis: int = 0) -> str:
+    index = g.weight(f"onnx::place_{place}", value=np.int64(place))
+    return str(g("Gather", x, index, axis=axis))
+
+
+@pytest.mark.parametrize(("size", "folds"), [(1, True), (2, False)])
+def test_slices_that_lose_their_axis(size: int, folds: bool, tmp_path: Path) -> None:
+    """As TorchScript writes unbind."""
+    g = Traced(parts=[3 * size, "batch", 4])
+    sizes = g.ints(size, size, size)
+    made = g("Split", "parts", sizes, axis=0, outputs=3)
+    if size == 1:
+        made = [g("Squeeze", part, g.ints(0)) for part in made]
+    made = [
+        g(act, part) for act, part in zip(("Tanh", "Relu", "Exp"), made, strict=True)
+    ]
+    text = text_of(g, tmp_path, y=g("Sum", *made))
+    assert ("x, y, z = parts.unbind(0)" in text) == folds
+
+
+@pytest.mark.parametrize(
+    ("places", "line"),
+    [
+        ((0, 1, 2), "x, y, z = parts.unbind(0)"),
+        ((1, -1, 0), "x, y, z = parts.unbind(0)"),
+        ((0, 1), ""),
+        ((0, 1, 1), ""),
+    ],
+)
+def test_all_parts_of_a_value(
+    places: tuple[int, ...], line: str, tmp_path: Path
+) -> None:
+    g = Traced(parts=[3, "batch", 4])
+    acts = ("Tanh", "Relu", "Sigmoid")
+    made = [g(act, picked(g, "parts", i)) for act, i in zip(acts, places, strict=False)]
+    text = text_of(g, tmp_path, y=g("Sum", *made))
+    assert line in text and ("unbind" in text) == bool(line)
+
+
+def rolled(g: Graph, x: str, axis: int, front: int, size: int) -> str:
+    sizes = g.ints(front, size - front)
+    a, b = g("Split", x, sizes, axis=axis, outputs=2)
+    return str(g("Concat", b, a, axis=axis))
+
+
+def test_parts_that_change_places_are_rolled(tmp_path: Path) -> None:
+    g = Traced(x=["batch", 5, 7, 2])
+    y = rolled(g, rolled(g, "x", 1, 2, 5), 2, 2, 7)
+    y = rolled(g, g("Relu", y), 2, 5, 7)
+    text = text_of(g, tmp_path, y=y)
+    assert ".roll((-2, -2), dims=(1, 2))" in text
+    assert ".roll(2, dims=2)" in text and "split" not in text
+    report = json.loads((tmp_path / "net" / "report.json").read_text())
+    lines = json.dumps(report["source_map"])
+    assert all(node.name in lines for node in g.nodes)
+
+
+@pytest.mark.parametrize(
+    ("perm", "line"),
+    [
+        ((0, 1, 3, 5, 2, 4), "F.pixel_unshuffle(image, 2)"),
+        ((0, 1, 5, 3, 2, 4), ".permute(0, 1, 5, 3, 2, 4)"),
+        ((0, 3, 5, 1, 2, 4), "space_to_depth(image, 2)"),
+    ],
+)
+def test_blocks_of_pixels_to_channels(
+    perm: tuple[int, ...], line: str, tmp_path: Path
+) -> None:
+    g = Traced(image=["batch", 3, 8, 6])
+    x = g("Reshape", "image", g.ints(-1, 3, 4, 2, 3, 2))
+    x = g("Reshape", g("Transpose", x, perm=perm), g.ints(-1, 12, 4, 3))
+    assert line in text_of(g, tmp_path, y=g("Relu", x))
+
+
+def turned(g: Graph, x: str, cos: str, sin: str, swap: bool = False) -> str:
+    """x * cos + rotate_half(x) * sin, as transformers writes it."""
+    a, b = g("Split", x, axis=-1, num_outputs=2, outputs=2)
+    parts = (g("Neg", a), b) if swap else (g("Neg", b), a)
+    return str(g("Add", g("Mul", x, cos), g("Mul", g("Concat", *parts, axis=-1), sin)))
+
+
+def turned_pairs(g: Graph, x: str, cos: str, sin: str, first: int = 0) -> str:
+    """The same for neighbours, as GPT-J writes it."""
+    parts = [
+        g("Slice", x, *(g.ints(n) for n in (start, 2**62, -1, 2)))
+        for start in (first, 1 - first)
+    ]
+    columns = [g("Unsqueeze", y, g.ints(-1)) for y in (g("Neg", parts[1]), parts[0])]
+    rotated = g("Reshape", g("Concat", *columns, axis=-1), g.ints(0, 0, 8))
+    return str(g("Add", g("Mul", rotated, sin), g("Mul", x, cos)))
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_rotations_share_a_helper(level: int, tmp_path: Path) -> None:
+    g = Traced(q=["batch", 5, 8], k=["batch", 5, 12], times=["batch", 5, 4])
+    angles = g("Concat", "times", "times", axis=-1)
+    cos, sin = g("Cos", angles), g("Sin", angles)
+    part, rest = g("Split", "k", g.ints(8, 4), axis=-1, outputs=2)
+    k = g("Concat", turned(g, part, cos, sin), rest, axis=-1)
+    text = text_of(g, tmp_path, level, y=turned(g, "q", cos, sin), z=k)
+    assert text.count("def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor)") == 1
+    assert "apply_rotary(q, cos, sin)" in text
+    assert "torch.cat([apply_rotary(x, cos, sin), y], dim=-1)" in text
+    assert "angles = torch.cat([times, times], dim=-1)" in text
+    report = json.loads((tmp_path / "net" / "report.json").read_text())
+    lines = json.dumps(report["source_map"])
+    assert all(node.name in lines for node in g.nodes)
+
+
+def test_tables_of_a_rotation_are_called_cos_and_sin(tmp_path: Path) -> None:
+    g = Traced(q=["batch", 5, 8], k=["batch", 5, 8])
+    tables = [g.weight(f"val_{i}", 5, 8) for i in range(2)]
+    made = {x: turned_pairs(g, x, *tables) for x in ("q", "k")}
+    text = text_of(g, tmp_path, y=made["q"], z=made["k"])
+    assert "apply_interleaved_rotary(q, self.cos, self.sin)" in text
+    assert text.count("stack") == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda g: turned(g, "x", "c", "s", swap=True),
+        lambda g: turned_pairs(g, "x", "c", "s", first=1),
+        lambda g: g("Concat", turned(g, "x", "c", "s"), g.nodes[0].output[0], axis=-1),
+        lambda g: g("Mul", turned(g, "x", "c", "s"), g.nodes[-1].input[0]),
+    ],
+)
+def test_what_is_no_rotation_is_written_out(other: Any, tmp_path: Path) -> None:
+    """The other half negated, the other neighbour, and parts that others read."""
+    g = Traced(x=["batch", 5, 8], c=[5, 8], s=[5, 8])
+    text = text_of(g, tmp_path, y=other(g))
+    assert "rotary" not in text
+
+
+def test_a_part_that_is_read_elsewhere_is_not_rolled(tmp_path: Path) -> None:
+    g = Traced(x=["batch", 5])
+    a, b = g("Split", "x", g.ints(2, 3), axis=1, outputs=2)
+    y = g("Concat", g("Relu", b), g("Relu", a), axis=1)
+    text = text_of(g, tmp_path, y=g("Concat", b, a, axis=1), z=y)
+    assert "split" in text and "roll" not in text
+
+
+def test_indices_that_the_file_names_stay_a_buffer(tmp_path: Path) -> None:
+    """The table of position biases of Swin."""
+    g = Traced(x=["batch", 9, 2])
+    with g.module("attn", "Attention"):
+        table = g.param("bias_table", 4, 2)
+        index = g.weight("attn.position_index", value=INDEX)
+        column = g("Unsqueeze", index, g.ints(-1))
+        bias = g("GatherND", table, column)
+        x = g.fc(g("Add", "x", bias), "proj", 2, 2)
+    text = text_of(g, tmp_path, level=0, y=x)
+    assert "self.bias_table[self.position_index]" in text
+    state = imported(tmp_path / "net").load().state_dict()
+    assert sorted(state) == [
+        *("attn.bias_table", "attn.position_index"),
+        *("attn.proj.bias", "attn.proj.weight"),
+    ]
+    assert state["attn.position_index"].tolist() == INDEX.tolist()
+
+
+def test_a_part_of_named_counts_is_computed(tmp_path: Path) -> None:
+    """position_ids of a language model, which its state_dict doesn't hold."""
+    g = Traced(x=["batch", 3, 2])
+    counts = g.weight("embeddings.position_ids", value=np.arange(8))
+    part = g("Slice", counts, g.ints(0), g.ints(3))
+    text = text_of(
+        g, tmp_path, level=0, y=g("Add", "x", g("Gather", g.weight("a.b", 8, 2), part))
+    )
+    assert "position_ids" not in text

@@ -1,0 +1,45 @@
+"""How far a model's own rounding moves its result, and how much is allowed for."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from fairhand.codegen.verify.parity import oracle
+from fairhand.codegen.verify.rounding_noise import (
+    Allowance,
+    allowance,
+    own_noise,
+)
+
+HEAD = '<ir_version: 10, opset_import: ["": 21]>\n'
+PLAIN = "g (float[4] x) => (float[4] y) { y = Relu(x) }"
+QDQ = """g (float[4] x) => (float[4] y) <float s = {0.5}, int8 z = {0}> {
+    q = QuantizeLinear(x, s, z)  y = DequantizeLinear(q, s, z) }"""
+
+
+def measured(text: str, x: list[float]) -> float:
+    data = onnx.parser.parse_model(HEAD + text).SerializeToString()
+    session = oracle(data)
+    feed = {"x": np.float32(x)}
+    return own_noise(data, session, oracle, feed, session.run(None, feed))["y"]
+
+
+def test_a_number_between_two_integers_leaps() -> None:
+    assert measured(QDQ, [0, 1.25, 4, -4]) == pytest.approx(0.5 / 4, rel=1e-3)
+    assert measured(QDQ, [0, 1.1, 4, -4]) < 1e-6
+    assert measured(PLAIN, [0, 1.25, 4, -4]) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("text", "most"), [(PLAIN, Allowance(4, 1e-2)), (QDQ, Allowance(2, 0.25))]
+)
+def test_the_limit_follows_the_kind(text: str, most: Allowance) -> None:
+    model = ir.from_proto(onnx.parser.parse_model(HEAD + text))
+    assert allowance(model) == most
+
+
+def test_what_is_allowed_is_bounded() -> None:
+    assert Allowance(2, 0.25).of(0.01) == 0.02 and Allowance(2, 0.25).of(1) == 0.25

@@ -1,0 +1,403 @@
+"""Denotations with symbolic ranks, axes and sizes: what follows from them is proved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import z3
+
+from fairhand.rewrites.proof.kernel.equality import Verdict, prove_equal
+from fairhand.rewrites.proof.kernel.scalars import All, Element, Op, Scalar, Symbol
+from fairhand.rewrites.proof.kernel.smt import both, choose, either, term
+from fairhand.rewrites.proof.kernel.tensors import Context, Tensor, shape
+from fairhand.rewrites.proof.semantics import (
+    attention,
+    contraction,
+    convolution,
+    gather,
+)
+from fairhand.rewrites.proof.semantics import elementwise as e
+from fairhand.rewrites.proof.semantics import movement as m
+from fairhand.rewrites.proof.semantics import normalization as n
+from fairhand.rewrites.proof.semantics import reduction as d
+from fairhand.rewrites.proof.semantics import reshape as r
+from fairhand.rewrites.proof.semantics.index_maps import Axes, one_axis
+
+Sides = tuple[Tensor, Tensor]
+EPSILON = Symbol("epsilon")
+
+
+class Law:
+    """Symbols and what is known of them; then the right side."""
+
+    def __init__(self) -> None:
+        self.context = Context()
+
+    def integer(self, name: str, low: Any = None, high: Any = None) -> Any:
+        """low <= n <= high."""
+        value = z3.Int(name)
+        self.context.assume(low is None or value >= low)
+        self.context.assume(high is None or value <= high)
+        return value
+
+    def rank(self, name: str = "r", low: int = 0) -> Any:
+        return self.integer(name, low)
+
+    def function(self, name: str, rank: Any = None) -> Any:
+        """Per axis; not negative if a rank is given."""
+        f = z3.Function(name, z3.IntSort(), z3.IntSort())
+        if isinstance(rank, int):
+            self.context.assume(All(rank, lambda k: f(term(k)) >= 0))
+        elif rank is not None:
+            self.context.assume_each(rank, f, lambda k: f(k) >= 0)
+        return lambda k: f(term(k))
+
+    def tensor(self, name: str, rank: Any, dim: Any = None, **more: bool) -> Tensor:
+        sizes = dim or self.function(f"n_{name}", rank)
+        return Tensor(rank, sizes, lambda i: Element(name, rank, i, **more), name)
+
+    def vector(self, name: str, size: Any) -> Tensor:
+        return self.tensor(name, 1, shape(size))
+
+    def permutation(self, name: str, rank: Any) -> tuple[Any, Any]:
+        p, inverse = self.function(name), self.function(f"{name}_inverse")
+        self.context.permutation(p, inverse, rank)
+        return p, inverse
+
+    def axes(self, name: str) -> Axes:
+        member = z3.Function(name, z3.IntSort(), z3.BoolSort())
+        rest, place = self.function(f"{name}_rest"), self.function(f"{name}_place")
+        return Axes(lambda k: member(term(k)), self.integer(f"{name}_n"), rest, place)
+
+    def right(self) -> Context:
+        self.context.on_rhs = True
+        return self.context
+
+
+def sigma(*x: Scalar) -> Scalar:
+    """Some function."""
+    return Op("sigma", *x)
+
+
+def proved(build: Callable[[Law], Sides]) -> Verdict:
+    law = Law()
+    left, right = build(law)
+    return prove_equal(left, right, law.context)
+
+
+# ---- what is equal
+
+
+def reshape_twice(law: Law) -> Sides:
+    c, x = law.context, law.tensor("x", law.rank())
+    r1, r2 = law.rank("r1"), law.rank("r2")
+    s1, s2 = law.function("s1", r1), law.function("s2", r2)
+    left = r.reshape(c, r.reshape(c, x, r1, s1), r2, s2)
+    return left, r.reshape(law.right(), x, r2, s2)
+
+
+def reshape_and_back(law: Law) -> Sides:
+    c, x = law.context, law.tensor("x", law.rank())
+    r1 = law.rank("r1")
+    there = e.elementwise(c, sigma, r.reshape(c, x, r1, law.function("s1", r1)))
+    back = r.reshape(c, there, x.rank, x.dim)
+    return back, e.elementwise(law.right(), sigma, x)
+
+
+def reshape_to_an_equal_shape(law: Law) -> Sides:
+    c, x = law.context, law.tensor("x", law.rank())
+    r1 = law.rank("r1")
+    s1 = law.function("s1", r1)
+    c.assume(r1 == x.rank)
+    c.assume(All(r1, lambda k: s1(k) == x.dim(k)))
+    return r.reshape(c, x, r1, s1), x
+
+
+def reshape_of_two(law: Law) -> Sides:
+    c, x = law.context, law.tensor("x", law.rank())
+    y, r1 = law.tensor("y", x.rank, x.dim), law.rank("r1")
+    s1 = law.function("s1", r1)
+    left = e.elementwise(c, sigma, r.reshape(c, x, r1, s1), r.reshape(c, y, r1, s1))
+    right = e.elementwise(law.right(), sigma, x, y)
+    return left, r.reshape(c, right, r1, s1)
+
+
+def merge_then_split(law: Law) -> Sides:
+    c, x = law.context, law.tensor("x", law.rank())
+    low, high = law.integer("low"), law.integer("high")
+    merged = r.merge_range(c, x, low, high)
+    split = r.split_range(c, merged, low, high - low, lambda k: x.dim(k + low))
+    return split, x
+
+
+def split_then_merge(law: Law) -> Sides:
+    c, x = law.context, law.tensor("x", law.rank())
+    axis, r1 = law.integer("axis"), law.rank("r1")
+    split = r.split_range(c, x, axis, r1, law.function("s1", r1))
+    return r.merge_range(c, split, axis, axis + r1), x
+
+
+def split_then_merge_two(law: Law) -> Sides:
+    c, x = law.context, law.tensor("x", law.rank(low=1))
+    axis = law.integer("axis", 0, x.rank - 1)
+    split = r.split_axis(c, x, axis, law.integer("a"), law.integer("b"))
+    return r.merge_axes(c, split, axis), x
+
+
+def squeeze_a_set(law: Law) -> Sides:
+    c, x, axes = law.context, law.tensor("x", law.rank()), law.axes("axes")
+    return m.squeeze_set(c, m.unsqueeze_set(c, x, axes), axes), x
+
+
+def unsqueeze_a_reduction(law: Law) -> Sides:
+    c, x, axes = law.context, law.tensor("x", law.rank()), law.axes("axes")
+    left = m.unsqueeze_set(c, d.reduce_set(c, "max", x, axes, False), axes)
+    return left, d.reduce_set(law.right(), "max", x, axes)
+
+
+def flipped_cumsum(law: Law) -> Sides:
+    c, x = law.context, law.tensor("x", law.rank(low=1))
+    axis = law.integer("axis", 0, x.rank - 1)
+    flipped = d.cumsum(c, m.reverse(c, x, one_axis(axis)), axis)
+    left = m.reverse(c, flipped, one_axis(axis))
+    return left, d.cumsum(law.right(), x, axis, reverse=True)
+
+
+def expand_before_adding(law: Law) -> Sides:
+    c, x, y = law.context, law.tensor("x", law.rank()), law.tensor("y", law.rank())
+    sizes = law.function("s", x.rank)
+    fits = All(x.rank, lambda k: either(sizes(k) == y.dim(k), sizes(k) == x.dim(k)))
+    c.assume(fits)
+    left = e.add(c, m.expand(c, x, x.rank, sizes), y)
+    return left, e.add(law.right(), x, y)
+
+
+def transposed_concat(law: Law) -> Sides:
+    c, rank, axis = law.context, law.rank(), law.integer("axis")
+    a, b = law.tensor("a", rank), law.tensor("b", rank)
+    p, inverse = law.permutation("p", rank)
+    parts = [m.transpose(c, t, p, inverse) for t in (a, b)]
+    left = m.concat2(c, axis, *parts)
+    right = m.concat2(law.right(), p(axis), a, b)
+    return left, m.transpose(c, right, p, inverse)
+
+
+def gather_of_gather(law: Law) -> Sides:
+    c, x = law.context, law.tensor("x", law.rank(low=1))
+    axis, f, g = law.integer("axis"), law.function("f"), law.function("g")
+    n1, n2 = law.integer("n1"), law.integer("n2")
+    left = gather.gather(c, gather.gather(c, x, axis, f, n1), axis, g, n2)
+    return left, gather.gather(law.right(), x, axis, lambda j: f(g(j)), n2)
+
+
+def scaled_product_of_two_ranks(law: Law) -> Sides:
+    c, scale = law.context, Symbol("scale")
+    a = law.tensor("a", law.rank("ra", 2))
+    b = law.tensor("b", law.rank("rb", 2))
+    left = e.mul(c, contraction.matmul(c, a, b), scale)
+    right = law.right()
+    return left, contraction.matmul(right, e.mul(right, a, scale), b)
+
+
+def transposed_product(law: Law) -> Sides:
+    c, rank = law.context, law.rank(low=2)
+    a, b = law.tensor("a", rank), law.tensor("b", rank)
+    left = contraction.swap_last(contraction.matmul(c, a, b))
+    parts = contraction.swap_last(b), contraction.swap_last(a)
+    return left, contraction.matmul(law.right(), *parts)
+
+
+def composed_layer_normalization(law: Law, fits: bool = True) -> Sides:
+    c, x = law.context, law.tensor("x", law.rank(low=1))
+    axis = law.integer("axis", 0, x.rank - 1)
+    sizes = (lambda k: x.dim(k + axis)) if fits else None
+    names = ("scale", "bias")
+    scale, bias = (law.tensor(name, x.rank - axis, sizes) for name in names)
+    axes = Axes(lambda k: k >= axis)
+    difference = e.sub(c, x, d.reduce_mean_set(c, x, axes))
+    variance = d.reduce_mean_set(c, e.mul(c, difference, difference), axes)
+    deviation = e.pointwise(c, "Sqrt", e.add(c, variance, EPSILON))
+    left = e.add(c, e.mul(c, e.div(c, difference, deviation), scale), bias)
+    return left, n.layer_normalization(law.right(), x, scale, bias, axis, EPSILON)
+
+
+def composed_attention(law: Law, batched: bool = True) -> Sides:
+    """The mask may hold minus infinity."""
+    c, rank, scale = law.context, law.rank(low=3), Symbol("scale")
+    batch = law.function("batch", rank)
+
+    def operand(name: str) -> Tensor:
+        own = law.function(f"n_{name}", rank)
+        sizes = (lambda k: choose(k < rank - 2, batch(k), own(k))) if batched else own
+        return law.tensor(name, rank, sizes)
+
+    q, k, v = map(operand, "qkv")
+    by_row = shape(q.dim(rank - 2), k.dim(rank - 2))
+    mask = law.tensor("mask", 2, by_row, extended=True)
+    scores = contraction.matmul(c, e.mul(c, q, scale), contraction.swap_last(k))
+    weights = d.softmax(c, e.add(c, scores, mask), rank - 1)
+    left = contraction.matmul(c, weights, v)
+    return left, attention.attention(law.right(), q, k, v, mask, scale)
+
+
+def mean_over_images(law: Law) -> Sides:
+    c, x = law.context, law.tensor("x", law.rank(low=2))
+    left = d.reduce_mean_set(c, x, Axes(lambda k: k >= 2))
+    return left, convolution.global_average_pool(law.right(), x)
+
+
+def normalised_grouped_convolution(law: Law) -> Sides:
+    c, rank, group = law.context, law.rank(low=2), law.integer("group")
+    x, w = law.tensor("x", rank), law.tensor("w", rank)
+    names = ("bias", "scale", "shift", "mean", "variance")
+    bias, scale, shift, mean, variance = (law.vector(f, w.dim(0)) for f in names)
+    window = convolution.Window(
+        *(law.function(f) for f in ("stride", "by", "low", "high"))
+    )
+    y = convolution.conv(c, x, w, bias, window, group)
+    left = n.batch_normalization(c, y, scale, shift, mean, variance, EPSILON)
+
+    def factor(i: Any) -> Scalar:
+        return scale.at(i) / Op("sqrt", variance.at(i) + EPSILON)
+
+    weights = Tensor(rank, w.dim, lambda i: w.at(i) * factor(lambda k: i(0)))
+    moved = Tensor(
+        1, bias.dim, lambda i: (bias.at(i) - mean.at(i)) * factor(i) + shift.at(i)
+    )
+    return left, convolution.conv(law.right(), x, weights, moved, window, group)
+
+
+EQUAL = [
+    reshape_twice,
+    reshape_and_back,
+    reshape_to_an_equal_shape,
+    reshape_of_two,
+    merge_then_split,
+    split_then_merge,
+    split_then_merge_two,
+    squeeze_a_set,
+    unsqueeze_a_reduction,
+    flipped_cumsum,
+    expand_before_adding,
+    transposed_concat,
+    gather_of_gather,
+    scaled_product_of_two_ranks,
+    transposed_product,
+    composed_layer_normalization,
+    composed_attention,
+    mean_over_images,
+    normalised_grouped_convolution,
+]
+
+
+@pytest.mark.parametrize("build", EQUAL, ids=lambda f: f.__name__)
+def test_equal_for_all_ranks(build: Callable[[Law], Sides]) -> None:
+    verdict = proved(build)
+    assert verdict.proved, verdict.why
+
+
+# ---- what is not
+
+
+def reshape_of_a_transpose(law: Law) -> Sides:
+    c, x = law.context, law.tensor("x", law.rank())
+    p, inverse = law.permutation("p", x.rank)
+    r1 = law.rank("r1")
+    s1 = law.function("s1", r1)
+    moved = m.transpose(c, x, p, inverse)
+    left, right = r.reshape(c, moved, r1, s1), r.reshape(c, x, r1, s1)
+    return left, right
+
+
+def reshape_to_another_shape(law: Law) -> Sides:
+    c, x = law.context, law.tensor("x", law.rank())
+    s1 = law.function("s1", x.rank)
+    return r.reshape(c, x, x.rank, s1), x
+
+
+def merge_of_other_axes(law: Law) -> Sides:
+    c, x = law.context, law.tensor("x", law.rank())
+    low, high = law.integer("low"), law.integer("high")
+    merged = r.merge_range(c, x, low, high)
+    c.assume(both(low + 2 == high, x.dim(low) == x.dim(low + 1)))
+    split = r.split_range(c, merged, low, 2, lambda k: x.dim(low))
+    swapped = Tensor(
+        x.rank,
+        split.dim,
+        lambda i: split.at(
+            lambda k: z3.If(k == low, i(low + 1), z3.If(k == low + 1, i(low), i(k)))
+        ),
+    )
+    return swapped, x
+
+
+def broadcast_without_condition(law: Law) -> Sides:
+    c, x, y = law.context, law.tensor("x", law.rank()), law.tensor("y", law.rank())
+    sizes = law.function("s", x.rank)
+    left = e.add(c, m.expand(c, x, x.rank, sizes), y)
+    return left, e.add(law.right(), x, y)
+
+
+def indices_out_of_range(law: Law) -> Sides:
+    x = law.tensor("x", law.rank(low=1))
+    axis = law.integer("axis", 0, x.rank - 1)
+    f, count = law.function("f"), law.integer("count", 0)
+    right = gather.gather(law.right(), x, axis, f, count)
+    return Tensor(right.rank, right.dim, right.at), right
+
+
+def map_out_of_bounds(law: Law) -> Sides:
+    x = law.tensor("x", law.rank())
+    right = gather.index_map(
+        law.right(), x, x.rank, x.dim, lambda i: lambda k: i(k) + 1
+    )
+    return Tensor(right.rank, right.dim, right.at), right
+
+
+def permutation_that_is_none(law: Law) -> Sides:
+    x, p = law.tensor("x", law.rank()), law.function("p")
+    right = m.transpose(law.right(), x, p, p)
+    return Tensor(right.rank, right.dim, right.at), right
+
+
+def scale_that_enlarges(law: Law) -> Sides:
+    return composed_layer_normalization(law, fits=False)
+
+
+def attention_that_broadcasts(law: Law) -> Sides:
+    return composed_attention(law, batched=False)
+
+
+NOT_EQUAL = {
+    scale_that_enlarges: "scale and bias",
+    attention_that_broadcasts: "the batch of attention",
+    reshape_of_a_transpose: "differ",
+    reshape_to_another_shape: "differ",
+    merge_of_other_axes: "differ",
+    broadcast_without_condition: "differ",
+    indices_out_of_range: "indices",
+    map_out_of_bounds: "reading inside the tensor",
+    permutation_that_is_none: "a permutation of the axes",
+}
+
+
+@pytest.mark.parametrize("build", NOT_EQUAL, ids=lambda f: f.__name__)
+def test_refused(build: Callable[[Law], Sides]) -> None:
+    verdict = proved(build)
+    assert not verdict.proved
+    assert NOT_EQUAL[build] in verdict.why
+
+
+def test_a_map_inside_the_bounds_is_no_obstacle() -> None:
+    def build(law: Law) -> Sides:
+        x = law.tensor("x", law.rank())
+        c = law.right()
+        last = lambda i: lambda k: x.dim(k) - 1 - i(k)  # noqa: E731
+        return (
+            m.reverse(c, x, Axes(lambda k: True)),
+            gather.index_map(c, x, x.rank, x.dim, last),
+        )
+
+    assert proved(build).proved

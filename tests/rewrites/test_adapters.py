@@ -1,0 +1,321 @@
+"""Every operator means the same before and after it is brought to the newest opset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import helper, numpy_helper
+from support.handmade import RNG, node, save
+
+import fairhand
+from fairhand.analysis.errors import Unsupported
+from fairhand.codegen.load.read_model import load, save_stage
+from fairhand.rewrites.normalise import ADAPTERS, normalise
+
+Attributes = Mapping[str, object]
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def scalar(value: object) -> np.ndarray:
+    return np.array(value)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One node at one opset; None stands for an input that is left out.
+
+    Inputs in `constant`, by position, are initializers. `symbolic` hides the sizes of
+    the first input, `rankless` its rank.
+    """
+
+    op: str
+    opset: int
+    inputs: tuple[np.ndarray | None, ...]
+    attributes: Attributes = field(default_factory=dict)
+    outputs: int = 1
+    constant: tuple[int, ...] = ()
+    symbolic: bool = False
+    rankless: bool = False
+
+    def __str__(self) -> str:
+        shown = ",".join(f"{k}={v}" for k, v in self.attributes.items())
+        flags = ",".join(f for f in ("symbolic", "rankless") if getattr(self, f))
+        return f"{self.op}-{self.opset}({shown})x{len(self.inputs)}{flags}"
+
+    def model(self) -> onnx.ModelProto:
+        names = ["" if a is None else f"x{i}" for i, a in enumerate(self.inputs)]
+        outputs = [f"y{i}" for i in range(self.outputs)]
+        made = node(self.op, "", "", name="one", **self.attributes)
+        made.input.extend(names)
+        made.output.extend(outputs)
+        infos, weights = [], []
+        for i, array in enumerate(self.inputs):
+            if array is None:
+                continue
+            if i in self.constant:
+                weights.append(numpy_helper.from_array(array, names[i]))
+                continue
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            shape: list[int | str] | None = list(array.shape)
+            if i == 0 and self.symbolic:
+                shape = [f"d{k}" for k in range(array.ndim)]
+            if i == 0 and self.rankless:
+                shape = None
+            infos.append(helper.make_tensor_value_info(names[i], kind, shape))
+        results = [helper.make_empty_tensor_value_info(name) for name in outputs]
+        graph = helper.make_graph([made], "g", infos, results, weights)
+        opset = helper.make_opsetid("", self.opset)
+        ir_version = helper.find_min_ir_version_for([opset])
+        return helper.make_model(
+            graph, opset_imports=[opset], ir_version=max(4, ir_version)
+        )
+
+
+def run(path: Path, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(path, options)
+    assert {i.name for i in session.get_inputs()} == set(inputs)
+    return session.run(None, inputs)
+
+
+X = normal(2, 3, 4)
+SQUARE = normal(1, 2, 6, 6)
+SHRINK, GROW = np.array([1, 1, 0.5, 0.6], "f"), np.array([1, 1, 2, 1.5], "f")
+MIXED = np.array([1, 1, 0.5, 2.5], "f")
+EMPTY = np.zeros(0, np.float32)
+REDUCTIONS = """ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean
+    ReduceMin ReduceProd ReduceSum ReduceSumSquare""".split()
+
+CASES: list[Case] = [
+    Case("LayerNormalization", 13, (normal(2, 3), normal(3), normal(3)), {"axis": -1}),
+    Case("Squeeze", 11, (normal(1, 3, 1),), {"axes": [0]}),
+    Case("Squeeze", 7, (normal(1, 3, 1),)),
+    Case("Unsqueeze", 11, (X,), {"axes": [0, -1]}),
+    Case("Unsqueeze", 7, (X,), {"axes": [1, 2]}),
+    Case("Slice", 9, (X,), {"starts": [1, -3], "ends": [9, -1], "axes": [1, 2]}),
+    Case("Slice", 7, (X,), {"starts": [0, 1], "ends": [1, 3]}),
+    Case("Split", 11, (X,), {"axis": 2, "split": [1, 3]}, outputs=2),
+    Case("Split", 7, (X,), {"axis": 2}, outputs=2),
+    Case("Split", 13, (X,), {"axis": 1}, outputs=3),
+    Case("Split", 13, (X, np.array([1, 2])), {"axis": 1}, outputs=2),
+    Case("TopK", 9, (X,), {"k": 2}, outputs=2),
+    Case("TopK", 7, (X,), {"k": 1, "axis": 0}, outputs=2),
+    Case("Clip", 7, (np.array([-2, 0.5, np.inf, np.nan], "f"),), {"min": -1.0}),
+    Case("Clip", 10, (np.array([-np.inf, 0.5, 9], "f"),), {"min": 0.0, "max": 6.0}),
+    Case("Clip", 7, (X,)),
+    Case("Pad", 7, (X,), {"pads": [0, 1, 0, 0, 2, 0]}),
+    Case("Pad", 10, (X,), {"pads": [0, 1, 0, 0, 2, -1], "value": 1.5}),
+    Case("Pad", 10, (X,), {"pads": [0, 1, 1, 0, 0, 2], "mode": "reflect"}),
+    Case("Pad", 10, (X,), {"pads": [0, 0, 1, 0, 0, 2], "mode": "edge"}),
+    Case("Pad", 10, (X.astype("d"),), {"pads": [1] * 6, "value": 0.1}),
+    Case("Dropout", 7, (X,), {"ratio": 0.4}),
+    Case("Dropout", 10, (X,)),
+    Case("Scatter", 9, (X, np.zeros((2, 1, 4), int), normal(2, 1, 4)), {"axis": 1}),
+    Case("Scatter", 10, (X, np.ones((1, 1, 1), int), normal(1, 1, 1))),
+    Case("DFT", 17, (normal(2, 8, 1),)),
+    Case("DFT", 17, (normal(2, 4, 8, 2),), {"axis": 2, "inverse": 1}),
+    Case("DFT", 17, (normal(2, 8, 1), scalar(4)), {"axis": 1, "onesided": 1}),
+    *(
+        Case("GridSample", 16, (SQUARE, normal(1, 3, 4, 2)), attributes)
+        for attributes in (
+            {},
+            {"mode": "bicubic", "padding_mode": "border"},
+            {"mode": "nearest", "align_corners": 1},
+        )
+    ),
+    *(
+        Case(
+            "RoiAlign",
+            10,
+            (SQUARE, np.array([[0, 0, 4, 5], [1.5, 1, 3, 3]], "f"), np.array([0, 0])),
+            {"output_height": 2, "output_width": 3, "mode": mode},
+        )
+        for mode in ("avg", "max")
+    ),
+    *(
+        Case(op, opset, (x,), {"axis": axis} if axis != 1 else {}, symbolic=hidden)
+        for op in ("Softmax", "LogSoftmax", "Hardmax")
+        for opset in (7, 11)
+        for x in (X, normal(2, 5, 1, 1))
+        for axis in (0, 1, x.ndim - 1, *((-1, -2) if opset == 11 else ()))
+        for hidden in (False, True)
+    ),
+    *(Case(op, 11, (X,), rankless=True) for op in ("Softmax", "LogSoftmax", "Hardmax")),
+    *(
+        Case(
+            "BatchNormalization", opset, (X, *normal(3, 3), abs(normal(3))), attributes
+        )
+        for opset, attributes in (
+            (7, {"epsilon": 0.1}),
+            (8, {"spatial": 1}),
+            (9, {}),
+        )
+    ),
+    Case(
+        "BatchNormalization",
+        8,
+        (X, *normal(3, 3, 4), abs(normal(3, 4))),
+        {"spatial": 0},
+        symbolic=True,
+    ),
+    *(
+        Case("GroupNormalization", 18, inputs, {"num_groups": 2}, symbolic=hidden)
+        for inputs in [(normal(2, 6, 4), *normal(2, 2))]
+        for hidden in (False, True)
+    ),
+    Case("Upsample", 7, (SQUARE,), {"scales": [1.0, 1.0, 2.0, 3.0]}),
+    Case("Upsample", 8, (SQUARE,), {"scales": [1.0, 1.0, 2.0, 2.0], "mode": "linear"}),
+    Case("Upsample", 9, (SQUARE, GROW), {"mode": "linear"}),
+    Case("Upsample", 9, (SQUARE, GROW), constant=(1,)),
+    *(
+        Case("Resize", 10, (SQUARE, scales), {"mode": mode}, constant=(1,))
+        for mode in ("nearest", "linear")
+        for scales in (GROW, SHRINK, *((MIXED,) if mode == "nearest" else ()))
+    ),
+    Case("Resize", 10, (SQUARE, MIXED), {"mode": "linear"}),
+    *(
+        Case("Resize", opset, (SQUARE, EMPTY, GROW), {"mode": mode}, constant=(1, 2))
+        for opset in (11, 13)
+        for mode in ("nearest", "linear", "cubic")
+    ),
+    Case(
+        "Resize",
+        11,
+        (SQUARE, EMPTY, EMPTY, np.array([1, 2, 9, 7])),
+        {"coordinate_transformation_mode": "align_corners"},
+        constant=(1, 2, 3),
+    ),
+    Case("Resize", 18, (SQUARE, None, GROW), {"antialias": 1, "mode": "linear"}),
+    *(
+        Case(
+            "Resize",
+            11,
+            (SQUARE, EMPTY, scales),
+            {
+                "coordinate_transformation_mode": "tf_half_pixel_for_nn",
+                "nearest_mode": "floor",
+            },
+            constant=(1, 2),
+        )
+        for scales in (GROW, SHRINK)
+    ),
+    Case(
+        "Resize",
+        11,
+        (SQUARE, np.array([0, 0, 0.1, 0.2, 1, 1, 0.8, 0.9], "f"), GROW),
+        {"coordinate_transformation_mode": "tf_crop_and_resize", "mode": "linear"},
+        constant=(1, 2),
+    ),
+    *(
+        Case(op, opset, (abs(X) + 1,), attributes)
+        for op in REDUCTIONS
+        for opset in ((7, 11) if op == "ReduceSum" else (7, 11, 13, 17))
+        for attributes in ({}, {"axes": [1], "keepdims": 0}, {"axes": [0, 2]})
+    ),
+]
+
+REFUSED: list[tuple[Case, str]] = [
+    (
+        Case("Dropout", 10, (X,), {"ratio": 0.5}, outputs=2),
+        "Dropout: the mask has no defined value before opset 12",
+    ),
+    (
+        Case("BatchNormalization", 9, (X, *normal(3, 3), abs(normal(3))), outputs=5),
+        "BatchNormalization: training mode is not supported",
+    ),
+    (
+        Case("Resize", 10, (SQUARE, GROW)),
+        "Resize: to the nearest pixel by computed factors is not supported",
+    ),
+    (
+        Case(
+            "Resize",
+            11,
+            (SQUARE, EMPTY, GROW),
+            {"coordinate_transformation_mode": "tf_half_pixel_for_nn"},
+        ),
+        "Resize: mode 'tf_half_pixel_for_nn' is supported with nearest_mode 'floor'",
+    ),
+]
+
+
+def normalised(case: Case, folder: Path) -> tuple[Path, Path]:
+    """The model before and after, as files."""
+    before = save(case.model(), folder, "before.onnx")
+    model = normalise(load(before).model)
+    assert "one" in {n.name for n in model.graph}, "the node keeps its name"
+    save_stage(model, folder / "after.onnx")
+    return before, folder / "after.onnx"
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_adapted_nodes_compute_the_same(case: Case, tmp_path: Path) -> None:
+    before, after = normalised(case, tmp_path)
+    feed = {
+        f"x{i}": array
+        for i, array in enumerate(case.inputs)
+        if array is not None and i not in case.constant
+    }
+    expected, found = run(before, feed), run(after, feed)
+    for one, other in zip(expected, found, strict=True):
+        assert one.dtype == other.dtype and one.shape == other.shape
+        assert np.array_equal(one, other, equal_nan=True)
+
+
+RECENT = [a for a in ADAPTERS if a.until >= 7]  # test_adapters_old.py has the others
+
+
+@pytest.mark.parametrize("adapter", RECENT, ids=lambda a: f"{a.op} until {a.until}")
+def test_every_adapter_has_a_case(adapter: object) -> None:
+    def uses(case: Case) -> bool:
+        fitting = [a for a in ADAPTERS if a.op == case.op and case.opset <= a.until]
+        return min(fitting, key=lambda a: a.until, default=None) is adapter
+
+    cases = [*CASES, *(case for case, _ in REFUSED), SCAN]
+    assert any(uses(case) for case in cases)
+
+
+SCAN = Case("Scan", 8, ())
+SCAN_TEXT = """<ir_version: 4, opset_import: ["" : 8]>
+scanner (float[2, 5, 2] x, int64[2] n, float[2, 2] s)
+    => (float[2, 2] y, float[2, 5, 2] z)
+{
+    y, z = Scan <num_scan_inputs = 1, directions = [1],
+                 body = add (float[2] a, float[2] b) =>
+                 (float[2] c, float[2] d) { c = Add(a, b)  d = Tanh(c) }> ("", s, x)
+}"""
+
+
+def test_batched_scan(tmp_path: Path) -> None:
+    """One Scan of the batch, and in it one of each sequence."""
+    model = onnx.parser.parse_model(SCAN_TEXT)
+    found = fairhand.compile(model, tmp_path / "net").report["verification"]
+    assert len(found["cases"]) >= 2
+
+
+def test_refused_scan(tmp_path: Path) -> None:
+    text = SCAN_TEXT.replace('("", s, x)', "(n, s, x)")
+    model = load(save(text.encode(), tmp_path, "scan.onnxtxt")).model
+    with pytest.raises(Unsupported, match="lengths of sequences") as caught:
+        normalise(model)
+    assert "node 'Scan_0' (Scan, opset 8)" in str(caught.value)
+
+
+@pytest.mark.parametrize("case, message", REFUSED, ids=str)
+def test_refused_nodes(case: Case, message: str, tmp_path: Path) -> None:
+    model = load(save(case.model(), tmp_path)).model
+    with pytest.raises(Unsupported) as caught:
+        normalise(model)
+    assert message in caught.value.what
+    assert caught.value.where == f"node 'one' ({case.op}, opset {case.opset})"

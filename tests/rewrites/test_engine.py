@@ -1,0 +1,297 @@
+"""The engine: it ends, shares equal nodes, keeps names, and says why not."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from support.random_graphs import random_model
+from support.rule_samples import sample_model
+
+from fairhand.analysis.graph.traversal import all_graphs, all_nodes, sort
+from fairhand.analysis.shapes.infer import infer
+from fairhand.rewrites.engine import associative_chains
+from fairhand.rewrites.engine.apply import Rewriter
+from fairhand.rewrites.engine.match import Matcher
+from fairhand.rewrites.engine.rule_index import form_of, index_of
+from fairhand.rewrites.engine.termination import weight
+from fairhand.rewrites.engine.worklist import Engine
+from fairhand.rewrites.language.exactness import Exactness
+from fairhand.rewrites.language.facts import Facts
+from fairhand.rewrites.rules.catalogue import BY_NAME, PHASES, RULES
+from fairhand.rewrites.simplify import simplify
+
+CLASSES = {rule.name: Exactness.BITWISE for rule in RULES}
+
+
+def graph_of(
+    *nodes: tuple[str, str, str], inputs: str = "x", output: str = "y"
+) -> ir.Model:
+    """Nodes as (result, operator, operands); every tensor is float32 [2, 3]."""
+    values: dict[str, ir.Value] = {}
+    graph = ir.Graph([], [], nodes=[], opset_imports={"": 26}, name="g")
+    for name in inputs.split():
+        values[name] = ir.Value(
+            name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([2, 3])
+        )
+        graph.inputs.append(values[name])
+    for result, op, operands in nodes:
+        node = ir.node(op, [values[x] for x in operands.split()], name=f"node_{result}")
+        node.outputs[0].name = result
+        values[result] = node.outputs[0]
+        graph.append(node)
+    values[output].type = ir.TensorType(ir.DataType.FLOAT)
+    graph.outputs.append(values[output])
+    return ir.Model(graph, ir_version=12)
+
+
+def rewritten(model: ir.Model, *names: str) -> Rewriter:
+    rewriter = Rewriter(model, infer(model), CLASSES)
+    Engine(rewriter, [("rules", [BY_NAME[name] for name in names])]).run()
+    rewriter.finish()
+    return rewriter
+
+
+def operators(model: ir.Model) -> list[str]:
+    return [node.op_type for node in model.graph]
+
+
+@pytest.mark.parametrize(
+    ("rule", "sample"),
+    [
+        pytest.param(rule, sample, id=f"{rule.name}-{i}")
+        for rule in RULES
+        for i, sample in enumerate(rule.samples)
+    ],
+)
+def test_every_application_lowers_its_measure(rule, sample) -> None:
+    model = ir.from_proto(sample_model(rule, sample))
+    before = weight(model.graph)
+    rewriter = Rewriter(model, infer(model), CLASSES)
+    engine = Engine(rewriter, [("rule", [rule])])
+    engine.run()
+    assert engine.history
+    kept = dict(rewriter.facts.forms)
+    rewriter.facts.forget_forms()
+    for node in all_nodes(model.graph):
+        assert kept.get(node) in (None, form_of(node, rewriter.facts))
+    after = weight(model.graph)
+    assert after < before if rule.measure == "weight" else after <= before
+
+
+def test_equal_nodes_become_one_and_so_do_their_users() -> None:
+    model = graph_of(
+        ("a", "Relu", "x"),
+        ("b", "Relu", "x"),
+        ("c", "Exp", "a"),
+        ("d", "Exp", "b"),
+        ("y", "Add", "c d"),
+    )
+    rewriter = rewritten(model)
+    assert operators(model) == ["Relu", "Exp", "Add"]
+    assert rewriter.merged == 2
+
+
+@pytest.mark.parametrize(("names", "left"), [("c d", 1), ("a.weight b.weight", 2)])
+def test_numbers_are_told_apart_by_what_they_are(names: str, left: int) -> None:
+    """Exporters store a number once per use; parameters that are equal now are not
+    one thing."""
+    model = graph_of(("y", "Relu", "x"))
+    graph = model.graph
+    for name in names.split():
+        tensor = ir.tensor(np.array([0.5], np.float32), name=name)
+        stored = ir.Value(name=name, type=ir.TensorType(tensor.dtype))
+        stored.const_value, stored.shape = tensor, ir.Shape([1])
+        graph.register_initializer(stored)
+        graph.append(ir.node("Mul", [graph[0].outputs[0], stored]))
+    products = [node.outputs[0] for node in list(graph)[1:]]
+    graph.append(ir.node("Concat", products, attributes={"axis": 0}))
+    rewritten(model)
+    assert operators(model).count("Mul") == left
+
+
+def test_random_nodes_are_not_shared() -> None:
+    model = graph_of(
+        ("a", "RandomNormalLike", "x"),
+        ("b", "RandomNormalLike", "x"),
+        ("y", "Sub", "a b"),
+    )
+    rewritten(model)
+    assert operators(model).count("RandomNormalLike") == 2
+
+
+def test_an_output_keeps_its_name() -> None:
+    model = graph_of(("a", "Relu", "x"), ("y", "Relu", "a"))
+    rewritten(model, "relu_of_relu")
+    assert operators(model) == ["Relu"]
+    assert model.graph.outputs[0].name == "y"
+    assert model.graph.outputs[0].producer() is model.graph[0]
+
+
+def test_an_inner_value_that_is_used_elsewhere_stays() -> None:
+    model = graph_of(("a", "Neg", "x"), ("b", "Neg", "a"), ("y", "Mul", "a b"))
+    rewritten(model, "neg_neg")
+    assert operators(model) == ["Neg", "Mul"]
+
+
+def test_the_reason_is_given_where_a_rule_does_not_apply() -> None:
+    model = graph_of(("a", "Exp", "x"), ("y", "Relu", "a"))
+    matcher = Matcher(BY_NAME["relu_of_relu"], Facts(infer(model)))
+    assert matcher.at(model.graph[1]) is None
+    assert matcher.why == "a is computed by Exp, not Relu"
+
+
+def test_a_rewrite_that_makes_the_graph_no_lighter_is_refused() -> None:
+    """Two transposes are one, but the inner one is needed as well."""
+    model = graph_of(
+        ("a", "Transpose", "x"),
+        ("b", "Transpose", "a"),
+        ("c", "Add", "b x"),
+        ("d", "Exp", "a"),
+        ("y", "MatMul", "c d"),
+    )
+    rewriter = Rewriter(model, infer(model), CLASSES)
+    match = Matcher(BY_NAME["transpose_transpose"], rewriter.facts).at(model.graph[1])
+    assert match is not None
+    said = rewriter.apply(match)
+    assert said == "the graph would not get lighter (7 to 7)"
+
+
+def test_phases_have_reasons_and_rules_one_place() -> None:
+    assert all(phase.why.endswith(".") and phase.rules for phase in PHASES)
+    assert len({rule.name for rule in RULES}) == len(RULES)
+    assert np.all([rule.statement for rule in RULES])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_index_leaves_out_no_rule_that_matches(seed) -> None:
+    model = ir.from_proto(random_model(seed, 60))
+    facts, index = Facts(infer(model)), index_of(RULES)
+    matched = 0
+    for node in model.graph:
+        found = index.rules(node, facts)
+        tried = [rule for rule in RULES if node.op_type in rule.roots]
+        wanted = [rule for rule in tried if Matcher(rule, facts).at(node)]
+        assert set(wanted) <= set(found)
+        assert [rule for rule in tried if rule in set(found)] == list(found)
+        matched += len(wanted)
+    assert matched
+
+
+def test_forms_follow_the_graph() -> None:
+    """What is told of a node holds for the operands it has by now."""
+    model = graph_of(("a", "Exp", "x"), ("b", "Neg", "a"), ("y", "Neg", "b"))
+    facts, index = Facts(infer(model)), index_of((BY_NAME["neg_neg"],))
+    exp, inner, last = model.graph
+    assert index.rules(last, facts)
+    facts.replaced(inner.outputs[0], exp.outputs[0])
+    last.replace_input_with(0, exp.outputs[0])
+    assert not index.rules(last, facts)
+
+
+BRANCHES = """
+<ir_version: 10, opset_import: ["" : 20]>
+g (bool c, float[2] x) => (float[2] y) {
+    z = Neg(w)
+    y = If(c) <
+        then_branch = t () => (float[2] u) { u = Exp(v)  v = Abs(z) },
+        else_branch = e () => (float[2] u) {
+            u = If(c) <
+                then_branch = s () => (float[2] r) { r = Sin(x) },
+                else_branch = f () => (float[2] r) { r = Cos(x) }
+            >
+        }
+    >
+    w = Relu(x)
+}
+"""
+
+
+def test_walks_are_those_of_onnx_ir() -> None:
+    model, other = (ir.from_proto(onnx.parser.parse_model(BRANCHES)) for _ in "ab")
+    assert list(all_nodes(model.graph)) == list(model.graph.all_nodes())
+    assert all_graphs(model) == list(model.graphs())
+    for graph in all_graphs(model):
+        sort(graph)
+    for graph in other.graphs():
+        graph.sort()
+    names = [node.op_type for node in all_nodes(model.graph)]
+    assert names == [node.op_type for node in other.graph.all_nodes()]
+    assert names[:3] == ["Relu", "Neg", "If"]
+
+
+def test_garbage_collection_goes_on_afterwards() -> None:
+    simplify(graph_of(("a", "Relu", "x"), ("y", "Relu", "a")))
+    assert gc.isenabled()
+
+
+def test_sums_of_the_same_operands_become_one_in_any_order() -> None:
+    model = graph_of(
+        ("a", "Add", "x z"),
+        ("b", "Add", "z x"),
+        ("c", "Max", "x z"),
+        ("d", "Max", "z x"),
+        ("y", "Sum", "a b c d"),
+        inputs="x z",
+    )
+    rewriter = rewritten(model)
+    # Of 0.0 and -0.0, Max picks one by its place.
+    assert operators(model) == ["Add", "Max", "Max", "Sum"]
+    assert rewriter.merged == 1
+
+
+ONE_WEIGHT = """<ir_version: 10, opset_import: ["": 20]>
+g (float[2, 3] x, float[2, 3] z, bool c) => (float[2, 3] y) <
+    float[3, 3] w = {1, 0, 0, 0, 2, 0, 0, 0, 3}
+> {
+    a = MatMul(x, w)
+    b = Relu(a)
+    i = If (c) <
+        then_branch = t () => (float[2, 3] p) { p = Neg(a) },
+        else_branch = e () => (float[2, 3] q) { q = Neg(z) }
+    >
+    n = Neg(z)
+    d = MatMul(OPERAND, w)
+    s = Add(b, d)
+    y = Add(s, i)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("operand", "far", "merged"),
+    [
+        ("z", 4096, True),
+        ("n", 4096, True),
+        ("n", 0, False),  # further than it looks
+        ("a", 4096, False),
+        ("b", 4096, False),
+        ("i", 4096, False),  # uses `a` in a branch
+    ],
+)
+def test_results_that_depend_on_each_other_are_not_merged(
+    operand: str, far: int, merged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(associative_chains, "_FAR", far)
+    model = ir.from_onnx_text(ONE_WEIGHT.replace("OPERAND", operand))
+    matcher = Matcher(BY_NAME["matmuls_of_one_weight"], Facts(infer(model)))
+    assert (matcher.at(model.graph[0]) is not None) == merged
+    assert merged or matcher.why.endswith("no second node to go with it")
+
+
+@pytest.mark.parametrize(("exactness", "sums"), [("real", 2), ("order", 4)])
+def test_sums_of_three_in_another_order_become_one(exactness: str, sums: int) -> None:
+    model = graph_of(
+        ("a", "Add", "x z"),
+        ("b", "Add", "a w"),
+        ("c", "Add", "w x"),
+        ("d", "Add", "z c"),
+        ("y", "Pow", "b d"),
+        inputs="x z w",
+    )
+    done = simplify(model, exactness)
+    assert operators(model) == ["Add"] * sums + ["Pow"]
+    shared = [a for a in done.history if a.rule == "add_shared"]
+    assert [a.exactness for a in shared] == [Exactness.RING] * (exactness == "real")

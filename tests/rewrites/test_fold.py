@@ -1,0 +1,364 @@
+"""Folding computes the constant part, and only what is worth its memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from support.handmade import RNG
+
+from fairhand.codegen.load.read_model import load, save_stage
+from fairhand.rewrites.folding.constant_folding import fold_constants
+from fairhand.rewrites.folding.uniform_tensors import uniform, uniform_element
+from fairhand.rewrites.normalise import normalise
+
+LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
+X = RNG.standard_normal((2, 3)).astype(np.float32)
+BIG = RNG.standard_normal((256, 128)).astype(np.float32)
+
+
+def parse(text: str, **weights: np.ndarray) -> onnx.ModelProto:
+    header = '<ir_version: 10, opset_import: ["" : 21, "com.x" : 1]>\n'
+    proto = onnx.parser.parse_model(header + text)
+    proto.graph.initializer.extend(
+        numpy_helper.from_array(array, name) for name, array in weights.items()
+    )
+    return proto
+
+
+def folded(proto: onnx.ModelProto) -> tuple[ir.Model, int]:
+    model = normalise(load(proto).model)
+    return model, fold_constants(model)
+
+
+def ops(model: ir.Model) -> list[str]:
+    return [node.op_type for node in model.graph.all_nodes()]
+
+
+def constant(model: ir.Model, name: str) -> np.ndarray:
+    tensor = model.graph.initializers[name].const_value
+    assert tensor is not None
+    return tensor.numpy()
+
+
+def run(model: onnx.ModelProto | Path, feed: dict[str, np.ndarray]) -> list[np.ndarray]:
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    data = model if isinstance(model, Path) else model.SerializeToString()
+    return ort.InferenceSession(data, options).run(None, feed)
+
+
+def same(proto: onnx.ModelProto, folder: Path, **feed: np.ndarray) -> ir.Model:
+    """The folded model, once it is clear that it computes what `proto` does."""
+    model, _ = folded(proto)
+    save_stage(model, folder / "after.onnx")
+    expected, found = run(proto, feed), run(folder / "after.onnx", feed)
+    for one, other in zip(expected, found, strict=True):
+        assert one.dtype == other.dtype and np.array_equal(one, other)
+    return model
+
+
+CHAIN = """g (float[2, 3] x) => (float[2, 3] y)
+{
+    s = Shape(w)  zero = Constant<value_int = 0>()  one = Constant<value_int = 1>()
+    n = Gather(s, zero)  end = Add(n, one)  r = Range(zero, end, one)
+    total = ReduceSum<keepdims = 0>(r)  scale = Cast<to = 1>(total)  y = Mul(x, scale)
+}"""
+
+
+def test_chains_fold_to_their_end(tmp_path: Path) -> None:
+    """A Range's size is known only after its limit is: this takes two rounds."""
+    model = same(parse(CHAIN, w=BIG), tmp_path, x=X)
+    assert ops(model) == ["Mul"] and list(model.graph.initializers) == ["scale"]
+    assert constant(model, "scale") == 256 * 257 / 2
+
+
+def test_what_is_folded_is_counted_and_named() -> None:
+    proto = parse(
+        """g (float[2, 256] x) => (float[2, 256] y)
+        { t = Transpose(w)  p = MatMul(w, t)  half = Mul(p, h)
+          y = MatMul(x, half) }""",
+        **{"layer.weight": BIG, "h": np.array(0.5, np.float32)},
+    )
+    for node in proto.graph.node:
+        node.input[:] = ["layer.weight" if i == "w" else i for i in node.input]
+    proto.graph.node[2].metadata_props.add(key="scope", value="layer")
+    model, count = folded(proto)
+    assert count == 3 and ops(model) == ["MatMul"]
+    value = model.graph.initializers["half"]
+    assert value.meta["folded_from"] == ("layer.weight",)
+    assert value.metadata_props == {"scope": "layer"}
+    assert np.allclose(constant(model, "half"), BIG @ BIG.T / 2, atol=1e-4)
+
+
+def test_constant_outputs_and_branches(tmp_path: Path) -> None:
+    proto = parse(
+        """g (float[2, 3] x, bool b) => (float[3] k, float[a, c] y)
+        {
+            k = Add(w, w)
+            y = If (b) <
+                then_branch = t () => (float r) { j = Mul(w, k)  r = Add(x, j) },
+                else_branch = e () => (float r2) { r2 = Neg(w) }>
+        }""",
+        w=X[0],
+    )
+    model = same(proto, tmp_path, x=X, b=np.array(False))
+    assert ops(model) == ["If", "Add"]
+    assert "k" in model.graph.initializers
+
+
+KEPT = {
+    # What stays, and why.
+    "a random result": "r = RandomNormalLike(w)  y = Add(x, r)",
+    "another domain": "r = com.x.Neg(w)  y = Add(x, r)",
+    "a node with no inputs": "r = RandomNormal<shape = [3]>()  y = Add(x, r)",
+    "training": "r = Dropout(w, half, yes)  y = Add(x, r)",
+    "a failing node": "r = Gather(w, far)  s = Add(w, r)  y = Add(x, s)",
+    "a node without a kernel": "r = GlobalLpPool(i)  y = Add(x, r)",
+}
+WEIGHTS = {
+    "w": X[0],
+    "half": np.array(0.5, np.float32),
+    "yes": np.array(True),
+    "far": np.array(99),
+    "i": np.ones((1, 1, 4), np.float32),
+}
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_what_can_not_be_folded_stays(case: str) -> None:
+    body = KEPT[case]
+    proto = parse(
+        f"g (float[2, 3] x) => (float y) {{ k = Mul(w, w)  z = Add(k, x) {body} }}"
+    )
+    proto.graph.initializer.extend(
+        numpy_helper.from_array(array, name) for name, array in WEIGHTS.items()
+    )
+    proto.graph.output.append(helper.make_tensor_value_info("z", 1, [2, 3]))
+    model, count = folded(proto)
+    assert count == 1 and len(model.graph) == 1 + body.count("=") - body.count("<")
+    assert "k" in model.graph.initializers
+
+
+BOMBS = {
+    "Expand": "r = Expand(w, huge)  y = ReduceSum(r)",
+    "Tile": "r = Tile(w, times)  y = ReduceSum(r)",
+    "Range": "z = Constant<value_int = 0>()  o = Constant<value_int = 1>() "
+    "t = Constant<value_int = 99999999999>()  r = Range(z, t, o)  y = ReduceSum(r)",
+    "computed Range": "z = Constant<value_int = 0>()  o = Constant<value_int = 1>() "
+    "p = ReduceProd<keepdims = 0>(huge)  r = Range(z, p, o)  y = ReduceSum(r)",
+    "outer product": "r = MatMul(tall, wide)  y = ReduceSum(r)",
+    "broadcast": "r = Add(tall, wide)  y = ReduceSum(r)",
+    "OneHot": "r = OneHot(many, depth, pair)  y = ReduceSum(r)",
+    "Pad": "r = Pad(w, pads)  y = ReduceSum(r)",
+    "Resize": "r = Resize(square, , factors)  y = ReduceSum(r)",
+    "doubling": " ".join(f"d{i + 1} = Concat<axis = 0>(d{i}, d{i})" for i in range(26))
+    + " y = ReduceSum(d26)",
+    "ConstantOfShape": "r = ConstantOfShape(huge)  t = Neg(r)  y = ReduceSum(t)",
+    "EyeLike": "r = ConstantOfShape(huge)  t = EyeLike(r)  y = ReduceSum(t)",
+}
+FUSES = {
+    "huge": np.array([40000, 40000]),
+    "times": np.array([99999999]),
+    "w": X[0],
+    "tall": np.ones((40000, 1), np.float32),
+    "wide": np.ones((1, 40000), np.float32),
+    "many": np.zeros(90000, np.int64),
+    "depth": np.array(90000),
+    "pair": np.array([0, 1], np.float32),
+    "pads": np.array([0, 2**40]),
+    "square": np.ones((1, 1, 8, 8), np.float32),
+    "factors": np.array([1, 1, 9999, 9999], np.float32),
+    "d0": np.ones(1000, np.float32),
+}
+BOMB = """
+import resource, sys
+from fairhand.codegen.load.read_model import load
+from fairhand.rewrites.folding.constant_folding import fold_constants
+from fairhand.rewrites.normalise import normalise
+resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+for path in sys.argv[1:]:
+    model = normalise(load(path).model)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    fold_constants(model)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print((after - before) // 1024, len(model.graph))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="measures memory as Linux does")
+def test_bombs_do_not_go_off(tmp_path: Path) -> None:
+    paths = []
+    for name, body in BOMBS.items():
+        proto = parse(f"g (float[2] x) => (float y) {{ {body} }}")
+        used = {i for node in proto.graph.node for i in node.input} & set(FUSES)
+        proto.graph.initializer.extend(
+            numpy_helper.from_array(FUSES[key], key) for key in sorted(used)
+        )
+        paths.append(tmp_path / f"{name}.onnx")
+        onnx.save(proto, paths[-1])
+    command = [sys.executable, "-c", BOMB, *map(str, paths)]
+    begun = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert time.perf_counter() - begun < 30 and not done.stderr
+    for name, line in zip(BOMBS, done.stdout.splitlines(), strict=True):
+        grown, left = map(int, line.split())
+        assert left > 0, f"{name} is still there"
+        assert grown < 600, f"{name} took {grown} MB"
+
+
+def test_a_weight_needed_as_it_is_is_not_stored_twice() -> None:
+    body = "e = Gather(w, i)  t = Transpose(w)  y = MatMul(e, t)"
+    proto = parse(f"g (int64[2] i) => (float y) {{ {body} }}", w=BIG)
+    model, count = folded(proto)
+    assert count == 0 and ops(model) == ["Gather", "Transpose", "MatMul"]
+    proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(BIG[:8, :8], "w"))
+    assert folded(proto)[1] == 1  # not worth a second node
+
+
+def test_quantised_weights_stay_quantised() -> None:
+    body = "d = DequantizeLinear(q, s)  y = Mul(x, d)"
+    proto = parse(f"g (float[64] x) => (float y) {{ {body} }}")
+    weights = (
+        np.ones((64, 64), np.int8),
+        np.ones((4, 64), np.int8),
+        np.ones(64, np.int8),
+    )
+    for array, count in zip(weights, (0, 0, 1), strict=True):
+        del proto.graph.initializer[:]
+        scale = numpy_helper.from_array(np.array(0.1, np.float32), "s")
+        proto.graph.initializer.extend([numpy_helper.from_array(array, "q"), scale])
+        assert folded(proto)[1] == count
+
+
+# One number throughout
+
+FILLS = {
+    "r = ConstantOfShape(size)": (0.0, (2000, 3)),
+    "r = ConstantOfShape<value = float[1] {2.5}>(size)": (2.5, (2000, 3)),
+    "r = ConstantOfShape<value = int64[1] {7}>(size)": (7, (2000, 3)),
+    "c = ConstantOfShape(size)  r = Unsqueeze(c, one)": (0.0, (2000, 1, 3)),
+    "c = ConstantOfShape(size)  r = Reshape(c, minus)": (0.0, (6000,)),
+    "c = ConstantOfShape(size)  r = Transpose(c)": (0.0, (3, 2000)),
+    "c = ConstantOfShape<value = float[1] {2.5}>(size)  r = Cast<to = 7>(c)": (
+        *(2, (2000, 3)),
+    ),
+    "r = Expand(half, size)": (0.5, (2000, 3)),
+    "t = Add(size, size)  r = ConstantOfShape(t)": (0.0, (4000, 6)),
+    "c = ConstantOfShape(vast)  r = Cast<to = 11>(c)": (0.0, (2**20, 2**20)),
+}
+
+
+@pytest.mark.parametrize("body", FILLS)
+def test_fills_are_views(body: str) -> None:
+    proto = parse(
+        f"g (float[2] x) => (float y) {{ {body}  y = com.x.Use(x, r) }}",
+        size=np.array([2000, 3]),
+        vast=np.array([2**20, 2**20]),
+        one=np.array([1]),
+        minus=np.array([-1]),
+        half=np.array([[0.5]], np.float32),
+    )
+    model, count = folded(proto)
+    assert count == body.count(" = ") - body.count("value = ") - body.count("to = ")
+    tensor = model.graph.initializers["r"].const_value
+    element = uniform_element(tensor)
+    assert element is not None and tensor is not None and tensor.name == "r"
+    assert (element.item(), tensor.shape.numpy()) == FILLS[body]
+    assert element.dtype == tensor.numpy().dtype == tensor.dtype.numpy()
+
+
+def test_small_fills_are_ordinary() -> None:
+    proto = parse(
+        """g (float[2, 3] x) => (float y)
+        { c = ConstantOfShape<value = float[1] {2}>(size)  d = Add(c, c)
+          y = Add(x, d) }""",
+        size=np.array([3]),
+    )
+    model, count = folded(proto)
+    assert count == 2 and constant(model, "d").tolist() == [4, 4, 4]
+    assert uniform_element(model.graph.initializers["d"].const_value) is None
+
+
+def test_impossible_fills_stay() -> None:
+    for size in ([-5], [2**62, 2**62]):
+        proto = parse(
+            """g (float[2] x) => (float y)
+            { c = ConstantOfShape(s)  y = com.x.Use(x, c) }""",
+            s=np.array(size),
+        )
+        assert ops(folded(proto)[0]) == ["ConstantOfShape", "Use"]
+
+
+def test_uniform_element() -> None:
+    half = np.array(0.5, np.float32)
+    tensor = uniform(half, ir.DataType.FLOAT, (4, 5), "u")
+    assert tensor.nbytes == 80 and tensor.numpy().strides == (0, 0)
+    assert uniform_element(tensor) == half
+    assert uniform_element(ir.Tensor(np.zeros((4, 5), np.float32))) is None
+    assert uniform_element(None) is None
+
+
+# Element types that ONNX Runtime takes from NumPy, and those it does not
+
+
+def test_strings_fold(tmp_path: Path) -> None:
+    proto = parse(
+        "g (string[1] x) => (string[2] y) { c = Concat<axis = 0>(w, w)"
+        "  s = Slice(c, o, e)  y = StringConcat(s, x) }",
+        o=np.array([1]),
+        e=np.array([3]),
+    )
+    text = helper.make_tensor("w", TensorProto.STRING, [2], ["a", "b"])
+    proto.graph.initializer.append(text)
+    model = same(proto, tmp_path, x=np.array(["!"], object))
+    assert ops(model) == ["StringConcat"]
+
+
+def test_bfloat16_stays(tmp_path: Path) -> None:
+    proto = parse(
+        "g (float[2, 3] x) => (float[2, 3] y) { c = Cast<to = 1>(w)  y = Add(x, c) }"
+    )
+    tensor = helper.make_tensor("w", TensorProto.BFLOAT16, [3], [1.0, 2.0, 3.0])
+    proto.graph.initializer.append(tensor)
+    assert ops(same(proto, tmp_path, x=X)) == ["Cast", "Add"]
+
+
+# Whole models
+
+
+def feed_of(path: Path) -> dict[str, np.ndarray]:
+    (given,) = ort.InferenceSession(path).get_inputs()
+    return {given.name: RNG.standard_normal(given.shape).astype(np.float32)}
+
+
+QUICK = {"light_squeezenet", "light_shufflenet"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(p, id=p.stem, marks=[] if p.stem in QUICK else [pytest.mark.slow])
+        for p in sorted(LIGHT.glob("*.onnx"))
+    ],
+)
+def test_light_models(path: Path, tmp_path: Path) -> None:
+    """Their weights are fills: folded, they are as small as they were."""
+    model = normalise(load(path).model)
+    count = fold_constants(model)
+    assert count > 10 and "ConstantOfShape" not in ops(model)
+    save_stage(model, tmp_path / "after.onnx")
+    assert (tmp_path / "after.onnx").stat().st_size < 2 << 20
+    feed = feed_of(path)
+    (expected,), (found,) = run(path, feed), run(tmp_path / "after.onnx", feed)
+    # From opset 19 on, ONNX Runtime has another kernel for AveragePool.
+    assert np.allclose(found, expected, rtol=1e-5, atol=1e-7)

@@ -1,0 +1,56 @@
+"""The stored verdicts are those of the rules and the prover as they stand."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from fairhand.rewrites.certificate import proof_store
+from fairhand.rewrites.language.rule import Rule
+from fairhand.rewrites.rules.catalogue import FALSE_RULES, RULES
+
+AGAIN = "run `fairhand prove --write` and commit rewrites/proofs.json"
+
+
+def test_no_verdict_is_stale() -> None:
+    stored = proof_store.load()
+    assert stored, f"the prover changed: {AGAIN}"
+    current = {rule.name: rule.hash for rule in (*RULES, *FALSE_RULES)}
+    assert {name: v.law for name, v in stored.items()} == current, AGAIN
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_every_rule_is_proved_and_its_mutants_are_refused(rule: Rule) -> None:
+    verdict = proof_store.load()[rule.name]
+    assert verdict.proved, verdict.why
+    assert rule.mutants
+    assert verdict.mutants == dict.fromkeys(rule.mutants, "refused")
+
+
+@pytest.mark.parametrize("rule", FALSE_RULES, ids=lambda rule: rule.name)
+def test_every_false_rule_is_refused(rule: Rule) -> None:
+    assert not proof_store.load()[rule.name].proved
+
+
+def test_a_changed_law_loses_its_proof() -> None:
+    rule = RULES[0]
+    assert rule.name in proof_store.proven([rule])
+    changed = dataclasses.replace(rule, law=rule.mutated(rule.mutants[0]))
+    assert proof_store.proven([changed]) == {}
+
+
+def test_a_changed_prover_loses_all_proofs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = proof_store.FILE.read_text("utf-8").replace(
+        proof_store.kernel_hash(), "0" * 16
+    )
+    (tmp_path / "proofs.json").write_text(changed, "utf-8")
+    monkeypatch.setattr(proof_store, "FILE", tmp_path / "proofs.json")
+    proof_store.load.cache_clear()
+    try:
+        assert proof_store.proven(RULES) == {}
+    finally:
+        proof_store.load.cache_clear()

@@ -20,7 +20,7 @@ import onnx_ir as ir
 from fairhand.analysis.dataflow.dataflow import Dataflow, dataflow
 from fairhand.analysis.fusion.dnnfusion import FusionPlan, dnnfusion
 from fairhand.analysis.fusion.tvm_baseline import tvm
-from fairhand.analysis.shapes.infer import Shapes, infer
+from fairhand.analysis.shapes.infer import ShapeFacts, infer
 from fairhand.codegen.load.read_model import load
 from fairhand.rewrites.normalise import normalise
 from fairhand.rewrites.simplify import simplify
@@ -139,7 +139,7 @@ class Counts:
     bytes_after: int
 
 
-def count(model: ir.Model, shapes: Shapes) -> Counts:
+def count(model: ir.Model, shapes: ShapeFacts) -> Counts:
     flow: Dataflow = dataflow(model, shapes)
     plan: FusionPlan = dnnfusion(flow)
     return Counts(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from fairhand.codegen.classes.module_classes import Kinds
+from fairhand.codegen.classes.module_classes import ClassTable
 from fairhand.codegen.emit.render import render_python
 from fairhand.codegen.ir.identifiers import class_name
 from fairhand.codegen.load.read_model import load
@@ -100,19 +100,19 @@ def measured(path: Path, stripped: bool) -> tuple[int, str]:
     if stripped:
         strip(graph)
     done = simplify(graph)
-    seen: list[Kinds] = []
+    seen: list[ClassTable] = []
 
-    class Noted(Kinds):
+    class Noted(ClassTable):
         def __init__(self, *arguments: object) -> None:
             super().__init__(*arguments)  # type: ignore[arg-type]
             seen.append(self)
 
-    make_plan.Kinds = Noted  # type: ignore[misc]
+    make_plan.ClassTable = Noted  # type: ignore[misc]
     try:
         title = class_name(path.stem)
         plan, *_ = make_plan.make_plan(graph, done.shapes, source_of(loaded), title)
     finally:
-        make_plan.Kinds = Kinds  # type: ignore[misc]
+        make_plan.ClassTable = ClassTable  # type: ignore[misc]
     (kinds,) = seen
     counts = Counter(kind.name for kind in kinds.of.values() if not kind.chain)
     many = [(name, n) for name, n in counts.most_common() if n > 1][:4]

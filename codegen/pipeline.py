@@ -31,12 +31,12 @@ from .engines.choose import EnginePlan, engine_plan
 from .ir.identifiers import class_name, package_name
 from .kernels.kernels_page import write_kernels
 from .load.read_model import Loaded, load
-from .plan.compiled_model import Planned, Progress, planned, source_of
+from .plan.compiled_model import CompiledModel, Progress, planned, source_of
 from .plan.interface import session_needs
 from .profile.engine_times import fastest, measure
 from .profile.lane_times import measured
 from .request.choices import PROFILE
-from .request.options import Asked, Options
+from .request.options import CompileOptions, CompileRequest
 from .verify.certificate import make_certificate
 from .verify.debug_dump import stages
 from .verify.ill_conditioned import same_text, weight_noise, with_drawn_weights
@@ -94,9 +94,11 @@ def compile(
     folder = Path(out or Path("generated") / package_name(loaded.name))
     check_target(folder)
     wanted = PROFILE if profile and engine == "auto" and lanes is None else engine
-    options = Options(level, exactness, rules, lanes, profile, fusion, target, autotune)
+    options = CompileOptions(
+        level, exactness, rules, lanes, profile, fusion, target, autotune
+    )
     given = Path(inputs) if inputs is not None else None
-    asked = Asked(options, wanted, precision, verify, given)
+    asked = CompileRequest(options, wanted, precision, verify, given)
     told = asked.key() if cache and debug is None else None
     key = None if told is None else key_of(loaded, told)
     with replacing(folder) as draft:
@@ -113,7 +115,7 @@ def compile(
 def _written(
     draft: Path,
     loaded: Loaded,
-    asked: Asked,
+    asked: CompileRequest,
     key: str | None,
     stage: Stage,
     progress: Progress,
@@ -141,7 +143,7 @@ def _written(
 
 
 def _write(
-    loaded: Loaded, made: Planned, asked: Asked, draft: Path
+    loaded: Loaded, made: CompiledModel, asked: CompileRequest, draft: Path
 ) -> tuple[dict[str, Any], EnginePlan, Digested]:
     """All files of a package that has not been verified."""
     text = write_python(draft / "model.py", "model.py.jinja", plan=made.plan)
@@ -159,8 +161,8 @@ def _write(
 
 
 def _settled(
-    loaded: Loaded, made: Planned, asked: Asked, progress: Progress
-) -> Planned:
+    loaded: Loaded, made: CompiledModel, asked: CompileRequest, progress: Progress
+) -> CompiledModel:
     """Without lanes if they aren't worth it beside the package that has none."""
     divided, plan, options = made.divided, made.plan, asked.options
     assert divided is not None
@@ -180,7 +182,7 @@ def _settled(
 
 
 def _recalled(
-    key: str, loaded: Loaded, draft: Path, asked: Asked, progress: Progress
+    key: str, loaded: Loaded, draft: Path, asked: CompileRequest, progress: Progress
 ) -> dict[str, Any] | None:
     """The report of a package that was written before, and now is with these weights;
     None if there is none, or it doesn't verify."""
@@ -202,7 +204,7 @@ def _recalled(
     return report
 
 
-def _is_runnable(made: Planned) -> bool:
+def _is_runnable(made: CompiledModel) -> bool:
     try:
         refuse_huge(made.graph, made.done.shapes)
     except VerificationError:
@@ -210,7 +212,7 @@ def _is_runnable(made: Planned) -> bool:
     return True
 
 
-def _engine(loaded: Loaded, made: Planned, asked: Asked) -> EnginePlan:
+def _engine(loaded: Loaded, made: CompiledModel, asked: CompileRequest) -> EnginePlan:
     if asked.engine == PROFILE and not asked.verify:
         raise FairhandError("only engines that verified are measured")
     shapes, cost = made.done.shapes, made.done.after
@@ -220,7 +222,7 @@ def _engine(loaded: Loaded, made: Planned, asked: Asked) -> EnginePlan:
     )
 
 
-def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
+def _write_beside(draft: Path, made: CompiledModel, runs_on: EnginePlan) -> None:
     """The files that hardly depend on the model, and plan.json."""
     plan, divided = made.plan, made.divided
     needs = session_needs(plan)
@@ -267,7 +269,11 @@ def _write_beside(draft: Path, made: Planned, runs_on: EnginePlan) -> None:
 
 
 def _additions(
-    loaded: Loaded, made: Planned, options: Options, text: str, runs_on: EnginePlan
+    loaded: Loaded,
+    made: CompiledModel,
+    options: CompileOptions,
+    text: str,
+    runs_on: EnginePlan,
 ) -> dict[str, Any]:
     """What the report says of how the text came about, and of what runs it."""
     graph, done, collection = made.graph, made.done, made.collection
@@ -293,7 +299,11 @@ def _note(report: dict[str, Any], found: Verification) -> None:
 
 
 def _checked(
-    draft: Path, loaded: Loaded, made: Planned, asked: Asked, runs_on: EnginePlan
+    draft: Path,
+    loaded: Loaded,
+    made: CompiledModel,
+    asked: CompileRequest,
+    runs_on: EnginePlan,
 ) -> tuple[Verification, EnginePlan]:
     """Parity on the engine; on the eager one where our choice fails."""
     wanted, given = asked.engine, asked.inputs
@@ -312,7 +322,11 @@ def _checked(
 
 
 def _measured(
-    draft: Path, loaded: Loaded, made: Planned, given: Path | None, runs_on: EnginePlan
+    draft: Path,
+    loaded: Loaded,
+    made: CompiledModel,
+    given: Path | None,
+    runs_on: EnginePlan,
 ) -> EnginePlan:
     """The engine that is the fastest here, and the package with it."""
     _, first, _ = next(iter(feeds(loaded.model, given)))
@@ -341,7 +355,11 @@ def _oracle(loaded: Loaded) -> str | bytes:
 
 
 def _verified(
-    draft: Path, loaded: Loaded, made: Planned, asked: Asked, runs_on: EnginePlan
+    draft: Path,
+    loaded: Loaded,
+    made: CompiledModel,
+    asked: CompileRequest,
+    runs_on: EnginePlan,
 ) -> Verification:
     try:
         return verify(draft, loaded.model, _oracle(loaded), asked.inputs)
@@ -364,7 +382,7 @@ def _verified(
 
 
 def _steadied(
-    draft: Path, loaded: Loaded, asked: Asked, error: VerificationError
+    draft: Path, loaded: Loaded, asked: CompileRequest, error: VerificationError
 ) -> Verification | None:
     """Parity with other weights, where its own forbid it (ill_conditioned.py)."""
     assert error.feed is not None

@@ -38,7 +38,7 @@ from .adapters.opset_adapters import (
     ADAPTERS,
     EXTENSIONS,
     TARGET_OPSET,
-    Site,
+    AdapterSite,
     adapter_of,
 )
 from .adapters.provenance import number_nodes, remember_origins
@@ -96,14 +96,14 @@ def _adapt(model: ir.Model, names: UniqueNames) -> None:
     ]
     early = [item for item in found if item[0].domain and not item[2].needs_types]
     for node, version, adapter in early:  # what makes bodies, which have types as well
-        adapter.apply(Site(node, version, model.graph, names))
+        adapter.apply(AdapterSite(node, version, model.graph, names))
         model.graph.opset_imports[OWN] = 1
     done = {node for node, _, _ in early}
     if any(adapter.needs_types for _, _, adapter in found):
         _infer_types(model)
     for node, version, adapter in found:
         if node not in done:
-            adapter.apply(Site(node, version, model.graph, names))
+            adapter.apply(AdapterSite(node, version, model.graph, names))
 
 
 def _infer_types(model: ir.Model) -> None:

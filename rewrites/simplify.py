@@ -13,14 +13,14 @@ import onnx_ir as ir
 from ..analysis.cost.graph_cost import GraphCost, graph_cost
 from ..analysis.graph.dims import Dim, Dims
 from ..analysis.graph.traversal import all_nodes
-from ..analysis.shapes.infer import Shapes, infer
+from ..analysis.shapes.infer import ShapeFacts, infer
 from ..analysis.shapes.node_facts import Content
 from .adapters.cleanup import give_texts
 from .certificate.proof_store import proven
 from .engine.apply import Rewriter
 from .engine.flop_search import Search
 from .engine.history import Application
-from .engine.worklist import Engine
+from .engine.worklist import Worklist
 from .folding.constant_branches import take_branches, take_truths
 from .folding.constant_folding import fold_constants
 from .folding.duplicate_constants import merge_constants
@@ -39,7 +39,7 @@ Stage = Callable[[str, ir.Model], None]
 class Rewriting:
     """What was done to a graph, and the sizes of what came out."""
 
-    shapes: Shapes
+    shapes: ShapeFacts
     history: list[Application] = field(default_factory=list)
     folded: int = 0  # nodes that computed constants
     merged: int = 0  # equal constants, and equal nodes, that became one
@@ -152,7 +152,7 @@ def know_sizes(model: ir.Model, done: Rewriting) -> None:
 Known = dict[ir.Value, tuple[ir.DataType | None, Dims | None, tuple[Dim, ...] | None]]
 
 
-def facts_known(model: ir.Model, shapes: Shapes) -> Known:
+def facts_known(model: ir.Model, shapes: ShapeFacts) -> Known:
     """What rules may ask of computed values: if it is the same, so are the answers."""
     return {
         value: (value.dtype, shapes.dims(value), _elements(shapes.content(value)))
@@ -169,7 +169,7 @@ def _sweep(model: ir.Model, classes: dict[str, Exactness], done: Rewriting) -> b
     """Rewrite to a fixpoint with what is known; returns whether anything applied."""
     rewriter = Rewriter(model, done.shapes, classes, done.level == 0, done.sweeps)
     wanted = ("always", "asked") if done.level == 2 else ("always",)
-    engine = Engine(
+    engine = Worklist(
         rewriter,
         [
             (p.name, [r for r in p.rules if r.name in classes and r.when in wanted])

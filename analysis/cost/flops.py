@@ -40,8 +40,8 @@ import onnx_ir as ir
 import sympy
 
 from ..graph.dims import Dim, product, same, simplify
-from ..shapes.infer import Shapes
-from ..shapes.node_facts import Site
+from ..shapes.infer import ShapeFacts
+from ..shapes.node_facts import ShapeSite
 
 # Every name of an operator stands in one of these tables, or it is unknown.
 _MOVEMENT = frozenset(
@@ -78,11 +78,11 @@ _PER_INPUT = {
     "ReduceLogSumExp": 3,
 }
 
-Rule = Callable[[Site], Dim | None]
+Rule = Callable[[ShapeSite], Dim | None]
 _RULES: dict[str, Rule] = {}
 
 
-def flops(node: ir.Node, shapes: Shapes) -> Dim | None:
+def flops(node: ir.Node, shapes: ShapeFacts) -> Dim | None:
     """How many arithmetic operations a node takes, as this module's text counts them.
 
     None for an operator that is not known here, and where a needed size is not.
@@ -94,7 +94,7 @@ def flops(node: ir.Node, shapes: Shapes) -> Dim | None:
         return 0
     if op in _PER_RESULT:
         return _times(_PER_RESULT[op], shapes.dims(node.outputs[0]))
-    site = Site(node, shapes)
+    site = ShapeSite(node, shapes)
     if op in _PER_INPUT:
         return _times(_PER_INPUT[op], site.dims(0))
     rule = _RULES.get(op)
@@ -115,36 +115,36 @@ def _rule(*ops: str) -> Callable[[Rule], Rule]:
 
 
 @_rule("Max", "Min", "Sum", "Mean")
-def _variadic(site: Site) -> Dim | None:
+def _variadic(site: ShapeSite) -> Dim | None:
     steps = len(site.node.inputs) - (site.node.op_type != "Mean")
     return _times(steps, _result(site))
 
 
 @_rule("Gelu")
-def _gelu(site: Site) -> Dim | None:
+def _gelu(site: ShapeSite) -> Dim | None:
     return _times(8 if site.attr("approximate") == "tanh" else 5, _result(site))
 
 
 @_rule("Swish")
-def _swish(site: Site) -> Dim | None:
+def _swish(site: ShapeSite) -> Dim | None:
     return _times(2 if site.attr("alpha", 1.0) == 1.0 else 3, _result(site))
 
 
 @_rule("RotaryEmbedding")
-def _rotary(site: Site) -> Dim | None:
+def _rotary(site: ShapeSite) -> Dim | None:
     """Two products and a sum, unless only a part of each row turns."""
     return None if site.attr("rotary_embedding_dim", 0) else _times(3, _result(site))
 
 
 @_rule("ScatterElements", "ScatterND")
-def _scatter(site: Site) -> Dim | None:
+def _scatter(site: ShapeSite) -> Dim | None:
     if site.attr("reduction", "none") == "none":
         return 0
     return _times(1, site.dims(2))
 
 
 @_rule("Resize")
-def _resize(site: Site) -> Dim | None:
+def _resize(site: ShapeSite) -> Dim | None:
     """A result is a weighted sum of 2 or 4 neighbours along each axis that changes."""
     mode = site.attr("mode", "nearest")
     before, after = site.dims(0), _result(site)
@@ -160,17 +160,17 @@ def _resize(site: Site) -> Dim | None:
 
 
 @_rule("BatchNormalization")
-def _batch_norm(site: Site) -> Dim | None:
+def _batch_norm(site: ShapeSite) -> Dim | None:
     return None if site.attr("training_mode", 0) else _times(2, _result(site))
 
 
 @_rule("LayerNormalization")
-def _layer_norm(site: Site) -> Dim | None:
+def _layer_norm(site: ShapeSite) -> Dim | None:
     return _times(7 if site.has(2) else 6, _result(site))
 
 
 @_rule("LRN")
-def _local_response_norm(site: Site) -> Dim | None:
+def _local_response_norm(site: ShapeSite) -> Dim | None:
     return _times(int(site.attr("size", 1)) + 5, _result(site))
 
 
@@ -178,14 +178,14 @@ def _local_response_norm(site: Site) -> Dim | None:
 
 
 @_rule("AveragePool", "LpPool", "MaxPool")
-def _pool(site: Site) -> Dim | None:
+def _pool(site: ShapeSite) -> Dim | None:
     per_place = 2 if site.node.op_type == "LpPool" else 1
     window = product(int(k) for k in site.attr("kernel_shape", ()))
     return _times(per_place, _result(site), window)
 
 
 @_rule("Conv", "ConvInteger")
-def _conv(site: Site) -> Dim | None:
+def _conv(site: ShapeSite) -> Dim | None:
     """Each result sums over the input channels of its group and the window."""
     kernel, out = site.dims(1), _result(site)
     if kernel is None:
@@ -195,7 +195,7 @@ def _conv(site: Site) -> Dim | None:
 
 
 @_rule("ConvTranspose")
-def _conv_transpose(site: Site) -> Dim | None:
+def _conv_transpose(site: ShapeSite) -> Dim | None:
     """Each element of the input goes to the results under its window."""
     kernel = site.dims(1)
     if kernel is None:
@@ -208,13 +208,13 @@ def _conv_transpose(site: Site) -> Dim | None:
 
 
 @_rule("MatMul", "MatMulInteger")
-def _matmul(site: Site) -> Dim | None:
+def _matmul(site: ShapeSite) -> Dim | None:
     a = site.dims(0)
     return None if not a else _times(2, _result(site), a[-1])
 
 
 @_rule("Gemm")
-def _gemm(site: Site) -> Dim | None:
+def _gemm(site: ShapeSite) -> Dim | None:
     a, out = site.dims(0), _result(site)
     if a is None:
         return None
@@ -229,7 +229,7 @@ def _gemm(site: Site) -> Dim | None:
 
 
 @_rule("Einsum")
-def _einsum(site: Site) -> Dim | None:
+def _einsum(site: ShapeSite) -> Dim | None:
     """At each point of all labels: n - 1 products, and a sum if a label goes away."""
     equation = str(site.attr("equation", "")).replace(" ", "")
     left, arrow, right = equation.partition("->")
@@ -255,7 +255,7 @@ _GATES = {"RNN": (1, 2), "GRU": (3, 11), "LSTM": (4, 13)}
 
 
 @_rule(*_GATES)
-def _recurrent(site: Site) -> Dim | None:
+def _recurrent(site: ShapeSite) -> Dim | None:
     """X [steps, batch, inputs], or the first two swapped; R [directions, _, units]."""
     x, recurrence = site.dims(0), site.dims(2)
     if x is None or recurrence is None:
@@ -273,7 +273,7 @@ def _recurrent(site: Site) -> Dim | None:
 
 
 @_rule("Attention")
-def _attention(site: Site) -> Dim | None:
+def _attention(site: ShapeSite) -> Dim | None:
     """Q K^T, a score's scaling and softmax, and the weighted sum of V."""
     q, k, v = site.dims(0), site.dims(1), site.dims(2)
     if q is None or k is None or v is None:
@@ -299,7 +299,7 @@ def _attention(site: Site) -> Dim | None:
 # ---- sizes
 
 
-def _result(site: Site) -> tuple[Dim, ...] | None:
+def _result(site: ShapeSite) -> tuple[Dim, ...] | None:
     return site.shapes.dims(site.node.outputs[0])
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 
 from ..graph.dims import Dim, ceildiv, product, simplify
-from ..shapes.infer import Shapes
+from ..shapes.infer import ShapeFacts
 from .flops import flops, total
 
 __all__ = ["GraphCost", "bytes_of", "flops", "graph_cost"]
@@ -40,7 +40,7 @@ class GraphCost:
         )
 
 
-def graph_cost(model: ir.Model, shapes: Shapes) -> GraphCost:
+def graph_cost(model: ir.Model, shapes: ShapeFacts) -> GraphCost:
     """The cost of a model, given the sizes of its values; functions count as one node.
 
     `shapes` are those that analysis.shapes.infer found for this very model.
@@ -91,13 +91,15 @@ def _is_intermediate(value: ir.Value) -> bool:
     )
 
 
-def bytes_of(value: ir.Value, shapes: Shapes, sizes: Mapping[str, int]) -> Dim | None:
+def bytes_of(
+    value: ir.Value, shapes: ShapeFacts, sizes: Mapping[str, int]
+) -> Dim | None:
     """The bytes of one value at these sizes; None if its type or rank is not known."""
     count = _bytes(value, shapes)
     return None if count is None else _substitute(count, sizes)
 
 
-def _bytes(value: ir.Value, shapes: Shapes) -> Dim | None:
+def _bytes(value: ir.Value, shapes: ShapeFacts) -> Dim | None:
     """None if its size is not known, and for what is no tensor of numbers."""
     dims, dtype = shapes.dims(value), value.dtype
     if dims is None or dtype is None or dtype == ir.DataType.STRING:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ..shapes.infer import Shapes
+from ..shapes.infer import ShapeFacts
 from .graph_cost import bytes_of
 
 _VIEWS = frozenset(
@@ -32,7 +32,7 @@ class Memory:
 
 
 def peak_memory(
-    model: ir.Model, shapes: Shapes, sizes: Mapping[str, int]
+    model: ir.Model, shapes: ShapeFacts, sizes: Mapping[str, int]
 ) -> Memory | None:
     """None where the size of a value isn't known at these `sizes`."""
     viewed: dict[ir.Value, ir.Value] = {}

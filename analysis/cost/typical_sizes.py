@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import onnx_ir as ir
 
 from ..graph.dims import Dim, product
-from ..shapes.infer import Shapes
+from ..shapes.infer import ShapeFacts
 
 BATCH, OTHER = 1, 128  # what a dynamic size is taken for
 
@@ -15,7 +15,9 @@ BATCH, OTHER = 1, 128  # what a dynamic size is taken for
 class Sizes:
     """Sizes and bytes of values as numbers; `taken` are the assumptions made so far."""
 
-    def __init__(self, shapes: Shapes, given: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, shapes: ShapeFacts, given: Mapping[str, int] | None = None
+    ) -> None:
         self.shapes = shapes
         self.taken = dict(given or {})
         self._known: dict[Dim, int] = {}

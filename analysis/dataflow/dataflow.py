@@ -11,8 +11,8 @@ import onnx_ir as ir
 from ..cost.flops import flops
 from ..cost.typical_sizes import Sizes
 from ..literals import one_line
-from ..ops.registry import ONE_TO_MANY, REORGANIZE, Mapping5
-from ..shapes.infer import Shapes
+from ..ops.registry import ONE_TO_MANY, REORGANIZE, MappingType
+from ..shapes.infer import ShapeFacts
 from .dag import Dag
 from .mapping_types import mapping_type
 from .tiling import Tiling, keeps_rows, repeats, tiling
@@ -30,7 +30,7 @@ class Operator:
 
     name: str
     kind: str
-    mapping: Mapping5
+    mapping: MappingType
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     flops: int = 0
@@ -81,7 +81,7 @@ class Dataflow:
 
 
 def dataflow(
-    model: ir.Model, shapes: Shapes, given: Mapping[str, int] | None = None
+    model: ir.Model, shapes: ShapeFacts, given: Mapping[str, int] | None = None
 ) -> Dataflow:
     """The main graph of a model; a node with branches or a body is one operator.
 
@@ -177,7 +177,7 @@ def _operator(
     )
 
 
-def _moved(node: ir.Node, mapping: Mapping5, sizes: Sizes) -> int:
+def _moved(node: ir.Node, mapping: MappingType, sizes: Sizes) -> int:
     written = sum(sizes.bytes(v) for v in node.outputs)
     if mapping is REORGANIZE:
         return 0

@@ -20,10 +20,10 @@ from ..ops.registry import (
     OPAQUE,
     REORGANIZE,
     SHUFFLE,
-    Mapping5,
+    MappingType,
     lookup,
 )
-from ..shapes.infer import Shapes
+from ..shapes.infer import ShapeFacts
 
 # Of the inputs' types an operator has the most complex (footnote 1 of the paper).
 COMPLEXITY = (ONE_TO_ONE, REORGANIZE, SHUFFLE, ONE_TO_MANY, MANY_TO_MANY, OPAQUE)
@@ -48,7 +48,7 @@ class Verdict(Enum):
 class Cell:
     """A cell of Table 3: the type of the fused operator, and whether to fuse."""
 
-    result: Mapping5
+    result: MappingType
     verdict: Verdict
 
 
@@ -68,7 +68,7 @@ _TABLE = """
 _BROKEN = Cell(OPAQUE, Verdict.BREAK)
 
 
-def _cells() -> dict[tuple[Mapping5, Mapping5], Cell]:
+def _cells() -> dict[tuple[MappingType, MappingType], Cell]:
     rows = [line.split() for line in _TABLE.split("\n") if line.strip()]
     cells = {}
     for first, row in zip(_ORDER, rows, strict=True):
@@ -83,12 +83,12 @@ def _cells() -> dict[tuple[Mapping5, Mapping5], Cell]:
 CELLS = _cells()
 
 
-def cell(first: Mapping5, second: Mapping5) -> Cell:
+def cell(first: MappingType, second: MappingType) -> Cell:
     """What becomes of `first` and its successor `second`; opaque ones stay alone."""
     return CELLS.get((first, second), _BROKEN)
 
 
-def mapping_type(node: ir.Node, shapes: Shapes) -> Mapping5:
+def mapping_type(node: ir.Node, shapes: ShapeFacts) -> MappingType:
     """The class of a node.
 
     From the table, but for what the shapes decide: an elementwise operator that
@@ -112,12 +112,14 @@ def mapping_type(node: ir.Node, shapes: Shapes) -> Mapping5:
     return most_complex(op.mapping, *(_of_operand(shapes, v, result) for v in computed))
 
 
-def most_complex(*types: Mapping5) -> Mapping5:
+def most_complex(*types: MappingType) -> MappingType:
     """The type of what has inputs, or parts, of these types."""
     return max(types, key=COMPLEXITY.index)
 
 
-def _of_operand(shapes: Shapes, value: ir.Value, result: Dims | None) -> Mapping5:
+def _of_operand(
+    shapes: ShapeFacts, value: ir.Value, result: Dims | None
+) -> MappingType:
     """One-to-Many too where the sizes aren't known well enough to rule it out."""
     return ONE_TO_ONE if _same_dims(shapes.dims(value), result) else ONE_TO_MANY
 

@@ -14,8 +14,8 @@ from enum import Enum
 import onnx_ir as ir
 
 from ..cost.typical_sizes import Sizes
-from ..ops.registry import MANY_TO_MANY, ONE_TO_MANY, REORGANIZE, Mapping5
-from ..shapes.node_facts import Site
+from ..ops.registry import MANY_TO_MANY, ONE_TO_MANY, REORGANIZE, MappingType
+from ..shapes.node_facts import ShapeSite
 
 
 class Tile(Enum):
@@ -38,11 +38,11 @@ class Tiling:
     held_bytes: int
 
 
-Rule = Callable[[Site, Sizes], Tiling | None]
+Rule = Callable[[ShapeSite, Sizes], Tiling | None]
 _RULES: dict[str, Rule] = {}
 
 
-def repeats(node: ir.Node, mapping: Mapping5, sizes: Sizes) -> int:
+def repeats(node: ir.Node, mapping: MappingType, sizes: Sizes) -> int:
     """How many rows of the result need the same row of a computed operand.
 
     1 too where a single element is spread over the innermost axes: it stays at hand.
@@ -69,7 +69,7 @@ def _repeats(dims: tuple[int, ...], result: tuple[int, ...]) -> int:
     return max(1, after // before) if before else 1
 
 
-def keeps_rows(node: ir.Node, mapping: Mapping5, sizes: Sizes) -> bool:
+def keeps_rows(node: ir.Node, mapping: MappingType, sizes: Sizes) -> bool:
     """Whether rows stay whole and in their order: a reshaping of the other axes."""
     if mapping is not REORGANIZE or node.inputs[0] is None:
         return False
@@ -77,7 +77,7 @@ def keeps_rows(node: ir.Node, mapping: Mapping5, sizes: Sizes) -> bool:
     return bool(before and after and before[-1] == after[-1])
 
 
-def tiling(node: ir.Node, mapping: Mapping5, sizes: Sizes) -> Tiling | None:
+def tiling(node: ir.Node, mapping: MappingType, sizes: Sizes) -> Tiling | None:
     """How a Many-to-Many operator can follow its first input.
 
     None where a part of the input would be needed for several tiles, and where that is
@@ -86,7 +86,7 @@ def tiling(node: ir.Node, mapping: Mapping5, sizes: Sizes) -> Tiling | None:
     rule = _RULES.get(node.op_type)
     if mapping is not MANY_TO_MANY or node.domain or rule is None:
         return None
-    return rule(Site(node, sizes.shapes), sizes)
+    return rule(ShapeSite(node, sizes.shapes), sizes)
 
 
 def _rule(*ops: str) -> Callable[[Rule], Rule]:
@@ -97,7 +97,7 @@ def _rule(*ops: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def _innermost(site: Site, sizes: Sizes, axes: int) -> int | None:
+def _innermost(site: ShapeSite, sizes: Sizes, axes: int) -> int | None:
     """The bytes of the innermost axes of the first input."""
     value = site.input(0)
     dims = None if value is None else sizes.dims(value)
@@ -111,7 +111,7 @@ def _whole(tile: Tile, held: int | None) -> Tiling | None:
 
 
 @_rule("AveragePool", "LpPool", "MaxPool")
-def _pool(site: Site, sizes: Sizes) -> Tiling | None:
+def _pool(site: ShapeSite, sizes: Sizes) -> Tiling | None:
     """Windows that don't overlap; the rows under one."""
     kernel = list(site.attr("kernel_shape", ()))
     strides = list(site.attr("strides", [1] * len(kernel)))
@@ -125,14 +125,14 @@ def _pool(site: Site, sizes: Sizes) -> Tiling | None:
 
 
 @_rule("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")
-def _global_pool(site: Site, sizes: Sizes) -> Tiling | None:
+def _global_pool(site: ShapeSite, sizes: Sizes) -> Tiling | None:
     rank = len(site.dims(0) or ())
     return _whole(Tile.CHANNEL, _innermost(site, sizes, max(rank - 2, 0)))
 
 
 @_rule("Softmax", "LogSoftmax", "Hardmax", "LpNormalization")
 @_rule("LayerNormalization", "RMSNormalization")
-def _normalise(site: Site, sizes: Sizes) -> Tiling | None:
+def _normalise(site: ShapeSite, sizes: Sizes) -> Tiling | None:
     """Over the innermost axis alone."""
     axis, dims = int(site.attr("axis", -1)), site.dims(0)
     if dims is None or axis not in (-1, len(dims) - 1):
@@ -144,7 +144,7 @@ def _normalise(site: Site, sizes: Sizes) -> Tiling | None:
     *"ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean".split(),
     *"ReduceMin ReduceProd ReduceSum ReduceSumSquare".split(),
 )
-def _reduce(site: Site, sizes: Sizes) -> Tiling | None:
+def _reduce(site: ShapeSite, sizes: Sizes) -> Tiling | None:
     """Over the innermost axis, or all axes of an image."""
     dims = site.dims(0)
     axes = None if dims is None else site.axes(1, len(dims))
@@ -158,7 +158,7 @@ def _reduce(site: Site, sizes: Sizes) -> Tiling | None:
 
 
 @_rule("Conv")
-def _conv(site: Site, sizes: Sizes) -> Tiling | None:
+def _conv(site: ShapeSite, sizes: Sizes) -> Tiling | None:
     """1x1: its weights and one row of all channels; depthwise: one whole channel."""
     weight, dims = site.input(1), site.dims(0)
     kernel = None if weight is None else sizes.dims(weight)
@@ -175,7 +175,7 @@ def _conv(site: Site, sizes: Sizes) -> Tiling | None:
 
 
 @_rule("MatMul", "Gemm")
-def _matmul(site: Site, sizes: Sizes) -> Tiling | None:
+def _matmul(site: ShapeSite, sizes: Sizes) -> Tiling | None:
     """The right operand's matrix and one row of the left one."""
     left, right = site.input(0), site.input(1)
     dims = None if right is None else sizes.dims(right)

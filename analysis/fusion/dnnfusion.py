@@ -20,7 +20,7 @@ from ..cost.device import CPU, Device, Profile
 from ..dataflow.dag import Grouping
 from ..dataflow.dataflow import Dataflow
 from ..dataflow.mapping_types import COMPLEXITY, Cell, Verdict, cell, most_complex
-from ..ops.registry import OPAQUE, Mapping5
+from ..ops.registry import OPAQUE, MappingType
 from .cost_model import Price, Timer, live
 from .intensive import uses_up_tiles
 
@@ -33,7 +33,7 @@ class Group:
     """Operators, in order, that become one function or kernel."""
 
     operators: tuple[int, ...]
-    mapping: Mapping5
+    mapping: MappingType
     intensive: bool = False
 
 
@@ -43,7 +43,7 @@ class Edge:
 
     first: int
     second: int
-    types: tuple[Mapping5, Mapping5]
+    types: tuple[MappingType, MappingType]
     fused: bool
     reason: str
 
@@ -198,7 +198,7 @@ class _Planner:
         return self.types[group].value + (f" group of {count}" if count > 1 else "")
 
     def _allowed(
-        self, first: int, second: int, types: tuple[Mapping5, Mapping5]
+        self, first: int, second: int, types: tuple[MappingType, MappingType]
     ) -> tuple[bool, str]:
         """What the checks say, but for that on paths."""
         members, device = self.grouping.members, self.price.device

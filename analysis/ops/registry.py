@@ -23,11 +23,11 @@ import onnx_ir as ir
 from ..errors import Unsupported, malformed
 from ..graph.dims import Dim
 from ..graph.weight_access import glance, note_read
-from ..shapes.infer import Shapes
+from ..shapes.infer import ShapeFacts
 from ..spelling.expr import TORCH_DTYPES, DimOf, Expr
 
 
-class Mapping5(Enum):
+class MappingType(Enum):
     """The five mapping types of DNNFusion's Table 2, and what can't be classified."""
 
     ONE_TO_ONE = "One-to-One"
@@ -38,12 +38,12 @@ class Mapping5(Enum):
     OPAQUE = "Opaque"
 
 
-ONE_TO_ONE = Mapping5.ONE_TO_ONE
-ONE_TO_MANY = Mapping5.ONE_TO_MANY
-MANY_TO_MANY = Mapping5.MANY_TO_MANY
-REORGANIZE = Mapping5.REORGANIZE
-SHUFFLE = Mapping5.SHUFFLE
-OPAQUE = Mapping5.OPAQUE
+ONE_TO_ONE = MappingType.ONE_TO_ONE
+ONE_TO_MANY = MappingType.ONE_TO_MANY
+MANY_TO_MANY = MappingType.MANY_TO_MANY
+REORGANIZE = MappingType.REORGANIZE
+SHUFFLE = MappingType.SHUFFLE
+OPAQUE = MappingType.OPAQUE
 
 
 class NodeView:
@@ -53,7 +53,7 @@ class NodeView:
     here is known when the module is written; run-time values are the operands.
     """
 
-    def __init__(self, node: ir.Node, shapes: Shapes) -> None:
+    def __init__(self, node: ir.Node, shapes: ShapeFacts) -> None:
         self.node = node
         self.shapes = shapes
 
@@ -197,7 +197,7 @@ class NodeView:
         raise Unsupported(what, describe(self.node, self.shapes), hint)
 
 
-def constant(value: ir.Value, shapes: Shapes | None = None) -> np.ndarray | None:
+def constant(value: ir.Value, shapes: ShapeFacts | None = None) -> np.ndarray | None:
     """The array of an initializer, or of integers whose values are proven."""
     if value.const_value is not None:
         return value.const_value.numpy()
@@ -209,7 +209,7 @@ def constant(value: ir.Value, shapes: Shapes | None = None) -> np.ndarray | None
     return content.astype(value.dtype.numpy())
 
 
-def describe(node: ir.Node, shapes: Shapes | None = None) -> str:
+def describe(node: ir.Node, shapes: ShapeFacts | None = None) -> str:
     """`node '/up/Resize' (Resize, opset 19), inputs x [1, 3, 8, 8], roi [8]`."""
     from ..literals import one_line
 
@@ -225,7 +225,7 @@ def describe(node: ir.Node, shapes: Shapes | None = None) -> str:
     return f"{text}, inputs {', '.join(inputs)}" if inputs else text
 
 
-def placed(error: Exception, node: ir.Node, shapes: Shapes) -> Unsupported:
+def placed(error: Exception, node: ir.Node, shapes: ShapeFacts) -> Unsupported:
     """The refusal of a node, for what its spelling ran into."""
     where = describe(node, shapes)
     if not isinstance(error, Unsupported):
@@ -313,7 +313,7 @@ class OpDef:
 
     name: str
     since: int
-    mapping: Mapping5
+    mapping: MappingType
     torch: Callable[..., Any] | None = None
     strings: Callable[..., Any] | None = None
     module: Callable[[NodeView], ModuleForm | None] | None = None

@@ -26,7 +26,7 @@ from ..graph.dims import (
     same,
     simplify,
 )
-from .node_facts import Content, ContentResult, Site, Table, registering
+from .node_facts import Content, ContentResult, ShapeSite, Table, registering
 from .shape_values import FLOATS, output_shape, pack
 
 RULES: Table[Callable[..., ContentResult]] = {}
@@ -66,7 +66,7 @@ def _map(function: Callable[..., Any], *arrays: Content) -> Content:
 
 
 @rule("Cast", "CastLike")
-def cast(site: Site, x: Content) -> ContentResult:
+def cast(site: ShapeSite, x: Content) -> ContentResult:
     """Between integers, floats and truth values."""
     like = site.node.op_type == "CastLike"
     target = site.dtype(1) if like else ir.DataType(site.attr("to"))
@@ -95,7 +95,7 @@ def _as_float(result: float, dtype: ir.DataType) -> float:
 
 
 @rule("Add", "Sub", "Mul", "Div", "Mod")
-def arithmetic(site: Site, a: Content, b: Content) -> ContentResult:
+def arithmetic(site: ShapeSite, a: Content, b: Content) -> ContentResult:
     """Exact on sizes; on floats rounded as the type rounds, or given up."""
     op, dtype = site.node.op_type, site.dtype(0)
     if dtype in FLOATS:
@@ -151,7 +151,7 @@ def _float_numbers(op: str, a: float, b: float, dtype: ir.DataType) -> float | N
 
 
 @rule("Floor", "Ceil")
-def rounded(site: Site, x: Content) -> ContentResult:
+def rounded(site: ShapeSite, x: Content) -> ContentResult:
     """Down or up to a whole number."""
     down = site.node.op_type == "Floor"
 
@@ -164,7 +164,7 @@ def rounded(site: Site, x: Content) -> ContentResult:
 
 
 @rule("Neg", "Abs", "Sign", "Not")
-def unary(site: Site, x: Content) -> ContentResult:
+def unary(site: ShapeSite, x: Content) -> ContentResult:
     """On one element at a time."""
     return _map(_UNARY[site.node.op_type], x)
 
@@ -190,7 +190,7 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
 
 
 @rule("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or", "Xor")
-def decided(site: Site, a: Content, b: Content) -> ContentResult:
+def decided(site: ShapeSite, a: Content, b: Content) -> ContentResult:
     """True or False where the answer holds for all sizes."""
     return _map(_COMPARE[site.node.op_type], a, b)
 
@@ -220,7 +220,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool | None]] = {
 
 
 @rule("Where")
-def where(site: Site, cond: Content, a: Content, b: Content) -> ContentResult:
+def where(site: ShapeSite, cond: Content, a: Content, b: Content) -> ContentResult:
     """The side that is decided, or both sides if they are the same."""
     shape = np.broadcast_shapes(cond.shape, a.shape, b.shape)
     flat = [np.broadcast_to(array, shape).flat for array in (cond, a, b)]
@@ -234,7 +234,7 @@ def _choose(cond: bool | None, a: Any, b: Any) -> Any:
 
 
 @rule("Min", "Max")
-def extreme(site: Site) -> ContentResult:
+def extreme(site: ShapeSite) -> ContentResult:
     """The smallest or largest of the inputs, element by element."""
     parts = [site.content(i) for i in range(len(site.node.inputs))]
     known = [part for part in parts if part is not None]
@@ -257,7 +257,7 @@ _EXTREME = {"Min": _extreme(minimum, min), "Max": _extreme(maximum, max)}
 
 
 @rule("Clip")
-def clip(site: Site, x: Content) -> ContentResult:
+def clip(site: ShapeSite, x: Content) -> ContentResult:
     """No less than the second input, no more than the third."""
     for index, op in ((1, "Max"), (2, "Min")):
         bound = site.content(index)
@@ -269,7 +269,7 @@ def clip(site: Site, x: Content) -> ContentResult:
 
 
 @rule("ReduceProd", "ReduceSum", "ReduceMin", "ReduceMax")
-def folded(site: Site, x: Content) -> ContentResult:
+def folded(site: ShapeSite, x: Content) -> ContentResult:
     """The elements along the axes given, put together."""
     out, op = output_shape(site), site.node.op_type
     axes = site.axes(1, x.ndim) if site.has(1) or site.attr("axes") else []

@@ -8,9 +8,9 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from ..graph.dims import Dims, same
-from .node_facts import Site
+from .node_facts import ShapeSite
 from .place_rules import RULES, Count, Found, Natural, constant, moved
-from .shape_facts import Shapes
+from .shape_facts import ShapeFacts
 
 DEPTH = 64  # operators between a tensor and the sizes that it comes from
 
@@ -18,7 +18,7 @@ DEPTH = 64  # operators between a tensor and the sizes that it comes from
 class Places:
     """What is known so of the values of a graph. A value's elements never change."""
 
-    def __init__(self, shapes: Shapes) -> None:
+    def __init__(self, shapes: ShapeFacts) -> None:
         self.shapes = shapes
         self._known: dict[ir.Value, Found] = {}
         self._depth = 0
@@ -46,7 +46,9 @@ class Places:
         if node is None or node.domain or len(node.outputs) != 1:
             return None
         function = RULES.get(node.op_type)
-        found = None if function is None else function(self, Site(node, self.shapes))
+        found = (
+            None if function is None else function(self, ShapeSite(node, self.shapes))
+        )
         return _along(found, dims)
 
     def aligned(

@@ -21,12 +21,12 @@ from ..graph.dims import Dim, invented, is_bulky, parse, same, spell, symbol, te
 from ..graph.map_types import is_map, map_type, set_map_type
 from . import arithmetic, rules_elementwise, rules_movement, rules_windows, shape_values
 from .contrib_schemas import DOMAIN, OWN
-from .node_facts import DimsResult, PartialDims, Site
+from .node_facts import DimsResult, PartialDims, ShapeSite
 from .onnx_types import infer_types
 from .rules_control_flow import BODIES
-from .shape_facts import Shapes
+from .shape_facts import ShapeFacts
 
-__all__ = ["Shapes", "infer"]
+__all__ = ["ShapeFacts", "infer"]
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def shape_rule(node: ir.Node) -> tuple[Callable[..., DimsResult] | None, int]:
     return SHAPE_RULES.get(node.op_type, (None, 0))
 
 
-def infer(model: ir.Model) -> Shapes:
+def infer(model: ir.Model) -> ShapeFacts:
     """Find the sizes of every value; types and shapes that `model` lacks are set.
 
     Raises FairhandError for a node whose inputs can't fit each other, and where these
@@ -78,10 +78,10 @@ def infer(model: ir.Model) -> Shapes:
 
 
 class _Walk:
-    """Fills a `Shapes` in graph order."""
+    """Fills a `ShapeFacts` in graph order."""
 
     def __init__(self) -> None:
-        self.shapes = Shapes()
+        self.shapes = ShapeFacts()
         self.types: Mapping[ir.Value, onnx.TypeProto] = {}
         self._sizes: dict[str, Dim] = {}  # by the name that onnx hands on
         self._names: set[str] = set()  # taken by symbols
@@ -132,7 +132,7 @@ class _Walk:
     def _visit(self, node: ir.Node) -> None:
         bodies = [a.as_graph() for a in node.attributes.values() if _is_body(a)]
         outside = self.shapes.anchored() if bodies else frozenset()
-        site = Site(node, self.shapes)
+        site = ShapeSite(node, self.shapes)
         enter = BODIES.get(node.op_type) if bodies and not node.domain else None
         try:
             if enter is not None:
@@ -217,7 +217,7 @@ class _Walk:
 
         return undo
 
-    def _dims(self, site: Site) -> Sequence[PartialDims | None]:
+    def _dims(self, site: ShapeSite) -> Sequence[PartialDims | None]:
         """What the rules say of each output."""
         rule, needed = shape_rule(site.node)
         if rule is None:
@@ -227,7 +227,7 @@ class _Walk:
             return ()
         return rule(site, *operands) or ()
 
-    def _taken(self, site: Site, bodies: list[ir.Graph]) -> list[ir.Graph]:
+    def _taken(self, site: ShapeSite, bodies: list[ir.Graph]) -> list[ir.Graph]:
         """The branches of an If that can be taken."""
         decided = site.numbers(0)
         if not decided or not isinstance(decided[0], int):
@@ -252,7 +252,7 @@ class _Walk:
             for axis, size in enumerate(first)
         ]
 
-    def _elements(self, site: Site) -> None:
+    def _elements(self, site: ShapeSite) -> None:
         rule, needed = CONTENT_RULES.get(site.node.op_type, (None, 0))
         outputs = site.node.outputs
         if rule is None or site.node.domain or self.shapes.small(outputs[0]) is None:

@@ -13,7 +13,7 @@ from ..graph.dims import Dim, Dims
 from ..graph.weight_access import is_weight
 
 if TYPE_CHECKING:
-    from .shape_facts import Shapes
+    from .shape_facts import ShapeFacts
 
 # None stands for one size, or one element, that the rule can't tell.
 PartialDims: TypeAlias = Sequence[Dim | None]
@@ -26,12 +26,12 @@ ContentResult: TypeAlias = Content | Sequence[Content] | None
 MAX_CONTENT = 64  # elements; longer integer tensors are data, not shapes
 
 
-class Site:
+class ShapeSite:
     """One node, with what is known about its inputs."""
 
     __slots__ = ("node", "shapes")
 
-    def __init__(self, node: ir.Node, shapes: Shapes) -> None:
+    def __init__(self, node: ir.Node, shapes: ShapeFacts) -> None:
         self.node, self.shapes = node, shapes
 
     def input(self, index: int) -> ir.Value | None:

@@ -16,7 +16,7 @@ from onnx import shape_inference
 from ..graph.dims import text
 from ..graph.map_types import map_type
 from .contrib_schemas import known_to_onnx
-from .shape_facts import Shapes
+from .shape_facts import ShapeFacts
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _LARGE = 1024  # elements; smaller constants may be shapes, which onnx looks int
 _TAKE_SCALES = ("Resize", "Upsample")  # the vectors of floats that it looks into
 
 
-def infer_types(model: ir.Model, known: Shapes) -> dict[ir.Value, onnx.TypeProto]:
+def infer_types(model: ir.Model, known: ShapeFacts) -> dict[ir.Value, onnx.TypeProto]:
     """The type of each value that onnx can tell; input sizes keep their names.
 
     Empty if onnx finds the model inconsistent: the rules here and the runtime then say
@@ -70,7 +70,7 @@ def _collect(graph: onnx.GraphProto, found: dict[str, onnx.TypeProto]) -> None:
 class _Skeleton:
     """Writes the model without its weights."""
 
-    def __init__(self, known: Shapes) -> None:
+    def __init__(self, known: ShapeFacts) -> None:
         self.names: dict[ir.Value, str] = {}
         self._known = known
         self._hoisted: list[onnx.ValueInfoProto] = []

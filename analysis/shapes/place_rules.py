@@ -18,7 +18,7 @@ import onnx_ir as ir
 import sympy
 
 from ..graph.dims import Dim, Dims, at_least, same, simplify
-from .node_facts import Site
+from .node_facts import ShapeSite
 
 if TYPE_CHECKING:
     from .index_functions import Places
@@ -66,7 +66,7 @@ class Rows:
 Element = Count | Natural | Rows | bool
 Found = Element | None
 
-Rule = Callable[["Places", Site], Found]
+Rule = Callable[["Places", ShapeSite], Found]
 RULES: dict[str, Rule] = {}
 
 
@@ -92,11 +92,11 @@ def moved(found: Found, move: Callable[[Count], Count | None]) -> Found:
     return Natural(count) if count and isinstance(found, Natural) else count
 
 
-def _out(site: Site) -> Dims | None:
+def _out(site: ShapeSite) -> Dims | None:
     return site.shapes.dims(site.node.outputs[0])
 
 
-def _number(site: Site, index: int) -> Dim | None:
+def _number(site: ShapeSite, index: int) -> Dim | None:
     """The one element of an input."""
     content = site.content(index)
     return None if content is None or content.size != 1 else content.item()
@@ -106,7 +106,7 @@ def _number(site: Site, index: int) -> Dim | None:
 
 
 @rule("Range")
-def _range(places: Places, site: Site) -> Found:
+def _range(places: Places, site: ShapeSite) -> Found:
     start, step = _number(site, 0), _number(site, 2)
     if start is None or not isinstance(step, int):
         return None
@@ -114,7 +114,7 @@ def _range(places: Places, site: Site) -> Found:
 
 
 @rule("ConstantOfShape")
-def _filled(places: Places, site: Site) -> Found:
+def _filled(places: Places, site: ShapeSite) -> Found:
     value, dims = site.attr("value"), _out(site)
     if value is None or dims is None:
         return None
@@ -126,12 +126,12 @@ def _filled(places: Places, site: Site) -> Found:
 
 
 @rule("Identity")
-def _same(places: Places, site: Site) -> Found:
+def _same(places: Places, site: ShapeSite) -> Found:
     return places.of(site.input(0))
 
 
 @rule("Expand")
-def _expanded(places: Places, site: Site) -> Found:
+def _expanded(places: Places, site: ShapeSite) -> Found:
     dims, sizes = _out(site), site.content(1)
     if dims is None or sizes is None:
         return None
@@ -139,7 +139,7 @@ def _expanded(places: Places, site: Site) -> Found:
 
 
 @rule("Unsqueeze", "Squeeze", "Reshape", "Flatten")
-def _renumbered(places: Places, site: Site) -> Found:
+def _renumbered(places: Places, site: ShapeSite) -> Found:
     """Axes of size 1 come or go; the others stay in order."""
     dims, out = site.dims(0) or (), _out(site) or ()
     before = [k for k, n in enumerate(dims) if n != 1]
@@ -158,7 +158,7 @@ def _renumbered(places: Places, site: Site) -> Found:
 
 
 @rule("Transpose")
-def _transposed(places: Places, site: Site) -> Found:
+def _transposed(places: Places, site: ShapeSite) -> Found:
     def move(count: Count) -> Count:
         perm = site.attr("perm") or range(len(count.steps))[::-1]
         return Count(count.first, tuple(count.steps[k] for k in perm))
@@ -167,11 +167,11 @@ def _transposed(places: Places, site: Site) -> Found:
 
 
 @rule("Slice")
-def _cut(places: Places, site: Site) -> Found:
+def _cut(places: Places, site: ShapeSite) -> Found:
     return moved(places.of(site.input(0)), lambda count: _slice(count, site))
 
 
-def _slice(count: Count, site: Site) -> Count | None:
+def _slice(count: Count, site: ShapeSite) -> Count | None:
     rank, starts = len(count.steps), site.numbers(1)
     if starts is None:
         return None
@@ -194,7 +194,7 @@ def _slice(count: Count, site: Site) -> Count | None:
 
 
 @rule("Concat")
-def _joined(places: Places, site: Site) -> Found:
+def _joined(places: Places, site: ShapeSite) -> Found:
     """The one function that all parts agree on, each where it has places."""
     out = _out(site)
     parts = [places.of(x) for x in site.node.inputs]
@@ -253,7 +253,7 @@ def _of_nonempty(size: Dim, dims: Dims) -> Dim:
 
 
 @rule("GatherND")
-def _gathered(places: Places, site: Site) -> Found:
+def _gathered(places: Places, site: ShapeSite) -> Found:
     rows, dims, given = places.of(site.input(1)), _out(site), site.dims(1)
     if isinstance(rows, Count) and given and isinstance(given[-1], int):
         rows = Rows((rows,) * given[-1])
@@ -275,14 +275,14 @@ def _gathered(places: Places, site: Site) -> Found:
 
 
 @rule("Add", "Sub")
-def _sum(places: Places, site: Site) -> Found:
+def _sum(places: Places, site: ShapeSite) -> Found:
     a, b = _operands(places, site)
     if not isinstance(a, Count) or not isinstance(b, Count):
         return None
     return a.plus(b, 1 if site.node.op_type == "Add" else -1)
 
 
-def _operands(places: Places, site: Site) -> list[Found]:
+def _operands(places: Places, site: ShapeSite) -> list[Found]:
     out, inputs = _out(site), site.node.inputs
     rows = [site.dims(i) for i in range(len(inputs))]
     known = [dims for dims in rows if dims is not None]
@@ -292,7 +292,7 @@ def _operands(places: Places, site: Site) -> list[Found]:
 
 
 @rule("CumSum")
-def _cumulated(places: Places, site: Site) -> Found:
+def _cumulated(places: Places, site: ShapeSite) -> Found:
     """Of a number that is the same everywhere."""
     found, axis = places.of(site.input(0)), _number(site, 1)
     if not isinstance(found, Count) or not found.is_constant:
@@ -311,7 +311,7 @@ def _cumulated(places: Places, site: Site) -> Found:
 
 
 @rule("Cast")
-def _cast(places: Places, site: Site) -> Found:
+def _cast(places: Places, site: ShapeSite) -> Found:
     found, dims = places.of(site.input(0)), _out(site)
     if site.attr("to") != ir.DataType.BOOL:
         if isinstance(found, bool) and dims is not None:
@@ -326,7 +326,7 @@ def _cast(places: Places, site: Site) -> Found:
 
 
 @rule("Equal")
-def _equal(places: Places, site: Site) -> Found:
+def _equal(places: Places, site: ShapeSite) -> Found:
     a, b = _operands(places, site)
     if isinstance(a, bool) and isinstance(b, bool):
         return a == b
@@ -339,7 +339,7 @@ def _equal(places: Places, site: Site) -> Found:
 
 
 @rule("Less", "LessOrEqual", "Greater", "GreaterOrEqual")
-def _compared(places: Places, site: Site) -> Found:
+def _compared(places: Places, site: ShapeSite) -> Found:
     a, b = _operands(places, site)
     if not isinstance(a, Count) or not isinstance(b, Count):
         return None
@@ -362,7 +362,7 @@ def _opposite(count: Count) -> Count:
 
 
 @rule("Not")
-def _not(places: Places, site: Site) -> Found:
+def _not(places: Places, site: ShapeSite) -> Found:
     found = places.of(site.input(0))
     if isinstance(found, bool):
         return not found
@@ -370,7 +370,7 @@ def _not(places: Places, site: Site) -> Found:
 
 
 @rule("And", "Or")
-def _both(places: Places, site: Site) -> Found:
+def _both(places: Places, site: ShapeSite) -> Found:
     a, b = _operands(places, site)
     decides = site.node.op_type == "Or"
     if decides in (a, b):

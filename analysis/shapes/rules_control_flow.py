@@ -15,14 +15,14 @@ import onnx_ir as ir
 import sympy
 
 from ..graph.dims import Dim, invented, same
-from .node_facts import PartialDims, Site
-from .shape_facts import Shapes
+from .node_facts import PartialDims, ShapeSite
+from .shape_facts import ShapeFacts
 
 
 class Walk(Protocol):
     """What going through a body needs of the walk through the model."""
 
-    shapes: Shapes
+    shapes: ShapeFacts
 
     def begin(self, value: ir.Value, dims: PartialDims | None) -> None:
         """Settle an input of a body."""
@@ -41,7 +41,7 @@ class Walk(Protocol):
     asked: dict[ir.Graph, list[PartialDims | None]]
 
 
-def loop(walk: Walk, site: Site, body: ir.Graph) -> list[PartialDims | None]:
+def loop(walk: Walk, site: ShapeSite, body: ir.Graph) -> list[PartialDims | None]:
     outside = walk.shapes.anchored()
     count = len(body.inputs) - 2
     initial = [_sizes(site, 2 + k, body.inputs[2 + k]) for k in range(count)]
@@ -67,7 +67,7 @@ def loop(walk: Walk, site: Site, body: ir.Graph) -> list[PartialDims | None]:
     return found
 
 
-def _trips(site: Site, body: ir.Graph) -> Dim | None:
+def _trips(site: ShapeSite, body: ir.Graph) -> Dim | None:
     """How often a Loop runs, where its condition never ends it."""
     numbers = site.numbers(0)
     first, going = site.input(1), body.outputs[0]
@@ -88,7 +88,7 @@ def _is_true(value: ir.Value) -> bool:
     return tensor is not None and tensor.size == 1 and bool(tensor.numpy().all())
 
 
-def scan(walk: Walk, site: Site, body: ir.Graph) -> list[PartialDims | None]:
+def scan(walk: Walk, site: ShapeSite, body: ir.Graph) -> list[PartialDims | None]:
     outside = walk.shapes.anchored()
     scanned = site.attr("num_scan_inputs")
     count = len(body.inputs) - scanned
@@ -121,7 +121,9 @@ def scan(walk: Walk, site: Site, body: ir.Graph) -> list[PartialDims | None]:
     return found
 
 
-def sequence_map(walk: Walk, site: Site, body: ir.Graph) -> list[PartialDims | None]:
+def sequence_map(
+    walk: Walk, site: ShapeSite, body: ir.Graph
+) -> list[PartialDims | None]:
     for i, value in enumerate(body.inputs):
         walk.begin(value, _sizes(site, i, value))
     walk.attempt(body)
@@ -131,7 +133,7 @@ def sequence_map(walk: Walk, site: Site, body: ir.Graph) -> list[PartialDims | N
 BODIES = {"Loop": loop, "Scan": scan, "SequenceMap": sequence_map}
 
 
-def _sizes(site: Site, index: int, value: ir.Value) -> PartialDims | None:
+def _sizes(site: ShapeSite, index: int, value: ir.Value) -> PartialDims | None:
     """Sizes of what a body is given; no more than their number if the body tells it."""
     dims = site.dims(index)
     if dims is None:

@@ -21,7 +21,7 @@ from ..graph.dims import (
     quotient,
     simplify,
 )
-from .node_facts import DimsResult, Site, Table, registering
+from .node_facts import DimsResult, ShapeSite, Table, registering
 
 RULES: Table[Callable[..., DimsResult]] = {}
 rule = registering(RULES)
@@ -31,7 +31,7 @@ rule = registering(RULES)
     Add Sub Mul Div Pow Mod And Or Xor Equal Greater GreaterOrEqual Less
     LessOrEqual Min Max Sum Mean Where BitShift BitwiseAnd BitwiseOr BitwiseXor
     """.split())
-def elementwise(site: Site) -> DimsResult:
+def elementwise(site: ShapeSite) -> DimsResult:
     """All inputs broadcast together."""
     shapes = [site.dims(i) for i in range(len(site.node.inputs))]
     known = [shape for shape in shapes if shape is not None]
@@ -41,7 +41,7 @@ def elementwise(site: Site) -> DimsResult:
 
 
 @rule("QLinearAdd", "QLinearMul")
-def integer_pair(site: Site) -> DimsResult:
+def integer_pair(site: ShapeSite) -> DimsResult:
     """Both broadcast together; scales stand between them."""
     a, b = site.dims(0), site.dims(3)
     if a is None or b is None:
@@ -60,19 +60,19 @@ def integer_pair(site: Site) -> DimsResult:
     Shrink Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Swish Tan Tanh
     TensorScatter ThresholdedRelu Trilu
     """.split())
-def like_input(site: Site, x: Dims) -> DimsResult:
+def like_input(site: ShapeSite, x: Dims) -> DimsResult:
     """The first output has the shape of the first input."""
     return [x]
 
 
 @rule("Dropout", "DynamicQuantizeLinear")
-def like_input_and_more(site: Site, x: Dims) -> DimsResult:
+def like_input_and_more(site: ShapeSite, x: Dims) -> DimsResult:
     """A mask of the same shape, or a scale and a zero point."""
     return [x, x] if site.node.op_type == "Dropout" else [x, (), ()]
 
 
 @rule("GreedyStep", "SampleStep", "BeamStep")
-def search_step(site: Site) -> DimsResult:
+def search_step(site: ShapeSite) -> DimsResult:
     """Sequences that are longer by a word, and the other states as they were."""
     sequences = site.dims(1)
     if sequences is None:
@@ -84,7 +84,7 @@ def search_step(site: Site) -> DimsResult:
 
 
 @rule("RepeatRows")
-def repeat_rows(site: Site, x: Dims) -> DimsResult:
+def repeat_rows(site: ShapeSite, x: Dims) -> DimsResult:
     """So many rows for each."""
     times = site.numbers(1)
     first = None if not times or times[0] is None else simplify(x[0] * times[0])
@@ -92,13 +92,13 @@ def repeat_rows(site: Site, x: Dims) -> DimsResult:
 
 
 @rule("JoinScores")
-def join_scores(site: Site, first: Dims, rest: Dims) -> DimsResult:
+def join_scores(site: ShapeSite, first: Dims, rest: Dims) -> DimsResult:
     """One round more than the rest."""
     return [(simplify(rest[0] + 1), *first)]
 
 
 @rule("PadScores")
-def pad_scores(site: Site, every: Dims) -> DimsResult:
+def pad_scores(site: ShapeSite, every: Dims) -> DimsResult:
     """So many rounds of words; of samples, of beams."""
     beams, longest = site.numbers(1), site.numbers(2)
     words = site.dims(3)
@@ -109,7 +109,7 @@ def pad_scores(site: Site, every: Dims) -> DimsResult:
 
 
 @rule("BeamStart")
-def beam_start(site: Site, words: Dims) -> DimsResult:
+def beam_start(site: ShapeSite, words: Dims) -> DimsResult:
     """For each sample: totals of its beams, the best sequences, whether it is done."""
     beams, longest = site.numbers(1), site.numbers(2)
     if not beams or beams[0] is None:
@@ -120,13 +120,13 @@ def beam_start(site: Site, words: Dims) -> DimsResult:
 
 
 @rule("SequenceAt")
-def sequence_at(site: Site, x: Dims) -> DimsResult:
+def sequence_at(site: ShapeSite, x: Dims) -> DimsResult:
     """An item; names of sizes that a list declares are no item's alone."""
     return [[size if isinstance(size, int) else None for size in x]]
 
 
 @rule("Shape", "Size")
-def shape_of(site: Site, x: Dims) -> DimsResult:
+def shape_of(site: ShapeSite, x: Dims) -> DimsResult:
     """A vector of the chosen sizes; one number."""
     if site.node.op_type == "Size":
         return [()]
@@ -134,20 +134,20 @@ def shape_of(site: Site, x: Dims) -> DimsResult:
 
 
 @rule("Gather")
-def gather(site: Site, x: Dims, indices: Dims) -> DimsResult:
+def gather(site: ShapeSite, x: Dims, indices: Dims) -> DimsResult:
     """The indices take the place of the axis."""
     axis = site.axis(len(x))
     return [(*x[:axis], *indices, *x[axis + 1 :])]
 
 
 @rule("GatherElements")
-def gather_elements(site: Site, x: Dims, indices: Dims) -> DimsResult:
+def gather_elements(site: ShapeSite, x: Dims, indices: Dims) -> DimsResult:
     """One element for each index."""
     return [indices]
 
 
 @rule("GatherND")
-def gather_nd(site: Site, x: Dims, indices: Dims) -> DimsResult:
+def gather_nd(site: ShapeSite, x: Dims, indices: Dims) -> DimsResult:
     """The last axis of the indices is a place in the axes after the batch."""
     depth = indices[-1]
     if not isinstance(depth, int):
@@ -159,7 +159,7 @@ def gather_nd(site: Site, x: Dims, indices: Dims) -> DimsResult:
     ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin
     ReduceProd ReduceSum ReduceSumSquare
     """.split())
-def reduce(site: Site, x: Dims) -> DimsResult:
+def reduce(site: ShapeSite, x: Dims) -> DimsResult:
     """The axes given become 1, or go."""
     keep = bool(site.attr("keepdims", 1))
     axes: list[int] | None = []
@@ -173,7 +173,7 @@ def reduce(site: Site, x: Dims) -> DimsResult:
 
 
 @rule("ArgMax", "ArgMin")
-def arg_reduce(site: Site, x: Dims) -> DimsResult:
+def arg_reduce(site: ShapeSite, x: Dims) -> DimsResult:
     """The axis becomes 1, or goes."""
     return [_without(x, [site.axis(len(x))], bool(site.attr("keepdims", 1)))]
 
@@ -185,7 +185,7 @@ def _without(x: Dims, axes: list[int], keep: bool) -> list[Dim]:
 
 
 @rule("Range")
-def range_(site: Site) -> DimsResult:
+def range_(site: ShapeSite) -> DimsResult:
     """As many steps as fit between start and limit."""
     bounds = [_number(site, i) for i in range(3)]
     start, limit, delta = bounds
@@ -202,7 +202,7 @@ def range_(site: Site) -> DimsResult:
     return [[None]]
 
 
-def _number(site: Site, index: int) -> Dim | float | None:
+def _number(site: ShapeSite, index: int) -> Dim | float | None:
     """A scalar input; a whole float as an int."""
     numbers = site.numbers(index)
     number: Dim | float | None = numbers[0] if numbers else None
@@ -212,7 +212,7 @@ def _number(site: Site, index: int) -> Dim | float | None:
 
 
 @rule("ConstantOfShape")
-def constant_of_shape(site: Site, shape: Dims) -> DimsResult:
+def constant_of_shape(site: ShapeSite, shape: Dims) -> DimsResult:
     """The shape given; onnx knows one output size per element."""
     sizes = site.numbers(0)
     if sizes is None:
@@ -221,7 +221,7 @@ def constant_of_shape(site: Site, shape: Dims) -> DimsResult:
 
 
 @rule("TopK")
-def top_k(site: Site, x: Dims) -> DimsResult:
+def top_k(site: ShapeSite, x: Dims) -> DimsResult:
     """k along the axis, values and indices alike."""
     axis, k = site.axis(len(x), default=-1), site.numbers(1)
     out = [*x[:axis], k[0] if k else None, *x[axis + 1 :]]
@@ -229,7 +229,7 @@ def top_k(site: Site, x: Dims) -> DimsResult:
 
 
 @rule("OneHot")
-def one_hot(site: Site, indices: Dims) -> DimsResult:
+def one_hot(site: ShapeSite, indices: Dims) -> DimsResult:
     """A new axis of `depth`."""
     axis, depth = site.axis(len(indices) + 1, default=-1), site.numbers(1)
     size = None
@@ -239,7 +239,7 @@ def one_hot(site: Site, indices: Dims) -> DimsResult:
 
 
 @rule("NonZero")
-def non_zero(site: Site, x: Dims) -> DimsResult:
+def non_zero(site: ShapeSite, x: Dims) -> DimsResult:
     """One row per axis; as many columns as there are true elements."""
     elements = site.numbers(0)
     known = elements is not None and all(isinstance(e, bool | int) for e in elements)
@@ -248,7 +248,7 @@ def non_zero(site: Site, x: Dims) -> DimsResult:
 
 
 @rule("Compress", "Unique")
-def some_elements(site: Site, x: Dims) -> DimsResult:
+def some_elements(site: ShapeSite, x: Dims) -> DimsResult:
     """Unknown along the axis, or flattened without one."""
     if site.attr("axis") is None:
         return [[None]] if site.node.op_type == "Compress" else [[None]] * 4

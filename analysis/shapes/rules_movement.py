@@ -26,14 +26,14 @@ from ..graph.dims import (
     slice_range,
 )
 from .arithmetic import as_rational
-from .node_facts import DimsResult, Site, Table, registering
+from .node_facts import DimsResult, ShapeSite, Table, registering
 
 RULES: Table[Callable[..., DimsResult]] = {}
 rule = registering(RULES)
 
 
 @rule("Reshape")
-def reshape(site: Site, x: Dims) -> DimsResult:
+def reshape(site: ShapeSite, x: Dims) -> DimsResult:
     """0 copies a size unless allowzero is set, and -1 takes what is left."""
     target = site.numbers(1)
     if target is None:
@@ -55,7 +55,7 @@ def reshape(site: Site, x: Dims) -> DimsResult:
 
 
 @rule("Flatten")
-def flatten(site: Site, x: Dims) -> DimsResult:
+def flatten(site: ShapeSite, x: Dims) -> DimsResult:
     """Two axes: the product before `axis`, the product from it on."""
     axis = int(site.attr("axis", 1))
     axis += len(x) if axis < 0 else 0
@@ -63,7 +63,7 @@ def flatten(site: Site, x: Dims) -> DimsResult:
 
 
 @rule("Transpose")
-def transpose(site: Site, x: Dims) -> DimsResult:
+def transpose(site: ShapeSite, x: Dims) -> DimsResult:
     """Axes in the order of `perm`."""
     perm = site.attr("perm") or range(len(x))[::-1]
     if sorted(perm) != list(range(len(x))):
@@ -72,7 +72,7 @@ def transpose(site: Site, x: Dims) -> DimsResult:
 
 
 @rule("Squeeze")
-def squeeze(site: Site, x: Dims) -> DimsResult:
+def squeeze(site: ShapeSite, x: Dims) -> DimsResult:
     """Without the axes given, or all that are 1."""
     if site.has(1) or site.attr("axes"):
         axes = site.axes(1, len(x))
@@ -85,7 +85,7 @@ def squeeze(site: Site, x: Dims) -> DimsResult:
 
 
 @rule("Unsqueeze")
-def unsqueeze(site: Site, x: Dims) -> DimsResult:
+def unsqueeze(site: ShapeSite, x: Dims) -> DimsResult:
     """Axes of size 1 at the places given, counted in the result."""
     shape = site.dims(1)
     count = len(site.attr("axes", ())) or (shape[0] if shape else 1)
@@ -101,7 +101,7 @@ def unsqueeze(site: Site, x: Dims) -> DimsResult:
 
 
 @rule("Concat")
-def concat(site: Site, first: Dims) -> DimsResult:
+def concat(site: ShapeSite, first: Dims) -> DimsResult:
     """Sizes add up along the axis and agree elsewhere."""
     axis = site.axis(len(first))
     out = list(first)
@@ -117,7 +117,7 @@ def concat(site: Site, first: Dims) -> DimsResult:
 
 
 @rule("Split")
-def split(site: Site, x: Dims) -> DimsResult:
+def split(site: ShapeSite, x: Dims) -> DimsResult:
     """Parts as listed, or as even as can be with the last one shorter."""
     axis, parts = site.axis(len(x)), len(site.node.outputs)
     sizes: list[Dim | None]
@@ -132,7 +132,7 @@ def split(site: Site, x: Dims) -> DimsResult:
 
 
 @rule("Slice")
-def slice_(site: Site, x: Dims) -> DimsResult:
+def slice_(site: ShapeSite, x: Dims) -> DimsResult:
     """Bounds count from the end if negative, and are clamped to the axis."""
     starts, ends = site.numbers(1), site.numbers(2)
     count = len(starts or ends or ())
@@ -195,7 +195,7 @@ _CHOICES = (sympy.Min, sympy.Max)
 
 
 @rule("Expand")
-def expand(site: Site, x: Dims) -> DimsResult:
+def expand(site: ShapeSite, x: Dims) -> DimsResult:
     """Broadcast with the shape given, in both directions."""
     target = site.numbers(1)
     if target is None:
@@ -215,7 +215,7 @@ def expand(site: Site, x: Dims) -> DimsResult:
 
 
 @rule("Tile")
-def tile(site: Site, x: Dims) -> DimsResult:
+def tile(site: ShapeSite, x: Dims) -> DimsResult:
     """Each size times its repeats."""
     repeats = site.numbers(1) or [None] * len(x)
     if len(repeats) != len(x):
@@ -225,7 +225,7 @@ def tile(site: Site, x: Dims) -> DimsResult:
 
 
 @rule("Pad")
-def pad(site: Site, x: Dims) -> DimsResult:
+def pad(site: ShapeSite, x: Dims) -> DimsResult:
     """Begin and end added to each axis given."""
     axes = site.axes(3, len(x)) if site.has(3) else list(range(len(x)))
     pads = site.numbers(1)
@@ -243,7 +243,7 @@ def pad(site: Site, x: Dims) -> DimsResult:
 
 
 @rule("Resize")
-def resize(site: Site, x: Dims) -> DimsResult:
+def resize(site: ShapeSite, x: Dims) -> DimsResult:
     """Sizes as given, or scales times sizes, rounded down."""
     axes = site.attr("axes") or range(len(x))
     axes = [axis % len(x) for axis in axes]

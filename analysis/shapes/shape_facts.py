@@ -22,7 +22,7 @@ class Assumption(NamedTuple):
     node: ir.Node
 
 
-class Shapes:
+class ShapeFacts:
     """What is known about the sizes and small integer tensors of a model."""
 
     def __init__(self) -> None:

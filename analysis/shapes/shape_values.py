@@ -16,7 +16,14 @@ import numpy as np
 import onnx_ir as ir
 
 from ..graph.dims import Dims, product, simplify, slice_range
-from .node_facts import MAX_CONTENT, Content, ContentResult, Site, Table, registering
+from .node_facts import (
+    MAX_CONTENT,
+    Content,
+    ContentResult,
+    ShapeSite,
+    Table,
+    registering,
+)
 
 RULES: Table[Callable[..., ContentResult]] = {}
 rule = registering(RULES)
@@ -43,7 +50,7 @@ def constant(tensor: ir.TensorProtocol) -> Content | None:
     return None
 
 
-def output_shape(site: Site) -> tuple[int, ...] | None:
+def output_shape(site: ShapeSite) -> tuple[int, ...] | None:
     """The shape of the first output, if it is all numbers."""
     dims = site.shapes.dims(site.node.outputs[0])
     if dims is None or not all(isinstance(d, int) for d in dims):
@@ -52,7 +59,7 @@ def output_shape(site: Site) -> tuple[int, ...] | None:
 
 
 @rule("Constant")
-def constant_node(site: Site) -> ContentResult:
+def constant_node(site: ShapeSite) -> ContentResult:
     """The attribute that carries the value."""
     for name, value in site.node.attributes.items():
         if name == "value":
@@ -66,7 +73,7 @@ def constant_node(site: Site) -> ContentResult:
 
 
 @rule("Shape")
-def shape(site: Site) -> ContentResult:
+def shape(site: ShapeSite) -> ContentResult:
     """The sizes, from `start` to `end`."""
     dims = site.dims(0)
     if dims is None:
@@ -76,7 +83,7 @@ def shape(site: Site) -> ContentResult:
 
 
 @rule("Size")
-def size(site: Site) -> ContentResult:
+def size(site: ShapeSite) -> ContentResult:
     """The product of the sizes."""
     dims = site.dims(0)
     if dims is None:
@@ -85,34 +92,34 @@ def size(site: Site) -> ContentResult:
 
 
 @rule("Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten")
-def same_elements(site: Site, x: Content) -> ContentResult:
+def same_elements(site: ShapeSite, x: Content) -> ContentResult:
     """The same elements in a new shape."""
     out = output_shape(site)
     return None if out is None else x.reshape(out)
 
 
 @rule("Transpose")
-def transpose(site: Site, x: Content) -> ContentResult:
+def transpose(site: ShapeSite, x: Content) -> ContentResult:
     """Axes in the order of `perm`."""
     turned: Content = x.transpose(site.attr("perm"))
     return turned
 
 
 @rule("Expand")
-def expand(site: Site, x: Content) -> ContentResult:
+def expand(site: ShapeSite, x: Content) -> ContentResult:
     """Repeated along the axes of size 1."""
     out = output_shape(site)
     return None if out is None else np.broadcast_to(x, out)
 
 
 @rule("Tile")
-def tile(site: Site, x: Content, repeats: Content) -> ContentResult:
+def tile(site: ShapeSite, x: Content, repeats: Content) -> ContentResult:
     """Repeated as often as given."""
     return np.tile(x, [int(r) for r in repeats]) if _all_ints(repeats) else None
 
 
 @rule("ConstantOfShape")
-def constant_of_shape(site: Site) -> ContentResult:
+def constant_of_shape(site: ShapeSite) -> ContentResult:
     """One element, everywhere."""
     out, value = output_shape(site), site.attr("value")
     element = 0.0 if value is None else np.asarray(value.numpy()).item()
@@ -120,7 +127,9 @@ def constant_of_shape(site: Site) -> ContentResult:
 
 
 @rule("Range")
-def range_(site: Site, start: Content, limit: Content, delta: Content) -> ContentResult:
+def range_(
+    site: ShapeSite, start: Content, limit: Content, delta: Content
+) -> ContentResult:
     """Known steps from a start that may be symbolic."""
     out, first, step = output_shape(site), start.item(), delta.item()
     if out is None or first is None or step is None:
@@ -129,7 +138,7 @@ def range_(site: Site, start: Content, limit: Content, delta: Content) -> Conten
 
 
 @rule("Concat")
-def concat(site: Site) -> ContentResult:
+def concat(site: ShapeSite) -> ContentResult:
     """Joined along the axis."""
     parts = [site.content(i) for i in range(len(site.node.inputs))]
     known = [part for part in parts if part is not None]
@@ -139,7 +148,7 @@ def concat(site: Site) -> ContentResult:
 
 
 @rule("Split")
-def split(site: Site, x: Content) -> ContentResult:
+def split(site: ShapeSite, x: Content) -> ContentResult:
     """The parts, whose sizes are known by now."""
     axis, parts, start = site.axis(x.ndim), [], 0
     for output in site.node.outputs:
@@ -152,7 +161,9 @@ def split(site: Site, x: Content) -> ContentResult:
 
 
 @rule("Slice")
-def slice_(site: Site, x: Content, starts: Content, ends: Content) -> ContentResult:
+def slice_(
+    site: ShapeSite, x: Content, starts: Content, ends: Content
+) -> ContentResult:
     """The elements between known bounds."""
     axes = site.axes(3, x.ndim) if site.has(3) else list(range(starts.size))
     steps = site.content(4) if site.has(4) else pack([1] * starts.size, starts.shape)
@@ -166,7 +177,7 @@ def slice_(site: Site, x: Content, starts: Content, ends: Content) -> ContentRes
 
 
 @rule("Gather")
-def gather(site: Site, x: Content, indices: Content) -> ContentResult:
+def gather(site: ShapeSite, x: Content, indices: Content) -> ContentResult:
     """The elements at known places."""
     if not _all_ints(indices):
         return None
@@ -174,7 +185,7 @@ def gather(site: Site, x: Content, indices: Content) -> ContentResult:
 
 
 @rule("GatherElements")
-def gather_elements(site: Site, x: Content, indices: Content) -> ContentResult:
+def gather_elements(site: ShapeSite, x: Content, indices: Content) -> ContentResult:
     """One element for each index."""
     if not _all_ints(indices):
         return None
@@ -184,7 +195,9 @@ def gather_elements(site: Site, x: Content, indices: Content) -> ContentResult:
 
 
 @rule("ScatterND")
-def scatter_nd(site: Site, x: Content, places: Content, new: Content) -> ContentResult:
+def scatter_nd(
+    site: ShapeSite, x: Content, places: Content, new: Content
+) -> ContentResult:
     """A copy with the elements at known places replaced."""
     if not _all_ints(places) or site.attr("reduction", "none") != "none":
         return None
@@ -195,7 +208,7 @@ def scatter_nd(site: Site, x: Content, places: Content, new: Content) -> Content
 
 
 @rule("NonZero")
-def non_zero(site: Site, x: Content) -> ContentResult:
+def non_zero(site: ShapeSite, x: Content) -> ContentResult:
     """Places of the true elements, if all are decided."""
     if not all(isinstance(element, bool | int) for element in x.flat):
         return None

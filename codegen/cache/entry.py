@@ -28,7 +28,12 @@ from ...analysis.ops.registry import Weight
 from ...rewrites.certificate.graph_hash import Step, finished
 from ...rewrites.folding.duplicate_constants import equal_pairs
 from ...rewrites.folding.island import tensor_of
-from ...rewrites.folding.recomputable_weights import Made, Recipe, known_as, made_again
+from ...rewrites.folding.recomputable_weights import (
+    Recipe,
+    RecomputableWeight,
+    known_as,
+    made_again,
+)
 from ...rewrites.language.facts import uniform_number
 from ..emit.weights import as_stored, write_weights
 from ..ir.package_plan import WeightPlan
@@ -42,7 +47,7 @@ Convert = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Recalled:
+class CacheEntry:
     """An entry that holds for a model."""
 
     loaded: Loaded
@@ -81,7 +86,7 @@ class Recalled:
         return WeightPlan(key, lambda: array)
 
 
-def recall(key: str, loaded: Loaded) -> Recalled | None:
+def recall(key: str, loaded: Loaded) -> CacheEntry | None:
     """The entry under `key` that holds for this model, if there is one."""
     for content in entries(key):
         try:
@@ -90,7 +95,7 @@ def recall(key: str, loaded: Loaded) -> Recalled | None:
             weights = _weights(head, loaded.model)
             if weights is not None:
                 stored = memoryview(content)[8 + length :]
-                return Recalled(loaded, head, stored, weights)
+                return CacheEntry(loaded, head, stored, weights)
         except (LookupError, TypeError, ValueError, zlib.error):
             continue  # not what this version writes
     return None
@@ -180,11 +185,14 @@ def _made(
     weights: Sequence[Weight], leaves: Mapping[str, ir.TensorProtocol]
 ) -> list[dict[str, Any]] | None:
     """The recipes of weights, in order; None if two weights have one name."""
-    recipes: dict[Recipe, list[Made]] = {}
-    names: dict[str, Made] = {}
+    recipes: dict[Recipe, list[RecomputableWeight]] = {}
+    names: dict[str, RecomputableWeight] = {}
 
     def visit(tensor: ir.TensorProtocol | None) -> bool:
-        if not isinstance(tensor, Made) or names.get(tensor.known_as) is tensor:
+        if (
+            not isinstance(tensor, RecomputableWeight)
+            or names.get(tensor.known_as) is tensor
+        ):
             return True
         if tensor.known_as in names:
             return False

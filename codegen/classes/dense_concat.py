@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ...analysis.spelling.expr import Expr, Ref, leaves, render
-from ..ir.module_call import Run
-from ..ir.naming_rules import RunRef
+from ..ir.module_call import ModuleCall
+from ..ir.naming_rules import ModuleRef
 from ..ir.statement_tree import Statement
-from ..modules.members import Member
+from ..modules.members import Attribute
 
 MIN_LAYERS = 3
 
@@ -29,7 +29,7 @@ class Growth:
 
 
 def find_growth(
-    statements: Sequence[Statement], members: Sequence[Member]
+    statements: Sequence[Statement], members: Sequence[Attribute]
 ) -> tuple[int, int, Growth] | None:
     """Where such a list grows over all members, and the statements it takes."""
     if any(s.arms for s in statements):
@@ -81,7 +81,7 @@ def find_growth(
     return start, end, Growth(first, calls, statements[end], over, places)
 
 
-def _over(members: Sequence[Member]) -> str:
+def _over(members: Sequence[Attribute]) -> str:
     """All members: of the module itself, or of its only list."""
     lists = {m.attr if m.index is not None else "" for m in members}
     if len(lists) != 1 or any(m.inner for m in members):
@@ -90,10 +90,10 @@ def _over(members: Sequence[Member]) -> str:
     return f"self.{attr}" if attr else "self.children()"
 
 
-def _layer(statement: Statement) -> Run | None:
+def _layer(statement: Statement) -> ModuleCall | None:
     """The block that a statement calls on one value, and does no more."""
-    runs = [x for x in leaves(statement.expr) if isinstance(x, RunRef)]
-    plain = render(statement.expr, lambda x: "B" if isinstance(x, RunRef) else "v")
+    runs = [x for x in leaves(statement.expr) if isinstance(x, ModuleRef)]
+    plain = render(statement.expr, lambda x: "B" if isinstance(x, ModuleRef) else "v")
     if len(runs) != 1 or plain != "B(v)" or len(statement.targets) != 1:
         return None
     return runs[0].run

@@ -14,11 +14,11 @@ from ...analysis.graph.parameters import is_parameter
 from ...analysis.ops.registry import ModuleForm
 from ...analysis.spelling.expr import TORCH_DTYPES, Leaf, Ref, render, spell
 from ..ir.identifiers import class_name, shared_name, unused
-from ..ir.module_call import Run
-from ..modules.members import Member, Setting, assign_members, member_name
+from ..ir.module_call import ModuleCall
+from ..modules.members import Attribute, ConstructorValue, assign_members, member_name
 from ..modules.sequential import is_chain
 from ..statements.control_flow import Mark
-from ..statements.spell_nodes import LayerRef, Step
+from ..statements.spell_nodes import Assignment, LayerRef
 from .constructor_arguments import ARGUMENTS, Parameter, parameters, plain_size
 from .derived_arguments import ANY
 from .optional_layers import unify_variants
@@ -31,12 +31,12 @@ Key: TypeAlias = tuple[object, ...]
 
 
 @dataclass(eq=False)
-class Kind:
+class ModuleClass:
     """One class of the emitted module, or an nn.Sequential when `chain`."""
 
     name: str
-    run: Run  # the first instance; its names are printed
-    members: list[Member]
+    run: ModuleCall  # the first instance; its names are printed
+    members: list[Attribute]
     chain: bool
     parameters: list[str] = field(default_factory=list)
     # Column number -> parameter name, for the columns in which instances differ.
@@ -44,40 +44,40 @@ class Kind:
     defaults: dict[str, Any] = field(default_factory=dict)
 
 
-class Kinds:
+class ClassTable:
     """The classes of a tree, innermost first; `of` and `arguments` per run."""
 
-    def __init__(self, root: Run, network: str, faithful: bool = False) -> None:
+    def __init__(self, root: ModuleCall, network: str, faithful: bool = False) -> None:
         self.faithful = faithful
-        self.of: dict[Run, Kind] = {}
-        self.arguments: dict[Run, tuple[Any, ...]] = {}
-        self.counts: dict[Run, int] = {}  # how many runs are of the same kind
-        self.members: dict[Run, list[Member]] = {}
+        self.of: dict[ModuleCall, ModuleClass] = {}
+        self.arguments: dict[ModuleCall, tuple[Any, ...]] = {}
+        self.counts: dict[ModuleCall, int] = {}  # how many runs are of the same kind
+        self.members: dict[ModuleCall, list[Attribute]] = {}
         self.names: dict[object, str] = {}  # Step/Run/Value in a run -> member text
-        self.order: list[Kind] = []
+        self.order: list[ModuleClass] = []
         self.taken: set[str] = {network, *(s.__name__ for s in root.sources())}
         self.root_run = root
         self._places = {run: i for i, run in enumerate(_inner(root))}
         self.root = self.build(root, network)
 
-    def assign(self, run: Run) -> list[Member]:
+    def assign(self, run: ModuleCall) -> list[Attribute]:
         return assign_members(run, self.faithful)
 
-    def hint(self, run: Run) -> str:
+    def hint(self, run: ModuleCall) -> str:
         """What the class of a run is called in the file, or after its path."""
         return _class_hint(run)
 
-    def place(self, run: Run) -> int:
+    def place(self, run: ModuleCall) -> int:
         """Where a run stands in the order of execution."""
         return self._places[run]
 
     # ---- classes
 
-    def build(self, root: Run, network: str) -> Kind:
-        levels: dict[int, list[Run]] = {}
+    def build(self, root: ModuleCall, network: str) -> ModuleClass:
+        levels: dict[int, list[ModuleCall]] = {}
         self._heights(root, levels)
         for height in sorted(levels):
-            groups: dict[Key, list[Run]] = {}
+            groups: dict[Key, list[ModuleCall]] = {}
             for run in levels[height]:
                 self.members[run] = self.assign(run)
                 groups.setdefault(self.key(run), []).append(run)
@@ -88,27 +88,27 @@ class Kinds:
                     self._make(part, network if part[0] is root else "")
         return self.of[root]
 
-    def _heights(self, run: Run, levels: dict[int, list[Run]]) -> int:
+    def _heights(self, run: ModuleCall, levels: dict[int, list[ModuleCall]]) -> int:
         inner = [self._heights(r, levels) for r in run.runs() if r.shares is None]
         height = 1 + max(inner, default=0)
         levels.setdefault(height, []).append(run)
         return height
 
-    def _split_wide(self, runs: list[Run]) -> list[list[Run]]:
+    def _split_wide(self, runs: list[ModuleCall]) -> list[list[ModuleCall]]:
         """A class with too many parameters is harder to read than two classes."""
         flagged = any(member.is_flagged for member in self.members[runs[0]])
         if flagged or len(self.varying(runs)) <= MAX_PARAMETERS:
             return [runs]  # no part would need a flag
-        parts: dict[object, list[Run]] = {}
+        parts: dict[object, list[ModuleCall]] = {}
         for run in runs:
             parts.setdefault(tuple(self.columns(run)), []).append(run)
         return list(parts.values())
 
-    def _make(self, runs: list[Run], network: str) -> None:
+    def _make(self, runs: list[ModuleCall], network: str) -> None:
         first = runs[0]
         members = self.members[first]
         chain = is_chain(first) and not network
-        kind = Kind(network, first, members, chain)
+        kind = ModuleClass(network, first, members, chain)
         if not chain and not network:
             hints = {_class_hint(run) for run in runs}
             convolves = any("Conv" in s.form.layer for s in first.steps() if s.form)
@@ -132,13 +132,13 @@ class Kinds:
             self.arguments[run] = tuple(parameter.values[i] for parameter in varying)
         self.order.append(kind)
 
-    def varying(self, runs: list[Run]) -> list[Parameter]:
+    def varying(self, runs: list[ModuleCall]) -> list[Parameter]:
         """The parameters that a class for all these runs has."""
         rows = [self.columns(run) for run in runs]
         # A chain is written out where it is called: it computes nothing of its own.
         return parameters(rows, self._column_names(runs[0]), not is_chain(runs[0]))
 
-    def _name(self, kind: Kind, wish: str, instances: int) -> None:
+    def _name(self, kind: ModuleClass, wish: str, instances: int) -> None:
         """Its name; of two classes of one name, one says what it has more."""
         kind.name = unused(wish, self.taken)
         if kind.name != wish:
@@ -160,12 +160,12 @@ class Kinds:
         self.taken.add(made)
         return made
 
-    def key(self, run: Run) -> Key:
+    def key(self, run: ModuleCall) -> Key:
         """Equal for runs whose printed class is equal, numbers of layers aside."""
         return self.keyed(run)[0]
 
     def keyed(
-        self, run: Run, without: Mapping[Step, ir.Value] | None = None
+        self, run: ModuleCall, without: Mapping[Assignment, ir.Value] | None = None
     ) -> tuple[Key, dict[object, int]]:
         """The key, and the number that each value has in it.
 
@@ -192,11 +192,11 @@ class Kinds:
 
         parts: list[object] = [is_chain(run)]
         for item in run.items:
-            if isinstance(item, Step) and item in left:
+            if isinstance(item, Assignment) and item in left:
                 numbers.update(dict.fromkeys(item.outputs, number(left[item])))
                 continue
             outs = tuple(None if out is None else number(out) for out in item.outputs)
-            if isinstance(item, Run):
+            if isinstance(item, ModuleCall):
                 source = item.shares or item
                 args = [*map(Ref, item.inputs), *item.size_args]
                 call = ", ".join(render(arg, name) for arg in args)
@@ -211,36 +211,36 @@ class Kinds:
         deep = None if left else self.depth(run)
         return deep.key if deep is not None else tuple(parts), numbers
 
-    def depth(self, run: Run) -> Depth | None:
+    def depth(self, run: ModuleCall) -> Depth | None:
         """Of a run that may hold any number of equal modules."""
         return row(self, run) or growth(self, run)
 
-    def columns(self, run: Run) -> list[Any]:
+    def columns(self, run: ModuleCall) -> list[Any]:
         """Every number of a run's constructor, in printing order."""
         deep = self.depth(run)
         if deep is not None:
             return deep.numbers
         found: list[Any] = []
         for member in self.members[run]:
-            if isinstance(member.what, Run):
+            if isinstance(member.what, ModuleCall):
                 found += self.arguments[member.what]
-            elif isinstance(member.what, Step):
+            elif isinstance(member.what, Assignment):
                 found += _layer_columns(member.what)
-            elif isinstance(member.what, Setting):
+            elif isinstance(member.what, ConstructorValue):
                 found.append(member.what.value)
             else:
                 found += _dims(member.what)
         return found
 
-    def _column_names(self, run: Run) -> list[str]:
+    def _column_names(self, run: ModuleCall) -> list[str]:
         deep = self.depth(run)
         if deep is not None:
             return deep.labels
         found: list[str] = []
         for member in self.members[run]:
-            if isinstance(member.what, Run):
+            if isinstance(member.what, ModuleCall):
                 found += map(plain_size, self.of[member.what].parameters)
-            elif isinstance(member.what, Step):
+            elif isinstance(member.what, Assignment):
                 step = member.what
                 form = step.lacks or step.form
                 assert form is not None
@@ -251,7 +251,7 @@ class Kinds:
                     for i in range(len(form.positional))
                 ]
                 found += sorted(form.keywords)
-            elif isinstance(member.what, Setting):
+            elif isinstance(member.what, ConstructorValue):
                 found.append(member.attr)
             else:
                 found += ["dim"] * len(_dims(member.what))
@@ -260,11 +260,11 @@ class Kinds:
     # ---- constructors
 
     def constructor(
-        self, member: Member, column: int, holes: dict[int, str]
+        self, member: Attribute, column: int, holes: dict[int, str]
     ) -> tuple[str, int]:
         """Source of a member's value, and the first column after it."""
         what = member.what
-        if isinstance(what, Run):
+        if isinstance(what, ModuleCall):
             kind = self.of[what]
             values = list(self.arguments[what])
             texts = [
@@ -275,14 +275,14 @@ class Kinds:
                     kind, dict(zip(kind.parameters, texts, strict=True))
                 ), column + len(values)
             return self.call(kind, texts), column + len(values)
-        if isinstance(what, Step):
+        if isinstance(what, Assignment):
             form = what.lacks or what.form
             assert form is not None
             if not what.optional:
                 return _layer_text(form, column, holes)
             text, end = _layer_text(form, column + 1, holes)
             return f"{text} if {holes[column]} else nn.Identity()", end
-        if isinstance(what, Setting):
+        if isinstance(what, ConstructorValue):
             return holes.get(column) or render(spell(what.value)), column + 1
         dims = _dims(what)
         sizes = [holes.get(column + i, str(size)) for i, size in enumerate(dims)]
@@ -291,7 +291,7 @@ class Kinds:
         options = "" if dtype == "float32" else f", dtype=torch.{dtype}"
         return f"torch.empty({shape}{options})", column + len(dims)
 
-    def call(self, kind: Kind, texts: list[str]) -> str:
+    def call(self, kind: ModuleClass, texts: list[str]) -> str:
         """The constructor of a class with a text for each of its parameters."""
         arguments = []
         for label, text in zip(kind.parameters, texts, strict=True):
@@ -301,7 +301,7 @@ class Kinds:
                 arguments.append(f"{label}={text}")
         return f"{kind.name}({', '.join(arguments)})"
 
-    def _sequential(self, kind: Kind, values: dict[str, str]) -> str:
+    def _sequential(self, kind: ModuleClass, values: dict[str, str]) -> str:
         """nn.Sequential(...) with the parameters of its kind filled in."""
         column, texts = 0, []
         holes = {c: values[label] for c, label in kind.holes.items()}
@@ -317,7 +317,7 @@ class Kinds:
         return f"nn.Sequential({', '.join(texts)})"
 
 
-def _layer_columns(step: Step) -> list[Any]:
+def _layer_columns(step: Assignment) -> list[Any]:
     form = step.lacks or step.form
     assert form is not None
     numbers = [
@@ -349,17 +349,17 @@ def _layer_text(
     return f"{form.layer}({', '.join(texts)})", column
 
 
-def _layer_names(kind: Kind) -> set[str]:
-    return {m.attr for m in kind.members if not isinstance(m.what, Setting)}
+def _layer_names(kind: ModuleClass) -> set[str]:
+    return {m.attr for m in kind.members if not isinstance(m.what, ConstructorValue)}
 
 
-def _inner(run: Run) -> Iterator[Run]:
+def _inner(run: ModuleCall) -> Iterator[ModuleCall]:
     for child in run.runs():
         yield child
         yield from _inner(child)
 
 
-def _class_hint(run: Run) -> str:
+def _class_hint(run: ModuleCall) -> str:
     if run.hint and run.hint not in ("Sequential", "ModuleList"):
         return class_name(run.hint)
     # Numbers around a word count, those in it are its own: a Layer, but a Stem2b.
@@ -373,16 +373,16 @@ def _class_hint(run: Run) -> str:
     return class_name(word)
 
 
-def _shape_key(member: Member) -> tuple[object, ...]:
+def _shape_key(member: Attribute) -> tuple[object, ...]:
     what = member.what
-    if isinstance(what, Run):
+    if isinstance(what, ModuleCall):
         return ("run",)
-    if isinstance(what, Step):
+    if isinstance(what, Assignment):
         form = what.lacks or what.form
         assert form is not None
         kinds = tuple(type(v).__name__ for v in form.positional)
         return (form.layer, kinds, tuple(sorted(form.keywords)), tuple(form.weights))
-    if isinstance(what, Setting):
+    if isinstance(what, ConstructorValue):
         return ("switch",)
     return (str(what.dtype), is_parameter(what), len(_dims(what)))
 

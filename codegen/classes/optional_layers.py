@@ -24,20 +24,20 @@ from ...analysis.spelling.expr import (
     render,
     substitute,
 )
-from ..ir.module_call import Run
-from ..modules.members import Setting
+from ..ir.module_call import ModuleCall
+from ..modules.members import ConstructorValue
 from ..statements.control_flow import Mark
-from ..statements.spell_nodes import LayerRef, Step
+from ..statements.spell_nodes import Assignment, LayerRef
 
 if TYPE_CHECKING:
-    from .module_classes import Key, Kinds
+    from .module_classes import ClassTable, Key
 
 # What a flag is called, by the operator that it switches.
 _FLAGS = {"Add": "residual", "Mul": "scaled"}
 MAX_SWITCHES = 2
 
 
-def unify_variants(kinds: Kinds, groups: dict[Key, list[Run]]) -> None:
+def unify_variants(kinds: ClassTable, groups: dict[Key, list[ModuleCall]]) -> None:
     """Merge groups of runs, each a class to be, whose instances differ in one part."""
     merged = True
     while merged:
@@ -50,7 +50,7 @@ def unify_variants(kinds: Kinds, groups: dict[Key, list[Run]]) -> None:
 
 
 def _merge(
-    kinds: Kinds, groups: dict[Key, list[Run]], longer: Key, shorter: Key
+    kinds: ClassTable, groups: dict[Key, list[ModuleCall]], longer: Key, shorter: Key
 ) -> bool:
     more, fewer = groups[longer], groups[shorter]
     first = more[0]
@@ -79,10 +79,10 @@ def _merge(
     return False
 
 
-Extra: TypeAlias = Mapping[Step, ir.Value]
+Extra: TypeAlias = Mapping[Assignment, ir.Value]
 
 
-def _extras(longer: Run, shorter: Run) -> Iterator[Extra]:
+def _extras(longer: ModuleCall, shorter: ModuleCall) -> Iterator[Extra]:
     """What the longer one may have more, and what the other reads in its stead.
 
     A layer, a sum or a product; or two steps that do the same, as there and back.
@@ -90,7 +90,7 @@ def _extras(longer: Run, shorter: Run) -> Iterator[Extra]:
     steps = [
         item
         for item in longer.items
-        if isinstance(item, Step) and len(item.outputs) == 1 and not item.optional
+        if isinstance(item, Assignment) and len(item.outputs) == 1 and not item.optional
     ]
     if len(longer.items) == len(shorter.items) + 1:
         for step in steps:
@@ -101,13 +101,13 @@ def _extras(longer: Run, shorter: Run) -> Iterator[Extra]:
         yield {one: _operands(one)[0], other: _operands(other)[0]}
 
 
-def _rolls(step: Step) -> bool:
+def _rolls(step: Assignment) -> bool:
     text = render(step.expr, lambda leaf: "v") if step.form is None else ""
     return text.startswith("v.roll(")
 
 
 def _put(
-    groups: dict[Key, list[Run]], position: int, key: Key, runs: list[Run]
+    groups: dict[Key, list[ModuleCall]], position: int, key: Key, runs: list[ModuleCall]
 ) -> None:
     entries = list(groups.items())
     entries.insert(position, (key, runs))
@@ -115,10 +115,10 @@ def _put(
     groups.update(entries)
 
 
-def _comparable(kinds: Kinds, a: Run, b: Run) -> bool:
+def _comparable(kinds: ClassTable, a: ModuleCall, b: ModuleCall) -> bool:
     """Two runs of one original class, the first with one statement more."""
     switches = sum(isinstance(getattr(v, "value", 0), bool) for v in a.constants)
-    switches += sum(s.optional for s in a.items if isinstance(s, Step))
+    switches += sum(s.optional for s in a.items if isinstance(s, Assignment))
     return (
         kinds.hint(a) == kinds.hint(b)
         and 1 <= len(a.items) - len(b.items) <= 2
@@ -130,7 +130,7 @@ def _comparable(kinds: Kinds, a: Run, b: Run) -> bool:
     )
 
 
-def _operands(step: Step) -> list[ir.Value]:
+def _operands(step: Assignment) -> list[ir.Value]:
     """What the others may read in the step's place: its operands, in their order."""
     values = dict.fromkeys(v for v in step.reads() if v.const_value is None)
     if isinstance(step.form, ModuleForm):
@@ -139,7 +139,9 @@ def _operands(step: Step) -> list[ir.Value]:
     return list(values)
 
 
-def _separable(kinds: Kinds, run: Run, step: Step, instead: ir.Value) -> bool:
+def _separable(
+    kinds: ClassTable, run: ModuleCall, step: Assignment, instead: ir.Value
+) -> bool:
     """Whether no other item reads both the step's result and its operand."""
     result = step.outputs[0]
     if result is None or (result in run.outputs and instead in run.outputs):
@@ -156,13 +158,15 @@ def _separable(kinds: Kinds, run: Run, step: Step, instead: ir.Value) -> bool:
         result in reads and instead in reads
         for item in run.items
         if item is not step
-        for reads in [item.inputs if isinstance(item, Run) else item.reads()]
+        for reads in [item.inputs if isinstance(item, ModuleCall) else item.reads()]
     )
 
 
-def _insert(kinds: Kinds, pattern: Run, extra: Extra, run: Run) -> None:
+def _insert(
+    kinds: ClassTable, pattern: ModuleCall, extra: Extra, run: ModuleCall
+) -> None:
     """Give `run` the steps of `pattern` that it lacks, switched off."""
-    left, new = dict(extra), list[tuple[Step, ir.Value]]()
+    left, new = dict(extra), list[tuple[Assignment, ir.Value]]()
     for step in extra:
         new.append(_inserted(kinds, pattern, step, left, run))
         del left[step]
@@ -170,8 +174,12 @@ def _insert(kinds: Kinds, pattern: Run, extra: Extra, run: Run) -> None:
 
 
 def _inserted(
-    kinds: Kinds, pattern: Run, step: Step, left: Extra, run: Run
-) -> tuple[Step, ir.Value]:
+    kinds: ClassTable,
+    pattern: ModuleCall,
+    step: Assignment,
+    left: Extra,
+    run: ModuleCall,
+) -> tuple[Assignment, ir.Value]:
     """The first of the steps that are `left`, at its place in `run`; its operand."""
     instead = left[step]
     _, numbers = kinds.keyed(pattern, left)
@@ -191,7 +199,7 @@ def _inserted(
         operand, result = result, operand
     both = [item for item in pattern.items if item not in left]
     for item, here in zip(both, run.items, strict=True):
-        reads = item.inputs if isinstance(item, Run) else item.reads()
+        reads = item.inputs if isinstance(item, ModuleCall) else item.reads()
         if made and step.outputs[0] in reads:
             _reread(here, made)
         elif not made and instead in reads:
@@ -224,9 +232,9 @@ def _inserted(
     return new, operand
 
 
-def _rename(item: Step | Run, old: ir.Value, new: ir.Value) -> None:
+def _rename(item: Assignment | ModuleCall, old: ir.Value, new: ir.Value) -> None:
     """What makes a value makes another one instead."""
-    if isinstance(item, Run):
+    if isinstance(item, ModuleCall):
         for inner in item.items:
             _rename(inner, old, new)
         item.outputs = [new if out is old else out for out in item.outputs]
@@ -235,8 +243,8 @@ def _rename(item: Step | Run, old: ir.Value, new: ir.Value) -> None:
     _reread(item, {old: new})
 
 
-def _reread(item: Step | Run, values: dict[ir.Value, ir.Value]) -> None:
-    if isinstance(item, Run):
+def _reread(item: Assignment | ModuleCall, values: dict[ir.Value, ir.Value]) -> None:
+    if isinstance(item, ModuleCall):
         for inner in item.items:
             _reread(inner, values)
         item.inputs = [values.get(v, v) for v in item.inputs]
@@ -244,18 +252,20 @@ def _reread(item: Step | Run, values: dict[ir.Value, ir.Value]) -> None:
     item.expr = renamed(item.expr, values)
 
 
-def _mark(run: Run, places: list[tuple[int, int]]) -> None:
+def _mark(run: ModuleCall, places: list[tuple[int, int]]) -> None:
     """Say of the steps of a run that has them that others lack them."""
     found = []
     for place, nth in places:
         step = run.items[place]
-        assert isinstance(step, Step)
+        assert isinstance(step, Assignment)
         step.optional = step.form is not None
         found.append((step, _operands(step)[nth]))
     _switch(run, found, on=True)
 
 
-def _switch(run: Run, steps: list[tuple[Step, ir.Value]], on: bool) -> None:
+def _switch(
+    run: ModuleCall, steps: list[tuple[Assignment, ir.Value]], on: bool
+) -> None:
     """`expr` becomes `expr if self.flag else operand`, for steps that are no layers."""
     plain = [(step, operand) for step, operand in steps if step.form is None]
     if not plain:
@@ -263,7 +273,7 @@ def _switch(run: Run, steps: list[tuple[Step, ir.Value]], on: bool) -> None:
     first, _ = plain[0]
     op = first.node.op_type if first.node is not None else ""
     word = "shifted" if _rolls(first) else _FLAGS.get(op, f"with_{op.lower()}")
-    flag = Setting(word, on)
+    flag = ConstructorValue(word, on)
     run.constants.append(flag)
     for step, operand in plain:
         step.expr = Expr(

@@ -14,12 +14,12 @@ from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING
 
 from ...analysis.spelling.expr import Expr, Function, Ref, exchange_texts, render, spell
-from ..ir.module_call import Run
-from ..modules.members import Setting
-from ..statements.spell_nodes import Step
+from ..ir.module_call import ModuleCall
+from ..modules.members import ConstructorValue
+from ..statements.spell_nodes import Assignment
 
 if TYPE_CHECKING:
-    from .module_classes import Key, Kinds
+    from .module_classes import ClassTable, Key
 
 Texts = tuple[str, ...]  # of one number, in all runs
 
@@ -50,14 +50,14 @@ _DIVIDES = re.compile(
 )
 
 
-def unify_numbers(kinds: Kinds, groups: dict[Key, list[Run]]) -> None:
+def unify_numbers(kinds: ClassTable, groups: dict[Key, list[ModuleCall]]) -> None:
     """Merge groups of runs, each a class to be, whose statements differ in numbers."""
     alike: dict[object, list[Key]] = {}
     for key, runs in groups.items():
         alike.setdefault((kinds.hint(runs[0]), _blank_key(kinds, runs[0])), []).append(
             key
         )
-    merged: dict[Key, list[Run]] = {}
+    merged: dict[Key, list[ModuleCall]] = {}
     for keys in alike.values():
         runs = [run for key in keys for run in groups[key]]
         if len(keys) > 1 and _take_numbers(kinds, runs):
@@ -68,11 +68,11 @@ def unify_numbers(kinds: Kinds, groups: dict[Key, list[Run]]) -> None:
     groups.update(merged)
 
 
-def _steps(run: Run) -> list[Step]:
-    return [item for item in run.items if isinstance(item, Step)]
+def _steps(run: ModuleCall) -> list[Assignment]:
+    return [item for item in run.items if isinstance(item, Assignment)]
 
 
-def _blank_key(kinds: Kinds, run: Run) -> Key:
+def _blank_key(kinds: ClassTable, run: ModuleCall) -> Key:
     """The key of a run as if its statements had no numbers."""
     steps = _steps(run)
     kept = [step.expr for step in steps]
@@ -85,7 +85,7 @@ def _blank_key(kinds: Kinds, run: Run) -> Key:
     return key
 
 
-def _take_numbers(kinds: Kinds, runs: Sequence[Run]) -> bool:
+def _take_numbers(kinds: ClassTable, runs: Sequence[ModuleCall]) -> bool:
     """Make attributes of the numbers in which runs differ, if they are few."""
     rows = [_numbers(run) for run in runs]
     columns: dict[Texts, list[int]] = {}
@@ -103,7 +103,7 @@ def _take_numbers(kinds: Kinds, runs: Sequence[Run]) -> bool:
             if texts not in derived:
                 told = {names[place] for place in places} - {"size"}
                 name = told.pop() if len(told) == 1 else "size"
-                setting = Setting(name, _value(texts[i]))
+                setting = ConstructorValue(name, _value(texts[i]))
                 run.constants.append(setting)
                 made[texts] = Ref(setting)
         for texts, (a, b) in reversed(derived.items()):
@@ -144,7 +144,7 @@ def _all_whole(texts: Texts) -> bool:
     return all(text.isdigit() for text in texts)
 
 
-def _numbers(run: Run) -> list[str]:
+def _numbers(run: ModuleCall) -> list[str]:
     found: list[str] = []
     for step in _steps(run):
         _exchanged(step.expr, found.append)  # which exchanges nothing
@@ -166,7 +166,7 @@ def _value(text: str) -> float | Function:
     return number
 
 
-def _names(run: Run) -> list[str]:
+def _names(run: ModuleCall) -> list[str]:
     """What each number would be called, after the statement that it stands in."""
     texts = [(step, render(step.expr, lambda leaf: "v")) for step in _steps(run)]
     attends = _attends([text for _, text in texts])
@@ -192,7 +192,7 @@ def _attends(texts: Sequence[str]) -> int:
     return max(found, default=-1)
 
 
-def _exchange(run: Run, made: dict[int, Expr]) -> None:
+def _exchange(run: ModuleCall, made: dict[int, Expr]) -> None:
     place = -1
 
     def exchanged(text: str) -> Expr | None:

@@ -12,54 +12,54 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 from ...rewrites.adapters.provenance import behind, own_origins
-from ..ir.module_call import Run
-from ..ir.package_plan import Behind
-from ..modules.members import Member
+from ..ir.module_call import ModuleCall
+from ..ir.package_plan import SourceNodes
+from ..modules.members import Attribute
 from ..statements.control_flow import Mark
-from ..statements.spell_nodes import Step
-from .module_classes import Kind, Kinds
+from ..statements.spell_nodes import Assignment
+from .module_classes import ClassTable, ModuleClass
 
 
 class _Call(NamedTuple):
     """One call of a module; a later call uses the members of `first`."""
 
     path: str
-    run: Run
-    first: Run
+    run: ModuleCall
+    first: ModuleCall
 
 
 class Sources:
-    def __init__(self, kinds: Kinds) -> None:
+    def __init__(self, kinds: ClassTable) -> None:
         self._kinds = kinds
-        self._calls: dict[Kind, list[_Call]] = {}
+        self._calls: dict[ModuleClass, list[_Call]] = {}
         root = kinds.root.run
         self._visit(_Call("", root, root))
 
     def _visit(self, call: _Call) -> None:
         self._calls.setdefault(self._kinds.of[call.first], []).append(call)
         for item, twin in zip(call.run.items, call.first.items, strict=True):
-            if isinstance(item, Run) and isinstance(twin, Run):
+            if isinstance(item, ModuleCall) and isinstance(twin, ModuleCall):
                 inner = self._inner(call, item, twin)
                 if _alike(inner):
                     self._visit(inner)
 
-    def _inner(self, call: _Call, item: Run, twin: Run) -> _Call:
+    def _inner(self, call: _Call, item: ModuleCall, twin: ModuleCall) -> _Call:
         owner = twin.shares or twin
         path = self._path(call, owner)
         if self._kinds.of[owner].chain and not _alike(_Call(path, item, owner)):
             owner = item.shares or item  # of another depth
         return _Call(path, item, owner)
 
-    def _path(self, call: _Call, owner: Run) -> str:
+    def _path(self, call: _Call, owner: ModuleCall) -> str:
         chain = self._kinds.of[call.first].chain
         members = self._kinds.members[call.first]
         place, member = next((i, m) for i, m in enumerate(members) if m.what is owner)
         key = str(place) if chain else member.key
         return f"{call.path}.{key}" if call.path else key
 
-    def behind(self, kind: Kind, places: Iterable[int]) -> Behind:
+    def behind(self, kind: ModuleClass, places: Iterable[int]) -> SourceNodes:
         """What is behind the items at these places, in every instance of a class."""
-        found = Behind()
+        found = SourceNodes()
         for call in self._calls[kind]:
             nodes: dict[str, None] = {}
             calls: dict[str, None] = {}
@@ -79,10 +79,10 @@ class Sources:
     ) -> None:
         for place in self._places(call, places):
             item, twin = call.run.items[place], call.first.items[place]
-            if isinstance(item, Step):
+            if isinstance(item, Assignment):
                 nodes.update(dict.fromkeys(_of_step(item)))
                 continue
-            assert isinstance(twin, Run)
+            assert isinstance(twin, ModuleCall)
             inner = self._inner(call, item, twin)
             if not _alike(inner):  # its steps stand elsewhere in the first call
                 for step in item.steps():
@@ -103,17 +103,17 @@ class Sources:
         loop = range(mine) if whole - {end} else ()
         return [*loop, *([mine] if end in whole else [])]
 
-    def members(self, kind: Kind) -> list[Behind]:
-        """Behind each line of __init__: what uses the layers that it makes."""
+    def members(self, kind: ModuleClass) -> list[SourceNodes]:
+        """SourceNodes each line of __init__: what uses the layers that it makes."""
         lines: dict[str, list[int]] = {}
         for member in kind.members:  # those of one list share a line
             lines.setdefault(member.attr, []).extend(_users(kind.run, member))
         return [self.behind(kind, dict.fromkeys(places)) for places in lines.values()]
 
 
-def merged(lines: Iterable[Behind]) -> Behind:
+def merged(lines: Iterable[SourceNodes]) -> SourceNodes:
     """What is behind several lines that became one."""
-    whole = Behind()
+    whole = SourceNodes()
     for line in lines:
         for path, nodes in line.nodes.items():
             whole.nodes.setdefault(path, []).extend(nodes)
@@ -127,22 +127,22 @@ def _alike(call: _Call) -> bool:
     return list(map(type, call.run.items)) == list(map(type, call.first.items))
 
 
-def _users(run: Run, member: Member) -> Iterable[int]:
+def _users(run: ModuleCall, member: Attribute) -> Iterable[int]:
     what = member.what
     for place, item in enumerate(run.items):
-        if isinstance(item, Run):
+        if isinstance(item, ModuleCall):
             steps = list(item.steps())
             used = (item.shares or item) is what
         else:
             steps = [item]
-            used = isinstance(what, Step) and item.form is what.form
+            used = isinstance(what, Assignment) and item.form is what.form
         if isinstance(what, ir.Value):
             used = any(what in step.reads() for step in steps)
         if used:
             yield place
 
 
-def _of_step(step: Step) -> list[str]:
+def _of_step(step: Assignment) -> list[str]:
     if isinstance(step, Mark) and step.node is not None:
         return list(own_origins(step.node))  # what its graphs hold has lines of its own
     absorbed = step.form.absorbs if step.form is not None else step.absorbed

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...analysis.spelling.expr import render, spell
-from ..ir.module_call import Run
+from ..ir.module_call import ModuleCall
 from ..modules.sequential import is_chain
-from ..statements.spell_nodes import Step
+from ..statements.spell_nodes import Assignment
 from .dense_concat import MIN_LAYERS
 
 if TYPE_CHECKING:
-    from ..modules.members import Member
-    from .module_classes import Kind, Kinds
+    from ..modules.members import Attribute
+    from .module_classes import ClassTable, ModuleClass
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Depth:
     labels: list[str]
 
 
-def row(kinds: Kinds, run: Run) -> Depth | None:
+def row(kinds: ClassTable, run: ModuleCall) -> Depth | None:
     """Of a chain of modules that are built alike."""
     layers = list(run.runs())
     if not layers or len(layers) < len(run.items) or not is_chain(run):
@@ -48,7 +48,7 @@ def row(kinds: Kinds, run: Run) -> Depth | None:
     return Depth(("row", id(kind)), [len(layers), *first], labels)
 
 
-def growth(kinds: Kinds, run: Run) -> Depth | None:
+def growth(kinds: ClassTable, run: ModuleCall) -> Depth | None:
     """Of a module whose layers each take all there is and add to it, as DenseNet's."""
     layers = _growing(run)
     stem = _stem(kinds.members[run], layers) if len(layers) >= MIN_LAYERS else None
@@ -60,21 +60,21 @@ def growth(kinds: Kinds, run: Run) -> Depth | None:
         return None
     kind = kinds.of[layers[0]]
     joined = run.items[-1]
-    assert isinstance(joined, Step)
+    assert isinstance(joined, Assignment)
     how = render(joined.expr, lambda leaf: "v").rpartition("]")[2]
     labels = ["depth", *kind.parameters, *("growth" for _ in steps)]
     key = ("growth", id(kind), *stem, how)
     return Depth(key, [len(layers), *rows[0], *steps], labels)
 
 
-def _growing(run: Run) -> list[Run]:
+def _growing(run: ModuleCall) -> list[ModuleCall]:
     """The layers of a run that calls each on all that there is, joined."""
-    layers, maps = list[Run](), list(run.inputs)
+    layers, maps = list[ModuleCall](), list(run.inputs)
     given = maps[0] if len(maps) == 1 else None
     if given is None or len(run.items) < 2 * MIN_LAYERS or run.constants or run.sizes:
         return []
     for layer, joined in zip(run.items[::2], run.items[1::2], strict=False):
-        if not isinstance(layer, Run) or not isinstance(joined, Step):
+        if not isinstance(layer, ModuleCall) or not isinstance(joined, Assignment):
             return []
         alone = len(layer.outputs) == 1 and layer.inputs == [given]
         if not alone or layer.shares is not None or layer.size_args:
@@ -90,7 +90,9 @@ def _growing(run: Run) -> list[Run]:
     return layers if whole else []
 
 
-def _stem(members: Sequence[Member], layers: list[Run]) -> tuple[str, bool] | None:
+def _stem(
+    members: Sequence[Attribute], layers: list[ModuleCall]
+) -> tuple[str, bool] | None:
     """What the names of all members begin with, and whether they are a list."""
     if [member.what for member in members] != layers or any(m.inner for m in members):
         return None
@@ -113,7 +115,7 @@ def _step(column: Sequence[Any]) -> int | None:
     return step if list(column) == even else None
 
 
-def growth_lines(kinds: Kinds, kind: Kind) -> list[str]:
+def growth_lines(kinds: ClassTable, kind: ModuleClass) -> list[str]:
     """The layers of a list that grows, made in a loop; [] for any other class."""
     found = growth(kinds, kind.run)
     if found is None:

@@ -10,25 +10,25 @@ import onnx_ir as ir
 
 from ...analysis.graph.parameters import has_name
 from ...analysis.ops.registry import Weight
-from ..ir.module_call import Run
+from ..ir.module_call import ModuleCall
 from ..ir.package_plan import WeightPlan
-from ..modules.members import Setting
-from ..statements.spell_nodes import Step
-from .module_classes import Kinds
+from ..modules.members import ConstructorValue
+from ..statements.spell_nodes import Assignment
+from .module_classes import ClassTable
 
 
-def weights_of(kinds: Kinds) -> list[WeightPlan]:
+def weights_of(kinds: ClassTable) -> list[WeightPlan]:
     found: list[WeightPlan] = []
 
-    def visit(run: Run, prefix: str, holder: str) -> None:
+    def visit(run: ModuleCall, prefix: str, holder: str) -> None:
         chain = kinds.of[run].chain
         for i, member in enumerate(kinds.members[run]):
             key = prefix + (str(i) if chain else member.key)
             path = f"{holder}[{i}]" if chain else f"{holder}.{member.path_text}"
             what = member.what
-            if isinstance(what, Run):
+            if isinstance(what, ModuleCall):
                 visit(what, f"{key}.", path)
-            elif isinstance(what, Step):
+            elif isinstance(what, Assignment):
                 assert what.form is not None
                 for name, weight in what.form.weights.items():
                     plan = WeightPlan(f"{key}.{name}", weight.glance, weight=weight)
@@ -42,7 +42,7 @@ def weights_of(kinds: Kinds) -> list[WeightPlan]:
                             f"{key}.{name}", functools.partial(np.asarray, array)
                         )
                     )
-            elif not isinstance(what, Setting):
+            elif not isinstance(what, ConstructorValue):
                 constant = not has_name(what)
                 weight = Weight(what)
                 found.append(WeightPlan(key, weight.glance, constant, weight))
@@ -65,19 +65,19 @@ def is_filled(array: np.ndarray) -> bool:
     return array.size > 1 and not any(array.strides)
 
 
-def parameter_count(kinds: Kinds) -> int:
+def parameter_count(kinds: ClassTable) -> int:
     total = 0
 
-    def visit(run: Run) -> None:
+    def visit(run: ModuleCall) -> None:
         nonlocal total
         for member in kinds.members[run]:
-            if isinstance(member.what, Run):
+            if isinstance(member.what, ModuleCall):
                 visit(member.what)
-            elif isinstance(member.what, Step):
+            elif isinstance(member.what, Assignment):
                 assert member.what.form is not None
                 for weight in member.what.form.weights.values():
                     total += weight.glance().size
-            elif not isinstance(member.what, Setting):
+            elif not isinstance(member.what, ConstructorValue):
                 total += Weight(member.what).glance().size
 
     visit(kinds.root.run)

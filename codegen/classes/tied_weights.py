@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ir.package_plan import Behind, ClassPlan, WeightPlan
+from ..ir.package_plan import ClassPlan, SourceNodes, WeightPlan
 from .stored_parameters import is_filled
 from .tie_lines import tie_lines
 
@@ -26,7 +26,7 @@ class Tied:
 
     def network(self, plan: ClassPlan) -> ClassPlan:
         """The network's class, whose last lines make layers share their weights."""
-        sources = (*plan.member_sources, *(Behind() for _ in self.lines))
+        sources = (*plan.member_sources, *(SourceNodes() for _ in self.lines))
         members = (*plan.members, *self.lines)
         return replace(plan, members=members, member_sources=sources)
 

@@ -12,7 +12,7 @@ from ..ir.identifiers import class_name
 from ..ir.package_plan import SourcePlan
 from ..load.read_model import load
 from ..plan.compiled_model import planned
-from ..request.options import Options
+from ..request.options import CompileOptions
 from ..verify.package_report import read_report
 
 
@@ -37,7 +37,7 @@ def diff(folder: Path, model: Path) -> tuple[list[str], list[str]]:
             version=__version__,
         ),
         class_name(text.removeprefix('"""').partition(",")[0]),
-        Options(
+        CompileOptions(
             level=report.get("certificate", {}).get("level", 1),
             exactness=report.get("certificate", {}).get("exactness", "real"),
             lanes=lanes["asked"] if lanes.get("count", 1) > 1 else None,

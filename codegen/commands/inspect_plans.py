@@ -16,7 +16,7 @@ from ...analysis.errors import FairhandError
 from ...analysis.fusion.dnnfusion import FusionPlan, dnnfusion, unfused
 from ...analysis.fusion.tvm_baseline import tvm
 from ...analysis.schedule.lanes import LanePlan, batch_makespans, costs_of, plan_lanes
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ..profile.op_timings import measured_profile, pair_timer
 from ..request.choices import METHODS
 
@@ -49,7 +49,7 @@ class Plans:
 
 def make_plans(
     model: ir.Model,
-    shapes: Shapes,
+    shapes: ShapeFacts,
     wanted: Wanted,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Plans:
@@ -79,7 +79,7 @@ def make_plans(
     return Plans(flow, wanted.device, fusion, lanes, batch)
 
 
-def fusion_plan(model: ir.Model, shapes: Shapes, method: str) -> FusionPlan:
+def fusion_plan(model: ir.Model, shapes: ShapeFacts, method: str) -> FusionPlan:
     """The groups of a rewritten graph, by estimates for one core."""
     if method not in METHODS[1:]:
         raise FairhandError(

@@ -8,14 +8,14 @@ from typing import Any
 
 from ...analysis.fusion.dnnfusion import dnnfusion
 from ...analysis.schedule.lanes import batch_makespans
-from ..ir.package_plan import ModulePlan
+from ..ir.package_plan import PackagePlan
 from ..lanes.divide import Divided
 from .inspect_plans import Plans, plan_data
 
 BATCH = 2  # samples: the least for which it matters how they are put together
 
 
-def write_plan(folder: Path, plan: ModulePlan, divided: Divided) -> None:
+def write_plan(folder: Path, plan: PackagePlan, divided: Divided) -> None:
     """The whole model's plans, and what of the lanes is in model.py."""
     costed = divided.costed
     flow, lanes = costed.flow, costed.plan
@@ -55,7 +55,7 @@ def _predicted(divided: Divided) -> dict[str, Any]:
     return found
 
 
-def _emitted(plan: ModulePlan, divided: Divided) -> dict[str, Any]:
+def _emitted(plan: PackagePlan, divided: Divided) -> dict[str, Any]:
     """Of each class that forks, which operators each lane runs in all instances."""
     kinds = {kind.name: kind for kind in divided.forks}
     classes = {}

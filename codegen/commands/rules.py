@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ...analysis.errors import FairhandError
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ...rewrites.certificate.proof_store import Verdict, load, proven, save
 from ...rewrites.engine.apply import Rewriter
 from ...rewrites.engine.history import Application
@@ -123,7 +123,7 @@ def prove_rules(names: list[str], jobs: int, write: bool, out: Console) -> None:
     )
 
 
-def why(model: ir.Model, shapes: Shapes, name: str, node_name: str) -> str:
+def why(model: ir.Model, shapes: ShapeFacts, name: str, node_name: str) -> str:
     """Whether a rule would apply at a node of the rewritten graph, and why not."""
     rule = _rule(name)
     node = next((n for n in model.graph.all_nodes() if n.name == node_name), None)

@@ -20,7 +20,7 @@ from ...analysis.errors import FairhandError
 from ...analysis.literals import one_line
 from ...rewrites.adapters.provenance import behind
 from ...rewrites.engine.history import Application
-from ..ir.package_plan import Behind, ClassPlan, ModulePlan
+from ..ir.package_plan import ClassPlan, PackagePlan, SourceNodes
 from ..verify.package_report import read_report
 
 CONSTANT, KNOWN, UNREAD = "constant", "known", "unread"
@@ -33,7 +33,7 @@ LONGEST = 1000  # characters of a name that are shown
 
 
 def source_map(
-    text: str, plan: ModulePlan, model: ir.Model, history: Sequence[Application]
+    text: str, plan: PackagePlan, model: ir.Model, history: Sequence[Application]
 ) -> dict[str, Any]:
     """For report.json; `text` is the finished model.py, `model` the rewritten graph."""
     places = {name: i for i, name in enumerate(model.meta["nodes"])}
@@ -66,7 +66,9 @@ def _reasons(model: ir.Model, history: Sequence[Application]) -> dict[str, str]:
     return found
 
 
-def _spans(text: str, classes: Iterable[ClassPlan]) -> Iterator[tuple[str, Behind]]:
+def _spans(
+    text: str, classes: Iterable[ClassPlan]
+) -> Iterator[tuple[str, SourceNodes]]:
     """The lines of the formatted text on which each planned line stands."""
     written = {
         node.name: {f.name: f for f in node.body if isinstance(f, ast.FunctionDef)}

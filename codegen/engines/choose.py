@@ -16,9 +16,9 @@ from ...analysis.cost.graph_cost import GraphCost
 from ...analysis.errors import FairhandError
 from ...analysis.graph.dims import Dim, Invented
 from ...analysis.literals import one_line
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ...rewrites.language.facts import is_constant
-from ..ir.package_plan import ModulePlan
+from ..ir.package_plan import PackagePlan
 from ..plan.interface import session_needs
 from ..profile.engine_times import Measured
 from ..request.choices import ENGINES, PROFILE
@@ -103,8 +103,8 @@ class EnginePlan:
 
 def engine_plan(
     graph: ir.Model,
-    shapes: Shapes,
-    plan: ModulePlan,
+    shapes: ShapeFacts,
+    plan: PackagePlan,
     cost: GraphCost | None,
     sizes: Mapping[str, int],
     wanted: str = "auto",
@@ -161,7 +161,7 @@ def engine_plan(
     )
 
 
-def _integer_layers(plan: ModulePlan) -> tuple[str, ...]:
+def _integer_layers(plan: PackagePlan) -> tuple[str, ...]:
     """FakeQuantize, and those that multiply what it rounded by integers."""
     rounds, *layers = [
         any(text.startswith(f"class {name}(") for text in plan.helpers)
@@ -171,11 +171,11 @@ def _integer_layers(plan: ModulePlan) -> tuple[str, ...]:
     return (_INTEGERS[0], *found) if rounds and found else ()
 
 
-def _has(plan: ModulePlan, kind: str) -> bool:
+def _has(plan: PackagePlan, kind: str) -> bool:
     return any(kind in line for made in plan.classes for line in made.members)
 
 
-def _check_half(precision: str, refused: str, plan: ModulePlan) -> None:
+def _check_half(precision: str, refused: str, plan: PackagePlan) -> None:
     """Kernels are for a GPU, where no network is traced."""
     if plan.kernels:
         refused = ""
@@ -209,7 +209,7 @@ def _refuse_precision(precision: str, reason: str) -> None:
     )
 
 
-def obstacles(graph: ir.Model, shapes: Shapes, plan: ModulePlan) -> Iterator[str]:
+def obstacles(graph: ir.Model, shapes: ShapeFacts, plan: PackagePlan) -> Iterator[str]:
     """Why a trace of one run wouldn't do for another of the same sizes."""
     network = next(c for c in plan.classes if c.name == plan.network)
     if len(network.arguments) < len(plan.inputs):
@@ -234,7 +234,7 @@ def obstacles(graph: ir.Model, shapes: Shapes, plan: ModulePlan) -> Iterator[str
         yield "it takes a number out of a tensor"
 
 
-def _said(plan: ModulePlan, words: tuple[str, ...]) -> Iterator[str]:
+def _said(plan: PackagePlan, words: tuple[str, ...]) -> Iterator[str]:
     lines = (line for made in plan.classes for line in made.body)
     for line in (*lines, *plan.helpers):
         yield from (word for word in words if word in line)
@@ -260,7 +260,7 @@ def _is_worth_preparing(
     return float(count) >= WORTH_PREPARING
 
 
-def takes_images(graph: ir.Model, shapes: Shapes) -> bool:
+def takes_images(graph: ir.Model, shapes: ShapeFacts) -> bool:
     """Whether a Session lays all inputs out with the channels innermost."""
     return any(node.op_type == "Conv" for node in graph.graph) and all(
         value.dtype == ir.DataType.FLOAT and shapes.rank(value) == 4
@@ -288,7 +288,7 @@ def _is_made(value: ir.Value, fed: set[ir.Value]) -> bool:
     return node is not None and node.op_type in _MAKERS and value in fed
 
 
-def _single_rows(graph: ir.Model, shapes: Shapes) -> tuple[list[ir.Value], int]:
+def _single_rows(graph: ir.Model, shapes: ShapeFacts) -> tuple[list[ir.Value], int]:
     """What products with weights take, if it is one row; and how many there are."""
     single, count = [], 0
     for node in graph.graph:

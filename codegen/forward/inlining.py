@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from ...analysis.spelling.expr import Expr, Leaf, Ref, depth, render, substitute
 from ..ir.naming_rules import steps_apart
-from ..ir.statement_tree import Row, Statement, changes, flat, reads
+from ..ir.statement_tree import RolledLoop, Statement, changes, flat, reads
 from .naming import Naming, members_of
 
 WIDTH = 80  # what is left of 88 columns in a method
@@ -30,30 +30,30 @@ class Inlining(Naming):
 
     def inline(
         self,
-        items: Sequence[Statement | Row],
+        items: Sequence[Statement | RolledLoop],
         kept_values: Collection[ir.Value] = (),
-    ) -> list[Statement | Row]:
+    ) -> list[Statement | RolledLoop]:
         """Put each value that is read once where it is read, if a reader can follow.
 
         Nothing goes into a loop, where it would be computed again and again.
         """
         counts = Counter(v for s in flat(items) for v in reads(s.expr))
         for item in items:
-            if isinstance(item, Row):
+            if isinstance(item, RolledLoop):
                 counts.update(dict.fromkeys(item.reads(), 1))
         counts.update(dict.fromkeys(kept_values, 2))
         return self.inlined(items, counts, {})
 
     def inlined(
         self,
-        items: Sequence[Statement | Row],
+        items: Sequence[Statement | RolledLoop],
         counts: Mapping[ir.Value, int],
         ready: dict[ir.Value, Statement],
-    ) -> list[Statement | Row]:
+    ) -> list[Statement | RolledLoop]:
         """`ready` are the values that may still move, of the statements around too."""
-        kept: list[Statement | Row] = []
+        kept: list[Statement | RolledLoop] = []
         for statement in items:
-            if isinstance(statement, Row):
+            if isinstance(statement, RolledLoop):
                 statement.body = [
                     s
                     for s in self.inline(list(statement.body), statement.handed_on)
@@ -83,7 +83,7 @@ class Inlining(Naming):
         return [
             s
             for s in kept
-            if isinstance(s, Row) or not any(t in self.moved for t in s.targets)
+            if isinstance(s, RolledLoop) or not any(t in self.moved for t in s.targets)
         ]
 
     def tells(self, statement: Statement) -> bool:

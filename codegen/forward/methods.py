@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ..classes.module_classes import Kind
+from ..classes.module_classes import ModuleClass
 from ..classes.provenance import Sources
 from ..ir.naming_rules import GENERIC
 from ..ir.package_plan import ArgumentPlan, MethodPlan
@@ -13,7 +13,9 @@ from .loops.line_loops import loops
 from .writer import Body
 
 
-def method_plan(name: str, body: Body, kind: Kind, sources: Sources) -> MethodPlan:
+def method_plan(
+    name: str, body: Body, kind: ModuleClass, sources: Sources
+) -> MethodPlan:
     """Lines that do the same to one layer after another become loops."""
     lines = _returned(loops(list(body.lines), kind.members))
     return MethodPlan(

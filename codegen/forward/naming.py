@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 import onnx_ir as ir
 
 from ...analysis.graph.dims import is_invented
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import ATOM, Expr, Leaf, Ref, leaves, render
-from ..classes.module_classes import Kind, Kinds
+from ..classes.module_classes import ClassTable, ModuleClass
 from ..ir.identifiers import unused, variable
-from ..ir.module_call import Run
-from ..ir.naming_rules import GENERIC, REBOUND, RunRef, callee_arguments, is_plain
+from ..ir.module_call import ModuleCall
+from ..ir.naming_rules import GENERIC, REBOUND, ModuleRef, callee_arguments, is_plain
 from ..ir.package_plan import shape_text
 from ..ir.statement_tree import Statement, reads
 from ..modules.members import member_name
@@ -24,7 +24,11 @@ class Naming:
     """The names of one body, and what decides them; they flow from caller to callee."""
 
     def __init__(
-        self, kind: Kind, kinds: Kinds, shapes: Shapes, reserved: frozenset[str]
+        self,
+        kind: ModuleClass,
+        kinds: ClassTable,
+        shapes: ShapeFacts,
+        reserved: frozenset[str],
     ) -> None:
         self.reserved = reserved  # helpers, which no variable may hide
         self.kind, self.kinds, self.shapes = kind, kinds, shapes
@@ -43,7 +47,7 @@ class Naming:
         self.preferred: dict[ir.Value, ir.Value] = {}
         self.read: set[ir.Value] = set()
         self.labels: dict[ir.Value, str] = {}  # of what stands in the caller's lists
-        self.callees: list[tuple[Run, list[str]]] = []
+        self.callees: list[tuple[ModuleCall, list[str]]] = []
         self.sources: dict[ir.Value, list[ir.Value]] = {}  # of what is inlined
         self.moved: set[ir.Value] = set()  # into the one line that reads it
         self.commented: set[object] = set()
@@ -57,7 +61,7 @@ class Naming:
     def name(self, leaf: Leaf) -> str:
         if isinstance(leaf, LayerRef):
             return member_name(self.texts, leaf)
-        if isinstance(leaf, RunRef):
+        if isinstance(leaf, ModuleRef):
             return leaf.text
         assert isinstance(leaf, Ref), type(leaf)
         if leaf.value in self.texts:
@@ -118,7 +122,7 @@ class Naming:
 
     def repeats(self, statement: Statement) -> bool:
         """Whether a statement is one of several that a loop may fold."""
-        shared = [x for x in leaves(statement.expr) if isinstance(x, RunRef)]
+        shared = [x for x in leaves(statement.expr) if isinstance(x, ModuleRef)]
         return (self.in_list(statement) and bool(shared)) or any(
             sum(item.shares is x.run.shares for item in self.run.runs()) > 1
             for x in shared
@@ -126,7 +130,7 @@ class Naming:
         )
 
     def is_block(self, statement: Statement) -> bool:
-        return any(isinstance(leaf, RunRef) for leaf in leaves(statement.expr))
+        return any(isinstance(leaf, ModuleRef) for leaf in leaves(statement.expr))
 
     def in_list(self, statement: Statement) -> bool:
         """Whether a statement is one of a row of blocks, which a loop may fold."""
@@ -148,7 +152,7 @@ class Naming:
 
     def note_callees(self, statement: Statement) -> None:
         for leaf in leaves(statement.expr):
-            if isinstance(leaf, RunRef):
+            if isinstance(leaf, ModuleRef):
                 outer = [self.called(v) for v in leaf.run.inputs]
                 sizes = [variable(v.name or "size") for v in leaf.run.sizes]
                 if outer and self.kinds.counts.get(leaf.run, 1) > 1:
@@ -219,4 +223,4 @@ def arguments_of(call: Expr) -> list[tuple[Expr, int]]:
 
 
 def members_of(expr: Expr) -> list[Leaf]:
-    return [leaf for leaf in leaves(expr) if isinstance(leaf, (LayerRef, RunRef))]
+    return [leaf for leaf in leaves(expr) if isinstance(leaf, (LayerRef, ModuleRef))]

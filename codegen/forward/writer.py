@@ -9,12 +9,12 @@ import onnx_ir as ir
 
 from ...analysis.spelling.expr import Expr, HelperRef, Leaf, Ref, leaves, render
 from ..classes.dense_concat import Growth, find_growth, joined_list
-from ..ir.cache_arguments import Family
+from ..ir.cache_arguments import CacheArgument
 from ..ir.identifiers import unused
-from ..ir.naming_rules import GENERIC, RunRef, annotation, list_item, output_names
+from ..ir.naming_rules import GENERIC, ModuleRef, annotation, list_item, output_names
 from ..ir.statement_tree import (
     Line,
-    Row,
+    RolledLoop,
     Statement,
     flat,
     nest,
@@ -23,7 +23,7 @@ from ..ir.statement_tree import (
     trace,
 )
 from ..statements.control_flow import Mark
-from ..statements.spell_nodes import LayerRef, Step
+from ..statements.spell_nodes import Assignment, LayerRef
 from .control_flow_lines import PRINTED
 from .inlining import WIDTH, Inlining, fitting
 from .loops.layer_loops import find_rows
@@ -49,8 +49,8 @@ class BodyWriter(Inlining):
         self,
         arguments: list[str],
         results: list[ir.Value],
-        given: Sequence[Family] = (),
-        made: Sequence[Family] = (),
+        given: Sequence[CacheArgument] = (),
+        made: Sequence[CacheArgument] = (),
     ) -> Body:
         """`given` and `made` are families among the arguments and the results."""
         inputs = self.inputs
@@ -100,13 +100,13 @@ class BodyWriter(Inlining):
     def statements(self) -> list[Statement]:
         found = []
         for place, item in enumerate(self.run.items):
-            if isinstance(item, Step):
+            if isinstance(item, Assignment):
                 kind = item.kind if isinstance(item, Mark) else ""
                 how = item.inlines, item.result, (place,), kind
                 found.append(Statement(item.outputs, item.expr, *how))
                 continue
             source = item.shares or item
-            target = RunRef(item, self.texts[source])
+            target = ModuleRef(item, self.texts[source])
             call = target(*[Ref(v) for v in item.inputs], *item.size_args)
             found.append(Statement(tuple(item.outputs), call, True, "", (place,)))
         return found
@@ -164,7 +164,7 @@ class BodyWriter(Inlining):
         self.places: dict[object, tuple[str, int]] = {}
         for member in self.kind.members:
             if member.index is not None:
-                form = member.what.form if isinstance(member.what, Step) else None
+                form = member.what.form if isinstance(member.what, Assignment) else None
                 self.places[(form and id(form)) or member.what] = (
                     member.attr,
                     member.index,
@@ -177,7 +177,7 @@ class BodyWriter(Inlining):
 
     def indexed(self, leaf: Leaf) -> tuple[str, int] | None:
         """The list that a leaf stands in, and where."""
-        if isinstance(leaf, RunRef):
+        if isinstance(leaf, ModuleRef):
             return self.places.get(leaf.run.shares or leaf.run)
         if isinstance(leaf, LayerRef):
             return self.places.get(id(leaf.form))
@@ -185,22 +185,23 @@ class BodyWriter(Inlining):
 
     def rows(
         self, statements: list[Statement], listed: set[ir.Value]
-    ) -> list[Statement | Row]:
+    ) -> list[Statement | RolledLoop]:
         """Fold what comes round."""
         rows = find_rows(statements, self.indexed, listed)
         for row in rows:
-            if isinstance(row, Row):
+            if isinstance(row, RolledLoop):
                 self.settle(row, statements, listed)
         return rows
 
     def settle(
-        self, row: Row, statements: list[Statement], listed: set[ir.Value]
+        self, row: RolledLoop, statements: list[Statement], listed: set[ir.Value]
     ) -> None:
         """What a round hands on: to the next, to the results, to what follows."""
         for same in zip(*row.rounds, strict=True):
             same[0].places = tuple(place for s in same for place in s.places)
             calls = [
-                [x.run for x in leaves(s.expr) if isinstance(x, RunRef)] for s in same
+                [x.run for x in leaves(s.expr) if isinstance(x, ModuleRef)]
+                for s in same
             ]
             row.called.update(
                 (first, rest) for first, *rest in zip(*calls, strict=True)
@@ -223,7 +224,7 @@ class BodyWriter(Inlining):
                 self.names[whole.value] = family.name
                 _replace_nested(statements[-1], family, whole)
 
-    def row(self, row: Row) -> list[Line]:
+    def row(self, row: RolledLoop) -> list[Line]:
         """The lines of a loop."""
         before = [f"{family.name} = []" for family in row.lists]
         kept: dict[ir.Value, str] = {}
@@ -259,7 +260,7 @@ class BodyWriter(Inlining):
         outer: list[Line] = [(line, ()) for line in (*before, head)]
         return outer + [(f"    {line}", places) for line, places in inner]
 
-    def head(self, row: Row, taken: set[str]) -> tuple[str, list[str]]:
+    def head(self, row: RolledLoop, taken: set[str]) -> tuple[str, list[str]]:
         """The line that begins a loop, and those that take from the lists."""
         used: dict[str, None] = {}
         for statement in row.body:
@@ -289,33 +290,37 @@ class BodyWriter(Inlining):
         unpacked = [f"{', '.join(labels[f.name])} = {f.name}[{i}]" for f in families]
         return f"for {i} in range({row.count}):", unpacked
 
-    def rename(self, row: Row, texts: dict[str, str]) -> None:
+    def rename(self, row: RolledLoop, texts: dict[str, str]) -> None:
         """In the body of a loop, the members of a list are called by these texts."""
         for member in self.kind.members:
             if member.attr in texts and member.index == 0:
                 self.texts[member.what] = texts[member.attr]
         for statement in row.body:
             for leaf in leaves(statement.expr):
-                found = self.indexed(leaf) if isinstance(leaf, RunRef) else None
-                if isinstance(leaf, RunRef) and found and found[0] in texts:
+                found = self.indexed(leaf) if isinstance(leaf, ModuleRef) else None
+                if isinstance(leaf, ModuleRef) and found and found[0] in texts:
                     leaf.text = texts[found[0]]
 
     # ---- lines
 
     def lines(
-        self, items: list[Statement | Row], live: frozenset[ir.Value] = frozenset()
+        self,
+        items: list[Statement | RolledLoop],
+        live: frozenset[ir.Value] = frozenset(),
     ) -> list[Line]:
         """The lines of a body; the values in `live` are needed when it has ended."""
-        carried = {v for row in items if isinstance(row, Row) for v in row.carried}
+        carried = {
+            v for row in items if isinstance(row, RolledLoop) for v in row.carried
+        }
         trace(items, self.texts.keys() - carried, live)
         self.read.update(v for s in flat(items) for v in reads(s.expr))
         self.overwritten.update(overwritten(items))
         return self.block(items)
 
-    def block(self, items: Sequence[Statement | Row]) -> list[Line]:
+    def block(self, items: Sequence[Statement | RolledLoop]) -> list[Line]:
         lines: list[Line] = []
         for item in items:
-            if isinstance(item, Row):
+            if isinstance(item, RolledLoop):
                 lines += self.row(item)
                 continue
             self.note_callees(item)
@@ -353,7 +358,7 @@ class BodyWriter(Inlining):
         return next((n for n in GENERIC if n not in taken), "") or unused("x", taken)
 
 
-def _labels(family: Family, taken: set[str]) -> list[str]:
+def _labels(family: CacheArgument, taken: set[str]) -> list[str]:
     labels: list[str] = []
     for label in family.labels():
         labels.append(unused(label, {*taken, *labels}))
@@ -364,7 +369,7 @@ def _tuple(labels: list[str]) -> str:
     return f"({', '.join(labels)})" if len(labels) > 1 else labels[0]
 
 
-def _nested(family: Family) -> Expr:
+def _nested(family: CacheArgument) -> Expr:
     """[(k0, v0), (k1, v1), ...]"""
     rows = [
         Expr("(", *_commas([Ref(v) for v in row]), ")") if len(row) > 1 else Ref(row[0])
@@ -373,7 +378,7 @@ def _nested(family: Family) -> Expr:
     return Expr("[", *_commas(rows), "]")
 
 
-def _replace_nested(statement: Statement, family: Family, whole: Ref) -> None:
+def _replace_nested(statement: Statement, family: CacheArgument, whole: Ref) -> None:
     """In the return statement, the list that a loop fills stands for the family."""
     first = family.rows[0][0]
 

@@ -14,7 +14,7 @@ from itertools import takewhile
 
 import onnx_ir as ir
 
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from .identifiers import unused, variable
 
 _NUMBERED = re.compile(r"([A-Za-z_.]*?[A-Za-z_.])([0-9]{1,4})([A-Za-z_.]*)")
@@ -22,7 +22,7 @@ _CACHES = re.compile(r"past|present|cache|state|mems", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Family:
+class CacheArgument:
     """`name[i]` is a tuple of the values called `templates` with i for {i}."""
 
     name: str
@@ -73,8 +73,8 @@ def _common(words: list[list[str]]) -> int:
 
 
 def find_families(
-    values: list[ir.Value], shapes: Shapes, others: Collection[Family] = ()
-) -> list[Family]:
+    values: list[ir.Value], shapes: ShapeFacts, others: Collection[CacheArgument] = ()
+) -> list[CacheArgument]:
     """The families among inputs or outputs, whose order they keep.
 
     None is called as one of the `others` is.
@@ -102,7 +102,7 @@ def find_families(
     return families
 
 
-def _family(name: str, members: dict[str, dict[int, ir.Value]]) -> Family | None:
+def _family(name: str, members: dict[str, dict[int, ir.Value]]) -> CacheArgument | None:
     counts = {tuple(sorted(numbered)) for numbered in members.values()}
     if len(counts) != 1 or len(members) > 4:
         return None
@@ -110,11 +110,11 @@ def _family(name: str, members: dict[str, dict[int, ir.Value]]) -> Family | None
     if len(places) < 2 or places != tuple(range(len(places))):
         return None
     rows = tuple(tuple(m[i] for m in members.values()) for i in places)
-    family = Family(name, tuple(members), rows)
+    family = CacheArgument(name, tuple(members), rows)
     return family if family.pattern else None
 
 
-def _stands(family: Family, values: list[ir.Value], shapes: Shapes) -> bool:
+def _stands(family: CacheArgument, values: list[ir.Value], shapes: ShapeFacts) -> bool:
     """Whether the members stand together, row by row, and are alike in each column."""
     flat = [value for row in family.rows for value in row]
     at = values.index(flat[0])

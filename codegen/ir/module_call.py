@@ -10,27 +10,27 @@ import onnx_ir as ir
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.ops.registry import ModuleForm
 from ...analysis.spelling.expr import Expr, Leaf, Ref, render
-from ..statements.spell_nodes import LayerRef, Step
+from ..statements.spell_nodes import Assignment, LayerRef
 
 
 @dataclass(eq=False)
-class Run:
+class ModuleCall:
     """One call of a module; `path` is its attribute path ('' = the network)."""
 
     path: str
     hint: str = ""
-    items: list[Step | Run] = field(default_factory=list)
+    items: list[Assignment | ModuleCall] = field(default_factory=list)
     constants: list[ir.Value] = field(default_factory=list)  # members read by steps
     inputs: list[ir.Value] = field(default_factory=list)
     outputs: list[ir.Value] = field(default_factory=list)
-    shares: Run | None = None  # an earlier call of the same module
+    shares: ModuleCall | None = None  # an earlier call of the same module
     sizes: list[ir.Value] = field(default_factory=list)  # passed as ints
     size_args: list[Expr] = field(default_factory=list)  # what the caller passes
     ints: list[ir.Value] = field(default_factory=list)  # every int variable of the body
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[Assignment]:
         for item in self.items:
-            if isinstance(item, Step):
+            if isinstance(item, Assignment):
                 yield item
             else:
                 yield from item.steps()
@@ -40,15 +40,15 @@ class Run:
         found = (s.form.source for s in self.steps() if s.form is not None)
         return list(dict.fromkeys(source for source in found if source is not None))
 
-    def runs(self) -> Iterator[Run]:
-        return (item for item in self.items if isinstance(item, Run))
+    def runs(self) -> Iterator[ModuleCall]:
+        return (item for item in self.items if isinstance(item, ModuleCall))
 
 
 def weights_key(form: ModuleForm) -> tuple[tuple[str, str | None, str], ...]:
     return tuple((k, w.value.name, w.how) for k, w in form.weights.items())
 
 
-def owned_matrices(step: Step) -> tuple[str, ...]:
+def owned_matrices(step: Assignment) -> tuple[str, ...]:
     """Names of the parameters of two axes or more that a step reads."""
     values = [v for v in step.reads() if is_parameter(v)]
     if step.form is not None:
@@ -67,7 +67,7 @@ def layer_key(form: ModuleForm) -> tuple[object, ...]:
 _Keys = tuple[tuple[str, tuple[int | None, ...]], ...]
 
 
-def sequence_key(steps: list[Step]) -> _Keys:
+def sequence_key(steps: list[Assignment]) -> _Keys:
     """Equal for two calls of the same module: same work, same weights, same wiring.
 
     Scopes don't count: TorchScript numbers the calls (`activation`, `activation_1`).

@@ -11,19 +11,19 @@ from ...analysis.graph.map_types import map_annotation, map_type
 from ...analysis.spelling.expr import Expr, Leaf
 from ..statements.spell_nodes import LayerRef
 from .identifiers import unused, variable
-from .module_call import Run
+from .module_call import ModuleCall
 
 GENERIC = ("x", "y", "z", "u", "v", "w", "s", "t")
 LEVEL = "level"  # one map of a pyramid, in a loop over them
 REBOUND = (*GENERIC, LEVEL)
 
 
-class RunRef(Leaf):
+class ModuleRef(Leaf):
     """A block of the module tree, printed `self.attention`."""
 
     __slots__ = ("run", "text")
 
-    def __init__(self, run: Run, text: str) -> None:
+    def __init__(self, run: ModuleCall, text: str) -> None:
         super().__init__()
         self.run, self.text = run, text
 
@@ -48,14 +48,14 @@ def _annotated(type_: ir.TypeProtocol | None) -> str:
 def steps_apart(expr: Expr, above: Leaf | None = None) -> bool:
     """Convolutions and blocks are steps of their own: one to a line."""
     callee = expr._pieces[0][0] if expr._pieces and expr._weight else None
-    if isinstance(callee, (LayerRef, RunRef)):
+    if isinstance(callee, (LayerRef, ModuleRef)):
         if above is not None:
             after = ("Norm", "FakeQuantize")
             normed = any(word in _layer_name(above) for word in after)
             normed = normed and "Conv" in _layer_name(callee)
             names = _layer_name(callee) + _layer_name(above)
             convolution = "Conv" in names and not normed
-            blocks = isinstance(callee, RunRef) and isinstance(above, RunRef)
+            blocks = isinstance(callee, ModuleRef) and isinstance(above, ModuleRef)
             if convolution or blocks:
                 return False
         above = callee

@@ -19,8 +19,8 @@ class ArgumentPlan:
 
 
 @dataclass
-class Behind:
-    """Behind one line, for each instance of its class ('' is the network itself)."""
+class SourceNodes:
+    """What is behind one line, for each instance of its class ('' is the network itself)."""
 
     nodes: dict[str, list[str]] = field(default_factory=dict)  # of the ONNX file
     calls: dict[str, list[str]] = field(default_factory=dict)  # modules, by their path
@@ -34,7 +34,7 @@ class MethodPlan:
     arguments: tuple[ArgumentPlan, ...]
     returns: str
     body: tuple[str, ...]
-    body_sources: tuple[Behind, ...] = ()
+    body_sources: tuple[SourceNodes, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class ClassPlan:
     returns: str
     body: tuple[str, ...]
     # What is behind each of these lines, for report.json.
-    member_sources: tuple[Behind, ...] = ()
-    body_sources: tuple[Behind, ...] = ()
+    member_sources: tuple[SourceNodes, ...] = ()
+    body_sources: tuple[SourceNodes, ...] = ()
     lanes: tuple[MethodPlan, ...] = ()
     forks: tuple[tuple[str, ...], ...] = ()  # what each lane of each fork calls
 
@@ -75,7 +75,7 @@ class SourcePlan:
 
 
 @dataclass(frozen=True)
-class ModulePlan:
+class PackagePlan:
     """`model.py`, top to bottom."""
 
     title: str

@@ -10,8 +10,8 @@ from typing import TypeAlias
 import onnx_ir as ir
 
 from ...analysis.spelling.expr import Expr, Ref, leaves
-from .cache_arguments import Family
-from .module_call import Run
+from .cache_arguments import CacheArgument
+from .module_call import ModuleCall
 
 # A line of a body, and where the items stand that it computes.
 Line: TypeAlias = tuple[str, tuple[int, ...]]
@@ -51,7 +51,7 @@ class Statement:
 
 
 @dataclass(eq=False)
-class Row:
+class RolledLoop:
     """A loop that takes the place of several rounds: the first one's statements.
 
     `carried` are the values that a round takes over from the one before, as the first
@@ -66,10 +66,12 @@ class Row:
     rounds: list[list[Statement]] = field(default_factory=list)
 
     handed_on: set[ir.Value] = field(default_factory=set)  # of the first round
-    called: dict[Run, list[Run]] = field(default_factory=dict)  # the later rounds'
+    called: dict[ModuleCall, list[ModuleCall]] = field(
+        default_factory=dict
+    )  # the later rounds'
 
     collected: set[ir.Value] = field(default_factory=set)  # of the first round
-    lists: list[Family] = field(default_factory=list)  # that the rounds fill
+    lists: list[CacheArgument] = field(default_factory=list)  # that the rounds fill
     before: frozenset[ir.Value] = frozenset()  # as in Statement
     after: frozenset[ir.Value] = frozenset()
 
@@ -133,10 +135,10 @@ def _hand_over(statements: list[Statement], counts: Mapping[ir.Value, int]) -> N
     statements[:] = kept
 
 
-def flat(items: Iterable[Statement | Row]) -> Iterator[Statement]:
+def flat(items: Iterable[Statement | RolledLoop]) -> Iterator[Statement]:
     """The statements, and those inside of them."""
     for item in items:
-        if isinstance(item, Row):
+        if isinstance(item, RolledLoop):
             yield from item.body
             continue
         yield item
@@ -156,7 +158,7 @@ def parts(copy: Statement) -> list[tuple[ir.Value, Expr]]:
 
 
 def trace(
-    items: Sequence[Statement | Row],
+    items: Sequence[Statement | RolledLoop],
     members: Container[object],
     live: frozenset[ir.Value] = frozenset(),
     leave: frozenset[ir.Value] = frozenset(),
@@ -169,7 +171,7 @@ def trace(
     """
     for item in reversed(items):
         item.after = live
-        if isinstance(item, Row):
+        if isinstance(item, RolledLoop):
             live = live.union(v for v in item.reads() if v not in members)
             item.before = live
             trace(item.body, members, (live - set(item.carried)) | item.handed_on)
@@ -195,7 +197,9 @@ def trace(
     return live
 
 
-def overwritten(items: Iterable[Statement | Row]) -> dict[ir.Value, set[ir.Value]]:
+def overwritten(
+    items: Iterable[Statement | RolledLoop],
+) -> dict[ir.Value, set[ir.Value]]:
     """For each value the variables that get another one while it is still read."""
     found: dict[ir.Value, set[ir.Value]] = {}
     for copy in flat(items):

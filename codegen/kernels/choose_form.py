@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .launch.launcher import KernelText, Launcher
+from .launch.launcher import KernelSource, Launcher
 from .launch.matmul_launcher import TiledLauncher
-from .program.program import Program
+from .program.program import KernelProgram
 from .source.attention import AttentionLauncher
 from .source.column_kernel import ColumnLauncher, OrderedLauncher
 from .source.decoding import DecodingLauncher
@@ -12,13 +12,13 @@ from .source.depthwise_convolution import ConvolvedLauncher
 from .source.pointwise_convolution import PixelLauncher
 
 
-def kernel_text(program: Program) -> tuple[KernelText, list[tuple[str, float]]]:
+def kernel_text(program: KernelProgram) -> tuple[KernelSource, list[tuple[str, float]]]:
     """The source but for the name, and the numbers that the module passes."""
     launcher = _launcher(program)
     return launcher.text(), launcher.source.eps
 
 
-def _launcher(program: Program) -> Launcher:
+def _launcher(program: KernelProgram) -> Launcher:
     if program.attention is not None:
         decodes = program.attention.decodes
         return DecodingLauncher(program) if decodes else AttentionLauncher(program)

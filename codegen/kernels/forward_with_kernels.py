@@ -7,49 +7,54 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import HelperRef, leaves, text_expr
-from ..classes.module_classes import Kind, Kinds
+from ..classes.module_classes import ClassTable, ModuleClass
 from ..forward.writer import Body, BodyWriter
-from ..ir.cache_arguments import Family
-from ..ir.module_call import Run
-from ..ir.statement_tree import Row, Statement, flat, reads
-from ..modules.members import Setting
+from ..ir.cache_arguments import CacheArgument
+from ..ir.module_call import ModuleCall
+from ..ir.statement_tree import RolledLoop, Statement, flat, reads
+from ..modules.members import ConstructorValue
 from ..statements.control_flow import Mark
-from ..statements.spell_nodes import Step
+from ..statements.spell_nodes import Assignment
 from .kernel_set import KernelSet
 from .program.program import Surroundings
 from .select_regions import Region, Regions, Steps
 
 
-def calls_of(kinds: Kinds) -> dict[Kind, list[Run]]:
+def calls_of(kinds: ClassTable) -> dict[ModuleClass, list[ModuleCall]]:
     """Every call of each class; none of those that are not called alike each time."""
-    found: dict[Kind, list[Run]] = {}
-    unlike: set[Kind] = set()
+    found: dict[ModuleClass, list[ModuleCall]] = {}
+    unlike: set[ModuleClass] = set()
 
-    def visit(run: Run, first: Run) -> None:
+    def visit(run: ModuleCall, first: ModuleCall) -> None:
         found.setdefault(kinds.of[first], []).append(run)
         if list(map(type, run.items)) != list(map(type, first.items)):
             unlike.update(kinds.of[r] for r in [first, *_inner(first)] if r in kinds.of)
             return
         for item, twin in zip(run.items, first.items, strict=True):
-            if isinstance(item, Run) and isinstance(twin, Run):
+            if isinstance(item, ModuleCall) and isinstance(twin, ModuleCall):
                 visit(item, twin.shares or twin)
 
     visit(kinds.root.run, kinds.root.run)
     return {kind: runs for kind, runs in found.items() if kind not in unlike}
 
 
-def _inner(run: Run) -> list[Run]:
+def _inner(run: ModuleCall) -> list[ModuleCall]:
     return [r for child in run.runs() for r in [child, *_inner(child)]]
 
 
-def kernel_bodies(kinds: Kinds, collection: KernelSet) -> Callable[..., BodyWriter]:
+def kernel_bodies(
+    kinds: ClassTable, collection: KernelSet
+) -> Callable[..., BodyWriter]:
     """What writes a body: with kernels, if its class is called alike each time."""
     calls = calls_of(kinds)
 
     def make(
-        kind: Kind, kinds: Kinds, shapes: Shapes, reserved: frozenset[str]
+        kind: ModuleClass,
+        kinds: ClassTable,
+        shapes: ShapeFacts,
+        reserved: frozenset[str],
     ) -> BodyWriter:
         if kind not in calls:
             return BodyWriter(kind, kinds, shapes, reserved)
@@ -61,12 +66,12 @@ def kernel_bodies(kinds: Kinds, collection: KernelSet) -> Callable[..., BodyWrit
 class KernelBody(BodyWriter):
     def __init__(
         self,
-        kind: Kind,
-        kinds: Kinds,
-        shapes: Shapes,
+        kind: ModuleClass,
+        kinds: ClassTable,
+        shapes: ShapeFacts,
         reserved: frozenset[str],
         collection: KernelSet,
-        calls: Sequence[Run],
+        calls: Sequence[ModuleCall],
     ) -> None:
         super().__init__(kind, kinds, shapes, reserved)
         self.collection, self.calls = collection, calls
@@ -82,8 +87,8 @@ class KernelBody(BodyWriter):
         self,
         arguments: list[str],
         results: list[ir.Value],
-        given: Sequence[Family] = (),
-        made: Sequence[Family] = (),
+        given: Sequence[CacheArgument] = (),
+        made: Sequence[CacheArgument] = (),
     ) -> Body:
         """Without the helpers that only kernels would call."""
         body = super().write(arguments, results, given, made)
@@ -100,10 +105,10 @@ class KernelBody(BodyWriter):
 
     def rows(
         self, statements: list[Statement], listed: set[ir.Value]
-    ) -> list[Statement | Row]:
+    ) -> list[Statement | RolledLoop]:
         items = super().rows(statements, listed)
         for item in items:
-            if isinstance(item, Row):
+            if isinstance(item, RolledLoop):
                 outside = {
                     v for s in flat(i for i in items if i is not item)
                     for v in reads(s.expr)
@@ -125,16 +130,16 @@ class KernelBody(BodyWriter):
         places = [s.places[0] for s in statements if s.places]
         found = [run.items[place] for run in self.calls for place in places]
         steps = tuple(
-            s for s in found if isinstance(s, Step) and not isinstance(s, Mark)
+            s for s in found if isinstance(s, Assignment) and not isinstance(s, Mark)
         )
         return steps if steps and len(steps) == len(found) else None
 
     def fused(
         self,
-        items: Sequence[Statement | Row],
+        items: Sequence[Statement | RolledLoop],
         steps: Sequence[Steps | None],
         handed_on: Collection[ir.Value],
-    ) -> list[Statement | Row]:
+    ) -> list[Statement | RolledLoop]:
         """With a call in the place of the last statement of each region."""
         calls: dict[int, Statement] = {}
         gone: set[int] = set()
@@ -162,12 +167,14 @@ class KernelBody(BodyWriter):
         ]
 
 
-def _around(calls: Sequence[Run], shapes: Shapes) -> Surroundings:
-    steps = [item for run in calls for item in run.items if isinstance(item, Step)]
+def _around(calls: Sequence[ModuleCall], shapes: ShapeFacts) -> Surroundings:
+    steps = [
+        item for run in calls for item in run.items if isinstance(item, Assignment)
+    ]
     renamed: dict[ir.Value, ir.Value] = {}
     for step in steps:
         switched = any(
-            isinstance(v, Setting) and v.value is False for v in step.reads()
+            isinstance(v, ConstructorValue) and v.value is False for v in step.reads()
         )
         given, result = step.reads()[-1:], step.outputs[0] if step.outputs else None
         if (step.lacks is not None or switched) and given and result is not None:
@@ -182,7 +189,7 @@ def _around(calls: Sequence[Run], shapes: Shapes) -> Surroundings:
     )
 
 
-def _learn_alike(shapes: Shapes, *pair: ir.Value) -> None:
+def _learn_alike(shapes: ShapeFacts, *pair: ir.Value) -> None:
     """What stands in for a value where a part is left out has its sizes."""
     for one, other in (pair, pair[::-1]):
         dims = shapes.dims(one)
@@ -190,7 +197,9 @@ def _learn_alike(shapes: Shapes, *pair: ir.Value) -> None:
             shapes.learn_dims(other, dims)
 
 
-def _call(name: str, region: Region, members: Sequence[Statement | Row]) -> Statement:
+def _call(
+    name: str, region: Region, members: Sequence[Statement | RolledLoop]
+) -> Statement:
     statements = [s for s in members if isinstance(s, Statement)]
     numbers = dict(region.numbers)
     call = text_expr(name)(*region.arguments, **numbers)

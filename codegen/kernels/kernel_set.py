@@ -22,15 +22,15 @@ from ...analysis.graph.dims import Dim, Dims
 from ...analysis.literals import one_line
 from ...analysis.ops.triton.elementwise import pointwise
 from ...analysis.ops.triton.rows import whole_rows
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ...rewrites.adapters.provenance import behind
 from ..ir.identifiers import unused
-from ..statements.spell_nodes import Step
-from .launch.launcher import KernelText
+from ..statements.spell_nodes import Assignment
+from .launch.launcher import KernelSource
 from .launch.tuning import Tuner, settle
 from .program.attention_form import is_fused_attention
 from .program.optional_operands import fuller
-from .program.program import VIEWS, Operation, Program, is_view
+from .program.program import VIEWS, KernelProgram, Operation, is_view
 from .program.prologue import before_attention
 from .select_regions import Memo, Region
 
@@ -47,7 +47,7 @@ SAVED_BYTES = 0.05
 QUERY_TILE = 128  # bytes; of templates/kernels.py.jinja
 
 
-def is_free(program: Program, op: Operation) -> bool:
+def is_free(program: KernelProgram, op: Operation) -> bool:
     """Whether it is a view in PyTorch, which nothing here has to copy.
 
     Products and what goes over rows take tensors in order alone.
@@ -75,13 +75,13 @@ class Traffic:
 class Entry:
     """A kernel, and the places that it would stand in."""
 
-    text: KernelText
+    text: KernelSource
     name: str = ""
     saved: float = 0.0
     sites: list[tuple[str, ...]] = field(default_factory=list)  # nodes at each place
     traffic: Traffic | None = None  # of one place
     taken: bool = False
-    program: Program | None = None  # of the first place, with its numbers
+    program: KernelProgram | None = None  # of the first place, with its numbers
     numbers: tuple[Any, ...] = ()
     options: dict[str, int] = field(default_factory=dict)  # of a launch, as tuned
     measured: str = ""  # what was measured, where something was
@@ -102,7 +102,7 @@ class KernelSet:
     def __init__(
         self,
         model: ir.Model,
-        shapes: Shapes,
+        shapes: ShapeFacts,
         tuner: Tuner | None = None,
         autotune: bool = False,
         device: str = "h100",
@@ -112,7 +112,7 @@ class KernelSet:
         self.device = DEVICES[device]
         self.flow: Dataflow = dataflow(model, shapes)
         self.plan: FusionPlan = dnnfusion(self.flow, self.device)
-        self.entries: dict[KernelText, Entry] = {}
+        self.entries: dict[KernelSource, Entry] = {}
         self.memo: Memo = {}
         self.reasons: dict[str, str] = {}
         self.chosen = self.collecting = False
@@ -126,7 +126,7 @@ class KernelSet:
             for i in group.operators
         }
 
-    def group_of(self, step: Step) -> object:
+    def group_of(self, step: Assignment) -> object:
         """The group that the fusion plan has the operator in; none for made-up ones."""
         return self.groups.get(step.node, step) if step.node is not None else step
 
@@ -150,14 +150,14 @@ class KernelSet:
             if entry.traffic is None and program is first:
                 entry.traffic = self.traffic(program)
 
-    def traffic(self, program: Program) -> Traffic:
+    def traffic(self, program: KernelProgram) -> Traffic:
         fused, apart = self.moved(program)
         calls = sum(1 + op.passes for op, _ in apart)
         return Traffic(
             self.counted(program), fused, sum(part for _, part in apart), calls
         )
 
-    def counted(self, program: Program) -> str:
+    def counted(self, program: KernelProgram) -> str:
         """The sizes that bytes were counted for: [batch=1, seq=128, 768]."""
         parts = []
         for size in program.space:
@@ -166,7 +166,7 @@ class KernelSet:
             parts.append(f"{name}={number}" if name.isidentifier() else number)
         return f"[{', '.join(parts)}]"
 
-    def saved(self, program: Program) -> float:
+    def saved(self, program: KernelProgram) -> float:
         """Estimated seconds: those of PyTorch, call by call, less those of a kernel."""
         fused, parts = self.moved(program)
         flops = self.flops(program)
@@ -189,7 +189,7 @@ class KernelSet:
         little = sum(part for _, part in parts) < (1 + SAVED_BYTES) * fused
         return min(found, 0.0) if little or work < SMALL_PRODUCT else found
 
-    def programs(self, program: Program) -> float:
+    def programs(self, program: KernelProgram) -> float:
         """How many go over rows, one each, or over columns; many where elements do."""
         kept = program.space[: len(program.space) - program.axes]
         if program.columns is not None:
@@ -201,13 +201,13 @@ class KernelSet:
         inner = program.columns is not None and program.columns.inner
         return max(count / (FEW_COLUMNS if inner else 1), 1)
 
-    def by_strides(self, program: Program, value: ir.Value) -> bool:
+    def by_strides(self, program: KernelProgram, value: ir.Value) -> bool:
         """Whether it is read where it lies: attention's own operands are."""
         return program.attention is not None and any(
             value in op.operands for op in program.operations if op.attention
         )
 
-    def read_again(self, program: Program) -> int:
+    def read_again(self, program: KernelProgram) -> int:
         """Bytes that keys are computed from, once for each head and tile of queries."""
         if program.attention is None or program.operations[-1].operands[1] in (
             program.arguments
@@ -221,11 +221,11 @@ class KernelSet:
         before = before_attention(program, keys).arguments
         return (times - 1) * sum(self.size(program, v) for v in before)
 
-    def size(self, program: Program, value: ir.Value) -> int:
+    def size(self, program: KernelProgram, value: ir.Value) -> int:
         known = map(self.sizes.number, program.dims(value))
         return self.sizes.bytes(value, list(known))
 
-    def flops(self, program: Program) -> int:
+    def flops(self, program: KernelProgram) -> int:
         """Of its product or its attention, beside which nothing else counts."""
         if program.extent is not None:
             sizes = [*program.extent.result, program.extent.depth]
@@ -235,13 +235,13 @@ class KernelSet:
         q, keys, width = self.attended(program)
         return 2 * prod(map(self.sizes.number, [*q[:-1], keys, q[3] + width]))
 
-    def attended(self, program: Program) -> tuple[Dims, Dim, Dim]:
+    def attended(self, program: KernelProgram) -> tuple[Dims, Dim, Dim]:
         """The shape of queries, how many keys there are, and the width of values."""
         operands = program.operations[-1].operands[:3]
         q, k, v = (program.dims(o) for o in operands if isinstance(o, ir.Value))
         return q, k[2], v[3]
 
-    def moved(self, program: Program) -> tuple[int, list[tuple[Operation, int]]]:
+    def moved(self, program: KernelProgram) -> tuple[int, list[tuple[Operation, int]]]:
         """Bytes read and written as one kernel, and by each operator alone.
 
         Without those that PyTorch gives as views.

@@ -14,7 +14,7 @@ from ..emit.render import write_python
 from ..plan.make_plan import helper_sources
 from .kernel_set import Entry, Page
 from .launch.autotuned import launches_of, name_of, sizes_of, without_options
-from .launch.launcher import KernelText
+from .launch.launcher import KernelSource
 from .layout.layout import MAX_ROW
 
 WIDTH = 80  # columns of a docstring
@@ -25,7 +25,7 @@ class KernelPlan:
     """One kernel as the template sees it; `doc` are the lines of its docstring."""
 
     name: str
-    text: KernelText
+    text: KernelSource
     doc: tuple[str, ...]
     returned: str
     autotuned: str = ""  # the arguments of its decorator
@@ -103,7 +103,7 @@ def _plan(entry: Entry, page: Page) -> KernelPlan:
     return replace(made, text=without_options(text), autotuned=arguments)
 
 
-def _tuned(entry: Entry) -> KernelText:
+def _tuned(entry: Entry) -> KernelSource:
     """The options of a launch, the tile of a product above all, looked up by name."""
     text, call = entry.text, f'tuned("{entry.name}", '
     if "**tile" in text.launch:

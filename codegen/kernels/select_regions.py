@@ -16,19 +16,19 @@ import onnx_ir as ir
 from ...analysis.errors import Unsupported
 from ...analysis.ops.triton.index_maps import RESHAPES, moves
 from ...analysis.spelling.expr import Expr
-from ..ir.statement_tree import Row, Statement, flat, reads
-from ..statements.spell_nodes import Step
+from ..ir.statement_tree import RolledLoop, Statement, flat, reads
+from ..statements.spell_nodes import Assignment
 from .choose_form import kernel_text
-from .launch.launcher import KernelText
+from .launch.launcher import KernelSource
 from .program.build import make_program
 from .program.optional_operands import switch_of
-from .program.program import NoKernel, Program, Surroundings, is_view
+from .program.program import KernelProgram, NoKernel, Surroundings, is_view
 
 MAX_STATEMENTS = 24  # of one kernel, for those who read it
 # The steps behind one statement, one for each instance of the body.
-Steps = tuple[Step, ...]
-GroupOf = Callable[[Step], object]
-Kernel = tuple[Program, KernelText, list[tuple[str, float]]]
+Steps = tuple[Assignment, ...]
+GroupOf = Callable[[Assignment], object]
+Kernel = tuple[KernelProgram, KernelSource, list[tuple[str, float]]]
 # Kernels, or why there is none, of steps whose values others read.
 Memo = dict[tuple[Steps, frozenset[ir.Value]], Kernel | str]
 
@@ -38,18 +38,18 @@ class Region:
     """Statements, by their places in the body, and the kernel for them."""
 
     places: tuple[int, ...]
-    text: KernelText
+    text: KernelSource
     numbers: list[tuple[str, float]]
-    programs: list[Program]  # of each instance
+    programs: list[KernelProgram]  # of each instance
     results: tuple[ir.Value, ...]
     arguments: tuple[Expr, ...]
 
 
-def is_move(step: Step) -> bool:
+def is_move(step: Assignment) -> bool:
     return step.node is not None and moves(step.node) is not None
 
 
-def reshapes_in_order(step: Step) -> bool:
+def reshapes_in_order(step: Assignment) -> bool:
     """Whether PyTorch gives it as a view: only what lies out of order is copied."""
     node = step.node
     if node is None or node.domain or node.op_type not in RESHAPES:
@@ -58,7 +58,7 @@ def reshapes_in_order(step: Step) -> bool:
     return given is not None and not is_view(given)
 
 
-def finds_rows(step: Step) -> bool:
+def finds_rows(step: Assignment) -> bool:
     op = step.node.op_type if step.node is not None else ""
     return op == "Gather" and len(step.outputs) == 1
 
@@ -71,7 +71,7 @@ class Regions:
         around: Surroundings,
         group_of: GroupOf,
         memo: Memo,
-        saved: Callable[[Program], float],
+        saved: Callable[[KernelProgram], float],
     ) -> None:
         self.around, self.group_of, self.memo = around, group_of, memo
         self.saved = saved  # seconds, estimated
@@ -79,7 +79,7 @@ class Regions:
 
     def find(
         self,
-        items: Sequence[Statement | Row],
+        items: Sequence[Statement | RolledLoop],
         steps: Sequence[Steps | None],
         handed_on: Collection[ir.Value],
     ) -> list[Region]:

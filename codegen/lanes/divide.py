@@ -21,14 +21,14 @@ from ...analysis.errors import FairhandError
 from ...analysis.schedule.fork_join import Fork, Work, find_forks, fork_seconds
 from ...analysis.schedule.lanes import WORTH, LanePlan, costs_of, plan_lanes
 from ...analysis.schedule.linear_clustering import Costs
-from ...analysis.shapes.infer import Shapes
-from ..classes.module_classes import Kind, Kinds
-from ..ir.module_call import Run
+from ...analysis.shapes.infer import ShapeFacts
+from ..classes.module_classes import ClassTable, ModuleClass
+from ..ir.module_call import ModuleCall
 from ..ir.statement_tree import reads
 from ..load.random_outputs import draws
 from ..profile.op_timings import measured_profile
 from ..statements.control_flow import Mark
-from ..statements.spell_nodes import Step
+from ..statements.spell_nodes import Assignment
 
 MOST_ASKED = 64  # lanes; no model has work for more
 MOST_LANES = 8  # that the tool chooses from
@@ -77,8 +77,8 @@ class Divided:
     """
 
     costed: Costed
-    forks: Mapping[Kind, tuple[Fork, ...]]
-    operators: Mapping[Kind, tuple[tuple[tuple[int, ...], ...], ...]]
+    forks: Mapping[ModuleClass, tuple[Fork, ...]]
+    operators: Mapping[ModuleClass, tuple[tuple[tuple[int, ...], ...], ...]]
     serial: float
     seconds: float
     alike: float
@@ -155,7 +155,7 @@ def cores() -> int:
 
 def cost_lanes(
     model: ir.Model,
-    shapes: Shapes,
+    shapes: ShapeFacts,
     lanes: int | str | None,
     profile: bool = False,
     progress: Callable[[str], None] = lambda text: None,
@@ -195,13 +195,15 @@ def choices(lanes: int | None) -> list[tuple[int, int, int]]:
     return [(count, threads // count, threads) for count in counts]
 
 
-def divide(kinds: Kinds, model: ir.Model, costed: Sequence[Costed]) -> Divided | None:
+def divide(
+    kinds: ClassTable, model: ir.Model, costed: Sequence[Costed]
+) -> Divided | None:
     """Fork the classes of a model as the best of these costs has it, if any."""
     found = (_divided(kinds, model, each) for each in costed)
     return max(found, key=lambda divided: divided.gain, default=None)
 
 
-def _divided(kinds: Kinds, model: ir.Model, costed: Costed) -> Divided:
+def _divided(kinds: ClassTable, model: ir.Model, costed: Costed) -> Divided:
     found = _Division(kinds, model, costed)
     serial = found.seconds(kinds.root.run, costed.whole)
     seconds = found.divided(kinds.root.run)
@@ -215,7 +217,7 @@ def _divided(kinds: Kinds, model: ir.Model, costed: Costed) -> Divided:
 class _Division:
     """Chooses forks class by class, for all instances of a class together."""
 
-    def __init__(self, kinds: Kinds, model: ir.Model, costed: Costed) -> None:
+    def __init__(self, kinds: ClassTable, model: ir.Model, costed: Costed) -> None:
         self.kinds, self.costed = kinds, costed
         nodes = [n for n in model.graph if n.domain or n.op_type != "Constant"]
         self._position = {node: i for i, node in enumerate(nodes)}
@@ -226,8 +228,8 @@ class _Division:
         }
         owned = (n for step in kinds.root.run.steps() for n in self._own(step))
         self._steps = Counter(self._position[node] for node in owned)  # of each node
-        self.forks: dict[Kind, tuple[Fork, ...]] = {}
-        self._calls: dict[Kind, list[Run]] = {}
+        self.forks: dict[ModuleClass, tuple[Fork, ...]] = {}
+        self._calls: dict[ModuleClass, list[ModuleCall]] = {}
         self._visit(kinds.root.run)
         total = self.seconds(kinds.root.run, costed.shared)
         for kind in kinds.order:
@@ -235,23 +237,23 @@ class _Division:
             if sum(fork.saved for fork in forks) >= NOTICED * total:
                 self.forks[kind] = forks
 
-    def _visit(self, run: Run) -> None:
+    def _visit(self, run: ModuleCall) -> None:
         self._calls.setdefault(self._kind(run), []).append(run)
         for inner in run.runs():
             self._visit(inner)
 
-    def _kind(self, run: Run) -> Kind:
+    def _kind(self, run: ModuleCall) -> ModuleClass:
         return self.kinds.of[run.shares or run]
 
     # ---- seconds
 
-    def inside(self, item: Step | Run) -> float:
+    def inside(self, item: Assignment | ModuleCall) -> float:
         """In a lane, where nothing forks any more."""
         return self.seconds(item, self.costed.shared)
 
-    def divided(self, item: Step | Run) -> float:
+    def divided(self, item: Assignment | ModuleCall) -> float:
         """With those forks that have been chosen."""
-        if isinstance(item, Step):
+        if isinstance(item, Assignment):
             return self.inside(item)
         forks = self.forks.get(self._kind(item), ())
         in_forks = {i for fork in forks for lane in fork.lanes for i in lane}
@@ -259,31 +261,31 @@ class _Division:
         work, dag = self._work([item]), body_dag(item)
         return sum(alone) + sum(fork_seconds(dag, work, f.lanes) for f in forks)
 
-    def seconds(self, item: Step | Run, costs: Costs) -> float:
-        steps = [item] if isinstance(item, Step) else item.steps()
+    def seconds(self, item: Assignment | ModuleCall, costs: Costs) -> float:
+        steps = [item] if isinstance(item, Assignment) else item.steps()
         nodes = (self._position[n] for step in steps for n in self._own(step))
         return sum(costs.nodes[i] / self._steps[i] for i in nodes)
 
-    def _own(self, step: Step) -> list[ir.Node]:
+    def _own(self, step: Assignment) -> list[ir.Node]:
         return [node for node in own_nodes(step) if node in self._position]
 
-    def reached(self) -> dict[Kind, tuple[Fork, ...]]:
+    def reached(self) -> dict[ModuleClass, tuple[Fork, ...]]:
         """The forks of those classes that are not in lanes themselves, always."""
-        kinds: dict[Kind, None] = {}
+        kinds: dict[ModuleClass, None] = {}
 
-        def visit(run: Run) -> None:
+        def visit(run: ModuleCall) -> None:
             kind = self._kind(run)
             kinds[kind] = None
             forks = self.forks.get(kind, ())
             inside = {i for fork in forks for lane in fork.lanes for i in lane}
             for i, item in enumerate(run.items):
-                if isinstance(item, Run) and i not in inside:
+                if isinstance(item, ModuleCall) and i not in inside:
                     visit(item)
 
         visit(self.kinds.root.run)
         return {kind: self.forks[kind] for kind in kinds if kind in self.forks}
 
-    def operators(self, kind: Kind) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    def operators(self, kind: ModuleClass) -> tuple[tuple[tuple[int, ...], ...], ...]:
         """Of each lane of each fork, by position."""
         return tuple(
             tuple(
@@ -293,15 +295,15 @@ class _Division:
             for fork in self.forks[kind]
         )
 
-    def _positions(self, kind: Kind, place: int) -> Iterator[int]:
+    def _positions(self, kind: ModuleClass, place: int) -> Iterator[int]:
         for run in self._calls[kind]:
             item = run.items[place]
-            steps = [item] if isinstance(item, Step) else item.steps()
+            steps = [item] if isinstance(item, Assignment) else item.steps()
             yield from (self._position[n] for s in steps for n in self._own(s))
 
     # ---- forks
 
-    def _forks(self, kind: Kind) -> tuple[Fork, ...]:
+    def _forks(self, kind: ModuleClass) -> tuple[Fork, ...]:
         calls = self._calls.get(kind, [])
         items = kind.run.items
         alike = all(len(run.items) == len(items) for run in calls)
@@ -312,13 +314,13 @@ class _Division:
         best = sorted(gains, key=lambda fork: -fork.saved)[:MOST_FORKS]
         return tuple(fork for fork in found if fork in best)
 
-    def _gains(self, run: Run, fork: Fork) -> bool:
+    def _gains(self, run: ModuleCall, fork: Fork) -> bool:
         """Whether one instance does; others may have more to do in the same lanes."""
         work = self._work([run])
         apart = sum(work.outside[i] for lane in fork.lanes for i in lane)
         return fork_seconds(body_dag(run), work, fork.lanes) < apart
 
-    def _work(self, calls: Sequence[Run]) -> Work:
+    def _work(self, calls: Sequence[ModuleCall]) -> Work:
         """Of each item, summed over the calls."""
         rows = list(zip(*(run.items for run in calls), strict=True))
         return Work(
@@ -329,11 +331,11 @@ class _Division:
             frozenset(i for i, row in enumerate(rows) if _draws(row[0])),
         )
 
-    def _moved(self, item: Step | Run) -> float:
+    def _moved(self, item: Assignment | ModuleCall) -> float:
         return sum(self._bytes.get(v, 0) for v in item.outputs if v) / CPU.bytes
 
 
-def own_nodes(step: Step) -> list[ir.Node]:
+def own_nodes(step: Assignment) -> list[ir.Node]:
     """Those whose work a step does."""
     absorbed = step.form.absorbs if step.form is not None else ()
     return [*absorbed, *([step.node] if step.node is not None else [])]
@@ -343,13 +345,13 @@ def _read_outputs(node: ir.Node) -> list[ir.Value]:
     return [v for v in node.outputs if v.uses() or v.is_graph_output()]
 
 
-def _draws(item: Step | Run) -> bool:
+def _draws(item: Assignment | ModuleCall) -> bool:
     """Whether random numbers are drawn, in an order that lanes would not keep."""
-    steps = [item] if isinstance(item, Step) else item.steps()
+    steps = [item] if isinstance(item, Assignment) else item.steps()
     return any(step.node is not None and draws(step.node) for step in steps)
 
 
-def body_dag(run: Run) -> Dag:
+def body_dag(run: ModuleCall) -> Dag:
     """The items of a body, each after those that it reads of."""
     made = {v: i for i, item in enumerate(run.items) for v in item.outputs if v}
     edges = (
@@ -361,8 +363,8 @@ def body_dag(run: Run) -> Dag:
     return Dag.of(len(run.items), edges)
 
 
-def reads_of(item: Step | Run) -> list[ir.Value]:
+def reads_of(item: Assignment | ModuleCall) -> list[ir.Value]:
     """The values that a step or a call is given."""
-    if isinstance(item, Step):
+    if isinstance(item, Assignment):
         return item.reads()
     return [*item.inputs, *(v for arg in item.size_args for v in reads(arg))]

@@ -9,15 +9,15 @@ import onnx_ir as ir
 
 from ...analysis.dataflow.dag import Grouping
 from ...analysis.fusion.dnnfusion import FusionPlan
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import Expr, Ref
-from ..classes.module_classes import Kind, Kinds
+from ..classes.module_classes import ClassTable, ModuleClass
 from ..forward.writer import BodyWriter
 from ..ir.identifiers import attribute, unused
-from ..ir.module_call import Run
+from ..ir.module_call import ModuleCall
 from ..ir.statement_tree import Statement
 from ..statements.control_flow import Mark
-from ..statements.spell_nodes import Step
+from ..statements.spell_nodes import Assignment
 from .divide import body_dag, own_nodes
 from .lane_lines import ForkWriter, LaneWriter
 
@@ -29,8 +29,8 @@ Groups = tuple[tuple[int, ...], ...]  # items of a body, in the order they are w
 
 
 def groups_of(
-    kinds: Kinds, model: ir.Model, plan: FusionPlan | None
-) -> dict[Kind, Groups]:
+    kinds: ClassTable, model: ir.Model, plan: FusionPlan | None
+) -> dict[ModuleClass, Groups]:
     """The groups of each class, as its first instance has them, where one is large.
 
     What of a group stands in other classes is left out; what is left of it stays a
@@ -60,9 +60,13 @@ def groups_of(
     return found
 
 
-def _home(item: Step | Run, home: Mapping[ir.Node, int]) -> int | None:
+def _home(item: Assignment | ModuleCall, home: Mapping[ir.Node, int]) -> int | None:
     """The group that all of a step is in."""
-    groups = {home.get(n) for n in own_nodes(item)} if isinstance(item, Step) else set()
+    groups = (
+        {home.get(n) for n in own_nodes(item)}
+        if isinstance(item, Assignment)
+        else set()
+    )
     return groups.pop() if len(groups) == 1 else None
 
 
@@ -71,9 +75,9 @@ class GroupWriter(ForkWriter):
 
     def __init__(
         self,
-        kind: Kind,
-        kinds: Kinds,
-        shapes: Shapes,
+        kind: ModuleClass,
+        kinds: ClassTable,
+        shapes: ShapeFacts,
         reserved: frozenset[str],
         groups: Groups,
     ) -> None:
@@ -101,7 +105,7 @@ class GroupWriter(ForkWriter):
         words: dict[str, None] = {}
         for place in group:
             item = self.run.items[place]
-            node = item.node if isinstance(item, Step) else None
+            node = item.node if isinstance(item, Assignment) else None
             if node is not None:
                 word = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", node.op_type).lower()
                 words[attribute(word)] = None

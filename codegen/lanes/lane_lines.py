@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from ...analysis.schedule.fork_join import Fork
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import Expr, Ref, render, spell
-from ..classes.module_classes import Kind, Kinds
+from ..classes.module_classes import ClassTable, ModuleClass
 from ..forward.writer import Body, BodyWriter
-from ..ir.cache_arguments import Family
+from ..ir.cache_arguments import CacheArgument
 from ..ir.identifiers import unused
-from ..ir.naming_rules import RunRef, callee_arguments
+from ..ir.naming_rules import ModuleRef, callee_arguments
 from ..ir.statement_tree import Statement
 from ..statements.spell_nodes import LayerRef
 from .divide import reads_of
@@ -27,9 +27,9 @@ class ForkWriter(BodyWriter):
 
     def __init__(
         self,
-        kind: Kind,
-        kinds: Kinds,
-        shapes: Shapes,
+        kind: ModuleClass,
+        kinds: ClassTable,
+        shapes: ShapeFacts,
         reserved: frozenset[str],
         forks: Sequence[Fork],
     ) -> None:
@@ -43,8 +43,8 @@ class ForkWriter(BodyWriter):
         self,
         arguments: list[str],
         results: list[ir.Value],
-        given: Sequence[Family] = (),
-        made: Sequence[Family] = (),
+        given: Sequence[CacheArgument] = (),
+        made: Sequence[CacheArgument] = (),
     ) -> Body:
         self.results = results
         return super().write(arguments, results, given, made)
@@ -102,7 +102,7 @@ def plain_call(expr: Expr) -> tuple[Expr, ...] | None:
     """The layer or block that is called, and its arguments, if that is all."""
     parts = [piece[0] for piece in expr._pieces if isinstance(piece, tuple)]
     text = "".join(piece for piece in expr._pieces if isinstance(piece, str))
-    called = bool(parts) and isinstance(parts[0], (LayerRef, RunRef))
+    called = bool(parts) and isinstance(parts[0], (LayerRef, ModuleRef))
     plain = text.replace(", ", "") == "()" and all(
         isinstance(x, Ref) for x in parts[1:]
     )

@@ -8,18 +8,18 @@ from collections.abc import Iterable
 import onnx_ir as ir
 
 from ...analysis.spelling.expr import Ref, leaves, render
-from ..ir.module_call import Run
-from ..statements.spell_nodes import LayerRef, Step
+from ..ir.module_call import ModuleCall
+from ..statements.spell_nodes import Assignment, LayerRef
 
 _MATRIX = re.compile(r"(nn\.|Packed|Quantized)Linear")
 
 
-def matrix_roles(run: Run) -> dict[int, str]:
+def matrix_roles(run: ModuleCall) -> dict[int, str]:
     """query, key, value, out; gate, up, down; or qkv: for the layers' identities.
 
     A module of several attentions, or of several pairs of matrices, has none.
     """
-    flow = _Flow([item for item in run.items if isinstance(item, Step)])
+    flow = _Flow([item for item in run.items if isinstance(item, Assignment)])
     attentions = [s for s in flow.steps if s.form is None and "attention(" in _text(s)]
     if len(attentions) == 1:
         return flow.attention(attentions[0])
@@ -27,9 +27,9 @@ def matrix_roles(run: Run) -> dict[int, str]:
     return {} if attentions or named else flow.feed_forward()
 
 
-def shortcut_role(run: Run) -> dict[int, str]:
+def shortcut_role(run: ModuleCall) -> dict[int, str]:
     """The layer that changes what is added to the result of a block's other layers."""
-    steps = [item for item in run.items if isinstance(item, Step)]
+    steps = [item for item in run.items if isinstance(item, Assignment)]
     flow = _Flow(steps)
     for step in steps:
         added = {v for v in step.reads() if v.const_value is None}
@@ -44,24 +44,24 @@ def shortcut_role(run: Run) -> dict[int, str]:
     return {}
 
 
-def _text(step: Step) -> str:
+def _text(step: Assignment) -> str:
     return render(step.expr, lambda x: "L" if isinstance(x, LayerRef) else "v")
 
 
-def _is_matrix(step: Step) -> bool:
+def _is_matrix(step: Assignment) -> bool:
     return step.form is not None and _MATRIX.match(step.form.layer) is not None
 
 
 class _Flow:
     """What is computed from what in one module."""
 
-    def __init__(self, steps: list[Step]) -> None:
+    def __init__(self, steps: list[Assignment]) -> None:
         self.steps = steps
         self.makers = {out: step for step in steps for out in step.outputs}
 
-    def behind(self, values: Iterable[ir.Value]) -> list[Step]:
+    def behind(self, values: Iterable[ir.Value]) -> list[Assignment]:
         """The nearest matrices and attentions that values are computed with."""
-        found: dict[Step, None] = {}
+        found: dict[Assignment, None] = {}
         todo = list(values)
         while todo:
             step = self.makers.get(todo.pop(0))
@@ -73,9 +73,9 @@ class _Flow:
                 todo += step.reads()
         return list(found)
 
-    def layers(self, step: Step | None) -> int:
+    def layers(self, step: Assignment | None) -> int:
         """How many layers a step's result is computed with."""
-        todo, found = [step], dict[Step, None]()
+        todo, found = [step], dict[Assignment, None]()
         while todo:
             one = todo.pop()
             if one is not None and one not in found:
@@ -83,7 +83,7 @@ class _Flow:
                 todo += [self.makers.get(value) for value in one.reads()]
         return sum(one.form is not None for one in found)
 
-    def attention(self, step: Step) -> dict[int, str]:
+    def attention(self, step: Assignment) -> dict[int, str]:
         operands = [x.value for x in leaves(step.expr) if isinstance(x, Ref)][:3]
         sources = [self.behind([value]) for value in operands]
         if len(sources) < 3 or any(len(found) != 1 for found in sources):
@@ -116,12 +116,12 @@ class _Flow:
             roles[id(up[0].form)] = "up"
         return roles
 
-    def is_factor(self, step: Step) -> bool:
+    def is_factor(self, step: Assignment) -> bool:
         """Whether a product reads what a layer gives as it is."""
         readers = [s for s in self.steps if not set(step.outputs).isdisjoint(s.reads())]
         return any(s.node is not None and s.node.op_type == "Mul" for s in readers)
 
 
-def _widens(step: Step) -> bool:
+def _widens(step: Assignment) -> bool:
     sizes = step.form.positional[:2] if step.form is not None else ()
     return len(sizes) == 2 and sizes[0] < sizes[1]

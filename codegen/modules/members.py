@@ -13,8 +13,8 @@ from ...analysis.ops.quantized.quant_layers import QUANTIZED_CONVS, QUANTIZED_LI
 from ...analysis.ops.registry import ModuleForm
 from ...analysis.spelling.expr import Function
 from ..ir.identifiers import attribute, unused
-from ..ir.module_call import Run
-from ..statements.spell_nodes import LayerRef, Step
+from ..ir.module_call import ModuleCall
+from ..statements.spell_nodes import Assignment, LayerRef
 from .layer_roles import matrix_roles, shortcut_role
 from .tensor_roles import tensor_role
 
@@ -37,7 +37,7 @@ ROLES = {
 _ONE_OF_THREE = re.compile(r"(q|k|v|query|key|value)(_proj|_lin)?")
 
 
-class Setting(ir.Value):
+class ConstructorValue(ir.Value):
     """A member that is a number or a function in which instances of a class differ, or
     that says whether one does what others leave."""
 
@@ -47,19 +47,21 @@ class Setting(ir.Value):
 
 
 @dataclass(eq=False)
-class Member:
+class Attribute:
     """`self.attr` or `self.attr[index]`: a layer, a block, or a constant tensor."""
 
     attr: str
     index: int | None
-    what: Step | Run | ir.Value
+    what: Assignment | ModuleCall | ir.Value
     inner: tuple[str, ...] = ()  # keys of nn.ModuleDict's inside `attr`
 
     @property
     def is_flagged(self) -> bool:
         """Whether some instances of the class have what others lack."""
         what = self.what
-        return isinstance(what, Setting) or (isinstance(what, Step) and what.optional)
+        return isinstance(what, ConstructorValue) or (
+            isinstance(what, Assignment) and what.optional
+        )
 
     @property
     def text(self) -> str:
@@ -84,20 +86,20 @@ def member_name(texts: dict[Any, str], leaf: LayerRef) -> str:
     return next(
         text
         for what, text in texts.items()
-        if isinstance(what, Step) and what.form is leaf.form
+        if isinstance(what, Assignment) and what.form is leaf.form
     )
 
 
-def assign_members(run: Run, faithful: bool = False) -> list[Member]:
+def assign_members(run: ModuleCall, faithful: bool = False) -> list[Attribute]:
     """Attribute names for what a run owns, in the order of first use.
 
     If `faithful`, they are the file's, through lists and dictionaries where it has
     numbers with gaps, or modules that are no class here.
     """
-    owned: list[tuple[Step | Run | ir.Value, str]] = []
+    owned: list[tuple[Assignment | ModuleCall | ir.Value, str]] = []
     forms: list[ModuleForm] = []
     for item in run.items:
-        if isinstance(item, Run):
+        if isinstance(item, ModuleCall):
             if item.shares is None:
                 owned.append((item, item.path))
         elif item.form is not None and item.form not in forms:
@@ -118,7 +120,7 @@ def _inside(path: str, holder: str) -> list[str]:
     return [word for word in path.removeprefix(f"{holder}.").split(".") if word]
 
 
-def _faithful(owned: list[tuple[Any, list[str]]]) -> list[Member]:
+def _faithful(owned: list[tuple[Any, list[str]]]) -> list[Attribute]:
     """Members by the words of their paths; what has none, or a taken one, gets one."""
     numbered: dict[str, set[str]] = {}
     deep: set[str] = set()
@@ -127,7 +129,7 @@ def _faithful(owned: list[tuple[Any, list[str]]]) -> list[Member]:
             numbered.setdefault(words[0], set()).add(words[1])
         elif len(words) > 1:
             deep.add(words[0])
-    found: list[Member] = []
+    found: list[Attribute] = []
     paths = [tuple(words) for _, words in owned]
     taken: set[tuple[str, ...]] = set()
     for what, words in owned:
@@ -147,9 +149,9 @@ def _faithful(owned: list[tuple[Any, list[str]]]) -> list[Member]:
         numbers = numbered.get(attr, set())
         whole = numbers == {str(i) for i in range(len(numbers))}
         if len(inner) == 1 and inner[0] in numbers and whole and attr not in deep:
-            found.append(Member(attr, int(inner[0]), what))
+            found.append(Attribute(attr, int(inner[0]), what))
         else:
-            found.append(Member(attr, None, what, tuple(inner)))
+            found.append(Attribute(attr, None, what, tuple(inner)))
     return sorted(found, key=lambda m: (_first_of(found, m.attr), m.index or 0))
 
 
@@ -167,7 +169,7 @@ def _dictionary_key(word: str) -> str:
     return f"{key}_" if key in _OF_DICTIONARIES else key
 
 
-def _first_of(members: list[Member], attr: str) -> int:
+def _first_of(members: list[Attribute], attr: str) -> int:
     return next(i for i, m in enumerate(members) if m.attr == attr)
 
 
@@ -193,7 +195,7 @@ def _holder(path: str, members: list[str]) -> str:
 
 
 def _wish(
-    what: object, path: str, holder: str, run: Run, roles: dict[int, str]
+    what: object, path: str, holder: str, run: ModuleCall, roles: dict[int, str]
 ) -> tuple[str, int | None]:
     """The attribute and list index that a path asks for: layers.0 -> layers, 0."""
     inside = path.removeprefix(f"{holder}.") if holder else path
@@ -201,7 +203,7 @@ def _wish(
         inside = ""  # the module's own scope names nothing in it
     if holder and inside == path != holder:
         inside = path.rpartition(".")[2] if not isinstance(what, ir.Value) else ""
-    if isinstance(what, Setting):
+    if isinstance(what, ConstructorValue):
         return attribute(what.name or ""), None
     if isinstance(what, ir.Value):
         telling = re.fullmatch(r"[\w.]*[A-Za-z]{3}[\w.]*", inside) and has_name(what)
@@ -209,7 +211,7 @@ def _wish(
             return tensor_role(what, run), None
         return attribute(inside.replace(".", "_")), None
     words = [w for w in inside.split(".") if w]
-    role = roles.get(id(what.form)) if isinstance(what, Step) else None
+    role = roles.get(id(what.form)) if isinstance(what, Assignment) else None
     if words and words[-1].isdigit():
         stem = "_".join(words[:-1]) or "layers"
         return attribute(stem), int(words[-1][:6])
@@ -221,7 +223,7 @@ def _wish(
 
 
 def _role(what: object) -> str:
-    form = what.lacks or what.form if isinstance(what, Step) else None
+    form = what.lacks or what.form if isinstance(what, Assignment) else None
     if form is not None:
         layer = form.layer
         word = re.sub(r"\d?d?$", "", layer.removeprefix("nn.")).lower()
@@ -230,7 +232,7 @@ def _role(what: object) -> str:
     return "block"
 
 
-def _number(wishes: list[tuple[Any, str, int | None]]) -> list[Member]:
+def _number(wishes: list[tuple[Any, str, int | None]]) -> list[Attribute]:
     """Settle clashes; list indices count from 0 without holes, in the file's order."""
     lists: dict[str, list[tuple[int, Any]]] = {}
     for what, attr, index in wishes:
@@ -239,7 +241,7 @@ def _number(wishes: list[tuple[Any, str, int | None]]) -> list[Member]:
     plain = [attr for _, attr, index in wishes if index is None]
     repeated = {attr for attr in plain if plain.count(attr) > 1}
     taken: set[str] = set(lists)
-    members: dict[int, Member] = {}
+    members: dict[int, Attribute] = {}
     for what, attr, index in wishes:
         if index is not None:
             continue
@@ -251,12 +253,12 @@ def _number(wishes: list[tuple[Any, str, int | None]]) -> list[Member]:
         else:
             name = unused(attr, taken)
         taken.add(name)
-        members[id(what)] = Member(name, None, what)
+        members[id(what)] = Attribute(name, None, what)
     for attr, entries in lists.items():
         entries.sort(key=lambda entry: entry[0])
         for i, (_, what) in enumerate(entries):
-            members[id(what)] = Member(attr, i if len(entries) > 1 else None, what)
-    ordered: dict[str, list[Member]] = {}
+            members[id(what)] = Attribute(attr, i if len(entries) > 1 else None, what)
+    ordered: dict[str, list[Attribute]] = {}
     for what, _, _ in wishes:
         member = members[id(what)]
         ordered.setdefault(member.attr, []).append(member)

@@ -1,6 +1,6 @@
 """The module tree: steps grouped by the modules they came from.
 
-A `Run` is one call of one module: steps that stand together in execution order and come
+A `ModuleCall` is one call of one module: steps that stand together in execution order and come
 from the same scope. Because they stand together, a run can always be made a function:
 what it reads is computed before it, what it returns is read after it.
 """
@@ -15,9 +15,15 @@ import onnx_ir as ir
 from ...analysis.graph.parameters import has_name, is_parameter
 from ...analysis.ops.registry import ModuleForm, Weight
 from ...analysis.spelling.expr import Expr, substitute
-from ..ir.module_call import Run, layer_key, owned_matrices, sequence_key, weights_key
+from ..ir.module_call import (
+    ModuleCall,
+    layer_key,
+    owned_matrices,
+    sequence_key,
+    weights_key,
+)
 from ..statements.control_flow import group_blocks
-from ..statements.spell_nodes import LayerRef, Step
+from ..statements.spell_nodes import Assignment, LayerRef
 from .sequential import Place, deep_places, is_shallow
 
 # A parameter up to this size is stored once per module that uses it, as the original
@@ -30,23 +36,25 @@ MIN_LISTS = 3
 
 
 def make_tree(
-    steps: list[Step],
+    steps: list[Assignment],
     results: list[ir.Value],
     faithful: bool = False,
     cache: frozenset[ir.Value] = frozenset(),
-) -> Run:
+) -> ModuleCall:
     """Group, split repeated calls, drop what is not worth a class, settle arguments.
 
     If `faithful`, members keep the paths that the file gives them. `cache` are inputs
     that come as lists, which the network's own forward goes through.
     """
-    root = Run("", items=group_blocks(steps))
+    root = ModuleCall("", items=group_blocks(steps))
     _simplify(root, faithful, set(deep_places(root)))
     _separate_clashing(root)
     _peel(root)
-    while not faithful and len(root.items) == 1 and isinstance(root.items[0], Run):
+    while (
+        not faithful and len(root.items) == 1 and isinstance(root.items[0], ModuleCall)
+    ):
         only = root.items[0]  # a wrapper around the network proper
-        root = Run(only.path, only.hint, only.items)
+        root = ModuleCall(only.path, only.hint, only.items)
     if not faithful and cache:
         _open_wrappers(root, cache)
     _unify_layers(root)
@@ -56,7 +64,7 @@ def make_tree(
     return root
 
 
-def _open_wrappers(root: Run, cache: frozenset[ir.Value]) -> None:
+def _open_wrappers(root: ModuleCall, cache: frozenset[ir.Value]) -> None:
     """Of a module that reads the whole cache, the members are the network's own.
 
     It would be handed each layer's past, and hand back each present, one by one.
@@ -65,7 +73,7 @@ def _open_wrappers(root: Run, cache: frozenset[ir.Value]) -> None:
     while opened:
         opened = False
         for at, run in enumerate(root.items):
-            if isinstance(run, Run) and cache <= {
+            if isinstance(run, ModuleCall) and cache <= {
                 value for step in run.steps() for value in step.reads()
             }:
                 root.items[at : at + 1] = run.items
@@ -74,7 +82,7 @@ def _open_wrappers(root: Run, cache: frozenset[ir.Value]) -> None:
                 break
 
 
-def _shorten(root: Run, path: str) -> None:
+def _shorten(root: ModuleCall, path: str) -> None:
     """Leave a module's path out of its former members', unless it tells two apart."""
     start = f"{path}."
     words: dict[bool, set[str]] = {True: set(), False: set()}
@@ -92,15 +100,15 @@ def _shorten(root: Run, path: str) -> None:
 # ------------------------------------------------------------------------- simplifying
 
 
-def _simplify(run: Run, faithful: bool, deep: set[Place]) -> None:
+def _simplify(run: ModuleCall, faithful: bool, deep: set[Place]) -> None:
     """Bottom-up: a module with fewer than two statements is not worth a class."""
     for child in run.runs():
         _simplify(child, faithful, deep)
     lists = {child.path: _skeleton(child) for child in run.runs()}
     alike = Counter(lists.values())
-    items: list[Step | Run] = []
+    items: list[Assignment | ModuleCall] = []
     for item in run.items:
-        if isinstance(item, Step):
+        if isinstance(item, Assignment):
             items.append(item)
         elif faithful:
             items.extend(_kept_path(item))
@@ -112,7 +120,7 @@ def _simplify(run: Run, faithful: bool, deep: set[Place]) -> None:
     run.items = items
 
 
-def _skeleton(run: Run) -> tuple[str, ...]:
+def _skeleton(run: ModuleCall) -> tuple[str, ...]:
     """The operators of a list of two layers or more, in order; () for other modules."""
     steps = list(run.steps())
     layers = sum(step.form is not None for step in steps)
@@ -123,10 +131,10 @@ def _skeleton(run: Run) -> tuple[str, ...]:
     )
 
 
-def _kept_path(run: Run) -> list[Step | Run]:
+def _kept_path(run: ModuleCall) -> list[Assignment | ModuleCall]:
     """The same for members that keep their paths: a class must own what is in it."""
     members = [item.path for item in run.items if _owns(item)]
-    alone = len(run.items) == 1 and isinstance(run.items[0], Run)
+    alone = len(run.items) == 1 and isinstance(run.items[0], ModuleCall)
     start = f"{run.path}."
     inside = all(
         path.startswith(start) and not path.removeprefix(start)[:1].isdigit()
@@ -136,20 +144,20 @@ def _kept_path(run: Run) -> list[Step | Run]:
     return [run] if owns and inside and not alone and not is_list(run) else run.items
 
 
-def _keep_or_dissolve(run: Run, repeats: bool) -> list[Step | Run]:
+def _keep_or_dissolve(run: ModuleCall, repeats: bool) -> list[Assignment | ModuleCall]:
     """`repeats`: others beside it do the same, so that it deserves a class."""
-    members = [s for s in run.items if isinstance(s, Run) or s.form is not None]
+    members = [s for s in run.items if isinstance(s, ModuleCall) or s.form is not None]
     constants = {v.name for s in run.steps() if s.form is None for v in _constants(s)}
-    if len(run.items) == 1 and isinstance(run.items[0], Run):
+    if len(run.items) == 1 and isinstance(run.items[0], ModuleCall):
         inner = run.items[0]
         inner.path = run.path
         return [inner]
     left = len(run.items) == 1 and all((n or "").endswith(".bias") for n in constants)
     if not members and (not constants or left):
         return run.items  # no more than the bias that a merged layer leaves
-    mixed = any(isinstance(s, Step) and s.form is None for s in run.items)
+    mixed = any(isinstance(s, Assignment) and s.form is None for s in run.items)
     only = members[0] if len(members) == 1 and not constants else None
-    if isinstance(only, Step) and (is_list(run) or len(run.items) <= 2):
+    if isinstance(only, Assignment) and (is_list(run) or len(run.items) <= 2):
         only.path = _shortest(only.path, run.path)
         return run.items
     if is_list(run) and mixed and not (repeats and _skeleton(run)):
@@ -157,7 +165,7 @@ def _keep_or_dissolve(run: Run, repeats: bool) -> list[Step | Run]:
     return [run]
 
 
-def is_list(run: Run) -> bool:
+def is_list(run: ModuleCall) -> bool:
     """Whether a run is an nn.Sequential by class, or by members numbered 0, 1, 2 ..."""
     if run.hint:
         return run.hint == "Sequential"
@@ -167,8 +175,8 @@ def is_list(run: Run) -> bool:
     return bool(inner) and all(word.isdigit() for word in inner)
 
 
-def _owns(item: Step | Run) -> bool:
-    return isinstance(item, Run) or item.form is not None
+def _owns(item: Assignment | ModuleCall) -> bool:
+    return isinstance(item, ModuleCall) or item.form is not None
 
 
 def _shortest(path: str, scope: str) -> str:
@@ -178,16 +186,16 @@ def _shortest(path: str, scope: str) -> str:
     return scope
 
 
-def _constants(step: Step) -> list[ir.Value]:
+def _constants(step: Assignment) -> list[ir.Value]:
     return [v for v in step.reads() if v.const_value is not None]
 
 
-def _separate_clashing(root: Run) -> None:
+def _separate_clashing(root: ModuleCall) -> None:
     """Two calls of one path that differ can't be one class: their steps move up."""
     changed = True
     while changed:
         changed = False
-        calls: dict[str, list[Run]] = {}
+        calls: dict[str, list[ModuleCall]] = {}
         for run in _all_runs(root):
             calls.setdefault(run.path, []).append(run)
         clashing = {
@@ -200,11 +208,11 @@ def _separate_clashing(root: Run) -> None:
             changed = _dissolve(root, clashing)
 
 
-def _dissolve(run: Run, doomed: set[int]) -> bool:
+def _dissolve(run: ModuleCall, doomed: set[int]) -> bool:
     changed = False
-    items: list[Step | Run] = []
+    items: list[Assignment | ModuleCall] = []
     for item in run.items:
-        if isinstance(item, Run):
+        if isinstance(item, ModuleCall):
             changed |= _dissolve(item, doomed)
             if id(item) in doomed:
                 items.extend(item.items)
@@ -215,17 +223,17 @@ def _dissolve(run: Run, doomed: set[int]) -> bool:
     return changed
 
 
-def _peel(run: Run) -> None:
+def _peel(run: ModuleCall) -> None:
     """A module that begins by joining its arguments is given what it joins, joined.
 
     The layers of a DenseNet then are alike, though each joins one map more.
     """
-    items: list[Step | Run] = []
+    items: list[Assignment | ModuleCall] = []
     for item in run.items:
-        if isinstance(item, Run):
+        if isinstance(item, ModuleCall):
             _peel(item)
             first = item.items[0] if item.items else None
-            if isinstance(first, Step) and first.node is not None:
+            if isinstance(first, Assignment) and first.node is not None:
                 reads = set(first.reads())
                 rest = {v for s in item.steps() if s is not first for v in s.reads()}
                 if (
@@ -238,7 +246,7 @@ def _peel(run: Run) -> None:
     run.items = items
 
 
-def _unify_layers(run: Run) -> None:
+def _unify_layers(run: ModuleCall) -> None:
     """One layer that a module uses twice becomes one form.
 
     Equal weights make two layers one if they are matrices, or if the layers have one
@@ -246,7 +254,7 @@ def _unify_layers(run: Run) -> None:
     """
     first: dict[object, ModuleForm] = {}
     for item in run.items:
-        if isinstance(item, Run):
+        if isinstance(item, ModuleCall):
             _unify_layers(item)
         elif item.form is not None:
             large = any(_is_large(weight) for weight in item.form.weights.values())
@@ -262,7 +270,7 @@ def _with_layer(expr: Expr, layer: LayerRef) -> Expr:
     return substitute(expr, lambda leaf: layer if isinstance(leaf, LayerRef) else None)
 
 
-def _all_runs(run: Run) -> Iterator[Run]:
+def _all_runs(run: ModuleCall) -> Iterator[ModuleCall]:
     for child in run.runs():
         yield child
         yield from _all_runs(child)
@@ -271,14 +279,14 @@ def _all_runs(run: Run) -> Iterator[Run]:
 # ------------------------------------------------------------------------- interfaces
 
 
-def _own_constants(root: Run, results: list[ir.Value], faithful: bool) -> None:
+def _own_constants(root: ModuleCall, results: list[ir.Value], faithful: bool) -> None:
     """Each constant tensor belongs to the smallest module around all its uses."""
-    users: dict[ir.Value, list[tuple[Run, ...]]] = {}
+    users: dict[ir.Value, list[tuple[ModuleCall, ...]]] = {}
 
-    def visit(run: Run, above: tuple[Run, ...]) -> None:
+    def visit(run: ModuleCall, above: tuple[ModuleCall, ...]) -> None:
         chain = (*above, run)
         for item in run.items:
-            if isinstance(item, Run):
+            if isinstance(item, ModuleCall):
                 visit(item, chain)
             else:
                 for value in _constants(item):
@@ -303,15 +311,15 @@ def _own_constants(root: Run, results: list[ir.Value], faithful: bool) -> None:
             owner.constants.append(value)
 
 
-def _interfaces(root: Run, results: set[ir.Value]) -> None:
+def _interfaces(root: ModuleCall, results: set[ir.Value]) -> None:
     """What each run reads from outside and what is read of it afterwards."""
-    produced: dict[ir.Value, Run] = {}
-    reads: dict[ir.Value, set[Run]] = {}
-    parents: dict[Run, Run] = {}
+    produced: dict[ir.Value, ModuleCall] = {}
+    reads: dict[ir.Value, set[ModuleCall]] = {}
+    parents: dict[ModuleCall, ModuleCall] = {}
 
-    def visit(run: Run) -> None:
+    def visit(run: ModuleCall) -> None:
         for item in run.items:
-            if isinstance(item, Run):
+            if isinstance(item, ModuleCall):
                 parents[item] = run
                 visit(item)
                 continue
@@ -323,14 +331,14 @@ def _interfaces(root: Run, results: set[ir.Value]) -> None:
 
     visit(root)
 
-    def chain(run: Run | None) -> list[Run]:
+    def chain(run: ModuleCall | None) -> list[ModuleCall]:
         found = []
         while run is not None:
             found.append(run)
             run = parents.get(run)
         return found
 
-    def settle(run: Run, owned: frozenset[ir.Value]) -> None:
+    def settle(run: ModuleCall, owned: frozenset[ir.Value]) -> None:
         owned = owned | frozenset(run.constants)
         inside = {
             out for step in run.steps() for out in step.outputs if out is not None
@@ -359,11 +367,11 @@ def _interfaces(root: Run, results: set[ir.Value]) -> None:
                 holder.outputs.append(value)
 
 
-def _share(root: Run) -> None:
+def _share(root: ModuleCall) -> None:
     """Calls of one module after its first share the first one's members."""
-    first: dict[object, Run] = {}
+    first: dict[object, ModuleCall] = {}
 
-    def visit(run: Run, holder: Run) -> None:
+    def visit(run: ModuleCall, holder: ModuleCall) -> None:
         for child in run.runs():
             if any(map(owned_matrices, child.steps())):
                 outs = _output_positions(child)
@@ -382,6 +390,6 @@ def _is_large(weight: Weight) -> bool:
     return const is not None and len(const.shape) >= 2
 
 
-def _output_positions(run: Run) -> tuple[int, ...]:
+def _output_positions(run: ModuleCall) -> tuple[int, ...]:
     made = [out for step in run.steps() for out in step.outputs]
     return tuple(i for i, out in enumerate(made) if out in run.outputs)

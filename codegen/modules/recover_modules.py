@@ -15,14 +15,14 @@ from ...analysis.spelling.expr import Leaf, render
 from ..ir.identifiers import variable
 from ..statements.control_flow import inside, laid_out
 from ..statements.module_scopes import Scope
-from ..statements.spell_nodes import LayerRef, Step
+from ..statements.spell_nodes import Assignment, LayerRef
 
 _NUMBER = re.compile(r"\b\d[\d.e+-]*")
 # What a layer or a pooling pads is a number as well.
 _PADDED = re.compile(r"(?<=\()F\.pad\(v, \([^()]*\)(, value=\S+)?\)|, padding=#")
 
 
-def find_scopes(steps: list[Step]) -> None:
+def find_scopes(steps: list[Assignment]) -> None:
     """Give the steps of a model without scopes those of its repeated parts."""
     if any(step.scopes for step in steps):
         return
@@ -40,7 +40,7 @@ def find_scopes(steps: list[Step]) -> None:
         _enter(steps, block, Scope(path, roles[block.kind]), roles)
 
 
-def _roles(steps: list[Step], blocks: list[Block]) -> dict[int, str]:
+def _roles(steps: list[Assignment], blocks: list[Block]) -> dict[int, str]:
     """What the class of each kind of block is called."""
     roles: dict[int, str] = {}
     for block in blocks:
@@ -57,7 +57,7 @@ def _parts(blocks: list[Block]) -> Iterator[Block]:
         yield from _parts(block.inner)
 
 
-def _role(steps: list[Step], part: Block) -> str:
+def _role(steps: list[Assignment], part: Block) -> str:
     if _attends(steps, part):
         return "Attention"
     within = steps[part.start : part.end]
@@ -76,18 +76,18 @@ def _role(steps: list[Step], part: Block) -> str:
     return "Bottleneck" if narrow else "Part"
 
 
-def _told(steps: list[Step]) -> str:
+def _told(steps: list[Assignment]) -> str:
     """The module that the names of all weights of a block share: layers.0."""
     paths = [step.path.split(".")[:-1] for step in steps if step.form is not None]
     shared = [words[0] for words in zip(*paths, strict=False) if len(set(words)) == 1]
     return ".".join(shared) if paths and shared == paths[0][: len(shared)] else ""
 
 
-def _hoist(steps: list[Step]) -> None:
+def _hoist(steps: list[Assignment]) -> None:
     """Begin with what needs no layer: masks, which exporters leave in the first use."""
     made: set[ir.Value] = set()
-    first: list[Step] = []
-    rest: list[Step] = []
+    first: list[Assignment] = []
+    rest: list[Assignment] = []
     for step in steps:
         late = _owns(step) or not made.isdisjoint(step.reads())
         (rest if late else first).append(step)
@@ -96,19 +96,19 @@ def _hoist(steps: list[Step]) -> None:
     steps[:] = _close(first + rest)
 
 
-def _owns(step: Step) -> bool:
+def _owns(step: Assignment) -> bool:
     return any(inner.form is not None for inner in inside(step))
 
 
-def _close(steps: list[Step]) -> list[Step]:
+def _close(steps: list[Assignment]) -> list[Assignment]:
     """With what alone reads a value, and nothing else, right behind what makes it."""
-    readers: dict[ir.Value, list[Step]] = {}
+    readers: dict[ir.Value, list[Assignment]] = {}
     for step in steps:
         for value in set(step.reads()):
             readers.setdefault(value, []).append(step)
-    found: dict[Step, None] = {}
+    found: dict[Assignment, None] = {}
 
-    def put(step: Step) -> None:
+    def put(step: Assignment) -> None:
         found[step] = None
         outputs = [out for out in step.outputs if out in readers]
         for reader in readers[outputs[0]] if len(outputs) == 1 else ():
@@ -123,7 +123,7 @@ def _close(steps: list[Step]) -> list[Step]:
 
 
 def _enter(
-    steps: list[Step],
+    steps: list[Assignment],
     block: Block,
     scope: Scope,
     roles: dict[int, str],
@@ -152,14 +152,14 @@ def _enter(
         _enter(steps, part, Scope(path, role), roles)
 
 
-def _attends(steps: list[Step], block: Block) -> bool:
+def _attends(steps: list[Assignment], block: Block) -> bool:
     return any(
         "attention(" in _item(step).signature or "softmax(" in _item(step).signature
         for step in steps[block.start : block.end]
     )
 
 
-def _item(step: Step) -> Item:
+def _item(step: Assignment) -> Item:
     def name(leaf: Leaf) -> str:
         if not isinstance(leaf, LayerRef):
             return "v"

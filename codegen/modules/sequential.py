@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from ...analysis.spelling.expr import render
-from ..ir.module_call import Run
-from ..statements.spell_nodes import LayerRef, Step
+from ..ir.module_call import ModuleCall
+from ..statements.spell_nodes import Assignment, LayerRef
 
 Place = tuple[str, str]
 
 
-def is_chain(run: Run) -> bool:
+def is_chain(run: ModuleCall) -> bool:
     """Whether a run is nn.Sequential: each member fed by the one before it, no more."""
     if len(run.inputs) != 1 or len(run.outputs) != 1 or run.sizes:
         return False
@@ -21,7 +21,7 @@ def is_chain(run: Run) -> bool:
         return False
     current: ir.Value | None = run.inputs[0]
     for item in run.items:
-        if isinstance(item, Run):
+        if isinstance(item, ModuleCall):
             if item.shares is not None or item.inputs != [current] or item.size_args:
                 return False
         elif item.form is None or item.reads() != [current] or _wrapped(item):
@@ -33,13 +33,13 @@ def is_chain(run: Run) -> bool:
     return current is run.outputs[0]
 
 
-def _wrapped(step: Step) -> bool:
+def _wrapped(step: Assignment) -> bool:
     """Whether a step does more than call its layer on one operand."""
     text = render(step.expr, lambda leaf: "L" if isinstance(leaf, LayerRef) else "v")
     return text != "L(v)"
 
 
-def _numbered(run: Run) -> bool:
+def _numbered(run: ModuleCall) -> bool:
     return all(
         item.path.startswith(f"{run.path}.")
         and item.path.removeprefix(f"{run.path}.").isdigit()
@@ -47,17 +47,17 @@ def _numbered(run: Run) -> bool:
     )
 
 
-def _alone(run: Run) -> bool:
+def _alone(run: ModuleCall) -> bool:
     """Whether a list has one module, and no more in it."""
     return len(run.items) == 1 and any(run.runs())
 
 
-def place(holder: Run, run: Run) -> Place:
+def place(holder: ModuleCall, run: ModuleCall) -> Place:
     """The class of the module around a list, and what the list is called there."""
     return holder.hint, run.path.rpartition(".")[2]
 
 
-def deep_places(holder: Run) -> Iterator[Place]:
+def deep_places(holder: ModuleCall) -> Iterator[Place]:
     """Where several modules follow each other, in some module of the class."""
     for run in holder.runs():
         where = place(holder, run)
@@ -66,6 +66,6 @@ def deep_places(holder: Run) -> Iterator[Place]:
         yield from deep_places(run)
 
 
-def is_shallow(holder: Run, run: Run, deep: set[Place]) -> bool:
+def is_shallow(holder: ModuleCall, run: ModuleCall, deep: set[Place]) -> bool:
     """Whether a list has one module where others of its class have several."""
     return _alone(run) and _numbered(run) and place(holder, run) in deep

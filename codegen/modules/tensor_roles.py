@@ -8,8 +8,8 @@ import onnx_ir as ir
 
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.spelling.expr import Leaf, Ref, render
-from ..ir.module_call import Run
-from ..statements.spell_nodes import LayerRef, Step
+from ..ir.module_call import ModuleCall
+from ..statements.spell_nodes import Assignment, LayerRef
 
 # By the end of its name, where the rest says nothing of it.
 _ENDS = {"bias": "bias", "scale": "scale", "zero_point": "zero_point"}
@@ -28,7 +28,7 @@ _USES = (
 )
 
 
-def tensor_role(value: ir.Value, run: Run) -> str:
+def tensor_role(value: ir.Value, run: ModuleCall) -> str:
     """A word for a tensor of a module: bias, scale, attention_bias, ..."""
     if word := value.meta.get("word"):
         return str(word)
@@ -47,12 +47,12 @@ def tensor_role(value: ir.Value, run: Run) -> str:
     return "attention_bias" if scores else _added(value)
 
 
-def _used_as(value: ir.Value, reader: Step) -> str:
+def _used_as(value: ir.Value, reader: Assignment) -> str:
     text = _text(reader, value)
     return next((role for use, role in _USES if re.search(use, text)), "constant")
 
 
-def _text(step: Step, value: ir.Value | None = None) -> str:
+def _text(step: Assignment, value: ir.Value | None = None) -> str:
     def name(leaf: Leaf) -> str:
         if isinstance(leaf, LayerRef):
             return "L"

@@ -11,8 +11,8 @@ import onnx_ir as ir
 from ...analysis.errors import FairhandError
 from ...analysis.fusion.dnnfusion import FusionPlan
 from ...analysis.schedule.fork_join import Fork
-from ...analysis.shapes.infer import Shapes
-from ..classes.module_classes import Kind, Kinds
+from ...analysis.shapes.infer import ShapeFacts
+from ..classes.module_classes import ClassTable, ModuleClass
 from ..commands.inspect_plans import fusion_plan
 from ..forward.writer import BodyWriter
 from ..kernels.forward_with_kernels import kernel_bodies
@@ -21,11 +21,11 @@ from ..kernels.launch.tuning import tuner_here
 from ..lanes.divide import Costed, Divided, cost_lanes, divide
 from ..lanes.fused_functions import GroupWriter, groups_of
 from ..lanes.lane_lines import DIVIDES_THREADS, RUN_LANES, ForkWriter
-from ..request.options import Options
+from ..request.options import CompileOptions
 
 
 @dataclass(frozen=True)
-class Ways:
+class BodyStyle:
     """What was asked for but plain bodies: choices of lanes, a fusion plan to show, or
     a set that collects kernels. At most one of them."""
 
@@ -34,19 +34,19 @@ class Ways:
     collection: KernelSet | None = None
 
 
-PLAINLY = Ways()
+PLAINLY = BodyStyle()
 
 
-class Writers:
+class BodyWriters:
     """The writer of each class of a network."""
 
     def __init__(
-        self, kinds: Kinds, model: ir.Model, shapes: Shapes, ways: Ways
+        self, kinds: ClassTable, model: ir.Model, shapes: ShapeFacts, ways: BodyStyle
     ) -> None:
         self._kinds, self._shapes = kinds, shapes
         self.collection = ways.collection
         self.divided: Divided | None = divide(kinds, model, ways.lanes)
-        self._forks: Mapping[Kind, tuple[Fork, ...]] = (
+        self._forks: Mapping[ModuleClass, tuple[Fork, ...]] = (
             self.divided.forks if self.divided is not None else {}
         )
         self._groups = groups_of(kinds, model, ways.fused)
@@ -64,7 +64,7 @@ class Writers:
             found |= set(self.collection.names)
         return found
 
-    def writer(self, kind: Kind, reserved: frozenset[str]) -> BodyWriter:
+    def writer(self, kind: ModuleClass, reserved: frozenset[str]) -> BodyWriter:
         given = kind, self._kinds, self._shapes, reserved
         if kind in self._forks:
             return ForkWriter(*given, self._forks[kind])
@@ -74,8 +74,11 @@ class Writers:
 
 
 def ways_of(
-    graph: ir.Model, shapes: Shapes, options: Options, progress: Callable[[str], None]
-) -> Ways:
+    graph: ir.Model,
+    shapes: ShapeFacts,
+    options: CompileOptions,
+    progress: Callable[[str], None],
+) -> BodyStyle:
     """What bodies are to show. Raises FairhandError for more than one thing."""
     kernels = options.target == "triton"
     asked = {
@@ -91,7 +94,7 @@ def ways_of(
     if options.autotune and options.profile:
         raise FairhandError("--profile and --autotune don't go together")
     tuner = tuner_here() if kernels and options.profile else None
-    return Ways(
+    return BodyStyle(
         cost_lanes(graph, shapes, options.lanes, options.profile, progress),
         fusion_plan(graph, shapes, options.fusion) if options.fusion else None,
         KernelSet(graph, shapes, tuner, options.autotune) if kernels else None,

@@ -11,11 +11,11 @@ from ... import __version__
 from ...analysis.errors import FairhandError
 from ...analysis.literals import one_line
 from ...rewrites.simplify import Rewriting, Stage, simplify
-from ..ir.package_plan import ModulePlan, SourcePlan, WeightPlan
+from ..ir.package_plan import PackagePlan, SourcePlan, WeightPlan
 from ..kernels.kernel_set import KernelSet
 from ..lanes.divide import Divided
 from ..load.read_model import Loaded
-from ..request.options import Options
+from ..request.options import CompileOptions
 from .body_styles import ways_of
 from .make_plan import make_plan
 
@@ -23,12 +23,12 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Planned:
+class CompiledModel:
     """The rewritten graph, what was done to it, and what there is to write."""
 
     graph: ir.Model
     done: Rewriting
-    plan: ModulePlan
+    plan: PackagePlan
     weights: list[WeightPlan]
     divided: Divided | None = None
     collection: KernelSet | None = None  # of kernels
@@ -38,10 +38,10 @@ def planned(
     loaded: Loaded,
     source: SourcePlan,
     title: str,
-    options: Options,
+    options: CompileOptions,
     stage: Stage = lambda name, model: None,
     progress: Progress = lambda stage: None,
-) -> Planned:
+) -> CompiledModel:
     """Everything but the files."""
     if options.target not in ("torch", "triton"):
         what = f"there is no target {options.target!r}"
@@ -56,7 +56,7 @@ def planned(
     )
     if divided is not None:
         progress(f"lanes: {divided.reason}")
-    return Planned(graph, done, plan, weights, divided, ways.collection)
+    return CompiledModel(graph, done, plan, weights, divided, ways.collection)
 
 
 def source_of(loaded: Loaded) -> SourcePlan:

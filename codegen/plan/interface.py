@@ -11,11 +11,11 @@ from ...analysis.errors import Unsupported
 from ...analysis.graph.dims import Dims
 from ...analysis.graph.map_types import map_type, type_text
 from ...analysis.literals import one_line
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import TORCH_DTYPES
 from ..emit.render import short_literal
-from ..ir.cache_arguments import Family, in_its_words
-from ..ir.package_plan import ModulePlan, TensorPlan, shape_text
+from ..ir.cache_arguments import CacheArgument, in_its_words
+from ..ir.package_plan import PackagePlan, TensorPlan, shape_text
 
 Row = tuple[TensorPlan, Dims | None, str]
 
@@ -23,7 +23,7 @@ Row = tuple[TensorPlan, Dims | None, str]
 def tensor_plan(
     value: ir.Value,
     declared: ir.Value,
-    shapes: Shapes,
+    shapes: ShapeFacts,
     sizes: Container[int | str | None] = (),
 ) -> TensorPlan:
     """As ONNX Runtime reports it: the declared shape, or the inferred one.
@@ -71,7 +71,9 @@ def _dtype_text(type_: ir.TypeProtocol | None) -> str:
     return type_.dtype.numpy().name if type_.dtype in TORCH_DTYPES else ""
 
 
-def signature(rows: Sequence[Row], families: Sequence[Family]) -> tuple[str, ...]:
+def signature(
+    rows: Sequence[Row], families: Sequence[CacheArgument]
+) -> tuple[str, ...]:
     """Aligned lines `name dtype shape input`, long lists cut in the middle."""
     folded = list(_folded(rows, families))
     names = [name for name, _ in folded]
@@ -90,7 +92,7 @@ def signature(rows: Sequence[Row], families: Sequence[Family]) -> tuple[str, ...
 
 
 def _folded(
-    rows: Sequence[Row], families: Sequence[Family]
+    rows: Sequence[Row], families: Sequence[CacheArgument]
 ) -> Iterator[tuple[str, Row]]:
     """A family's members of one kind share a line: past_k0 ... past_k11."""
     first = {
@@ -107,7 +109,9 @@ def _folded(
             yield one_line(f"{ends[0]} ... {ends[1]}", 40), row
 
 
-def table(tensors: Sequence[TensorPlan], families: Sequence[Family]) -> tuple[str, ...]:
+def table(
+    tensors: Sequence[TensorPlan], families: Sequence[CacheArgument]
+) -> tuple[str, ...]:
     """The entries of INPUTS or OUTPUTS; a family is a comprehension."""
     starts = {family.rows[0][0].name: family for family in families}
     members = {v.name for family in families for row in family.rows for v in row}
@@ -135,7 +139,7 @@ def _with_name(entry: str, tensor: TensorPlan, pattern: str) -> str:
     return entry
 
 
-def nested(families: Sequence[Family]) -> tuple[str, ...]:
+def nested(families: Sequence[CacheArgument]) -> tuple[str, ...]:
     """The entries of NESTED: an argument and the inputs it takes, in rows."""
     lines = []
     for family in families:
@@ -151,7 +155,7 @@ _PLAIN = frozenset(
 )
 
 
-def session_needs(plan: ModulePlan) -> set[str]:
+def session_needs(plan: PackagePlan) -> set[str]:
     """What session.py has to know beyond tensors of NumPy's types (its template)."""
     found = {"nested"} if plan.nested else set()
     for tensor in (*plan.inputs, *plan.outputs):

@@ -14,49 +14,49 @@ import onnx_ir as ir
 
 from ...analysis.graph.parameters import has_name, is_parameter
 from ...analysis.literals import one_line
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import Function, HelperRef, leaves
-from ..classes.module_classes import Kind, Kinds
+from ..classes.module_classes import ClassTable, ModuleClass
 from ..classes.provenance import Sources, merged
 from ..classes.repeated_layers import growth_lines
 from ..classes.stored_parameters import is_filled, parameter_count, weights_of
 from ..classes.tied_weights import tie
 from ..forward.methods import method_plan
 from ..forward.writer import Body, BodyWriter
-from ..ir.cache_arguments import Family, find_families
+from ..ir.cache_arguments import CacheArgument, find_families
 from ..ir.identifiers import class_name, unused, variable
-from ..ir.module_call import Run
+from ..ir.module_call import ModuleCall
 from ..ir.package_plan import (
     ArgumentPlan,
-    Behind,
     ClassPlan,
-    ModulePlan,
+    PackagePlan,
+    SourceNodes,
     SourcePlan,
     TensorPlan,
     WeightPlan,
 )
 from ..lanes.divide import Divided
 from ..lanes.lane_lines import ForkWriter
-from ..modules.members import Member, Setting
+from ..modules.members import Attribute, ConstructorValue
 from ..modules.module_tree import make_tree
 from ..modules.recover_modules import find_scopes
 from ..statements.control_flow import make_steps
 from ..statements.module_scopes import network_class
 from ..statements.symbolic_sizes import settle_dimensions
-from .body_styles import PLAINLY, Ways, Writers
+from .body_styles import PLAINLY, BodyStyle, BodyWriters
 from .interface import nested, signature, table, tensor_plan
 
 
 def make_plan(
     model: ir.Model,
-    shapes: Shapes,
+    shapes: ShapeFacts,
     source: SourcePlan,
     title: str,
     declared: ir.Model | None = None,
     applied: Mapping[str, int] | None = None,
     level: int = 1,
-    ways: Ways = PLAINLY,
-) -> tuple[ModulePlan, list[WeightPlan], Divided | None]:
+    ways: BodyStyle = PLAINLY,
+) -> tuple[PackagePlan, list[WeightPlan], Divided | None]:
     """`declared` is the model as loaded, whose inputs and outputs Session reports;
     `applied` counts the rewrites, for the docstring; `ways` are what bodies show.
     Raises Unsupported, listing all that can't be spelled."""
@@ -69,8 +69,8 @@ def make_plan(
     cache = frozenset(v for family in given for row in family.rows for v in row)
     root = make_tree(steps, results, faithful, cache)
     settle_dimensions(root, takes, shapes)
-    kinds = Kinds(root, _network_name(model, root, title), faithful)
-    writers = Writers(kinds, model, shapes, ways)
+    kinds = ClassTable(root, _network_name(model, root, title), faithful)
+    writers = BodyWriters(kinds, model, shapes, ways)
     divided, collection = writers.divided, writers.collection
     if collection is not None:
         collection.start()
@@ -83,7 +83,7 @@ def make_plan(
     dims = map(shapes.dims, [*takes, *results])
     roles = ["input"] * len(takes) + ["output"] * len(results)
     rows = list(zip((*inputs, *outputs), dims, roles, strict=True))
-    plan = ModulePlan(
+    plan = PackagePlan(
         title=one_line(title),
         source=source,
         inputs=inputs,
@@ -110,7 +110,7 @@ def make_plan(
 
 
 def _tensors(
-    model: ir.Model, declared: ir.Model, shapes: Shapes
+    model: ir.Model, declared: ir.Model, shapes: ShapeFacts
 ) -> tuple[tuple[TensorPlan, ...], ...]:
     """Inputs and outputs of the model, as the file declares them.
 
@@ -135,7 +135,7 @@ def _summary(applied: Mapping[str, int], level: int) -> str:
     return f"-O{level}: {kinds} applied {times} times, as report.json lists"
 
 
-def _network_name(model: ir.Model, root: Run, title: str) -> str:
+def _network_name(model: ir.Model, root: ModuleCall, title: str) -> str:
     name = root.hint if root.path else network_class(model)
     if name in ("", "Model", "Net", "Pick", "Wrapper"):
         name = title
@@ -146,19 +146,19 @@ def _network_name(model: ir.Model, root: Run, title: str) -> str:
 
 
 def _classes(
-    kinds: Kinds,
+    kinds: ClassTable,
     results: list[ir.Value],
-    given: list[Family],
-    made: list[Family],
-    writers: Writers,
+    given: list[CacheArgument],
+    made: list[CacheArgument],
+    writers: BodyWriters,
 ) -> tuple[list[ClassPlan], list[str]]:
     """Bodies are written from the network inwards, because names flow that way."""
-    plans: dict[Kind, ClassPlan] = {}
+    plans: dict[ModuleClass, ClassPlan] = {}
     helpers: dict[Callable[..., Any], None] = dict.fromkeys(kinds.root.run.sources())
     reserved = _helper_names(kinds.root.run) | writers.names
     taken = _root_arguments(kinds.root.run, given, reserved)
     sources = Sources(kinds)
-    todo: list[tuple[Kind, list[str]]] = [(kinds.root, taken)]
+    todo: list[tuple[ModuleClass, list[str]]] = [(kinds.root, taken)]
     while todo:
         kind, arguments = todo.pop(0)
         if kind in plans:
@@ -183,8 +183,8 @@ def _classes(
 
 
 def _class_plan(
-    kind: Kind,
-    kinds: Kinds,
+    kind: ModuleClass,
+    kinds: ClassTable,
     sources: Sources,
     writer: BodyWriter,
     body: Body,
@@ -205,7 +205,7 @@ def _class_plan(
         arguments=forward.arguments,
         returns=forward.returns,
         body=forward.body,
-        member_sources=(Behind(), merged(behind)) if loop[1:] else tuple(behind),
+        member_sources=(SourceNodes(), merged(behind)) if loop[1:] else tuple(behind),
         body_sources=forward.body_sources,
         lanes=tuple(method_plan(*lane, kind, sources) for lane in lanes),
         forks=writer.calls if isinstance(writer, ForkWriter) else (),
@@ -213,7 +213,7 @@ def _class_plan(
 
 
 def _root_arguments(
-    root: Run, given: list[Family], reserved: frozenset[str]
+    root: ModuleCall, given: list[CacheArgument], reserved: frozenset[str]
 ) -> list[str]:
     """What the inputs are called; a member of a family is `past[0][1]`."""
     nested = {
@@ -230,7 +230,7 @@ def _root_arguments(
     return taken
 
 
-def _helper_names(root: Run) -> frozenset[str]:
+def _helper_names(root: ModuleCall) -> frozenset[str]:
     functions = {
         leaf.function.__name__
         for step in root.steps()
@@ -240,7 +240,7 @@ def _helper_names(root: Run) -> frozenset[str]:
     return frozenset(functions | {source.__name__ for source in root.sources()})
 
 
-def _parameters(kind: Kind, kinds: Kinds) -> tuple[ArgumentPlan, ...]:
+def _parameters(kind: ModuleClass, kinds: ClassTable) -> tuple[ArgumentPlan, ...]:
     """Constructor arguments, typed by the values the instances give."""
     values = kinds.arguments[kind.run]
     found = []
@@ -257,7 +257,7 @@ def _parameters(kind: Kind, kinds: Kinds) -> tuple[ArgumentPlan, ...]:
     return tuple(found)
 
 
-def _member_lines(kind: Kind, kinds: Kinds) -> list[str]:
+def _member_lines(kind: ModuleClass, kinds: ClassTable) -> list[str]:
     lines: list[str] = []
     lists: dict[str, list[str]] = {}
     deep: dict[str, dict[tuple[str, ...], str]] = {}
@@ -274,7 +274,7 @@ def _member_lines(kind: Kind, kinds: Kinds) -> list[str]:
             if member.attr not in lists:
                 lines.append(member.attr)  # its place; filled in below
             lists.setdefault(member.attr, []).append(text)
-        elif isinstance(member.what, Setting):
+        elif isinstance(member.what, ConstructorValue):
             lines.append(f"self.{member.attr} = {text}")
         elif isinstance(member.what, ir.Value):
             lines.append(_constant_line(member, text, kinds.faithful))
@@ -290,7 +290,7 @@ def _member_lines(kind: Kind, kinds: Kinds) -> list[str]:
     return made
 
 
-def _constant_line(member: Member, text: str, faithful: bool) -> str:
+def _constant_line(member: Attribute, text: str, faithful: bool) -> str:
     assert isinstance(member.what, ir.Value)
     if is_parameter(member.what):
         return f"self.{member.attr} = nn.Parameter({text})"

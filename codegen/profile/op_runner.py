@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from ...analysis.cost.typical_sizes import Sizes
 from ...analysis.dataflow.dataflow import Dataflow
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import (
     TORCH_DTYPES,
     DeviceOf,
@@ -24,7 +24,7 @@ from ...analysis.spelling.expr import (
 from ..engines.choose import takes_images
 from ..ir.identifiers import unused
 from ..statements.control_flow import Block, make_steps
-from ..statements.spell_nodes import LayerRef, Spelling, Step
+from ..statements.spell_nodes import Assignment, LayerRef, Spelling
 
 Trial = Callable[[], object]
 
@@ -35,11 +35,11 @@ RELAID = frozenset("Attention Einsum MatMul Reshape Transpose".split())
 class Trials:
     """Makes trials: calls of what is emitted, on inputs of its types and sizes."""
 
-    def __init__(self, model: ir.Model, shapes: Shapes, flow: Dataflow) -> None:
+    def __init__(self, model: ir.Model, shapes: ShapeFacts, flow: Dataflow) -> None:
         self.sizes = Sizes(shapes, flow.assumed)
         self.images = images(model, shapes)
         self.spelling = Spelling(model, shapes)
-        self.steps: dict[ir.Node, list[tuple[int, Step]]] = {}  # in their order
+        self.steps: dict[ir.Node, list[tuple[int, Assignment]]] = {}  # in their order
         for place, step in enumerate(make_steps(model, shapes)):
             for node in nodes_of(step):
                 self.steps.setdefault(node, []).append((place, step))
@@ -62,9 +62,9 @@ class Trials:
         program = _Program(self.sizes, self.images)
         return [program.trial(*parts), program.trial(both)]
 
-    def _steps_of(self, nodes: Sequence[ir.Node]) -> list[Step]:
+    def _steps_of(self, nodes: Sequence[ir.Node]) -> list[Assignment]:
         """In order; none if they can't be run."""
-        found: dict[Step, tuple[int, int]] = {}
+        found: dict[Assignment, tuple[int, int]] = {}
         for i, node in enumerate(nodes):
             for place, step in self.steps.get(node, ()):
                 if isinstance(step, Block):
@@ -75,12 +75,12 @@ class Trials:
         spelled = not (self.spelling.missing or self.spelling.refused)
         return sorted(found, key=found.__getitem__) if spelled else []
 
-    def _by_itself(self, node: ir.Node) -> list[Step]:
+    def _by_itself(self, node: ir.Node) -> list[Assignment]:
         """Where others that the layer stands for aren't there."""
         return self.spelling.spell(node, None, set(node.outputs))
 
 
-def images(model: ir.Model, shapes: Shapes) -> set[ir.Value]:
+def images(model: ir.Model, shapes: ShapeFacts) -> set[ir.Value]:
     """Values that have the layout which a Session gives to images that come in."""
     found = set(model.graph.inputs) if takes_images(model, shapes) else set()
     for node in model.graph:
@@ -89,7 +89,7 @@ def images(model: ir.Model, shapes: Shapes) -> set[ir.Value]:
     return found
 
 
-def nodes_of(step: Step) -> list[ir.Node]:
+def nodes_of(step: Assignment) -> list[ir.Node]:
     """Those whose work it does."""
     absorbed = step.form.absorbs if step.form is not None else step.absorbed
     return [*absorbed, *([step.node] if step.node is not None else [])]
@@ -108,7 +108,7 @@ class _Program:
         self.known |= {"np": np, "math": math}
         self.labels: dict[object, str] = {}
 
-    def trial(self, *parts: Sequence[Step]) -> Trial:
+    def trial(self, *parts: Sequence[Assignment]) -> Trial:
         """Calls a function for each part, and returns what all of them compute."""
         made: dict[ir.Value, None] = {}
         lines, calls = [], []
@@ -144,7 +144,7 @@ class _Program:
     def local(self, value: ir.Value) -> str:
         return self.bind(value, lambda: None)
 
-    def statement(self, step: Step) -> str:
+    def statement(self, step: Assignment) -> str:
         for leaf in leaves(step.expr):
             if isinstance(leaf, HelperRef):
                 self.known[leaf.function.__name__] = leaf.function

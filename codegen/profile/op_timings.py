@@ -18,7 +18,7 @@ from ...analysis.cost.device import CPU, Profile
 from ...analysis.dataflow.dataflow import Dataflow
 from ...analysis.fusion.cost_model import Timer
 from ...analysis.schedule.lanes import HAND_OFF
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ..emit.render import render_python
 from ..engines.choose import takes_images
 from .op_runner import Trial, Trials
@@ -53,7 +53,7 @@ def _processor() -> str:
 
 def measured_profile(
     model: ir.Model,
-    shapes: Shapes,
+    shapes: ShapeFacts,
     flow: Dataflow,
     threads: Iterable[int] = (1,),
     progress: Callable[[str], None] = lambda text: None,
@@ -91,7 +91,7 @@ def measured_profile(
     return profile
 
 
-def pair_timer(model: ir.Model, shapes: Shapes, flow: Dataflow) -> Timer:
+def pair_timer(model: ir.Model, shapes: ShapeFacts, flow: Dataflow) -> Timer:
     """Times pairs of groups of a rewritten graph, while there is time left for it.
 
     A group is what it becomes on a CPU: PyTorch's one call for it where there is one,

@@ -14,7 +14,7 @@ from .choices import PROFILE
 
 
 @dataclass(frozen=True)
-class Options:
+class CompileOptions:
     """What is to be written.
 
     Of the proven rules, those that `exactness` admits are applied ("bitwise", "order"
@@ -38,10 +38,10 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompileRequest:
     """The options of one compilation."""
 
-    options: Options
+    options: CompileOptions
     engine: str
     precision: str
     verify: bool

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...analysis.graph.dims import Dim
-from .spell_nodes import Step
+from .spell_nodes import Assignment
 
 
-def does(step: Step, *ops: str) -> bool:
+def does(step: Assignment, *ops: str) -> bool:
     node = step.node
     return node is not None and node.op_type in ops and not node.domain
 
 
-def axis_of(step: Step, rank: int) -> int:
+def axis_of(step: Assignment, rank: int) -> int:
     assert step.node is not None
     return step.node.attributes.get_int("axis", 0) % rank
 
@@ -24,7 +24,9 @@ def size_of(dims: Sequence[Dim], axis: int) -> int:
     return size if isinstance(size, int) else 0
 
 
-def without(steps: list[Step], gone: dict[Step, Step]) -> list[Step]:
+def without(
+    steps: list[Assignment], gone: dict[Assignment, Assignment]
+) -> list[Assignment]:
     """The steps but for some, whose nodes are behind those that took their work."""
     for step, by in gone.items():
         by.absorbed += (*step.absorbed, *([step.node] if step.node else []))

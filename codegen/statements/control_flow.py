@@ -15,19 +15,19 @@ import onnx_ir as ir
 
 from ...analysis.errors import Unsupported
 from ...analysis.ops.registry import ModuleForm, NodeView, describe
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import LOWEST, Expr, Leaf, Ref, leaves, substitute
-from ..ir.module_call import Run
+from ..ir.module_call import ModuleCall
 from .group_by_scope import group, hoist, sink
 from .idioms import spell_idioms
-from .spell_nodes import Spelling, Step, unsupported
+from .spell_nodes import Assignment, Spelling, unsupported
 from .splits import flat_splits
 
 DEEPEST = 16  # blocks in each other; Python itself allows 20
 
 
 @dataclass(eq=False)
-class Mark(Step):
+class Mark(Assignment):
     """`if`, `else`, `for`, `while`, `end`; `copy`, `do` and `break` inside of them.
 
     A copy gives all its outputs new values at once; `do` is a call and no assignment.
@@ -37,10 +37,10 @@ class Mark(Step):
 
 
 @dataclass(eq=False)
-class Block(Step):
+class Block(Assignment):
     """A whole statement, marks and the steps between them; `expr` has what it reads."""
 
-    parts: list[Mark | list[Step]] = field(default_factory=list)
+    parts: list[Mark | list[Assignment]] = field(default_factory=list)
 
     def seal(self) -> None:
         steps = list(laid_out([self]))
@@ -51,7 +51,7 @@ class Block(Step):
         self.expr = Expr(self.node.op_type)(*outer)
 
 
-def inside(step: Step) -> Iterator[Step]:
+def inside(step: Assignment) -> Iterator[Assignment]:
     """The step itself, and all that is in it if it is a block."""
     yield step
     for part in step.parts if isinstance(step, Block) else ():
@@ -59,19 +59,23 @@ def inside(step: Step) -> Iterator[Step]:
             yield from inside(inner)
 
 
-def laid_out(steps: Iterable[Step]) -> Iterator[Step]:
+def laid_out(steps: Iterable[Assignment]) -> Iterator[Assignment]:
     """The steps in order, those of blocks in the place of the blocks."""
     whole = (inner for step in steps for inner in inside(step))
     return (step for step in whole if not isinstance(step, Block))
 
 
-def group_blocks(steps: list[Step], depth: int = 0) -> list[Step | Run]:
+def group_blocks(
+    steps: list[Assignment], depth: int = 0
+) -> list[Assignment | ModuleCall]:
     """Steps to runs, and blocks laid out in the runs they stand in."""
 
-    def expand(items: list[Step | Run], depth: int) -> list[Step | Run]:
-        found: list[Step | Run] = []
+    def expand(
+        items: list[Assignment | ModuleCall], depth: int
+    ) -> list[Assignment | ModuleCall]:
+        found: list[Assignment | ModuleCall] = []
         for item in items:
-            if isinstance(item, Run):
+            if isinstance(item, ModuleCall):
                 item.items = expand(item.items, depth + 1)
             elif isinstance(item, Block):
                 for part in item.parts:
@@ -89,8 +93,8 @@ def group_blocks(steps: list[Step], depth: int = 0) -> list[Step | Run]:
 
 
 def make_steps(
-    model: ir.Model, shapes: Shapes, faithful: bool = False, kernels: bool = False
-) -> list[Step]:
+    model: ir.Model, shapes: ShapeFacts, faithful: bool = False, kernels: bool = False
+) -> list[Assignment]:
     """The steps in the file's own order; one Unsupported for all that is missing.
 
     If `faithful`, no layer holds a named weight otherwise than the file does. `kernels`
@@ -106,10 +110,10 @@ def make_steps(
 
 
 def _without_aliases(
-    steps: list[Step], results: set[ir.Value], same: dict[ir.Value, Expr]
-) -> list[Step]:
+    steps: list[Assignment], results: set[ir.Value], same: dict[ir.Value, Expr]
+) -> list[Assignment]:
     """Drop `y = x`, which operators spell that do nothing, such as a Pad by zero."""
-    kept: list[Step] = []
+    kept: list[Assignment] = []
     for step in steps:
         if isinstance(step, Block):
             for i, part in enumerate(step.parts):
@@ -129,7 +133,7 @@ def _without_aliases(
     return kept
 
 
-def rename(steps: Iterable[Step], names: dict[ir.Value, Expr]) -> None:
+def rename(steps: Iterable[Assignment], names: dict[ir.Value, Expr]) -> None:
     """Let the steps read other values, or numbers, in the place of some."""
 
     def replace(leaf: Leaf) -> Expr | None:
@@ -161,7 +165,7 @@ class BlockSpelling(Spelling):
 
     def spell(
         self, node: ir.Node, form: ModuleForm | None, needed: set[ir.Value]
-    ) -> list[Step]:
+    ) -> list[Assignment]:
         from .control_flow_spellings import BODIES
 
         write = BODIES.get(node.op_type) if node.domain == "" else None
@@ -193,7 +197,7 @@ class Parts:
     def __init__(self, spelling: BlockSpelling, n: NodeView) -> None:
         self.spelling, self.t, self.shapes = spelling, spelling.t, spelling.shapes
         self.node, self.scopes = n.node, spelling.scopes[n.node]
-        self.made: list[Mark | list[Step]] = []
+        self.made: list[Mark | list[Assignment]] = []
 
     def mark(
         self, kind: str, expr: Expr | str, targets: Iterable[ir.Value | None] = ()
@@ -208,7 +212,7 @@ class Parts:
         self.made.append(step)
 
     def alias(self, target: ir.Value, expr: Expr) -> None:
-        self.made.append([Step((target,), expr, self.node, self.scopes)])
+        self.made.append([Assignment((target,), expr, self.node, self.scopes)])
 
     def copy(self, pairs: list[tuple[ir.Value, Expr]]) -> None:
         """Give the targets new values, all of them at once."""

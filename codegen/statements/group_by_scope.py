@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..ir.module_call import Run, owned_matrices, sequence_key, weights_key
+from ..ir.module_call import ModuleCall, owned_matrices, sequence_key, weights_key
 from .module_scopes import common_scopes
-from .spell_nodes import Step
+from .spell_nodes import Assignment
 
 
-def sink(steps: list[Step]) -> list[Step]:
+def sink(steps: list[Assignment]) -> list[Assignment]:
     """Move what is made of constants alone to the one step that reads it.
 
     A quantiser of models unpacks all weights before anything else.
     """
-    users: dict[ir.Value, list[Step]] = {}
+    users: dict[ir.Value, list[Assignment]] = {}
     for step in steps:
         for value in step.reads():
             users.setdefault(value, []).append(step)
-    before: dict[Step, list[Step]] = {}
+    before: dict[Assignment, list[Assignment]] = {}
     for step in steps:
         readers = [
             u for out in step.outputs if out is not None for u in users.get(out, ())
@@ -31,17 +31,17 @@ def sink(steps: list[Step]) -> list[Step]:
     return [step for user in kept for step in (*before.get(user, ()), user)]
 
 
-def hoist(steps: list[Step]) -> list[Step]:
+def hoist(steps: list[Assignment]) -> list[Assignment]:
     """Move what several modules share in front of the first of them.
 
     An exporter that merges equal work leaves it where it was met first: the mask of
     twelve layers inside the first layer, which then is unlike the others.
     """
-    users: dict[ir.Value, list[Step]] = {}
+    users: dict[ir.Value, list[Assignment]] = {}
     for step in steps:
         for value in step.reads():
             users.setdefault(value, []).append(step)
-    ordered: list[Step] = []
+    ordered: list[Assignment] = []
     for step in steps:
         outs = [out for out in step.outputs if out is not None]
         around = [u for out in outs for u in users.get(out, ())]
@@ -62,10 +62,10 @@ def hoist(steps: list[Step]) -> list[Step]:
     return ordered
 
 
-def _with_sources(steps: list[Step]) -> list[Step]:
+def _with_sources(steps: list[Assignment]) -> list[Assignment]:
     """The last step and those before it that it needs; none if one is a layer."""
     made = {out: step for step in steps for out in step.outputs if out is not None}
-    needed: dict[Step, None] = {}
+    needed: dict[Assignment, None] = {}
     todo = [steps[-1]]
     while todo:
         step = todo.pop()
@@ -76,8 +76,8 @@ def _with_sources(steps: list[Step]) -> list[Step]:
     return [step for step in steps if step in needed]
 
 
-def group(steps: list[Step], depth: int) -> list[Step | Run]:
-    items: list[Step | Run] = []
+def group(steps: list[Assignment], depth: int) -> list[Assignment | ModuleCall]:
+    items: list[Assignment | ModuleCall] = []
     start = 0
     while start < len(steps):
         if len(steps[start].scopes) <= depth:
@@ -97,17 +97,19 @@ def group(steps: list[Step], depth: int) -> list[Step | Run]:
             step.scopes = step.scopes[:depth]
         items += before
         for part in parts:
-            items.append(Run(scope.path, scope.class_hint, group(part, depth + 1)))
+            items.append(
+                ModuleCall(scope.path, scope.class_hint, group(part, depth + 1))
+            )
         start = end
     return items
 
 
-def _calls(steps: list[Step]) -> tuple[list[Step], list[list[Step]]]:
+def _calls(steps: list[Assignment]) -> tuple[list[Assignment], list[list[Assignment]]]:
     """Split where a layer comes round again, if the parts are calls of one module.
 
     Returns what the calls share, which goes before them, and the calls.
     """
-    parts: list[list[Step]] = [[]]
+    parts: list[list[Assignment]] = [[]]
     seen: set[tuple[object, ...]] = set()
     for step in steps:
         weights = owned_matrices(step) if step.form is None else weights_key(step.form)
@@ -127,7 +129,7 @@ def _calls(steps: list[Step]) -> tuple[list[Step], list[list[Step]]]:
     return shared, calls
 
 
-def _shared(parts: list[list[Step]]) -> list[Step]:
+def _shared(parts: list[list[Assignment]]) -> list[Assignment]:
     """Steps of one part that others read, and that read nothing of any part."""
     made: dict[ir.Value, int] = {}
     read: dict[ir.Value, set[int]] = {}
@@ -136,7 +138,7 @@ def _shared(parts: list[list[Step]]) -> list[Step]:
             made.update((out, i) for out in step.outputs if out is not None)
             for value in step.reads():
                 read.setdefault(value, set()).add(i)
-    found: list[Step] = []
+    found: list[Assignment] = []
     for i, part in enumerate(parts):
         for step in part:
             free = all(value not in made for value in step.reads())

@@ -15,11 +15,11 @@ import onnx_ir as ir
 
 from ...analysis.graph.dims import Dim
 from ...analysis.ops.axes import equal, shown
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import Expr, Ref, leaves, render
 from .combine import axis_of, does, size_of, without
 from .rotary import Rotations
-from .spell_nodes import Step
+from .spell_nodes import Assignment
 from .subscripts import spell_picks
 
 # More parts than this are a list that somebody picks from, and no tuple.
@@ -29,8 +29,11 @@ _FLOATS |= {ir.DataType.BFLOAT16}
 
 
 def spell_idioms(
-    steps: list[Step], shapes: Shapes, results: set[ir.Value], kernels: bool = False
-) -> list[Step]:
+    steps: list[Assignment],
+    shapes: ShapeFacts,
+    results: set[ir.Value],
+    kernels: bool = False,
+) -> list[Assignment]:
     """The same computation in fewer steps; `results` are what the graph returns.
 
     `kernels` are going to be made of steps: what has one of its own is left to that.
@@ -48,20 +51,20 @@ def spell_idioms(
 
 
 def _unshuffled(
-    steps: list[Step], shapes: Shapes, results: set[ir.Value]
-) -> list[Step]:
+    steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
+) -> list[Assignment]:
     """Blocks of pixels to channels, the place in the block innermost."""
     uses = Counter(value for step in steps for value in step.reads())
     uses.update(results)
     makers = {out: step for step in steps for out in step.outputs}
 
-    def before(step: Step | None, op: str) -> Step | None:
+    def before(step: Assignment | None, op: str) -> Assignment | None:
         """What makes a step's operand for it alone, if it does this."""
         reads = step.reads() if step is not None else []
         made = makers.get(reads[0]) if len(reads) == 1 else None
         return made if made and does(made, op) and uses[reads[0]] == 1 else None
 
-    gone: dict[Step, Step] = {}
+    gone: dict[Assignment, Assignment] = {}
     for step in steps:
         moved = before(step, "Transpose") if does(step, "Reshape") else None
         blocks = before(moved, "Reshape")
@@ -75,13 +78,17 @@ def _unshuffled(
     return without(steps, gone)
 
 
-def _dims(step: Step, shapes: Shapes) -> Sequence[Dim] | None:
+def _dims(step: Assignment, shapes: ShapeFacts) -> Sequence[Dim] | None:
     (value,) = step.outputs
     return shapes.dims(value) if value is not None else None
 
 
 def _unshuffles(
-    x: ir.Value, dims: Sequence[Dim], moved: Step, last: Step, shapes: Shapes
+    x: ir.Value,
+    dims: Sequence[Dim],
+    moved: Assignment,
+    last: Assignment,
+    shapes: ShapeFacts,
 ) -> bool:
     """Whether x becomes [n, c, h, b, w, b], [n, c, b, b, h, w] and [n, c b b, h, w]."""
     n, c, h, block, w, other = dims
@@ -101,15 +108,15 @@ def _unshuffles(
 # ---- q, k, v = x.unbind(0)
 
 
-def _unbound(steps: list[Step], shapes: Shapes) -> list[Step]:
+def _unbound(steps: list[Assignment], shapes: ShapeFacts) -> list[Assignment]:
     """All of x[0], x[1], ... are taken at once."""
-    picks: dict[tuple[ir.Value, int], dict[int, Step]] = {}
+    picks: dict[tuple[ir.Value, int], dict[int, Assignment]] = {}
     for step in steps:
         found = _pick(step, shapes)
         if found is not None:
             source, axis, place = found
             picks.setdefault((source, axis), {}).setdefault(place, step)
-    gone: dict[Step, Step] = {}
+    gone: dict[Assignment, Assignment] = {}
     for (source, axis), parts in picks.items():
         dims = shapes.dims(source) or ()
         if len(parts) < 2 or len(parts) != size_of(dims, axis):
@@ -121,13 +128,13 @@ def _unbound(steps: list[Step], shapes: Shapes) -> list[Step]:
     return _split_singly(without(steps, gone), shapes)
 
 
-def _split_singly(steps: list[Step], shapes: Shapes) -> list[Step]:
+def _split_singly(steps: list[Assignment], shapes: ShapeFacts) -> list[Assignment]:
     """A split into slices of one, each of which then loses the axis."""
-    users: dict[ir.Value, list[Step]] = {}
+    users: dict[ir.Value, list[Assignment]] = {}
     for step in steps:
         for value in step.reads():
             users.setdefault(value, []).append(step)
-    gone: dict[Step, Step] = {}
+    gone: dict[Assignment, Assignment] = {}
     for step in steps:
         if not does(step, "Split") or len(step.outputs) > MOST_PARTS:
             continue
@@ -147,7 +154,7 @@ def _split_singly(steps: list[Step], shapes: Shapes) -> list[Step]:
     return without(steps, gone)
 
 
-def _loses(step: Step, axis: int, rank: int, shapes: Shapes) -> bool:
+def _loses(step: Assignment, axis: int, rank: int, shapes: ShapeFacts) -> bool:
     """Whether a step takes one axis of size 1 away, and does no more."""
     if not does(step, "Squeeze", "Reshape") or step.form is not None:
         return False
@@ -159,7 +166,7 @@ def _loses(step: Step, axis: int, rank: int, shapes: Shapes) -> bool:
     )
 
 
-def _pick(step: Step, shapes: Shapes) -> tuple[ir.Value, int, int] | None:
+def _pick(step: Assignment, shapes: ShapeFacts) -> tuple[ir.Value, int, int] | None:
     """The value, the axis and the place of what `x[place]` takes."""
     node = step.node
     if node is None or node.op_type != "Gather" or node.domain or step.form is not None:
@@ -181,7 +188,7 @@ def _pick(step: Step, shapes: Shapes) -> tuple[ir.Value, int, int] | None:
 
 @dataclass
 class _Roll:
-    step: Step
+    step: Assignment
     source: ir.Value
     shifts: tuple[int, ...]
     axes: tuple[int, ...]
@@ -191,16 +198,16 @@ class _Rolls:
     """Two parts of a value joined in the other order, along one axis or several."""
 
     def __init__(
-        self, steps: list[Step], shapes: Shapes, results: set[ir.Value]
+        self, steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
     ) -> None:
         self.steps, self.shapes = steps, shapes
         self.uses = Counter(value for step in steps for value in step.reads())
         self.uses.update(results)
         self.makers = {out: step for step in steps for out in step.outputs}
         self.found: dict[ir.Value | None, _Roll] = {}
-        self.gone: dict[Step, Step] = {}
+        self.gone: dict[Assignment, Assignment] = {}
 
-    def run(self) -> list[Step]:
+    def run(self) -> list[Assignment]:
         for step in self.steps:
             roll = self.roll(step)
             if roll is None:
@@ -223,7 +230,7 @@ class _Rolls:
             )
         return without(self.steps, self.gone)
 
-    def roll(self, step: Step) -> _Roll | None:
+    def roll(self, step: Assignment) -> _Roll | None:
         """What a step that joins the two parts of a split does."""
         parts = step.reads()
         split = self.makers.get(parts[0]) if len(parts) == 2 else None
@@ -248,11 +255,11 @@ class _Rolls:
 # ---- table[index]
 
 
-def _picked_by_column(steps: list[Step], shapes: Shapes) -> list[Step]:
+def _picked_by_column(steps: list[Assignment], shapes: ShapeFacts) -> list[Assignment]:
     """Rows by a column of numbers that was a list of them before."""
     uses = Counter(value for step in steps for value in step.reads())
     makers = {out: step for step in steps for out in step.outputs}
-    gone: dict[Step, Step] = {}
+    gone: dict[Assignment, Assignment] = {}
     for step in steps:
         reads = step.reads()
         column = makers.get(reads[1]) if does(step, "GatherND") and reads[1:] else None
@@ -275,15 +282,15 @@ def _picked_by_column(steps: list[Step], shapes: Shapes) -> list[Step]:
 # ---- q = ..., k = ..., v = ...
 
 
-def _queries_first(steps: list[Step], results: set[ir.Value]) -> list[Step]:
+def _queries_first(steps: list[Assignment], results: set[ir.Value]) -> list[Assignment]:
     """What only an attention's queries need, then its keys, then its values."""
     makers = {out: step for step in steps for out in step.outputs}
-    users: dict[ir.Value, list[Step]] = {}
+    users: dict[ir.Value, list[Assignment]] = {}
     for step in steps:
         for value in step.reads():
             users.setdefault(value, []).append(step)
 
-    def needed_by(user: Step, value: ir.Value) -> list[Step]:
+    def needed_by(user: Assignment, value: ir.Value) -> list[Assignment]:
         """The steps behind an operand that nothing else reads."""
         found, todo = dict.fromkeys([user]), [value]
         while todo:
@@ -319,7 +326,7 @@ def _queries_first(steps: list[Step], results: set[ir.Value]) -> list[Step]:
     return ordered
 
 
-def _can_run(steps: list[Step]) -> bool:
+def _can_run(steps: list[Assignment]) -> bool:
     """Whether everything is made before it is read."""
     made: set[ir.Value | None] = set()
     own = {out for step in steps for out in step.outputs}

@@ -10,7 +10,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import (
     Expr,
     HelperRef,
@@ -21,7 +21,7 @@ from ...analysis.spelling.expr import (
     substitute,
 )
 from .combine import axis_of, does, size_of, without
-from .spell_nodes import Step
+from .spell_nodes import Assignment
 
 # What may stand between a cosine and the product with it, whose name it shares.
 _MOVES = frozenset(
@@ -42,7 +42,7 @@ class _Turned:
 
     x: ir.Value
     interleaved: bool
-    steps: list[Step]
+    steps: list[Assignment]
 
 
 def _helper(turned: _Turned) -> Callable[..., Any]:
@@ -63,16 +63,16 @@ class Rotations:
     """
 
     def __init__(
-        self, steps: list[Step], shapes: Shapes, results: set[ir.Value]
+        self, steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
     ) -> None:
         self.steps, self.shapes = steps, shapes
         self.uses = Counter(value for step in steps for value in step.reads())
         self.uses.update(results)
         self.makers = {out: step for step in steps for out in step.outputs}
 
-    def run(self, named_alone: bool) -> list[Step]:
+    def run(self, named_alone: bool) -> list[Assignment]:
         """`named_alone`: only the angles are given their names."""
-        gone: dict[Step, Step] = {}
+        gone: dict[Assignment, Assignment] = {}
         for step in self.steps:
             for first, second in self.operands(step, "Add", "Mul"):
                 found = self.rotation(first, second)
@@ -103,21 +103,23 @@ class Rotations:
             for half in step.reads():
                 half.meta.setdefault("word", word)
 
-    def operands(self, step: Step, op: str, of: str) -> Iterator[tuple[Step, Step]]:
+    def operands(
+        self, step: Assignment, op: str, of: str
+    ) -> Iterator[tuple[Assignment, Assignment]]:
         """The makers of what a step joins, in both orders, if they are these."""
         made = [self.only(v, of) for v in step.reads()] if does(step, op) else []
         if len(made) == 2 and made[0] is not None and made[1] is not None:
             yield made[0], made[1]
             yield made[1], made[0]
 
-    def only(self, value: ir.Value, *ops: str) -> Step | None:
+    def only(self, value: ir.Value, *ops: str) -> Assignment | None:
         """The step that makes a value, if it does one of these for one reader."""
         step = self.makers.get(value)
         found = step is not None and does(step, *ops)
         return step if found and self.uses[value] == 1 else None
 
     def rotation(
-        self, first: Step, second: Step
+        self, first: Assignment, second: Assignment
     ) -> tuple[_Turned, ir.Value, ir.Value] | None:
         """What is turned, cos and sin of x * cos + turned(x) * sin."""
         for value in second.reads():
@@ -151,7 +153,7 @@ class Rotations:
 
     def pairs(self, value: ir.Value) -> _Turned | None:
         """What _PAIRS says, laid out as x is."""
-        parts: list[Step] = []
+        parts: list[Assignment] = []
 
         def inlined(leaf: Leaf) -> Expr | None:
             made = self.only(leaf.value, *_OF_PAIRS) if isinstance(leaf, Ref) else None

@@ -28,7 +28,7 @@ from ...analysis.ops.registry import (
     placed,
 )
 from ...analysis.ops.string_constants import string_array
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import (
     DimOf,
     Expr,
@@ -71,7 +71,7 @@ class LayerRef(Leaf):
 
 
 @dataclass(eq=False)
-class Step:
+class Assignment:
     """`outputs = expr`; None stands for an output that nobody reads."""
 
     outputs: tuple[ir.Value | None, ...]
@@ -91,7 +91,9 @@ class Step:
 
 
 class Spelling:
-    def __init__(self, model: ir.Model, shapes: Shapes, faithful: bool = False) -> None:
+    def __init__(
+        self, model: ir.Model, shapes: ShapeFacts, faithful: bool = False
+    ) -> None:
         self.model, self.faithful = model, faithful
         self.shapes = shapes
         self.t = Printing()
@@ -107,12 +109,12 @@ class Spelling:
         }
         self.counters: dict[sympy.Symbol, Expr] = {}  # of the loops around
 
-    def run(self, graph: ir.Graph, results: Iterable[ir.Value]) -> list[Step]:
+    def run(self, graph: ir.Graph, results: Iterable[ir.Value]) -> list[Assignment]:
         """The steps of a graph, the model's or a body, that `results` need."""
         forms = self.claim(graph)
         needed: set[ir.Value] = {v for v in results if v.producer()}
         done: set[ir.Node] = set()
-        groups: list[list[Step]] = []
+        groups: list[list[Assignment]] = []
         for node in reversed(list(graph)):
             owner, form = forms.get(node, (node, None))
             outputs = form.outputs if form is not None else tuple(node.outputs)
@@ -150,7 +152,7 @@ class Spelling:
 
     def spell(
         self, node: ir.Node, form: ModuleForm | None, needed: set[ir.Value]
-    ) -> list[Step]:
+    ) -> list[Assignment]:
         op = lookup(node)
         if form is not None:
             values = [Ref(value) for value in form.inputs]
@@ -189,10 +191,10 @@ class Spelling:
             if behind.isdisjoint(node.inputs) or "unknown" not in error.what
         ]
 
-    def stand_in(self, node: ir.Node) -> list[Step]:
+    def stand_in(self, node: ir.Node) -> list[Assignment]:
         """Reads every input, so that the search goes on behind it."""
         inputs = tuple(Ref(v) for v in node.inputs if v is not None)
-        return [Step((None,), Expr("None")(*inputs), node)]
+        return [Assignment((None,), Expr("None")(*inputs), node)]
 
     def operands(self, view: NodeView, op: OpDef) -> list[Expr | np.generic | None]:
         found: list[Expr | np.generic | None] = []
@@ -249,7 +251,7 @@ class Spelling:
         outputs: tuple[ir.Value, ...],
         needed: set[ir.Value],
         form: ModuleForm | None,
-    ) -> list[Step]:
+    ) -> list[Assignment]:
         scopes = self.scopes[node]
         wanted = tuple(out if out in needed else None for out in outputs)
         common = dict(
@@ -262,7 +264,7 @@ class Spelling:
         )
         if isinstance(made, tuple):
             return [
-                Step((out,), self.anchored(expr), **common)  # type: ignore[arg-type]
+                Assignment((out,), self.anchored(expr), **common)  # type: ignore[arg-type]
                 for out, expr in zip(wanted, made, strict=False)
                 if out is not None and expr is not None
             ]
@@ -273,7 +275,7 @@ class Spelling:
             targets = (wanted[used[0]],)
             # With output 0 alone in use, a spelling returns it; else all of them.
             made = made if used[0] == 0 else made[used[0]]
-        return [Step(targets, self.anchored(made), **common)]  # type: ignore[arg-type]
+        return [Assignment(targets, self.anchored(made), **common)]  # type: ignore[arg-type]
 
     def anchored(self, expr: Expr) -> Expr:
         """Sizes that no graph input has are read off the value that first has them."""

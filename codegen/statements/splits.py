@@ -7,21 +7,21 @@ from collections import Counter
 import onnx_ir as ir
 
 from ...analysis.ops.axes import dim_keyword
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import Expr, Ref
-from .spell_nodes import Step
+from .spell_nodes import Assignment
 
 
 def flat_splits(
-    steps: list[Step], shapes: Shapes, results: set[ir.Value]
-) -> list[Step]:
+    steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
+) -> list[Assignment]:
     """One step in the place of a split and the split of one of its parts.
 
     So come three matrices out of a product that was merged pair by pair.
     """
     uses = Counter(value for step in steps for value in step.reads())
-    whole: dict[ir.Value, Step] = {}  # by its parts
-    kept: list[Step] = []
+    whole: dict[ir.Value, Assignment] = {}  # by its parts
+    kept: list[Assignment] = []
     for step in steps:
         part = next(iter(step.reads()), None)
         outer = whole.get(part) if part is not None and _splits(step) else None
@@ -49,12 +49,12 @@ def flat_splits(
     return kept
 
 
-def _splits(step: Step) -> bool:
+def _splits(step: Assignment) -> bool:
     is_split = step.node is not None and step.node.op_type == "Split"
     return is_split and len(step.outputs) > 1 and len(step.reads()) == 1
 
 
-def _axis(step: Step, shapes: Shapes) -> int:
+def _axis(step: Assignment, shapes: ShapeFacts) -> int:
     if step.node is None or step.node.op_type != "Split":
         return 0
     source = step.node.inputs[0]
@@ -63,13 +63,13 @@ def _axis(step: Step, shapes: Shapes) -> int:
     return axis + (rank or 0) if axis < 0 else axis
 
 
-def _size(value: ir.Value | None, axis: int, shapes: Shapes) -> int | None:
+def _size(value: ir.Value | None, axis: int, shapes: ShapeFacts) -> int | None:
     dims = shapes.dims(value) if value is not None else None
     size = dims[axis] if dims is not None else None
     return size if isinstance(size, int) else None
 
 
-def _spelled(step: Step, sizes: list[int], axis: int, shapes: Shapes) -> Expr:
+def _spelled(step: Assignment, sizes: list[int], axis: int, shapes: ShapeFacts) -> Expr:
     (source,) = step.reads()
     dim = dim_keyword(axis, shapes.rank(source) or 0)
     if len(set(sizes)) == 1:

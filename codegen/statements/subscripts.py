@@ -11,20 +11,20 @@ from collections import Counter
 import onnx_ir as ir
 
 from ...analysis.ops.axes import equal
-from ...analysis.shapes.shape_facts import Shapes
+from ...analysis.shapes.shape_facts import ShapeFacts
 from ...analysis.spelling.expr import DeviceOf, DimOf, Expr, Ref
 from .combine import does, size_of, without
-from .spell_nodes import Step
+from .spell_nodes import Assignment
 
 
 def spell_picks(
-    steps: list[Step], shapes: Shapes, results: set[ir.Value]
-) -> list[Step]:
+    steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
+) -> list[Assignment]:
     """The same steps, without those that nothing reads any more."""
     counts = Counter(value for step in steps for value in step.reads())
     makers = {out: step for step in steps for out in step.outputs}
     picks = _Picks(makers, shapes)
-    changed: list[Step] = []
+    changed: list[Assignment] = []
     alone: set[ir.Value | None] = set()  # sizes that one step reads
     for step in steps:
         if _filled(step, shapes, alone):
@@ -36,12 +36,12 @@ def spell_picks(
 
 
 def _without_unread(
-    steps: list[Step],
+    steps: list[Assignment],
     counts: Counter[ir.Value],
     results: set[ir.Value],
-    changed: list[Step],
-) -> list[Step]:
-    gone: dict[Step, Step] = {}
+    changed: list[Assignment],
+) -> list[Assignment]:
+    gone: dict[Assignment, Assignment] = {}
     before = -1
     while changed and len(gone) > before:
         before = len(gone)
@@ -57,7 +57,7 @@ def _without_unread(
     return without(steps, dict.fromkeys(gone, kept[0]))
 
 
-def _filled(step: Step, shapes: Shapes, alone: set[ir.Value | None]) -> bool:
+def _filled(step: Assignment, shapes: ShapeFacts, alone: set[ir.Value | None]) -> bool:
     """A tensor that holds one size, wherever its elements come from.
 
     What only changes the shape of such a tensor does so still if others read it too.
@@ -84,14 +84,16 @@ def _filled(step: Step, shapes: Shapes, alone: set[ir.Value | None]) -> bool:
 class _Picks:
     """Elements of a tensor by their places in it as a column."""
 
-    def __init__(self, makers: dict[ir.Value | None, Step], shapes: Shapes) -> None:
+    def __init__(
+        self, makers: dict[ir.Value | None, Assignment], shapes: ShapeFacts
+    ) -> None:
         self.makers, self.shapes = makers, shapes
 
-    def before(self, value: ir.Value, *ops: str) -> Step | None:
+    def before(self, value: ir.Value, *ops: str) -> Assignment | None:
         step = self.makers.get(value)
         return step if step is not None and does(step, *ops) else None
 
-    def spelled(self, step: Step) -> bool:
+    def spelled(self, step: Assignment) -> bool:
         """x.reshape(-1, 1)[places].squeeze(-1)"""
         if not does(step, "Squeeze", "Reshape") or len(step.reads()) != 1:
             return False
@@ -160,7 +162,7 @@ class _Picks:
         return wide[0] - len(dims)
 
 
-def _orders(step: Step | None) -> list[tuple[ir.Value, ir.Value]]:
+def _orders(step: Assignment | None) -> list[tuple[ir.Value, ir.Value]]:
     """The two operands of a step, either way round."""
     reads = step.reads() if step is not None else []
     if len(reads) != 2:

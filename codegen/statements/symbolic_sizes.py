@@ -11,7 +11,7 @@ import sympy
 
 from ...analysis.errors import Unsupported
 from ...analysis.graph.dims import Dim
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import (
     DeviceOf,
     DimOf,
@@ -21,13 +21,15 @@ from ...analysis.spelling.expr import (
     leaves,
     substitute,
 )
-from ..ir.module_call import Run
+from ..ir.module_call import ModuleCall
 from ..ir.naming_rules import annotation
 from ..ir.size_expr import dim_expr
-from .spell_nodes import Step
+from .spell_nodes import Assignment
 
 
-def settle_dimensions(root: Run, graph_inputs: list[ir.Value], shapes: Shapes) -> None:
+def settle_dimensions(
+    root: ModuleCall, graph_inputs: list[ir.Value], shapes: ShapeFacts
+) -> None:
     """Exchange every DimOf and DeviceOf in the tree; fills `Run.sizes`, `Run.ints`."""
     root.inputs = list(graph_inputs)
     missing = _settle(root, shapes)
@@ -38,7 +40,7 @@ def settle_dimensions(root: Run, graph_inputs: list[ir.Value], shapes: Shapes) -
         )
 
 
-def _settle(run: Run, shapes: Shapes) -> list[Dim]:
+def _settle(run: ModuleCall, shapes: ShapeFacts) -> list[Dim]:
     """Rewrite one run, children first; returns the sizes its caller must pass."""
     for child in run.runs():
         child.size_args = [DimOf(dim) for dim in _settle(child, shapes)]
@@ -64,7 +66,7 @@ def _settle(run: Run, shapes: Shapes) -> list[Dim]:
             return Ref(passed[dim])
         return None
 
-    prelude: list[Step | Run] = []
+    prelude: list[Assignment | ModuleCall] = []
     for dim, count in counts.items():
         if count > 1 and not isinstance(dim, int):
             expr = dim_expr(dim, atom)
@@ -73,7 +75,7 @@ def _settle(run: Run, shapes: Shapes) -> list[Dim]:
                 continue
             name = str(dim) if isinstance(dim, sympy.Symbol) else "size"
             bound[dim] = ir.Value(name=name)
-            prelude.append(Step((bound[dim],), expr, None, inlines=False))
+            prelude.append(Assignment((bound[dim],), expr, None, inlines=False))
 
     def replace(leaf: Leaf) -> Expr | None:
         if isinstance(leaf, DimOf):
@@ -85,7 +87,7 @@ def _settle(run: Run, shapes: Shapes) -> list[Dim]:
         return None
 
     for item in run.items:
-        if isinstance(item, Run):
+        if isinstance(item, ModuleCall):
             item.size_args = [substitute(arg, replace) for arg in item.size_args]
         else:
             item.expr = substitute(item.expr, replace)
@@ -96,11 +98,11 @@ def _settle(run: Run, shapes: Shapes) -> list[Dim]:
 
 
 def _together(
-    prelude: list[Step | Run],
+    prelude: list[Assignment | ModuleCall],
     sources: dict[Dim, tuple[ir.Value, int]],
     bound: dict[Dim, ir.Value],
-    shapes: Shapes,
-) -> list[Step | Run]:
+    shapes: ShapeFacts,
+) -> list[Assignment | ModuleCall]:
     """`batch, seq = x.shape` where a function binds the leading sizes of one tensor."""
     names = {value: dim for dim, value in bound.items()}
     found: dict[ir.Value, dict[int, ir.Value]] = {}
@@ -109,7 +111,7 @@ def _together(
         if out is not None and names.get(out) in sources:
             tensor, axis = sources[names[out]]
             found.setdefault(tensor, {})[axis] = out
-    made: list[Step | Run] = []
+    made: list[Assignment | ModuleCall] = []
     done: set[ir.Value] = set()
     for tensor, axes in found.items():
         count = len(axes)
@@ -117,12 +119,12 @@ def _together(
             whole = Ref(tensor).shape
             expr = whole if shapes.rank(tensor) == count else whole[:count]
             outputs = tuple(axes[i] for i in range(count))
-            made.append(Step(outputs, expr, None, inlines=False))
+            made.append(Assignment(outputs, expr, None, inlines=False))
             done.update(outputs)
     return made + [step for step in prelude if step.outputs[0] not in done]
 
 
-def _sources(run: Run, shapes: Shapes) -> dict[Dim, tuple[ir.Value, int]]:
+def _sources(run: ModuleCall, shapes: ShapeFacts) -> dict[Dim, tuple[ir.Value, int]]:
     """Which argument and axis to read each size off; the first argument wins."""
     found: dict[Dim, tuple[ir.Value, int]] = {}
     for value in run.inputs:
@@ -132,10 +134,10 @@ def _sources(run: Run, shapes: Shapes) -> dict[Dim, tuple[ir.Value, int]]:
     return found
 
 
-def _expressions(run: Run) -> list[Expr]:
+def _expressions(run: ModuleCall) -> list[Expr]:
     found: list[Expr] = []
     for item in run.items:
-        if isinstance(item, Run):
+        if isinstance(item, ModuleCall):
             found += item.size_args
         else:
             found.append(item.expr)

@@ -35,7 +35,7 @@ from ...analysis.spelling.expr import (
 )
 from ..ir.identifiers import unused, variable
 from ..statements.control_flow import Block, make_steps
-from ..statements.spell_nodes import LayerRef, Step
+from ..statements.spell_nodes import Assignment, LayerRef
 from .tolerances import compare
 
 # Constants of up to so many elements may be shapes or scales, which kernels of ONNX
@@ -69,7 +69,7 @@ class _Bisection:
         self.model = model
         self.shapes = infer(model)
         self.place = {node: i for i, node in enumerate(model.graph)}
-        self.steps: dict[ir.Node, list[Step]] = {}
+        self.steps: dict[ir.Node, list[Assignment]] = {}
         for step in make_steps(model, self.shapes):
             if isinstance(step, Block):
                 continue  # has no expression that could be evaluated by itself
@@ -130,7 +130,7 @@ class _Bisection:
             "in rounding that adds up"
         )
 
-    def difference(self, step: Step, node: str) -> str:
+    def difference(self, step: Assignment, node: str) -> str:
         """How what was emitted for a step differs from its node; "" if it doesn't."""
         wanted = [None if v is None else self.values.get(v) for v in step.outputs]
         read = [self.values.get(v) for v in step.reads()]
@@ -160,7 +160,7 @@ class _Bisection:
                 self.worst, self.worst_node = found.error, node
         return ""
 
-    def source(self, step: Step) -> tuple[str, dict[str, Any]]:
+    def source(self, step: Assignment) -> tuple[str, dict[str, Any]]:
         """The expression of a step as text, and what the names in it stand for."""
         import math
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from ... import __version__
 from ...analysis.errors import FairhandError
-from ..ir.package_plan import ModulePlan
+from ..ir.package_plan import PackagePlan
 from ..load.random_outputs import drawn_outputs
 from ..load.read_model import Loaded
 from .input_sizes import free_inputs, inlined
@@ -20,7 +20,7 @@ from .vocabulary import known_words, map_parts
 
 
 def make_report(
-    loaded: Loaded, plan: ModulePlan, applied: dict[str, int], weights_bytes: int
+    loaded: Loaded, plan: PackagePlan, applied: dict[str, int], weights_bytes: int
 ) -> dict[str, Any]:
     """Everything but the verification; no time stamp, no path, no machine."""
     graph = loaded.model.graph

@@ -21,7 +21,7 @@ import onnxruntime as ort
 
 from ...analysis.errors import VerificationError
 from ...analysis.literals import one_line
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ...rewrites.folding.island import size_of
 from ..load.random_outputs import drawn_outputs
 from . import runner
@@ -215,7 +215,7 @@ def _coarse(report: Mapping[str, Any]) -> float:
     return COARSE.get(report.get("engine", {}).get("precision"), 0.0)
 
 
-def refuse_huge(model: ir.Model, shapes: Shapes) -> None:
+def refuse_huge(model: ir.Model, shapes: ShapeFacts) -> None:
     """Don't run what would take all memory: a value of known, absurd size."""
     made = [out for node in model.graph for out in node.outputs]
     for value in [*model.graph.initializers.values(), *made]:

@@ -32,7 +32,7 @@ class Adapter:
 
     op: str
     until: int
-    apply: Callable[[Site], None]
+    apply: Callable[[AdapterSite], None]
     needs_types: bool
 
 
@@ -45,7 +45,7 @@ EXTENSIONS: dict[tuple[str, str], Adapter] = {}
 
 def adapter(
     *ops: str, until: int, types: bool = False
-) -> Callable[[Callable[[Site], None]], Callable[[Site], None]]:
+) -> Callable[[Callable[[AdapterSite], None]], Callable[[AdapterSite], None]]:
     """Register a function for operators up to and including version `until`.
 
     Of several adapters for an operator, the one with the lowest `until` that covers
@@ -53,7 +53,7 @@ def adapter(
     element types and shapes of values are inferred before it runs, as far as possible.
     """
 
-    def register(apply: Callable[[Site], None]) -> Callable[[Site], None]:
+    def register(apply: Callable[[AdapterSite], None]) -> Callable[[AdapterSite], None]:
         for op in ops:
             ADAPTERS.append(Adapter(op, until, apply, types))
             _BY_OPERATOR.setdefault(op, []).append(ADAPTERS[-1])
@@ -64,15 +64,15 @@ def adapter(
 
 def extension(
     *ops: str, attrs: str | None = "", domain: str = DOMAIN, types: bool = True
-) -> Callable[[Callable[[Site], None]], Callable[[Site], None]]:
+) -> Callable[[Callable[[AdapterSite], None]], Callable[[AdapterSite], None]]:
     """Register a function that spells operators of ONNX Runtime's own in ONNX.
 
     `attrs` are the attributes that it knows; a node with another one is refused, unless
     it knows them all (None). Without `types`, it runs before these are inferred.
     """
 
-    def register(apply: Callable[[Site], None]) -> Callable[[Site], None]:
-        def checked(site: Site) -> None:
+    def register(apply: Callable[[AdapterSite], None]) -> Callable[[AdapterSite], None]:
+        def checked(site: AdapterSite) -> None:
             known = site.node.attributes if attrs is None else attrs.split()
             unknown = set(site.node.attributes) - set(known)
             if unknown:
@@ -100,7 +100,7 @@ def adapter_of(node: ir.Node, version: int) -> Adapter | None:
     return min(fitting, key=lambda a: a.until, default=None)
 
 
-class Site:
+class AdapterSite:
     """A node to be adapted, in its graph, with what it takes to change it.
 
     The node itself stays and keeps its name and metadata; nodes added before or after
@@ -209,9 +209,9 @@ class Site:
         value.type, value.shape = value.type or old.type, value.shape or old.shape
         old.replace_all_uses_with(value, replace_graph_outputs=True)
 
-    def inside(self, node: ir.Node) -> Site:
+    def inside(self, node: ir.Node) -> AdapterSite:
         """The site of a node in a body."""
-        return Site(node, TARGET_OPSET, self._main, self._names)
+        return AdapterSite(node, TARGET_OPSET, self._main, self._names)
 
     def name(self, suffix: str) -> str:
         """An unused name of a value, after the node's."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from .opset_adapters import Site, extension
+from .opset_adapters import AdapterSite, extension
 
 OLD = "consumed_inputs"  # said once which inputs may be overwritten; it changes nothing
 
 
-def _number(site: Site, name: str, default: float | None = None) -> ir.Value | None:
+def _number(
+    site: AdapterSite, name: str, default: float | None = None
+) -> ir.Value | None:
     """An attribute as a constant of the data's type; None if it is its default."""
     if default is None and name not in site.node.attributes:
         raise site.unsupported(f"it needs the attribute {name!r}")
@@ -24,18 +26,20 @@ def _number(site: Site, name: str, default: float | None = None) -> ir.Value | N
     return site.constant(name, _cast(site, np.array(found, np.float32)))
 
 
-def _cast(site: Site, array: np.ndarray) -> np.ndarray:
+def _cast(site: AdapterSite, array: np.ndarray) -> np.ndarray:
     if site.data.dtype is None:
         raise site.unsupported("the type of its input is unknown")
     return array.astype(site.data.dtype.numpy())
 
 
-def _scaled(site: Site, x: ir.Value, factor: ir.Value | None, word: str) -> ir.Value:
+def _scaled(
+    site: AdapterSite, x: ir.Value, factor: ir.Value | None, word: str
+) -> ir.Value:
     return x if factor is None else site.before("Mul", [x, factor], word)
 
 
 @extension("Affine", attrs=f"alpha beta {OLD}", domain="")
-def affine(site: Site) -> None:
+def affine(site: AdapterSite) -> None:
     x = _scaled(site, site.data, _number(site, "alpha", 1.0), "scaled")
     beta = _number(site, "beta", 0.0)
     site.become(
@@ -44,28 +48,28 @@ def affine(site: Site) -> None:
 
 
 @extension("Scale", attrs=f"scale {OLD}", domain="")
-def scale(site: Site) -> None:
+def scale(site: AdapterSite) -> None:
     factor = _number(site, "scale", 1.0)
     operands = [site.data] if factor is None else [site.data, factor]
     site.become("Identity" if factor is None else "Mul", operands)
 
 
 @extension("ScaledTanh", attrs=f"alpha beta {OLD}", domain="")
-def scaled_tanh(site: Site) -> None:
+def scaled_tanh(site: AdapterSite) -> None:
     alpha, beta = _number(site, "alpha"), _number(site, "beta")
     inner = _scaled(site, site.data, beta, "scaled")
     site.become("Mul", [site.before("Tanh", [inner], "tanh"), alpha])
 
 
 @extension("ParametricSoftplus", attrs=f"alpha beta {OLD}", domain="")
-def parametric_softplus(site: Site) -> None:
+def parametric_softplus(site: AdapterSite) -> None:
     alpha, beta = _number(site, "alpha"), _number(site, "beta")
     inner = _scaled(site, site.data, beta, "scaled")
     site.become("Mul", [site.before("Softplus", [inner], "softplus"), alpha])
 
 
 @extension("ImageScaler", attrs=f"bias scale {OLD}", domain="")
-def image_scaler(site: Site) -> None:
+def image_scaler(site: AdapterSite) -> None:
     """A factor for the image, and a number to be added to each channel."""
     x = _scaled(site, site.data, _number(site, "scale", 1.0), "scaled")
     bias = site.take("bias")
@@ -76,7 +80,7 @@ def image_scaler(site: Site) -> None:
 
 
 @extension("Crop", attrs=f"border scale {OLD}", domain="")
-def crop(site: Site) -> None:
+def crop(site: AdapterSite) -> None:
     """Without its borders, left, top, right, bottom; or so many rows and columns."""
     left, top, right, bottom = site.take_ints("border") or [-1] * 4
     starts, scale = [top, left], site.take_ints("scale")
@@ -92,5 +96,5 @@ def crop(site: Site) -> None:
 
 
 @extension("DynamicSlice", domain="", types=False)
-def dynamic_slice(site: Site) -> None:
+def dynamic_slice(site: AdapterSite) -> None:
     site.become("Slice", site.inputs)

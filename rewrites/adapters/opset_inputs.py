@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from .opset_adapters import Site, adapter
+from .opset_adapters import AdapterSite, adapter
 from .provenance import take_over
 
 _REDUCTIONS = (
@@ -16,7 +16,7 @@ _REDUCTIONS = (
 
 @adapter("Squeeze", "Unsqueeze", "ReduceSum", until=12)
 @adapter(*_REDUCTIONS, until=17)
-def axes(site: Site) -> None:
+def axes(site: AdapterSite) -> None:
     """`axes` became the second input. Without it, Squeeze and Reduce take them all."""
     found = site.take_ints("axes")
     if found:
@@ -24,7 +24,7 @@ def axes(site: Site) -> None:
 
 
 @adapter("Slice", until=9)
-def slice_(site: Site) -> None:
+def slice_(site: AdapterSite) -> None:
     """`starts`, `ends` and `axes` became inputs; by default the axes are 0, 1, ..."""
     starts, ends = site.take_ints("starts") or [], site.take_ints("ends") or []
     axes = site.take_ints("axes")
@@ -41,7 +41,7 @@ def slice_(site: Site) -> None:
 
 
 @adapter("Split", until=12)
-def split_by_attribute(site: Site) -> None:
+def split_by_attribute(site: AdapterSite) -> None:
     """`split` became the second input; equal parts are counted by `num_outputs`."""
     sizes = site.take_ints("split")
     if sizes:
@@ -51,20 +51,20 @@ def split_by_attribute(site: Site) -> None:
 
 
 @adapter("Split", until=17)
-def split_evenly(site: Site) -> None:
+def split_evenly(site: AdapterSite) -> None:
     """Equal parts used to need no attribute; now `num_outputs` says how many."""
     if site.input(1) is None:
         site.set("num_outputs", len(site.node.outputs))
 
 
 @adapter("TopK", until=9)
-def top_k(site: Site) -> None:
+def top_k(site: AdapterSite) -> None:
     """`k` became the second input, of shape [1]."""
     site.set_inputs([site.data, site.ints("k", [site.take_int("k", 1)])])
 
 
 @adapter("Clip", until=10, types=True)
-def clip(site: Site) -> None:
+def clip(site: AdapterSite) -> None:
     """`min` and `max` became scalar inputs. Without one, the type's limit counts."""
     bounds = [site.take("min"), site.take("max")]
     values = [
@@ -75,7 +75,7 @@ def clip(site: Site) -> None:
 
 
 @adapter("Pad", until=10, types=True)
-def pad(site: Site) -> None:
+def pad(site: AdapterSite) -> None:
     """`pads` and `value` became inputs; without the latter the padding is 0."""
     pads = site.ints("pads", site.take_ints("pads") or [])
     value = site.take_float("value", 0.0)
@@ -83,7 +83,7 @@ def pad(site: Site) -> None:
     site.set_inputs([site.data, pads, fill])
 
 
-def scalar_like(site: Site, name: str, number: float) -> ir.Value:
+def scalar_like(site: AdapterSite, name: str, number: float) -> ir.Value:
     """A float attribute as a scalar of the type of the data."""
     dtype = site.data.dtype
     scalar = np.array(number, np.float32)
@@ -94,7 +94,7 @@ def scalar_like(site: Site, name: str, number: float) -> ir.Value:
 
 
 @adapter("Dropout", until=11)
-def dropout(site: Site) -> None:
+def dropout(site: AdapterSite) -> None:
     """`ratio` became an input. The mask was undefined outside of training."""
     site.take("ratio")
     if len(site.node.outputs) > 1:
@@ -108,33 +108,33 @@ def dropout(site: Site) -> None:
 
 
 @adapter("Scatter", until=10)
-def scatter(site: Site) -> None:
+def scatter(site: AdapterSite) -> None:
     """Scatter was renamed."""
     site.node.op_type = "ScatterElements"
 
 
 @adapter("DFT", until=19)
-def dft(site: Site) -> None:
+def dft(site: AdapterSite) -> None:
     """`axis` became the third input, and its default moved from 1 to -2."""
     axis = site.ints("axis", site.take_int("axis", 1))
     site.set_inputs([site.data, site.input(1), axis])
 
 
 @adapter("GridSample", until=19)
-def grid_sample(site: Site) -> None:
+def grid_sample(site: AdapterSite) -> None:
     """The modes were renamed when the operator learned to sample volumes."""
     mode = site.take_string("mode", "bilinear")
     site.set("mode", {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode))
 
 
 @adapter("RoiAlign", until=15)
-def roi_align(site: Site) -> None:
+def roi_align(site: AdapterSite) -> None:
     """Boxes used to be aligned to corners of pixels; by default it is centres now."""
     site.set("coordinate_transformation_mode", "output_half_pixel")
 
 
 @adapter("Scan", until=8, types=True)
-def scan(site: Site) -> None:
+def scan(site: AdapterSite) -> None:
     """Scan of opset 8 looped over a batch as well: now one of another."""
     if site.input(0) is not None:
         raise site.unsupported(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from .opset_adapters import Site, adapter, constant_array
+from .opset_adapters import AdapterSite, adapter, constant_array
 from .opset_inputs import clip, dropout, pad, split_by_attribute
 from .opset_nn import batch_normalization, upsample
 
@@ -18,14 +18,14 @@ _IN_PLACE = (
 
 
 @adapter(*_IN_PLACE, until=5)
-def consumed_inputs(site: Site) -> None:
+def consumed_inputs(site: AdapterSite) -> None:
     """`consumed_inputs` allowed to work in place; it never changed a result."""
     site.take("consumed_inputs")
 
 
 @adapter(*_ARITHMETIC, "And", "Equal", "Greater", "Less", until=6, types=True)
 @adapter("Or", "Pow", "Xor", until=6, types=True)
-def broadcast(site: Site) -> None:
+def broadcast(site: AdapterSite) -> None:
     """The second operand used to be aligned with the axes of the first from `axis` on.
 
     Without `axis` it is aligned with the last ones, as it always is now.
@@ -38,7 +38,7 @@ def broadcast(site: Site) -> None:
 
 
 @adapter("PRelu", until=6, types=True)
-def prelu(site: Site) -> None:
+def prelu(site: AdapterSite) -> None:
     """A slope per channel stood for axis 1 whatever its shape."""
     consumed_inputs(site)
     slope = site.input(1)
@@ -48,7 +48,7 @@ def prelu(site: Site) -> None:
         _align(site, slope, 1)
 
 
-def _align(site: Site, other: ir.Value, axis: int) -> None:
+def _align(site: AdapterSite, other: ir.Value, axis: int) -> None:
     """Give the second input axes of size 1 behind its own."""
     if site.data.shape is None or other.shape is None:
         raise site.unsupported(
@@ -64,13 +64,13 @@ def _align(site: Site, other: ir.Value, axis: int) -> None:
 
 
 @adapter("Gemm", until=6)
-def gemm(site: Site) -> None:
+def gemm(site: AdapterSite) -> None:
     """C is broadcast wherever it can be."""
     site.take("broadcast")
 
 
 @adapter("BatchNormalization", until=6)
-def batch_normalization_6(site: Site) -> None:
+def batch_normalization_6(site: AdapterSite) -> None:
     """Whether it trains showed in the number of its outputs already."""
     consumed_inputs(site)
     site.take("is_test")
@@ -78,7 +78,7 @@ def batch_normalization_6(site: Site) -> None:
 
 
 @adapter("Dropout", until=6)
-def dropout_6(site: Site) -> None:
+def dropout_6(site: AdapterSite) -> None:
     """Training was the default."""
     consumed_inputs(site)
     if site.take_int("is_test", 0) == 0:
@@ -90,7 +90,7 @@ def dropout_6(site: Site) -> None:
 
 
 @adapter("Cast", until=5)
-def cast(site: Site) -> None:
+def cast(site: AdapterSite) -> None:
     """The type was a name."""
     name = site.take_string("to", "")
     if name not in ir.DataType.__members__:
@@ -99,19 +99,19 @@ def cast(site: Site) -> None:
 
 
 @adapter("Clip", until=5, types=True)
-def clip_5(site: Site) -> None:
+def clip_5(site: AdapterSite) -> None:
     consumed_inputs(site)
     clip(site)
 
 
 @adapter("Concat", until=3)
-def concat(site: Site) -> None:
+def concat(site: AdapterSite) -> None:
     """The axis was 1 by default."""
     site.set("axis", site.take_int("axis", 1))
 
 
 @adapter("GRU", "LSTM", "RNN", until=6)
-def recurrent(site: Site) -> None:
+def recurrent(site: AdapterSite) -> None:
     """`output_sequence` said whether to give the first output, which may be left out.
 
     The default direction of the first GRU was misspelled.
@@ -122,7 +122,7 @@ def recurrent(site: Site) -> None:
 
 
 @adapter("GlobalLpPool", "LpPool", until=1)
-def lp_pool(site: Site) -> None:
+def lp_pool(site: AdapterSite) -> None:
     """The norm was any number, but only whole ones are left."""
     p = site.take_float("p", 2.0)
     if p != int(p):
@@ -131,14 +131,14 @@ def lp_pool(site: Site) -> None:
 
 
 @adapter("Pad", until=1, types=True)
-def pad_1(site: Site) -> None:
+def pad_1(site: AdapterSite) -> None:
     """`pads` was called `paddings`."""
     site.set("pads", site.take_ints("paddings") or [])
     pad(site)
 
 
 @adapter("Reshape", until=4)
-def reshape(site: Site) -> None:
+def reshape(site: AdapterSite) -> None:
     """The shape became an input."""
     consumed_inputs(site)
     shape = site.ints("shape", site.take_ints("shape") or [])
@@ -146,7 +146,7 @@ def reshape(site: Site) -> None:
 
 
 @adapter("Selu", until=5)
-def selu(site: Site) -> None:
+def selu(site: AdapterSite) -> None:
     """The defaults had five digits."""
     consumed_inputs(site)
     site.set("alpha", site.take_float("alpha", 1.6732))
@@ -154,7 +154,7 @@ def selu(site: Site) -> None:
 
 
 @adapter("Split", until=1)
-def split(site: Site) -> None:
+def split(site: AdapterSite) -> None:
     """The sizes could be an input of the type of the data."""
     if site.input(1) is not None:
         raise site.unsupported("sizes given as an input are not supported in opset 1")
@@ -162,7 +162,7 @@ def split(site: Site) -> None:
 
 
 @adapter("Tile", until=5, types=True)
-def tile(site: Site) -> None:
+def tile(site: AdapterSite) -> None:
     """One axis was repeated; now there is a count for each."""
     count, axis = (constant_array(site.input(i)) for i in (1, 2))
     shape = site.data.shape
@@ -176,7 +176,7 @@ def tile(site: Site) -> None:
 
 
 @adapter("Upsample", until=6)
-def upsample_1(site: Site) -> None:
+def upsample_1(site: AdapterSite) -> None:
     """Only height and width had factors."""
     factors = [site.take_float(f"{side}_scale", 1.0) for side in ("height", "width")]
     attribute = ir.AttrFloat32s("scales", [1.0, 1.0, *factors])

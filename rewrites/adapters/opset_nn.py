@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from .opset_adapters import Site, adapter, constant_array
+from .opset_adapters import AdapterSite, adapter, constant_array
 
 
 @adapter("Softmax", "LogSoftmax", "Hardmax", until=12, types=True)
-def softmax(site: Site) -> None:
+def softmax(site: AdapterSite) -> None:
     """All axes from `axis` on used to count as one; now it is `axis` alone.
 
     The two agree when at most one of those axes is longer than 1. Otherwise, or if the
@@ -31,7 +31,7 @@ def softmax(site: Site) -> None:
 
 
 @adapter("BatchNormalization", until=13)
-def batch_normalization(site: Site) -> None:
+def batch_normalization(site: AdapterSite) -> None:
     """Training was a matter of how many outputs there are; `spatial` is gone.
 
     With spatial=0, every element of a sample counted as a channel.
@@ -55,7 +55,7 @@ def batch_normalization(site: Site) -> None:
 
 
 @adapter("GroupNormalization", until=20, types=True)
-def group_normalization(site: Site) -> None:
+def group_normalization(site: AdapterSite) -> None:
     """Scale and bias used to be one per group; now they are one per channel."""
     found = site.node.attributes.get("num_groups")
     if found is None or len(site.inputs) != 3:
@@ -80,7 +80,7 @@ def group_normalization(site: Site) -> None:
 
 
 @adapter("Upsample", until=9)
-def upsample(site: Site) -> None:
+def upsample(site: AdapterSite) -> None:
     """Upsample became Resize, which says how coordinates are computed."""
     factors = site.take("scales")
     scales = site.input(1)
@@ -92,7 +92,7 @@ def upsample(site: Site) -> None:
 
 
 @adapter("Resize", until=10)
-def resize_10(site: Site) -> None:
+def resize_10(site: AdapterSite) -> None:
     """Resize by factors only, from the corner; now it can be told otherwise.
 
     To the nearest pixel means: down when growing, up when shrinking, each axis for
@@ -126,14 +126,14 @@ def resize_10(site: Site) -> None:
         _resize_by(site, scales, shrinks=bool((shrunk < 1).any()))
 
 
-def _resize_by(site: Site, scales: ir.Value | None, shrinks: bool) -> None:
+def _resize_by(site: AdapterSite, scales: ir.Value | None, shrinks: bool) -> None:
     site.set_inputs([site.data, None, scales])
     site.set("coordinate_transformation_mode", "asymmetric")
     site.set("nearest_mode", "ceil" if shrinks else "floor")
 
 
 @adapter("Resize", until=18)
-def resize(site: Site) -> None:
+def resize(site: AdapterSite) -> None:
     """Inputs that don't count had to be there, empty; one odd mode is gone."""
     kept: list[ir.Value | None] = list(site.inputs[:4])
     for i in range(1, len(kept)):

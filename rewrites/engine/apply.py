@@ -14,7 +14,7 @@ import onnx_ir as ir
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.quantization import quantises
 from ...analysis.graph.traversal import all_nodes, sort
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ..adapters.provenance import take_over
 from ..language.exactness import Exactness
 from ..language.facts import Facts
@@ -27,7 +27,7 @@ from ..language.operators.read_write import (
     Output,
 )
 from .build import Builder
-from .graph_editor import Graft
+from .graph_editor import GraphEditor
 from .history import Application, describe
 from .match import Match
 from .termination import draft_weight, dying, weight
@@ -42,7 +42,7 @@ class Rewriter:
     def __init__(
         self,
         model: ir.Model,
-        shapes: Shapes,
+        shapes: ShapeFacts,
         classes: Mapping[str, Exactness],
         faithful: bool = False,
         sweep: int = 0,
@@ -51,7 +51,7 @@ class Rewriter:
         self.faithful = faithful  # whether stored weights stay what they are
         self.sweep = sweep  # of how many through the catalogue, for the certificate
         self.facts = Facts(shapes)
-        self.graft = Graft(model, self.facts)
+        self.graft = GraphEditor(model, self.facts)
         self.rounds = any(map(quantises, all_nodes(model.graph)))
         self.merged = 0  # equal nodes that became one
         self.touched: list[ir.Node] = []

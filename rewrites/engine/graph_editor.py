@@ -13,7 +13,7 @@ from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.traversal import all_graphs
 from ...analysis.graph.weight_access import glance, note_read
 from ...analysis.shapes.infer import CONTENT_RULES, shape_rule
-from ...analysis.shapes.node_facts import Site
+from ...analysis.shapes.node_facts import ShapeSite
 from ..adapters.provenance import shared_metadata, shared_name
 from ..adapters.unique_names import UniqueNames
 from ..folding.island import RANDOM
@@ -42,7 +42,7 @@ _COMMUTATIVE = frozenset("Add Mul And Or Xor Equal".split())
 _TYPED_LIKE = {"Where": 1, "DequantizeLinear": 1, "QuantizeLinear": 2}
 
 
-class Graft:
+class GraphEditor:
     """The graph being rewritten, its names, and which node computes what already."""
 
     def __init__(self, model: ir.Model, facts: Facts) -> None:
@@ -248,7 +248,7 @@ class Graft:
     def _learn(self, node: ir.Node) -> None:
         """Sizes of the new values, as far as a rule of shape inference gives them."""
         shapes = self.facts.shapes
-        site = Site(node, shapes)
+        site = ShapeSite(node, shapes)
         rule, needed = shape_rule(node)
         operands = [site.dims(i) for i in range(needed)]
         if rule is None or any(dims is None for dims in operands):

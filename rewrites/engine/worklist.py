@@ -22,7 +22,7 @@ from .match import Matcher
 from .rule_index import form_of, index_of
 
 
-class Engine:
+class Worklist:
     """Phases of rules, applied to one graph in turn until none applies."""
 
     def __init__(

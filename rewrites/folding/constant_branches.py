@@ -8,7 +8,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ...analysis.graph.traversal import all_nodes
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 
 
 def take_branches(model: ir.Model) -> int:
@@ -64,7 +64,7 @@ def _can_be_output(value: ir.Value, graph: ir.Graph | ir.Function) -> bool:
     return node is not None and node.graph is graph and not value.is_graph_output()
 
 
-def take_truths(model: ir.Model, shapes: Shapes) -> None:
+def take_truths(model: ir.Model, shapes: ShapeFacts) -> None:
     """Put Identity or Not in the place of each If that only asks for a truth."""
     for node in list(all_nodes(model.graph)):
         then = _only_truth(node, "then_branch")

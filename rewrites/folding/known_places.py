@@ -5,11 +5,11 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ...analysis.shapes.index_functions import Places
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ..adapters.provenance import became_constants
 
 
-def take_decided(model: ir.Model, shapes: Shapes) -> int:
+def take_decided(model: ir.Model, shapes: ShapeFacts) -> int:
     """Let the operand that decides stand for such a node; returns how many.
 
     That operand has to be as large as the result. The graph's own outputs stay.

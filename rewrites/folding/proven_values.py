@@ -5,12 +5,14 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ...analysis.ops.registry import constant
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ..adapters.provenance import became_constants
 from .constant_folding import reads_learned
 
 
-def store_known_sizes(model: ir.Model, shapes: Shapes, faithful: bool = False) -> int:
+def store_known_sizes(
+    model: ir.Model, shapes: ShapeFacts, faithful: bool = False
+) -> int:
     """Replace such values by initializers of their names; returns how many.
 
     Values that are computed from them may now fold. The graph's own outputs stay, and

@@ -28,7 +28,7 @@ class Recipe:
     gives: Sequence[str]  # names of its outputs
 
 
-class Made(FileTensor):
+class RecomputableWeight(FileTensor):
     """One output of a recipe."""
 
     def __init__(
@@ -72,7 +72,9 @@ def tensors_of(
             note_read(*sources[value])
         return found
     for value in weights:
-        found[value] = Made(found[value], value.name or "", recipe, sources[value])
+        found[value] = RecomputableWeight(
+            found[value], value.name or "", recipe, sources[value]
+        )
     return found
 
 

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from ...analysis.graph.dims import Dim, Dims
 from ...analysis.graph.weight_access import glance, note_read
 from ...analysis.shapes.index_functions import Places
-from ...analysis.shapes.infer import Shapes
+from ...analysis.shapes.infer import ShapeFacts
 from ..folding.island import RANDOM
 from ..folding.uniform_tensors import uniform_element
 
@@ -24,7 +24,7 @@ _PEEK = 64
 class Facts:
     """The graph's sizes and constants, as matching needs them."""
 
-    def __init__(self, shapes: Shapes) -> None:
+    def __init__(self, shapes: ShapeFacts) -> None:
         self.shapes = shapes
         self.places = Places(shapes)
         # What was read of nodes, beside the inputs that they had then.

@@ -30,7 +30,7 @@ from .kernel.equality import Verdict as Answer
 from .kernel.scalars import Const, Element, FromInt, Ite, Op, Red, Scalar
 from .kernel.smt import every, fresh, fresh_function, implies, within
 from .kernel.tensors import Family, Tensor
-from .semantics.runtime_kernels import AtRunTime, adds_up, at_best
+from .semantics.runtime_kernels import RuntimeSemantics, adds_up, at_best
 
 # For one question to z3. More finds stronger classes for a few laws, in minutes each.
 _EFFORT = 1_500_000
@@ -58,7 +58,7 @@ class _Class:
     """The law as runtimes compute it."""
 
     def __init__(self, law: Law) -> None:
-        self.world = AtRunTime(law)
+        self.world = RuntimeSemantics(law)
         self.question: Goal = goal(law, self.world)
         # A number that the right side adds is of the operands' type.
         kinds = {leaf.kinds for leaf in leaves(law.left)}

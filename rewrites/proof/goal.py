@@ -35,7 +35,7 @@ from .semantics.index_maps import Axes as DenotedAxes
 from .semantics.table import CHAINS, MEANINGS, Meaning
 
 
-class World(Expressions):
+class Semantics(Expressions):
     """The meaning of a law's symbols: here, z3 symbols nothing more is known of."""
 
     def __init__(self, law: Law) -> None:
@@ -249,9 +249,9 @@ class Goal:
     obligations: list[tuple[str, Any]] = field(default_factory=list)
 
 
-def goal(law: Law, world: World | None = None) -> Goal:
+def goal(law: Law, world: Semantics | None = None) -> Goal:
     """The kernel's question for a law."""
-    world = world or World(law)
+    world = world or Semantics(law)
     context = world.context
     # The meanings of the left side may use what the law requires.
     for condition in law.requires:

@@ -25,7 +25,7 @@ from fairhand.analysis.ops.registry import (
     OPS,
     REORGANIZE,
     SHUFFLE,
-    Mapping5,
+    MappingType,
 )
 from fairhand.analysis.shapes.infer import infer
 
@@ -69,7 +69,7 @@ TABLE_3 = {
 
 
 @pytest.mark.parametrize("mapping", TABLE_2, ids=lambda m: m.value)
-def test_operators_have_the_types_of_table_2(mapping: Mapping5) -> None:
+def test_operators_have_the_types_of_table_2(mapping: MappingType) -> None:
     names = TABLE_2[mapping].split()
     assert {name: OPS["", name].mapping for name in names} == dict.fromkeys(
         names, mapping
@@ -91,8 +91,8 @@ def test_there_are_23_rules_of_code_generation_and_two_breaks() -> None:
     assert verdicts.count(Verdict.PROFILE) == 10
 
 
-@pytest.mark.parametrize("other", Mapping5, ids=lambda m: m.value)
-def test_nothing_fuses_with_an_opaque_operator(other: Mapping5) -> None:
+@pytest.mark.parametrize("other", MappingType, ids=lambda m: m.value)
+def test_nothing_fuses_with_an_opaque_operator(other: MappingType) -> None:
     assert cell(OPAQUE, other).verdict is Verdict.BREAK
     assert cell(other, OPAQUE).verdict is Verdict.BREAK
 
@@ -119,7 +119,7 @@ def test_broadcasting_operators_are_one_to_one_in_the_table() -> None:
 # ---- what shapes decide
 
 
-def classified(op: str, *shapes: tuple[int | str, ...], **attrs: object) -> Mapping5:
+def classified(op: str, *shapes: tuple[int | str, ...], **attrs: object) -> MappingType:
     """The type of a node on inputs of these shapes; a list stands for a constant."""
     inputs, weights = [], []
     for i, shape in enumerate(shapes):
@@ -156,7 +156,7 @@ def classified(op: str, *shapes: tuple[int | str, ...], **attrs: object) -> Mapp
         ("BatchNormalization", [(2, 3), [3], [3], [3], [3]], ONE_TO_ONE),
     ],
 )
-def test_shapes_decide(op: str, shapes: list, expected: Mapping5) -> None:
+def test_shapes_decide(op: str, shapes: list, expected: MappingType) -> None:
     attrs = {"axis": 0} if op == "Concat" else {}
     assert classified(op, *shapes, **attrs) is expected
 

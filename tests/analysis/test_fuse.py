@@ -29,7 +29,7 @@ from fairhand.analysis.fusion.intensive import uses_up_tiles
 from fairhand.analysis.fusion.tvm_baseline import MAX_DEPTH, Kind, kind, tvm
 from fairhand.analysis.graph.dims import symbol
 from fairhand.analysis.ops.registry import MANY_TO_MANY, OPAQUE
-from fairhand.analysis.shapes.infer import Shapes, infer
+from fairhand.analysis.shapes.infer import ShapeFacts, infer
 
 PLANNERS: dict[str, Callable[[Dataflow], FusionPlan]] = {
     "none": unfused,
@@ -426,7 +426,7 @@ def test_dynamic_sizes_are_assumed_or_given() -> None:
 
 
 def test_a_size_that_is_no_number_is_taken_for_any_other() -> None:
-    sizes = Sizes(Shapes(), {"n": 4})
+    sizes = Sizes(ShapeFacts(), {"n": 4})
     n = symbol("n")
     assert [sizes.number(d) for d in (7, n, 2 * n + 1, n - 9)] == [7, 4, 9, 0]
     assert sizes.number(1 / (n - 4)) == OTHER

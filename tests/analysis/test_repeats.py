@@ -20,10 +20,10 @@ from fairhand.analysis.repeats.find_blocks import Block, find_blocks
 from fairhand.analysis.repeats.repeat_counts import one_apart
 from fairhand.analysis.repeats.single_entry_regions import Item
 from fairhand.analysis.spelling.expr import Expr, Leaf, Ref, spell
-from fairhand.codegen.forward.loops.layer_loops import Row, Statement, find_rows
+from fairhand.codegen.forward.loops.layer_loops import RolledLoop, Statement, find_rows
 from fairhand.codegen.forward.loops.line_loops import loops
-from fairhand.codegen.ir.module_call import Run
-from fairhand.codegen.modules.members import Member
+from fairhand.codegen.ir.module_call import ModuleCall
+from fairhand.codegen.modules.members import Attribute
 
 # ---- blocks
 
@@ -358,7 +358,7 @@ class Lines:
         targets = (self.value(target),) if target else ()
         self.found.append(Statement(targets, expr, True))
 
-    def done(self, *results: str) -> list[Statement | Row]:
+    def done(self, *results: str) -> list[Statement | RolledLoop]:
         self.add("", spell(tuple(Ref(self.value(name)) for name in results)))
         return find_rows(self.found, indexed, set())
 
@@ -374,7 +374,7 @@ def test_a_row_carries_what_each_round_hands_on() -> None:
     lines = Lines()
     rounds(lines, 3)
     row, returned = lines.done("x3")
-    assert isinstance(row, Row) and isinstance(returned, Statement)
+    assert isinstance(row, RolledLoop) and isinstance(returned, Statement)
     assert row.count == 3 and len(row.body) == 2
     assert row.carried == {lines.value("x0"): lines.value("x1")}
     assert row.twins[lines.value("x3")] is lines.value("x1")
@@ -390,7 +390,7 @@ def test_what_no_round_changes_goes_before_the_row() -> None:
     lines.plus("x2", "x1", "y1")
     mask, row, _ = lines.done("x2", "mask3")
     assert isinstance(mask, Statement) and mask.targets == (lines.value("mask3"),)
-    assert isinstance(row, Row) and row.count == 2
+    assert isinstance(row, RolledLoop) and row.count == 2
     assert row.carried == {lines.value("x0"): lines.value("x1")}
 
 
@@ -398,27 +398,27 @@ def test_what_no_round_changes_goes_before_the_row() -> None:
 def test_no_row_where_an_earlier_round_is_read_outside(outside: str) -> None:
     lines = Lines()
     rounds(lines, 3)
-    assert not [s for s in lines.done("x3", outside) if isinstance(s, Row)]
+    assert not [s for s in lines.done("x3", outside) if isinstance(s, RolledLoop)]
 
 
 def test_what_the_last_round_makes_may_be_read() -> None:
     lines = Lines()
     rounds(lines, 3)
-    assert isinstance(lines.done("x3", "y2")[0], Row)
+    assert isinstance(lines.done("x3", "y2")[0], RolledLoop)
 
 
 @pytest.mark.parametrize(("count", "folds"), [(2, False), (3, True)])
 def test_what_a_row_began_with_may_be_read_behind_it(count: int, folds: bool) -> None:
     lines = Lines()
     rounds(lines, count)
-    assert isinstance(lines.done(f"x{count}", "x0")[0], Row) == folds
+    assert isinstance(lines.done(f"x{count}", "x0")[0], RolledLoop) == folds
 
 
 def test_no_row_where_rounds_read_different_things() -> None:
     lines = Lines()
     rounds(lines, 3)
     lines.found[3].expr = Ref(lines.value("other")) + Ref(lines.value("y1"))
-    assert not [s for s in lines.done("x3") if isinstance(s, Row)]
+    assert not [s for s in lines.done("x3") if isinstance(s, RolledLoop)]
 
 
 def test_no_row_where_a_later_round_reads_what_the_first_began_with() -> None:
@@ -426,7 +426,7 @@ def test_no_row_where_a_later_round_reads_what_the_first_began_with() -> None:
     for i in range(3):
         lines.call(f"y{i}", i, f"x{i}", "x0")
         lines.plus(f"x{i + 1}", f"x{i}", f"y{i}")
-    assert not [s for s in lines.done("x3") if isinstance(s, Row)]
+    assert not [s for s in lines.done("x3") if isinstance(s, RolledLoop)]
 
 
 def test_lists_go_together() -> None:
@@ -435,7 +435,7 @@ def test_lists_go_together() -> None:
         lines.call(f"y{i}", i, f"x{i}", attr="norms")
         lines.call(f"x{i + 1}", i, f"y{i}", attr="layers")
     row, _ = lines.done("x2")
-    assert isinstance(row, Row) and row.count == 2
+    assert isinstance(row, RolledLoop) and row.count == 2
 
 
 def test_a_list_that_is_called_out_of_order_is_no_row() -> None:
@@ -443,7 +443,7 @@ def test_a_list_that_is_called_out_of_order_is_no_row() -> None:
     for i, place in enumerate((0, 2, 1)):
         lines.call(f"y{i}", place, f"x{i}")
         lines.plus(f"x{i + 1}", f"x{i}", f"y{i}")
-    assert not [s for s in lines.done("x3") if isinstance(s, Row)]
+    assert not [s for s in lines.done("x3") if isinstance(s, RolledLoop)]
 
 
 # ---- lines
@@ -451,7 +451,7 @@ def test_a_list_that_is_called_out_of_order_is_no_row() -> None:
 
 def lines_of(first: str, rest: str = "") -> list[str]:
     calls = [f"x = self.layers[{i}](x{rest})" for i in range(1, 4)]
-    members = [Member("layers", i, Run(f"layers.{i}")) for i in range(4)]
+    members = [Attribute("layers", i, ModuleCall(f"layers.{i}")) for i in range(4)]
     folded = loops([f"x = self.layers[0]({first})", *calls], members)
     return [line for line, _ in folded]
 

@@ -18,7 +18,7 @@ from fairhand.rewrites.engine.apply import Rewriter
 from fairhand.rewrites.engine.match import Matcher
 from fairhand.rewrites.engine.rule_index import form_of, index_of
 from fairhand.rewrites.engine.termination import weight
-from fairhand.rewrites.engine.worklist import Engine
+from fairhand.rewrites.engine.worklist import Worklist
 from fairhand.rewrites.language.exactness import Exactness
 from fairhand.rewrites.language.facts import Facts
 from fairhand.rewrites.rules.catalogue import BY_NAME, PHASES, RULES
@@ -50,7 +50,7 @@ def graph_of(
 
 def rewritten(model: ir.Model, *names: str) -> Rewriter:
     rewriter = Rewriter(model, infer(model), CLASSES)
-    Engine(rewriter, [("rules", [BY_NAME[name] for name in names])]).run()
+    Worklist(rewriter, [("rules", [BY_NAME[name] for name in names])]).run()
     rewriter.finish()
     return rewriter
 
@@ -71,7 +71,7 @@ def test_every_application_lowers_its_measure(rule, sample) -> None:
     model = ir.from_proto(sample_model(rule, sample))
     before = weight(model.graph)
     rewriter = Rewriter(model, infer(model), CLASSES)
-    engine = Engine(rewriter, [("rule", [rule])])
+    engine = Worklist(rewriter, [("rule", [rule])])
     engine.run()
     assert engine.history
     kept = dict(rewriter.facts.forms)

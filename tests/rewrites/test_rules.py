@@ -16,7 +16,7 @@ from support.rule_samples import feeds, sample_model
 from fairhand.analysis.shapes.infer import infer
 from fairhand.rewrites.certificate.proof_store import proven
 from fairhand.rewrites.engine.apply import Rewriter
-from fairhand.rewrites.engine.worklist import Engine
+from fairhand.rewrites.engine.worklist import Worklist
 from fairhand.rewrites.language.exactness import Exactness
 from fairhand.rewrites.language.rule import Rule
 from fairhand.rewrites.rules.catalogue import RULES
@@ -54,7 +54,7 @@ def test_a_sample_is_rewritten_and_means_the_same(
     model = ir.from_proto(original)
     exactness = CLASSES.get(rule.name, Exactness.REAL)
     rewriter = Rewriter(model, infer(model), {rule.name: exactness})
-    engine = Engine(rewriter, [("rule", [rule])])
+    engine = Worklist(rewriter, [("rule", [rule])])
     engine.run()
     rewriter.finish()
     assert [a.rule for a in engine.history], "the rule did not apply"

@@ -8,7 +8,7 @@ import random
 from fairhand.analysis.dataflow.dag import Dag
 from fairhand.analysis.dataflow.dataflow import Dataflow, Operator, Tensor
 from fairhand.analysis.dataflow.tiling import Tile, Tiling
-from fairhand.analysis.ops.registry import Mapping5
+from fairhand.analysis.ops.registry import MappingType
 from fairhand.analysis.schedule.linear_clustering import Costs
 
 COUNT = int(os.environ.get("FAIRHAND_FUZZ", "300"))  # graphs per property
@@ -40,7 +40,9 @@ def random_dataflow(seed: int, most: int = 40) -> Dataflow:
     """Operators of all types with one result each, some of it read from outside."""
     chance = random.Random(seed)
     size = chance.randint(1, most)
-    types = chance.choice([list(Mapping5), list(Mapping5)[:2], list(Mapping5)[:5]])
+    types = chance.choice(
+        [list(MappingType), list(MappingType)[:2], list(MappingType)[:5]]
+    )
     return flow_of(chance, size, random_edges(chance, size), types)
 
 
@@ -52,14 +54,14 @@ def random_network(seed: int, size: int) -> Dataflow:
         for _ in range(chance.choice([1, 1, 1, 2])):
             reach = node if chance.random() < 0.01 else chance.randint(1, 30)
             edges.append((chance.randrange(max(0, node - reach), node), node))
-    return flow_of(chance, size, edges, list(Mapping5)[:5])
+    return flow_of(chance, size, edges, list(MappingType)[:5])
 
 
 def flow_of(
     chance: random.Random,
     size: int,
     edges: list[tuple[int, int]],
-    types: list[Mapping5],
+    types: list[MappingType],
 ) -> Dataflow:
     reads: list[set[int]] = [set() for _ in range(size)]
     readers: list[set[int]] = [set() for _ in range(size)]
@@ -84,7 +86,7 @@ def flow_of(
 
 
 def random_operator(
-    chance: random.Random, i: int, types: list[Mapping5], reads: tuple[int, ...]
+    chance: random.Random, i: int, types: list[MappingType], reads: tuple[int, ...]
 ) -> Operator:
     tiling = Tiling(chance.choice(list(Tile)), chance.randint(0, 2**20))
     return Operator(

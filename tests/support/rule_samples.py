@@ -16,10 +16,10 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from fairhand.analysis.shapes.infer import Shapes
+from fairhand.analysis.shapes.infer import ShapeFacts
 from fairhand.rewrites.engine.bindings import Binding, evaluate
 from fairhand.rewrites.engine.build import Builder
-from fairhand.rewrites.engine.graph_editor import Graft
+from fairhand.rewrites.engine.graph_editor import GraphEditor
 from fairhand.rewrites.engine.match import Match
 from fairhand.rewrites.language.facts import Facts
 from fairhand.rewrites.language.pattern import Leaf, Many, Pointwise, Term, Var, leaves
@@ -38,7 +38,7 @@ def sample_model(
     law = rule.law
     graph = ir.Graph([], [], nodes=[], opset_imports={"": OPSET}, name=rule.name)
     model = ir.Model(graph, ir_version=12)
-    facts = Facts(Shapes())
+    facts = Facts(ShapeFacts())
     binding = Binding(facts)
     random = np.random.default_rng(7)
     for name, symbol in law.symbols.items():
@@ -137,7 +137,7 @@ def _build(
     probe = Rule(rule.name, rule.family, rule.build, side, rule.statement)
     builder = Builder(Match(probe, (), binding))
     results = builder.results()
-    graft = Graft(model, facts)
+    graft = GraphEditor(model, facts)
     first = ir.node("Identity", [next(iter(_values(binding)))], name="first")
     model.graph.append(first)
     made = graft.add(builder.drafts, [first])

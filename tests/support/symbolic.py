@@ -12,7 +12,7 @@ import onnx_ir as ir
 import onnxruntime
 
 from fairhand.analysis.graph.dims import Dim, spell
-from fairhand.analysis.shapes.infer import Shapes, infer
+from fairhand.analysis.shapes.infer import ShapeFacts, infer
 
 
 def build(inputs: str, body: str, output: str = "float[] y") -> onnx.ModelProto:
@@ -31,7 +31,7 @@ def build(inputs: str, body: str, output: str = "float[] y") -> onnx.ModelProto:
     )
 
 
-def analyse(proto: onnx.ModelProto) -> tuple[dict[str, ir.Value], Shapes]:
+def analyse(proto: onnx.ModelProto) -> tuple[dict[str, ir.Value], ShapeFacts]:
     """Every value of the main graph by name, and what is known of them."""
     model = ir.from_proto(proto)
     shapes = infer(model)
@@ -64,7 +64,7 @@ def run(proto: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, np.ndarra
 
 
 def hold_against(
-    actual: Mapping[str, np.ndarray], values: Mapping[str, ir.Value], shapes: Shapes
+    actual: Mapping[str, np.ndarray], values: Mapping[str, ir.Value], shapes: ShapeFacts
 ) -> Iterator[str]:
     """What is wrong with the symbolic answer.
 

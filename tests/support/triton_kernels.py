@@ -32,10 +32,10 @@ from fairhand.analysis.spelling.expr import Ref
 from fairhand.codegen.kernels.choose_form import kernel_text
 from fairhand.codegen.kernels.kernel_set import Entry, Page, Traffic
 from fairhand.codegen.kernels.kernels_page import write_kernels
-from fairhand.codegen.kernels.launch.launcher import KernelText
+from fairhand.codegen.kernels.launch.launcher import KernelSource
 from fairhand.codegen.kernels.launch.tuning import _filled
 from fairhand.codegen.kernels.program.build import make_program
-from fairhand.codegen.kernels.program.program import Program, Surroundings
+from fairhand.codegen.kernels.program.program import KernelProgram, Surroundings
 from fairhand.codegen.statements.control_flow import make_steps
 
 check_memory()
@@ -74,7 +74,7 @@ def compiled(proto: onnx.ModelProto, folder: Path) -> Compiled:
 def another(
     proto: onnx.ModelProto,
     folder: Path,
-    seen: set[KernelText],
+    seen: set[KernelSource],
     autotune: bool = False,
 ) -> Compiled | None:
     """The same; None for a kernel that was `seen` before."""
@@ -113,7 +113,7 @@ def another(
     return Compiled(module, arguments, constants, given, counter)
 
 
-def call_of(program: Program, numbers: list[Any], size: int) -> dict[str, Any]:
+def call_of(program: KernelProgram, numbers: list[Any], size: int) -> dict[str, Any]:
     """Types and sizes of what the launcher is called with, where all axes whose size is
     known at run time alone have one size."""
     dims = [d for a in program.arguments.values() for d in a.dims]

@@ -13,7 +13,7 @@ from itertools import pairwise
 import onnx_ir as ir
 
 from ....analysis.spelling.expr import Leaf, Ref, leaves, render
-from ...ir.statement_tree import Row, Statement
+from ...ir.statement_tree import RolledLoop, Statement
 
 # The list and the place in it that a leaf stands for, if it does.
 Indexed = Callable[[Leaf], tuple[str, int] | None]
@@ -21,14 +21,14 @@ Indexed = Callable[[Leaf], tuple[str, int] | None]
 
 def find_rows(
     statements: list[Statement], indexed: Indexed, collected: set[ir.Value]
-) -> list[Statement | Row]:
+) -> list[Statement | RolledLoop]:
     """Fold what comes round; `collected` are results that each round may give.
 
     A body with blocks stays as it is: what their arms read is not looked for here.
     """
     if any(s.arms for s in statements):
         return list(statements)
-    found: list[Statement | Row] = []
+    found: list[Statement | RolledLoop] = []
     start = 0
     while start < len(statements):
         row, hoisted, end = _row_at(statements, start, indexed, collected)
@@ -46,7 +46,7 @@ def _row_at(
     start: int,
     indexed: Indexed,
     collected: set[ir.Value],
-) -> tuple[Row | None, list[Statement], int]:
+) -> tuple[RolledLoop | None, list[Statement], int]:
     nothing: tuple[None, list[Statement], int] = (None, [], start)
     first = _places(statements[start], indexed)
     if not first or set(first.values()) != {0}:
@@ -104,9 +104,9 @@ def _hoist(
     return hoisted, kept
 
 
-def _match(rounds: list[list[Statement]], indexed: Indexed) -> Row | None:
+def _match(rounds: list[list[Statement]], indexed: Indexed) -> RolledLoop | None:
     """Whether each round does what the first does, to what the one before made."""
-    row = Row(len(rounds), rounds[0], rounds=rounds)
+    row = RolledLoop(len(rounds), rounds[0], rounds=rounds)
     own = [
         {t for s in statements for t in s.targets if t is not None}
         for statements in rounds
@@ -165,7 +165,7 @@ def _values(statement: Statement, indexed: Indexed) -> list[ir.Value]:
     ]
 
 
-def _closed(row: Row, after: list[Statement], collected: set[ir.Value]) -> bool:
+def _closed(row: RolledLoop, after: list[Statement], collected: set[ir.Value]) -> bool:
     """Whether nobody outside reads what an earlier round made, but the results."""
     earlier = {
         t

@@ -7,10 +7,10 @@ import re
 
 from ...ir.identifiers import unused
 from ...ir.naming_rules import list_item
-from ...modules.members import Member
+from ...modules.members import Attribute
 
 
-def loops(lines: list[str], members: list[Member]) -> list[tuple[str, range]]:
+def loops(lines: list[str], members: list[Attribute]) -> list[tuple[str, range]]:
     """Fold lines that differ only in the index of one list, covering it in order.
 
     Each line comes with the positions of those that it stands for.

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from ....analysis.spelling.expr import Expr, Leaf, Ref, renamed, render
 from ...classes.dense_concat import joined_list, joined_values
-from ...ir.naming_rules import LEVEL, RunRef
+from ...ir.naming_rules import LEVEL, ModuleRef
 from ...ir.statement_tree import Statement, reads
 from ...statements.spell_nodes import LayerRef
 
@@ -74,7 +74,7 @@ def _told(statements: list[Statement]) -> tuple[list[object], list[ir.Value]]:
     outer: list[ir.Value] = []
 
     def name(leaf: Leaf) -> str:
-        if isinstance(leaf, RunRef):
+        if isinstance(leaf, ModuleRef):
             return f"run{id(leaf.run.shares or leaf.run)}"
         if isinstance(leaf, LayerRef):
             return f"layer{id(leaf.form)}"

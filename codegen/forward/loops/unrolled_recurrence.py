@@ -22,7 +22,7 @@ from ....analysis.spelling.expr import (
     substitute,
 )
 from ...classes.dense_concat import joined_list, joined_values
-from ...ir.naming_rules import RunRef
+from ...ir.naming_rules import ModuleRef
 from ...ir.statement_tree import Statement, reads
 from ...statements.spell_nodes import LayerRef
 
@@ -251,7 +251,7 @@ def _told(expr: Expr) -> str:
     """What a statement does, numbers aside."""
 
     def name(leaf: Leaf) -> str:
-        if isinstance(leaf, RunRef):
+        if isinstance(leaf, ModuleRef):
             return f"run{id(leaf.run.shares or leaf.run)}"
         if isinstance(leaf, LayerRef):
             return f"layer{id(leaf.form)}"

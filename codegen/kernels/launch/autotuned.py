@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from .launcher import KernelText
+from .launcher import KernelSource
 from .tuning import Options, candidates
 
 # Of these a kernel's time depends on: for others the launches are tried again.
@@ -14,14 +14,14 @@ _TILED = "**tile"
 _STAGES = "num_stages="
 
 
-def name_of(text: KernelText) -> str:
+def name_of(text: KernelSource) -> str:
     """What the constant with the launches that are tried is called."""
     if any(option.startswith("BLOCK_N=") for option in text.launch):
         return "KEYS_AND_WARPS"
     return "TILES" if _TILED in text.launch else "WARPS"
 
 
-def launches_of(text: KernelText) -> list[str]:
+def launches_of(text: KernelSource) -> list[str]:
     """The arguments of triton.Config for each, which has `num_stages` in any case."""
     fixed = [option for option in text.launch if option.startswith(_STAGES)]
     tried = candidates(text)[1:]
@@ -35,13 +35,13 @@ def _config(options: Options) -> str:
     return ", ".join([json.dumps(blocks), *others])
 
 
-def sizes_of(text: KernelText) -> list[str]:
+def sizes_of(text: KernelSource) -> list[str]:
     """The parameters of a kernel that launches are tried again for."""
     names = [line.partition(",")[0] for line in text.parameters]
     return [name for name in names if name in _SIZES]
 
 
-def without_options(text: KernelText) -> KernelText:
+def without_options(text: KernelSource) -> KernelSource:
     """Without what the autotuner chooses: a grid is then a function of the tile."""
     chosen = {f"{name}=" for options in candidates(text) for name in options}
     chosen.add(_STAGES)

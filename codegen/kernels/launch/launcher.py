@@ -20,7 +20,13 @@ from ....analysis.spelling.expr import (
     text_expr,
 )
 from ..program.optional_operands import either
-from ..program.program import Argument, NoKernel, Operation, Program, is_row_number
+from ..program.program import (
+    Argument,
+    KernelProgram,
+    NoKernel,
+    Operation,
+    is_row_number,
+)
 from ..source.formulas import inlined, is_short
 from ..source.indexed_kernel import IndexedSource
 from ..source.long_rows import LoopedSource
@@ -33,7 +39,7 @@ _TRUTH = frozenset(
 
 
 @dataclass(frozen=True)
-class KernelText:
+class KernelSource:
     """All that a kernel's source is made of, but for its name. Equal ones are one."""
 
     words: str
@@ -63,7 +69,7 @@ class KernelText:
 class Launcher:
     """What is written around the kernel of one program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: KernelProgram) -> None:
         self.program = program
         self.source = self.make_source(program)
         self.body = self.source.body()  # first: it decides which sizes are passed
@@ -73,7 +79,7 @@ class Launcher:
         self.functions: dict[Callable[..., Any], None] = {}
         self.further = self.layout.counts(self.names)
 
-    def make_source(self, program: Program) -> Source:
+    def make_source(self, program: KernelProgram) -> Source:
         if program.indexed and program.columns is None:
             return IndexedSource(program)
         source = Source(program)
@@ -83,7 +89,7 @@ class Launcher:
             raise NoKernel("a tensor that may be left out, and rows in parts")
         return LoopedSource(program)
 
-    def text(self) -> KernelText:
+    def text(self) -> KernelSource:
         names, layout = self.names, self.layout
         tensors = tuple(names[a.value] for a in layout.arguments)
         numbers = tuple(label for label, _ in self.source.eps)
@@ -96,7 +102,7 @@ class Launcher:
         )
         checks = ((names[a.value], self.expected(a)) for a in layout.arguments)
         many = ", ".join(["Tensor"] * len(results))
-        return KernelText(
+        return KernelSource(
             words=title(self.program),
             arguments=typed,
             tensors=tensors,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..program.program import Argument, NoKernel, Program, equal
+from ..program.program import Argument, KernelProgram, NoKernel, equal
 from ..source.matmul_tiles import TiledLayout, TiledSource
 from ..source.row_kernel import Source
 from .launcher import Launcher, or_none
@@ -14,10 +14,10 @@ class TiledLauncher(Launcher):
     layout: TiledLayout
     precision = "precision()"
 
-    def make_source(self, program: Program) -> Source:
+    def make_source(self, program: KernelProgram) -> Source:
         return TiledSource(program)
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: KernelProgram) -> None:
         super().__init__(program)
         names, layout = self.names, self.layout
         whole = [

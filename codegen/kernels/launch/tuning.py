@@ -22,8 +22,8 @@ import onnx_ir as ir
 from ....analysis.cost.typical_sizes import Sizes
 from ....analysis.ops.triton.elementwise import FLOATS
 from ....analysis.spelling.expr import TORCH_DTYPES
-from ..program.program import Argument, Program
-from .launcher import KernelText
+from ..program.program import Argument, KernelProgram
+from .launcher import KernelSource
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,7 +47,7 @@ WORTH = 1.05  # how much faster than the heuristic another launch has to be
 TOLERANCE = 2e-2  # of the largest number: tf32, and half precision
 
 
-def candidates(text: KernelText) -> list[Options]:
+def candidates(text: KernelSource) -> list[Options]:
     """What is tried; first of all what the heuristic says."""
     if "**tile" in text.launch:
         tiles = [dict(zip(_TILE, sizes, strict=True)) for sizes in _TILES]
@@ -157,7 +157,9 @@ def _module(entry: Entry) -> ModuleType:
     return module
 
 
-def _filled(argument: Argument, program: Program, sizes: Sizes, device: str) -> Tensor:
+def _filled(
+    argument: Argument, program: KernelProgram, sizes: Sizes, device: str
+) -> Tensor:
     """Random numbers; rows of the tables of a lookup."""
     import torch
 
@@ -177,13 +179,13 @@ def _filled(argument: Argument, program: Program, sizes: Sizes, device: str) -> 
     return torch.randint(0, high, dims, device=device).to(dtype)
 
 
-def _rows(program: Program, sizes: Sizes) -> int:
+def _rows(program: KernelProgram, sizes: Sizes) -> int:
     """Of the smallest table, so that every index is one of a row."""
     tables = [v for v, a in program.arguments.items() if a.role == "table"]
     return min(sizes.number((program.shapes.dims(v) or (1,))[0]) for v in tables)
 
 
-def _places(program: Program, sizes: Sizes) -> int:
+def _places(program: KernelProgram, sizes: Sizes) -> int:
     """How many there are wherever elements are taken: on a GPU, a place outside ends
     the process."""
     found = [100]

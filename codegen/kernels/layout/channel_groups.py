@@ -12,13 +12,13 @@ import onnx_ir as ir
 
 from ....analysis.graph.dims import same
 from ....analysis.ops.triton.rows import channel_groups
-from ..program.program import Argument, NoKernel, Operation, Program, equal
+from ..program.program import Argument, KernelProgram, NoKernel, Operation, equal
 from .layout import MAX_ROW, Axis, Layout, spelled
 
 _PIXELS = "n_pixels"
 
 
-def settle_groups(program: Program, norm: Operation) -> None:
+def settle_groups(program: KernelProgram, norm: Operation) -> None:
     """Of a kernel with a norm of channels; raises NoKernel."""
     if any(op is not norm and (op.row or op.lookup) for op in program.operations):
         raise NoKernel("a norm of channels beside other operators over rows")
@@ -47,7 +47,7 @@ def settle_groups(program: Program, norm: Operation) -> None:
 class GroupLayout(Layout):
     """An axis of rows, and one of a row's elements; `per` channels have `n_pixels`."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: KernelProgram) -> None:
         self.channels = program.space[1]
         self.groups = program.groups
         assert isinstance(self.channels, int)

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from ....analysis.graph.dims import Dim, same
 from ....analysis.ops.triton.index_maps import Place, Where
-from ..program.program import Argument, NoKernel, Program, is_row_number
+from ..program.program import Argument, KernelProgram, NoKernel, is_row_number
 
 LETTERS = "ijkpq"  # `l` reads like a number
 LARGEST = 2**31 - 2**16  # from here on offsets, past the end too, need 64 bits
@@ -33,7 +33,7 @@ class Axis:
 
 
 class Layout:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: KernelProgram) -> None:
         self.program = program
         self.arguments = list(program.arguments.values())
         self.axes = self._axes()

@@ -12,7 +12,7 @@ from math import prod
 import onnx_ir as ir
 
 from ..program.column_reductions import INNER, OUTER, REDUCED, Columns
-from ..program.program import Argument, NoKernel, Program
+from ..program.program import Argument, KernelProgram, NoKernel
 from .layout import LETTERS, MAX_ROW, Axis, Layout, spelled
 
 # What goes through all axes of a kind: index, size, and letter.
@@ -24,7 +24,7 @@ _COLUMNS = {
 }
 
 
-def columns_of(program: Program) -> Columns:
+def columns_of(program: KernelProgram) -> Columns:
     assert program.columns is not None
     return program.columns
 
@@ -32,7 +32,7 @@ def columns_of(program: Program) -> Columns:
 class OrderedLayout(Layout):
     """Its axes are neighbours that each tensor has beside each other, or none of."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: KernelProgram) -> None:
         self.columns = columns_of(program)
         self.rank = len(program.space)
         self.kinds = _COLUMNS if self.columns.inner else _ROWS

@@ -11,14 +11,14 @@ import onnx_ir as ir
 import sympy
 
 from ....analysis.graph.dims import Dim, same
-from ..program.program import Argument, NoKernel, Program
+from ..program.program import Argument, KernelProgram, NoKernel
 from .layout import Layout, spelled
 
 Names = dict[ir.Value, str]
 
 
 class ReshapedLayout(Layout):
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: KernelProgram) -> None:
         super().__init__(program)
         self.own: dict[tuple[ir.Value, int], str] = {}
 

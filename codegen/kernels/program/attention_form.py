@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from ....analysis.ops.onnx.attention import is_plain, scale_of
 from ....analysis.ops.registry import NodeView
-from ....analysis.shapes.infer import Shapes
+from ....analysis.shapes.infer import ShapeFacts
 
 MANY_KEYS = 512  # from here on they are divided among programs
 ROLES = ("q", "k", "v", "mask")
@@ -51,7 +51,7 @@ def attention_of(view: NodeView) -> Attention | None:
     return Attention(scale_of(view), causal, mask, heads // shared, decodes)
 
 
-def is_fused_attention(node: ir.Node, shapes: Shapes) -> bool:
+def is_fused_attention(node: ir.Node, shapes: ShapeFacts) -> bool:
     """Whether F.scaled_dot_product_attention computes the operator."""
     return node.op_type == "Attention" and is_plain(NodeView(node, shapes))
 

@@ -1,4 +1,4 @@
-"""Programs from the steps of a module: what a kernel can hold, or why it can not."""
+"""Kernel programs from assignments: what a kernel can hold, or why it can not."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ....analysis.ops.triton.elementwise import FLOATS, TYPES, pointwise
 from ....analysis.ops.triton.index_maps import RESHAPES, Moves, moved_axes, moves
 from ....analysis.ops.triton.rows import top_of, whole_rows
 from ....analysis.spelling.expr import Expr, Ref
-from ...modules.members import Setting
-from ...statements.spell_nodes import LayerRef, Step
+from ...modules.members import ConstructorValue
+from ...statements.spell_nodes import Assignment, LayerRef
 from .attention_form import ROLES, Attention, attention_of, gathers, is_lookup
 from .checks import settle_space
 from .depthwise import Taps, taps_of
@@ -22,20 +22,22 @@ from .optional_operands import Switch, check_optional, switch_of
 from .products import extent, product_of
 from .program import (
     Argument,
+    KernelProgram,
     NoKernel,
     Operand,
     Operation,
-    Program,
     Surroundings,
     equal,
 )
 
 
 def make_program(
-    steps: Sequence[Step], read_outside: Collection[ir.Value], around: Surroundings
-) -> Program:
+    steps: Sequence[Assignment],
+    read_outside: Collection[ir.Value],
+    around: Surroundings,
+) -> KernelProgram:
     """Raises NoKernel."""
-    program = Program(around.shapes)
+    program = KernelProgram(around.shapes)
     inside: set[ir.Value] = set()
     for step in steps:
         operation = _operation(step, program, inside, around)
@@ -50,8 +52,8 @@ def make_program(
 
 
 def _operation(
-    step: Step,
-    program: Program,
+    step: Assignment,
+    program: KernelProgram,
     inside: set[ir.Value],
     around: Surroundings,
 ) -> Operation:
@@ -82,7 +84,7 @@ def _operation(
         by = "cuDNN's" if node.op_type == "Conv" else "a PyTorch call"
         raise NoKernel(f"{node.op_type} is {by}")
     reads = step.reads()
-    if any(isinstance(v, Setting) or v in around.sizes for v in reads):
+    if any(isinstance(v, ConstructorValue) or v in around.sizes for v in reads):
         raise NoKernel("it depends on a number of the module")
     skipped = mover is not None and node.op_type != "Concat"
     skipped |= row is not None and not row.names
@@ -101,8 +103,8 @@ def _operation(
 
 
 def _operands(
-    step: Step,
-    program: Program,
+    step: Assignment,
+    program: KernelProgram,
     inside: Collection[ir.Value],
     around: Surroundings,
     first_alone: bool,
@@ -137,10 +139,10 @@ def _operands(
 
 
 def _switched(
-    step: Step,
+    step: Assignment,
     view: NodeView,
     results: tuple[ir.Value, ...],
-    program: Program,
+    program: KernelProgram,
     inside: Collection[ir.Value],
     switch: Switch,
 ) -> Operation:
@@ -163,10 +165,10 @@ def _switched(
 
 
 def _product(
-    step: Step,
+    step: Assignment,
     view: NodeView,
     results: tuple[ir.Value, ...],
-    program: Program,
+    program: KernelProgram,
     inside: Collection[ir.Value],
     around: Surroundings,
 ) -> Operation | None:
@@ -205,10 +207,10 @@ def _product(
 
 
 def _depthwise(
-    step: Step,
+    step: Assignment,
     view: NodeView,
     results: tuple[ir.Value, ...],
-    program: Program,
+    program: KernelProgram,
     inside: Collection[ir.Value],
     around: Surroundings,
     taps: Taps,
@@ -218,7 +220,7 @@ def _depthwise(
     x = _aliased(form.inputs[0], reads, {}, around)
     if x is None or x in inside or program.operations:
         raise NoKernel("a convolution of what the kernel computes")
-    if any(isinstance(v, Setting) for v in reads):
+    if any(isinstance(v, ConstructorValue) for v in reads):
         raise NoKernel("it depends on a number of the module")
     operands, dims = [x], program.dims(form.inputs[0])
     program.arguments[x] = _argument(x, Ref(x), dims)
@@ -237,10 +239,10 @@ def _depthwise(
 
 
 def _attention(
-    step: Step,
+    step: Assignment,
     view: NodeView,
     results: tuple[ir.Value, ...],
-    program: Program,
+    program: KernelProgram,
     inside: Collection[ir.Value],
     around: Surroundings,
     form: Attention,
@@ -277,7 +279,7 @@ def _give_role(argument: Argument, role: str) -> None:
     argument.dims = argument.dims[1:] if role == "table" else (*argument.dims, 1)
 
 
-def _note_moves(program: Program, op: Operation, mover: Moves) -> None:
+def _note_moves(program: KernelProgram, op: Operation, mover: Moves) -> None:
     rank = len(program.dims(op.result))
     free = op.view.node.op_type in ("Expand", *RESHAPES)
     if not free and any(
@@ -295,7 +297,7 @@ def _note_moves(program: Program, op: Operation, mover: Moves) -> None:
             program.fixed |= axes
 
 
-def _weights(step: Step) -> dict[ir.Value, Expr]:
+def _weights(step: Assignment) -> dict[ir.Value, Expr]:
     """What the module calls the parameters of a layer; none of other layers."""
     form = step.form
     if form is None:

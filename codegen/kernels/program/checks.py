@@ -9,10 +9,10 @@ from ....analysis.ops.triton.rows import is_channel_norm, trailing_axes
 from ..layout.channel_groups import settle_groups
 from .column_reductions import settle_columns
 from .products import Extent
-from .program import NoKernel, Operation, Program, equal, is_row_number
+from .program import KernelProgram, NoKernel, Operation, equal, is_row_number
 
 
-def settle_space(program: Program) -> None:
+def settle_space(program: KernelProgram) -> None:
     """The elements or rows that the kernel goes through, and what must hold of them."""
     others = (op.row or op.product or op.attention for op in program.operations)
     if program.reshapes and any(others):
@@ -71,7 +71,7 @@ def settle_space(program: Program) -> None:
             raise NoKernel("results of several shapes")
 
 
-def _is_plain(program: Program, op: Operation) -> bool:
+def _is_plain(program: KernelProgram, op: Operation) -> bool:
     """Whether the last axes are a row, and all tensors that have some have them all."""
     axes = trailing_axes(op.view)
     if axes is None:
@@ -88,7 +88,7 @@ def _is_plain(program: Program, op: Operation) -> bool:
     return not (dropped and op.result in readers)
 
 
-def _settle_reshapes(program: Program) -> None:
+def _settle_reshapes(program: KernelProgram) -> None:
     """What is reshaped, and all that it is computed from, has axes of its own."""
     space = program.space
     program.moved = set(range(-len(space), 0))
@@ -112,7 +112,7 @@ def _settle_reshapes(program: Program) -> None:
                 raise NoKernel("sizes that may or may not be broadcast")
 
 
-def _settle_product(program: Program, sizes: Extent) -> None:
+def _settle_product(program: KernelProgram, sizes: Extent) -> None:
     """All but the product goes element by element; its results are of one shape."""
     before = program.before_product()
     for op in program.operations:
@@ -126,7 +126,7 @@ def _settle_product(program: Program, sizes: Extent) -> None:
             raise NoKernel("results of several shapes")
 
 
-def _check_row(program: Program, op: Operation) -> None:
+def _check_row(program: KernelProgram, op: Operation) -> None:
     axes = trailing_axes(op.view)
     first = op.operands[0]
     assert isinstance(first, ir.Value) and op.row is not None

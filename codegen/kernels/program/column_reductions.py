@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from ....analysis.graph.dims import Dims, same
 from ....analysis.ops.triton.rows import reduced_axes
-from .program import NoKernel, Operation, Program, equal
+from .program import KernelProgram, NoKernel, Operation, equal
 
 # For each axis of a value the axis of the space that it is.
 Order = tuple[int, ...]
@@ -70,7 +70,7 @@ def is_transpose(op: Operation) -> bool:
     return op.view.node.op_type == "Transpose"
 
 
-def settle_columns(program: Program) -> None:
+def settle_columns(program: KernelProgram) -> None:
     """Find the axes of all values and what is reduced of them; raises NoKernel."""
     rows = [op for op in program.operations if op.row is not None]
     if any(op.pieces and not is_transpose(op) for op in program.operations):
@@ -129,7 +129,7 @@ def _columns(
     return Columns(space, orders, reduced - absent, frozenset(absent), apart)
 
 
-def _check(program: Program, columns: Columns, op: Operation) -> None:
+def _check(program: KernelProgram, columns: Columns, op: Operation) -> None:
     """What is reduced has to have all of the axes, and weights those of a row."""
     x, *weights = (o for o in op.operands if isinstance(o, ir.Value))
     dims = program.dims(x)
@@ -152,7 +152,7 @@ def _reduced(op: Operation, orders: dict[ir.Value, Order]) -> Iterator[int]:
         yield orders[x][axis]
 
 
-def _orders(program: Program, row: Operation) -> dict[ir.Value, Order]:
+def _orders(program: KernelProgram, row: Operation) -> dict[ir.Value, Order]:
     """Passed on between what operators read and make, until all are known."""
     x = row.operands[0]
     assert isinstance(x, ir.Value)
@@ -171,7 +171,7 @@ def _orders(program: Program, row: Operation) -> dict[ir.Value, Order]:
 
 
 def _passed(
-    program: Program, op: Operation, orders: dict[ir.Value, Order]
+    program: KernelProgram, op: Operation, orders: dict[ir.Value, Order]
 ) -> list[tuple[ir.Value, Order]]:
     operands = [o for o in op.operands if isinstance(o, ir.Value)]
     if is_transpose(op):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ....analysis.ops.onnx.windows import Windows, short, windows
 from ....analysis.ops.registry import ModuleForm, NodeView
 from ....analysis.spelling.expr import Expr, Names, text_expr
-from ...statements.spell_nodes import Step
+from ...statements.spell_nodes import Assignment
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Taps:
         return "" if hole == 1 else f" * {hole}"
 
 
-def taps_of(step: Step, view: NodeView) -> tuple[Taps, ModuleForm] | None:
+def taps_of(step: Assignment, view: NodeView) -> tuple[Taps, ModuleForm] | None:
     """Of an nn.Conv2d whose channels each have one window of their own."""
     form = step.form
     if form is None or form.layer != "nn.Conv2d" or form.call is not None:

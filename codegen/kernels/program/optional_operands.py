@@ -11,9 +11,9 @@ from typing import Any
 import onnx_ir as ir
 
 from ....analysis.spelling.expr import COMPARE, LOWEST, Expr, Ref
-from ...modules.members import Setting
-from ...statements.spell_nodes import Step
-from .program import NoKernel, Program, equal
+from ...modules.members import ConstructorValue
+from ...statements.spell_nodes import Assignment
+from .program import KernelProgram, NoKernel, equal
 
 _OPERATORS = {"Add": operator.add, "Mul": operator.mul}
 # What the tensor that may be left out is called.
@@ -24,7 +24,7 @@ NAMES = {"Add": "residual", "Mul": "factor"}
 class Switch:
     """A step that is done if the flag is set; else what is `kept` is handed on."""
 
-    flag: Setting
+    flag: ConstructorValue
     kept: ir.Value
     other: ir.Value
 
@@ -35,16 +35,16 @@ class Switch:
         return Expr(other, " if ", flag, " else None", binds=LOWEST)
 
 
-def switch_of(step: Step) -> Switch | None:
+def switch_of(step: Assignment) -> Switch | None:
     """Of `a + b if self.residual else a`."""
     reads = step.reads()
     if step.node is None or step.node.op_type not in _OPERATORS or len(reads) != 4:
         return None
     *pair, flag, kept = reads
-    if not (isinstance(flag, Setting) and isinstance(flag.value, bool)):
+    if not (isinstance(flag, ConstructorValue) and isinstance(flag.value, bool)):
         return None
     others = [value for value in pair if value is not kept]
-    if len(others) != 1 or isinstance(others[0], Setting):
+    if len(others) != 1 or isinstance(others[0], ConstructorValue):
         return None
     return Switch(flag, kept, others[0])
 
@@ -57,7 +57,7 @@ def either(kind: str, kept: ir.Value, operands: Any) -> Expr:
     return Expr(parts[0], " if ", parts[1], " is None else ", parts[2], binds=LOWEST)
 
 
-def check_optional(program: Program) -> None:
+def check_optional(program: KernelProgram) -> None:
     """Whether a kernel finds everything it needs without what may be left out."""
     optional = [a for a in program.arguments.values() if a.optional]
     if not optional:
@@ -76,6 +76,6 @@ def check_optional(program: Program) -> None:
             raise NoKernel("a tensor that may be left out, and is read otherwise too")
 
 
-def fuller(programs: list[Program]) -> Program:
+def fuller(programs: list[KernelProgram]) -> KernelProgram:
     """One of the programs that leave nothing out, if there is one."""
     return min(programs, key=lambda p: sum(op.left_out for op in p.operations))

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from ....analysis.graph.dims import Dims, same
 from ....analysis.ops.registry import ModuleForm, NodeView
 from ....analysis.spelling.expr import Expr, HelperRef, Names, Ref
-from ...statements.spell_nodes import LayerRef, Step
+from ...statements.spell_nodes import Assignment, LayerRef
 
 # What is multiplied has these types; packed weights and their parts are integers.
 _FACTORS = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
@@ -55,7 +55,7 @@ class Product:
 Found = tuple[Product, ir.Value, tuple[Factor, ...], Callable[..., Expr]]
 
 
-def product_of(step: Step, view: NodeView) -> Found | None:
+def product_of(step: Assignment, view: NodeView) -> Found | None:
     """The product of a statement, its left factor, the others, and its twin."""
     if step.form is not None:
         return _layer(step.form, view)

@@ -17,7 +17,7 @@ from ....analysis.graph.dims import Dims, same
 from ....analysis.ops.registry import NodeView
 from ....analysis.ops.triton.index_maps import RESHAPES, Piece
 from ....analysis.ops.triton.rows import RowSpelling
-from ....analysis.shapes.infer import Shapes
+from ....analysis.shapes.infer import ShapeFacts
 from ....analysis.spelling.expr import Expr
 from .attention_form import Attention
 from .depthwise import Taps
@@ -56,7 +56,7 @@ class Surroundings:
     that stands for another where an optional layer is left out.
     """
 
-    shapes: Shapes
+    shapes: ShapeFacts
     made: Collection[ir.Value] = ()
     sizes: Collection[ir.Value] = ()
     renamed: Mapping[ir.Value, ir.Value] = field(default_factory=dict)
@@ -133,14 +133,14 @@ def is_view(value: ir.Value) -> bool:
 
 
 @dataclass(eq=False)
-class Program:
+class KernelProgram:
     """`axes` are those of a row, counted from the last; 0 for one element at a time.
 
     `moved` are the axes, counted from the end, along which elements are moved, `fixed`
     those where otherwise than by a Transpose, so that their sizes must be known.
     """
 
-    shapes: Shapes
+    shapes: ShapeFacts
     operations: list[Operation] = field(default_factory=list)
     arguments: dict[ir.Value, Argument] = field(default_factory=dict)
     results: list[ir.Value] = field(default_factory=list)
@@ -225,7 +225,7 @@ def equal(first: Dims, second: Dims) -> bool:
     return len(first) == len(second) and all(map(same, first, second))
 
 
-def is_row_number(program: Program, value: ir.Value) -> bool:
+def is_row_number(program: KernelProgram, value: ir.Value) -> bool:
     """Whether a value is one number of each row."""
     dims, axes = program.dims(value), program.axes
     if not axes:

@@ -16,7 +16,7 @@ from ....analysis.spelling.expr import Expr
 from ..layout.layout import Axis, Layout, spelled
 from ..source.indexed_kernel import Index, IndexedSource
 from ..source.names import Wording
-from .program import Argument, NoKernel, Operation, Program
+from .program import Argument, KernelProgram, NoKernel, Operation
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class HeadIndices:
     mask: str
 
 
-def before_attention(program: Program, value: ir.Value) -> Program:
+def before_attention(program: KernelProgram, value: ir.Value) -> KernelProgram:
     """The operators that compute what attention reads, with what they read."""
     needed, found = {value}, list[Operation]()
     for op in reversed(program.operations):
@@ -41,7 +41,7 @@ def before_attention(program: Program, value: ir.Value) -> Program:
             found.insert(0, op)
             needed.update(o for o in op.operands if isinstance(o, ir.Value))
     arguments = {v: a for v, a in program.arguments.items() if v in needed}
-    made = Program(program.shapes, found, arguments, [value], program.dims(value))
+    made = KernelProgram(program.shapes, found, arguments, [value], program.dims(value))
     made.moved, made.fixed = program.moved, program.fixed
     return made
 
@@ -49,7 +49,7 @@ def before_attention(program: Program, value: ir.Value) -> Program:
 class _HeadLayout(Layout):
     """Four axes apart, found by the indices that attention has."""
 
-    def __init__(self, program: Program, where: HeadIndices) -> None:
+    def __init__(self, program: KernelProgram, where: HeadIndices) -> None:
         self.where = where
         super().__init__(program)
 
@@ -79,14 +79,16 @@ class Prologue(IndexedSource):
 
     layout: _HeadLayout
 
-    def __init__(self, program: Program, wording: Wording, where: HeadIndices) -> None:
+    def __init__(
+        self, program: KernelProgram, wording: Wording, where: HeadIndices
+    ) -> None:
         self.where = where
         self.own: dict[str, str] = {}  # what the key's are called
         super().__init__(program, wording)
         self.role = self.names[program.results[0]]
         self.mask = f"inside_{self.role}"
 
-    def make_layout(self, program: Program) -> Layout:
+    def make_layout(self, program: KernelProgram) -> Layout:
         return _HeadLayout(program, self.where)
 
     def body(self) -> list[str]:

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from ..launch.launcher import Launcher
 from ..layout.layout import Axis, Layout
 from ..program.attention_form import Attention
-from ..program.program import Argument, Program
+from ..program.program import Argument, KernelProgram
 from ..program.prologue import HeadIndices, Prologue, before_attention
 from .row_kernel import Source
 
@@ -124,10 +124,10 @@ def indented(text: str, inner: bool = False) -> list[str]:
 class AttentionSource(Source):
     shared_heads = "n_shared = n_heads // group"
 
-    def make_layout(self, program: Program) -> Layout:
+    def make_layout(self, program: KernelProgram) -> Layout:
         return _NoAxes(program)
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: KernelProgram) -> None:
         super().__init__(program)
         *_, self.op = program.operations
         assert self.op.attention is not None
@@ -193,7 +193,7 @@ class AttentionLauncher(Launcher):
 
     source: AttentionSource
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: KernelProgram) -> None:
         super().__init__(program)
         own = {role: [f"{role}.shape[{i}]" for i in range(4)] for role in "qk"}
         computed = self.source.computed.items()
@@ -203,7 +203,7 @@ class AttentionLauncher(Launcher):
     def loaded(self) -> str:
         return "".join(t for t in "qkv" if t not in self.source.computed)
 
-    def make_source(self, program: Program) -> Source:
+    def make_source(self, program: KernelProgram) -> Source:
         return AttentionSource(program)
 
     def size_lines(self, tensors: tuple[str, ...]) -> list[str]:

@@ -13,11 +13,11 @@ from ....analysis.spelling.expr import Expr, text_expr
 from ..launch.launcher import Launcher
 from ..layout.permuted import OrderedLayout
 from ..program.column_reductions import INNER, REDUCED
-from ..program.program import Argument, NoKernel, Program
-from .row_kernel import Lines, Source
+from ..program.program import Argument, KernelProgram, NoKernel
+from .row_kernel import KernelBody, Source
 
 
-class _Columns(Lines):
+class _Columns(KernelBody):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.count = text_expr("depth")
@@ -59,7 +59,7 @@ class ColumnSource(Source):
             "mask = (k < depth) & (cols < n_cols)",
         ]
 
-    def _read(self, argument: Argument, lines: Lines) -> str:
+    def _read(self, argument: Argument, lines: KernelBody) -> str:
         name, value = self.names[argument.value], argument.value
         floats = value.dtype in FLOATS
         where, mask = self.layout.stored(value), self.mask(value)
@@ -99,10 +99,10 @@ class OrderedLauncher(Launcher):
 
 
 class ColumnLauncher(OrderedLauncher):
-    def make_source(self, program: Program) -> Source:
+    def make_source(self, program: KernelProgram) -> Source:
         return ColumnSource(program)
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: KernelProgram) -> None:
         super().__init__(program)
         self.x = self.names[self.layout.whole.value]
 

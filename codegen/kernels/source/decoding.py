@@ -12,7 +12,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from ....analysis.ops.helpers.triton import combine_parts
-from ..program.program import Argument, Program
+from ..program.program import Argument, KernelProgram
 from ..program.prologue import HeadIndices
 from .attention import KEYS as PLAIN_KEYS
 from .attention import REST, AttentionLauncher, AttentionSource, K, indented
@@ -80,7 +80,7 @@ tl.store(
 class DecodingSource(AttentionSource):
     shared_heads = ""  # their number is given
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: KernelProgram) -> None:
         super().__init__(program)
         self.helpers[combine_parts] = None
 
@@ -104,7 +104,7 @@ class DecodingSource(AttentionSource):
 
 
 class DecodingLauncher(AttentionLauncher):
-    def make_source(self, program: Program) -> Source:
+    def make_source(self, program: KernelProgram) -> Source:
         return DecodingSource(program)
 
     @property

@@ -12,10 +12,10 @@ import onnx_ir as ir
 
 from ....analysis.graph.dims import Dim
 from ....analysis.spelling.expr import text_expr
-from ..launch.launcher import KernelText, Launcher
+from ..launch.launcher import KernelSource, Launcher
 from ..layout.layout import Axis, Layout
 from ..program.depthwise import Taps
-from ..program.program import Argument, Operation, Program
+from ..program.program import Argument, KernelProgram, Operation
 from .indexed_kernel import Index, IndexedSource
 from .row_kernel import Source
 
@@ -43,14 +43,14 @@ for tap in tl.static_range(HEIGHT * WIDTH):
     sums += pixel.to(tl.float32) * factor.to(tl.float32)"""
 
 
-def convolution_of(program: Program) -> Operation:
+def convolution_of(program: KernelProgram) -> Operation:
     return next(op for op in program.operations if op.taps is not None)
 
 
 class ConvolvedLayout(Layout):
     """The space is the result's: how many windows there are along both axes."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: KernelProgram) -> None:
         x, weight, *_ = convolution_of(program).operands
         self.x = program.arguments[x]  # type: ignore[index]
         self.weight = program.arguments[weight]  # type: ignore[index]
@@ -107,7 +107,7 @@ class ConvolvedLayout(Layout):
 class ConvolvedSource(IndexedSource):
     layout: ConvolvedLayout
 
-    def make_layout(self, program: Program) -> Layout:
+    def make_layout(self, program: KernelProgram) -> Layout:
         return ConvolvedLayout(program)
 
     def _start(self) -> list[str]:
@@ -143,10 +143,10 @@ class ConvolvedSource(IndexedSource):
 class ConvolvedLauncher(Launcher):
     layout: ConvolvedLayout
 
-    def make_source(self, program: Program) -> Source:
+    def make_source(self, program: KernelProgram) -> Source:
         return ConvolvedSource(program)
 
-    def text(self) -> KernelText:
+    def text(self) -> KernelSource:
         text = super().text()
         typed = (f"{name}: tuple[int, int]" for name in _OPTIONS)
         return replace(

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from ....analysis.ops.triton.rows import reduced_axes
 from ....analysis.spelling.expr import Expr, Leaf, Ref, leaves, substitute
-from ..program.program import Operation, Program
+from ..program.program import KernelProgram, Operation
 
 SHORT = 36  # columns of what is spelled where it is read
 
@@ -29,7 +29,7 @@ def is_short(plain: Expr, text: str, inner: Mapping[ir.Value, Expr]) -> bool:
     return len(text) <= SHORT and not nested
 
 
-def over_what(program: Program, op: Operation) -> str:
+def over_what(program: KernelProgram, op: Operation) -> str:
     """What a norm of channels goes over, or a reduction of axes apart."""
     if program.columns is not None and program.columns.apart:
         *axes, last = map(str, reduced_axes(op.view) or ())

@@ -14,12 +14,12 @@ from typing import Any
 from ....analysis.ops.triton.elementwise import FLOATS
 from ....analysis.spelling.expr import ATOM, Expr, HelperRef, text_expr
 from ..program.program import NoKernel, Operation
-from .row_kernel import LEAST, WIDTH, Lines, Source
+from .row_kernel import LEAST, WIDTH, KernelBody, Source
 
 _PART = {"cols", "mask"}
 
 
-class _Loops(Lines):
+class _Loops(KernelBody):
     """Numbers of a row at once; elements when a loop asks for them."""
 
     def __init__(self, source: Source) -> None:
@@ -139,7 +139,7 @@ class LoopedSource(Source):
         numbers = [line for line in stores if line not in elements]
         return [*lines.lines, *filter(None, numbers)]
 
-    def _operation(self, op: Operation, lines: Lines) -> None:
+    def _operation(self, op: Operation, lines: KernelBody) -> None:
         assert isinstance(lines, _Loops)
         kind, name = op.view.node.op_type, self.names[op.result]
         made = self._made(op, lines)

@@ -17,8 +17,8 @@ from ....analysis.graph.dims import Dims, same
 from ....analysis.ops.triton.elementwise import FLOATS
 from ..layout.layout import LARGEST, Axis, Layout
 from ..program.products import Extent, Product
-from ..program.program import Argument, NoKernel, Operation, Program, equal
-from .row_kernel import Lines, Source
+from ..program.program import Argument, KernelProgram, NoKernel, Operation, equal
+from .row_kernel import KernelBody, Source
 
 # Groups of axes, with the size that an index is below.
 ROWS, COLS = ("rows", "n_rows"), ("cols", "n_cols")
@@ -55,7 +55,7 @@ def groups_of(dims: Dims, whole: Dims, ends: Sequence[int]) -> tuple[bool, ...]:
 class TiledLayout(Layout):
     """Batches, rows and columns of the result; the depth is nobody's axis."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: KernelProgram) -> None:
         assert program.extent is not None and program.product is not None
         self.extent: Extent = program.extent
         product = program.product
@@ -150,7 +150,7 @@ class TiledSource(Source):
     deep = "across"  # its index along the depth
     own = COLS  # that each have a bias
 
-    def make_layout(self, program: Program) -> Layout:
+    def make_layout(self, program: KernelProgram) -> Layout:
         return TiledLayout(program)
 
     def body(self) -> list[str]:
@@ -182,7 +182,7 @@ class TiledSource(Source):
 
     def _parts(self, op: Operation, sums: str) -> list[str]:
         """A part of both factors, and what it adds to the sums."""
-        lines = Lines(self)
+        lines = KernelBody(self)
         lines.lines += [
             "across = (start + tl.arange(0, BLOCK_K))[None, :]",
             "down = (start + tl.arange(0, BLOCK_K))[:, None]",
@@ -304,7 +304,7 @@ class TiledSource(Source):
     # ---- the finished tile
 
     def _finished(self, op: Operation, sums: str) -> list[str]:
-        layout, lines, own = self.layout, Lines(self), dict(self.names)
+        layout, lines, own = self.layout, KernelBody(self), dict(self.names)
         after = [o for o in self.program.operations if o not in layout.before]
         read = {o for later in after if later is not op for o in later.operands}
         roles = {a.role for a in layout.arguments}

@@ -11,7 +11,7 @@ from ...ir.identifiers import unused
 from ..layout.layout import Layout
 from ..program.attention_form import ROLES
 from ..program.optional_operands import NAMES
-from ..program.program import Operation, Program, operands_of
+from ..program.program import KernelProgram, Operation, operands_of
 
 # What a reader calls a result; other operators give their own name.
 RESULTS = {
@@ -126,7 +126,7 @@ _TAKEN_BY_WINDOWS = frozenset(
 class Wording:
     """`names` of all values of a program; `free` gives further ones."""
 
-    def __init__(self, program: Program, layout: Layout) -> None:
+    def __init__(self, program: KernelProgram, layout: Layout) -> None:
         self.program, self.layout = program, layout
         self.taken = set(_TAKEN)
         self.names: dict[ir.Value, str] = {}
@@ -284,7 +284,7 @@ def _word_of(op: Operation) -> str:
     return "linear" if op.product.flipped else "matmul"
 
 
-def title(program: Program) -> str:
+def title(program: KernelProgram) -> str:
     words = [_word_of(op) for op in program.operations]
     said = [w for w in words if w not in _UNSAID]
     words = said or words

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from ....analysis.graph.dims import Dim
 from ..launch.matmul_launcher import TiledLauncher
 from ..layout.layout import LARGEST, Axis
-from ..program.program import Argument, Operation, Program, equal
+from ..program.program import Argument, KernelProgram, Operation, equal
 from .matmul_tiles import BATCH, COLS, DOWN, ROWS, TiledLayout, TiledSource, groups_of
 from .row_kernel import Source
 
@@ -74,7 +74,7 @@ class PixelSource(TiledSource):
     layout: PixelLayout
     first_axes, deep, own = (BATCH, DOWN, COLS), "down", ROWS
 
-    def make_layout(self, program: Program) -> PixelLayout:
+    def make_layout(self, program: KernelProgram) -> PixelLayout:
         return PixelLayout(program)
 
     def factors(self, name: str) -> str:
@@ -93,10 +93,10 @@ class PixelLauncher(TiledLauncher):
     layout: PixelLayout
     precision = "conv_precision()"
 
-    def make_source(self, program: Program) -> Source:
+    def make_source(self, program: KernelProgram) -> Source:
         return PixelSource(program)
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: KernelProgram) -> None:
         super().__init__(program)
         self.channels = f"{self.weight}.shape[0]"
         self.shape = f"({self.x}.shape[0], {self.channels}, *{self.x}.shape[2:])"

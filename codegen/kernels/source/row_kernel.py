@@ -25,7 +25,7 @@ from ..layout.permuted import OrderedLayout
 from ..layout.reshaped import ReshapedLayout
 from ..program.column_reductions import is_transpose
 from ..program.optional_operands import either
-from ..program.program import Argument, NoKernel, Operation, Program, operands_of
+from ..program.program import Argument, KernelProgram, NoKernel, Operation, operands_of
 from .formulas import SHORT, inlined, is_short, over_what
 from .names import Wording
 
@@ -40,7 +40,7 @@ _KEEPS_ZERO = frozenset(
 _READ_TWICE = frozenset("Gelu HardSwish LeakyRelu Mish Swish".split())
 
 
-class Lines:
+class KernelBody:
     """The body of a kernel as it grows; what operators over rows see of it."""
 
     def __init__(self, source: Source) -> None:
@@ -101,7 +101,7 @@ class Lines:
 
 
 class Source:
-    def __init__(self, program: Program, wording: Wording | None = None) -> None:
+    def __init__(self, program: KernelProgram, wording: Wording | None = None) -> None:
         self.program, self.layout = program, self.make_layout(program)
         self.wording = wording or Wording(program, self.layout)
         self.names = self.wording.names
@@ -109,7 +109,7 @@ class Source:
         self.eps: list[tuple[str, float]] = []
         self.held: dict[ir.Value, str] = {}  # what loads tensors that may be None
 
-    def make_layout(self, program: Program) -> Layout:
+    def make_layout(self, program: KernelProgram) -> Layout:
         if program.columns is not None:
             return OrderedLayout(program)
         if program.reshapes:
@@ -136,7 +136,7 @@ class Source:
         ]
 
     def body(self) -> list[str]:
-        lines = Lines(self)
+        lines = KernelBody(self)
         plain = [a for a in self.layout.arguments if a.role != "table"]
         loads = [(a, self.layout.offset(a)) for a in plain]
         for argument, offset in loads:
@@ -154,7 +154,7 @@ class Source:
         results = self.program.results
         return [self.layout.stored(r) for r in results if not self.program.top(r)]
 
-    def _operations(self, lines: Lines) -> None:
+    def _operations(self, lines: KernelBody) -> None:
         """One after another; a Transpose only says in which order axes are stored."""
         own = dict(self.names)
         for op in self.program.operations:
@@ -183,7 +183,7 @@ class Source:
             "mask = cols < n_cols",
         ]
 
-    def _load(self, argument: Argument, offset: str, lines: Lines) -> str:
+    def _load(self, argument: Argument, offset: str, lines: KernelBody) -> str:
         name = self.names[argument.value]
         where = f"{name}_ptr + {offset}" if offset else f"{name}_ptr"
         is_float = argument.value.dtype in FLOATS
@@ -197,7 +197,7 @@ class Source:
             cast = ".to(tl.int64)"  # times the size of a row
         return f"{name} = tl.load({where}{options}){cast}"
 
-    def _operation(self, op: Operation, lines: Lines) -> None:
+    def _operation(self, op: Operation, lines: KernelBody) -> None:
         kind, name = op.view.node.op_type, self.names[op.result]
         before = len(lines.lines)
         if op.top:
@@ -224,7 +224,7 @@ class Source:
             lines.lines.append(line)
 
     def _optional(
-        self, op: Operation, kept: ir.Value, made: Expr, lines: Lines
+        self, op: Operation, kept: ir.Value, made: Expr, lines: KernelBody
     ) -> None:
         """What is computed where the other tensor is one, and not None."""
         (other,) = (o for o in op.operands if isinstance(o, ir.Value) and o is not kept)
@@ -247,7 +247,7 @@ class Source:
         stored = op.result in self.program.results
         return stored and read and op.result.dtype in FLOATS
 
-    def _made(self, op: Operation, lines: Lines) -> Expr:
+    def _made(self, op: Operation, lines: KernelBody) -> Expr:
         operands = self._operands(op)
         if op.lookup:
             return self._found(op, lines)
@@ -260,7 +260,7 @@ class Source:
         made: Expr = spelling(lines.tl, op.view, *operands)
         return made
 
-    def _found(self, op: Operation, lines: Lines) -> Expr:
+    def _found(self, op: Operation, lines: KernelBody) -> Expr:
         """A row of a table; of one outside of the table nothing is read."""
         table, at = (self.names[o] for o in operands_of(op))
         where = f"{table}_ptr + {at} * n_cols + cols"
@@ -271,7 +271,7 @@ class Source:
         cast = ".to(tl.float32)" if op.result.dtype in FLOATS else ""
         return text_expr(f"tl.load({where}, mask=cols < {count}, other=0){cast}")
 
-    def _top_k(self, op: Operation, lines: Lines) -> None:
+    def _top_k(self, op: Operation, lines: KernelBody) -> None:
         """Stores each as it is found; the first of equals comes first."""
         assert op.row is not None
         (x,) = (o for o in op.operands if isinstance(o, ir.Value))
@@ -296,7 +296,7 @@ class Source:
             f"    {left} = {left} & (cols != {at})",
         ]
 
-    def _keeps_zero(self, kind: str, op: Operation, lines: Lines) -> bool:
+    def _keeps_zero(self, kind: str, op: Operation, lines: KernelBody) -> bool:
         names = [self.names[o] for o in op.operands if isinstance(o, ir.Value)]
         zero = [name in lines.zero for name in names]
         tensors = len(names) == len(operands_of(op))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ...adapters.opset_adapters import Site, extension
+from ...adapters.opset_adapters import AdapterSite, extension
 
 _FILTER = -10000.0  # what a masked score is lowered by, unless the node says otherwise
 
@@ -17,7 +17,7 @@ _FILTER = -10000.0  # what a masked score is lowered by, unless the node says ot
 @extension(
     "MultiHeadAttention", attrs="mask_filter_value num_heads scale unidirectional"
 )
-def multi_head_attention(site: Site) -> None:
+def multi_head_attention(site: AdapterSite) -> None:
     """Queries, keys and values in one of four packings, with a bias for all three."""
     for index in (8, 9):
         if site.input(index) is not None:
@@ -40,7 +40,7 @@ def multi_head_attention(site: Site) -> None:
     _attend(site, (q, k, v), _sum(site, masks), past, 0 if in_heads else heads)
 
 
-def _operands(site: Site) -> tuple[ir.Value, ir.Value, ir.Value]:
+def _operands(site: AdapterSite) -> tuple[ir.Value, ir.Value, ir.Value]:
     """Query, key and value on 3 axes, or key and value on 4."""
     query, key, value = site.data, site.input(1), site.input(2)
     if site.rank(query) == 5:
@@ -54,7 +54,7 @@ def _operands(site: Site) -> tuple[ir.Value, ir.Value, ir.Value]:
     return query, key, value
 
 
-def _unpacked(site: Site, x: ir.Value, names: Sequence[str]) -> list[ir.Value]:
+def _unpacked(site: AdapterSite, x: ir.Value, names: Sequence[str]) -> list[ir.Value]:
     """[batch, time, heads, parts, size] as parts of [batch, time, heads * size]."""
     suffixes = [f"{name}_part" for name in names]
     parts = site.parts("Split", [x], suffixes, axis=3, num_outputs=len(names))
@@ -66,7 +66,7 @@ def _unpacked(site: Site, x: ir.Value, names: Sequence[str]) -> list[ir.Value]:
 
 
 def _biased(
-    site: Site, qkv: tuple[ir.Value, ir.Value, ir.Value], count: int
+    site: AdapterSite, qkv: tuple[ir.Value, ir.Value, ir.Value], count: int
 ) -> list[ir.Value]:
     """The first `count` with their parts of the bias, which stand in a row."""
     bias = site.need(3)
@@ -82,14 +82,14 @@ def _biased(
     ]
 
 
-def last_size(site: Site, x: ir.Value) -> int:
+def last_size(site: AdapterSite, x: ir.Value) -> int:
     size = x.shape[-1] if x.shape is not None and len(x.shape) else None
     if not isinstance(size, int):
         raise site.unsupported(f"the size of {x.name!r} is unknown")
     return size
 
 
-def _split_heads(site: Site, x: ir.Value, heads: int) -> ir.Value:
+def _split_heads(site: AdapterSite, x: ir.Value, heads: int) -> ir.Value:
     shape = site.ints("heads", [0, 0, heads, -1])
     split = site.before("Reshape", [x, shape], "by_head")
     return site.before("Transpose", [split], "heads_first", perm=[0, 2, 1, 3])
@@ -99,7 +99,7 @@ def _split_heads(site: Site, x: ir.Value, heads: int) -> ir.Value:
 
 
 def _attend(
-    site: Site,
+    site: AdapterSite,
     qkv: Sequence[ir.Value],
     mask: ir.Value | None,
     past: Sequence[ir.Value | None],
@@ -117,14 +117,14 @@ def _attend(
     site.after("Transpose", lambda y: [y], "heads_first", perm=[0, 2, 1, 3])
 
 
-def _head_count(site: Site) -> int:
+def _head_count(site: AdapterSite) -> int:
     heads = site.take_int("num_heads", 0)
     if heads < 1:
         raise site.unsupported("it needs a positive number of heads")
     return heads
 
 
-def _options(site: Site) -> dict[str, object]:
+def _options(site: AdapterSite) -> dict[str, object]:
     options: dict[str, object] = {}
     if scale := site.take_float("scale", 0.0):
         options["scale"] = scale
@@ -133,7 +133,9 @@ def _options(site: Site) -> dict[str, object]:
     return options
 
 
-def _total(site: Site, k: ir.Value, past: ir.Value | None, axis: int) -> ir.Value:
+def _total(
+    site: AdapterSite, k: ir.Value, past: ir.Value | None, axis: int
+) -> ir.Value:
     """The number of keys, those of the past included, of shape [1]."""
     end = {} if axis == -1 else {"end": axis + 1}
     length = site.before("Shape", [k], "keys", start=axis, **end)
@@ -143,7 +145,7 @@ def _total(site: Site, k: ir.Value, past: ir.Value | None, axis: int) -> ir.Valu
     return site.before("Add", [length, before], "all_keys")
 
 
-def _mask_bias(site: Site, mask: ir.Value, total: ir.Value) -> ir.Value:
+def _mask_bias(site: AdapterSite, mask: ir.Value, total: ir.Value) -> ir.Value:
     """What the mask adds to scores of [batch, heads, queries, keys]: 0, or the filter.
 
     Masks of 2 to 4 axes are 1 where a key counts. One axis holds each sample's end, and
@@ -169,7 +171,7 @@ def _mask_bias(site: Site, mask: ir.Value, total: ir.Value) -> ir.Value:
     return site.before("Where", [keep, zero, low], "mask_bias")
 
 
-def _within(site: Site, mask: ir.Value, total: ir.Value) -> ir.Value:
+def _within(site: AdapterSite, mask: ir.Value, total: ir.Value) -> ir.Value:
     """Which keys lie before each sample's end, and not before its start."""
     batch = site.data.shape[0] if site.data.shape is not None else None
     size = mask.shape[0] if mask.shape is not None else None
@@ -198,7 +200,7 @@ def _within(site: Site, mask: ir.Value, total: ir.Value) -> ir.Value:
     )
 
 
-def _sum(site: Site, masks: Sequence[ir.Value | None]) -> ir.Value | None:
+def _sum(site: AdapterSite, masks: Sequence[ir.Value | None]) -> ir.Value | None:
     given = [mask for mask in masks if mask is not None]
     if len(given) == 2:
         return site.before("Add", given, "score_bias")
@@ -213,7 +215,7 @@ def _sum(site: Site, masks: Sequence[ir.Value | None]) -> ir.Value | None:
     attrs="do_rotary mask_filter_value num_heads past_present_share_buffer "
     "qkv_hidden_sizes rotary_embedding_dim scale unidirectional",
 )
-def attention(site: Site) -> None:
+def attention(site: AdapterSite) -> None:
     """One product that gives queries, keys and values, and attention over them."""
     if site.take_int("do_rotary", 0):
         raise site.unsupported("rotary embedding inside of it is not supported")
@@ -227,7 +229,7 @@ def attention(site: Site) -> None:
 
 
 def attend_packed(
-    site: Site,
+    site: AdapterSite,
     x: ir.Value,
     width: int,
     mask_index: int,
@@ -263,7 +265,7 @@ def attend_packed(
     site.become("Identity", [y])
 
 
-def _halves(site: Site, past: ir.Value) -> list[ir.Value]:
+def _halves(site: AdapterSite, past: ir.Value) -> list[ir.Value]:
     """Keys and values of the past, which stand one after the other."""
     return [
         site.before("Gather", [past, site.ints(f"{name}_index", i)], name, axis=0)
@@ -281,7 +283,7 @@ def _halves(site: Site, past: ir.Value) -> list[ir.Value]:
     # Without a quantised or windowed cache, these say nothing.
     "k_quant_type kv_cache_bit_width qk_output sliding_window_cache v_quant_type",
 )
-def group_query_attention(site: Site) -> None:
+def group_query_attention(site: AdapterSite) -> None:
     for name in ("k_quant_type", "v_quant_type"):
         if site.take_string(name, "NONE") != "NONE":
             raise site.unsupported("a quantised cache is not supported")
@@ -314,7 +316,7 @@ def group_query_attention(site: Site) -> None:
 
 
 def _normed(
-    site: Site,
+    site: AdapterSite,
     x: ir.Value | None,
     weight: ir.Value,
     heads: int,
@@ -336,7 +338,7 @@ def _normed(
     "RotaryEmbedding",
     attrs="interleaved is_packed_batching num_heads rotary_embedding_dim scale",
 )
-def rotary_embedding(site: Site) -> None:
+def rotary_embedding(site: AdapterSite) -> None:
     """Positions come second here, and may be the first one alone."""
     if site.take_int("is_packed_batching", 0):
         raise site.unsupported("packed batches are not supported")
@@ -360,7 +362,7 @@ def rotary_embedding(site: Site) -> None:
     site.become("RotaryEmbedding", [x, cos, sin, positions], **given)
 
 
-def _counted(site: Site, x: ir.Value, first: ir.Value, axis: int) -> ir.Value:
+def _counted(site: AdapterSite, x: ir.Value, first: ir.Value, axis: int) -> ir.Value:
     """first, first + 1, ... for each token of each sample."""
     scalar = site.ints("scalar", [])
     length = site.before("Shape", [x], "length", start=axis, end=axis + 1)

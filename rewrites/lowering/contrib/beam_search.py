@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ...adapters.opset_adapters import Site, extension
+from ...adapters.opset_adapters import AdapterSite, extension
 from .encoder_decoder_search import EncodedSearch, WhisperSearch
 from .greedy_search import (
     ATTRS,
@@ -42,7 +42,7 @@ _STEP: dict[str, Kind] = {
 
 
 @extension("BeamSearch", attrs=_ATTRS, types=False)
-def beam_search(site: Site) -> None:
+def beam_search(site: AdapterSite) -> None:
     """Of all continuations of a few sequences, the same few that are the likeliest."""
     kind = site.take_int("model_type", 0)
     if not 0 <= kind < len(_SEARCHES):
@@ -51,12 +51,12 @@ def beam_search(site: Site) -> None:
 
 
 @extension("WhisperBeamSearch", attrs=f"{_ATTRS} {_IDS}", types=False)
-def whisper_beam_search(site: Site) -> None:
+def whisper_beam_search(site: AdapterSite) -> None:
     site.take("model_type")
     _search(site, WhisperSearch)
 
 
-def _search(site: Site, make: type[Search]) -> None:
+def _search(site: AdapterSite, make: type[Search]) -> None:
     longest, beams, returned = (site.need(i) for i in (1, 3, 4))
     one = np.array([1], np.float32)
     power = site.input(5) or site.constant("length_penalty", one)
@@ -92,7 +92,7 @@ def _search(site: Site, make: type[Search]) -> None:
 
 
 def _step(
-    at: Site,
+    at: AdapterSite,
     search: Search,
     scores: ir.Value,
     states: Sequence[ir.Value],

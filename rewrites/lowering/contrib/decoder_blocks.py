@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ...adapters.opset_adapters import Site, extension
+from ...adapters.opset_adapters import AdapterSite, extension
 
 _FLOAT = ir.DataType.FLOAT
 _AXES = ("time", "height", "width")
 
 
-def real(site: Site, x: ir.Value, name: str) -> ir.Value:
+def real(site: AdapterSite, x: ir.Value, name: str) -> ir.Value:
     """`x` in float32, in which these operators compute."""
     if x.dtype == _FLOAT:
         return x
@@ -21,7 +21,7 @@ def real(site: Site, x: ir.Value, name: str) -> ir.Value:
 
 
 def become_rounded(
-    site: Site, op: str, inputs: Sequence[ir.Value], like: ir.Value, **attrs: int
+    site: AdapterSite, op: str, inputs: Sequence[ir.Value], like: ir.Value, **attrs: int
 ) -> None:
     """Make the node `op`, with a result of the type of `like`."""
     if like.dtype == _FLOAT:
@@ -31,7 +31,7 @@ def become_rounded(
         site.become("CastLike", [y, like])
 
 
-def last_size(site: Site, x: ir.Value) -> int:
+def last_size(site: AdapterSite, x: ir.Value) -> int:
     size = x.shape[-1] if x.shape is not None and len(x.shape) else None
     if not isinstance(size, int):
         raise site.unsupported(f"the size of {x.name!r} is unknown")
@@ -39,13 +39,13 @@ def last_size(site: Site, x: ir.Value) -> int:
 
 
 @extension("GatedAdd")
-def gated_add(site: Site) -> None:
+def gated_add(site: AdapterSite) -> None:
     product = site.before("Mul", [site.need(1), site.need(2)], "gated")
     site.become("Add", [site.data, product])
 
 
 @extension("ScaledSiLU", attrs="alpha")
-def scaled_silu(site: Site) -> None:
+def scaled_silu(site: AdapterSite) -> None:
     x, alpha, scale = site.data, site.take_float("alpha", 1.0), site.input(1)
     if scale is not None:
         x = site.before("Mul", [real(site, x, "wide"), scale], "scaled")
@@ -58,7 +58,7 @@ def scaled_silu(site: Site) -> None:
 
 
 @extension("LinearAttentionGate")
-def linear_attention_gate(site: Site) -> None:
+def linear_attention_gate(site: AdapterSite) -> None:
     """How much a state fades, and how much of what is new it takes in."""
     x, bias, scale = site.data, site.need(1), site.need(2)
     total = site.before("Add", [real(site, x, "wide"), bias], "biased")
@@ -70,7 +70,7 @@ def linear_attention_gate(site: Site) -> None:
 
 
 @extension("GatedRMSNorm", attrs="activation epsilon")
-def gated_rms_norm(site: Site) -> None:
+def gated_rms_norm(site: AdapterSite) -> None:
     """A norm of groups as long as its scale, times an activation of the gate."""
     x, scale, gate = site.data, site.need(1), site.need(2)
     activation = site.take_string("activation", "silu")
@@ -90,17 +90,17 @@ def gated_rms_norm(site: Site) -> None:
     become_rounded(site, "Mul", [y, opened], x)
 
 
-def _in_groups(site: Site, x: ir.Value, groups: int) -> ir.Value:
+def _in_groups(site: AdapterSite, x: ir.Value, groups: int) -> ir.Value:
     shape = [0] * (site.rank(site.data) - 1) + [groups, -1]
     return site.before("Reshape", [x, site.ints("groups", shape)], "grouped")
 
 
-def _flat(site: Site, x: ir.Value) -> list[int]:
+def _flat(site: AdapterSite, x: ir.Value) -> list[int]:
     return [0] * (site.rank(x) - 1) + [-1]
 
 
 @extension("BranchwiseRMSNorm", attrs="epsilon num_branches")
-def branchwise_rms_norm(site: Site) -> None:
+def branchwise_rms_norm(site: AdapterSite) -> None:
     """A norm of each branch, which may stand in a row."""
     x, scale, count = site.data, site.input(1), site.take_int("num_branches", 0)
     epsilon = site.take_float("epsilon", 1e-5)
@@ -131,7 +131,7 @@ def branchwise_rms_norm(site: Site) -> None:
     attrs="interleaved is_packed_batching mrope_layout mrope_section num_heads "
     "rotary_embedding_dim scale",
 )
-def m_rotary_embedding(site: Site) -> None:
+def m_rotary_embedding(site: AdapterSite) -> None:
     """Each word has a place in time, height and width; each turns some of its parts."""
     if site.take_int("is_packed_batching", 0) or site.take_float("scale", 1.0) != 1:
         raise site.unsupported("packed batches, or a scale other than 1")
@@ -161,7 +161,11 @@ def m_rotary_embedding(site: Site) -> None:
 
 
 def _joined(
-    site: Site, table: ir.Value, places: ir.Value, sizes: Sequence[int], name: str
+    site: AdapterSite,
+    table: ir.Value,
+    places: ir.Value,
+    sizes: Sequence[int],
+    name: str,
 ) -> ir.Value:
     """The first columns of the rows for the time, the next for the height, ..."""
     rows = site.before("Gather", [table, places], f"{name}_rows")
@@ -176,7 +180,11 @@ def _joined(
 
 
 def _mixed(
-    site: Site, table: ir.Value, places: ir.Value, masks: Sequence[ir.Value], name: str
+    site: AdapterSite,
+    table: ir.Value,
+    places: ir.Value,
+    masks: Sequence[ir.Value],
+    name: str,
 ) -> ir.Value:
     """The columns of the rows for the time, but for those of the height and width."""
     rows = []

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from ....analysis.errors import Unsupported
 from ....analysis.shapes.contrib_schemas import OWN
-from ...adapters.opset_adapters import Site, extension
+from ...adapters.opset_adapters import AdapterSite, extension
 
 FLOAT, INT32, INT64, BOOL = (
     ir.DataType.FLOAT,
@@ -28,7 +28,7 @@ Kind = tuple[ir.DataType, int]  # a type and a rank
 
 
 @extension("GreedySearch", attrs=ATTRS, types=False)
-def greedy_search(site: Site) -> None:
+def greedy_search(site: AdapterSite) -> None:
     """The likeliest word is the next, until all sequences have ended."""
     if site.take_int("model_type", 0):
         raise site.unsupported(
@@ -74,7 +74,7 @@ class Search:
 
     def __init__(
         self,
-        site: Site,
+        site: AdapterSite,
         options: Sequence[int],
         mask: int,
         beams: ir.Value | None = None,
@@ -184,7 +184,9 @@ class Search:
         last = self.inner.ints("last", -1)
         return self.inner.before("Gather", [self.scores, last], "scores", axis=1)
 
-    def allowed(self, at: Site, scores: ir.Value, sequences: ir.Value) -> ir.Value:
+    def allowed(
+        self, at: AdapterSite, scores: ir.Value, sequences: ir.Value
+    ) -> ir.Value:
         """Scores of words that may come next; `at` is in the Loop, or before it."""
         inputs = [scores, sequences, *self.options]
         if self.prefix is not None and not (self.running and at is not self.site):
@@ -258,7 +260,7 @@ class Search:
         return [word, place, inner.before("Pad", [self.given[2], pads, true], "mask")]
 
 
-def graph_of(site: Site, name: str) -> ir.Graph:
+def graph_of(site: AdapterSite, name: str) -> ir.Graph:
     found = site.take(name)
     if found is None or found.type != ir.AttributeType.GRAPH:
         raise site.unsupported(f"it has no {name}")
@@ -266,7 +268,7 @@ def graph_of(site: Site, name: str) -> ir.Graph:
 
 
 def own_node(
-    site: Site,
+    site: AdapterSite,
     op: str,
     inputs: Sequence[ir.Value | None],
     kinds: dict[str, Kind],
@@ -284,7 +286,7 @@ def own_node(
 
 
 def become_own(
-    site: Site, op: str, inputs: Sequence[ir.Value | None], **attrs: int
+    site: AdapterSite, op: str, inputs: Sequence[ir.Value | None], **attrs: int
 ) -> None:
     site.become(op, inputs, **attrs)
     site.node.domain = OWN

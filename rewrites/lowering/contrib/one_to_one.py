@@ -13,29 +13,29 @@ import numpy as np
 import onnx_ir as ir
 
 from ....analysis.shapes.contrib_schemas import EARLY, UNLISTED
-from ...adapters.opset_adapters import Site, adapter, constant_array, extension
+from ...adapters.opset_adapters import AdapterSite, adapter, constant_array, extension
 from ...adapters.opset_inputs import scalar_like
 
 # ---- activations
 
 
 @extension("Gelu")
-def gelu(site: Site) -> None:
+def gelu(site: AdapterSite) -> None:
     site.become("Gelu", [site.data])
 
 
 @extension("QuickGelu", attrs="alpha")
-def quick_gelu(site: Site) -> None:
+def quick_gelu(site: AdapterSite) -> None:
     site.become("Swish", [site.data], alpha=site.take_float("alpha", 1.702))
 
 
 @extension("BiasGelu")
-def bias_gelu(site: Site) -> None:
+def bias_gelu(site: AdapterSite) -> None:
     site.become("Gelu", [site.before("Add", [site.data, site.need(1)], "sum")])
 
 
 @extension("FastGelu")
-def fast_gelu(site: Site) -> None:
+def fast_gelu(site: AdapterSite) -> None:
     x = site.data
     if site.input(1) is not None:
         x = site.before("Add", [x, site.input(1)], "sum")
@@ -43,7 +43,7 @@ def fast_gelu(site: Site) -> None:
 
 
 @extension("BiasSplitGelu")
-def bias_split_gelu(site: Site) -> None:
+def bias_split_gelu(site: AdapterSite) -> None:
     """The left half, times Gelu of the right."""
     x = site.before("Add", [site.data, site.need(1)], "sum")
     left, right = site.parts("Split", [x], ("left", "right"), axis=-1, num_outputs=2)
@@ -51,7 +51,7 @@ def bias_split_gelu(site: Site) -> None:
 
 
 @extension("GemmFastGelu")
-def gemm_fast_gelu(site: Site) -> None:
+def gemm_fast_gelu(site: AdapterSite) -> None:
     x = site.before("MatMul", [site.data, site.need(1)], "product")
     if site.input(2) is not None:
         x = site.before("Add", [x, site.input(2)], "sum")
@@ -59,7 +59,7 @@ def gemm_fast_gelu(site: Site) -> None:
 
 
 @extension("BiasAdd")
-def bias_add(site: Site) -> None:
+def bias_add(site: AdapterSite) -> None:
     x = site.before("Add", [site.data, site.need(1)], "biased")
     site.become("Add", [x, site.need(2)])
 
@@ -76,7 +76,7 @@ _PARAMETERS = {
 
 
 def _activate(
-    site: Site, y: ir.Value, activation: str, given: Sequence[float | None]
+    site: AdapterSite, y: ir.Value, activation: str, given: Sequence[float | None]
 ) -> None:
     """Make the node the activation of `y`."""
     if not activation:
@@ -104,7 +104,7 @@ def _activate(
     "TransposeMatMul",
     attrs="alpha transA transB transBatchA transBatchB",
 )
-def fused_matmul(site: Site) -> None:
+def fused_matmul(site: AdapterSite) -> None:
     """alpha * (A' @ B'), each turned as asked for."""
     alpha = site.take_float("alpha", 1.0)
     operands = [_turned(site, site.need(i), letter) for i, letter in enumerate("AB")]
@@ -115,7 +115,7 @@ def fused_matmul(site: Site) -> None:
     site.become("Mul", [product, scalar_like(site, "alpha", alpha)])
 
 
-def _turned(site: Site, x: ir.Value, letter: str) -> ir.Value:
+def _turned(site: AdapterSite, x: ir.Value, letter: str) -> ir.Value:
     """The last two axes exchanged, and the first put behind the batch's."""
     matrix = site.take_int(f"trans{letter}", 0)
     batch = site.take_int(f"transBatch{letter}", 0)
@@ -141,7 +141,7 @@ _GEMM = "alpha beta transA transB"
     "FusedGemm",
     attrs=f"{_GEMM} activation activation_alpha activation_beta activation_gamma",
 )
-def fused_gemm(site: Site) -> None:
+def fused_gemm(site: AdapterSite) -> None:
     activation = site.take_string("activation", "")
     found = {k: site.take(f"activation_{k}") for k in ("alpha", "beta", "gamma")}
     names = _PARAMETERS.get(activation, ())
@@ -150,7 +150,7 @@ def fused_gemm(site: Site) -> None:
     _activate(site, y, activation, given)
 
 
-def plain(site: Site) -> dict[str, object]:
+def plain(site: AdapterSite) -> dict[str, object]:
     """The attributes that are left, as Python values."""
     return {name: a.value for name, a in site.node.attributes.items()}
 
@@ -161,7 +161,7 @@ _WINDOW = "auto_pad dilations group kernel_shape pads strides"
 
 
 @extension("FusedConv", attrs=f"{_WINDOW} activation activation_params")
-def fused_conv(site: Site) -> None:
+def fused_conv(site: AdapterSite) -> None:
     """The convolution, then Z added, then the activation."""
     activation = site.take_string("activation", "")
     params = site.take("activation_params")
@@ -175,7 +175,7 @@ def fused_conv(site: Site) -> None:
     "ConvTransposeWithDynamicPads",
     attrs="auto_pad dilations group kernel_shape output_padding strides",
 )
-def conv_transpose(site: Site) -> None:
+def conv_transpose(site: AdapterSite) -> None:
     """ConvTranspose whose pads are an input; here they have to be constants."""
     options = plain(site)
     if site.input(2) is not None:
@@ -187,7 +187,7 @@ def conv_transpose(site: Site) -> None:
 
 
 @extension("NhwcConv", attrs=_WINDOW)
-def nhwc_conv(site: Site) -> None:
+def nhwc_conv(site: AdapterSite) -> None:
     """Channels last, in the data and in the weight."""
     inputs = [
         _channels_first(site, x, i) for i, x in enumerate((site.data, site.need(1)))
@@ -199,14 +199,14 @@ def nhwc_conv(site: Site) -> None:
 @extension(
     "NhwcMaxPool", attrs="auto_pad ceil_mode dilations kernel_shape pads strides"
 )
-def nhwc_max_pool(site: Site) -> None:
+def nhwc_max_pool(site: AdapterSite) -> None:
     data = site.data
     y = site.before("MaxPool", [_channels_first(site, data, 0)], "pool", **plain(site))
     site.become("Transpose", [y], perm=_last(site.rank(data)))
 
 
 @extension("NhwcFusedConv", attrs=f"{_WINDOW} activation activation_params")
-def nhwc_fused_conv(site: Site) -> None:
+def nhwc_fused_conv(site: AdapterSite) -> None:
     """FusedConv with the channels last in all but the weight."""
     perm = _last(site.rank(site.data))
     x = _channels_first(site, site.data, 0)
@@ -216,7 +216,7 @@ def nhwc_fused_conv(site: Site) -> None:
     site.after("Transpose", lambda y: [y], "channels_first", perm=perm)
 
 
-def _channels_first(site: Site, x: ir.Value, index: int) -> ir.Value:
+def _channels_first(site: AdapterSite, x: ir.Value, index: int) -> ir.Value:
     rank = site.rank(x)
     perm = [0, rank - 1, *range(1, rank - 1)]
     return site.before("Transpose", [x], f"channels_first_{index}", perm=perm)
@@ -231,35 +231,35 @@ def _last(rank: int) -> list[int]:
 
 
 @extension("LayerNormalization", attrs="axis epsilon stash_type")
-def layer_normalization(site: Site) -> None:
+def layer_normalization(site: AdapterSite) -> None:
     site.become("LayerNormalization", site.inputs, **plain(site))
 
 
 @adapter(EARLY, until=16)
-def early_layer_normalization(site: Site) -> None:
+def early_layer_normalization(site: AdapterSite) -> None:
     """What ONNX Runtime calls so means what ONNX has called so since opset 17."""
 
 
 @extension(UNLISTED, attrs="axis epsilon stash_type", domain="")
-def simplified_layer_normalization(site: Site) -> None:
+def simplified_layer_normalization(site: AdapterSite) -> None:
     _drop_statistics(site, 1)
     site.become("RMSNormalization", site.inputs, **plain(site))
 
 
 @extension("SkipLayerNormalization", attrs="epsilon")
-def skip_layer_normalization(site: Site) -> None:
+def skip_layer_normalization(site: AdapterSite) -> None:
     """LayerNormalization of a sum that may be a result as well."""
     gamma, beta = site.need(2), site.input(3)
     _skip(site, "LayerNormalization", [gamma, beta], site.input(4))
 
 
 @extension("SkipSimplifiedLayerNormalization", attrs="epsilon")
-def skip_simplified_layer_normalization(site: Site) -> None:
+def skip_simplified_layer_normalization(site: AdapterSite) -> None:
     _skip(site, "RMSNormalization", [site.need(2)], site.input(3))
 
 
 def _skip(
-    site: Site, op: str, affine: Sequence[ir.Value | None], bias: ir.Value | None
+    site: AdapterSite, op: str, affine: Sequence[ir.Value | None], bias: ir.Value | None
 ) -> None:
     operands = [site.data, site.need(1)]
     block = _block(operands[1])
@@ -295,7 +295,7 @@ def _block(branch: ir.Value) -> str:
     return "/".join(words)
 
 
-def _drop_statistics(site: Site, *outputs: int) -> None:
+def _drop_statistics(site: AdapterSite, *outputs: int) -> None:
     """Leave the first output; those of training are refused."""
     if any(map(site.wants, outputs)):
         raise site.unsupported("its mean and deviation as outputs are not supported")
@@ -303,12 +303,12 @@ def _drop_statistics(site: Site, *outputs: int) -> None:
 
 
 @extension("EmbedLayerNormalization", attrs="epsilon mask_index_type")
-def embed_layer_normalization(site: Site) -> None:
+def embed_layer_normalization(site: AdapterSite) -> None:
     embed(site, lambda x, index: x, site.input(8))
 
 
 def embed(
-    site: Site,
+    site: AdapterSite,
     real: Callable[[ir.Value, int], ir.Value],
     positions: ir.Value | None = None,
 ) -> None:
@@ -337,7 +337,7 @@ def embed(
     site.become("LayerNormalization", [total, *affine], epsilon=epsilon)
 
 
-def _lengths(site: Site) -> ir.Value:
+def _lengths(site: AdapterSite) -> ir.Value:
     """How many words count in each row; 0 where nothing says it."""
     mask = site.input(7)
     if mask is not None:
@@ -352,12 +352,12 @@ _GROUPS = "activation channels_last epsilon groups"
 
 
 @extension("GroupNorm", attrs=_GROUPS)
-def group_norm(site: Site) -> None:
+def group_norm(site: AdapterSite) -> None:
     _group_norm(site, site.data)
 
 
 @extension("SkipGroupNorm", attrs=_GROUPS)
-def skip_group_norm(site: Site) -> None:
+def skip_group_norm(site: AdapterSite) -> None:
     """GroupNorm of a sum; what is skipped may be one row for each sample."""
     x, skip = site.data, site.need(3)
     if site.rank(skip) == 2:
@@ -370,7 +370,7 @@ def skip_group_norm(site: Site) -> None:
     _group_norm(site, total)
 
 
-def _group_norm(site: Site, x: ir.Value) -> None:
+def _group_norm(site: AdapterSite, x: ir.Value) -> None:
     rank, affine = site.rank(site.data), [site.need(1), site.need(2)]
     last = site.take_int("channels_last", 1)
     activation = site.take_int("activation", 0)

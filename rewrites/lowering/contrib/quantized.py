@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ...adapters.opset_adapters import Site, extension
+from ...adapters.opset_adapters import AdapterSite, extension
 from .attention import attend_packed, last_size
 from .one_to_one import embed, plain
 
@@ -19,17 +19,17 @@ from .one_to_one import embed, plain
 
 
 @extension("QuantizeLinear", "DequantizeLinear", attrs="axis block_size")
-def linear(site: Site) -> None:
+def linear(site: AdapterSite) -> None:
     site.become(site.node.op_type, site.inputs, **plain(site))
 
 
-def _real(site: Site, first: int, name: str) -> ir.Value:
+def _real(site: AdapterSite, first: int, name: str) -> ir.Value:
     """What a quantised input means: it, its scale and its zero point stand in a row."""
     operands = [site.need(first), site.need(first + 1), site.input(first + 2)]
     return site.before("DequantizeLinear", operands, name)
 
 
-def _rounded(site: Site, y: ir.Value, scale: int) -> None:
+def _rounded(site: AdapterSite, y: ir.Value, scale: int) -> None:
     """Make the node what brings `y` to 8 bits by the scale and zero point given."""
     zero = site.input(scale + 1)
     if zero is None:
@@ -44,25 +44,25 @@ def _rounded(site: Site, y: ir.Value, scale: int) -> None:
 
 
 @extension("QLinearSigmoid")
-def sigmoid(site: Site) -> None:
+def sigmoid(site: AdapterSite) -> None:
     _rounded(site, site.before("Sigmoid", [_real(site, 0, "x")], "result"), 3)
 
 
 @extension("QLinearLeakyRelu", attrs="alpha")
-def leaky_relu(site: Site) -> None:
+def leaky_relu(site: AdapterSite) -> None:
     x = _real(site, 0, "x")
     _rounded(site, site.before("LeakyRelu", [x], "result", **plain(site)), 3)
 
 
 @extension("QLinearWhere")
-def where(site: Site) -> None:
+def where(site: AdapterSite) -> None:
     operands = [site.data, _real(site, 1, "x"), _real(site, 4, "y")]
     y = site.before("Where", operands, "result")
     site.become("QuantizeLinear", [y, site.need(7), site.need(8)])
 
 
 @extension("QLinearConcat", attrs="axis")
-def concat(site: Site) -> None:
+def concat(site: AdapterSite) -> None:
     """The scale of the result comes first, then each input with its own."""
     count = len(site.inputs)
     parts = [_real(site, i, f"part_{i // 3}") for i in range(2, count, 3)]
@@ -74,7 +74,7 @@ def concat(site: Site) -> None:
 
 
 @extension("QLinearReduceMean", attrs="axes keepdims")
-def reduce_mean(site: Site) -> None:
+def reduce_mean(site: AdapterSite) -> None:
     axes = site.take_ints("axes")
     inputs = [_real(site, 0, "x"), site.ints("axes", axes) if axes else None]
     keep = site.take_int("keepdims", 1)
@@ -82,7 +82,7 @@ def reduce_mean(site: Site) -> None:
 
 
 @extension("QLinearSoftmax", attrs="axis opset")
-def softmax(site: Site) -> None:
+def softmax(site: AdapterSite) -> None:
     """Before opset 13, all axes from `axis` on count as one."""
     x, axis = _real(site, 0, "x"), site.take_int("axis", -1)
     if site.take_int("opset", 13) >= 13:
@@ -99,7 +99,7 @@ _POOL = "auto_pad ceil_mode count_include_pad kernel_shape pads strides"
 
 @extension("QLinearAveragePool", attrs=f"{_POOL} channels_last")
 @extension("QLinearGlobalAveragePool", attrs="channels_last")
-def average_pool(site: Site) -> None:
+def average_pool(site: AdapterSite) -> None:
     op = site.node.op_type.removeprefix("QLinear")
     last, rank = site.take_int("channels_last", 0), site.rank(site.data)
     x = _real(site, 0, "x")
@@ -117,7 +117,7 @@ def average_pool(site: Site) -> None:
 
 
 @extension("MatMulIntegerToFloat")
-def matmul_integer_to_float(site: Site) -> None:
+def matmul_integer_to_float(site: AdapterSite) -> None:
     a, b, a_scale, b_scale = (site.need(i) for i in range(4))
     zeros = (site.input(4), site.input(5))
     y = _product(site, (a, b), zeros, (a_scale, b_scale))
@@ -125,7 +125,7 @@ def matmul_integer_to_float(site: Site) -> None:
 
 
 @extension("DynamicQuantizeMatMul")
-def dynamic_quantize_matmul(site: Site) -> None:
+def dynamic_quantize_matmul(site: AdapterSite) -> None:
     """The left factor is brought to 8 bits by its own range."""
     names = ("quantized", "scale", "zero_point")
     a, a_scale, a_zero = site.parts("DynamicQuantizeLinear", [site.data], names)
@@ -135,7 +135,7 @@ def dynamic_quantize_matmul(site: Site) -> None:
 
 
 def _product(
-    site: Site,
+    site: AdapterSite,
     factors: Sequence[ir.Value],
     zeros: Sequence[ir.Value | None],
     scales: Sequence[ir.Value],
@@ -147,7 +147,7 @@ def _product(
     return site.before("Mul", [y, scale], "product")
 
 
-def _plus(site: Site, y: ir.Value, bias: ir.Value | None) -> None:
+def _plus(site: AdapterSite, y: ir.Value, bias: ir.Value | None) -> None:
     site.become("Identity" if bias is None else "Add", [y, bias])
 
 
@@ -156,7 +156,7 @@ def _plus(site: Site, y: ir.Value, bias: ir.Value | None) -> None:
     attrs="do_rotary mask_filter_value num_heads past_present_share_buffer scale "
     "unidirectional",
 )
-def q_attention(site: Site) -> None:
+def q_attention(site: AdapterSite) -> None:
     """Attention whose one projection is a product of integers."""
     for name in ("do_rotary", "past_present_share_buffer"):
         if site.take_int(name, 0):
@@ -169,7 +169,7 @@ def q_attention(site: Site) -> None:
 
 
 @extension("QEmbedLayerNormalization", attrs="epsilon")
-def q_embed_layer_normalization(site: Site) -> None:
+def q_embed_layer_normalization(site: AdapterSite) -> None:
     """EmbedLayerNormalization whose tables, scale and shift are in 8 bits."""
 
     def real(x: ir.Value, index: int) -> ir.Value:
@@ -186,7 +186,7 @@ _WINDOW = "auto_pad dilations group kernel_shape pads strides"
 
 
 @extension("QLinearConv", attrs=f"{_WINDOW} channels_last")
-def q_linear_conv(site: Site) -> None:
+def q_linear_conv(site: AdapterSite) -> None:
     """ONNX's own, but for the place of the channels in the data."""
     last, rank = site.take_int("channels_last", 0), site.rank(site.data)
     inputs, options = site.inputs, plain(site)

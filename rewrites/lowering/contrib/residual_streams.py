@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ...adapters.opset_adapters import Site, extension
+from ...adapters.opset_adapters import AdapterSite, extension
 from .decoder_blocks import become_rounded, last_size, real
 
 
 @extension("EngramGate", attrs="epsilon")
-def engram_gate(site: Site) -> None:
+def engram_gate(site: AdapterSite) -> None:
     """A value, opened as far as a key and a query, both normalised, agree."""
     given = [site.need(i) for i in range(5)]
     key, query, value, *scales = (real(site, x, "wide") for x in given)
@@ -44,7 +44,7 @@ def engram_gate(site: Site) -> None:
     become_rounded(site, op, operands, site.data)
 
 
-def _branches(site: Site, x: ir.Value, count: int) -> ir.Value:
+def _branches(site: AdapterSite, x: ir.Value, count: int) -> ir.Value:
     """Streams in an axis of their own, in float32."""
     x = real(site, x, "wide")
     if not count:
@@ -53,7 +53,7 @@ def _branches(site: Site, x: ir.Value, count: int) -> ir.Value:
     return site.before("Reshape", [x, site.ints("streams", shape)], "streams")
 
 
-def _gates(site: Site, index: int, rank: int, size: int, count: int) -> ir.Value:
+def _gates(site: AdapterSite, index: int, rank: int, size: int, count: int) -> ir.Value:
     """A number for each stream, or for each of its features, to multiply by."""
     given = site.need(index)
     x = real(site, given, "wide")
@@ -65,7 +65,7 @@ def _gates(site: Site, index: int, rank: int, size: int, count: int) -> ir.Value
 
 
 @extension("HyperConnectionPreMix", attrs="num_branches reduction_scale")
-def pre_mix(site: Site) -> None:
+def pre_mix(site: AdapterSite) -> None:
     """The sum of all streams, each times its gate."""
     count = site.take_int("num_branches", 0)
     scale = site.take_float("reduction_scale", 1.0)
@@ -84,7 +84,7 @@ def pre_mix(site: Site) -> None:
 
 
 @extension("HyperConnectionPostMix", attrs="num_branches")
-def post_mix(site: Site) -> None:
+def post_mix(site: AdapterSite) -> None:
     """Streams that are mixed with each other, and what a block adds to each."""
     x, count = site.data, site.take_int("num_branches", 0)
     streams, rank = _branches(site, x, count), site.rank(x) + bool(count)

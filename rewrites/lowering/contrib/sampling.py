@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ...adapters.opset_adapters import Site, constant_array, extension
+from ...adapters.opset_adapters import AdapterSite, constant_array, extension
 from .greedy_search import ATTRS, Search, begin_greedy, walk
 
 _DRAWS = "temperature top_p filter_value min_tokens_to_keep presence_penalty custom"
 
 
 @extension("Sampling", attrs=f"{ATTRS} {_DRAWS}", types=False)
-def sampling(site: Site) -> None:
+def sampling(site: AdapterSite) -> None:
     """All that is drawn at random is drawn before the loop, a number for each word."""
     if site.take_int("custom", 0) or site.take_float("presence_penalty", 0):
         raise site.unsupported("custom sampling, or a penalty for words that are there")
@@ -33,7 +33,7 @@ def sampling(site: Site) -> None:
     walk(search, longest, "SampleStep", [*states, here], **options)
 
 
-def _seed(site: Site) -> int | None:
+def _seed(site: AdapterSite) -> int | None:
     if site.input(8) is None:
         return None
     found = constant_array(site.input(8))
@@ -42,7 +42,9 @@ def _seed(site: Site) -> int | None:
     return int(found.reshape(-1)[0])
 
 
-def _luck(site: Site, search: Search, longest: ir.Value, seed: int | None) -> ir.Value:
+def _luck(
+    site: AdapterSite, search: Search, longest: ir.Value, seed: int | None
+) -> ir.Value:
     """Numbers between 0 and 1, for each round and sequence."""
     lengths = site.before("Reshape", [longest, site.ints("one", [1])], "rounds")
     lengths = site.before("Cast", [lengths], "most", to=ir.DataType.INT64.value)

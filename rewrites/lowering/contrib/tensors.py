@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ...adapters.opset_adapters import Site, extension
+from ...adapters.opset_adapters import AdapterSite, extension
 from .one_to_one import plain
 
 
 @extension("Trilu", attrs="upper")
-def trilu(site: Site) -> None:
+def trilu(site: AdapterSite) -> None:
     site.become("Trilu", site.inputs, **plain(site))
 
 
 @extension("GatherND")
-def gather_nd(site: Site) -> None:
+def gather_nd(site: AdapterSite) -> None:
     site.become("GatherND", site.inputs)
 
 
 @extension("Range")
-def range_(site: Site) -> None:
+def range_(site: AdapterSite) -> None:
     """Each of the three may be a vector of one element."""
     bounds = [site.data, site.need(1), site.input(2)]
     scalars = [
@@ -35,14 +35,14 @@ def range_(site: Site) -> None:
     site.become("Range", scalars)
 
 
-def _scalar(site: Site, x: ir.Value, name: str) -> ir.Value:
+def _scalar(site: AdapterSite, x: ir.Value, name: str) -> ir.Value:
     if site.rank(x) == 0:
         return x
     return site.before("Reshape", [x, site.ints(f"{name}_shape", [])], name)
 
 
 @extension("Unique")
-def unique(site: Site) -> None:
+def unique(site: AdapterSite) -> None:
     """In the order of first occurrence."""
     names = ("uniques", "first", "inverse", "counts")
     y, _, inverse, counts = site.parts("Unique", [site.data], names, sorted=0)
@@ -51,7 +51,7 @@ def unique(site: Site) -> None:
 
 
 @extension("Pad", attrs="mode")
-def pad(site: Site) -> None:
+def pad(site: AdapterSite) -> None:
     pads, value = site.need(1), site.input(2)
     if site.rank(pads) == 2:
         pads = site.before("Reshape", [pads, site.ints("flat", [-1])], "pads")
@@ -61,7 +61,7 @@ def pad(site: Site) -> None:
 
 
 @extension("ExpandDims")
-def expand_dims(site: Site) -> None:
+def expand_dims(site: AdapterSite) -> None:
     axis = site.before("Cast", [site.need(1)], "axis", to=int(ir.DataType.INT64))
     axes = site.before("Reshape", [axis, site.ints("one", [1])], "axes")
     site.become("Unsqueeze", [site.data, axes])
@@ -71,25 +71,25 @@ _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 
 @extension("GridSample", attrs="align_corners mode padding_mode")
-def grid_sample(site: Site) -> None:
+def grid_sample(site: AdapterSite) -> None:
     mode = site.take_string("mode", "bilinear")
     options = plain(site) | {"mode": _MODES.get(mode, mode)}
     site.become("GridSample", site.inputs, **options)
 
 
 @extension("SampleOp")
-def echo(site: Site) -> None:
+def echo(site: AdapterSite) -> None:
     site.become("Identity", [site.data])
 
 
 @extension("TorchEmbedding")
-def embedding(site: Site) -> None:
+def embedding(site: AdapterSite) -> None:
     """A row of the table for each index; the other inputs concern gradients."""
     site.become("Gather", [site.data, site.need(1)])
 
 
 @extension("MatMulInteger16")
-def matmul_integer16(site: Site) -> None:
+def matmul_integer16(site: AdapterSite) -> None:
     factors = [site.data, site.need(1)]
     wide = [ir.DataType.UINT16, ir.DataType.UINT16]
     unsigned = [x.dtype for x in factors] == wide
@@ -99,7 +99,7 @@ def matmul_integer16(site: Site) -> None:
 
 
 @extension("BiasSoftmax", attrs="axis is_inner_broadcast")
-def bias_softmax(site: Site) -> None:
+def bias_softmax(site: AdapterSite) -> None:
     """Softmax of a sum, over `axis` and all behind it, which then count as one."""
     x, bias, rank = site.data, site.need(1), site.rank(site.data)
     axis = site.take_int("axis", 1) % rank
@@ -115,7 +115,7 @@ def bias_softmax(site: Site) -> None:
 
 
 @extension("BiasDropout", attrs="seed")
-def bias_dropout(site: Site) -> None:
+def bias_dropout(site: AdapterSite) -> None:
     """Dropout of a sum, and what is skipped."""
     x = site.before("Add", [site.data, site.need(1)], "biased")
     inputs = [x, site.input(3), site.input(4)]
@@ -127,7 +127,7 @@ def bias_dropout(site: Site) -> None:
 
 
 @extension("IsAllFinite", attrs="isinf_only isnan_only")
-def is_all_finite(site: Site) -> None:
+def is_all_finite(site: AdapterSite) -> None:
     """Whether no number of any input is infinite, nor none at all."""
     tests = [("IsInf", "isnan_only"), ("IsNaN", "isinf_only")]
     wanted = [op for op, other in tests if not site.take_int(other, 0)]

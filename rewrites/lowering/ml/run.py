@@ -21,7 +21,7 @@ import onnx_ir as ir
 
 from ....analysis.graph.traversal import all_nodes
 from ....analysis.shapes.contrib_schemas import OWN
-from ...adapters.opset_adapters import TARGET_OPSET, Site
+from ...adapters.opset_adapters import TARGET_OPSET, AdapterSite
 from ...adapters.unique_names import UniqueNames
 
 ML = "ai.onnx.ml"
@@ -43,7 +43,7 @@ def lowering(op: str, domain: str = ML) -> Callable[[Lowering], Lowering]:
     return register
 
 
-class MLSite(Site):
+class MLSite(AdapterSite):
     """A node of ai.onnx.ml that is about to be replaced."""
 
     def floats(self, name: str) -> np.ndarray:

@@ -19,7 +19,7 @@ from typing import Any
 
 from ...language.exactness import Exactness, weakest
 from ...language.pattern import Node
-from ..goal import World
+from ..goal import Semantics
 from ..kernel.bit_vectors import COMPARISONS
 from ..kernel.machine_arithmetic import LOGICAL
 from ..kernel.scalars import FromInt, Ite, Op, Opaque, Red, Scalar
@@ -49,7 +49,7 @@ EXACT = {
 DIVIDE = frozenset("div recip".split())
 
 
-class AtRunTime(World):
+class RuntimeSemantics(Semantics):
     """`differs`: an operator of the law has another denotation than in a World."""
 
     differs = False

@@ -20,7 +20,7 @@ import fairhand
 from fairhand.codegen import pipeline
 from fairhand.codegen.cache.store import store
 from fairhand.codegen.load.read_model import load
-from fairhand.codegen.request.options import Asked, Options
+from fairhand.codegen.request.options import CompileOptions, CompileRequest
 
 Change = Callable[[np.ndarray], np.ndarray]
 
@@ -154,7 +154,7 @@ def test_every_option_counts(tmp_path: Path) -> None:
     loaded = load(tmp_path / "net.onnx")
 
     def key(of: Any, engine: str = "auto", precision: str = "float32", **o: Any) -> str:
-        told = Asked(Options(**o), engine, precision, True, None).key()
+        told = CompileRequest(CompileOptions(**o), engine, precision, True, None).key()
         assert told is not None
         return store.key_of(of, told)
 

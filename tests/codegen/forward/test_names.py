@@ -25,7 +25,7 @@ from fairhand.codegen.ir.identifiers import (
     unused,
     variable,
 )
-from fairhand.codegen.ir.package_plan import ClassPlan, ModulePlan, SourcePlan
+from fairhand.codegen.ir.package_plan import ClassPlan, PackagePlan, SourcePlan
 
 MAKERS = (identifier, variable, attribute, class_name, package_name)
 QUICK = settings(derandomize=True, deadline=None, max_examples=300, database=None)
@@ -73,7 +73,7 @@ def module_names() -> set[str]:
     source = {f.name: plain[str(f.type)] for f in fields(SourcePlan)}
     only = ClassPlan("Only", (), (), (), "Tensor", ("return torch.ones(1)",))
     known = {"source": source, "classes": (only,), "imports": ("math", "F")}
-    plan = {f.name: plain.get(str(f.type), ()) for f in fields(ModulePlan)} | known
+    plan = {f.name: plain.get(str(f.type), ()) for f in fields(PackagePlan)} | known
     text = render_python("model.py.jinja", plan=plan)
     bound = set(re.findall(r"^(?:def |class )?(\w+)(?:\(| = )", text, re.MULTILINE))
     for line in re.findall(r"^(?:from .* )?import (.*)$", text, re.MULTILINE):

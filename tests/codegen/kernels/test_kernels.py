@@ -26,7 +26,7 @@ from fairhand.analysis.ops.triton.elementwise import POINTWISE
 from fairhand.analysis.ops.triton.index_maps import MOVES
 from fairhand.analysis.ops.triton.rows import ROWS
 from fairhand.codegen.kernels import kernel_set
-from fairhand.codegen.kernels.launch.launcher import KernelText
+from fairhand.codegen.kernels.launch.launcher import KernelSource
 from fairhand.codegen.kernels.program.program import NoKernel
 from fairhand.codegen.verify import parity
 
@@ -65,7 +65,7 @@ def with_special(name: str, feed: dict[str, torch.Tensor]) -> dict[str, torch.Te
 @pytest.mark.parametrize("name", [*POINTWISE, *ROWS, *MOVES])
 def test_operator_in_a_kernel(name: str, tmp_path: Path) -> None:
     """The cases of the operator's table entry that give a kernel of their own."""
-    op, made = OPS["", name], set[KernelText]()
+    op, made = OPS["", name], set[KernelSource]()
     for i, case in enumerate(op.cases):
         inputs = arrays(op, i)
         proto = one_node(op, case, inputs)

@@ -20,7 +20,7 @@ class ArgumentPlan:
 
 @dataclass
 class SourceNodes:
-    """What is behind one line, for each instance of its class ('' is the network itself)."""
+    """What is behind one line, by instance of its class ('' is the network)."""
 
     nodes: dict[str, list[str]] = field(default_factory=dict)  # of the ONNX file
     calls: dict[str, list[str]] = field(default_factory=dict)  # modules, by their path

@@ -1,8 +1,8 @@
 """The module tree: steps grouped by the modules they came from.
 
-A `ModuleCall` is one call of one module: steps that stand together in execution order and come
-from the same scope. Because they stand together, a run can always be made a function:
-what it reads is computed before it, what it returns is read after it.
+A `ModuleCall` is one call of one module: steps that stand together in execution order
+and come from the same scope. Because they stand together, it can always be made a
+function: what it reads is computed before it, what it returns is read after it.
 """
 
 from __future__ import annotations

@@ -46,7 +46,12 @@ def compiled(task: tuple[str, str, str]) -> tuple[str, dict[str, str]]:
     """`key`, and the hash of model.py and of all files beside it, or of the refusal."""
     key, source, way = task
     import fairhand
+    from fairhand.rewrites.certificate import proof_store
 
+    # Laws count as proved as they are stored: whether the verdicts are stale is not the
+    # question here, and without them everything would differ.
+    stored = json.loads(proof_store.FILE.read_text("utf-8"))["kernel"]
+    proof_store.kernel_hash = lambda: stored  # type: ignore[assignment]
     with TemporaryDirectory() as folder:
         try:
             package = fairhand.compile(

@@ -13,12 +13,12 @@ import onnx_ir as ir
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.ops.registry import ModuleForm
 from ...analysis.spelling.expr import TORCH_DTYPES, Leaf, Ref, render, spell
+from ..ir.assignment import Assignment, LayerRef
 from ..ir.identifiers import class_name, shared_name, unused
 from ..ir.module_call import ModuleCall
 from ..modules.members import Attribute, ConstructorValue, assign_members, member_name
 from ..modules.sequential import is_chain
 from ..statements.control_flow import Mark
-from ..statements.spell_nodes import Assignment, LayerRef
 from .constructor_arguments import ARGUMENTS, Parameter, parameters, plain_size
 from .derived_arguments import ANY
 from .optional_layers import unify_variants

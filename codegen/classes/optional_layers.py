@@ -24,10 +24,10 @@ from ...analysis.spelling.expr import (
     render,
     substitute,
 )
+from ..ir.assignment import Assignment, LayerRef
 from ..ir.module_call import ModuleCall
 from ..modules.members import ConstructorValue
 from ..statements.control_flow import Mark
-from ..statements.spell_nodes import Assignment, LayerRef
 
 if TYPE_CHECKING:
     from .module_classes import ClassTable, Key

@@ -14,9 +14,9 @@ from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING
 
 from ...analysis.spelling.expr import Expr, Function, Ref, exchange_texts, render, spell
+from ..ir.assignment import Assignment
 from ..ir.module_call import ModuleCall
 from ..modules.members import ConstructorValue
-from ..statements.spell_nodes import Assignment
 
 if TYPE_CHECKING:
     from .module_classes import ClassTable, Key

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 from ...rewrites.adapters.provenance import behind, own_origins
+from ..ir.assignment import Assignment
 from ..ir.module_call import ModuleCall
 from ..ir.package_plan import SourceNodes
 from ..modules.members import Attribute
 from ..statements.control_flow import Mark
-from ..statements.spell_nodes import Assignment
 from .module_classes import ClassTable, ModuleClass
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...analysis.spelling.expr import render, spell
+from ..ir.assignment import Assignment
 from ..ir.module_call import ModuleCall
 from ..modules.sequential import is_chain
-from ..statements.spell_nodes import Assignment
 from .dense_concat import MIN_LAYERS
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import onnx_ir as ir
 
 from ...analysis.graph.parameters import has_name
 from ...analysis.ops.registry import Weight
+from ..ir.assignment import Assignment
 from ..ir.module_call import ModuleCall
 from ..ir.package_plan import WeightPlan
 from ..modules.members import ConstructorValue
-from ..statements.spell_nodes import Assignment
 from .module_classes import ClassTable
 
 

@@ -11,13 +11,13 @@ from ...analysis.graph.dims import is_invented
 from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import ATOM, Expr, Leaf, Ref, leaves, render
 from ..classes.module_classes import ClassTable, ModuleClass
+from ..ir.assignment import LayerRef
 from ..ir.identifiers import unused, variable
 from ..ir.module_call import ModuleCall
 from ..ir.naming_rules import GENERIC, REBOUND, ModuleRef, callee_arguments, is_plain
 from ..ir.package_plan import shape_text
 from ..ir.statement_tree import Statement, reads
 from ..modules.members import member_name
-from ..statements.spell_nodes import LayerRef
 
 
 class Naming:

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from ...analysis.spelling.expr import Expr, HelperRef, Leaf, Ref, leaves, render
 from ..classes.dense_concat import Growth, find_growth, joined_list
+from ..ir.assignment import Assignment, LayerRef
 from ..ir.cache_arguments import CacheArgument
 from ..ir.identifiers import unused
 from ..ir.naming_rules import GENERIC, ModuleRef, annotation, list_item, output_names
@@ -23,7 +24,6 @@ from ..ir.statement_tree import (
     trace,
 )
 from ..statements.control_flow import Mark
-from ..statements.spell_nodes import Assignment, LayerRef
 from .control_flow_lines import PRINTED
 from .inlining import WIDTH, Inlining, fitting
 from .loops.layer_loops import find_rows

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.ops.registry import ModuleForm
 from ...analysis.spelling.expr import Expr, Leaf, Ref, render
-from ..statements.spell_nodes import Assignment, LayerRef
+from .assignment import Assignment, LayerRef
 
 
 @dataclass(eq=False)

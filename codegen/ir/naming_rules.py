@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from ...analysis.graph.map_types import map_annotation, map_type
 from ...analysis.spelling.expr import Expr, Leaf
-from ..statements.spell_nodes import LayerRef
+from .assignment import LayerRef
 from .identifiers import unused, variable
 from .module_call import ModuleCall
 

@@ -11,12 +11,12 @@ from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import HelperRef, leaves, text_expr
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..forward.writer import Body, BodyWriter
+from ..ir.assignment import Assignment
 from ..ir.cache_arguments import CacheArgument
 from ..ir.module_call import ModuleCall
 from ..ir.statement_tree import RolledLoop, Statement, flat, reads
 from ..modules.members import ConstructorValue
 from ..statements.control_flow import Mark
-from ..statements.spell_nodes import Assignment
 from .kernel_set import KernelSet
 from .program.program import Surroundings
 from .select_regions import Region, Regions, Steps

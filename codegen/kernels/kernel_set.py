@@ -24,8 +24,8 @@ from ...analysis.ops.triton.elementwise import pointwise
 from ...analysis.ops.triton.rows import whole_rows
 from ...analysis.shapes.infer import ShapeFacts
 from ...rewrites.adapters.provenance import behind
+from ..ir.assignment import Assignment
 from ..ir.identifiers import unused
-from ..statements.spell_nodes import Assignment
 from .launch.launcher import KernelSource
 from .launch.tuning import Tuner, settle
 from .program.attention_form import is_fused_attention

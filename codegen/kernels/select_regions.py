@@ -16,8 +16,8 @@ import onnx_ir as ir
 from ...analysis.errors import Unsupported
 from ...analysis.ops.triton.index_maps import RESHAPES, moves
 from ...analysis.spelling.expr import Expr
+from ..ir.assignment import Assignment
 from ..ir.statement_tree import RolledLoop, Statement, flat, reads
-from ..statements.spell_nodes import Assignment
 from .choose_form import kernel_text
 from .launch.launcher import KernelSource
 from .program.build import make_program

@@ -23,12 +23,12 @@ from ...analysis.schedule.lanes import WORTH, LanePlan, costs_of, plan_lanes
 from ...analysis.schedule.linear_clustering import Costs
 from ...analysis.shapes.infer import ShapeFacts
 from ..classes.module_classes import ClassTable, ModuleClass
+from ..ir.assignment import Assignment
 from ..ir.module_call import ModuleCall
 from ..ir.statement_tree import reads
 from ..load.random_outputs import draws
 from ..profile.op_timings import measured_profile
 from ..statements.control_flow import Mark
-from ..statements.spell_nodes import Assignment
 
 MOST_ASKED = 64  # lanes; no model has work for more
 MOST_LANES = 8  # that the tool chooses from

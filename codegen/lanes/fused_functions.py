@@ -13,11 +13,11 @@ from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import Expr, Ref
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..forward.writer import BodyWriter
+from ..ir.assignment import Assignment
 from ..ir.identifiers import attribute, unused
 from ..ir.module_call import ModuleCall
 from ..ir.statement_tree import Statement
 from ..statements.control_flow import Mark
-from ..statements.spell_nodes import Assignment
 from .divide import body_dag, own_nodes
 from .lane_lines import ForkWriter, LaneWriter
 

@@ -11,11 +11,11 @@ from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import Expr, Ref, render, spell
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..forward.writer import Body, BodyWriter
+from ..ir.assignment import LayerRef
 from ..ir.cache_arguments import CacheArgument
 from ..ir.identifiers import unused
 from ..ir.naming_rules import ModuleRef, callee_arguments
 from ..ir.statement_tree import Statement
-from ..statements.spell_nodes import LayerRef
 from .divide import reads_of
 
 # The functions of lanes.py.

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import onnx_ir as ir
 
 from ...analysis.spelling.expr import Ref, leaves, render
+from ..ir.assignment import Assignment, LayerRef
 from ..ir.module_call import ModuleCall
-from ..statements.spell_nodes import Assignment, LayerRef
 
 _MATRIX = re.compile(r"(nn\.|Packed|Quantized)Linear")
 

@@ -12,9 +12,9 @@ from ...analysis.graph.parameters import has_name, is_parameter
 from ...analysis.ops.quantized.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
 from ...analysis.ops.registry import ModuleForm
 from ...analysis.spelling.expr import Function
+from ..ir.assignment import Assignment, LayerRef
 from ..ir.identifiers import attribute, unused
 from ..ir.module_call import ModuleCall
-from ..statements.spell_nodes import Assignment, LayerRef
 from .layer_roles import matrix_roles, shortcut_role
 from .tensor_roles import tensor_role
 

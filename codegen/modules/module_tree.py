@@ -15,6 +15,7 @@ import onnx_ir as ir
 from ...analysis.graph.parameters import has_name, is_parameter
 from ...analysis.ops.registry import ModuleForm, Weight
 from ...analysis.spelling.expr import Expr, substitute
+from ..ir.assignment import Assignment, LayerRef
 from ..ir.module_call import (
     ModuleCall,
     layer_key,
@@ -23,7 +24,6 @@ from ..ir.module_call import (
     weights_key,
 )
 from ..statements.control_flow import group_blocks
-from ..statements.spell_nodes import Assignment, LayerRef
 from .sequential import Place, deep_places, is_shallow
 
 # A parameter up to this size is stored once per module that uses it, as the original

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from ...analysis.spelling.expr import render
+from ..ir.assignment import Assignment, LayerRef
 from ..ir.module_call import ModuleCall
-from ..statements.spell_nodes import Assignment, LayerRef
 
 Place = tuple[str, str]
 

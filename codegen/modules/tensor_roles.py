@@ -8,8 +8,8 @@ import onnx_ir as ir
 
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.spelling.expr import Leaf, Ref, render
+from ..ir.assignment import Assignment, LayerRef
 from ..ir.module_call import ModuleCall
-from ..statements.spell_nodes import Assignment, LayerRef
 
 # By the end of its name, where the rest says nothing of it.
 _ENDS = {"bias": "bias", "scale": "scale", "zero_point": "zero_point"}

@@ -22,9 +22,10 @@ from ...analysis.spelling.expr import (
     render,
 )
 from ..engines.choose import takes_images
+from ..ir.assignment import Assignment, LayerRef
 from ..ir.identifiers import unused
 from ..statements.control_flow import Block, make_steps
-from ..statements.spell_nodes import Assignment, LayerRef, Spelling
+from ..statements.spell_nodes import Spelling
 
 Trial = Callable[[], object]
 

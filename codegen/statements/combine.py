@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...analysis.graph.dims import Dim
-from .spell_nodes import Assignment
+from ..ir.assignment import Assignment
 
 
 def does(step: Assignment, *ops: str) -> bool:

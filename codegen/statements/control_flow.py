@@ -17,10 +17,11 @@ from ...analysis.errors import Unsupported
 from ...analysis.ops.registry import ModuleForm, NodeView, describe
 from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import LOWEST, Expr, Leaf, Ref, leaves, substitute
+from ..ir.assignment import Assignment
 from ..ir.module_call import ModuleCall
 from .group_by_scope import group, hoist, sink
 from .idioms import spell_idioms
-from .spell_nodes import Assignment, Spelling, unsupported
+from .spell_nodes import Spelling, unsupported
 from .splits import flat_splits
 
 DEEPEST = 16  # blocks in each other; Python itself allows 20

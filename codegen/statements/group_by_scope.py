@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from ..ir.assignment import Assignment
 from ..ir.module_call import ModuleCall, owned_matrices, sequence_key, weights_key
 from .module_scopes import common_scopes
-from .spell_nodes import Assignment
 
 
 def sink(steps: list[Assignment]) -> list[Assignment]:

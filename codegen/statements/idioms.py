@@ -17,9 +17,9 @@ from ...analysis.graph.dims import Dim
 from ...analysis.ops.axes import equal, shown
 from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import Expr, Ref, leaves, render
+from ..ir.assignment import Assignment
 from .combine import axis_of, does, size_of, without
 from .rotary import Rotations
-from .spell_nodes import Assignment
 from .subscripts import spell_picks
 
 # More parts than this are a list that somebody picks from, and no tuple.

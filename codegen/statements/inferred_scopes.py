@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from ...analysis.ops.registry import lookup
-from .module_scopes import Scope, common_scopes, weight_scopes
+from ..ir.assignment import Scope
+from .module_scopes import common_scopes, weight_scopes
 
 Scopes = tuple[Scope, ...]
 

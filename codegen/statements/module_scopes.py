@@ -9,25 +9,17 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.ops.registry import ModuleForm
+from ..ir.assignment import Scope
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
 _CLASSES = "pkg.torch.onnx.class_hierarchy"
 MAX_DEPTH = 32
 _NORM = re.compile(r"norm\w*\.\w+$", re.IGNORECASE)  # LayerNorm.bias
-
-
-@dataclass(frozen=True)
-class Scope:
-    """One module on the way from the network to a node; `path` is absolute."""
-
-    path: str
-    class_hint: str = ""
 
 
 def scopes_of(node: ir.Node, attributes: frozenset[str]) -> tuple[Scope, ...] | None:

@@ -20,8 +20,8 @@ from ...analysis.spelling.expr import (
     render,
     substitute,
 )
+from ..ir.assignment import Assignment
 from .combine import axis_of, does, size_of, without
-from .spell_nodes import Assignment
 
 # What may stand between a cosine and the product with it, whose name it shares.
 _MOVES = frozenset(

@@ -8,7 +8,6 @@ it disappears without a pass that removes it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 import onnx_ir as ir
@@ -35,9 +34,9 @@ from ...analysis.spelling.expr import (
     Leaf,
     Printing,
     Ref,
-    leaves,
     substitute,
 )
+from ..ir.assignment import Assignment, LayerRef, Scope
 from ..ir.size_expr import dim_expr
 from .inferred_scopes import (
     JOINS,
@@ -49,7 +48,6 @@ from .inferred_scopes import (
     rounds,
 )
 from .module_scopes import (
-    Scope,
     attribute_words,
     common_scopes,
     form_path,
@@ -58,36 +56,6 @@ from .module_scopes import (
     scopes_of_weights,
     weight_scopes,
 )
-
-
-class LayerRef(Leaf):
-    """The layer that owns an operator's parameters, printed `self.conv1`."""
-
-    __slots__ = ("form",)
-
-    def __init__(self, form: ModuleForm) -> None:
-        super().__init__()
-        self.form = form
-
-
-@dataclass(eq=False)
-class Assignment:
-    """`outputs = expr`; None stands for an output that nobody reads."""
-
-    outputs: tuple[ir.Value | None, ...]
-    expr: Expr
-    node: ir.Node | None
-    scopes: tuple[Scope, ...] = ()
-    inlines: bool = True
-    result: str = ""
-    form: ModuleForm | None = None
-    path: str = field(default="")  # attribute path of `form`, where names tell it
-    optional: bool = False  # some instances of the module lack this layer
-    lacks: ModuleForm | None = None  # this one does: the layer of the others
-    absorbed: tuple[ir.Node, ...] = ()  # nodes of other steps whose work it does
-
-    def reads(self) -> list[ir.Value]:
-        return [leaf.value for leaf in leaves(self.expr) if isinstance(leaf, Ref)]
 
 
 class Spelling:

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from ...analysis.ops.axes import dim_keyword
 from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import Expr, Ref
-from .spell_nodes import Assignment
+from ..ir.assignment import Assignment
 
 
 def flat_splits(

@@ -13,8 +13,8 @@ import onnx_ir as ir
 from ...analysis.ops.axes import equal
 from ...analysis.shapes.shape_facts import ShapeFacts
 from ...analysis.spelling.expr import DeviceOf, DimOf, Expr, Ref
+from ..ir.assignment import Assignment
 from .combine import does, size_of, without
-from .spell_nodes import Assignment
 
 
 def spell_picks(

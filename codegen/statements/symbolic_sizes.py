@@ -21,10 +21,10 @@ from ...analysis.spelling.expr import (
     leaves,
     substitute,
 )
+from ..ir.assignment import Assignment
 from ..ir.module_call import ModuleCall
 from ..ir.naming_rules import annotation
 from ..ir.size_expr import dim_expr
-from .spell_nodes import Assignment
 
 
 def settle_dimensions(

@@ -33,9 +33,9 @@ from ...analysis.spelling.expr import (
     leaves,
     render,
 )
+from ..ir.assignment import Assignment, LayerRef
 from ..ir.identifiers import unused, variable
 from ..statements.control_flow import Block, make_steps
-from ..statements.spell_nodes import Assignment, LayerRef
 from .tolerances import compare
 
 # Constants of up to so many elements may be shapes or scales, which kernels of ONNX

@@ -22,9 +22,9 @@ from ....analysis.spelling.expr import (
     substitute,
 )
 from ...classes.dense_concat import joined_list, joined_values
+from ...ir.assignment import LayerRef
 from ...ir.naming_rules import ModuleRef
 from ...ir.statement_tree import Statement, reads
-from ...statements.spell_nodes import LayerRef
 
 MIN_STEPS = 4
 

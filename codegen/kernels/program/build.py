@@ -13,8 +13,8 @@ from ....analysis.ops.triton.elementwise import FLOATS, TYPES, pointwise
 from ....analysis.ops.triton.index_maps import RESHAPES, Moves, moved_axes, moves
 from ....analysis.ops.triton.rows import top_of, whole_rows
 from ....analysis.spelling.expr import Expr, Ref
+from ...ir.assignment import Assignment, LayerRef
 from ...modules.members import ConstructorValue
-from ...statements.spell_nodes import Assignment, LayerRef
 from .attention_form import ROLES, Attention, attention_of, gathers, is_lookup
 from .checks import settle_space
 from .depthwise import Taps, taps_of

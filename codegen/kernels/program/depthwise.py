@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ....analysis.ops.onnx.windows import Windows, short, windows
 from ....analysis.ops.registry import ModuleForm, NodeView
 from ....analysis.spelling.expr import Expr, Names, text_expr
-from ...statements.spell_nodes import Assignment
+from ...ir.assignment import Assignment
 
 
 @dataclass(frozen=True)

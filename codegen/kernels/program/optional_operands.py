@@ -11,8 +11,8 @@ from typing import Any
 import onnx_ir as ir
 
 from ....analysis.spelling.expr import COMPARE, LOWEST, Expr, Ref
+from ...ir.assignment import Assignment
 from ...modules.members import ConstructorValue
-from ...statements.spell_nodes import Assignment
 from .program import KernelProgram, NoKernel, equal
 
 _OPERATORS = {"Add": operator.add, "Mul": operator.mul}

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from ....analysis.graph.dims import Dims, same
 from ....analysis.ops.registry import ModuleForm, NodeView
 from ....analysis.spelling.expr import Expr, HelperRef, Names, Ref
-from ...statements.spell_nodes import Assignment, LayerRef
+from ...ir.assignment import Assignment, LayerRef
 
 # What is multiplied has these types; packed weights and their parts are integers.
 _FACTORS = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})

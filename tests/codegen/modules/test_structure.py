@@ -28,11 +28,12 @@ from support.traced import Traced, stripped
 import fairhand
 from fairhand.analysis.ops.registry import ModuleForm, Weight
 from fairhand.analysis.shapes.infer import infer
+from fairhand.codegen.ir.assignment import Scope
 from fairhand.codegen.ir.cache_arguments import find_families
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.plan import make_plan
 from fairhand.codegen.statements import control_flow
-from fairhand.codegen.statements.module_scopes import Scope, form_path
+from fairhand.codegen.statements.module_scopes import form_path
 
 torch.set_num_threads(1)
 Emit = Callable[[onnx.ModelProto], Emitted]

@@ -1,0 +1,49 @@
+"""One assignment of the program to be written, and what stands behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from ...analysis.ops.registry import ModuleForm
+from ...analysis.spelling.expr import Expr, Leaf, Ref, leaves
+
+
+@dataclass(frozen=True)
+class Scope:
+    """One module on the way from the network to a node; `path` is absolute."""
+
+    path: str
+    class_hint: str = ""
+
+
+class LayerRef(Leaf):
+    """The layer that owns an operator's parameters, printed `self.conv1`."""
+
+    __slots__ = ("form",)
+
+    def __init__(self, form: ModuleForm) -> None:
+        super().__init__()
+        self.form = form
+
+
+@dataclass(eq=False)
+class Assignment:
+    """`outputs = expr`; None stands for an output that nobody reads."""
+
+    outputs: tuple[ir.Value | None, ...]
+    expr: Expr
+    node: ir.Node | None
+    scopes: tuple[Scope, ...] = ()
+    inlines: bool = True
+    result: str = ""
+    form: ModuleForm | None = None
+    path: str = ""  # attribute path of `form`, where names tell it
+    optional: bool = False  # some instances of the module lack this layer
+    lacks: ModuleForm | None = None  # this one does: the layer of the others
+    absorbed: tuple[ir.Node, ...] = ()  # nodes of other steps whose work it does
+
+    def reads(self) -> list[ir.Value]:
+        """The graph values that `expr` reads, from left to right, with repeats."""
+        return [leaf.value for leaf in leaves(self.expr) if isinstance(leaf, Ref)]

@@ -32,8 +32,8 @@ def find_growth(
     statements: Sequence[Statement], members: Sequence[Attribute]
 ) -> tuple[int, int, Growth] | None:
     """Where such a list grows over all members, and the statements it takes."""
-    if any(s.arms for s in statements):
-        return None  # what the arms of a block read is not looked for here
+    if any(s.bodies for s in statements):
+        return None  # what the bodies of a block read is not looked for here
     layers = [i for i, s in enumerate(statements) if _layer(s) is not None]
     whole = [m.what for m in members]
     over = _over(members)

@@ -14,11 +14,11 @@ from ...analysis.graph.parameters import is_parameter
 from ...analysis.ops.registry import ModuleForm
 from ...analysis.spelling.expr import TORCH_DTYPES, Leaf, Ref, render, spell
 from ..ir.assignment import Assignment, LayerRef
+from ..ir.control_flow import Action, Block
 from ..ir.identifiers import class_name, shared_name, unused
 from ..ir.module_call import ModuleCall
 from ..modules.members import Attribute, ConstructorValue, assign_members, member_name
 from ..modules.sequential import is_chain
-from ..statements.control_flow import Mark
 from .constructor_arguments import ARGUMENTS, Parameter, parameters, plain_size
 from .derived_arguments import ANY
 from .optional_layers import unify_variants
@@ -190,20 +190,23 @@ class ClassTable:
             assert isinstance(leaf, Ref)
             return texts.get(leaf.value) or f"v{number(leaf.value)}"
 
-        parts: list[object] = [is_chain(run)]
-        for item in run.items:
+        def part(item: Assignment | ModuleCall) -> object:
+            if isinstance(item, Block):
+                return tuple(tuple(map(part, items)) for items in item.parts())
             if isinstance(item, Assignment) and item in left:
                 numbers.update(dict.fromkeys(item.outputs, number(left[item])))
-                continue
+                return None
             outs = tuple(None if out is None else number(out) for out in item.outputs)
             if isinstance(item, ModuleCall):
                 source = item.shares or item
                 args = [*map(Ref, item.inputs), *item.size_args]
                 call = ", ".join(render(arg, name) for arg in args)
-                parts.append((id(self.of[source]), texts.get(source), call, outs))
-            else:
-                kind = item.kind if isinstance(item, Mark) else ""
-                parts.append((render(item.expr, name), outs, item.inlines, kind))
+                return id(self.of[source]), texts.get(source), call, outs
+            kind = item.kind if isinstance(item, Action) else ""
+            return render(item.expr, name), outs, item.inlines, kind
+
+        parts: list[object] = [is_chain(run)]
+        parts += [key for item in run.items if (key := part(item)) is not None]
         for member in self.members[run]:
             if member.what not in left:
                 parts.append((member.text, _shape_key(member)))

@@ -25,9 +25,9 @@ from ...analysis.spelling.expr import (
     substitute,
 )
 from ..ir.assignment import Assignment, LayerRef
+from ..ir.control_flow import Block
 from ..ir.module_call import ModuleCall
 from ..modules.members import ConstructorValue
-from ..statements.control_flow import Mark
 
 if TYPE_CHECKING:
     from .module_classes import ClassTable, Key
@@ -125,7 +125,7 @@ def _comparable(kinds: ClassTable, a: ModuleCall, b: ModuleCall) -> bool:
         and len(a.inputs) == len(b.inputs)
         and len(a.outputs) == len(b.outputs)
         and switches < MAX_SWITCHES
-        and not any(isinstance(item, Mark) for item in a.items)
+        and not any(isinstance(item, Block) for item in a.items)
         and a is not kinds.root_run
     )
 
@@ -235,7 +235,7 @@ def _inserted(
 def _rename(item: Assignment | ModuleCall, old: ir.Value, new: ir.Value) -> None:
     """What makes a value makes another one instead."""
     if isinstance(item, ModuleCall):
-        for inner in item.items:
+        for inner in item.contents():
             _rename(inner, old, new)
         item.outputs = [new if out is old else out for out in item.outputs]
     else:
@@ -245,7 +245,7 @@ def _rename(item: Assignment | ModuleCall, old: ir.Value, new: ir.Value) -> None
 
 def _reread(item: Assignment | ModuleCall, values: dict[ir.Value, ir.Value]) -> None:
     if isinstance(item, ModuleCall):
-        for inner in item.items:
+        for inner in item.contents():
             _reread(inner, values)
         item.inputs = [values.get(v, v) for v in item.inputs]
         return

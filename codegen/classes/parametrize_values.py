@@ -69,7 +69,7 @@ def unify_numbers(kinds: ClassTable, groups: dict[Key, list[ModuleCall]]) -> Non
 
 
 def _steps(run: ModuleCall) -> list[Assignment]:
-    return [item for item in run.items if isinstance(item, Assignment)]
+    return [item for item in run.contents() if isinstance(item, Assignment)]
 
 
 def _blank_key(kinds: ClassTable, run: ModuleCall) -> Key:

@@ -13,10 +13,10 @@ import onnx_ir as ir
 
 from ...rewrites.adapters.provenance import behind, own_origins
 from ..ir.assignment import Assignment
+from ..ir.control_flow import Action
 from ..ir.module_call import ModuleCall
 from ..ir.package_plan import SourceNodes
 from ..modules.members import Attribute
-from ..statements.control_flow import Mark
 from .module_classes import ClassTable, ModuleClass
 
 
@@ -37,7 +37,7 @@ class Sources:
 
     def _visit(self, call: _Call) -> None:
         self._calls.setdefault(self._kinds.of[call.first], []).append(call)
-        for item, twin in zip(call.run.items, call.first.items, strict=True):
+        for item, twin in zip(call.run.contents(), call.first.contents(), strict=True):
             if isinstance(item, ModuleCall) and isinstance(twin, ModuleCall):
                 inner = self._inner(call, item, twin)
                 if _alike(inner):
@@ -77,8 +77,9 @@ class Sources:
         nodes: dict[str, None],
         calls: dict[str, None],
     ) -> None:
+        mine, firsts = call.run.contents(), call.first.contents()
         for place in self._places(call, places):
-            item, twin = call.run.items[place], call.first.items[place]
+            item, twin = mine[place], firsts[place]
             if isinstance(item, Assignment):
                 nodes.update(dict.fromkeys(_of_step(item)))
                 continue
@@ -88,14 +89,14 @@ class Sources:
                 for step in item.steps():
                     nodes.update(dict.fromkeys(_of_step(step)))
             elif self._kinds.of[inner.first].chain:  # no class of its own, so no lines
-                self._collect(inner, range(len(item.items)), nodes, calls)
+                self._collect(inner, range(len(item.contents())), nodes, calls)
             else:
                 calls[inner.path] = None
 
     def _places(self, call: _Call, places: Iterable[int]) -> Iterable[int]:
         """Those of a list that grows to another depth: its end, or all of its loop."""
         end, mine = (
-            len(r.items) - 1 for r in (self._kinds.of[call.first].run, call.run)
+            len(r.contents()) - 1 for r in (self._kinds.of[call.first].run, call.run)
         )
         if end == mine or self._kinds.of[call.first].chain:
             return places
@@ -124,12 +125,12 @@ def merged(lines: Iterable[SourceNodes]) -> SourceNodes:
 
 def _alike(call: _Call) -> bool:
     """Whether a later call groups its steps as the first one does."""
-    return list(map(type, call.run.items)) == list(map(type, call.first.items))
+    return [*map(type, call.run.contents())] == [*map(type, call.first.contents())]
 
 
 def _users(run: ModuleCall, member: Attribute) -> Iterable[int]:
     what = member.what
-    for place, item in enumerate(run.items):
+    for place, item in enumerate(run.contents()):
         if isinstance(item, ModuleCall):
             steps = list(item.steps())
             used = (item.shares or item) is what
@@ -143,7 +144,7 @@ def _users(run: ModuleCall, member: Attribute) -> Iterable[int]:
 
 
 def _of_step(step: Assignment) -> list[str]:
-    if isinstance(step, Mark) and step.node is not None:
+    if isinstance(step, Action) and step.node is not None:
         return list(own_origins(step.node))  # what its graphs hold has lines of its own
     absorbed = step.form.absorbs if step.form is not None else step.absorbed
     nodes = [*absorbed, *([step.node] if step.node is not None else [])]

@@ -13,10 +13,10 @@ from rich.table import Table
 from ...analysis.literals import one_line
 from ...analysis.ops.registry import lookup
 from ...rewrites.simplify import simplify
+from ..ir.control_flow import laid_out
 from ..ir.package_plan import shape_text
 from ..load.read_model import load
-from ..statements.control_flow import laid_out, make_steps
-from ..statements.control_flow_spellings import BODIES
+from ..statements.from_graph import BODIES, make_steps
 from .inspect_page import write_page
 from .inspect_plans import Wanted, make_plans, plan_data, show_plans
 from .rules import why

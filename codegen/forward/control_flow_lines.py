@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def if_lines(w: BodyWriter, s: Statement) -> list[Line]:
     """Results get their names first, so that both branches can assign them."""
     condition = render(s.expr, w.name)
-    copies = [_copy(arm) for arm in s.arms]
+    copies = [_copy(body) for body in s.bodies]
     live = w.live(s.after)
     dying = [v for v in reversed(list(w.names)) if v in s.before - s.after]
     for target, expr in copies[0]:
@@ -31,15 +31,15 @@ def if_lines(w: BodyWriter, s: Statement) -> list[Line]:
         live.add(name)
     for pairs in copies:
         _prefer(w, pairs)
-    then, other = (_body(w, arm) for arm in s.arms)
+    then, other = (_body(w, body) for body in s.bodies)
     if not then and not other:
         return []
     if not then:
-        condition, then, other = condition.replace("if ", "if not ", 1), other, []
-    joined = _joined(condition.removeprefix("if "), then, other)
+        condition, then, other = f"not {condition}", other, []
+    joined = _joined(condition, then, other)
     if joined is not None:
         return [(joined, (*s.places, *then[0][1], *other[0][1]))]
-    head: Line = (f"{condition}:", s.places)
+    head: Line = (f"if {condition}:", s.places)
     return [head, *then, *_otherwise(other)]
 
 
@@ -83,12 +83,13 @@ def _joined(condition: str, then: list[Line], other: list[Line]) -> str | None:
 
 
 def loop_lines(w: BodyWriter, s: Statement) -> list[Line]:
-    head = render(s.expr, w.name)
+    head = f"while {render(s.expr, w.name)}"
     if s.kind == "for":
         live = w.live(s.before | s.after)
-        head = f"for {', '.join(_targets(w, s.targets, live))} {head}"
-    _prefer(w, _copy(s.arms[0]))
-    return [(f"{head}:", s.places), *(_body(w, s.arms[0]) or [("    pass", ())])]
+        items = render(s.expr, w.name)
+        head = f"for {', '.join(_targets(w, s.targets, live))} in {items}"
+    _prefer(w, _copy(s.bodies[0]))
+    return [(f"{head}:", s.places), *(_body(w, s.bodies[0]) or [("    pass", ())])]
 
 
 def _targets(
@@ -108,8 +109,8 @@ def _targets(
     return names
 
 
-def _body(w: BodyWriter, arm: list[Statement]) -> list[Line]:
-    lines = [(fitting(text), places) for text, places in w.block(arm)]
+def _body(w: BodyWriter, body: list[Statement]) -> list[Line]:
+    lines = [(fitting(text), places) for text, places in w.block(body)]
     folded = loops([text for text, _ in lines], w.kind.members)
     return [
         (f"    {text}", tuple(place for i in stands_for for place in lines[i][1]))
@@ -117,8 +118,8 @@ def _body(w: BodyWriter, arm: list[Statement]) -> list[Line]:
     ]
 
 
-def _copy(arm: list[Statement]) -> list[tuple[ir.Value, Expr]]:
-    return [pair for s in arm if s.kind == "copy" for pair in parts(s)]
+def _copy(body: list[Statement]) -> list[tuple[ir.Value, Expr]]:
+    return [pair for s in body if s.kind == "copy" for pair in parts(s)]
 
 
 def _prefer(w: BodyWriter, pairs: list[tuple[ir.Value, Expr]]) -> None:
@@ -163,7 +164,7 @@ def call_lines(w: BodyWriter, s: Statement) -> list[Line]:
 
 
 def break_lines(w: BodyWriter, s: Statement) -> list[Line]:
-    return [(f"{render(s.expr, w.name)}:", s.places), ("    break", s.places)]
+    return [(f"if {render(s.expr, w.name)}:", s.places), ("    break", s.places)]
 
 
 PRINTED: dict[str, Callable[[BodyWriter, Statement], list[Line]]] = {
@@ -171,6 +172,6 @@ PRINTED: dict[str, Callable[[BodyWriter, Statement], list[Line]]] = {
     "for": loop_lines,
     "while": loop_lines,
     "copy": copy_lines,
-    "do": call_lines,
+    "call": call_lines,
     "break": break_lines,
 }

@@ -63,11 +63,11 @@ class Inlining(Naming):
                 continue
             if statement.kind != "while":  # its line is run again and again
                 self.absorb(statement, ready)
-            for i, arm in enumerate(statement.arms):
+            for i, body in enumerate(statement.bodies):
                 seen = {} if statement.loops else dict(ready)
-                statement.arms[i] = [
+                statement.bodies[i] = [
                     s
-                    for s in self.inlined(arm, counts, seen)
+                    for s in self.inlined(body, counts, seen)
                     if isinstance(s, Statement)
                 ]
             if statement.kind == "copy":
@@ -117,8 +117,7 @@ class Inlining(Naming):
                 return expr if isinstance(leaf, Ref) and leaf.value is value else None
 
             merged = substitute(statement.expr, replace)
-            bare = isinstance(statement.expr, Ref) and not statement.targets
-            if bare or self.readable(merged, bool(statement.targets)):
+            if self.readable(merged, statement):
                 statement.expr = merged
                 statement.places += source.places
                 self.moved.add(value)
@@ -127,11 +126,18 @@ class Inlining(Naming):
                         v for v in reads(source.expr) if v not in self.texts
                     ]
 
-    def readable(self, expr: Expr, assigned: bool) -> bool:
+    def readable(self, expr: Expr, statement: Statement) -> bool:
+        """Whether a reader can follow a statement that has this expression instead."""
+        if statement.kind == "return" and isinstance(statement.expr, Ref):
+            return True
         if not steps_apart(expr):
             return False
         text = render(expr, self.rough)
         work = text.count("(") + len(re.findall(r" [-+*/@&|<>=]+ ", text))
         longest = max((len(self.names.get(v, "")) for v in reads(expr)), default=0)
-        limit = min(MAX_TEXT, WIDTH - longest - 3) if assigned else MAX_TEXT + 4
+        limit = MAX_TEXT + 4
+        if statement.targets:
+            limit = min(MAX_TEXT, WIDTH - longest - 3)
+        if statement.kind in ("if", "for", "while", "break"):
+            limit -= len("if ")
         return depth(expr) <= MAX_DEPTH and work <= MAX_WORK and len(text) <= limit

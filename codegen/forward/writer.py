@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import onnx_ir as ir
 
 from ...analysis.spelling.expr import Expr, HelperRef, Leaf, Ref, leaves, render
 from ..classes.dense_concat import Growth, find_growth, joined_list
+from ..classes.module_classes import ModuleClass
+from ..classes.provenance import Sources
 from ..ir.assignment import Assignment, LayerRef
 from ..ir.cache_arguments import CacheArgument
+from ..ir.control_flow import Action, Block
 from ..ir.identifiers import unused
+from ..ir.module_call import ModuleCall
 from ..ir.naming_rules import GENERIC, ModuleRef, annotation, list_item, output_names
+from ..ir.package_plan import ArgumentPlan, MethodPlan
 from ..ir.statement_tree import (
     Line,
     RolledLoop,
     Statement,
     flat,
-    nest,
+    hand_over,
     overwritten,
     reads,
     trace,
 )
-from ..statements.control_flow import Mark
 from .control_flow_lines import PRINTED
 from .inlining import WIDTH, Inlining, fitting
 from .loops.layer_loops import find_rows
+from .loops.line_loops import loops, without_comment
 from .loops.pyramid_levels import fold_levels
 from .loops.unrolled_recurrence import fold_counts
 
@@ -74,7 +81,7 @@ class BodyWriter(Inlining):
                 self.wishes.update(zip(values, family.labels(), strict=True))
         returned, types = self.returned(results, listed)
         end = Statement((), returned, False, kind="return")
-        statements = fold_counts(nest([*self.statements(), end]), listed)
+        statements = fold_counts(hand_over([*self.statements(), end]), listed)
         statements = fold_levels(statements)
         self.note_attention(flat(statements))
         growth = find_growth(statements, self.kind.members)
@@ -98,17 +105,29 @@ class BodyWriter(Inlining):
     # ---- statements
 
     def statements(self) -> list[Statement]:
+        """What the call does, in order; blocks with their bodies."""
+        return self._statements(self.run.items, count())
+
+    def _statements(
+        self, items: Iterable[Assignment | ModuleCall], places: Iterator[int]
+    ) -> list[Statement]:
+        """`places` counts the call's contents on."""
         found = []
-        for place, item in enumerate(self.run.items):
-            if isinstance(item, Assignment):
-                kind = item.kind if isinstance(item, Mark) else ""
-                how = item.inlines, item.result, (place,), kind
+        for item in items:
+            if isinstance(item, Block):
+                found += self._statements(item.entry, places)
+                found += self._statements([item.head], places)
+                found[-1].bodies = [self._statements(b, places) for b in item.bodies]
+                found += self._statements(item.exit, places)
+            elif isinstance(item, Assignment):
+                kind = item.kind if isinstance(item, Action) else ""
+                how = item.inlines, item.result, (next(places),), kind
                 found.append(Statement(item.outputs, item.expr, *how))
-                continue
-            source = item.shares or item
-            target = ModuleRef(item, self.texts[source])
-            call = target(*[Ref(v) for v in item.inputs], *item.size_args)
-            found.append(Statement(tuple(item.outputs), call, True, "", (place,)))
+            else:
+                target = ModuleRef(item, self.texts[item.shares or item])
+                call = target(*[Ref(v) for v in item.inputs], *item.size_args)
+                outputs, place = tuple(item.outputs), (next(places),)
+                found.append(Statement(outputs, call, True, places=place))
         return found
 
     def returned(
@@ -403,3 +422,50 @@ def _commas(items: Iterable[Expr]) -> Iterator[str | tuple[Expr, int]]:
         if i:
             yield ", "
         yield item, 0
+
+
+# ---- a written body as the plan of a method
+
+
+def method_plan(
+    name: str, body: Body, kind: ModuleClass, sources: Sources
+) -> MethodPlan:
+    """Lines that do the same to one layer after another become loops."""
+    lines = _returned(loops(list(body.lines), kind.members))
+    return MethodPlan(
+        name,
+        tuple(ArgumentPlan(n, t) for n, t in body.arguments),
+        _returns(body.returns),
+        tuple(line for line, _ in lines),
+        tuple(
+            sources.behind(kind, [p for i in rows for p in body.places[i]])
+            for _, rows in lines
+        ),
+    )
+
+
+def _returned(lines: list[tuple[str, range]]) -> list[tuple[str, range]]:
+    """What the last line but one makes is returned there, if its name says nothing."""
+    if len(lines) < 2:
+        return lines
+    *before, (made, rows), (last, end) = lines
+    names = last.removeprefix("return ")
+    text = made.removeprefix(f"{names} = ")
+    plain = all(name in GENERIC for name in names.split(", "))
+    if not plain or made == text or without_comment(made) != made or _is_tuple(text):
+        return lines
+    line = f"return {text}"
+    whole = range(rows.start, end.stop)
+    return lines if len(line) > WIDTH else [*before, (line, whole)]
+
+
+def _is_tuple(text: str) -> bool:
+    return isinstance(ast.parse(text, mode="eval").body, ast.Tuple)
+
+
+def _returns(kinds: tuple[str, ...]) -> str:
+    if len(kinds) == 1:
+        return kinds[0]
+    if len(kinds) <= 4:
+        return f"tuple[{', '.join(kinds) or '()'}]"
+    return f"tuple[{' | '.join(dict.fromkeys(kinds))}, ...]"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import onnx_ir as ir
 
@@ -11,15 +12,19 @@ from ...analysis.graph.parameters import is_parameter
 from ...analysis.ops.registry import ModuleForm
 from ...analysis.spelling.expr import Expr, Leaf, Ref, render
 from .assignment import Assignment, LayerRef
+from .control_flow import Action, Block, laid_out
 
 
 @dataclass(eq=False)
 class ModuleCall:
-    """One call of a module; `path` is its attribute path ('' = the network)."""
+    """One call of a module; `path` is its attribute path ('' = the network).
+
+    `items` are what it does in order, a tree where there are blocks.
+    """
 
     path: str
     hint: str = ""
-    items: list[Assignment | ModuleCall] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
     constants: list[ir.Value] = field(default_factory=list)  # members read by steps
     inputs: list[ir.Value] = field(default_factory=list)
     outputs: list[ir.Value] = field(default_factory=list)
@@ -28,8 +33,25 @@ class ModuleCall:
     size_args: list[Expr] = field(default_factory=list)  # what the caller passes
     ints: list[ir.Value] = field(default_factory=list)  # every int variable of the body
 
+    def contents(self) -> list[Item]:
+        """The items in order, the lines of blocks in the place of the blocks.
+
+        An item's position says what it is in other calls of the same class, too.
+        """
+        return list(laid_out(self.items))
+
+    def exchange(self, new: Callable[[Item], list[Item]]) -> None:
+        """Put what `new` returns in each item's place, in the bodies of blocks too."""
+        todo = [self.items]
+        while todo:
+            body = todo.pop()
+            for item in body:
+                todo += item.bodies if isinstance(item, Block) else ()
+            body[:] = [x for item in body for x in new(item)]
+
     def steps(self) -> Iterator[Assignment]:
-        for item in self.items:
+        """Every assignment, those of inner calls included."""
+        for item in laid_out(self.items):
             if isinstance(item, Assignment):
                 yield item
             else:
@@ -41,7 +63,11 @@ class ModuleCall:
         return list(dict.fromkeys(source for source in found if source is not None))
 
     def runs(self) -> Iterator[ModuleCall]:
-        return (item for item in self.items if isinstance(item, ModuleCall))
+        """The calls of modules that it makes itself."""
+        return (x for x in laid_out(self.items) if isinstance(x, ModuleCall))
+
+
+Item: TypeAlias = Assignment | ModuleCall
 
 
 def weights_key(form: ModuleForm) -> tuple[tuple[str, str | None, str], ...]:
@@ -84,8 +110,10 @@ def sequence_key(steps: list[Assignment]) -> _Keys:
         return type(leaf).__name__ + str(getattr(leaf, "dim", ""))
 
     key = []
-    for step in steps:
+    for step in laid_out(steps):
         text = render(step.expr, name)
+        if isinstance(step, Action):
+            text = f"{step.kind} {text}"
         outs = tuple(
             None if out is None else numbers.setdefault(out, len(numbers))
             for out in step.outputs

@@ -19,19 +19,19 @@ Line: TypeAlias = tuple[str, tuple[int, ...]]
 
 @dataclass(eq=False)
 class Statement:
-    """`targets = expr`; `kind` tells what else it may be: "return", "do", "copy" ...
+    """`targets = expr`; `kind` says what else it may be: "return", or an Action's.
 
-    An if has two `arms`, a loop one; `expr` is then the line that opens it. `groups`
-    are the numbers of targets that come as tuples: y, (z, u) = ...
+    An if has two `bodies`, a loop one; `expr` is the condition, or what `for` is over.
+    `groups` are the numbers of targets that come as tuples: y, (z, u) = ...
     """
 
     targets: tuple[ir.Value | None, ...]
     expr: Expr
     inlines: bool
     result: str = ""
-    places: tuple[int, ...] = ()  # of the run's items that it computes
+    places: tuple[int, ...] = ()  # of the call's contents that it computes
     kind: str = ""
-    arms: list[list[Statement]] = field(default_factory=list)
+    bodies: list[list[Statement]] = field(default_factory=list)
     groups: tuple[int, ...] = ()
     before: frozenset[ir.Value] = frozenset()  # values that it or what follows reads
     after: frozenset[ir.Value] = frozenset()
@@ -86,36 +86,21 @@ class RolledLoop:
                 yield from (t for t in statement.targets if t is not None)
 
 
-def nest(statements: Iterable[Statement]) -> list[Statement]:
-    """Put what stands between the marks of a block into its arms."""
-    whole: list[Statement] = []
-    here, outer = whole, list[tuple[list[Statement], Statement]]()
-    for statement in statements:
-        if statement.kind == "end":
-            here, _ = outer.pop()
-        elif statement.kind == "else":
-            here = []
-            outer[-1][1].arms.append(here)
-        else:
-            here.append(statement)
-            if statement.kind in ("if", "for", "while"):
-                outer.append((here, statement))
-                here = []
-                statement.arms.append(here)
-    _hand_over(whole, Counter(v for s in flat(whole) for v in reads(s.expr)))
-    return whole
-
-
-def _hand_over(statements: list[Statement], counts: Mapping[ir.Value, int]) -> None:
-    """What only becomes a variable of a loop is made as that variable.
+def hand_over(statements: list[Statement]) -> list[Statement]:
+    """What only becomes a variable of a loop is computed as that variable.
 
     Such as a, b = f(x), whose calls can't move to where the variables are set.
     """
+    _hand_over(statements, Counter(v for s in flat(statements) for v in reads(s.expr)))
+    return statements
+
+
+def _hand_over(statements: list[Statement], counts: Mapping[ir.Value, int]) -> None:
     made: dict[ir.Value, tuple[int, Statement]] = {}
     kept: list[Statement] = []
     for statement in statements:
-        for arm in statement.arms:
-            _hand_over(arm, counts)
+        for body in statement.bodies:
+            _hand_over(body, counts)
         value = statement.expr.value if isinstance(statement.expr, Ref) else None
         if statement.kind == "set" and value in made and counts[value] == 1:
             (variable,), (at, maker) = statement.targets, made[value]
@@ -142,8 +127,8 @@ def flat(items: Iterable[Statement | RolledLoop]) -> Iterator[Statement]:
             yield from item.body
             continue
         yield item
-        for arm in item.arms:
-            yield from flat(arm)
+        for body in item.bodies:
+            yield from flat(body)
 
 
 def reads(expr: Expr) -> list[ir.Value]:
@@ -181,14 +166,14 @@ def trace(
         if item.loops:
             again = own if item.kind == "while" else frozenset()
             ends = live | again
-            begins = trace(item.arms[0], members, ends, live) - made
+            begins = trace(item.bodies[0], members, ends, live) - made
             while not begins <= ends:
                 ends |= begins
-                begins = trace(item.arms[0], members, ends, live) - made
+                begins = trace(item.bodies[0], members, ends, live) - made
             live = ends | own
-        elif item.arms:
-            arms = [trace(arm, members, live, leave) for arm in item.arms]
-            live = own.union(*arms)
+        elif item.bodies:
+            begin = [trace(body, members, live, leave) for body in item.bodies]
+            live = own.union(*begin)
         elif item.kind == "break":
             live = live | own | leave
         else:

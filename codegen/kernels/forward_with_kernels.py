@@ -13,10 +13,10 @@ from ..classes.module_classes import ClassTable, ModuleClass
 from ..forward.writer import Body, BodyWriter
 from ..ir.assignment import Assignment
 from ..ir.cache_arguments import CacheArgument
+from ..ir.control_flow import Action
 from ..ir.module_call import ModuleCall
 from ..ir.statement_tree import RolledLoop, Statement, flat, reads
 from ..modules.members import ConstructorValue
-from ..statements.control_flow import Mark
 from .kernel_set import KernelSet
 from .program.program import Surroundings
 from .select_regions import Region, Regions, Steps
@@ -29,10 +29,10 @@ def calls_of(kinds: ClassTable) -> dict[ModuleClass, list[ModuleCall]]:
 
     def visit(run: ModuleCall, first: ModuleCall) -> None:
         found.setdefault(kinds.of[first], []).append(run)
-        if list(map(type, run.items)) != list(map(type, first.items)):
+        if list(map(type, run.contents())) != list(map(type, first.contents())):
             unlike.update(kinds.of[r] for r in [first, *_inner(first)] if r in kinds.of)
             return
-        for item, twin in zip(run.items, first.items, strict=True):
+        for item, twin in zip(run.contents(), first.contents(), strict=True):
             if isinstance(item, ModuleCall) and isinstance(twin, ModuleCall):
                 visit(item, twin.shares or twin)
 
@@ -128,9 +128,11 @@ class KernelBody(BodyWriter):
     def behind(self, statements: Sequence[Statement]) -> Steps | None:
         """The steps of a statement, in each call and in each round of a loop."""
         places = [s.places[0] for s in statements if s.places]
-        found = [run.items[place] for run in self.calls for place in places]
+        found = [
+            items[p] for items in map(ModuleCall.contents, self.calls) for p in places
+        ]
         steps = tuple(
-            s for s in found if isinstance(s, Assignment) and not isinstance(s, Mark)
+            s for s in found if isinstance(s, Assignment) and not isinstance(s, Action)
         )
         return steps if steps and len(steps) == len(found) else None
 
@@ -169,7 +171,7 @@ class KernelBody(BodyWriter):
 
 def _around(calls: Sequence[ModuleCall], shapes: ShapeFacts) -> Surroundings:
     steps = [
-        item for run in calls for item in run.items if isinstance(item, Assignment)
+        item for run in calls for item in run.contents() if isinstance(item, Assignment)
     ]
     renamed: dict[ir.Value, ir.Value] = {}
     for step in steps:
@@ -180,7 +182,7 @@ def _around(calls: Sequence[ModuleCall], shapes: ShapeFacts) -> Surroundings:
         if (step.lacks is not None or switched) and given and result is not None:
             renamed[given[0]] = result
             _learn_alike(shapes, given[0], result)
-    made = {v for run in calls for item in run.items for v in item.outputs}
+    made = {v for run in calls for item in run.contents() for v in item.outputs}
     return Surroundings(
         shapes,
         {v for v in made if v is not None},

@@ -24,11 +24,11 @@ from ...analysis.schedule.linear_clustering import Costs
 from ...analysis.shapes.infer import ShapeFacts
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..ir.assignment import Assignment
+from ..ir.control_flow import Block
 from ..ir.module_call import ModuleCall
 from ..ir.statement_tree import reads
 from ..load.random_outputs import draws
 from ..profile.op_timings import measured_profile
-from ..statements.control_flow import Mark
 
 MOST_ASKED = 64  # lanes; no model has work for more
 MOST_LANES = 8  # that the tool chooses from
@@ -257,7 +257,8 @@ class _Division:
             return self.inside(item)
         forks = self.forks.get(self._kind(item), ())
         in_forks = {i for fork in forks for lane in fork.lanes for i in lane}
-        alone = (self.divided(x) for i, x in enumerate(item.items) if i not in in_forks)
+        items = enumerate(item.contents())
+        alone = (self.divided(x) for i, x in items if i not in in_forks)
         work, dag = self._work([item]), body_dag(item)
         return sum(alone) + sum(fork_seconds(dag, work, f.lanes) for f in forks)
 
@@ -278,7 +279,7 @@ class _Division:
             kinds[kind] = None
             forks = self.forks.get(kind, ())
             inside = {i for fork in forks for lane in fork.lanes for i in lane}
-            for i, item in enumerate(run.items):
+            for i, item in enumerate(run.contents()):
                 if isinstance(item, ModuleCall) and i not in inside:
                     visit(item)
 
@@ -297,7 +298,7 @@ class _Division:
 
     def _positions(self, kind: ModuleClass, place: int) -> Iterator[int]:
         for run in self._calls[kind]:
-            item = run.items[place]
+            item = run.contents()[place]
             steps = [item] if isinstance(item, Assignment) else item.steps()
             yield from (self._position[n] for s in steps for n in self._own(s))
 
@@ -307,7 +308,7 @@ class _Division:
         calls = self._calls.get(kind, [])
         items = kind.run.items
         alike = all(len(run.items) == len(items) for run in calls)
-        if kind.chain or not alike or any(isinstance(item, Mark) for item in items):
+        if kind.chain or not alike or any(isinstance(item, Block) for item in items):
             return ()
         found = find_forks(body_dag(kind.run), self._work(calls), self.costed.count)
         gains = [fork for fork in found if all(self._gains(run, fork) for run in calls)]
@@ -322,7 +323,7 @@ class _Division:
 
     def _work(self, calls: Sequence[ModuleCall]) -> Work:
         """Of each item, summed over the calls."""
-        rows = list(zip(*(run.items for run in calls), strict=True))
+        rows = list(zip(*(run.contents() for run in calls), strict=True))
         return Work(
             [sum(map(self.inside, row)) for row in rows],
             [sum(map(self.divided, row)) for row in rows],
@@ -353,14 +354,15 @@ def _draws(item: Assignment | ModuleCall) -> bool:
 
 def body_dag(run: ModuleCall) -> Dag:
     """The items of a body, each after those that it reads of."""
-    made = {v: i for i, item in enumerate(run.items) for v in item.outputs if v}
+    items = run.contents()
+    made = {v: i for i, item in enumerate(items) for v in item.outputs if v}
     edges = (
         (made[value], i)
-        for i, item in enumerate(run.items)
+        for i, item in enumerate(items)
         for value in reads_of(item)
         if value in made
     )
-    return Dag.of(len(run.items), edges)
+    return Dag.of(len(items), edges)
 
 
 def reads_of(item: Assignment | ModuleCall) -> list[ir.Value]:

@@ -14,10 +14,10 @@ from ...analysis.spelling.expr import Expr, Ref
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..forward.writer import BodyWriter
 from ..ir.assignment import Assignment
+from ..ir.control_flow import Block
 from ..ir.identifiers import attribute, unused
 from ..ir.module_call import ModuleCall
 from ..ir.statement_tree import Statement
-from ..statements.control_flow import Mark
 from .divide import body_dag, own_nodes
 from .lane_lines import ForkWriter, LaneWriter
 
@@ -43,7 +43,7 @@ def groups_of(
     found = {}
     for kind in kinds.order:
         items = kind.run.items
-        if kind.chain or any(isinstance(item, Mark) for item in items):
+        if kind.chain or any(isinstance(item, Block) for item in items):
             continue
         grouping = Grouping(body_dag(kind.run))
         homes = [_home(item, home) for item in items]

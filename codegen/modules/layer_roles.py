@@ -19,7 +19,7 @@ def matrix_roles(run: ModuleCall) -> dict[int, str]:
 
     A module of several attentions, or of several pairs of matrices, has none.
     """
-    flow = _Flow([item for item in run.items if isinstance(item, Assignment)])
+    flow = _Flow([item for item in run.contents() if isinstance(item, Assignment)])
     attentions = [s for s in flow.steps if s.form is None and "attention(" in _text(s)]
     if len(attentions) == 1:
         return flow.attention(attentions[0])
@@ -29,7 +29,7 @@ def matrix_roles(run: ModuleCall) -> dict[int, str]:
 
 def shortcut_role(run: ModuleCall) -> dict[int, str]:
     """The layer that changes what is added to the result of a block's other layers."""
-    steps = [item for item in run.items if isinstance(item, Assignment)]
+    steps = [item for item in run.contents() if isinstance(item, Assignment)]
     flow = _Flow(steps)
     for step in steps:
         added = {v for v in step.reads() if v.const_value is None}

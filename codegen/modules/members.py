@@ -98,7 +98,7 @@ def assign_members(run: ModuleCall, faithful: bool = False) -> list[Attribute]:
     """
     owned: list[tuple[Assignment | ModuleCall | ir.Value, str]] = []
     forms: list[ModuleForm] = []
-    for item in run.items:
+    for item in run.contents():
         if isinstance(item, ModuleCall):
             if item.shares is None:
                 owned.append((item, item.path))

@@ -17,13 +17,14 @@ from ...analysis.ops.registry import ModuleForm, Weight
 from ...analysis.spelling.expr import Expr, substitute
 from ..ir.assignment import Assignment, LayerRef
 from ..ir.module_call import (
+    Item,
     ModuleCall,
     layer_key,
     owned_matrices,
     sequence_key,
     weights_key,
 )
-from ..statements.control_flow import group_blocks
+from ..statements.group_by_scope import group_blocks
 from .sequential import Place, deep_places, is_shallow
 
 # A parameter up to this size is stored once per module that uses it, as the original
@@ -86,7 +87,7 @@ def _shorten(root: ModuleCall, path: str) -> None:
     """Leave a module's path out of its former members', unless it tells two apart."""
     start = f"{path}."
     words: dict[bool, set[str]] = {True: set(), False: set()}
-    for item in root.items:
+    for item in root.contents():
         word = item.path.removeprefix(start).partition(".")[0]
         words[item.path.startswith(start)].add(word if _owns(item) else "")
     if words[True] & words[False] - {""}:
@@ -106,18 +107,17 @@ def _simplify(run: ModuleCall, faithful: bool, deep: set[Place]) -> None:
         _simplify(child, faithful, deep)
     lists = {child.path: _skeleton(child) for child in run.runs()}
     alike = Counter(lists.values())
-    items: list[Assignment | ModuleCall] = []
-    for item in run.items:
+
+    def simplified(item: Item) -> list[Item]:
         if isinstance(item, Assignment):
-            items.append(item)
-        elif faithful:
-            items.extend(_kept_path(item))
-        elif is_shallow(run, item, deep):
-            items.append(item)
-        else:
-            repeats = alike[_skeleton(item)] >= MIN_LISTS
-            items.extend(_keep_or_dissolve(item, repeats))
-    run.items = items
+            return [item]
+        if faithful:
+            return _kept_path(item)
+        if is_shallow(run, item, deep):
+            return [item]
+        return _keep_or_dissolve(item, alike[_skeleton(item)] >= MIN_LISTS)
+
+    run.exchange(simplified)
 
 
 def _skeleton(run: ModuleCall) -> tuple[str, ...]:
@@ -131,9 +131,9 @@ def _skeleton(run: ModuleCall) -> tuple[str, ...]:
     )
 
 
-def _kept_path(run: ModuleCall) -> list[Assignment | ModuleCall]:
+def _kept_path(run: ModuleCall) -> list[Item]:
     """The same for members that keep their paths: a class must own what is in it."""
-    members = [item.path for item in run.items if _owns(item)]
+    members = [item.path for item in run.contents() if _owns(item)]
     alone = len(run.items) == 1 and isinstance(run.items[0], ModuleCall)
     start = f"{run.path}."
     inside = all(
@@ -144,20 +144,21 @@ def _kept_path(run: ModuleCall) -> list[Assignment | ModuleCall]:
     return [run] if owns and inside and not alone and not is_list(run) else run.items
 
 
-def _keep_or_dissolve(run: ModuleCall, repeats: bool) -> list[Assignment | ModuleCall]:
+def _keep_or_dissolve(run: ModuleCall, repeats: bool) -> list[Item]:
     """`repeats`: others beside it do the same, so that it deserves a class."""
-    members = [s for s in run.items if isinstance(s, ModuleCall) or s.form is not None]
+    items = run.contents()
+    members = [item for item in items if _owns(item)]
     constants = {v.name for s in run.steps() if s.form is None for v in _constants(s)}
     if len(run.items) == 1 and isinstance(run.items[0], ModuleCall):
         inner = run.items[0]
         inner.path = run.path
         return [inner]
-    left = len(run.items) == 1 and all((n or "").endswith(".bias") for n in constants)
+    left = len(items) == 1 and all((n or "").endswith(".bias") for n in constants)
     if not members and (not constants or left):
         return run.items  # no more than the bias that a merged layer leaves
-    mixed = any(isinstance(s, Assignment) and s.form is None for s in run.items)
+    mixed = any(not _owns(item) for item in items)
     only = members[0] if len(members) == 1 and not constants else None
-    if isinstance(only, Assignment) and (is_list(run) or len(run.items) <= 2):
+    if isinstance(only, Assignment) and (is_list(run) or len(items) <= 2):
         only.path = _shortest(only.path, run.path)
         return run.items
     if is_list(run) and mixed and not (repeats and _skeleton(run)):
@@ -169,13 +170,11 @@ def is_list(run: ModuleCall) -> bool:
     """Whether a run is an nn.Sequential by class, or by members numbered 0, 1, 2 ..."""
     if run.hint:
         return run.hint == "Sequential"
-    inner = [
-        item.path.removeprefix(f"{run.path}.") for item in run.items if _owns(item)
-    ]
+    inner = [x.path.removeprefix(f"{run.path}.") for x in run.contents() if _owns(x)]
     return bool(inner) and all(word.isdigit() for word in inner)
 
 
-def _owns(item: Assignment | ModuleCall) -> bool:
+def _owns(item: Item) -> bool:
     return isinstance(item, ModuleCall) or item.form is not None
 
 
@@ -210,16 +209,11 @@ def _separate_clashing(root: ModuleCall) -> None:
 
 def _dissolve(run: ModuleCall, doomed: set[int]) -> bool:
     changed = False
-    items: list[Assignment | ModuleCall] = []
-    for item in run.items:
-        if isinstance(item, ModuleCall):
-            changed |= _dissolve(item, doomed)
-            if id(item) in doomed:
-                items.extend(item.items)
-                changed = True
-                continue
-        items.append(item)
-    run.items = items
+    for child in run.runs():
+        changed |= _dissolve(child, doomed) or id(child) in doomed
+    run.exchange(
+        lambda x: x.items if isinstance(x, ModuleCall) and id(x) in doomed else [x]
+    )
     return changed
 
 
@@ -228,22 +222,25 @@ def _peel(run: ModuleCall) -> None:
 
     The layers of a DenseNet then are alike, though each joins one map more.
     """
-    items: list[Assignment | ModuleCall] = []
-    for item in run.items:
-        if isinstance(item, ModuleCall):
-            _peel(item)
-            first = item.items[0] if item.items else None
-            if isinstance(first, Assignment) and first.node is not None:
-                reads = set(first.reads())
-                rest = {v for s in item.steps() if s is not first for v in s.reads()}
-                if (
-                    first.node.op_type == "Concat"
-                    and len(reads) > 1
-                    and not reads & rest
-                ):
-                    items.append(item.items.pop(0))
-        items.append(item)
-    run.items = items
+    for child in run.runs():
+        _peel(child)
+    run.exchange(
+        lambda x: (
+            [x.items.pop(0), x]
+            if isinstance(x, ModuleCall) and _begins_joining(x)
+            else [x]
+        )
+    )
+
+
+def _begins_joining(run: ModuleCall) -> bool:
+    first = run.items[0] if run.items else None
+    if not isinstance(first, Assignment) or first.node is None:
+        return False
+    reads = set(first.reads())
+    rest = {v for step in run.steps() if step is not first for v in step.reads()}
+    joins = first.node.op_type == "Concat" and len(reads) > 1
+    return joins and reads.isdisjoint(rest)
 
 
 def _unify_layers(run: ModuleCall) -> None:
@@ -253,7 +250,7 @@ def _unify_layers(run: ModuleCall) -> None:
     name: exporters give all equal vectors the same array.
     """
     first: dict[object, ModuleForm] = {}
-    for item in run.items:
+    for item in run.contents():
         if isinstance(item, ModuleCall):
             _unify_layers(item)
         elif item.form is not None:
@@ -285,7 +282,7 @@ def _own_constants(root: ModuleCall, results: list[ir.Value], faithful: bool) ->
 
     def visit(run: ModuleCall, above: tuple[ModuleCall, ...]) -> None:
         chain = (*above, run)
-        for item in run.items:
+        for item in run.contents():
             if isinstance(item, ModuleCall):
                 visit(item, chain)
             else:
@@ -318,7 +315,7 @@ def _interfaces(root: ModuleCall, results: set[ir.Value]) -> None:
     parents: dict[ModuleCall, ModuleCall] = {}
 
     def visit(run: ModuleCall) -> None:
-        for item in run.items:
+        for item in run.contents():
             if isinstance(item, ModuleCall):
                 parents[item] = run
                 visit(item)

@@ -13,8 +13,8 @@ from ...analysis.repeats.find_blocks import find_blocks
 from ...analysis.repeats.single_entry_regions import Item
 from ...analysis.spelling.expr import Leaf, render
 from ..ir.assignment import Assignment, LayerRef, Scope
+from ..ir.control_flow import inside, laid_out
 from ..ir.identifiers import variable
-from ..statements.control_flow import inside, laid_out
 
 _NUMBER = re.compile(r"\b\d[\d.e+-]*")
 # What a layer or a pooling pads is a number as well.

@@ -61,7 +61,7 @@ def deep_places(holder: ModuleCall) -> Iterator[Place]:
     """Where several modules follow each other, in some module of the class."""
     for run in holder.runs():
         where = place(holder, run)
-        if len(list(run.runs())) == len(run.items) > 1 and not where[1].isdigit():
+        if len(list(run.runs())) == len(run.contents()) > 1 and not where[1].isdigit():
             yield where
         yield from deep_places(run)
 

@@ -21,8 +21,7 @@ from ..classes.provenance import Sources, merged
 from ..classes.repeated_layers import growth_lines
 from ..classes.stored_parameters import is_filled, parameter_count, weights_of
 from ..classes.tied_weights import tie
-from ..forward.methods import method_plan
-from ..forward.writer import Body, BodyWriter
+from ..forward.writer import Body, BodyWriter, method_plan
 from ..ir.cache_arguments import CacheArgument, find_families
 from ..ir.identifiers import class_name, unused, variable
 from ..ir.module_call import ModuleCall
@@ -40,7 +39,7 @@ from ..lanes.lane_lines import ForkWriter
 from ..modules.members import Attribute, ConstructorValue
 from ..modules.module_tree import make_tree
 from ..modules.recover_modules import find_scopes
-from ..statements.control_flow import make_steps
+from ..statements.from_graph import make_steps
 from ..statements.module_scopes import network_class
 from ..statements.symbolic_sizes import settle_dimensions
 from .body_styles import PLAINLY, BodyStyle, BodyWriters

@@ -23,8 +23,9 @@ from ...analysis.spelling.expr import (
 )
 from ..engines.choose import takes_images
 from ..ir.assignment import Assignment, LayerRef
+from ..ir.control_flow import Block
 from ..ir.identifiers import unused
-from ..statements.control_flow import Block, make_steps
+from ..statements.from_graph import make_steps
 from ..statements.spell_nodes import Spelling
 
 Trial = Callable[[], object]

@@ -1,15 +1,10 @@
-"""If, Loop, Scan and SequenceMap as statements with bodies of their own.
-
-A body becomes steps between marks: a mark opens, divides or closes a block, or assigns
-what leaves it. While modules are grouped a whole block is one step; then it is laid
-out, so that members, constants and interfaces are found as in code without branches.
-"""
+"""If, Loop, Scan and SequenceMap as statements with bodies of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from typing import TypeAlias
 
 import onnx_ir as ir
 
@@ -18,120 +13,10 @@ from ...analysis.ops.registry import ModuleForm, NodeView, describe
 from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import LOWEST, Expr, Leaf, Ref, leaves, substitute
 from ..ir.assignment import Assignment
-from ..ir.module_call import ModuleCall
-from .group_by_scope import group, hoist, sink
-from .idioms import spell_idioms
-from .spell_nodes import Spelling, unsupported
-from .splits import flat_splits
+from ..ir.control_flow import Action, Block, Kind, laid_out
+from .spell_nodes import Spelling
 
 DEEPEST = 16  # blocks in each other; Python itself allows 20
-
-
-@dataclass(eq=False)
-class Mark(Assignment):
-    """`if`, `else`, `for`, `while`, `end`; `copy`, `do` and `break` inside of them.
-
-    A copy gives all its outputs new values at once; `do` is a call and no assignment.
-    """
-
-    kind: str = ""
-
-
-@dataclass(eq=False)
-class Block(Assignment):
-    """A whole statement, marks and the steps between them; `expr` has what it reads."""
-
-    parts: list[Mark | list[Assignment]] = field(default_factory=list)
-
-    def seal(self) -> None:
-        steps = list(laid_out([self]))
-        made = {out for step in steps for out in step.outputs}
-        reads = dict.fromkeys(v for step in steps for v in step.reads())
-        assert self.node is not None
-        outer = [Ref(value) for value in reads if value not in made]
-        self.expr = Expr(self.node.op_type)(*outer)
-
-
-def inside(step: Assignment) -> Iterator[Assignment]:
-    """The step itself, and all that is in it if it is a block."""
-    yield step
-    for part in step.parts if isinstance(step, Block) else ():
-        for inner in [part] if isinstance(part, Mark) else part:
-            yield from inside(inner)
-
-
-def laid_out(steps: Iterable[Assignment]) -> Iterator[Assignment]:
-    """The steps in order, those of blocks in the place of the blocks."""
-    whole = (inner for step in steps for inner in inside(step))
-    return (step for step in whole if not isinstance(step, Block))
-
-
-def group_blocks(
-    steps: list[Assignment], depth: int = 0
-) -> list[Assignment | ModuleCall]:
-    """Steps to runs, and blocks laid out in the runs they stand in."""
-
-    def expand(
-        items: list[Assignment | ModuleCall], depth: int
-    ) -> list[Assignment | ModuleCall]:
-        found: list[Assignment | ModuleCall] = []
-        for item in items:
-            if isinstance(item, ModuleCall):
-                item.items = expand(item.items, depth + 1)
-            elif isinstance(item, Block):
-                for part in item.parts:
-                    found += (
-                        [part] if isinstance(part, Mark) else group_blocks(part, depth)
-                    )
-                continue
-            found.append(item)
-        return found
-
-    return expand(group(hoist(sink(steps)), depth), depth)
-
-
-# --------------------------------------------------------------------------- spelling
-
-
-def make_steps(
-    model: ir.Model, shapes: ShapeFacts, faithful: bool = False, kernels: bool = False
-) -> list[Assignment]:
-    """The steps in the file's own order; one Unsupported for all that is missing.
-
-    If `faithful`, no layer holds a named weight otherwise than the file does. `kernels`
-    are going to be made of the steps.
-    """
-    spelling = BlockSpelling(model, shapes, faithful)
-    steps = spelling.run(model.graph, model.graph.outputs)
-    if spelling.missing or spelling.refused:
-        raise unsupported(model, spelling.missing, spelling.own_faults())
-    results = set(model.graph.outputs)
-    steps = flat_splits(_without_aliases(steps, results, {}), shapes, results)
-    return spell_idioms(steps, shapes, results, kernels)
-
-
-def _without_aliases(
-    steps: list[Assignment], results: set[ir.Value], same: dict[ir.Value, Expr]
-) -> list[Assignment]:
-    """Drop `y = x`, which operators spell that do nothing, such as a Pad by zero."""
-    kept: list[Assignment] = []
-    for step in steps:
-        if isinstance(step, Block):
-            for i, part in enumerate(step.parts):
-                if isinstance(part, Mark):
-                    rename([part], same)
-                else:
-                    step.parts[i] = _without_aliases(part, results, same)
-            step.seal()
-            kept.append(step)
-            continue
-        rename([step], same)
-        out = step.outputs[0]
-        if isinstance(step.expr, Ref) and out is not None and out not in results:
-            same[out] = step.expr
-        else:
-            kept.append(step)
-    return kept
 
 
 def rename(steps: Iterable[Assignment], names: dict[ir.Value, Expr]) -> None:
@@ -146,9 +31,18 @@ def rename(steps: Iterable[Assignment], names: dict[ir.Value, Expr]) -> None:
 
 
 class BlockSpelling(Spelling):
-    """Spells operators, and those whose attributes are graphs."""
+    """Spells operators, and those whose attributes are graphs, by `writers`."""
 
-    depth = 0
+    def __init__(
+        self,
+        model: ir.Model,
+        shapes: ShapeFacts,
+        faithful: bool,
+        writers: Mapping[str, Writer],
+    ) -> None:
+        super().__init__(model, shapes, faithful)
+        self.writers = writers
+        self.depth = 0
 
     @cached_property
     def ends(self) -> dict[ir.Value, list[tuple[ir.Node | None, int]]]:
@@ -167,9 +61,7 @@ class BlockSpelling(Spelling):
     def spell(
         self, node: ir.Node, form: ModuleForm | None, needed: set[ir.Value]
     ) -> list[Assignment]:
-        from .control_flow_spellings import BODIES
-
-        write = BODIES.get(node.op_type) if node.domain == "" else None
+        write = self.writers.get(node.op_type) if node.domain == "" else None
         if write is None:
             return super().spell(node, form, needed)
         view = NodeView(node, self.shapes)
@@ -178,8 +70,8 @@ class BlockSpelling(Spelling):
         try:
             if self.depth > DEEPEST:
                 view.refuse(f"more than {DEEPEST} bodies in each other")
-            parts = Parts(self, view)
-            write(parts, view, wanted)
+            builder = BlockBuilder(self, view)
+            write(builder, view, wanted)
         except Unsupported as error:
             if not error.where:
                 error = Unsupported(error.what, describe(node, self.shapes), error.hint)
@@ -187,33 +79,61 @@ class BlockSpelling(Spelling):
             return self.stand_in(node)
         finally:
             self.depth -= 1
-        block = Block(wanted, Expr("None"), node, self.scopes[node], parts=parts.made)
-        block.seal()
-        return [block]
+        builder.block.outputs = wanted
+        return [builder.block]
 
 
-class Parts:
-    """Collects the parts of one block."""
+class BlockBuilder:
+    """Collects the lines of one block: those before it, its bodies, those behind it."""
 
     def __init__(self, spelling: BlockSpelling, n: NodeView) -> None:
         self.spelling, self.t, self.shapes = spelling, spelling.t, spelling.shapes
         self.node, self.scopes = n.node, spelling.scopes[n.node]
-        self.made: list[Mark | list[Assignment]] = []
+        head = self.line("if", Expr("None"))
+        self.block = Block((), head.expr, n.node, self.scopes, head=head)
+        self.here = self.block.entry
 
-    def mark(
-        self, kind: str, expr: Expr | str, targets: Iterable[ir.Value | None] = ()
+    def open(
+        self, kind: Kind, expr: Expr, targets: Iterable[ir.Value | None] = ()
     ) -> None:
-        text = self.spelling.anchored(expr if isinstance(expr, Expr) else Expr(expr))
-        step = Mark(tuple(targets), text, self.node, self.scopes, False, kind=kind)
-        self.made.append(step)
+        """Begin the first body: `if expr`, `while expr` or `for targets in expr`."""
+        self.block.head = self.line(kind, expr, targets)
+        self.divide()
 
-    def assign(self, target: ir.Value, expr: Expr, name: str = "") -> None:
+    def divide(self) -> None:
+        """Begin the next body."""
+        self.here = []
+        self.block.bodies.append(self.here)
+
+    def close(self) -> None:
+        """What follows stands behind the block."""
+        self.here = self.block.exit
+
+    def line(
+        self,
+        kind: Kind,
+        expr: Expr,
+        targets: Iterable[ir.Value | None] = (),
+        name: str = "",
+    ) -> Action:
+        outputs = tuple(targets)
+        return Action(outputs, expr, self.node, self.scopes, False, name, kind=kind)
+
+    def set(self, target: ir.Value, expr: Expr, name: str = "") -> None:
         """`target = expr`; `name` is what a reader would call it, if that is known."""
-        step = Mark((target,), expr, self.node, self.scopes, False, name, kind="set")
-        self.made.append(step)
+        self.here.append(self.line("set", expr, [target], name))
 
     def alias(self, target: ir.Value, expr: Expr) -> None:
-        self.made.append([Assignment((target,), expr, self.node, self.scopes)])
+        """`target` is what `expr` is: no variable of its own, if that can be."""
+        self.here.append(Assignment((target,), expr, self.node, self.scopes))
+
+    def call(self, expr: Expr) -> None:
+        """A call whose result nobody wants."""
+        self.here.append(self.line("call", self.spelling.anchored(expr)))
+
+    def leave(self, expr: Expr) -> None:
+        """Leave the loop if `expr` is true."""
+        self.here.append(self.line("break", self.spelling.anchored(expr)))
 
     def copy(self, pairs: list[tuple[ir.Value, Expr]]) -> None:
         """Give the targets new values, all of them at once."""
@@ -221,7 +141,8 @@ class Parts:
             pieces: list[str | tuple[Expr, int]] = []
             for i, (_, expr) in enumerate(pairs):
                 pieces += [", " if i else "", (expr, LOWEST)]
-            self.mark("copy", Expr(*pieces), [target for target, _ in pairs])
+            expr = self.spelling.anchored(Expr(*pieces))
+            self.here.append(self.line("copy", expr, [target for target, _ in pairs]))
 
     def body(
         self,
@@ -232,10 +153,7 @@ class Parts:
         """The steps of a body; `names` say what it reads for its inputs."""
         steps = self.spelling.run(graph, results)
         rename(steps, names or {})
-        for step in steps:
-            if isinstance(step, Block):
-                step.seal()
-        self.made.append(steps)
+        self.here += steps
 
 
-Writer = Callable[[Parts, NodeView, tuple[ir.Value, ...]], None]
+Writer: TypeAlias = Callable[[BlockBuilder, NodeView, tuple[ir.Value, ...]], None]

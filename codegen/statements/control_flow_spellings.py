@@ -12,25 +12,25 @@ from ...analysis.ops.registry import NodeView
 from ...analysis.spelling.expr import COMPARE, LOWEST, Expr, Ref, leaves, spell
 from ..ir.identifiers import variable
 from ..ir.naming_rules import telling
-from .control_flow import Parts, Writer
+from .control_flow import BlockBuilder
 from .loop_state import Names, States, is_asked, number, source
 
 ENDLESS = 2**31 - 1  # exporters write "as long as the condition holds" from here on
 
 
-def write_if(p: Parts, n: NodeView, wanted: Sequence[ir.Value]) -> None:
+def write_if(p: BlockBuilder, n: NodeView, wanted: Sequence[ir.Value]) -> None:
     compared = _compared(p, n.value(0))
     condition = Ref(n.value(0)) if compared is None else compared
-    p.mark("if", Expr("if ", (condition, LOWEST)))
+    p.open("if", p.spelling.anchored(condition))
     for branch in ("then_branch", "else_branch"):
         graph = n.attr(branch)
         if branch == "else_branch":
-            p.mark("else", "else")
+            p.divide()
         results = [graph.outputs[out.index() or 0] for out in wanted]
         p.body(graph, results)
         pairs = zip(wanted, results, strict=True)
         p.copy([(out, number(p, x, is_asked(p, out))) for out, x in pairs])
-    p.mark("end", "end")
+    p.close()
 
 
 _COMPARISONS: Mapping[str, Callable[[Expr, Expr], Expr]] = {
@@ -44,7 +44,7 @@ _MIRRORED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
 _MIRRORED |= {b: a for a, b in _MIRRORED.items()}
 
 
-def _compared(p: Parts, value: ir.Value) -> Expr | None:
+def _compared(p: BlockBuilder, value: ir.Value) -> Expr | None:
     """A comparison of sizes, or of an iteration's number, in Python's own numbers.
 
     Whether an optional value is there is one, too.
@@ -72,12 +72,12 @@ def _optional(node: ir.Node | None) -> ir.Value | None:
     return given if given and isinstance(given.type, ir.OptionalType) else None
 
 
-def _read(p: Parts, expr: Expr) -> list[ir.Value]:
+def _read(p: BlockBuilder, expr: Expr) -> list[ir.Value]:
     found = leaves(p.spelling.anchored(expr))
     return [leaf.value for leaf in found if isinstance(leaf, Ref)]
 
 
-def write_loop(p: Parts, n: NodeView, wanted: Sequence[ir.Value]) -> None:
+def write_loop(p: BlockBuilder, n: NodeView, wanted: Sequence[ir.Value]) -> None:
     body = n.attr("body")
     count = len(body.inputs) - 2
     columns = dict(zip(n.node.outputs[count:], body.outputs[1 + count :], strict=False))
@@ -91,9 +91,9 @@ def write_loop(p: Parts, n: NodeView, wanted: Sequence[ir.Value]) -> None:
     counter = _counted(p, body.inputs[0], names) if counts else None
     if end.flag is not None and end.first is not True:
         begins = _compared(p, n.value(1)) if n.has(1) else None
-        p.assign(end.flag, end.initial if begins is None else begins, "running")
+        p.set(end.flag, end.initial if begins is None else begins, "running")
     if end.trips is None and counter is not None:
-        p.assign(counter, spell(0), "i")
+        p.set(counter, spell(0), "i")
     _open(p, end, counter)
     compared = None if end.never or end.flag is not None else _compared(p, end.going)
     if compared is not None and any(v is not counter for v in _read(p, compared)):
@@ -101,22 +101,22 @@ def write_loop(p: Parts, n: NodeView, wanted: Sequence[ir.Value]) -> None:
     results = roots if compared is None else columns.values()
     p.body(body, [*states.results(), *results], names)
     for item, made in lists.items():
-        p.mark("do", Ref(made).append(names.get(item, Ref(item))))
+        p.call(Ref(made).append(names.get(item, Ref(item))))
     pairs = states.hand_on(p, names)
     if end.flag is not None:
         pairs.append((end.flag, names.get(end.going, Ref(end.going))))
     p.copy(pairs)
     if not end.never and (end.flag is None or end.first is True):
         condition = Ref(end.flag or end.going) if compared is None else compared
-        p.mark("break", Expr("if not ", (condition, COMPARE)))
+        p.leave(_denied(condition))
     if end.trips is None and counter is not None:
         p.copy([(counter, Ref(counter) + 1)])
-    p.mark("end", "end")
+    p.close()
     for out, item in columns.items():
-        p.assign(out, _stacked(p, item, lists[item], end.surely_runs))
+        p.set(out, _stacked(p, item, lists[item], end.surely_runs))
 
 
-def _counted(p: Parts, given: ir.Value, names: Names) -> ir.Value:
+def _counted(p: BlockBuilder, given: ir.Value, names: Names) -> ir.Value:
     """The number of the iteration, as a Python number and where a tensor is read."""
     number = ir.Value(name="i")
     number.meta["counter"] = True
@@ -128,21 +128,20 @@ def _counted(p: Parts, given: ir.Value, names: Names) -> ir.Value:
     return number
 
 
-def _open(p: Parts, end: _End, number: ir.Value | None) -> None:
+def _open(p: BlockBuilder, end: _End, number: ir.Value | None) -> None:
     """The line that begins a loop, and the look at a condition that comes first."""
     flag = Ref(end.flag) if end.flag is not None and end.first is not True else None
     if end.trips is None:
-        asked = Expr("while True") if flag is None else Expr("while ", (flag, LOWEST))
-        p.mark("while", asked)
+        p.open("while", spell(True) if flag is None else flag)
         return
     trips = spell(end.trips)
     if end.never and end.first is not True:
         trips = Expr(
             (trips, COMPARE), " if ", (end.initial, COMPARE), " else 0", binds=0
         )
-    p.mark("for", Expr("in ", (Expr("range")(trips), LOWEST)), [number])
+    p.open("for", p.spelling.anchored(Expr("range")(trips)), [number])
     if flag is not None:
-        p.mark("break", Expr("if not ", (flag, COMPARE)))
+        p.leave(_denied(flag))
 
 
 class _End:
@@ -187,7 +186,7 @@ def _truth(value: ir.Value) -> bool | None:
 # ----------------------------------------------------------------------------- Scan
 
 
-def write_scan(p: Parts, n: NodeView, wanted: Sequence[ir.Value]) -> None:
+def write_scan(p: BlockBuilder, n: NodeView, wanted: Sequence[ir.Value]) -> None:
     body = n.attr("body")
     scanned = n.attr("num_scan_inputs")
     count = len(body.inputs) - scanned
@@ -207,12 +206,12 @@ def write_scan(p: Parts, n: NodeView, wanted: Sequence[ir.Value]) -> None:
         row = row.flip(axis) if back[k] else row
         rows.append(row.unbind(axis) if axis else row)
     targets = [body.inputs[count + k] for k in slices] or [None]
-    p.mark("for", _each(rows), targets)
+    p.open("for", p.spelling.anchored(_each(rows)), targets)
     p.body(body, [*states.results(), *items.values()], names)
     for item, made in lists.items():
-        p.mark("do", Ref(made).append(names.get(item, Ref(item))))
+        p.call(Ref(made).append(names.get(item, Ref(item))))
     p.copy(states.hand_on(p, names))
-    p.mark("end", "end")
+    p.close()
     length = n.dims(count)[axes[0] % n.rank(count)]
     axes = n.attr("scan_output_axes") or [0] * n.outputs
     back = n.attr("scan_output_directions") or [0] * n.outputs
@@ -221,15 +220,20 @@ def write_scan(p: Parts, n: NodeView, wanted: Sequence[ir.Value]) -> None:
         k = (out.index() or 0) - count
         rank = len(p.shapes.dims(item) or ()) + 1
         stack = _stacked(p, item, lists[item], runs, axes[k] % rank, bool(back[k]))
-        p.assign(out, stack)
+        p.set(out, stack)
 
 
 def _each(rows: list[Expr]) -> Expr:
-    row = rows[0] if len(rows) == 1 else Expr("zip")(*rows)
-    return Expr("in ", (row, LOWEST))
+    return rows[0] if len(rows) == 1 else Expr("zip")(*rows)
 
 
-def write_sequence_map(p: Parts, n: NodeView, wanted: Sequence[ir.Value]) -> None:
+def _denied(condition: Expr) -> Expr:
+    return Expr("not ", (condition, COMPARE), binds=LOWEST)
+
+
+def write_sequence_map(
+    p: BlockBuilder, n: NodeView, wanted: Sequence[ir.Value]
+) -> None:
     body = n.attr("body")
     results = [body.outputs[out.index() or 0] for out in wanted]
     names: Names = {}
@@ -242,18 +246,18 @@ def write_sequence_map(p: Parts, n: NodeView, wanted: Sequence[ir.Value]) -> Non
         else:
             names[given] = Ref(n.value(i))
     for out in wanted:
-        p.assign(out, Expr("[]"), telling(out.name))
-    p.mark("for", _each(rows), targets)
+        p.set(out, Expr("[]"), telling(out.name))
+    p.open("for", p.spelling.anchored(_each(rows)), targets)
     p.body(body, results, names)
     for out, result in zip(wanted, results, strict=True):
-        p.mark("do", Ref(out).append(names.get(result, Ref(result))))
-    p.mark("end", "end")
+        p.call(Ref(out).append(names.get(result, Ref(result))))
+    p.close()
 
 
 # --------------------------------------------------------------- lists
 
 
-def _lists(p: Parts, items: Iterable[ir.Value]) -> dict[ir.Value, ir.Value]:
+def _lists(p: BlockBuilder, items: Iterable[ir.Value]) -> dict[ir.Value, ir.Value]:
     """An empty list for each value that is collected."""
     lists = {}
     for item in dict.fromkeys(items):
@@ -261,12 +265,12 @@ def _lists(p: Parts, items: Iterable[ir.Value]) -> dict[ir.Value, ir.Value]:
         word = word if word.endswith("s") else f"{word}s" if word else "results"
         word = word if word == variable(word) else "results"  # those of `a` are `as`
         lists[item] = ir.Value(name=word)
-        p.assign(lists[item], Expr("[]"), word)
+        p.set(lists[item], Expr("[]"), word)
     return lists
 
 
 def _stacked(
-    p: Parts,
+    p: BlockBuilder,
     item: ir.Value,
     made: ir.Value,
     surely_runs: bool,
@@ -286,11 +290,3 @@ def _stacked(
     empty = p.t.empty(*sizes, **options, device=p.t.device)
     whole: list[str | tuple[Expr, int]] = [(stacked, 1), " if ", (Ref(made), 1)]
     return Expr(*whole, " else ", (empty, 1), binds=LOWEST)
-
-
-BODIES: Mapping[str, Writer] = {
-    "If": write_if,
-    "Loop": write_loop,
-    "Scan": write_scan,
-    "SequenceMap": write_sequence_map,
-}

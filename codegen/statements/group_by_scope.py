@@ -1,15 +1,45 @@
-"""Steps to runs: those that stand together and come from one module."""
+"""Steps to calls of modules: those that stand together and come from one module."""
 
 from __future__ import annotations
+
+from itertools import groupby
 
 import onnx_ir as ir
 
 from ..ir.assignment import Assignment
+from ..ir.control_flow import Action, Block, steps_of
 from ..ir.module_call import ModuleCall, owned_matrices, sequence_key, weights_key
 from .module_scopes import common_scopes
 
 
-def sink(steps: list[Assignment]) -> list[Assignment]:
+def group_blocks(
+    steps: list[Assignment], depth: int = 0
+) -> list[Assignment | ModuleCall]:
+    """Steps to calls of modules, in bodies too, as parts of the modules around them.
+
+    `depth` is how many modules around the steps have been entered already.
+    """
+
+    def enter(items: list[Assignment | ModuleCall], depth: int) -> None:
+        for item in items:
+            if isinstance(item, ModuleCall):
+                enter(item.items, depth + 1)
+            elif isinstance(item, Block):
+                for body in item.bodies:
+                    body[:] = [
+                        x
+                        for own, part in groupby(
+                            steps_of(body), lambda step: isinstance(step, Action)
+                        )
+                        for x in (part if own else group_blocks([*part], depth))
+                    ]
+
+    items = group(_hoisted(_sunk(steps)), depth)
+    enter(items, depth)
+    return items
+
+
+def _sunk(steps: list[Assignment]) -> list[Assignment]:
     """Move what is made of constants alone to the one step that reads it.
 
     A quantiser of models unpacks all weights before anything else.
@@ -31,7 +61,7 @@ def sink(steps: list[Assignment]) -> list[Assignment]:
     return [step for user in kept for step in (*before.get(user, ()), user)]
 
 
-def hoist(steps: list[Assignment]) -> list[Assignment]:
+def _hoisted(steps: list[Assignment]) -> list[Assignment]:
     """Move what several modules share in front of the first of them.
 
     An exporter that merges equal work leaves it where it was met first: the mask of

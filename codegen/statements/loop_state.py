@@ -9,7 +9,7 @@ import onnx_ir as ir
 from ...analysis.ops.registry import NodeView
 from ...analysis.spelling.expr import TORCH_DTYPES, Expr, Ref, spell
 from ..ir.naming_rules import telling
-from .control_flow import Parts
+from .control_flow import BlockBuilder
 
 Names = dict[ir.Value, Expr]
 
@@ -66,7 +66,7 @@ class States:
     def _once(self, before: ir.Value, after: ir.Value) -> bool:
         return before not in self.outputs and list(self.outputs).count(after) == 1
 
-    def enter(self, p: Parts) -> Names:
+    def enter(self, p: BlockBuilder) -> Names:
         """Assign the initial values; returns what the body reads for its inputs."""
         names: Names = {}
         for k in self.kept:
@@ -83,20 +83,20 @@ class States:
             if k in self.appended:
                 initial = _fresh(self.initial[k], initial)
                 word = word or "items"
-            p.assign(variable, initial, word or ("going" if k in self.asked else ""))
+            p.set(variable, initial, word or ("going" if k in self.asked else ""))
         return names
 
     def results(self) -> list[ir.Value]:
         return [self.appended.get(k, self.outputs[k]) for k in self.moving]
 
-    def hand_on(self, p: Parts, names: Names) -> list[tuple[ir.Value, Expr]]:
+    def hand_on(self, p: BlockBuilder, names: Names) -> list[tuple[ir.Value, Expr]]:
         """Let the lists grow; returns the other variables with their new values."""
         pairs = []
         for k in self.moving:
             variable = self.variables[k]
             if k in self.appended:
                 item = self.appended[k]
-                p.mark("do", Ref(variable).append(names.get(item, Ref(item))))
+                p.call(Ref(variable).append(names.get(item, Ref(item))))
             else:
                 output = self.outputs[k]
                 asked = number(p, output, k in self.asked)
@@ -114,7 +114,7 @@ def _fresh(value: ir.Value, spelled: Expr) -> Expr:
     return spelled if made and len(value.uses()) == 1 else Expr("list")(spelled)
 
 
-def number(p: Parts, value: ir.Value, asked: bool = False) -> Expr:
+def number(p: BlockBuilder, value: ir.Value, asked: bool = False) -> Expr:
     """A value that is handed on; a constant number is written out.
 
     A truth that is only `asked` for by `if` and `while` is Python's own.
@@ -137,7 +137,7 @@ def number(p: Parts, value: ir.Value, asked: bool = False) -> Expr:
 _WHOLE = {ir.DataType[f"{sign}INT{bits}"] for sign in ("", "U") for bits in (8, 16, 32)}
 
 
-def is_asked(p: Parts, value: ir.Value) -> bool:
+def is_asked(p: BlockBuilder, value: ir.Value) -> bool:
     """Whether only the conditions of `if` and `while` read a value."""
     todo, seen = [value], set[ir.Value]()
     while todo:

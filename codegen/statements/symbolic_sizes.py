@@ -86,7 +86,7 @@ def _settle(run: ModuleCall, shapes: ShapeFacts) -> list[Dim]:
             return Ref(tensors[0]).device if tensors else Expr('"cpu"')
         return None
 
-    for item in run.items:
+    for item in run.contents():
         if isinstance(item, ModuleCall):
             item.size_args = [substitute(arg, replace) for arg in item.size_args]
         else:
@@ -136,7 +136,7 @@ def _sources(run: ModuleCall, shapes: ShapeFacts) -> dict[Dim, tuple[ir.Value, i
 
 def _expressions(run: ModuleCall) -> list[Expr]:
     found: list[Expr] = []
-    for item in run.items:
+    for item in run.contents():
         if isinstance(item, ModuleCall):
             found += item.size_args
         else:

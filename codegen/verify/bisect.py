@@ -34,8 +34,9 @@ from ...analysis.spelling.expr import (
     render,
 )
 from ..ir.assignment import Assignment, LayerRef
+from ..ir.control_flow import Block
 from ..ir.identifiers import unused, variable
-from ..statements.control_flow import Block, make_steps
+from ..statements.from_graph import make_steps
 from .tolerances import compare
 
 # Constants of up to so many elements may be shapes or scales, which kernels of ONNX

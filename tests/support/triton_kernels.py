@@ -36,7 +36,7 @@ from fairhand.codegen.kernels.launch.launcher import KernelSource
 from fairhand.codegen.kernels.launch.tuning import _filled
 from fairhand.codegen.kernels.program.build import make_program
 from fairhand.codegen.kernels.program.program import KernelProgram, Surroundings
-from fairhand.codegen.statements.control_flow import make_steps
+from fairhand.codegen.statements.from_graph import make_steps
 
 check_memory()
 

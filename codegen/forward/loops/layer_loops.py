@@ -24,9 +24,9 @@ def find_rows(
 ) -> list[Statement | RolledLoop]:
     """Fold what comes round; `collected` are results that each round may give.
 
-    A body with blocks stays as it is: what their arms read is not looked for here.
+    A body with blocks stays as it is: what their bodies read is not looked for here.
     """
-    if any(s.arms for s in statements):
+    if any(s.bodies for s in statements):
         return list(statements)
     found: list[Statement | RolledLoop] = []
     start = 0

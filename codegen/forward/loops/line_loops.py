@@ -41,7 +41,7 @@ def loops(lines: list[str], members: list[Attribute]) -> list[tuple[str, range]]
 def _fold_at(
     lines: list[str], start: int, sizes: dict[str, int]
 ) -> tuple[list[str], int] | None:
-    first = _code(lines[start])
+    first = without_comment(lines[start])
     found = re.findall(r"self\.(\w+)\[(\d+)\]", first)
     if len(found) != 1 or first.startswith("return"):
         return None
@@ -50,7 +50,7 @@ def _fold_at(
     body = first.replace(f"self.{attr}[{low}]", item)
     high = low
     while start + high - low < len(lines):
-        line = _code(lines[start + high - low])
+        line = without_comment(lines[start + high - low])
         here = f"self.{attr}[{high}]"
         if here not in line or line.replace(here, item) != body:
             break
@@ -70,12 +70,12 @@ def _fold_first_apart(
     lines: list[str], start: int, sizes: dict[str, int]
 ) -> tuple[list[str], int] | None:
     """A row whose first call reads something else: `x = image`, then the loop."""
-    first = _code(lines[start])
+    first = without_comment(lines[start])
     call = re.match(r"(\w+) = self\.\w+\[0\]\(", first)
     if call is None or start + 1 == len(lines):
         return None
     target, opening = call[1], call[0]
-    second = _code(lines[start + 1]).replace("[1](", "[0](", 1)
+    second = without_comment(lines[start + 1]).replace("[1](", "[0](", 1)
     rest = second.removeprefix(f"{opening}{target}")
     given = first.removeprefix(opening).removesuffix(rest)
     if (
@@ -103,7 +103,7 @@ def _is_alone(text: str) -> bool:
     return not isinstance(found, (ast.Tuple, ast.Starred))
 
 
-def _code(line: str) -> str:
+def without_comment(line: str) -> str:
     return line.partition("  #")[0]
 
 
@@ -113,9 +113,9 @@ def _note(line: str) -> str:
 
 def _repeat_at(lines: list[str], start: int) -> tuple[list[str], int] | None:
     """The same call made again and again on its own result."""
-    first = _code(lines[start])
+    first = without_comment(lines[start])
     end = start
-    while end < len(lines) and _code(lines[end]) == first:
+    while end < len(lines) and without_comment(lines[end]) == first:
         end += 1
     target = first.partition(" = ")[0]
     count = end - start

@@ -20,7 +20,7 @@ def fold_levels(statements: list[Statement]) -> list[Statement]:
 
     The layers must be the same ones: a loop over levels is what calls them.
     """
-    if any(s.arms for s in statements):
+    if any(s.bodies for s in statements):
         return statements
     found = statements
     for join in statements:
@@ -107,13 +107,13 @@ def _looped(
         statement.expr = renamed(statement.expr, {starts[0]: level})
     (last,) = first[-1].targets
     assert last is not None
-    each: list[str | tuple[Expr, int]] = ["in ("]
+    each: list[str | tuple[Expr, int]] = ["("]
     for i, start in enumerate(starts):
         each += [", " if i else "", (Ref(start), 0)]
-    first.append(Statement((), Ref(made).append(Ref(last)), False, kind="do"))
+    first.append(Statement((), Ref(made).append(Ref(last)), False, kind="call"))
     loop = [
         Statement((made,), Expr("[]"), False, f"{LEVEL}s", kind="set"),
-        Statement((level,), Expr(*each, ")"), False, kind="for", arms=[first]),
+        Statement((level,), Expr(*each, ")"), False, kind="for", bodies=[first]),
     ]
     join.expr = joined_list(join, Ref(made))
     gone = {id(s) for r in rounds for s in r}

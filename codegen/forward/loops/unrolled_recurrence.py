@@ -35,7 +35,7 @@ def fold_counts(
     statements: list[Statement], listed: Collection[ir.Value]
 ) -> list[Statement]:
     """Each join of what one step after another makes; `listed` stay as they are."""
-    if any(s.arms for s in statements):
+    if any(s.bodies for s in statements):
         return statements
     found = statements
     for join in statements:
@@ -98,7 +98,7 @@ class _Steps:
         body = [self.step(s, i, now) for s in self.first]
         given = self.operands[0]
         assert given is not None
-        body.append(Statement((), Ref(made).append(Ref(given)), False, kind="do"))
+        body.append(Statement((), Ref(made).append(Ref(given)), False, kind="call"))
         handed = [(Ref(state), 0) for state in now if state is not None]
         if now:
             body.append(Statement((*now.values(),), Expr(*handed), False, kind="copy"))
@@ -110,10 +110,10 @@ class _Steps:
             Statement((made,), Expr("[]"), False, "outputs", kind="set"),
             Statement(
                 (i,),
-                Expr(f"in range({len(self.operands)})"),
+                Expr("range")(len(self.operands)),
                 False,
                 kind="for",
-                arms=[body],
+                bodies=[body],
             ),
         ]
         join.expr = joined_list(join, Ref(made))

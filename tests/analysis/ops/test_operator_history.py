@@ -15,7 +15,7 @@ import pytest
 
 from fairhand.analysis.ops import OPS
 from fairhand.analysis.shapes.contrib_schemas import EARLY
-from fairhand.codegen.statements.control_flow_spellings import BODIES
+from fairhand.codegen.statements.from_graph import BODIES
 from fairhand.rewrites.adapters.opset_adapters import EXTENSIONS
 from fairhand.rewrites.lowering.ml.run import LOWERINGS
 from fairhand.rewrites.normalise import ADAPTERS

@@ -29,7 +29,7 @@ from fairhand.analysis.shapes.infer import infer
 from fairhand.codegen.kernels.kernel_set import KernelSet
 from fairhand.codegen.kernels.program.build import make_program
 from fairhand.codegen.kernels.program.program import NoKernel, Surroundings
-from fairhand.codegen.statements.control_flow import make_steps
+from fairhand.codegen.statements.from_graph import make_steps
 
 Build = Callable[[Graph], dict[str, str]]
 

@@ -54,7 +54,7 @@ from fairhand.codegen.kernels.launch import tuning
 from fairhand.codegen.kernels.launch.tuning import Tuner, tuner_here
 from fairhand.codegen.kernels.program.build import make_program
 from fairhand.codegen.kernels.program.program import Surroundings
-from fairhand.codegen.statements.control_flow import make_steps
+from fairhand.codegen.statements.from_graph import make_steps
 
 
 class Clock:

@@ -32,7 +32,7 @@ from fairhand.codegen.ir.assignment import Scope
 from fairhand.codegen.ir.cache_arguments import find_families
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.plan import make_plan
-from fairhand.codegen.statements import control_flow
+from fairhand.codegen.statements import group_by_scope
 from fairhand.codegen.statements.module_scopes import form_path
 
 torch.set_num_threads(1)
@@ -436,7 +436,7 @@ def test_three_layers_that_became_one_are_qkv(tmp_path: Path) -> None:
 
 def flattened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(make_plan, "find_scopes", lambda steps: None)
-    monkeypatch.setattr(control_flow, "group", lambda steps, depth: list(steps))
+    monkeypatch.setattr(group_by_scope, "group", lambda steps, depth: list(steps))
 
 
 FOLDED = ["resnet", "inception", "densenet", "unet", "encoder_stripped", "experts"]

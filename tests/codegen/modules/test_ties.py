@@ -15,7 +15,7 @@ from support.emitted import imported
 from support.traced import Traced
 
 import fairhand
-from fairhand.codegen.classes.tie_lines import tie_lines
+from fairhand.codegen.classes.tied_weights import tied_lines
 
 
 def language_model(
@@ -112,7 +112,7 @@ def test_lines_that_differ_in_a_number_are_a_loop() -> None:
     shared = [f"self.a[{i}].m.list[{k}].weight" for i in range(4) for k in range(3)]
     source = [f"self.b[0].m.list[{k}].weight" for _ in range(4) for k in range(3)]
     texts = [f"{a} = {b}" for a, b in zip(shared, source, strict=True)]
-    assert tie_lines([*texts, "self.head.weight = self.wte.weight"]) == [
+    assert tied_lines([*texts, "self.head.weight = self.wte.weight"]) == [
         "self.head.weight = self.wte.weight",
         "for i in range(4):",
         "    for j in range(3):",
@@ -123,7 +123,7 @@ def test_lines_that_differ_in_a_number_are_a_loop() -> None:
 @given(st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), max_size=30))
 def test_loops_say_what_the_lines_said(numbers: list[list[int]]) -> None:
     texts = {f"self.x[{a}].y[{b}].w = self.z[{c}].w" for a, b, c in numbers}
-    source = "\n".join(tie_lines(sorted(texts)))
+    source = "\n".join(tied_lines(sorted(texts)))
     said = re.sub(r"(self.*) = (self.*)", r"found.append(f'\1 = \2')", source)
     found: list[str] = []
     exec(re.sub(r"\[(\w+)\]", r"[{\1}]", said), {"found": found})

@@ -1,0 +1,62 @@
+"""From a graph to the assignments and blocks that compute its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx_ir as ir
+
+from ...analysis.shapes.infer import ShapeFacts
+from ...analysis.spelling.expr import Expr, Ref
+from ..ir.assignment import Assignment
+from ..ir.control_flow import Action, Block
+from .control_flow import BlockSpelling, Writer, rename
+from .control_flow_spellings import write_if, write_loop, write_scan, write_sequence_map
+from .idioms import spell_idioms
+from .spell_nodes import unsupported
+from .splits import flat_splits
+
+BODIES: Mapping[str, Writer] = {
+    "If": write_if,
+    "Loop": write_loop,
+    "Scan": write_scan,
+    "SequenceMap": write_sequence_map,
+}
+
+
+def make_steps(
+    model: ir.Model, shapes: ShapeFacts, faithful: bool = False, kernels: bool = False
+) -> list[Assignment]:
+    """The steps in the file's own order; one Unsupported for all that is missing.
+
+    If `faithful`, no layer holds a named weight otherwise than the file does. `kernels`
+    are going to be made of the steps.
+    """
+    spelling = BlockSpelling(model, shapes, faithful, BODIES)
+    steps = spelling.run(model.graph, model.graph.outputs)
+    if spelling.missing or spelling.refused:
+        raise unsupported(model, spelling.missing, spelling.own_faults())
+    results = set(model.graph.outputs)
+    steps = flat_splits(_without_aliases(steps, results, {}), shapes, results)
+    return spell_idioms(steps, shapes, results, kernels)
+
+
+def _without_aliases(
+    steps: list[Assignment], results: set[ir.Value], same: dict[ir.Value, Expr]
+) -> list[Assignment]:
+    """Drop `y = x`, which operators spell that do nothing, such as a Pad by zero."""
+    kept: list[Assignment] = []
+    for step in steps:
+        if isinstance(step, Block):
+            for part in step.parts():
+                part[:] = _without_aliases(part, results, same)  # type: ignore[arg-type]
+            kept.append(step)
+            continue
+        rename([step], same)
+        out = step.outputs[0] if step.outputs else None
+        alias = isinstance(step.expr, Ref) and not isinstance(step, Action)
+        if alias and out is not None and out not in results:
+            same[out] = step.expr
+        else:
+            kept.append(step)
+    return kept

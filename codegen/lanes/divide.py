@@ -259,6 +259,8 @@ class _Division:
         in_forks = {i for fork in forks for lane in fork.lanes for i in lane}
         items = enumerate(item.contents())
         alone = (self.divided(x) for i, x in items if i not in in_forks)
+        if not forks:  # of a body with a loop no graph without circles could be made
+            return sum(alone)
         work, dag = self._work([item]), body_dag(item)
         return sum(alone) + sum(fork_seconds(dag, work, f.lanes) for f in forks)
 

@@ -15,7 +15,7 @@ import pytest
 os.environ["FAIRHAND_CACHE"] = ""
 # Triton reads it when it is imported: kernels then run on CPU tensors.
 os.environ.setdefault("TRITON_INTERPRET", "1")
-# A process per core: each with as many threads as there are cores, they wait for another.
+# A process per core: with as many threads as cores, each waits for the others.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 

@@ -225,14 +225,12 @@ def test_another_model_is_compared_with_lanes(packages: tuple[Path, Path]) -> No
 
 def test_a_loop_stays_in_one_lane(tmp_path: Path) -> None:
     """What a round hands on goes round in a circle, and forks know none."""
-    model = onnx.parser.parse_model(
-        """<ir_version: 10, opset_import: ["": 21]>
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
         g (int64 n, float[2] x) => (float[2] h) {
           yes = Constant <value = bool {1}> ()
           h = Loop (n, yes, x) <body = b (int64 i, bool c, float[2] a)
               => (bool d, float[2] z) { d = Identity(c)  z = Sin(a) }>
-        }"""
-    )
+        }""")
     package = fairhand.compile(model, tmp_path / "net", lanes=2)
     assert "for _ in range(int(n)):" in (package.path / "model.py").read_text()
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...analysis.ops.quantized.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
+from ..ir.naming import PARAMETERS, first_name
 from .derived_arguments import ANY, Column, dependent
 
 # What the positional arguments of a layer are called, to name a class's parameters.
@@ -145,15 +146,14 @@ def _name(labels: list[str]) -> str:
 
     One that leaves a layer and enters the next is the width inside the block.
     """
-    inner = any(label.startswith("in_") for label in labels)
-    if labels[0] == "dim":  # of a stored tensor: "size" alone
-        return "size"
-    if all(label.startswith("size") for label in labels):
-        return max(labels, key=len)  # as a statement's number is called
-    if labels[0].startswith("num_"):  # a norm before a layer: named after the layer
-        return next((label for label in labels if label.startswith("in_")), labels[0])
-    if labels[0] == "out_channels" and inner:
-        return "width"
-    if labels[0] == "out_features" and inner:
-        return "hidden"
-    return labels[0]
+    first, sized = labels[0], all(label.startswith("size") for label in labels)
+    enters = next((label for label in labels if label.startswith("in_")), "")
+    inner = {"out_channels": "width", "out_features": "hidden"}.get(first, "")
+    ask: dict[str, Callable[[], str]] = {
+        "stored": lambda: "size" if first == "dim" else "",
+        "number": lambda: max(labels, key=len) if sized else "",
+        "next layer": lambda: enters if first.startswith("num_") else "",
+        "inside": lambda: inner if enters else "",
+        "argument": lambda: first,
+    }
+    return first_name(PARAMETERS, ask)

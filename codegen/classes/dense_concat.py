@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ...analysis.spelling.expr import Expr, Ref, leaves, render
-from ..ir.module_call import ModuleCall
-from ..ir.naming_rules import ModuleRef
+from ..ir.module_call import ModuleCall, ModuleRef
 from ..ir.statement_tree import Statement
 from ..modules.members import Attribute
 

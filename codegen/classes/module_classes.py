@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeAlias
@@ -17,6 +17,7 @@ from ..ir.assignment import Assignment, LayerRef
 from ..ir.control_flow import Action, Block
 from ..ir.identifiers import class_name, shared_name, unused
 from ..ir.module_call import ModuleCall
+from ..ir.naming import CLASSES, first_name
 from ..modules.members import Attribute, ConstructorValue, assign_members, member_name
 from ..modules.sequential import is_chain
 from .constructor_arguments import ARGUMENTS, Parameter, parameters, plain_size
@@ -110,11 +111,7 @@ class ClassTable:
         chain = is_chain(first) and not network
         kind = ModuleClass(network, first, members, chain)
         if not chain and not network:
-            hints = {_class_hint(run) for run in runs}
-            convolves = any("Conv" in s.form.layer for s in first.steps() if s.form)
-            common = "ConvBlock" if convolves else "Block"
-            wish = min(hints) if len(hints) == 1 else shared_name(hints) or common
-            self._name(kind, wish, len(runs))
+            self._name(kind, _class_wish(runs), len(runs))
         varying = self.varying(runs)
         labels: dict[int, str] = {}
         # Attributes of its own first: size1 is self.size1.
@@ -362,9 +359,30 @@ def _inner(run: ModuleCall) -> Iterator[ModuleCall]:
         yield from _inner(child)
 
 
+def _class_wish(runs: Sequence[ModuleCall]) -> str:
+    """What a class of these calls would best be called."""
+    hints = {_class_hint(run) for run in runs}
+    hint, *others = sorted(hints)
+    convolves = any("Conv" in s.form.layer for s in runs[0].steps() if s.form)
+    own = _said_by_file(runs[0])
+    ask: dict[str, Callable[[], str]] = {
+        "file": lambda: "" if others else own,
+        "path": lambda: "" if others else hint,
+        "shared words": lambda: shared_name(hints),
+        "layers": lambda: "ConvBlock" if convolves else "Block",
+    }
+    return first_name(CLASSES, ask)
+
+
+def _said_by_file(run: ModuleCall) -> str:
+    said = run.hint not in ("", "Sequential", "ModuleList")
+    return class_name(run.hint) if said else ""
+
+
 def _class_hint(run: ModuleCall) -> str:
-    if run.hint and run.hint not in ("Sequential", "ModuleList"):
-        return class_name(run.hint)
+    """The class that the file names, else the last word of the path."""
+    if named := _said_by_file(run):
+        return named
     # Numbers around a word count, those in it are its own: a Layer, but a Stem2b.
     parts = (w.strip("0123456789") for w in re.split(r"[^A-Za-z0-9]+", run.path))
     words = [w for w in parts if len(w) > 1]  # h.0 is a block, and no H

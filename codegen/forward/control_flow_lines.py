@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from ...analysis.spelling.expr import Expr, Ref, render
 from ..ir.identifiers import unused, variable
-from ..ir.naming_rules import GENERIC, telling
+from ..ir.naming import GENERIC, telling
 from ..ir.statement_tree import Line, Statement, parts, reads
 from .inlining import WIDTH, fitting
 from .loops.line_loops import loops

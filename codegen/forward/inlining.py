@@ -9,7 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 import onnx_ir as ir
 
 from ...analysis.spelling.expr import Expr, Leaf, Ref, depth, render, substitute
-from ..ir.naming_rules import steps_apart
+from ..ir.assignment import LayerRef
+from ..ir.module_call import ModuleRef
 from ..ir.statement_tree import RolledLoop, Statement, changes, flat, reads
 from .naming import Naming, members_of
 
@@ -130,7 +131,7 @@ class Inlining(Naming):
         """Whether a reader can follow a statement that has this expression instead."""
         if statement.kind == "return" and isinstance(statement.expr, Ref):
             return True
-        if not steps_apart(expr):
+        if not _are_steps_apart(expr):
             return False
         text = render(expr, self.rough)
         work = text.count("(") + len(re.findall(r" [-+*/@&|<>=]+ ", text))
@@ -141,3 +142,28 @@ class Inlining(Naming):
         if statement.kind in ("if", "for", "while", "break"):
             limit -= len("if ")
         return depth(expr) <= MAX_DEPTH and work <= MAX_WORK and len(text) <= limit
+
+
+def _are_steps_apart(expr: Expr, above: Leaf | None = None) -> bool:
+    """Convolutions and blocks are steps of their own: one to a line."""
+    callee = expr._pieces[0][0] if expr._pieces and expr._weight else None
+    if isinstance(callee, (LayerRef, ModuleRef)):
+        if above is not None:
+            after = ("Norm", "FakeQuantize")
+            normed = any(word in _layer_name(above) for word in after)
+            normed = normed and "Conv" in _layer_name(callee)
+            names = _layer_name(callee) + _layer_name(above)
+            convolution = "Conv" in names and not normed
+            blocks = isinstance(callee, ModuleRef) and isinstance(above, ModuleRef)
+            if convolution or blocks:
+                return False
+        above = callee
+    return all(
+        _are_steps_apart(piece[0], above)
+        for piece in expr._pieces
+        if isinstance(piece, tuple)
+    )
+
+
+def _layer_name(leaf: Leaf) -> str:
+    return leaf.form.layer if isinstance(leaf, LayerRef) else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import onnx_ir as ir
 
@@ -13,8 +13,15 @@ from ...analysis.spelling.expr import ATOM, Expr, Leaf, Ref, leaves, render
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..ir.assignment import LayerRef
 from ..ir.identifiers import unused, variable
-from ..ir.module_call import ModuleCall
-from ..ir.naming_rules import GENERIC, REBOUND, ModuleRef, callee_arguments, is_plain
+from ..ir.module_call import ModuleCall, ModuleRef
+from ..ir.naming import (
+    GENERIC,
+    REBOUND,
+    VARIABLES,
+    callee_arguments,
+    first_name,
+    is_plain,
+)
 from ..ir.package_plan import shape_text
 from ..ir.statement_tree import Statement, reads
 from ..modules.members import member_name
@@ -75,40 +82,54 @@ class Naming:
         dying: list[ir.Value],
         live: set[str],
     ) -> str:
-        """Re-bind along a chain; a new name where the meaning changes."""
-        if target in self.rebinds:
-            return unused(self.rebinds[target], live)
-        live |= self.live(self.overwritten.get(target, ()))
-        wish = self.names.get(self.preferred.get(target, target))
-        if wish and wish not in live:
-            return wish
-        if statement.kind == "set" and statement.result:
-            return unused(statement.result, live)
-        row = self.in_list(statement) or self.repeats(statement)
-        if target in self.fixed and not row:
-            return unused(self.fixed[target], live)
-        if target in self.ints:
-            return unused(variable(target.name or "size"), live)
-        hint = self.hint(statement)
+        """The name of a statement's target, none of those in `live`, by VARIABLES.
+
+        `dying` are the values that nobody reads after the statement.
+        """
+        if target not in self.rebinds:
+            live |= self.live(self.overwritten.get(target, ()))
         main = next((v for v in dying if v in self.names and v not in self.ints), None)
         old = self.names[main] if main is not None else ""
-        if target in self.carriers:  # a loop gives it a new value again and again
-            free = next((n for n in GENERIC if n not in live), "x")
-            return old if old in GENERIC and old not in live else unused(free, live)
-        if target in self.wishes:
-            return unused(self.wishes[target], live)
-        if word := target.meta.get("word"):
-            return unused(word, live)
-        if old in REBOUND and old not in live and self.is_block(statement):
-            return old
-        if hint and len(statement.targets) == 1:
-            return unused(hint, live)
-        if old in REBOUND and old not in live:
-            return old
-        keeps = len(statement.targets) == 1 and self.stays(statement.expr, main)
-        if keeps and old.isidentifier() and old not in live:
-            return old
-        return next((n for n in GENERIC if n not in live), "") or unused("x", live)
+        old = "" if old in live else old
+        letter = next((n for n in GENERIC if n not in live), "x")
+        alone = len(statement.targets) == 1
+
+        def becomes() -> str:
+            name = self.names.get(self.preferred.get(target, target), "")
+            return "" if name in live else name
+
+        def result() -> str:
+            row = self.in_list(statement) or self.repeats(statement)
+            return "" if row else self.fixed.get(target, "")
+
+        ask: dict[str, Callable[[], str]] = {
+            "next round": lambda: self.rebinds.get(target, ""),
+            "becomes": becomes,
+            "set by bodies": lambda: (
+                statement.result if statement.kind == "set" else ""
+            ),
+            "result": result,
+            "size": lambda: (
+                variable(target.name or "size") if target in self.ints else ""
+            ),
+            "state": lambda: (
+                (old if old in GENERIC else letter) if target in self.carriers else ""
+            ),
+            "part": lambda: self.wishes.get(target, ""),
+            "known word": lambda: target.meta.get("word", ""),
+            "module": lambda: (
+                old if old in REBOUND and self.is_block(statement) else ""
+            ),
+            "layer or operator": lambda: self.hint(statement) if alone else "",
+            "chain": lambda: old if old in REBOUND else "",
+            "same meaning": lambda: (
+                old
+                if alone and old.isidentifier() and self.stays(statement.expr, main)
+                else ""
+            ),
+            "letter": lambda: letter,
+        }
+        return unused(first_name(VARIABLES, ask), live)
 
     def live(self, values: Iterable[ir.Value]) -> set[str]:
         """The names of these values, and those that are taken everywhere."""

@@ -13,12 +13,13 @@ from ...analysis.spelling.expr import Expr, HelperRef, Leaf, Ref, leaves, render
 from ..classes.dense_concat import Growth, find_growth, joined_list
 from ..classes.module_classes import ModuleClass
 from ..classes.provenance import Sources
+from ..ir.annotations import annotation
 from ..ir.assignment import Assignment, LayerRef
 from ..ir.cache_arguments import CacheArgument
 from ..ir.control_flow import Action, Block
 from ..ir.identifiers import unused
-from ..ir.module_call import ModuleCall
-from ..ir.naming_rules import GENERIC, ModuleRef, annotation, list_item, output_names
+from ..ir.module_call import ModuleCall, ModuleRef
+from ..ir.naming import GENERIC, list_item, output_names
 from ..ir.package_plan import ArgumentPlan, MethodPlan
 from ..ir.statement_tree import (
     Line,

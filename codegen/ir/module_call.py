@@ -70,6 +70,16 @@ class ModuleCall:
 Item: TypeAlias = Assignment | ModuleCall
 
 
+class ModuleRef(Leaf):
+    """A block of the module tree, printed `self.attention`."""
+
+    __slots__ = ("run", "text")
+
+    def __init__(self, run: ModuleCall, text: str) -> None:
+        super().__init__()
+        self.run, self.text = run, text
+
+
 def weights_key(form: ModuleForm) -> tuple[tuple[str, str | None, str], ...]:
     return tuple((k, w.value.name, w.how) for k, w in form.weights.items())
 

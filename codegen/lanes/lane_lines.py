@@ -14,7 +14,8 @@ from ..forward.writer import Body, BodyWriter
 from ..ir.assignment import LayerRef
 from ..ir.cache_arguments import CacheArgument
 from ..ir.identifiers import unused
-from ..ir.naming_rules import ModuleRef, callee_arguments
+from ..ir.module_call import ModuleRef
+from ..ir.naming import callee_arguments
 from ..ir.statement_tree import Statement
 from .divide import reads_of
 

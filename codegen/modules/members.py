@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from ...analysis.spelling.expr import Function
 from ..ir.assignment import Assignment, LayerRef
 from ..ir.identifiers import attribute, unused
 from ..ir.module_call import ModuleCall
+from ..ir.naming import ATTRIBUTES, first_name
 from .layer_roles import matrix_roles, shortcut_role
 from .tensor_roles import tensor_role
 
@@ -203,23 +205,26 @@ def _wish(
         inside = ""  # the module's own scope names nothing in it
     if holder and inside == path != holder:
         inside = path.rpartition(".")[2] if not isinstance(what, ir.Value) else ""
-    if isinstance(what, ConstructorValue):
-        return attribute(what.name or ""), None
+    words = [w for w in inside.split(".") if w]
+    role = roles.get(id(what.form), "") if isinstance(what, Assignment) else ""
     if isinstance(what, ir.Value):
         telling = re.fullmatch(r"[\w.]*[A-Za-z]{3}[\w.]*", inside) and has_name(what)
-        if not (inside and (is_parameter(what) or telling)):
-            return tensor_role(what, run), None
-        return attribute(inside.replace(".", "_")), None
-    words = [w for w in inside.split(".") if w]
-    role = roles.get(id(what.form)) if isinstance(what, Assignment) else None
-    if words and words[-1].isdigit():
+        words = words if inside and (is_parameter(what) or telling) else []
+    elif words and words[-1].isdigit():
         stem = "_".join(words[:-1]) or "layers"
         return attribute(stem), int(words[-1][:6])
-    if not words:
-        return role or _role(what), None
-    if role == "qkv" and _ONE_OF_THREE.fullmatch(words[-1]):
+    elif words and role == "qkv" and _ONE_OF_THREE.fullmatch(words[-1]):
         words[-1] = role  # three layers that became one
-    return attribute("_".join(words)), None
+    setting = what.name or "" if isinstance(what, ConstructorValue) else ""
+    ask: dict[str, Callable[[], str]] = {
+        "setting": lambda: attribute(setting) if setting else "",
+        "file": lambda: attribute("_".join(words)) if words else "",
+        "part": lambda: (
+            tensor_role(what, run) if isinstance(what, ir.Value) else role
+        ),
+        "type": lambda: _role(what),
+    }
+    return first_name(ATTRIBUTES, ask), None
 
 
 def _role(what: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import onnx_ir as ir
 
@@ -10,6 +11,7 @@ from ...analysis.graph.parameters import is_parameter
 from ...analysis.spelling.expr import Leaf, Ref, render
 from ..ir.assignment import Assignment, LayerRef
 from ..ir.module_call import ModuleCall
+from ..ir.naming import TENSORS, first_name
 
 # By the end of its name, where the rest says nothing of it.
 _ENDS = {"bias": "bias", "scale": "scale", "zero_point": "zero_point"}
@@ -30,16 +32,23 @@ _USES = (
 
 def tensor_role(value: ir.Value, run: ModuleCall) -> str:
     """A word for a tensor of a module: bias, scale, attention_bias, ..."""
-    if word := value.meta.get("word"):
-        return str(word)
-    for end, role in _ENDS.items():
-        if re.search(rf"[._]{end}$", value.name or ""):
-            return role
-    if is_parameter(value):
-        return "weight"
+    name = value.name or ""
+    ends = (role for end, role in _ENDS.items() if re.search(rf"[._]{end}$", name))
+    ask: dict[str, Callable[[], str]] = {
+        "known word": lambda: str(value.meta.get("word", "")),
+        "ending": lambda: next(ends, ""),
+        "learned": lambda: "weight" if is_parameter(value) else "",
+        "reader": lambda: _read_as(value, run),
+    }
+    return first_name(TENSORS, ask)
+
+
+def _read_as(value: ir.Value, run: ModuleCall) -> str:
     reader = next((step for step in run.steps() if value in step.reads()), None)
-    role = _used_as(value, reader) if reader is not None else "constant"
-    if role != "bias" or reader is None:
+    if reader is None:
+        return "constant"
+    role = _used_as(value, reader)
+    if role != "bias":
         return role
     made = {out for out in reader.outputs if out is not None}
     after = [step for step in run.steps() if not made.isdisjoint(step.reads())]

@@ -11,7 +11,7 @@ import sympy
 from ...analysis.ops.registry import NodeView
 from ...analysis.spelling.expr import COMPARE, LOWEST, Expr, Ref, leaves, spell
 from ..ir.identifiers import variable
-from ..ir.naming_rules import telling
+from ..ir.naming import telling
 from .control_flow import BlockBuilder
 from .loop_state import Names, States, is_asked, number, source
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from ...analysis.ops.registry import NodeView
 from ...analysis.spelling.expr import TORCH_DTYPES, Expr, Ref, spell
-from ..ir.naming_rules import telling
+from ..ir.naming import telling
 from .control_flow import BlockBuilder
 
 Names = dict[ir.Value, Expr]

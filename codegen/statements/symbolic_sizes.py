@@ -21,9 +21,9 @@ from ...analysis.spelling.expr import (
     leaves,
     substitute,
 )
+from ..ir.annotations import annotation
 from ..ir.assignment import Assignment
 from ..ir.module_call import ModuleCall
-from ..ir.naming_rules import annotation
 from ..ir.size_expr import dim_expr
 
 

@@ -6,7 +6,7 @@ import ast
 import re
 
 from ...ir.identifiers import unused
-from ...ir.naming_rules import list_item
+from ...ir.naming import list_item
 from ...modules.members import Attribute
 
 

@@ -9,7 +9,8 @@ import onnx_ir as ir
 from ....analysis.spelling.expr import Expr, Leaf, Ref, renamed, render
 from ...classes.dense_concat import joined_list, joined_values
 from ...ir.assignment import LayerRef
-from ...ir.naming_rules import LEVEL, ModuleRef
+from ...ir.module_call import ModuleRef
+from ...ir.naming import LEVEL
 from ...ir.statement_tree import Statement, reads
 
 MIN_LEVELS, MIN_STATEMENTS = 3, 2

@@ -23,7 +23,7 @@ from ....analysis.spelling.expr import (
 )
 from ...classes.dense_concat import joined_list, joined_values
 from ...ir.assignment import LayerRef
-from ...ir.naming_rules import ModuleRef
+from ...ir.module_call import ModuleRef
 from ...ir.statement_tree import Statement, reads
 
 MIN_STEPS = 4

@@ -1,0 +1,167 @@
+"""Where names come from, and which source is asked first, as tables.
+
+What has a name in the file keeps it; else it is named by the part that it plays, then
+by what it is. Whoever names something hands `first_name` a way to ask each source.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+import onnx_ir as ir
+
+from .identifiers import unused, variable
+
+GENERIC = ("x", "y", "z", "u", "v", "w", "s", "t")
+LEVEL = "level"  # one map of a pyramid, in a loop over them
+REBOUND = (*GENERIC, LEVEL)
+
+
+class NameSource(NamedTuple):
+    """`example` is emitted text, in tests/goldens or generated, with such a name."""
+
+    source: str
+    why: str
+    example: str
+
+
+VARIABLES = (
+    NameSource(
+        "next round",
+        "what a round hands on is called as the next one reads it",
+        "x = layer(x)",
+    ),
+    NameSource(
+        "becomes",
+        "at the end of a body it becomes the value of this variable",
+        "h = torch.tanh(self.linear(h))",
+    ),
+    NameSource(
+        "set by bodies", "the file's word for a loop's state or results", "ys = []"
+    ),
+    NameSource(
+        "result", "the network returns it: as in the file", "p2, p3, p4 = self.fpn("
+    ),
+    NameSource("size", "a whole number: its dimension", "batch = "),
+    NameSource("state", "every round gives it a new value", "x = tokens"),
+    NameSource(
+        "part", "what attention or a cache takes it as", "q, k, v = self.qkv(x)"
+    ),
+    NameSource("known word", "an operator says what it gives", "cos, sin = "),
+    NameSource(
+        "module", "a module goes on under its argument's name", "x = self.attention(x)"
+    ),
+    NameSource(
+        "layer or operator",
+        "what it comes from has a word that tells something",
+        "resized = F.interpolate(",
+    ),
+    NameSource(
+        "chain", "the last one to read a letter takes it over", "x = x + self.out(y)"
+    ),
+    NameSource(
+        "same meaning", "reshaped or scaled, and not joined", "mask = mask.repeat"
+    ),
+    NameSource("letter", "nothing says what it is", "y = self.norm1(x)"),
+)
+ATTRIBUTES = (
+    NameSource("setting", "a number or a switch of a class", "self.residual = "),
+    NameSource("file", "its path below the module", "self.inner_blocks = "),
+    NameSource("part", "what the module uses it for", "self.shortcut = ("),
+    NameSource("type", "what it is", "self.linear = nn.Linear(24, 5)"),
+)
+TENSORS = (
+    NameSource(
+        "known word", "an operator says what it reads", "apply_rotary(q, cos, sin)"
+    ),
+    NameSource(
+        "ending", "the end of a quantiser's name", 'self.register_buffer("scale"'
+    ),
+    NameSource("learned", "a parameter without a name", "self.weight = nn.Parameter("),
+    NameSource(
+        "reader", "how it is read, or what it is added to", '["attention_bias"]'
+    ),
+)
+CLASSES = (
+    NameSource("file", "the class that the file names", "class BertSelfAttention("),
+    NameSource("path", "the last word of where it stands", "class Mlp("),
+    NameSource(
+        "shared words", "in what its instances are called alike", "class Layer("
+    ),
+    NameSource("layers", "whether it convolves", "class Block("),
+)
+PARAMETERS = (
+    NameSource("stored", "the size of a tensor", "out_features: int, size: int"),
+    NameSource("number", "as a statement's number is called", "heads: int"),
+    NameSource("next layer", "a norm before a layer: its channels", "in_channels: int"),
+    NameSource("inside", "out of a layer and into the next", "width: int"),
+    NameSource("argument", "as the layer's argument", "out_channels: int"),
+)
+
+
+def first_name(
+    table: Iterable[NameSource], ask: Mapping[str, Callable[[], str]]
+) -> str:
+    """The name from the first source that has one; "" says that it hasn't."""
+    names = (ask[row.source]() for row in table)
+    return next(name for name in names if name)
+
+
+# Attribute names that say what a layer is, not what its result means.
+_PLAIN = re.compile(
+    r"(conv|bn|norm|ln|fc|linear|dense|proj|act|relu|pool|layer|block|out|head|emb|wte|wpe"
+    r"|cv|m|drop|mlp|ffn|attention|attn|self|output|intermediate|encoder|decoder|body"
+    r"|round|stem|features|classifier|backbone|model|net|transformer)[a-z_]*|[xyz]",
+    re.IGNORECASE,
+)
+
+
+def is_plain(attr: str) -> bool:
+    return _PLAIN.fullmatch(attr) is not None
+
+
+def callee_arguments(outer: list[str]) -> list[str]:
+    """Telling names are kept; the others become x, y, z in order."""
+    taken = {name for name in outer if name and name not in GENERIC}
+    names: list[str] = []
+    for name in outer:
+        if not name or name in GENERIC or name in names:
+            name = next((n for n in GENERIC if n not in taken), "") or unused(
+                "x", taken
+            )
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def list_item(attr: str) -> str:
+    """What one member of a list is called: layers -> layer."""
+    word = variable(attr)
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    if word.endswith("s") and not word.endswith("ss") and len(word) > 2:
+        return variable(word[:-1])
+    return "block"
+
+
+def telling(name: str | None) -> str:
+    """A variable's name for a name in the file that is a word; '' for other names.
+
+    TorchScript numbers the values of a variable: step.1, step.7 ...
+    """
+    word = re.fullmatch(r"([A-Za-z]{1,20}(_[A-Za-z]{1,12}){0,2})(\.\d+)?", name or "")
+    return variable(word[1]) if word else ""
+
+
+def output_names(results: Iterable[ir.Value], taken: set[str]) -> dict[ir.Value, str]:
+    """What the results of the network are called: as in the file."""
+    names: dict[ir.Value, str] = {}
+    used = set(taken)
+    for value in results:
+        if value.producer() is None:
+            continue
+        names[value] = unused(variable(value.name or "output"), used)
+        used.add(names[value])
+    return names

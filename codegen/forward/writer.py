@@ -33,10 +33,9 @@ from ..ir.statement_tree import (
 )
 from .control_flow_lines import PRINTED
 from .inlining import WIDTH, Inlining, fitting
+from .loops.joined_rounds import roll_joined
 from .loops.layer_loops import find_rows
 from .loops.line_loops import loops, without_comment
-from .loops.pyramid_levels import fold_levels
-from .loops.unrolled_recurrence import fold_counts
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,7 @@ class BodyWriter(Inlining):
                 self.wishes.update(zip(values, family.labels(), strict=True))
         returned, types = self.returned(results, listed)
         end = Statement((), returned, False, kind="return")
-        statements = fold_counts(hand_over([*self.statements(), end]), listed)
-        statements = fold_levels(statements)
+        statements = roll_joined(hand_over([*self.statements(), end]), listed)
         self.note_attention(flat(statements))
         growth = find_growth(statements, self.kind.members)
         if growth is not None:

@@ -1,12 +1,13 @@
-"""What an exporter unrolled, step by step through a sequence, as the loop it was.
+"""What is joined of equal rounds, as a loop that collects it.
 
-The steps end in a join of what each of them gives. They do the same, but for numbers
-that count on (`x[:, 3]`, `x[:, 4]`, ...) and for states that each takes over from the
-one before.
+Rounds do the same, but for numbers that count on (`x[:, 3]`, `x[:, 4]`, ...) and states
+that each takes over from the one before, as where a recurrence was unrolled; or for the
+value that each begins with, as the maps of a pyramid.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -19,39 +20,72 @@ from ....analysis.spelling.expr import (
     exchange_texts,
     renamed,
     render,
+    spell,
     substitute,
 )
 from ...classes.dense_concat import joined_list, joined_values
 from ...ir.assignment import LayerRef
 from ...ir.module_call import ModuleRef
+from ...ir.naming import LEVEL
 from ...ir.statement_tree import Statement, reads
 
 MIN_STEPS = 4
+MIN_LEVELS, MIN_STATEMENTS = 3, 2  # of rounds that begin with a value each
 
 Makers = dict[ir.Value | None, Statement]
+Column = tuple[ir.Value, ...]  # what stands in one place, in each round
 
 
-def fold_counts(
+def roll_joined(
     statements: list[Statement], listed: Collection[ir.Value]
 ) -> list[Statement]:
-    """Each join of what one step after another makes; `listed` stay as they are."""
+    """The statements with a loop for each join of rounds; `listed` are results that
+    others collect, and stay as they are."""
     if any(s.bodies for s in statements):
         return statements
     found = statements
-    for join in statements:
-        operands = joined_values(join)
-        if operands is None or len(set(operands)) < max(len(operands), MIN_STEPS):
-            continue
-        makers = {s.targets[0]: s for s in found if len(s.targets) == 1 and not s.kind}
-        steps = _matched(makers, operands)
-        if steps is not None and steps.are_closed(found, join, listed):
-            found = steps.looped(found, join)
+    for extent in (_made_since, _needed_alone):
+        for join in statements:
+            operands = joined_values(join)
+            if operands is None or len(set(operands)) < len(operands):
+                continue
+            makers = _makers(found)
+            new = extent(makers, operands, found)
+            rounds = _matched(makers, operands, new) if new else None
+            levels = extent is _needed_alone
+            if rounds is None or bool(rounds.starts) != levels:
+                continue
+            if rounds.is_worth_it() and rounds.are_closed(found, join, listed):
+                found = rounds.looped(found, join)
     return found
 
 
+def _makers(statements: Sequence[Statement]) -> Makers:
+    return {s.targets[0]: s for s in statements if len(s.targets) == 1 and not s.kind}
+
+
+def _made_since(
+    makers: Makers, operands: Sequence[ir.Value | None], _: Sequence[Statement]
+) -> set[ir.Value | None]:
+    """What the second operand needs and the first doesn't: all of a step."""
+    first, second = operands[:2] if len(operands) >= MIN_STEPS else (None, None)
+    return _ancestors(makers, second) - _ancestors(makers, first)
+
+
+def _needed_alone(
+    makers: Makers,
+    operands: Sequence[ir.Value | None],
+    statements: Sequence[Statement],
+) -> set[ir.Value | None]:
+    """What the second operand alone needs, back to a value that others read."""
+    uses = Counter(v for s in statements for v in reads(s.expr))
+    alone: Makers = {v: s for v, s in makers.items() if v and uses[v] == 1}
+    return _ancestors(alone, operands[1]) if len(operands) >= MIN_LEVELS else set()
+
+
 @dataclass
-class _Steps:
-    """Statements of the first step, and what later steps have in their places."""
+class _Rounds:
+    """Statements of the first round, and what later rounds have in their places."""
 
     operands: Sequence[ir.Value | None]
     first: list[Statement]
@@ -59,8 +93,23 @@ class _Steps:
     makers: Makers
     # The state that the first step hands on -> what it begins with.
     states: dict[ir.Value | None, ir.Value] = field(default_factory=dict)
-    # (statement, place among its operands) -> the state that is read there
+    starts: Column = ()  # what each round begins with
+    # (statement, place among its operands) -> the state that is read there, or a start
     taken: dict[tuple[Statement, int], ir.Value | None] = field(default_factory=dict)
+
+    def is_worth_it(self) -> bool:
+        """Whether the rounds are enough, and differ in no more than a loop can say."""
+        if not self.starts:
+            return len(self.operands) >= MIN_STEPS
+        alike = all(
+            len(set(column)) == 1 for s in self.first for column in self.numbers(s)
+        )
+        return alike and not self.states and len(self.first) >= MIN_STATEMENTS
+
+    def numbers(self, statement: Statement) -> Iterator[tuple[str, ...]]:
+        """What is written out in a statement, place by place, in each round."""
+        others = [self.makers[image[statement.targets[0]]] for image in self.images]
+        return zip(*(_numbers(s.expr) for s in others), strict=True)
 
     def are_closed(
         self,
@@ -89,13 +138,17 @@ class _Steps:
 
     def looped(self, statements: list[Statement], join: Statement) -> list[Statement]:
         """The statements with a loop in front of the join."""
-        i = ir.Value(name="i")
-        i.meta["counter"] = True
-        made = ir.Value(name="outputs")
+        word = f"{LEVEL}s" if self.starts else "outputs"
+        each = ir.Value(name=LEVEL if self.starts else "i")
+        over = spell(tuple(map(Ref, self.starts)))
+        if not self.starts:
+            each.meta["counter"] = True
+            over = Expr("range")(len(self.operands))
+        made = ir.Value(name=word)
         now = {state: ir.Value(name="state") for state in self.states}
         last = {self.images[-1][state]: value for state, value in now.items()}
         gone = {id(s) for s in self.gone()}
-        body = [self.step(s, i, now) for s in self.first]
+        body = [self.step(s, each, now) for s in self.first]
         given = self.operands[0]
         assert given is not None
         body.append(Statement((), Ref(made).append(Ref(given)), False, kind="call"))
@@ -107,14 +160,8 @@ class _Steps:
                 Statement((value,), Ref(self.states[state]), False, "state", kind="set")
                 for state, value in now.items()
             ),
-            Statement((made,), Expr("[]"), False, "outputs", kind="set"),
-            Statement(
-                (i,),
-                Expr("range")(len(self.operands)),
-                False,
-                kind="for",
-                bodies=[body],
-            ),
+            Statement((made,), Expr("[]"), False, word, kind="set"),
+            Statement((each,), over, False, kind="for", bodies=[body]),
         ]
         join.expr = joined_list(join, Ref(made))
         at = statements.index(join)
@@ -126,9 +173,9 @@ class _Steps:
         return [*before, *loop, *behind, *statements[at:]]
 
     def step(
-        self, statement: Statement, i: ir.Value, now: dict[ir.Value | None, ir.Value]
+        self, statement: Statement, each: ir.Value, now: dict[ir.Value | None, ir.Value]
     ) -> Statement:
-        """A statement of the loop: numbers counted, states by their variables."""
+        """A statement of the loop: numbers counted, states and starts by variables."""
         (target,) = statement.targets
         others = [self.makers[image[target]] for image in self.images]
         statement.places = tuple(place for s in others for place in s.places)
@@ -138,11 +185,11 @@ class _Steps:
             nonlocal place
             place += isinstance(leaf, Ref)
             taken = (statement, place) in self.taken and isinstance(leaf, Ref)
-            return Ref(now[self.taken[statement, place]]) if taken else None
+            read = self.taken[statement, place] if taken else None
+            return Ref(now.get(read, each)) if taken else None
 
         expr = substitute(statement.expr, state)
-        columns = zip(*(_numbers(s.expr) for s in others), strict=True)
-        counted = iter([_counted(column, i) for column in columns])
+        counted = iter([_counted(column, each) for column in self.numbers(statement)])
         statement.expr = exchange_texts(expr, lambda text: next(counted))
         return statement
 
@@ -160,13 +207,18 @@ def _apart(
     return before, behind
 
 
-def _matched(makers: Makers, operands: Sequence[ir.Value | None]) -> _Steps | None:
-    """What makes the operands, if it is one step after another."""
-    told = [_told(makers[v].expr) if v in makers else "" for v in operands]
-    if not told[0] or len(set(told)) > 1:
+def _matched(
+    makers: Makers,
+    operands: Sequence[ir.Value | None],
+    new: set[ir.Value | None],
+) -> _Rounds | None:
+    """What makes the operands, if it is one round after another.
+
+    `new` are the values of the second round.
+    """
+    work = [_work(makers[v].expr) if v in makers else "" for v in operands]
+    if not work[0] or len(set(work)) > 1:
         return None
-    known = _ancestors(makers, operands[0])
-    new = _ancestors(makers, operands[1]) - known
     images: list[dict[ir.Value | None, ir.Value | None]] = []
     bounds: list[list[tuple[Statement, int, ir.Value]]] = []
     for operand in operands:
@@ -177,40 +229,38 @@ def _matched(makers: Makers, operands: Sequence[ir.Value | None]) -> _Steps | No
         bounds.append(walk.bounds)
     back = {image: value for value, image in images[0].items()}
     order = [s for t, s in makers.items() if t in back]
-    steps = _Steps(operands, order, [_through(back, m) for m in images], makers)
+    rounds = _Rounds(operands, order, [_through(back, m) for m in images], makers)
     made = [t for image in images for t in image.values()]
     if len(set(made)) < len(made):
-        return None  # a step that does what another does
-    for column in zip(*bounds, strict=True):
-        values = [value for _, _, value in column]
-        if len(set(values)) == 1:
+        return None  # a round that does what another does
+    for places in zip(*bounds, strict=True):
+        statement, place, _ = places[0]
+        column = tuple(value for _, _, value in places)
+        if len(set(column)) == 1:
             continue
-        state = images[0].get(values[2])
-        before = zip(steps.images[:-1], values[1:], strict=True)
-        if any(image.get(state) is not value for image, value in before):
+        state = images[0].get(column[2])
+        before = zip(rounds.images[:-1], column[1:], strict=True)
+        if state is None or any(image.get(state) is not v for image, v in before):
+            if rounds.starts not in ((), column):
+                return None
+            rounds.starts, state = column, None
+        elif rounds.states.setdefault(state, column[0]) is not column[0]:
             return None
-        if state is None or steps.states.setdefault(state, values[0]) is not values[0]:
-            return None
-        statement, place, _ = column[0]
-        steps.taken[statement, place] = state
-    for statement in order:
-        others = [makers[image[statement.targets[0]]] for image in steps.images]
-        numbers = [_numbers(s.expr) for s in others]
-        if any(_progress(column) is None for column in zip(*numbers, strict=True)):
-            return None
-    return steps
+        rounds.taken[statement, place] = state
+    columns = (column for s in order for column in rounds.numbers(s))
+    return None if any(_progress(column) is None for column in columns) else rounds
 
 
 def _through(
     back: dict[ir.Value | None, ir.Value | None],
     image: dict[ir.Value | None, ir.Value | None],
 ) -> dict[ir.Value | None, ir.Value | None]:
-    """A step's values by those of the first one, not of the second."""
+    """A round's values by those of the first one, not of the second."""
     return {first: image[second] for first, second in back.items()}
 
 
 class _Walk:
-    """Two steps side by side, from what they give to what they begin with."""
+    """Two rounds side by side, from what they give to what they begin with."""
 
     def __init__(self, makers: Makers, new: set[ir.Value | None]) -> None:
         self.makers, self.new = makers, new
@@ -218,13 +268,13 @@ class _Walk:
         self.bounds: list[tuple[Statement, int, ir.Value]] = []
 
     def follow(self, pattern: ir.Value | None, value: ir.Value | None) -> bool:
-        """Pair what makes a value of the second step with what makes another's."""
+        """Pair what makes a value of the second round with what makes another's."""
         if pattern in self.pairs:
             return self.pairs[pattern] is value
         if value not in self.makers:
             return False
         a, b = self.makers[pattern], self.makers[value]
-        if _told(a.expr) != _told(b.expr) or a.inlines != b.inlines:
+        if _work(a.expr) != _work(b.expr) or a.inlines != b.inlines:
             return False
         self.pairs[pattern] = value
         for i, (x, y) in enumerate(zip(reads(a.expr), reads(b.expr), strict=True)):
@@ -247,7 +297,7 @@ def _ancestors(makers: Makers, value: ir.Value | None) -> set[ir.Value | None]:
     return found
 
 
-def _told(expr: Expr) -> str:
+def _work(expr: Expr) -> str:
     """What a statement does, numbers aside."""
 
     def name(leaf: Leaf) -> str:

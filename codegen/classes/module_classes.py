@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeAlias
@@ -20,8 +20,7 @@ from ..ir.module_call import ModuleCall
 from ..ir.naming import CLASSES, first_name
 from ..modules.members import Attribute, ConstructorValue, assign_members, member_name
 from ..modules.sequential import is_chain
-from .constructor_arguments import ARGUMENTS, Parameter, parameters, plain_size
-from .derived_arguments import ANY
+from .constructor_arguments import ANY, ARGUMENTS, Parameter, parameters, plain_size
 from .optional_layers import unify_variants
 from .parametrize_values import unify_numbers
 from .repeated_layers import Depth, growth, row
@@ -58,7 +57,7 @@ class ClassTable:
         self.order: list[ModuleClass] = []
         self.taken: set[str] = {network, *(s.__name__ for s in root.sources())}
         self.root_run = root
-        self._places = {run: i for i, run in enumerate(_inner(root))}
+        self._places = {run: i for i, run in enumerate(root.all_runs())}
         self.root = self.build(root, network)
 
     def assign(self, run: ModuleCall) -> list[Attribute]:
@@ -351,12 +350,6 @@ def _layer_text(
 
 def _layer_names(kind: ModuleClass) -> set[str]:
     return {m.attr for m in kind.members if not isinstance(m.what, ConstructorValue)}
-
-
-def _inner(run: ModuleCall) -> Iterator[ModuleCall]:
-    for child in run.runs():
-        yield child
-        yield from _inner(child)
 
 
 def _class_wish(runs: Sequence[ModuleCall]) -> str:

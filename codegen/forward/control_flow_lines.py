@@ -13,7 +13,7 @@ from ..ir.identifiers import unused, variable
 from ..ir.naming import GENERIC, telling
 from ..ir.statement_tree import Line, Statement, parts, reads
 from .inlining import WIDTH, fitting
-from .loops.line_loops import loops
+from .loops.layer_loops import roll_lines
 
 if TYPE_CHECKING:
     from .writer import BodyWriter
@@ -111,7 +111,7 @@ def _targets(
 
 def _body(w: BodyWriter, body: list[Statement]) -> list[Line]:
     lines = [(fitting(text), places) for text, places in w.block(body)]
-    folded = loops([text for text, _ in lines], w.kind.members)
+    folded = roll_lines([text for text, _ in lines], w.kind.members)
     return [
         (f"    {text}", tuple(place for i in stands_for for place in lines[i][1]))
         for text, stands_for in folded

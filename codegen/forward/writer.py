@@ -9,7 +9,16 @@ from itertools import count
 
 import onnx_ir as ir
 
-from ...analysis.spelling.expr import Expr, HelperRef, Leaf, Ref, leaves, render
+from ...analysis.spelling.expr import (
+    LOWEST,
+    Expr,
+    HelperRef,
+    Leaf,
+    Ref,
+    leaves,
+    render,
+    spell,
+)
 from ..classes.dense_concat import Growth, find_growth, joined_list
 from ..classes.module_classes import ModuleClass
 from ..classes.provenance import Sources
@@ -34,8 +43,7 @@ from ..ir.statement_tree import (
 from .control_flow_lines import PRINTED
 from .inlining import WIDTH, Inlining, fitting
 from .loops.joined_rounds import roll_joined
-from .loops.layer_loops import find_rows
-from .loops.line_loops import loops, without_comment
+from .loops.layer_loops import find_rows, roll_lines, without_comment
 
 
 @dataclass(frozen=True)
@@ -145,7 +153,10 @@ class BodyWriter(Inlining):
                 types.append(annotation(value))
         if len(items) == 1:
             return items[0], tuple(types)
-        return (Expr(*_commas(items)) if items else Expr("()")), tuple(types)
+        pieces: list[str | tuple[Expr, int]] = []
+        for i, item in enumerate(items):
+            pieces += [", " if i else "", (item, LOWEST)]
+        return Expr(*pieces) if items else Expr("()"), tuple(types)
 
     def grown(
         self,
@@ -389,11 +400,8 @@ def _tuple(labels: list[str]) -> str:
 
 def _nested(family: CacheArgument) -> Expr:
     """[(k0, v0), (k1, v1), ...]"""
-    rows = [
-        Expr("(", *_commas([Ref(v) for v in row]), ")") if len(row) > 1 else Ref(row[0])
-        for row in family.rows
-    ]
-    return Expr("[", *_commas(rows), "]")
+    rows = [[Ref(value) for value in row] for row in family.rows]
+    return spell([tuple(row) if len(row) > 1 else row[0] for row in rows])
 
 
 def _replace_nested(statement: Statement, family: CacheArgument, whole: Ref) -> None:
@@ -416,13 +424,6 @@ def _replace_nested(statement: Statement, family: CacheArgument, whole: Ref) -> 
     statement.expr = exchange(statement.expr)
 
 
-def _commas(items: Iterable[Expr]) -> Iterator[str | tuple[Expr, int]]:
-    for i, item in enumerate(items):
-        if i:
-            yield ", "
-        yield item, 0
-
-
 # ---- a written body as the plan of a method
 
 
@@ -430,7 +431,7 @@ def method_plan(
     name: str, body: Body, kind: ModuleClass, sources: Sources
 ) -> MethodPlan:
     """Lines that do the same to one layer after another become loops."""
-    lines = _returned(loops(list(body.lines), kind.members))
+    lines = _returned(roll_lines(list(body.lines), kind.members))
     return MethodPlan(
         name,
         tuple(ArgumentPlan(n, t) for n, t in body.arguments),

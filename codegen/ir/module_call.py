@@ -66,6 +66,12 @@ class ModuleCall:
         """The calls of modules that it makes itself."""
         return (x for x in laid_out(self.items) if isinstance(x, ModuleCall))
 
+    def all_runs(self) -> Iterator[ModuleCall]:
+        """Those calls, each followed by all that it makes."""
+        for call in self.runs():
+            yield call
+            yield from call.all_runs()
+
 
 Item: TypeAlias = Assignment | ModuleCall
 

@@ -30,7 +30,9 @@ def calls_of(kinds: ClassTable) -> dict[ModuleClass, list[ModuleCall]]:
     def visit(run: ModuleCall, first: ModuleCall) -> None:
         found.setdefault(kinds.of[first], []).append(run)
         if list(map(type, run.contents())) != list(map(type, first.contents())):
-            unlike.update(kinds.of[r] for r in [first, *_inner(first)] if r in kinds.of)
+            unlike.update(
+                kinds.of[r] for r in [first, *first.all_runs()] if r in kinds.of
+            )
             return
         for item, twin in zip(run.contents(), first.contents(), strict=True):
             if isinstance(item, ModuleCall) and isinstance(twin, ModuleCall):
@@ -38,10 +40,6 @@ def calls_of(kinds: ClassTable) -> dict[ModuleClass, list[ModuleCall]]:
 
     visit(kinds.root.run, kinds.root.run)
     return {kind: runs for kind, runs in found.items() if kind not in unlike}
-
-
-def _inner(run: ModuleCall) -> list[ModuleCall]:
-    return [r for child in run.runs() for r in [child, *_inner(child)]]
 
 
 def kernel_bodies(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,11 @@ import onnx_ir as ir
 from ...analysis.graph.parameters import has_name, is_parameter
 from ...analysis.ops.quantized.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
 from ...analysis.ops.registry import ModuleForm
-from ...analysis.spelling.expr import Function
+from ...analysis.spelling.expr import Expr, Function, Leaf, Ref, leaves, render
 from ..ir.assignment import Assignment, LayerRef
 from ..ir.identifiers import attribute, unused
 from ..ir.module_call import ModuleCall
-from ..ir.naming import ATTRIBUTES, first_name
-from .layer_roles import matrix_roles, shortcut_role
-from .tensor_roles import tensor_role
+from ..ir.naming import ATTRIBUTES, TENSORS, first_name
 
 # What a layer is called where the file has no name for it.
 ROLES = {
@@ -111,7 +109,7 @@ def assign_members(run: ModuleCall, faithful: bool = False) -> list[Attribute]:
     if faithful:
         return _faithful([(what, _inside(path, run.path)) for what, path in owned])
     holder = _holder(run.path, [path for what, path in owned if _is_module(what)])
-    roles = {**shortcut_role(run), **matrix_roles(run)}
+    roles = {**_shortcut_role(run), **_matrix_roles(run)}
     wishes = [(what, *_wish(what, path, holder, run, roles)) for what, path in owned]
     return _number(wishes)
 
@@ -220,7 +218,7 @@ def _wish(
         "setting": lambda: attribute(setting) if setting else "",
         "file": lambda: attribute("_".join(words)) if words else "",
         "part": lambda: (
-            tensor_role(what, run) if isinstance(what, ir.Value) else role
+            _tensor_role(what, run) if isinstance(what, ir.Value) else role
         ),
         "type": lambda: _role(what),
     }
@@ -272,3 +270,200 @@ def _number(wishes: list[tuple[Any, str, int | None]]) -> list[Attribute]:
         for group in ordered.values()
         for member in sorted(group, key=lambda m: m.index or 0)
     ]
+
+
+# ---- a layer without a name in the file: by the part that it plays
+
+_MATRIX = re.compile(r"(nn\.|Packed|Quantized)Linear")
+
+
+def _matrix_roles(run: ModuleCall) -> dict[int, str]:
+    """query, key, value, out; gate, up, down; or qkv: for the layers' identities.
+
+    A module of several attentions, or of several pairs of matrices, has none.
+    """
+    flow = _Flow([item for item in run.contents() if isinstance(item, Assignment)])
+    attentions = [s for s in flow.steps if s.form is None and _attends(s)]
+    if len(attentions) == 1:
+        return flow.attention(attentions[0])
+    named = any(s.path not in ("", run.path) for s in flow.steps if _is_matrix(s))
+    return {} if attentions or named else flow.feed_forward()
+
+
+def _shortcut_role(run: ModuleCall) -> dict[int, str]:
+    """The layer that changes what is added to the result of a block's other layers."""
+    steps = [item for item in run.contents() if isinstance(item, Assignment)]
+    flow = _Flow(steps)
+    for step in steps:
+        added = {v for v in step.reads() if v.const_value is None}
+        makers = [flow.makers.get(v) for v in added]
+        if step.node is None or step.node.op_type != "Add" or len(makers) != 2:
+            continue
+        for near, far in (makers, makers[::-1]):
+            if near is None or near.form is None or near.reads() != run.inputs:
+                continue
+            if flow.layers(far) > 1:
+                return {id(near.form): "shortcut"}
+    return {}
+
+
+def _attends(step: Assignment) -> bool:
+    return any(name.endswith("attention") for name in _called(step.expr))
+
+
+def _called(expr: Expr) -> Iterator[str]:
+    """The functions and methods that an expression calls."""
+    operands = [piece[0] for piece in expr._pieces if isinstance(piece, tuple)]
+    for callee in operands[: expr._weight]:
+        yield from (text for text in callee._pieces[-1:] if isinstance(text, str))
+    for operand in operands:
+        yield from _called(operand)
+
+
+def _is_matrix(step: Assignment) -> bool:
+    return step.form is not None and _MATRIX.match(step.form.layer) is not None
+
+
+class _Flow:
+    """What is computed from what in one module."""
+
+    def __init__(self, steps: list[Assignment]) -> None:
+        self.steps = steps
+        self.makers = {out: step for step in steps for out in step.outputs}
+
+    def behind(self, values: Iterable[ir.Value]) -> list[Assignment]:
+        """The nearest matrices and attentions that values are computed with."""
+        found: dict[Assignment, None] = {}
+        todo = list(values)
+        while todo:
+            step = self.makers.get(todo.pop(0))
+            if step is None:
+                continue
+            if _is_matrix(step) or _attends(step):
+                found[step] = None
+            else:
+                todo += step.reads()
+        return list(found)
+
+    def layers(self, step: Assignment | None) -> int:
+        """How many layers a step's result is computed with."""
+        todo, found = [step], dict[Assignment, None]()
+        while todo:
+            one = todo.pop()
+            if one is not None and one not in found:
+                found[one] = None
+                todo += [self.makers.get(value) for value in one.reads()]
+        return sum(one.form is not None for one in found)
+
+    def attention(self, step: Assignment) -> dict[int, str]:
+        operands = [x.value for x in leaves(step.expr) if isinstance(x, Ref)][:3]
+        sources = [self.behind([value]) for value in operands]
+        if len(sources) < 3 or any(len(found) != 1 for found in sources):
+            return {}
+        layers = [id(found[0].form) for found in sources]
+        if len(set(layers)) not in (1, 3):
+            return {}
+        same = len(set(layers)) == 1
+        words = ("qkv",) if same else ("query", "key", "value")
+        roles = dict(zip(dict.fromkeys(layers), words, strict=True))
+        for other in filter(_is_matrix, self.steps):
+            if self.behind(other.reads()) == [step]:
+                return {**roles, id(other.form): "out"}
+        return roles
+
+    def feed_forward(self) -> dict[int, str]:
+        """A matrix that widens, or a pair of them, and one back."""
+        matrices = [step for step in self.steps if _is_matrix(step)]
+        last = matrices.pop() if 2 <= len(matrices) <= 3 else None
+        if last is None or set(self.behind(last.reads())) != set(matrices):
+            return {}
+        if any(not _widens(step) for step in matrices) or _widens(last):
+            return {}
+        roles = {id(last.form): "down", id(matrices[0].form): "up"}
+        if len(matrices) == 2:
+            up = [step for step in matrices if self.is_factor(step)]
+            if len(up) != 1:
+                return {}
+            roles.update((id(step.form), "gate") for step in matrices)
+            roles[id(up[0].form)] = "up"
+        return roles
+
+    def is_factor(self, step: Assignment) -> bool:
+        """Whether a product reads what a layer gives as it is."""
+        readers = [s for s in self.steps if not set(step.outputs).isdisjoint(s.reads())]
+        return any(s.node is not None and s.node.op_type == "Mul" for s in readers)
+
+
+def _widens(step: Assignment) -> bool:
+    sizes = step.form.positional[:2] if step.form is not None else ()
+    return len(sizes) == 2 and sizes[0] < sizes[1]
+
+
+# ---- a constant tensor without one: by what reads it
+
+# By the end of its name, where the rest says nothing of it.
+_ENDS = {"bias": "bias", "scale": "scale", "zero_point": "zero_point"}
+_ENDS |= {"weight_quantized": "weight"}
+
+# By the expression that reads it: "@" is the tensor, "v" another one, "L" a layer.
+_USES = (
+    (r"scaled_dot_product_attention\(.*attn_mask=@", "attention_bias"),
+    (r"rotary=\(@", "cos"),
+    (r"rotary=\(v, @", "sin"),
+    (r"\bL\(@\)", "indices"),
+    (r"\[@\]|(index_select|gather|take_along_dim)\(.*@", "indices"),
+    (r"\bcat\(\[@", "prefix"),
+    (r"@ \* |\* @", "scale"),
+    (r"@ \+ |\+ @", "bias"),
+)
+
+
+def _tensor_role(value: ir.Value, run: ModuleCall) -> str:
+    """A word for a tensor of a module: bias, scale, attention_bias, ..."""
+    name = value.name or ""
+    ends = (role for end, role in _ENDS.items() if re.search(rf"[._]{end}$", name))
+    ask: dict[str, Callable[[], str]] = {
+        "known word": lambda: str(value.meta.get("word", "")),
+        "ending": lambda: next(ends, ""),
+        "learned": lambda: "weight" if is_parameter(value) else "",
+        "reader": lambda: _read_as(value, run),
+    }
+    return first_name(TENSORS, ask)
+
+
+def _read_as(value: ir.Value, run: ModuleCall) -> str:
+    reader = next((step for step in run.steps() if value in step.reads()), None)
+    if reader is None:
+        return "constant"
+    role = _used_as(value, reader)
+    if role != "bias":
+        return role
+    made = {out for out in reader.outputs if out is not None}
+    after = [step for step in run.steps() if not made.isdisjoint(step.reads())]
+    scores = any(re.search(r"softmax\(|attention\(", _spelled(step)) for step in after)
+    return "attention_bias" if scores else _added(value)
+
+
+def _used_as(value: ir.Value, reader: Assignment) -> str:
+    text = _spelled(reader, value)
+    return next((role for use, role in _USES if re.search(use, text)), "constant")
+
+
+def _spelled(step: Assignment, value: ir.Value | None = None) -> str:
+    def name(leaf: Leaf) -> str:
+        if isinstance(leaf, LayerRef):
+            return "L"
+        return "@" if isinstance(leaf, Ref) and leaf.value is value else "v"
+
+    return render(step.expr, name)
+
+
+def _added(value: ir.Value) -> str:
+    """In a sum: one number per channel, or a vector per position [1, length, width]."""
+    assert value.const_value is not None
+    if not value.const_value.dtype.is_floating_point():
+        return "offset"  # of indices
+    dims = value.const_value.shape.numpy()
+    if len([size for size in dims if size > 1]) < 2:
+        return "bias"
+    return "position_embedding" if len(dims) == 3 and dims[0] == 1 else "offset"

@@ -8,7 +8,6 @@ function: what it reads is computed before it, what it returns is read after it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import onnx_ir as ir
 
@@ -94,7 +93,7 @@ def _shorten(root: ModuleCall, path: str) -> None:
         return
     for step in root.steps():
         step.path = step.path.removeprefix(start)
-    for run in _all_runs(root):
+    for run in root.all_runs():
         run.path = run.path.removeprefix(start)
 
 
@@ -195,7 +194,7 @@ def _separate_clashing(root: ModuleCall) -> None:
     while changed:
         changed = False
         calls: dict[str, list[ModuleCall]] = {}
-        for run in _all_runs(root):
+        for run in root.all_runs():
             calls.setdefault(run.path, []).append(run)
         clashing = {
             id(run)
@@ -265,12 +264,6 @@ def _unify_layers(run: ModuleCall) -> None:
 
 def _with_layer(expr: Expr, layer: LayerRef) -> Expr:
     return substitute(expr, lambda leaf: layer if isinstance(leaf, LayerRef) else None)
-
-
-def _all_runs(run: ModuleCall) -> Iterator[ModuleCall]:
-    for child in run.runs():
-        yield child
-        yield from _all_runs(child)
 
 
 # ------------------------------------------------------------------------- interfaces

@@ -20,8 +20,12 @@ from fairhand.analysis.repeats.find_blocks import Block, find_blocks
 from fairhand.analysis.repeats.repeat_counts import one_apart
 from fairhand.analysis.repeats.single_entry_regions import Item
 from fairhand.analysis.spelling.expr import Expr, Leaf, Ref, spell
-from fairhand.codegen.forward.loops.layer_loops import RolledLoop, Statement, find_rows
-from fairhand.codegen.forward.loops.line_loops import loops
+from fairhand.codegen.forward.loops.layer_loops import (
+    RolledLoop,
+    Statement,
+    find_rows,
+    roll_lines,
+)
 from fairhand.codegen.ir.module_call import ModuleCall
 from fairhand.codegen.modules.members import Attribute
 
@@ -452,7 +456,7 @@ def test_a_list_that_is_called_out_of_order_is_no_row() -> None:
 def lines_of(first: str, rest: str = "") -> list[str]:
     calls = [f"x = self.layers[{i}](x{rest})" for i in range(1, 4)]
     members = [Attribute("layers", i, ModuleCall(f"layers.{i}")) for i in range(4)]
-    folded = loops([f"x = self.layers[0]({first})", *calls], members)
+    folded = roll_lines([f"x = self.layers[0]({first})", *calls], members)
     return [line for line, _ in folded]
 
 

@@ -8,7 +8,7 @@ value that each begins with, as the maps of a pyramid.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -307,32 +307,21 @@ def _work(expr: Expr) -> str:
             return f"layer{id(leaf.form)}"
         return "v" if isinstance(leaf, Ref) else f"leaf{id(leaf)}"
 
-    return render(_exchanged(expr, lambda text: Expr("#")), name)
+    counted = exchange_texts(expr, lambda x: Expr("#") if x.isdigit() else None)
+    return render(counted, name)
 
 
 def _numbers(expr: Expr) -> list[str]:
     found: list[str] = []
-
-    def note(text: str) -> None:
-        found.append(text)
-
-    exchange_texts(expr, note)
+    exchange_texts(expr, found.append)  # which exchanges nothing
     return found
-
-
-def _exchanged(expr: Expr, replace: Callable[[str], Expr | None]) -> Expr:
-    return exchange_texts(expr, lambda text: replace(text) if _is_count(text) else None)
-
-
-def _is_count(text: str) -> bool:
-    return text.isdigit()
 
 
 def _progress(texts: Sequence[str]) -> tuple[int, int] | None:
     """Where numbers begin and how far apart they are, if they count on evenly."""
     if len(set(texts)) == 1:
         return 0, 0
-    if not all(map(_is_count, texts)):
+    if not all(map(str.isdigit, texts)):
         return None
     start, step = int(texts[0]), int(texts[1]) - int(texts[0])
     even = [int(text) for text in texts] == [

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairhand.codegen.classes.constructor_arguments import parameters
-from fairhand.codegen.classes.derived_arguments import ANY
+from fairhand.codegen.classes.constructor_arguments import ANY, parameters
 
 
 def written(labels: str, *rows: list[object], derives: bool = True) -> list[str]:

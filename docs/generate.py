@@ -20,8 +20,8 @@ from typing import Any
 import onnx
 
 from fairhand.analysis import ops
+from fairhand.analysis.ops.contrib.schemas import EXPERIMENTAL, UNLISTED
 from fairhand.analysis.ops.registry import OPS, OpDef
-from fairhand.analysis.shapes.contrib_schemas import EXPERIMENTAL, UNLISTED
 from fairhand.rewrites.adapters.opset_adapters import TARGET_OPSET
 from fairhand.rewrites.lowering.ml.run import LOWERINGS
 from fairhand.rewrites.normalise import EXTENSIONS

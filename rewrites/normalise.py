@@ -17,7 +17,8 @@ import onnx_ir as ir
 from ..analysis.graph.map_types import is_map, set_map_type
 from ..analysis.graph.traversal import all_nodes, sort
 from ..analysis.graph.weightless import skeleton
-from ..analysis.shapes.contrib_schemas import OWN, known_to_onnx
+from ..analysis.ops.contrib.schemas import known_to_onnx
+from ..analysis.ops.registry import OWN
 from .adapters import (  # noqa: F401
     opset_experimental,
     opset_inputs,

@@ -12,9 +12,9 @@ import onnx_ir as ir
 
 from ..analysis.cost.graph_cost import GraphCost, graph_cost
 from ..analysis.graph.dims import Dim, Dims
+from ..analysis.graph.shape_facts import Content, ShapeFacts
 from ..analysis.graph.traversal import all_nodes
-from ..analysis.shapes.infer import ShapeFacts, infer
-from ..analysis.shapes.node_facts import Content
+from ..analysis.shapes.infer import infer
 from .adapters.cleanup import give_texts
 from .certificate.proof_store import proven
 from .engine.apply import Rewriter

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 
 from ..graph.dims import Dim, ceildiv, product, simplify
-from ..shapes.infer import ShapeFacts
-from .flops import flops, total
+from ..graph.shape_facts import ShapeFacts
+from ..ops.facts.flop_counts import total
+from .flops import flops
 
 __all__ = ["GraphCost", "bytes_of", "flops", "graph_cost"]
 

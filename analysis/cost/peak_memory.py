@@ -12,12 +12,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ..shapes.infer import ShapeFacts
+from ..graph.shape_facts import ShapeFacts
+from ..ops import lookup
 from .graph_cost import bytes_of
-
-_VIEWS = frozenset(
-    "Expand Flatten Identity Reshape Slice Split Squeeze Transpose Unsqueeze".split()
-)
 
 
 @dataclass(frozen=True)
@@ -42,8 +39,9 @@ def peak_memory(
     for at, node in enumerate(nodes):
         for value in _read(node, viewed):
             last[value] = at
+        op = lookup(node)
         for out in node.outputs:
-            if node.op_type in _VIEWS and not node.domain:
+            if op is not None and op.views:
                 source = node.inputs[0]
                 assert source is not None
                 viewed[out] = viewed.get(source, source)

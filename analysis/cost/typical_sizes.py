@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import onnx_ir as ir
 
 from ..graph.dims import Dim, product
-from ..shapes.infer import ShapeFacts
+from ..graph.shape_facts import ShapeFacts
 
 BATCH, OTHER = 1, 128  # what a dynamic size is taken for
 

@@ -10,9 +10,9 @@ import onnx_ir as ir
 
 from ..cost.flops import flops
 from ..cost.typical_sizes import Sizes
+from ..graph.shape_facts import ShapeFacts
 from ..literals import one_line
 from ..ops.registry import ONE_TO_MANY, REORGANIZE, MappingType
-from ..shapes.infer import ShapeFacts
 from .dag import Dag
 from .mapping_types import mapping_type
 from .tiling import Tiling, keeps_rows, repeats, tiling

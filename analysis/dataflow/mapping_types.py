@@ -13,6 +13,9 @@ from enum import Enum
 import onnx_ir as ir
 
 from ..graph.dims import Dims, same
+from ..graph.shape_facts import ShapeFacts
+from ..ops import lookup
+from ..ops.facts.sizes_elementwise import broadcast_together
 from ..ops.registry import (
     MANY_TO_MANY,
     ONE_TO_MANY,
@@ -21,19 +24,10 @@ from ..ops.registry import (
     REORGANIZE,
     SHUFFLE,
     MappingType,
-    lookup,
 )
-from ..shapes.infer import ShapeFacts
 
 # Of the inputs' types an operator has the most complex (footnote 1 of the paper).
 COMPLEXITY = (ONE_TO_ONE, REORGANIZE, SHUFFLE, ONE_TO_MANY, MANY_TO_MANY, OPAQUE)
-
-# Elementwise over several inputs, which are broadcast to each other.
-BROADCASTING = frozenset(
-    """Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Clip Div Equal Greater
-    GreaterOrEqual Less LessOrEqual Max Mean Min Mod Mul Or PRelu Pow Sub Sum Where
-    Xor""".split()
-)
 
 
 class Verdict(Enum):
@@ -105,7 +99,7 @@ def mapping_type(node: ir.Node, shapes: ShapeFacts) -> MappingType:
     training = node.attributes.get("training_mode")
     if node.op_type == "BatchNormalization" and training and training.value:
         return MANY_TO_MANY
-    if node.op_type not in BROADCASTING or node.domain:
+    if op.shape is not broadcast_together or len(node.inputs) < 2:
         return op.mapping
     result = shapes.dims(node.outputs[0])
     computed = [v for v in node.inputs if v is not None and v.const_value is None]

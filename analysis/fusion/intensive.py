@@ -7,7 +7,7 @@ from functools import reduce
 from operator import or_
 
 from ..dataflow.dataflow import Dataflow
-from ..dataflow.tiling import Tile
+from ..ops.facts.tiles import Tile
 from ..ops.registry import MANY_TO_MANY, ONE_TO_MANY, REORGANIZE, SHUFFLE
 
 # What came before: something complex; since then, axes or even rows that changed.

@@ -9,70 +9,50 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import IntEnum
 
 from ..dataflow.dag import Dag, Grouping
 from ..dataflow.dataflow import Dataflow, Operator
-from ..dataflow.mapping_types import BROADCASTING, most_complex
-from ..ops.registry import MANY_TO_MANY, ONE_TO_ONE, OPAQUE
+from ..dataflow.mapping_types import most_complex
+from ..ops.registry import MANY_TO_MANY, ONE_TO_ONE, OPAQUE, OPS, Pattern
 from .dnnfusion import FusionPlan, Group, plan_of
 
 MAX_DEPTH = 256  # operators in a group, TVM's default
 
 
-class Kind(IntEnum):
-    """TVM's OpPatternKind, from simple to complex."""
-
-    ELEMWISE = 0
-    BROADCAST = 1
-    INJECTIVE = 2
-    REDUCTION = 3
-    OUT_ELEMWISE_FUSABLE = 4
-    OPAQUE = 8
-
-
-# Many-to-Many operators into whose result elementwise operators can be fused. Beside
-# these and reductions, TVM takes all, such as a Softmax, for opaque.
-_OUT_FUSABLE = frozenset(
-    """AveragePool Conv ConvTranspose Gemm GlobalAveragePool GlobalMaxPool MatMul
-    MaxPool""".split()
-)
-_REARRANGING = frozenset("CenterCropPad Concat OneHot Pad Slice Split Trilu".split())
-
-
-def kind(op: Operator) -> Kind:
-    """The pattern kind of an operator."""
+def pattern(op: Operator) -> Pattern:
+    """TVM's class of an operator: what its OpDef says, else by its mapping type."""
+    known = OPS.get(("", op.kind))
     if op.mapping is OPAQUE:
-        return Kind.OPAQUE
+        return Pattern.OPAQUE
+    if known is not None and known.pattern is not None:
+        return known.pattern
     if op.mapping is MANY_TO_MANY:
-        if op.kind in _OUT_FUSABLE:
-            return Kind.OUT_ELEMWISE_FUSABLE
-        is_reduction = op.kind.startswith(("Reduce", "Arg"))
-        return Kind.REDUCTION if is_reduction else Kind.OPAQUE
-    if op.mapping is ONE_TO_ONE and op.kind not in _REARRANGING:
-        return Kind.ELEMWISE
-    return Kind.BROADCAST if op.kind in BROADCASTING else Kind.INJECTIVE
+        return Pattern.OPAQUE  # as TVM takes a Softmax
+    if op.mapping is ONE_TO_ONE:
+        return Pattern.ELEMWISE
+    broadcasts = known is not None and known.mapping is ONE_TO_ONE
+    return Pattern.BROADCAST if broadcasts else Pattern.INJECTIVE
 
 
 @dataclass(frozen=True)
 class _Dominator:
     """The next operator that all paths lead through; None at the end of the graph.
 
-    `pattern` is the most complex kind on the way there, that operator included.
+    `pattern` is the most complex one on the way there, that operator included.
     """
 
     parent: int | None
     depth: int
-    pattern: Kind
+    pattern: Pattern
 
 
 def tvm(flow: Dataflow) -> FusionPlan:
     """Groups as TVM would make them."""
-    kinds = [kind(op) for op in flow.operators]
+    patterns = [pattern(op) for op in flow.operators]
     returned = {t.producer for t in flow.tensors if t.returned}
-    dominators = post_dominators(flow.dag, kinds, returned)
+    dominators = post_dominators(flow.dag, patterns, returned)
     grouping = Grouping(flow.dag)
-    anchor = list(kinds)  # the kind of a group, by its name
+    anchor = list(patterns)  # the pattern of a group, by its name
 
     def commit(start: int, path: set[int], sink: int) -> None:
         name = grouping.group_of[start]
@@ -106,17 +86,17 @@ def tvm(flow: Dataflow) -> FusionPlan:
 
 
 def _bounds(
-    own: Kind, way: Kind, phase: int
-) -> tuple[Kind, Callable[[Kind], bool]] | None:
+    own: Pattern, way: Pattern, phase: int
+) -> tuple[Pattern, Callable[[Pattern], bool]] | None:
     """What may lie on the way, and at its end; None where nothing is to be done."""
-    if own is Kind.OUT_ELEMWISE_FUSABLE:
-        if phase == 0 and way is Kind.ELEMWISE:
-            return Kind.BROADCAST, lambda k: k <= Kind.BROADCAST
-    elif own <= Kind.BROADCAST:
-        if way <= Kind.REDUCTION:
-            return Kind.INJECTIVE, lambda k: k <= Kind.OUT_ELEMWISE_FUSABLE
-    elif own is Kind.INJECTIVE and phase == 1:
-        return Kind.INJECTIVE, lambda k: k <= Kind.INJECTIVE
+    if own is Pattern.OUT_ELEMWISE_FUSABLE:
+        if phase == 0 and way is Pattern.ELEMWISE:
+            return Pattern.BROADCAST, lambda k: k <= Pattern.BROADCAST
+    elif own <= Pattern.BROADCAST:
+        if way <= Pattern.REDUCTION:
+            return Pattern.INJECTIVE, lambda k: k <= Pattern.OUT_ELEMWISE_FUSABLE
+    elif own is Pattern.INJECTIVE and phase == 1:
+        return Pattern.INJECTIVE, lambda k: k <= Pattern.INJECTIVE
     return None
 
 
@@ -133,16 +113,18 @@ def _path(dag: Dag, start: int, sink: int) -> set[int]:
 
 
 def post_dominators(
-    dag: Dag, kinds: list[Kind], returned: set[int | None]
+    dag: Dag, patterns: list[Pattern], returned: set[int | None]
 ) -> list[_Dominator]:
     """The immediate post-dominator of each operator, from the last to the first."""
     found: dict[int, _Dominator] = {}
 
-    def common(a: int | None, b: int | None, way: Kind) -> tuple[int | None, Kind]:
-        """The nearest common post-dominator, and the kind on the ways there."""
+    def common(
+        a: int | None, b: int | None, way: Pattern
+    ) -> tuple[int | None, Pattern]:
+        """The nearest common post-dominator, and the pattern on the way there."""
         while a != b:
             if a is None or b is None:
-                return None, Kind.OPAQUE
+                return None, Pattern.OPAQUE
             deeper, other = (a, b) if found[a].depth > found[b].depth else (b, a)
             way = max(way, found[deeper].pattern)
             a, b = found[deeper].parent, other
@@ -151,10 +133,10 @@ def post_dominators(
     for node in reversed(range(len(dag))):
         readers = dag.successors[node]
         if not readers or node in returned:
-            found[node] = _Dominator(None, 1, Kind.OPAQUE)
+            found[node] = _Dominator(None, 1, Pattern.OPAQUE)
             continue
         parent: int | None = readers[0]
-        way = max(kinds[reader] for reader in readers)
+        way = max(patterns[reader] for reader in readers)
         for reader in readers[1:]:
             parent, way = common(parent, reader, way)
         depth = 1 if parent is None else found[parent].depth + 1

@@ -11,9 +11,9 @@ an operator is defined here; rewrites/normalise.py brings older opsets to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, IntEnum
 from inspect import signature
 from typing import Any, NoReturn
 
@@ -22,9 +22,16 @@ import onnx_ir as ir
 
 from ..errors import Unsupported, malformed
 from ..graph.dims import Dim
+from ..graph.shape_facts import ContentResult, DimsResult, NodeFacts, ShapeFacts
 from ..graph.weight_access import glance, note_read
-from ..shapes.infer import ShapeFacts
 from ..spelling.expr import TORCH_DTYPES, DimOf, Expr
+from .facts import flop_counts, index_functions
+from .facts.requirements import Requirement
+from .facts.sizes_elementwise import broadcast_together
+from .facts.tiles import TileNeeds
+
+DOMAIN = "com.microsoft"
+OWN = "fairhand"  # the domain of operators that only this package has
 
 
 class MappingType(Enum):
@@ -36,6 +43,17 @@ class MappingType(Enum):
     REORGANIZE = "Reorganize"
     SHUFFLE = "Shuffle"
     OPAQUE = "Opaque"
+
+
+class Pattern(IntEnum):
+    """TVM's OpPatternKind, from simple to complex."""
+
+    ELEMWISE = 0
+    BROADCAST = 1
+    INJECTIVE = 2
+    REDUCTION = 3
+    OUT_ELEMWISE_FUSABLE = 4
+    OPAQUE = 8
 
 
 ONE_TO_ONE = MappingType.ONE_TO_ONE
@@ -299,7 +317,7 @@ Spelling = Callable[..., Any]
 
 @dataclass(frozen=True)
 class OpDef:
-    """One operator in its newest spelling.
+    """One operator in its newest spelling, and all that is said of it.
 
     `torch(t, n, *inputs)` is the spelling with two readings
     (analysis/spelling/expr.py). Of several outputs it returns the first alone when no
@@ -309,6 +327,23 @@ class OpDef:
     the layer form, or None where it doesn't apply. `scalars` lists inputs that may be
     printed as Python numbers when they are constants of one element. `inlines` says
     that the result is cheap and clear enough to stand inside another expression.
+
+    What an operator of ONNX's own domain leaves out follows from its mapping type
+    (`_defaults`): elementwise operators broadcast, and take one operation per element.
+
+    - `shape(node, *dims)`: sizes of the outputs; None leaves them to onnx, whose own
+      inference `onnx_errs` in some cases.
+    - `values(node, *elements)`: elements of small integer tensors;
+      `by_index(node)`: of any, as functions of their place.
+    - `flops`: arithmetic operations, for each element of the result or by a function.
+    - `tile`: what it needs whole of its inputs. `pattern`: TVM's class of it.
+    - `views`: the result looks at the memory of the first input.
+    - `fresh`: the result is memory of its own, never an input or a view.
+    - `traceable`: what it does depends on sizes and types, never on values.
+    - `carries`: inputs whose elements, or some of them, come out unchanged.
+    - `requires`: what elements of an input have to be like, by position.
+    - `runs_until`: the last opset of whose version ONNX Runtime has a kernel, if there
+      is a newer one that differs in element types or additions alone.
     """
 
     name: str
@@ -321,7 +356,31 @@ class OpDef:
     scalars: tuple[int, ...] = ()
     inlines: bool = True
     result: str = ""  # what a reader calls the result where nothing better is known
+    shape: Callable[..., DimsResult] | None = None
+    onnx_errs: bool = False
+    values: Callable[..., ContentResult] | None = None
+    by_index: index_functions.Rule | None = None
+    flops: int | flop_counts.Count | None = None
+    tile: Callable[[NodeFacts], TileNeeds | None] | None = None
+    pattern: Pattern | None = None
+    views: bool | None = None
+    fresh: bool = False
+    traceable: bool | None = None
+    carries: Container[int] | None = None
+    requires: Mapping[int, Requirement] = field(default_factory=dict)
+    runs_until: int | None = None
     cases: Sequence[Case] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        for name, default in _defaults(self).items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, default)
+
+    def count_flops(self, node: NodeFacts) -> Dim | None:
+        """How many arithmetic operations a node takes; None where that is unknown."""
+        if isinstance(self.flops, int):
+            return flop_counts.per_result(self.flops)(node)
+        return None if self.flops is None else self.flops(node)
 
     def takes(self, count: int) -> bool:
         """Whether the spelling can be called with so many operands."""
@@ -332,6 +391,20 @@ class OpDef:
         except TypeError:
             return False
         return True
+
+
+def _defaults(op: OpDef) -> Mapping[str, Any]:
+    """What the mapping type implies for an operator of ONNX's own domain."""
+    if op.domain:
+        return {"views": False, "traceable": False, "carries": ()}
+    moves = op.mapping in (REORGANIZE, SHUFFLE)
+    return {
+        "shape": broadcast_together if op.mapping is ONE_TO_ONE else None,
+        "flops": 1 if op.mapping is ONE_TO_ONE else 0 if moves else None,
+        "views": op.mapping is REORGANIZE,
+        "traceable": op.mapping is not OPAQUE,
+        "carries": (0,) if moves else (),
+    }
 
 
 def of_strings(node: ir.Node) -> bool:

@@ -1,16 +1,23 @@
-"""Elements of integer and truth tensors of any size; see place_rules.py."""
+"""Elements of integer and truth tensors of any size, as functions of their place."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import onnx_ir as ir
 
-from ..graph.dims import Dims, same
-from .node_facts import ShapeSite
-from .place_rules import RULES, Count, Found, Natural, constant, moved
-from .shape_facts import ShapeFacts
+from ..graph.dims import Dims
+from ..graph.shape_facts import ShapeFacts
+from ..ops import lookup
+from ..ops.facts.index_functions import (
+    Count,
+    Found,
+    IndexFacts,
+    Natural,
+    aligned,
+    constant,
+    moved,
+)
 
 DEPTH = 64  # operators between a tensor and the sizes that it comes from
 
@@ -45,42 +52,15 @@ class Places:
             return element if isinstance(element, bool) else constant(element, dims)
         if node is None or node.domain or len(node.outputs) != 1:
             return None
-        function = RULES.get(node.op_type)
-        found = (
-            None if function is None else function(self, ShapeSite(node, self.shapes))
-        )
-        return _along(found, dims)
-
-    def aligned(
-        self, value: ir.Value | None, out: Dims, beside: Sequence[Dims] = ()
-    ) -> Found:
-        """The element as a function of the place in what `value` is broadcast to.
-
-        `beside` are the sizes that it is broadcast with. Two that are merely taken for
-        equal (dims.broadcast) say nothing: one may be 1.
-        """
-        found = self.of(value)
-        dims = None if value is None else self.shapes.dims(value)
-        if dims is None:
+        op = lookup(node)
+        if op is None or op.by_index is None:
             return None
-        shift = len(out) - len(dims)
+        return _along(op.by_index(IndexFacts(node, self.shapes, self.of)), dims)
 
-        def move(count: Count) -> Count | None:
-            for step, n, wide in zip(count.steps, dims, out[shift:], strict=True):
-                if step and same(n, wide) is not True:
-                    return None
-            for sizes in beside:
-                steps = zip(
-                    reversed(count.steps), reversed(dims), reversed(sizes), strict=False
-                )
-                if any(
-                    s and n != 1 and m != 1 and same(n, m) is not True
-                    for s, n, m in steps
-                ):
-                    return None
-            return Count(count.first, (0,) * shift + count.steps)
-
-        return moved(found, move)
+    def aligned(self, value: ir.Value | None, out: Dims) -> Found:
+        """The element as a function of the place in what `value` is broadcast to."""
+        dims = None if value is None else self.shapes.dims(value)
+        return None if dims is None else aligned(self.of(value), dims, out)
 
 
 def _is_whole(value: ir.Value) -> bool:

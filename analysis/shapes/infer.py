@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
+from typing import Any
 
 import numpy as np
 import onnx
@@ -19,26 +20,17 @@ import sympy
 from ..errors import MALFORMED, FairhandError
 from ..graph.dims import Dim, invented, is_bulky, parse, same, spell, symbol, text
 from ..graph.map_types import is_map, map_type, set_map_type
-from . import arithmetic, rules_elementwise, rules_movement, rules_windows, shape_values
-from .contrib_schemas import DOMAIN, OWN
-from .node_facts import DimsResult, PartialDims, ShapeSite
+from ..graph.shape_facts import Content, NodeFacts, PartialDims, ShapeFacts
+from ..ops import lookup
+from ..ops.facts.small_values import constant_node
+from .control_flow import BODIES
 from .onnx_types import infer_types
-from .rules_control_flow import BODIES
-from .shape_facts import ShapeFacts
 
 __all__ = ["ShapeFacts", "infer"]
 
 logger = logging.getLogger(__name__)
 
-SHAPE_RULES = {**rules_elementwise.RULES, **rules_movement.RULES, **rules_windows.RULES}
-CONTENT_RULES = {**shape_values.RULES, **arithmetic.RULES}
-
 _UNNAMED = {"", "?", "-1", "None"}  # ways to write "any size" that name nothing
-
-# Where onnx's own inference is wrong, and ONNX Runtime agrees with the rules here: both
-# sides of a one-sided STFT, a Range of decimals one too long, a NonZero of a scalar, an
-# output_shape of ConvTranspose; and where a Slice with steps ends (dims.slice_range).
-_ONNX_ERRS = {"ConvTranspose", "NonZero", "Range", "STFT"}
 
 
 class _Trust(Enum):
@@ -55,13 +47,35 @@ class _Trust(Enum):
     NONE = auto()
 
 
-def shape_rule(node: ir.Node) -> tuple[Callable[..., DimsResult] | None, int]:
-    """The rule for a node, and how many leading inputs it needs the sizes of."""
-    if node.domain not in ("", DOMAIN, OWN):
-        return None, 0
-    if node.domain == DOMAIN and onnx.defs.has(node.op_type):
-        return None, 0  # ONNX Runtime's own operator may be another of the same name
-    return SHAPE_RULES.get(node.op_type, (None, 0))
+def dims_by_rule(site: NodeFacts) -> Sequence[PartialDims | None]:
+    """Sizes of the outputs, as far as the operator's rule tells them."""
+    op = lookup(site.node)
+    if op is None or op.shape is None:
+        return ()
+    operands = [site.dims(i) for i in range(_needed(op.shape))]
+    if any(dims is None for dims in operands):
+        return ()
+    return op.shape(site, *operands) or ()
+
+
+def elements_by_rule(site: NodeFacts) -> Sequence[Content]:
+    """Elements of the outputs, as far as the operator's rule tells them."""
+    op = lookup(site.node)
+    rule = None if op is None else op.values
+    if site.node.op_type == "Constant" and not site.node.domain:
+        rule = constant_node
+    operands = None if rule is None else site.contents(_needed(rule))
+    if rule is None or operands is None:
+        return ()
+    result = rule(site, *operands)
+    if result is None:
+        return ()
+    return [result] if isinstance(result, np.ndarray) else result
+
+
+def _needed(rule: Callable[..., Any]) -> int:
+    """How many leading inputs a rule needs to know."""
+    return int(rule.__code__.co_argcount) - 1
 
 
 def infer(model: ir.Model) -> ShapeFacts:
@@ -132,7 +146,7 @@ class _Walk:
     def _visit(self, node: ir.Node) -> None:
         bodies = [a.as_graph() for a in node.attributes.values() if _is_body(a)]
         outside = self.shapes.anchored() if bodies else frozenset()
-        site = ShapeSite(node, self.shapes)
+        site = NodeFacts(node, self.shapes)
         enter = BODIES.get(node.op_type) if bodies and not node.domain else None
         try:
             if enter is not None:
@@ -143,7 +157,7 @@ class _Walk:
                         self._settle(value, None, _Trust.NOT_ZERO)
                     self.attempt(body)
                 self.shapes.node = node  # the nodes of bodies took its place
-                proposed = self._dims(site)
+                proposed = dims_by_rule(site)
             self.shapes.node = node
             if node.op_type == "If" and not node.domain:
                 taken = self._taken(site, bodies)
@@ -164,8 +178,9 @@ class _Walk:
 
     def _trust(self, node: ir.Node) -> _Trust:
         given = [value for value in node.inputs if value is not None]
-        steps = node.op_type == "Slice" and len(node.inputs) > 4
-        if node.op_type in _ONNX_ERRS or steps or not self._doubtful.isdisjoint(given):
+        op = lookup(node)
+        errs = op is not None and op.onnx_errs
+        if errs or not self._doubtful.isdisjoint(given):
             return _Trust.RANK
         dims = [self.shapes.dims(value) for value in given]
         static = all(d is not None and all(isinstance(s, int) for s in d) for d in dims)
@@ -217,17 +232,7 @@ class _Walk:
 
         return undo
 
-    def _dims(self, site: ShapeSite) -> Sequence[PartialDims | None]:
-        """What the rules say of each output."""
-        rule, needed = shape_rule(site.node)
-        if rule is None:
-            return ()
-        operands = [site.dims(i) for i in range(needed)]
-        if any(dims is None for dims in operands):
-            return ()
-        return rule(site, *operands) or ()
-
-    def _taken(self, site: ShapeSite, bodies: list[ir.Graph]) -> list[ir.Graph]:
+    def _taken(self, site: NodeFacts, bodies: list[ir.Graph]) -> list[ir.Graph]:
         """The branches of an If that can be taken."""
         decided = site.numbers(0)
         if not decided or not isinstance(decided[0], int):
@@ -252,19 +257,11 @@ class _Walk:
             for axis, size in enumerate(first)
         ]
 
-    def _elements(self, site: ShapeSite) -> None:
-        rule, needed = CONTENT_RULES.get(site.node.op_type, (None, 0))
+    def _elements(self, site: NodeFacts) -> None:
         outputs = site.node.outputs
-        if rule is None or site.node.domain or self.shapes.small(outputs[0]) is None:
+        if self.shapes.small(outputs[0]) is None:
             return
-        operands = site.contents(needed)
-        if operands is None:
-            return
-        result = rule(site, *operands)
-        if result is None:
-            return
-        parts = [result] if isinstance(result, np.ndarray) else result
-        for value, part in zip(outputs, parts, strict=False):
+        for value, part in zip(outputs, elements_by_rule(site), strict=False):
             if part.shape != self.shapes.dims(value):
                 raise ValueError(f"{part.shape} elements in {self.shapes.dims(value)}")
             self.shapes.learn_elements(value, part)

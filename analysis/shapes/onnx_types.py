@@ -15,8 +15,8 @@ from onnx import shape_inference
 
 from ..graph.dims import text
 from ..graph.map_types import map_type
-from .contrib_schemas import known_to_onnx
-from .shape_facts import ShapeFacts
+from ..graph.shape_facts import ShapeFacts
+from ..ops.contrib.schemas import known_to_onnx
 
 logger = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from ...analysis.cost.graph_cost import GraphCost
 from ...analysis.errors import FairhandError
 from ...analysis.graph.dims import Dim, Invented
 from ...analysis.literals import one_line
+from ...analysis.ops import lookup
 from ...analysis.shapes.infer import ShapeFacts
 from ...rewrites.language.facts import is_constant
 from ..ir.package_plan import PackagePlan
@@ -27,27 +28,6 @@ from ..request.choices import ENGINES, PROFILE
 # preparing a size (0.2 s and more) is never earned back.
 WORTH_PREPARING = 2e7  # operations of one run
 
-# Of these PyTorch's tracer was found to record all that they do, and oneDNN Graph to
-# compute the same, on the cases of the operator table;
-# tests/codegen/engines/test_engines.py runs some.
-TRACED = frozenset(
-    """Abs Add And Attention AveragePool BatchNormalization Cast Ceil Celu Clip Concat
-    Conv ConvTranspose Cos CumSum DepthToSpace Div Einsum Elu Equal
-    Erf Exp Expand Flatten Floor Gather GatherElements GatherND Gelu Gemm
-    GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GroupNormalization
-    HardSigmoid HardSwish Identity InstanceNormalization IsNaN LayerNormalization
-    LeakyRelu Less LessOrEqual Log LogSoftmax MatMul Max MaxPool Mean Min Mish Mul
-    Neg Not Or PRelu Pad Pow RMSNormalization Range Reciprocal ReduceL2 ReduceMax
-    ReduceMean ReduceMin ReduceSum ReduceSumSquare Relu Reshape Resize
-    RotaryEmbedding Selu Shape Sigmoid Sign Sin Slice Softmax Softplus Softsign
-    SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tanh Tile Transpose Trilu
-    Unsqueeze Where""".split()
-)
-# What gives a view of its first input, and what gives memory of its own.
-_VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose"})
-_VIEWS |= {"Slice", "Split", "Unsqueeze"}
-_MAKERS = frozenset({"Add", "Concat", "Conv", "ConvTranspose", "Gemm", "MatMul", "Mul"})
-_MAKERS |= {"LayerNormalization", "Relu", "Sigmoid", "Softmax", "Tanh"}
 # Products of these are what oneDNN Graph lays weights out for.
 _HEAVY = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _PACKED = ("nn.Linear(", "nn.LSTM(")  # what `packed` has other layers for
@@ -222,7 +202,8 @@ def obstacles(graph: ir.Model, shapes: ShapeFacts, plan: PackagePlan) -> Iterato
         yield "not all it takes and gives are tensors of NumPy's types"
     for node in graph.graph:
         name = one_line(node.op_type, 30)
-        if node.domain or node.op_type not in TRACED:
+        op = lookup(node)
+        if op is None or not op.traceable:
             yield f"what {name} does may depend on values"
         for out in node.outputs:
             dims = shapes.dims(out)
@@ -282,10 +263,12 @@ def makes_results(graph: ir.Model) -> bool:
 
 def _is_made(value: ir.Value, fed: set[ir.Value]) -> bool:
     node = value.producer()
-    while node is not None and node.op_type in _VIEWS and node.inputs[0] is not None:
-        value = node.inputs[0]
-        node = value.producer()
-    return node is not None and node.op_type in _MAKERS and value in fed
+    op = None if node is None else lookup(node)
+    if node is None or op is None:
+        return False
+    if op.views and node.inputs[0] is not None:
+        return _is_made(node.inputs[0], fed)
+    return op.fresh and value in fed
 
 
 def _single_rows(graph: ir.Model, shapes: ShapeFacts) -> tuple[list[ir.Value], int]:

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import onnx_ir as ir
 
-from ...analysis.ops.registry import constant
-from ...analysis.shapes.contrib_schemas import DOMAIN
+from ...analysis.ops.registry import DOMAIN, constant
 from ...rewrites.folding.island import RANDOM
 from ..verify.input_sizes import inlined
 

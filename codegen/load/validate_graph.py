@@ -21,7 +21,7 @@ from onnx import (
 )
 
 from ...analysis.errors import LoadError
-from ...analysis.shapes.contrib_schemas import EARLY
+from ...analysis.ops.contrib.schemas import EARLY
 from ...rewrites.normalise import ADAPTERS, EXTENSIONS
 from .tensor_storage import Payloads, shown
 from .validate_header import (

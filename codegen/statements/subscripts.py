@@ -10,8 +10,8 @@ from collections import Counter
 
 import onnx_ir as ir
 
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.ops.axes import equal
-from ...analysis.shapes.shape_facts import ShapeFacts
 from ...analysis.spelling.expr import DeviceOf, DimOf, Expr, Ref
 from ..ir.assignment import Assignment
 from .combine import does, size_of, without

@@ -11,6 +11,7 @@ import onnx
 import onnx_ir as ir
 
 from ...analysis.graph.weightless import CUT_PREFIX, skeleton
+from ...analysis.ops import OPS
 from ...rewrites.folding.uniform_tensors import uniform_element
 from ...rewrites.normalise import ADAPTERS
 from ..load.validate_graph import bare
@@ -19,15 +20,6 @@ from ..load.validate_tensors import nodes_of, subgraphs
 # A dump in one file takes three times its size in memory while it is made.
 _LARGEST_INLINE = 64 << 20
 _ALIGNMENT = 64  # what vector instructions like, and a mapped file then gives them
-
-# Operators of whose newest version ONNX Runtime has no kernel, although it differs in
-# element types or additions alone, and the last opset of the version that it has.
-_BEHIND = {
-    "Attention": 24,
-    **dict.fromkeys(("GlobalLpPool", "MaxRoiPool", "Multinomial", "RoiAlign"), 21),
-    **dict.fromkeys(("RandomNormal", "RandomNormalLike"), 21),
-    **dict.fromkeys(("RandomUniform", "RandomUniformLike"), 21),
-}
 
 
 def save_stage(model: ir.Model, path: str | Path) -> None:
@@ -53,7 +45,9 @@ def save_stage(model: ir.Model, path: str | Path) -> None:
 def _lower_opset(proto: onnx.ModelProto) -> None:
     """Declare an older opset, if some node needs that and all mean the same in it."""
     nodes = list(nodes_of(proto.graph.node))
-    opset = min((_BEHIND.get(n.op_type, 99) for n in nodes if not n.domain), default=99)
+    known = [OPS.get(("", n.op_type)) for n in nodes if not n.domain]
+    last = [op.runs_until for op in known if op is not None]
+    opset = min((version for version in last if version is not None), default=99)
     newest = max(adapter.until for adapter in ADAPTERS)
     imported = [entry for entry in proto.opset_import if entry.domain == ""]
     if not imported or imported[0].version <= opset or opset <= newest:

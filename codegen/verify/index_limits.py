@@ -14,28 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from ...analysis.ops import OPS, OpDef, lookup
+from ...analysis.ops.facts.requirements import (
+    BelowNumber,
+    IndexOf,
+    PlaceIn,
+    Requirement,
+)
+from ...analysis.ops.facts.sizes_elementwise import broadcast_together, like_input
+from ...analysis.ops.undefined import REQUIRES
+
 # A size as a graph states it: a number, a symbolic dimension's name, or unknown.
 Size = int | str | None
 
-# operator -> (operand of indices, operand of the table, axis or the attribute for it)
-_LOOKUPS: dict[str, tuple[tuple[int, int, int | str], ...]] = {
-    "ArrayFeatureExtractor": ((1, 0, -1),),
-    "EmbedLayerNormalization": ((0, 2, 0), (1, 4, 0), (8, 3, 0)),
-    "Gather": ((1, 0, "axis"),),
-    "GatherBlockQuantized": ((1, 0, "gather_axis"),),
-    "GatherElements": ((1, 0, "axis"),),
-    "NegativeLogLikelihoodLoss": ((1, 0, 1),),
-    "RotaryEmbedding": ((1, 2, 0), (3, 1, 0)),  # of com.microsoft, and of ONNX
-    "Scatter": ((1, 0, "axis"),),
-    "ScatterElements": ((1, 0, "axis"),),
-    "SoftmaxCrossEntropyLoss": ((1, 0, 1),),
-}
-# Operators whose first operand's numbers come out as they are, or some of them.
-_CARRIERS = frozenset(
-    """Abs Cast Clip DepthToSpace Expand Flatten Gather GatherElements GatherND Identity
-    Reshape Slice SpaceToDepth Split Squeeze Tile Transpose Unsqueeze""".split()
-)
-_CARRIERS_OF_ALL = frozenset({"Concat", "Max", "Min"})
 _MOST_REACHES = 2000  # a bound on the work for one value
 
 
@@ -66,20 +57,33 @@ def follow(value: ir.Value) -> Iterator[Reach]:
 
 def _step(node: ir.Node, index: int) -> int | None:
     """What the node adds to operand `index`; None if it makes something else of it."""
-    op = node.op_type
-    if (op in _CARRIERS and index == 0) or op in _CARRIERS_OF_ALL:
+    op = _definition(node)
+    if op is not None and op.carries is not None and index in op.carries:
         return 0
-    if op == "Where":
-        return 0 if index > 0 else None
-    if op == "Range" and index == 1:
+    if node.op_type == "Range" and index == 1:
         return -1  # the last number lies below the limit
-    if op in ("Add", "Sub"):
-        added = constant(node.inputs[1 - index])
-        if added is None or not added.size or (op == "Sub" and index == 1):
+    if node.op_type in ("Add", "Sub"):
+        added, subtracts = constant(node.inputs[1 - index]), node.op_type == "Sub"
+        if added is None or not added.size or (subtracts and index == 1):
             return None
-        step = added.max() if op == "Add" else -added.min()
+        step = -added.min() if subtracts else added.max()
         return int(step) if np.isfinite(step) else None
     return None
+
+
+def _definition(node: ir.Node) -> OpDef | None:
+    """ONNX Runtime's operators are like those of ONNX that took their names."""
+    return lookup(node) or OPS.get(("", node.op_type))
+
+
+def requirement(reach: Reach) -> Requirement | None:
+    """What the node requires of the followed value; None for nothing."""
+    node = reach.node
+    known = REQUIRES.get((node.domain, node.op_type))
+    if known is None:
+        op = _definition(node)
+        known = {} if op is None else op.requires
+    return known.get(reach.index)
 
 
 def constant(value: ir.Value | None) -> np.ndarray | None:
@@ -106,20 +110,20 @@ def index_limits(value: ir.Value) -> list[tuple[int, Size]]:
 
 def table_sizes(reach: Reach) -> list[Size]:
     """Sizes that the value must stay below; none if the node looks nothing up by it."""
-    node, op = reach.node, reach.node.op_type
-    if op == "OneHot" and reach.index == 0:
-        depth = constant(node.inputs[1])
-        return [] if depth is None else [int(depth.reshape(-1)[0])]
-    if op in ("GatherND", "ScatterND") and reach.index == 1:
+    node, required = reach.node, requirement(reach)
+    if isinstance(required, BelowNumber):
+        limit = constant(node.inputs[required.limit])
+        return [] if limit is None else [int(limit.reshape(-1)[0])]
+    if isinstance(required, PlaceIn):
         batch = node.attributes.get_int("batch_dims", 0)
-        depth_of = size_of(node.inputs[1], -1)
-        last = depth_of if isinstance(depth_of, int) else 1
-        return [size_of(node.inputs[0], batch + i) for i in range(last)]
-    for index, table, axis in _LOOKUPS.get(op, ()):
-        if reach.index == index and table < len(node.inputs):
-            if isinstance(axis, str):
-                axis = node.attributes.get_int(axis, 0)
-            return [size_of(node.inputs[table], axis)]
+        depth = size_of(node.inputs[reach.index], -1)
+        last = depth if isinstance(depth, int) else 1
+        return [size_of(node.inputs[required.table], batch + i) for i in range(last)]
+    if isinstance(required, IndexOf) and required.table < len(node.inputs):
+        axis = required.axis
+        if isinstance(axis, str):
+            axis = node.attributes.get_int(axis, 0)
+        return [size_of(node.inputs[required.table], axis)]
     return []
 
 
@@ -141,10 +145,19 @@ def size_of(value: ir.Value | None, axis: int) -> Size:
         if node.op_type == "Transpose":
             perm = node.attributes.get_ints("perm", None)
             axis = -1 - axis if perm is None else perm[axis]
-        elif node.op_type not in ("Identity", "Cast", "DequantizeLinear"):
+        elif not _keeps_sizes(node):
             return None
         value = node.inputs[0]
     return None
+
+
+def _keeps_sizes(node: ir.Node) -> bool:
+    """Whether the result has the sizes of the first input, whatever else is read."""
+    op = lookup(node)
+    if op is None:
+        return False
+    alone = len(node.inputs) == 1 and op.shape is broadcast_together
+    return alone or op.shape is like_input
 
 
 def _size(dim: int | ir.SymbolicDim) -> Size:

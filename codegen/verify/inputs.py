@@ -17,7 +17,8 @@ import onnx
 import onnx_ir as ir
 
 from ...analysis.errors import FairhandError, LoadError
-from .index_limits import Reach, Size, constant, follow, index_limits
+from ...analysis.ops.facts.requirements import Between, Fraction
+from .index_limits import Reach, Size, constant, follow, index_limits, requirement
 from .input_sizes import complete, dynamic_dims, dynamic_sizes, free_inputs, inlined
 from .vocabulary import known_numbers, known_words, map_parts, random_map
 
@@ -26,40 +27,6 @@ __all__ = ["dynamic_sizes", "input_ranges", "make_inputs", "read_given"]
 MOST_NUMBERS = 2**30  # in one random input
 NO_RANK = (2, 3)  # the shape given to an input that declares no rank
 
-# Operands that a graph input may feed, which admit few values: (low, high).
-_OPERANDS = {
-    ("Attention", 6): (1, 2),
-    ("BitShift", 1): (0, 4),
-    ("ConstantOfShape", 0): (1, 5),
-    ("CumProd", 1): (0, 1),
-    ("CumSum", 1): (0, 1),
-    ("Div", 1): (1, 10),
-    ("Expand", 1): (1, 2),
-    ("GRU", 4): (1, 2),
-    ("LSTM", 4): (1, 2),
-    ("Loop", 0): (1, 4),
-    ("Mod", 1): (1, 10),
-    ("NonMaxSuppression", 2): (1, 10),
-    ("OneHot", 1): (2, 9),
-    ("Pad", 1): (0, 2),
-    ("Pow", 1): (0, 4),
-    ("RNN", 4): (1, 2),
-    ("Range", 0): (0, 1),
-    ("Range", 1): (1, 9),
-    ("Range", 2): (1, 2),
-    ("Reduce", 1): (0, 1),  # the axes of ReduceSum and its like
-    ("Reshape", 1): (0, 1),  # 0 keeps the size
-    ("ReverseSequence", 1): (1, 2),
-    ("Slice", 1): (0, 1),
-    ("Slice", 2): (1, 4),
-    ("Slice", 3): (0, 1),
-    ("Slice", 4): (1, 2),
-    ("Squeeze", 1): (0, 1),
-    ("TensorScatter", 2): (0, 1),
-    ("Tile", 1): (1, 4),
-    ("TopK", 1): (1, 2),
-    ("Unsqueeze", 1): (0, 1),
-}
 _UNLIMITED = (0, 10)
 _MASK = (0, 2)
 
@@ -197,10 +164,8 @@ def _random(
         return np.asarray(numbers).astype(dtype.numpy())
     if _masks_by_subtraction(value):
         return _mask(shape).astype(dtype.numpy())
-    if any(
-        r.node.op_type == "NonMaxSuppression" and r.index > 2 for r in follow(value)
-    ):
-        return np.asarray(rng.random(shape)).astype(dtype.numpy())  # thresholds
+    if any(isinstance(requirement(reach), Fraction) for reach in follow(value)):
+        return np.asarray(rng.random(shape)).astype(dtype.numpy())
     numbers = np.asarray(rng.standard_normal(shape))
     if np.issubdtype(dtype.numpy(), np.complexfloating):
         numbers = numbers + 1j * rng.standard_normal(shape)
@@ -233,14 +198,9 @@ def _range(value: ir.Value, sizes: Mapping[str, int]) -> tuple[tuple[int, int], 
     if high is None:
         if _named_mask(value) or any(map(_is_mask_arithmetic, reaches)):
             return _MASK, True
-        for reach in reaches:
-            op = (
-                "Reduce"
-                if reach.node.op_type.startswith("Reduce")
-                else reach.node.op_type
-            )
-            if (op, reach.index) in _OPERANDS:
-                return _OPERANDS[op, reach.index], False
+        for required in map(requirement, reaches):
+            if isinstance(required, Between):
+                return (required.low, required.high), False
         if known := known_numbers(value):
             return (known[0], min(known[-1] + 2, int(dtype.max))), False
         return _default_range(dtype, reaches), False

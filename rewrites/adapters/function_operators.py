@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from ...analysis.graph.traversal import all_nodes
 from ...analysis.ops import lookup
-from ...analysis.shapes.rules_control_flow import BODIES
+from ...analysis.shapes.control_flow import BODIES
 from .cleanup import inline_functions
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.errors import MALFORMED, Unsupported, malformed
-from ...analysis.shapes.contrib_schemas import DOMAIN
+from ...analysis.ops.registry import DOMAIN
 from .provenance import take_over
 from .unique_names import UniqueNames
 

@@ -10,10 +10,10 @@ import onnx_ir as ir
 
 from ...analysis.errors import FairhandError
 from ...analysis.graph.parameters import is_parameter
+from ...analysis.graph.shape_facts import NodeFacts
 from ...analysis.graph.traversal import all_graphs
 from ...analysis.graph.weight_access import glance, note_read
-from ...analysis.shapes.infer import CONTENT_RULES, shape_rule
-from ...analysis.shapes.node_facts import ShapeSite
+from ...analysis.shapes.infer import dims_by_rule, elements_by_rule
 from ..adapters.provenance import shared_metadata, shared_name
 from ..adapters.unique_names import UniqueNames
 from ..folding.island import RANDOM
@@ -248,28 +248,17 @@ class GraphEditor:
     def _learn(self, node: ir.Node) -> None:
         """Sizes of the new values, as far as a rule of shape inference gives them."""
         shapes = self.facts.shapes
-        site = ShapeSite(node, shapes)
-        rule, needed = shape_rule(node)
-        operands = [site.dims(i) for i in range(needed)]
-        if rule is None or any(dims is None for dims in operands):
-            return
+        site = NodeFacts(node, shapes)
         try:
-            proposed = rule(site, *operands) or ()
-            for value, dims in zip(node.outputs, proposed, strict=False):
+            for value, dims in zip(node.outputs, dims_by_rule(site), strict=False):
                 if dims is not None and all(n is not None for n in dims):
                     shapes.learn_dims(value, tuple(n for n in dims if n is not None))
-            content, count = CONTENT_RULES.get(node.op_type, (None, 0))
             dtype = node.outputs[0].dtype
-            if content is None or (dtype is not None and dtype.is_floating_point()):
+            if dtype is not None and dtype.is_floating_point():
                 return  # shapes don't depend on floats
-            if not shapes.small(node.outputs[0]):
-                return
-            known = site.contents(count)
-            if known is None:
-                return
-            found: Any = content(site, *known)
-            if isinstance(found, np.ndarray):
-                shapes.learn_elements(node.outputs[0], found)
+            if len(node.outputs) == 1 and shapes.small(node.outputs[0]):
+                for elements in elements_by_rule(site):
+                    shapes.learn_elements(node.outputs[0], elements)
         except (FairhandError, ArithmeticError, LookupError, TypeError, ValueError):
             return  # the next inference of the whole graph will tell
 

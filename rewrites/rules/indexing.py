@@ -81,7 +81,7 @@ NOT_SHIPPED: list[tuple[str, str, str]] = [
     (
         "decided",
         "And(true, x) = x, Where(true, x, y) = x, of what is true at every place",
-        "by evaluation at a symbolic place (known_places.py, place_rules.py), no law",
+        "by evaluation at a symbolic place (known_places.py), no law",
     ),
     (
         "constants",

@@ -9,7 +9,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 from fairhand.analysis import ops
 from fairhand.analysis.dataflow.mapping_types import (
-    BROADCASTING,
     CELLS,
     Cell,
     Verdict,
@@ -110,10 +109,6 @@ def test_the_more_complex_type_counts() -> None:
     for i, mapping in enumerate(order):
         assert most_complex(*order[: i + 1]) is mapping
         assert most_complex(*reversed(order[: i + 1])) is mapping
-
-
-def test_broadcasting_operators_are_one_to_one_in_the_table() -> None:
-    assert all(OPS["", name].mapping is ONE_TO_ONE for name in BROADCASTING)
 
 
 # ---- what shapes decide

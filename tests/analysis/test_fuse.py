@@ -26,9 +26,9 @@ from fairhand.analysis.fusion.dnnfusion import (
     unfused,
 )
 from fairhand.analysis.fusion.intensive import uses_up_tiles
-from fairhand.analysis.fusion.tvm_baseline import MAX_DEPTH, Kind, kind, tvm
+from fairhand.analysis.fusion.tvm_baseline import MAX_DEPTH, pattern, tvm
 from fairhand.analysis.graph.dims import symbol
-from fairhand.analysis.ops.registry import MANY_TO_MANY, OPAQUE
+from fairhand.analysis.ops.registry import MANY_TO_MANY, OPAQUE, Pattern
 from fairhand.analysis.shapes.infer import ShapeFacts, infer
 
 PLANNERS: dict[str, Callable[[Dataflow], FusionPlan]] = {
@@ -365,11 +365,11 @@ def test_tvm_fuses_through_a_diamond_and_stops_at_a_softmax() -> None:
     start = net.conv("x", 16, 16, 3)
     both = net.add("Add", net.add("Sigmoid", start), net.add("Tanh", start))
     flow = net.flow(net.add("Neg", net.add("Softmax", both)))
-    assert [kind(op) for op in flow.operators] == [
-        Kind.OUT_ELEMWISE_FUSABLE,
-        *[Kind.ELEMWISE] * 3,
-        Kind.OPAQUE,
-        Kind.ELEMWISE,
+    assert [pattern(op) for op in flow.operators] == [
+        Pattern.OUT_ELEMWISE_FUSABLE,
+        *[Pattern.ELEMWISE] * 3,
+        Pattern.OPAQUE,
+        Pattern.ELEMWISE,
     ]
     assert named(flow, tvm(flow)) == [
         ["Conv", "Sigmoid", "Tanh", "Add"],

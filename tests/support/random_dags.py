@@ -7,7 +7,8 @@ import random
 
 from fairhand.analysis.dataflow.dag import Dag
 from fairhand.analysis.dataflow.dataflow import Dataflow, Operator, Tensor
-from fairhand.analysis.dataflow.tiling import Tile, Tiling
+from fairhand.analysis.dataflow.tiling import Tiling
+from fairhand.analysis.ops.facts.tiles import Tile
 from fairhand.analysis.ops.registry import MappingType
 from fairhand.analysis.schedule.linear_clustering import Costs
 

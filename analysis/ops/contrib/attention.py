@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...shapes.contrib_schemas import DOMAIN
 from ..case_arrays import i32
 from ..operands import number
-from ..registry import MANY_TO_MANY, NodeView, OpDef, case, define
+from ..registry import DOMAIN, MANY_TO_MANY, NodeView, OpDef, case, define
 from ..results import wanted
 from .attributes import check_attributes
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ...shapes.contrib_schemas import DOMAIN
 from ..case_arrays import i32, i64, u8
+from ..facts.requirements import IndexOf
 from ..registry import (
+    DOMAIN,
     MANY_TO_MANY,
     SHUFFLE,
     ModuleForm,
@@ -307,6 +308,7 @@ define(
         since=1,
         domain=DOMAIN,
         mapping=SHUFFLE,
+        requires={1: IndexOf(0, "gather_axis")},
         torch=_gather_block_quantized,
         cases=[
             case(

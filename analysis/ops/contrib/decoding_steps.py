@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ...shapes.contrib_schemas import OWN
+from ...graph.dims import Dims, quotient, simplify
+from ...graph.shape_facts import DimsResult, NodeFacts
+from ..facts import sizes_elementwise
 from ..later import Later
 from ..operands import number
-from ..registry import MANY_TO_MANY, NodeView, OpDef, define
+from ..registry import MANY_TO_MANY, OWN, NodeView, OpDef, define
 from ..results import wanted
 
 helpers = Later("helpers.search")
@@ -116,16 +118,77 @@ def _beam_end(t: Any, n: NodeView, *operands: Any) -> Any:
     return wanted(n, t.helper(helpers.beam_end)(*state, **options), 2)
 
 
-for _name, _spelling in {
-    "AllowedScores": _allowed,
-    "GreedyStep": _greedy,
-    "SampleStep": _sample,
-    "RepeatRows": _repeat,
-    "PadWords": _pad,
-    "JoinScores": _join_scores,
-    "PadScores": _pad_scores,
-    "BeamStart": _beam_start,
-    "BeamStep": _beam_step,
-    "BeamEnd": _beam_end,
-}.items():
-    define(OpDef(_name, since=1, domain=OWN, mapping=MANY_TO_MANY, torch=_spelling))
+# ---- sizes
+
+
+def _search_step_sizes(site: NodeFacts) -> DimsResult:
+    """Sequences that are longer by a word, and the other states as they were."""
+    sequences = site.dims(1)
+    if sequences is None:
+        return None
+    return [(sequences[0], simplify(sequences[1] + 1)), site.dims(2), ()]
+
+
+def _beam_step_sizes(site: NodeFacts) -> DimsResult:
+    """The same of all beams."""
+    sequences = site.dims(1)
+    if sequences is None:
+        return None
+    longer = (sequences[0], simplify(sequences[1] + 1))
+    return [longer, *(site.dims(i) for i in (2, 3, 4, 5)), sequences[:1], ()]
+
+
+def _repeat_rows_sizes(site: NodeFacts, x: Dims) -> DimsResult:
+    """So many rows for each."""
+    times = site.numbers(1)
+    first = None if not times or times[0] is None else simplify(x[0] * times[0])
+    return [(first, *x[1:])]
+
+
+def _join_scores_sizes(site: NodeFacts, first: Dims, rest: Dims) -> DimsResult:
+    """One round more than the rest."""
+    return [(simplify(rest[0] + 1), *first)]
+
+
+def _pad_scores_sizes(site: NodeFacts, every: Dims) -> DimsResult:
+    """So many rounds of words; of samples, of beams."""
+    beams, longest = site.numbers(1), site.numbers(2)
+    words = site.dims(3)
+    if not beams or beams[0] is None or words is None:
+        return None
+    rounds = simplify(longest[0] - words[1]) if longest and longest[0] else None
+    return [(rounds, quotient(words[:1], beams[:1]), beams[0], every[2])]
+
+
+def _beam_start_sizes(site: NodeFacts, words: Dims) -> DimsResult:
+    """For each sample: totals of its beams, the best sequences, whether it is done."""
+    beams, longest = site.numbers(1), site.numbers(2)
+    if not beams or beams[0] is None:
+        return None
+    batch = quotient(words[:1], beams[:1])
+    both = (batch, beams[0])
+    return [both, (*both, longest[0] if longest else None), both, (batch,)]
+
+
+for _name, _spelling, _shape in (
+    ("AllowedScores", _allowed, sizes_elementwise.like_input),
+    ("GreedyStep", _greedy, _search_step_sizes),
+    ("SampleStep", _sample, _search_step_sizes),
+    ("RepeatRows", _repeat, _repeat_rows_sizes),
+    ("PadWords", _pad, None),
+    ("JoinScores", _join_scores, _join_scores_sizes),
+    ("PadScores", _pad_scores, _pad_scores_sizes),
+    ("BeamStart", _beam_start, _beam_start_sizes),
+    ("BeamStep", _beam_step, _beam_step_sizes),
+    ("BeamEnd", _beam_end, None),
+):
+    define(
+        OpDef(
+            _name,
+            since=1,
+            domain=OWN,
+            mapping=MANY_TO_MANY,
+            shape=_shape,
+            torch=_spelling,
+        )
+    )

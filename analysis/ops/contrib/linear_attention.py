@@ -86,6 +86,7 @@ define(
         "LinearAttention",
         since=27,
         mapping=MANY_TO_MANY,
+        traceable=False,
         torch=linear_attention,
         result="attended",
         cases=LINEAR_CASES,
@@ -96,6 +97,7 @@ define(
         "CausalConvWithState",
         since=27,
         mapping=MANY_TO_MANY,
+        traceable=False,
         torch=causal_conv,
         cases=CONV_CASES,
     )

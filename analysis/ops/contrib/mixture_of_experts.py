@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...shapes.contrib_schemas import DOMAIN
 from ..operands import number
-from ..registry import MANY_TO_MANY, NodeView, OpDef, case, define
+from ..registry import DOMAIN, MANY_TO_MANY, NodeView, OpDef, case, define
 from .attributes import check_attributes
 
 

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ...shapes.contrib_schemas import DOMAIN
 from ..case_arrays import f32, i8, i32, u8
+from ..facts import sizes_elementwise, sizes_windows
 from ..later import Later
 from ..operands import number
 from ..quantized.quant_layers import integer_linear
 from ..registry import (
+    DOMAIN,
     MANY_TO_MANY,
     ONE_TO_ONE,
     ModuleForm,
@@ -120,6 +121,7 @@ for _name, _spelling in (
             since=1,
             domain=DOMAIN,
             mapping=ONE_TO_ONE,
+            shape=sizes_elementwise.integer_pair,
             torch=_spelling,
             module=_pair_form,
             cases=_PAIRS,
@@ -139,6 +141,7 @@ define(
         since=1,
         domain=DOMAIN,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.quantised_gemm,
         torch=_gemm,
         module=_gemm_form,
         cases=[

@@ -6,10 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from ...shapes.contrib_schemas import DOMAIN
 from ..axes import shown
 from ..case_arrays import f32, i64
-from ..registry import MANY_TO_MANY, ONE_TO_ONE, SHUFFLE, NodeView, OpDef, case, define
+from ..registry import (
+    DOMAIN,
+    MANY_TO_MANY,
+    ONE_TO_ONE,
+    SHUFFLE,
+    NodeView,
+    OpDef,
+    case,
+    define,
+)
 from .attributes import check_attributes
 
 

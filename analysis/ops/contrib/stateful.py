@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...shapes.contrib_schemas import DOMAIN
 from ..onnx.recurrent import options_of
-from ..registry import MANY_TO_MANY, NodeView, OpDef, case, define
+from ..registry import DOMAIN, MANY_TO_MANY, NodeView, OpDef, case, define
 from ..results import wanted
 from .attributes import check_attributes
 from .linear_attention import CONV_CASES, LINEAR_CASES, causal_conv, linear_attention

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ...shapes.contrib_schemas import DOMAIN
 from ..case_arrays import f32, i32, i64
+from ..facts import sizes_windows
 from ..operands import converted, number
 from ..registry import (
+    DOMAIN,
     MANY_TO_MANY,
     ONE_TO_MANY,
     ONE_TO_ONE,
@@ -101,6 +102,7 @@ define(
         since=1,
         domain=DOMAIN,
         mapping=ONE_TO_MANY,
+        shape=sizes_windows.crop_and_resize,
         torch=_crop_and_resize,
         cases=[
             case([2, 3, 5, 6], _BOXES, _FROM, i32(size), constants=(3,), **attrs)
@@ -170,6 +172,7 @@ define(
         since=1,
         domain=DOMAIN,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.rfft,
         torch=_rfft,
         cases=[case([2, 3, 8]), case([2, 4, 6], signal_ndim=2), case([1, 2])],
     )
@@ -180,6 +183,7 @@ define(
         since=1,
         domain=DOMAIN,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.irfft,
         torch=_irfft,
         cases=[case([2, 5, 2], signal_ndim=1), case([2, 4, 3, 2], signal_ndim=2)],
     )

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ...shapes.contrib_schemas import DOMAIN
 from ..case_arrays import f32, i32, i64
 from ..later import Later
-from ..registry import MANY_TO_MANY, ONE_TO_ONE, NodeView, OpDef, case, define
+from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_ONE, NodeView, OpDef, case, define
 from ..results import wanted
 from .attributes import check_attributes
 

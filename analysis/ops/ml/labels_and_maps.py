@@ -9,11 +9,10 @@ import numpy as np
 import onnx_ir as ir
 
 from ...graph.map_types import map_type
-from ...shapes.contrib_schemas import OWN
 from ...spelling.expr import Expr, Ref
 from ..case_arrays import f32, i64
 from ..onnx.strings import text
-from ..registry import ONE_TO_ONE, OPAQUE, NodeView, OpDef, case, define
+from ..registry import ONE_TO_ONE, OPAQUE, OWN, NodeView, OpDef, case, define
 from ..string_constants import SHORT, array_of, decoded, string_list
 
 ML = "ai.onnx.ml"

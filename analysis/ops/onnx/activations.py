@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..case_arrays import FLOATS, INTS, f16, f32, f64, i32, i64, spread, u32
+from ..facts import flop_counts, sizes_elementwise, small_values, tiles
 from ..operands import (
     SIGNED,
     converted,
@@ -41,18 +42,20 @@ def _with(**attrs: Any) -> list[Case]:
 
 # Without a float64 case: no ONNX Runtime kernel, and onnx's own evaluator computes the
 # constants of the function's body, or all of it, in float32.
-for _name, _since, _spelling, _dtypes in (
-    ("Sigmoid", 6, lambda t, n, x: t.sigmoid(x), FLOATS),
-    ("Tanh", 6, lambda t, n, x: t.tanh(x), FLOATS),
-    ("HardSwish", 14, lambda t, n, x: t.F.hardswish(x), ["float16"]),
-    ("Mish", 18, lambda t, n, x: t.F.mish(x), FLOATS),
-    ("Softsign", 1, lambda t, n, x: t.F.softsign(x), FLOATS),
+for _name, _since, _flops, _spelling, _dtypes in (
+    ("Sigmoid", 6, 1, lambda t, n, x: t.sigmoid(x), FLOATS),
+    ("Tanh", 6, 1, lambda t, n, x: t.tanh(x), FLOATS),
+    ("HardSwish", 14, 4, lambda t, n, x: t.F.hardswish(x), ["float16"]),
+    ("Mish", 18, 3, lambda t, n, x: t.F.mish(x), FLOATS),
+    ("Softsign", 1, 1, lambda t, n, x: t.F.softsign(x), FLOATS),
 ):
     define(
         OpDef(
             _name,
             since=_since,
             mapping=ONE_TO_ONE,
+            flops=_flops,
+            fresh=True,
             torch=_spelling,
             cases=spread(-8, 8, *_dtypes),
         )
@@ -68,6 +71,7 @@ define(
         "Relu",
         since=6,
         mapping=ONE_TO_ONE,
+        fresh=True,
         torch=_relu,
         cases=spread(-3, 3, *FLOATS, *INTS),
     )
@@ -102,6 +106,7 @@ define(
         "Gelu",
         since=20,
         mapping=ONE_TO_ONE,
+        flops=flop_counts.gelu,
         torch=_gelu,
         cases=[*spread(-4, 4, "float16"), case(_GRID, approximate="tanh")],
     )
@@ -150,6 +155,7 @@ def _thresholded_relu(t: Any, n: NodeView, x: Any) -> Any:
     return t.F.threshold(x, whole(number(n, "alpha", 1.0)), 0)
 
 
+_FLOPS: dict[str, Any] = {"HardSigmoid": 3, "Swish": flop_counts.swish}
 for _name, _since, _spelling, _attrs in (
     ("Elu", 6, _elu, [{"alpha": 0.3}, {"alpha": 2.0}]),
     ("Celu", 12, _celu, [{"alpha": 0.3}, {"alpha": 2.0}]),
@@ -164,6 +170,7 @@ for _name, _since, _spelling, _attrs in (
             _name,
             since=_since,
             mapping=ONE_TO_ONE,
+            flops=_FLOPS.get(_name),
             torch=_spelling,
             cases=[
                 *spread(-6, 6, *(FLOATS if _name != "Celu" else ())),
@@ -240,6 +247,8 @@ define(
         "Clip",
         since=11,
         mapping=ONE_TO_ONE,
+        values=small_values.clip,
+        carries=(0,),
         torch=_clip,
         scalars=(1, 2),
         cases=[
@@ -267,6 +276,7 @@ define(
         "SwiGLU",
         since=28,
         mapping=ONE_TO_ONE,
+        flops=flop_counts.swiglu,
         torch=lambda t, n, gate, x: _swish(t, n, gate) * x,
         cases=[
             case([2, 3], [2, 3]),
@@ -342,16 +352,20 @@ def _hardmax(t: Any, n: NodeView, x: Any) -> Any:
     return t.zeros_like(x).scatter(axis, x.argmax(dim=axis, keepdim=True), 1)
 
 
-for _name, _spelling, _result in (
-    ("Softmax", lambda t, n, x: x.softmax(dim=_axis(n)), "probs"),
-    ("LogSoftmax", lambda t, n, x: x.log_softmax(dim=_axis(n)), ""),
-    ("Hardmax", _hardmax, ""),
+for _name, _flops, _spelling, _result in (
+    ("Softmax", 5, lambda t, n, x: x.softmax(dim=_axis(n)), "probs"),
+    ("LogSoftmax", 5, lambda t, n, x: x.log_softmax(dim=_axis(n)), ""),
+    ("Hardmax", 1, _hardmax, ""),
 ):
     define(
         OpDef(
             _name,
             since=13,
             mapping=MANY_TO_MANY,
+            shape=sizes_elementwise.like_input,
+            flops=_flops,
+            tile=tiles.normalise,
+            fresh=True,
             torch=_spelling,
             result=_result,
             cases=[

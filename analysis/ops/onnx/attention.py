@@ -9,6 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ...graph.dims import same
+from ..facts import flop_counts, sizes_elementwise, sizes_windows
+from ..facts.requirements import Between, IndexOf
 from ..operands import number
 from ..registry import MANY_TO_MANY, NodeView, OpDef, case, define
 from ..results import wanted
@@ -137,6 +139,10 @@ define(
         "Attention",
         since=25,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.attention,
+        flops=flop_counts.attention,
+        requires={6: Between(1, 2)},
+        runs_until=24,
         torch=_attention,
         result="attended",
         cases=[
@@ -189,6 +195,9 @@ define(
         "RotaryEmbedding",
         since=23,
         mapping=MANY_TO_MANY,
+        shape=sizes_elementwise.like_input,
+        flops=flop_counts.rotary,
+        requires={3: IndexOf(1)},
         torch=_rotary,
         cases=[
             case([2, 4, 3, 8], [6, 4], [6, 4], _POSITIONS),

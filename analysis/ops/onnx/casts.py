@@ -11,6 +11,7 @@ from ml_dtypes import float8_e4m3fn
 
 from ..axes import signed
 from ..case_arrays import FLOATS, INTS, UNSIGNED, f16, f32, i8, i32, i64
+from ..facts import index_functions, sizes_elementwise, small_values
 from ..later import Later
 from ..operands import BITS, FLOAT8_MAX, SMALL_FLOATS, converted
 from ..registry import ONE_TO_ONE, NodeView, OpDef, case, define
@@ -123,6 +124,10 @@ define(
         "Cast",
         since=6,
         mapping=ONE_TO_ONE,
+        values=small_values.cast,
+        by_index=index_functions.cast,
+        flops=0,
+        carries=(0,),
         torch=_cast,
         cases=[
             *_cast_cases(lambda x, to, **attrs: case(x, to=to.value, **attrs)),
@@ -139,6 +144,9 @@ define(
         "CastLike",
         since=15,
         mapping=ONE_TO_ONE,
+        shape=sizes_elementwise.like_input,
+        values=small_values.cast_like,
+        flops=0,
         torch=_cast,
         cases=_cast_cases(
             lambda x, to, **attrs: case(x, np.zeros(1, to.numpy()), **attrs)
@@ -156,6 +164,9 @@ define(
         "BitCast",
         since=26,
         mapping=ONE_TO_ONE,
+        shape=sizes_elementwise.like_input,
+        flops=0,
+        traceable=False,  # PyTorch records no view of another type
         torch=_bit_cast,
         cases=[
             case(f32([[1, -2], [0.1, 3]]), to=ir.DataType.INT32.value),
@@ -177,6 +188,11 @@ define(
         "Identity",
         since=1,
         mapping=ONE_TO_ONE,
+        values=small_values.same_elements,
+        by_index=index_functions.identity,
+        flops=0,
+        views=True,
+        carries=(0,),
         torch=lambda t, n, x: x,
         cases=[case([2, 3]), case([]), case(i64([1, 2]))],
     )

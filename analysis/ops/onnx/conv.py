@@ -8,8 +8,18 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ..facts import flop_counts, sizes_windows, tiles
 from ..quantized.quant_layers import bias, helpers, integers
-from ..registry import MANY_TO_MANY, ModuleForm, NodeView, OpDef, Weight, case, define
+from ..registry import (
+    MANY_TO_MANY,
+    ModuleForm,
+    NodeView,
+    OpDef,
+    Pattern,
+    Weight,
+    case,
+    define,
+)
 from .windows import Windows, padded, short, windows
 
 
@@ -102,6 +112,11 @@ define(
         "Conv",
         since=11,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.conv,
+        flops=flop_counts.conv,
+        tile=tiles.conv,
+        pattern=Pattern.OUT_ELEMWISE_FUSABLE,
+        fresh=True,
         torch=_conv,
         module=_conv_module,
         cases=[
@@ -245,6 +260,11 @@ define(
         "ConvTranspose",
         since=11,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.conv_transpose,
+        onnx_errs=True,
+        flops=flop_counts.conv_transpose,
+        pattern=Pattern.OUT_ELEMWISE_FUSABLE,
+        fresh=True,
         torch=_conv_transpose,
         module=_conv_transpose_module,
         cases=[
@@ -329,6 +349,7 @@ define(
         "DeformConv",
         since=19,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.conv,
         torch=_deform_conv,
         cases=[
             case([2, 4, 6, 7], [3, 4, 2, 3], [2, 12, 5, 5]),

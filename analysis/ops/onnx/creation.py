@@ -9,8 +9,10 @@ import numpy as np
 import onnx_ir as ir
 
 from ..axes import signed, size
+from ..facts import index_functions, sizes_elementwise, small_values
+from ..facts.requirements import BelowNumber, Between
 from ..later import Later
-from ..registry import ONE_TO_MANY, OPAQUE, NodeView, OpDef, case, define
+from ..registry import ONE_TO_MANY, OPAQUE, NodeView, OpDef, Pattern, case, define
 
 indexing = Later("helpers.indexing")
 
@@ -58,6 +60,10 @@ define(
         "Shape",
         since=25,
         mapping=OPAQUE,
+        shape=sizes_elementwise.shape_of,
+        values=small_values.shape,
+        flops=0,
+        traceable=True,
         torch=shape,
         result="shape",
         cases=[
@@ -76,6 +82,9 @@ define(
         "Size",
         since=25,
         mapping=OPAQUE,
+        shape=sizes_elementwise.number,
+        values=small_values.size,
+        flops=0,
         torch=lambda t, n, x: t.tensor(x.numel(), device=t.device),
         result="count",
         cases=[case([2, 3, 4]), case([0, 3]), case([])],
@@ -137,6 +146,13 @@ define(
         "Range",
         since=27,
         mapping=OPAQUE,
+        shape=sizes_elementwise.range_,
+        onnx_errs=True,
+        values=small_values.range_,
+        by_index=index_functions.range_,
+        flops=0,
+        traceable=True,
+        requires={0: Between(0, 1), 1: Between(1, 9), 2: Between(1, 2)},
         torch=range_,
         result="positions",
         cases=[
@@ -219,6 +235,11 @@ define(
         "ConstantOfShape",
         since=25,
         mapping=ONE_TO_MANY,
+        shape=sizes_elementwise.constant_of_shape,
+        values=small_values.constant_of_shape,
+        by_index=index_functions.constant_of_shape,
+        flops=0,
+        requires={0: Between(1, 5)},
         torch=constant_of_shape,
         cases=[
             case(_i64(2, 3), constants=(0,)),
@@ -243,6 +264,8 @@ define(
         "EyeLike",
         since=22,
         mapping=OPAQUE,
+        shape=sizes_elementwise.like_input,
+        flops=0,
         torch=eye_like,
         cases=[
             case([3, 3]),
@@ -260,6 +283,10 @@ define(
         "OneHot",
         since=11,
         mapping=ONE_TO_MANY,
+        shape=sizes_elementwise.one_hot,
+        flops=0,
+        pattern=Pattern.INJECTIVE,
+        requires={0: BelowNumber(1), 1: Between(2, 9)},
         torch=one_hot,
         cases=[
             case(_i64(0, 2, -1, 7, -9), np.array(4), _f32(0, 1), constants=(1, 2)),

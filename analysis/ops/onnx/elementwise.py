@@ -23,6 +23,8 @@ from ..case_arrays import (
     u32,
     u64,
 )
+from ..facts import flop_counts, index_functions, small_values
+from ..facts.requirements import EVERY, Between
 from ..operands import SIGNED, converted, exact, is_number, through_signed, whole
 from ..registry import ONE_TO_ONE, Case, NodeView, OpDef, case, define
 
@@ -36,6 +38,7 @@ def _method(name: str) -> Callable[..., Any]:
     return lambda t, n, x: getattr(x, name)()
 
 
+_ROUNDED = {"Ceil": small_values.ceil_of, "Floor": small_values.floor_of}
 for _name, _since, _low, _high in (
     ("Acos", 7, -1, 1),
     ("Acosh", 9, 1, 9),
@@ -61,6 +64,7 @@ for _name, _since, _low, _high in (
             since=_since,
             mapping=ONE_TO_ONE,
             torch=_method(_name.lower()),
+            values=_ROUNDED.get(_name),
             result=_name.lower() if _name in ("Cos", "Sin") else "",  # of rotations
             cases=spread(_low, _high, *FLOATS),
         )
@@ -97,6 +101,7 @@ define(
         "Neg",
         since=6,
         mapping=ONE_TO_ONE,
+        values=small_values.neg,
         torch=lambda t, n, x: -x,
         cases=spread(-4, 4, *FLOATS, "int8", "int16", "int32", "int64"),
     )
@@ -116,12 +121,17 @@ def _sign(t: Any, n: NodeView, x: Any) -> Any:
     return converted(t, x != 0, dtype) if dtype in SIGNED else x.sign()
 
 
-for _name, _since, _spelling in (("Abs", 6, _abs), ("Sign", 9, _sign)):
+for _name, _since, _spelling, _values, _carried in (
+    ("Abs", 6, _abs, small_values.absolute, (0,)),
+    ("Sign", 9, _sign, small_values.sign, ()),
+):
     define(
         OpDef(
             _name,
             since=_since,
             mapping=ONE_TO_ONE,
+            values=_values,
+            carries=_carried,
             torch=_spelling,
             cases=[
                 *spread(-4, 4, *FLOATS, *INTS),
@@ -149,12 +159,19 @@ def _mul(t: Any, n: NodeView, a: Any, b: Any) -> Any:
     return a * b
 
 
-for _name, _spelling in (("Add", _add), ("Sub", _sub), ("Mul", _mul)):
+for _name, _spelling, _values, _by_index in (
+    ("Add", _add, small_values.add, index_functions.add),
+    ("Sub", _sub, small_values.sub, index_functions.sub),
+    ("Mul", _mul, small_values.mul, None),
+):
     define(
         OpDef(
             _name,
             since=7,
             mapping=ONE_TO_ONE,
+            values=_values,
+            by_index=_by_index,
+            fresh=True,
             torch=_spelling,
             scalars=(0, 1),
             cases=pairs(),
@@ -190,6 +207,8 @@ define(
         "Div",
         since=7,
         mapping=ONE_TO_ONE,
+        values=small_values.div,
+        requires={1: Between(1, 10)},
         torch=_div,
         scalars=(1,),
         cases=[
@@ -227,6 +246,8 @@ define(
         "Mod",
         since=10,
         mapping=ONE_TO_ONE,
+        values=small_values.mod,
+        requires={1: Between(1, 10)},
         torch=_mod,
         scalars=(1,),
         cases=[
@@ -263,6 +284,7 @@ define(
         "Pow",
         since=12,
         mapping=ONE_TO_ONE,
+        requires={1: Between(0, 4)},
         torch=_pow,
         scalars=(1,),
         cases=[
@@ -305,12 +327,13 @@ def _mean(t: Any, n: NodeView, *xs: Any) -> Any:
     return _sum(t, n, *xs) / len(xs) if len(xs) > 1 else xs[0]
 
 
-for _name, _joined in (("Sum", _sum), ("Mean", _mean)):
+for _name, _joined, _less in (("Sum", _sum, 1), ("Mean", _mean, 0)):
     define(
         OpDef(
             _name,
             since=8,
             mapping=ONE_TO_ONE,
+            flops=flop_counts.joined(_less),
             torch=_joined,
             cases=[
                 case([2, 3]),
@@ -338,12 +361,18 @@ def _extreme(function: str, bound: str) -> Callable[..., Any]:
     return spelling
 
 
-for _name, _function, _bound in (("Max", "maximum", "min"), ("Min", "minimum", "max")):
+for _name, _function, _bound, _values in (
+    ("Max", "maximum", "min", small_values.largest),
+    ("Min", "minimum", "max", small_values.smallest),
+):
     define(
         OpDef(
             _name,
             since=8,
             mapping=ONE_TO_ONE,
+            values=_values,
+            flops=flop_counts.joined(1),
+            carries=EVERY,
             torch=_extreme(_function, _bound),
             scalars=tuple(range(8)),
             cases=[

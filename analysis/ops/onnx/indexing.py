@@ -23,6 +23,8 @@ from ..axes import (
     signed,
     size,
 )
+from ..facts import flop_counts, index_functions, sizes_elementwise, small_values
+from ..facts.requirements import Between, IndexOf, PlaceIn
 from ..registry import (
     MANY_TO_MANY,
     ONE_TO_MANY,
@@ -113,6 +115,11 @@ define(
         "Gather",
         since=13,
         mapping=ONE_TO_MANY,
+        shape=sizes_elementwise.gather,
+        values=small_values.gather,
+        flops=0,
+        carries=(0,),
+        requires={1: IndexOf(0, "axis")},
         torch=gather,
         module=embedding,
         cases=[
@@ -221,6 +228,11 @@ define(
         "GatherElements",
         since=13,
         mapping=ONE_TO_MANY,
+        shape=sizes_elementwise.gather_elements,
+        values=small_values.gather_elements,
+        flops=0,
+        carries=(0,),
+        requires={1: IndexOf(0, "axis")},
         torch=gather_elements,
         cases=[
             case([3, 3], _i64([1, 2, 0], [2, 0, 0]), axis=0, constants=(1,)),
@@ -236,6 +248,11 @@ define(
         "GatherND",
         since=13,
         mapping=ONE_TO_MANY,
+        shape=sizes_elementwise.gather_nd,
+        by_index=index_functions.gather_nd,
+        flops=0,
+        carries=(0,),
+        requires={1: PlaceIn(0)},
         torch=gather_nd,
         cases=[
             case([3, 4], _i64([0, 1], [2, -1])),
@@ -280,6 +297,10 @@ define(
         "NonZero",
         since=13,
         mapping=OPAQUE,
+        shape=sizes_elementwise.non_zero,
+        onnx_errs=True,
+        values=small_values.non_zero,
+        flops=0,
         torch=nonzero,
         result="places",
         cases=[
@@ -295,6 +316,8 @@ define(
         "Compress",
         since=11,
         mapping=OPAQUE,
+        shape=sizes_elementwise.compress,
+        flops=0,
         torch=compress,
         cases=[
             case([3, 4], np.array([False, True, True]), axis=0),
@@ -347,6 +370,9 @@ define(
         "TopK",
         since=24,
         mapping=MANY_TO_MANY,
+        shape=sizes_elementwise.top_k,
+        flops=flop_counts.per_input(1),
+        requires={1: Between(1, 2)},
         torch=top_k,
         cases=[
             case([3, 7], _i64(3), constants=(1,), outputs=2),
@@ -365,6 +391,7 @@ define(
         "Unique",
         since=11,
         mapping=OPAQUE,
+        shape=sizes_elementwise.unique,
         torch=unique,
         cases=[
             case(_i64(3, 1, 3, 2, 3, 1), outputs=4),

@@ -11,6 +11,8 @@ from ml_dtypes import float8_e5m2
 from ...graph.dims import Dims
 from ...spelling.expr import DimOf
 from ..case_arrays import FLOATS, INTS, UNSIGNED, f16, f32, f64, i32, pairs, u8, u64
+from ..facts import index_functions, small_values
+from ..facts.requirements import Between
 from ..operands import FLOAT8_MAX, SIGNED, converted, exact, is_number, through_signed
 from ..registry import ONE_TO_ONE, NodeView, OpDef, case, define
 
@@ -43,18 +45,32 @@ def _equal(t: Any, n: NodeView, a: Any, b: Any) -> Any:
 
 
 _NAN = f32([1, np.nan, np.inf, 2])
-for _name, _since, _spelling in (
-    ("Equal", 7, _equal),
-    ("Greater", 7, _greater),
-    ("GreaterOrEqual", 12, _greater_or_equal),
-    ("Less", 7, _less),
-    ("LessOrEqual", 12, _less_or_equal),
+for _name, _since, _spelling, _values, _by_index in (
+    ("Equal", 7, _equal, small_values.equal, index_functions.equal),
+    ("Greater", 7, _greater, small_values.greater, index_functions.greater),
+    (
+        "GreaterOrEqual",
+        12,
+        _greater_or_equal,
+        small_values.greater_or_equal,
+        index_functions.greater_or_equal,
+    ),
+    ("Less", 7, _less, small_values.less, index_functions.less),
+    (
+        "LessOrEqual",
+        12,
+        _less_or_equal,
+        small_values.less_or_equal,
+        index_functions.less_or_equal,
+    ),
 ):
     define(
         OpDef(
             _name,
             since=_since,
             mapping=ONE_TO_ONE,
+            values=_values,
+            by_index=_by_index,
             torch=_spelling,
             scalars=(0, 1),
             result="mask",
@@ -77,6 +93,8 @@ _BITS = [
 ]
 _BITS.append(case(i32([1, 6, -7]), i32(3), constants=(1,)))
 
+_VALUES = {"And": small_values.and_, "Or": small_values.or_, "Xor": small_values.xor}
+_BY_INDEX = {"And": index_functions.and_, "Or": index_functions.or_}
 for _name, _since, _spelling, _cases in (
     ("And", 7, lambda t, n, a, b: a & b, [case(*_BOOLS)]),
     ("Or", 7, lambda t, n, a, b: a | b, [case(*_BOOLS)]),
@@ -90,6 +108,8 @@ for _name, _since, _spelling, _cases in (
             _name,
             since=_since,
             mapping=ONE_TO_ONE,
+            values=_VALUES.get(_name),
+            by_index=_BY_INDEX.get(_name),
             torch=through_signed()(_spelling),
             scalars=(0, 1) if _name.startswith("Bitwise") else (),
             result="" if _name.startswith("Bitwise") else "mask",
@@ -108,6 +128,8 @@ define(
         "Not",
         since=1,
         mapping=ONE_TO_ONE,
+        values=small_values.not_,
+        by_index=index_functions.not_,
         torch=lambda t, n, x: ~x,
         result="mask",
         cases=[case(_BOOLS[0])],
@@ -143,6 +165,7 @@ define(
         "BitShift",
         since=11,
         mapping=ONE_TO_ONE,
+        requires={1: Between(0, 4)},
         torch=_shift,
         cases=[
             *[
@@ -254,6 +277,8 @@ define(
         "Where",
         since=9,
         mapping=ONE_TO_ONE,
+        values=small_values.where,
+        carries=(1, 2),
         torch=_where,
         scalars=(1, 2),
         cases=[

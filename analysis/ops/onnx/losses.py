@@ -8,6 +8,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ..case_arrays import f16, f32, f64, i32, i64
+from ..facts import sizes_windows
+from ..facts.requirements import IndexOf
 from ..registry import MANY_TO_MANY, Case, NodeView, OpDef, case, define
 
 
@@ -59,6 +61,8 @@ define(
         "NegativeLogLikelihoodLoss",
         since=22,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.loss,
+        requires={1: IndexOf(0, 1)},
         torch=_nll,
         result="loss",
         cases=_cases(1),
@@ -69,6 +73,8 @@ define(
         "SoftmaxCrossEntropyLoss",
         since=13,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.loss,
+        requires={1: IndexOf(0, 1)},
         torch=_cross_entropy,
         result="loss",
         cases=_cases(2),

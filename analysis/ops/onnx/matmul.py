@@ -11,10 +11,20 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ..facts import flop_counts, sizes_windows, tiles
 from ..operands import SIGNED, is_zero, number, through_signed
 from ..quantized.quant_layers import bias as quantized_bias
 from ..quantized.quant_layers import dynamic, helpers, int8_weight, integers
-from ..registry import MANY_TO_MANY, ModuleForm, NodeView, OpDef, Weight, case, define
+from ..registry import (
+    MANY_TO_MANY,
+    ModuleForm,
+    NodeView,
+    OpDef,
+    Pattern,
+    Weight,
+    case,
+    define,
+)
 
 _int8, _int32 = partial(np.array, dtype=np.int8), partial(np.array, dtype=np.int32)
 _uint8, _uint32 = partial(np.array, dtype=np.uint8), partial(np.array, dtype=np.uint32)
@@ -123,6 +133,11 @@ define(
         "MatMul",
         since=9,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.matmul,
+        flops=flop_counts.matmul,
+        tile=tiles.matmul,
+        pattern=Pattern.OUT_ELEMWISE_FUSABLE,
+        fresh=True,
         torch=_matmul,
         module=_matmul_module,
         cases=[
@@ -256,6 +271,11 @@ define(
         "Gemm",
         since=11,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.gemm,
+        flops=flop_counts.gemm,
+        tile=tiles.matmul,
+        pattern=Pattern.OUT_ELEMWISE_FUSABLE,
+        fresh=True,
         torch=_gemm,
         module=_gemm_module,
         cases=[
@@ -316,6 +336,8 @@ define(
         "Einsum",
         since=12,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.einsum,
+        flops=flop_counts.einsum,
         torch=_einsum,
         cases=[
             case([2, 3], [3, 4], equation="ij,jk->ik"),
@@ -378,6 +400,9 @@ define(
         "MatMulInteger",
         since=10,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.matmul,
+        flops=flop_counts.matmul,
+        traceable=False,
         torch=_matmul_integer,
         module=_matmul_integer_module,
         cases=[

@@ -19,7 +19,24 @@ from ..axes import (
     kernel_result,
     kernel_view,
 )
-from ..registry import ONE_TO_MANY, ONE_TO_ONE, SHUFFLE, NodeView, OpDef, case, define
+from ..facts import (
+    index_functions,
+    sizes_elementwise,
+    sizes_movement,
+    sizes_windows,
+    small_values,
+)
+from ..facts.requirements import EVERY, Between
+from ..registry import (
+    ONE_TO_MANY,
+    ONE_TO_ONE,
+    SHUFFLE,
+    NodeView,
+    OpDef,
+    Pattern,
+    case,
+    define,
+)
 
 
 def _i64(*values: int) -> Any:
@@ -56,6 +73,10 @@ define(
         "Transpose",
         since=25,
         mapping=SHUFFLE,
+        shape=sizes_movement.transpose,
+        values=small_values.transpose,
+        by_index=index_functions.transpose,
+        views=True,
         torch=transpose,
         cases=[
             case([2, 3]),
@@ -113,6 +134,13 @@ define(
         "Expand",
         since=13,
         mapping=ONE_TO_MANY,
+        shape=sizes_movement.expand,
+        values=small_values.expand,
+        by_index=index_functions.expand,
+        flops=0,
+        views=True,
+        carries=(0,),
+        requires={1: Between(1, 2)},
         torch=expand,
         cases=[
             case([3, 1], _i64(3, 4), constants=(1,)),
@@ -133,6 +161,11 @@ define(
         "Tile",
         since=13,
         mapping=ONE_TO_MANY,
+        shape=sizes_movement.tile,
+        values=small_values.tile,
+        flops=0,
+        carries=(0,),
+        requires={1: Between(1, 4)},
         torch=tile,
         cases=[
             case([2, 3], _i64(2, 1), constants=(1,)),
@@ -195,6 +228,13 @@ define(
         "Concat",
         since=13,
         mapping=ONE_TO_ONE,
+        shape=sizes_movement.concat,
+        values=small_values.concat,
+        by_index=index_functions.concat,
+        flops=0,
+        pattern=Pattern.INJECTIVE,
+        fresh=True,
+        carries=EVERY,
         torch=concat,
         cases=[
             case([2, 3], [2, 3], axis=0),
@@ -212,6 +252,12 @@ define(
         "Split",
         since=18,
         mapping=ONE_TO_ONE,
+        shape=sizes_movement.split,
+        values=small_values.split,
+        flops=0,
+        pattern=Pattern.INJECTIVE,
+        views=True,
+        carries=(0,),
         torch=split,
         cases=[
             case([6], outputs=3, num_outputs=3),
@@ -284,6 +330,7 @@ define(
         "DepthToSpace",
         since=13,
         mapping=SHUFFLE,
+        shape=sizes_windows.depth_to_space,
         torch=depth_to_space,
         cases=[
             case(_PIXELS, blocksize=2),
@@ -300,6 +347,7 @@ define(
         "SpaceToDepth",
         since=13,
         mapping=SHUFFLE,
+        shape=sizes_windows.space_to_depth,
         torch=space_to_depth,
         cases=[
             case([1, 3, 4, 6], blocksize=2),
@@ -313,6 +361,8 @@ define(
         "ReverseSequence",
         since=10,
         mapping=SHUFFLE,
+        shape=sizes_elementwise.like_input,
+        requires={1: Between(1, 2)},
         torch=reverse_sequence,
         cases=[
             case([4, 3], _i64(4, 1, 2)),
@@ -326,6 +376,9 @@ define(
         "Trilu",
         since=14,
         mapping=ONE_TO_ONE,
+        shape=sizes_elementwise.like_input,
+        flops=0,
+        pattern=Pattern.INJECTIVE,
         torch=trilu,
         cases=[
             case([3, 4]),

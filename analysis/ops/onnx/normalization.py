@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...graph.dims import same
+from ..facts import flop_counts, sizes_elementwise, sizes_windows, tiles
 from ..operands import number
 from ..registry import (
     MANY_TO_MANY,
@@ -110,6 +111,8 @@ define(
         "BatchNormalization",
         since=15,
         mapping=ONE_TO_ONE,
+        shape=sizes_elementwise.like_input,
+        flops=flop_counts.batch_norm,
         torch=_batch_norm,
         module=_batch_norm_module,
         cases=[
@@ -202,6 +205,10 @@ define(
         "LayerNormalization",
         since=17,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.layer_norm,
+        flops=flop_counts.layer_norm,
+        tile=tiles.normalise,
+        fresh=True,
         torch=_layer_norm,
         module=_layer_norm_module,
         cases=[
@@ -248,6 +255,9 @@ define(
         "RMSNormalization",
         since=23,
         mapping=MANY_TO_MANY,
+        shape=sizes_elementwise.like_input,
+        flops=4,
+        tile=tiles.normalise,
         torch=_rms_norm,
         module=_rms_norm_module,
         cases=[
@@ -317,6 +327,8 @@ define(
         "GroupNormalization",
         since=21,
         mapping=MANY_TO_MANY,
+        shape=sizes_elementwise.like_input,
+        flops=7,
         torch=_group_norm,
         module=_group_norm_module,
         cases=[
@@ -332,6 +344,8 @@ define(
         "InstanceNormalization",
         since=6,
         mapping=MANY_TO_MANY,
+        shape=sizes_elementwise.like_input,
+        flops=7,
         torch=_instance_norm,
         module=_instance_norm_module,
         cases=[

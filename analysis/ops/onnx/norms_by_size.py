@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ..facts import flop_counts, sizes_elementwise, tiles
 from ..operands import number
 from ..registry import MANY_TO_MANY, NodeView, OpDef, case, define
 
@@ -27,6 +28,9 @@ define(
         "LpNormalization",
         since=1,
         mapping=MANY_TO_MANY,
+        shape=sizes_elementwise.like_input,
+        flops=3,
+        tile=tiles.normalise,
         torch=_lp_normalization,
         cases=[
             case([2, 3, 4]),
@@ -68,6 +72,8 @@ define(
         "LRN",
         since=1,
         mapping=MANY_TO_MANY,
+        shape=sizes_elementwise.like_input,
+        flops=flop_counts.local_response_norm,
         torch=_lrn,
         cases=[
             case([2, 5, 3, 3], size=3),
@@ -95,6 +101,8 @@ define(
         "MeanVarianceNormalization",
         since=9,
         mapping=MANY_TO_MANY,
+        shape=sizes_elementwise.like_input,
+        flops=5,
         torch=_mean_variance,
         cases=[
             case([2, 3, 4, 5]),

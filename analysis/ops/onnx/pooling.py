@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..registry import MANY_TO_MANY, NodeView, OpDef, case, define
+from ..facts import flop_counts, sizes_windows, tiles
+from ..registry import MANY_TO_MANY, NodeView, OpDef, Pattern, case, define
 from ..results import wanted
 from .windows import Windows, padded, short, windows
 
@@ -104,6 +105,10 @@ define(
         "MaxPool",
         since=12,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.pool,
+        flops=flop_counts.pool(1),
+        tile=tiles.pool,
+        pattern=Pattern.OUT_ELEMWISE_FUSABLE,
         torch=_max_pool,
         cases=[
             case([1, 2, 8], kernel_shape=[2]),
@@ -198,6 +203,10 @@ define(
         "AveragePool",
         since=19,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.pool,
+        flops=flop_counts.pool(1),
+        tile=tiles.pool,
+        pattern=Pattern.OUT_ELEMWISE_FUSABLE,
         torch=_average_pool,
         cases=[
             case([1, 2, 8], kernel_shape=[2]),
@@ -274,6 +283,9 @@ define(
         "LpPool",
         since=18,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.pool,
+        flops=flop_counts.pool(2),
+        tile=tiles.pool,
         torch=_lp_pool,
         cases=[
             case([1, 2, 8], kernel_shape=[2]),
@@ -316,6 +328,10 @@ define(
         "GlobalAveragePool",
         since=1,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.global_pool,
+        flops=flop_counts.per_input(1),
+        tile=tiles.global_pool,
+        pattern=Pattern.OUT_ELEMWISE_FUSABLE,
         torch=lambda t, n, x: x.mean(dim=_all_axes(n), keepdim=True),
         cases=[
             *_GLOBAL,
@@ -330,6 +346,10 @@ define(
         "GlobalMaxPool",
         since=1,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.global_pool,
+        flops=flop_counts.per_input(1),
+        tile=tiles.global_pool,
+        pattern=Pattern.OUT_ELEMWISE_FUSABLE,
         torch=lambda t, n, x: x.amax(dim=_all_axes(n), keepdim=True),
         cases=_GLOBAL,
         result="pooled",
@@ -340,6 +360,10 @@ define(
         "GlobalLpPool",
         since=2,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.global_pool,
+        flops=flop_counts.per_input(2),
+        tile=tiles.global_pool,
+        runs_until=21,
         torch=_global_lp_pool,
         cases=[*_GLOBAL, case([2, 3, 4, 5], p=1), case([2, 3, 4, 5], p=3)],
         result="pooled",

@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..case_arrays import f16, f32, f64
+from ..facts import sizes_elementwise
 from ..operands import converted
 from ..registry import (
     MANY_TO_MANY,
@@ -88,6 +89,8 @@ for _name, _fixed in _FIXED.items():
             _name,
             since=22,
             mapping=ONE_TO_MANY,
+            traceable=False,
+            runs_until=21,
             torch=_random,
             result="noise",
             cases=[
@@ -102,6 +105,8 @@ for _name, _fixed in _FIXED.items():
             f"{_name}Like",
             since=22,
             mapping=ONE_TO_ONE,
+            traceable=False,
+            runs_until=21,
             torch=_random_like,
             result="noise",
             cases=[
@@ -133,6 +138,7 @@ define(
         "Bernoulli",
         since=22,
         mapping=ONE_TO_ONE,
+        traceable=False,
         torch=_bernoulli,
         result="drawn",
         cases=[
@@ -150,6 +156,8 @@ define(
         "Multinomial",
         since=7,
         mapping=MANY_TO_MANY,
+        traceable=False,
+        runs_until=21,
         torch=_multinomial,
         result="drawn",
         cases=[
@@ -182,6 +190,9 @@ define(
         "Dropout",
         since=22,
         mapping=ONE_TO_ONE,
+        shape=sizes_elementwise.like_input_twice,
+        flops=0,
+        traceable=False,
         torch=_dropout,
         cases=[
             case([2, 3]),

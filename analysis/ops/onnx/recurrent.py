@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...literals import one_line
+from ..facts import flop_counts, sizes_windows
+from ..facts.requirements import Between
 from ..operands import number
 from ..registry import MANY_TO_MANY, ModuleForm, NodeView, OpDef, Weight, case, define
 from ..results import wanted
@@ -315,6 +317,10 @@ define(
         "LSTM",
         since=14,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.recurrent,
+        flops=flop_counts.recurrent(gates=4, extra=13),
+        traceable=False,
+        requires={4: Between(1, 2)},
         torch=_looped,
         module=_module,
         cases=[
@@ -343,6 +349,10 @@ define(
         "GRU",
         since=14,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.recurrent,
+        flops=flop_counts.recurrent(gates=3, extra=11),
+        traceable=False,
+        requires={4: Between(1, 2)},
         torch=_looped,
         module=_module,
         cases=[
@@ -358,6 +368,10 @@ define(
         "RNN",
         since=14,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.recurrent,
+        flops=flop_counts.recurrent(gates=1, extra=2),
+        traceable=False,
+        requires={4: Between(1, 2)},
         torch=_looped,
         module=_module,
         cases=[

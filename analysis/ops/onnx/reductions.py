@@ -10,8 +10,10 @@ import onnx_ir as ir
 
 from ..axes import front
 from ..case_arrays import i64, u64
+from ..facts import flop_counts, index_functions, sizes_elementwise, small_values, tiles
+from ..facts.requirements import Between
 from ..operands import SIGNED, converted, shown_axis, through_signed
-from ..registry import MANY_TO_MANY, Case, NodeView, OpDef, case, define
+from ..registry import MANY_TO_MANY, Case, NodeView, OpDef, Pattern, case, define
 
 # ---- axes
 
@@ -180,6 +182,20 @@ _MEANS = _cases(types=_WHOLE[:2], hollow=False) + _UNSIGNED
 # Of uint32, onnx's own evaluator makes uint64.
 _SQUARES = _cases(types=_WHOLE[:2]) + _UNSIGNED[2:]
 
+_VALUES = {
+    "ReduceSum": small_values.reduced_sum,
+    "ReduceProd": small_values.reduced_product,
+    "ReduceMax": small_values.reduced_max,
+    "ReduceMin": small_values.reduced_min,
+}
+# Per element: 2 where it is squared or made positive first, 3 for exp, sum and log.
+_STEPS = {"ReduceL1": 2, "ReduceL2": 2, "ReduceSumSquare": 2, "ReduceLogSumExp": 3}
+_REDUCES: dict[str, Any] = {
+    "shape": sizes_elementwise.reduce,
+    "tile": tiles.reduce,
+    "pattern": Pattern.REDUCTION,
+    "requires": {1: Between(0, 1)},  # axes
+}
 for _name, _since, _spelling, _made, _result in (
     ("ReduceSum", 13, through_signed(first=True)(_reduction(_sum)), None, "total"),
     ("ReduceMean", 18, _in_double(_reduction(_mean)), _MEANS, "mean"),
@@ -219,8 +235,11 @@ for _name, _since, _spelling, _made, _result in (
             _name,
             since=_since,
             mapping=MANY_TO_MANY,
+            values=_VALUES.get(_name),
+            flops=flop_counts.per_input(_STEPS.get(_name, 1)),
             torch=_spelling,
             result=_result,
+            **_REDUCES,
             cases=_made or _ALL_TYPES,
         )
     )
@@ -270,7 +289,10 @@ for _name, _method, _whole, _sign in (
             _name,
             since=18,
             mapping=MANY_TO_MANY,
+            values=_VALUES[_name],
+            flops=flop_counts.per_input(1),
             torch=_extreme(_method, _whole, _sign),
+            **_REDUCES,
             cases=[
                 *_cases(types=(*_WHOLE[:2], "int8")),
                 *_cases(_POSITIVE, types=(*_WHOLE[2:], "uint8"))[-6:],
@@ -310,6 +332,9 @@ for _name, _method in (("ArgMax", "argmax"), ("ArgMin", "argmin")):
             _name,
             since=12,
             mapping=MANY_TO_MANY,
+            shape=sizes_elementwise.arg_reduce,
+            flops=flop_counts.per_input(1),
+            pattern=Pattern.REDUCTION,
             torch=_position(_method),
             result="index",
             cases=[
@@ -362,12 +387,19 @@ def _running(method: str, exclusive: str) -> Callable[..., Any]:
     return spelling
 
 
-for _name, _since, _method in (("CumSum", 11, "cumsum"), ("CumProd", 26, "cumprod")):
+for _name, _since, _method, _by_index in (
+    ("CumSum", 11, "cumsum", index_functions.cumulative_sum),
+    ("CumProd", 26, "cumprod", None),
+):
     define(
         OpDef(
             _name,
             since=_since,
             mapping=MANY_TO_MANY,
+            shape=sizes_elementwise.like_input,
+            by_index=_by_index,
+            flops=1,
+            requires={1: Between(0, 1)},
             torch=_running(_method, f"exclusive_{_method}"),
             cases=[
                 *[

@@ -15,6 +15,8 @@ import numpy as np
 from ...graph.dims import Dim, Dims, same
 from ...spelling.expr import Expr
 from ..axes import EVERYTHING, equal, flat_ints, front, size, subscript
+from ..facts import index_functions, sizes_movement, small_values
+from ..facts.requirements import Between
 from ..registry import REORGANIZE, NodeView, OpDef, case, define
 
 Sizes = Sequence[int | Expr]
@@ -138,6 +140,10 @@ define(
         "Reshape",
         since=25,
         mapping=REORGANIZE,
+        shape=sizes_movement.reshape,
+        values=small_values.same_elements,
+        by_index=index_functions.reshape,
+        requires={1: Between(0, 1)},
         torch=reshape,
         cases=[
             case([2, 3, 4], _i64(2, 3, 4), constants=(1,)),
@@ -191,6 +197,9 @@ define(
         "Flatten",
         since=25,
         mapping=REORGANIZE,
+        shape=sizes_movement.flatten,
+        values=small_values.same_elements,
+        by_index=index_functions.reshape,
         torch=flatten,
         cases=[
             case([2, 3]),
@@ -238,6 +247,10 @@ define(
         "Squeeze",
         since=25,
         mapping=REORGANIZE,
+        shape=sizes_movement.squeeze,
+        values=small_values.same_elements,
+        by_index=index_functions.reshape,
+        requires={1: Between(0, 1)},
         torch=squeeze,
         cases=[
             case([1, 3, 1, 5]),
@@ -255,6 +268,10 @@ define(
         "Unsqueeze",
         since=25,
         mapping=REORGANIZE,
+        shape=sizes_movement.unsqueeze,
+        values=small_values.same_elements,
+        by_index=index_functions.reshape,
+        requires={1: Between(0, 1)},
         torch=unsqueeze,
         cases=[
             case([3, 4], _i64(0), constants=(1,)),

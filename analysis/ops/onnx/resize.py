@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from ...graph.dims import same
 from ..axes import equal, front, size
+from ..facts import flop_counts, sizes_movement
 from ..registry import ONE_TO_MANY, NodeView, OpDef, case, define
 from .resize_places import COORDINATES, Target, same_pixels, same_places
 
@@ -321,6 +322,8 @@ define(
         "Resize",
         since=19,
         mapping=ONE_TO_MANY,
+        shape=sizes_movement.resize,
+        flops=flop_counts.resize,
         torch=resize,
         result="resized",
         cases=[

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..facts import sizes_windows
 from ..operands import number
 from ..registry import OPAQUE, NodeView, OpDef, case, define
 from .windows import windows
@@ -38,6 +39,8 @@ define(
         "RoiAlign",
         since=16,
         mapping=OPAQUE,
+        shape=sizes_windows.roi_align,
+        runs_until=21,
         torch=_roi_align,
         cases=[
             case([2, 3, 10, 12], _ROIS, _BATCH, output_height=3, output_width=2),
@@ -79,6 +82,7 @@ define(
         "MaxRoiPool",
         since=1,
         mapping=OPAQUE,
+        runs_until=21,
         torch=_max_roi_pool,
         cases=[
             case([2, 3, 10, 12], _INDEXED_ROIS, pooled_shape=[3, 2]),
@@ -114,6 +118,7 @@ define(
         "MaxUnpool",
         since=11,
         mapping=OPAQUE,
+        flops=0,
         torch=_max_unpool,
         cases=[
             case(

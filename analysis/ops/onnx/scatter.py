@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..axes import COMPLEX, axis_of, kernel_result, kernel_view, shown, signed
+from ..facts import flop_counts, sizes_elementwise, small_values
+from ..facts.requirements import Between, IndexOf, PlaceIn
 from ..registry import MANY_TO_MANY, NodeView, OpDef, case, define
 from .indexing import index_from_front
 
@@ -111,6 +113,9 @@ define(
         "ScatterElements",
         since=18,
         mapping=MANY_TO_MANY,
+        shape=sizes_elementwise.like_input,
+        flops=flop_counts.scatter,
+        requires={1: IndexOf(0, "axis")},
         torch=scatter_elements,
         cases=[
             case([3, 3], _INDEX, [2, 3], axis=0),
@@ -138,6 +143,10 @@ define(
         "ScatterND",
         since=18,
         mapping=MANY_TO_MANY,
+        shape=sizes_elementwise.like_input,
+        values=small_values.scatter_nd,
+        flops=flop_counts.scatter,
+        requires={1: PlaceIn(0)},
         torch=scatter_nd,
         cases=[
             case([4, 3], _i64([3], [-3]), [2, 3]),
@@ -161,6 +170,9 @@ define(
         "TensorScatter",
         since=24,
         mapping=MANY_TO_MANY,
+        shape=sizes_elementwise.like_input,
+        flops=0,
+        requires={2: Between(0, 1)},
         torch=tensor_scatter,
         result="cache",
         cases=[

@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from ...spelling.expr import BIT_OR, COMPARE, LOWEST, Expr, Printing, spell
 from ..axes import front
+from ..facts import sizes_elementwise
 from ..registry import OPAQUE, REORGANIZE, NodeView, OpDef, case, define
 
 
@@ -154,6 +155,7 @@ define(
         "SequenceAt",
         since=11,
         mapping=OPAQUE,
+        shape=sizes_elementwise.sequence_at,
         torch=_at,
         cases=[
             case(_SEQUENCE, _place(1), constants=(1,)),
@@ -176,6 +178,8 @@ define(
         "SplitToSequence",
         since=24,
         mapping=REORGANIZE,
+        views=False,
+        traceable=False,
         torch=_split,
         cases=[
             case([4, 3]),
@@ -193,6 +197,8 @@ define(
         "ConcatFromSequence",
         since=11,
         mapping=REORGANIZE,
+        views=False,
+        traceable=False,
         torch=_concat,
         cases=[
             case(_SEQUENCE, axis=0),

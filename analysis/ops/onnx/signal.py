@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from ..axes import front
 from ..case_arrays import f32, f64, i32, i64
+from ..facts import sizes_windows
 from ..later import Later
 from ..registry import MANY_TO_MANY, OPAQUE, NodeView, OpDef, case, define
 
@@ -64,6 +65,7 @@ for _name, _spelling in (
             _name,
             since=17,
             mapping=OPAQUE,
+            shape=sizes_windows.window_function,
             torch=_spelling,
             result="window",
             cases=[
@@ -126,6 +128,7 @@ define(
         "DFT",
         since=20,
         mapping=MANY_TO_MANY,
+        traceable=False,
         torch=_dft,
         cases=[
             case([1, 10, 10, 1]),
@@ -148,6 +151,9 @@ define(
         "STFT",
         since=17,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.stft,
+        onnx_errs=True,
+        traceable=False,
         torch=_stft,
         cases=[
             case([2, 32, 1], i64(8), None, i64(16), constants=(1, 3)),

@@ -20,7 +20,9 @@ from ..axes import (
     kernel_view,
     subscript,
 )
-from ..registry import ONE_TO_ONE, NodeView, OpDef, case, define
+from ..facts import index_functions, sizes_movement, small_values
+from ..facts.requirements import Between
+from ..registry import ONE_TO_ONE, NodeView, OpDef, Pattern, case, define
 
 Bound: TypeAlias = int | Expr
 Amounts: TypeAlias = Sequence[tuple[int, int]]
@@ -147,6 +149,20 @@ define(
         "Slice",
         since=13,
         mapping=ONE_TO_ONE,
+        shape=sizes_movement.slice_,
+        onnx_errs=True,
+        values=small_values.slice_,
+        by_index=index_functions.slice_,
+        flops=0,
+        pattern=Pattern.INJECTIVE,
+        views=True,
+        carries=(0,),
+        requires={
+            1: Between(0, 1),
+            2: Between(1, 4),
+            3: Between(0, 1),
+            4: Between(1, 2),
+        },
         torch=slice_,
         cases=[
             case([5, 6], _i64(1), _i64(3), constants=(1, 2)),
@@ -300,6 +316,10 @@ define(
         "Pad",
         since=25,
         mapping=ONE_TO_ONE,
+        shape=sizes_movement.pad,
+        flops=0,
+        pattern=Pattern.INJECTIVE,
+        requires={1: Between(0, 2)},
         torch=pad,
         result="padded",
         cases=[

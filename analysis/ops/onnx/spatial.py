@@ -8,6 +8,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ..axes import EVERYTHING, flat_ints, front, subscript
+from ..facts import flop_counts, sizes_windows
+from ..facts.requirements import Between, Fraction
 from ..registry import (
     MANY_TO_MANY,
     ONE_TO_MANY,
@@ -15,6 +17,7 @@ from ..registry import (
     OPAQUE,
     NodeView,
     OpDef,
+    Pattern,
     case,
     define,
 )
@@ -76,6 +79,7 @@ define(
         "GridSample",
         since=22,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.grid_sample,
         torch=grid_sample,
         result="sampled",
         cases=[
@@ -97,6 +101,7 @@ define(
         "AffineGrid",
         since=20,
         mapping=ONE_TO_MANY,
+        shape=sizes_windows.affine_grid,
         torch=affine_grid,
         result="grid",
         cases=[
@@ -146,6 +151,8 @@ define(
         "Col2Im",
         since=18,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.col2im,
+        flops=flop_counts.per_input(1),
         torch=col2im,
         cases=[
             case([1, 5, 5], _i64(5, 5), _i64(1, 5), **_FOLD),
@@ -195,6 +202,9 @@ define(
         "CenterCropPad",
         since=18,
         mapping=ONE_TO_ONE,
+        shape=sizes_windows.center_crop_pad,
+        flops=0,
+        pattern=Pattern.INJECTIVE,
         torch=center_crop_pad,
         cases=[
             case([5, 6], _i64(2, 3), constants=(1,)),
@@ -265,6 +275,8 @@ define(
         "NonMaxSuppression",
         since=11,
         mapping=OPAQUE,
+        shape=sizes_windows.non_max_suppression,
+        requires={2: Between(1, 10), 3: Fraction(), 4: Fraction()},
         torch=non_max_suppression,
         result="kept",
         cases=[

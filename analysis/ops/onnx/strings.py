@@ -200,6 +200,7 @@ define(
         "StringConcat",
         since=20,
         mapping=ONE_TO_ONE,
+        traceable=False,
         strings=_join,
         cases=[
             case(_WORDS, text("x", "", "\u00e9")),
@@ -243,6 +244,7 @@ define(
         "RegexFullMatch",
         since=20,
         mapping=ONE_TO_ONE,
+        traceable=False,
         strings=_full_match,
         cases=[
             case(

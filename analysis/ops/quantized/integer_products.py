@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..case_arrays import f32, i8, i32, u8
+from ..facts import flop_counts, sizes_windows
 from ..later import Later
 from ..onnx.conv import kernel_sizes, layer_form
 from ..onnx.windows import padded, short, windows
@@ -158,6 +159,8 @@ define(
         "QLinearMatMul",
         since=21,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.qlinear_matmul,
+        traceable=False,
         torch=_qlinear_matmul,
         module=lambda n: integer_linear(n, (6, 7)),
         cases=[
@@ -187,6 +190,9 @@ define(
         "ConvInteger",
         since=10,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.conv,
+        flops=flop_counts.conv_without_bias,
+        traceable=False,
         torch=_conv_integer,
         module=_conv_integer_module,
         cases=[
@@ -205,6 +211,8 @@ define(
         "QLinearConv",
         since=10,
         mapping=MANY_TO_MANY,
+        shape=sizes_windows.qlinear_conv,
+        traceable=False,
         torch=_qlinear_conv,
         module=_qlinear_conv_module,
         cases=[

@@ -11,6 +11,7 @@ from ml_dtypes import bfloat16, float8_e4m3fn, int4, uint4
 from ...graph.dims import same
 from ..axes import EVERYTHING, axis_of, size
 from ..case_arrays import f16, f32, i32, u8
+from ..facts import sizes_elementwise
 from ..later import Later
 from ..onnx.casts import cast
 from ..operands import BITS, converted, is_zero
@@ -106,6 +107,9 @@ define(
         "QuantizeLinear",
         since=25,
         mapping=ONE_TO_ONE,
+        shape=sizes_elementwise.like_input,
+        flops=3,
+        traceable=False,
         torch=_quantize,
         module=quantize,
         cases=[
@@ -146,6 +150,9 @@ define(
         "DequantizeLinear",
         since=25,
         mapping=ONE_TO_ONE,
+        shape=sizes_elementwise.like_input,
+        flops=2,
+        traceable=False,
         torch=_dequantize,
         module=dequantize,
         cases=[
@@ -180,6 +187,8 @@ define(
         "DynamicQuantizeLinear",
         since=11,
         mapping=MANY_TO_MANY,
+        shape=sizes_elementwise.dynamically_quantized,
+        traceable=False,
         torch=_dynamic,
         cases=[
             case([3, 4], outputs=3),

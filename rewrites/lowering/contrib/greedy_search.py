@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ....analysis.errors import Unsupported
-from ....analysis.shapes.contrib_schemas import OWN
+from ....analysis.ops.registry import OWN
 from ...adapters.opset_adapters import AdapterSite, extension
 
 FLOAT, INT32, INT64, BOOL = (

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ....analysis.shapes.contrib_schemas import EARLY, UNLISTED
+from ....analysis.ops.contrib.schemas import EARLY, UNLISTED
 from ...adapters.opset_adapters import AdapterSite, adapter, constant_array, extension
 from ...adapters.opset_inputs import scalar_like
 

@@ -20,7 +20,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ....analysis.graph.traversal import all_nodes
-from ....analysis.shapes.contrib_schemas import OWN
+from ....analysis.ops.registry import OWN
 from ...adapters.opset_adapters import TARGET_OPSET, AdapterSite
 from ...adapters.unique_names import UniqueNames
 

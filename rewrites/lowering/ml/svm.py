@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ....analysis.shapes.contrib_schemas import OWN
+from ....analysis.ops.registry import OWN
 from .linear import INT64, best, chosen, class_labels, pair, split_at_zero, transformed
 from .run import MLSite, lowering
 

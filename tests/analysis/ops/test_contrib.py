@@ -16,8 +16,8 @@ from support.contrib_models import Arrays, call, check, emitted, model, normal, 
 
 import fairhand
 from fairhand.analysis.errors import Unsupported
+from fairhand.analysis.ops.contrib.schemas import RULES, known_to_onnx
 from fairhand.analysis.ops.registry import OPS
-from fairhand.analysis.shapes.contrib_schemas import RULES, known_to_onnx
 from fairhand.rewrites.adapters.opset_adapters import EXTENSIONS
 
 X, NORM = normal(2, 5, 8), {"g": normal(8), "b": normal(8), "c": normal(8)}

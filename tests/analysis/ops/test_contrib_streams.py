@@ -101,7 +101,7 @@ def test_all_others_with_a_kernel_are_there() -> None:
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     from fairhand.analysis.ops import OPS
-    from fairhand.analysis.shapes.contrib_schemas import DOMAIN
+    from fairhand.analysis.ops.registry import DOMAIN
     from fairhand.rewrites.normalise import EXTENSIONS
 
     kernels = {k.op_name for k in state.get_all_opkernel_def() if k.domain == DOMAIN}

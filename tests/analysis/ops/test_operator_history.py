@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 from fairhand.analysis.ops import OPS
-from fairhand.analysis.shapes.contrib_schemas import EARLY
+from fairhand.analysis.ops.contrib.schemas import EARLY
 from fairhand.codegen.statements.from_graph import BODIES
 from fairhand.rewrites.adapters.opset_adapters import EXTENSIONS
 from fairhand.rewrites.lowering.ml.run import LOWERINGS

@@ -346,6 +346,52 @@ def test_operator(op: OpDef, index: int) -> None:
         assert_close(ran, wanted, f"{form.layer}{form.positional}, {keywords}")
 
 
+_REAL = (torch.float16, torch.float32, torch.float64)
+TRACEABLE = [
+    pytest.param(op, id=op.name)
+    for op in OPS.values()
+    if op.traceable and op.torch is not None and op.cases
+]
+
+
+@pytest.mark.parametrize("op", TRACEABLE)
+def test_a_trace_of_one_run_stands_for_another(op: OpDef) -> None:
+    """What an operator does on other numbers of the same sizes was recorded too."""
+    assert op.torch is not None
+    for index, case in enumerate(op.cases[:2]):
+        inputs = arrays(op, index)
+        model = ir.from_proto(one_node(op, case, inputs))
+        shapes = infer(model)
+        view = NodeView(model.graph.node(0), shapes)
+        operands = Spelling(model, shapes).operands(view, op)
+        values = {f"x{i}": to_torch(x) for i, x in enumerate(inputs) if x is not None}
+        names = [str(x.value.name) for x in operands if isinstance(x, Ref)]
+        if of_strings(view.node):
+            continue
+        fed = [n for n in dict.fromkeys(names) if values[n].dtype in _REAL]
+
+        def run(*given: Tensor) -> tuple[Tensor, ...]:
+            known = {**values, **dict(zip(fed, given, strict=True))}  # noqa: B023
+            xs = [
+                known[str(x.value.name)] if isinstance(x, Ref) else plain(x)
+                for x in operands  # noqa: B023
+            ]
+            found = op.torch(Running(), view, *xs)  # noqa: B023
+            found = found if isinstance(found, tuple) else (found,)
+            return tuple(x for x in found if isinstance(x, Tensor))
+
+        if not fed:
+            continue
+        others = [values[n].flip(tuple(range(values[n].dim()))) for n in fed]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            traced = torch.jit.trace(
+                run, tuple(values[n] for n in fed), check_trace=False
+            )
+            for got, right in zip(traced(*others), run(*others), strict=True):
+                assert_same_bits(got, right, f"{op.name}, case {index}")
+
+
 # Operators of maps, which no case can hold, and of our own, which ONNX Runtime lacks:
 # see test_ml.py and, for the words of searches, test_search.py.
 ELSEWHERE = {"CastMap", "ZipMap", "DictVectorizer", "PairwiseCoupling"} | {

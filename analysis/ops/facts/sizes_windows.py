@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from ..errors import FairhandError
-from ..graph.dims import (
+from ...errors import FairhandError
+from ...graph.dims import (
     Dim,
     Dims,
     broadcast,
@@ -16,26 +14,21 @@ from ..graph.dims import (
     quotient,
     simplify,
 )
-from .node_facts import DimsResult, ShapeSite, Table, registering
-
-RULES: Table[Callable[..., DimsResult]] = {}
-rule = registering(RULES)
+from ...graph.shape_facts import DimsResult, NodeFacts
 
 
-@rule("MatMul", "MatMulInteger")
-def matmul(site: ShapeSite, a: Dims, b: Dims) -> DimsResult:
+def matmul(site: NodeFacts, a: Dims, b: Dims) -> DimsResult:
     """As numpy.matmul: vectors lose their axis, leading axes broadcast."""
     return [_matmul(site, a, b)]
 
 
-@rule("QLinearMatMul")
-def qlinear_matmul(site: ShapeSite) -> DimsResult:
+def qlinear_matmul(site: NodeFacts) -> DimsResult:
     """As MatMul, with the scales between the operands."""
     a, b = site.dims(0), site.dims(3)
     return None if a is None or b is None else [_matmul(site, a, b)]
 
 
-def _matmul(site: ShapeSite, a: Dims, b: Dims) -> Dims:
+def _matmul(site: NodeFacts, a: Dims, b: Dims) -> Dims:
     inner = (a[-1], b[-2] if len(b) > 1 else b[0])
     _check_inner(*inner)
     batch = broadcast(a[:-2], b[:-2], assume=site.shapes.assume)
@@ -47,28 +40,25 @@ def _check_inner(a: Dim, b: Dim) -> None:
         raise FairhandError(f"inner sizes {a} and {b} of a matrix product do not match")
 
 
-@rule("Gemm")
-def gemm(site: ShapeSite, a: Dims, b: Dims) -> DimsResult:
+def gemm(site: NodeFacts, a: Dims, b: Dims) -> DimsResult:
     """Two matrices, either one transposed."""
     return [_gemm(site, a, b)]
 
 
-@rule("QGemm")
-def quantised_gemm(site: ShapeSite) -> DimsResult:
+def quantised_gemm(site: NodeFacts) -> DimsResult:
     """As Gemm, with the scales between the operands."""
     a, b = site.dims(0), site.dims(3)
     return None if a is None or b is None else [_gemm(site, a, b)]
 
 
-def _gemm(site: ShapeSite, a: Dims, b: Dims) -> Dims:
+def _gemm(site: NodeFacts, a: Dims, b: Dims) -> Dims:
     m, k = a[::-1] if site.attr("transA", 0) else a
     k2, n = b[::-1] if site.attr("transB", 0) else b
     _check_inner(k, k2)
     return (m, n)
 
 
-@rule("Einsum")
-def einsum(site: ShapeSite) -> DimsResult:
+def einsum(site: NodeFacts) -> DimsResult:
     """The sizes of the labels on the right of the arrow."""
     equation = str(site.attr("equation", "")).replace(" ", "")
     left, arrow, right = equation.partition("->")
@@ -95,27 +85,24 @@ def einsum(site: ShapeSite) -> DimsResult:
     return [(*(sizes[x] for x in before), *middle, *(sizes[x] for x in after))]
 
 
-@rule("Conv", "ConvInteger", "DeformConv")
-def conv(site: ShapeSite, x: Dims, w: Dims) -> DimsResult:
+def conv(site: NodeFacts, x: Dims, w: Dims) -> DimsResult:
     """Batch, filters, and one size per window axis."""
     return [(x[0], w[0], *_windows(site, x[2:], w[2:]))]
 
 
-@rule("QLinearConv")
-def qlinear_conv(site: ShapeSite) -> DimsResult:
+def qlinear_conv(site: NodeFacts) -> DimsResult:
     """As Conv, with the scales between the operands."""
     x, w = site.dims(0), site.dims(3)
     return None if x is None or w is None else conv(site, x, w)
 
 
-@rule("MaxPool", "AveragePool", "LpPool")
-def pool(site: ShapeSite, x: Dims) -> DimsResult:
+def pool(site: NodeFacts, x: Dims) -> DimsResult:
     """One window per output; MaxPool's indices have the same shape."""
     out = (*x[:2], *_windows(site, x[2:], site.attr("kernel_shape")))
     return [out, out]
 
 
-def _windows(site: ShapeSite, sizes: Dims, kernel: Dims) -> list[Dim | None]:
+def _windows(site: NodeFacts, sizes: Dims, kernel: Dims) -> list[Dim | None]:
     count = len(sizes)
     kernel = tuple(site.attr("kernel_shape") or kernel)
     strides = site.attr("strides") or [1] * count
@@ -150,8 +137,7 @@ def _window(size: Dim, reach: int, stride: int, pads: tuple[int, int], up: bool)
     return minimum(fitting, ceildiv(simplify(size + pads[0]), stride))
 
 
-@rule("ConvTranspose")
-def conv_transpose(site: ShapeSite, x: Dims, w: Dims) -> DimsResult:
+def conv_transpose(site: NodeFacts, x: Dims, w: Dims) -> DimsResult:
     """The size whose convolution gives the input."""
     sizes, count = x[2:], len(x) - 2
     kernel = site.attr("kernel_shape") or w[2:]
@@ -173,60 +159,57 @@ def conv_transpose(site: ShapeSite, x: Dims, w: Dims) -> DimsResult:
     return [(x[0], channels, *out)]
 
 
-@rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
-def global_pool(site: ShapeSite, x: Dims) -> DimsResult:
+def global_pool(site: NodeFacts, x: Dims) -> DimsResult:
     """Window axes become 1."""
     return [(*x[:2], *[1] * (len(x) - 2))]
 
 
-@rule("GridSample")
-def grid_sample(site: ShapeSite, x: Dims, grid: Dims) -> DimsResult:
+def grid_sample(site: NodeFacts, x: Dims, grid: Dims) -> DimsResult:
     """The grid says where to look, once per output place."""
     return [(*x[:2], *grid[1:-1])]
 
 
-@rule("RoiAlign")
-def roi_align(site: ShapeSite, x: Dims, rois: Dims) -> DimsResult:
+def roi_align(site: NodeFacts, x: Dims, rois: Dims) -> DimsResult:
     """One small picture per region."""
     size = (site.attr("output_height", 1), site.attr("output_width", 1))
     return [(rois[0], x[1], *size)]
 
 
-@rule("CropAndResize")
-def crop_and_resize(site: ShapeSite, x: Dims, boxes: Dims) -> DimsResult:
+def crop_and_resize(site: NodeFacts, x: Dims, boxes: Dims) -> DimsResult:
     """One picture of the size given per box."""
     size = site.numbers(3) or [None, None]
     return [(boxes[0], x[1], *size)] if len(size) == 2 else None
 
 
-@rule("NonMaxSuppression")
-def non_max_suppression(site: ShapeSite) -> DimsResult:
+def non_max_suppression(site: NodeFacts) -> DimsResult:
     """As many boxes as survive, each as (batch, class, box)."""
     return [(None, 3)]
 
 
-@rule("DepthToSpace", "SpaceToDepth")
-def blocks(site: ShapeSite, x: Dims) -> DimsResult:
-    """Channels become picture blocks, or the other way round."""
+def depth_to_space(site: NodeFacts, x: Dims) -> DimsResult:
+    """Channels become picture blocks."""
     block = int(site.attr("blocksize"))
     n, c, h, w = x
-    if site.node.op_type == "DepthToSpace":
-        channels = quotient([c], [block * block])
-        return [(n, channels, simplify(h * block), simplify(w * block))]
+    channels = quotient([c], [block * block])
+    return [(n, channels, simplify(h * block), simplify(w * block))]
+
+
+def space_to_depth(site: NodeFacts, x: Dims) -> DimsResult:
+    """Picture blocks become channels."""
+    block = int(site.attr("blocksize"))
+    n, c, h, w = x
     area = simplify(c * block * block)
     return [(n, area, quotient([h], [block]), quotient([w], [block]))]
 
 
-@rule("LayerNormalization")
-def layer_norm(site: ShapeSite, x: Dims) -> DimsResult:
+def layer_norm(site: NodeFacts, x: Dims) -> DimsResult:
     """Mean and deviation keep the axes before `axis`."""
     axis = site.axis(len(x), default=-1)
     moments = (*x[:axis], *[1] * (len(x) - axis))
     return [x, moments, moments]
 
 
-@rule("LSTM", "GRU", "RNN")
-def recurrent(site: ShapeSite, x: Dims, w: Dims, r: Dims) -> DimsResult:
+def recurrent(site: NodeFacts, x: Dims, w: Dims, r: Dims) -> DimsResult:
     """Every step, then the last step, with an axis for the directions."""
     directions = 2 if site.attr("direction", "forward") == "bidirectional" else 1
     hidden: Dim = site.attr("hidden_size") or r[-1]
@@ -237,8 +220,7 @@ def recurrent(site: ShapeSite, x: Dims, w: Dims, r: Dims) -> DimsResult:
     return [(x[0], directions, x[1], hidden), last, last]
 
 
-@rule("Attention")
-def attention(site: ShapeSite, q: Dims, k: Dims, v: Dims) -> DimsResult:
+def attention(site: NodeFacts, q: Dims, k: Dims, v: Dims) -> DimsResult:
     """Y, the keys and values with those of the past, and the scores."""
     if len(q) == 4:
         heads, kv_heads, length, new = q[1], k[1], q[2], k[2]
@@ -261,8 +243,7 @@ def attention(site: ShapeSite, q: Dims, k: Dims, v: Dims) -> DimsResult:
     return [y, keys, values, (q[0], heads, length, total)]
 
 
-@rule("STFT")
-def stft(site: ShapeSite, signal: Dims) -> DimsResult:
+def stft(site: NodeFacts, signal: Dims) -> DimsResult:
     """One spectrum per frame, half of it if one-sided, as real and imaginary part."""
     step, length = site.numbers(1), site.numbers(3)
     window = site.dims(2)
@@ -274,33 +255,28 @@ def stft(site: ShapeSite, signal: Dims) -> DimsResult:
     return [(signal[0], frames, bins, 2)]
 
 
-@rule("Rfft")
-def rfft(site: ShapeSite, signal: Dims) -> DimsResult:
+def rfft(site: NodeFacts, signal: Dims) -> DimsResult:
     """Half of the spectrum, as real and imaginary part."""
     return [(*signal[:-1], simplify(floordiv(signal[-1], 2) + 1), 2)]
 
 
-@rule("Irfft")
-def irfft(site: ShapeSite, spectrum: Dims) -> DimsResult:
+def irfft(site: NodeFacts, spectrum: Dims) -> DimsResult:
     """The signal of even length with that half."""
     return [(*spectrum[:-2], simplify(2 * (spectrum[-2] - 1)))]
 
 
-@rule("HannWindow", "HammingWindow", "BlackmanWindow")
-def window_function(site: ShapeSite) -> DimsResult:
+def window_function(site: NodeFacts) -> DimsResult:
     """As long as the number given."""
     return [site.numbers(0) or [None]]
 
 
-@rule("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
-def loss(site: ShapeSite, scores: Dims, target: Dims) -> DimsResult:
+def loss(site: NodeFacts, scores: Dims, target: Dims) -> DimsResult:
     """One number, or one per target; the logarithms are like the scores."""
     kept = site.attr("reduction", "mean") == "none"
     return [target if kept else (), scores]
 
 
-@rule("CenterCropPad")
-def center_crop_pad(site: ShapeSite, x: Dims) -> DimsResult:
+def center_crop_pad(site: NodeFacts, x: Dims) -> DimsResult:
     """The sizes given, on the axes given."""
     axes = [axis % len(x) for axis in site.attr("axes") or range(len(x))]
     sizes = site.numbers(1) or [None] * len(axes)
@@ -310,8 +286,7 @@ def center_crop_pad(site: ShapeSite, x: Dims) -> DimsResult:
     return [out]
 
 
-@rule("Col2Im")
-def col2im(site: ShapeSite, x: Dims) -> DimsResult:
+def col2im(site: NodeFacts, x: Dims) -> DimsResult:
     """Columns laid back onto a picture of the shape given."""
     shape, block = site.numbers(1), site.numbers(2)
     if shape is None or block is None or None in block:
@@ -320,8 +295,7 @@ def col2im(site: ShapeSite, x: Dims) -> DimsResult:
     return [(x[0], channels, *shape)]
 
 
-@rule("AffineGrid")
-def affine_grid(site: ShapeSite) -> DimsResult:
+def affine_grid(site: NodeFacts) -> DimsResult:
     """A place in the source for each place of the target."""
     size = site.numbers(1)
     return None if size is None else [(size[0], *size[2:], len(size) - 2)]

@@ -1,14 +1,14 @@
 """Types of what ONNX Runtime's own operators give, for onnx.shape_inference.
 
 onnx knows no operator of the domain com.microsoft and stops at the first one. While
-`known_to_onnx()` is entered, it has a schema for each in RULES. Sizes that take
-arithmetic are left to the rules for them (rules_elementwise.py, rules_windows.py),
-which know symbols: here are the type and the rank.
+`known_to_onnx()` is entered, it has a schema for each in RULES, those too that are
+lowered to other operators. Sizes that take arithmetic are left to `shape` of their
+OpDefs, which knows symbols: here are the type and the rank.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from typing import Any
@@ -16,11 +16,8 @@ from typing import Any
 import onnx
 from onnx.defs import OpSchema
 
-from .contrib_type_rules import RULES, Rule, type_rule
-from .inference_site import InferenceSite, Size
+from ..registry import DOMAIN
 
-DOMAIN = "com.microsoft"
-OWN = "fairhand"  # the domain of operators that only this package has
 # The one that ONNX Runtime keeps in ONNX's own domain; no version of ONNX had it.
 UNLISTED = "SimplifiedLayerNormalization"
 # Those that ONNX had there before opset 10, and onnx has forgotten.
@@ -33,6 +30,75 @@ EARLY = "LayerNormalization"
 
 _FLOAT, _UINT8 = onnx.TensorProto.FLOAT, onnx.TensorProto.UINT8
 _INT32, _INT64 = onnx.TensorProto.INT32, onnx.TensorProto.INT64
+
+Size = int | str | None  # a number, a name, or unknown
+
+
+class InferenceSite:
+    """A node, as onnx shows it during inference."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        found = self._context.get_attribute(name)
+        return default if found is None else onnx.helper.get_attribute_value(found)
+
+    def element(self, i: int) -> int:
+        found = self._type(i)
+        return 0 if found is None else found.elem_type
+
+    def dims(self, i: int) -> list[Size] | None:
+        found = self._type(i)
+        if found is None or not found.HasField("shape"):
+            return None
+        return [
+            d.dim_value if d.HasField("dim_value") else d.dim_param or None
+            for d in found.shape.dim
+        ]
+
+    def size(self, i: int, axis: int) -> Size:
+        """One size of input i, where it is known."""
+        dims = self.dims(i)
+        return None if dims is None or axis >= len(dims) else dims[axis]
+
+    def rank(self, i: int) -> int | None:
+        dims = self.dims(i)
+        return None if dims is None else len(dims)
+
+    def give(self, j: int, element: int, dims: Sequence[Size] | None) -> None:
+        """Set the type of output j; sizes that are None are unknown."""
+        if j >= self._context.get_num_outputs() or not element:
+            return
+        proto = onnx.TypeProto()
+        proto.tensor_type.elem_type = element
+        if dims is not None:
+            proto.tensor_type.shape.SetInParent()
+            for size in dims:
+                added = proto.tensor_type.shape.dim.add()
+                if isinstance(size, int):
+                    added.dim_value = size
+                elif size:
+                    added.dim_param = size
+        self._context.set_output_type(j, proto)
+
+    def _type(self, i: int) -> Any:
+        if i >= self._context.get_num_inputs() or not self._context.has_input(i):
+            return None
+        found = self._context.get_input_type(i)
+        return None if found is None else found.tensor_type
+
+
+Rule = Callable[[InferenceSite], None]
+RULES: dict[str, Rule] = {}
+
+
+def type_rule(*ops: str) -> Callable[[Rule], Rule]:
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(ops, function))
+        return function
+
+    return register
 
 
 @type_rule("BiasAdd", "BiasDropout", "BiasGelu", "BiasSoftmax", "FastGelu", "Gelu")
@@ -325,6 +391,134 @@ def _rfft(n: InferenceSite) -> None:
 def _irfft(n: InferenceSite) -> None:
     rank = n.rank(0)
     n.give(0, n.element(0), None if rank is None else [None] * (rank - 1))
+
+
+# ---- with a state, and late additions
+
+
+@type_rule("DynamicQuantizeLSTM")
+def _lstm(n: InferenceSite) -> None:
+    dims, state = n.dims(0), n.dims(2)
+    if dims is None or state is None:
+        dims, state = [None] * 3, [None] * 3
+    directions, hidden = state[0], state[1]
+    n.give(0, n.element(0), [dims[0], directions, dims[1], hidden])
+    for j in (1, 2):
+        n.give(j, n.element(0), [directions, dims[1], hidden])
+
+
+@type_rule("LinearAttention")
+def _linear_attention(n: InferenceSite) -> None:
+    q, k, v = (n.dims(i) or [None] * 3 for i in range(3))
+    heads, kept = n.attr("q_num_heads"), n.attr("kv_num_heads")
+    key, value = _share(k[2], kept), _share(v[2], kept)
+    width = value * heads if isinstance(value, int) else None
+    n.give(0, n.element(0), [q[0], q[1], width])
+    n.give(1, n.element(3) or n.element(0), [q[0], kept, key, value])
+
+
+def _share(size: Size, count: int) -> Size:
+    return size // count if isinstance(size, int) else None
+
+
+@type_rule("CausalConvWithState")
+def _causal_conv(n: InferenceSite) -> None:
+    dims, kernel = n.dims(0), n.size(1, 2)
+    n.give(0, n.element(0), dims)
+    before = kernel - 1 if isinstance(kernel, int) else None
+    n.give(1, n.element(0), dims and [*dims[:2], before])
+
+
+@type_rule("LinearAttentionGate")
+def _decay(n: InferenceSite) -> None:
+    for j in (0, 1):
+        n.give(j, n.element(0), n.dims(0))
+
+
+@type_rule("UnfoldTensor")
+def _unfold(n: InferenceSite) -> None:
+    rank = n.rank(0)
+    n.give(0, n.element(0), None if rank is None else [None] * (rank + 1))
+
+
+@type_rule("DynamicTimeWarping")
+def _path(n: InferenceSite) -> None:
+    n.give(0, onnx.TensorProto.INT32, [2, None])
+
+
+@type_rule("TorchEmbedding")
+def _rows(n: InferenceSite) -> None:
+    indices = n.dims(1)
+    n.give(0, n.element(0), indices and [*indices, n.size(0, 1)])
+
+
+@type_rule("MatMulInteger16")
+def _wide_product(n: InferenceSite) -> None:
+    unsigned = {n.element(0), n.element(1)} == {onnx.TensorProto.UINT16}
+    kind = onnx.TensorProto.UINT32 if unsigned else onnx.TensorProto.INT32
+    ranks = [n.rank(i) for i in (0, 1)]
+    known = None not in ranks and min(r or 0 for r in ranks) >= 2
+    n.give(0, kind, [None] * max(r or 0 for r in ranks) if known else None)
+
+
+@type_rule("IsAllFinite")
+def _flag(n: InferenceSite) -> None:
+    n.give(0, onnx.TensorProto.BOOL, [])
+
+
+@type_rule("DecoderMaskedMultiHeadAttention")
+def _decoder(n: InferenceSite) -> None:
+    n.give(0, n.element(0), n.dims(0) if n.rank(1) else [None] * 3)
+    for j in (1, 2):
+        n.give(j, n.element(0), n.dims(4 + j))
+
+
+@type_rule("MurmurHash3")
+def _hash(n: InferenceSite) -> None:
+    positive = n.attr("positive", 1)
+    n.give(
+        0, onnx.TensorProto.UINT32 if positive else onnx.TensorProto.INT32, n.dims(0)
+    )
+
+
+@type_rule("NGramHashMapping")
+def _hashes(n: InferenceSite) -> None:
+    dims, longest = n.dims(0), n.attr("max_ngram_size", 0)
+    count = (longest - 1) * n.attr("n_head_per_ngram", 0)
+    n.give(0, n.element(0), dims and [*dims, count])
+    n.give(1, n.element(0), dims and [dims[0], longest - 1])
+
+
+@type_rule("WordConvEmbedding")
+def _words(n: InferenceSite) -> None:
+    n.give(0, n.element(1), [n.size(0, 0), n.size(1, 0)])
+
+
+@type_rule("BifurcationDetector")
+def _tokens(n: InferenceSite) -> None:
+    n.give(0, n.element(1), [None])
+    n.give(1, n.element(1), [1])
+
+
+@type_rule("EngramGate")
+def _gate(n: InferenceSite) -> None:
+    for j in (0, 1):
+        n.give(j, n.element(0), n.dims(0))
+
+
+@type_rule("HyperConnectionPostMix")
+def _streams(n: InferenceSite) -> None:
+    n.give(0, n.element(0), n.dims(0))
+
+
+@type_rule("HyperConnectionPreMix")
+def _reduced(n: InferenceSite) -> None:
+    dims, count = n.dims(0), n.attr("num_branches", 0)
+    if dims is not None and count:
+        dims = [*dims[:-1], _share(dims[-1], count)]
+    elif dims is not None:
+        dims = [*dims[:-2], dims[-1]]
+    n.give(0, n.element(0), dims)
 
 
 # ---- for the time of an inference

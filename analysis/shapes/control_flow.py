@@ -15,8 +15,7 @@ import onnx_ir as ir
 import sympy
 
 from ..graph.dims import Dim, invented, same
-from .node_facts import PartialDims, ShapeSite
-from .shape_facts import ShapeFacts
+from ..graph.shape_facts import NodeFacts, PartialDims, ShapeFacts
 
 
 class Walk(Protocol):
@@ -41,7 +40,7 @@ class Walk(Protocol):
     asked: dict[ir.Graph, list[PartialDims | None]]
 
 
-def loop(walk: Walk, site: ShapeSite, body: ir.Graph) -> list[PartialDims | None]:
+def loop(walk: Walk, site: NodeFacts, body: ir.Graph) -> list[PartialDims | None]:
     outside = walk.shapes.anchored()
     count = len(body.inputs) - 2
     initial = [_sizes(site, 2 + k, body.inputs[2 + k]) for k in range(count)]
@@ -67,7 +66,7 @@ def loop(walk: Walk, site: ShapeSite, body: ir.Graph) -> list[PartialDims | None
     return found
 
 
-def _trips(site: ShapeSite, body: ir.Graph) -> Dim | None:
+def _trips(site: NodeFacts, body: ir.Graph) -> Dim | None:
     """How often a Loop runs, where its condition never ends it."""
     numbers = site.numbers(0)
     first, going = site.input(1), body.outputs[0]
@@ -88,7 +87,7 @@ def _is_true(value: ir.Value) -> bool:
     return tensor is not None and tensor.size == 1 and bool(tensor.numpy().all())
 
 
-def scan(walk: Walk, site: ShapeSite, body: ir.Graph) -> list[PartialDims | None]:
+def scan(walk: Walk, site: NodeFacts, body: ir.Graph) -> list[PartialDims | None]:
     outside = walk.shapes.anchored()
     scanned = site.attr("num_scan_inputs")
     count = len(body.inputs) - scanned
@@ -122,7 +121,7 @@ def scan(walk: Walk, site: ShapeSite, body: ir.Graph) -> list[PartialDims | None
 
 
 def sequence_map(
-    walk: Walk, site: ShapeSite, body: ir.Graph
+    walk: Walk, site: NodeFacts, body: ir.Graph
 ) -> list[PartialDims | None]:
     for i, value in enumerate(body.inputs):
         walk.begin(value, _sizes(site, i, value))
@@ -133,7 +132,7 @@ def sequence_map(
 BODIES = {"Loop": loop, "Scan": scan, "SequenceMap": sequence_map}
 
 
-def _sizes(site: ShapeSite, index: int, value: ir.Value) -> PartialDims | None:
+def _sizes(site: NodeFacts, index: int, value: ir.Value) -> PartialDims | None:
     """Sizes of what a body is given; no more than their number if the body tells it."""
     dims = site.dims(index)
     if dims is None:

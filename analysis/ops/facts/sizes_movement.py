@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import zip_longest
 
 import numpy as np
 import sympy
 
-from ..errors import FairhandError
-from ..graph.dims import (
+from ...errors import FairhandError
+from ...graph.dims import (
     Dim,
     Dims,
     agree,
@@ -25,15 +24,11 @@ from ..graph.dims import (
     simplify,
     slice_range,
 )
-from .arithmetic import as_rational
-from .node_facts import DimsResult, ShapeSite, Table, registering
-
-RULES: Table[Callable[..., DimsResult]] = {}
-rule = registering(RULES)
+from ...graph.shape_facts import DimsResult, NodeFacts
+from .small_values import as_rational
 
 
-@rule("Reshape")
-def reshape(site: ShapeSite, x: Dims) -> DimsResult:
+def reshape(site: NodeFacts, x: Dims) -> DimsResult:
     """0 copies a size unless allowzero is set, and -1 takes what is left."""
     target = site.numbers(1)
     if target is None:
@@ -54,16 +49,14 @@ def reshape(site: ShapeSite, x: Dims) -> DimsResult:
     return [out]
 
 
-@rule("Flatten")
-def flatten(site: ShapeSite, x: Dims) -> DimsResult:
+def flatten(site: NodeFacts, x: Dims) -> DimsResult:
     """Two axes: the product before `axis`, the product from it on."""
     axis = int(site.attr("axis", 1))
     axis += len(x) if axis < 0 else 0
     return [(product(x[:axis]), product(x[axis:]))]
 
 
-@rule("Transpose")
-def transpose(site: ShapeSite, x: Dims) -> DimsResult:
+def transpose(site: NodeFacts, x: Dims) -> DimsResult:
     """Axes in the order of `perm`."""
     perm = site.attr("perm") or range(len(x))[::-1]
     if sorted(perm) != list(range(len(x))):
@@ -71,8 +64,7 @@ def transpose(site: ShapeSite, x: Dims) -> DimsResult:
     return [[x[axis] for axis in perm]]
 
 
-@rule("Squeeze")
-def squeeze(site: ShapeSite, x: Dims) -> DimsResult:
+def squeeze(site: NodeFacts, x: Dims) -> DimsResult:
     """Without the axes given, or all that are 1."""
     if site.has(1) or site.attr("axes"):
         axes = site.axes(1, len(x))
@@ -84,8 +76,7 @@ def squeeze(site: ShapeSite, x: Dims) -> DimsResult:
     return [[d for d in x if d != 1]]
 
 
-@rule("Unsqueeze")
-def unsqueeze(site: ShapeSite, x: Dims) -> DimsResult:
+def unsqueeze(site: NodeFacts, x: Dims) -> DimsResult:
     """Axes of size 1 at the places given, counted in the result."""
     shape = site.dims(1)
     count = len(site.attr("axes", ())) or (shape[0] if shape else 1)
@@ -100,8 +91,7 @@ def unsqueeze(site: ShapeSite, x: Dims) -> DimsResult:
     return [[1 if i in axes else next(sizes) for i in range(len(x) + count)]]
 
 
-@rule("Concat")
-def concat(site: ShapeSite, first: Dims) -> DimsResult:
+def concat(site: NodeFacts, first: Dims) -> DimsResult:
     """Sizes add up along the axis and agree elsewhere."""
     axis = site.axis(len(first))
     out = list(first)
@@ -116,8 +106,7 @@ def concat(site: ShapeSite, first: Dims) -> DimsResult:
     return [out]
 
 
-@rule("Split")
-def split(site: ShapeSite, x: Dims) -> DimsResult:
+def split(site: NodeFacts, x: Dims) -> DimsResult:
     """Parts as listed, or as even as can be with the last one shorter."""
     axis, parts = site.axis(len(x)), len(site.node.outputs)
     sizes: list[Dim | None]
@@ -131,8 +120,7 @@ def split(site: ShapeSite, x: Dims) -> DimsResult:
     return [[*x[:axis], size, *x[axis + 1 :]] for size in sizes]
 
 
-@rule("Slice")
-def slice_(site: ShapeSite, x: Dims) -> DimsResult:
+def slice_(site: NodeFacts, x: Dims) -> DimsResult:
     """Bounds count from the end if negative, and are clamped to the axis."""
     starts, ends = site.numbers(1), site.numbers(2)
     count = len(starts or ends or ())
@@ -194,8 +182,7 @@ def _if_plain(size: Dim) -> Dim | None:
 _CHOICES = (sympy.Min, sympy.Max)
 
 
-@rule("Expand")
-def expand(site: ShapeSite, x: Dims) -> DimsResult:
+def expand(site: NodeFacts, x: Dims) -> DimsResult:
     """Broadcast with the shape given, in both directions."""
     target = site.numbers(1)
     if target is None:
@@ -214,8 +201,7 @@ def expand(site: ShapeSite, x: Dims) -> DimsResult:
     return [out[::-1]]
 
 
-@rule("Tile")
-def tile(site: ShapeSite, x: Dims) -> DimsResult:
+def tile(site: NodeFacts, x: Dims) -> DimsResult:
     """Each size times its repeats."""
     repeats = site.numbers(1) or [None] * len(x)
     if len(repeats) != len(x):
@@ -224,8 +210,7 @@ def tile(site: ShapeSite, x: Dims) -> DimsResult:
     return [[None if r is None else simplify(d * r) for d, r in pairs]]
 
 
-@rule("Pad")
-def pad(site: ShapeSite, x: Dims) -> DimsResult:
+def pad(site: NodeFacts, x: Dims) -> DimsResult:
     """Begin and end added to each axis given."""
     axes = site.axes(3, len(x)) if site.has(3) else list(range(len(x)))
     pads = site.numbers(1)
@@ -242,8 +227,7 @@ def pad(site: ShapeSite, x: Dims) -> DimsResult:
     return [out]
 
 
-@rule("Resize")
-def resize(site: ShapeSite, x: Dims) -> DimsResult:
+def resize(site: NodeFacts, x: Dims) -> DimsResult:
     """Sizes as given, or scales times sizes, rounded down."""
     axes = site.attr("axes") or range(len(x))
     axes = [axis % len(x) for axis in axes]

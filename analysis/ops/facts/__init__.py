@@ -1,0 +1,1 @@
+"""What is said of operators, as functions that name none."""

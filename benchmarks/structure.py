@@ -16,7 +16,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from fairhand.codegen.classes.module_classes import ClassTable
-from fairhand.codegen.emit.render import render_python
+from fairhand.codegen.emit.model_file import model_text
 from fairhand.codegen.ir.identifiers import class_name
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.pipeline import source_of
@@ -116,7 +116,7 @@ def measured(path: Path, stripped: bool) -> tuple[int, str]:
     (kinds,) = seen
     counts = Counter(kind.name for kind in kinds.of.values() if not kind.chain)
     many = [(name, n) for name, n in counts.most_common() if n > 1][:4]
-    lines = render_python("model.py.jinja", plan=plan).count("\n")
+    lines = model_text(plan).count("\n")
     return lines, ", ".join(f"{name} x{n}" for name, n in many)
 
 

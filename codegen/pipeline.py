@@ -24,15 +24,15 @@ from .cache.entry import recall, remember
 from .cache.store import key_of
 from .commands.plan_json import parts_report, write_plan
 from .emit.atomic_folder import check_target, empty, replacing
-from .emit.render import write_python
+from .emit.beside import write_beside
+from .emit.model_file import model_text
 from .emit.source_map import source_map
 from .emit.weights import write_weights
-from .engines.choose import EnginePlan, engine_plan
+from .engines.choose import engine_plan
+from .ir.engine_plan import EnginePlan
 from .ir.identifiers import class_name, package_name
-from .kernels.kernels_page import write_kernels
 from .load.read_model import Loaded, load
 from .plan.compiled_model import CompiledModel, Progress, planned, source_of
-from .plan.interface import session_needs
 from .profile.engine_times import fastest, measure
 from .profile.lane_times import measured
 from .request.choices import PROFILE
@@ -146,9 +146,12 @@ def _write(
     loaded: Loaded, made: CompiledModel, asked: CompileRequest, draft: Path
 ) -> tuple[dict[str, Any], EnginePlan, Digested]:
     """All files of a package that has not been verified."""
-    text = write_python(draft / "model.py", "model.py.jinja", plan=made.plan)
+    text = model_text(made.plan)
+    (draft / "model.py").write_text(text, encoding="utf-8", newline="\n")
     runs_on = _engine(loaded, made, asked)
-    _write_beside(draft, made, runs_on)
+    write_beside(draft, made, runs_on)
+    if made.divided is not None:
+        write_plan(draft, made.plan, made.divided)
     size = write_weights(draft / "weights.safetensors", made.weights, loaded.sha256)
     digested = digest_steps(made.graph)
     report = make_report(loaded, made.plan, made.done.counts(), size)
@@ -222,52 +225,6 @@ def _engine(loaded: Loaded, made: CompiledModel, asked: CompileRequest) -> Engin
     )
 
 
-def _write_beside(draft: Path, made: CompiledModel, runs_on: EnginePlan) -> None:
-    """The files that hardly depend on the model, and plan.json."""
-    plan, divided = made.plan, made.divided
-    needs = session_needs(plan)
-    if runs_on.channels_last and not plan.kernels:  # which would put them in order
-        needs.add("channels_last")
-    if runs_on.makes:
-        needs.add("made")
-    if runs_on.caches:
-        needs.add("read")
-    if made.collection is not None and plan.kernels:
-        write_kernels(draft, made.collection.page, plan.title, plan.source.file)
-        if needs.isdisjoint(("nested", "lists", "strings")):
-            needs.add("graphs")
-            write_python(draft / "graphs.py", "graphs.py.jinja")
-    write_python(
-        draft / "session.py",
-        "session.py.jinja",
-        needs=needs,
-        engine=runs_on.name,
-        alone=runs_on.alone,
-        refused=runs_on.refused,
-    )
-    if runs_on.alone:
-        (draft / "engines.py").unlink(missing_ok=True)
-    else:
-        write_python(
-            draft / "engines.py",
-            "engines.py.jinja",
-            refused=runs_on.refused,
-            precision=runs_on.precision,
-            lists=runs_on.lists,
-            recurrent=runs_on.recurrent,
-            joins=runs_on.joins,
-            caches=runs_on.caches,
-            integers=runs_on.integers,
-        )
-    named = {"title": plan.title, "network": plan.network}
-    write_python(draft / "__init__.py", "package.py.jinja", **named)
-    write_python(draft / "test_parity.py", "test_parity.py.jinja")
-    if plan.lanes:
-        write_python(draft / "lanes.py", "lanes.py.jinja")
-    if divided is not None:
-        write_plan(draft, plan, divided)
-
-
 def _additions(
     loaded: Loaded,
     made: CompiledModel,
@@ -317,7 +274,7 @@ def _checked(
             raise
     reason = f"{runs_on.name} did not pass verification"
     runs_on = replace(runs_on, name="eager", refused=reason)
-    _write_beside(draft, made, runs_on)
+    write_beside(draft, made, runs_on)
     return _verified(draft, loaded, made, asked, runs_on), runs_on
 
 
@@ -343,7 +300,7 @@ def _measured(
     runs_on = replace(runs_on, name=name, measured=table)
     if name == "eager":
         runs_on = replace(runs_on, refused=refused)
-    _write_beside(draft, made, runs_on)
+    write_beside(draft, made, runs_on)
     return runs_on
 
 

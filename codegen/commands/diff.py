@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ... import __version__
 from ...analysis.literals import one_line
-from ..emit.render import render_python
+from ..emit.model_file import model_text
 from ..ir.identifiers import class_name
 from ..ir.package_plan import SourcePlan
 from ..load.read_model import load
@@ -47,7 +47,7 @@ def diff(folder: Path, model: Path) -> tuple[list[str], list[str]]:
             autotune=report.get("target", {}).get("autotune", False),
         ),
     ).plan
-    new = render_python("model.py.jinja", plan=plan)
+    new = model_text(plan)
     lines = list(
         difflib.unified_diff(
             text.splitlines(),

@@ -43,7 +43,7 @@ def write_page(path: Path, title: str, source: ir.Graph, plans: Plans) -> None:
     }
     # In a script element only this could end the text; "<" is \u003c in JSON as well.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    template = environment().get_template("report.html.jinja")
+    template = environment().get_template("inspect_page.html.jinja")
     page = template.render(title=_escaped(title), data=text)
     path.write_text(page, encoding="utf-8", newline="\n")
 

@@ -49,13 +49,19 @@ def environment() -> jinja2.Environment:
     return made
 
 
+def render_page(template: str, **values: Any) -> str:
+    """A page as it is laid out, or a part of one."""
+    return environment().get_template(template).render(**values)
+
+
 def render_python(template: str, **values: Any) -> str:
     """One Python file: rendered, formatted, and known to compile."""
-    return _formatted(environment().get_template(template).render(**values), template)
+    return formatted(render_page(template, **values), template)
 
 
-@lru_cache(maxsize=16)  # session.py and test_parity.py are the same for every model
-def _formatted(text: str, template: str) -> str:
+@lru_cache(maxsize=16)  # session.py and engines.py are the same for many models
+def formatted(text: str, template: str) -> str:
+    """Python in black's format; FairhandError where it is not valid."""
     try:
         text = black.format_str(text, mode=_MODE)
         compile(text, template, "exec")

@@ -7,8 +7,6 @@ then one run for given sizes stands for all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import onnx_ir as ir
 
@@ -19,10 +17,10 @@ from ...analysis.literals import one_line
 from ...analysis.ops import lookup
 from ...analysis.shapes.infer import ShapeFacts
 from ...rewrites.language.facts import is_constant
+from ..emit.session_file import kind_of
+from ..ir.engine_plan import TRACING, EnginePlan
 from ..ir.package_plan import PackagePlan
-from ..plan.interface import session_needs
-from ..profile.engine_times import Measured
-from ..request.choices import ENGINES, PROFILE
+from ..request.choices import PROFILE
 
 # Below this, a call is over in the time that PyTorch takes to start its operators, and
 # preparing a size (0.2 s and more) is never earned back.
@@ -33,52 +31,9 @@ _HEAVY = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _PACKED = ("nn.Linear(", "nn.LSTM(")  # what `packed` has other layers for
 _INTEGERS = ("FakeQuantize", "QuantizedConv2d", "QuantizedLinear")
 _PLAIN = ("float32", "int64", "int32", "bool")
-TRACING = ("onednn", "compile")
 CACHES = "it takes lists of caches"
 _READS = (".item(", ".tolist(", ".numpy(")  # a trace would keep what is read as it was
 _SIZES = ("torch.Size(", ".numel(")  # the same of a size, without PyTorch's warning
-
-
-@dataclass(frozen=True)
-class EnginePlan:
-    """`refused` says what the network can't run on, and why; '' where it may be traced.
-
-    `channels_last`: its inputs are images, best laid out with the channels innermost.
-    """
-
-    name: str
-    refused: str
-    channels_last: bool
-    measured: Measured | None = None
-    precision: str = "float32"
-    lists: bool = False  # among the results
-    recurrent: bool = False  # an LSTM
-    joins: bool = False  # linear layers take the same single row
-    caches: bool = False  # lists of them are all that is in the way of a trace
-    makes: bool = False  # memory of its own for each result, from what is fed
-    integers: tuple[str, ...] = ()  # layers of QDQ pairs, in model.py
-
-    def as_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"name": self.name}
-        if self.precision != "float32":
-            found["precision"] = self.precision
-        if self.refused:
-            found["refused"] = self.refused
-        if self.measured is not None:
-            found["measured"] = self.measured
-        return found
-
-    @property
-    def alone(self) -> bool:
-        """The network as it stands is all there is."""
-        return self.name == "eager" and self.precision == "float32"
-
-    def candidates(self) -> tuple[str, ...]:
-        """What it may run on, the simplest first."""
-        left_out = set(TRACING if self.refused else ())
-        if self.precision == "int8":
-            left_out.add("packed")  # its linear layers are others already
-        return tuple(engine for engine in ENGINES if engine not in left_out)
 
 
 def engine_plan(
@@ -198,7 +153,7 @@ def obstacles(graph: ir.Model, shapes: ShapeFacts, plan: PackagePlan) -> Iterato
         yield "a trace is of one thread, and it has lanes"
     if plan.kernels:
         yield "a trace does not launch kernels"
-    if session_needs(plan) - {"nested"}:
+    if any(kind_of(t.dtype) for t in (*plan.inputs, *plan.outputs)):
         yield "not all it takes and gives are tensors of NumPy's types"
     for node in graph.graph:
         name = one_line(node.op_type, 30)

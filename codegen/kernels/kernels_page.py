@@ -9,15 +9,22 @@ import textwrap
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...analysis.literals import one_line
-from ..emit.render import write_python
-from ..plan.make_plan import helper_sources
+from ...analysis.literals import literal, one_line
+from ..emit.render import render_page, write_python
+from ..ir.copied_source import helper_sources, names_read, picked
 from .kernel_set import Entry, Page
 from .launch.autotuned import launches_of, name_of, sizes_of, without_options
 from .launch.launcher import KernelSource
 from .layout.layout import MAX_ROW
 
 WIDTH = 80  # columns of a docstring
+ON_CHIP = "elements of a row that one program keeps on chip"
+TUNED = (
+    "# Launches that were the fastest there, at the sizes in the kernels' docstrings."
+)
+# What kernels.py has whatever its kernels are, and what they may read of PyTorch.
+ALWAYS = ("INTERPRETED", "is_supported", "runs_triton", "expect", "torch", "Tensor")
+MODULES = {"F": ("torch.nn.functional", ""), "Any": ("typing", "Any")}
 
 
 @dataclass(frozen=True)
@@ -34,45 +41,41 @@ class KernelPlan:
 def write_kernels(folder: Path, page: Page, title: str, file: str) -> None:
     """`title` and `file`, which are printable, are those of the model."""
     entries, gpu = page.entries, page.gpu
-    kernels = [_plan(entry, page) for entry in entries]
     tried = entries if page.autotune else []
     texts = [without_options(e.text) if tried else e.text for e in entries]
+    kernels = [
+        render_page("kernel.py.jinja", kernel=_plan(entry, page)) for entry in entries
+    ]
+    functions = helper_sources(
+        dict.fromkeys(f for text in texts for f in text.functions)
+    )
     helpers = dict.fromkeys(h for text in texts for h in text.helpers)
-    functional = any("F." in line for text in texts for line in text.reference)
+    given = {"MAX_ROW": f"MAX_ROW = {MAX_ROW}  # {ON_CHIP}"}
+    if gpu:
+        options = {e.name: e.options for e in entries if e.options}
+        given["GPU"] = f"GPU = {literal(gpu)}"
+        given["TUNED"] = f"{TUNED}\nTUNED: dict[str, dict[str, int]] = {options}"
+    files = ["launch.py"] + ["optional.py"] * any(text.optional for text in texts)
+    found = picked(
+        [f"kernels/{name}" for name in files],
+        [*ALWAYS, *(["Any"] if tried else []), *names_read([*kernels, *functions])],
+        given,
+        MODULES,
+    )
     write_python(
         folder / "kernels.py",
         "kernels.py.jinja",
         title=title,
         file=file,
+        imports=found.imports,
+        constants=found.constants,
+        definitions=[*found.definitions, *functions],
         kernels=kernels,
         helpers=[
             inspect.getsource(h).replace(": Any", "").replace(" -> Any", "").strip()
             for h in helpers
         ],
-        uses_functional=functional,
-        optional=any(text.optional for text in texts),
-        rows=any("MAX_ROW" in text.fits for text in texts),
-        warps=any("warps(n_cols)" in o for text in texts for o in text.launch),
-        elements=any("ELEMENTS" in text.grid for text in texts),
-        offsets=any("OFFSETS=" in o for text in texts for o in text.launch),
-        parts=any("BLOCK=PART" in text.launch for text in texts),
-        columns=any("MAX_DEPTH" in text.fits for text in texts),
-        precise=any("PRECISION=precision()" in text.launch for text in texts),
-        convolves_pixels=any(
-            "PRECISION=conv_precision()" in text.launch for text in texts
-        ),
-        attends=any("query_tile(" in text.grid for text in texts),
-        convolves=any("*stride" in text.launch for text in texts),
-        decodes=any("n_each" in text.launch for text in texts),
-        products=any("**tile" in text.launch for text in texts),
-        tiled=any("tile_count(" in text.grid for text in texts),
         launches={name_of(e.text): launches_of(e.text) for e in tried},
-        functions=helper_sources(
-            dict.fromkeys(f for text in texts for f in text.functions)
-        ),
-        max_row=MAX_ROW,
-        gpu=gpu,
-        tuned={entry.name: entry.options for entry in entries if entry.options},
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterator, Sequence
 
 import onnx_ir as ir
@@ -15,7 +14,7 @@ from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import TORCH_DTYPES
 from ..emit.render import short_literal
 from ..ir.cache_arguments import CacheArgument, in_its_words
-from ..ir.package_plan import PackagePlan, TensorPlan, shape_text
+from ..ir.package_plan import TensorPlan, shape_text
 
 Row = tuple[TensorPlan, Dims | None, str]
 
@@ -147,27 +146,3 @@ def nested(families: Sequence[CacheArgument]) -> tuple[str, ...]:
         row = f"({names})" if len(family.templates) > 1 else names
         lines.append(f'"{family.name}": [{row} for i in range({len(family.rows)})],')
     return tuple(lines)
-
-
-_PLAIN = frozenset(
-    "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool "
-    "complex64 complex128".split()
-)
-
-
-def session_needs(plan: PackagePlan) -> set[str]:
-    """What session.py has to know beyond tensors of NumPy's types (its template)."""
-    found = {"nested"} if plan.nested else set()
-    for tensor in (*plan.inputs, *plan.outputs):
-        inner = tensor.dtype.removeprefix("optional(").removeprefix("seq(").rstrip(")")
-        if "(" in tensor.dtype:
-            found.add("lists")
-        if "map(" in tensor.dtype:
-            continue
-        if inner == "object":
-            found.add("strings")
-        elif re.match(r"u?int[24]|float[46]_", inner):
-            found.add("narrow")
-        elif inner not in _PLAIN:
-            found.add("bits")
-    return found

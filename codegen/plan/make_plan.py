@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import re
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,6 +20,7 @@ from ..classes.stored_parameters import is_filled, parameter_count, weights_of
 from ..classes.tied_weights import tie
 from ..forward.writer import Body, BodyWriter, method_plan
 from ..ir.cache_arguments import CacheArgument, find_families
+from ..ir.copied_source import helper_sources
 from ..ir.identifiers import class_name, unused, variable
 from ..ir.module_call import ModuleCall
 from ..ir.package_plan import (
@@ -314,30 +312,6 @@ def _module_list(items: list[str]) -> str:
     if len(set(items)) == 1:
         return f"nn.ModuleList({items[0]} for _ in range({len(items)}))"
     return f"nn.ModuleList([{', '.join(items)}])"
-
-
-def helper_sources(helpers: dict[Callable[..., Any], None]) -> list[str]:
-    """Helpers and the helpers they call, callees first, as text."""
-    done: dict[str, str] = {}
-
-    def visit(function: Callable[..., Any]) -> None:
-        name = function.__name__
-        if name in done:
-            return
-        source = inspect.getsource(function)
-        module = sys.modules[function.__module__]
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.Name) and node.id != name:
-                other = getattr(module, node.id, None)
-                if not (inspect.isfunction(other) or inspect.isclass(other)):
-                    continue
-                if other.__module__ == module.__name__:
-                    visit(other)
-        done[name] = source.rstrip()
-
-    for helper in helpers:
-        visit(helper)
-    return list(done.values())
 
 
 def _imports(classes: list[ClassPlan], helpers: list[str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..engines.choose import EnginePlan
+from ..ir.engine_plan import EnginePlan
 from ..lanes.divide import EAGER, Divided, Times
 from .engine_times import times
 

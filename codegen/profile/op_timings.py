@@ -19,7 +19,7 @@ from ...analysis.dataflow.dataflow import Dataflow
 from ...analysis.fusion.cost_model import Timer
 from ...analysis.schedule.lanes import HAND_OFF
 from ...analysis.shapes.infer import ShapeFacts
-from ..emit.render import render_python
+from ..emit.runtime_files import copied_whole
 from ..engines.choose import takes_images
 from .op_runner import Trial, Trials
 
@@ -160,7 +160,7 @@ def _hand_off() -> float:
     import torch
 
     names: dict[str, Any] = {"__name__": "lanes"}
-    exec(compile(render_python("lanes.py.jinja"), "lanes.py", "exec"), names)
+    exec(compile(copied_whole("lanes.py"), "lanes.py", "exec"), names)
     square = torch.ones(256, 256)
     begun: list[float] = []
 

@@ -2,7 +2,7 @@
 
 METHODS = ("none", "tvm", "dnnfusion")  # of fusing
 DEVICES = ("cpu", "h100")  # of analysis/cost/device.py
-ENGINES = ("eager", "packed", "onednn", "compile")  # of templates/engines.py.jinja
+ENGINES = ("eager", "packed", "onednn", "compile")  # of templates/runtime/engines
 PROFILE = "profile"  # in place of an engine: the fastest one, by measurement
 AUTOTUNE = "let Triton's autotuner choose how kernels are launched, when they first run"
 PRECISIONS = ("float32", "bf16", "fp16", "int8")  # to compute in

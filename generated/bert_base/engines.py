@@ -26,22 +26,27 @@ from torch.overrides import TorchFunctionMode
 FLOATS = (torch.float32, torch.bfloat16)  # what oneDNN computes in
 MOST_SIZES = 8  # that are prepared
 MOST_SEEN = 64  # that are remembered
+CLOSE = 1e-3  # of the largest result: what a wrong operator would exceed
 MOST_SCORES = 2**25  # of an attention, to be computed as products
 SCORES = 2**22  # of it, to be held at once
-CLOSE = 1e-3  # of the largest result: what a wrong operator would exceed
 
 
 def make_engine(
     name: str, model: nn.Module, device: torch.device
 ) -> Callable[..., Any]:
-    """What a Session calls in place of `model`; elsewhere than on a CPU, the model."""
+    """What a Session calls in place of `model`; elsewhere than on a CPU, eager."""
     if name not in ENGINES:
         raise ValueError(f"no engine {name!r}, the engines are {list(ENGINES)}")
     # glibc gives back to the system, which fills it with zeros, what is free beyond
     # twice the largest block that it ever got back. After this one it keeps up to
     # 62 MB, in the whole process, and a call finds the memory of the call before.
     torch.empty(31 * 2**20, dtype=torch.uint8, device="cpu")
-    return ENGINES[name](model) if device.type == "cpu" else model
+    return ENGINES[name if device.type == "cpu" else "eager"](model)
+
+
+def compiled(model: nn.Module) -> Callable[..., Any]:
+    """PyTorch's compiler, the weights prepared once; torch bounds how often it runs."""
+    return torch.compile(model, options={"freezing": True})
 
 
 def packed(model: nn.Module) -> nn.Module:
@@ -69,11 +74,6 @@ class PackedLinear(nn.Module):
         return torch.ops.mkldnn._linear_pointwise(
             x, self.laid_out, self.bias, "none", [], ""
         )
-
-
-PACKED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
-    nn.Linear: PackedLinear,
-}
 
 
 class OneDNN:
@@ -162,7 +162,7 @@ def check(found: Any, wanted: Any) -> None:
         if not torch.allclose(
             got, right, rtol=0, atol=CLOSE * float(scale), equal_nan=True
         ):
-            raise RuntimeError("oneDNN Graph gives other results")
+            raise RuntimeError("the trace gives other results")
 
 
 def listed(results: Any) -> list[Tensor]:
@@ -247,6 +247,8 @@ def mask_of(mask: Any, start: int, rows: int) -> Any:
     return mask[..., start : start + rows, :] if own else mask
 
 
+PACKED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {nn.Linear: PackedLinear}
+
 SPELLINGS = {
     F.max_pool2d: strided(F.max_pool2d),
     F.avg_pool2d: strided(F.avg_pool2d),
@@ -254,12 +256,6 @@ SPELLINGS = {
     F.gelu: gelu,
     F.scaled_dot_product_attention: attention,
 }
-
-
-def compiled(model: nn.Module) -> Callable[..., Any]:
-    """PyTorch's compiler, the weights prepared once; torch bounds how often it runs."""
-    return torch.compile(model, options={"freezing": True})
-
 
 ENGINES = {
     "eager": lambda model: model,

@@ -21,14 +21,14 @@ FLOATS = (torch.float32, torch.bfloat16)  # what oneDNN computes in
 def make_engine(
     name: str, model: nn.Module, device: torch.device
 ) -> Callable[..., Any]:
-    """What a Session calls in place of `model`; elsewhere than on a CPU, the model."""
+    """What a Session calls in place of `model`; elsewhere than on a CPU, eager."""
     if name not in ENGINES:
         raise ValueError(f"no engine {name!r}, the engines are {list(ENGINES)}")
     # glibc gives back to the system, which fills it with zeros, what is free beyond
     # twice the largest block that it ever got back. After this one it keeps up to
     # 62 MB, in the whole process, and a call finds the memory of the call before.
     torch.empty(31 * 2**20, dtype=torch.uint8, device="cpu")
-    return ENGINES[name](model) if device.type == "cpu" else model
+    return ENGINES[name if device.type == "cpu" else "eager"](model)
 
 
 def packed(model: nn.Module) -> nn.Module:
@@ -58,9 +58,6 @@ class PackedLinear(nn.Module):
         )
 
 
-PACKED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
-    nn.Linear: PackedLinear,
-}
-
+PACKED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {nn.Linear: PackedLinear}
 
 ENGINES = {"eager": lambda model: model, "packed": packed}

@@ -93,12 +93,12 @@ def find_model() -> Path:
 
 def make_feed(sizes: dict[str, int], seed: int) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
-    feed = {}
+    feed: dict[str, Any] = {}
     for name, (dtype, shape) in INPUTS.items():
         dims = []
         for axis, dim in enumerate((2, 3) if shape is None else shape):
             key = f"{name}#{axis}" if dim is None else dim
-            dims.append(sizes.get(key, key))
+            dims.append(key if isinstance(key, int) else sizes[key])
         known = REPORT["inputs"].get(name, {})
         if "keys" in known:
             make = {"float": float, "int": int, "str": str}[known["values"]]

@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .model import INPUTS, OUTPUTS, WEIGHTS, load
 
-ENGINE, NO_OTHER = "eager", "compile with --engine onednn to have more"
+ENGINE = "eager"
 REPORT = Path(__file__).with_name("report.json")
 ONNX_TYPES = {"float32": "float", "float64": "double", "object": "string"}
+NO_OTHER = "compile with --engine onednn to have more"
 
 
 class NodeArg(NamedTuple):
@@ -45,8 +46,7 @@ class Session:
         self.model = load(weights, device)
         self.device = torch.device(device)
         self.threads = threads
-        if engine != ENGINE:
-            raise ValueError(f"no engine {engine!r}: {NO_OTHER}")
+        self.network = make_engine(engine, self.model, self.device)
 
     @torch.inference_mode()
     def run(
@@ -65,13 +65,13 @@ class Session:
             raise ValueError(f"no inputs {unknown}, the inputs are {list(INPUTS)}")
         if unknown := [name for name in names if name not in OUTPUTS]:
             raise ValueError(f"no outputs {unknown}, the outputs are {list(OUTPUTS)}")
-        feeds = [to_tensor(n, input_feed[n], *INPUTS[n], self.device) for n in INPUTS]
+        feeds = [to_input(name, input_feed[name], self.device) for name in INPUTS]
         with intra_op(self.threads):
-            results = self.model(*feeds)
+            results = self.network(*feeds)
         if len(OUTPUTS) == 1:
             results = (results,)
         outputs = dict(zip(OUTPUTS, results, strict=True))
-        return to_arrays([outputs[name] for name in names])
+        return to_results(names, outputs)
 
     def get_inputs(self) -> list[NodeArg]:
         return node_args(INPUTS)
@@ -102,22 +102,15 @@ def intra_op(threads: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def node_args(table: Mapping[str, tuple]) -> list[NodeArg]:
+def node_args(table: Mapping[str, tuple[str, Any]]) -> list[NodeArg]:
     return [
-        NodeArg(name, onnx_type(dtype), list(shape or ()))
+        NodeArg(name, f"tensor({ONNX_TYPES.get(dtype, dtype)})", list(shape or ()))
         for name, (dtype, shape) in table.items()
     ]
 
 
-def onnx_type(dtype: str) -> str:
-    """float32 -> tensor(float)"""
-    return f"tensor({ONNX_TYPES.get(dtype, dtype)})"
-
-
-def to_tensor(
-    name: str, value: Any, dtype: str, shape: tuple | None, device: torch.device
-) -> Tensor:
-    """What was fed, in memory of its own."""
+def checked(name: str, value: Any, dtype: str, shape: tuple[Any, ...] | None) -> Any:
+    """The array that was fed, of the type and shape that input `name` has."""
     if isinstance(value, list):  # lists are converted, scalars and tuples are not
         value = np.array(value, dtype)
     if not isinstance(value, np.ndarray):
@@ -128,9 +121,7 @@ def to_tensor(
         raise ValueError(
             f"input {name!r} must have shape {list(shape)}, got {list(value.shape)}"
         )
-    # The copy is contiguous and in native bytes, whatever the caller's array is.
-    array = np.array(value, dtype=value.dtype.newbyteorder("="), order="C")
-    return torch.from_numpy(array).to(device, memory_format=torch.channels_last)
+    return value
 
 
 def fits(sizes: Sequence[int], shape: Sequence[int | str | None]) -> bool:
@@ -141,11 +132,26 @@ def fits(sizes: Sequence[int], shape: Sequence[int | str | None]) -> bool:
     )
 
 
-def to_arrays(tensors: list[Tensor]) -> list[np.ndarray]:
+def make_engine(name: str, model: nn.Module, device: torch.device) -> nn.Module:
+    if name != ENGINE:
+        raise ValueError(f"no engine {name!r}: {NO_OTHER}")
+    return model
+
+
+def to_input(name: str, value: Any, device: torch.device) -> Tensor:
+    """What was fed, in memory of its own."""
+    array = checked(name, value, *INPUTS[name])
+    # The copy is in native bytes, whatever the caller's array is.
+    array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+    return torch.from_numpy(array).to(device, memory_format=torch.channels_last)
+
+
+def to_results(names: list[str], outputs: Mapping[str, Tensor]) -> list[np.ndarray]:
     """Writing to one changes no parameter, no input and no other one.
 
     The network made these, so memory that one has to itself need not be copied.
     """
+    tensors = [outputs[name] for name in names]
     memory = [tensor.untyped_storage() for tensor in tensors]
     users = Counter(each.data_ptr() for each in memory)
     arrays = []

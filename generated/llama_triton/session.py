@@ -50,12 +50,11 @@ class Session:
         if graph and torch.device(device).type != "cuda":
             raise ValueError(f"graph=True needs a CUDA device, not {device!r}")
         self.model = load(weights, device)
-        self.device = torch.device(device)
+        self.device = torch.device("cpu" if graph else device)  # that inputs go to
+        self.on_gpu = torch.device(device).type == "cuda"
         self.threads = threads
-        self.network = make_engine(engine, self.model, self.device)
-        network = self.network
-        self.network = Graphed(network, self.device) if graph else network
-        self.feeds = torch.device("cpu") if graph else self.device
+        network = make_engine(engine, self.model, torch.device(device))
+        self.network = Graphed(network, torch.device(device)) if graph else network
 
     @torch.inference_mode()
     def run(
@@ -74,13 +73,13 @@ class Session:
             raise ValueError(f"no inputs {unknown}, the inputs are {list(INPUTS)}")
         if unknown := [name for name in names if name not in OUTPUTS]:
             raise ValueError(f"no outputs {unknown}, the outputs are {list(OUTPUTS)}")
-        feeds = [to_tensor(n, input_feed[n], *INPUTS[n], self.feeds) for n in INPUTS]
+        feeds = [to_input(name, input_feed[name], self.device) for name in INPUTS]
         with intra_op(self.threads):
             results = self.network(*feeds)
         if len(OUTPUTS) == 1:
             results = (results,)
         outputs = dict(zip(OUTPUTS, results, strict=True))
-        return [to_array(outputs[name]) for name in names]
+        return to_results(names, outputs)
 
     def get_inputs(self) -> list[NodeArg]:
         return node_args(INPUTS)
@@ -93,7 +92,7 @@ class Session:
         return SimpleNamespace(**json.loads(REPORT.read_text("utf-8"))["meta"])
 
     def get_providers(self) -> list[str]:
-        gpu = ["CUDAExecutionProvider"] if self.device.type == "cuda" else []
+        gpu = ["CUDAExecutionProvider"] if self.on_gpu else []
         return [*gpu, "CPUExecutionProvider"]
 
 
@@ -111,22 +110,15 @@ def intra_op(threads: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def node_args(table: Mapping[str, tuple]) -> list[NodeArg]:
+def node_args(table: Mapping[str, tuple[str, Any]]) -> list[NodeArg]:
     return [
-        NodeArg(name, onnx_type(dtype), list(shape or ()))
+        NodeArg(name, f"tensor({ONNX_TYPES.get(dtype, dtype)})", list(shape or ()))
         for name, (dtype, shape) in table.items()
     ]
 
 
-def onnx_type(dtype: str) -> str:
-    """float32 -> tensor(float)"""
-    return f"tensor({ONNX_TYPES.get(dtype, dtype)})"
-
-
-def to_tensor(
-    name: str, value: Any, dtype: str, shape: tuple | None, device: torch.device
-) -> Tensor:
-    """What was fed, in memory of its own."""
+def checked(name: str, value: Any, dtype: str, shape: tuple[Any, ...] | None) -> Any:
+    """The array that was fed, of the type and shape that input `name` has."""
     if isinstance(value, list):  # lists are converted, scalars and tuples are not
         value = np.array(value, dtype)
     if not isinstance(value, np.ndarray):
@@ -137,12 +129,7 @@ def to_tensor(
         raise ValueError(
             f"input {name!r} must have shape {list(shape)}, got {list(value.shape)}"
         )
-    # The copy is contiguous and in native bytes, whatever the caller's array is.
-    array = np.array(value, dtype=value.dtype.newbyteorder("="), order="C")
-    tensor = torch.from_numpy(array)
-    if device.type == "cuda":  # pinned: on its way while the next input is read
-        tensor = tensor.pin_memory()
-    return tensor.to(device, non_blocking=True)
+    return value
 
 
 def fits(sizes: Sequence[int], shape: Sequence[int | str | None]) -> bool:
@@ -153,6 +140,17 @@ def fits(sizes: Sequence[int], shape: Sequence[int | str | None]) -> bool:
     )
 
 
-def to_array(tensor: Tensor) -> np.ndarray:
-    """A copy: writing to it changes no parameter and no other output."""
-    return np.array(tensor.numpy(force=True), order="C")
+def to_results(names: list[str], outputs: Mapping[str, Tensor]) -> list[np.ndarray]:
+    """Copies: writing to one changes no parameter and no other output."""
+    return [np.array(outputs[name].numpy(force=True), order="C") for name in names]
+
+
+def to_input(name: str, value: Any, device: torch.device) -> Tensor:
+    """What was fed, in memory of its own."""
+    array = checked(name, value, *INPUTS[name])
+    # The copy is contiguous and in native bytes, whatever the caller's array is.
+    array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+    tensor = torch.from_numpy(array)
+    if device.type == "cuda":  # pinned: on its way while the next input is read
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)

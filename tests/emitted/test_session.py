@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import hashlib
 import importlib.util
 import json
@@ -11,10 +13,10 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -24,7 +26,11 @@ import onnxruntime as ort
 import pytest
 import torch
 
-from fairhand.codegen.emit.render import render_python
+from fairhand.codegen.emit.beside import init_text
+from fairhand.codegen.emit.runtime_files import copied_whole
+from fairhand.codegen.emit.session_file import session_text
+from fairhand.codegen.ir.engine_plan import EnginePlan
+from fairhand.codegen.ir.package_plan import PackagePlan, TensorPlan
 
 MODEL = """
 <ir_version: 9, opset_import: ["" : 18], producer_name: "hand", domain: "ai.test",
@@ -101,29 +107,45 @@ FEED: dict[str, Any] = {
 }
 
 
-def render(name: str, **variables: object) -> str:
-    return render_python(f"{name}.jinja", **variables)
+TYPES = {
+    "bits": "bfloat16",
+    "narrow": "int4",
+    "strings": "object",
+    "lists": "seq(object)",
+    "maps": "map(string,tensor(float))",
+    "optional": "optional(seq(int2))",
+}
 
 
-def session_text(needs: Iterable[str] = ()) -> str:
-    """Of a package that has the eager engine alone."""
-    return render(
-        "session.py", needs=set(needs), engine="eager", alone=True, refused="a test"
+def emitted_session(
+    takes: Iterable[str] = ("float32",),
+    gives: Iterable[str] = ("float32",),
+    nested: tuple[str, ...] = (),
+    kernels: tuple[str, ...] = (),
+    **engine: Any,
+) -> str:
+    """session.py for inputs and outputs of these types; with the eager engine alone
+    unless `engine` says otherwise."""
+    inputs, outputs = (
+        tuple(TensorPlan(f"{side}{i}", t, None) for i, t in enumerate(types))
+        for side, types in (("x", takes), ("y", gives))
     )
+    plan = SimpleNamespace(
+        inputs=inputs, outputs=outputs, nested=nested, kernels=kernels
+    )
+    plain = {"name": "eager", "refused": "a test", "channels_last": False}
+    return session_text(cast(PackagePlan, plan), EnginePlan(**plain | engine))
 
 
-ALL = {"bits", "narrow", "strings", "lists", "nested", "made", "read"}
-
-
-def write_package(folder: Path, net: str, needs: Iterable[str] = ()) -> ModuleType:
+def write_package(
+    folder: Path, net: str, dtype: str = "float32", **engine: Any
+) -> ModuleType:
     """An emitted package around a network written by hand, imported."""
     folder.mkdir()
     (folder / "model.py").write_text(net)
-    (folder / "session.py").write_text(session_text(needs))
-    (folder / "test_parity.py").write_text(render("test_parity.py"))
-    (folder / "__init__.py").write_text(
-        render("package.py", title="Tiny, a test", network="Model")
-    )
+    (folder / "session.py").write_text(emitted_session([dtype], [dtype], **engine))
+    (folder / "test_parity.py").write_text(copied_whole("session/test_parity.py"))
+    (folder / "__init__.py").write_text(init_text("Tiny, a test", "Model"))
     (folder / "report.json").write_text(json.dumps({"meta": META}))
     name = f"emitted_{abs(hash(str(folder)))}"
     spec = importlib.util.spec_from_file_location(name, folder / "__init__.py")
@@ -303,7 +325,7 @@ Model = torch.nn.Identity
 
 def test_memory_of_its_own_is_a_result_and_not_copied(tmp_path: Path) -> None:
     net = MADE.format(names=["y", "turned", "first", "second", "again"])
-    module = write_package(tmp_path / "made", net, ["made", "read"])
+    module = write_package(tmp_path / "made", net, makes=True, caches=True)
     session, x = module.Session(), np.zeros((2, 3), np.float32)
     results = session.run(["first", "second", "y", "again", "turned"], {"x": x})
     for array in results:
@@ -321,7 +343,7 @@ def test_memory_of_its_own_is_a_result_and_not_copied(tmp_path: Path) -> None:
 def test_what_is_only_read_may_be_any_array(tmp_path: Path, case: str) -> None:
     net = ECHO.format(dtype="float32", shape=(2, 3))
     net = net.replace("lambda i: i", "lambda i: torch.relu(i)")
-    session = write_package(tmp_path / "read", net, ["made", "read"]).Session()
+    session = write_package(tmp_path / "read", net, makes=True, caches=True).Session()
     feeds = {"plain": X, "read-only": READ_ONLY, "backwards": X[::-1, ::-1]}
     array = (feeds | {"big-endian": X.astype(">f4")})[case]
     (got,) = session.run(None, {"i": array})
@@ -360,7 +382,7 @@ def echo_reference(kind: int, shape: list[int | None] | None) -> ort.InferenceSe
 def test_narrow_floats_go_in_by_value_and_come_out_as_bits(tmp_path: Path) -> None:
     for dtype, bits in (("bfloat16", "uint16"), ("float8_e4m3fn", "uint8")):
         net = ECHO.format(dtype=dtype, shape=(2,))
-        session = write_package(tmp_path / dtype, net, ["bits"]).Session()
+        session = write_package(tmp_path / dtype, net, dtype).Session()
         array = np.array([1.0, -2.0]).astype(getattr(ml_dtypes, dtype))
         (got,) = session.run(None, {"i": array})
         assert got.tolist() == array.view(bits).tolist()
@@ -378,14 +400,49 @@ def test_unknown_rank_takes_any(tmp_path: Path) -> None:
 
 
 def test_a_session_knows_what_it_needs_and_no_more() -> None:
-    plain = session_text()
+    plain = emitted_session()
     assert len(plain.splitlines()) <= 150
-    words = ("NARROW", "NESTED", "AS_BITS", "import copy", "optional", "engines")
+    words = ("NARROW", "NESTED", "FROM_ARRAY", "import copy", "optional", "engines")
     for word in words:
         assert word not in plain
-    for count in range(1, len(ALL) + 1):
-        for needs in combinations(sorted(ALL), count):
-            compile(session_text(needs), "session.py", "exec")
+    for count in (1, 2, len(TYPES)):
+        for types in combinations(TYPES.values(), count):
+            for takes, gives in ((types, types), (types, ()), ((), types)):
+                check_names(emitted_session(takes, gives))
+
+
+def test_every_session_defines_what_it_reads() -> None:
+    flags = ("channels_last", "makes", "caches")
+    for on in product((False, True), repeat=len(flags)):
+        for nested, kernels in (((), ()), (("a",), ()), ((), ("k",))):
+            for name in ("eager", "onednn"):
+                engine = dict(zip(flags, on, strict=True)) | {"name": name}
+                text = emitted_session(nested=nested, kernels=kernels, **engine)
+                check_names(text)
+                assert ("from .engines" in text) == (name != "eager")
+                assert ("from .graphs" in text) == bool(kernels)
+
+
+def check_names(text: str) -> None:
+    """All that a module reads it defines or imports, and it reads all of that."""
+    tree = ast.parse(text)
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    read = {node.id for node in names if isinstance(node.ctx, ast.Load)}
+    bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    bound |= {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+    top = {
+        name
+        for node in tree.body
+        for name in (
+            [alias.asname or alias.name for alias in node.names]
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            else [getattr(node, "name", "")]
+        )
+    } - {"", "annotations"}
+    known = bound | top | vars(builtins).keys() | {"__file__"}
+    assert read <= known, read - known
+    assert top - {"Session"} <= read, top - read
 
 
 def test_the_emitted_parity_test(tmp_path: Path) -> None:

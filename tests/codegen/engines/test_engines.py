@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import platform
 import subprocess
@@ -32,8 +33,9 @@ import fairhand
 from fairhand.analysis.cost import device
 from fairhand.analysis.errors import VerificationError
 from fairhand.codegen import pipeline
-from fairhand.codegen.emit.render import render_python
-from fairhand.codegen.engines.choose import EnginePlan, makes_results
+from fairhand.codegen.emit.engines_file import engines_text
+from fairhand.codegen.engines.choose import makes_results
+from fairhand.codegen.ir.engine_plan import EnginePlan
 from fairhand.codegen.profile.engine_times import fastest, measure
 from fairhand.codegen.request.choices import DEVICES, ENGINES
 from fairhand.codegen.verify.parity import run_package
@@ -46,11 +48,12 @@ def engines() -> ModuleType:
 
 
 def emitted_engines(**given: Any) -> ModuleType:
-    plain = {"refused": "", "precision": "float32", "lists": False}
-    plain |= {"recurrent": False, "joins": False, "caches": False, "integers": ()}
+    plan = EnginePlan(
+        **{"name": "onednn", "refused": "", "channels_last": False} | given
+    )
     module = ModuleType("emitted_engines")
     sys.modules[module.__name__] = module
-    exec(render_python("engines.py.jinja", **plain | given), module.__dict__)
+    exec(engines_text(plan), module.__dict__)
     return module
 
 
@@ -58,15 +61,7 @@ def emitted_engines(**given: Any) -> ModuleType:
 def decoding(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The same, of a network that takes lists of caches."""
     folder = tmp_path_factory.mktemp("decoding")
-    options: dict[str, Any] = {
-        "recurrent": False,
-        "joins": True,
-        "caches": True,
-        "integers": (),
-    }
-    text = render_python(
-        "engines.py.jinja", refused="a", precision="float32", lists=False, **options
-    )
+    text = engines_text(EnginePlan("packed", "a", False, joins=True, caches=True))
     (folder / "decoding.py").write_text(text)  # TorchScript reads the source
     (folder / "__init__.py").write_text("from .decoding import *\n")
     return sys.modules[imported(folder).__name__ + ".decoding"]
@@ -282,7 +277,7 @@ def test_a_wrong_result_is_found_when_a_size_is_prepared(engines: ModuleType) ->
     drawn = Net(lambda x: x + torch.rand(1))
     engine = engines.OneDNN(drawn)
     engine(image())
-    with pytest.warns(UserWarning, match="oneDNN Graph gives other results"):
+    with pytest.warns(UserWarning, match="the trace gives other results"):
         engine(image())
 
 
@@ -339,16 +334,7 @@ def test_a_forked_process_goes_on(engines: ModuleType) -> None:
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of glibc's own")
 def test_what_a_call_frees_is_kept_for_the_next() -> None:
     """Of blocks that are freed together, more than the largest one twice."""
-    text = render_python(
-        "engines.py.jinja",
-        refused="lists",
-        precision="float32",
-        lists=False,
-        recurrent=False,
-        joins=False,
-        caches=False,
-        integers=(),
-    )
+    text = engines_text(EnginePlan("packed", "lists", False))
     script = f"""
 import ctypes, resource, torch
 libc = ctypes.CDLL(None)
@@ -385,7 +371,7 @@ def test_packed_weights_are_the_same_weights(engines: ModuleType, bias: bool) ->
     shapes = [(1, 5), (4, 5), (2, 3, 5), (0, 5), (5,)]
     x = [torch.randn(shape) for shape in shapes] + [torch.randn(5, 4).t()]
     wanted = [net[:3](each) for each in x]
-    run = engines.packed(net)
+    run = engines.ENGINES["packed"](net)
     for each, right in zip(x, wanted, strict=True):
         torch.testing.assert_close(run[:3](each), right)
     assert [type(layer).__name__ for layer in run] == [
@@ -423,7 +409,7 @@ def test_layers_that_take_the_same_row_become_one(
     engines: ModuleType, bias: bool
 ) -> None:
     net = Rows(bias).eval()
-    run = engines.packed(net)
+    run = engines.ENGINES["packed"](net)
     for shape in [(1, 1, 6), (1, 1, 6), (6,), (1, 6), (4, 6), (0, 6)]:
         x = torch.randn(shape)
         torch.testing.assert_close(run(x), net(x))
@@ -441,7 +427,7 @@ def test_layers_that_take_the_same_row_become_one(
 
 def test_layers_stay_apart_where_rows_are_many(engines: ModuleType) -> None:
     net = Rows().eval()
-    run = engines.packed(net)
+    run = engines.ENGINES["packed"](net)
     for rows in (3, 1):
         x = torch.randn(rows, 6)
         torch.testing.assert_close(run(x), net(x))
@@ -450,7 +436,7 @@ def test_layers_stay_apart_where_rows_are_many(engines: ModuleType) -> None:
 
 def test_joined_layers_in_several_threads(engines: ModuleType) -> None:
     net = Rows().eval()
-    run = engines.packed(net)
+    run = engines.ENGINES["packed"](net)
     rows = torch.randn(4, 50, 1, 6)
     barrier = threading.Barrier(4)
 
@@ -687,8 +673,9 @@ def test_a_network_that_returns_lists_is_traced(tmp_path: Path) -> None:
         found = session.run(None, given)
         for got, right in zip(found, plain.run(None, given), strict=True):
             np.testing.assert_allclose(got, right, rtol=0, atol=1e-4)
-    assert len(found) == 7 and len(session.network.prepared) == 1
-    assert session.network.model not in session.network.prepared.values()
+    engine = inspect.getclosurevars(session.network).nonlocals["network"]
+    assert len(found) == 7 and len(engine.prepared) == 1
+    assert engine.model not in engine.prepared.values()
 
 
 def test_a_decoder_runs_on_packed_weights(tmp_path: Path) -> None:
@@ -711,7 +698,7 @@ def test_a_decoder_runs_on_packed_weights(tmp_path: Path) -> None:
         for got, right in zip(found, wanted, strict=True):
             close = 1e-5 * np.abs(right).max()
             np.testing.assert_allclose(got, right, rtol=0, atol=close)
-    recorded = session.network
+    recorded = inspect.getclosurevars(session.network).nonlocals["network"]
     assert "Part" in {type(layer).__name__ for layer in recorded.network.modules()}
     assert isinstance(recorded.run, torch.jit.ScriptModule)
 
@@ -910,7 +897,7 @@ def test_only_what_one_rounding_gave_is_taken_for_integers(qdq_package: Path) ->
 
     for signed in (False, True):
         net = Net(signed).eval()
-        run = engines.packed(net)
+        run = engines.ENGINES["packed"](net)
         for shape in ((2, 6), (1, 3, 6), (0, 6)):
             x = torch.randn(shape)
             for _ in range(2):

@@ -18,7 +18,7 @@ import torch
 from support.emitted import finish, start
 from torch import Tensor
 
-from fairhand.codegen.emit.render import render_python
+from fairhand.codegen.emit.runtime_files import copied_whole
 
 torch.set_num_threads(1)
 X = torch.arange(6.0)
@@ -28,7 +28,7 @@ X = torch.arange(6.0)
 def lanes(tmp_path: Path) -> Iterator[ModuleType]:
     """Each time a new one, with threads of its own."""
     path = tmp_path / "lanes.py"
-    path.write_text(render_python("lanes.py.jinja"))
+    path.write_text(copied_whole("lanes.py"))
     spec = importlib.util.spec_from_file_location("lanes", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

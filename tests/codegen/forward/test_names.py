@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from fairhand.codegen.emit.render import render_python
+from fairhand.codegen.emit.model_file import model_text
 from fairhand.codegen.ir.identifiers import (
     MAX_LENGTH,
     attribute,
@@ -74,7 +74,7 @@ def module_names() -> set[str]:
     only = ClassPlan("Only", (), (), (), "Tensor", ("return torch.ones(1)",))
     known = {"source": source, "classes": (only,), "imports": ("math", "F")}
     plan = {f.name: plain.get(str(f.type), ()) for f in fields(PackagePlan)} | known
-    text = render_python("model.py.jinja", plan=plan)
+    text = model_text(plan)
     bound = set(re.findall(r"^(?:def |class )?(\w+)(?:\(| = )", text, re.MULTILINE))
     for line in re.findall(r"^(?:from .* )?import (.*)$", text, re.MULTILINE):
         bound |= {name.split(" as ")[-1].split(".")[0] for name in line.split(", ")}

@@ -1,5 +1,3 @@
-{#- graphs.py of a package with kernels, the same text for all models. Takes no
-    variables. -#}
 """CUDA graphs of model.py's network, for Session(device="cuda", graph=True).
 
 A graph launches all kernels of a forward at once, where a GPU would else wait for the

@@ -1,4 +1,3 @@
-{#- lanes.py of an emitted package that has lanes. Takes no variables. -#}
 """Lanes: methods of the network that run side by side.
 
     y, (z, u) = run_lanes((self.lane0, x), (self.lane1, x))
@@ -29,8 +28,8 @@ _streams: dict[tuple[torch.device, int], torch.cuda.Stream] = {}
 def divides_threads(lanes: int) -> Callable[[Callable], Callable]:
     """A forward in which all have the share of one lane of the caller's threads.
 
-    Once for the whole forward: the threads of an operator that is over wait for the next
-    one for some milliseconds, each at a core that it keeps busy, in the way of a lane.
+    Once for the whole forward: the threads of an operator that is over wait some
+    milliseconds for the next one, each at a core that it keeps busy, in a lane's way.
     """
 
     def decorate(forward: Callable) -> Callable:

@@ -1,12 +1,3 @@
-{#- test_parity.py of an emitted package. Takes no variables; reads from report.json:
-    source.file            the ONNX file's name
-    source.sha256          hash of that file, then of the files below, in their order
-    source.external_data   names of external data files beside it, in order of mention
-    sizes                  list of {dimension: size}: a name or "<input>#<axis>"
-    inputs                 {input: {"low": int, "high": int}} of integer inputs,
-                           {"words": list} of strings, {"keys", "values"} of maps
-    tolerance              {output: largest difference, relative to the largest value};
-                           outputs that are drawn at random are missing -#}
 """The check again: this package against ONNX Runtime on random inputs.
 
 The ONNX file is the one that $ONNX_MODEL names, or one of the original name in this
@@ -25,7 +16,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
-from .model import INPUTS, OUTPUTS
+from ..model import INPUTS, OUTPUTS
 from .session import Session
 
 HERE = Path(__file__).resolve().parent
@@ -102,12 +93,12 @@ def find_model() -> Path:
 
 def make_feed(sizes: dict[str, int], seed: int) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
-    feed = {}
+    feed: dict[str, Any] = {}
     for name, (dtype, shape) in INPUTS.items():
         dims = []
         for axis, dim in enumerate((2, 3) if shape is None else shape):
             key = f"{name}#{axis}" if dim is None else dim
-            dims.append(sizes.get(key, key))
+            dims.append(key if isinstance(key, int) else sizes[key])
         known = REPORT["inputs"].get(name, {})
         if "keys" in known:
             make = {"float": float, "int": int, "str": str}[known["values"]]

@@ -1,0 +1,122 @@
+"""engines.py of a package: the engines that its network may run on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..ir.engine_plan import EnginePlan
+from .runtime_files import put_together
+
+EXCEEDS = "of the largest result: what a wrong operator would exceed"
+DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
+
+
+def engines_text(plan: EnginePlan) -> str:
+    """The text of engines.py."""
+    files = {
+        "base.py": True,
+        "half.py": plan.precision in DTYPES,
+        "int8.py": plan.precision == "int8",
+        "packed.py": True,
+        "recorded.py": plan.caches,
+        "joined.py": plan.joins,
+        "integers.py": plan.integers,
+        "recurrent.py": plan.recurrent,
+        "onednn.py": True,
+        "results.py": True,
+        "spellings.py": True,
+    }
+    used = [f"engines/{file}" for file, is_used in files.items() if is_used]
+    given = {"ENGINES": _engines(plan)}
+    if plan.precision != "float32":
+        given["CLOSE"] = f"CLOSE = 0.1  # {EXCEEDS}"
+    if plan.integers:
+        layers = ", ".join(plan.integers[1:])
+        given["INTEGER_LAYERS"] = f"INTEGER_LAYERS = ({layers},)"
+    if plan.precision in DTYPES:
+        dtype = DTYPES[plan.precision]
+        given["PRECISION"] = f"PRECISION = torch.{dtype}  # of weights and arithmetic"
+    docstring = "\n".join([*_table(plan), "", *_notes(plan), ""])
+    return put_together(docstring, used, ["make_engine"], given)
+
+
+def _engines(plan: EnginePlan) -> str:
+    """The table of engines: for each the functions that the network goes through."""
+    first = ["Half"] if plan.precision in DTYPES else []
+    first += ["in_int8"] if plan.precision == "int8" else []
+    packs = ["packed"]
+    packs += ["join_when_called"] if plan.joins else []
+    packs += ["take_integers_when_called"] if plan.integers else []
+    packs += ["Recorded"] if plan.caches else []
+    through = {
+        "eager": first,
+        "packed": [*first, *packs],
+        "onednn": [*first, *(["Tuples"] if plan.lists else []), "OneDNN"],
+        "compile": [*first, "compiled"],
+    }
+    offered = [name for name in through if name in plan.candidates()]
+    rows = (f'"{name}": {_chain(through[name])}' for name in offered)
+    return f"ENGINES = {{{', '.join(rows)}}}"
+
+
+def _chain(functions: list[str]) -> str:
+    if len(functions) == 1:
+        return functions[0]
+    text = "model"
+    for function in functions:
+        text = f"{function}({text})"
+    return f"lambda model: {text}"
+
+
+def _table(plan: EnginePlan) -> Iterator[str]:
+    yield "Engines: ways to run model.py's network on a CPU, for Session(engine=...)."
+    yield ""
+    yield "eager    the network as it stands, call by call"
+    if "packed" in plan.candidates():
+        layers = "linear layers and LSTMs" if plan.recurrent else "linear layers"
+        yield f"packed   the same, {layers} by oneDNN, their weights laid out once"
+    if plan.integers:
+        yield "         and what FakeQuantize rounded multiplied as integers of 8 bits"
+    if not plan.refused:
+        yield (
+            "onednn   traced, frozen, and run by oneDNN Graph: layers fused, weights"
+            " laid out once"
+        )
+        yield (
+            "compile  torch.compile: needs a C++ compiler, and 10 to 60 s for each"
+            " new size"
+        )
+
+
+def _notes(plan: EnginePlan) -> Iterator[str]:
+    if plan.precision in DTYPES:
+        dtype = DTYPES[plan.precision]
+        yield (
+            f"All compute in {dtype}, from float32 inputs to float32 results;"
+            " report.json has the"
+        )
+        yield HALF
+    elif plan.precision == "int8":
+        yield INT8
+    elif not plan.refused:
+        yield TRACED
+    else:
+        yield f"There are no others: {plan.refused}."
+        if plan.caches:
+            yield RECORDED
+
+
+HALF = """\
+error that was measured. Weights are taken over when a size is prepared: make a new
+Session after changing them."""
+INT8 = """\
+In all of them linear layers multiply integers of 8 bits: each row of a weight has a
+scale, taken once, and what a layer is given has one that is taken anew in each call, so
+that a result hangs on all that is in its batch. report.json has the error that was
+measured. Make a new Session after changing weights."""
+TRACED = """\
+All give the same results within the tolerance of report.json. Weights are taken over
+when a size is prepared: make a new Session after changing them."""
+RECORDED = """\
+What `packed` does is recorded in the second call, and run without Python from then on:
+make a new Session after changing weights."""

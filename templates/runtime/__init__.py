@@ -1,0 +1,1 @@
+"""Files beside model.py in a package, as Python: copied whole or by definition."""

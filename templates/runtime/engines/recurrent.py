@@ -1,0 +1,59 @@
+"""LSTMs by oneDNN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .packed import PackedLinear
+
+
+class PackedLSTM(nn.Module):
+    """An LSTM by oneDNN, on copies of its weights that are laid out once."""
+
+    def __init__(self, lstm: nn.LSTM):
+        super().__init__()
+        self.lstm = lstm
+        lay_out = torch.ops.mkldnn._reorder_mkldnn_rnn_layer_weight
+        self.weights = []
+        for i, (inputs, hidden, *biases) in enumerate(lstm.all_weights):
+            back = lstm.bidirectional and i % 2 == 1
+            laid_out = lay_out(inputs, hidden, lstm.hidden_size, back, True, False)
+            none = inputs.new_zeros(len(inputs))
+            self.weights.append((*laid_out, *(biases or (none, none)), back))
+
+    def forward(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None) -> Any:
+        if x.ndim == 2 or x.numel() == 0:
+            return self.lstm(x, state)
+        x = (x.transpose(0, 1) if self.lstm.batch_first else x).contiguous()
+        if state is None:
+            size = len(self.weights), x.shape[1], self.lstm.hidden_size
+            state = x.new_zeros(size), x.new_zeros(size)
+        runs = []
+        for i, weights in enumerate(self.weights):
+            h, c = (part[i].contiguous() for part in state)
+            runs.append(self.run(x, h, c, *weights))
+            if i % 2 == 1 or not self.lstm.bidirectional:  # a layer is complete
+                x = torch.cat(
+                    [run[0] for run in runs[-1 - self.lstm.bidirectional :]], dim=-1
+                )
+        last = tuple(torch.stack([run[part] for run in runs]) for part in (1, 2))
+        return (x.transpose(0, 1) if self.lstm.batch_first else x), last
+
+    def run(self, x: Tensor, h: Tensor, c: Tensor, *weights: Any) -> list[Tensor]:
+        """One direction of one layer: its outputs, the last state and the last cell."""
+        *tensors, back = weights
+        lstm = {"mode": 2, "hidden_size": self.lstm.hidden_size, "num_layers": 1}
+        rest = {"has_biases": True, "bidirectional": False, "batch_first": False}
+        return torch.mkldnn_rnn_layer(
+            x, *tensors, h, c, back, batch_sizes=(), **lstm, **rest, train=False
+        )[:3]
+
+
+PACKED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
+    nn.Linear: PackedLinear,
+    nn.LSTM: PackedLSTM,
+}

@@ -1,0 +1,1 @@
+"""kernels.py of a package, but for the kernels."""

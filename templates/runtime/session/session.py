@@ -1,0 +1,139 @@
+"""What every session.py has: tensors of NumPy's types, in and out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..engines import make_engine
+from ..model import INPUTS, OUTPUTS, WEIGHTS, load
+
+ENGINE = "eager"  # of those in engines.py
+REPORT = Path(__file__).with_name("report.json")
+ONNX_TYPES = {"float32": "float", "float64": "double", "object": "string"}
+
+
+class NodeArg(NamedTuple):
+    name: str
+    type: str
+    shape: list[int | str | None]
+
+
+class Session:
+    """Stands in for onnxruntime.InferenceSession; `threads` are those of run()."""
+
+    def __init__(
+        self,
+        weights: str | Path = WEIGHTS,
+        device: str = "cpu",
+        engine: str = ENGINE,
+        threads: int | None = None,
+    ):
+        self.model = load(weights, device)
+        self.device = torch.device(device)
+        self.threads = threads
+        self.network = make_engine(engine, self.model, self.device)
+
+    @torch.inference_mode()
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: object = None,
+    ) -> list[Any]:
+        """The outputs of these names, all of them for None or an empty list."""
+        if isinstance(output_names, str):
+            raise TypeError(f"output_names must be a list, got {output_names!r}")
+        names = list(output_names or OUTPUTS)
+        if missing := [name for name in INPUTS if name not in input_feed]:
+            raise ValueError(f"inputs {missing} are missing from {list(input_feed)}")
+        if unknown := [name for name in input_feed if name not in INPUTS]:
+            raise ValueError(f"no inputs {unknown}, the inputs are {list(INPUTS)}")
+        if unknown := [name for name in names if name not in OUTPUTS]:
+            raise ValueError(f"no outputs {unknown}, the outputs are {list(OUTPUTS)}")
+        feeds = [to_input(name, input_feed[name], self.device) for name in INPUTS]
+        with intra_op(self.threads):
+            results = self.network(*feeds)
+        if len(OUTPUTS) == 1:
+            results = (results,)
+        outputs = dict(zip(OUTPUTS, results, strict=True))
+        return to_results(names, outputs)
+
+    def get_inputs(self) -> list[NodeArg]:
+        return node_args(INPUTS)
+
+    def get_outputs(self) -> list[NodeArg]:
+        return node_args(OUTPUTS)
+
+    def get_modelmeta(self) -> SimpleNamespace:
+        """Of the ONNX file: producer_name, graph_name, version and so on."""
+        return SimpleNamespace(**json.loads(REPORT.read_text("utf-8"))["meta"])
+
+    def get_providers(self) -> list[str]:
+        gpu = ["CUDAExecutionProvider"] if self.device.type == "cuda" else []
+        return [*gpu, "CPUExecutionProvider"]
+
+
+@contextmanager
+def intra_op(threads: int | None) -> Iterator[None]:
+    """PyTorch's threads in here: a setting of the calling thread, and of new ones."""
+    if threads is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def node_args(table: Mapping[str, tuple[str, Any]]) -> list[NodeArg]:
+    return [
+        NodeArg(name, f"tensor({ONNX_TYPES.get(dtype, dtype)})", list(shape or ()))
+        for name, (dtype, shape) in table.items()
+    ]
+
+
+def to_input(name: str, value: Any, device: torch.device) -> Tensor:
+    """What was fed, in memory of its own."""
+    array = checked(name, value, *INPUTS[name])
+    # The copy is contiguous and in native bytes, whatever the caller's array is.
+    array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+    return torch.from_numpy(array).to(device)
+
+
+def checked(name: str, value: Any, dtype: str, shape: tuple[Any, ...] | None) -> Any:
+    """The array that was fed, of the type and shape that input `name` has."""
+    if isinstance(value, list):  # lists are converted, scalars and tuples are not
+        value = np.array(value, dtype)
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"input {name!r} must be an array, got {type(value).__name__}")
+    if value.dtype.name != dtype:
+        raise TypeError(f"input {name!r} must be {dtype}, got {value.dtype}")
+    if shape and not fits(value.shape, shape):  # a scalar, or no rank: any shape
+        raise ValueError(
+            f"input {name!r} must have shape {list(shape)}, got {list(value.shape)}"
+        )
+    return value
+
+
+def fits(sizes: Sequence[int], shape: Sequence[int | str | None]) -> bool:
+    """Sizes that have a name, or none, are free: they need not even agree."""
+    return len(sizes) == len(shape) and all(
+        size == wanted or not isinstance(wanted, int)
+        for size, wanted in zip(sizes, shape, strict=True)
+    )
+
+
+def to_results(names: list[str], outputs: Mapping[str, Tensor]) -> list[np.ndarray]:
+    """Copies: writing to one changes no parameter and no other output."""
+    return [np.array(outputs[name].numpy(force=True), order="C") for name in names]

@@ -17,6 +17,8 @@ _NAMED: tuple[tuple[float, str], ...] = (
     (math.log(2), "math.log(2)"),
 )
 
+_LONGEST_STRING = 60  # columns of a string on one line
+
 
 def literal(value: Any) -> str:
     """Source text of a scalar, a string, None, or nested tuples and lists of them."""
@@ -95,3 +97,18 @@ def one_line(text: str, limit: int = 72) -> str:
     """Untrusted text for a docstring or comment: printable ASCII, one line, cut."""
     clean = "".join(c if " " <= c <= "~" and c not in "\\\"'" else "?" for c in text)
     return clean if len(clean) <= limit else clean[: limit - 3] + "..."
+
+
+def short_literal(value: Any) -> str:
+    """A literal whose strings are split where they are too long for a line."""
+    if isinstance(value, tuple):
+        inner = ", ".join(short_literal(item) for item in value)
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if not isinstance(value, str) or len(literal(value)) <= _LONGEST_STRING:
+        return literal(value)
+    parts = [""]
+    for character in value:
+        if len(literal(parts[-1] + character)) > _LONGEST_STRING:
+            parts.append("")
+        parts[-1] += character
+    return f"({' '.join(map(literal, parts))})"

@@ -111,14 +111,15 @@ def inputs(model: Path, reference: Any) -> dict[str, Any]:
     import numpy as np
 
     from fairhand.codegen.load.read_model import load
-    from fairhand.codegen.verify.inputs import dynamic_sizes, make_inputs
+    from fairhand.codegen.verify.input_sizes import first_sizes
+    from fairhand.codegen.verify.inputs import make_inputs
 
     beside = model.with_suffix(".npz")
     if beside.exists():
         with np.load(beside) as file:
             return {i.name: file[f"in:{i.name}"] for i in reference.get_inputs()}
     loaded = load(model).model
-    return dict(make_inputs(loaded, 0, (dynamic_sizes(loaded) or [{}])[0]))
+    return dict(make_inputs(loaded, 0, first_sizes(loaded)))
 
 
 def another(

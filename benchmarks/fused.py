@@ -23,7 +23,7 @@ from fairhand.analysis.dataflow.dataflow import dataflow
 from fairhand.analysis.fusion.dnnfusion import dnnfusion, unfused
 from fairhand.analysis.fusion.tvm_baseline import tvm
 from fairhand.codegen.load.read_model import load
-from fairhand.codegen.profile.engine_times import times
+from fairhand.codegen.profile.package_times import times
 from fairhand.codegen.verify.parity import feeds
 from fairhand.rewrites.simplify import simplify
 

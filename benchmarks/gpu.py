@@ -37,7 +37,8 @@ import torch.nn.functional as F
 
 import fairhand
 from fairhand.codegen.load.read_model import load
-from fairhand.codegen.verify.inputs import dynamic_sizes, make_inputs
+from fairhand.codegen.verify.input_sizes import dynamic_sizes
+from fairhand.codegen.verify.inputs import make_inputs
 
 THEIRS = ("eager", "graphed", "compile", "autotune")
 OURS = ("kernels", "kernels graphed")
@@ -152,7 +153,7 @@ class Package:
 
 def measure(model: Path, packages: Path, batch: int, card: Card) -> Row:
     loaded = load(model).model
-    sizes = {**(dynamic_sizes(loaded) or [{}])[0], "batch": batch}
+    sizes = {**dynamic_sizes(loaded)[0], "batch": batch}
     feed = dict(make_inputs(loaded, 0, sizes))
     beside = model.with_suffix(".npz")
     if batch == 1 and beside.exists():

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from fairhand.codegen import pipeline
 from fairhand.codegen.classes.module_classes import ClassTable
 from fairhand.codegen.emit.model_file import model_text
 from fairhand.codegen.ir.identifiers import class_name
 from fairhand.codegen.load.read_model import load
-from fairhand.codegen.pipeline import source_of
-from fairhand.codegen.plan import make_plan
-from fairhand.rewrites.simplify import simplify
+from fairhand.codegen.plan.make_plan import source_plan
+from fairhand.codegen.request.options import CompileOptions
 
 # One file of an installed package that holds the network, where there is one.
 ORIGINALS = {
@@ -96,10 +96,8 @@ def main() -> None:
 
 def measured(path: Path, stripped: bool) -> tuple[int, str]:
     loaded = load(path)
-    graph = loaded.model.clone()
     if stripped:
-        strip(graph)
-    done = simplify(graph)
+        strip(loaded.model)
     seen: list[ClassTable] = []
 
     class Noted(ClassTable):
@@ -107,12 +105,12 @@ def measured(path: Path, stripped: bool) -> tuple[int, str]:
             super().__init__(*arguments)  # type: ignore[arg-type]
             seen.append(self)
 
-    make_plan.ClassTable = Noted  # type: ignore[misc]
+    pipeline.ClassTable = Noted  # type: ignore[misc]
     try:
-        title = class_name(path.stem)
-        plan, *_ = make_plan.make_plan(graph, done.shapes, source_of(loaded), title)
+        options, title = CompileOptions(), class_name(path.stem)
+        plan = pipeline.lower(loaded, options, source_plan(loaded), title).plan
     finally:
-        make_plan.ClassTable = ClassTable  # type: ignore[misc]
+        pipeline.ClassTable = ClassTable  # type: ignore[misc]
     (kinds,) = seen
     counts = Counter(kind.name for kind in kinds.of.values() if not kind.chain)
     many = [(name, n) for name, n in counts.most_common() if n > 1][:4]

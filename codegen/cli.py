@@ -8,8 +8,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -17,7 +19,14 @@ from rich.text import Text
 from .. import __version__
 from ..analysis.errors import FairhandError
 from ..rewrites.language.exactness import LEVELS
-from .request.choices import AUTOTUNE, DEVICES, ENGINES, METHODS, PRECISIONS
+from .request.choices import (
+    AUTOTUNE,
+    DEVICES,
+    ENGINES,
+    METHODS,
+    PRECISIONS,
+    TARGETS,
+)
 
 # What is printed holds names from model files: no markup, no emoji codes.
 out = Console(highlight=False, markup=False, emoji=False)
@@ -111,7 +120,7 @@ def _add_compile(command: Command) -> None:
     )
     sub.add_argument(
         "--target",
-        choices=("torch", "triton"),
+        choices=TARGETS,
         default="torch",
         help="triton: operators that fuse become kernels, in kernels.py",
     )
@@ -261,6 +270,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
+def _module(name: str) -> Any:
+    """What a command needs is loaded by it alone, so that others don't wait for it."""
+    return import_module(name, __package__)
+
+
 def _say(text: str | Text) -> None:
     """Print a line whole, however wide the terminal or the pipe is."""
     out.print(text, soft_wrap=True)
@@ -272,11 +286,8 @@ _PLAIN = """inputs debug level exactness engine lanes profile autotune fusion pr
 
 
 def _compile(arguments: argparse.Namespace) -> None:
-    from .pipeline import compile as compile_model
-    from .verify.parity import summary
-
     with err.status("load") as status:
-        package = compile_model(
+        package = _module(".pipeline").compile(
             arguments.model,
             arguments.out,
             verify=not arguments.no_verify,
@@ -284,75 +295,40 @@ def _compile(arguments: argparse.Namespace) -> None:
             progress=lambda stage: status.update(stage),
             **{name: getattr(arguments, name) for name in _PLAIN.split()},
         )
-    report = package.report
-    source = report["source"]
-    lines = (package.path / "model.py").read_text(encoding="utf-8").count("\n")
-    size = report["weights_bytes"] / 1e6
-    lanes = report.get("lanes")
-    for label, text in (
-        ("package", str(package.path)),
-        (
-            "source",
-            f"{source['file']}, opset {source['opset']}, {source['nodes']} nodes",
-        ),
-        ("model.py", f"{lines} lines, {len(report['classes'])} classes"),
-        ("weights", f"{report['parameters']:,} parameters, {size:.1f} MB"),
-        *([("lanes", lanes["reason"])] if lanes else []),
-        *([("cache", "all but the weights as written before")] * package.cached),
-        ("parity", summary(report["verification"])),
-    ):
+    for label, text in _module(".commands.compile").summary_rows(package):
         _say(Text.assemble((f"{label:9} ", "bold"), text))
 
 
 def _verify(arguments: argparse.Namespace) -> None:
-    from .load.read_model import load
-    from .verify.package_report import check_source
-    from .verify.parity import verify
-
-    loaded = load(arguments.model)
-    check_source(Path(arguments.package), loaded)
+    package, model = Path(arguments.package), Path(arguments.model)
     given = Path(arguments.inputs) if arguments.inputs else None
-    found = verify(
-        Path(arguments.package),
-        loaded.model,
-        str(loaded.path),
-        given,
-        range(arguments.seeds),
-    )
-    for case in found.cases:
-        worst = max((e for _, e in case.errors), default=0.0)
-        _say(f"{case.inputs}: relative error {worst:.3g}")
-    for text in found.skipped:
-        _say(f"skipped, ONNX Runtime refuses {text}")
-    _say(f"worst relative error {found.worst:.3g}: verified")
+    for text in _module(".commands.verify").verify_again(
+        package, model, given, arguments.seeds
+    ):
+        _say(text)
 
 
 def _where(arguments: argparse.Namespace) -> None:
-    from .emit.source_map import lines_of, nodes_behind
-
     folder = Path(arguments.package)
     if arguments.node is not None:
-        found = lines_of(folder, arguments.node)
+        found = _module(".emit.source_map").lines_of(folder, arguments.node)
     else:
-        found = nodes_behind(folder, arguments.line)
+        found = _module(".emit.source_map").nodes_behind(folder, arguments.line)
     for text in found:
         _say(printable(text))
 
 
 def _diff(arguments: argparse.Namespace) -> None:
-    from .commands.diff import diff
-
-    lines, notes = diff(Path(arguments.package), Path(arguments.model))
+    lines, notes = _module(".commands.diff").diff(
+        Path(arguments.package), Path(arguments.model)
+    )
     for text in (*lines, *notes):
         _say(printable(text))
 
 
 def _inspect(arguments: argparse.Namespace) -> None:
-    from .commands.inspect import inspect_model
-    from .commands.inspect_plans import Wanted
-
     page = Path(arguments.html) if arguments.html else None
-    wanted = Wanted(
+    wanted = _module(".commands.inspect_plans").Wanted(
         arguments.fusion or ("dnnfusion" if page else None),
         arguments.lanes or (2 if page else None),
         arguments.batch,
@@ -361,33 +337,33 @@ def _inspect(arguments: argparse.Namespace) -> None:
     )
     if not wanted.any and (arguments.json or arguments.profile):
         raise FairhandError("there is no plan to show", hint="add --fusion or --lanes")
-    model = Path(arguments.model)
-    inspect_model(model, out, arguments.explain, wanted, arguments.json, page)
+    model, explain = Path(arguments.model), arguments.explain
+    _module(".commands.inspect").inspect_model(
+        model, out, explain, wanted, arguments.json, page
+    )
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    from .commands.rules import check
-
-    _say(check(Path(arguments.report), Path(arguments.model)))
+    _say(
+        _module(".commands.check").check(Path(arguments.report), Path(arguments.model))
+    )
 
 
 def _rules(arguments: argparse.Namespace) -> None:
-    from .commands.rules import show_rules
-
-    show_rules(arguments.rule, out)
+    _module(".commands.rules").show_rules(arguments.rule, out)
 
 
 def _prove(arguments: argparse.Namespace) -> None:
-    from .commands.rules import prove_rules
-
-    prove_rules(arguments.rule, arguments.jobs, arguments.write, out)
+    _module(".commands.prove").prove_rules(
+        arguments.rule, arguments.jobs, arguments.write, out
+    )
 
 
 def _bench(arguments: argparse.Namespace) -> None:
-    from .commands.bench import bench
-
     package, model = Path(arguments.package), Path(arguments.model)
-    bench(package, model, arguments.rounds, arguments.threads, out)
+    _module(".commands.bench").bench(
+        package, model, arguments.rounds, arguments.threads, out
+    )
 
 
 if __name__ == "__main__":

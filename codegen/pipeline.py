@@ -1,48 +1,63 @@
-"""The whole road, as one function that reads like the README."""
+"""ONNX model in, checked PyTorch package out: the stages, one after the other.
+
+    load -> simplify -> statements -> modules -> classes -> plan -> emit -> verify
+
+`compile` goes from a file to a package, `lower` is its middle: from the graph to all
+that is to be written. No stage calls the next; what one hands on is named here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import onnx
 import onnx_ir as ir
 
-from ..analysis.cost.peak_memory import peak_memory
-from ..analysis.errors import FairhandError, VerificationError
-from ..analysis.graph.weightless import to_proto
-from ..rewrites.certificate.graph_hash import Digested, digest_steps, finished
+from ..analysis.errors import VerificationError
+from ..rewrites.certificate.graph_hash import digest
 from ..rewrites.language.rule import Rule
-from ..rewrites.simplify import Stage, no_garbage_collection
+from ..rewrites.simplify import Stage, no_garbage_collection, simplify
 from .cache.entry import recall, remember
 from .cache.store import key_of
-from .commands.plan_json import parts_report, write_plan
+from .classes.module_classes import ClassTable
 from .emit.atomic_folder import check_target, empty, replacing
 from .emit.beside import write_beside
 from .emit.model_file import model_text
-from .emit.source_map import source_map
+from .emit.package_files import write_report
 from .emit.weights import write_weights
 from .engines.choose import engine_plan
 from .ir.engine_plan import EnginePlan
 from .ir.identifiers import class_name, package_name
+from .ir.package_plan import SourcePlan
+from .lanes.plan_json import write_plan
 from .load.read_model import Loaded, load
-from .plan.compiled_model import CompiledModel, Progress, planned, source_of
-from .profile.engine_times import fastest, measure
-from .profile.lane_times import measured
+from .modules.module_tree import make_tree
+from .modules.recover_modules import find_scopes
+from .plan.body_styles import BodyWriters, body_style
+from .plan.interface import interface_of
+from .plan.make_plan import CompiledModel, make_plan, network_name, source_plan
+from .profile.op_timings import measured_profile
+from .profile.package_times import fastest_engine, measured
 from .request.choices import PROFILE
-from .request.options import CompileOptions, CompileRequest
-from .verify.certificate import make_certificate
-from .verify.debug_dump import stages
-from .verify.ill_conditioned import same_text, weight_noise, with_drawn_weights
-from .verify.inputs import dynamic_sizes
-from .verify.package_report import make_report, write_report
-from .verify.parity import Verification, feeds, oracle, refuse_huge, verify
+from .request.options import CompileOptions, CompileRequest, Progress
+from .statements.from_graph import make_steps
+from .statements.symbolic_sizes import settle_dimensions
+from .verify import parity
+from .verify.debug_dump import stage_writer
+from .verify.input_sizes import first_sizes
+from .verify.package_report import make_report, note_verification
+from .verify.parity import (
+    Verification,
+    check_package,
+    first_feed,
+    huge_value,
+    refuse_huge,
+)
 
 
 @dataclass(frozen=True)
@@ -88,271 +103,210 @@ def compile(
     layers are linear. `profile` measures here which engine is the fastest. `cache` lets
     a package serve again, with the weights of this model.
     """
+    options = CompileOptions(
+        level, exactness, rules, lanes, profile, fusion, target, autotune
+    )
+    wanted = PROFILE if profile and engine == "auto" and lanes is None else engine
+    given = Path(inputs) if inputs is not None else None
+    request = CompileRequest(options, wanted, precision, verify, given)
     progress("load")
     with no_garbage_collection():
         loaded = load(model)
     folder = Path(out or Path("generated") / package_name(loaded.name))
     check_target(folder)
-    wanted = PROFILE if profile and engine == "auto" and lanes is None else engine
-    options = CompileOptions(
-        level, exactness, rules, lanes, profile, fusion, target, autotune
-    )
-    given = Path(inputs) if inputs is not None else None
-    asked = CompileRequest(options, wanted, precision, verify, given)
-    told = asked.key() if cache and debug is None else None
-    key = None if told is None else key_of(loaded, told)
+    key = key_of(loaded, request) if cache and debug is None else None
     with replacing(folder) as draft:
+        report = None
         if key is not None:
-            report = _recalled(key, loaded, draft, asked, progress)
-            if report is not None:
-                return Package(folder, report, cached=True)
-        with stages(debug, progress) as stage:
-            stage("1-load", loaded.model)
-            report = _written(draft, loaded, asked, key, stage, progress)
-    return Package(folder, report)
+            report = _recalled(key, loaded, request, draft, progress)
+        cached = report is not None
+        if report is None:
+            stage = stage_writer(debug, progress)
+            report = _built(key, loaded, request, draft, stage, progress)
+    return Package(folder, report, cached)
 
 
-def _written(
-    draft: Path,
-    loaded: Loaded,
-    asked: CompileRequest,
+def _built(
     key: str | None,
+    loaded: Loaded,
+    request: CompileRequest,
+    draft: Path,
     stage: Stage,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Write and check a package; returns its report."""
-    options, title = asked.options, class_name(loaded.name)
+    """Lower, emit and verify a package, and keep it under `key`; returns its report."""
+    options = request.options
     with no_garbage_collection():
-        made = planned(loaded, source_of(loaded), title, options, stage, progress)
+        stage("1-load", loaded.model)
+        source, title = source_plan(loaded), class_name(loaded.name)
+        compiled = lower(loaded, options, source, title, stage, progress)
         progress("emit")
-        if made.plan.lanes:
-            made = _settled(loaded, made, asked, progress)
-        report, runs_on, digested = _write(loaded, made, asked, draft)
-    plain, chosen = deepcopy(report), runs_on
-    if asked.verify:
+        if compiled.plan.lanes:
+            compiled = _lanes_if_worth_it(loaded, compiled, request, progress)
+        report, chosen = _emitted(loaded, compiled, request, draft)
+    unverified, engine = deepcopy(report), chosen
+    if request.verify:
         progress("verify")
-        found, runs_on = _checked(draft, loaded, made, asked, runs_on)
-        report["engine"] = plain["engine"] = runs_on.as_dict()
-        _note(report, found)
+        found, engine = _verified(loaded, compiled, request, draft, chosen)
+        report["engine"] = unverified["engine"] = engine.as_dict()
+        note_verification(report, found)
         write_report(draft, report)
     # An engine that failed on these weights may do for others.
-    sure = asked.engine == PROFILE or runs_on == chosen
-    if key is not None and sure and _is_runnable(made):
-        remember(key, loaded, draft, plain, made.weights, *digested)
+    sure = request.engine == PROFILE or engine == chosen
+    shapes = compiled.rewriting.shapes
+    if key is not None and sure and huge_value(compiled.graph, shapes) is None:
+        remember(key, loaded, compiled, draft, unverified)
     return report
 
 
-def _write(
-    loaded: Loaded, made: CompiledModel, asked: CompileRequest, draft: Path
-) -> tuple[dict[str, Any], EnginePlan, Digested]:
-    """All files of a package that has not been verified."""
-    text = model_text(made.plan)
-    (draft / "model.py").write_text(text, encoding="utf-8", newline="\n")
-    runs_on = _engine(loaded, made, asked)
-    write_beside(draft, made, runs_on)
-    if made.divided is not None:
-        write_plan(draft, made.plan, made.divided)
-    size = write_weights(draft / "weights.safetensors", made.weights, loaded.sha256)
-    digested = digest_steps(made.graph)
-    report = make_report(loaded, made.plan, made.done.counts(), size)
-    report |= _additions(loaded, made, asked.options, text, runs_on)
-    certified = finished(*digested)
-    exactness = asked.options.exactness
-    report["certificate"] = make_certificate(made.done, exactness, certified)
-    write_report(draft, report)
-    return report, runs_on, digested
-
-
-def _settled(
-    loaded: Loaded, made: CompiledModel, asked: CompileRequest, progress: Progress
+def lower(
+    loaded: Loaded,
+    options: CompileOptions,
+    source: SourcePlan,
+    title: str,
+    stage: Stage = lambda name, model: None,
+    progress: Progress = lambda stage: None,
 ) -> CompiledModel:
-    """Without lanes if they aren't worth it beside the package that has none."""
-    divided, plan, options = made.divided, made.plan, asked.options
+    """The middle of the pipeline: from a graph as loaded to all that is to be written.
+
+    `source` and `title` are what model.py says of its file and calls its network.
+    Raises Unsupported, listing all that can't be spelled.
+    """
+    graph = loaded.model.clone()  # the loaded one stays as the file has it
+    faithful, kernels = options.level == 0, options.target == "triton"
+    rewriting = simplify(graph, options.exactness, options.rules, stage, options.level)
+    shapes = rewriting.shapes
+    progress("plan")
+    measure = partial(measured_profile, progress=progress)
+    style = body_style(graph, shapes, options, measure)
+    statements = make_steps(graph, shapes, faithful, kernels)
+    find_scopes(statements)
+    interface = interface_of(graph, shapes)
+    root = make_tree(statements, interface.outputs, faithful, interface.caches)
+    settle_dimensions(root, interface.inputs, shapes)
+    classes = ClassTable(root, network_name(graph, root, title), faithful)
+    writers = BodyWriters(classes, graph, shapes, style)
+    plan, weights = make_plan(
+        source, title, loaded.model, rewriting, interface, classes, writers
+    )
+    if writers.divided is not None:
+        progress(f"lanes: {writers.divided.reason}")
+    return CompiledModel(
+        graph, rewriting, plan, weights, writers.divided, writers.collection
+    )
+
+
+def _engine(
+    loaded: Loaded, compiled: CompiledModel, request: CompileRequest
+) -> EnginePlan:
+    """What Session runs on. Raises FairhandError for what the network can't run on."""
+    rewriting = compiled.rewriting
+    return engine_plan(
+        compiled.graph,
+        rewriting.shapes,
+        compiled.plan,
+        rewriting.after,
+        first_sizes(loaded.model),
+        request.engine,
+        request.precision,
+    )
+
+
+def _emitted(
+    loaded: Loaded, compiled: CompiledModel, request: CompileRequest, draft: Path
+) -> tuple[dict[str, Any], EnginePlan]:
+    """Write all files of a package; its report, not verified yet, and its engine."""
+    text = model_text(compiled.plan)
+    (draft / "model.py").write_text(text, encoding="utf-8", newline="\n")
+    runs_on = _engine(loaded, compiled, request)
+    write_beside(draft, compiled, runs_on)
+    if compiled.divided is not None:
+        write_plan(draft, compiled.plan, compiled.divided)
+    size = write_weights(draft / "weights.safetensors", compiled.weights, loaded.sha256)
+    graph = digest(compiled.graph)
+    report = make_report(loaded, compiled, request.options, runs_on, text, size, graph)
+    write_report(draft, report)
+    return report, runs_on
+
+
+def _verified(
+    loaded: Loaded,
+    compiled: CompiledModel,
+    request: CompileRequest,
+    draft: Path,
+    runs_on: EnginePlan,
+) -> tuple[Verification, EnginePlan]:
+    """Parity on the engine: the fastest one if that is wanted, and where our own choice
+    fails, the eager one. Raises VerificationError."""
+    graph, given = compiled.graph, request.inputs
+    refuse_huge(graph, compiled.rewriting.shapes)
+    if request.engine == PROFILE:
+        feed = first_feed(loaded.model, given)
+        check = partial(parity.verify, draft, loaded, given, (0,))
+        runs_on = fastest_engine(draft, runs_on, feed, check)
+        write_beside(draft, compiled, runs_on)
+
+    def check_on(runs_on: EnginePlan) -> Verification:
+        def build(other: Loaded, folder: Path) -> None:
+            alike = replace(request, engine=runs_on.name)
+            plan, options = compiled.plan, request.options
+            likewise = lower(other, options, source_plan(other), plan.title)
+            _emitted(other, likewise, alike, folder)
+
+        return check_package(draft, loaded, graph, given, build)
+
+    try:
+        return check_on(runs_on), runs_on
+    except VerificationError:
+        if request.engine != "auto" or runs_on.name == "eager":
+            raise
+    reason = f"{runs_on.name} did not pass verification"
+    runs_on = replace(runs_on, name="eager", refused=reason)
+    write_beside(draft, compiled, runs_on)
+    return check_on(runs_on), runs_on
+
+
+def _lanes_if_worth_it(
+    loaded: Loaded, compiled: CompiledModel, request: CompileRequest, progress: Progress
+) -> CompiledModel:
+    """The same, without its lanes where the package that has none is as good."""
+    divided, plan, options = compiled.divided, compiled.plan, request.options
     assert divided is not None
-    measures = asked.verify and (options.lanes == "auto" or options.profile)
+    measures = request.verify and (options.lanes == "auto" or options.profile)
     if not (measures or options.lanes == "auto") and divided.settled() is divided:
-        return made
-    alone = planned(loaded, plan.source, plan.title, replace(options, lanes=None))
-    divided = replace(divided, rival=_engine(loaded, alone, asked).name)
+        return compiled
+    alone = lower(loaded, replace(options, lanes=None), plan.source, plan.title)
+    divided = replace(divided, rival=_engine(loaded, alone, request).name)
     if measures:
         progress("measure lanes")
-        refuse_huge(made.graph, made.done.shapes)
-        _, feed, _ = next(iter(feeds(loaded.model, asked.inputs)))
-        serial, lanes = (partial(_write, loaded, x, asked) for x in (alone, made))
+        refuse_huge(compiled.graph, compiled.rewriting.shapes)
+        feed = first_feed(loaded.model, request.inputs)
+        serial, lanes = (
+            partial(_emitted, loaded, one, request) for one in (alone, compiled)
+        )
         divided = measured(divided, serial, lanes, feed)
     divided = divided.settled()
-    return replace(made if divided.forks else alone, divided=divided)
+    return replace(compiled if divided.forks else alone, divided=divided)
 
 
 def _recalled(
-    key: str, loaded: Loaded, draft: Path, asked: CompileRequest, progress: Progress
+    key: str, loaded: Loaded, request: CompileRequest, draft: Path, progress: Progress
 ) -> dict[str, Any] | None:
     """The report of a package that was written before, and now is with these weights;
     None if there is none, or it doesn't verify."""
     progress("recall")
-    found = recall(key, loaded)
-    if found is None:
+    entry = recall(key, loaded)
+    if entry is None:
         return None
-    report = found.write(draft)
+    report = entry.write(draft)
     write_report(draft, report)
-    if asked.verify:
+    if request.verify:
         progress("verify")
         try:
-            checked = verify(draft, loaded.model, _oracle(loaded), asked.inputs)
+            found = parity.verify(draft, loaded, request.inputs)
         except VerificationError:
             empty(draft)
             return None
-        _note(report, checked)
+        note_verification(report, found)
         write_report(draft, report)
     return report
-
-
-def _is_runnable(made: CompiledModel) -> bool:
-    try:
-        refuse_huge(made.graph, made.done.shapes)
-    except VerificationError:
-        return False
-    return True
-
-
-def _engine(loaded: Loaded, made: CompiledModel, asked: CompileRequest) -> EnginePlan:
-    if asked.engine == PROFILE and not asked.verify:
-        raise FairhandError("only engines that verified are measured")
-    shapes, cost = made.done.shapes, made.done.after
-    sizes = (dynamic_sizes(loaded.model) or [{}])[0]
-    return engine_plan(
-        made.graph, shapes, made.plan, cost, sizes, asked.engine, asked.precision
-    )
-
-
-def _additions(
-    loaded: Loaded,
-    made: CompiledModel,
-    options: CompileOptions,
-    text: str,
-    runs_on: EnginePlan,
-) -> dict[str, Any]:
-    """What the report says of how the text came about, and of what runs it."""
-    graph, done, collection = made.graph, made.done, made.collection
-    sizes = (dynamic_sizes(loaded.model) or [{}])[0]  # the first of the report's
-    peak = peak_memory(graph, done.shapes, sizes)
-    found: dict[str, Any] = {
-        "engine": runs_on.as_dict(),
-        "activations": None if peak is None else {"sizes": sizes, **asdict(peak)},
-        "source_map": source_map(text, made.plan, graph, done.history),
-        **parts_report(made.divided, options.lanes, options.profile, options.fusion),
-    }
-    return found | (collection.report() if collection is not None else {})
-
-
-def _note(report: dict[str, Any], found: Verification) -> None:
-    """What verification found, and the tolerances that the package's test keeps."""
-    report["verification"] = found.as_dict()
-    for name, plain in list(report["tolerance"].items()):
-        if name in found.unsteady:
-            del report["tolerance"][name]  # not compared, as what is drawn at random
-        else:
-            report["tolerance"][name] = found.tolerance(name, plain)
-
-
-def _checked(
-    draft: Path,
-    loaded: Loaded,
-    made: CompiledModel,
-    asked: CompileRequest,
-    runs_on: EnginePlan,
-) -> tuple[Verification, EnginePlan]:
-    """Parity on the engine; on the eager one where our choice fails."""
-    wanted, given = asked.engine, asked.inputs
-    refuse_huge(made.graph, made.done.shapes)
-    if wanted == PROFILE:
-        runs_on = _measured(draft, loaded, made, given, runs_on)
-    try:
-        return _verified(draft, loaded, made, asked, runs_on), runs_on
-    except VerificationError:
-        if wanted != "auto" or runs_on.name == "eager":
-            raise
-    reason = f"{runs_on.name} did not pass verification"
-    runs_on = replace(runs_on, name="eager", refused=reason)
-    write_beside(draft, made, runs_on)
-    return _verified(draft, loaded, made, asked, runs_on), runs_on
-
-
-def _measured(
-    draft: Path,
-    loaded: Loaded,
-    made: CompiledModel,
-    given: Path | None,
-    runs_on: EnginePlan,
-) -> EnginePlan:
-    """The engine that is the fastest here, and the package with it."""
-    _, first, _ = next(iter(feeds(loaded.model, given)))
-    table = measure(
-        draft,
-        runs_on.candidates(),
-        first,
-        lambda engine: verify(
-            draft, loaded.model, _oracle(loaded), given, (0,), engine
-        ),
-    )
-    refused = runs_on.refused or "it is the fastest"
-    name = fastest(table) or "eager"  # whose failure is then reported
-    runs_on = replace(runs_on, name=name, measured=table)
-    if name == "eager":
-        runs_on = replace(runs_on, refused=refused)
-    write_beside(draft, made, runs_on)
-    return runs_on
-
-
-def _oracle(loaded: Loaded) -> str | bytes:
-    """What ONNX Runtime loads."""
-    if loaded.path is not None:
-        return str(loaded.path)
-    return to_proto(loaded.model).SerializeToString()
-
-
-def _verified(
-    draft: Path,
-    loaded: Loaded,
-    made: CompiledModel,
-    asked: CompileRequest,
-    runs_on: EnginePlan,
-) -> Verification:
-    try:
-        return verify(draft, loaded.model, _oracle(loaded), asked.inputs)
-    except VerificationError as error:
-        if error.feed is None:
-            raise
-        with suppress(Exception):  # the mismatch itself is what the user must hear of
-            alike = replace(asked, engine=runs_on.name)
-            found = _steadied(draft, loaded, alike, error)
-            if found is not None:
-                return found
-        from .verify.bisect import (
-            first_difference,  # needs torch, which is slow to load
-        )
-
-        where = first_difference(made.graph, error.feed, error.expected)
-        if not where:
-            raise
-        raise VerificationError(error.what, where, error.hint) from None
-
-
-def _steadied(
-    draft: Path, loaded: Loaded, asked: CompileRequest, error: VerificationError
-) -> Verification | None:
-    """Parity with other weights, where its own forbid it (ill_conditioned.py)."""
-    assert error.feed is not None
-    noise = weight_noise(loaded, oracle, error.feed, error.expected)
-    if not any(noise[name] >= off for name, off in error.off.items() if name in noise):
-        return None
-    other = with_drawn_weights(loaded)
-    assert other is not None
-    made = planned(other, source_of(other), class_name(other.name), asked.options)
-    with TemporaryDirectory() as folder:
-        _write(other, made, asked, Path(folder))
-        if not same_text(Path(folder) / "model.py", draft / "model.py"):
-            return None
-        drawn = verify(Path(folder), other.model, _oracle(other))
-    found = verify(draft, loaded.model, _oracle(loaded), asked.inputs, unsteady=noise)
-    return replace(found, drawn_weights=drawn)

@@ -25,7 +25,7 @@ import onnx_ir as ir
 from ...analysis import ops
 from ...analysis.graph.weight_access import FileTensor, glance
 from ...analysis.ops.registry import Weight
-from ...rewrites.certificate.graph_hash import Step, finished
+from ...rewrites.certificate.graph_hash import Step, digest_steps, finished
 from ...rewrites.folding.duplicate_constants import equal_pairs
 from ...rewrites.folding.island import tensor_of
 from ...rewrites.folding.recomputable_weights import (
@@ -35,14 +35,13 @@ from ...rewrites.folding.recomputable_weights import (
     made_again,
 )
 from ...rewrites.language.facts import uniform_number
+from ..emit.package_files import SOURCES
 from ..emit.weights import as_stored, write_weights
 from ..ir.package_plan import WeightPlan
 from ..load.read_model import Loaded
+from ..plan.make_plan import CompiledModel
 from .store import LARGEST_ENTRY, entries, store
 
-_FILES = """__init__.py model.py session.py choose.py kernels.py graphs.py lanes.py
-    plan.json"""
-FILES = (*_FILES.split(), "test_parity.py")  # those of a package that are text
 Convert = Callable[[np.ndarray], np.ndarray]
 
 
@@ -59,7 +58,7 @@ class CacheEntry:
         """Write the files with this model's hash and weights; returns the report."""
         old, new = self.head["sha256"], self.loaded.sha256
         for name, text in self.head["files"].items():
-            if name in FILES:
+            if name in SOURCES:
                 text = text.replace(old, new)
                 (draft / name).write_text(text, encoding="utf-8", newline="\n")
         plans = [self._plan(row) for row in self.head["weights"]]
@@ -104,14 +103,16 @@ def recall(key: str, loaded: Loaded) -> CacheEntry | None:
 def remember(
     key: str,
     loaded: Loaded,
+    compiled: CompiledModel,
     draft: Path,
     report: Mapping[str, Any],
-    weights: Sequence[WeightPlan],
-    steps: Sequence[Step],
-    leaves: Mapping[str, ir.TensorProtocol],
 ) -> None:
-    """Keep what was written in `draft`. `steps` lead from the weights to the digest of
-    its graph, which are its `leaves`."""
+    """Keep what was written in `draft`, with its report as it was before verifying.
+
+    Nothing is kept that would be too large, or can't be made of other weights.
+    """
+    weights = compiled.weights
+    steps, leaves = digest_steps(compiled.graph)
     rows, stored = [], bytearray()
     for weight in weights:
         row = _recipe(weight)
@@ -127,18 +128,18 @@ def remember(
     made = _made([w.weight for w in weights if w.weight is not None], leaves)
     if made is None:
         return
-    texts = {name: draft / name for name in FILES if (draft / name).is_file()}
+    texts = {name: draft / name for name in SOURCES if (draft / name).is_file()}
     head = {
         "sha256": loaded.sha256,
         "files": {name: path.read_text("utf-8") for name, path in texts.items()},
         "report": json.dumps(report),
         "weights": rows,
-        "digest": [_encoded(step) for step in steps],
+        "digest": steps,
         "equal": _equal(loaded.model),
         "made": made,
         "read": _read(loaded.model),
     }
-    packed = zlib.compress(json.dumps(head).encode(), 1)
+    packed = zlib.compress(json.dumps(head, default=bytes.hex).encode(), 1)
     store(key, len(packed).to_bytes(8, "little") + packed + stored)
 
 
@@ -282,19 +283,6 @@ def _function(module: str, name: str) -> Convert | None:
         return None
     found: Convert | None = getattr(sys.modules.get(module), name, None)
     return found
-
-
-def _encoded(step: Step) -> str | list[Any]:
-    if isinstance(step, str):
-        return step
-    return [
-        (
-            part.hex()
-            if isinstance(part, bytes)
-            else part if isinstance(part, int) else [part[0].hex(), part[1]]
-        )
-        for part in step
-    ]
 
 
 def _decoded(step: str | list[Any]) -> Step:

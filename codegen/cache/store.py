@@ -13,14 +13,17 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
+from ...analysis.lazy import lazy
 from ..load.read_model import Loaded
+from ..request.options import CompileRequest
+
+torch = lazy("torch")
 
 LARGEST_ENTRY = 256 << 20  # bytes
 LARGEST = 1 << 30  # of all entries
@@ -46,14 +49,18 @@ def folder() -> Path | None:
     return root / "fairhand"
 
 
-def key_of(loaded: Loaded, asked: Mapping[str, Any]) -> str:
+def key_of(loaded: Loaded, request: CompileRequest) -> str | None:
     """The hash of all that decides what is written, but the content of weights.
 
-    `asked` are the options. The machine counts, since some of them measure on it.
+    None where code decides, which no hash can tell. The machine counts, since some
+    options measure on it.
     """
+    options = request.key()
+    if options is None:
+        return None
     file = loaded.path.name if loaded.path is not None else ""
     model = [loaded.outline, loaded.name, file, list(loaded.external_data)]
-    parts = [model, dict(asked), _tool(), _machine()]
+    parts = [model, options, _tool(), _machine()]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -75,8 +82,6 @@ def _tool() -> str:
 
 @cache
 def _machine() -> list[str | int]:
-    import torch
-
     processor = platform.processor()
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()

@@ -13,21 +13,22 @@ from typing import Any
 import onnxruntime as ort
 from rich.console import Console
 
+from ...analysis.lazy import lazy
+from ..emit.package_files import check_source
 from ..load.read_model import load
-from ..verify.inputs import dynamic_sizes, make_inputs
-from ..verify.package_report import check_source
+from ..verify.input_sizes import first_sizes
+from ..verify.inputs import make_inputs
+
+torch = lazy("torch")
 
 
 def bench(
     package: Path, model: Path, rounds: int, threads: int | None, out: Console
 ) -> None:
     """Print medians and the median of the per-round ratios (over 1: we win)."""
-    import torch
-
     loaded = load(model)
     check_source(package, loaded)
-    sizes = (dynamic_sizes(loaded.model) or [{}])[0]
-    feed = make_inputs(loaded.model, 0, sizes)
+    feed = make_inputs(loaded.model, 0, first_sizes(loaded.model))
     options = ort.SessionOptions()
     options.log_severity_level = 4
     if threads is not None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from pathlib import Path
 
-from ... import __version__
 from ...analysis.literals import one_line
 from ..emit.model_file import model_text
+from ..emit.package_files import read_report
 from ..ir.identifiers import class_name
-from ..ir.package_plan import SourcePlan
 from ..load.read_model import load
-from ..plan.compiled_model import planned
+from ..pipeline import lower
+from ..plan.make_plan import source_plan
 from ..request.options import CompileOptions
-from ..verify.package_report import read_report
 
 
 def diff(folder: Path, model: Path) -> tuple[list[str], list[str]]:
@@ -27,26 +27,21 @@ def diff(folder: Path, model: Path) -> tuple[list[str], list[str]]:
     path = folder / "model.py"
     text = path.read_text(encoding="utf-8")
     loaded = load(model)
-    plan = planned(
-        loaded,
-        SourcePlan(
-            file=one_line(source["file"]),
-            opset=loaded.opset,
-            nodes=loaded.node_count,
-            sha256=source["sha256"],
-            version=__version__,
-        ),
-        class_name(text.removeprefix('"""').partition(",")[0]),
-        CompileOptions(
-            level=report.get("certificate", {}).get("level", 1),
-            exactness=report.get("certificate", {}).get("exactness", "real"),
-            lanes=lanes["asked"] if lanes.get("count", 1) > 1 else None,
-            profile=lanes.get("profile", False),
-            fusion=report.get("fusion"),
-            target=report.get("target", {}).get("name", "torch"),
-            autotune=report.get("target", {}).get("autotune", False),
-        ),
-    ).plan
+    certificate, target = report.get("certificate", {}), report.get("target", {})
+    options = CompileOptions(
+        level=certificate.get("level", 1),
+        exactness=certificate.get("exactness", "real"),
+        lanes=lanes["asked"] if lanes.get("count", 1) > 1 else None,
+        profile=lanes.get("profile", False),
+        fusion=report.get("fusion"),
+        target=target.get("name", "torch"),
+        autotune=target.get("autotune", False),
+    )
+    alike = replace(
+        source_plan(loaded), file=one_line(source["file"]), sha256=source["sha256"]
+    )
+    title = class_name(text.removeprefix('"""').partition(",")[0])
+    plan = lower(loaded, options, alike, title).plan
     new = model_text(plan)
     lines = list(
         difflib.unified_diff(

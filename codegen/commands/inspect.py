@@ -15,10 +15,11 @@ from ...analysis.ops.registry import lookup
 from ...rewrites.simplify import simplify
 from ..ir.control_flow import laid_out
 from ..ir.package_plan import shape_text
+from ..lanes.plan_json import plan_data
 from ..load.read_model import load
 from ..statements.from_graph import BODIES, make_steps
 from .inspect_page import write_page
-from .inspect_plans import Wanted, make_plans, plan_data, show_plans
+from .inspect_plans import Wanted, make_plans, show_plans
 from .rules import why
 
 

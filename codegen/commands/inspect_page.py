@@ -15,7 +15,8 @@ from ...analysis.fusion.dnnfusion import Group
 from ...analysis.literals import one_line
 from ...analysis.repeats.display_stacks import stacks
 from ..emit.render import environment
-from .inspect_plans import Plans, fusion_summary, lanes_summary, plan_data
+from ..lanes.plan_json import Plans, plan_data
+from .inspect_plans import fusion_summary, lanes_summary
 
 # What is read further on than this, such as the mask of all layers, does not count for
 # the likeness of two nodes.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import onnx_ir as ir
 from rich.console import Console
@@ -17,8 +16,8 @@ from ...analysis.fusion.dnnfusion import FusionPlan, dnnfusion, unfused
 from ...analysis.fusion.tvm_baseline import tvm
 from ...analysis.schedule.lanes import LanePlan, batch_makespans, costs_of, plan_lanes
 from ...analysis.shapes.infer import ShapeFacts
+from ..lanes.plan_json import Plans
 from ..profile.op_timings import measured_profile, pair_timer
-from ..request.choices import METHODS
 
 
 @dataclass(frozen=True)
@@ -34,17 +33,6 @@ class Wanted:
     @property
     def any(self) -> bool:
         return self.fusion is not None or self.lanes is not None
-
-
-@dataclass(frozen=True)
-class Plans:
-    """What was asked for; None for what wasn't."""
-
-    flow: Dataflow
-    device: str
-    fusion: FusionPlan | None
-    lanes: LanePlan | None
-    batch: dict[str, float]
 
 
 def make_plans(
@@ -77,17 +65,6 @@ def make_plans(
         if wanted.batch > 1:
             batch = batch_makespans(flow.dag, lanes.lanes, costs, wanted.batch)
     return Plans(flow, wanted.device, fusion, lanes, batch)
-
-
-def fusion_plan(model: ir.Model, shapes: ShapeFacts, method: str) -> FusionPlan:
-    """The groups of a rewritten graph, by estimates for one core."""
-    if method not in METHODS[1:]:
-        raise FairhandError(
-            f"fusion={method!r} is no way to group operators",
-            hint=f"give {' or '.join(METHODS[1:])}",
-        )
-    flow = dataflow(model, shapes)
-    return dnnfusion(flow) if method == "dnnfusion" else tvm(flow)
 
 
 # ---- as text
@@ -183,66 +160,3 @@ def _lanes(flow: Dataflow, plan: LanePlan) -> Rows:
 def _named(flow: Dataflow, operator: int) -> str:
     found = flow.operators[operator]
     return f"{found.name} ({found.kind})"
-
-
-# ---- as data
-
-
-def plan_data(plans: Plans) -> dict[str, Any]:
-    """Everything above for other programs; operators by their position in the list."""
-    flow = plans.flow
-    found: dict[str, Any] = {
-        "device": plans.device,
-        "assumed_sizes": dict(sorted(flow.assumed.items())),
-        "operators": [
-            {"name": op.name, "type": op.kind, "mapping": op.mapping.value}
-            | {"flops": op.flops, "bytes": op.moved_bytes}
-            for op in flow.operators
-        ],
-    }
-    if plans.fusion is not None:
-        found["fusion"] = _fusion_data(plans.fusion)
-    if plans.lanes is not None:
-        found["lanes"] = _lanes_data(plans.lanes) | {"batch_seconds": plans.batch}
-    return found
-
-
-def _fusion_data(plan: FusionPlan) -> dict[str, Any]:
-    return {
-        "method": plan.method,
-        "groups": [
-            {"operators": list(group.operators), "mapping": group.mapping.value}
-            | {"intensive": group.intensive}
-            for group in plan.groups
-        ],
-        "edges": [
-            {
-                "from": edge.first,
-                "to": edge.second,
-                "types": [t.value for t in edge.types],
-                "cell": edge.cell.verdict.value,
-                "fused": edge.fused,
-                "reason": edge.reason,
-            }
-            for edge in plan.edges
-        ],
-        "intermediate_bytes": {"before": plan.bytes_before, "after": plan.bytes_after},
-    }
-
-
-def _lanes_data(plan: LanePlan) -> dict[str, Any]:
-    return {
-        "lanes": [list(lane) for lane in plan.lanes],
-        "clusters": [list(cluster) for cluster in plan.clusters],
-        "merged": [list(cluster) for cluster in plan.merged],
-        "clones": list(plan.clones),
-        "tasks": [[t.node, t.lane, t.start, t.end] for t in plan.schedule.tasks],
-        "hand_offs": [[h.node, h.source, h.target] for h in plan.schedule.hand_offs],
-        "serial_seconds": plan.serial,
-        "seconds": plan.schedule.makespan,
-        "gain": plan.gain,
-        "parallelism": plan.parallelism,
-        "peak_bytes": plan.schedule.peak_bytes,
-        "moved_bytes": plan.schedule.moved_bytes,
-        "reason": plan.reason,
-    }

@@ -9,13 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ...analysis.errors import FairhandError
-from ..verify.package_report import is_package
-
-# What a package is made of; anything else in its folder belongs to the user.
-_FILES = (
-    "__init__.py model.py session.py engines.py kernels.py graphs.py lanes.py "
-    "plan.json weights.safetensors report.json test_parity.py __pycache__"
-).split()
+from .package_files import GENERATED, is_package
 
 
 def check_target(folder: Path) -> None:
@@ -68,7 +62,7 @@ def replacing(folder: Path) -> Iterator[Path]:
                     folder,
                     draft,
                     symlinks=True,
-                    ignore=lambda at, _: _FILES if Path(at) == folder else (),
+                    ignore=lambda at, _: GENERATED if Path(at) == folder else (),
                     dirs_exist_ok=True,
                 )
                 folder.rename(Path(temporary) / "replaced")

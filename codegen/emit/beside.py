@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..ir.engine_plan import EnginePlan
 from ..kernels.kernels_page import write_kernels
-from ..plan.compiled_model import CompiledModel
+from ..plan.make_plan import CompiledModel
 from .engines_file import engines_text
 from .runtime_files import copied_whole
 from .session_file import has_graphs, session_text

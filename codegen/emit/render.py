@@ -11,27 +11,9 @@ import black.parsing
 import jinja2
 
 from ...analysis.errors import FairhandError
-from ...analysis.literals import literal
+from ...analysis.literals import short_literal
 
 _MODE = black.Mode(line_length=88)
-
-
-MAX_STRING = 60  # columns of a string on one line
-
-
-def short_literal(value: Any) -> str:
-    """A literal whose strings are split where they are too long for a line."""
-    if isinstance(value, tuple):
-        inner = ", ".join(short_literal(item) for item in value)
-        return f"({inner},)" if len(value) == 1 else f"({inner})"
-    if not isinstance(value, str) or len(literal(value)) <= MAX_STRING:
-        return literal(value)
-    parts = [""]
-    for character in value:
-        if len(literal(parts[-1] + character)) > MAX_STRING:
-            parts.append("")
-        parts[-1] += character
-    return f"({' '.join(map(literal, parts))})"
 
 
 @lru_cache(maxsize=1)

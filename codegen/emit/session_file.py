@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from ...analysis.literals import literal
+from ...analysis.literals import literal, short_literal
 from ..ir.engine_plan import EnginePlan
 from ..ir.package_plan import PackagePlan, TensorPlan
-from .render import short_literal
 from .runtime_files import put_together
 
 DOCSTRING = """\

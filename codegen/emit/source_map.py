@@ -21,7 +21,7 @@ from ...analysis.literals import one_line
 from ...rewrites.adapters.provenance import behind
 from ...rewrites.engine.history import Application
 from ..ir.package_plan import ClassPlan, PackagePlan, SourceNodes
-from ..verify.package_report import read_report
+from .package_files import read_report
 
 CONSTANT, KNOWN, UNREAD = "constant", "known", "unread"
 REASONS = {

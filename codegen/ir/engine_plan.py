@@ -10,6 +10,10 @@ from ..request.choices import ENGINES
 TRACING = ("onednn", "compile")
 
 
+# Engine -> its error and its times in ms, or why it failed.
+Measured = dict[str, dict[str, Any]]
+
+
 @dataclass(frozen=True)
 class EnginePlan:
     """`refused` says what the network can't run on, and why; '' where it may be traced.
@@ -21,7 +25,7 @@ class EnginePlan:
     name: str
     refused: str
     channels_last: bool
-    measured: dict[str, dict[str, Any]] | None = None
+    measured: Measured | None = None
     precision: str = "float32"
     lists: bool = False  # among the results
     recurrent: bool = False  # an LSTM

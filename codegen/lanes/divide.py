@@ -28,7 +28,6 @@ from ..ir.control_flow import Block
 from ..ir.module_call import ModuleCall
 from ..ir.statement_tree import reads
 from ..load.random_outputs import draws
-from ..profile.op_timings import measured_profile
 
 MOST_ASKED = 64  # lanes; no model has work for more
 MOST_LANES = 8  # that the tool chooses from
@@ -38,6 +37,9 @@ SURE = 1.2
 EAGER = "eager"  # the engine that lanes run on
 MOST_FORKS = 4  # in one forward; a reader loses count of more
 NOTICED = 0.01  # of the time of the model that a class has to save
+
+# Seconds of a graph's operators, measured with each of these numbers of threads.
+Measure = Callable[[ir.Model, ShapeFacts, Dataflow, Sequence[int]], Profile]
 
 
 @dataclass(frozen=True)
@@ -157,13 +159,14 @@ def cost_lanes(
     model: ir.Model,
     shapes: ShapeFacts,
     lanes: int | str | None,
-    profile: bool = False,
-    progress: Callable[[str], None] = lambda text: None,
+    measure: Measure | None = None,
 ) -> list[Costed]:
     """What to choose from: for a number of lanes, or for this machine if "auto".
 
     A number of lanes is compared with one lane of as many threads as each of them has;
     lanes that the tool chooses, with one lane of all threads that the machine has.
+    Costs are estimated where `measure` has none. Raises FairhandError for a number that
+    is out of range.
     """
     if lanes is None:
         return []
@@ -175,9 +178,7 @@ def cost_lanes(
     flow = dataflow(model, shapes)
     wanted = choices(lanes if isinstance(lanes, int) else None)
     threads = sorted({n for _, *counts in wanted for n in counts})
-    known = Profile()
-    if profile:
-        known = measured_profile(model, shapes, flow, threads, progress)
+    known = Profile() if measure is None else measure(model, shapes, flow, threads)
     found = []
     for count, share, whole in wanted:
         shared, alone = (costs_of(flow, CPU, known, n) for n in (share, whole))

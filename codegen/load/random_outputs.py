@@ -8,8 +8,17 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.ops.registry import DOMAIN, constant
+from ...rewrites.adapters.cleanup import inline_functions
 from ...rewrites.folding.island import RANDOM
-from ..verify.input_sizes import inlined
+
+
+def inlined(model: ir.Model) -> ir.Model:
+    """The model without functions; a copy if it had any."""
+    if not model.functions:
+        return model
+    copy = model.clone()
+    inline_functions(copy)
+    return copy
 
 
 def drawn_outputs(model: ir.Model) -> frozenset[str]:

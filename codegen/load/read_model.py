@@ -22,13 +22,10 @@ from ...analysis.errors import FairhandError, LoadError
 from ...analysis.graph.map_types import is_map, set_map_type
 from ...analysis.graph.weight_access import FileTensor, is_data
 from ...analysis.graph.weightless import CUT_PREFIX, quiet, skeleton
-from ..verify.debug_dump import save_stage
 from .partial_parse import SMALLEST_CUT, skim
 from .tensor_storage import Cut, Payloads, map_file
 from .validate_graph import check, first_line
 from .validate_tensors import nodes_of
-
-__all__ = ["Loaded", "load", "save_stage"]
 
 # The parser of ONNX text calls itself for every bracket; too many end the process.
 _DEEPEST_TEXT = 200

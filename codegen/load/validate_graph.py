@@ -8,15 +8,18 @@ node is one that the operator's schema allows, and functions end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import onnx
+import onnx_ir as ir
 from onnx import (
     AttributeProto,
     FunctionProto,
     GraphProto,
     ModelProto,
     NodeProto,
+    OperatorSetIdProto,
     TensorProto,
 )
 
@@ -24,18 +27,18 @@ from ...analysis.errors import LoadError
 from ...analysis.ops.contrib.schemas import EARLY
 from ...rewrites.normalise import ADAPTERS, EXTENSIONS
 from .tensor_storage import Payloads, shown
-from .validate_header import (
-    NEWEST_OPSET,
-    check_head,
-    check_text,
-    check_type,
-    drop_placement,
-    versions_of,
-)
 from .validate_tensors import called, check_contents, held, nodes_of, subgraphs
 
 # Functions that call functions grow exponentially; real models stay below 100,000.
 MOST_NODES = 2_000_000
+_OLDEST_OPSET, _NEWEST_OPSET = 1, onnx.defs.onnx_opset_version()
+_OLDEST_IR, _NEWEST_IR = 3, onnx.IR_VERSION
+_ELEMENT_TYPES = {kind.value for kind in ir.DataType}
+_KEY_TYPES = {
+    kind.value
+    for kind in ir.DataType
+    if kind == ir.DataType.STRING or kind.is_integer()
+}
 FunctionId = tuple[str, str, str]
 
 
@@ -52,17 +55,17 @@ def check(proto: ModelProto, payloads: Payloads) -> int:
             f"graph {shown(proto.graph.name)}",
             "there is nothing to compile; declare the outputs when exporting",
         )
-    check_head(proto)
-    check_text(proto)
+    _check_head(proto)
+    _check_text(proto)
     check_contents(proto, payloads)
-    drop_placement(proto)
+    _drop_placement(proto)
     functions = _functions(proto)
-    versions = versions_of(proto.opset_import, "the model")
+    versions = _versions_of(proto.opset_import, "the model")
     _check_growth(proto, functions)
     _Scope(versions, functions, proto.ir_version).check_graph(proto.graph, None)
     for function in functions.values():
         _check_function(function, functions, proto.ir_version)
-    return versions.get("", NEWEST_OPSET)
+    return versions.get("", _NEWEST_OPSET)
 
 
 def _functions(proto: ModelProto) -> dict[FunctionId, FunctionProto]:
@@ -123,7 +126,7 @@ def _check_function(
 ) -> None:
     """A function body is a graph whose inputs and outputs have no types."""
     where = f"function {shown(function.name)}"
-    versions = versions_of(function.opset_import, where)
+    versions = _versions_of(function.opset_import, where)
     scope = _Scope(versions, functions, ir_version, in_function=True)
     names = _Names(where)
     for name in function.input:
@@ -196,7 +199,7 @@ class _Scope:
             if tensor.name not in names.defined:
                 names.define(tensor.name, f"an initializer of {where}")
         for info in [*graph.input, *graph.output, *graph.value_info]:
-            check_type(info.type, f"value {shown(info.name)}")
+            _check_type(info.type, f"value {shown(info.name)}")
         untyped = [i for i in graph.input if i.type.WhichOneof("value") is None]
         if outer is None and untyped:
             raise LoadError(f"input {shown(untyped[0].name)} has no type", where)
@@ -319,3 +322,96 @@ def _check_order(nodes: list[NodeProto], uses: list[set[str]]) -> None:
 def first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0][:200]
+
+
+# ---- what a model declares about itself: versions, types, texts
+
+
+def _check_head(proto: ModelProto) -> None:
+    """The file format is a known one, and the model says which operators it means."""
+    if not _OLDEST_IR <= proto.ir_version <= _NEWEST_IR:
+        raise LoadError(
+            f"IR version {proto.ir_version} is not known",
+            hint=f"IR versions {_OLDEST_IR} to {_NEWEST_IR} are supported",
+        )
+    if not proto.opset_import:
+        raise LoadError(
+            "the model does not say which operators it means",
+            "it imports no operator set",
+            "the file may be truncated; download or export the model again",
+        )
+
+
+def _versions_of(imports: Iterable[OperatorSetIdProto], where: str) -> dict[str, int]:
+    """Opset versions by domain, `ai.onnx` spelled as the empty name it stands for."""
+    versions: dict[str, int] = {}
+    for entry in imports:
+        domain = "" if entry.domain == "ai.onnx" else entry.domain
+        if not 0 < entry.version < 2**31:
+            raise LoadError(
+                f"{where} imports {shown(domain)} in an impossible version",
+                f"version {entry.version}",
+            )
+        if versions.setdefault(domain, entry.version) != entry.version:
+            raise LoadError(f"{where} imports {shown(domain)} in two versions")
+    opset = versions.get("", _NEWEST_OPSET)
+    if not _OLDEST_OPSET <= opset <= _NEWEST_OPSET:
+        raise LoadError(
+            f"opset {opset} is not known",
+            f"the imports of {where}",
+            f"opsets {_OLDEST_OPSET} to {_NEWEST_OPSET} of ai.onnx are supported",
+        )
+    return versions
+
+
+def _check_text(message: Any, path: str = "") -> None:
+    """Every text is UTF-8. What isn't, protobuf hands out as bytes, and silently."""
+    for field, value in message.ListFields():
+        here = f"{path}.{field.name}" if path else field.name
+        if field.message_type is not None:
+            for inner in [value] if hasattr(value, "ListFields") else value:
+                _check_text(inner, here)
+        elif field.type == field.TYPE_STRING:
+            texts = [value] if isinstance(value, str | bytes) else value
+            if any(isinstance(text, bytes) for text in texts):
+                raise LoadError(
+                    "the model has a name or text that is not UTF-8", f"field {here}"
+                )
+
+
+def _check_type(kind: onnx.TypeProto, where: str) -> None:
+    """A type is one there is, and its dimensions are not negative.
+
+    A dimension of -1, which some exporters write, becomes unknown, and so does a type
+    without an element type.
+    """
+    which = kind.WhichOneof("value")
+    if which in ("sequence_type", "optional_type"):
+        _check_type(getattr(kind, which).elem_type, where)
+    elif which == "map_type":
+        key = kind.map_type.key_type
+        if key not in _KEY_TYPES:
+            raise LoadError(f"{where} is a map with impossible keys", f"type {key}")
+        _check_type(kind.map_type.value_type, where)
+    elif which in ("tensor_type", "sparse_tensor_type"):
+        tensor = getattr(kind, which)
+        if tensor.elem_type not in _ELEMENT_TYPES:
+            raise LoadError(
+                f"{where} has an unknown element type", f"{tensor.elem_type}"
+            )
+        if tensor.elem_type == onnx.TensorProto.UNDEFINED:
+            kind.Clear()
+            return
+        for dim in tensor.shape.dim:
+            if dim.dim_value < -1:
+                raise LoadError(f"{where} has a negative dimension", f"{dim.dim_value}")
+            if dim.dim_value == -1:
+                dim.ClearField("dim_value")
+
+
+def _drop_placement(proto: ModelProto) -> None:
+    """Forget which devices the exporter had: they are not the ones that run this."""
+    proto.ClearField("configuration")
+    for body in [proto.graph.node, *(f.node for f in proto.functions)]:
+        for node in nodes_of(body):
+            node.ClearField("device_configurations")

@@ -3,23 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from ...analysis.errors import Unsupported
 from ...analysis.graph.dims import Dims
 from ...analysis.graph.map_types import map_type, type_text
-from ...analysis.literals import one_line
+from ...analysis.literals import one_line, short_literal
 from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import TORCH_DTYPES
-from ..emit.render import short_literal
-from ..ir.cache_arguments import CacheArgument, in_its_words
+from ..ir.cache_arguments import CacheArgument, find_families, in_its_words
 from ..ir.package_plan import TensorPlan, shape_text
 
-Row = tuple[TensorPlan, Dims | None, str]
+_Row = tuple[TensorPlan, Dims | None, str]
 
 
-def tensor_plan(
+@dataclass(frozen=True)
+class Interface:
+    """What a network takes and returns; numbered caches are lists of pairs in it."""
+
+    inputs: list[ir.Value]
+    outputs: list[ir.Value]
+    taken: list[CacheArgument]
+    returned: list[CacheArgument]
+
+    @property
+    def caches(self) -> frozenset[ir.Value]:
+        """The inputs that come in lists."""
+        return frozenset(v for cache in self.taken for row in cache.rows for v in row)
+
+
+def interface_of(model: ir.Model, shapes: ShapeFacts) -> Interface:
+    """The interface of a rewritten graph."""
+    inputs, outputs = list(model.graph.inputs), list(model.graph.outputs)
+    taken = find_families(inputs, shapes)
+    return Interface(inputs, outputs, taken, find_families(outputs, shapes, taken))
+
+
+def tensor_plans(
+    interface: Interface, declared: ir.Model, shapes: ShapeFacts
+) -> tuple[tuple[TensorPlan, ...], tuple[TensorPlan, ...]]:
+    """Inputs and outputs of the model, as the file declares them.
+
+    An output's size that is an input's is called like that, and not by the name that an
+    exporter makes up for it: Addlast_hidden_state_dim_0. Raises Unsupported for types
+    that PyTorch lacks.
+    """
+    known = {v.name: v for v in (*declared.graph.inputs, *declared.graph.outputs)}
+    takes, gives = (
+        [(v, known.get(v.name, v)) for v in side]
+        for side in (interface.inputs, interface.outputs)
+    )
+    inputs = tuple(_tensor_plan(v, told, shapes) for v, told in takes)
+    sizes = {size for tensor in inputs for size in tensor.shape or ()}
+    return inputs, tuple(_tensor_plan(v, told, shapes, sizes) for v, told in gives)
+
+
+def _tensor_plan(
     value: ir.Value,
     declared: ir.Value,
     shapes: ShapeFacts,
@@ -71,18 +112,24 @@ def _dtype_text(type_: ir.TypeProtocol | None) -> str:
 
 
 def signature(
-    rows: Sequence[Row], families: Sequence[CacheArgument]
+    interface: Interface,
+    inputs: Sequence[TensorPlan],
+    outputs: Sequence[TensorPlan],
+    shapes: ShapeFacts,
 ) -> tuple[str, ...]:
     """Aligned lines `name dtype shape input`, long lists cut in the middle."""
-    folded = list(_folded(rows, families))
+    dims = map(shapes.dims, [*interface.inputs, *interface.outputs])
+    roles = ["input"] * len(inputs) + ["output"] * len(outputs)
+    rows = list(zip((*inputs, *outputs), dims, roles, strict=True))
+    folded = list(_folded(rows, [*interface.taken, *interface.returned]))
     names = [name for name, _ in folded]
-    shapes = [one_line(shape_text(row[1]), 40) for _, row in folded]
+    sizes = [one_line(shape_text(row[1]), 40) for _, row in folded]
     wide = max(map(len, names), default=0)
     types = max((len(row[0].dtype) for _, row in folded), default=0)
-    spans = max(map(len, shapes), default=0)
+    spans = max(map(len, sizes), default=0)
     lines = [
         f"{name:{wide}} {row[0].dtype:{types}} {shape:{spans}}  {row[2]}"
-        for name, (_, row), shape in zip(names, folded, shapes, strict=True)
+        for name, (_, row), shape in zip(names, folded, sizes, strict=True)
     ]
     if len(lines) > 16:
         cut = f"... {len(lines) - 12} more of the kind ..."
@@ -91,8 +138,8 @@ def signature(
 
 
 def _folded(
-    rows: Sequence[Row], families: Sequence[CacheArgument]
-) -> Iterator[tuple[str, Row]]:
+    rows: Sequence[_Row], families: Sequence[CacheArgument]
+) -> Iterator[tuple[str, _Row]]:
     """A family's members of one kind share a line: past_k0 ... past_k11."""
     first = {
         value.name: (column[0].name, column[-1].name)

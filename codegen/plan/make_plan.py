@@ -1,25 +1,26 @@
-"""Graph in, frozen plan out: the tree, its kinds, and the text of every class."""
+"""Classes, weights and the interface, put together: all that model.py says."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from ... import __version__
 from ...analysis.graph.parameters import has_name, is_parameter
 from ...analysis.literals import one_line
-from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import Function, HelperRef, leaves
+from ...rewrites.simplify import Rewriting
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..classes.provenance import Sources, merged
 from ..classes.repeated_layers import growth_lines
 from ..classes.stored_parameters import is_filled, parameter_count, weights_of
 from ..classes.tied_weights import tie
 from ..forward.writer import Body, BodyWriter, method_plan
-from ..ir.cache_arguments import CacheArgument, find_families
 from ..ir.copied_source import helper_sources
 from ..ir.identifiers import class_name, unused, variable
 from ..ir.module_call import ModuleCall
@@ -29,99 +30,94 @@ from ..ir.package_plan import (
     PackagePlan,
     SourceNodes,
     SourcePlan,
-    TensorPlan,
     WeightPlan,
 )
+from ..kernels.kernel_set import KernelSet
 from ..lanes.divide import Divided
 from ..lanes.lane_lines import ForkWriter
+from ..load.read_model import Loaded
 from ..modules.members import Attribute, ConstructorValue
-from ..modules.module_tree import make_tree
-from ..modules.recover_modules import find_scopes
-from ..statements.from_graph import make_steps
 from ..statements.module_scopes import network_class
-from ..statements.symbolic_sizes import settle_dimensions
-from .body_styles import PLAINLY, BodyStyle, BodyWriters
-from .interface import nested, signature, table, tensor_plan
+from .body_styles import BodyWriters
+from .interface import Interface, nested, signature, table, tensor_plans
+
+# Functions whose source model.py has, in the order in which they are met.
+Helpers = dict[Callable[..., Any], None]
+
+
+@dataclass(frozen=True)
+class CompiledModel:
+    """The rewritten graph, what was done to it, and what there is to write."""
+
+    graph: ir.Model
+    rewriting: Rewriting
+    plan: PackagePlan
+    weights: list[WeightPlan]
+    divided: Divided | None = None  # into lanes
+    collection: KernelSet | None = None  # of kernels
+
+
+def source_plan(loaded: Loaded) -> SourcePlan:
+    """What model.py says of the file that it was made from."""
+    file = loaded.path.name if loaded.path is not None else loaded.name
+    return SourcePlan(
+        file=one_line(file),
+        opset=loaded.opset,
+        nodes=loaded.node_count,
+        sha256=loaded.sha256,
+        version=__version__,
+    )
 
 
 def make_plan(
-    model: ir.Model,
-    shapes: ShapeFacts,
     source: SourcePlan,
     title: str,
-    declared: ir.Model | None = None,
-    applied: Mapping[str, int] | None = None,
-    level: int = 1,
-    ways: BodyStyle = PLAINLY,
-) -> tuple[PackagePlan, list[WeightPlan], Divided | None]:
-    """`declared` is the model as loaded, whose inputs and outputs Session reports;
-    `applied` counts the rewrites, for the docstring; `ways` are what bodies show.
-    Raises Unsupported, listing all that can't be spelled."""
-    takes, results = list(model.graph.inputs), list(model.graph.outputs)
-    faithful = level == 0
-    steps = make_steps(model, shapes, faithful, ways.collection is not None)
-    find_scopes(steps)
-    given = find_families(takes, shapes)
-    made = find_families(results, shapes, given)
-    cache = frozenset(v for family in given for row in family.rows for v in row)
-    root = make_tree(steps, results, faithful, cache)
-    settle_dimensions(root, takes, shapes)
-    kinds = ClassTable(root, _network_name(model, root, title), faithful)
-    writers = BodyWriters(kinds, model, shapes, ways)
+    declared: ir.Model,
+    rewriting: Rewriting,
+    interface: Interface,
+    classes: ClassTable,
+    writers: BodyWriters,
+) -> tuple[PackagePlan, list[WeightPlan]]:
+    """What model.py says and weights.safetensors holds.
+
+    `declared` is the model as loaded, whose inputs and outputs Session reports. Raises
+    Unsupported for inputs and outputs of a type that PyTorch lacks.
+    """
     divided, collection = writers.divided, writers.collection
-    if collection is not None:
+    if collection is not None:  # written twice: to find kernels, to call them
         collection.start()
-        _classes(kinds, results, given, made, writers)
-        collection.choose(kinds.taken | _helper_names(kinds.root.run))
-    classes, helpers = _classes(kinds, results, given, made, writers)
-    tied = tie(weights_of(kinds))
-    classes[-1] = tied.network(classes[-1])
-    inputs, outputs = _tensors(model, declared or model, shapes)
-    dims = map(shapes.dims, [*takes, *results])
-    roles = ["input"] * len(takes) + ["output"] * len(results)
-    rows = list(zip((*inputs, *outputs), dims, roles, strict=True))
+        _class_plans(classes, interface, writers)
+        collection.choose(classes.taken | _helper_names(classes.root.run))
+    plans, functions = _class_plans(classes, interface, writers)
+    helpers = helper_sources(functions)
+    tied = tie(weights_of(classes))
+    plans[-1] = tied.network(plans[-1])
+    inputs, outputs = tensor_plans(interface, declared, rewriting.shapes)
+    caches = [*interface.taken, *interface.returned]
     plan = PackagePlan(
         title=one_line(title),
         source=source,
         inputs=inputs,
         outputs=outputs,
-        input_table=table(inputs, given),
-        output_table=table(outputs, made),
-        nested=nested([*given, *made]),
-        signature=signature(rows, [*given, *made]),
-        imports=_imports(classes, helpers),
-        abstract=_abstract(helpers, classes),
+        input_table=table(inputs, interface.taken),
+        output_table=table(outputs, interface.returned),
+        nested=nested(caches),
+        signature=signature(interface, inputs, outputs, rewriting.shapes),
+        imports=_imports(plans, helpers),
+        abstract=_abstract(helpers, plans),
         helpers=tuple(helpers),
-        classes=tuple(classes),
-        network=kinds.root.name,
-        rewrites=_summary(applied or {}, level),
-        constants=faithful and any(w.constant for w in tied.weights),
-        parameters=parameter_count(kinds) - tied.spared,
+        classes=tuple(plans),
+        network=classes.root.name,
+        rewrites=_summary(rewriting.counts(), rewriting.level),
+        constants=classes.faithful and any(w.constant for w in tied.weights),
+        parameters=parameter_count(classes) - tied.spared,
         filled=any(is_filled(w.array()) for w in tied.weights),
         ties=tied.keys,
         lanes=divided.summary if divided is not None else "",
         lane_count=divided.count if divided is not None and divided.forks else 0,
         kernels=collection.names if collection is not None else (),
     )
-    return plan, tied.weights, divided
-
-
-def _tensors(
-    model: ir.Model, declared: ir.Model, shapes: ShapeFacts
-) -> tuple[tuple[TensorPlan, ...], ...]:
-    """Inputs and outputs of the model, as the file declares them.
-
-    An output's size that is an input's is called like that, and not by the name that an
-    exporter makes up for it: Addlast_hidden_state_dim_0.
-    """
-    known = {v.name: v for v in (*declared.graph.inputs, *declared.graph.outputs)}
-    takes, gives = (
-        [(v, known.get(v.name, v)) for v in side]
-        for side in (model.graph.inputs, model.graph.outputs)
-    )
-    inputs = tuple(tensor_plan(v, told, shapes) for v, told in takes)
-    sizes = {size for tensor in inputs for size in tensor.shape or ()}
-    return inputs, tuple(tensor_plan(v, told, shapes, sizes) for v, told in gives)
+    return plan, tied.weights
 
 
 def _summary(applied: Mapping[str, int], level: int) -> str:
@@ -132,94 +128,93 @@ def _summary(applied: Mapping[str, int], level: int) -> str:
     return f"-O{level}: {kinds} applied {times} times, as report.json lists"
 
 
-def _network_name(model: ir.Model, root: ModuleCall, title: str) -> str:
+def network_name(model: ir.Model, root: ModuleCall, title: str) -> str:
+    """What the class of the whole network is called: as in its original, if that says
+    something, else `title`."""
     name = root.hint if root.path else network_class(model)
     if name in ("", "Model", "Net", "Pick", "Wrapper"):
         name = title
     return unused(class_name(name), {source.__name__ for source in root.sources()})
 
 
-# ------------------------------------------------------------------------- classes
+# ---- classes
 
 
-def _classes(
-    kinds: ClassTable,
-    results: list[ir.Value],
-    given: list[CacheArgument],
-    made: list[CacheArgument],
-    writers: BodyWriters,
-) -> tuple[list[ClassPlan], list[str]]:
-    """Bodies are written from the network inwards, because names flow that way."""
+def _class_plans(
+    classes: ClassTable, interface: Interface, writers: BodyWriters
+) -> tuple[list[ClassPlan], Helpers]:
+    """The classes as they are written, innermost first, and the helpers they call.
+
+    Bodies are written from the network inwards, because names flow that way.
+    """
     plans: dict[ModuleClass, ClassPlan] = {}
-    helpers: dict[Callable[..., Any], None] = dict.fromkeys(kinds.root.run.sources())
-    reserved = _helper_names(kinds.root.run) | writers.names
-    taken = _root_arguments(kinds.root.run, given, reserved)
-    sources = Sources(kinds)
-    todo: list[tuple[ModuleClass, list[str]]] = [(kinds.root, taken)]
+    helpers: Helpers = dict.fromkeys(classes.root.run.sources())
+    reserved = _helper_names(classes.root.run) | writers.names
+    taken = _root_arguments(classes.root.run, interface, reserved)
+    sources = Sources(classes)
+    todo: list[tuple[ModuleClass, list[str]]] = [(classes.root, taken)]
     while todo:
-        kind, arguments = todo.pop(0)
-        if kind in plans:
+        cls, arguments = todo.pop(0)
+        if cls in plans:
             continue
-        if kind.chain:
-            todo += [(kinds.of[r], ["x"]) for r in kind.run.runs()]
+        if cls.chain:
+            todo += [(classes.of[r], ["x"]) for r in cls.run.runs()]
             continue
-        is_root = kind is kinds.root
-        returned = results if is_root else kind.run.outputs
-        writer = writers.writer(kind, reserved)
-        body = (
-            writer.write(arguments, returned, given, made)
-            if is_root
-            else writer.write(arguments, returned)
-        )
-        plans[kind] = _class_plan(kind, kinds, sources, writer, body, helpers)
+        writer = writers.writer(cls, reserved)
+        if cls is classes.root:
+            caches = interface.taken, interface.returned
+            body = writer.write(arguments, interface.outputs, *caches)
+        else:
+            body = writer.write(arguments, cls.run.outputs)
+        plans[cls] = _class_plan(cls, classes, sources, writer, body, helpers)
         for run, names in writer.callees:
             if run.shares is None:
-                todo.append((kinds.of[run], names))
-    ordered = [plans[kind] for kind in kinds.order if kind in plans]
-    return ordered, helper_sources(helpers)
+                todo.append((classes.of[run], names))
+    ordered = [plans[cls] for cls in classes.order if cls in plans]
+    return ordered, helpers
 
 
 def _class_plan(
-    kind: ModuleClass,
-    kinds: ClassTable,
+    cls: ModuleClass,
+    classes: ClassTable,
     sources: Sources,
     writer: BodyWriter,
     body: Body,
-    helpers: dict[Callable[..., Any], None],
+    helpers: Helpers,
 ) -> ClassPlan:
     """One class, with its written body; what that calls is added to `helpers`."""
     lanes = writer.methods() if isinstance(writer, ForkWriter) else []
     for written in (body, *(lane for _, lane in lanes)):
         helpers.update(dict.fromkeys(written.helpers))  # type: ignore[arg-type]
-    forward = method_plan("forward", body, kind, sources)
-    loop = growth_lines(kinds, kind)
-    members = loop or _member_lines(kind, kinds)
-    behind = sources.members(kind)
+    forward = method_plan("forward", body, cls, sources)
+    loop = growth_lines(classes, cls)
+    members = loop or _member_lines(cls, classes)
+    behind = sources.members(cls)
     return ClassPlan(
-        name=kind.name,
-        parameters=_parameters(kind, kinds),
+        name=cls.name,
+        parameters=_parameters(cls, classes),
         members=tuple(members),
         arguments=forward.arguments,
         returns=forward.returns,
         body=forward.body,
         member_sources=(SourceNodes(), merged(behind)) if loop[1:] else tuple(behind),
         body_sources=forward.body_sources,
-        lanes=tuple(method_plan(*lane, kind, sources) for lane in lanes),
+        lanes=tuple(method_plan(*lane, cls, sources) for lane in lanes),
         forks=writer.calls if isinstance(writer, ForkWriter) else (),
     )
 
 
 def _root_arguments(
-    root: ModuleCall, given: list[CacheArgument], reserved: frozenset[str]
+    root: ModuleCall, interface: Interface, reserved: frozenset[str]
 ) -> list[str]:
-    """What the inputs are called; a member of a family is `past[0][1]`."""
+    """What the inputs are called; one in a list of caches is `past[0][1]`."""
     nested = {
         value: f"{family.name}[{i}]" + (f"[{j}]" if len(row) > 1 else "")
-        for family in given
+        for family in interface.taken
         for i, row in enumerate(family.rows)
         for j, value in enumerate(row)
     }
-    families = {family.name for family in given}
+    families = {family.name for family in interface.taken}
     taken: list[str] = []
     for value in root.inputs:
         name = unused(variable(value.name or "x"), {*taken, *reserved, *families})
@@ -228,6 +223,7 @@ def _root_arguments(
 
 
 def _helper_names(root: ModuleCall) -> frozenset[str]:
+    """Functions of model.py that a tree calls, and classes of its layers."""
     functions = {
         leaf.function.__name__
         for step in root.steps()
@@ -237,11 +233,11 @@ def _helper_names(root: ModuleCall) -> frozenset[str]:
     return frozenset(functions | {source.__name__ for source in root.sources()})
 
 
-def _parameters(kind: ModuleClass, kinds: ClassTable) -> tuple[ArgumentPlan, ...]:
+def _parameters(cls: ModuleClass, classes: ClassTable) -> tuple[ArgumentPlan, ...]:
     """Constructor arguments, typed by the values the instances give."""
-    values = kinds.arguments[kind.run]
+    values = classes.arguments[cls.run]
     found = []
-    for label, value in zip(kind.parameters, values, strict=True):
+    for label, value in zip(cls.parameters, values, strict=True):
         annotation = (
             type(value).__name__ if not isinstance(value, np.generic) else "float"
         )
@@ -249,23 +245,25 @@ def _parameters(kind: ModuleClass, kinds: ClassTable) -> tuple[ArgumentPlan, ...
             annotation = "tuple[int, ...]"
         if isinstance(value, Function):
             annotation = "Callable[[Tensor], Tensor]"
-        default = repr(kind.defaults[label]) if label in kind.defaults else ""
+        default = repr(cls.defaults[label]) if label in cls.defaults else ""
         found.append(ArgumentPlan(label, annotation, default))
     return tuple(found)
 
 
-def _member_lines(kind: ModuleClass, kinds: ClassTable) -> list[str]:
+def _member_lines(cls: ModuleClass, classes: ClassTable) -> list[str]:
     lines: list[str] = []
     lists: dict[str, list[str]] = {}
     deep: dict[str, dict[tuple[str, ...], str]] = {}
+    stored = set[str]()  # those of `deep` that hold parameters
     column = 0
-    for member in kind.members:
-        text, column = kinds.constructor(member, column, kind.holes)
+    for member in cls.members:
+        text, column = classes.constructor(member, column, cls.holes)
         if member.inner:
             if member.attr not in deep:
                 lines.append(member.attr)
             if isinstance(member.what, ir.Value):
                 text = f"nn.Parameter({text})"
+                stored.add(member.attr)
             deep.setdefault(member.attr, {})[member.inner] = text
         elif member.index is not None:
             if member.attr not in lists:
@@ -274,7 +272,7 @@ def _member_lines(kind: ModuleClass, kinds: ClassTable) -> list[str]:
         elif isinstance(member.what, ConstructorValue):
             lines.append(f"self.{member.attr} = {text}")
         elif isinstance(member.what, ir.Value):
-            lines.append(_constant_line(member, text, kinds.faithful))
+            lines.append(_constant_line(member, text, classes.faithful))
         else:
             lines.append(f"self.{member.attr} = {text}")
     made = []
@@ -282,7 +280,8 @@ def _member_lines(kind: ModuleClass, kinds: ClassTable) -> list[str]:
         if line in lists:
             line = f"self.{line} = {_module_list(lists[line])}"
         elif line in deep:
-            line = f"self.{line} = {_dictionary(deep[line])}"
+            kind = "Parameter" if line in stored else "Module"
+            line = f"self.{line} = {_dictionary(deep[line], kind)}"
         made.append(line)
     return made
 
@@ -295,17 +294,16 @@ def _constant_line(member: Attribute, text: str, faithful: bool) -> str:
     return f'self.register_buffer("{member.attr}", {text}{persistent})'
 
 
-def _dictionary(entries: dict[tuple[str, ...], str]) -> str:
-    """nn.ModuleDict's in each other, for keys of several words."""
+def _dictionary(entries: dict[tuple[str, ...], str], kind: str) -> str:
+    """nn.ModuleDict's or nn.ParameterDict's in each other, for keys of many words."""
     inner: dict[str, dict[tuple[str, ...], str]] = {}
     for words, text in entries.items():
         inner.setdefault(words[0], {})[words[1:]] = text
     parts = [
-        f'"{word}": {rest[()] if () in rest else _dictionary(rest)}'
+        f'"{word}": {rest[()] if () in rest else _dictionary(rest, kind)}'
         for word, rest in inner.items()
     ]
-    tensors = any(text.startswith("nn.Parameter(") for text in entries.values())
-    return f"nn.{'Parameter' if tensors else 'Module'}Dict({{{', '.join(parts)}}})"
+    return f"nn.{kind}Dict({{{', '.join(parts)}}})"
 
 
 def _module_list(items: list[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,23 +9,19 @@ import onnx_ir as ir
 
 from ...analysis.cost.typical_sizes import Sizes
 from ...analysis.dataflow.dataflow import Dataflow
+from ...analysis.lazy import lazy
 from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import (
     TORCH_DTYPES,
-    DeviceOf,
-    DimOf,
-    HelperRef,
-    Leaf,
-    Ref,
-    leaves,
-    render,
 )
 from ..engines.choose import takes_images
-from ..ir.assignment import Assignment, LayerRef
+from ..ir.assignment import Assignment
 from ..ir.control_flow import Block
-from ..ir.identifiers import unused
 from ..statements.from_graph import make_steps
 from ..statements.spell_nodes import Spelling
+from ..verify.bisect import Names, to_torch
+
+torch = lazy("torch")
 
 Trial = Callable[[], object]
 
@@ -98,17 +93,11 @@ def nodes_of(step: Assignment) -> list[ir.Node]:
 
 
 class _Program:
-    """Functions, and what the names in them stand for: layers, and tensors that they
-    don't compute themselves."""
+    """Functions of statements, on tensors that they don't compute themselves."""
 
     def __init__(self, sizes: Sizes, images: set[ir.Value]) -> None:
-        import numpy as np
-        import torch
-
         self.sizes, self.images = sizes, images
-        self.known: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
-        self.known |= {"np": np, "math": math}
-        self.labels: dict[object, str] = {}
+        self.names = Names(sizes.number, self.tensor)
 
     def trial(self, *parts: Sequence[Assignment]) -> Trial:
         """Calls a function for each part, and returns what all of them compute."""
@@ -129,53 +118,24 @@ class _Program:
         results = "".join(f"{self.local(v)}, " for v in made)
         lines += [f"def {whole}():", *calls, f"    return ({results})"]
         # Our own text, from identifiers and literals that we made.
-        exec(compile("\n".join(lines), "trial", "exec"), self.known)
-        return self.known[whole]
+        exec(compile("\n".join(lines), "trial", "exec"), self.names.known)
+        return self.names.known[whole]
 
     def function(self) -> str:
-        name = unused("part", self.known)
-        self.known[name] = None  # taken
-        return name
-
-    def bind(self, key: object, thing: Callable[[], Any]) -> str:
-        if key not in self.labels:
-            self.labels[key] = unused("x", self.known)
-            self.known[self.labels[key]] = thing()
-        return self.labels[key]
+        return self.names.bind(object(), "part", lambda: None)
 
     def local(self, value: ir.Value) -> str:
-        return self.bind(value, lambda: None)
+        return self.names.bind(value, "x", lambda: None)
 
     def statement(self, step: Assignment) -> str:
-        for leaf in leaves(step.expr):
-            if isinstance(leaf, HelperRef):
-                self.known[leaf.function.__name__] = leaf.function
         targets = ", ".join("_" if v is None else self.local(v) for v in step.outputs)
-        return f"{targets} = {render(step.expr, self.name)}"
-
-    def name(self, leaf: Leaf) -> str:
-        from ..verify.bisect import build_layer
-
-        if isinstance(leaf, DimOf):
-            return str(self.sizes.number(leaf.dim))
-        if isinstance(leaf, DeviceOf):
-            return '"cpu"'
-        if isinstance(leaf, LayerRef):
-            form = leaf.form
-            return self.bind(form, lambda: build_layer(form))
-        assert isinstance(leaf, Ref)
-        value = leaf.value
-        return self.bind(value, lambda: self.tensor(value))
+        return f"{targets} = {self.names.text(step.expr)}"
 
     def tensor(self, value: ir.Value) -> Any:
         """Random numbers; whole numbers are 0, which is good for an index too.
 
         Images have the channels innermost.
         """
-        import torch
-
-        from ..verify.bisect import to_torch
-
         if value.const_value is not None:
             return to_torch(value.const_value.numpy())
         dims = self.sizes.dims(value)

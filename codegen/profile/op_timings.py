@@ -17,11 +17,14 @@ import onnx_ir as ir
 from ...analysis.cost.device import CPU, Profile
 from ...analysis.dataflow.dataflow import Dataflow
 from ...analysis.fusion.cost_model import Timer
+from ...analysis.lazy import lazy
 from ...analysis.schedule.lanes import HAND_OFF
 from ...analysis.shapes.infer import ShapeFacts
 from ..emit.runtime_files import copied_whole
 from ..engines.choose import takes_images
 from .op_runner import Trial, Trials
+
+torch = lazy("torch")
 
 LARGEST = 2**30  # bytes that an operator may read and write to be measured
 ENOUGH = 0.02  # seconds that one operator is measured for
@@ -36,8 +39,6 @@ def cache_folder() -> Path:
 
 def stored_profile(images: bool = False) -> Profile:
     """What has been measured on this machine before; images have a layout of theirs."""
-    import torch
-
     parts = [platform.machine(), _processor(), str(os.cpu_count()), torch.__version__]
     parts += ["channels last"] if images else []
     return Profile(cache_folder(), ", ".join(parts))
@@ -62,8 +63,6 @@ def measured_profile(
 
     What can't be run by itself, is too large, or comes too late, is left to estimates.
     """
-    import torch
-
     profile = stored_profile(takes_images(model, shapes))
     nodes = [n for n in model.graph if n.domain or n.op_type != "Constant"]
     missing: dict[tuple[str, int], ir.Node] = {}
@@ -98,8 +97,6 @@ def pair_timer(model: ir.Model, shapes: ShapeFacts, flow: Dataflow) -> Timer:
     else a function of its statements. Both sides take turns, so that they find caches
     and clocks alike.
     """
-    import torch
-
     nodes = [n for n in model.graph if n.domain or n.op_type != "Constant"]
     trials = cache(partial(Trials, model, shapes, flow))
     end = time.monotonic() + LONGEST
@@ -124,8 +121,6 @@ def pair_timer(model: ir.Model, shapes: ShapeFacts, flow: Dataflow) -> Timer:
 
 def _seconds(make: Callable[[], Sequence[Trial]]) -> list[float] | None:
     """Of each trial that is made; None if there are none, or they fail."""
-    import torch
-
     try:
         with torch.inference_mode():
             calls = make()
@@ -157,8 +152,6 @@ def in_turn(calls: Sequence[Callable[[], object]]) -> list[float]:
 
 def _hand_off() -> float:
     """What passes until a lane begins in a thread that sleeps, as all do in between."""
-    import torch
-
     names: dict[str, Any] = {"__name__": "lanes"}
     exec(compile(copied_whole("lanes.py"), "lanes.py", "exec"), names)
     square = torch.ones(256, 256)
@@ -169,7 +162,7 @@ def _hand_off() -> float:
         while time.perf_counter() < end:
             torch.mm(square, square)
 
-    def begins(x: torch.Tensor) -> None:
+    def begins(x: object) -> None:
         begun.append(time.perf_counter())
 
     def waited() -> float:

@@ -13,7 +13,7 @@ import sys
 
 if __name__ == "__main__":
     # This file's folder would hide modules of the standard library, such as inspect.
-    own = sys.path.pop(0)
+    del sys.path[0]
 
 import importlib
 import importlib.util
@@ -23,12 +23,13 @@ import time
 from pathlib import Path
 
 FEWEST = 5  # rounds
+RUNNER = Path(__file__).parents[1] / "verify" / "runner.py"
 
 
 def main() -> None:
     cases, seconds, pause = Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
     candidates = list(zip(*(sys.argv[start::3] for start in (4, 5, 6)), strict=True))
-    spec = importlib.util.spec_from_file_location("runner", Path(own) / "runner.py")
+    spec = importlib.util.spec_from_file_location("runner", RUNNER)
     assert spec is not None and spec.loader is not None
     runner = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(runner)

@@ -1,6 +1,7 @@
 """Words that options take, apart from what they mean: `--help` loads no more."""
 
 METHODS = ("none", "tvm", "dnnfusion")  # of fusing
+TARGETS = ("torch", "triton")  # what bodies call: PyTorch, or kernels of their own
 DEVICES = ("cpu", "h100")  # of analysis/cost/device.py
 ENGINES = ("eager", "packed", "onednn", "compile")  # of templates/runtime/engines
 PROFILE = "profile"  # in place of an engine: the fastest one, by measurement

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ...analysis.errors import FairhandError
 from ...analysis.ops import registered
 from ...rewrites.language.rule import Rule
-from .choices import PROFILE
+from .choices import METHODS, PROFILE, TARGETS
+
+Progress = Callable[[str], None]  # is told what begins: "load", "plan", "verify" ...
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,29 @@ class CompileOptions:
     target: str = "torch"
     autotune: bool = False
 
+    def __post_init__(self) -> None:
+        """Raises FairhandError for options that don't go together."""
+        if self.target not in TARGETS:
+            what = f"there is no target {self.target!r}"
+            raise FairhandError(what, hint=" or ".join(TARGETS))
+        if self.fusion not in (None, *METHODS[1:]):
+            raise FairhandError(
+                f"fusion={self.fusion!r} is no way to group operators",
+                hint=f"give {' or '.join(METHODS[1:])}",
+            )
+        given = {
+            "--lanes": self.lanes is not None,
+            "--fusion": self.fusion is not None,
+            "--target triton": self.target == "triton",
+        }
+        names = [name for name, is_given in given.items() if is_given]
+        if len(names) > 1:
+            raise FairhandError(f"{' and '.join(names)} don't go together")
+        if self.autotune and self.target != "triton":
+            raise FairhandError("--autotune needs --target triton")
+        if self.autotune and self.profile:
+            raise FairhandError("--profile and --autotune don't go together")
+
 
 @dataclass(frozen=True)
 class CompileRequest:
@@ -46,6 +72,11 @@ class CompileRequest:
     precision: str
     verify: bool
     inputs: Path | None
+
+    def __post_init__(self) -> None:
+        """Raises FairhandError where an engine is to be measured and not verified."""
+        if self.engine == PROFILE and not self.verify:
+            raise FairhandError("only engines that verified are measured")
 
     def key(self) -> dict[str, Any] | None:
         """What of it decides what is written; None where no key can tell."""

@@ -7,19 +7,21 @@ made and nowhere after. Only what is still to be read is held.
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 import sympy
-import torch
-import torch.nn.functional as F
 
 from ...analysis.graph.dims import Dim
+from ...analysis.lazy import lazy
 from ...analysis.literals import one_line
 from ...analysis.ops.registry import ModuleForm, describe
 from ...analysis.shapes.infer import infer
@@ -38,6 +40,11 @@ from ..ir.control_flow import Block
 from ..ir.identifiers import unused, variable
 from ..statements.from_graph import make_steps
 from .tolerances import compare
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
 
 # Constants of up to so many elements may be shapes or scales, which kernels of ONNX
 # Runtime want as part of the model; larger ones are lent to it uncopied, as inputs.
@@ -163,32 +170,8 @@ class _Bisection:
 
     def source(self, step: Assignment) -> tuple[str, dict[str, Any]]:
         """The expression of a step as text, and what the names in it stand for."""
-        import math
-
-        names: dict[str, Any] = {"torch": torch, "F": F, "math": math, "np": np}
-        labels: dict[object, str] = {}
-
-        def bind(key: object, hint: str, thing: Any) -> str:
-            if key not in labels:
-                labels[key] = unused(hint, names)
-                names[labels[key]] = thing
-            return labels[key]
-
-        def name(leaf: Leaf) -> str:
-            if isinstance(leaf, DimOf):
-                return str(self.size(leaf.dim))
-            if isinstance(leaf, DeviceOf):
-                return '"cpu"'
-            if isinstance(leaf, LayerRef):
-                return bind(leaf.form, "layer", build_layer(leaf.form))
-            assert isinstance(leaf, Ref)
-            tensor = to_torch(self.operand(leaf.value))
-            return bind(leaf.value, variable(leaf.value.name or "x"), tensor)
-
-        for leaf in leaves(step.expr):
-            if isinstance(leaf, HelperRef):
-                names[leaf.function.__name__] = leaf.function
-        return render(step.expr, name), names
+        names = Names(self.size, lambda value: to_torch(self.operand(value)))
+        return names.text(step.expr), names.known
 
     def operand(self, value: ir.Value) -> np.ndarray:
         """The array ONNX Runtime has for a value; good as long as `values` holds it."""
@@ -206,6 +189,48 @@ class _Bisection:
 
 def _quoted(value: ir.Value) -> str:
     return f"output {one_line(value.name or '?', 60)}"
+
+
+class Names:
+    """What the names in the text of expressions stand for: modules, helpers, layers,
+    and what `tensor` gives for a value; `size` gives numbers for sizes."""
+
+    def __init__(
+        self, size: Callable[[Dim], int], tensor: Callable[[ir.Value], Any]
+    ) -> None:
+        # Not what stands for it here: that takes time, and some of this is timed.
+        whole = import_module("torch")
+        functional = whole.nn.functional
+        self.known = {"torch": whole, "F": functional, "math": math, "np": np}
+        self.labels: dict[object, str] = {}
+        self.size, self.tensor = size, tensor
+
+    def text(self, expr: Expr) -> str:
+        """An expression as Python, each name of which is known then."""
+        for leaf in leaves(expr):
+            if isinstance(leaf, HelperRef):
+                self.known[leaf.function.__name__] = leaf.function
+        return render(expr, self._name)
+
+    def bind(self, key: object, hint: str, thing: Callable[[], Any]) -> str:
+        """The name of `key`, which stands for the thing that is made when it's new."""
+        if key not in self.labels:
+            self.labels[key] = unused(hint, self.known)
+            self.known[self.labels[key]] = thing()
+        return self.labels[key]
+
+    def _name(self, leaf: Leaf) -> str:
+        if isinstance(leaf, DimOf):
+            return str(self.size(leaf.dim))
+        if isinstance(leaf, DeviceOf):
+            return '"cpu"'
+        if isinstance(leaf, LayerRef):
+            form = leaf.form
+            return self.bind(form, "layer", lambda: build_layer(form))
+        assert isinstance(leaf, Ref)
+        value = leaf.value
+        hint = variable(value.name or "x")
+        return self.bind(value, hint, lambda: self.tensor(value))
 
 
 def build_layer(form: ModuleForm) -> torch.nn.Module:
@@ -317,7 +342,5 @@ def _from_torch(tensor: torch.Tensor) -> np.ndarray:
     name = str(tensor.dtype).removeprefix("torch.")
     if not name.startswith(("bfloat16", "float8")):
         return tensor.numpy(force=True)
-    import ml_dtypes
-
     bits = tensor.contiguous().view(getattr(torch, f"uint{8 * tensor.itemsize}"))
     return bits.numpy(force=True).view(getattr(ml_dtypes, name))

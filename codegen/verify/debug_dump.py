@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from ...analysis.graph.weightless import CUT_PREFIX, skeleton
 from ...analysis.ops import OPS
 from ...rewrites.folding.uniform_tensors import uniform_element
 from ...rewrites.normalise import ADAPTERS
+from ...rewrites.simplify import Stage
 from ..load.validate_graph import bare
 from ..load.validate_tensors import nodes_of, subgraphs
 
@@ -119,11 +119,8 @@ def _append(stub: onnx.TensorProto, tensor: ir.TensorProtocol, data: Path) -> No
     stub.external_data.add(key="length", value=str(tensor.nbytes))
 
 
-@contextmanager
-def stages(
-    debug: str | Path | None, progress: Callable[[str], None]
-) -> Iterator[Callable[[str, ir.Model], None]]:
-    """Announces each stage and, under --debug, writes its graph."""
+def stage_writer(debug: str | Path | None, progress: Callable[[str], None]) -> Stage:
+    """Announces each stage by `progress`, and writes its graph in folder `debug`."""
 
     def stage(name: str, model: ir.Model) -> None:
         if debug is not None:
@@ -131,4 +128,4 @@ def stages(
             save_stage(model, Path(debug) / f"{name}.onnx")
         progress(name.partition("-")[2])
 
-    yield stage
+    return stage

@@ -26,7 +26,7 @@ import onnx_ir as ir
 from ...analysis.graph.weightless import to_proto
 from ...rewrites.simplify import simplify
 from ..load.read_model import Loaded
-from .tolerances import compare_values
+from .rounding_noise import distances
 
 # A leap is as large for one program as for another (rounding_noise.py).
 MARGIN = 2
@@ -54,12 +54,10 @@ def weight_noise(
         moved = _other_weights(loaded, np.random.default_rng(seed), _rounded)
         if moved is None:
             return {}
-        found = load(to_proto(moved).SerializeToString()).run(None, dict(feed))
+        session = load(to_proto(moved).SerializeToString())
         names = [value.name or "" for value in moved.graph.outputs]
-        for name, got, want in zip(names, found, expected, strict=True):
-            distance, _ = compare_values(got, want)
-            distance = distance if np.isfinite(distance) else 0.0
-            noise[name] = max(noise.get(name, 0.0), MARGIN * distance)
+        for name, off in zip(names, distances(session, feed, expected), strict=True):
+            noise[name] = max(noise.get(name, 0.0), MARGIN * off)
     return noise
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
 
-from ...rewrites.adapters.cleanup import inline_functions
+from ..load.random_outputs import inlined
 from .index_limits import Size, length_limits, size_of
 
 # What a dimension counts -> its sizes in the first, second and third try. In the third,
@@ -52,6 +52,11 @@ def dynamic_sizes(model: ir.Model) -> list[dict[str, int]]:
     ]
 
 
+def first_sizes(model: ir.Model) -> dict[str, int]:
+    """The sizes of the first try: those of a typical run."""
+    return dynamic_sizes(model)[0]
+
+
 def _try(
     column: int, kinds: Mapping[str, str | int], limits: Mapping[str, int]
 ) -> dict[str, int]:
@@ -69,15 +74,6 @@ def _try(
             size = max(1, min(size, limits[key] - (column == 1)))
         sizes[key] = size
     return sizes
-
-
-def inlined(model: ir.Model) -> ir.Model:
-    """The model without functions; a copy if it had any."""
-    if not model.functions:
-        return model
-    copy = model.clone()
-    inline_functions(copy)
-    return copy
 
 
 def free_inputs(model: ir.Model) -> Iterator[ir.Value]:

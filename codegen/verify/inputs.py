@@ -18,11 +18,10 @@ import onnx_ir as ir
 
 from ...analysis.errors import FairhandError, LoadError
 from ...analysis.ops.facts.requirements import Between, Fraction
+from ..load.random_outputs import inlined
 from .index_limits import Reach, Size, constant, follow, index_limits, requirement
-from .input_sizes import complete, dynamic_dims, dynamic_sizes, free_inputs, inlined
+from .input_sizes import complete, dynamic_dims, dynamic_sizes, free_inputs
 from .vocabulary import known_numbers, known_words, map_parts, random_map
-
-__all__ = ["dynamic_sizes", "input_ranges", "make_inputs", "read_given"]
 
 MOST_NUMBERS = 2**30  # in one random input
 NO_RANK = (2, 3)  # the shape given to an input that declares no rank

@@ -2,28 +2,76 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from collections import Counter
+from dataclasses import asdict
 from typing import Any
 
 import onnx_ir as ir
 
 from ... import __version__
-from ...analysis.errors import FairhandError
-from ..ir.package_plan import PackagePlan
-from ..load.random_outputs import drawn_outputs
+from ...analysis.cost.graph_cost import GraphCost
+from ...analysis.cost.peak_memory import peak_memory
+from ...analysis.graph.dims import text as size_text
+from ...rewrites.certificate.proof_store import kernel_hash, load
+from ...rewrites.simplify import Rewriting
+from ..emit.source_map import source_map
+from ..ir.engine_plan import EnginePlan
+from ..lanes.plan_json import parts_report
+from ..load.random_outputs import drawn_outputs, inlined
 from ..load.read_model import Loaded
-from .input_sizes import free_inputs, inlined
-from .inputs import dynamic_sizes, input_ranges
+from ..plan.make_plan import CompiledModel
+from ..request.options import CompileOptions
+from .input_sizes import dynamic_sizes, first_sizes, free_inputs
+from .inputs import input_ranges
+from .parity import Verification
 from .tolerances import TOLERANCES
 from .vocabulary import known_words, map_parts
 
 
 def make_report(
-    loaded: Loaded, plan: PackagePlan, applied: dict[str, int], weights_bytes: int
+    loaded: Loaded,
+    compiled: CompiledModel,
+    options: CompileOptions,
+    engine: EnginePlan,
+    text: str,
+    weights_bytes: int,
+    digest: str,
 ) -> dict[str, Any]:
-    """Everything but the verification; no time stamp, no path, no machine."""
-    graph = loaded.model.graph
+    """Everything but the verification; no time stamp, no path, no machine.
+
+    `text` is the finished model.py, `digest` the rewritten graph's (graph_hash.py).
+    """
+    graph, rewriting = compiled.graph, compiled.rewriting
+    divided, collection = compiled.divided, compiled.collection
+    sizes = first_sizes(loaded.model)
+    peak = peak_memory(graph, rewriting.shapes, sizes)
+    return {
+        **_facts(loaded, compiled, weights_bytes),
+        "engine": engine.as_dict(),
+        "activations": None if peak is None else {"sizes": sizes, **asdict(peak)},
+        "source_map": source_map(text, compiled.plan, graph, rewriting.history),
+        **parts_report(divided, options.lanes, options.profile, options.fusion),
+        **(collection.report() if collection is not None else {}),
+        "certificate": make_certificate(rewriting, options.exactness, digest),
+    }
+
+
+def note_verification(report: dict[str, Any], found: Verification) -> None:
+    """Enter what verification found, and the tolerances that the package's test keeps:
+    those that it needed, and none for what can't be compared."""
+    report["verification"] = found.as_dict()
+    for name, plain in list(report["tolerance"].items()):
+        if name in found.unsteady:
+            del report["tolerance"][name]  # not compared, as what is drawn at random
+        else:
+            report["tolerance"][name] = found.tolerance(name, plain)
+
+
+def _facts(
+    loaded: Loaded, compiled: CompiledModel, weights_bytes: int
+) -> dict[str, Any]:
+    """What the file says, and what of it is in the package."""
+    graph, plan = loaded.model.graph, compiled.plan
     ranges = input_ranges(loaded.model)
     drawn = drawn_outputs(loaded.model)
     return {
@@ -50,7 +98,7 @@ def make_report(
             if tensor.name in ranges
         }
         | _words(loaded),
-        "sizes": dynamic_sizes(loaded.model) or [{}],
+        "sizes": dynamic_sizes(loaded.model),
         "tolerance": {
             tensor.name: TOLERANCES.get(_numbers_of(tensor.dtype), 0.0)
             for tensor in plan.outputs
@@ -58,7 +106,7 @@ def make_report(
         },
         "parameters": plan.parameters,
         "weights_bytes": weights_bytes,
-        "rewrites": applied,
+        "rewrites": compiled.rewriting.counts(),
         "classes": [c.name for c in plan.classes],
         "verification": None,
     }
@@ -87,39 +135,32 @@ def _version(declared: int | None) -> int:
     return 2**63 - 1 if declared is None else declared
 
 
-def read_report(folder: Path) -> dict[str, Any]:
-    """The report of an emitted package; raises FairhandError where there is none."""
-    try:
-        found = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        found = None
-    generator = found.get("generator") if isinstance(found, dict) else None
-    if not str(generator).startswith("fairhand "):
-        raise FairhandError(
-            f"{folder} is not a package that fairhand wrote",
-            hint="give the folder that holds model.py and report.json",
-        )
+def make_certificate(done: Rewriting, exactness: str, graph: str) -> dict[str, Any]:
+    """What `fairhand check` repeats: each application with its proof and evidence.
+
+    `graph` is the digest of the one they led to.
+    """
+    proofs = {name: verdict.proof_id for name, verdict in load().items()}
+    classes = Counter(a.exactness.value for a in done.history)
+    return {
+        "level": done.level,
+        "exactness": exactness,
+        "classes": dict(sorted(classes.items())),
+        "kernel": kernel_hash(),
+        "sweeps": done.sweeps,
+        "applications": [a.as_dict(proofs[a.rule]) for a in done.history],
+        "graph": graph,
+        "cost": {"before": _cost(done.before), "after": _cost(done.after)},
+    }
+
+
+def _cost(cost: GraphCost | None) -> dict[str, Any]:
+    """Counts; those that depend on dynamic sizes as formulas of their names."""
+    assert cost is not None
+    found: dict[str, Any] = {"nodes": cost.nodes}
+    for name, count in (
+        ("operations", cost.flops),
+        ("intermediate_bytes", cost.intermediate_bytes),
+    ):
+        found[name] = count if isinstance(count, int) else size_text(count)
     return found
-
-
-def is_package(folder: Path) -> bool:
-    """Whether fairhand wrote this folder."""
-    try:
-        read_report(folder)
-    except FairhandError:
-        return False
-    return True
-
-
-def check_source(folder: Path, loaded: Loaded) -> None:
-    """Raise FairhandError unless the package in `folder` was made from `loaded`."""
-    if read_report(folder)["source"]["sha256"] != loaded.sha256:
-        raise FairhandError(
-            f"{folder} was not generated from {loaded.path or loaded.name}",
-            hint="compile the model again",
-        )
-
-
-def write_report(folder: Path, report: dict[str, Any]) -> None:
-    text = json.dumps(report, indent=1, ensure_ascii=True)
-    (folder / "report.json").write_text(text + "\n", encoding="utf-8", newline="\n")

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,18 @@ import onnx_ir as ir
 import onnxruntime as ort
 
 from ...analysis.errors import VerificationError
+from ...analysis.graph.weightless import to_proto
 from ...analysis.literals import one_line
 from ...analysis.shapes.infer import ShapeFacts
 from ...rewrites.folding.island import size_of
+from ..emit.package_files import read_report
 from ..load.random_outputs import drawn_outputs
+from ..load.read_model import Loaded
 from . import runner
-from .input_sizes import free_inputs
-from .inputs import dynamic_sizes, make_inputs, optional_inputs, read_given
-from .package_report import read_report
+from .bisect import first_difference
+from .ill_conditioned import same_text, weight_noise, with_drawn_weights
+from .input_sizes import dynamic_sizes, free_inputs
+from .inputs import make_inputs, optional_inputs, read_given
 from .rounding_noise import CONTINUOUS, Allowance, allowance, noise_text, own_noise
 from .tolerances import COARSE, compare_values
 
@@ -48,14 +53,15 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class Verification:
+    """That a package agrees with ONNX Runtime: on what inputs, and how closely."""
+
     cases: tuple[CaseResult, ...]
     skipped: tuple[str, ...]  # sizes that ONNX Runtime refuses, random outputs
     allowance: Allowance = CONTINUOUS  # for the model's own noise
     coarse: float = 0.0  # what any float result was allowed
-    unsteady: Mapping[str, float] = field(
-        default_factory=dict
-    )  # see ill_conditioned.py
-    drawn_weights: Verification | None = None  # and that with other weights
+    # What outputs may be off that are ill-conditioned, and parity with other weights.
+    unsteady: Mapping[str, float] = field(default_factory=dict)
+    drawn_weights: Verification | None = None
 
     def tolerance(self, name: str, plain: float) -> float:
         """What was allowed for an output: `plain`, or more for a noisy model."""
@@ -65,9 +71,15 @@ class Verification:
 
     @property
     def worst(self) -> float:
+        """The largest error of all, relative to the largest magnitude."""
         return max((e for case in self.cases for _, e in case.errors), default=0.0)
 
     def as_dict(self) -> dict[str, Any]:
+        """As report.json has it."""
+        unsteady: dict[str, Any] = {}
+        if self.drawn_weights is not None:
+            unsteady["unsteady"] = _rounded(self.unsteady.items())
+            unsteady["with_drawn_weights"] = self.drawn_weights.as_dict()
         return {
             "oracle": f"onnxruntime {ort.__version__}, optimisation off",
             "worst_relative_error": float(f"{self.worst:.3g}"),
@@ -80,16 +92,7 @@ class Verification:
                 for case in self.cases
             ],
             "skipped": list(self.skipped),
-            **self._unsteady(),
-        }
-
-    def _unsteady(self) -> dict[str, Any]:
-        if self.drawn_weights is None:
-            return {}
-        return {
-            "unsteady": _rounded(self.unsteady.items()),
-            "with_drawn_weights": self.drawn_weights.as_dict(),
-        }
+        } | unsteady
 
 
 def summary(found: Mapping[str, Any] | None) -> str:
@@ -125,26 +128,27 @@ def oracle(model: str | bytes, threads: int = 0) -> ort.InferenceSession:
 
 def verify(
     package: Path,
-    model: ir.Model,
-    source: str | bytes,
+    loaded: Loaded,
     given: Path | None = None,
     seeds: Iterable[int] = SEEDS,
     engine: str = "",
     unsteady: Mapping[str, float] | None = None,
 ) -> Verification:
-    """Compare a package with its ONNX file; raises VerificationError.
+    """Compare a package with its ONNX file.
 
-    `model` is the graph as loaded, for inputs; `source` is what ONNX Runtime loads: a
-    path, or a serialised model. `engine` is the package's own unless named. Of outputs
-    that are drawn at random, types and shapes are compared. `unsteady` is how far an
-    output may be off since its weights make it hang on their last bits
-    (ill_conditioned.py): what the package's report says unless given.
+    `given` is a file of inputs to begin with, `seeds` are those of random ones,
+    `engine` is the package's own unless named. Of outputs that are drawn at random,
+    types and shapes are compared. `unsteady` is how far an output may be off since its
+    weights make it hang on their last bits (ill_conditioned.py): what the package's
+    report says unless given. Raises VerificationError.
     """
+    model = loaded.model
     drawn, allowed = drawn_outputs(model), allowance(model)
     report = read_report(package)
     coarse, load = _coarse(report), _oracle_for(model)
     if unsteady is None:
         unsteady = (report["verification"] or {}).get("unsteady", {})
+    source = _oracle_source(loaded)
     session = load(source)
     cases, skipped = _cases(session, feeds(model, given, list(seeds)))
     try:
@@ -182,12 +186,20 @@ def verify(
     return Verification(tuple(found), tuple(skipped), allowed, coarse, hanging)
 
 
+def _oracle_source(loaded: Loaded) -> str | bytes:
+    """What ONNX Runtime loads: the file, or a model that is in memory alone."""
+    if loaded.path is not None:
+        return str(loaded.path)
+    return to_proto(loaded.model).SerializeToString()
+
+
 def _oracle_for(model: ir.Model) -> Callable[[str | bytes], ort.InferenceSession]:
     """With one thread where each would round its share of a batch by its own range."""
     kinds = {node.op_type for node in model.graph.all_nodes()}
     return partial(oracle, threads=1) if "DynamicQuantizeLSTM" in kinds else oracle
 
 
+Build = Callable[[Loaded, Path], object]
 Case = tuple[str, Mapping[str, Any], list[Any]]  # label, inputs, what is expected
 
 
@@ -215,8 +227,66 @@ def _coarse(report: Mapping[str, Any]) -> float:
     return COARSE.get(report.get("engine", {}).get("precision"), 0.0)
 
 
+def check_package(
+    package: Path, loaded: Loaded, graph: ir.Model, inputs: Path | None, build: Build
+) -> Verification:
+    """Compare a package with its model; `build` writes one of another model likewise.
+
+    `graph` is the rewritten one that the package was written from, `inputs` a file of
+    sample inputs. Raises VerificationError, which names the first node that differs.
+    """
+    try:
+        return verify(package, loaded, inputs)
+    except VerificationError as error:
+        if error.feed is None:
+            raise
+        with suppress(Exception):  # the mismatch itself is what the user must hear of
+            found = _with_drawn_weights(package, loaded, inputs, build, error)
+            if found is not None:
+                return found
+        where = first_difference(graph, error.feed, error.expected)
+        if not where:
+            raise
+        raise VerificationError(error.what, where, error.hint) from None
+
+
+def _with_drawn_weights(
+    package: Path,
+    loaded: Loaded,
+    inputs: Path | None,
+    build: Build,
+    error: VerificationError,
+) -> Verification | None:
+    """Parity with other weights, where the model's own forbid it; else None."""
+    assert error.feed is not None
+    noise = weight_noise(loaded, oracle, error.feed, error.expected)
+    if not any(noise[name] >= off for name, off in error.off.items() if name in noise):
+        return None
+    other = with_drawn_weights(loaded)
+    assert other is not None
+    with TemporaryDirectory() as folder:
+        build(other, Path(folder))
+        if not same_text(Path(folder) / "model.py", package / "model.py"):
+            return None
+        drawn = verify(Path(folder), other)
+    found = verify(package, loaded, inputs, unsteady=noise)
+    return replace(found, drawn_weights=drawn)
+
+
 def refuse_huge(model: ir.Model, shapes: ShapeFacts) -> None:
-    """Don't run what would take all memory: a value of known, absurd size."""
+    """Raise VerificationError for what would take all memory, were it run."""
+    found = huge_value(model, shapes)
+    if found is not None:
+        name, size = found
+        raise VerificationError(
+            f"'{one_line(name or '?')}' alone takes {size:,.0f} bytes, "
+            "too much to run the model and compare",
+            hint="compile with --no-verify to write the package unchecked",
+        )
+
+
+def huge_value(model: ir.Model, shapes: ShapeFacts) -> tuple[str | None, float] | None:
+    """A value of known, absurd size, and its bytes; None if there is none."""
     made = [out for node in model.graph for out in node.outputs]
     for value in [*model.graph.initializers.values(), *made]:
         dims = shapes.dims(value) or ()
@@ -224,11 +294,8 @@ def refuse_huge(model: ir.Model, shapes: ShapeFacts) -> None:
             continue
         size = size_of(value.dtype, tuple(map(int, dims)))
         if size > MOST_BYTES:
-            raise VerificationError(
-                f"'{one_line(value.name or '?')}' alone takes {size:,.0f} bytes, "
-                "too much to run the model and compare",
-                hint="compile with --no-verify to write the package unchecked",
-            )
+            return value.name, size
+    return None
 
 
 def feeds(
@@ -239,7 +306,7 @@ def feeds(
         names = _input_names(model)
         arrays = read_given(given, names)
         yield given.name, {k: v for k, v in arrays.items() if k in names}, True
-    sizes = dynamic_sizes(model) or [{}]
+    sizes = dynamic_sizes(model)
     for i, assignment in enumerate(sizes):
         text = ", ".join(f"{k}={v}" for k, v in assignment.items())
         for seed in seeds if i == 0 else seeds[:1]:
@@ -251,6 +318,12 @@ def feeds(
                     yield f"{label}, no {one_line(name)}", {**feed, name: None}, False
 
 
+def first_feed(model: ir.Model, given: Path | None) -> Mapping[str, Any]:
+    """The inputs that a package is verified on first."""
+    _, feed, _ = next(iter(feeds(model, given)))
+    return feed
+
+
 def _input_names(model: ir.Model) -> list[str]:
     return [v.name or "" for v in free_inputs(model)]
 
@@ -259,7 +332,7 @@ def run_package(
     package: Path, feeds: list[Mapping[str, Any]], engine: str = ""
 ) -> list[list[Any]]:
     """Outputs of the package's Session for each feed, from a fresh process."""
-    with tempfile.TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder:
         cases = Path(folder)
         for i, feed in enumerate(feeds):
             runner.write(cases / f"in_{i}.npz", list(feed.values()))

@@ -98,9 +98,9 @@ def as_type(array: np.ndarray, name: str) -> np.ndarray:
     """The inverse of plain()."""
     if array.dtype.name == name:
         return array
-    import ml_dtypes
-
-    return array.view(getattr(ml_dtypes, name))
+    # Loaded for these types alone: it would make NumPy know more than the package can
+    # count on.
+    return array.view(getattr(importlib.import_module("ml_dtypes"), name))
 
 
 if __name__ == "__main__":

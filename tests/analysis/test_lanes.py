@@ -27,7 +27,7 @@ from fairhand.analysis.schedule.fork_join import Work, find_forks, fork_seconds
 from fairhand.codegen.cli import main
 from fairhand.codegen.commands.diff import diff
 from fairhand.codegen.emit.source_map import lines_of, nodes_behind
-from fairhand.codegen.profile.engine_times import times
+from fairhand.codegen.profile.package_times import times
 
 torch.set_num_threads(1)
 
@@ -297,7 +297,7 @@ def test_lanes_are_kept_where_they_are_measured_to_gain(
         assert [" run_lanes(" in text for text in texts] == [False, True]
         return [{"fastest_ms": 10 * gain}, {"fastest_ms": 10.0}]
 
-    monkeypatch.setattr("fairhand.codegen.profile.lane_times.times", times)
+    monkeypatch.setattr("fairhand.codegen.profile.package_times.times", times)
     monkeypatch.setattr("fairhand.codegen.lanes.divide.cores", lambda: 2)
     alone = replace(CPU, scaling=0.0)  # threads add nothing to it
     monkeypatch.setattr("fairhand.codegen.lanes.divide.CPU", alone)
@@ -334,9 +334,9 @@ def test_a_number_of_lanes_is_measured_with_profile(
         assert [each[1:] for each in candidates] == [("eager", 1), ("", 2)]
         return [{"fastest_ms": 10 * gain}, {"fastest_ms": 10.0}]
 
-    estimates = "fairhand.codegen.lanes.divide.measured_profile"
-    monkeypatch.setattr(estimates, lambda *options: Profile())
-    monkeypatch.setattr("fairhand.codegen.profile.lane_times.times", times)
+    estimates = "fairhand.codegen.pipeline.measured_profile"
+    monkeypatch.setattr(estimates, lambda *options, **more: Profile())
+    monkeypatch.setattr("fairhand.codegen.profile.package_times.times", times)
     options = {"lanes": 2, "profile": True}
     found = fairhand.compile(branching(), tmp_path / "net", **options).report["lanes"]
     assert found["count"] == (2 if gain > 1.05 else 1)
@@ -348,13 +348,15 @@ def test_a_division_has_to_gain_by_itself(
 ) -> None:
     """Not because more threads are measured to be slower."""
 
-    def measured(model: object, shapes: object, flow: Dataflow, *_: object) -> Profile:
+    def measured(
+        model: object, shapes: object, flow: Dataflow, *_: object, **more: object
+    ) -> Profile:
         profile = Profile()
         for op in flow.operators:
             profile.add("cpu", [op.signature], 1.0, 2)
         return profile
 
-    monkeypatch.setattr("fairhand.codegen.lanes.divide.measured_profile", measured)
+    monkeypatch.setattr("fairhand.codegen.pipeline.measured_profile", measured)
     monkeypatch.setattr("fairhand.codegen.lanes.divide.cores", lambda: 2)
     options = {"verify": False, "lanes": "auto", "profile": True, "engine": "eager"}
     found = fairhand.compile(residual(), tmp_path / "net", **options).report["lanes"]

@@ -14,7 +14,7 @@ import onnxruntime as ort
 import pytest
 
 import fairhand
-from fairhand.codegen.commands.rules import check
+from fairhand.codegen.commands.check import check
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.verify.debug_dump import save_stage
 from fairhand.codegen.verify.inputs import make_inputs

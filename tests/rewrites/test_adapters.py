@@ -15,7 +15,8 @@ from support.handmade import RNG, node, save
 
 import fairhand
 from fairhand.analysis.errors import Unsupported
-from fairhand.codegen.load.read_model import load, save_stage
+from fairhand.codegen.load.read_model import load
+from fairhand.codegen.verify.debug_dump import save_stage
 from fairhand.rewrites.normalise import ADAPTERS, normalise
 
 Attributes = Mapping[str, object]

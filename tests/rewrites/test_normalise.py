@@ -15,7 +15,8 @@ from support.handmade import RNG
 
 import fairhand
 from fairhand.analysis.errors import Unsupported
-from fairhand.codegen.load.read_model import load, save_stage
+from fairhand.codegen.load.read_model import load
+from fairhand.codegen.verify.debug_dump import save_stage
 from fairhand.rewrites.normalise import normalise
 
 HEADER = '<ir_version: 8, opset_import: ["" : {opset}, "local" : 1, "com.x" : 1]>\n'

@@ -31,7 +31,8 @@ from support.triton_kernels import products_of_bfloat16
 
 import fairhand
 from fairhand.codegen.load.read_model import load
-from fairhand.codegen.verify.inputs import dynamic_sizes, make_inputs
+from fairhand.codegen.verify.input_sizes import first_sizes
+from fairhand.codegen.verify.inputs import make_inputs
 
 # In halves one and a half units in the last place: a sum that is stored is rounded, and
 # then what is made of it.
@@ -41,7 +42,7 @@ BOUNDS = {"float32": 2e-6, "float16": 1.5e-3, "bfloat16": 1.2e-2}
 def feed_of(path: Path) -> Mapping[str, np.ndarray]:
     """What is saved beside a model, or random numbers."""
     model = load(path).model
-    made = dict(make_inputs(model, 0, (dynamic_sizes(model) or [{}])[0]))
+    made = dict(make_inputs(model, 0, first_sizes(model)))
     beside = path.with_suffix(".npz")
     if not beside.exists():
         return made

@@ -92,7 +92,13 @@ def test_operators_from_a_file(tmp_path: Path) -> None:
     """In a fresh process, as a user has it; the table of this one stays as it is."""
     (tmp_path / "my_ops.py").write_text(MY_OPS)
     save(own_model(), tmp_path)
-    command = ["-m", "fairhand.codegen.cli", "compile", "model.onnx", "--no-verify"]
+    command = [
+        "-m",
+        "fairhand.codegen.cli",
+        "compile",
+        "model.onnx",
+        "--no-verify",
+    ]
     command += ["-o", "net", "--ops", "my_ops.py"]
     assert "not verified" in finish(start(*command, cwd=tmp_path))
     assert ("my.ops", "Fold") not in OPS

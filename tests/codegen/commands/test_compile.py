@@ -381,7 +381,7 @@ def test_a_wrong_rewrite_is_caught(
         drop_relu(model)
         return done
 
-    monkeypatch.setattr("fairhand.codegen.plan.compiled_model.simplify", wrong)
+    monkeypatch.setattr("fairhand.codegen.pipeline.simplify", wrong)
     with pytest.raises(fairhand.VerificationError, match="output y differs"):
         fairhand.compile(small_model(), tmp_path / "net")
     assert list(tmp_path.iterdir()) == []

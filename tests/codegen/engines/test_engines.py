@@ -32,12 +32,13 @@ from torch import Tensor, nn
 import fairhand
 from fairhand.analysis.cost import device
 from fairhand.analysis.errors import VerificationError
-from fairhand.codegen import pipeline
 from fairhand.codegen.emit.engines_file import engines_text
 from fairhand.codegen.engines.choose import makes_results
 from fairhand.codegen.ir.engine_plan import EnginePlan
-from fairhand.codegen.profile.engine_times import fastest, measure
+from fairhand.codegen.profile import package_times
+from fairhand.codegen.profile.package_times import fastest, measure
 from fairhand.codegen.request.choices import DEVICES, ENGINES
+from fairhand.codegen.verify import parity
 from fairhand.codegen.verify.parity import run_package
 
 
@@ -763,7 +764,7 @@ def test_an_engine_that_fails_verification_is_not_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Unless it was asked for."""
-    genuine, folders = pipeline.verify, []
+    genuine, folders = parity.verify, []
 
     def once(package: Path, *rest: Any) -> Any:
         folders.append((package / "engines.py").exists())
@@ -771,7 +772,7 @@ def test_an_engine_that_fails_verification_is_not_ours(
             raise fairhand.VerificationError("the emitted package can't run: signal 11")
         return genuine(package, *rest)
 
-    monkeypatch.setattr(pipeline, "verify", once)
+    monkeypatch.setattr(parity, "verify", once)
     report = fairhand.compile(convolutions(), tmp_path / "a").report
     reason = "onednn did not pass verification"
     assert report["engine"] == {"name": "eager", "refused": reason}
@@ -807,7 +808,7 @@ def test_profile_measures_and_writes_what_it_measured(
 ) -> None:
     tried = ("eager", "onednn", "none")  # the last one fails; torch.compile is slow
     monkeypatch.setattr(EnginePlan, "candidates", lambda self: tried)
-    monkeypatch.setattr(pipeline, "measure", partial(measure, seconds=0.1))
+    monkeypatch.setattr(package_times, "measure", partial(measure, seconds=0.1))
     report = fairhand.compile(convolutions(), tmp_path / "a", profile=True).report
     table = report["engine"]["measured"]
     assert tuple(table) == tried
@@ -939,14 +940,14 @@ def test_no_engine_computes_in_more_bits_than_was_asked_for(
     report = fairhand.compile(model, path, engine="eager", **options).report
     assert report["engine"] == {"name": "eager", "precision": precision}
     assert report["verification"]["worst_relative_error"] > 1e-4
-    genuine = pipeline.verify
+    genuine = parity.verify
 
     def not_traced(package: Path, *rest: Any) -> Any:
         if '"onednn"' in (package / "session.py").read_text():
             raise fairhand.VerificationError("it crashed")
         return genuine(package, *rest)
 
-    monkeypatch.setattr(pipeline, "verify", not_traced)
+    monkeypatch.setattr(parity, "verify", not_traced)
     report = fairhand.compile(model, tmp_path / "b", **options).report
     assert report["engine"]["name"] == "eager" and "refused" in report["engine"]
     assert report["verification"]["worst_relative_error"] > 1e-4

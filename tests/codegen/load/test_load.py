@@ -16,7 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 from support.handmade import BIG, RNG, external, floats, model, node, save, weight
 
 from fairhand.codegen.load.partial_parse import SMALLEST_CUT, skim
-from fairhand.codegen.load.read_model import load, save_stage
+from fairhand.codegen.load.read_model import load
+from fairhand.codegen.verify.debug_dump import save_stage
 
 
 def test_what_is_known_about_a_file(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from onnx import helper
 
 import fairhand
-from fairhand.codegen.emit.render import short_literal
+from fairhand.analysis.literals import short_literal
 
 
 def test_strings_are_split_where_they_are_long() -> None:

@@ -28,10 +28,10 @@ from support.traced import Traced, stripped
 import fairhand
 from fairhand.analysis.ops.registry import ModuleForm, Weight
 from fairhand.analysis.shapes.infer import infer
+from fairhand.codegen import pipeline
 from fairhand.codegen.ir.assignment import Scope
 from fairhand.codegen.ir.cache_arguments import find_families
 from fairhand.codegen.load.read_model import load
-from fairhand.codegen.plan import make_plan
 from fairhand.codegen.statements import group_by_scope
 from fairhand.codegen.statements.module_scopes import form_path
 
@@ -435,7 +435,7 @@ def test_three_layers_that_became_one_are_qkv(tmp_path: Path) -> None:
 
 
 def flattened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(make_plan, "find_scopes", lambda steps: None)
+    monkeypatch.setattr(pipeline, "find_scopes", lambda steps: None)
     monkeypatch.setattr(group_by_scope, "group", lambda steps, depth: list(steps))
 
 

@@ -11,7 +11,7 @@ from support.emitted import small_model
 
 import fairhand
 from fairhand.codegen.load.read_model import load
-from fairhand.codegen.verify.certificate import make_certificate
+from fairhand.codegen.verify.package_report import make_certificate
 from fairhand.rewrites.certificate.graph_hash import digest
 from fairhand.rewrites.replay import replay
 from fairhand.rewrites.simplify import simplify

@@ -12,12 +12,8 @@ import onnxruntime as ort
 import pytest
 
 from fairhand.analysis.errors import FairhandError, LoadError
-from fairhand.codegen.verify.inputs import (
-    dynamic_sizes,
-    input_ranges,
-    make_inputs,
-    read_given,
-)
+from fairhand.codegen.verify.input_sizes import dynamic_sizes
+from fairhand.codegen.verify.inputs import input_ranges, make_inputs, read_given
 
 
 def parse(text: str, opset: int = 18, more: str = "") -> ir.Model:

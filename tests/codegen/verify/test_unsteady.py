@@ -11,6 +11,7 @@ import pytest
 
 import fairhand
 from fairhand.analysis.graph.weightless import to_proto
+from fairhand.codegen.ir.package_plan import PackagePlan
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.verify.ill_conditioned import (
     same_text,
@@ -52,7 +53,7 @@ def test_other_weights_stand_in(tmp_path: Path) -> None:
     assert found["with_drawn_weights"]["worst_relative_error"] < 5e-5
     assert package.report["tolerance"] == {}  # the package's own test leaves it out
     loaded = load(tmp_path / "net.onnx")
-    again = verify(package.path, loaded.model, str(loaded.path))
+    again = verify(package.path, loaded)
     assert again.unsteady.keys() == {"y"}
 
 
@@ -69,17 +70,14 @@ def test_a_wrong_package_fails_on_drawn_weights(
     """Though on its own weights its error is no larger than their rounding."""
     from fairhand.codegen import pipeline
 
-    genuine = pipeline.write_python
+    genuine = pipeline.model_text
 
-    def wrong(path: Path, template: str, **given: Any) -> str:
-        text = genuine(path, template, **given)
-        if path.name == "model.py":
-            text = text.replace(".softmax(", ".neg().softmax(")
-            assert "neg" in text
-            path.write_text(text, encoding="utf-8")
+    def wrong(plan: PackagePlan) -> str:
+        text = genuine(plan).replace(".softmax(", ".neg().softmax(")
+        assert "neg" in text
         return text
 
-    monkeypatch.setattr(pipeline, "write_python", wrong)
+    monkeypatch.setattr(pipeline, "model_text", wrong)
     with pytest.raises(fairhand.VerificationError, match="output y differs"):
         compiled(tmp_path, same_sum_twice(1e9))
 

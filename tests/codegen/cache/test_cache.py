@@ -18,9 +18,10 @@ from support.emitter_models import Graph
 
 import fairhand
 from fairhand.codegen import pipeline
-from fairhand.codegen.cache.store import store
+from fairhand.codegen.cache import store
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.request.options import CompileOptions, CompileRequest
+from fairhand.codegen.verify import parity
 
 Change = Callable[[np.ndarray], np.ndarray]
 
@@ -72,12 +73,21 @@ def test_a_second_run_plans_and_formats_nothing(
 ) -> None:
     first = written(tmp_path, model())
     files = contents(first.path)
-    for stage in ("planned", "write_python"):
+    for stage in ("simplify", "model_text"):
         monkeypatch.delattr(pipeline, stage)
     again = written(tmp_path, model())
     assert (first.cached, again.cached) == (False, True)
     assert contents(again.path) == files
     assert again.report == first.report
+
+
+def test_every_file_of_a_package_is_found_again(tmp_path: Path) -> None:
+    for options in ({"engine": "onednn"}, {"lanes": 2}, {"target": "triton"}):
+        first = written(tmp_path, model(), **options)
+        files = contents(first.path)
+        again = written(tmp_path, model(), **options)
+        assert again.cached
+        assert contents(again.path) == files
 
 
 both = {"fc.weight": lambda w: w + 1, "tied.weight": lambda w: w + 1}
@@ -121,7 +131,7 @@ def test_what_fails_to_verify_is_made_anew(
     tmp_path: Path, emitted: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(tmp_path, model())
-    genuine, calls = pipeline.verify, list[int]()
+    genuine, calls = parity.verify, list[int]()
 
     def once(*arguments: Any) -> Any:
         calls.append(1)
@@ -129,7 +139,7 @@ def test_what_fails_to_verify_is_made_anew(
             raise fairhand.VerificationError("differs")
         return genuine(*arguments)
 
-    monkeypatch.setattr(pipeline, "verify", once)
+    monkeypatch.setattr(parity, "verify", once)
     found = written(tmp_path, model(both), verify=True)
     assert not found.cached
     assert found.report["verification"] is not None
@@ -154,9 +164,10 @@ def test_every_option_counts(tmp_path: Path) -> None:
     loaded = load(tmp_path / "net.onnx")
 
     def key(of: Any, engine: str = "auto", precision: str = "float32", **o: Any) -> str:
-        told = CompileRequest(CompileOptions(**o), engine, precision, True, None).key()
-        assert told is not None
-        return store.key_of(of, told)
+        request = CompileRequest(CompileOptions(**o), engine, precision, True, None)
+        found = store.key_of(of, request)
+        assert found is not None
+        return found
 
     keys = [key(loaded, **options) for options in OPTIONS]
     keys += [key(loaded, "eager"), key(loaded, precision="bf16")]

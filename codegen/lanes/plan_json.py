@@ -1,18 +1,30 @@
-"""plan.json: how a model was divided, for people and programs that ask why."""
+"""Fusion and lanes as data: plan.json, `inspect --json`, and what report.json says."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...analysis.fusion.dnnfusion import dnnfusion
-from ...analysis.schedule.lanes import batch_makespans
+from ...analysis.dataflow.dataflow import Dataflow
+from ...analysis.fusion.dnnfusion import FusionPlan, dnnfusion
+from ...analysis.schedule.lanes import LanePlan, batch_makespans
 from ..ir.package_plan import PackagePlan
-from ..lanes.divide import Divided
-from .inspect_plans import Plans, plan_data
+from .divide import Divided
 
 BATCH = 2  # samples: the least for which it matters how they are put together
+
+
+@dataclass(frozen=True)
+class Plans:
+    """What was asked for; None for what wasn't."""
+
+    flow: Dataflow
+    device: str
+    fusion: FusionPlan | None
+    lanes: LanePlan | None
+    batch: dict[str, float]
 
 
 def write_plan(folder: Path, plan: PackagePlan, divided: Divided) -> None:
@@ -78,3 +90,63 @@ def _emitted(plan: PackagePlan, divided: Divided) -> dict[str, Any]:
             for calls, fork, lanes in forks
         ]
     return {**_predicted(divided), "classes": classes}
+
+
+def plan_data(plans: Plans) -> dict[str, Any]:
+    """The plans for other programs; operators by their position in the list."""
+    flow = plans.flow
+    found: dict[str, Any] = {
+        "device": plans.device,
+        "assumed_sizes": dict(sorted(flow.assumed.items())),
+        "operators": [
+            {"name": op.name, "type": op.kind, "mapping": op.mapping.value}
+            | {"flops": op.flops, "bytes": op.moved_bytes}
+            for op in flow.operators
+        ],
+    }
+    if plans.fusion is not None:
+        found["fusion"] = _fusion_data(plans.fusion)
+    if plans.lanes is not None:
+        found["lanes"] = _lanes_data(plans.lanes) | {"batch_seconds": plans.batch}
+    return found
+
+
+def _fusion_data(plan: FusionPlan) -> dict[str, Any]:
+    return {
+        "method": plan.method,
+        "groups": [
+            {"operators": list(group.operators), "mapping": group.mapping.value}
+            | {"intensive": group.intensive}
+            for group in plan.groups
+        ],
+        "edges": [
+            {
+                "from": edge.first,
+                "to": edge.second,
+                "types": [t.value for t in edge.types],
+                "cell": edge.cell.verdict.value,
+                "fused": edge.fused,
+                "reason": edge.reason,
+            }
+            for edge in plan.edges
+        ],
+        "intermediate_bytes": {"before": plan.bytes_before, "after": plan.bytes_after},
+    }
+
+
+def _lanes_data(plan: LanePlan) -> dict[str, Any]:
+    return {
+        "lanes": [list(lane) for lane in plan.lanes],
+        "clusters": [list(cluster) for cluster in plan.clusters],
+        "merged": [list(cluster) for cluster in plan.merged],
+        "clones": list(plan.clones),
+        "tasks": [[t.node, t.lane, t.start, t.end] for t in plan.schedule.tasks],
+        "hand_offs": [[h.node, h.source, h.target] for h in plan.schedule.hand_offs],
+        "serial_seconds": plan.serial,
+        "seconds": plan.schedule.makespan,
+        "gain": plan.gain,
+        "parallelism": plan.parallelism,
+        "peak_bytes": plan.schedule.peak_bytes,
+        "moved_bytes": plan.schedule.moved_bytes,
+        "reason": plan.reason,
+    }

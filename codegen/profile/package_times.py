@@ -1,4 +1,4 @@
-"""`compile --profile`: the fastest engine of those that agree with ONNX Runtime."""
+"""What packages take here: on each engine (`--profile`), with lanes and without."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ...analysis.errors import VerificationError
 from ...analysis.literals import one_line
+from ..ir.engine_plan import EnginePlan, Measured
+from ..lanes.divide import EAGER, Divided, Times
 from ..verify import runner
 from ..verify.parity import TIME_LIMIT_S, Verification
 from . import stopwatch
 
-SECONDS = 8.0  # for all engines of a package together
+SECONDS = 8.0  # for all engines of a package together, or for both packages
+PAUSE = 0.02  # seconds; GNU's OpenMP lets threads wait awake for about 10 ms
 # A measured difference smaller than this is noise; the simpler engine has it then.
 WORTH = 1.03
 
-Measured = dict[str, dict[str, Any]]
+Write = Callable[[Path], tuple[Any, EnginePlan]]
 
 
 def measure(
@@ -47,6 +51,19 @@ def measure(
     for engine, row in zip(passed, times(candidates, feed, seconds), strict=True):
         table[engine] |= {n: float(f"{row[n]:.3g}") for n in ("ms", "first_calls_s")}
     return table
+
+
+def fastest_engine(
+    package: Path,
+    plan: EnginePlan,
+    feed: Mapping[str, Any],
+    check: Callable[[str], Verification],
+) -> EnginePlan:
+    """`plan` with what was measured, on the engine that is the fastest here."""
+    table = measure(package, plan.candidates(), feed, check)
+    name = fastest(table) or "eager"  # whose failure is then reported
+    refused = plan.refused or "it is the fastest" if name == "eager" else plan.refused
+    return replace(plan, name=name, measured=table, refused=refused)
 
 
 def fastest(table: Measured) -> str:
@@ -83,3 +100,30 @@ def times(
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise VerificationError(f"the package can't be timed: {one_line(last, 300)}")
     return list(json.loads(done.stdout.splitlines()[-1]))
+
+
+def measured(
+    divided: Divided, alone: Write, lanes: Write, feed: Mapping[str, Any]
+) -> Divided:
+    """With the times of both packages.
+
+    `alone` writes the one without lanes. Where lanes share the threads that it has, it
+    runs on whatever engine suits it; else on the engine of lanes, as one of them.
+    """
+    costed = divided.costed
+    with tempfile.TemporaryDirectory() as folder:
+        packages = Path(folder) / "alone", Path(folder) / "lanes"
+        for package in packages:
+            package.mkdir()
+        _, runs_on = alone(packages[0])
+        lanes(packages[1])
+        whole = costed.count * costed.share
+        engine = "" if costed.threads >= whole else EAGER
+        candidates = [
+            (packages[0], engine, costed.threads),
+            (packages[1], "", max(whole, costed.threads)),
+        ]
+        rows = times(candidates, feed, SECONDS, PAUSE)
+    # Other work on the machine makes calls slower, and those of more threads most.
+    took = [row["fastest_ms"] / 1e3 for row in rows]
+    return replace(divided, measured=Times(took[0], took[1], engine or runs_on.name))

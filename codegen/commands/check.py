@@ -1,0 +1,29 @@
+"""`fairhand check`: the rewrites that a report certifies, once more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...analysis.errors import FairhandError
+from ...rewrites.replay import replay
+from ..emit.package_files import check_source, read_report
+from ..load.read_model import load
+
+
+def check(report: Path, model: Path) -> str:
+    """Replay the certificate of a package; raises FairhandError where it fails."""
+    folder = report.parent if report.name == "report.json" else report
+    found = read_report(folder)
+    loaded = load(model)
+    check_source(folder, loaded)
+    certificate = found.get("certificate")
+    if not isinstance(certificate, dict):
+        raise FairhandError(
+            f"{folder} has no certificate", hint="compile the model again"
+        )
+    count = replay(loaded.model.clone(), certificate)
+    rules = {step["rule"] for step in certificate["applications"]}
+    return (
+        f"{count} applications of {len(rules)} proven rules lead from {model.name} to "
+        f"graph {certificate['graph'][:12]}: checked"
+    )

@@ -1,0 +1,56 @@
+"""What a package is made of, and its report.json."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ...analysis.errors import FairhandError
+from ..load.read_model import Loaded
+
+# Those that are text and hold nothing measured.
+SOURCES = (
+    "__init__.py model.py session.py engines.py kernels.py graphs.py lanes.py "
+    "plan.json test_parity.py"
+).split()
+# Anything else in a package's folder belongs to the user.
+GENERATED = [*SOURCES, "weights.safetensors", "report.json", "__pycache__"]
+
+
+def read_report(folder: Path) -> dict[str, Any]:
+    """The report of an emitted package; raises FairhandError where there is none."""
+    try:
+        found = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = None
+    generator = found.get("generator") if isinstance(found, dict) else None
+    if str(generator).split()[:1] != ["fairhand"]:
+        raise FairhandError(
+            f"{folder} is not a package that fairhand wrote",
+            hint="give the folder that holds model.py and report.json",
+        )
+    return found
+
+
+def is_package(folder: Path) -> bool:
+    """Whether fairhand wrote this folder."""
+    try:
+        read_report(folder)
+    except FairhandError:
+        return False
+    return True
+
+
+def check_source(folder: Path, loaded: Loaded) -> None:
+    """Raise FairhandError unless the package in `folder` was made from `loaded`."""
+    if read_report(folder)["source"]["sha256"] != loaded.sha256:
+        raise FairhandError(
+            f"{folder} was not generated from {loaded.path or loaded.name}",
+            hint="compile the model again",
+        )
+
+
+def write_report(folder: Path, report: dict[str, Any]) -> None:
+    text = json.dumps(report, indent=1, ensure_ascii=True)
+    (folder / "report.json").write_text(text + "\n", encoding="utf-8", newline="\n")

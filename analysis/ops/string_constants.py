@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from ..errors import Unsupported
 from ..literals import one_line
-from ..spelling.expr import Expr, Ref
+from ..spelling.expr import Expr, Name, Ref
 
 # Characters of a table that stands in the source, quotes and commas included.
 SHORT = 600
@@ -78,4 +78,4 @@ def _is_short(words: Sequence[str]) -> bool:
 def array_of(t: Any, strings: Any) -> Any:
     """An array of strings of a list, nested or not, spelled by `t`."""
     is_printed = isinstance(t.np.array, Expr)
-    return t.np.array(strings, dtype=Expr("object") if is_printed else object)
+    return t.np.array(strings, dtype=Name("object") if is_printed else object)

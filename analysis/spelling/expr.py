@@ -1,14 +1,14 @@
-"""One definition of an operator, read two ways: it runs on tensors, or prints itself.
+"""An expression of the emitted program, as a tree.
 
 An operator is spelled once, as an ordinary function `spelling(t, n, *inputs)`. Given
-tensors and `Running()` for `t` it computes; given `Expr` operands and `Printing()` it
-builds the source of the same computation. An `Expr` keeps the graph values it reads as
-leaves, so that the planner can see what is used, name it, or inline its producer.
+PyTorch for `t` and tensors it computes; given `Printing()` and operands it builds the
+tree of the same computation, whose leaves are graph values, sizes and layers. Questions
+are put to the tree, with `match`, `callee` and `nodes`: its text is made last.
 """
 
 from __future__ import annotations
 
-import re
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,73 +18,70 @@ import onnx_ir as ir
 from ..graph.dims import Dim
 from ..literals import literal
 
-# How tightly an expression binds, in Python's own order.
-LOWEST, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT = 0, 1, 2, 3, 4, 5
-ADD, MUL, UNARY, POWER, ATOM = 6, 7, 8, 9, 10
+# How tightly an expression binds, in Python's own order. LOWEST are conditionals.
+LOWEST, OR, AND, NOT, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT = range(9)
+ADD, MUL, UNARY, POWER, ATOM = range(9, 14)
 
-
-_NUMBER = re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?")
-_FUNCTION = re.compile(r"(F|torch)\.\w+")
+_BINARY = {
+    **{"or": OR, "and": AND},
+    **dict.fromkeys(("<", ">", "<=", ">=", "==", "!=", "is", "is not"), COMPARE),
+    **{"|": BIT_OR, "^": BIT_XOR, "&": BIT_AND, "<<": SHIFT, ">>": SHIFT},
+    **{"+": ADD, "-": ADD, "*": MUL, "/": MUL, "//": MUL, "%": MUL, "@": MUL},
+    "**": POWER,
+}
+_UNARY = {
+    **{"-": UNARY, "~": UNARY, "not ": NOT, "*": BIT_OR},
+}
 
 _Operator = Callable[["Expr", Any], "Expr"]
 
 
-def _binary(symbol: str, binds: int) -> tuple[_Operator, _Operator]:
+def _binary(symbol: str) -> tuple[_Operator, _Operator]:
     """The method of an operator, and its reflected twin."""
-    # Comparisons chain in Python (a < b < c), so neither side may hold a bare one.
-    left = binds + 1 if binds == COMPARE else binds
-
-    def forward(self: Expr, other: Any) -> Expr:
-        right = (spell(other), binds + 1)
-        return Expr((self, left), f" {symbol} ", right, binds=binds)
-
-    def backward(self: Expr, other: Any) -> Expr:
-        return forward(spell(other), self)
-
-    return forward, backward
+    return (
+        lambda self, other: Binary(self, spell(other), label=symbol),
+        lambda self, other: Binary(spell(other), self, label=symbol),
+    )
 
 
 class Expr:
-    """Source pieces and (operand, least binding power) pairs; immutable.
+    """A node of the tree; immutable.
 
-    Python's operators, calls, attributes and subscripts build larger expressions.
-    `weight` is 1 for a call and 0 otherwise: nesting of calls is what tires a reader.
+    `operands` are what it is made of, in the order of the text; `label` is what else
+    there is to it: a symbol, a name, keywords. Operators, calls, attributes and
+    subscripts build larger expressions.
     """
 
-    __slots__ = ("_binds", "_pieces", "_weight")
+    __slots__ = ("label", "operands")
+    __match_args__: tuple[str, ...] = ("operands", "label")
     __array_ufunc__ = None  # NumPy scalars on the left leave the operator to us
+    binds = ATOM
+    # How tightly the first operand, and each other one, must bind to stand bare.
+    _bare = LOWEST, LOWEST
 
-    def __init__(
-        self,
-        *pieces: str | tuple[Expr, int],
-        binds: int = ATOM,
-        weight: int = 0,
-    ) -> None:
-        self._pieces = pieces
-        self._binds = binds
-        self._weight = weight
+    def __init__(self, *operands: Expr, label: Any = None) -> None:
+        self.operands, self.label = operands, label
+
+    def _text(self, operands: list[str]) -> str:
+        """The source text, of those of the operands."""
+        return str(self.label)
+
+    def _of(self, *operands: Expr) -> Expr:
+        """The same of other operands."""
+        return type(self)(*operands, label=self.label)
 
     def __getattr__(self, name: str) -> Expr:
         if name.startswith("_"):
             raise AttributeError(name)
-        return Expr((self, ATOM), f".{name}")
+        return Attribute(self, label=name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Expr:
-        pieces: list[str | tuple[Expr, int]] = [(self, ATOM), "("]
-        for i, arg in enumerate(args):
-            pieces += [", " if i else "", (spell(arg), LOWEST)]
-        for i, (key, arg) in enumerate(kwargs.items()):
-            comma = ", " if args or i else ""
-            pieces += [f"{comma}{key}=", (spell(arg), LOWEST)]
-        return Expr(*pieces, ")", weight=1)
+        operands = (*args, *kwargs.values())
+        return Call(self, *map(spell, operands), label=tuple(kwargs))
 
     def __getitem__(self, key: Any) -> Expr:
         items = key if isinstance(key, tuple) else (key,)
-        pieces: list[str | tuple[Expr, int]] = [(self, ATOM), "["]
-        for i, item in enumerate(items):
-            pieces.append(", " if i else "")
-            pieces += _subscript(item)
-        return Expr(*pieces, "]")
+        return Subscript(self, *map(_subscript, items))
 
     def __iter__(self) -> Iterator[Expr]:
         raise TypeError("an Expr can't be unpacked; return it whole")
@@ -92,44 +89,201 @@ class Expr:
     def __bool__(self) -> bool:
         raise TypeError("an Expr has no truth value; decide on facts of the node")
 
-    __add__, __radd__ = _binary("+", ADD)
-    __sub__, __rsub__ = _binary("-", ADD)
-    __mul__, __rmul__ = _binary("*", MUL)
-    __truediv__, __rtruediv__ = _binary("/", MUL)
-    __floordiv__, __rfloordiv__ = _binary("//", MUL)
-    __mod__, __rmod__ = _binary("%", MUL)
-    __matmul__, __rmatmul__ = _binary("@", MUL)
-    __and__, __rand__ = _binary("&", BIT_AND)
-    __or__, __ror__ = _binary("|", BIT_OR)
-    __xor__, __rxor__ = _binary("^", BIT_XOR)
-    __lshift__, __rlshift__ = _binary("<<", SHIFT)
-    __rshift__, __rrshift__ = _binary(">>", SHIFT)
-    __lt__, __gt__ = _binary("<", COMPARE)[0], _binary(">", COMPARE)[0]
-    __le__, __ge__ = _binary("<=", COMPARE)[0], _binary(">=", COMPARE)[0]
-    __eq__ = _binary("==", COMPARE)[0]  # type: ignore[assignment]
-    __ne__ = _binary("!=", COMPARE)[0]  # type: ignore[assignment]
+    __add__, __radd__ = _binary("+")
+    __sub__, __rsub__ = _binary("-")
+    __mul__, __rmul__ = _binary("*")
+    __truediv__, __rtruediv__ = _binary("/")
+    __floordiv__, __rfloordiv__ = _binary("//")
+    __mod__, __rmod__ = _binary("%")
+    __matmul__, __rmatmul__ = _binary("@")
+    __pow__, __rpow__ = _binary("**")
+    __and__, __rand__ = _binary("&")
+    __or__, __ror__ = _binary("|")
+    __xor__, __rxor__ = _binary("^")
+    __lshift__, __rlshift__ = _binary("<<")
+    __rshift__, __rrshift__ = _binary(">>")
+    __lt__, __gt__ = _binary("<")[0], _binary(">")[0]
+    __le__, __ge__ = _binary("<=")[0], _binary(">=")[0]
+    __eq__ = _binary("==")[0]  # type: ignore[assignment]
+    __ne__ = _binary("!=")[0]  # type: ignore[assignment]
     __hash__ = object.__hash__
 
     def __neg__(self) -> Expr:
-        return Expr("-", (self, UNARY), binds=UNARY)
+        return Unary(self, label="-")
 
     def __invert__(self) -> Expr:
-        if self._pieces[1:2] == (" == ",):  # of numbers that are none, != is true too
-            left, _, right = self._pieces
-            return Expr(left, " != ", right, binds=COMPARE)
-        return Expr("~", (self, UNARY), binds=UNARY)
+        return Unary(self, label="~")
 
-    def __pow__(self, other: Any) -> Expr:
-        return Expr((self, ATOM), " ** ", (spell(other), UNARY), binds=POWER)
 
-    def __rpow__(self, other: Any) -> Expr:
-        return spell(other) ** self
+class Name(Expr):
+    """A name that the emitted file knows, dotted where a module has it: `F.relu`.
+
+    In a kernel it may be finished source text, which binds less tightly than a name.
+    """
+
+    __slots__ = ("binds",)
+    __match_args__ = ("label",)
+
+    def __init__(self, text: str, binds: int = ATOM) -> None:
+        super().__init__(label=text)
+        self.binds = binds
+
+
+class Literal(Expr):
+    """The number, string, True, None or `...` that is its label; `text` is printed."""
+
+    __slots__ = ("binds", "text")
+    __match_args__ = ("label",)
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(label=value)
+        self.text = "..." if value is ... else literal(value)
+        self.binds = UNARY if self.text[0] == "-" else ATOM
+
+    def _text(self, operands: list[str]) -> str:
+        return self.text
+
+
+class Attribute(Expr):
+    """`x.label`"""
+
+    __slots__ = ()
+    _bare = ATOM, ATOM
+
+    def _text(self, operands: list[str]) -> str:
+        return f"{operands[0]}.{self.label}"
+
+
+class Call(Expr):
+    """`function(*args, **options)`; the label has the names of the last operands."""
+
+    __slots__ = ()
+    _bare = ATOM, LOWEST
+
+    def _text(self, operands: list[str]) -> str:
+        for i, keyword in enumerate(self.label, len(operands) - len(self.label)):
+            operands[i] = f"{keyword}={operands[i]}"
+        return f"{operands[0]}({', '.join(operands[1:])})"
+
+
+class Subscript(Expr):
+    """`x[items]`"""
+
+    __slots__ = ()
+    _bare = ATOM, LOWEST
+
+    def _text(self, operands: list[str]) -> str:
+        return f"{operands[0]}[{', '.join(operands[1:])}]"
+
+
+class Slice(Expr):
+    """`start:stop:step` in a subscript; the label says which of them are written."""
+
+    __slots__ = ()
+
+    def _text(self, operands: list[str]) -> str:
+        todo = iter(operands)
+        start, stop, step = (next(todo) if given else "" for given in self.label)
+        return f"{start}:{stop}:{step}" if step else f"{start}:{stop}"
+
+
+class Unary(Expr):
+    """`-x`, `~x`, `not x`, `*x`"""
+
+    __slots__ = ()
+
+    @property
+    def binds(self) -> int:  # type: ignore[override]
+        return _UNARY[self.label]
+
+    @property
+    def _bare(self) -> tuple[int, int]:  # type: ignore[override]
+        return self.binds, self.binds
+
+    def _text(self, operands: list[str]) -> str:
+        return f"{self.label}{operands[0]}"
+
+    def _of(self, *operands: Expr) -> Expr:
+        return ~operands[0] if self.label == "~" else super()._of(*operands)
+
+
+class Binary(Expr):
+    """`left symbol right`: arithmetic, comparisons, `is`, `and`."""
+
+    __slots__ = ()
+
+    @property
+    def binds(self) -> int:  # type: ignore[override]
+        return _BINARY[self.label]
+
+    @property
+    def _bare(self) -> tuple[int, int]:  # type: ignore[override]
+        # Comparisons chain in Python (a < b < c), so neither side may hold a bare one;
+        # powers are read from the right.
+        if self.label == "**":
+            return ATOM, UNARY
+        return self.binds + (self.binds == COMPARE), self.binds + 1
+
+    def __invert__(self) -> Expr:  # of numbers that are none, != is true too
+        symbol = self.label
+        return (
+            Binary(*self.operands, label="!=")
+            if symbol == "=="
+            else Unary(self, label="~")
+        )
+
+    def _text(self, operands: list[str]) -> str:
+        return f"{operands[0]} {self.label} {operands[1]}"
+
+
+class Conditional(Expr):
+    """`value if condition else other`: Conditional(value, condition, other)."""
+
+    __slots__ = ()
+    binds = LOWEST
+    _bare = LOWEST + 1, LOWEST + 1
+
+    def _text(self, operands: list[str]) -> str:
+        value, condition, other = operands
+        return f"{value} if {condition} else {other}"
+
+
+class Tuple(Expr):
+    """`(a, b)`"""
+
+    __slots__ = ()
+
+    def _text(self, operands: list[str]) -> str:
+        inner = ", ".join(operands)
+        return f"({inner},)" if len(operands) == 1 else f"({inner})"
+
+
+class List(Expr):
+    """`[a, b]`"""
+
+    __slots__ = ()
+
+    def _text(self, operands: list[str]) -> str:
+        return f"[{', '.join(operands)}]"
+
+
+class ExpressionList(Expr):
+    """`a, b`, to the right of `return` and `=`; one alone is itself."""
+
+    __slots__ = ()
+
+    def _text(self, operands: list[str]) -> str:
+        return ", ".join(operands)
 
 
 class Leaf(Expr):
     """What a rendering must name, or a planner may exchange."""
 
     __slots__ = ()
+    operands, label = (), None
+
+    def __init__(self) -> None:
+        pass  # what all leaves have stands above
 
 
 class Ref(Leaf):
@@ -138,7 +292,6 @@ class Ref(Leaf):
     __slots__ = ("value",)
 
     def __init__(self, value: ir.Value) -> None:
-        super().__init__()
         self.value = value
 
 
@@ -148,7 +301,6 @@ class DimOf(Leaf):
     __slots__ = ("dim",)
 
     def __init__(self, dim: Dim) -> None:
-        super().__init__()
         self.dim = dim
 
 
@@ -164,13 +316,12 @@ class HelperRef(Leaf):
     __slots__ = ("function",)
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function.__name__)
         self.function = function
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function of PyTorch as a value: F.relu."""
+    """A function of PyTorch as a value, which is equal to itself: F.relu."""
 
     text: str
 
@@ -180,198 +331,141 @@ def spell(value: Any) -> Expr:
     if isinstance(value, Expr):
         return value
     if isinstance(value, Function):
-        return Expr(value.text)
+        return Name(value.text)
     if isinstance(value, (tuple, list)):
-        opening, closing = ("[", "]") if isinstance(value, list) else ("(", ")")
-        pieces: list[str | tuple[Expr, int]] = [opening]
-        for i, item in enumerate(value):
-            pieces += [", " if i else "", (spell(item), LOWEST)]
-        if isinstance(value, tuple) and len(value) == 1:
-            pieces.append(",")
-        return Expr(*pieces, closing)
-    text = literal(value)
-    return Expr(text, binds=UNARY if text.startswith("-") else ATOM)
+        return (List if isinstance(value, list) else Tuple)(*map(spell, value))
+    return Literal(value)
 
 
-def _subscript(item: Any) -> list[str | tuple[Expr, int]]:
-    if item is Ellipsis:
-        return ["..."]
+def _subscript(item: Any) -> Expr:
     if not isinstance(item, slice):
-        return [(spell(item), LOWEST)]
-    pieces: list[str | tuple[Expr, int]] = []
-    if item.start is not None:
-        pieces.append((spell(item.start), LOWEST))
-    pieces.append(":")
-    if item.stop is not None:
-        pieces.append((spell(item.stop), LOWEST))
-    if item.step is not None:
-        pieces += [":", (spell(item.step), LOWEST)]
-    return pieces
+        return spell(item)
+    bounds = item.start, item.stop, item.step
+    written = (spell(bound) for bound in bounds if bound is not None)
+    return Slice(*written, label=tuple(bound is not None for bound in bounds))
+
+
+def nodes(expr: Expr) -> Iterator[Expr]:
+    """The expression and all that it is made of, from left to right, with repeats."""
+    todo = [expr]
+    while todo:
+        expr = todo.pop()
+        yield expr
+        todo += expr.operands[::-1]
 
 
 def leaves(expr: Expr) -> Iterator[Leaf]:
     """The leaves from left to right, with repeats."""
-    if isinstance(expr, Leaf):
-        yield expr
-    for piece in expr._pieces:
-        if isinstance(piece, tuple):
-            yield from leaves(piece[0])
+    return (node for node in nodes(expr) if isinstance(node, Leaf))
+
+
+def callee(expr: Expr) -> str:
+    """What is called: `F.relu`, a helper's name, `.roll` of x.roll(1); else ''."""
+    match expr:
+        case Call((Name(text), *_)):
+            return str(text)
+        case Call((Attribute(_, name), *_)):
+            return f".{name}"
+        case Call((HelperRef() as helper, *_)):
+            return str(helper.function.__name__)
+    return ""
+
+
+def callees(expr: Expr) -> list[str]:
+    """What is called anywhere in an expression, each as `callee` writes it."""
+    return [name for node in nodes(expr) if (name := callee(node))]
+
+
+def same(a: Expr, b: Expr) -> bool:
+    """Whether two expressions do the same to the same leaves."""
+
+    def identity(leaf: Leaf) -> str:
+        return str(id(leaf.value if isinstance(leaf, Ref) else leaf))
+
+    return render(a, identity) == render(b, identity)
+
+
+def exchange(expr: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
+    """The same with each node exchanged where `replace` returns an Expr.
+
+    It sees outer nodes before what they are made of, and that from left to right.
+    """
+    found = replace(expr)
+    if found is not None:
+        return found
+    operands = [exchange(operand, replace) for operand in expr.operands]
+    if all(map(operator.is_, operands, expr.operands)):
+        return expr
+    return expr._of(*operands)
 
 
 def substitute(expr: Expr, replace: Callable[[Leaf], Expr | None]) -> Expr:
     """The same expression with each leaf exchanged where `replace` returns an Expr."""
-    if isinstance(expr, Leaf):
-        found = replace(expr)
-        return expr if found is None else found
-    if not any(isinstance(piece, tuple) for piece in expr._pieces):
-        return expr
-    if expr._pieces[0] == "~" and isinstance(expr._pieces[1], tuple):
-        return ~substitute(expr._pieces[1][0], replace)
-    pieces = [
-        (substitute(piece[0], replace), piece[1]) if isinstance(piece, tuple) else piece
-        for piece in expr._pieces
-    ]
-    return Expr(*pieces, binds=expr._binds, weight=expr._weight)
+    return exchange(expr, lambda x: replace(x) if isinstance(x, Leaf) else None)
 
 
-def renamed(expr: Expr, values: Mapping[Any, ir.Value]) -> Expr:
-    """The same expression on other values, for those that have one in `values`."""
+def renamed(expr: Expr, values: Mapping[Any, ir.Value | Expr]) -> Expr:
+    """The same with another value, or an expression, for those that have one."""
 
     def other(leaf: Leaf) -> Expr | None:
-        if isinstance(leaf, Ref) and leaf.value in values:
-            return Ref(values[leaf.value])
-        return None
+        found = values.get(leaf.value) if isinstance(leaf, Ref) else None
+        return found if found is None or isinstance(found, Expr) else Ref(found)
 
     return substitute(expr, other)
 
 
 def exchange_texts(expr: Expr, replace: Callable[[str], Expr | None]) -> Expr:
-    """The same for each number and function that is written out, from left to right."""
-    if isinstance(expr, Leaf):
-        return expr
-    if len(expr._pieces) == 1 and isinstance(expr._pieces[0], str):
-        text = expr._pieces[0]
-        told = _NUMBER.fullmatch(text) or _FUNCTION.fullmatch(text)
-        found = replace(text) if told else None
-        return expr if found is None else found
-    pieces = [
-        (
-            (exchange_texts(piece[0], replace), piece[1])
-            if isinstance(piece, tuple)
-            else piece
-        )
-        for piece in expr._pieces
-    ]
-    return Expr(*pieces, binds=expr._binds, weight=expr._weight)
+    """The same for each number and each function of PyTorch that is written out."""
+
+    def other(node: Expr) -> Expr | None:
+        match node:
+            case Literal(_) if node.text.lstrip("-")[0].isdigit():
+                return replace(node.text)
+            case Name(text) if text.partition(".")[0] in ("F", "torch"):
+                return replace(text)
+        return None
+
+    return exchange(expr, other)
 
 
 def depth(expr: Expr) -> int:
     """How many calls are nested in each other at the deepest place."""
-    inner = [depth(piece[0]) for piece in expr._pieces if isinstance(piece, tuple)]
-    return expr._weight + max(inner, default=0)
+    return isinstance(expr, Call) + max(map(depth, expr.operands), default=0)
 
 
 def render(expr: Expr, name: Callable[[Leaf], str] | None = None) -> str:
     """Source text; `name` gives the text of every leaf but a HelperRef."""
-    if isinstance(expr, Leaf) and not isinstance(expr, HelperRef):
+    if isinstance(expr, Leaf):
+        if isinstance(expr, HelperRef):
+            return expr.function.__name__
         if name is None:
             raise ValueError("this expression holds graph values that have no name yet")
         return name(expr)
-    parts = []
-    for piece in expr._pieces:
-        if isinstance(piece, str):
-            parts.append(piece)
-            continue
-        inner, level = piece
-        text = render(inner, name)
-        parts.append(f"({text})" if inner._binds < level else text)
-    return "".join(parts)
+    texts = []
+    least, others = expr._bare
+    for operand in expr.operands:
+        text = render(operand, name)
+        texts.append(text if operand.binds >= least else f"({text})")
+        least = others
+    return expr._text(texts)
 
 
-def text_expr(text: str, binds: int = ATOM) -> Expr:
-    """An Expr of finished source text, e.g. a variable's name."""
-    return Expr(text, binds=binds)
+text_expr: Callable[..., Expr] = Name  # finished source text
 
-
+_SAME = """float16 bfloat16 int64 int32 int16 int8 uint8 uint16 uint32 uint64
+bool complex64 complex128 float8_e4m3fn float8_e5m2 float8_e4m3fnuz
+float8_e5m2fnuz""".split()
 # ONNX element type -> name in torch. What is missing has no torch dtype. Types of less
 # than 8 bits are held by the smallest type that has all their numbers.
 TORCH_DTYPES: dict[ir.DataType, str] = {
-    ir.DataType.FLOAT: "float32",
-    ir.DataType.DOUBLE: "float64",
-    ir.DataType.FLOAT16: "float16",
-    ir.DataType.BFLOAT16: "bfloat16",
-    ir.DataType.INT64: "int64",
-    ir.DataType.INT32: "int32",
-    ir.DataType.INT16: "int16",
-    ir.DataType.INT8: "int8",
-    ir.DataType.UINT8: "uint8",
-    ir.DataType.UINT16: "uint16",
-    ir.DataType.UINT32: "uint32",
-    ir.DataType.UINT64: "uint64",
-    ir.DataType.BOOL: "bool",
-    ir.DataType.COMPLEX64: "complex64",
-    ir.DataType.COMPLEX128: "complex128",
-    ir.DataType.FLOAT8E4M3FN: "float8_e4m3fn",
-    ir.DataType.FLOAT8E5M2: "float8_e5m2",
-    ir.DataType.FLOAT8E4M3FNUZ: "float8_e4m3fnuz",
-    ir.DataType.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
+    **{ir.DataType[name.upper().replace("_", "")]: name for name in _SAME},
+    **{ir.DataType.FLOAT: "float32", ir.DataType.DOUBLE: "float64"},
     ir.DataType.FLOAT8E8M0: "float8_e8m0fnu",
-    ir.DataType.INT4: "int8",
-    ir.DataType.UINT4: "uint8",
-    ir.DataType.INT2: "int8",
-    ir.DataType.UINT2: "uint8",
-    ir.DataType.FLOAT4E2M1: "float8_e4m3fn",
-    ir.DataType.FLOAT6E2M3: "float8_e4m3fn",
+    **dict.fromkeys((ir.DataType.INT4, ir.DataType.INT2), "int8"),
+    **dict.fromkeys((ir.DataType.UINT4, ir.DataType.UINT2), "uint8"),
+    **dict.fromkeys((ir.DataType.FLOAT4E2M1, ir.DataType.FLOAT6E2M3), "float8_e4m3fn"),
     ir.DataType.FLOAT6E3M2: "float8_e4m3fn",
 }
-
-
-class Printing:
-    """`t` of a spelling that prints: t.relu is `torch.relu`, t.F.gelu is `F.gelu`."""
-
-    def __init__(self) -> None:
-        self.F = Names("F")
-        self.math = Names("math")
-        self.np = Names("np")
-
-    def __getattr__(self, name: str) -> Expr:
-        return Expr(f"torch.{name}")
-
-    @property
-    def device(self) -> Expr:
-        return DeviceOf()
-
-    def dtype(self, dtype: ir.DataType) -> Expr:
-        return Expr(f"torch.{TORCH_DTYPES[dtype]}")
-
-    def helper(self, function: Callable[..., Any]) -> Any:
-        return HelperRef(function)
-
-
-class Running:
-    """`t` of a spelling that computes: the same names, from torch itself."""
-
-    device = "cpu"
-
-    def __init__(self) -> None:
-        import math
-
-        import numpy
-        import torch
-
-        self._torch = torch
-        self.F = torch.nn.functional
-        self.math = math
-        self.np = numpy
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._torch, name)
-
-    def dtype(self, dtype: ir.DataType) -> Any:
-        return getattr(self._torch, TORCH_DTYPES[dtype])
-
-    def helper(self, function: Callable[..., Any]) -> Any:
-        return function
 
 
 class Names:
@@ -381,4 +475,25 @@ class Names:
         self._prefix = prefix
 
     def __getattr__(self, name: str) -> Expr:
-        return Expr(f"{self._prefix}.{name}")
+        return Name(f"{self._prefix}.{name}")
+
+
+class Printing(Names):
+    """`t` of a spelling that prints: t.relu is `torch.relu`, t.F.gelu is `F.gelu`."""
+
+    def __init__(self) -> None:
+        super().__init__("torch")
+        self.F, self.math, self.np = Names("F"), Names("math"), Names("np")
+
+    @property
+    def device(self) -> Expr:
+        """That of the first tensor argument of the function that is written."""
+        return DeviceOf()
+
+    def dtype(self, dtype: ir.DataType) -> Expr:
+        """`torch.float32`; raises KeyError for a type that torch lacks."""
+        return Name(f"torch.{TORCH_DTYPES[dtype]}")
+
+    def helper(self, function: Callable[..., Any]) -> Any:
+        """The function by its name; it is copied into the emitted module."""
+        return HelperRef(function)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ...analysis.spelling.expr import Expr, Ref, leaves, render
+from ...analysis.spelling.expr import Expr, Ref, callee, leaves, render
 from ..ir.module_call import ModuleCall, ModuleRef
 from ..ir.statement_tree import Statement
 from ..modules.members import Attribute
@@ -103,15 +102,15 @@ def _operand(statement: Statement) -> ir.Value | None:
 
 
 def joined_values(statement: Statement) -> list[ir.Value | None] | None:
-    text = render(statement.expr, lambda leaf: "v")
-    if not re.fullmatch(r"torch\.cat\(\[v(, v)*\], dim=-?\d+\)", text):
+    if callee(statement.expr) != "torch.cat":
         return None
-    return [x.value for x in leaves(statement.expr) if isinstance(x, Ref)]
+    joined = statement.expr.operands[1].operands
+    if not all(isinstance(x, Ref) for x in joined):
+        return None
+    return [x.value for x in joined if isinstance(x, Ref)]
 
 
 def joined_list(statement: Statement, name: Ref) -> Expr:
     """The same join of a whole list."""
-    text = render(statement.expr, lambda leaf: "v")
-    dim = re.search(r"dim=-?\d+", text)
-    assert dim is not None
-    return Expr("torch.cat(", (name, 0), f", {dim[0]})", weight=1)
+    join, _, dim = statement.expr.operands
+    return join(name, dim=dim)

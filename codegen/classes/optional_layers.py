@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from ...analysis.ops.registry import ModuleForm
 from ...analysis.spelling.expr import (
-    LOWEST,
+    Conditional,
     Expr,
     Leaf,
     Ref,
@@ -276,11 +276,4 @@ def _switch(
     flag = ConstructorValue(word, on)
     run.constants.append(flag)
     for step, operand in plain:
-        step.expr = Expr(
-            (step.expr, LOWEST + 1),
-            " if ",
-            (Ref(flag), LOWEST + 1),
-            " else ",
-            (Ref(operand), LOWEST),
-            binds=LOWEST,
-        )
+        step.expr = Conditional(step.expr, Ref(flag), Ref(operand))

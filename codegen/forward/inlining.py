@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import onnx_ir as ir
 
-from ...analysis.spelling.expr import Expr, Leaf, Ref, depth, render, substitute
+from ...analysis.spelling.expr import Call, Expr, Leaf, Ref, depth, renamed, render
 from ..ir.assignment import LayerRef
 from ..ir.module_call import ModuleRef
 from ..ir.statement_tree import RolledLoop, Statement, changes, flat, reads
@@ -102,7 +102,7 @@ class Inlining(Naming):
             if (
                 not statement.targets
                 and value in self.fixed
-                and not source.expr._weight
+                and not isinstance(source.expr, Call)
             ):
                 continue
             if self.tells(source) and not self.stays(statement.expr, value):
@@ -111,13 +111,7 @@ class Inlining(Naming):
                 continue  # so that the rows of a loop stay alike
             if self.repeats(source):
                 continue
-
-            def replace(
-                leaf: Leaf, value: ir.Value = value, expr: Expr = source.expr
-            ) -> Expr | None:
-                return expr if isinstance(leaf, Ref) and leaf.value is value else None
-
-            merged = substitute(statement.expr, replace)
+            merged = renamed(statement.expr, {value: source.expr})
             if self.readable(merged, statement):
                 statement.expr = merged
                 statement.places += source.places
@@ -146,8 +140,8 @@ class Inlining(Naming):
 
 def _are_steps_apart(expr: Expr, above: Leaf | None = None) -> bool:
     """Convolutions and blocks are steps of their own: one to a line."""
-    callee = expr._pieces[0][0] if expr._pieces and expr._weight else None
-    if isinstance(callee, (LayerRef, ModuleRef)):
+    if isinstance(expr, Call) and isinstance(expr.operands[0], LayerRef | ModuleRef):
+        callee = expr.operands[0]
         if above is not None:
             after = ("Norm", "FakeQuantize")
             normed = any(word in _layer_name(above) for word in after)
@@ -158,11 +152,7 @@ def _are_steps_apart(expr: Expr, above: Leaf | None = None) -> bool:
             if convolution or blocks:
                 return False
         above = callee
-    return all(
-        _are_steps_apart(piece[0], above)
-        for piece in expr._pieces
-        if isinstance(piece, tuple)
-    )
+    return all(_are_steps_apart(operand, above) for operand in expr.operands)
 
 
 def _layer_name(leaf: Leaf) -> str:

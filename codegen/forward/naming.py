@@ -162,7 +162,7 @@ class Naming:
         """A telling name: the layer it comes from, or its operator's."""
         members = members_of(statement.expr)
         text = render(statement.expr, self.rough)
-        simple = text.startswith("self.") and statement.expr._binds == ATOM
+        simple = text.startswith("self.") and statement.expr.binds == ATOM
         if len(members) == 1 and simple:
             attr = self.name(members[0]).removeprefix("self.")
             if re.fullmatch(r"[A-Za-z_]+", attr) and not is_plain(attr):
@@ -189,7 +189,7 @@ class Naming:
             text = render(statement.expr, self.rough)
             if not text.startswith("F.scaled_dot_product_attention("):
                 continue
-            operands = [e for e, _ in arguments_of(statement.expr)][:3]
+            operands = statement.expr.operands[1:4]
             for operand, role in zip(operands, "qkv", strict=False):
                 self.note_role(operand, role, made, several)
 
@@ -236,11 +236,6 @@ class Naming:
             return ""
         self.commented.add(dims)
         return f"  # {shape_text(dims)}"
-
-
-def arguments_of(call: Expr) -> list[tuple[Expr, int]]:
-    """The operands of a call, the callee left out."""
-    return [piece for piece in call._pieces if isinstance(piece, tuple)][1:]
 
 
 def members_of(expr: Expr) -> list[Leaf]:

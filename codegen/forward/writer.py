@@ -10,11 +10,13 @@ from itertools import count
 import onnx_ir as ir
 
 from ...analysis.spelling.expr import (
-    LOWEST,
     Expr,
+    ExpressionList,
     HelperRef,
     Leaf,
+    List,
     Ref,
+    exchange,
     leaves,
     render,
     spell,
@@ -153,10 +155,7 @@ class BodyWriter(Inlining):
                 types.append(annotation(value))
         if len(items) == 1:
             return items[0], tuple(types)
-        pieces: list[str | tuple[Expr, int]] = []
-        for i, item in enumerate(items):
-            pieces += [", " if i else "", (item, LOWEST)]
-        return Expr(*pieces) if items else Expr("()"), tuple(types)
+        return ExpressionList(*items) if items else spell(()), tuple(types)
 
     def grown(
         self,
@@ -408,20 +407,11 @@ def _replace_nested(statement: Statement, family: CacheArgument, whole: Ref) -> 
     """In the return statement, the list that a loop fills stands for the family."""
     first = family.rows[0][0]
 
-    def exchange(expr: Expr) -> Expr:
-        if isinstance(expr, Leaf):
-            return expr
-        inner = [p[0] for p in expr._pieces if isinstance(p, tuple)]
-        if expr._pieces[:1] == ("[",) and any(
-            isinstance(x, Ref) and x.value is first for y in inner for x in leaves(y)
-        ):
-            return whole
-        pieces = [
-            (exchange(p[0]), p[1]) if isinstance(p, tuple) else p for p in expr._pieces
-        ]
-        return Expr(*pieces, binds=expr._binds, weight=expr._weight)
+    def other(expr: Expr) -> Expr | None:
+        own = isinstance(expr, List) and first in reads(expr)
+        return whole if own else None
 
-    statement.expr = exchange(statement.expr)
+    statement.expr = exchange(statement.expr, other)
 
 
 # ---- a written body as the plan of a method

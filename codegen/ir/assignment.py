@@ -24,7 +24,6 @@ class LayerRef(Leaf):
     __slots__ = ("form",)
 
     def __init__(self, form: ModuleForm) -> None:
-        super().__init__()
         self.form = form
 
 

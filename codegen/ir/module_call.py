@@ -82,7 +82,6 @@ class ModuleRef(Leaf):
     __slots__ = ("run", "text")
 
     def __init__(self, run: ModuleCall, text: str) -> None:
-        super().__init__()
         self.run, self.text = run, text
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
+
 import sympy
 
 from ...analysis.errors import Unsupported
-from ...analysis.spelling.expr import Expr, spell
+from ...analysis.spelling.expr import Expr, Name, spell
 
 
 def dim_expr(dim: sympy.Expr | int, atom: object) -> Expr:
@@ -23,26 +26,19 @@ def dim_expr(dim: sympy.Expr | int, atom: object) -> Expr:
             dim.args,
             key=lambda a: (a.could_extract_minus_sign(), a.is_number, str(a)),
         )
-        total: Expr | None = None
-        for term in terms:
-            if total is None:
-                total = dim_expr(term, atom)
-            elif term.could_extract_minus_sign():
+        total = dim_expr(terms[0], atom)
+        for term in terms[1:]:
+            if term.could_extract_minus_sign():
                 total = total - dim_expr(-term, atom)
             else:
                 total = total + dim_expr(term, atom)
-        assert total is not None
         return total
     if isinstance(dim, sympy.Mul):
         numerator, denominator = dim.as_numer_denom()
         if denominator != 1:
             return dim_expr(numerator, atom) // dim_expr(denominator, atom)
-        product: Expr | None = None
-        for factor in sorted(dim.args, key=lambda a: (not a.is_number, str(a))):
-            part = dim_expr(factor, atom)
-            product = part if product is None else product * part
-        assert product is not None
-        return product
+        factors = sorted(dim.args, key=lambda a: (not a.is_number, str(a)))
+        return reduce(operator.mul, (dim_expr(factor, atom) for factor in factors))
     if isinstance(dim, sympy.floor):
         return dim_expr(sympy.together(dim.args[0]), atom)
     if isinstance(dim, sympy.ceiling):
@@ -50,7 +46,7 @@ def dim_expr(dim: sympy.Expr | int, atom: object) -> Expr:
     if isinstance(dim, (sympy.Max, sympy.Min)):
         name = "max" if isinstance(dim, sympy.Max) else "min"
         parts = [dim_expr(arg, atom) for arg in sorted(dim.args, key=str)]
-        return Expr(name)(*parts)
+        return Name(name)(*parts)
     if isinstance(dim, sympy.Mod):
         return dim_expr(dim.args[0], atom) % dim_expr(dim.args[1], atom)
     raise Unsupported(f"the size {dim} has no spelling in Python")

@@ -138,8 +138,8 @@ def reads(expr: Expr) -> list[ir.Value]:
 
 def parts(copy: Statement) -> list[tuple[ir.Value, Expr]]:
     """The pairs of a copy."""
-    exprs = [piece[0] for piece in copy.expr._pieces if isinstance(piece, tuple)]
-    return [(t, e) for t, e in zip(copy.targets, exprs, strict=True) if t is not None]
+    pairs = zip(copy.targets, copy.expr.operands, strict=True)
+    return [(target, expr) for target, expr in pairs if target is not None]
 
 
 def trace(

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from ...analysis.dataflow.dag import Grouping
 from ...analysis.fusion.dnnfusion import FusionPlan
 from ...analysis.shapes.infer import ShapeFacts
-from ...analysis.spelling.expr import Expr, Ref
+from ...analysis.spelling.expr import Name, Ref
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..forward.writer import BodyWriter
 from ..ir.assignment import Assignment
@@ -95,7 +95,7 @@ class GroupWriter(ForkWriter):
             self.taken.add(name)
             writer = LaneWriter(self, name, group)
             self.lanes.append(writer)
-            call = Expr(f"self.{name}")(*map(Ref, writer.inputs))
+            call = Name(f"self.{name}")(*map(Ref, writer.inputs))
             single = len(writer.handed_back) == 1
             found.append(Statement(tuple(writer.handed_back), call, single))
         return found

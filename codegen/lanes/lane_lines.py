@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from ...analysis.schedule.fork_join import Fork
 from ...analysis.shapes.infer import ShapeFacts
-from ...analysis.spelling.expr import Expr, Ref, render, spell
+from ...analysis.spelling.expr import Call, Expr, Name, Ref, render
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..forward.writer import Body, BodyWriter
 from ..ir.assignment import LayerRef
@@ -78,12 +78,12 @@ class ForkWriter(BodyWriter):
                 self.taken.add(name)
                 writer = LaneWriter(self, name, lane)
                 self.lanes.append(writer)
-                calls.append((Expr(f"self.{name}"), *map(Ref, writer.inputs)))
+                calls.append((Name(f"self.{name}"), *map(Ref, writer.inputs)))
                 made = list(writer.handed_back)
             targets += made
             groups.append(len(made))
         self.calls += (tuple(render(call[0], self.name) for call in calls),)
-        expr = Expr(RUN_LANES)(*map(spell, calls))
+        expr = Name(RUN_LANES)(*calls)
         return Statement(
             tuple(targets), expr, False, places=tuple(places), groups=tuple(groups)
         )
@@ -101,13 +101,11 @@ class ForkWriter(BodyWriter):
 
 def plain_call(expr: Expr) -> tuple[Expr, ...] | None:
     """The layer or block that is called, and its arguments, if that is all."""
-    parts = [piece[0] for piece in expr._pieces if isinstance(piece, tuple)]
-    text = "".join(piece for piece in expr._pieces if isinstance(piece, str))
-    called = bool(parts) and isinstance(parts[0], (LayerRef, ModuleRef))
-    plain = text.replace(", ", "") == "()" and all(
-        isinstance(x, Ref) for x in parts[1:]
-    )
-    return tuple(parts) if called and plain else None
+    match expr:
+        case Call((LayerRef() | ModuleRef(), *arguments), ()):
+            if all(isinstance(x, Ref) for x in arguments):
+                return expr.operands
+    return None
 
 
 class LaneWriter(BodyWriter):

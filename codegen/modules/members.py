@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import onnx_ir as ir
 from ...analysis.graph.parameters import has_name, is_parameter
 from ...analysis.ops.quantized.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
 from ...analysis.ops.registry import ModuleForm
-from ...analysis.spelling.expr import Expr, Function, Leaf, Ref, leaves, render
+from ...analysis.spelling.expr import Function, Leaf, Ref, callees, leaves, render
 from ..ir.assignment import Assignment, LayerRef
 from ..ir.identifiers import attribute, unused
 from ..ir.module_call import ModuleCall
@@ -308,16 +308,7 @@ def _shortcut_role(run: ModuleCall) -> dict[int, str]:
 
 
 def _attends(step: Assignment) -> bool:
-    return any(name.endswith("attention") for name in _called(step.expr))
-
-
-def _called(expr: Expr) -> Iterator[str]:
-    """The functions and methods that an expression calls."""
-    operands = [piece[0] for piece in expr._pieces if isinstance(piece, tuple)]
-    for callee in operands[: expr._weight]:
-        yield from (text for text in callee._pieces[-1:] if isinstance(text, str))
-    for operand in operands:
-        yield from _called(operand)
+    return any(name.endswith("attention") for name in callees(step.expr))
 
 
 def _is_matrix(step: Assignment) -> bool:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from ...analysis.errors import Unsupported
 from ...analysis.ops.registry import ModuleForm, NodeView, describe
 from ...analysis.shapes.infer import ShapeFacts
-from ...analysis.spelling.expr import LOWEST, Expr, Leaf, Ref, leaves, substitute
+from ...analysis.spelling.expr import Expr, ExpressionList, Literal, renamed
 from ..ir.assignment import Assignment
 from ..ir.control_flow import Action, Block, Kind, laid_out
 from .spell_nodes import Spelling
@@ -21,13 +21,8 @@ DEEPEST = 16  # blocks in each other; Python itself allows 20
 
 def rename(steps: Iterable[Assignment], names: dict[ir.Value, Expr]) -> None:
     """Let the steps read other values, or numbers, in the place of some."""
-
-    def replace(leaf: Leaf) -> Expr | None:
-        return names.get(leaf.value) if isinstance(leaf, Ref) else None
-
     for step in laid_out(steps):
-        if any(isinstance(x, Ref) and x.value in names for x in leaves(step.expr)):
-            step.expr = substitute(step.expr, replace)
+        step.expr = renamed(step.expr, names)
 
 
 class BlockSpelling(Spelling):
@@ -89,7 +84,7 @@ class BlockBuilder:
     def __init__(self, spelling: BlockSpelling, n: NodeView) -> None:
         self.spelling, self.t, self.shapes = spelling, spelling.t, spelling.shapes
         self.node, self.scopes = n.node, spelling.scopes[n.node]
-        head = self.line("if", Expr("None"))
+        head = self.line("if", Literal(None))
         self.block = Block((), head.expr, n.node, self.scopes, head=head)
         self.here = self.block.entry
 
@@ -138,11 +133,9 @@ class BlockBuilder:
     def copy(self, pairs: list[tuple[ir.Value, Expr]]) -> None:
         """Give the targets new values, all of them at once."""
         if pairs:
-            pieces: list[str | tuple[Expr, int]] = []
-            for i, (_, expr) in enumerate(pairs):
-                pieces += [", " if i else "", (expr, LOWEST)]
-            expr = self.spelling.anchored(Expr(*pieces))
-            self.here.append(self.line("copy", expr, [target for target, _ in pairs]))
+            targets, exprs = zip(*pairs, strict=True)
+            expr = self.spelling.anchored(ExpressionList(*exprs))
+            self.here.append(self.line("copy", expr, targets))
 
     def body(
         self,

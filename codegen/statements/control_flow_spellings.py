@@ -9,7 +9,16 @@ import onnx_ir as ir
 import sympy
 
 from ...analysis.ops.registry import NodeView
-from ...analysis.spelling.expr import COMPARE, LOWEST, Expr, Ref, leaves, spell
+from ...analysis.spelling.expr import (
+    Binary,
+    Conditional,
+    Expr,
+    Name,
+    Ref,
+    Unary,
+    leaves,
+    spell,
+)
 from ..ir.identifiers import variable
 from ..ir.naming import telling
 from .control_flow import BlockBuilder
@@ -52,7 +61,7 @@ def _compared(p: BlockBuilder, value: ir.Value) -> Expr | None:
     node = value.producer()
     compare = _COMPARISONS.get(node.op_type) if node and not node.domain else None
     if (optional := _optional(node)) is not None:
-        return Expr((Ref(optional), COMPARE + 1), " is not None", binds=COMPARE)
+        return Binary(Ref(optional), spell(None), label="is not")
     if node is None or compare is None:
         return None
     sides = [NodeView(node, p.shapes).ints(i) for i in (0, 1)]
@@ -136,10 +145,8 @@ def _open(p: BlockBuilder, end: _End, number: ir.Value | None) -> None:
         return
     trips = spell(end.trips)
     if end.never and end.first is not True:
-        trips = Expr(
-            (trips, COMPARE), " if ", (end.initial, COMPARE), " else 0", binds=0
-        )
-    p.open("for", p.spelling.anchored(Expr("range")(trips)), [number])
+        trips = Conditional(trips, end.initial, spell(0))
+    p.open("for", p.spelling.anchored(Name("range")(trips)), [number])
     if flag is not None:
         p.leave(_denied(flag))
 
@@ -173,7 +180,7 @@ def _trips(n: NodeView) -> int | Expr | None:
         return None
     found = n.ints(0)
     if not found:
-        return Expr("int")(Ref(n.value(0)))
+        return Name("int")(Ref(n.value(0)))
     return None if isinstance(found[0], int) and found[0] >= ENDLESS else found[0]
 
 
@@ -224,11 +231,11 @@ def write_scan(p: BlockBuilder, n: NodeView, wanted: Sequence[ir.Value]) -> None
 
 
 def _each(rows: list[Expr]) -> Expr:
-    return rows[0] if len(rows) == 1 else Expr("zip")(*rows)
+    return rows[0] if len(rows) == 1 else Name("zip")(*rows)
 
 
 def _denied(condition: Expr) -> Expr:
-    return Expr("not ", (condition, COMPARE), binds=LOWEST)
+    return Unary(condition, label="not ")
 
 
 def write_sequence_map(
@@ -246,7 +253,7 @@ def write_sequence_map(
         else:
             names[given] = Ref(n.value(i))
     for out in wanted:
-        p.set(out, Expr("[]"), telling(out.name))
+        p.set(out, spell([]), telling(out.name))
     p.open("for", p.spelling.anchored(_each(rows)), targets)
     p.body(body, results, names)
     for out, result in zip(wanted, results, strict=True):
@@ -265,7 +272,7 @@ def _lists(p: BlockBuilder, items: Iterable[ir.Value]) -> dict[ir.Value, ir.Valu
         word = word if word.endswith("s") else f"{word}s" if word else "results"
         word = word if word == variable(word) else "results"  # those of `a` are `as`
         lists[item] = ir.Value(name=word)
-        p.set(lists[item], Expr("[]"), word)
+        p.set(lists[item], spell([]), word)
     return lists
 
 
@@ -288,5 +295,4 @@ def _stacked(
     if item.dtype not in (None, ir.DataType.FLOAT):
         options["dtype"] = p.t.dtype(item.dtype)
     empty = p.t.empty(*sizes, **options, device=p.t.device)
-    whole: list[str | tuple[Expr, int]] = [(stacked, 1), " if ", (Ref(made), 1)]
-    return Expr(*whole, " else ", (empty, 1), binds=LOWEST)
+    return Conditional(stacked, Ref(made), empty)

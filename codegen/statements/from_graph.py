@@ -14,7 +14,6 @@ from .control_flow import BlockSpelling, Writer, rename
 from .control_flow_spellings import write_if, write_loop, write_scan, write_sequence_map
 from .idioms import spell_idioms
 from .spell_nodes import unsupported
-from .splits import flat_splits
 
 BODIES: Mapping[str, Writer] = {
     "If": write_if,
@@ -37,7 +36,7 @@ def make_steps(
     if spelling.missing or spelling.refused:
         raise unsupported(model, spelling.missing, spelling.own_faults())
     results = set(model.graph.outputs)
-    steps = flat_splits(_without_aliases(steps, results, {}), shapes, results)
+    steps = _without_aliases(steps, results, {})
     return spell_idioms(steps, shapes, results, kernels)
 
 

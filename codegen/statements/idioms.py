@@ -7,18 +7,17 @@ in which it takes it: q, k, v.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from ...analysis.graph.dims import Dim
-from ...analysis.ops.axes import equal, shown
+from ...analysis.ops.axes import dim_keyword, equal, shown
 from ...analysis.shapes.infer import ShapeFacts
-from ...analysis.spelling.expr import Expr, Ref, leaves, render
+from ...analysis.spelling.expr import Name, Ref, callees
 from ..ir.assignment import Assignment
-from .combine import axis_of, does, size_of, without
+from .combine import Flow, axis_of, does, size_of, without
 from .rotary import Rotations
 from .subscripts import spell_picks
 
@@ -38,6 +37,7 @@ def spell_idioms(
 
     `kernels` are going to be made of steps: what has one of its own is left to that.
     """
+    steps = _split_at_once(steps, shapes, results)
     steps = Rotations(steps, shapes, results).run(named_alone=kernels)
     steps = steps if kernels else _unshuffled(steps, shapes, results)
     steps = steps if kernels else spell_picks(steps, shapes, results)
@@ -47,6 +47,43 @@ def spell_idioms(
     return _queries_first(steps, results)
 
 
+# ---- a, b, c = x.chunk(3)
+
+
+def _split_at_once(
+    steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
+) -> list[Assignment]:
+    """One step in the place of a split and the split of one of its parts.
+
+    So come three matrices out of a product that was merged pair by pair.
+    """
+    uses = Flow(steps, results).uses
+    whole: dict[ir.Value | None, tuple[Assignment, int]] = {}  # and axis, by the parts
+    gone: dict[Assignment, Assignment] = {}
+    for step in steps:
+        reads = step.reads() if does(step, "Split") and step.outputs[1:] else []
+        rank = shapes.rank(reads[0]) if len(reads) == 1 else None
+        if not rank:
+            continue
+        part, axis = reads[0], axis_of(step, rank)
+        outer, same = whole.get(part, (step, axis))
+        if outer is not step and same == axis and uses[part] == 1:
+            at = outer.outputs.index(part)
+            parts = (*outer.outputs[:at], *step.outputs, *outer.outputs[at + 1 :])
+            dims = [shapes.dims(out) if out is not None else None for out in parts]
+            sizes = [size_of(d, axis) if d is not None else 0 for d in dims]
+            if all(sizes):
+                gone[step] = outer
+                outer.outputs = parts
+                (source,), dim = outer.reads(), dim_keyword(axis, rank)
+                outer.expr = Ref(source).split(sizes, **dim)
+                if len(set(sizes)) == 1:
+                    outer.expr = Ref(source).chunk(len(sizes), **dim)
+                step = outer
+        whole.update(dict.fromkeys(step.outputs, (step, axis)))
+    return without(steps, gone)
+
+
 # ---- F.pixel_unshuffle(x, 2)
 
 
@@ -54,15 +91,12 @@ def _unshuffled(
     steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
 ) -> list[Assignment]:
     """Blocks of pixels to channels, the place in the block innermost."""
-    uses = Counter(value for step in steps for value in step.reads())
-    uses.update(results)
-    makers = {out: step for step in steps for out in step.outputs}
+    flow = Flow(steps, results)
 
     def before(step: Assignment | None, op: str) -> Assignment | None:
         """What makes a step's operand for it alone, if it does this."""
         reads = step.reads() if step is not None else []
-        made = makers.get(reads[0]) if len(reads) == 1 else None
-        return made if made and does(made, op) and uses[reads[0]] == 1 else None
+        return flow.only(reads[0], op) if len(reads) == 1 else None
 
     gone: dict[Assignment, Assignment] = {}
     for step in steps:
@@ -73,7 +107,7 @@ def _unshuffled(
         (x,), dims = blocks.reads(), _dims(blocks, shapes) or ()
         block = size_of(dims, 3) if len(dims) == 6 else 0
         if block and x.dtype in _FLOATS and _unshuffles(x, dims, moved, step, shapes):
-            step.expr = Expr("F.pixel_unshuffle")(Ref(x), block)
+            step.expr = Name("F.pixel_unshuffle")(Ref(x), block)
             gone.update(dict.fromkeys((moved, blocks), step))
     return without(steps, gone)
 
@@ -169,7 +203,7 @@ def _loses(step: Assignment, axis: int, rank: int, shapes: ShapeFacts) -> bool:
 def _pick(step: Assignment, shapes: ShapeFacts) -> tuple[ir.Value, int, int] | None:
     """The value, the axis and the place of what `x[place]` takes."""
     node = step.node
-    if node is None or node.op_type != "Gather" or node.domain or step.form is not None:
+    if node is None or not does(step, "Gather") or step.form is not None:
         return None
     source, index = node.inputs[:2]
     rank = shapes.rank(source) if source is not None else None
@@ -201,9 +235,7 @@ class _Rolls:
         self, steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
     ) -> None:
         self.steps, self.shapes = steps, shapes
-        self.uses = Counter(value for step in steps for value in step.reads())
-        self.uses.update(results)
-        self.makers = {out: step for step in steps for out in step.outputs}
+        self.flow = Flow(steps, results)
         self.found: dict[ir.Value | None, _Roll] = {}
         self.gone: dict[Assignment, Assignment] = {}
 
@@ -213,7 +245,7 @@ class _Rolls:
             if roll is None:
                 continue
             before = self.found.get(roll.source)
-            if before is not None and self.uses[roll.source] == 1:
+            if before is not None and self.flow.uses[roll.source] == 1:
                 self.gone[before.step] = step
                 roll = _Roll(
                     step,
@@ -233,11 +265,11 @@ class _Rolls:
     def roll(self, step: Assignment) -> _Roll | None:
         """What a step that joins the two parts of a split does."""
         parts = step.reads()
-        split = self.makers.get(parts[0]) if len(parts) == 2 else None
-        if not does(step, "Concat") or split is None or not does(split, "Split"):
+        split = self.flow.only(parts[0], "Split") if len(parts) == 2 else None
+        if not does(step, "Concat") or split is None:
             return None
         own = split.outputs == (parts[1], parts[0])
-        if not own or any(self.uses[part] > 1 for part in parts):
+        if not own or self.flow.uses[parts[1]] > 1:
             return None
         (source,) = split.reads()
         dims, front = self.shapes.dims(source), self.shapes.dims(parts[1])
@@ -257,13 +289,12 @@ class _Rolls:
 
 def _picked_by_column(steps: list[Assignment], shapes: ShapeFacts) -> list[Assignment]:
     """Rows by a column of numbers that was a list of them before."""
-    uses = Counter(value for step in steps for value in step.reads())
-    makers = {out: step for step in steps for out in step.outputs}
+    flow = Flow(steps)
     gone: dict[Assignment, Assignment] = {}
     for step in steps:
-        reads = step.reads()
-        column = makers.get(reads[1]) if does(step, "GatherND") and reads[1:] else None
-        if column is None or not does(column, "Unsqueeze") or uses[reads[1]] > 1:
+        reads = step.reads() if does(step, "GatherND") else []
+        column = flow.only(reads[1], "Unsqueeze") if reads[1:] else None
+        if column is None:
             continue
         (table, places), (numbers,) = reads, column.reads()
         rank = shapes.rank(numbers)
@@ -306,9 +337,9 @@ def _queries_first(steps: list[Assignment], results: set[ir.Value]) -> list[Assi
     order = {step: i for i, step in enumerate(steps)}
     ordered = list(steps)
     for step in steps:
-        if not render(step.expr, lambda leaf: "v").startswith("F.scaled_dot_product"):
+        if "F.scaled_dot_product_attention" not in callees(step.expr):
             continue
-        operands = [x.value for x in leaves(step.expr) if isinstance(x, Ref)][:3]
+        operands = step.reads()[:3]
         parts = [
             sorted(needed_by(step, value), key=order.__getitem__) for value in operands
         ]

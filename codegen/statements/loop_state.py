@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import onnx_ir as ir
 
 from ...analysis.ops.registry import NodeView
-from ...analysis.spelling.expr import TORCH_DTYPES, Expr, Ref, spell
+from ...analysis.spelling.expr import TORCH_DTYPES, Expr, Name, Ref, spell
 from ..ir.naming import telling
 from .control_flow import BlockBuilder
 
@@ -111,7 +111,7 @@ def _fresh(value: ir.Value, spelled: Expr) -> Expr:
     """A list that nobody else knows, and that may grow."""
     node = value.producer()
     made = node is not None and node.op_type in _LISTS and not value.is_graph_output()
-    return spelled if made and len(value.uses()) == 1 else Expr("list")(spelled)
+    return spelled if made and len(value.uses()) == 1 else Name("list")(spelled)
 
 
 def number(p: BlockBuilder, value: ir.Value, asked: bool = False) -> Expr:

@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+from ...analysis.lazy import lazy
+from ...analysis.ops.registry import ONE_TO_MANY, REORGANIZE, SHUFFLE, lookup
 from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import (
+    Attribute,
+    Call,
     Expr,
     HelperRef,
     Leaf,
+    Printing,
     Ref,
+    Unary,
     leaves,
-    render,
+    same,
     substitute,
 )
 from ..ir.assignment import Assignment
-from .combine import axis_of, does, size_of, without
+from .combine import Flow, axis_of, does, size_of, without
 
-# What may stand between a cosine and the product with it, whose name it shares.
-_MOVES = frozenset(
-    "Cast Expand Gather Reshape Slice Squeeze Transpose Unsqueeze".split()
-)
-# Neighbours x1, x2 in the last axis that became -x2, x1, and the operators of that.
-_EVERY_OTHER = r"x\[(?:\.\.\.|:(?:, :)*), {}::2\]"
-_PAIRS = re.compile(
-    rf"torch\.cat\(\[\(-{_EVERY_OTHER.format(1)}\)\.unsqueeze\(-1\), "
-    rf"{_EVERY_OTHER.format('')}\.unsqueeze\(-1\)\], dim=-1\)\.(flatten|reshape)\(.*\)"
-)
-_OF_PAIRS = ("Reshape", "Concat", "Unsqueeze", "Unsqueeze", "Neg", "Slice", "Slice")
+if TYPE_CHECKING:
+    from ...analysis.ops.helpers import rotary
+else:
+    rotary = lazy("...analysis.ops.helpers.rotary", __package__)
+
+_T = Printing()
+# Two slices, one of them negated, two new axes, the join and its flattening.
+_STEPS_OF_PAIRS = 7
+_MOVES = (REORGANIZE, SHUFFLE, ONE_TO_MANY)
+
+
+def _moves(step: Assignment) -> bool:
+    """Whether a step may stand between a cosine and the product with it."""
+    op = lookup(step.node) if step.node is not None else None
+    return (op is not None and op.mapping in _MOVES) or does(step, "Cast", "Slice")
 
 
 @dataclass
@@ -43,14 +51,6 @@ class _Turned:
     x: ir.Value
     interleaved: bool
     steps: list[Assignment]
-
-
-def _helper(turned: _Turned) -> Callable[..., Any]:
-    from ...analysis.ops.helpers import rotary as helpers_rotary  # which loads PyTorch
-
-    if turned.interleaved:
-        return helpers_rotary.apply_interleaved_rotary
-    return helpers_rotary.apply_rotary
 
 
 class Rotations:
@@ -66,9 +66,8 @@ class Rotations:
         self, steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
     ) -> None:
         self.steps, self.shapes = steps, shapes
-        self.uses = Counter(value for step in steps for value in step.reads())
-        self.uses.update(results)
-        self.makers = {out: step for step in steps for out in step.outputs}
+        self.flow = Flow(steps, results)
+        self.only = self.flow.only
 
     def run(self, named_alone: bool) -> list[Assignment]:
         """`named_alone`: only the angles are given their names."""
@@ -83,7 +82,10 @@ class Rotations:
                 self.name(sin, "sin")
                 if named_alone:
                     break
-                call = HelperRef(_helper(turned))
+                helper = rotary.apply_rotary
+                if turned.interleaved:
+                    helper = rotary.apply_interleaved_rotary
+                call = HelperRef(helper)
                 step.expr = call(Ref(turned.x), Ref(cos), Ref(sin))
                 parts = [first, second, *turned.steps]
                 gone.update(dict.fromkeys(parts, step))
@@ -93,12 +95,12 @@ class Rotations:
     def name(self, value: ir.Value, word: str) -> None:
         """Call a value so, what it comes from, and the angles that it is of."""
         value.meta.setdefault("word", word)
-        step = self.makers.get(value)
-        while step is not None and (does(step, *_MOVES) or does(step, "Cos", "Sin")):
+        step = self.flow.makers.get(value)
+        while step and (_moves(step) or does(step, "Cos", "Sin")):
             word = "angles" if does(step, "Cos", "Sin") else word
             value = step.reads()[0]
             value.meta.setdefault("word", word)
-            step = self.makers.get(value)
+            step = self.flow.makers.get(value)
         if step is not None and word == "angles" and does(step, "Concat"):
             for half in step.reads():
                 half.meta.setdefault("word", word)
@@ -111,12 +113,6 @@ class Rotations:
         if len(made) == 2 and made[0] is not None and made[1] is not None:
             yield made[0], made[1]
             yield made[1], made[0]
-
-    def only(self, value: ir.Value, *ops: str) -> Assignment | None:
-        """The step that makes a value, if it does one of these for one reader."""
-        step = self.makers.get(value)
-        found = step is not None and does(step, *ops)
-        return step if found and self.uses[value] == 1 else None
 
     def rotation(
         self, first: Assignment, second: Assignment
@@ -138,35 +134,47 @@ class Rotations:
         if join is None or len(join.reads()) != 2:
             return None
         negated, first = join.reads()
-        negation, split = self.only(negated, "Neg"), self.only(first, "Split")
-        if negation is None or split is None:
-            return None
-        (second,), (x,) = negation.reads(), split.reads()
+        negation, split = self.only(negated), self.only(first, "Split")
+        match negation.expr if negation else None:
+            case Unary((Ref() as negative,), "-") if negation and split:
+                second, (x,) = negative.value, split.reads()
+            case _:
+                return None
         dims, part = self.shapes.dims(x) or (), self.shapes.dims(first) or ()
         last = len(dims) - 1
         axes = {axis_of(step, len(dims)) for step in (join, split)} if dims else ()
         if axes != {last} or not 2 * size_of(part, last) == size_of(dims, last) > 0:
             return None
-        if split.outputs != (first, second) or self.uses[second] > 1:
+        if split.outputs != (first, second) or self.flow.uses[second] > 1:
             return None
         return _Turned(x, False, [join, negation, split])
 
     def pairs(self, value: ir.Value) -> _Turned | None:
-        """What _PAIRS says, laid out as x is."""
+        """Neighbours x1, x2 in the last axis as -x2, x1, laid out as x is."""
         parts: list[Assignment] = []
 
         def inlined(leaf: Leaf) -> Expr | None:
-            made = self.only(leaf.value, *_OF_PAIRS) if isinstance(leaf, Ref) else None
-            if made is None or len(parts) > len(_OF_PAIRS):
+            made = self.only(leaf.value) if isinstance(leaf, Ref) else None
+            if made is None or len(parts) == _STEPS_OF_PAIRS:
                 return None
             parts.append(made)
             return substitute(made.expr, inlined)
 
-        whole = substitute(Ref(value), inlined)
-        sources = {leaf.value for leaf in leaves(whole) if isinstance(leaf, Ref)}
-        text = render(whole, lambda leaf: "x" if isinstance(leaf, Ref) else "n")
-        if len(sources) != 1 or not _PAIRS.fullmatch(text):
-            return None
-        (x,) = sources
-        same = self.shapes.dims(x) == self.shapes.dims(value)
-        return _Turned(x, True, parts) if same else None
+        match substitute(Ref(value), inlined):
+            case Call((Attribute((turned,), "flatten" | "reshape"), *_)):
+                sources = {x.value for x in leaves(turned) if isinstance(x, Ref)}
+            case _:
+                return None
+        (x,) = sources if len(sources) == 1 else (value,)
+        dims = self.shapes.dims(x) or ()
+        places: tuple[tuple[object, ...], ...] = (...,), (slice(None),) * len(dims[1:])
+        found = any(same(turned, _negated(Ref(x), before)) for before in places)
+        alike = dims == self.shapes.dims(value)
+        return _Turned(x, True, parts) if found and alike else None
+
+
+def _negated(x: Ref, before: tuple[object, ...]) -> Expr:
+    """The neighbours, before they are flattened; `before` are the places before."""
+    odd, even = ((*before, slice(first, None, 2)) for first in (1, None))
+    pair = [(-x[odd]).unsqueeze(-1), x[even].unsqueeze(-1)]
+    return _T.cat(pair, dim=-1)

@@ -28,14 +28,7 @@ from ...analysis.ops.registry import (
 )
 from ...analysis.ops.string_constants import string_array
 from ...analysis.shapes.infer import ShapeFacts
-from ...analysis.spelling.expr import (
-    DimOf,
-    Expr,
-    Leaf,
-    Printing,
-    Ref,
-    substitute,
-)
+from ...analysis.spelling.expr import DimOf, Expr, Leaf, Name, Printing, Ref, substitute
 from ..ir.assignment import Assignment, LayerRef, Scope
 from ..ir.size_expr import dim_expr
 from .inferred_scopes import (
@@ -162,7 +155,7 @@ class Spelling:
     def stand_in(self, node: ir.Node) -> list[Assignment]:
         """Reads every input, so that the search goes on behind it."""
         inputs = tuple(Ref(v) for v in node.inputs if v is not None)
-        return [Assignment((None,), Expr("None")(*inputs), node)]
+        return [Assignment((None,), Name("None")(*inputs), node)]
 
     def operands(self, view: NodeView, op: OpDef) -> list[Expr | np.generic | None]:
         found: list[Expr | np.generic | None] = []

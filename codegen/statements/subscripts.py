@@ -12,27 +12,26 @@ import onnx_ir as ir
 
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.ops.axes import equal
-from ...analysis.spelling.expr import DeviceOf, DimOf, Expr, Ref
+from ...analysis.spelling.expr import DeviceOf, DimOf, Expr, Name, Ref
 from ..ir.assignment import Assignment
-from .combine import does, size_of, without
+from .combine import Flow, does, size_of, without
 
 
 def spell_picks(
     steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
 ) -> list[Assignment]:
     """The same steps, without those that nothing reads any more."""
-    counts = Counter(value for step in steps for value in step.reads())
-    makers = {out: step for step in steps for out in step.outputs}
-    picks = _Picks(makers, shapes)
+    flow = Flow(steps)
+    picks = _Picks(flow, shapes)
     changed: list[Assignment] = []
     alone: set[ir.Value | None] = set()  # sizes that one step reads
     for step in steps:
         if _filled(step, shapes, alone):
-            alone.update(out for out in step.outputs if out and counts[out] == 1)
+            alone.update(out for out in step.outputs if out and flow.uses[out] == 1)
             changed.append(step)
         elif picks.spelled(step):
             changed.append(step)
-    return _without_unread(steps, counts, results, changed)
+    return _without_unread(steps, flow.uses, results, changed)
 
 
 def _without_unread(
@@ -41,20 +40,15 @@ def _without_unread(
     results: set[ir.Value],
     changed: list[Assignment],
 ) -> list[Assignment]:
-    gone: dict[Assignment, Assignment] = {}
-    before = -1
-    while changed and len(gone) > before:
-        before = len(gone)
-        reads = {v for step in steps if step not in gone for v in step.reads()}
-        for step in steps:
-            made = [out for out in step.outputs if out is not None]
-            lost = any(counts[out] for out in made) and reads.isdisjoint(made)
-            if lost and results.isdisjoint(made):
-                gone[step] = step
+    gone, reads = [], set(results)
+    for step in reversed(steps):
+        made = [out for out in step.outputs if out is not None]
+        if any(counts[out] for out in made) and reads.isdisjoint(made):
+            gone.append(step)
+        else:
+            reads.update(step.reads())
     kept = [step for step in changed if step not in gone]
-    if not kept:
-        return steps
-    return without(steps, dict.fromkeys(gone, kept[0]))
+    return without(steps, dict.fromkeys(gone[::-1], kept[0])) if kept else steps
 
 
 def _filled(step: Assignment, shapes: ShapeFacts, alone: set[ir.Value | None]) -> bool:
@@ -75,23 +69,17 @@ def _filled(step: Assignment, shapes: ShapeFacts, alone: set[ir.Value | None]) -
         return False
     device = {"device": DeviceOf()}
     if content.ndim:
-        step.expr = Expr("torch.full")(content.shape, DimOf(first), **device)
+        step.expr = Name("torch.full")(content.shape, DimOf(first), **device)
     else:
-        step.expr = Expr("torch.tensor")(DimOf(first), **device)
+        step.expr = Name("torch.tensor")(DimOf(first), **device)
     return True
 
 
 class _Picks:
     """Elements of a tensor by their places in it as a column."""
 
-    def __init__(
-        self, makers: dict[ir.Value | None, Assignment], shapes: ShapeFacts
-    ) -> None:
-        self.makers, self.shapes = makers, shapes
-
-    def before(self, value: ir.Value, *ops: str) -> Assignment | None:
-        step = self.makers.get(value)
-        return step if step is not None and does(step, *ops) else None
+    def __init__(self, flow: Flow, shapes: ShapeFacts) -> None:
+        self.before, self.makers, self.shapes = flow.maker, flow.makers, shapes
 
     def spelled(self, step: Assignment) -> bool:
         """x.reshape(-1, 1)[places].squeeze(-1)"""

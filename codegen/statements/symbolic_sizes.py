@@ -17,6 +17,7 @@ from ...analysis.spelling.expr import (
     DimOf,
     Expr,
     Leaf,
+    Literal,
     Ref,
     leaves,
     substitute,
@@ -49,7 +50,12 @@ def _settle(run: ModuleCall, shapes: ShapeFacts) -> list[Dim]:
         v for v in run.inputs if v.const_value is None and annotation(v) == "Tensor"
     ]
     counts: dict[Dim, int] = {}
-    for expr in _expressions(run):
+    exprs = (
+        expr
+        for item in run.items
+        for expr in (item.size_args if isinstance(item, ModuleCall) else [item.expr])
+    )
+    for expr in exprs:
         for leaf in leaves(expr):
             if isinstance(leaf, DimOf):
                 counts[leaf.dim] = counts.get(leaf.dim, 0) + 1
@@ -83,7 +89,7 @@ def _settle(run: ModuleCall, shapes: ShapeFacts) -> list[Dim]:
                 return Ref(bound[leaf.dim])
             return dim_expr(leaf.dim, atom)
         if isinstance(leaf, DeviceOf):
-            return Ref(tensors[0]).device if tensors else Expr('"cpu"')
+            return Ref(tensors[0]).device if tensors else Literal("cpu")
         return None
 
     for item in run.contents():
@@ -131,14 +137,4 @@ def _sources(run: ModuleCall, shapes: ShapeFacts) -> dict[Dim, tuple[ir.Value, i
         for axis, dim in enumerate(shapes.dims(value) or ()):
             if not isinstance(dim, int):
                 found.setdefault(dim, (value, axis))
-    return found
-
-
-def _expressions(run: ModuleCall) -> list[Expr]:
-    found: list[Expr] = []
-    for item in run.contents():
-        if isinstance(item, ModuleCall):
-            found += item.size_args
-        else:
-            found.append(item.expr)
     return found

@@ -31,6 +31,7 @@ from ...analysis.spelling.expr import (
     Expr,
     HelperRef,
     Leaf,
+    Name,
     Ref,
     leaves,
     render,
@@ -238,7 +239,7 @@ def build_layer(form: ModuleForm) -> torch.nn.Module:
     given = {
         k: value for k, (value, default) in form.keywords.items() if value != default
     }
-    text = render(Expr(form.layer)(*form.positional, **given))
+    text = render(Name(form.layer)(*form.positional, **given))
     with torch.device("meta"):
         names = {"nn": torch.nn, "torch": torch, form.layer: form.source}
         layer = eval(text, names)  # as in `difference`

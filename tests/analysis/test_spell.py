@@ -9,19 +9,31 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 import torch
+from support.running import Running
 
 from fairhand.analysis.graph.dims import symbol
 from fairhand.analysis.spelling.expr import (
     TORCH_DTYPES,
+    Attribute,
+    Binary,
+    Call,
+    Conditional,
     DeviceOf,
     DimOf,
     Expr,
+    ExpressionList,
     HelperRef,
+    List,
+    Literal,
+    Name,
     Printing,
     Ref,
-    Running,
+    Unary,
+    callee,
     depth,
+    exchange,
     leaves,
+    nodes,
     render,
     spell,
     substitute,
@@ -76,6 +88,19 @@ V = Ref(ir.Value(name="v"))
         (X(Y, -1, p=Z + 1), "x(y, -1, p=z + 1)"),
         (X(dim=0), "x(dim=0)"),
         (X((Y, Z)).a.b(1)[0].c, "x((y, z)).a.b(1)[0].c"),
+        (Conditional(X + 1, X < Y, spell(0)), "x + 1 if x < y else 0"),
+        (
+            Conditional(X, Conditional(X, Y, Z), Z) + 1,
+            "(x if (x if y else z) else z) + 1",
+        ),
+        (
+            Unary(Binary(X, spell(None), label="is not"), label="not "),
+            "not x is not None",
+        ),
+        (Unary(Binary(X, Y, label="or"), label="not "), "not (x or y)"),
+        (Binary(Binary(X, Y, label="or"), Z, label="and"), "(x or y) and z"),
+        (List(X, Unary(Y + 1, label="*")), "[x, *y + 1]"),
+        (ExpressionList(X, Y), "x, y"),
         (spell(("a", None, True)), '("a", None, True)'),
         (spell(-1.5), "-1.5"),
     ],
@@ -106,6 +131,33 @@ def test_substitution_keeps_what_nobody_exchanges() -> None:
     expr = X + V
     assert substitute(X, lambda leaf: Y) is X
     assert render(substitute(expr, lambda leaf: None), lambda leaf: "v") == "x + v"
+
+
+def test_questions_are_put_to_the_tree() -> None:
+    t = Printing()
+    expr = t.F.scaled_dot_product_attention(X, V, Y, scale=0.5).roll(-1, dims=(1,))
+    assert callee(expr) == ".roll" and callee(X + Y) == callee(V) == ""
+    assert callee(HelperRef(double)(X)) == "double"
+    match expr:
+        case Call((Attribute((Call((Name(function), x, *_, Literal(scale))),)), *_)):
+            assert function == "F.scaled_dot_product_attention"
+            assert x is X and scale == 0.5
+        case _:
+            pytest.fail(f"not seen in {render(expr, lambda leaf: 'v')}")
+    called = [callee(node) for node in nodes(expr) if isinstance(node, Call)]
+    assert called == [".roll", "F.scaled_dot_product_attention"]
+
+
+def test_exchange_sees_what_is_outside_first() -> None:
+    expr = X(X[0] + 1, [2, Y])
+
+    def other(node: Expr) -> Expr | None:
+        if isinstance(node, List):
+            return Z
+        return Literal(5) if isinstance(node, Literal) else None
+
+    assert render(exchange(expr, other)) == "x(x[5] + 5, z)"
+    assert exchange(expr, lambda node: None) is expr
 
 
 # ---- kinds of leaves, and the two meanings of `t`

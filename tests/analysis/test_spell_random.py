@@ -15,13 +15,13 @@ import onnx_ir as ir
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.running import Running
 
 from fairhand.analysis.spelling.expr import (
-    Expr,
     Leaf,
+    Name,
     Printing,
     Ref,
-    Running,
     depth,
     leaves,
     render,
@@ -155,7 +155,7 @@ def recipes(draw: Draw) -> Recipe:
 
 RECIPES = recipes()
 REFS = {name: Ref(ir.Value(name=name)) for name in NAMES}
-PRINTED: dict[str, Any] = {**REFS, "f": Expr("f")}
+PRINTED: dict[str, Any] = {**REFS, "f": Name("f")}
 TERMS: dict[str, Any] = {name: Term(name) for name in (*NAMES, "f")}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...graph.map_types import map_type
-from ...spelling.expr import Expr, Ref
+from ...spelling.expr import Expr, Name, Ref
 from ..case_arrays import f32, i64
 from ..onnx.strings import text
 from ..registry import ONE_TO_ONE, OPAQUE, OWN, NodeView, OpDef, case, define
@@ -243,7 +243,7 @@ def _cast_map(t: Any, n: NodeView, entries: Any) -> Any:
     is_text = kind.map_type.value_type.tensor_type.elem_type == ir.DataType.STRING
     if to == "TO_STRING" and (not is_text or form == "SPARSE"):
         n.refuse("CastMap of numbers to strings is not supported")
-    convert = Expr(converts[to])
+    convert = Name(converts[to])
     if form == "SPARSE":
         size = n.attr("max_map", 1)
         if not 0 < size <= 1 << 20:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ...spelling.expr import BIT_OR, COMPARE, LOWEST, Expr, Printing, spell
+from ...spelling.expr import Binary, List, Literal, Name, Printing, Unary, spell
 from ..axes import front
 from ..facts import sizes_elementwise
 from ..registry import OPAQUE, REORGANIZE, NodeView, OpDef, case, define
@@ -19,7 +19,7 @@ from ..registry import OPAQUE, REORGANIZE, NodeView, OpDef, case, define
 
 def _call(t: Any, name: str, *args: Any) -> Any:
     """len(x), int(x), list(x): Python's own functions."""
-    return (Expr(name) if isinstance(t, Printing) else getattr(builtins, name))(*args)
+    return (Name(name) if isinstance(t, Printing) else getattr(builtins, name))(*args)
 
 
 def _list(t: Any, *parts: Any, spread: tuple[int, ...] = ()) -> Any:
@@ -27,11 +27,10 @@ def _list(t: Any, *parts: Any, spread: tuple[int, ...] = ()) -> Any:
     if not isinstance(t, Printing):
         rows = (part if i in spread else [part] for i, part in enumerate(parts))
         return [item for row in rows for item in row]
-    pieces: list[str | tuple[Expr, int]] = ["["]
-    for i, part in enumerate(parts):
-        star, level = ("*", BIT_OR) if i in spread else ("", LOWEST)
-        pieces += [f"{', ' if i else ''}{star}", (spell(part), level)]
-    return Expr(*pieces, "]")
+    items = map(spell, parts)
+    return List(
+        *(Unary(x, label="*") if i in spread else x for i, x in enumerate(items))
+    )
 
 
 def _position(t: Any, n: NodeView, i: int, operand: Any) -> Any:
@@ -89,12 +88,12 @@ def _has_element(t: Any, n: NodeView, x: Any = None) -> Any:
     known: Any = x is not None
     may_lack = known and isinstance(n.value(0).type, ir.OptionalType)
     if may_lack and isinstance(t, Printing):
-        known = Expr((x, COMPARE + 1), " is not None", binds=COMPARE)
+        known = Binary(x, Literal(None), label="is not")
     return t.tensor(known, device=t.device)
 
 
 def _optional(t: Any, n: NodeView, x: Any = None) -> Any:
-    return Expr("None") if x is None and isinstance(t, Printing) else x
+    return Literal(None) if x is None and isinstance(t, Printing) else x
 
 
 _X = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ...spelling.expr import ATOM, UNARY, Expr, HelperRef, spell, text_expr
+from ...spelling.expr import ATOM, UNARY, Expr, HelperRef, Name, spell
 from ..helpers import triton as helpers_triton
 from ..registry import NodeView
 
@@ -32,14 +32,14 @@ class Language:
         self._prefix = prefix
 
     def __getattr__(self, name: str) -> Expr:
-        return Expr(f"{self._prefix}{name}")
+        return Name(f"{self._prefix}{name}")
 
     def helper(self, function: Callable[..., Any]) -> Expr:
         return HelperRef(function)
 
     def known(self, name: str, made: Expr, *operands: Any) -> Expr:
         """`made`, or the name that a formula has for it."""
-        return made if self._prefix else Expr(name)(*operands)
+        return made if self._prefix else Name(name)(*operands)
 
 
 def number(value: Any) -> Expr:
@@ -50,7 +50,7 @@ def number(value: Any) -> Expr:
     if np.isnan(wide) or np.isinf(wide):
         return spell(wide)
     text = repr(float(str(value)) if isinstance(value, np.float32) else wide)
-    return text_expr(text, UNARY if text.startswith("-") else ATOM)
+    return Name(text, UNARY if text.startswith("-") else ATOM)
 
 
 Spelling = Callable[..., Any]

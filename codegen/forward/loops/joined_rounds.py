@@ -15,7 +15,9 @@ import onnx_ir as ir
 
 from ....analysis.spelling.expr import (
     Expr,
+    ExpressionList,
     Leaf,
+    Name,
     Ref,
     exchange_texts,
     renamed,
@@ -143,7 +145,7 @@ class _Rounds:
         over = spell(tuple(map(Ref, self.starts)))
         if not self.starts:
             each.meta["counter"] = True
-            over = Expr("range")(len(self.operands))
+            over = Name("range")(len(self.operands))
         made = ir.Value(name=word)
         now = {state: ir.Value(name="state") for state in self.states}
         last = {self.images[-1][state]: value for state, value in now.items()}
@@ -152,15 +154,15 @@ class _Rounds:
         given = self.operands[0]
         assert given is not None
         body.append(Statement((), Ref(made).append(Ref(given)), False, kind="call"))
-        handed = [(Ref(state), 0) for state in now if state is not None]
+        handed = ExpressionList(*(Ref(state) for state in now if state is not None))
         if now:
-            body.append(Statement((*now.values(),), Expr(*handed), False, kind="copy"))
+            body.append(Statement((*now.values(),), handed, False, kind="copy"))
         loop = [
             *(
                 Statement((value,), Ref(self.states[state]), False, "state", kind="set")
                 for state, value in now.items()
             ),
-            Statement((made,), Expr("[]"), False, word, kind="set"),
+            Statement((made,), spell([]), False, word, kind="set"),
             Statement((each,), over, False, kind="for", bodies=[body]),
         ]
         join.expr = joined_list(join, Ref(made))
@@ -307,7 +309,7 @@ def _work(expr: Expr) -> str:
             return f"layer{id(leaf.form)}"
         return "v" if isinstance(leaf, Ref) else f"leaf{id(leaf)}"
 
-    counted = exchange_texts(expr, lambda x: Expr("#") if x.isdigit() else None)
+    counted = exchange_texts(expr, lambda x: Name("#") if x.isdigit() else None)
     return render(counted, name)
 
 

@@ -16,6 +16,7 @@ from ....analysis.spelling.expr import (
     Names,
     Ref,
     leaves,
+    renamed,
     render,
     text_expr,
 )
@@ -27,7 +28,7 @@ from ..program.program import (
     Operation,
     is_row_number,
 )
-from ..source.formulas import inlined, is_short
+from ..source.formulas import is_short
 from ..source.indexed_kernel import IndexedSource
 from ..source.long_rows import LoopedSource
 from ..source.names import title
@@ -242,7 +243,7 @@ class Launcher:
         inner: dict[ir.Value, Expr] = {}
         lines = []
         for op, plain in zip(operations, made, strict=True):
-            expr = inlined(plain, inner)
+            expr = renamed(plain, inner)
             text = render(expr, self.source.name)
             single = len(op.results) == 1 and op.result not in self.program.results
             if single and read.count(op.result) == 1 and is_short(plain, text, inner):

@@ -10,7 +10,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ....analysis.spelling.expr import COMPARE, LOWEST, Expr, Ref
+from ....analysis.spelling.expr import Binary, Conditional, Expr, Ref, spell
 from ...ir.assignment import Assignment
 from ...modules.members import ConstructorValue
 from .program import KernelProgram, NoKernel, equal
@@ -30,9 +30,7 @@ class Switch:
 
     def expr(self) -> Expr:
         """What the module passes for the other tensor."""
-        flag = Ref(self.flag), LOWEST + 1
-        other = Ref(self.other), LOWEST + 1
-        return Expr(other, " if ", flag, " else None", binds=LOWEST)
+        return Conditional(Ref(self.other), Ref(self.flag), spell(None))
 
 
 def switch_of(step: Assignment) -> Switch | None:
@@ -53,8 +51,7 @@ def either(kind: str, kept: ir.Value, operands: Any) -> Expr:
     """The same of what the function is given."""
     (other,) = (o for o in operands if o is not kept)
     both = _OPERATORS[kind](*map(Ref, operands))
-    parts = ((Ref(kept), COMPARE), (Ref(other), COMPARE + 1), (both, LOWEST + 1))
-    return Expr(parts[0], " if ", parts[1], " is None else ", parts[2], binds=LOWEST)
+    return Conditional(Ref(kept), Binary(Ref(other), spell(None), label="is"), both)
 
 
 def check_optional(program: KernelProgram) -> None:

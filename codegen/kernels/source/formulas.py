@@ -7,25 +7,16 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from ....analysis.ops.triton.rows import reduced_axes
-from ....analysis.spelling.expr import Expr, Leaf, Ref, leaves, substitute
+from ....analysis.spelling.expr import Call, Expr, Ref, leaves
 from ..program.program import KernelProgram, Operation
 
 SHORT = 36  # columns of what is spelled where it is read
 
 
-def inlined(expr: Expr, inner: Mapping[ir.Value, Expr]) -> Expr:
-    """With what stands in the place of some values."""
-
-    def other(leaf: Leaf) -> Expr | None:
-        return inner.get(leaf.value) if isinstance(leaf, Ref) else None
-
-    return substitute(expr, other)
-
-
 def is_short(plain: Expr, text: str, inner: Mapping[ir.Value, Expr]) -> bool:
     """Whether it is spelled where it is read: no call of a call is."""
     read = [leaf.value for leaf in leaves(plain) if isinstance(leaf, Ref)]
-    nested = plain._weight > 0 and any(value in inner for value in read)
+    nested = isinstance(plain, Call) and any(value in inner for value in read)
     return len(text) <= SHORT and not nested
 
 

@@ -137,7 +137,7 @@ class IndexedSource(Source):
         text, kind = self.text(made), op.view.node.op_type
         stored = value in self.program.results and len(self.program.operations) > 1
         if stored and any(value in o.operands for o in self.program.operations):
-            inner = text if made._binds == ATOM else f"({text})"
+            inner = text if made.binds == ATOM else f"({text})"
             element = f"{self.names[value]}_ptr.dtype.element_ty"
             text = f"{inner}.to({element}).to(tl.float32)"
         self.lines.append(f"{label} = {text}  # {kind}")

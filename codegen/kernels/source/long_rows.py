@@ -148,6 +148,6 @@ class LoopedSource(Source):
             lines.zero.add(name)
         read = any(op.result in o.operands for o in self.program.operations)
         if op.result in self.program.results and read and op.result.dtype in FLOATS:
-            inner = text if made._binds == ATOM else f"({text})"
+            inner = text if made.binds == ATOM else f"({text})"
             text = f"{inner}.to({name}_ptr.dtype.element_ty).to(tl.float32)"
         lines.define(name, text, kind)

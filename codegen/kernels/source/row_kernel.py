@@ -16,6 +16,7 @@ from ....analysis.spelling.expr import (
     HelperRef,
     Ref,
     leaves,
+    renamed,
     render,
     text_expr,
 )
@@ -26,7 +27,7 @@ from ..layout.reshaped import ReshapedLayout
 from ..program.column_reductions import is_transpose
 from ..program.optional_operands import either
 from ..program.program import Argument, KernelProgram, NoKernel, Operation, operands_of
-from .formulas import SHORT, inlined, is_short, over_what
+from .formulas import SHORT, is_short, over_what
 from .names import Wording
 
 WIDTH = 76  # columns of a line in a kernel
@@ -212,7 +213,7 @@ class Source:
             lines.zero.add(name)
         note = kind
         if self._is_read_on(op):
-            inner = text if made._binds == ATOM else f"({text})"
+            inner = text if made.binds == ATOM else f"({text})"
             text = f"{inner}.to({name}_ptr.dtype.element_ty).to(tl.float32)"
             note = f"{kind}, rounded as it is stored"
         line = f"{name} = {text}"
@@ -346,7 +347,7 @@ class Source:
                 continue
             if op.pieces or op.gathers:
                 results = ", ".join(self.names[r] for r in op.results)
-                made = inlined(op.expr, inner)
+                made = renamed(op.expr, inner)
                 text = render(made, self.name)
                 alone = uses == 1 and len(op.results) == 1
                 if alone and is_short(op.expr, text, inner):

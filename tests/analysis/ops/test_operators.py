@@ -30,6 +30,7 @@ import torch
 import torch.nn.functional as F
 from onnx.reference import ReferenceEvaluator
 from support.contrib_formulas import FORMULAS
+from support.running import Running
 from torch import Tensor, nn
 
 from fairhand.analysis import ops  # noqa: F401  # fills the table
@@ -43,7 +44,6 @@ from fairhand.analysis.spelling.expr import (
     Leaf,
     Printing,
     Ref,
-    Running,
     leaves,
     render,
 )

@@ -7,7 +7,7 @@ from collections import Counter
 from fairhand.rewrites.certificate.proof_store import load, proven
 from fairhand.rewrites.language.exactness import Exactness
 from fairhand.rewrites.language.rule import Rule
-from fairhand.rewrites.rules.catalogue import FALSE_RULES, NOT_SHIPPED, PHASES, RULES
+from fairhand.rewrites.rules.catalogue import FALSE_RULES, PHASES, RULES
 
 HEADER = """# Rewrite rules
 
@@ -57,9 +57,6 @@ def rules_page() -> str:
     lines += ["## Refused", "", "Published rules that are wrong.", ""]
     lines += ["| Rule | Law as published |", "| --- | --- |"]
     lines += [f"| {r.name} | {_cell(r.statement)} |" for r in FALSE_RULES]
-    lines += ["", "## Not shipped", "", "| Candidate | Law | Why |"]
-    lines += ["| --- | --- | --- |"]
-    lines += ["| " + " | ".join(map(_cell, row)) + " |" for row in NOT_SHIPPED]
     return "\n".join(lines) + "\n"
 
 

@@ -24,8 +24,7 @@ from .engine.worklist import Worklist
 from .folding.constant_branches import take_branches, take_truths
 from .folding.constant_folding import fold_constants
 from .folding.duplicate_constants import merge_constants
-from .folding.known_places import take_decided
-from .folding.proven_values import store_known_sizes
+from .folding.proven_values import store_known_sizes, take_decided
 from .language.exactness import Exactness, allowed
 from .language.rule import Rule
 from .normalise import normalise

@@ -23,6 +23,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis import ops
+from ...analysis.graph.constants import uniform_number
 from ...analysis.graph.weight_access import FileTensor, glance
 from ...analysis.ops.registry import Weight
 from ...rewrites.certificate.graph_hash import Step, digest_steps, finished
@@ -34,7 +35,6 @@ from ...rewrites.folding.recomputable_weights import (
     known_as,
     made_again,
 )
-from ...rewrites.language.facts import uniform_number
 from ..emit.package_files import SOURCES
 from ..emit.weights import as_stored, write_weights
 from ..ir.package_plan import WeightPlan

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 import onnx_ir as ir
 
+from ...analysis.graph.constants import RANDOM
 from ...analysis.ops.registry import DOMAIN, constant
 from ...rewrites.adapters.cleanup import inline_functions
-from ...rewrites.folding.island import RANDOM
 
 
 def inlined(model: ir.Model) -> ir.Model:

@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from ...analysis.graph.constants import uniform_element
 from ...analysis.graph.weightless import CUT_PREFIX, skeleton
 from ...analysis.ops import OPS
-from ...rewrites.folding.uniform_tensors import uniform_element
 from ...rewrites.normalise import ADAPTERS
 from ...rewrites.simplify import Stage
 from ..load.validate_graph import bare

@@ -16,8 +16,8 @@ from ...analysis.graph.quantization import quantises
 from ...analysis.graph.traversal import all_nodes, sort
 from ...analysis.shapes.infer import ShapeFacts
 from ..adapters.provenance import take_over
+from ..certificate.proof_store import load
 from ..language.exactness import Exactness
-from ..language.facts import Facts
 from ..language.operators.elementwise import FAMILIES
 from ..language.operators.read_write import (
     CannotWrite,
@@ -26,14 +26,20 @@ from ..language.operators.read_write import (
     NewConstant,
     Output,
 )
+from ..rules.catalogue import ORDERED
 from .build import Builder
 from .graph_editor import GraphEditor
+from .graph_facts import GraphFacts
 from .history import Application, describe
 from .match import Match
 from .termination import draft_weight, dying, weight
 
 # The rank of their result is the largest of their operands' ranks.
 _BROADCASTING = FAMILIES["unary"] | FAMILIES["binary"] | {"Where"}
+
+
+# Levels at which a proof takes elements for real numbers, see proof/kernel/equality.py.
+_REAL_LEVELS = frozenset({"order", "field"})
 
 
 class Rewriter:
@@ -50,7 +56,7 @@ class Rewriter:
         self.model, self.shapes, self.classes = model, shapes, classes
         self.faithful = faithful  # whether stored weights stay what they are
         self.sweep = sweep  # of how many through the catalogue, for the certificate
-        self.facts = Facts(shapes)
+        self.facts = GraphFacts(shapes)
         self.graft = GraphEditor(model, self.facts)
         self.rounds = any(map(quantises, all_nodes(model.graph)))
         self.merged = 0  # equal nodes that became one
@@ -71,6 +77,7 @@ class Rewriter:
             return str(reason)
         refusal = self._refusal(match, builder.drafts, results)
         refusal = refusal or self._unsettling(match)
+        refusal = refusal or _untyped(match, builder.drafts)
         if refusal:
             return refusal
         matched = match.nodes()
@@ -234,6 +241,22 @@ class Rewriter:
                     stack.append(producer)
                     # Another user may be the only one now, which rules may ask for.
                     self.touched += [user for user, _ in x.uses()][:2]
+
+
+def _untyped(match: Match, drafts: Sequence[Draft]) -> str:
+    """Why a law that names no element types doesn't hold for these; '' if it does.
+
+    Integers wrap around and divide towards 0: a proof by real numbers says nothing of
+    them, but where nothing is computed, only compared and chosen.
+    """
+    verdict = load().get(match.rule.name)
+    if verdict is None or verdict.level not in _REAL_LEVELS:
+        return ""
+    silent = (v for leaf, v in match.binding.values.items() if not leaf.kinds)
+    if not any(v.dtype is not None and v.dtype.is_integer() for v in silent):
+        return ""
+    computed = {node.op_type for node in match.nodes()} | {d.op_type for d in drafts}
+    return "" if computed <= ORDERED else "the law is proved for real numbers alone"
 
 
 def _producer(value: ir.Value) -> ir.Node:

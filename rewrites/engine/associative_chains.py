@@ -7,8 +7,8 @@ from functools import cache
 
 import onnx_ir as ir
 
+from ...analysis.graph.constants import is_constant
 from ...analysis.graph.traversal import all_nodes, bodies
-from ..language.facts import is_constant
 from ..language.operators.read_write import trimmed
 from ..language.pattern import Apply, Chain, Many, Node, Term, leaves
 from .bindings import Binding

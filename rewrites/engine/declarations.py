@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from ...analysis.graph.dims import same
 from ...analysis.shapes.place_rules import Count, Natural
-from ..language.facts import Facts, last_place
+from ..language.facts import Facts
 from ..language.pattern import Leaf, Var
 from ..language.terms import Axes, Fn, Int, Real, Sizes
 from .bindings import Binding, Undecided, decided, evaluate, number
@@ -139,7 +139,7 @@ def _other_number(leaf: Var, value: ir.Value, binding: Binding) -> str:
     if leaf.kind in (Leaf.FULL, Leaf.FILLED):
         alike = uniform == wanted and _negative(uniform) == _negative(wanted)
     else:
-        alike = abs(uniform - wanted) <= 2 * last_place(value.dtype) * abs(wanted)
+        alike = abs(uniform - wanted) <= 2 * _last_place(value.dtype) * abs(wanted)
     return "" if alike else f"{value.name} is {uniform}, not {float(wanted)}"
 
 
@@ -185,3 +185,9 @@ def _of_kind(value: ir.Value, kinds: str) -> bool:
     if kinds == "bool":
         return dtype == ir.DataType.BOOL
     return bool(dtype.is_integer())
+
+
+def _last_place(dtype: ir.DataType) -> float:
+    """The relative distance of neighbouring numbers of an element type."""
+    kinds = {"FLOAT": 2.0**-23, "DOUBLE": 2.0**-52, "FLOAT16": 2.0**-10}
+    return kinds.get(dtype.name, 2.0**-7)

@@ -16,7 +16,6 @@ import sympy
 
 from ...analysis.cost.flops import flops
 from ...analysis.graph.dims import Dim
-from ..language.facts import is_constant
 from ..language.operators.read_write import CannotWrite
 from ..language.rule import Rule
 from .apply import Rewriter
@@ -114,7 +113,7 @@ class Search:
         return sum(n or 0 for n in before) - sum(n or 0 for n in after)
 
     def _count(self, node: ir.Node) -> int | None:
-        if all(is_constant(y) for y in node.outputs):
+        if all(map(self._rewriter.facts.is_constant, node.outputs)):
             return 0
         found = flops(node, self._rewriter.shapes)
         return None if found is None else _nominal(found)

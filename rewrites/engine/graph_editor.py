@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.errors import FairhandError
+from ...analysis.graph.constants import RANDOM
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.shape_facts import NodeFacts
 from ...analysis.graph.traversal import all_graphs
@@ -16,7 +17,6 @@ from ...analysis.graph.weight_access import glance, note_read
 from ...analysis.shapes.infer import dims_by_rule, elements_by_rule
 from ..adapters.provenance import shared_metadata, shared_name
 from ..adapters.unique_names import UniqueNames
-from ..folding.island import RANDOM
 from ..language.facts import Facts
 from ..language.operators.read_write import Draft, Input, NewConstant, Output
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence, Set
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import onnx_ir as ir
@@ -193,7 +193,7 @@ class _Vocabulary:
                 isinstance(x, Var) and x.kind is Leaf.FILLED
                 for x in rule.law.symbols.values()
             )
-            for op in rule.roots
+            for op in roots(rule)
         )
 
     @cached_property
@@ -279,6 +279,18 @@ def _told(node: ir.Node, facts: Facts) -> frozenset[str]:
     return frozenset(found)
 
 
+@cache
+def roots(rule: Rule) -> frozenset[str]:
+    """The operators that the first result of a law's left side may be computed by."""
+    root = rule.law.left[0]
+    if isinstance(root, Chain):
+        return frozenset([root.head.name])
+    assert isinstance(root, Apply)
+    if root.node.operator.name == "pointwise":
+        return FAMILIES[root.node.parameters["f"].family]
+    return frozenset([root.node.operator.name])
+
+
 class Index:
     """Rules in their order, by the forms that admit them."""
 
@@ -286,7 +298,7 @@ class Index:
         self.operators: dict[str, list[Rule]] = {}
         self.admitted = lru_cache(maxsize=1 << 14)(self._admitted)  # by form
         for rule in rules:
-            for op in rule.roots:
+            for op in roots(rule):
                 self.operators.setdefault(op, []).append(rule)
 
     def rules(self, node: ir.Node, facts: Facts) -> tuple[Rule, ...]:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 
 import onnx_ir as ir
 
-from ..language.facts import is_constant
+from ...analysis.graph.constants import is_constant
 from ..language.operators.read_write import Draft, Input, NewConstant, Output
 
 # A node is worth 10. What a reader passes over is worth less, what a machine works at

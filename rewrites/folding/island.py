@@ -19,12 +19,6 @@ _READABLE = 1024
 # What NumPy, and so ONNX Runtime's Python interface, has no type for.
 _FEEDABLE = frozenset("fiubOUS")
 
-# Nodes that give another result each time.
-RANDOM = frozenset(
-    "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform "
-    "RandomUniformLike".split()
-)
-
 
 @dataclass(frozen=True)
 class Island:

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from ...analysis.graph.constants import is_constant, stored, uniform_number
 from ...analysis.graph.dims import Dim, Dims
-from ...analysis.graph.weight_access import glance, note_read
 from ...analysis.shapes.index_functions import Places
 from ...analysis.shapes.infer import ShapeFacts
-from ..folding.island import RANDOM
-from ..folding.uniform_tensors import uniform_element
-
-# Reading a weight to find that it isn't one number throughout costs time; a constant
-# worth removing differs from its first elements early or is small.
-_PEEK = 64
 
 
 class Facts:
@@ -94,66 +87,3 @@ class Facts:
     def array(self, value: ir.Value) -> np.ndarray | None:
         """The elements of a stored constant."""
         return stored(value)
-
-
-def stored(value: ir.Value) -> np.ndarray | None:
-    """The elements of an initializer; None for any other value."""
-    if value.const_value is None or value.is_graph_input():
-        return None
-    return value.const_value.numpy()
-
-
-def is_constant(value: ir.Value, depth: int = 12) -> bool:
-    """An initializer, or computed from initializers alone in a few steps."""
-    if value.const_value is not None:
-        return not value.is_graph_input()
-    node = value.producer()
-    if node is None or depth == 0 or node.domain or not node.inputs:
-        return False
-    if node.op_type in RANDOM:
-        return False
-    for x in node.inputs:
-        if x is not None and not is_constant(x, depth - 1):
-            return False
-    return all(a.type != ir.AttributeType.GRAPH for a in node.attributes.data.values())
-
-
-def uniform_number(tensor: ir.TensorProtocol | None) -> float | int | bool | None:
-    """The number that a tensor is throughout; None if it isn't."""
-    if tensor is None or tensor.dtype == ir.DataType.STRING:
-        return None
-    size = tensor.size
-    if size == 0:
-        return None
-    element = uniform_element(tensor) if size > 1 else None
-    if element is not None:
-        found: float | int | bool = element.reshape(-1)[0].item()
-        return found
-    array = glance(tensor)
-    if array.dtype.kind not in "fiub" and array.dtype.name not in _SMALL_FLOATS:
-        return None
-    flat = array.reshape(-1)
-    if size > 1:
-        first = flat[:1]
-        if not _alike(flat[:_PEEK], first) or not _alike(flat, first):
-            return None
-    note_read(tensor)
-    return flat[0].item() if array.dtype.kind in "fiub" else float(flat[0])
-
-
-_SMALL_FLOATS = frozenset({"bfloat16"})
-
-
-def _alike(array: np.ndarray, first: np.ndarray) -> bool:
-    """Bitwise, so that 0 and -0 differ."""
-    width = f"u{array.dtype.itemsize}"
-    return bool(
-        (np.ascontiguousarray(array).view(width) == first.copy().view(width)).all()
-    )
-
-
-@cache
-def last_place(dtype: ir.DataType) -> float:
-    """The relative distance of neighbouring numbers of an element type."""
-    kinds = {"FLOAT": 2.0**-23, "DOUBLE": 2.0**-52, "FLOAT16": 2.0**-10}
-    return kinds.get(dtype.name, 2.0**-7)

@@ -25,8 +25,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeVar
 
-from .operators.elementwise import FAMILIES
-from .pattern import Apply, Chain, Leaf, Many, Pointwise, Term, Var
+from .pattern import Leaf, Many, Pointwise, Term, Var
 from .terms import (
     Axes,
     Bool,
@@ -208,7 +207,7 @@ class Law:
         return self.active == name
 
     def lemma(self, name: str) -> None:
-        """Let the prover use a lemma of proof/lemmas.py."""
+        """Let the prover use a lemma of tests/support/kernel_lemmas.py."""
         self.lemmas.append(name)
 
     def rewrite(
@@ -279,17 +278,6 @@ class Rule:
         law = Law(active=mutant)
         self.build(law)
         return law
-
-    @cached_property
-    def roots(self) -> frozenset[str]:
-        """The operators that the first result may be computed by."""
-        root = self.law.left[0]
-        if isinstance(root, Chain):
-            return frozenset([root.head.name])
-        assert isinstance(root, Apply)
-        if root.node.operator.name == "pointwise":
-            return FAMILIES[root.node.parameters["f"].family]
-        return frozenset([root.node.operator.name])
 
     @cached_property
     def hash(self) -> str:

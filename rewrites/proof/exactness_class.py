@@ -30,7 +30,7 @@ from .kernel.equality import Verdict as Answer
 from .kernel.scalars import Const, Element, FromInt, Ite, Op, Red, Scalar
 from .kernel.smt import every, fresh, fresh_function, implies, within
 from .kernel.tensors import Family, Tensor
-from .semantics.runtime_kernels import RuntimeSemantics, adds_up, at_best
+from .runtime_kernels import RuntimeSemantics, adds_up, at_best
 
 # For one question to z3. More finds stronger classes for a few laws, in minutes each.
 _EFFORT = 1_500_000
@@ -58,21 +58,21 @@ class _Class:
     """The law as runtimes compute it."""
 
     def __init__(self, law: Law) -> None:
-        self.world = RuntimeSemantics(law)
-        self.question: Goal = goal(law, self.world)
+        self.semantics = RuntimeSemantics(law)
+        self.question: Goal = goal(law, self.semantics)
         # A number that the right side adds is of the operands' type.
         kinds = {leaf.kinds for leaf in leaves(law.left)}
         self.whole = "int" in kinds and kinds <= {"int", "bool"}
 
     def of(self, sides: tuple[Any, Any], answer: Answer) -> Exactness:
         level = answer.level
-        if self.world.differs:
+        if self.semantics.differs:
             context = self.question.context
             level = prove_equal(*sides, context, _STRUCTURAL).level
         j, index = fresh("j"), fresh_function("i")
         left, right = (t.member(j) if isinstance(t, Family) else t for t in sides)
         a, b = left.at(index), right.at(index)
-        least = weakest(*(at_best(x, self.world.moves) for x in (a, b)))
+        least = weakest(*(at_best(x, self.semantics.moves) for x in (a, b)))
         ring = level == "ring"
         if self.whole and level in (*_STRUCTURAL, "ring") and wraps(a) and wraps(b):
             return Exactness.BITWISE
@@ -83,7 +83,7 @@ class _Class:
         found = self._by_bits(a, b, left, index)
         if found is None:
             return Exactness.RING if ring else Exactness.REAL
-        open_ = self.world.moves and least in (Exactness.ORDER, Exactness.REAL)
+        open_ = self.semantics.moves and least in (Exactness.ORDER, Exactness.REAL)
         return weakest(found, Exactness.ORDER) if open_ else found
 
     def _by_bits(

@@ -1,8 +1,8 @@
 """From a law to what the kernel is asked: the second reading of a rule.
 
 The first reading is the matcher's. Both follow the same object, so a rule can't be
-proved in one form and applied in another. Symbols become z3 symbols, or, in a concrete
-world, numbers drawn at random: then both sides can be computed and compared.
+proved in one form and applied in another. Symbols become z3 symbols, or, on arrays,
+numbers drawn at random: then both sides can be computed and compared.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from .kernel.scalars import Const, Element, Ite, NegInf, Scalar, Symbol
 from .kernel.smt import both, fresh, term
 from .kernel.tensors import Context, Family, Tensor, shape
 from .semantics import (  # noqa: F401  they register meanings
+    attention,
     casts,
-    meaning_attention,
-    meaning_contraction,
-    meaning_elementwise,
-    meaning_indexing,
-    meaning_movement,
-    meaning_normalization,
-    meaning_pooling,
-    meaning_reduction,
+    contraction,
+    convolution,
+    elementwise,
+    gather,
+    movement,
+    normalization,
+    reduction,
+    reshape,
 )
 from .semantics.expressions import Expressions, PermMeaning, SizesMeaning
 from .semantics.index_maps import Axes as DenotedAxes
-from .semantics.table import CHAINS, MEANINGS, Meaning
+from .semantics.table import MEANINGS, Meaning
 
 
 class Semantics(Expressions):
@@ -117,9 +118,11 @@ class Semantics(Expressions):
             if member is not None:
                 return member
         elif isinstance(t, Chain):
+            if t.head.name not in _CHAINED:
+                raise ValueError(f"a chain of {t.head.name}")
             first, *others = (self.tensor(part) for part in t.parts)
             for other in others:
-                first = CHAINS[t.head.name](self.context, first, other)
+                first = MEANINGS[t.head.name](self.context, first, other)
             return first
         else:
             assert isinstance(t, Apply)
@@ -236,6 +239,10 @@ class Semantics(Expressions):
         return Element(leaf.name, 0, lambda k: 0)
 
 
+# Which operators a chain may consist of.
+_CHAINED = frozenset("Add Mul Max Min And Or".split())
+
+
 def _causal(index: Callable[[Any], Any]) -> Scalar:
     return Ite(index(3) <= index(2), Const(0), NegInf())
 
@@ -249,14 +256,14 @@ class Goal:
     obligations: list[tuple[str, Any]] = field(default_factory=list)
 
 
-def goal(law: Law, world: Semantics | None = None) -> Goal:
+def goal(law: Law, semantics: Semantics | None = None) -> Goal:
     """The kernel's question for a law."""
-    world = world or Semantics(law)
-    context = world.context
+    semantics = semantics or Semantics(law)
+    context = semantics.context
     # The meanings of the left side may use what the law requires.
     for condition in law.requires:
-        world.assume(condition)
-    left = [world.tensor(t) for t in law.left]
+        semantics.assume(condition)
+    left = [semantics.tensor(t) for t in law.left]
     context.on_rhs = True
-    right = [world.tensor(t) for t in law.right]
+    right = [semantics.tensor(t) for t in law.right]
     return Goal(list(zip(left, right, strict=True)), context, context.obligations)

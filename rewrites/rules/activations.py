@@ -275,28 +275,3 @@ RULES: list[Rule] = [
     quick_gelu,
     *piecewise.RULES,
 ]
-
-NOT_SHIPPED = [
-    (
-        "gelu_erfc",
-        "x / 2 * (1 - erf(-x / sqrt(2))) = Gelu(x)",
-        "true, but the prover doesn't know that erf is odd",
-    ),
-    (
-        "softplus_stable",
-        "Max(x, 0) + Log(1 + Exp(-Abs(x))) = Softplus(x)",
-        "true, but the prover has no arithmetic for choices and exponentials at once",
-    ),
-    (
-        "softplus_threshold",
-        "Where(x > 20, x, Softplus(x)) = Softplus(x)",
-        "false: at 21 the left is 21 and the right 21 + log(1 + exp(-21)), which "
-        "float32 rounds to 21 and float64 doesn't",
-    ),
-    (
-        "celu, thresholded_relu",
-        "max(0, x) + min(0, a * (exp(x / a) - 1)) = Celu(x, a); "
-        "Where(x > a, x, 0) = ThresholdedRelu(x, a)",
-        "no exporter takes these apart, and PyTorch spells them no better",
-    ),
-]

@@ -15,7 +15,6 @@ from ..language.operators.elementwise import (
     Reciprocal,
     Sqrt,
     Sub,
-    Tanh,
 )
 from . import affine, associative, distributive, merging
 from .law_table import equation
@@ -49,30 +48,6 @@ EXPONENTIALS = [
         name="quotient_of_exps",
         when="search",
     ),
-    law_of(
-        "Reciprocal(Exp(-x)) = Exp(x)",
-        "float x",
-        lambda x: Reciprocal(Exp(Neg(x))),
-        Exp,
-        wrong={"negated": lambda x: Exp(Neg(x))},
-        name="reciprocal_of_exp_neg",
-    ),
-    law_of(
-        "a / Exp(-x) = a * Exp(x)",
-        "float a x",
-        lambda a, x: Div(a, Exp(Neg(x))),
-        lambda a, x: Mul(a, Exp(x)),
-        wrong={"negated": lambda a, x: Mul(a, Exp(Neg(x)))},
-        name="over_exp_neg",
-    ),
-    law_of(
-        "-Tanh(-x) = Tanh(x)",
-        "float x",
-        lambda x: Neg(Tanh(Neg(x))),
-        Tanh,
-        wrong={"negated": lambda x: Tanh(Neg(x))},
-        name="neg_tanh_neg",
-    ),
 ]
 
 POWERS = [
@@ -101,14 +76,6 @@ POWERS = [
         wrong={"none": lambda x, minus: x},
         name="pow_minus_one",
         sample=dict(positive=["x"]),
-    ),
-    law_of(
-        "Pow(-x, 2) = Pow(x, 2)",
-        "float x two:2:any",
-        lambda x, two: Pow(Neg(x), two),
-        Pow,
-        wrong={"negated": lambda x, two: Neg(Pow(x, two))},
-        name="pow_of_negated",
     ),
     law_of(
         "Pow(Sqrt(x), 2) = x, where x >= 0",
@@ -142,41 +109,3 @@ RULES = [
 ]
 
 FALSE_RULES = [*distributive.FALSE_RULES, *associative.FALSE_RULES]
-
-NOT_SHIPPED = [
-    (
-        "one_minus_sigmoid",
-        "1 - Sigmoid(-x) = Sigmoid(x)",
-        "true; the prover doesn't find it",
-    ),
-    (
-        "over_own_sqrt",
-        "x / Sqrt(x) = Sqrt(x), where x > 0",
-        "true; the prover doesn't find it",
-    ),
-    (
-        "exp_of_log",
-        "Exp(Log(x)) = x, where x > 0",
-        "the prover knows no more of Log than that it undoes Exp",
-    ),
-    (
-        "log_of_product",
-        "Log(a) + Log(b) = Log(a * b), where a, b > 0",
-        "the prover knows no more of Log than that it undoes Exp",
-    ),
-    (
-        "sqrt_of_square",
-        "Sqrt(x * x) = Abs(x)",
-        "true; to the prover a root is a number whose square is known, not its sign",
-    ),
-    (
-        "pow_of_pow",
-        "Pow(Pow(x, a), b) = Pow(x, a * b)",
-        "false at x = -1, a = 2, b = 1/2: 1 is not -1",
-    ),
-    (
-        "shift_of_shift",
-        "(x << a) << b = x << (a + b)",
-        "false at x = 1, a = b = 4 in 8 bits where a shift by the width is 1 << 0",
-    ),
-]

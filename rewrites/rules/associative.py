@@ -15,7 +15,8 @@ from ..language.operators.elementwise import (
     Reciprocal,
     Sqrt,
 )
-from ..language.pattern import Chain, Term
+from ..language.pattern import Chain, Operator, Term
+from ..language.rule import Law, Rule, rule
 from ..language.terms import Bool, forall
 from .law_table import equation
 
@@ -35,42 +36,45 @@ def _twice(root: Term, *others: Term) -> Chain:
     return Chain(Mul, (root, root, *others))
 
 
-# Small operands meet first, so that fewer operations are of the large size.
+def _small_first(op: Operator, kind: str, name: str) -> Rule:
+    """Small operands meet first, so that fewer operations are of the large size."""
+    return law_of(
+        f"{op}({op}(s, m), t) = {op}({op}(s, t), m)",
+        f"{kind} s t m",
+        lambda s, t, m: op(op(s, m), t),
+        lambda s, t, m: op(op(s, t), m),
+        wrong={"twice": lambda s, t, m: op(op(s, s), m)},
+        worthwhile=(lambda s, t, m: smaller(s, m) & smaller(t, m), WORTH),
+        name=name,
+        measure="flops",
+        sample=dict(s=[3], t=[3], m=[2, 3]),
+    )
+
+
+def _small_apart(op: Operator, name: str) -> Rule:
+    return law_of(
+        f"{op}({op}(s, m), {op}(t, n)) = {op}({op}(s, t), {op}(m, n))",
+        " s t m n",
+        lambda s, t, m, n: op(op(s, m), op(t, n)),
+        lambda s, t, m, n: op(op(s, t), op(m, n)),
+        wrong={"twice": lambda s, t, m, n: op(op(s, s), op(m, n))},
+        worthwhile=(lambda s, t, m, n: smaller(s, m) & smaller(t, m), WORTH),
+        name=name,
+        when="asked",
+        measure="flops",
+        sample=dict(s=[3], t=[3], m=[2, 3]),
+    )
+
+
 SMALL_FIRST = [
-    rule
-    for op, kind in (
-        (Add, ""),
-        (Mul, ""),
-        (Max, ""),
-        (Min, ""),
-        (And, "bool"),
-        (Or, "bool"),
-    )
-    for rule in (
-        law_of(
-            f"{op}({op}(s, m), t) = {op}({op}(s, t), m)",
-            f"{kind} s t m",
-            lambda s, t, m, op=op: op(op(s, m), t),
-            lambda s, t, m, op=op: op(op(s, t), m),
-            wrong={"twice": lambda s, t, m, op=op: op(op(s, s), m)},
-            worthwhile=(lambda s, t, m: smaller(s, m) & smaller(t, m), WORTH),
-            name=f"{op}_small_first".lower(),
-            measure="flops",
-            sample=dict(s=[3], t=[3], m=[2, 3]),
-        ),
-        law_of(
-            f"{op}({op}(s, m), {op}(t, n)) = {op}({op}(s, t), {op}(m, n))",
-            f"{kind} s t m n",
-            lambda s, t, m, n, op=op: op(op(s, m), op(t, n)),
-            lambda s, t, m, n, op=op: op(op(s, t), op(m, n)),
-            wrong={"twice": lambda s, t, m, n, op=op: op(op(s, s), op(m, n))},
-            worthwhile=(lambda s, t, m, n: smaller(s, m) & smaller(t, m), WORTH),
-            name=f"{op}_small_apart".lower(),
-            when="asked",
-            measure="flops",
-            sample=dict(s=[3], t=[3], m=[2, 3]),
-        ),
-    )
+    _small_first(Add, "", "add_small_first"),
+    _small_apart(Add, "add_small_apart"),
+    _small_first(Mul, "", "mul_small_first"),
+    _small_apart(Mul, "mul_small_apart"),
+    _small_first(Max, "", "max_small_first"),
+    _small_first(Min, "", "min_small_first"),
+    _small_first(And, "bool", "and_small_first"),
+    _small_first(Or, "bool", "or_small_first"),
 ]
 
 # The associative rows of DNNFusion's table of rewrites.
@@ -135,3 +139,28 @@ FALSE_RULES = [
         false=True,
     ),
 ]
+
+
+def _shared(op: Operator, name: str) -> Rule:
+    """Equal nodes are one anyway, with their operands in either order
+    (graph_editor.py); here the two sums have no node in common.
+    """
+
+    @rule(
+        "horizontal",
+        name=name,
+        statement=f"{op}({op}(a, b), c), {op}({op}(a, c), b) = the first, twice",
+        samples=[dict(r=2, a=[2, 3], b=[2, 3], c=[3])],
+    )
+    def build(law: Law) -> None:
+        r = law.rank()
+        a, b, c = (law.operand(name, r) for name in "abc")
+        first = op(op(a, b), c)
+        other = op(op(a, c), a if law.mutant("repeated") else b)
+        law.rewrite((first, other), (first, first))
+
+    return build
+
+
+# Sums of the same three operands in another order are one.
+SHARED = [_shared(Add, "add_shared"), _shared(Mul, "mul_shared")]

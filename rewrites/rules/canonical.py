@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..language.operators.elementwise import Add, Div, Mul, Neg, Reciprocal, Sub
+from ..language.operators.elementwise import Add, Div, Mul, Neg, Sub
 from .law_table import equation, number
 
 law_of = partial(equation, family="canonical")
 
-SIGNS = [
+PLAIN = [
     law_of(
         "-(-x) = x",
         "x",
@@ -27,120 +27,12 @@ SIGNS = [
         name="add_negated",
     ),
     law_of(
-        "a - (-b) = a + b",
-        "a b",
-        lambda a, b: Sub(a, Neg(b)),
-        Add,
-        wrong={"difference": Sub},
-        name="sub_negated",
-    ),
-    law_of(
-        "-(a - b) = b - a",
-        "a b",
-        lambda a, b: Neg(Sub(a, b)),
-        lambda a, b: Sub(b, a),
-        wrong={"same": Sub},
-        name="neg_of_difference",
-    ),
-    law_of(
-        "(-a) * (-b) = a * b",
-        "a b",
-        lambda a, b: Mul(Neg(a), Neg(b)),
-        Mul,
-        wrong={"negated": lambda a, b: Mul(Neg(a), b)},
-        name="mul_of_negated",
-    ),
-    law_of(
-        "(-a) / (-b) = a / b",
-        "float a b",
-        lambda a, b: Div(Neg(a), Neg(b)),
-        Div,
-        wrong={"negated": lambda a, b: Div(Neg(a), b)},
-        name="div_of_negated",
-    ),
-    law_of(
-        "a + b * (-c) = a - b * c",
-        "a b c",
-        lambda a, b, c: Add(a, Mul(b, Neg(c))),
-        lambda a, b, c: Sub(a, Mul(b, c)),
-        wrong={"sum": lambda a, b, c: Add(a, Mul(b, c))},
-        name="add_negated_product",
-    ),
-    law_of(
-        "a - b * (-c) = a + b * c",
-        "a b c",
-        lambda a, b, c: Sub(a, Mul(b, Neg(c))),
-        lambda a, b, c: Add(a, Mul(b, c)),
-        wrong={"difference": lambda a, b, c: Sub(a, Mul(b, c))},
-        name="sub_negated_product",
-    ),
-]
-
-# A constant takes the sign in.
-SIGNED_CONSTANTS = [
-    law_of(
-        "-(x * c) = x * (-c)",
-        "x c:constant",
-        lambda x, c: Neg(Mul(x, c)),
-        lambda x, c: Mul(x, Neg(c)),
-        wrong={"unsigned": Mul},
-        name="neg_of_product",
-    ),
-    law_of(
-        "(-x) * c = x * (-c)",
-        "x c:constant",
-        lambda x, c: Mul(Neg(x), c),
-        lambda x, c: Mul(x, Neg(c)),
-        wrong={"unsigned": Mul},
-        name="product_of_negated",
-    ),
-    law_of(
         "-(x / c) = x / (-c)",
         "float x c:constant",
         lambda x, c: Neg(Div(x, c)),
         lambda x, c: Div(x, Neg(c)),
         wrong={"unsigned": Div},
         name="neg_of_quotient",
-    ),
-    law_of(
-        "(-x) / c = x / (-c)",
-        "float x c:constant",
-        lambda x, c: Div(Neg(x), c),
-        lambda x, c: Div(x, Neg(c)),
-        wrong={"unsigned": Div},
-        name="quotient_of_negated",
-    ),
-    law_of(
-        "-(c / x) = (-c) / x",
-        "float x c:constant",
-        lambda x, c: Neg(Div(c, x)),
-        lambda x, c: Div(Neg(c), x),
-        wrong={"unsigned": lambda x, c: Div(c, x)},
-        name="neg_of_constant_quotient",
-    ),
-    law_of(
-        "c / (-x) = (-c) / x",
-        "float x c:constant",
-        lambda x, c: Div(c, Neg(x)),
-        lambda x, c: Div(Neg(c), x),
-        wrong={"unsigned": lambda x, c: Div(c, x)},
-        name="quotient_by_negated",
-    ),
-    law_of(
-        "-(x + c) = (-c) - x",
-        "x c:constant",
-        lambda x, c: Neg(Add(x, c)),
-        lambda x, c: Sub(Neg(c), x),
-        wrong={"unsigned": lambda x, c: Sub(c, x)},
-        name="neg_of_sum",
-    ),
-    law_of(
-        "(-x) - c = (-c) - x",
-        "x c:constant",
-        lambda x, c: Sub(Neg(x), c),
-        lambda x, c: Sub(Neg(c), x),
-        wrong={"unsigned": lambda x, c: Sub(c, x)},
-        name="difference_of_negated",
     ),
     law_of(
         "x * (-1) = -x",
@@ -152,14 +44,6 @@ SIGNED_CONSTANTS = [
         measure="flops",
     ),
     law_of(
-        "x / (-1) = -x",
-        "float x one:-1",
-        Div,
-        lambda x, one: Neg(x),
-        wrong={"none": lambda x, one: x},
-        name="div_minus_one",
-    ),
-    law_of(
         "0 - x = -x",
         "float x zero:0",
         lambda x, zero: Sub(zero, x),
@@ -167,73 +51,6 @@ SIGNED_CONSTANTS = [
         wrong={"none": lambda x, zero: x},
         name="zero_minus",
         measure="flops",
-    ),
-]
-
-RECIPROCALS = [
-    law_of(
-        "1 / (1 / x) = x",
-        "float x",
-        lambda x: Reciprocal(Reciprocal(x)),
-        lambda x: x,
-        wrong={"one": Reciprocal},
-        name="reciprocal_twice",
-    ),
-    law_of(
-        "1 / (a / b) = b / a",
-        "float a b",
-        lambda a, b: Reciprocal(Div(a, b)),
-        lambda a, b: Div(b, a),
-        wrong={"same": Div},
-        name="reciprocal_of_quotient",
-    ),
-    law_of(
-        "a * Reciprocal(b) = a / b",
-        "float a b",
-        lambda a, b: Mul(a, Reciprocal(b)),
-        Div,
-        wrong={"product": Mul},
-        name="mul_by_reciprocal",
-    ),
-    law_of(
-        "a / Reciprocal(b) = a * b",
-        "float a b",
-        lambda a, b: Div(a, Reciprocal(b)),
-        Mul,
-        wrong={"quotient": Div},
-        name="div_by_reciprocal",
-    ),
-    law_of(
-        "a * (1 / b) = a / b",
-        "float a b one:1",
-        lambda a, b, one: Mul(a, Div(one, b)),
-        lambda a, b, one: Div(a, b),
-        wrong={"product": lambda a, b, one: Mul(a, b)},
-        name="mul_by_one_over",
-    ),
-    law_of(
-        "a / (1 / b) = a * b",
-        "float a b one:1",
-        lambda a, b, one: Div(a, Div(one, b)),
-        lambda a, b, one: Mul(a, b),
-        wrong={"quotient": lambda a, b, one: Div(a, b)},
-        name="div_by_one_over",
-    ),
-    law_of(
-        "Reciprocal(a) * Reciprocal(b) = Reciprocal(a * b)",
-        "float a b",
-        lambda a, b: Mul(Reciprocal(a), Reciprocal(b)),
-        lambda a, b: Reciprocal(Mul(a, b)),
-        wrong={"sum": lambda a, b: Reciprocal(Add(a, b))},
-        name="product_of_reciprocals",
-    ),
-    law_of(
-        "Reciprocal(x * c) = (1 / c) / x",
-        "float x c:constant",
-        lambda x, c: Reciprocal(Mul(x, c)),
-        lambda x, c: Div(Reciprocal(c), x),
-        wrong={"constant": lambda x, c: Div(c, x)},
-        name="reciprocal_of_product",
     ),
 ]
 
@@ -332,27 +149,4 @@ QUOTIENTS = [
     ),
 ]
 
-RULES = [*SIGNS, *SIGNED_CONSTANTS, *RECIPROCALS, *QUOTIENTS]
-
-NOT_SHIPPED = [
-    (
-        "mul_two",
-        "x * 2 = x + x",
-        "true bit by bit, and neither side is better to read or to run",
-    ),
-    (
-        "reciprocal_of_sqrt",
-        "Reciprocal(Sqrt(x)) = Rsqrt(x)",
-        "ONNX has no such operator; the emitter spells the pair as it likes",
-    ),
-    (
-        "pow_three",
-        "Pow(x, 3) = x * x * x",
-        "the graph gets heavier, and Gelu's spelling is lost",
-    ),
-    (
-        "commute",
-        "a * b = b * a",
-        "changes nothing by itself; the matcher takes commutative operands either way",
-    ),
-]
+RULES = [*PLAIN, *QUOTIENTS]

@@ -125,21 +125,3 @@ RULES: list[Rule] = [
     *(_there_and_back(*types) for types in _rows(_HELD)),
     *(_chain(*types) for types in _rows(_CHAINS)),
 ]
-
-NOT_SHIPPED: list[tuple[str, str, str]] = [
-    (
-        "cast_of_float_to_integer",
-        "float16 to float32 to int64 = float16 to int64",
-        "false for numbers that fit no integer, and NaN: the result is undefined",
-    ),
-    (
-        "cast_of_filled",
-        "Cast(ConstantOfShape(s)) = ConstantOfShape(s) of another type",
-        "by evaluation (fold_uniform.py), or unary_of_expand where s isn't known",
-    ),
-    (
-        "146 cast_sink_movement",
-        "Cast(move(x)) = move(Cast(x))",
-        "no rule of its own: Cast is one of the functions f of the rules that sink",
-    ),
-]

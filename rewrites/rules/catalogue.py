@@ -5,17 +5,17 @@ A phase runs to a fixpoint before the next begins; the order says why.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import ModuleType
 
 from ..language.rule import Rule
 from . import (
     activations,
     algebra,
+    associative,
     attention,
     canonical,
     casts,
-    causal,
     clips,
     concat,
     convolution,
@@ -23,7 +23,6 @@ from . import (
     horizontal_fusion,
     identity,
     indexing,
-    lattice,
     logic,
     masks,
     matmul,
@@ -33,11 +32,8 @@ from . import (
     pad,
     pooling,
     quantization,
-    rectifiers,
     reductions,
     reshape,
-    sharing,
-    side_by_side,
     sink_movements,
     slices,
     softmax,
@@ -51,87 +47,95 @@ class Phase:
 
     name: str
     why: str
-    families: tuple[ModuleType, ...]
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        return tuple(rule for family in self.families for rule in family.RULES)
+    rules: tuple[Rule, ...]
 
 
-def _phase(name: str, why: str, *families: ModuleType) -> Phase:
-    return Phase(name, why, families)
+def _phase(name: str, why: str, *families: Sequence[Rule]) -> Phase:
+    return Phase(name, why, tuple(rule for family in families for rule in family))
 
 
 PHASES = (
     _phase(
         "simplify",
         "What changes nothing goes first: later patterns need not look through it.",
-        identity,
-        logic,
-        lattice,
-        clips,
-        rectifiers,
-        casts,
-        movement,
-        reshape,
-        packing,
-        slices,
-        concat,
-        gather,
-        pad,
-        where,
-        indexing,
-        quantization,
-        masks,
+        identity.RULES,
+        logic.RULES,
+        clips.RULES,
+        casts.RULES,
+        movement.RULES,
+        reshape.RULES,
+        packing.RULES,
+        slices.RULES,
+        concat.RULES,
+        gather.RULES,
+        pad.RULES,
+        where.RULES,
+        indexing.RULES,
+        quantization.RULES,
+        masks.RULES,
     ),
     _phase(
         "recompose",
         "Whole layers are recognised while their parts still stand as exported.",
-        activations,
-        softmax,
-        normalization,
-        attention,
+        activations.RULES,
+        softmax.RULES,
+        normalization.RULES,
+        attention.RULES,
     ),
     _phase(
         "fuse",
         "Weights take in their neighbours; a layer of its own is none by now.",
-        convolution,
-        matmul,
-        pooling,
-        reductions,
+        convolution.RULES,
+        matmul.RULES,
+        pooling.RULES,
+        reductions.RULES,
     ),
     _phase(
         "sink",
         "Movements go down the graph, where they meet and cancel.",
-        sink_movements,
+        sink_movements.RULES,
     ),
     _phase(
         "merge",
         "Layers become one with their biases, which no layer takes in after it.",
-        side_by_side,
+        horizontal_fusion.BIASED,
     ),
     _phase(
         "algebra",
         "Associativity, distributivity and commutativity, where operations are saved;"
         " masks, once attention has all that is its own.",
-        canonical,
-        algebra,
-        horizontal_fusion,
-        sharing,
-        causal,
+        canonical.RULES,
+        algebra.RULES,
+        horizontal_fusion.RULES,
+        associative.SHARED,
+        attention.CAUSAL,
     ),
 )
 
-FAMILIES = tuple(family for phase in PHASES for family in phase.families)
 RULES: tuple[Rule, ...] = tuple(rule for phase in PHASES for rule in phase.rules)
 BY_NAME = {rule.name: rule for rule in RULES}
 
-# Published rules that are wrong: the prover has to refuse them.
-FALSE_RULES: tuple[Rule, ...] = tuple(
-    rule for family in FAMILIES for rule in getattr(family, "FALSE_RULES", ())
+# What any total order has: of these, a proof by real numbers holds for integers too.
+ORDERED = frozenset(
+    "Equal Greater GreaterOrEqual Less LessOrEqual Max Min Or Where".split()
 )
 
-# Candidates that are left out: (name, law, why).
-NOT_SHIPPED: tuple[tuple[str, str, str], ...] = tuple(
-    row for family in FAMILIES for row in getattr(family, "NOT_SHIPPED", ())
+# Published rules that are wrong: the prover has to refuse them.
+FALSE_RULES: tuple[Rule, ...] = tuple(
+    rule
+    for module in (
+        algebra,
+        casts,
+        clips,
+        convolution,
+        identity,
+        indexing,
+        movement,
+        pad,
+        pooling,
+        quantization,
+        reshape,
+        slices,
+    )
+    for rule in module.FALSE_RULES
 )

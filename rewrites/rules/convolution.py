@@ -1,12 +1,14 @@
-"""Convolutions that take in what their result is scaled by and shifted by."""
+"""Convolutions that take in what stands before and after them."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..language.operators.contraction import BatchNormalization
 from ..language.operators.elementwise import Add, Div, Mul, Neg, Sqrt, Sub
+from ..language.operators.movement import Pad
 from ..language.rule import Law, Rule
-from .convolution_inputs import FALSE_RULES
-from .convolution_inputs import RULES as INPUT_RULES
+from ..language.terms import Fn, eq, forall
 from .convolution_patterns import STATISTICS, Convolution, of_both, plus
 
 
@@ -23,7 +25,7 @@ def conv_batchnorm(law: Law, conv: Convolution) -> None:
     law.rewrite(left, conv(Mul(conv.weight, conv.by_output(scale)), bias))
 
 
-@of_both(dict(by=[6, 1, 1]), dict(by=[]), dict(by=[1, 6, 1, 1]))
+@of_both(dict(by=[6, 1, 1]), dict(by=[]), dict(by=[1, 6, 1, 1]), kinds=["conv"])
 def conv_mul(law: Law, conv: Convolution) -> None:
     """Conv(x, w, c) * a = Conv(x, w * a, c * a)"""
     by = conv.per_channel("by", conv.channels)
@@ -36,19 +38,7 @@ def conv_mul(law: Law, conv: Convolution) -> None:
     )
 
 
-@of_both(dict(by=[6, 1, 1]), dict(by=[]))
-def conv_div(law: Law, conv: Convolution) -> None:
-    """Conv(x, w, c) / a = Conv(x, w / a, c / a)"""
-    by = conv.per_channel("by", conv.channels)
-    vector = conv.vector(by, conv.channels)
-    bias = None if conv.bias is None else Div(conv.bias, vector)
-    scale = Mul if law.mutant("times") else Div
-    law.rewrite(
-        Div(conv.left, by), conv(scale(conv.weight, conv.by_output(vector)), bias)
-    )
-
-
-@of_both(dict(by=[6, 1, 1]), dict(by=[]))
+@of_both(dict(by=[6, 1, 1]), dict(by=[]), kinds=["conv"])
 def conv_add(law: Law, conv: Convolution) -> None:
     """Conv(x, w, c) + a = Conv(x, w, c + a)"""
     by = conv.per_channel("by", conv.channels)
@@ -57,70 +47,56 @@ def conv_add(law: Law, conv: Convolution) -> None:
     law.rewrite(Add(conv.left, by), conv(conv.weight, bias))
 
 
-@of_both(dict(by=[6, 1, 1]), dict(by=[]))
-def conv_sub(law: Law, conv: Convolution) -> None:
-    """Conv(x, w, c) - a = Conv(x, w, c - a)"""
-    by = conv.per_channel("by", conv.channels)
-    vector = conv.vector(by, conv.channels)
-    bias = plus(conv.bias, vector if law.mutant("plus") else Neg(vector))
-    law.rewrite(Sub(conv.left, by), conv(conv.weight, bias))
+@of_both(dict(zero=[6]), biases=[False], measure="flops", when="asked")
+def conv_zero_bias(law: Law, conv: Convolution) -> None:
+    """Conv(x, w, 0) = Conv(x, w)"""
+    zero = law.filled("zero", 1, 1 if law.mutant("one") else 0)
+    law.rewrite(conv(conv.weight, zero), conv.left)
 
 
-@of_both(dict(by=[6, 1, 1]), dict(by=[]))
-def conv_subtracted(law: Law, conv: Convolution) -> None:
-    """a - Conv(x, w, c) = Conv(x, -w, a - c)"""
-    by = conv.per_channel("by", conv.channels)
-    vector = conv.vector(by, conv.channels)
-    bias = vector if conv.bias is None else Sub(vector, conv.bias)
-    weight = conv.weight if law.mutant("same_weight") else Neg(conv.weight)
-    law.rewrite(Sub(by, conv.left), conv(weight, bias))
+@of_both(dict(before=(0, 0, 1, 0), after=(0, 0, 0, 2)), kinds=["conv"])
+def conv_padded(law: Law, conv: Convolution) -> None:
+    """Conv(Pad(x), w, c) = Conv(x, w, c) with these pads"""
+    r = conv.rank
+    before, after = law.fn("before", r), law.fn("after", r)
+    low, high = conv.geometry["low"], conv.geometry["high"]
+    assert isinstance(low, Fn) and isinstance(high, Fn)
+    law.require(
+        forall(r, lambda k: (before(k) >= 0) & (after(k) >= 0)), "a Pad that cuts"
+    )
+    if not law.mutant("channels"):
+        law.require(
+            forall(r, lambda k: (k >= 2) | (eq(before(k), 0) & eq(after(k), 0))),
+            "channels are padded",
+        )
+    padded = Pad(conv.x, None, low=before, high=after, mode="constant")
+    both: dict[str, Any] = {
+        "low": Fn(r, lambda k: low(k) + before(k)),
+        "high": Fn(r, lambda k: high(k) + after(k)),
+    }
+    law.rewrite(
+        conv(conv.weight, conv.bias, padded),
+        conv(conv.weight, conv.bias, **both),
+    )
 
 
-@of_both({})
-def conv_neg(law: Law, conv: Convolution) -> None:
-    """-Conv(x, w, c) = Conv(x, -w, -c)"""
-    bias = None if conv.bias is None else Neg(conv.bias)
-    weight = conv.weight if law.mutant("same_weight") else Neg(conv.weight)
-    law.rewrite(Neg(conv.left), conv(weight, bias))
+@of_both(dict(by=[4, 1, 1]), kinds=["conv"], biases=[True], groups=False, false=True)
+def conv_shifted_padded_input(law: Law, conv: Convolution) -> None:
+    """Conv(x + a, w, c) = Conv(x, w, c + sum(w * a)), which padding makes false"""
+    channels = conv.x.dim(1)
+    by = conv.per_channel("by", channels)
+    law.rewrite(
+        conv(conv.weight, conv.bias, Add(conv.x, by)),
+        conv(conv.weight, plus(conv.bias, conv.summed(conv.vector(by, channels)))),
+    )
 
+
+FALSE_RULES: list[Rule] = conv_shifted_padded_input
 
 RULES: list[Rule] = [
     *conv_batchnorm,
     *conv_mul,
-    *conv_div,
     *conv_add,
-    *conv_sub,
-    *conv_subtracted,
-    *conv_neg,
-    *INPUT_RULES,
+    *conv_zero_bias,
+    *conv_padded,
 ]
-
-NOT_SHIPPED = [
-    (
-        "152",
-        "BatchNormalization(ConvTranspose(x, w, groups)) = ConvTranspose(x, w * s)",
-        "true; the scale would have to be cut into groups, which no model asked for",
-    ),
-    (
-        "174",
-        "Conv(x, w) = Transpose(Transpose(x) @ w) for windows of one element",
-        "true, but the prover doesn't know that what runs over one element is that one",
-    ),
-    (
-        "175",
-        "Conv(x, w, group=channels) as a depthwise convolution",
-        "no rewrite: torch has no other operator for it",
-    ),
-    (
-        "176",
-        "ConvTranspose(x, w, stride=window) = a product and a Reshape",
-        "true, but needs that exactly one element of each window is met",
-    ),
-    (
-        "-",
-        "Squeeze(Conv(Unsqueeze(x), w)) = Conv(x, Squeeze(w)), 1-D written as 2-D",
-        "true, but the prover compares no sums over indices of other ranks",
-    ),
-]
-
-__all__ = ["FALSE_RULES", "NOT_SHIPPED", "RULES"]

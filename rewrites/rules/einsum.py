@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ..language.operators.contraction import Einsum, MatMul
 from ..language.operators.elementwise import Mul
-from ..language.operators.movement import Transpose, Unsqueeze
+from ..language.operators.movement import Transpose
 from ..language.operators.reduction import ReduceSum
 from ..language.pattern import Term
 from ..language.rule import Law, Rule, rule
@@ -30,11 +30,6 @@ def _turned(x: Term, rank: int) -> Term:
     return _moved(x, *range(rank - 2), rank - 1, rank - 2)
 
 
-def _outer(x: Term, y: Term) -> Term:
-    column = Unsqueeze(x, axes=axis_range(2, 1, 2))
-    return Mul(column, Unsqueeze(y, axes=axis_range(2, 0, 1)))
-
-
 def _last_sum(x: Term, rank: int) -> Term:
     return ReduceSum(x, axes=axis_range(rank, rank - 1, rank), keepdims=0)
 
@@ -46,14 +41,8 @@ PRODUCTS: dict[str, tuple[str, Result]] = {
     "abcd,abde->abce": ("x @ y", MatMul),
     "abc,cd->abd": ("x @ y", MatMul),
     "abcd,de->abce": ("x @ y", MatMul),
-    "abcd,bde->abce": ("x @ y", MatMul),
-    "ab,cb->ac": ("x @ y.T", lambda x, y: MatMul(x, _turned(y, 2))),
-    "abc,dc->abd": ("x @ y.T", lambda x, y: MatMul(x, _turned(y, 2))),
     "abc,adc->abd": ("x @ y.T", lambda x, y: MatMul(x, _turned(y, 3))),
     "abcd,abed->abce": ("x @ y.T", lambda x, y: MatMul(x, _turned(y, 4))),
-    "ab,ac->bc": ("x.T @ y", lambda x, y: MatMul(_turned(x, 2), y)),
-    "abc,abd->acd": ("x.T @ y", lambda x, y: MatMul(_turned(x, 3), y)),
-    "abcd,abce->abde": ("x.T @ y", lambda x, y: MatMul(_turned(x, 4), y)),
     "abcd,aecd->acbe": (
         "scores of heads that stand behind",
         lambda x, y: MatMul(_moved(x, 0, 2, 1, 3), _moved(y, 0, 2, 3, 1)),
@@ -62,23 +51,14 @@ PRODUCTS: dict[str, tuple[str, Result]] = {
         "weighted values of heads that stand behind",
         lambda x, y: _moved(MatMul(x, _moved(y, 0, 2, 1, 3)), 0, 2, 1, 3),
     ),
-    "a,b->ab": ("x[:, None] * y", _outer),
-    "ab,ab->ab": ("x * y", Mul),
-    "abc,abc->abc": ("x * y", Mul),
-    "abcd,abcd->abcd": ("x * y", Mul),
     "a,a->": ("sum(x * y)", lambda x, y: _last_sum(Mul(x, y), 1)),
-    "ab,ab->a": ("sum(x * y)", lambda x, y: _last_sum(Mul(x, y), 2)),
-    "abc,abc->ab": ("sum(x * y)", lambda x, y: _last_sum(Mul(x, y), 3)),
 }
 SIZES = dict(a=2, b=3, c=4, d=5, e=6)
 # One operand: a movement or a sum.
 ALONE: dict[str, tuple[str, Callable[[Term], Term]]] = {
     "ab->ba": ("x.T", lambda x: _turned(x, 2)),
     "abc->acb": ("x.T", lambda x: _turned(x, 3)),
-    "abcd->abdc": ("x.T", lambda x: _turned(x, 4)),
     "ab->a": ("sum(x)", lambda x: _last_sum(x, 2)),
-    "abc->ab": ("sum(x)", lambda x: _last_sum(x, 3)),
-    "abcd->abc": ("sum(x)", lambda x: _last_sum(x, 4)),
 }
 
 

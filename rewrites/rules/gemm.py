@@ -109,21 +109,21 @@ def gemm_scaled(law: Law, gemm: Layer) -> None:
     law.rewrite(Mul(gemm.left, a), gemm(weight, bias))
 
 
-@with_and_without_bias(PLAIN | dict(a=[5]), ODD | dict(a=[]))
-def gemm_divided(law: Law, gemm: Layer) -> None:
-    """Gemm(x, w, c) / a = Gemm(x, w / a, c / a) for a number a per column"""
-    a, vector = row(law, "a", integer(2), gemm.columns)
-    bias = None if gemm.bias is None else Div(gemm.bias, vector)
-    weight = Div(gemm.weight, gemm.by_column(vector))
-    law.rewrite(Div(gemm.left, a), gemm(weight, bias))
-
-
 @with_and_without_bias(PLAIN, ODD)
 def gemm_neg(law: Law, gemm: Layer) -> None:
     """-Gemm(x, w, c) = Gemm(x, -w, -c)"""
     bias = None if gemm.bias is None else Neg(gemm.bias)
     weight = gemm.weight if law.mutant("same") else Neg(gemm.weight)
     law.rewrite(Neg(gemm.left), gemm(weight, bias))
+
+
+@with_and_without_bias(PLAIN | dict(a=[4]), PLAIN | dict(a=[]))
+def gemm_scaled_input(law: Law, gemm: Layer) -> None:
+    """Gemm(x * a, w, c) = Gemm(x, a * w, c) for a number a per row of w"""
+    a, vector = row(law, "a", integer(2), gemm.x.dim(1))
+    law.require(eq(gemm.turned["transA"], 0), "the operand is transposed")
+    weight = Mul(gemm.weight, gemm.by_row(vector))
+    law.rewrite(gemm(gemm.weight, gemm.bias, Mul(gemm.x, a)), gemm(weight, gemm.bias))
 
 
 def _fitting(law: Law, layer: Layer) -> Var:
@@ -148,14 +148,6 @@ def gemm_added(law: Law, gemm: Layer) -> None:
     law.rewrite(Add(gemm.left, a), gemm(gemm.weight, bias))
 
 
-@with_and_without_bias(*SHIFTS, plain=True)
-def gemm_lowered(law: Law, gemm: Layer) -> None:
-    """Gemm(x, w, c) - a = Gemm(x, w, c - a) where a doesn't enlarge the result"""
-    a = _fitting(law, gemm)
-    bias = Neg(a) if gemm.bias is None else Sub(gemm.bias, a)
-    law.rewrite(Sub(gemm.left, a), gemm(gemm.weight, bias))
-
-
 STATISTICS = dict(g=[5], b=[5], m=[5], v=(0.5, 1, 2, 3, 0.1), eps=1e-3)
 
 
@@ -171,36 +163,6 @@ def gemm_batchnorm(law: Law, gemm: Layer) -> None:
     law.rewrite(
         BatchNormalization(gemm.left, g, b, m, v, epsilon=eps),
         gemm(Mul(gemm.weight, gemm.by_column(scale)), bias),
-    )
-
-
-@with_and_without_bias(PLAIN | dict(a=[4]), PLAIN | dict(a=[]))
-def gemm_scaled_input(law: Law, gemm: Layer) -> None:
-    """Gemm(x * a, w, c) = Gemm(x, a * w, c) for a number a per row of w"""
-    a, vector = row(law, "a", integer(2), gemm.x.dim(1))
-    law.require(eq(gemm.turned["transA"], 0), "the operand is transposed")
-    weight = Mul(gemm.weight, gemm.by_row(vector))
-    law.rewrite(gemm(gemm.weight, gemm.bias, Mul(gemm.x, a)), gemm(weight, gemm.bias))
-
-
-@with_and_without_bias(PLAIN, ODD)
-def gemm_neg_input(law: Law, gemm: Layer) -> None:
-    """Gemm(-x, w, c) = Gemm(x, -w, c)"""
-    weight = gemm.weight if law.mutant("same") else Neg(gemm.weight)
-    law.rewrite(gemm(gemm.weight, gemm.bias, Neg(gemm.x)), gemm(weight, gemm.bias))
-
-
-@with_and_without_bias(
-    dict(x=[4, 3], w=[4, 5], alpha=1.0, beta=1.0, transA=0, transB=0)
-)
-def gemm_transposed_input(law: Law, gemm: Layer) -> None:
-    """Gemm(x.T, w, c) = Gemm(x, w, c) with transA the other way"""
-    flag = gemm.turned["transA"]
-    turned = Transpose(gemm.x, perm=swap(integer(2)))
-    other = flag if law.mutant("same") else 1 - flag
-    law.rewrite(
-        gemm(gemm.weight, gemm.bias, turned),
-        gemm(gemm.weight, gemm.bias, transA=other),
     )
 
 
@@ -223,31 +185,6 @@ def gemm_transposed_weight(law: Law) -> None:
         Gemm(x, turned, c, transB=flag, **factors),
         Gemm(x, y, c, transB=other, **factors),
     )
-
-
-def _uneven(law: Law, factor: Real) -> None:
-    law.require((factor < 1) | (factor > 1), "the factor is 1")
-
-
-@with_and_without_bias(ODD, measure="flops")
-def gemm_alpha(law: Law, gemm: Layer) -> None:
-    """Gemm(x, w, c, alpha) = Gemm(x, w * alpha, c)"""
-    assert isinstance(gemm.alpha, Real)
-    _uneven(law, gemm.alpha)
-    scaled = Mul(gemm.weight, law.number(gemm.alpha))
-    weight = gemm.weight if law.mutant("forgotten") else scaled
-    law.rewrite(gemm.left, gemm(weight, gemm.bias, alpha=1.0))
-
-
-@rule("fusion", samples=[ODD | BIAS], measure="flops")
-def gemm_beta(law: Law) -> None:
-    """Gemm(x, w, c, beta) = Gemm(x, w, c * beta)"""
-    gemm = Layer(law, bias=True)
-    assert isinstance(gemm.beta, Real) and gemm.bias is not None
-    _uneven(law, gemm.beta)
-    scaled = Mul(gemm.bias, law.number(gemm.beta))
-    bias = gemm.bias if law.mutant("forgotten") else scaled
-    law.rewrite(gemm.left, gemm(gemm.weight, bias, beta=1.0))
 
 
 @rule("identity", samples=[ODD | dict(zero=[5])], measure="flops", when="asked")
@@ -309,16 +246,10 @@ def gemm_gemm(law: Law) -> None:
 
 RULES: list[Rule] = [
     *gemm_scaled,
-    *gemm_divided,
     *gemm_neg,
-    *gemm_added,
-    *gemm_lowered,
-    *gemm_batchnorm,
     *gemm_scaled_input,
-    *gemm_neg_input,
-    *gemm_transposed_input,
-    *gemm_alpha,
-    gemm_beta,
+    *gemm_added,
+    *gemm_batchnorm,
     gemm_zero_bias,
     gemm_transposed_weight,
     matmul_add,

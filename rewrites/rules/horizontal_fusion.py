@@ -257,29 +257,5 @@ def _merges(bias: bool) -> list[Rule]:
 
 RULES: list[Rule] = [matmul_sum, *_merges(bias=False)]
 
-# Applied first: side_by_side.py.
+# Applied first: a product that has been merged leaves its parts' biases behind.
 BIASED = _merges(bias=True)
-
-NOT_SHIPPED = [
-    (
-        "171",
-        "Conv(x, a) + Conv(y, b) = Conv(Concat(x, y), Concat(a, b))",
-        "true, but the prover doesn't split a sum whose terms are guarded",
-    ),
-    (
-        "170",
-        "Conv(x, 3x3) + Conv(x, 1x1) = Conv(x, 3x3 + Pad(1x1))",
-        "true, but the prover doesn't shift what a convolution's spatial sum runs over",
-    ),
-    (
-        "173",
-        "x @ a, y @ b = Split(Concat(x, y) @ Concat(a, b)) along a new axis",
-        "for two heavier than what it replaces; for more, a match has results that "
-        "share no operand, which the engine doesn't look for",
-    ),
-    (
-        "172",
-        "Concat(x, y) @ w = x @ w[:k] + y @ w[k:]",
-        "one product is lighter than two; the other direction is matmul_sum",
-    ),
-]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..language.operators.contraction import Gemm, MatMul
-from ..language.operators.elementwise import Add, Div, Mul
+from ..language.operators.elementwise import Add, Mul
 from ..language.operators.movement import Reshape, Squeeze, Transpose, Unsqueeze
 from ..language.pattern import Apply, Term
 from ..language.rule import Law, Rule, rule
@@ -36,18 +36,6 @@ def linear_scaled(law: Law) -> None:
     law.rewrite(
         Mul(Add(product.left, v), a),
         Add(MatMul(product.x, Mul(product.weight, vector)), bias),
-    )
-
-
-@rule("fusion", samples=[BATCH | dict(a=[5]), BATCH | dict(a=[])])
-def linear_divided(law: Law) -> None:
-    """(x @ w + v) / a = x @ (w / a) + v / a for a number a per column"""
-    product, v = Product(law), law.constant("v", 1)
-    a, vector = row(law, "a", product.rank, product.weight.dim(1))
-    bias = v if law.mutant("bias_unscaled") else Div(v, vector)
-    law.rewrite(
-        Div(Add(product.left, v), a),
-        Add(MatMul(product.x, Div(product.weight, vector)), bias),
     )
 
 
@@ -86,25 +74,6 @@ def linear_of_linear(law: Law) -> None:
     law.rewrite(
         Add(MatMul(Add(product.left, v), u), c),
         Add(MatMul(product.x, MatMul(product.weight, u)), bias),
-    )
-
-
-@rule("algebra", samples=[dict(r=3, x=[2, 3, 4], w=[4, 5], u=[4, 5])])
-def linear_common_input(law: Law) -> None:
-    """x @ w + x @ u = x @ (w + u) of constant matrices w and u"""
-    product, u = Product(law), law.constant("u", 2)
-    total = product.weight if law.mutant("first") else Add(product.weight, u)
-    law.rewrite(Add(product.left, MatMul(product.x, u)), MatMul(product.x, total))
-
-
-@rule("algebra", samples=[dict(r=3, x=[2, 3, 4], w=[4, 5], y=[2, 3, 4])])
-def linear_common_weight(law: Law) -> None:
-    """x @ w + y @ w = (x + y) @ w of a constant matrix w"""
-    product = Product(law)
-    y = law.tensor("y", product.rank)
-    total = product.x if law.mutant("first") else Add(product.x, y)
-    law.rewrite(
-        Add(product.left, MatMul(y, product.weight)), MatMul(total, product.weight)
     )
 
 
@@ -204,11 +173,8 @@ def _flattened_rules() -> list[Rule]:
 
 RULES: list[Rule] = [
     linear_scaled,
-    linear_divided,
     linear_shifted_input,
     product_of_product,
     linear_of_linear,
-    linear_common_input,
-    linear_common_weight,
     *_flattened_rules(),
 ]

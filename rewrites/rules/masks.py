@@ -189,18 +189,3 @@ RULES: list[Rule] = [
     where_expanded_condition,
     attention_mask_expanded,
 ]
-
-NOT_SHIPPED = [
-    (
-        "attention_counted_mask",
-        "Attention(q, k, v, Where(range >= 0, m, o)) = Attention(q, k, v, m)",
-        "true, but the prover doesn't compare numbers inside a softmax; the sum of the"
-        " scores and the mask is rewritten before attention is recognised",
-    ),
-    (
-        "keys_in_batches_repeated, any batch",
-        "Reshape(Transpose(Reshape(k, [b h g, t, d])), [b, h g, d, t]) = Transpose(k)",
-        "true, but a quotient by two symbols in turn is beyond the prover; shipped for"
-        " a batch of 1",
-    ),
-]

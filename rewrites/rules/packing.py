@@ -61,12 +61,4 @@ def biased_scores_of_packed_heads(law: Law) -> None:
     law.rewrite(left, right)
 
 
-NOT_SHIPPED = [
-    (
-        "biased_scores_of_packed_heads, any batch and length",
-        "unpack(pack(q) pack(k)^T * c + pack(y)) = q k^T * c + y",
-        "true, but the prover doesn't see it through the sizes of the sum; and the two"
-        " Reshapes of what is shipped can't be written where two sizes are unknown",
-    ),
-]
 RULES: list[Rule] = [product_of_packed_heads, biased_scores_of_packed_heads]

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 from ..language.operators.movement import Pad, Slice
-from ..language.pattern import Var
 from ..language.rule import Law, Rule, rule
 from ..language.terms import Fn, eq, forall
 from .slices import Cut
 
-MODES = ("constant", "edge", "reflect", "wrap")
 
-
-def _value(law: Law, given: bool) -> Var | None:
-    """The value of the padding, or None for 0."""
-    return law.tensor("v", 0) if given else None
-
-
-def _suffix(given: bool) -> str:
-    return "_by_value" if given else ""
-
-
-def _pad_nothing(mode: str, given: bool = False) -> Rule:
+def _pad_nothing(mode: str) -> Rule:
     def build(law: Law) -> None:
         r = law.rank()
         x = law.tensor("x", r)
@@ -28,21 +16,20 @@ def _pad_nothing(mode: str, given: bool = False) -> Rule:
         nothing = forall(r, lambda k: eq(low(k), 0) & eq(high(k), 0))
         if not law.mutant("any_pads"):
             law.require(nothing, "something is added or cut")
-        law.rewrite(Pad(x, _value(law, given), low=low, high=high, mode=mode), x)
+        law.rewrite(Pad(x, None, low=low, high=high, mode=mode), x)
 
     return rule(
         "pad",
-        name=f"pad_nothing_{mode}{_suffix(given)}",
+        name=f"pad_nothing_{mode}",
         statement=f"Pad(x, 0 everywhere) = x, mode {mode}",
-        samples=[dict(x=[2, 3], low=(0, 0), high=(0, 0), v=0.5)],
+        samples=[dict(x=[2, 3], low=(0, 0), high=(0, 0))],
     )(build)
 
 
-def _pad_pad(given: bool) -> Rule:
+def _pad_pad() -> Rule:
     def build(law: Law) -> None:
         r = law.rank()
         x = law.tensor("x", r)
-        v = _value(law, given)
         low, high = law.fn("low", r), law.fn("high", r)
         low2, high2 = law.fn("low2", r), law.fn("high2", r)
         if not law.mutant("any_pads"):
@@ -57,25 +44,23 @@ def _pad_pad(given: bool) -> Rule:
                 ),
                 "a pad is negative",
             )
-        first = Pad(x, v, low=low, high=high, mode="constant")
-        left = Pad(first, v, low=low2, high=high2, mode="constant")
+        first = Pad(x, None, low=low, high=high, mode="constant")
+        left = Pad(first, None, low=low2, high=high2, mode="constant")
         high_sum = Fn(r, lambda k: high(k) + high2(k))
         low_sum = Fn(r, lambda k: low(k) + low2(k))
         if law.mutant("swap"):
             low_sum, high_sum = high_sum, low_sum
-        law.rewrite(left, Pad(x, v, low=low_sum, high=high_sum, mode="constant"))
+        law.rewrite(left, Pad(x, None, low=low_sum, high=high_sum, mode="constant"))
 
     return rule(
         "pad",
-        name=f"pad_pad{_suffix(given)}",
-        statement="Pad(Pad(x, v), v) = Pad(x, v)" if given else "Pad(Pad(x)) = Pad(x)",
-        samples=[
-            dict(x=[2, 3], low=(1, 0), high=(0, 2), low2=(2, 0), high2=(1, 1), v=0.5)
-        ],
+        name="pad_pad",
+        statement="Pad(Pad(x)) = Pad(x)",
+        samples=[dict(x=[2, 3], low=(1, 0), high=(0, 2), low2=(2, 0), high2=(1, 1))],
     )(build)
 
 
-def _pad_negative(given: bool) -> Rule:
+def _pad_negative() -> Rule:
     def build(law: Law) -> None:
         r = law.rank()
         x = law.tensor("x", r)
@@ -89,7 +74,7 @@ def _pad_negative(given: bool) -> Rule:
                 & (high(k) + x.dim(k) >= 0),
             )
             law.require(inside, "something is added, or more cut off than there is")
-        left = Pad(x, _value(law, given), low=low, high=high, mode="constant")
+        left = Pad(x, None, low=low, high=high, mode="constant")
         law.rewrite(
             left,
             Slice(
@@ -102,13 +87,13 @@ def _pad_negative(given: bool) -> Rule:
 
     return rule(
         "pad",
-        name=f"pad_negative{_suffix(given)}",
+        name="pad_negative",
         statement="Pad(x, negative pads) = Slice(x)",
-        samples=[dict(x=[4, 5], low=(0, -2), high=(-1, 0), v=0.5)],
+        samples=[dict(x=[4, 5], low=(0, -2), high=(-1, 0))],
     )(build)
 
 
-def _slice_of_pad(given: bool) -> Rule:
+def _slice_of_pad() -> Rule:
     def build(law: Law) -> None:
         r = law.rank()
         x = law.tensor("x", r)
@@ -124,7 +109,7 @@ def _slice_of_pad(given: bool) -> Rule:
                 "the slice reaches into the padding",
             )
         shift = 0 if law.mutant("not_shifted") else 1
-        padded = Pad(x, _value(law, given), low=low, high=high, mode="constant")
+        padded = Pad(x, None, low=low, high=high, mode="constant")
         law.rewrite(
             cut.of(padded),
             Slice(
@@ -137,7 +122,7 @@ def _slice_of_pad(given: bool) -> Rule:
 
     return rule(
         "pad",
-        name=f"slice_of_pad{_suffix(given)}",
+        name="slice_of_pad",
         statement="Slice(Pad(x)) = Slice(x), inside x",
         samples=[
             dict(
@@ -147,7 +132,6 @@ def _slice_of_pad(given: bool) -> Rule:
                 begin=(2, 2),
                 end=(5, 7),
                 step=(2, 1),
-                v=0.5,
             )
         ],
     )(build)
@@ -173,12 +157,10 @@ def pad_pad_negative(law: Law) -> None:
     )
 
 
-BOTH = (False, True)
 RULES: list[Rule] = [
-    *(_pad_nothing(mode) for mode in MODES),
-    _pad_nothing("constant", given=True),
-    *(_pad_pad(given) for given in BOTH),
-    *(_pad_negative(given) for given in BOTH),
-    *(_slice_of_pad(given) for given in BOTH),
+    *map(_pad_nothing, ("constant", "edge", "reflect")),
+    _pad_pad(),
+    _pad_negative(),
+    _slice_of_pad(),
 ]
 FALSE_RULES = [pad_pad_negative]

@@ -182,11 +182,11 @@ def _wrongly_padded(operator: Operator, why: str) -> Rule:
 
 
 def _global(
-    operator: Operator, reduction: Operator, view: str, rank: int, low: int = 2
+    operator: Operator, reduction: Operator, view: str, low: int
 ) -> Callable[[Law], None]:
-    """A view without the axes that are reduced, for images of `rank` axes; those of
-    the image begin at `low`, which is 1 with channels last."""
-    high = rank - 2 + low
+    """A view of images without the axes that are reduced, which begin at `low`: 1 with
+    channels last, else 2."""
+    rank, high = 4, 2 + low
 
     def build(law: Law) -> None:
         x = law.tensor("x", rank)
@@ -212,13 +212,12 @@ def _views(operator: Operator, reduction: Operator, low: int = 2) -> list[Rule]:
     return [
         rule(
             "definition",
-            name=f"{_snake(operator.name)}_{view.lower()}_{rank - 2}d"
+            name=f"{_snake(operator.name)}_{view.lower()}_2d"
             + ("_channels_last" if last else ""),
             statement=f"{view}({operator}(x)) = {reduction}(x) over the spatial axes"
             + last,
-            samples=[dict(x=[2, 3, 4, 5, 2][:rank])],
-        )(_global(operator, reduction, view, rank, low))
-        for rank in (3, 4, 5)[: 2 if last else 3]  # of more the prover can't tell
+            samples=[dict(x=[2, 3, 4, 5])],
+        )(_global(operator, reduction, view, low))
         for view in ("Flatten", "Reshape")
     ]
 
@@ -298,7 +297,6 @@ RULES: list[Rule] = [
     *_views(GlobalAveragePool, ReduceMean),
     *_views(GlobalMaxPool, ReduceMax),
     *_views(ReduceMean, ReduceMean),
-    *_views(ReduceMax, ReduceMax),
     *_views(ReduceMean, ReduceMean, low=1),
     _swapped(AveragePool, POOL | POINT),
     _swapped(GlobalAveragePool, dict(r=4, x=[2, 3, 6, 7]) | POINT),
@@ -307,35 +305,4 @@ RULES: list[Rule] = [
 FALSE_RULES: list[Rule] = [
     _wrongly_padded(MaxPool, "which negative images make false"),
     _wrongly_padded(AveragePool, "which aren't counted"),
-]
-
-NOT_SHIPPED = [
-    (
-        "178",
-        "MaxPool(x) = x, AveragePool(x) = x for windows of one element",
-        "true, but the prover doesn't know that what runs over one element is that one",
-    ),
-    (
-        "179",
-        "MaxPool(Relu(x)) = Relu(MaxPool(x))",
-        "true without pads, but the prover knows no monotone functions; with a window "
-        "of pads alone it is false: Relu(-inf) = 0",
-    ),
-    (
-        "136",
-        "AveragePool(Pad(x), count_include_pad=0) = AveragePool(x) with these pads",
-        "false: the zeros of Pad count, the pads of AveragePool don't; [1] with one 0 "
-        "in front and a window of two has the mean 1/2 and not 1",
-    ),
-    (
-        "-",
-        "AveragePool(Conv(x, w, c)) = Conv(AveragePool(x), w, c) for 1x1 windows",
-        "true without pads, but the prover doesn't count the elements of a window, as "
-        "the mean of the bias needs; without a bias it is average_pool_of_conv",
-    ),
-    (
-        "214",
-        "Resize(x, nearest, whole factors) = Reshape(Expand(Unsqueeze(x)))",
-        "three nodes for one that torch has as F.interpolate",
-    ),
 ]

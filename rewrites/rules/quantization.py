@@ -60,21 +60,3 @@ RULES: list[Rule] = [
 ]
 
 FALSE_RULES = [dequantize_quantized]
-
-NOT_SHIPPED: list[tuple[str, str, str]] = [
-    (
-        "quantize_dequantized_bfloat16",
-        "Quantize(Dequantize(q, s, z), s, z) = q, of scales in bfloat16",
-        "false: 8 digits don't hold 255 * s well enough; the lemma on rounding fails",
-    ),
-    (
-        "quantize_dequantized_per_axis",
-        "Quantize(Dequantize(q, s, z), s, z) = q, of a scale per channel",
-        "true, but no law can bound all elements of a constant",
-    ),
-    (
-        "dequantize_below_movement",
-        "Dequantize(move(q)) = move(Dequantize(q))",
-        "true; quantised operators aren't emitted, so nothing would be gained",
-    ),
-]

@@ -21,7 +21,6 @@ from ..language.operators.reduction import (
     ReduceL1,
     ReduceL2,
     ReduceLogSum,
-    ReduceLogSumExp,
     ReduceMax,
     ReduceMean,
     ReduceMin,
@@ -92,13 +91,6 @@ SPELLINGS = [
         ReduceSum,
     ),
     _spelled(
-        "sum_square_neg",
-        "ReduceSumSquare(-x) = ReduceSumSquare(x)",
-        lambda law, x, a, k: _over(ReduceSumSquare, Neg(x), a, k),
-        ReduceSumSquare,
-        ReduceSum,
-    ),
-    _spelled(
         "l2_sqrt",
         "Sqrt(ReduceSumSquare(x)) = ReduceL2(x)",
         lambda law, x, a, k: Sqrt(_over(ReduceSumSquare, x, a, k)),
@@ -115,30 +107,9 @@ SPELLINGS = [
         ReduceL1,
     ),
     _spelled(
-        "l2_neg",
-        "ReduceL2(-x) = ReduceL2(x)",
-        lambda law, x, a, k: _over(ReduceL2, Neg(x), a, k),
-        ReduceL2,
-        ReduceL1,
-    ),
-    _spelled(
         "l1_abs",
         "ReduceSum(Abs(x)) = ReduceL1(x)",
         lambda law, x, a, k: _over(ReduceSum, Abs(x), a, k),
-        ReduceL1,
-        ReduceSum,
-    ),
-    _spelled(
-        "l1_of_abs",
-        "ReduceL1(Abs(x)) = ReduceL1(x)",
-        lambda law, x, a, k: _over(ReduceL1, Abs(x), a, k),
-        ReduceL1,
-        ReduceSum,
-    ),
-    _spelled(
-        "l1_neg",
-        "ReduceL1(-x) = ReduceL1(x)",
-        lambda law, x, a, k: _over(ReduceL1, Neg(x), a, k),
         ReduceL1,
         ReduceSum,
     ),
@@ -149,40 +120,7 @@ SPELLINGS = [
         ReduceLogSum,
         ReduceSum,
     ),
-    _spelled(
-        "log_sum_of_exp",
-        "ReduceLogSum(Exp(x)) = ReduceLogSumExp(x)",
-        lambda law, x, a, k: _over(ReduceLogSum, Exp(x), a, k),
-        ReduceLogSumExp,
-        ReduceLogSum,
-    ),
 ]
-
-
-def _opposite(op: Operator, inner: Operator) -> Rule:
-    @rule(
-        "recompose",
-        name=f"{snake(op)}_of_opposites",
-        statement=f"-{inner}(-x) = {op}(x), where there is an element",
-        samples=[
-            dict(r=3, x=[2, 3, 4], axes={1}, keepdims=1),
-            dict(r=3, x=[2, 3, 4], axes={0, 2}, keepdims=0),
-        ],
-    )
-    def build(law: Law) -> None:
-        r = law.rank()
-        x, axes = law.tensor("x", r, kinds="float"), law.axes("axes", r)
-        keepdims = law.int("keepdims", 0, 1)
-        if not law.mutant("empty"):
-            law.require(
-                forall(r, lambda k: implies(axes.has(k), x.dim(k) >= 1)),
-                "there may be nothing to reduce",
-            )
-        left = Neg(inner(Neg(x), axes=axes, keepdims=keepdims))
-        right = inner if law.mutant("same") else op
-        law.rewrite(left, right(x, axes=axes, keepdims=keepdims))
-
-    return build
 
 
 def _adds_no_axis(law: Law, rank: Int, axes: Axes, keepdims: Int) -> None:
@@ -225,6 +163,11 @@ def _constant_along(law: Law, c: Term, x: Term, axes: Axes) -> None:
     )
 
 
+def _kinds(op: Operator) -> str:
+    """A mean of whole numbers is rounded towards 0; their sums make a ring."""
+    return "float" if op is ReduceMean else ""
+
+
 def _scaled(op: Operator) -> Rule:
     @rule(
         "commutative",
@@ -236,7 +179,8 @@ def _scaled(op: Operator) -> Rule:
     )
     def build(law: Law) -> None:
         r = law.rank()
-        x, c, axes = law.tensor("x", r), law.operand("c", r), law.axes("axes", r)
+        x, c = law.tensor("x", r, kinds=_kinds(op)), law.operand("c", r)
+        axes = law.axes("axes", r)
         _constant_along(law, c, x, axes)
         left = op(Mul(x, c), axes=axes, keepdims=1)
         law.rewrite(left, Mul(op(x, axes=axes, keepdims=1), c))
@@ -255,7 +199,7 @@ def _scaled_by_number(op: Operator) -> Rule:
     )
     def build(law: Law) -> None:
         r = law.rank(low=1)
-        x, axes = law.tensor("x", r), law.axes("axes", r)
+        x, axes = law.tensor("x", r, kinds=_kinds(op)), law.axes("axes", r)
         keepdims = law.int("keepdims", 0, 1)
         _adds_no_axis(law, r, axes, keepdims)
         c = law.constant("c", 1) if law.mutant("vector") else law.scalar("c", 1)
@@ -276,7 +220,7 @@ def _negated(op: Operator) -> Rule:
     )
     def build(law: Law) -> None:
         r = law.rank()
-        x, axes = law.tensor("x", r), law.axes("axes", r)
+        x, axes = law.tensor("x", r, kinds=_kinds(op)), law.axes("axes", r)
         keepdims = law.int("keepdims", 0, 1)
         found = op(x, axes=axes, keepdims=keepdims)
         left = op(Neg(x), axes=axes, keepdims=keepdims)
@@ -296,7 +240,7 @@ def _of_sum(op: Operator) -> Rule:
     )
     def build(law: Law) -> None:
         r = law.rank()
-        x, y = law.tensor("x", r), law.tensor("y", r)
+        x, y = law.tensor("x", r, kinds=_kinds(op)), law.tensor("y", r)
         axes, keepdims = law.axes("axes", r), law.int("keepdims", 0, 1)
         if not law.mutant("any_shape"):
             law.require(
@@ -319,7 +263,7 @@ def _shifted(op: Operator) -> Rule:
     )
     def build(law: Law) -> None:
         r = law.rank()
-        x, axes = law.tensor("x", r), law.axes("axes", r)
+        x, axes = law.tensor("x", r, kinds="float"), law.axes("axes", r)
         kind = law.constant_operand if law.mutant("any_constant") else law.scalar
         c = kind("c", r)
         law.require(
@@ -365,8 +309,6 @@ def square_of_sums(law: Law) -> None:
 
 RULES: list[Rule] = [
     *SPELLINGS,
-    _opposite(ReduceMin, ReduceMax),
-    _opposite(ReduceMax, ReduceMin),
     mean_from_sum,
     *(_scaled(op) for op in (ReduceSum, ReduceMean)),
     *(_scaled_by_number(op) for op in (ReduceSum, ReduceMean)),

@@ -291,31 +291,3 @@ RULES: list[Rule] = [
     reshape_below_unary,
 ]
 FALSE_RULES = [reshape_of_any_transpose]
-NOT_SHIPPED = [
-    (
-        "213 space_to_depth_of_slices",
-        "Concat(every second row and column, from four corners) = SpaceToDepth(x)",
-        "proved, but models take the corners in another order, column by column",
-    ),
-    (
-        "pixel_unshuffle",
-        "Reshape(Transpose(Reshape(x))) = SpaceToDepth(x), mode CRD",
-        "true, but the mode is of opset 28, which ONNX Runtime doesn't have yet; the"
-        " emitter writes F.pixel_unshuffle",
-    ),
-    (
-        "84 transpose_as_reshape",
-        "Transpose(x, p) = Reshape(x), where p moves axes of size 1 only",
-        "true, but a transposition says more to a reader; next to a Reshape it goes",
-    ),
-    (
-        "101 flatten_to_reshape",
-        "Flatten(x, a) = Reshape(x)",
-        "true, but Flatten reads better; in front of a Reshape or after one it goes",
-    ),
-    (
-        "126-128 shapes",
-        "Gather(Shape(x), i), Concat of such = numbers",
-        "done without rules: shape inference knows the elements, and they are stored",
-    ),
-]

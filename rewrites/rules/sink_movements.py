@@ -326,16 +326,3 @@ RULES: list[Rule] = [
     gather_of_unary,
     unary_of_pad,
 ]
-NOT_SHIPPED = [
-    (
-        "gather_of_layer_norm",
-        "Gather(LayerNormalization(x), i, a) = LayerNormalization(Gather(x, i, a))",
-        "true, and saves work in a classifier; not proved: the sums run over axes of "
-        "tensors of different ranks",
-    ),
-    (
-        "transpose_below_reduction_of_several",
-        "Reduce(Transpose(x, p), A) = Transpose(Reduce(x, p(A)), p)",
-        "proved for sets of axes too, in minutes; one axis and the spatial mean occur",
-    ),
-]

@@ -362,15 +362,3 @@ RULES: list[Rule] = [
     *SLICES_TO_SPLITS,
 ]
 FALSE_RULES = [slice_slice_any_step]
-NOT_SHIPPED = [
-    (
-        "112 slice_slice",
-        "Slice(Slice(x)) = Slice(x), one axis cut twice, the first time with steps",
-        "true with min(b1 + s1 * e2, e1) as the end, but in no model seen",
-    ),
-    (
-        "81 cumsum_flip",
-        "Flip(CumSum(Flip(x))) = CumSum(x, reverse=1)",
-        "a Slice that runs backwards isn't read: begin, end and step count forwards",
-    ),
-]

@@ -181,18 +181,3 @@ RULES = [
     log_sum_exp_stable,
     log_sum_exp_stable_dropped,
 ]
-
-NOT_SHIPPED = [
-    (
-        "215 argmax_softmax",
-        "ArgMax(Softmax(x)) = ArgMax(x)",
-        "true over the reals, but rounding makes ties: in float32 the two largest of "
-        "Softmax([0, 1e-9]) are equal and ArgMax gives 0 where it was 1",
-    ),
-    (
-        "216 topk_monotone",
-        "indices of TopK(f(x)) = indices of TopK(x) for increasing f",
-        "an f that is increasing over the reals makes ties where it rounds, and the "
-        "order of equal elements is the operator's own: sigmoid of 20 and 21",
-    ),
-]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from test_adapters import Case, normal, normalised, run
+from support.adapter_cases import Case, normal, normalised, run
 
 from fairhand.analysis.errors import Unsupported
 from fairhand.codegen.load.read_model import load

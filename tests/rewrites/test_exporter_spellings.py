@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 from onnx.reference import ReferenceEvaluator
 from support.emitter_models import Graph
-from test_rules import run
+from support.rule_samples import run
 
 from fairhand.codegen.load.read_model import load
 from fairhand.rewrites.simplify import simplify

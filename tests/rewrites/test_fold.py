@@ -15,10 +15,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from support.handmade import RNG
 
+from fairhand.analysis.graph.constants import uniform, uniform_element
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.verify.debug_dump import save_stage
 from fairhand.rewrites.folding.constant_folding import fold_constants
-from fairhand.rewrites.folding.uniform_tensors import uniform, uniform_element
 from fairhand.rewrites.normalise import normalise
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.random_graphs import random_model
-from test_rules import run
+from support.rule_samples import run
 
 from fairhand.codegen.load.read_model import load
 from fairhand.rewrites.simplify import simplify

@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx
 import onnx_ir as ir
-import onnxruntime as ort
 import pytest
-from onnx.reference import ReferenceEvaluator
-from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented
-from support.rule_samples import feeds, sample_model
+from support.rule_samples import feeds, run, sample_model
 
 from fairhand.analysis.shapes.infer import infer
 from fairhand.rewrites.certificate.proof_store import proven
@@ -27,23 +23,6 @@ CASES = [
     for i, sample in enumerate(rule.samples)
 ]
 CLASSES = proven(RULES)
-
-
-def run(model: onnx.ModelProto, feed: dict[str, np.ndarray]) -> list[np.ndarray]:
-    values = (*model.graph.input, *model.graph.output)
-    if any(v.type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16 for v in values):
-        # ONNX Runtime's Python interface has no arrays of that type.
-        return list(ReferenceEvaluator(model).run(None, feed))
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    try:
-        session = ort.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-    except NotImplemented:  # Swish: ONNX Runtime has no kernel for it
-        return list(ReferenceEvaluator(model).run(None, feed))
-    return session.run(None, feed)
 
 
 @pytest.mark.parametrize(("rule", "sample"), CASES)

@@ -15,6 +15,9 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
+import onnxruntime as ort
+from onnx.reference import ReferenceEvaluator
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented
 
 from fairhand.analysis.shapes.infer import ShapeFacts
 from fairhand.rewrites.engine.bindings import Binding, evaluate
@@ -176,3 +179,21 @@ def feeds(model: onnx.ModelProto, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 __all__ = ["Many", "feeds", "sample_model"]
+
+
+def run(model: onnx.ModelProto, feed: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """What ONNX Runtime, or else the reference, computes."""
+    values = (*model.graph.input, *model.graph.output)
+    if any(v.type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16 for v in values):
+        # ONNX Runtime's Python interface has no arrays of that type.
+        return list(ReferenceEvaluator(model).run(None, feed))
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    try:
+        session = ort.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+    except NotImplemented:  # Swish: ONNX Runtime has no kernel for it
+        return list(ReferenceEvaluator(model).run(None, feed))
+    return session.run(None, feed)

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 import z3
 
-from . import bit_vectors, ieee_terms
 from .element_types import BOOLEAN, Format, Refused, constant, convert, format_named
+from .machine_operators import COMPARISONS, compare, of_floats, of_integers, select
 from .scalars import (
     All,
     Const,
@@ -134,7 +134,7 @@ class Types:
             return None
         if cast := _cast(term):
             return cast[1]
-        if term.name in bit_vectors.COMPARISONS:
+        if term.name in COMPARISONS:
             return BOOLEAN
         return self.common(*(term.args[1:] if term.name == "where" else term.args))
 
@@ -158,7 +158,7 @@ class Types:
         _agree(self.of(term), element, term)
         if cast := _cast(term):
             return [cast[0]]
-        if term.name in bit_vectors.COMPARISONS:
+        if term.name in COMPARISONS:
             return [self.common(*term.args)] * len(term.args)
         wanted = [element or self.of(term)] * len(term.args)
         if term.name == "where":
@@ -280,22 +280,22 @@ class Reading:
         if cast := _cast(term):
             _agree(cast[1], element, term)
             return convert(self._read(term.args[0], cast[0]), *cast, self._unknown)
-        if name in bit_vectors.COMPARISONS:
+        if name in COMPARISONS:
             return self._comparison(term, element)
         if name == "where" and len(term.args) == 3:
             condition = self._read(term.args[0], BOOLEAN)
             a, b = (self._read(argument, element) for argument in term.args[1:])
             if element.kind == "float":
-                return ieee_terms.select(condition, a, b, self._choice)
+                return select(condition, a, b, self._choice)
             return z3.If(condition, a, b)
         args = [self._read(argument, element) for argument in term.args]
         if element.is_integer:
-            return bit_vectors.operate(name, args, element, self._unknown)
+            return of_integers(name, args, element, self._unknown)
         if element.kind == "bool":
             return _logic(name, args)
         if name in FUNCTIONS or name.startswith(("sigma", "kernel:")):
             return self._apply(name, args, element)
-        return ieee_terms.operate(name, args, element, self._choice, self._unknown)
+        return of_floats(name, args, element, self._choice, self._unknown)
 
     def _comparison(self, term: Op, element: Format) -> z3.BoolRef:
         _agree(BOOLEAN, element, term)
@@ -304,10 +304,10 @@ class Reading:
         common = self._settle(None, *term.args)
         a, b = (self._read(argument, common) for argument in term.args)
         if common.kind == "float":
-            return ieee_terms.compare(term.name, a, b)
+            return compare(term.name, a, b)
         if common.kind == "bool":
             return _logic(term.name, [a, b])
-        return bit_vectors.operate(term.name, [a, b], common, self._unknown)
+        return of_integers(term.name, [a, b], common, self._unknown)
 
     def _apply(self, name: str, args: list[z3.ExprRef], element: Format) -> z3.ExprRef:
         result = self._unknown(element)

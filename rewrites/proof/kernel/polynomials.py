@@ -13,15 +13,40 @@ record what was used; those that begin with "domain" are conditions on the value
   max          max (p + q) = p + max q for p that the binder doesn't occur in, over a
                range that is not empty; max max = max over both;
                min p = -max (-p)
+
+Products and quotients of polynomials, and exponentials, over the reals.
+
+Each method is an identity between finite real numbers where no divisor is 0 and no
+argument of a root is negative; the steps record those conditions ("domain: ..").
+
+  product      distributed, with the binders of one factor renamed
+  inverse      1 / (c p q) = 1/c 1/p 1/q; what doesn't vary with a binder leaves the sum
+               first; any other sum p becomes the atom p with power -1
+  exp          exp(p) exp(q) = exp(p + q), sorted by the binders an exponent varies with
+  log          log(exp(q) p) = q + log(p); log(1 / p) = -log(p)
+  root         sqrt(p)^2 = p
+  denominator  an equation may be multiplied by a polynomial that is not 0; dividing by
+               one that vanishes identically is refused
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from typing import TypeGuard
 
-from .monomials import Atom, Binder, Poly, Reduction, Term, negated
+from .matching import Matching
+from .monomials import (
+    Application,
+    Atom,
+    Binder,
+    Poly,
+    Reduction,
+    Term,
+    atom_depends,
+    negated,
+)
 from .questions import FIELD, Failure, Hypotheses
-from .quotients import Quotients, applied, exponent_of
 from .scalars import (
     Const,
     Element,
@@ -43,6 +68,218 @@ COMMUTATIVE = {"max", "min"}
 RING_RULES = {"add", "sub", "neg", "mul", "square", "shl", "pow"}
 FIELD_RULES = {"div", "recip", "sqrt", "rsqrt", "exp", "log", "sigmoid", "tanh", "min"}
 POWERS = 8  # multiplied out at most
+
+
+DENOMINATORS = 4  # cleared at most
+SUM = "(sum)"  # a polynomial in place of an atom; no operator has that name
+
+
+class Quotients(Matching):
+    """The arithmetic of polynomials."""
+
+    def multiplied(self, p: Poly, q: Poly) -> Poly:
+        return tuple(self.product(s, t) for s in p for t in q)
+
+    def product(self, s: Term, t: Term) -> Term:
+        t = t.renamed() if s.binders and t.binders else t
+        binders, guards = (*s.binders, *t.binders), (*s.guards, *t.guards)
+        atoms = (*s.atoms, *t.atoms)
+        coefficient = s.coefficient * t.coefficient
+        return self.with_exponentials(Term(coefficient, binders, guards, atoms))
+
+    def inverse(self, p: Poly, hypotheses: Hypotheses) -> Poly:
+        """1 / p, for p not 0."""
+        p = self.merged(self.tidied(p, hypotheses), hypotheses)
+        if self.vanishes(p, hypotheses):
+            raise Failure("division by a polynomial that is 0")
+        if len(p) == 1 and not (p[0].binders or p[0].atoms or p[0].guards):
+            return (Term(1 / p[0].coefficient),)
+        self.steps.add("domain: divisor is not 0")
+        if len(p) > 1 or p[0].guards:
+            return (Term(atoms=((self.divisor(p, hypotheses), -1),)),)
+        t, bound = p[0], [b.variable for b in p[0].binders]
+        varying, outside = [], []
+        for a, n in t.atoms:
+            if any(atom_depends(a, b) for b in bound):
+                varying.append((a, n))
+            else:
+                outside.append((a, -n))
+        if bound:
+            inner = replace(t, coefficient=Fraction(1), atoms=tuple(varying))
+            outside.append((self.divisor((inner,), hypotheses), -1))
+        result = Term(1 / t.coefficient, atoms=tuple(outside))
+        result = self.with_exponentials(result)
+        return self.expanded(result, hypotheses) or (result,)
+
+    def divisor(self, p: Poly, hypotheses: Hypotheses) -> Application:
+        """The polynomial as an atom; a division by it was met under the hypotheses."""
+        self.divisors.append((p, hypotheses))
+        return Application(SUM, (p,))
+
+    def exponential(self, p: Poly) -> Poly:
+        """exp(p); exp(0) = 1."""
+        p = self.merged(p, ())
+        return applied("exp", p) if p else (Term(),)
+
+    def logarithm(self, p: Poly) -> Poly:
+        """log(p), with what is under an exp in front.
+
+        exp(q) is positive, so log(exp(q) p) is defined where log(p) is; and log(1 / p)
+        where log(p) is.
+        """
+        if len(p) != 1 or p[0].guards:
+            return applied("log", p)
+        t, bound = p[0], [b.variable for b in p[0].binders]
+        exponent, rest = [], []
+        for a, n in t.atoms:
+            if is_exp(a) and not any(atom_depends(a, b) for b in bound):
+                assert isinstance(a, Application)
+                exponent += [u.renamed().scaled(n) for u in a.args[0]]
+            else:
+                rest.append((a, n))
+        if exponent:
+            self.steps.add("log-exp")
+        t = replace(t, atoms=tuple(rest))
+        if not (rest or bound) and t.coefficient == 1:
+            return tuple(exponent)
+        if not bound and t.coefficient == 1 and len(rest) == 1 and rest[0][1] == -1:
+            inside: Poly = (Term(atoms=((rest[0][0], 1),)),)
+            if is_sum(rest[0][0]):
+                inside = tuple(u.renamed() for u in rest[0][0].args[0])
+            return (*exponent, *negated(applied("log", inside)))
+        return (*exponent, *applied("log", (t,)))
+
+    def merged(self, p: Poly, hypotheses: Hypotheses) -> Poly:
+        """Equal terms added up."""
+        out: list[Term] = []
+        for t in p:
+            for j, u in enumerate(out):
+                if self.same_term(t, u, hypotheses):
+                    out[j] = replace(u, coefficient=u.coefficient + t.coefficient)
+                    break
+            else:
+                out.append(t)
+        return tuple(t for t in out if t.coefficient)
+
+    def with_exponentials(self, t: Term) -> Term:
+        """One exp for each set of binders that its argument varies with."""
+        exponentials = [(a, n) for a, n in t.atoms if is_exp(a)]
+        if self.level < FIELD or not exponentials:
+            return t
+        if len(exponentials) == 1 and not t.binders and exponentials[0][1] == 1:
+            return t
+        groups: dict[tuple[int, ...], Poly] = {}
+        for a, n in exponentials:
+            assert isinstance(a, Application)
+            for u in a.args[0]:
+                key = tuple(j for j, b in enumerate(t.binders) if u.depends(b.variable))
+                groups[key] = (*groups.get(key, ()), u.scaled(n))
+        self.steps.add("exp-hom")
+        atoms = tuple((a, n) for a, n in t.atoms if not is_exp(a))
+        for _, p in sorted(groups.items()):
+            p = self.merged(p, ())
+            if p:
+                atoms = (*atoms, (Application("exp", (p,)), 1))
+        return replace(t, atoms=atoms)
+
+    def expanded(self, t: Term, hypotheses: Hypotheses) -> Poly | None:
+        """Positive powers of sums and squares of roots multiplied out, if there are."""
+        for j, (a, n) in enumerate(t.atoms):
+            if isinstance(a, Application) and a.name == "sqrt" and abs(n) > 1:
+                self.steps.add("domain: sqrt argument >= 0")
+                half = abs(n) // 2 * (1 if n > 0 else -1)
+                odd = ((a, n - 2 * half),) if n % 2 else ()
+                rest = replace(t, atoms=(*t.atoms[:j], *odd, *t.atoms[j + 1 :]))
+                root = a.args[0] if n > 0 else self.inverse(a.args[0], hypotheses)
+                return self.multiplied((rest,), self.power(root, abs(half)))
+            if isinstance(a, Application) and a.name == SUM and n > 0:
+                rest = replace(t, atoms=(*t.atoms[:j], *t.atoms[j + 1 :]))
+                return self.multiplied((rest,), self.power(a.args[0], n))
+        return None
+
+    def power(self, p: Poly, n: int) -> Poly:
+        """p to the n-th power, n >= 0."""
+        out: Poly = (Term(),)
+        for _ in range(n):
+            out = self.multiplied(out, tuple(t.renamed() for t in p))
+        return out
+
+    def without_denominators(self, poly: Poly, hypotheses: Hypotheses) -> Poly:
+        """The polynomial times its denominators: 0 only if the polynomial is."""
+        for _ in range(DENOMINATORS):
+            found = (a for t in poly for a, n in t.atoms if n < 0 and is_sum(a))
+            usable = (
+                a
+                for a in found
+                if self.is_free(a, poly) and self.is_nonzero(a, hypotheses)
+            )
+            a = next(usable, None)
+            if a is None:
+                break
+            self.steps.add("clear-denominator")
+            poly = self.cleared(a, poly, hypotheses)
+        return poly
+
+    def is_nonzero(self, a: Application, hypotheses: Hypotheses) -> bool:
+        """Does something that is compared under the hypotheses divide by the atom?
+
+        A division in one case, or over one range, says nothing about other cases: it
+        must have been met under no more than the hypotheses.
+        """
+        met = (
+            p
+            for p, others in self.divisors
+            if len(others) <= len(hypotheses)
+            and all(h is g for h, g in zip(others, hypotheses, strict=False))
+        )
+        return any(self.same_poly(a.args[0], p, hypotheses) for p in met)
+
+    def is_free(self, a: Atom, poly: Poly) -> bool:
+        """Does no binder of the terms occur in the atom?"""
+        return not any(atom_depends(a, b.variable) for t in poly for b in t.binders)
+
+    def cleared(self, a: Application, poly: Poly, hypotheses: Hypotheses) -> Poly:
+        """The polynomial times the highest power of the atom that it divides by."""
+        split = []
+        for t in poly:
+            rest, power = [], 0
+            for b, n in t.atoms:
+                if n < 0 and is_sum(b) and self.same_atom(a, b, hypotheses):
+                    power -= n
+                else:
+                    rest.append((b, n))
+            split.append((replace(t, atoms=tuple(rest)), power))
+        top = max(power for _, power in split)
+        out: list[Term] = []
+        for t, power in split:
+            factor = self.power(a.args[0], top - power) if top > power else (Term(),)
+            out.extend(self.multiplied((t,), factor))
+        return tuple(out)
+
+
+def is_exp(a: Atom) -> bool:
+    return isinstance(a, Application) and a.name == "exp"
+
+
+def is_sum(a: Atom) -> TypeGuard[Application]:
+    """A denominator: 1 / sum."""
+    return isinstance(a, Application) and a.name == SUM
+
+
+def exponent_of(p: Poly) -> Poly | None:
+    """q if p is spelled exp(q), to any power."""
+    if len(p) != 1 or p[0].coefficient != 1 or p[0].binders or p[0].guards:
+        return None
+    if len(p[0].atoms) != 1:
+        return None
+    a, n = p[0].atoms[0]
+    if not isinstance(a, Application) or a.name != "exp":
+        return None
+    return tuple(t.scaled(n) for t in a.args[0])
+
+
+def applied(name: str, *args: Poly, commutative: bool = False) -> Poly:
+    return (Term(atoms=((Application(name, args, commutative), 1),)),)
 
 
 class NormalForm(Quotients):

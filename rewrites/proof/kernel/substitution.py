@@ -17,6 +17,7 @@ from .scalars import (
     FromInt,
     Guard,
     Ite,
+    NegInf,
     Op,
     Opaque,
     Red,
@@ -129,8 +130,6 @@ def occurs(symbol: Any, scalar: Scalar) -> bool:
 
 def may_be_infinite(scalar: Scalar) -> bool:
     """Does the term hold anything that may be infinite or NaN?"""
-    from .scalars import NegInf
-
     if isinstance(scalar, NegInf):
         return True
     if isinstance(scalar, Element):

@@ -5,8 +5,8 @@ bit, for the element types at hand: that two casts in a row give what one gives,
 none gives. That holds for every value, infinities and NaN included, so it is used
 wherever such a chain stands.
 
-Quantising takes back what dequantising did, by a lemma on rounding (lemmas.py), where
-numbers of 8 bits have a scale for which no product overflows or loses digits.
+Quantising takes back what dequantising did, by a lemma on rounding, where numbers of 8
+bits have a scale for which no product overflows or loses digits.
 """
 
 from __future__ import annotations

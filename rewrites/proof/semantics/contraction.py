@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..kernel.scalars import All, Const, Red, Scalar
 from ..kernel.smt import IndexMap, Integer, Truth, both, choose, either, implies
 from ..kernel.tensors import Context, Tensor, shape
-from .elementwise import Operand, add, mul, require_into
+from .elementwise import Operand, add, mul, require_into, scalar
 from .index_maps import larger_rank, simple
+from .movement import expand
+from .table import means
 
 
+@means("MatMul")
 def matmul(context: Context, a: Tensor, b: Tensor) -> Tensor:
     """[.., m, k] by [.., k, n]: at least two axes each, the others broadcast."""
     rank = larger_rank(context, a.rank, b.rank)
@@ -125,3 +129,56 @@ def einsum(
         shape(*(sizes[letter] for letter in out_axes)),
         lambda i: over(summed, {letter: i(k) for k, letter in enumerate(out_axes)}),
     )
+
+
+@means("Gemm")
+def _gemm(
+    context: Context,
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None,
+    alpha: Any,
+    beta: Any,
+    transA: Any,
+    transB: Any,
+) -> Tensor:
+    a, b = _flipped(a, transA), _flipped(b, transB)
+    product = gemm(context, a, b, alpha=_plain(alpha))
+    if c is None:
+        return product
+    # It is broadcast into the product, never the other way round.
+    spread, factor = expand(context, c, product.rank, product.dim), _plain(beta)
+
+    def at(i: IndexMap) -> Scalar:
+        added = spread.at(i)
+        return product.at(i) + (added if factor == 1 else added * factor)
+
+    return Tensor(product.rank, product.dim, at)
+
+
+def _plain(factor: Any) -> Any:
+    """1 as a Python number, by which nothing is multiplied."""
+    return 1 if isinstance(factor, Const) and factor.value == 1 else factor
+
+
+def _flipped(t: Tensor, flag: Any) -> Tensor:
+    """The matrix, transposed if the flag (0 or 1, perhaps a symbol) says so."""
+    if isinstance(flag, int):
+        return swap_last(t) if flag else t
+    swapped = swap_last(t)
+    return Tensor(
+        t.rank,
+        lambda k: choose(flag == 0, t.dim(k), swapped.dim(k)),
+        lambda i: t.at(lambda k: choose(flag == 0, i(k), i(1 - k))),
+    )
+
+
+@means("Einsum")
+def _einsum(context: Context, *tensors: Tensor, equation: str) -> Tensor:
+    """Of one operand, or two; the equation as the vocabulary spells it."""
+    inputs, _, output = equation.partition("->")
+    if len(tensors) == 1:
+        return einsum(context, tensors[0], scalar(1), inputs, "", output)
+    a, b = tensors
+    first, second = inputs.split(",")
+    return einsum(context, a, b, first, second, output)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from ..kernel.scalars import All, Const, Ite, NegInf, Red, Scalar
 from ..kernel.smt import (
@@ -23,6 +24,8 @@ from ..kernel.smt import (
 )
 from ..kernel.tensors import Context, Tensor
 from .index_maps import is_one, require_each
+from .reduction import reduce, reduce_mean
+from .table import means
 
 
 def _one(k: Integer) -> Integer:
@@ -277,3 +280,105 @@ def global_average_pool(context: Context, x: Tensor) -> Tensor:
 
 def global_max_pool(context: Context, x: Tensor) -> Tensor:
     return global_pool(context, x, "max")
+
+
+@means("Conv")
+def _conv(
+    context: Context,
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    dilation: Any,
+    low: Any,
+    high: Any,
+    group: Any,
+) -> Tensor:
+    window = Window(stride, dilation, low, high)
+    return conv(context, x, w, bias, window, group)
+
+
+@means("ConvTranspose")
+def _conv_transpose(
+    context: Context,
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    dilation: Any,
+    low: Any,
+    high: Any,
+    group: Any,
+    extra: Any,
+) -> Tensor:
+    window = Window(stride, dilation, low, high)
+    return conv_transpose(context, x, w, bias, window, extra, group)
+
+
+@means("MaxPool")
+def _max_pool(
+    context: Context,
+    x: Tensor,
+    kernel: Any,
+    stride: Any,
+    dilation: Any,
+    low: Any,
+    high: Any,
+    ceil: Any,
+) -> Tensor:
+    window = Window(stride, dilation, low, high)
+    found = max_pool(context, x, kernel, window)
+    return _rounded_up(found, x, kernel, window, ceil)
+
+
+@means("AveragePool")
+def _average_pool(
+    context: Context,
+    x: Tensor,
+    kernel: Any,
+    stride: Any,
+    dilation: Any,
+    low: Any,
+    high: Any,
+    ceil: Any,
+    pads_count: int,
+) -> Tensor:
+    """`pads_count` is literally 0 or 1: the two are different functions."""
+    window = Window(stride, dilation, low, high)
+    if pads_count and not (isinstance(ceil, int) and ceil == 0):
+        raise ValueError("what counts as padding past the end is not specified")
+    found = average_pool(context, x, kernel, window, bool(pads_count))
+    return _rounded_up(found, x, kernel, window, ceil)
+
+
+def _rounded_up(
+    pooled: Tensor, x: Tensor, kernel: IndexMap, window: Window, ceil: Any
+) -> Tensor:
+    """With ceil 1 a last place may stand out past the padding, if it starts before."""
+    if isinstance(ceil, int) and ceil == 0:
+        return pooled
+
+    def size(k: Integer) -> Integer:
+        start = x.dim(k) + window.low(k)
+        reach = window.dilation(k) * (kernel(k) - 1) + 1
+        stride = window.stride(k)
+        count = quotient(start + window.high(k) - reach + stride - 1, stride) + 1
+        late = (count - 1) * stride >= start
+        up = choose(late, count - 1, count)
+        return choose(k < 2, x.dim(k), choose(ceil == 0, pooled.dim(k), up))
+
+    return Tensor(pooled.rank, size, pooled.at)
+
+
+@means("GlobalAveragePool")
+def _global_average_pool(context: Context, x: Tensor) -> Tensor:
+    if isinstance(x.rank, int) and x.rank == 3:
+        return reduce_mean(context, x, 2)  # the form that ReduceMean has for one axis
+    return global_average_pool(context, x)
+
+
+@means("GlobalMaxPool")
+def _global_max_pool(context: Context, x: Tensor) -> Tensor:
+    if isinstance(x.rank, int) and x.rank == 3:
+        return reduce(context, "max", x, 2)
+    return global_max_pool(context, x)

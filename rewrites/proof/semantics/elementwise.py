@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 from ..kernel.scalars import All, Const, Ite, Op, Scalar, Symbol, lift
 from ..kernel.smt import IndexMap, Integer, choose, either
 from ..kernel.tensors import Context, Tensor, shape
-from .index_maps import larger_rank, same_shape, shape_of, simple
-from .reshape import Buffer, buffer
+from .index_maps import Buffer, buffer, larger_rank, same_shape, shape_of, simple
+from .table import Meaning, means
 
 Operand: TypeAlias = "Tensor | Scalar | int | float | Fraction"
 
@@ -199,6 +199,7 @@ def relu(context: Context, x: Operand) -> Tensor:
     return pointwise(context, "Relu", x)
 
 
+@means("Clip")
 def clip(
     context: Context, x: Operand, low: Operand | None, high: Operand | None
 ) -> Tensor:
@@ -223,10 +224,12 @@ def bit_shift(context: Context, x: Operand, by: Operand, direction: str) -> Tens
     return elementwise(context, lambda a, s: Op(head, a, s), x, by)
 
 
+@means("LeakyRelu")
 def leaky_relu(context: Context, x: Operand, alpha: Operand) -> Tensor:
     return prelu(context, x, alpha)
 
 
+@means("PRelu")
 def prelu(context: Context, x: Operand, slope: Operand) -> Tensor:
     """x where x >= 0 or NaN, else slope * x; the slope broadcasts into x's shape."""
 
@@ -237,6 +240,7 @@ def prelu(context: Context, x: Operand, slope: Operand) -> Tensor:
     return elementwise(context, f, x, slope)
 
 
+@means("HardSigmoid")
 def hard_sigmoid(
     context: Context, x: Operand, alpha: Operand = 0.2, beta: Operand = 0.5
 ) -> Tensor:
@@ -246,19 +250,23 @@ def hard_sigmoid(
     return elementwise(context, f, x, alpha, beta)
 
 
+@means("HardSwish")
 def hard_swish(context: Context, x: Operand) -> Tensor:
     gate = hard_sigmoid(context, x, Fraction(1, 6), Fraction(1, 2))
     return mul(context, x, gate)
 
 
+@means("Swish")
 def swish(context: Context, x: Operand, alpha: Operand = 1) -> Tensor:
     return elementwise(context, lambda a, s: a * Op("sigmoid", s * a), x, alpha)
 
 
+@means("Softplus")
 def softplus(context: Context, x: Operand) -> Tensor:
     return elementwise(context, lambda a: Op("log", Op("exp", a) + 1), x)
 
 
+@means("Mish")
 def mish(context: Context, x: Operand) -> Tensor:
     def f(a: Scalar) -> Scalar:
         return a * Op("tanh", Op("log", Op("exp", a) + 1))
@@ -266,6 +274,7 @@ def mish(context: Context, x: Operand) -> Tensor:
     return elementwise(context, f, x)
 
 
+@means("Elu")
 def elu(context: Context, x: Operand, alpha: Operand = 1) -> Tensor:
     def f(a: Scalar, s: Scalar) -> Scalar:
         return Op("where", Op("less", a, Const(0)), s * (Op("exp", a) - 1), a)
@@ -273,6 +282,7 @@ def elu(context: Context, x: Operand, alpha: Operand = 1) -> Tensor:
     return elementwise(context, f, x, alpha)
 
 
+@means("Gelu")
 def gelu(context: Context, x: Operand, approximate: str = "none") -> Tensor:
     """With erf, or approximated with tanh."""
     half = Const(Fraction(1, 2))
@@ -334,15 +344,72 @@ def dequantize_linear(
     return elementwise(context, lambda a, s, z: (a - z) * s, x, scale, zero_point)
 
 
-def trilu(
-    context: Context, x: Tensor, offset: Integer = 0, upper: bool = True
-) -> Tensor:
-    """The upper (or lower) triangle of the last two axes, 0 elsewhere."""
+@means("Trilu")
+def trilu(context: Context, x: Tensor, k: Integer = 0, upper: Integer = 1) -> Tensor:
+    """The upper (or lower) triangle of the last two axes, 0 elsewhere.
+
+    `upper` is literally 0 or 1: the two are different functions.
+    """
     context.require(x.rank >= 2, "a matrix")
 
     def at(i: IndexMap) -> Scalar:
         distance = i(x.rank - 1) - i(x.rank - 2)
-        kept = distance >= offset if upper else distance <= offset
+        kept = distance >= k if upper else distance <= k
         return Ite(kept, x.at(i), Const(0))
 
     return Tensor(x.rank, x.dim, at)
+
+
+@means("Identity")
+def _identity(context: Context, x: Tensor) -> Tensor:
+    return x
+
+
+@means("Softsign")
+def _softsign(context: Context, x: Tensor) -> Tensor:
+    return elementwise(context, lambda a: a / (1 + Op("abs", a)), x)
+
+
+@means("BitShift")
+def _bit_shift(context: Context, x: Tensor, by: Tensor, direction: str) -> Tensor:
+    """To the left by a known number is a multiplication, modulo 2^w."""
+
+    def shifted(a: Scalar, count: Scalar) -> Scalar:
+        if direction == "LEFT" and isinstance(count, Const):
+            return a * Const(2**count.value)
+        return Op({"LEFT": "shl", "RIGHT": "shr"}[direction], a, count)
+
+    return elementwise(context, shifted, x, by)
+
+
+def _named(name: str) -> Meaning:
+    return lambda context, *tensors: pointwise(context, name, *tensors)
+
+
+for _name in POINTWISE.keys() - {"Where"}:
+    means(_name)(_named(_name))
+
+
+@means("Where")
+def _where(context: Context, *tensors: Tensor) -> Tensor:
+    """A condition that reads x != x holds nowhere: no real differs from itself."""
+
+    def pick(c: Any, a: Any, b: Any) -> Any:
+        if isinstance(c, Op) and c.name == "not" and isinstance(c.args[0], Op):
+            test = c.args[0]
+            if test.name == "equal" and test.args[0] is test.args[1]:
+                return b
+        return Op("where", c, a, b)
+
+    return elementwise(context, pick, *tensors)
+
+
+@means("pointwise")
+def _pointwise(context: Context, *tensors: Tensor, f: Any) -> Tensor:
+    """Any function, the same one wherever the law names it; f(0) = 0 in one family."""
+    head = f"sigma:{f.name}"
+    if f.family == "zero":
+        apply = lambda *x: x[0] * Op(head, *x)  # noqa: E731  0 times anything real is 0
+    else:
+        apply = lambda *x: Op(head, *x)  # noqa: E731
+    return elementwise(context, apply, *tensors)

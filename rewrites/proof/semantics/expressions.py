@@ -1,6 +1,6 @@
 """What the expressions of a law mean: integers, truth values, reals and parameters.
 
-The symbols in them get their meaning from a world (see goal.py), which also says what a
+The symbols in them get their meaning from Semantics (goal.py), which also says what a
 tensor term denotes.
 """
 
@@ -28,9 +28,9 @@ from ..kernel.smt import (
     remainder,
 )
 from ..kernel.tensors import Context, Tensor
+from .gather import integer_element
 from .index_maps import Axes as DenotedAxes
 from .index_maps import axis_range
-from .meaning_gather import integer_element
 
 
 @dataclass

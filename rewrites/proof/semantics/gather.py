@@ -1,14 +1,38 @@
-"""Operators that read at computed places, and results nothing is known of."""
+"""Operators that read or write at computed places, and results nothing is known of.
+
+A tensor of whole numbers that tells places is known by its elements: a function of the
+index into the whole numbers, one function for each name. An element is the same whole
+number wherever the name and the index are the same, so its sign can decide from which
+side it counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from ..kernel.scalars import All, FromInt, Op, Opaque, Scalar
-from ..kernel.smt import IndexMap, Integer, Truth, both, choose, quotient, within
+import z3
+
+from ..kernel.scalars import All, Const, Element, FromInt, Op, Opaque, Scalar
+from ..kernel.smt import (
+    INT,
+    IndexMap,
+    Integer,
+    Truth,
+    both,
+    choose,
+    fresh,
+    implies,
+    integer,
+    proves,
+    quotient,
+    term,
+    within,
+)
 from ..kernel.tensors import Context, Tensor
 from .elementwise import Operand, scalar
 from .index_maps import one_axis, require_each, require_everywhere, require_inverse
+from .table import means
 
 
 def index_map(
@@ -156,3 +180,82 @@ def scatter_rows(
         data.dim,
         lambda i: updates.at(lambda k: choose(k == 0, place(i(k)), i(k))),
     )
+
+
+def integer_element(name: str, place: Sequence[Integer]) -> Any:
+    """The element of a named tensor of whole numbers, of no axes or more."""
+    f = z3.Function(f"element:{name}", *[INT] * len(place), INT)
+    return f(*map(term, place))
+
+
+def whole(x: Scalar) -> Integer:
+    """A scalar as the whole number it is; ValueError if it isn't known as one."""
+    if isinstance(x, FromInt):
+        return x.value
+    if isinstance(x, Const) and x.value.denominator == 1:
+        return int(x.value)
+    if isinstance(x, Op) and x.name in _ARITHMETIC:
+        return _ARITHMETIC[x.name](*map(whole, x.args))
+    if not isinstance(x, Element) or x.member is not None:
+        raise ValueError(f"{x!r} is no element of a tensor of whole numbers")
+    if isinstance(x.rank, int):
+        return integer_element(x.tensor, [x.index(k) for k in range(x.rank)])
+    k = z3.Int("k:place")
+    inside = z3.simplify(term(x.index(k)))
+    f = z3.Function(f"elements:{x.tensor}", z3.ArraySort(INT, INT), INT)
+    return f(z3.Lambda([k], z3.If(within(k, x.rank), inside, 0)))
+
+
+_ARITHMETIC: dict[str, Callable[..., Integer]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "neg": lambda a: -a,
+}
+
+
+def from_front(n: Integer, size: Integer) -> Integer:
+    """A place that counts from the end where it is negative."""
+    return choose(integer(n) < 0, n + size, n)
+
+
+@means("Gather")
+def _gather(context: Context, x: Tensor, indices: Tensor, axis: Integer) -> Tensor:
+    def place(index: IndexMap) -> Integer:
+        return from_front(whole(indices.at(index)), x.dim(axis))
+
+    return gather_index(context, x, axis, indices.rank, indices.dim, place)
+
+
+@means("ScatterND")
+def _scatter_nd(
+    context: Context, data: Tensor, indices: Tensor, updates: Tensor
+) -> Tensor:
+    """Known where every row of the data is written once, row k by update k.
+
+    The law has to say so: nothing is taken for granted here.
+    """
+    if _is_column(indices) and _numbers_rows(context, data, indices):
+        return scatter_rows(context, data, updates, integer, integer)
+    return scatter_nd(context, data, indices, updates)
+
+
+def _is_column(indices: Tensor) -> bool:
+    rank = integer(indices.rank)
+    return isinstance(rank, int) and rank == 2 and _is(indices.dim(1), 1)
+
+
+def _is(x: Integer, number: int) -> bool:
+    return isinstance(integer(x), int) and integer(x) == number
+
+
+def _numbers_rows(context: Context, data: Tensor, indices: Tensor) -> bool:
+    """Whether the law requires that the indices be 0, 1, .. for all rows."""
+
+    def row(k: Any) -> Integer:
+        return whole(indices.at(lambda axis: k if _is(axis, 0) else 0))
+
+    k = fresh("row")
+    in_order = implies(within(k, indices.dim(0)), row(k) == k)
+    complete = indices.dim(0) == data.dim(0)
+    return all(proves(context.hypotheses, goal) for goal in (complete, in_order))

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 import z3
 
 from ..kernel.integer_terms import mentions
-from ..kernel.scalars import All, guard_formula
+from ..kernel.scalars import All, Scalar, guard_formula
 from ..kernel.smt import (
     INT,
     IndexMap,
@@ -384,3 +384,26 @@ def numel_over(context: Context, t: Tensor, axes: Axes) -> Integer:
             if same_shape(context, (rank, dim), permuted):
                 return order.numel
     return numel(context, rank, dim)
+
+
+class Buffer:
+    """The scalar at each row-major offset, and tensors that are views of it."""
+
+    def __init__(
+        self, read: Callable[[Integer], Scalar], views: tuple[Tensor, ...]
+    ) -> None:
+        self.read = read
+        self.views = views
+
+    def __call__(self, number: Integer) -> Scalar:
+        return self.read(number)
+
+
+def buffer(context: Context, t: Tensor) -> Buffer:
+    """The row-major elements of a tensor."""
+    if isinstance(t.flat, Buffer):
+        return t.flat
+    if t.flat is not None:
+        return Buffer(t.flat, (t,))
+    order = row_major(context, t.rank, t.dim)
+    return Buffer(lambda n: t.at(order.index(n)), (t,))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ..kernel.scalars import All, Ite, Scalar
+from itertools import pairwise
+from typing import Any
+
+from ..kernel.scalars import All, FromInt, Ite, Scalar
 from ..kernel.smt import (
     IndexMap,
     Integer,
@@ -13,9 +16,11 @@ from ..kernel.smt import (
     implies,
     quotient,
     remainder,
+    same,
     within,
 )
-from ..kernel.tensors import Context, Tensor
+from ..kernel.tensors import Context, Family, Tensor, shape
+from . import concat_split
 from .elementwise import Operand, elementwise, full, scalar
 from .index_maps import (
     Axes,
@@ -25,6 +30,7 @@ from .index_maps import (
     require_inverse,
     simple,
 )
+from .table import means
 
 
 def identity(context: Context, t: Tensor) -> Tensor:
@@ -52,6 +58,7 @@ def _declared(context: Context, p: IndexMap, inverse: IndexMap) -> bool:
     return any((p is a and inverse is b) or (p is b and inverse is a) for a, b in pairs)
 
 
+@means("Slice")
 def slice(
     context: Context, t: Tensor, begin: IndexMap, end: IndexMap, step: IndexMap
 ) -> Tensor:
@@ -231,6 +238,7 @@ def expand_both_ways(
     return elementwise(context, lambda x, _: x, t, full(rank, dim, 0))
 
 
+@means("Tile")
 def tile(context: Context, t: Tensor, repeats: IndexMap) -> Tensor:
     """repeats(k) copies side by side along axis k."""
     require_each(context, t.rank, repeats, lambda k: repeats(k) >= 0, "repeats")
@@ -239,3 +247,51 @@ def tile(context: Context, t: Tensor, repeats: IndexMap) -> Tensor:
         lambda k: t.dim(k) * repeats(k),
         lambda i: t.at(lambda k: remainder(i(k), t.dim(k))),
     )
+
+
+@means("Expand")
+def _expand(context: Context, x: Tensor, shape: Any) -> Tensor:
+    return expand(context, x, shape.rank, shape.dim)
+
+
+@means("Concat")
+def _concat(context: Context, *parts: Tensor | Family, axis: Integer) -> Tensor:
+    """The parts one after the other; a family's members are one part, joined."""
+    tensors = [
+        concat_split.concat(context, part, axis) if isinstance(part, Family) else part
+        for part in parts
+    ]
+    return concat(context, axis, *tensors)
+
+
+@means("Split")
+def _split(
+    context: Context, x: Tensor, axis: Integer, sizes: IndexMap, count: int = 1
+) -> tuple[Tensor, ...]:
+    """Slices of these sizes along the axis, which add up to the whole."""
+    starts: list[Integer] = [0]
+    for j in range(count):
+        starts.append(starts[-1] + sizes(j))
+    context.require(same(starts[-1], x.dim(axis)), "the sizes of Split")
+    return tuple(
+        slice_axis(context, x, axis, low, high) for low, high in pairwise(starts)
+    )
+
+
+@means("Pad")
+def _pad(
+    context: Context,
+    x: Tensor,
+    value: Tensor | None,
+    low: IndexMap,
+    high: IndexMap,
+    mode: str,
+) -> Tensor:
+    filling: Any = 0 if value is None else value
+    return pad(context, x, low, high, filling, mode)
+
+
+@means("Shape")
+def _shape(context: Context, x: Tensor) -> Tensor:
+    """The sizes, as numbers."""
+    return Tensor(1, shape(x.rank), lambda index: FromInt(x.dim(index(0))))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from ..kernel.scalars import FromInt, Op, Red, Scalar
+from ..kernel.scalars import Const, FromInt, Op, Red, Scalar
 from ..kernel.smt import IndexMap, Integer, Truth, both, choose, quotient, within
-from ..kernel.tensors import Context, Tensor
-from .elementwise import Operand, add, div, elementwise, mul, require_into, sub
+from ..kernel.tensors import Context, Tensor, shape
+from .elementwise import Operand, add, div, elementwise, full, mul, require_into, sub
 from .index_maps import Axes, is_one, numel
 from .reduction import reduce_mean_set
+from .reshape import reshape
+from .table import means
 
 Number: TypeAlias = "Scalar | int | float"
 
@@ -29,6 +32,7 @@ def per_channel(
     return Tensor(x.rank, x.dim, at)
 
 
+@means("BatchNormalization")
 def batch_normalization(
     context: Context,
     x: Tensor,
@@ -51,6 +55,7 @@ def _trailing(context: Context, x: Tensor, axis: Integer) -> Axes:
     return Axes(lambda k: k >= axis, x.rank - axis)
 
 
+@means("LayerNormalization")
 def layer_normalization(
     context: Context,
     x: Tensor,
@@ -72,6 +77,7 @@ def layer_normalization(
     return scaled if bias is None else add(context, scaled, bias)
 
 
+@means("RMSNormalization")
 def rms_normalization(
     context: Context, x: Tensor, scale: Operand, axis: Integer, epsilon: Number
 ) -> Tensor:
@@ -102,6 +108,7 @@ def group_normalization(
     return _normalised(context, x, scale, bias, epsilon, each, first)
 
 
+@means("InstanceNormalization")
 def instance_normalization(
     context: Context, x: Tensor, scale: Tensor, bias: Tensor, epsilon: Number
 ) -> Tensor:
@@ -149,3 +156,34 @@ def _normalised(
 
     core = Tensor(x.rank, x.dim, f)
     return per_channel(context, lambda a, s, b: a * s + b, core, scale, bias)
+
+
+@means("GroupNormalization")
+def _group(
+    context: Context,
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    groups: Integer,
+    epsilon: Any,
+) -> Tensor:
+    if isinstance(x.rank, int):
+        return _group_by_reshape(context, x, scale, bias, groups, epsilon)
+    return group_normalization(context, x, scale, bias, groups, epsilon)
+
+
+def _group_by_reshape(
+    context: Context,
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    groups: Integer,
+    epsilon: Any,
+) -> Tensor:
+    """As ONNX defines it: groups become the channels of InstanceNormalization."""
+    image = math.prod(x.dim(k) for k in range(1, x.rank))
+    rows = reshape(context, x, 3, shape(x.dim(0), groups, quotient(image, groups)))
+    ones, zeros = (full(1, shape(groups), Const(n)) for n in (1, 0))
+    normal = instance_normalization(context, rows, ones, zeros, epsilon)
+    back = reshape(context, normal, x.rank, x.dim)
+    return per_channel(context, lambda a, s, b: a * s + b, back, scale, bias)

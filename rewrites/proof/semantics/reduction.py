@@ -8,14 +8,15 @@ of a law should use the same form.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..kernel.scalars import Const, FromInt, Op, Red, Scalar
-from ..kernel.smt import IndexMap, Integer, both, choose, within
+from ..kernel.smt import IndexMap, Integer, Truth, both, choose, integer, within
 from ..kernel.tensors import Context, Tensor
 from .elementwise import div, elementwise, mul
 from .gather import number, opaque
-from .index_maps import Axes, one_axis
+from .index_maps import Axes, AxisRange, is_one, one_axis, simple
+from .table import means
 
 Reading: TypeAlias = Callable[[IndexMap], Scalar]
 
@@ -127,6 +128,7 @@ def _row(t: Tensor, axis: Integer, i: IndexMap, s: Integer) -> Scalar:
     return t.at(lambda k: choose(k == axis, s, i(k)))
 
 
+@means("Softmax")
 def softmax(context: Context, t: Tensor, axis: Integer, stable: bool = True) -> Tensor:
     """exp / sum of exp along an axis; `stable` takes the maximum off first."""
     context.require(within(axis, t.rank), "the axis of Softmax")
@@ -143,6 +145,7 @@ def softmax(context: Context, t: Tensor, axis: Integer, stable: bool = True) -> 
     return Tensor(t.rank, t.dim, at)
 
 
+@means("LogSoftmax")
 def log_softmax(
     context: Context, t: Tensor, axis: Integer, stable: bool = True
 ) -> Tensor:
@@ -163,6 +166,7 @@ def log_softmax(
     return Tensor(t.rank, t.dim, at)
 
 
+@means("CumSum")
 def cumsum(
     context: Context,
     t: Tensor,
@@ -215,3 +219,84 @@ def topk(
         opaque(f"{name}_values", t.rank, dim, operands),
         opaque(f"{name}_indices", t.rank, dim, operands),
     )
+
+
+REDUCTIONS = (
+    *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1"),
+    *("ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"),
+)
+
+
+def _reduce(name: str) -> Callable[..., Tensor]:
+    def meaning(context: Context, x: Tensor, axes: Axes, keepdims: Integer) -> Tensor:
+        keep = integer(keepdims)
+        if isinstance(keep, int):
+            return _reduced_by(context, name, x, axes, bool(keep))
+        kept = _reduced_by(context, name, x, axes, True)
+        axes.require(context, x.rank)
+        return _kept_or_not(kept, axes, keep == 1)
+
+    return meaning
+
+
+for _name in REDUCTIONS:
+    means(_name)(_reduce(_name))
+
+
+def _reduced_by(
+    context: Context, name: str, x: Tensor, axes: Axes, keepdims: bool
+) -> Tensor:
+    if not (isinstance(axes, AxisRange) and is_one(simple(axes.high - axes.low))):
+        return reduce_by(context, name, x, axes, keepdims)
+
+    def total(t: Tensor, kind: str = "sum") -> Tensor:
+        return reduce(context, kind, t, axes.low, keepdims)
+
+    def unary(head: str, t: Tensor) -> Tensor:
+        return elementwise(context, lambda v: Op(head, v), t)
+
+    if name == "ReduceMean":
+        return div(context, total(x), FromInt(x.dim(axes.low)))
+    if name == "ReduceL1":
+        return total(unary("abs", x))
+    if name == "ReduceSumSquare":
+        return total(mul(context, x, x))
+    if name == "ReduceL2":
+        return unary("sqrt", total(mul(context, x, x)))
+    if name == "ReduceLogSum":
+        return unary("log", total(x))
+    if name == "ReduceLogSumExp":
+        return unary("log", total(unary("exp", x)))
+    return total(x, name.removeprefix("Reduce").lower())
+
+
+def _kept_or_not(kept: Tensor, axes: Axes, keep: Truth) -> Tensor:
+    """The reduced axes stay, with size 1, where `keep` holds."""
+
+    def position(k: Integer) -> Integer:
+        return choose(keep, k, axes.rest(k))
+
+    return Tensor(
+        choose(keep, kept.rank, kept.rank - axes.count),
+        lambda k: kept.dim(position(k)),
+        lambda i: kept.at(lambda k: i(choose(keep, k, axes.place(k)))),
+    )
+
+
+def _arg(name: str) -> Callable[..., Tensor]:
+    def meaning(
+        context: Context,
+        x: Tensor,
+        axis: Integer,
+        keepdims: int,
+        select_last_index: Any,
+    ) -> Tensor:
+        """`keepdims` is literally 0 or 1."""
+        which = f"{name}:{select_last_index}"
+        return argmax(context, x, axis, bool(keepdims), which)
+
+    return meaning
+
+
+for _name in ("ArgMax", "ArgMin"):
+    means(_name)(_arg(_name))

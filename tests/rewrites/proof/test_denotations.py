@@ -12,6 +12,12 @@ import pytest
 from onnx import helper
 from support import denotation_moves, denotation_networks, denotation_shapes
 from support.denotation_cases import CASES, Case, Draw, ints
+from support.run_on_arrays import (
+    ConcreteContext,
+    Evaluator,
+    IllFormed,
+    leaf,
+)
 
 from fairhand.rewrites.proof.kernel.scalars import Element
 from fairhand.rewrites.proof.kernel.tensors import Tensor, shape
@@ -27,12 +33,6 @@ from fairhand.rewrites.proof.semantics import (
     reshape,
 )
 from fairhand.rewrites.proof.semantics.index_maps import per_axis
-from fairhand.rewrites.proof.semantics.run_on_arrays import (
-    ConcreteContext,
-    Evaluator,
-    IllFormed,
-    leaf,
-)
 
 # Importing them entered their cases in CASES.
 assert denotation_moves and denotation_networks and denotation_shapes

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from test_denotations_symbolic import EPSILON, Law
+from support.symbolic_law import EPSILON, Law
 
 from fairhand.rewrites.proof.kernel.equality import prove_equal
 from fairhand.rewrites.proof.kernel.scalars import FromInt

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import z3
+from support import kernel_lemmas
 from support.scalar_laws import (
     BITWISE,
     a,
@@ -33,7 +34,6 @@ from support.scalar_runtimes import (
     with_torch,
 )
 
-from fairhand.rewrites.proof.kernel import lemmas
 from fairhand.rewrites.proof.kernel.bitwise_decision import classify, classify_integers
 from fairhand.rewrites.proof.kernel.element_types import (
     FLOATS,
@@ -240,12 +240,12 @@ def test_runtimes_round_a_double_twice() -> None:
 
 
 def test_every_lemma_is_proved() -> None:
-    found = lemmas.lemmas()
+    found = kernel_lemmas.lemmas()
     assert [name for name, proved in found if not proved] == []
     assert len(found) > 30
 
 
 def test_every_false_variant_is_refuted() -> None:
-    found = lemmas.false_variants()
+    found = kernel_lemmas.false_variants()
     assert [name for name, refuted in found if not refuted] == []
     assert len(found) > 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..language.operators.elementwise import (
+from fairhand.rewrites.language.operators.elementwise import (
     Abs,
     Add,
     Greater,
@@ -19,7 +19,8 @@ from ..language.operators.elementwise import (
     Sub,
     Where,
 )
-from .law_table import equation
+from fairhand.rewrites.rules.law_table import equation
+
 from .merging import no_larger
 
 law_of = partial(equation, family="lattice")

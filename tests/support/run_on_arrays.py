@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..kernel.scalars import (
+from fairhand.rewrites.proof.kernel.scalars import (
     All,
     Const,
     Element,
@@ -32,9 +32,9 @@ from ..kernel.scalars import (
     Scalar,
     Symbol,
 )
-from ..kernel.smt import IndexMap, Integer, integer, known
-from ..kernel.tensors import Context, Tensor, shape
-from .index_maps import per_axis
+from fairhand.rewrites.proof.kernel.smt import IndexMap, Integer, integer, known
+from fairhand.rewrites.proof.kernel.tensors import Context, Tensor, shape
+from fairhand.rewrites.proof.semantics.index_maps import per_axis
 
 Array = npt.NDArray[Any]
 

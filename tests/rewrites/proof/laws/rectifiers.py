@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..language.operators.elementwise import (
+from fairhand.rewrites.language.operators.elementwise import (
     Abs,
     Add,
     Elu,
@@ -25,7 +25,7 @@ from ..language.operators.elementwise import (
     Sub,
     Where,
 )
-from .law_table import equation, number
+from fairhand.rewrites.rules.law_table import equation, number
 
 law_of = partial(equation, family="rectifiers")
 
@@ -331,16 +331,3 @@ PRODUCTS = [
 ]
 
 RULES = [*ABS, *ABS_CHOSEN, *RELU, *UNCHANGED, *LEAKY, *PRODUCTS]
-
-NOT_SHIPPED = [
-    (
-        "relu_of_sqrt",
-        "Relu(Sqrt(x)) = Sqrt(x)",
-        "true where x >= 0, of which the graph says nothing",
-    ),
-    (
-        "floor_floor",
-        "Floor(Floor(x)) = Floor(x), and so for Ceil and Round",
-        "true; to the prover these are functions it knows nothing of",
-    ),
-]

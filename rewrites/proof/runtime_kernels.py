@@ -17,18 +17,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...language.exactness import Exactness, weakest
-from ...language.pattern import Node
-from ..goal import Semantics
-from ..kernel.bit_vectors import COMPARISONS
-from ..kernel.machine_arithmetic import LOGICAL
-from ..kernel.scalars import FromInt, Ite, Op, Opaque, Red, Scalar
-from ..kernel.smt import Integer, fresh, fresh_function
-from ..kernel.tensors import Context, Tensor
-from . import reduction
-from .elementwise import POINTWISE, elementwise, scalar
-from .gather import opaque
-from .table import MEANINGS, Meaning
+from ..language.exactness import Exactness, weakest
+from ..language.pattern import Node
+from .goal import Semantics
+from .kernel.machine_arithmetic import LOGICAL
+from .kernel.machine_operators import COMPARISONS
+from .kernel.scalars import FromInt, Ite, Op, Opaque, Red, Scalar
+from .kernel.smt import Integer, fresh, fresh_function
+from .kernel.tensors import Context, Tensor
+from .semantics import reduction
+from .semantics.elementwise import POINTWISE, elementwise, scalar
+from .semantics.gather import opaque
+from .semantics.table import MEANINGS, Meaning
 
 ELEMENTWISE = {
     *POINTWISE,
@@ -50,7 +50,7 @@ DIVIDE = frozenset("div recip".split())
 
 
 class RuntimeSemantics(Semantics):
-    """`differs`: an operator of the law has another denotation than in a World."""
+    """`differs`: an operator of the law has another denotation than in Semantics."""
 
     differs = False
     moves = False  # elements may stand elsewhere than before

@@ -26,7 +26,6 @@ from .cache.entry import recall, remember
 from .cache.store import key_of
 from .classes.module_classes import ClassTable
 from .emit.atomic_folder import check_target, empty, replacing
-from .emit.beside import write_beside
 from .emit.model_file import model_text
 from .emit.package_files import write_report
 from .emit.weights import write_weights
@@ -58,6 +57,7 @@ from .verify.parity import (
     huge_value,
     refuse_huge,
 )
+from .write_beside import write_beside
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ it is known what each kernel saves in all its places together, with those worth 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 from typing import Any
@@ -26,12 +25,12 @@ from ...analysis.shapes.infer import ShapeFacts
 from ...rewrites.adapters.provenance import behind
 from ..ir.assignment import Assignment
 from ..ir.identifiers import unused
+from .launch.kernels_page import Entry, Page, Traffic
 from .launch.launcher import KernelSource
 from .launch.tuning import Tuner, settle
 from .program.attention_form import is_fused_attention
 from .program.optional_operands import fuller
 from .program.program import VIEWS, KernelProgram, Operation, is_view
-from .program.prologue import before_attention
 from .select_regions import Memo, Region
 
 # A kernel that saves less of a forward, estimated, isn't worth a reader's time.
@@ -59,41 +58,6 @@ def is_free(program: KernelProgram, op: Operation) -> bool:
         return False
     readers = [o for o in program.operations if set(op.results) & set(o.operands)]
     return not any(reader.row or reader.product for reader in readers)
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """Bytes of a kernel for the sizes in `shape`, and of the `calls` in PyTorch."""
-
-    shape: str
-    fused: int
-    apart: int
-    calls: int
-
-
-@dataclass
-class Entry:
-    """A kernel, and the places that it would stand in."""
-
-    text: KernelSource
-    name: str = ""
-    saved: float = 0.0
-    sites: list[tuple[str, ...]] = field(default_factory=list)  # nodes at each place
-    traffic: Traffic | None = None  # of one place
-    taken: bool = False
-    program: KernelProgram | None = None  # of the first place, with its numbers
-    numbers: tuple[Any, ...] = ()
-    options: dict[str, int] = field(default_factory=dict)  # of a launch, as tuned
-    measured: str = ""  # what was measured, where something was
-
-
-@dataclass(frozen=True)
-class Page:
-    """What stands in kernels.py; `gpu` is what it is tuned for, if it is."""
-
-    entries: list[Entry]
-    gpu: str = ""
-    autotune: bool = False
 
 
 class KernelSet:
@@ -218,7 +182,7 @@ class KernelSet:
         assert keys.dtype is not None
         tile = QUERY_TILE // int(keys.dtype.itemsize)
         times = program.attention.group * -(-self.sizes.number(rows) // tile)
-        before = before_attention(program, keys).arguments
+        before = program.before(keys).arguments
         return (times - 1) * sum(self.size(program, v) for v in before)
 
     def size(self, program: KernelProgram, value: ir.Value) -> int:

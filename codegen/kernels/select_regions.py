@@ -18,8 +18,13 @@ from ...analysis.ops.triton.index_maps import RESHAPES, moves
 from ...analysis.spelling.expr import Expr
 from ..ir.assignment import Assignment
 from ..ir.statement_tree import RolledLoop, Statement, flat, reads
-from .choose_form import kernel_text
-from .launch.launcher import KernelSource
+from .forms.attention import AttentionLauncher
+from .forms.columns import ColumnLauncher, OrderedLauncher
+from .forms.decoding import DecodingLauncher
+from .forms.depthwise_convolution import ConvolvedLauncher
+from .forms.pointwise_convolution import PixelLauncher
+from .forms.products import TiledLauncher
+from .launch.launcher import KernelSource, Launcher
 from .program.build import make_program
 from .program.optional_operands import switch_of
 from .program.program import KernelProgram, NoKernel, Surroundings, is_view
@@ -31,6 +36,28 @@ GroupOf = Callable[[Assignment], object]
 Kernel = tuple[KernelProgram, KernelSource, list[tuple[str, float]]]
 # Kernels, or why there is none, of steps whose values others read.
 Memo = dict[tuple[Steps, frozenset[ir.Value]], Kernel | str]
+
+
+def kernel_text(program: KernelProgram) -> tuple[KernelSource, list[tuple[str, float]]]:
+    """The source but for the name, and the numbers that the module passes."""
+    launcher = _launcher(program)
+    return launcher.text(), launcher.source.eps
+
+
+def _launcher(program: KernelProgram) -> Launcher:
+    if program.attention is not None:
+        decodes = program.attention.decodes
+        return DecodingLauncher(program) if decodes else AttentionLauncher(program)
+    if any(op.taps for op in program.operations):
+        return ConvolvedLauncher(program)
+    if program.columns is not None:
+        inner = program.columns.inner
+        return ColumnLauncher(program) if inner else OrderedLauncher(program)
+    if program.product is None:
+        return Launcher(program)
+    assert program.product.product is not None
+    pixels = program.product.product.pixels
+    return PixelLauncher(program) if pixels else TiledLauncher(program)
 
 
 @dataclass(eq=False)

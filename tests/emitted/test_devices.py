@@ -7,8 +7,6 @@ and a number that the CPU waits for are errors; so they would be in a CUDA graph
 from __future__ import annotations
 
 import importlib.util
-import inspect
-import re
 import shutil
 import sys
 from contextlib import nullcontext
@@ -19,33 +17,14 @@ from typing import Any
 import pytest
 import torch
 from support.emitted import imported
+from support.meta_device import Apart, run
 from test_goldens import GOLDENS, MODELS
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 
 GENERATED = Path(__file__).parents[2] / "generated"
 # Their loops go on until a value says so.
 WAIT = {"beam_search"}
-
-
-class Apart(TorchDispatchMode):
-    """Refuses operators on tensors of both devices, and copies between them.
-
-    But for scalars of the CPU, which PyTorch passes to a GPU as it passes numbers.
-    """
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
-        made = func(*args, **(kwargs or {}))
-        results = [x for x in tree_leaves(made) if isinstance(x, Tensor)]
-        found = {x.device.type for x in given if x.dim()}
-        found |= {x.device.type for x in results if found}
-        if len(found) > 1:
-            raise RuntimeError(f"{func} of tensors of {' and '.join(sorted(found))}")
-        return made
 
 
 class Launch:
@@ -63,45 +42,6 @@ class Launch:
                 assert x.is_meta if isinstance(x, Tensor) else plain
 
         return launch
-
-
-def inputs(model: ModuleType) -> list[Any]:
-    """Of `forward`: pairs of a cache are behind the others, as Session passes them."""
-    sizes: dict[Any, int] = {"batch": 2}
-    feeds = {
-        name: torch.empty(
-            [d if isinstance(d, int) else sizes.setdefault(d, 5) for d in shape],
-            dtype=getattr(torch, dtype),
-            device="meta",
-        )
-        for name, (dtype, shape) in model.INPUTS.items()
-    }
-
-    def pick(names: Any) -> Any:
-        return (
-            feeds.pop(names)
-            if isinstance(names, str)
-            else type(names)(map(pick, names))
-        )
-
-    nested = getattr(model, "NESTED", {}).values()
-    lists = [pick(rows) for rows in nested if tree_leaves(rows)[0] in feeds]
-    return [*feeds.values(), *lists]
-
-
-def run(model: ModuleType, dtype: torch.dtype | None = None) -> Any:
-    """A forward; of weights and inputs of another type than the model's, if given."""
-    network = re.search(r"model = (\w+)\(\)", inspect.getsource(model.load))
-    assert network is not None
-    with torch.device("meta"):
-        made: nn.Module = getattr(model, network[1])()
-    made.eval().requires_grad_(False)
-    given = inputs(model)
-    if dtype is not None:
-        made.to(dtype)
-        given = tree_map(lambda x: x.to(dtype) if x.is_floating_point() else x, given)
-    with torch.inference_mode(), Apart():
-        return made(*given)
 
 
 def module(path: Path) -> ModuleType:

@@ -26,11 +26,11 @@ import onnxruntime as ort
 import pytest
 import torch
 
-from fairhand.codegen.emit.beside import init_text
 from fairhand.codegen.emit.runtime_files import copied_whole
 from fairhand.codegen.emit.session_file import session_text
 from fairhand.codegen.ir.engine_plan import EnginePlan
 from fairhand.codegen.ir.package_plan import PackagePlan, TensorPlan
+from fairhand.codegen.write_beside import init_text
 
 MODEL = """
 <ir_version: 9, opset_import: ["" : 18], producer_name: "hand", domain: "ai.test",

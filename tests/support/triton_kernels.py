@@ -29,13 +29,17 @@ from fairhand.analysis import ops  # noqa: F401  # fills the table
 from fairhand.analysis.cost.typical_sizes import Sizes
 from fairhand.analysis.shapes.infer import infer
 from fairhand.analysis.spelling.expr import Ref
-from fairhand.codegen.kernels.choose_form import kernel_text
-from fairhand.codegen.kernels.kernel_set import Entry, Page, Traffic
-from fairhand.codegen.kernels.kernels_page import write_kernels
+from fairhand.codegen.kernels.launch.kernels_page import (
+    Entry,
+    Page,
+    Traffic,
+    write_kernels,
+)
 from fairhand.codegen.kernels.launch.launcher import KernelSource
 from fairhand.codegen.kernels.launch.tuning import _filled
 from fairhand.codegen.kernels.program.build import make_program
 from fairhand.codegen.kernels.program.program import KernelProgram, Surroundings
+from fairhand.codegen.kernels.select_regions import kernel_text
 from fairhand.codegen.statements.from_graph import make_steps
 
 check_memory()

@@ -34,6 +34,10 @@ from triton.runtime import driver
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # it runs as a script
+from support.emitted import imported
+from support.meta_device import run
+
 # KiB of shared memory that one program can have.
 SHARED = {
     "sm_80": 163,
@@ -133,15 +137,12 @@ def set_precision(kind: str) -> None:
 
 
 def launches_of_a_package(folder: Path, kind: str) -> Iterator[Launch]:
-    import test_devices
-    from support.emitted import imported
-
     package = imported(folder)
     model, kernels = (
         sys.modules[f"{package.__name__}.{part}"] for part in ("model", "kernels")
     )
     found = record(kernels)
-    test_devices.run(model, TYPES[kind])
+    run(model, TYPES[kind])
     yield from found.values()
 
 

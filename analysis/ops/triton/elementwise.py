@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -54,18 +55,45 @@ def number(value: Any) -> Expr:
 
 
 Spelling = Callable[..., Any]
-POINTWISE: dict[str, Spelling] = {}
-# What works on whole numbers and truth values too.
-_ON_WHOLE = frozenset(
-    """Add And Cast Equal Greater GreaterOrEqual Identity Less LessOrEqual Mul Neg Not
-    Or Sub Where Xor""".split()
-)
 
 
-def pointwise(node: ir.Node) -> Spelling | None:
+@dataclass(frozen=True, kw_only=True)
+class KernelOp:
+    """What an operator, and its result, are called in kernels; "" is its own name.
+
+    `dtype` is that of the result, where it is none of an operand's.
+    """
+
+    result: str = ""
+    word: str = ""
+    dtype: ir.DataType | None = None
+
+
+@dataclass(frozen=True)
+class Pointwise(KernelOp):
+    """`spell(tl, n, *operands)` gives one element of the result.
+
+    `names` are what operands are called by what is done to them, "" for the main one;
+    of two, `beside` has what one is to the other: of the same size, and broadcast.
+    """
+
+    spell: Spelling
+    names: tuple[str, ...] = ()
+    beside: tuple[str, str] | None = None
+    gates: bool = False  # its operand opens another tensor that it is multiplied by
+    whole: bool = False  # works on whole numbers and truth values too
+    zero: bool = False  # gives 0 of zeros alone
+    repeats: bool = False  # the formula names its operand more than once
+
+
+_TRUTH: dict[str, Any] = {"whole": True, "dtype": ir.DataType.BOOL}
+POINTWISE: dict[str, Pointwise] = {}
+
+
+def pointwise(node: ir.Node) -> Pointwise | None:
     """How one element of the result is computed; None if Triton can't, or not well."""
     found = POINTWISE.get(node.op_type) if node.domain in ("", "ai.onnx") else None
-    if found is None or node.op_type in _ON_WHOLE:
+    if found is None or found.whole:
         return found
     types = {v.dtype for v in node.inputs if v is not None}
     return found if types <= FLOATS else None
@@ -104,34 +132,47 @@ def _thresholded_relu(tl: Any, n: NodeView, x: Any) -> Any:
 
 
 POINTWISE |= {
-    "Abs": lambda tl, n, x: tl.abs(x),
-    "Ceil": lambda tl, n, x: tl.ceil(x),
-    "Cos": lambda tl, n, x: tl.cos(x),
-    "Elu": _elu,
-    "Erf": lambda tl, n, x: tl.erf(x),
-    "Exp": lambda tl, n, x: tl.exp(x),
-    "Floor": lambda tl, n, x: tl.floor(x),
-    "Gelu": _gelu,
-    "HardSigmoid": _hard_sigmoid,
-    "HardSwish": lambda tl, n, x: x * _clamp(tl, x / 6 + 0.5, 0.0, 1.0),
-    "Identity": lambda tl, n, x: x,
-    "LeakyRelu": _leaky_relu,
-    "Log": lambda tl, n, x: tl.log(x),
-    "Mish": lambda tl, n, x: (
-        x * tl.helper(helpers_triton.tanh)(tl.helper(helpers_triton.softplus)(x))
+    "Abs": Pointwise(lambda tl, n, x: tl.abs(x), zero=True),
+    "Ceil": Pointwise(lambda tl, n, x: tl.ceil(x), zero=True),
+    "Cos": Pointwise(lambda tl, n, x: tl.cos(x)),
+    "Elu": Pointwise(_elu),
+    "Erf": Pointwise(lambda tl, n, x: tl.erf(x), zero=True),
+    "Exp": Pointwise(lambda tl, n, x: tl.exp(x)),
+    "Floor": Pointwise(lambda tl, n, x: tl.floor(x), zero=True),
+    "Gelu": Pointwise(_gelu, zero=True, repeats=True),
+    "HardSigmoid": Pointwise(_hard_sigmoid, word="hard_sigmoid", gates=True),
+    "HardSwish": Pointwise(
+        lambda tl, n, x: x * _clamp(tl, x / 6 + 0.5, 0.0, 1.0),
+        word="hard_swish",
+        zero=True,
+        repeats=True,
     ),
-    "Neg": lambda tl, n, x: -x,
-    "Not": lambda tl, n, x: ~x,
-    "Reciprocal": lambda tl, n, x: 1 / x,
-    "Relu": lambda tl, n, x: tl.known("relu", tl.where(x < 0, 0.0, x), x),  # NaN stays
-    "Sigmoid": lambda tl, n, x: tl.sigmoid(x),
-    "Sin": lambda tl, n, x: tl.sin(x),
-    "Softplus": lambda tl, n, x: tl.helper(helpers_triton.softplus)(x),
-    "Softsign": lambda tl, n, x: x / (1 + tl.abs(x)),
-    "Sqrt": lambda tl, n, x: tl.sqrt(x),
-    "Swish": _swish,
-    "Tanh": lambda tl, n, x: tl.helper(helpers_triton.tanh)(x),
-    "ThresholdedRelu": _thresholded_relu,
+    "Identity": Pointwise(lambda tl, n, x: x, whole=True, zero=True),
+    "LeakyRelu": Pointwise(_leaky_relu, word="leaky_relu", zero=True, repeats=True),
+    "Log": Pointwise(lambda tl, n, x: tl.log(x)),
+    "Mish": Pointwise(
+        lambda tl, n, x: (
+            x * tl.helper(helpers_triton.tanh)(tl.helper(helpers_triton.softplus)(x))
+        ),
+        zero=True,
+        repeats=True,
+    ),
+    "Neg": Pointwise(lambda tl, n, x: -x, whole=True, zero=True),
+    "Not": Pointwise(lambda tl, n, x: ~x, result="negated", **_TRUTH),
+    "Reciprocal": Pointwise(lambda tl, n, x: 1 / x),
+    "Relu": Pointwise(
+        lambda tl, n, x: tl.known("relu", tl.where(x < 0, 0.0, x), x), zero=True
+    ),  # NaN stays
+    "Sigmoid": Pointwise(lambda tl, n, x: tl.sigmoid(x), gates=True),
+    "Sin": Pointwise(lambda tl, n, x: tl.sin(x), zero=True),
+    "Softplus": Pointwise(lambda tl, n, x: tl.helper(helpers_triton.softplus)(x)),
+    "Softsign": Pointwise(lambda tl, n, x: x / (1 + tl.abs(x)), zero=True),
+    "Sqrt": Pointwise(lambda tl, n, x: tl.sqrt(x), zero=True),
+    "Swish": Pointwise(_swish, word="silu", gates=True, zero=True, repeats=True),
+    "Tanh": Pointwise(
+        lambda tl, n, x: tl.helper(helpers_triton.tanh)(x), result="squashed", zero=True
+    ),
+    "ThresholdedRelu": Pointwise(_thresholded_relu, word="thresholded_relu", zero=True),
 }
 
 
@@ -194,25 +235,55 @@ def _cast(tl: Any, n: NodeView, x: Any) -> Any:
 
 
 POINTWISE |= {
-    "Add": lambda tl, n, a, b: a + b,
-    "And": lambda tl, n, a, b: a & b,
-    "Cast": _cast,
-    "Clip": _clip,
-    "Div": lambda tl, n, a, b: a / b,
-    "Equal": lambda tl, n, a, b: a == b,
-    "Greater": lambda tl, n, a, b: a > b,
-    "GreaterOrEqual": lambda tl, n, a, b: a >= b,
-    "Less": lambda tl, n, a, b: a < b,
-    "LessOrEqual": lambda tl, n, a, b: a <= b,
-    "Max": _extreme("maximum"),
-    "Min": _extreme("minimum"),
-    "Mul": lambda tl, n, a, b: a * b,
-    "Or": lambda tl, n, a, b: a | b,
-    "PRelu": lambda tl, n, x, slope: tl.where(x < 0, slope * x, x),
-    "Pow": _pow,
-    "Sub": lambda tl, n, a, b: a - b,
-    "Sum": lambda tl, n, *xs: reduce(lambda a, b: a + b, xs),
-    "SwiGLU": lambda tl, n, gate, x: _swish(tl, n, gate) * x,
-    "Where": lambda tl, n, condition, a, b: tl.where(condition, a, b),
-    "Xor": lambda tl, n, a, b: a ^ b,
+    "Add": Pointwise(
+        lambda tl, n, a, b: a + b,
+        result="total",
+        beside=("residual", "bias"),
+        whole=True,
+        zero=True,
+    ),
+    "And": Pointwise(lambda tl, n, a, b: a & b, result="both", **_TRUTH),
+    "Cast": Pointwise(_cast, result="converted", whole=True, zero=True),
+    "Clip": Pointwise(_clip, result="clipped"),
+    "Div": Pointwise(
+        lambda tl, n, a, b: a / b, result="quotient", beside=("divisor", "scale")
+    ),
+    "Equal": Pointwise(lambda tl, n, a, b: a == b, **_TRUTH),
+    "Greater": Pointwise(lambda tl, n, a, b: a > b, **_TRUTH),
+    "GreaterOrEqual": Pointwise(lambda tl, n, a, b: a >= b, word="at_least", **_TRUTH),
+    "Less": Pointwise(lambda tl, n, a, b: a < b, **_TRUTH),
+    "LessOrEqual": Pointwise(lambda tl, n, a, b: a <= b, word="at_most", **_TRUTH),
+    "Max": Pointwise(_extreme("maximum")),
+    "Min": Pointwise(_extreme("minimum")),
+    "Mul": Pointwise(
+        lambda tl, n, a, b: a * b,
+        result="product",
+        beside=("factor", "scale"),
+        whole=True,
+        zero=True,
+    ),
+    "Or": Pointwise(lambda tl, n, a, b: a | b, result="either", **_TRUTH),
+    "PRelu": Pointwise(
+        lambda tl, n, x, slope: tl.where(x < 0, slope * x, x), names=("", "slope")
+    ),
+    "Pow": Pointwise(_pow),
+    "Sub": Pointwise(
+        lambda tl, n, a, b: a - b,
+        result="difference",
+        word="subtract",
+        beside=("other", "bias"),
+        whole=True,
+        zero=True,
+    ),
+    "Sum": Pointwise(
+        lambda tl, n, *xs: reduce(lambda a, b: a + b, xs), result="total", zero=True
+    ),
+    "SwiGLU": Pointwise(lambda tl, n, gate, x: _swish(tl, n, gate) * x, gates=True),
+    "Where": Pointwise(
+        lambda tl, n, condition, a, b: tl.where(condition, a, b),
+        result="chosen",
+        names=("condition",),
+        whole=True,
+    ),
+    "Xor": Pointwise(lambda tl, n, a, b: a ^ b, **_TRUTH),
 }

@@ -19,6 +19,7 @@ from ...graph.dims import Dim, same
 from ..onnx.resize import targets_of
 from ..onnx.resize_places import ROUND, onnx_places
 from ..registry import NodeView
+from .elementwise import KernelOp
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,11 @@ class Piece:
         )
 
 
-Moves: TypeAlias = Callable[[NodeView, int], list[Piece]]
+@dataclass(frozen=True)
+class Moves(KernelOp):
+    """`pieces(n, i)` are what result i of an operator is put together from."""
+
+    pieces: Callable[[NodeView, int], list[Piece]]
 
 
 def _identity(rank: int) -> list[Where]:
@@ -318,24 +323,28 @@ def _static(n: NodeView, dims: tuple[object, ...] | None, axis: int) -> int:
 
 
 MOVES: dict[str, Moves] = {
-    "Concat": _concat,
-    "DepthToSpace": _depth_to_space,
-    "Expand": _expand,
-    "Pad": _pad,
-    "Flatten": _reshape,
-    "Reshape": _reshape,
-    "Resize": _resize,
-    "Slice": _slice,
-    "SpaceToDepth": _space_to_depth,
-    "Split": _split,
-    "Squeeze": _reshape,
-    "Tile": _tile,
-    "Transpose": _transpose,
-    "Unsqueeze": _reshape,
+    "Concat": Moves(_concat, result="joined"),
+    "DepthToSpace": Moves(
+        pieces=_depth_to_space, result="pixels", word="depth_to_space"
+    ),
+    "Expand": Moves(_expand, result="repeated"),
+    "Pad": Moves(_pad, result="padded"),
+    "Flatten": Moves(_reshape),
+    "Reshape": Moves(_reshape),
+    "Resize": Moves(_resize, result="resized"),
+    "Slice": Moves(_slice, result="part"),
+    "SpaceToDepth": Moves(
+        pieces=_space_to_depth, result="blocks", word="space_to_depth"
+    ),
+    "Split": Moves(_split, result="part"),
+    "Squeeze": Moves(_reshape),
+    "Tile": Moves(_tile, result="repeated"),
+    "Transpose": Moves(_transpose, result="turned"),
+    "Unsqueeze": Moves(_reshape),
 }
 
 
-RESHAPES = frozenset(name for name, mover in MOVES.items() if mover is _reshape)
+RESHAPES = frozenset(name for name, mover in MOVES.items() if mover.pieces is _reshape)
 
 
 def moves(node: ir.Node) -> Moves | None:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from ...spelling.expr import Expr
 from ..helpers import triton as helpers_triton
 from ..registry import NodeView
-from .elementwise import FLOATS
+from .elementwise import FLOATS, KernelOp
 
 
 class Row(Protocol):
@@ -35,7 +35,7 @@ class Row(Protocol):
 
 
 @dataclass(frozen=True)
-class RowSpelling:
+class RowSpelling(KernelOp):
     """`lines(row, n, *operands)` gives the result; `formula(*operands)` says it.
 
     `keeps` tells whether the result is a row again, not one number. `names` are what
@@ -122,6 +122,7 @@ ROWS: dict[str, RowSpelling] = {
         ("weight", "bias"),
         1e-5,
         lambda F, n, eps, x, w, *b: F.layer_norm(x, w.shape, w, *(b or (None,)), eps),
+        word="layer_norm",
     ),
     "RMSNormalization": RowSpelling(
         _rms_norm,
@@ -130,6 +131,7 @@ ROWS: dict[str, RowSpelling] = {
         ("weight",),
         1e-5,
         lambda F, n, eps, x, w: F.rms_norm(x, w.shape, w, eps),
+        word="rms_norm",
     ),
     "GroupNormalization": RowSpelling(
         _layer_norm,
@@ -138,6 +140,7 @@ ROWS: dict[str, RowSpelling] = {
         ("weight", "bias"),
         1e-5,
         lambda F, n, eps, x, w, b: F.group_norm(x, channel_groups(n), w, b, eps),
+        word="group_norm",
     ),
     "InstanceNormalization": RowSpelling(
         _layer_norm,
@@ -146,32 +149,70 @@ ROWS: dict[str, RowSpelling] = {
         ("weight", "bias"),
         1e-5,
         lambda F, n, eps, x, w, b: F.instance_norm(x, weight=w, bias=b, eps=eps),
+        word="instance_norm",
     ),
-    "Softmax": RowSpelling(_softmax, "exp({0}) / sum(exp({0}))", True),
-    "LogSoftmax": RowSpelling(_log_softmax, "{0} - log(sum(exp({0})))", True),
-    "ReduceSum": RowSpelling(lambda row, n, x: row.sum(x), "sum({0})", False),
+    "Softmax": RowSpelling(_softmax, "exp({0}) / sum(exp({0}))", True, result="probs"),
+    "LogSoftmax": RowSpelling(
+        _log_softmax, "{0} - log(sum(exp({0})))", True, word="log_softmax"
+    ),
+    "ReduceSum": RowSpelling(
+        lambda row, n, x: row.sum(x), "sum({0})", False, result="sums"
+    ),
     "ReduceMean": RowSpelling(
-        lambda row, n, x: row.sum(x) / row.count, "mean({0})", False
+        lambda row, n, x: row.sum(x) / row.count, "mean({0})", False, result="mean"
     ),
-    "ReduceMax": RowSpelling(lambda row, n, x: row.largest(x), "max({0})", False),
-    "ReduceMin": RowSpelling(lambda row, n, x: row.smallest(x), "min({0})", False),
-    "ReduceProd": RowSpelling(lambda row, n, x: row.prod(x), "prod({0})", False),
+    "ReduceMax": RowSpelling(
+        lambda row, n, x: row.largest(x), "max({0})", False, result="largest"
+    ),
+    "ReduceMin": RowSpelling(
+        lambda row, n, x: row.smallest(x), "min({0})", False, result="smallest"
+    ),
+    "ReduceProd": RowSpelling(
+        lambda row, n, x: row.prod(x), "prod({0})", False, result="product"
+    ),
     "ReduceL1": RowSpelling(
-        lambda row, n, x: row.sum(row.tl.abs(x)), "sum(abs({0}))", False
+        lambda row, n, x: row.sum(row.tl.abs(x)), "sum(abs({0}))", False, result="sums"
     ),
     "ReduceLogSum": RowSpelling(
-        lambda row, n, x: row.tl.log(row.sum(x)), "log(sum({0}))", False
+        lambda row, n, x: row.tl.log(row.sum(x)),
+        "log(sum({0}))",
+        False,
+        result="log_sum",
+        word="log_sum",
     ),
-    "ReduceLogSumExp": RowSpelling(_log_sum_exp, "log(sum(exp({0})))", False),
-    "CumSum": RowSpelling(_cumsum, "cumsum({0})", True),
+    "ReduceLogSumExp": RowSpelling(
+        _log_sum_exp, "log(sum(exp({0})))", False, result="log_sum", word="log_sum_exp"
+    ),
+    "CumSum": RowSpelling(_cumsum, "cumsum({0})", True, result="sums"),
     "ReduceSumSquare": RowSpelling(
-        lambda row, n, x: row.sum(x * x), "sum({0} * {0})", False
+        lambda row, n, x: row.sum(x * x),
+        "sum({0} * {0})",
+        False,
+        result="squares",
+        word="sum_square",
     ),
-    "ArgMax": RowSpelling(_argmax, "argmax({0})", False),
-    "ArgMin": RowSpelling(_argmax, "argmin({0})", False),
-    "TopK": RowSpelling(_top_k, "topk({0})", False),
+    "ArgMax": RowSpelling(
+        _argmax,
+        "argmax({0})",
+        False,
+        result="index",
+        word="argmax",
+        dtype=ir.DataType.INT64,
+    ),
+    "ArgMin": RowSpelling(
+        _argmax,
+        "argmin({0})",
+        False,
+        result="index",
+        word="argmin",
+        dtype=ir.DataType.INT64,
+    ),
+    "TopK": RowSpelling(_top_k, "topk({0})", False, result="values", word="top_k"),
     "ReduceL2": RowSpelling(
-        lambda row, n, x: row.tl.sqrt(row.sum(x * x)), "sqrt(sum({0} * {0}))", False
+        lambda row, n, x: row.tl.sqrt(row.sum(x * x)),
+        "sqrt(sum({0} * {0}))",
+        False,
+        result="length",
     ),
 }
 

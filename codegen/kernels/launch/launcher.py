@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from ....analysis.ops.triton import KERNEL_OPS
 from ....analysis.ops.triton.elementwise import pointwise
 from ....analysis.spelling.expr import (
     TORCH_DTYPES,
@@ -28,15 +29,29 @@ from ..program.program import (
     Operation,
     is_row_number,
 )
-from ..source.formulas import is_short
 from ..source.indexed_kernel import IndexedSource
 from ..source.long_rows import LoopedSource
 from ..source.names import title
-from ..source.row_kernel import Source
+from ..source.row_kernel import Source, is_short
 
-_TRUTH = frozenset(
-    "And Equal Greater GreaterOrEqual Less LessOrEqual Not Or Xor".split()
-)
+
+@dataclass(frozen=True)
+class Parameter:
+    """One of a kernel: its comment there, and what its launcher passes for it.
+
+    Nothing is passed for one that a starred argument before it covers, or that an
+    option sets. `constant` ones are known when the kernel is compiled.
+    """
+
+    name: str
+    note: str = ""
+    given: str = ""
+    constant: bool = False
+
+    def __str__(self) -> str:
+        """Its line in the kernel."""
+        kind = ": tl.constexpr" * self.constant
+        return f"{self.name}{kind},{f'  # {self.note}' if self.note else ''}"
 
 
 @dataclass(frozen=True)
@@ -56,15 +71,40 @@ class KernelSource:
     copies: tuple[str, ...]  # of tensors that the kernel can't read as they lie
     fits: str
     results: tuple[tuple[str, str], ...]  # name, how it is allocated
-    grid: str
-    launch: tuple[str, ...]
-    parameters: tuple[str, ...]  # of the kernel, with comments
+    programs: str  # how many, along each axis of the grid; {tile} is for its sides
+    parameters: tuple[Parameter, ...]  # of the kernel
+    options: tuple[tuple[str, str], ...]  # of the launch: warps, stages
     body: tuple[str, ...]
     helpers: tuple[Callable[..., Any], ...] = ()  # of the kernel
     functions: tuple[Callable[..., Any], ...] = ()  # of its twin
-    made: tuple[str, ...] = ()  # what else is allocated
+    allocated: tuple[str, ...] = ()  # beside the results
+    tile: str = ""  # what gives the blocks and options of a product, as a dict
+    starred: str = ""  # a dict of further options
     after: tuple[str, ...] = ()  # what is launched behind it
     optional: tuple[str, ...] = ()  # tensors that may be None
+
+    @property
+    def made(self) -> list[str]:
+        """What the launcher makes beside the results, line by line."""
+        return [*self.allocated, *([f"tile = {self.tile}"] if self.tile else [])]
+
+    @property
+    def grid(self) -> str:
+        """How many programs there are, as the launch is given it."""
+        return self.programs.format(tile="**tile")
+
+    @property
+    def keywords(self) -> list[tuple[str, str]]:
+        """What is passed by name: constants of the kernel, and options."""
+        constants = [(p.name, p.given) for p in self.parameters if p.constant]
+        return [*((n, given) for n, given in constants if given), *self.options]
+
+    @property
+    def launch(self) -> list[str]:
+        """The arguments of the launch."""
+        plain = [p.given for p in self.parameters if p.given and not p.constant]
+        named = [f"{name}={given}" for name, given in self.keywords]
+        return [*plain, *named, *([f"**{self.starred}"] if self.starred else [])]
 
 
 class Launcher:
@@ -117,25 +157,30 @@ class Launcher:
             copies=tuple(self.copies()),
             fits=self.fits,
             results=results,
-            grid=self.grid(results[0][0]),
-            launch=(*self.given(results), *self.passed(results[0][0], numbers)),
+            programs=self.grid(results[0][0]),
             parameters=tuple(self.parameters(numbers)),
+            options=tuple(self.options().items()),
             body=tuple(self.body),
             helpers=tuple(self.source.helpers),
             functions=tuple(self.functions),
-            made=tuple(self.made()),
+            allocated=tuple(self.allocated()),
+            tile=self.tile(),
+            starred="tile" if self.tile() else "",
             after=tuple(self.after()),
             optional=optional,
         )
 
-    def made(self) -> list[str]:
-        """What is allocated beside the results."""
+    def allocated(self) -> list[str]:
+        """What is made beside the results."""
         return []
 
-    def given(self, results: tuple[tuple[str, str], ...]) -> list[str]:
-        """The tensors that the kernel is given."""
-        names = [self.names[a.value] for a in self.layout.arguments]
-        return [*names, *(name for name, _ in results)]
+    def tile(self) -> str:
+        """What gives blocks and options as a dict; "" where each is given alone."""
+        return ""
+
+    def passed(self, argument: Argument) -> str:
+        """The tensor that the kernel is given for an argument."""
+        return self.names[argument.value]
 
     def after(self) -> list[str]:
         """What is launched behind the kernel."""
@@ -181,54 +226,71 @@ class Launcher:
         whole = f"{self.names[self.base.value]}" if self.base else "shape"
         return f"({whole}.numel() // n_cols,)"
 
-    def passed(self, result: str, numbers: tuple[str, ...]) -> list[str]:
-        """What the kernel is given after the tensors."""
+    def options(self) -> dict[str, str]:
+        """Of the launch: how many warps a program has, and how far it loads ahead."""
         if not self.layout.rows:
-            block = [*self.offset_type(result), "BLOCK=ELEMENTS"]
-            sizes = [*self.sizes, *self.further]
-            return [f"{result}.numel()", *sizes, *numbers, *block]
-        if self.layout.long:
-            return [*self.sizes, *numbers, "BLOCK=PART", "num_warps=8"]
-        block = ["BLOCK=triton.next_power_of_2(n_cols)", "num_warps=warps(n_cols)"]
-        return [*self.sizes, *self.further, *numbers, *block]
+            return {}
+        return {"num_warps": "8" if self.layout.long else "warps(n_cols)"}
 
-    def offset_type(self, result: str) -> list[str]:
-        """Nothing where the kernel says itself, of what type offsets are."""
+    def offset_type(self, result: str) -> str:
+        """Of what type offsets are; "" where the kernel says itself."""
         if self.layout.rows or self.layout.sized:
-            return []
+            return ""
         whole = (a for a in self.layout.arguments if not a.optional)
         given = [self.names[a.value] for a in whole]
-        return [f"OFFSETS=offset_type({', '.join([*given, result])})"]
+        return f"offset_type({', '.join([*given, result])})"
 
-    def parameters(self, numbers: tuple[str, ...]) -> list[str]:
-        layout, names = self.layout, self.names
-        lines = [
-            f"{names[a.value]}_ptr,  # {layout.letters(a)} in{or_none(a)}"
-            for a in layout.arguments
-        ]
-        for result in self.program.results:
-            shown = self.letters_of(result)
-            lines.append(f"{names[result]}_ptr,  # {shown} out")
+    def parameters(self, numbers: tuple[str, ...]) -> list[Parameter]:
+        """Those of the kernel, with what the launcher passes for them."""
+        layout, result = self.layout, self.names[self.program.results[0]]
+        found = self.tensors()
         if not layout.rows:
-            lines.append(
-                f"n_elements,  # {' * '.join(map(layout.letter, layout.axes))}"
+            note = " * ".join(map(layout.letter, layout.axes))
+            found.append(Parameter("n_elements", note, f"{result}.numel()"))
+        found += self.size_parameters()
+        found += [Parameter(s, note, s) for s, (_, note) in self.further.items()]
+        found += [Parameter(label, "", label) for label in numbers]
+        if offsets := self.offset_type(result):
+            note = "tl.int32 where no tensor is large"
+            found.append(Parameter("OFFSETS", note, offsets, constant=True))
+        block, note = "ELEMENTS", "elements of one program"
+        if layout.rows:
+            block, note = "triton.next_power_of_2(n_cols)", "power of two, at least N"
+        if layout.long:
+            block, note = "PART", "elements of a row at a time"
+        return [*found, Parameter("BLOCK", note, block, constant=True)]
+
+    def tensors(self) -> list[Parameter]:
+        """The tensors that the kernel reads, and those that it fills."""
+        found = [
+            Parameter(
+                f"{self.names[a.value]}_ptr",
+                f"{self.letters(a)} in{', or None' if a.optional else ''}",
+                self.passed(a),
             )
-        lines += self.size_parameters()
-        lines += [f"{size},  # {note}" for size, (_, note) in self.further.items()]
-        lines += [f"{label}," for label in numbers]
-        if self.offset_type(""):
-            lines.append("OFFSETS: tl.constexpr,  # tl.int32 where no tensor is large")
-        note = "power of two, at least N" if layout.rows else "elements of one program"
-        note = "elements of a row at a time" if layout.long else note
-        return [*lines, f"BLOCK: tl.constexpr,  # {note}"]
+            for a in self.layout.arguments
+        ]
+        return found + [
+            Parameter(
+                f"{self.names[r]}_ptr", f"{self.letters_of(r)} out", self.names[r]
+            )
+            for r in self.program.results
+        ]
+
+    def letters(self, argument: Argument) -> str:
+        """The shape of a tensor as the kernel sees it: [M, N]."""
+        return self.layout.letters(argument)
 
     def letters_of(self, result: ir.Value) -> str:
+        """The shape of a result as the kernel sees it."""
         top = self.program.top(result)
         shown = self.layout.letters(None, rows_alone=self.layout.small(result))
         return f"[M, {top}]" if top else shown
 
-    def size_parameters(self) -> list[str]:
-        return [f"{s},  # {self.layout.letter(a)}" for s, a in self.sizes.items()]
+    def size_parameters(self) -> list[Parameter]:
+        """The sizes that the kernel is passed."""
+        letter = self.layout.letter
+        return [Parameter(s, letter(axis), s) for s, axis in self.sizes.items()]
 
     # ---- the twin
 
@@ -296,18 +358,21 @@ class Launcher:
         if first in found:
             return ""
         kind = found[0]
-        return f", dtype={kind if kind.startswith('torch.') else f'{kind}.dtype'}"
+        if isinstance(kind, ir.DataType):
+            return f", dtype=torch.{TORCH_DTYPES[kind]}"
+        return f", dtype={kind}.dtype"
 
-    def types(self, value: ir.Value) -> list[str]:
+    def types(self, value: ir.Value) -> list[str | ir.DataType]:
         """The tensors whose type a value has, or the type that it always has."""
         if value in self.program.arguments:
             return [] if self.program.arguments[value].optional else [self.names[value]]
         op = next(o for o in self.program.operations if value in o.results)
         kind = op.view.node.op_type
-        if kind in _TRUTH:
-            return ["torch.bool"]
-        if kind in ("ArgMax", "ArgMin") or (op.top and value.index() == 1):
-            return ["torch.int64"]
+        known = KERNEL_OPS.get(kind)
+        if known is not None and known.dtype is not None:
+            return [known.dtype]
+        if op.top and value.index() == 1:
+            return [ir.DataType.INT64]
         tensors = [o for o in op.operands if isinstance(o, ir.Value)]
         if kind == "Where":
             tensors = tensors[1:]
@@ -315,12 +380,8 @@ class Launcher:
             tensors = tensors[:1]
         if kind == "Cast" or not tensors:  # of numbers the graph says the type
             assert value.dtype is not None
-            return [f"torch.{TORCH_DTYPES[value.dtype]}"]
-        return [name for tensor in tensors for name in self.types(tensor)]
-
-
-def or_none(argument: Argument) -> str:
-    return ", or None" if argument.optional else ""
+            return [value.dtype]
+        return [kind for tensor in tensors for kind in self.types(tensor)]
 
 
 def _operators(op: Operation) -> str:

@@ -23,39 +23,15 @@ from ....analysis.cost.typical_sizes import Sizes
 from ....analysis.ops.triton.elementwise import FLOATS
 from ....analysis.spelling.expr import TORCH_DTYPES
 from ..program.program import Argument, KernelProgram
-from .launcher import KernelSource
+from .kernels_page import Entry, Options, Page, candidates, write_kernels
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..kernel_set import Entry
-
-Options = dict[str, int]
 Timer = Callable[[Callable[[], object]], float]
 
-_TILES = (
-    (16, 32, 128, 4, 3),
-    (32, 64, 64, 4, 3),
-    (64, 64, 32, 4, 3),
-    (64, 128, 32, 4, 4),
-    (128, 64, 32, 4, 4),
-    (128, 128, 32, 8, 3),
-    (128, 256, 64, 8, 3),
-)
-_TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
 WORTH = 1.05  # how much faster than the heuristic another launch has to be
 TOLERANCE = 2e-2  # of the largest number: tf32, and half precision
-
-
-def candidates(text: KernelSource) -> list[Options]:
-    """What is tried; first of all what the heuristic says."""
-    if "**tile" in text.launch:
-        tiles = [dict(zip(_TILE, sizes, strict=True)) for sizes in _TILES]
-        return [{}, *tiles]
-    if any(option.startswith("BLOCK_N=") for option in text.launch):  # attention
-        pairs = [(keys, warps) for keys in (32, 64, 128) for warps in (4, 8)]
-        return [{}, *({"BLOCK_N": n, "num_warps": w} for n, w in pairs)]
-    return [{}, *({"num_warps": warps} for warps in (1, 2, 4, 8, 16))]
 
 
 @dataclass(frozen=True)
@@ -143,9 +119,6 @@ def _close(a: Tensor, b: Tensor) -> bool:
 
 def _module(entry: Entry) -> ModuleType:
     """kernels.py with one kernel alone."""
-    from ..kernel_set import Page
-    from ..kernels_page import write_kernels
-
     with tempfile.TemporaryDirectory() as folder:
         write_kernels(Path(folder), Page([entry], "?"), "a kernel", "its model")
         path = Path(folder) / "kernels.py"

@@ -11,37 +11,10 @@ from math import prod
 import onnx_ir as ir
 
 from ....analysis.graph.dims import same
-from ....analysis.ops.triton.rows import channel_groups
-from ..program.program import Argument, KernelProgram, NoKernel, Operation, equal
+from ..program.program import Argument, KernelProgram, NoKernel, equal
 from .layout import MAX_ROW, Axis, Layout, spelled
 
 _PIXELS = "n_pixels"
-
-
-def settle_groups(program: KernelProgram, norm: Operation) -> None:
-    """Of a kernel with a norm of channels; raises NoKernel."""
-    if any(op is not norm and (op.row or op.lookup) for op in program.operations):
-        raise NoKernel("a norm of channels beside other operators over rows")
-    if any(op.pieces for op in program.operations):
-        raise NoKernel("rows whose elements are moved")
-    x, *weights = norm.operands
-    assert isinstance(x, ir.Value)
-    program.space = program.dims(x)
-    program.axes = len(program.space) - 1
-    channels, groups = program.space[1], channel_groups(norm.view)
-    if not isinstance(channels, int) or channels % groups:
-        raise NoKernel("channels that don't divide into equal groups")
-    program.groups = groups
-    for role, weight in zip(("weight", "bias"), weights, strict=True):
-        assert isinstance(weight, ir.Value)
-        uses = sum(op.operands.count(weight) for op in program.operations)
-        if weight not in program.arguments or uses > 1:
-            raise NoKernel("a weight that is computed, or used otherwise too")
-        program.arguments[weight].role = role
-    if not any(equal(a.dims, program.space) for a in program.arguments.values()):
-        raise NoKernel("rows of a tensor that nothing holds")
-    if not all(equal(program.dims(r), program.space) for r in program.results):
-        raise NoKernel("results of several shapes")
 
 
 class GroupLayout(Layout):

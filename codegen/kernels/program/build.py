@@ -287,7 +287,7 @@ def _note_moves(program: KernelProgram, op: Operation, mover: Moves) -> None:
     ):
         raise NoKernel("a move between tensors of different ranks")
     for value in op.results:
-        op.pieces[value] = mover(op.view, value.index() or 0)
+        op.pieces[value] = mover.pieces(op.view, value.index() or 0)
         if op.reshapes:
             program.moved.add(-1)
             continue

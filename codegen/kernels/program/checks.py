@@ -5,8 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ....analysis.graph.dims import same
-from ....analysis.ops.triton.rows import is_channel_norm, trailing_axes
-from ..layout.channel_groups import settle_groups
+from ....analysis.ops.triton.rows import channel_groups, is_channel_norm, trailing_axes
 from .column_reductions import settle_columns
 from .products import Extent
 from .program import KernelProgram, NoKernel, Operation, equal, is_row_number
@@ -38,7 +37,7 @@ def settle_space(program: KernelProgram) -> None:
     lookups = [op for op in program.operations if op.lookup]
     norm = next((op for op in rows if is_channel_norm(op.view.node)), None)
     if norm is not None:
-        settle_groups(program, norm)
+        _settle_groups(program, norm)
         return
     if rows and (program.moved or not all(_is_plain(program, op) for op in rows)):
         settle_columns(program)
@@ -69,6 +68,32 @@ def settle_space(program: KernelProgram) -> None:
         dims = program.dims(result)
         if not equal(dims, program.space) and not is_row_number(program, result):
             raise NoKernel("results of several shapes")
+
+
+def _settle_groups(program: KernelProgram, norm: Operation) -> None:
+    """Of a kernel with a norm of channels; raises NoKernel."""
+    if any(op is not norm and (op.row or op.lookup) for op in program.operations):
+        raise NoKernel("a norm of channels beside other operators over rows")
+    if any(op.pieces for op in program.operations):
+        raise NoKernel("rows whose elements are moved")
+    x, *weights = norm.operands
+    assert isinstance(x, ir.Value)
+    program.space = program.dims(x)
+    program.axes = len(program.space) - 1
+    channels, groups = program.space[1], channel_groups(norm.view)
+    if not isinstance(channels, int) or channels % groups:
+        raise NoKernel("channels that don't divide into equal groups")
+    program.groups = groups
+    for role, weight in zip(("weight", "bias"), weights, strict=True):
+        assert isinstance(weight, ir.Value)
+        uses = sum(op.operands.count(weight) for op in program.operations)
+        if weight not in program.arguments or uses > 1:
+            raise NoKernel("a weight that is computed, or used otherwise too")
+        program.arguments[weight].role = role
+    if not any(equal(a.dims, program.space) for a in program.arguments.values()):
+        raise NoKernel("rows of a tensor that nothing holds")
+    if not all(equal(program.dims(r), program.space) for r in program.results):
+        raise NoKernel("results of several shapes")
 
 
 def _is_plain(program: KernelProgram, op: Operation) -> bool:

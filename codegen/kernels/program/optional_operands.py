@@ -16,8 +16,6 @@ from ...modules.members import ConstructorValue
 from .program import KernelProgram, NoKernel, equal
 
 _OPERATORS = {"Add": operator.add, "Mul": operator.mul}
-# What the tensor that may be left out is called.
-NAMES = {"Add": "residual", "Mul": "factor"}
 
 
 @dataclass(frozen=True)

@@ -193,6 +193,18 @@ class KernelProgram:
                 needed.update(op.operands)
         return found[::-1]
 
+    def before(self, value: ir.Value) -> KernelProgram:
+        """The operators that compute what attention reads, with what they read."""
+        needed, found = {value}, list[Operation]()
+        for op in reversed(self.operations):
+            if op.attention is None and not needed.isdisjoint(op.results):
+                found.insert(0, op)
+                needed.update(o for o in op.operands if isinstance(o, ir.Value))
+        arguments = {v: a for v, a in self.arguments.items() if v in needed}
+        made = KernelProgram(self.shapes, found, arguments, [value], self.dims(value))
+        made.moved, made.fixed = self.moved, self.fixed
+        return made
+
     def dims(self, value: ir.Value) -> Dims:
         found = self.arguments.get(value)
         known = self.shapes.dims(value) if found is None else found.dims

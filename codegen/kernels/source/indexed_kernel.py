@@ -25,7 +25,7 @@ from ....analysis.spelling.expr import ATOM, Expr, text_expr
 from ..layout.reshaped import ReshapedLayout
 from ..program.depthwise import Taps
 from ..program.program import Argument, NoKernel, Operation
-from .row_kernel import Source
+from .row_kernel import Source, as_stored
 
 # Where a value is read: a place for each axis of the space.
 Index: TypeAlias = tuple[Where, ...]
@@ -119,7 +119,7 @@ class IndexedSource(Source):
             operands.pop()
         spelling = pointwise(op.view.node)
         assert spelling is not None
-        made = spelling(Language("tl."), op.view, *operands)
+        made = spelling.spell(Language("tl."), op.view, *operands)
         return self.assign(op, value, index, made)
 
     def convolve(
@@ -138,8 +138,7 @@ class IndexedSource(Source):
         stored = value in self.program.results and len(self.program.operations) > 1
         if stored and any(value in o.operands for o in self.program.operations):
             inner = text if made.binds == ATOM else f"({text})"
-            element = f"{self.names[value]}_ptr.dtype.element_ty"
-            text = f"{inner}.to({element}).to(tl.float32)"
+            text = as_stored(self.names[value], inner)
         self.lines.append(f"{label} = {text}  # {kind}")
         return label
 

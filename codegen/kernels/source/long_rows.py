@@ -11,10 +11,9 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from ....analysis.ops.triton.elementwise import FLOATS
 from ....analysis.spelling.expr import ATOM, Expr, HelperRef, text_expr
 from ..program.program import NoKernel, Operation
-from .row_kernel import LEAST, WIDTH, KernelBody, Source
+from .row_kernel import LEAST, WIDTH, KernelBody, Source, as_stored
 
 _PART = {"cols", "mask"}
 
@@ -144,10 +143,8 @@ class LoopedSource(Source):
         kind, name = op.view.node.op_type, self.names[op.result]
         made = self._made(op, lines)
         text = self.text(made)
-        if self._keeps_zero(kind, op, lines):
+        if self._keeps_zero(op, lines):
             lines.zero.add(name)
-        read = any(op.result in o.operands for o in self.program.operations)
-        if op.result in self.program.results and read and op.result.dtype in FLOATS:
-            inner = text if made.binds == ATOM else f"({text})"
-            text = f"{inner}.to({name}_ptr.dtype.element_ty).to(tl.float32)"
+        if self._is_read_on(op):
+            text = as_stored(name, text if made.binds == ATOM else f"({text})")
         lines.define(name, text, kind)

@@ -6,83 +6,13 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from ....analysis.ops.triton.elementwise import FLOATS
+from ....analysis.ops.triton import KERNEL_OPS
+from ....analysis.ops.triton.elementwise import FLOATS, POINTWISE, KernelOp, Pointwise
 from ...ir.identifiers import unused
 from ..layout.layout import Layout
 from ..program.attention_form import ROLES
-from ..program.optional_operands import NAMES
 from ..program.program import KernelProgram, Operation, operands_of
 
-# What a reader calls a result; other operators give their own name.
-RESULTS = {
-    "Add": "total",
-    "Sum": "total",
-    "Sub": "difference",
-    "Mul": "product",
-    "Div": "quotient",
-    "Where": "chosen",
-    "Clip": "clipped",
-    "Tanh": "squashed",
-    "Gather": "found",
-    "Split": "part",
-    "Slice": "part",
-    "Concat": "joined",
-    "Transpose": "turned",
-    "Conv": "conv",
-    "DepthToSpace": "pixels",
-    "Expand": "repeated",
-    "Pad": "padded",
-    "Resize": "resized",
-    "SpaceToDepth": "blocks",
-    "Tile": "repeated",
-    "And": "both",
-    "Or": "either",
-    "Not": "negated",
-    "ReduceMean": "mean",
-    "ReduceSum": "sums",
-    "ReduceMax": "largest",
-    "ReduceMin": "smallest",
-    "ReduceSumSquare": "squares",
-    "ReduceL1": "sums",
-    "ReduceL2": "length",
-    "ReduceProd": "product",
-    "ReduceLogSum": "log_sum",
-    "ReduceLogSumExp": "log_sum",
-    "CumSum": "sums",
-    "Softmax": "probs",
-    "ArgMax": "index",
-    "ArgMin": "index",
-    "TopK": "values",
-    "Cast": "converted",
-    "Gemm": "product",
-    "MatMul": "product",
-    "MatMulNBits": "product",
-}
-# The operator in the name of a kernel.
-WORDS = {
-    "GroupNormalization": "group_norm",
-    "InstanceNormalization": "instance_norm",
-    "LayerNormalization": "layer_norm",
-    "RMSNormalization": "rms_norm",
-    "Swish": "silu",
-    "ArgMax": "argmax",
-    "ArgMin": "argmin",
-    "TopK": "top_k",
-    "LogSoftmax": "log_softmax",
-    "GreaterOrEqual": "at_least",
-    "LessOrEqual": "at_most",
-    "ReduceSumSquare": "sum_square",
-    "ReduceLogSum": "log_sum",
-    "ReduceLogSumExp": "log_sum_exp",
-    "LeakyRelu": "leaky_relu",
-    "HardSigmoid": "hard_sigmoid",
-    "HardSwish": "hard_swish",
-    "ThresholdedRelu": "thresholded_relu",
-    "Sub": "subtract",
-    "Conv": "depthwise_conv",
-    "DepthToSpace": "depth_to_space",
-    "SpaceToDepth": "space_to_depth",
-}
 # Kernels by their operators, in alphabetical order.
 TITLES = {
     "add concat mul mul neg split": "rotate_halves",
@@ -92,14 +22,6 @@ TITLES = {
 }
 # What a reader takes no notice of.
 _UNSAID = frozenset("flatten identity reshape squeeze unsqueeze".split())
-# What an operand is to the other one: of the same size, and one that is broadcast.
-_BESIDE = {
-    "Add": ("residual", "bias"),
-    "Sub": ("other", "bias"),
-    "Mul": ("factor", "scale"),
-    "Div": ("divisor", "scale"),
-}
-_GATES = frozenset("HardSigmoid Sigmoid SwiGLU Swish".split())
 # Names that kernels use themselves.
 _TAKEN = frozenset(
     """BLOCK F clip col cols eps expect finite fits gelu_tanh i j k larger mask n_cols
@@ -176,7 +98,7 @@ class Wording:
         free = [v for v in arguments if not (v in self.names or arguments[v].role)]
         free = [v for v in free if not v.meta.get("word")]
         if free and all(v in wishes for v in free):  # one of them is the main one
-            sides = {role for role, _ in _BESIDE.values()}
+            sides = {op.beside[0] for op in POINTWISE.values() if op.beside}
             main = next((v for v in free if wishes[v] in sides), None)
             wishes.pop(main, None)  # type: ignore[arg-type]
         letters = [*"xuvw"]
@@ -195,22 +117,23 @@ class Wording:
 
     def _roles(self, op: Operation) -> tuple[str, ...]:
         """What operands are called by what is done to them; "" for the main one."""
-        kind, operands = op.view.node.op_type, operands_of(op)
-        if op.kept is not None:
-            return tuple("" if o is op.kept else NAMES[kind] for o in operands)
+        spelling, operands = _known(op), operands_of(op)
+        beside = spelling.beside if isinstance(spelling, Pointwise) else None
+        if op.kept is not None and beside is not None:
+            return tuple("" if o is op.kept else beside[0] for o in operands)
         if op.lookup:
             return ("table", "indices")
         if op.gathers:
             return ("", "places")
-        if kind in _GATES and self._gates(op):
+        if op.row is not None:
+            return ("", *op.row.names)
+        if not isinstance(spelling, Pointwise):
+            return ("",)
+        if spelling.gates and self._gates(op):
             return ("gate",)
-        if kind == "Where":
-            return ("condition",)
-        if kind == "PRelu":
-            return ("", "slope")
-        if kind in _BESIDE and len(operands) == 2:
-            return self._beside(kind, operands)
-        return ("", *(op.row.names if op.row else ()))
+        if beside is not None and len(operands) == 2:
+            return self._beside(beside, operands)
+        return spelling.names
 
     def _gates(self, op: Operation) -> bool:
         """Whether another tensor is multiplied by the result, or by x * sigmoid(x)."""
@@ -227,8 +150,10 @@ class Wording:
                 own.update(reader.results)
         return False
 
-    def _beside(self, kind: str, operands: Sequence[object]) -> tuple[str, ...]:
-        full, narrow = _BESIDE[kind]
+    def _beside(
+        self, roles: tuple[str, str], operands: Sequence[object]
+    ) -> tuple[str, ...]:
+        full, narrow = roles
         both = all(o in self.program.arguments for o in operands)
         found = []
         for i, operand in enumerate(operands):
@@ -248,7 +173,7 @@ class Wording:
             for result in (r for r in op.results if r not in self.names):
                 alone = op.row is not None or len(self.program.results) == 1
                 plain = op is last and len(op.results) == 1 and alone
-                wish = RESULTS.get(kind, word(kind))
+                wish = _result_of(op)
                 if op.top and result.index() == 1:
                     wish = "indices"
                 if kind == "Split" and len(op.results) == 2:
@@ -264,17 +189,35 @@ def source_of(value: ir.Value, operations: Sequence[Operation]) -> ir.Value:
     return value
 
 
-def word(kind: str) -> str:
-    """What an operator is called in names."""
-    return WORDS.get(kind) or kind.removeprefix("Reduce").lower()
+def _known(op: Operation) -> KernelOp:
+    return KERNEL_OPS.get(op.view.node.op_type, KernelOp())
+
+
+def _plain(op: Operation) -> str:
+    """An operator's own name, as a word in names."""
+    return op.view.node.op_type.removeprefix("Reduce").lower()
+
+
+def _result_of(op: Operation) -> str:
+    """What a reader calls what an operator computes."""
+    if op.taps is not None or (op.product is not None and op.product.pixels):
+        return "conv"
+    if op.product is not None:
+        return "product"
+    if op.lookup or op.gathers:
+        return "found"
+    return _known(op).result or _word_of(op)
 
 
 def _word_of(op: Operation) -> str:
+    """What an operator is called in the name of a kernel."""
     if op.attention is not None:
         causal, masked = op.attention.causal, bool(op.attention.mask)
         return "causal_attention" if causal else "masked_" * masked + "attention"
+    if op.taps is not None:
+        return "depthwise_conv"
     if op.product is None:
-        return word(op.view.node.op_type)
+        return _known(op).word or _plain(op)
     if op.product.pixels:
         return "pointwise_conv"
     if op.product.per_block:

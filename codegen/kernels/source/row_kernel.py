@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import onnx_ir as ir
 
 from ....analysis.ops.helpers import triton as helpers_triton
 from ....analysis.ops.triton.elementwise import FLOATS, Language, number, pointwise
+from ....analysis.ops.triton.rows import reduced_axes
 from ....analysis.spelling.expr import (
     ATOM,
+    Call,
     Expr,
     HelperRef,
     Ref,
@@ -27,18 +29,40 @@ from ..layout.reshaped import ReshapedLayout
 from ..program.column_reductions import is_transpose
 from ..program.optional_operands import either
 from ..program.program import Argument, KernelProgram, NoKernel, Operation, operands_of
-from .formulas import SHORT, is_short, over_what
 from .names import Wording
+
+SHORT = 36  # columns of what is spelled where it is read
+
+
+def is_short(plain: Expr, text: str, inner: Mapping[ir.Value, Expr]) -> bool:
+    """Whether it is spelled where it is read: no call of a call is."""
+    read = [leaf.value for leaf in leaves(plain) if isinstance(leaf, Ref)]
+    nested = isinstance(plain, Call) and any(value in inner for value in read)
+    return len(text) <= SHORT and not nested
+
+
+def over_what(program: KernelProgram, op: Operation) -> str:
+    """What a norm of channels goes over, or a reduction of axes apart."""
+    if program.columns is not None and program.columns.apart:
+        *axes, last = map(str, reduced_axes(op.view) or ())
+        return f"axes {', '.join(axes)} and {last}"
+    if not program.groups:
+        return ""
+    if program.groups == 1:
+        return "all channels of a sample"
+    one_each = program.groups == program.space[1]
+    return (
+        "each channel" if one_each else f"each of {program.groups} groups of channels"
+    )
+
 
 WIDTH = 76  # columns of a line in a kernel
 LEAST = "-(2**31)"  # below the order of all floats
-# Operators that give 0 of zeros alone.
-_KEEPS_ZERO = frozenset(
-    """Abs Add Cast Ceil Erf Floor Gelu HardSwish Identity LeakyRelu Mish Mul Neg Relu
-    Sin Softsign Sqrt Sub Sum Swish Tanh ThresholdedRelu""".split()
-)
-# Operators whose formula names their operand more than once.
-_READ_TWICE = frozenset("Gelu HardSwish LeakyRelu Mish Swish".split())
+
+
+def as_stored(name: str, text: str) -> str:
+    """A float as it is read again from the tensor that it is stored in."""
+    return f"{text}.to({name}_ptr.dtype.element_ty).to(tl.float32)"
 
 
 class KernelBody:
@@ -209,12 +233,11 @@ class Source:
             self._optional(op, op.kept, made, lines)
             return
         text = self.text(made)
-        if self._keeps_zero(kind, op, lines):
+        if self._keeps_zero(op, lines):
             lines.zero.add(name)
         note = kind
         if self._is_read_on(op):
-            inner = text if made.binds == ATOM else f"({text})"
-            text = f"{inner}.to({name}_ptr.dtype.element_ty).to(tl.float32)"
+            text = as_stored(name, text if made.binds == ATOM else f"({text})")
             note = f"{kind}, rounded as it is stored"
         line = f"{name} = {text}"
         alone = len(lines.lines) == before and len(f"{line}  # {note}") <= WIDTH
@@ -236,10 +259,10 @@ class Source:
             f"    {self.held[other]}",
             f"    {name} = {self.text(made)}  # {op.view.node.op_type}",
         ]
-        if self._keeps_zero(op.view.node.op_type, op, lines):
+        if self._keeps_zero(op, lines):
             lines.zero.add(name)
         if self._is_read_on(op):
-            rounded = f"{name}.to({name}_ptr.dtype.element_ty).to(tl.float32)"
+            rounded = as_stored(name, name)
             lines.lines.append(f"{name} = {rounded}  # as it is stored")
 
     def _is_read_on(self, op: Operation) -> bool:
@@ -258,7 +281,7 @@ class Source:
             return op.row.lines(lines, op.view, *operands)
         spelling = pointwise(op.view.node)
         assert spelling is not None
-        made: Expr = spelling(lines.tl, op.view, *operands)
+        made: Expr = spelling.spell(lines.tl, op.view, *operands)
         return made
 
     def _found(self, op: Operation, lines: KernelBody) -> Expr:
@@ -297,11 +320,13 @@ class Source:
             f"    {left} = {left} & (cols != {at})",
         ]
 
-    def _keeps_zero(self, kind: str, op: Operation, lines: KernelBody) -> bool:
+    def _keeps_zero(self, op: Operation, lines: KernelBody) -> bool:
         names = [self.names[o] for o in op.operands if isinstance(o, ir.Value)]
         zero = [name in lines.zero for name in names]
         tensors = len(names) == len(operands_of(op))
-        return kind in _KEEPS_ZERO and tensors and all(zero)
+        spelling = pointwise(op.view.node)
+        keeps = spelling is not None and spelling.zero
+        return keeps and tensors and all(zero)
 
     def _eps(self, op: Operation) -> str:
         label = "eps" if not self.eps else self.wording.free("eps")
@@ -368,7 +393,7 @@ class Source:
             else:
                 spelling = pointwise(op.view.node)
                 assert spelling is not None
-                made = spelling(language, op.view, *operands)
+                made = spelling.spell(language, op.view, *operands)
             text = self.text(made)
             repeated = uses == 1 and self._reads_twice(op)
             over = over_what(self.program, op) if op.row is not None else ""
@@ -390,5 +415,6 @@ class Source:
     def _reads_twice(self, op: Operation) -> bool:
         """Whether the reader's own formula names its operand more than once."""
         reader = next(o for o in self.program.operations if op.result in o.operands)
-        twice = reader.view.node.op_type in _READ_TWICE or reader.kept is not None
-        return reader.row is not None or twice
+        spelling = pointwise(reader.view.node)
+        twice = spelling is not None and spelling.repeats
+        return twice or reader.row is not None or reader.kept is not None

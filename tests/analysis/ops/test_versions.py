@@ -17,7 +17,7 @@ import pytest
 import test_adapters
 import test_adapters_old
 from onnx.reference import ReferenceEvaluator
-from test_operators import IR_VERSION, arrays, one_node
+from support.one_operator import IR_VERSION, arrays, one_node
 
 from fairhand.analysis.ops import OPS
 from fairhand.codegen.verify.parity import oracle

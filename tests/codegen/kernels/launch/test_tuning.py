@@ -21,13 +21,12 @@ from fairhand.codegen.plan import body_styles
 from fairhand.codegen.verify import parity
 
 pytest.importorskip("triton", reason="kernels are tested in Triton's interpreter")
-import test_kernels
-import test_kernels_attention
-import test_kernels_columns
-import test_kernels_products
-import test_kernels_rows
-from support.triton_kernels import another, close
-from test_kernels import (
+from support.kernel_models import attention, columns, elements, products, rows
+from support.kernel_models.attention import KINDS as ATTENTION
+from support.kernel_models.attention import New, decoded, plain, rotary
+from support.kernel_models.columns import GROUPS as COLUMN_GROUPS
+from support.kernel_models.columns import norm_of_channels
+from support.kernel_models.elements import (
     GROUPS,
     convolved,
     embedded,
@@ -36,24 +35,21 @@ from test_kernels import (
     heads,
     taken,
 )
-from test_kernels_attention import KINDS as ATTENTION
-from test_kernels_attention import New, decoded, plain, rotary
-from test_kernels_columns import GROUPS as COLUMN_GROUPS
-from test_kernels_columns import norm_of_channels
-from test_kernels_products import GROUPS as PRODUCTS
-from test_kernels_products import gated_pixels, linear_gelu
-from test_kernels_rows import KINDS as ROW_KINDS
-from test_kernels_rows import group_norm, instance_norm, routed
+from support.kernel_models.products import GROUPS as PRODUCTS
+from support.kernel_models.products import gated_pixels, linear_gelu
+from support.kernel_models.rows import KINDS as ROW_KINDS
+from support.kernel_models.rows import group_norm, instance_norm, routed
+from support.triton_kernels import another, close
 
 from fairhand.analysis.cost.typical_sizes import Sizes
 from fairhand.analysis.shapes.infer import infer
 from fairhand.codegen.kernels import kernel_set
-from fairhand.codegen.kernels.choose_form import kernel_text
-from fairhand.codegen.kernels.kernel_set import Entry, Traffic
 from fairhand.codegen.kernels.launch import tuning
+from fairhand.codegen.kernels.launch.kernels_page import Entry, Traffic
 from fairhand.codegen.kernels.launch.tuning import Tuner, tuner_here
 from fairhand.codegen.kernels.program.build import make_program
 from fairhand.codegen.kernels.program.program import Surroundings
+from fairhand.codegen.kernels.select_regions import kernel_text
 from fairhand.codegen.statements.from_graph import make_steps
 
 
@@ -200,14 +196,14 @@ def test_without_a_gpu_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> N
 
 # A group of each kind, and where its feed comes from.
 AUTOTUNED = {
-    gated: test_kernels,
-    convolved: test_kernels,
-    embedded: test_kernels,
-    plain: test_kernels_attention,
-    decoded: test_kernels_attention,
-    norm_of_channels: test_kernels_columns,
-    routed: test_kernels_rows,
-    linear_gelu: test_kernels_products,
+    gated: elements,
+    convolved: elements,
+    embedded: elements,
+    plain: attention,
+    decoded: attention,
+    norm_of_channels: columns,
+    routed: rows,
+    linear_gelu: products,
 }
 
 

@@ -12,12 +12,12 @@ import onnx_ir as ir
 
 from ....analysis.graph.dims import Dim
 from ....analysis.spelling.expr import text_expr
-from ..launch.launcher import KernelSource, Launcher
+from ..launch.launcher import KernelSource, Launcher, Parameter
 from ..layout.layout import Axis, Layout
 from ..program.depthwise import Taps
 from ..program.program import Argument, KernelProgram, Operation
-from .indexed_kernel import Index, IndexedSource
-from .row_kernel import Source
+from ..source.indexed_kernel import Index, IndexedSource
+from ..source.row_kernel import Source
 
 _OPTIONS = ("stride", "padding")
 _AXES = ("sample", "channel", "row", "col")
@@ -160,28 +160,31 @@ class ConvolvedLauncher(Launcher):
         x = self.names[self.layout.x.value]
         return [*lines, f"shape = (*{x}.shape[:2], n_rows, n_cols)"]
 
-    def made(self) -> list[str]:
+    def allocated(self) -> list[str]:
         return ["block = pixel_block(n_rows * n_cols)"]
 
     def grid(self, result: str) -> str:
         planes = f"{self.names[self.layout.x.value]}.shape[:2].numel()"
         return f"({planes} * triton.cdiv(n_rows * n_cols, block),)"
 
-    def passed(self, result: str, numbers: tuple[str, ...]) -> list[str]:
-        x, weight = (self.names[a.value] for a in (self.layout.x, self.layout.weight))
-        window = [f"HEIGHT={weight}.shape[2]", f"WIDTH={weight}.shape[3]"]
-        given = [f"*{x}.shape[2:]", *(f"*{name}" for name in _OPTIONS)]
-        block = ["BLOCK=block", "num_warps=block // 64"]
-        return [*self.sizes, *numbers, *given, *window, *block]
+    def options(self) -> dict[str, str]:
+        return {"num_warps": "block // 64"}
 
-    def parameters(self, numbers: tuple[str, ...]) -> list[str]:
-        tensors = [p for p in super().parameters(numbers) if "_ptr," in p]
+    def parameters(self, numbers: tuple[str, ...]) -> list[Parameter]:
+        x, weight = (self.names[a.value] for a in (self.layout.x, self.layout.weight))
+        notes = {"n_rows": "of the result"}
+        height, width = (f"{weight}.shape[{axis}]" for axis in (2, 3))
         return [
-            *tensors,
-            *("n_channels,", "n_rows,  # of the result", "n_cols,"),
-            *(f"{label}," for label in numbers),
-            *("height,  # of an image", "width,"),
-            *("stride_h,", "stride_w,", "padding_h,", "padding_w,"),
-            *("HEIGHT: tl.constexpr,  # of a window", "WIDTH: tl.constexpr,"),
-            "BLOCK: tl.constexpr,  # pixels of one program",
+            *self.tensors(),
+            *(Parameter(name, notes.get(name, ""), name) for name in self.sizes),
+            *(Parameter(label, "", label) for label in numbers),
+            *(
+                Parameter("height", "of an image", f"*{x}.shape[2:]"),
+                Parameter("width"),
+            ),
+            *(Parameter("stride_h", "", "*stride"), Parameter("stride_w")),
+            *(Parameter("padding_h", "", "*padding"), Parameter("padding_w")),
+            Parameter("HEIGHT", "of a window", height, constant=True),
+            Parameter("WIDTH", "", width, constant=True),
+            Parameter("BLOCK", "pixels of one program", "block", constant=True),
         ]

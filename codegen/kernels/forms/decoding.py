@@ -12,11 +12,18 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from ....analysis.ops.helpers.triton import combine_parts
+from ..launch.launcher import Parameter
 from ..program.program import Argument, KernelProgram
-from ..program.prologue import HeadIndices
+from ..source.row_kernel import Source
 from .attention import KEYS as PLAIN_KEYS
-from .attention import REST, AttentionLauncher, AttentionSource, K, indented
-from .row_kernel import Source
+from .attention import (
+    REST,
+    AttentionLauncher,
+    AttentionSource,
+    HeadIndices,
+    K,
+    indented,
+)
 
 QUERIES = HeadIndices(
     ("batch", "heads", "0", "width[None, :]"),
@@ -104,6 +111,8 @@ class DecodingSource(AttentionSource):
 
 
 class DecodingLauncher(AttentionLauncher):
+    queries = "1"
+
     def make_source(self, program: KernelProgram) -> Source:
         return DecodingSource(program)
 
@@ -117,7 +126,7 @@ class DecodingLauncher(AttentionLauncher):
             return f"(q.shape[0], {group} * {self.of['k'][1]}, 1, q.shape[3])"
         return super().expected(argument)
 
-    def made(self) -> list[str]:
+    def allocated(self) -> list[str]:
         """One part is the whole result."""
         return [
             "n_parts, n_each = key_parts(n_batches * n_shared, n_keys)",
@@ -132,25 +141,6 @@ class DecodingLauncher(AttentionLauncher):
 
     def grid(self, result: str) -> str:
         return "(n_batches * n_shared, n_parts)"
-
-    def given(self, results: tuple[tuple[str, str], ...]) -> list[str]:
-        return [self.names[a.value] for a in self.layout.arguments] + ["parts", "sums"]
-
-    def passed(self, result: str, numbers: tuple[str, ...]) -> list[str]:
-        strides = {"q": 2, "k": 3, "v": 3}
-        given = [f"*{t}.stride()[:{strides[t]}]" for t in self.loaded]
-        if self.source.form.mask:
-            given += ["*mask.stride()[:2]", "mask.stride(3)"]
-        return [
-            *given,
-            *("n_shared", "n_heads // n_shared", "n_keys", "n_each"),
-            *("depth", "v_depth", "scale", "PRECISION=precision()"),
-            "BLOCK_M=max(triton.next_power_of_2(n_heads // n_shared), 16)",
-            "BLOCK_N=128 // v.element_size()",
-            "BLOCK_D=max(triton.next_power_of_2(depth), 16)",
-            "BLOCK_E=max(triton.next_power_of_2(v_depth), 16)",
-            *self.resources(),
-        ]
 
     def after(self) -> list[str]:
         return [
@@ -168,29 +158,36 @@ class DecodingLauncher(AttentionLauncher):
             "    )",
         ]
 
-    def parameters(self, numbers: tuple[str, ...]) -> list[str]:
-        shapes = {"q": "[B, H, 1, D]", "k": "[B, G, N, D]", "v": "[B, G, N, E]"}
-        lines = self.tensor_lines({**shapes, "mask": "[B, H, 1, N]"})
-        lines += ["parts_ptr,  # [P, B, H, E] out", "sums_ptr,  # [P, B, H] out"]
-        places = {t: "batch head" + " row" * (t != "q") for t in self.loaded}
+    def tensors(self) -> list[Parameter]:
+        """The kernel fills the parts, which a second one puts together."""
+        made = {"parts": "[P, B, H, E] out", "sums": "[P, B, H] out"}
+        found = [p for p in super().tensors() if p.given != "y"]
+        return found + [Parameter(f"{n}_ptr", note, n) for n, note in made.items()]
+
+    def strides(self) -> list[Parameter]:
+        """There is one query, which has no stride along the rows."""
+        found = []
+        for t in self.loaded:
+            axes = ["batch", "head", *["row"] * (t != "q")]
+            found.append(
+                Parameter(f"{t}_batch", "strides", f"*{t}.stride()[:{len(axes)}]")
+            )
+            found += [Parameter(f"{t}_{axis}") for axis in axes[1:]]
         if self.source.form.mask:
-            places["mask"] = "batch head key"
-        for t, names in places.items():
-            first, *others = names.split()
-            lines.append(f"{t}_{first},  # strides")
-            lines += [f"{t}_{name}," for name in others]
+            found.append(Parameter("mask_batch", "strides", "*mask.stride()[:2]"))
+            found.append(Parameter("mask_head"))
+            found.append(Parameter("mask_key", "", "mask.stride(3)"))
+        return found
+
+    def parameters(self, numbers: tuple[str, ...]) -> list[Parameter]:
+        heads = "H / G, the heads that share keys and values"
+        rows = "max(triton.next_power_of_2(n_heads // n_shared), 16)"
         return [
-            *lines,
-            "n_shared,  # G",
-            "group,  # H / G, the heads that share keys and values",
-            "n_keys,  # N",
-            "n_each,  # keys of a part",
-            "depth,  # D",
-            "v_depth,  # E",
-            "scale,",
-            'PRECISION: tl.constexpr,  # "tf32" or "ieee", for float32',
-            "BLOCK_M: tl.constexpr,  # power of two, at least H / G",
-            "BLOCK_N: tl.constexpr,",
-            "BLOCK_D: tl.constexpr,  # power of two, at least D",
-            "BLOCK_E: tl.constexpr,  # power of two, at least E",
+            *self.tensors(),
+            *self.strides(),
+            Parameter("n_shared", "G", "n_shared"),
+            Parameter("group", heads, "n_heads // n_shared"),
+            Parameter("n_keys", "N", "n_keys"),
+            Parameter("n_each", "keys of a part", "n_each"),
+            *self.blocks("power of two, at least H / G", rows),
         ]

@@ -8,27 +8,26 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ....analysis.graph.dims import Dim
-from ..launch.matmul_launcher import TiledLauncher
-from ..layout.layout import LARGEST, Axis
-from ..program.program import Argument, KernelProgram, Operation, equal
-from .matmul_tiles import BATCH, COLS, DOWN, ROWS, TiledLayout, TiledSource, groups_of
-from .row_kernel import Source
+from ....analysis.graph.dims import Dims
+from ..layout.layout import LARGEST
+from ..program.program import Argument, KernelProgram, Operation
+from ..source.row_kernel import Source
+from .products import (
+    BATCH,
+    COLS,
+    DOWN,
+    ROWS,
+    TiledLauncher,
+    TiledLayout,
+    TiledSource,
+)
 
 
 class PixelLayout(TiledLayout):
-    def _axes(self) -> list[Axis]:
-        rank = len(self.program.space)
-        places = (
-            (-rank, -rank, *BATCH),
-            (1 - rank, 1 - rank, *ROWS),
-            (2 - rank, -1, *COLS),
-        )
-        columns = zip(*(self.groups(a) for a in self.arguments), strict=True)
-        return [
-            Axis(first, last, has, index, size)
-            for (first, last, index, size), has in zip(places, columns, strict=True)
-        ]
+    shared = 0
+
+    def ends(self, whole: Dims, batches: int) -> tuple[int, ...]:
+        return 1, 2, len(whole)
 
     def groups(self, argument: Argument) -> tuple[bool, bool, bool]:
         if argument.role:
@@ -37,26 +36,6 @@ class PixelLayout(TiledLayout):
             batches, _, pixels = self.left_groups(argument)
             return batches, False, pixels
         return self.result_groups(argument)
-
-    def left_groups(self, argument: Argument) -> tuple[bool, ...]:
-        """Whether a tensor before the product has samples, channels and pixels."""
-        if equal(argument.dims, self.left):
-            return True, True, True
-        return groups_of(argument.dims, self.left, (1, 2, len(self.left)))
-
-    def result_groups(self, argument: Argument) -> tuple[bool, bool, bool]:
-        rank = len(self.program.space)
-        if equal(argument.dims, self.program.space):
-            return True, True, True
-        samples, channels, pixels = groups_of(
-            argument.dims, self.program.space, (1, 2, rank)
-        )
-        return samples, channels, pixels
-
-    def narrow(self, argument: Argument) -> bool:
-        if argument.value in self.first and not argument.role:
-            return not all(self.left_groups(argument))
-        return not all(self.groups(argument))
 
     @property
     def wide(self) -> bool:
@@ -124,20 +103,11 @@ class PixelLauncher(TiledLauncher):
             return f"({self.channels}, {x}.shape[1]{ones})"
         if argument.role:
             return f"({self.channels},)"
-        first = argument.value in self.layout.first
-        full = self.layout.left if first else self.program.space
-        return self.like(argument, full, f"{x}.shape" if first else self.shape)
+        return self.like(argument, argument.value in self.layout.first)
 
-    def like(self, argument: Argument, full: tuple[Dim, ...], whole: str) -> str:
-        """The shape of a tensor that has some of the axes of another."""
-        if equal(argument.dims, full):
-            return whole
-        rank, parts = len(full), []
-        for place in range(-len(argument.dims), 0):
-            channel = place == 1 - rank and whole == self.shape
-            own = self.channels if channel else f"{self.x}.shape[{place}]"
-            parts.append("1" if argument.dims[place] == 1 != full[place] else own)
-        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+    def size_at(self, place: int, first: bool) -> str:
+        channel = place == 1 - len(self.program.space) and not first
+        return self.channels if channel else f"{self.x}.shape[{place}]"
 
     def result(self, result: ir.Value) -> tuple[str, str]:
         kind = self.dtype(result, self.x)

@@ -134,7 +134,7 @@ def test_with_and_without_the_other_tensor(package: fairhand.Package) -> None:
 
 def test_both_compile_for_a_gpu(package: fairhand.Package, tmp_path: Path) -> None:
     """With the tensor, and with None: forward launches both."""
-    script = Path(__file__).parents[2] / "tools" / "compile_kernels.py"
+    script = Path(__file__).parents[3] / "tools" / "compile_kernels.py"
     command = [sys.executable, script, package.path, "--targets", "sm_86"]
     done = subprocess.run(
         [*map(str, command), "--types", "float32"],

@@ -15,25 +15,21 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("triton", reason="kernels run in Triton's interpreter")
-import test_kernels
-import test_kernels_attention
-import test_kernels_columns
-import test_kernels_products
-import test_kernels_rows
 import triton
 import triton.language as tl
+from support.kernel_models import attention, columns, elements, products, rows
+from support.kernel_models.elements import group_model
 from support.triton_kernels import Compiled, close, compiled, examples
-from test_kernels import group_model
 
 # A group of some kind, and the module that it is of.
 KINDS: dict[Any, Any] = {
     build: module
     for module, builds in (
-        (test_kernels, test_kernels.GROUPS),
-        (test_kernels_attention, test_kernels_attention.KINDS),
-        (test_kernels_columns, test_kernels_columns.GROUPS),
-        (test_kernels_products, test_kernels_products.GROUPS),
-        (test_kernels_rows, test_kernels_rows.KINDS),
+        (elements, elements.GROUPS),
+        (attention, attention.KINDS),
+        (columns, columns.GROUPS),
+        (products, products.GROUPS),
+        (rows, rows.KINDS),
     )
     for build in builds
 }

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..ir.engine_plan import EnginePlan
-from ..kernels.kernels_page import write_kernels
-from ..plan.make_plan import CompiledModel
-from .engines_file import engines_text
-from .runtime_files import copied_whole
-from .session_file import has_graphs, session_text
+from .emit.engines_file import engines_text
+from .emit.runtime_files import copied_whole
+from .emit.session_file import has_graphs, session_text
+from .ir.engine_plan import EnginePlan
+from .kernels.launch.kernels_page import write_kernels
+from .plan.make_plan import CompiledModel
 
 INIT = """\
 \"\"\"{title}.

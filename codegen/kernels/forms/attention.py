@@ -7,15 +7,121 @@ scaled when a larger one comes (Milakov and Gimelshein 2018, Dao et al. 2022).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ..launch.launcher import Launcher
-from ..layout.layout import Axis, Layout
+from ....analysis.ops.triton.index_maps import Place
+from ....analysis.spelling.expr import Expr
+from ..launch.launcher import Launcher, Parameter
+from ..layout.layout import Axis, Layout, spelled
 from ..program.attention_form import Attention
-from ..program.program import Argument, KernelProgram
-from ..program.prologue import HeadIndices, Prologue, before_attention
-from .row_kernel import Source
+from ..program.program import Argument, KernelProgram, NoKernel, Operation
+from ..source.indexed_kernel import Index, IndexedSource
+from ..source.names import Wording
+from ..source.row_kernel import Source
+
+
+@dataclass(frozen=True)
+class HeadIndices:
+    """The indices of an element along batches, heads, rows and the width of a head.
+
+    `sizes` are those of the axes, `letters` what comments call them; `mask` says which
+    elements there are.
+    """
+
+    indices: tuple[str, str, str, str]
+    sizes: tuple[str, str, str, str]
+    letters: str
+    mask: str
+
+
+class _HeadLayout(Layout):
+    """Four axes apart, found by the indices that attention has."""
+
+    def __init__(self, program: KernelProgram, where: HeadIndices) -> None:
+        self.where = where
+        super().__init__(program)
+
+    def _axes(self) -> list[Axis]:
+        if len(self.program.space) != 4:
+            raise NoKernel("attention on operands of other ranks")
+        table = [self.program.patterns(a.dims) for a in self.arguments]
+        axes = []
+        for i, (index, size) in enumerate(
+            zip(self.where.indices, self.where.sizes, strict=True)
+        ):
+            known = self.program.space[i]
+            if i - 4 in self.program.fixed:
+                size = str(known)
+            axes.append(Axis(i - 4, i - 4, tuple(r[i] for r in table), index, size))
+        return axes
+
+    def letter(self, axis: Axis) -> str:
+        return self.where.letters[axis.first]
+
+    def base(self) -> Argument | None:
+        return None
+
+
+class Prologue(IndexedSource):
+    """The lines that compute one operand of attention where it is loaded."""
+
+    layout: _HeadLayout
+
+    def __init__(
+        self, program: KernelProgram, wording: Wording, where: HeadIndices
+    ) -> None:
+        self.where = where
+        self.own: dict[str, str] = {}  # what the key's are called
+        super().__init__(program, wording)
+        self.role = self.names[program.results[0]]
+        self.mask = f"inside_{self.role}"
+
+    def make_layout(self, program: KernelProgram) -> Layout:
+        return _HeadLayout(program, self.where)
+
+    def body(self) -> list[str]:
+        """In the type of v, by which the scores are multiplied; 0 outside."""
+        self.start()
+        (result,) = self.program.results
+        whole: Index = tuple(Place(axis) for axis in range(4))
+        name = self.value(result, whole, ())
+        cast = f"tl.where({self.mask}, {name}, 0.0).to(v_ptr.dtype.element_ty)"
+        inside = f"{self.mask} = {self.where.mask}"
+        return [inside, *self.lines, f"{self.role} = {cast}"]
+
+    def label(self, name: str, index: Index) -> str:
+        """None that the other operand has, which is computed in a loop."""
+        if self.role in (name, "q"):
+            return super().label(name, index)
+        if name not in self.own:
+            self.own[name] = self.wording.free("k_" + name.rstrip("0123456789"))
+        return super().label(self.own[name], index)
+
+    def assign(self, op: Operation, value: ir.Value, index: Index, made: Expr) -> str:
+        """The result has the name of what it is computed from, if that is its role."""
+        if value not in self.program.results:
+            return super().assign(op, value, index, made)
+        self.lines.append(f"{self.role} = {self.text(made)}  # {op.view.node.op_type}")
+        return self.role
+
+    def shifted(self, argument: Argument, index: Index) -> str:
+        return ""
+
+    def expected(self, argument: Argument, others: Mapping[str, str]) -> str:
+        """The shape that a tensor must have, with `others` in the place of sizes."""
+        name, rank = self.names[argument.value], len(argument.dims)
+        own = [f"{name}.shape[{i}]" for i in range(-rank, 0)]
+        known = self.layout.expected(argument, self.names)
+        parts = known.strip("(,)").split(", ") if known else own
+        parts = [others.get(part, part) for part in parts]
+        return spelled(parts) if parts != own else ""
+
+    def size_texts(self) -> list[str]:
+        """What reads the sizes of the four axes off the tensors."""
+        space, names = self.program.space, self.names
+        return [self.layout.moved_size(space[i], i, names) for i in range(-4, 0)]
 
 
 class _NoAxes(Layout):
@@ -133,7 +239,7 @@ class AttentionSource(Source):
         assert self.op.attention is not None
         self.form: Attention = self.op.attention
         self.computed = {
-            role: Prologue(before_attention(program, operand), self.wording, where)
+            role: Prologue(program.before(operand), self.wording, where)
             for role, operand, where in zip(
                 "qk", self.op.operands[:2], self.places(), strict=True
             )
@@ -272,63 +378,72 @@ class AttentionLauncher(Launcher):
         made = "v.new_empty(n_batches, n_rows, n_heads, v_depth).transpose(1, 2)"
         return "y", made
 
-    def tensor_lines(self, shapes: Mapping[str, str]) -> list[str]:
-        """What the kernel is given, with the shapes of q, k, v and the mask."""
-        computed = self.source.computed.values()
-        shown = {a: shapes[a.role] for a in self.layout.arguments if a.role}
-        for layout in (p.layout for p in computed):
-            shown.update((a, layout.letters(a)) for a in layout.arguments)
-        return [
-            f"{self.names[a.value]}_ptr,  # {shown[a]} in"
-            for a in self.layout.arguments
-        ]
+    queries = "M"  # the letter of their number
+
+    def letters(self, argument: Argument) -> str:
+        if argument.role:
+            shapes = {"k": "B, G, N, D", "v": "B, G, N, E"}
+            shapes |= {"q": f"B, H, {self.queries}, D"}
+            shapes |= {"mask": f"B, H, {self.queries}, N"}
+            return f"[{shapes[argument.role]}]"
+        layouts = [p.layout for p in self.source.computed.values()]
+        of = {a: layout for layout in layouts for a in layout.arguments}
+        return of[argument].letters(argument)
+
+    def letters_of(self, result: ir.Value) -> str:
+        return "[B, H, M, E]"
 
     def grid(self, result: str) -> str:
         tiles = "triton.cdiv(n_rows, query_tile(n_rows, v.element_size()))"
         return f"(n_batches * n_heads * {tiles},)"
 
-    def passed(self, result: str, numbers: tuple[str, ...]) -> list[str]:
-        given = [f"*{t}.stride()[:3]" for t in f"{self.loaded}y"]
-        if self.source.form.mask:
-            given.append("*mask.stride()")
-        return [
-            *given,
-            *("n_heads", "n_heads // n_shared", "n_rows", "n_keys"),
-            *("depth", "v_depth", "scale", "PRECISION=precision()"),
-            "BLOCK_M=query_tile(n_rows, v.element_size())",
-            "BLOCK_N=128 // v.element_size()",
-            "BLOCK_D=max(triton.next_power_of_2(depth), 16)",
-            "BLOCK_E=max(triton.next_power_of_2(v_depth), 16)",
-            *self.resources(),
-        ]
-
-    def resources(self) -> list[str]:
+    def options(self) -> dict[str, str]:
         """Keys that are computed take several tensors: none is loaded ahead."""
         stages = 1 if "k" in self.source.computed else 2
         warps = "4 if max(depth, v_depth) <= 64 else 8"
-        return [f"num_warps={warps}", f"num_stages={stages}"]
+        return {"num_warps": warps, "num_stages": str(stages)}
 
-    def parameters(self, numbers: tuple[str, ...]) -> list[str]:
-        shapes = {"q": "[B, H, M, D]", "k": "[B, G, N, D]", "v": "[B, G, N, E]"}
-        lines = self.tensor_lines({**shapes, "mask": "[B, H, M, N]"})
-        lines.append("y_ptr,  # [B, H, M, E] out")
-        places = ("batch", "head", "row", "key")
-        for t in (*self.loaded, "y", *(["mask"] if self.source.form.mask else [])):
-            own = places if t == "mask" else places[:3]
-            note = "  # strides"
-            lines += [f"{t}_{p},{note if p == 'batch' else ''}" for p in own]
+    def strides(self) -> list[Parameter]:
+        """Those of the tensors that are read as they lie, and of the result."""
+        found = []
+        for t in (*self.loaded, "y"):
+            found.append(Parameter(f"{t}_batch", "strides", f"*{t}.stride()[:3]"))
+            found += [Parameter(f"{t}_head"), Parameter(f"{t}_row")]
+        if self.source.form.mask:
+            found.append(Parameter("mask_batch", "strides", "*mask.stride()"))
+            found += [Parameter(f"mask_{axis}") for axis in ("head", "row", "key")]
+        return found
+
+    def parameters(self, numbers: tuple[str, ...]) -> list[Parameter]:
+        heads = "H / G, the heads that share keys and values"
         return [
-            *lines,
-            "n_heads,  # H",
-            "group,  # H / G, the heads that share keys and values",
-            "n_rows,  # M",
-            "n_keys,  # N",
-            "depth,  # D",
-            "v_depth,  # E",
-            "scale,",
-            'PRECISION: tl.constexpr,  # "tf32" or "ieee", for float32',
-            "BLOCK_M: tl.constexpr,",
-            "BLOCK_N: tl.constexpr,",
-            "BLOCK_D: tl.constexpr,  # power of two, at least D",
-            "BLOCK_E: tl.constexpr,  # power of two, at least E",
+            *self.tensors(),
+            *self.strides(),
+            Parameter("n_heads", "H", "n_heads"),
+            Parameter("group", heads, "n_heads // n_shared"),
+            Parameter("n_rows", "M", "n_rows"),
+            Parameter("n_keys", "N", "n_keys"),
+            *self.blocks("", "query_tile(n_rows, v.element_size())"),
+        ]
+
+    def blocks(self, note: str, rows: str) -> list[Parameter]:
+        """What follows in every kernel of attention; a program has `rows` queries."""
+        tf32 = '"tf32" or "ieee", for float32'
+        deep = {"D": "depth", "E": "v_depth"}
+        return [
+            Parameter("depth", "D", "depth"),
+            Parameter("v_depth", "E", "v_depth"),
+            Parameter("scale", "", "scale"),
+            Parameter("PRECISION", tf32, "precision()", constant=True),
+            Parameter("BLOCK_M", note, rows, constant=True),
+            Parameter("BLOCK_N", "", "128 // v.element_size()", constant=True),
+            *(
+                Parameter(
+                    f"BLOCK_{letter}",
+                    f"power of two, at least {letter}",
+                    f"max(triton.next_power_of_2({size}), 16)",
+                    constant=True,
+                )
+                for letter, size in deep.items()
+            ),
         ]

@@ -10,11 +10,11 @@ import onnx_ir as ir
 
 from ....analysis.ops.triton.elementwise import FLOATS
 from ....analysis.spelling.expr import Expr, text_expr
-from ..launch.launcher import Launcher
+from ..launch.launcher import Launcher, Parameter
 from ..layout.permuted import OrderedLayout
 from ..program.column_reductions import INNER, REDUCED
 from ..program.program import Argument, KernelProgram, NoKernel
-from .row_kernel import KernelBody, Source
+from ..source.row_kernel import KernelBody, Source
 
 
 class _Columns(KernelBody):
@@ -86,16 +86,19 @@ class OrderedLauncher(Launcher):
     def letters_of(self, result: ir.Value) -> str:
         return self.layout.value_letters(result)
 
-    def size_parameters(self) -> list[str]:
+    def letters(self, argument: Argument) -> str:
+        return self.layout.value_letters(argument.value)
+
+    def size_parameters(self) -> list[Parameter]:
         """Where several axes, or columns, are reduced, which they are."""
-        layout, lines = self.layout, []
+        layout, found = self.layout, []
         for size, axis in self.sizes.items():
             note = layout.letter(axis)
             whole = axis not in layout.axes or layout.columns.inner
             if whole and layout.kind(axis) == REDUCED and size in ("depth", "n_cols"):
                 note += f", which {'are' if ' ' in note else 'is'} reduced"
-            lines.append(f"{size},  # {note}")
-        return lines
+            found.append(Parameter(size, note, size))
+        return found
 
 
 class ColumnLauncher(OrderedLauncher):
@@ -106,7 +109,7 @@ class ColumnLauncher(OrderedLauncher):
         super().__init__(program)
         self.x = self.names[self.layout.whole.value]
 
-    def made(self) -> list[str]:
+    def allocated(self) -> list[str]:
         return [f"block = column_tile(depth, {self.x}.numel())"]
 
     @property
@@ -121,34 +124,30 @@ class ColumnLauncher(OrderedLauncher):
             found.append(f"columns = {self.x}.reshape(-1, depth, n_cols)")
         return found
 
-    def given(self, results: tuple[tuple[str, str], ...]) -> list[str]:
-        found = super().given(results)
-        if not self.layout.strided:
-            return found
-        return ["columns" if n == self.x else n for n in found]
+    def passed(self, argument: Argument) -> str:
+        name = super().passed(argument)
+        return "columns" if self.layout.strided and name == self.x else name
 
     def grid(self, result: str) -> str:
         tiles = "triton.cdiv(n_cols, block)"
         return f"({self.x}.numel() // (depth * n_cols) * {tiles},)"
 
-    def passed(self, result: str, numbers: tuple[str, ...]) -> list[str]:
-        deep = "DEPTH=triton.next_power_of_2(depth)"
-        strides = ["*columns.stride()"] if self.layout.strided else []
-        return [*strides, *self.sizes, *numbers, deep, "BLOCK=block", "num_warps=8"]
+    def options(self) -> dict[str, str]:
+        return {"num_warps": "8"}
 
-    def parameters(self, numbers: tuple[str, ...]) -> list[str]:
-        tensors = [(a.value, "in") for a in self.layout.arguments]
-        tensors += [(r, "out") for r in self.program.results]
+    def parameters(self, numbers: tuple[str, ...]) -> list[Parameter]:
         deep = "depth" if self.layout.columns.apart else "K"
-        strides = [f"{self.x}_outer,  # strides", f"{self.x}_depth,", f"{self.x}_col,"]
+        found = self.tensors()
+        if self.layout.strided:
+            found += [
+                Parameter(f"{self.x}_outer", "strides", "*columns.stride()"),
+                *(Parameter(f"{self.x}_depth"), Parameter(f"{self.x}_col")),
+            ]
+        power = "triton.next_power_of_2(depth)"
         return [
-            *(
-                f"{self.names[v]}_ptr,  # {self.letters_of(v)} {way}"
-                for v, way in tensors
-            ),
-            *(strides if self.layout.strided else []),
+            *found,
             *self.size_parameters(),
-            *(f"{label}," for label in numbers),
-            f"DEPTH: tl.constexpr,  # power of two, at least {deep}",
-            "BLOCK: tl.constexpr,  # columns of one program",
+            *(Parameter(label, "", label) for label in numbers),
+            Parameter("DEPTH", f"power of two, at least {deep}", power, constant=True),
+            Parameter("BLOCK", "columns of one program", "block", constant=True),
         ]

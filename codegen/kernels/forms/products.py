@@ -15,10 +15,11 @@ import onnx_ir as ir
 
 from ....analysis.graph.dims import Dims, same
 from ....analysis.ops.triton.elementwise import FLOATS
-from ..layout.layout import LARGEST, Axis, Layout
+from ..launch.launcher import Launcher, Parameter
+from ..layout.layout import LARGEST, Axis, Layout, spelled
 from ..program.products import Extent, Product
 from ..program.program import Argument, KernelProgram, NoKernel, Operation, equal
-from .row_kernel import KernelBody, Source
+from ..source.row_kernel import KernelBody, Source, as_stored
 
 # Groups of axes, with the size that an index is below.
 ROWS, COLS = ("rows", "n_rows"), ("cols", "n_cols")
@@ -55,6 +56,8 @@ def groups_of(dims: Dims, whole: Dims, ends: Sequence[int]) -> tuple[bool, ...]:
 class TiledLayout(Layout):
     """Batches, rows and columns of the result; the depth is nobody's axis."""
 
+    shared = 1  # groups that a tensor may lack without being broadcast
+
     def __init__(self, program: KernelProgram) -> None:
         assert program.extent is not None and program.product is not None
         self.extent: Extent = program.extent
@@ -71,16 +74,21 @@ class TiledLayout(Layout):
     def batched(self) -> bool:
         return self.extent.batch_axes > 0
 
+    def ends(self, whole: Dims, batches: int) -> tuple[int, ...]:
+        """Before which axes of a tensor its batches, rows and columns end."""
+        return batches, len(whole) - 1, len(whole)
+
     def _axes(self) -> list[Axis]:
-        rank, lead = len(self.program.space), self.extent.batch_axes
-        table = [self.groups(a) for a in self.arguments]
-        columns = list(zip(*table, strict=True))
+        space = self.program.space
+        ends = self.ends(space, self.extent.batch_axes)
+        columns = zip(*map(self.groups, self.arguments), strict=True)
         axes = [
-            Axis(-rank, lead - rank - 1, columns[0], *BATCH),
-            Axis(lead - rank, -2, columns[1], *ROWS),
-            Axis(-1, -1, columns[2], *COLS),
+            Axis(start - len(space), end - 1 - len(space), has, *name)
+            for start, end, has, name in zip(
+                (0, *ends), ends, columns, (BATCH, ROWS, COLS), strict=False
+            )
         ]
-        return axes if lead else axes[1:]
+        return axes if self.batched else axes[1:]
 
     def groups(self, argument: Argument) -> tuple[bool, bool, bool]:
         """Whether a tensor has batches, rows and columns."""
@@ -97,21 +105,20 @@ class TiledLayout(Layout):
         if equal(argument.dims, self.left):
             return self.extent.batches[0], True, True
         lead = self.extent.batch_axes if self.extent.batches[0] else 0
-        ends = (lead, len(self.left) - 1, len(self.left))
-        return groups_of(argument.dims, self.left, ends)
+        return groups_of(argument.dims, self.left, self.ends(self.left, lead))
 
     def result_groups(self, argument: Argument) -> tuple[bool, bool, bool]:
-        rank = len(self.program.space)
-        if equal(argument.dims, self.program.space):
+        space = self.program.space
+        if equal(argument.dims, space):
             return self.batched, True, True
-        ends = (self.extent.batch_axes, rank - 1, rank)
-        batches, rows, cols = groups_of(argument.dims, self.program.space, ends)
+        ends = self.ends(space, self.extent.batch_axes)
+        batches, rows, cols = groups_of(argument.dims, space, ends)
         return batches, rows, cols
 
     def narrow(self, argument: Argument) -> bool:
-        if argument.value in self.first and not argument.role:
-            return not all(self.left_groups(argument)[1:])
-        return not all(self.groups(argument)[1:])
+        first = argument.value in self.first and not argument.role
+        has = self.left_groups(argument) if first else self.groups(argument)
+        return not all(has[self.shared :])
 
     @property
     def wide(self) -> bool:
@@ -331,9 +338,8 @@ class TiledSource(Source):
         if made != own[op.result]:
             lines.lines.append(f"{own[op.result]} = {made}  # {kind}")
         if op.result in self.program.results and op.result in read:
-            kind = f"{own[op.result]}_ptr.dtype.element_ty"
-            rounded = f"{own[op.result]}.to({kind}).to(tl.float32)"
-            lines.lines.append(f"{own[op.result]} = {rounded}")
+            name = own[op.result]
+            lines.lines.append(f"{name} = {as_stored(name, name)}")
         self.names = dict(own)
         for argument in layout.arguments:
             if argument.role or argument.value not in read:
@@ -376,3 +382,167 @@ class TiledSource(Source):
         left = x if re.fullmatch(r"\w+|\w+\([^()]*\)", x) else f"({x})"
         text = f"{left} @ {weight}{'.T' if product.flipped else ''}"
         return f"{text} + bias" if "bias" in roles else text
+
+
+class TiledLauncher(Launcher):
+    layout: TiledLayout
+    precision = "precision()"
+
+    def make_source(self, program: KernelProgram) -> Source:
+        return TiledSource(program)
+
+    def __init__(self, program: KernelProgram) -> None:
+        super().__init__(program)
+        names, layout = self.names, self.layout
+        whole = [
+            a
+            for a in layout.arguments
+            if a.value in layout.first and not a.role and equal(a.dims, layout.left)
+        ]
+        if not whole:
+            raise NoKernel("a left factor whose sizes no tensor has")
+        self.whole = whole[0]
+        self.x = names[self.whole.value]
+        weight = next(a for a in layout.arguments if a.role == "weight")
+        self.weight = names[weight.value]
+        self.width = f"{self.weight}.shape[{0 if layout.product.flipped else -1}]"
+        lead = f"*{self.x}.shape[:-1]"
+        if layout.batched and not layout.extent.batches[0]:
+            lead = f"*{self.weight}.shape[:-2], {self.x}.shape[-2]"
+        self.shape = f"({lead}, {self.width})"
+
+    @property
+    def fits(self) -> str:
+        found = ["n_batches < 2**16"] if self.layout.batched else []
+        if not (self.layout.product.bits or self.layout.before):  # as under autocast
+            found.append(f"{self.weight}.dtype == {self.x}.dtype")
+        return " and ".join(found)
+
+    def size_lines(self, tensors: tuple[str, ...]) -> list[str]:
+        lead = self.layout.extent.batch_axes
+        rows = f"{self.x}.shape[:-1].numel()"
+        if lead:
+            rows = f"{self.x}.shape[-2]"
+        lines = [f"n_rows, depth = {rows}, {self.x}.shape[-1]"]
+        lines.append(f"n_cols = {self.width}")
+        if lead:
+            owner = self.x if self.layout.extent.batches[0] else self.weight
+            lines.append(f"n_batches = {owner}.shape[:-2].numel()")
+        return lines
+
+    def tile(self) -> str:
+        given = ["n_rows", "n_cols", f"{self.x}.element_size()", self.precision]
+        given += ["n_batches"] * self.layout.batched
+        left = sum(a.value in self.layout.first for a in self.layout.arguments)
+        given += [f"n_left={2 ** (left - 1).bit_length()}"] * (left > 1)
+        return f"tiles({', '.join(given)})"
+
+    @property
+    def counts(self) -> dict[str, str]:
+        """Further sizes, of packed weights."""
+        roles = {a.role: self.names[a.value] for a in self.layout.arguments}
+        if not self.layout.product.per_block:
+            return {}
+        found = {
+            "n_bytes": f"{roles['weight']}.shape[1:].numel()",
+            "n_blocks": f"{roles['scales']}.shape[1]",
+        }
+        if "zero_points" in roles:
+            found["n_spare"] = f"{roles['zero_points']}.shape[1]"
+        return found
+
+    def grid(self, result: str) -> str:
+        batches = ", n_batches" if self.layout.batched else ","
+        return f"(tile_count(n_rows, n_cols, {{tile}}){batches})"
+
+    def options(self) -> dict[str, str]:
+        return {}
+
+    def parameters(self, numbers: tuple[str, ...]) -> list[Parameter]:
+        notes = {
+            "n_bytes": "of a row of the weight",
+            "n_blocks": "of numbers in a row",
+            "n_spare": "bytes of a row of zero points",
+        }
+        sizes = {"n_rows": "M", "n_cols": "N", "depth": "K"}
+        tf32 = '"tf32" or "ieee", for float32'
+        return [
+            *self.tensors(),
+            *(Parameter(name, note, name) for name, note in sizes.items()),
+            *(Parameter(name, notes[name], text) for name, text in self.counts.items()),
+            Parameter("PRECISION", tf32, self.precision, constant=True),
+            Parameter("BLOCK_M", "a tile of the result", constant=True),
+            Parameter("BLOCK_N", constant=True),
+            Parameter("BLOCK_K", "of the depth at a time", constant=True),
+        ]
+
+    def letters_of(self, result: ir.Value) -> str:
+        return "[B, M, N]" if self.layout.batched else "[M, N]"
+
+    def letters(self, argument: Argument) -> str:
+        layout = self.layout
+        batches, rows, cols = layout.groups(argument)
+        if argument.role == "weight" and layout.product.per_block:
+            return "[N, bytes]"
+        if argument.role == "weight":
+            order = ["N", "K"] if layout.product.flipped else ["K", "N"]
+            return f"[{', '.join(['B'] * batches + order)}]"
+        if argument.role in ("scales", "zero_points"):
+            return "[N, blocks]" if argument.role == "scales" else "[N, bytes]"
+        if argument.role:
+            return "[1]" if argument.dims == (1,) else "[N]"
+        inner = "N"
+        if argument.value in layout.first:
+            cols, inner = layout.left_groups(argument)[2], "K"
+        shown = ["B"] * batches + ["M"] * rows + [inner] * cols
+        return f"[{', '.join(shown)}]"
+
+    def expected(self, argument: Argument) -> str:
+        """The shape that a tensor must have; "" for those that sizes are read off."""
+        layout, x = self.layout, self.x
+        if argument is self.whole:
+            return ""
+        name = self.names[argument.value]
+        if argument.role == "weight" and layout.product.per_block:
+            each = layout.product.per_block
+            width = each * layout.product.bits // 8
+            return f"({name}.shape[0], -(-{x}.shape[-1] // {each}), {width})"
+        if argument.role == "weight" and layout.product.flipped:
+            return f"({name}.shape[0], {x}.shape[-1])"
+        if argument.role == "weight":
+            lead = ""
+            if layout.extent.batches[1]:
+                own = x if layout.extent.batches[0] else name
+                lead = f"*{own}.shape[:-2], "
+            return f"({lead}{x}.shape[-1], {name}.shape[-1])"
+        if argument.role == "scales":
+            each = layout.product.per_block
+            return f"({self.width}, -(-{x}.shape[-1] // {each}))"
+        if argument.role == "zero_points":
+            return f"({self.width}, {argument.dims[1]})"
+        if argument.role:
+            return "(1,)" if argument.dims == (1,) else f"({self.width},)"
+        return self.like(argument, argument.value in layout.first)
+
+    def like(self, argument: Argument, first: bool) -> str:
+        """The shape of a tensor that has some of the axes of x, or of the result."""
+        full = self.layout.left if first else self.program.space
+        if equal(argument.dims, full):
+            return f"{self.x}.shape" if first else self.shape
+        places = range(-len(argument.dims), 0)
+        return spelled(
+            [
+                "1" if argument.dims[i] == 1 != full[i] else self.size_at(i, first)
+                for i in places
+            ]
+        )
+
+    def size_at(self, place: int, first: bool) -> str:
+        """What reads the size of an axis of x, or of the result."""
+        whole = place == -1 and not first
+        return self.width if whole else f"{self.x}.shape[{place}]"
+
+    def result(self, result: ir.Value) -> tuple[str, str]:
+        kind = self.dtype(result, self.x)
+        shape = self.shape.replace(self.width, "n_cols")
+        return self.names[result], f"{self.x}.new_empty({shape}{kind})"

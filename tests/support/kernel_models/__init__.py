@@ -1,0 +1,1 @@
+"""Small models that each become one kernel, by what their kernels go through."""

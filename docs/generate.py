@@ -20,15 +20,17 @@ from typing import Any
 import onnx
 
 from fairhand.analysis import ops
-from fairhand.analysis.ops.contrib.schemas import EXPERIMENTAL, UNLISTED
 from fairhand.analysis.ops.registry import OPS, OpDef
+from fairhand.analysis.ops.type_rules import EXPERIMENTAL, UNLISTED
 from fairhand.rewrites.adapters.opset_adapters import TARGET_OPSET
-from fairhand.rewrites.lowering.ml.run import LOWERINGS
+from fairhand.rewrites.lowering import load_all
+from fairhand.rewrites.lowering.by_type import LOWERINGS
 from fairhand.rewrites.normalise import EXTENSIONS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from rules_page import rules_page
 
+load_all()
 OP_TYPE = "{op_type}"  # stands for the name of the operator in a message
 DOCS = Path(__file__).resolve().parent
 HEADER = f"""# Operators

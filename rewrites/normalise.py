@@ -17,8 +17,8 @@ import onnx_ir as ir
 from ..analysis.graph.map_types import is_map, set_map_type
 from ..analysis.graph.traversal import all_nodes, sort
 from ..analysis.graph.weightless import skeleton
-from ..analysis.ops.contrib.schemas import known_to_onnx
 from ..analysis.ops.registry import OWN
+from ..analysis.ops.type_rules import known_to_onnx
 from .adapters import (  # noqa: F401
     opset_experimental,
     opset_inputs,
@@ -44,19 +44,8 @@ from .adapters.opset_adapters import (
 )
 from .adapters.provenance import number_nodes, remember_origins
 from .adapters.unique_names import UniqueNames, fix_names
-from .lowering.contrib import (  # noqa: F401
-    attention,
-    beam_search,
-    decoder_blocks,
-    greedy_search,
-    one_to_one,
-    quantized,
-    residual_streams,
-    sampling,
-    tensors,
-)
-from .lowering.ml import features, gradient, linear, svm, trees  # noqa: F401
-from .lowering.ml.run import lower
+from .lowering import load
+from .lowering.by_type import lower
 
 __all__ = ["ADAPTERS", "EXTENSIONS", "normalise"]
 
@@ -68,6 +57,8 @@ def normalise(model: ir.Model) -> ir.Model:
     become ONNX's; the rest stay. Raises Unsupported for a node that can't be brought to
     the newest opset.
     """
+    for node in all_nodes(model.graph):
+        load(node.domain, node.op_type)
     nodes = number_nodes(model)
     remember_version(model.graph, model.graph.opset_imports)
     inline_functions(model)

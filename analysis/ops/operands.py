@@ -1,4 +1,4 @@
-"""Operands as spellings meet them: numbers, unsigned types, axes.
+"""Operands and results as spellings meet them: numbers, types, axes, subscripts.
 
 PyTorch has storage for uint16, uint32 and uint64 but few kernels; arithmetic goes
 through a signed type that holds the same values (uint64: the same bits).
@@ -6,15 +6,16 @@ through a signed type that holds the same values (uint64: the same bits).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from ..spelling.expr import DimOf
-from .axes import shown
+from ..graph.dims import Dim, same
+from ..spelling.expr import DimOf, Expr
+from .helpers import elementwise as helpers
 from .registry import NodeView
 
 SIGNED = {
@@ -142,12 +143,116 @@ def _signed(t: Any, x: Any, dtype: ir.DataType) -> Any:
 
 
 def _key(t: Any, x: Any) -> Any:
-    from .helpers.elementwise import uint64_key
-
-    return int(x) - 2**63 if is_number(x) else t.helper(uint64_key)(x)
+    return int(x) - 2**63 if is_number(x) else t.helper(helpers.uint64_key)(x)
 
 
 def _from_key(t: Any, key: Any) -> Any:
-    from .helpers.elementwise import uint64_from_key
+    return t.helper(helpers.uint64_from_key)(key)
 
-    return t.helper(uint64_from_key)(key)
+
+# ---- axes, sizes, subscripts
+
+EVERYTHING = slice(None)
+TO_THE_END = 2**31 - 1  # exporters write "as far as it goes" as this or more
+
+_UNSIGNED = {
+    ir.DataType.UINT16: ir.DataType.INT16,
+    ir.DataType.UINT32: ir.DataType.INT32,
+    ir.DataType.UINT64: ir.DataType.INT64,
+}
+
+
+def size(dim: Dim) -> int | Expr:
+    """A size as an operand: a number, or what reads it off a tensor."""
+    return dim if isinstance(dim, int) else DimOf(dim)
+
+
+def equal(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    """Whether two shapes are proven to be the same."""
+    return len(a) == len(b) and all(same(p, q) for p, q in zip(a, b, strict=True))
+
+
+def axis_of(n: NodeView, default: int = 0, i: int = 0) -> int:
+    """The attribute `axis`, counted from the front of input i."""
+    return front(int(n.attr("axis", default)), n.rank(i))
+
+
+def front(axis: int, rank: int) -> int:
+    return axis + rank if axis < 0 else axis
+
+
+def shown(axis: int, rank: int) -> int:
+    """The way people write an axis: -1 for the last of three or more."""
+    return -1 if axis == rank - 1 and rank >= 3 else axis
+
+
+def dim_keyword(axis: int, rank: int) -> dict[str, int]:
+    """`dim=axis`, left out where it is torch's default of 0."""
+    return {"dim": shown(axis, rank)} if axis else {}
+
+
+def subscript(x: Any, items: Sequence[Any]) -> Any:
+    """`x[...]` from one item per axis; x itself if every item is a bare colon."""
+    lead = 0
+    while lead < len(items) and _is_full(items[lead]):
+        lead += 1
+    if lead == len(items):
+        return x
+    tail = len(items)
+    while _is_full(items[tail - 1]):
+        tail -= 1
+    kept = items[:tail] if lead <= 2 else [..., *items[lead:]]
+    return x[tuple(kept) if len(kept) > 1 else kept[0]]
+
+
+def at_axis(x: Any, axis: int, rank: int, item: Any) -> Any:
+    """`x[:, item]` for axis 1, and so on."""
+    items = [EVERYTHING] * rank
+    items[axis] = item
+    return subscript(x, items)
+
+
+def _is_full(item: Any) -> bool:
+    if not isinstance(item, slice):
+        return False
+    return item.start is None and item.stop is None and item.step is None
+
+
+def flat_ints(found: Sequence[int | Expr] | None) -> list[int] | None:
+    """The list if every element is a number, else None."""
+    numbers = [item for item in found or () if isinstance(item, int)]
+    return numbers if found is not None and len(numbers) == len(found) else None
+
+
+COMPLEX = {ir.DataType.COMPLEX64, ir.DataType.COMPLEX128}
+
+
+def signed(dtype: ir.DataType) -> ir.DataType:
+    """The signed type of equal width where torch has few kernels for the unsigned."""
+    return _UNSIGNED.get(dtype, dtype)
+
+
+def kernel_view(t: Any, dtype: ir.DataType, x: Any) -> Any:
+    """Wide unsigned integers as signed ones of the same bits.
+
+    PyTorch moves uint16, uint32 and uint64 by few of its kernels.
+    """
+    return x.view(t.dtype(_UNSIGNED[dtype])) if dtype in _UNSIGNED else x
+
+
+def kernel_result(t: Any, dtype: ir.DataType, x: Any) -> Any:
+    """The way back from `kernel_view`."""
+    return x.view(t.dtype(dtype)) if dtype in _UNSIGNED else x
+
+
+# ---- results
+
+
+def wanted(n: NodeView, made: Any, count: int) -> Any:
+    """What the node's readers use of `made`, which evaluates to `count` results."""
+    used = [j for j in range(n.outputs) if n.used(j)]
+    if used == [0]:
+        return made[0]
+    if len(used) == 1:
+        return tuple(made[j] if j in used else None for j in range(n.outputs))
+    return made if n.outputs == count else made[: n.outputs]

@@ -24,6 +24,7 @@ from ..errors import Unsupported, malformed
 from ..graph.dims import Dim
 from ..graph.shape_facts import ContentResult, DimsResult, NodeFacts, ShapeFacts
 from ..graph.weight_access import glance, note_read
+from ..literals import one_line
 from ..spelling.expr import TORCH_DTYPES, DimOf, Expr
 from .facts import flop_counts, index_functions
 from .facts.requirements import Requirement
@@ -229,8 +230,6 @@ def constant(value: ir.Value, shapes: ShapeFacts | None = None) -> np.ndarray | 
 
 def describe(node: ir.Node, shapes: ShapeFacts | None = None) -> str:
     """`node '/up/Resize' (Resize, opset 19), inputs x [1, 3, 8, 8], roi [8]`."""
-    from ..literals import one_line
-
     version = f", opset {node.version}" if node.version else ""
     kind = one_line(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
     text = f"node '{one_line(node.name or '?')}' ({kind}{version})"
@@ -414,11 +413,18 @@ def of_strings(node: ir.Node) -> bool:
 
 
 OPS: dict[tuple[str, str], OpDef] = {}
+registered: list[OpDef] = []  # by users
 
 
 def define(op: OpDef, override: bool = False) -> OpDef:
-    """Enter an operator into the table; a second definition must say it overrides."""
+    """Enter an operator into the table; a second definition must say it overrides.
+
+    A user's stays where the package of its domain loads after it. Raises ValueError
+    for a second definition that doesn't override.
+    """
     key = (op.domain, op.name)
+    if OPS.get(key) in registered and not override:
+        return op
     if key in OPS and not override:
         raise ValueError(
             f"{op.name} is defined twice; pass override=True to replace it"

@@ -18,6 +18,7 @@ import onnx_ir as ir
 from ..errors import Unsupported
 from ..literals import one_line
 from ..spelling.expr import Expr, Name, Ref
+from .helpers import strings as helpers
 
 # Characters of a table that stands in the source, quotes and commas included.
 SHORT = 600
@@ -57,8 +58,6 @@ def string_list(t: Any, words: Sequence[str], name: str, owner: Any) -> Any:
     """
     if _is_short(words) or not isinstance(t.np.array, Expr):
         return list(words)
-    from .helpers.strings import stored_strings
-
     key = f"stored {name}"
     if key not in owner.meta:
         data = np.frombuffer(json.dumps(list(words)).encode(), np.uint8)
@@ -68,7 +67,7 @@ def string_list(t: Any, words: Sequence[str], name: str, owner: Any) -> Any:
             shape=ir.Shape(data.shape),
             const_value=ir.Tensor(data),
         )
-    return t.helper(stored_strings)(Ref(owner.meta[key]))
+    return t.helper(helpers.stored_strings)(Ref(owner.meta[key]))
 
 
 def _is_short(words: Sequence[str]) -> bool:

@@ -16,7 +16,7 @@ from onnx import shape_inference
 from ..graph.dims import text
 from ..graph.map_types import map_type
 from ..graph.shape_facts import ShapeFacts
-from ..ops.contrib.schemas import known_to_onnx
+from ..ops.type_rules import known_to_onnx
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...analysis.ops.quantized.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
+from ...analysis.ops.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
 from ..ir.naming import PARAMETERS, first_name
 
 

@@ -24,7 +24,8 @@ from onnx import (
 )
 
 from ...analysis.errors import LoadError
-from ...analysis.ops.contrib.schemas import EARLY
+from ...analysis.ops.type_rules import EARLY
+from ...rewrites.lowering import load
 from ...rewrites.normalise import ADAPTERS, EXTENSIONS
 from .tensor_storage import Payloads, shown
 from .validate_tensors import called, check_contents, held, nodes_of, subgraphs
@@ -256,6 +257,7 @@ class _Scope:
             if attribute.name in _TYPES and attribute.i not in known:
                 raise LoadError(f"there is no type {attribute.i}", where)
         opset = self.versions.get(key[0])
+        load(*key[:2])
         if key[:2] in EXTENSIONS:  # no schema of ONNX's own; its spelling checks it
             return
         try:

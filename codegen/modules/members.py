@@ -10,7 +10,7 @@ from typing import Any
 import onnx_ir as ir
 
 from ...analysis.graph.parameters import has_name, is_parameter
-from ...analysis.ops.quantized.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
+from ...analysis.ops.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
 from ...analysis.ops.registry import ModuleForm
 from ...analysis.spelling.expr import Function, Leaf, Ref, callees, leaves, render
 from ..ir.assignment import Assignment, LayerRef

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ...analysis.graph.dims import Dim
-from ...analysis.ops.axes import dim_keyword, equal, shown
+from ...analysis.ops.operands import dim_keyword, equal, shown
 from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import Name, Ref, callees
 from ..ir.assignment import Assignment

@@ -11,7 +11,7 @@ from collections import Counter
 import onnx_ir as ir
 
 from ...analysis.graph.shape_facts import ShapeFacts
-from ...analysis.ops.axes import equal
+from ...analysis.ops.operands import equal
 from ...analysis.spelling.expr import DeviceOf, DimOf, Expr, Name, Ref
 from ..ir.assignment import Assignment
 from .combine import Flow, does, size_of, without

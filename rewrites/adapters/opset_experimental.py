@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from .opset_adapters import AdapterSite, extension
+from ...analysis.ops.type_rules import EARLY
+from .opset_adapters import AdapterSite, adapter, extension
 
 OLD = "consumed_inputs"  # said once which inputs may be overwritten; it changes nothing
 
@@ -98,3 +99,8 @@ def crop(site: AdapterSite) -> None:
 @extension("DynamicSlice", domain="", types=False)
 def dynamic_slice(site: AdapterSite) -> None:
     site.become("Slice", site.inputs)
+
+
+@adapter(EARLY, until=16)
+def early_layer_normalization(site: AdapterSite) -> None:
+    """What ONNX Runtime calls so means what ONNX has called so since opset 17."""

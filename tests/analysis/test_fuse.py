@@ -24,8 +24,8 @@ from fairhand.analysis.fusion.dnnfusion import (
     FusionPlan,
     dnnfusion,
     unfused,
+    uses_up_tiles,
 )
-from fairhand.analysis.fusion.intensive import uses_up_tiles
 from fairhand.analysis.fusion.tvm_baseline import MAX_DEPTH, pattern, tvm
 from fairhand.analysis.graph.dims import symbol
 from fairhand.analysis.ops.registry import MANY_TO_MANY, OPAQUE, Pattern

@@ -7,17 +7,15 @@ from typing import Any
 import numpy as np
 
 from ..case_arrays import i32
-from ..operands import number
+from ..helpers import cache as helpers
+from ..operands import number, wanted
 from ..registry import DOMAIN, MANY_TO_MANY, NodeView, OpDef, case, define
-from ..results import wanted
 from .attributes import check_attributes
 
 _PAST, _TOTAL, _COS = 3, 6, 7
 
 
 def _grouped_query(t: Any, n: NodeView, *inputs: Any) -> Any:
-    from ..helpers import cache as helpers_cache
-
     check_attributes(
         n,
         "causal do_rotary kv_num_heads local_window_size num_heads rotary_interleaved "
@@ -44,9 +42,7 @@ def _grouped_query(t: Any, n: NodeView, *inputs: Any) -> Any:
     given = {name: value for name, value in options.items() if value is not None}
     capped = not given.keys().isdisjoint(("softcap", "sink"))
     helper = t.helper(
-        helpers_cache.capped_query_attention
-        if capped
-        else helpers_cache.grouped_query_attention
+        helpers.capped_query_attention if capped else helpers.grouped_query_attention
     )
     made = helper(
         q,
@@ -63,8 +59,6 @@ def _grouped_query(t: Any, n: NodeView, *inputs: Any) -> Any:
 
 
 def _sparse(t: Any, n: NodeView, *inputs: Any) -> Any:
-    from ..helpers import cache as helpers_cache
-
     check_attributes(
         n,
         "do_rotary kv_num_heads num_heads rotary_interleaved sparse_block_size",
@@ -81,7 +75,7 @@ def _sparse(t: Any, n: NodeView, *inputs: Any) -> Any:
     }
     given = {name: value for name, value in options.items() if value is not None}
     total = known[0] if known else total.item()
-    helper = t.helper(helpers_cache.sparse_attention)
+    helper = t.helper(helpers.sparse_attention)
     return wanted(n, helper(*operands, total, lengths, heads, block, **given), 3)
 
 
@@ -197,8 +191,6 @@ _BEAMS = 8
 
 
 def _masked_decoder(t: Any, n: NodeView, *inputs: Any) -> Any:
-    from ..helpers import cache as helpers_cache
-
     ints = "num_heads output_qk past_present_share_buffer"
     check_attributes(n, ints, "mask_filter_value scale", needs=(0, 1, 2))
     heads = n.attr("num_heads", 0)
@@ -228,7 +220,7 @@ def _masked_decoder(t: Any, n: NodeView, *inputs: Any) -> Any:
     scale = number(n, "scale", 0.0) or n.size(5, 3, "size of a head") ** -0.5
     word = n.ints(7)
     at = word[0] if word else length.item()
-    made = t.helper(helpers_cache.attend_over_buffer)(
+    made = t.helper(helpers.attend_over_buffer)(
         (q, k, v), keys, values, at, heads, scale, **given
     )
     return wanted(n, made, 3)

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from ..case_arrays import i32, i64, u8
 from ..facts.requirements import IndexOf
+from ..helpers import packed as helpers
 from ..registry import (
     DOMAIN,
     MANY_TO_MANY,
@@ -51,15 +52,13 @@ def _matmul_nbits(
     groups: Any = None,
     bias: Any = None,
 ) -> Any:
-    from ..helpers import packed as helpers_packed
-
     bits, block = _packing(n)
     if n.attr("accuracy_level", 0) == 4:  # its integer kernels, whatever the hardware
-        x = t.helper(helpers_packed.rounded_to_int8)(x, block)
+        x = t.helper(helpers.rounded_to_int8)(x, block)
     options = _given(
         zero_points=zeros, bias=bias, bits=None if bits == 4 else bits, groups=groups
     )
-    return t.helper(helpers_packed.packed_linear)(x, weight, scales, **options)
+    return t.helper(helpers.packed_linear)(x, weight, scales, **options)
 
 
 def _packing(n: NodeView) -> tuple[int, int]:
@@ -81,8 +80,6 @@ def _packing(n: NodeView) -> tuple[int, int]:
 
 def _matmul_nbits_module(n: NodeView) -> ModuleForm | None:
     """A layer, unless the blocks are scattered or their zero points are fractions."""
-    from ..helpers import packed as helpers_packed
-
     given = [i for i in (1, 2, 3, 5) if n.has(i)]
     if n.has(4) or any(n.value(i).const_value is None for i in given):
         return None
@@ -101,7 +98,7 @@ def _matmul_nbits_module(n: NodeView) -> ModuleForm | None:
     }
 
     def call(t: Any, layer: Any, x: Any) -> Any:
-        return layer(t.helper(helpers_packed.rounded_to_int8)(x, block))
+        return layer(t.helper(helpers.rounded_to_int8)(x, block))
 
     return ModuleForm(
         layer="PackedLinear",
@@ -115,7 +112,7 @@ def _matmul_nbits_module(n: NodeView) -> ModuleForm | None:
         inputs=(n.value(0),),
         outputs=(n.node.outputs[0],),
         call=call if n.attr("accuracy_level", 0) == 4 else None,
-        source=helpers_packed.PackedLinear,
+        source=helpers.PackedLinear,
     )
 
 
@@ -203,8 +200,6 @@ _NF4: tuple[float, ...] = (
 
 
 def _matmul_bnb4(t: Any, n: NodeView, x: Any, weight: Any, absmax: Any) -> Any:
-    from ..helpers import packed as helpers_packed
-
     check_attributes(
         n, "K N block_size quant_type training_mode transB", needs=range(3)
     )
@@ -214,7 +209,7 @@ def _matmul_bnb4(t: Any, n: NodeView, x: Any, weight: Any, absmax: Any) -> Any:
         n.refuse(f"MatMulBnb4 with quant_type {kind}")
     levels = _NF4 if kind else _FP4
     options = _given(transposed=None if n.attr("transB", 1) else False)
-    helper = t.helper(helpers_packed.float4_linear)
+    helper = t.helper(helpers.float4_linear)
     return helper(x, weight, absmax, levels, sizes, block, **options)
 
 
@@ -249,8 +244,6 @@ define(
 def _gather_block_quantized(
     t: Any, n: NodeView, data: Any, indices: Any, scales: Any, zeros: Any = None
 ) -> Any:
-    from ..helpers import packed as helpers_packed
-
     check_attributes(n, "bits block_size gather_axis quantize_axis", needs=range(3))
     if n.dtype(0) in _NUMBERS:
         return _gather_numbers(t, n, data, indices, scales, zeros)
@@ -267,7 +260,7 @@ def _gather_block_quantized(
         bits=None if bits == 4 else bits,
         block=None if block == 128 else block,
     )
-    return t.helper(helpers_packed.gathered_blocks)(data, indices, scales, **options)
+    return t.helper(helpers.gathered_blocks)(data, indices, scales, **options)
 
 
 _NUMBERS = (ir.DataType.INT4, ir.DataType.UINT4)
@@ -277,8 +270,6 @@ def _gather_numbers(
     t: Any, n: NodeView, data: Any, indices: Any, scales: Any, zeros: Any
 ) -> Any:
     """Of integers of 4 bits, which need no unpacking."""
-    from ..helpers import packed as helpers_packed
-
     rank, block = n.rank(0), n.attr("block_size", 128)
     axis, along = n.attr("gather_axis", 0), n.attr("quantize_axis", 1)
     if block < 1 or not (-rank <= axis < rank and -rank <= along < rank):
@@ -289,7 +280,7 @@ def _gather_numbers(
         along=None if along % rank == rank - 1 else along % rank,
         block=None if block == 128 else block,
     )
-    helper = t.helper(helpers_packed.gathered_numbers)
+    helper = t.helper(helpers.gathered_numbers)
     return helper(data, indices, scales, **options)
 
 

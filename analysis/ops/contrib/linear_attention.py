@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..later import Later
-from ..operands import number
+from ..helpers import linear_attention as helpers
+from ..operands import number, wanted
 from ..registry import MANY_TO_MANY, NodeView, OpDef, case, define
-from ..results import wanted
-
-helpers = Later("helpers.linear_attention")
 
 # Which inputs an update rule uses: the decay, and the update rate beta.
 _RULES = {

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..helpers import experts as helpers
 from ..operands import number
 from ..registry import DOMAIN, MANY_TO_MANY, NodeView, OpDef, case, define
 from .attributes import check_attributes
@@ -28,8 +29,6 @@ def _check(
 
 def _options(t: Any, n: NodeView) -> dict[str, Any]:
     """What both kinds say of routing and activation."""
-    from ..helpers import experts as helpers_experts
-
     kind, count = n.attr("activation_type", "relu"), n.attr("k", 1)
     options: dict[str, Any] = {} if count == 1 else {"count": count}
     if kind == "swiglu":
@@ -41,7 +40,7 @@ def _options(t: Any, n: NodeView) -> dict[str, Any]:
     elif kind in ("relu", "silu"):
         options["activation"] = getattr(t.F, kind)
     elif kind == "gelu":
-        options["activation"] = t.helper(helpers_experts.gelu_by_tanh)
+        options["activation"] = t.helper(helpers.gelu_by_tanh)
     elif kind != "identity":
         n.refuse(f"{n.node.op_type} with an unknown activation")
     if n.attr("normalize_routing_weights", 0):
@@ -67,13 +66,11 @@ def _moe(
     down_bias: Any = None,
     *gate: Any,
 ) -> Any:
-    from ..helpers import experts as helpers_experts
-
     _check(n, (0, 1, 2, 4))
     if any(g is not None for g in gate):
         n.refuse("MoE with a third weight is not supported")
     biases = _given(up_bias=up_bias, down_bias=down_bias)
-    helper = t.helper(helpers_experts.mixture_of_experts)
+    helper = t.helper(helpers.mixture_of_experts)
     return helper(x, router, up, down, **biases, **_options(t, n))
 
 
@@ -112,8 +109,6 @@ define(
 
 
 def _qmoe(t: Any, n: NodeView, x: Any, router: Any, *inputs: Any) -> Any:
-    from ..helpers import experts as helpers_experts
-
     _check(n, (0, 1, 2, 3, 5, 6), "block_size expert_weight_bits", "quant_type")
     bits = n.attr("expert_weight_bits", 4)
     if n.attr("quant_type", "int") != "int" or bits not in (2, 4, 8):
@@ -125,7 +120,7 @@ def _qmoe(t: Any, n: NodeView, x: Any, router: Any, *inputs: Any) -> Any:
     up_zeros, down_zeros = (rest[i] if i < len(rest) else None for i in (3, 4))
     if any(x is not None for i, x in enumerate(rest) if i not in (3, 4)):
         n.refuse("QMoE with a third weight, or weights of its own for routing")
-    weights = t.helper(helpers_experts.expert_weights)
+    weights = t.helper(helpers.expert_weights)
     few = {} if bits == 4 else {"bits": bits}
     full = [
         weights(packed, scales, **_given(zero_points=zeros), **few)
@@ -135,7 +130,7 @@ def _qmoe(t: Any, n: NodeView, x: Any, router: Any, *inputs: Any) -> Any:
         )
     ]
     biases = _given(up_bias=up_bias, down_bias=down_bias)
-    helper = t.helper(helpers_experts.mixture_of_experts)
+    helper = t.helper(helpers.mixture_of_experts)
     # The shares are those among the chosen experts, whatever the attribute says.
     options = _options(t, n) | {"normalise": True}
     return helper(x, router, *full, **biases, **options)

@@ -12,9 +12,9 @@ import onnx_ir as ir
 
 from ..case_arrays import f32, i8, i32, u8
 from ..facts import sizes_elementwise, sizes_windows
-from ..later import Later
+from ..helpers import quant as helpers
 from ..operands import number
-from ..quantized.quant_layers import integer_linear
+from ..quant_layers import integer_linear
 from ..registry import (
     DOMAIN,
     MANY_TO_MANY,
@@ -27,8 +27,6 @@ from ..registry import (
     define,
 )
 from .attributes import check_attributes
-
-helpers = Later("helpers.quant")
 
 _A, _B, _Y = 0, 3, 6  # of a pair: a tensor, its scale and its zero point
 

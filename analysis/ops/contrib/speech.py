@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..axes import shown
 from ..case_arrays import f32, i64
+from ..helpers import contrib as helpers
+from ..operands import shown
 from ..registry import (
     DOMAIN,
     MANY_TO_MANY,
@@ -47,10 +48,8 @@ define(
 
 
 def _path(t: Any, n: NodeView, cost: Any) -> Any:
-    from ..helpers import contrib as helpers_contrib
-
     check_attributes(n)
-    return t.helper(helpers_contrib.cheapest_path)(cost)
+    return t.helper(helpers.cheapest_path)(cost)
 
 
 define(

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ..helpers import recurrent as helpers
 from ..onnx.recurrent import options_of
+from ..operands import wanted
 from ..registry import DOMAIN, MANY_TO_MANY, NodeView, OpDef, case, define
-from ..results import wanted
 from .attributes import check_attributes
 from .linear_attention import CONV_CASES, LINEAR_CASES, causal_conv, linear_attention
 
@@ -53,14 +54,12 @@ for _name, _spelling, _cases in (
 
 
 def _quantized_lstm(t: Any, n: NodeView, x: Any, w: Any, r: Any, *more: Any) -> Any:
-    from ..helpers import recurrent
-
     bias, lengths, h, c, peepholes, *numbers = more
     given = {"bias": bias, "lengths": lengths, "h": h, "c": c, "peepholes": peepholes}
     options = {name: value for name, value in given.items() if value is not None}
     options |= options_of(n)
     w_numbers, r_numbers = tuple(numbers[:2]), tuple(numbers[2:])
-    made = t.helper(recurrent.run_dynamic_quantized_lstm)(
+    made = t.helper(helpers.run_dynamic_quantized_lstm)(
         x, w, r, w_numbers, r_numbers, **options
     )
     return wanted(n, made, 3)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..case_arrays import f32, i32, i64
 from ..facts import sizes_windows
+from ..helpers import contrib as helpers
 from ..operands import converted, number
 from ..registry import (
     DOMAIN,
@@ -71,8 +72,6 @@ define(
 def _crop_and_resize(
     t: Any, n: NodeView, x: Any, boxes: Any, samples: Any, size: Any
 ) -> Any:
-    from ..helpers import contrib as helpers_contrib
-
     check_attributes(n, floats="extrapolation_value", strings="mode", needs=range(4))
     mode = n.attr("mode", "bilinear").lower()
     if mode not in ("bilinear", "nearest"):
@@ -83,7 +82,7 @@ def _crop_and_resize(
     options: dict[str, Any] = {"nearest": True} if mode == "nearest" else {}
     if outside := number(n, "extrapolation_value", 0.0):
         options["outside"] = outside
-    helper = t.helper(helpers_contrib.crop_and_resize)
+    helper = t.helper(helpers.crop_and_resize)
     return helper(x, boxes, samples, tuple(sizes), **options)
 
 
@@ -114,13 +113,11 @@ define(
 
 
 def _without_repeats(t: Any, n: NodeView, ids: Any, scores: Any) -> Any:
-    from ..helpers import contrib as helpers_contrib
-
     check_attributes(n, "ngram_size", needs=(0, 1))
     size = n.attr("ngram_size")
     if not isinstance(size, int) or size < 1:
         n.refuse("NGramRepeatBlock needs a positive ngram_size")
-    return t.helper(helpers_contrib.without_repeats)(ids, scores, size)
+    return t.helper(helpers.without_repeats)(ids, scores, size)
 
 
 _IDS = i64([[1, 2, 3, 1, 2], [4, 4, 4, 4, 4]])

@@ -8,12 +8,21 @@ import numpy as np
 import onnx_ir as ir
 
 from ..case_arrays import f32, i32, i64
-from ..later import Later
-from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_ONE, NodeView, OpDef, case, define
-from ..results import wanted
+from ..helpers import hashes as helpers
+from ..helpers import strings as string_helpers
+from ..onnx.strings import python_pattern, text
+from ..operands import wanted
+from ..registry import (
+    DOMAIN,
+    MANY_TO_MANY,
+    ONE_TO_ONE,
+    OPAQUE,
+    NodeView,
+    OpDef,
+    case,
+    define,
+)
 from .attributes import check_attributes
-
-helpers = Later("helpers.hashes")
 
 
 def _murmur(t: Any, n: NodeView, x: Any) -> Any:
@@ -197,5 +206,44 @@ define(
             case(_SOURCE, i64(tokens), i64([at]), predicted, outputs=2, **sizes)
             for tokens, at, predicted, sizes in _FOUND
         ],
+    )
+)
+
+
+def _tokenize(t: Any, n: NodeView, words: Any) -> Any:
+    """As sklearn-onnx writes it for text."""
+    pattern, separators = n.attr("tokenexp", ""), n.attr("separators", [])
+    if bool(pattern) == bool(separators):
+        n.refuse("Tokenizer needs separators, or an expression for tokens")
+    pattern = python_pattern(n, pattern)
+    separators = [python_pattern(n, separator) for separator in separators]
+    least, pad = n.attr("mincharnum", 1), n.attr("pad_value", "")
+    marks = bool(n.attr("mark", 0))
+    if separators == [""]:
+        pattern, separators = "(?s:.)", []
+    helper = t.helper(string_helpers.tokenize)
+    return helper(words, pattern, separators, least, pad, marks)
+
+
+_TEXTS = text("a bb  ccc", "d", "e, f")
+define(
+    OpDef(
+        "Tokenizer",
+        since=1,
+        domain=DOMAIN,
+        mapping=OPAQUE,
+        strings=_tokenize,
+        inlines=False,
+        cases=[
+            case(x, mark=mark, mincharnum=least, pad_value="#", **how)
+            for x in (_TEXTS, _TEXTS[None])
+            for mark, least in ((0, 1), (1, 2))
+            for how in (
+                {"tokenexp": "[a-z]+"},
+                {"separators": [" "]},
+                {"separators": ["[ ,]", "b"]},
+            )
+        ]
+        + [case(_TEXTS, mark=0, mincharnum=1, pad_value="#", separators=[""])],
     )
 )

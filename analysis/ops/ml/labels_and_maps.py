@@ -11,6 +11,8 @@ import onnx_ir as ir
 from ...graph.map_types import map_type
 from ...spelling.expr import Expr, Name, Ref
 from ..case_arrays import f32, i64
+from ..helpers import ml as ml_helpers
+from ..helpers import strings as string_helpers
 from ..onnx.strings import text
 from ..registry import ONE_TO_ONE, OPAQUE, OWN, NodeView, OpDef, case, define
 from ..string_constants import SHORT, array_of, decoded, string_list
@@ -83,9 +85,6 @@ def _default(n: NodeView, values: np.ndarray) -> Any:
 
 
 def _label_encoder(t: Any, n: NodeView, x: Any) -> Any:
-    from ..helpers import ml
-    from ..helpers import strings as helpers_strings
-
     keys, values = _of_encoder(n, "keys"), _of_encoder(n, "values")
     if keys is None or values is None or len(keys) != len(values):
         n.refuse("LabelEncoder without as many values as keys")
@@ -100,22 +99,20 @@ def _label_encoder(t: Any, n: NodeView, x: Any) -> Any:
         index = _place_of(t, n, x, keys)
     else:
         listed = _listed(t, n, "keys", keys.tolist())
-        index = t.helper(ml.find_strings)(x, listed, t.device)
+        index = t.helper(ml_helpers.find_strings)(x, listed, t.device)
     if values.dtype == object:
         words = _listed(t, n, "values", values.tolist())
-        return t.helper(helpers_strings.take)(array_of(t, words), index)
+        return t.helper(string_helpers.take)(array_of(t, words), index)
     return _table(t, n, "values", values)[index]
 
 
 def _place_of(t: Any, n: NodeView, x: Any, keys: np.ndarray) -> Any:
-    from ..helpers import ml
-
     nan = np.isnan(keys) if keys.dtype.kind == "f" else np.zeros(len(keys), bool)
     known = keys[~nan]
     if not len(known):
         index = t.full_like(x, len(keys), dtype=t.int64)
     else:
-        index = t.helper(ml.find_numbers)(x, _table(t, n, "keys", known))
+        index = t.helper(ml_helpers.find_numbers)(x, _table(t, n, "keys", known))
     if not nan.any():
         return index
     # NaN is sorted behind the others, and equal to none of them.
@@ -179,14 +176,12 @@ define(
 
 
 def _zip_map(t: Any, n: NodeView, scores: Any) -> Any:
-    from ..helpers import ml
-
     keys = n.attr("classlabels_strings") or n.attr("classlabels_int64s") or []
     if not keys:
         n.refuse("ZipMap without labels")
     if n.shapes.rank(n.value(0)) not in (1, 2) or n.dims(0)[-1] != len(keys):
         n.refuse("ZipMap of scores that are not one per label")
-    return t.helper(ml.zip_map)(scores, _listed(t, n, "classes", keys))
+    return t.helper(ml_helpers.zip_map)(scores, _listed(t, n, "classes", keys))
 
 
 define(
@@ -203,13 +198,13 @@ define(
 
 def _of_map(t: Any, n: NodeView, entries: Any, keys: Sequence[Any]) -> Any:
     """A row of the values of a map."""
-    from ..helpers import ml
-
     listed = _listed(t, n, "keys", keys)
     dtype = n.node.outputs[0].dtype
     if dtype == ir.DataType.STRING:
-        return t.helper(ml.map_words)(entries, listed)
-    return t.helper(ml.map_values)(entries, listed, t.dtype(n.out_dtype()), t.device)
+        return t.helper(ml_helpers.map_words)(entries, listed)
+    return t.helper(ml_helpers.map_values)(
+        entries, listed, t.dtype(n.out_dtype()), t.device
+    )
 
 
 def _dict_vectorizer(t: Any, n: NodeView, entries: Any) -> Any:
@@ -233,8 +228,6 @@ define(
 
 
 def _cast_map(t: Any, n: NodeView, entries: Any) -> Any:
-    from ..helpers import ml
-
     to, form = n.attr("cast_to", "TO_FLOAT"), n.attr("map_form", "DENSE")
     converts = {"TO_FLOAT": "float", "TO_STRING": "str", "TO_INT64": "int"}
     kind = map_type(n.value(0))
@@ -248,9 +241,9 @@ def _cast_map(t: Any, n: NodeView, entries: Any) -> Any:
         size = n.attr("max_map", 1)
         if not 0 < size <= 1 << 20:
             n.refuse(f"CastMap with max_map {size}")
-        rows = t.helper(ml.map_by_place)(entries, convert, size)
+        rows = t.helper(ml_helpers.map_by_place)(entries, convert, size)
     else:
-        rows = t.helper(ml.map_in_order)(entries, convert)
+        rows = t.helper(ml_helpers.map_in_order)(entries, convert)
     if to == "TO_STRING":
         return array_of(t, rows)
     return t.tensor(rows, dtype=t.dtype(n.out_dtype()), device=t.device)
@@ -273,9 +266,7 @@ define(
 
 
 def _couple(t: Any, n: NodeView, likely: Any) -> Any:
-    from ..helpers import ml
-
-    return t.helper(ml.couple_pairs)(likely, n.attr("classes"))
+    return t.helper(ml_helpers.couple_pairs)(likely, n.attr("classes"))
 
 
 define(
@@ -294,14 +285,12 @@ define(
 
 
 def _tf_idf(t: Any, n: NodeView, x: Any) -> Any:
-    from ..helpers import ml
-
     pool = n.attr("pool_strings") or n.attr("pool_int64s") or []
     starts, columns = n.attr("ngram_counts", []), n.attr("ngram_indexes", [])
     lengths = (n.attr("min_gram_length", 1), n.attr("max_gram_length", 1))
     _check_ngrams(n, pool, starts, columns, lengths)
     rank = n.rank(0)
-    counts = t.helper(ml.tf_idf)(
+    counts = t.helper(ml_helpers.tf_idf)(
         x.tolist() if rank == 2 else [x.tolist()],
         _listed(t, n, "pool", pool),
         _listed(t, n, "starts", starts),

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..case_arrays import f32
+from ..helpers import trees as helpers
 from ..registry import OPAQUE, ModuleForm, NodeView, OpDef, Weight, case, define
 from .tree_tables import MODES, Array, Nodes, Tables, tables
 
@@ -172,8 +173,6 @@ def _without_members(n: NodeView, nodes: Nodes) -> Nodes:
 def _form(
     n: NodeView, nodes: Nodes, votes: tuple[Array, Array, Array], aggregate: str
 ) -> ModuleForm:
-    from ..helpers import trees as helpers
-
     place, target, _ = votes
     targets = n.attr("n_targets", 1)
     if n.rank(0) != 2:

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from ..case_arrays import FLOATS, INTS, f16, f32, f64, i32, i64, spread, u32
 from ..facts import flop_counts, sizes_elementwise, small_values, tiles
+from ..helpers import elementwise as helpers
 from ..operands import (
     SIGNED,
     converted,
@@ -181,16 +182,16 @@ for _name, _since, _spelling, _attrs in (
 
 
 def _shrink(t: Any, n: NodeView, x: Any) -> Any:
-    from ..helpers.elementwise import shrink
-
     lambd, bias = number(n, "lambd", 0.5), number(n, "bias", 0.0)
     if not n.is_float(0):
-        return converted(t, t.helper(shrink)(x.float(), lambd, bias), n.dtype(0))
+        return converted(
+            t, t.helper(helpers.shrink)(x.float(), lambd, bias), n.dtype(0)
+        )
     if bias == 0 and lambd >= 0:
         return t.F.hardshrink(x) if lambd == 0.5 else t.F.hardshrink(x, whole(lambd))
     if bias == lambd and lambd >= 0:
         return t.F.softshrink(x) if lambd == 0.5 else t.F.softshrink(x, whole(lambd))
-    return t.helper(shrink)(x, lambd, bias)
+    return t.helper(helpers.shrink)(x, lambd, bias)
 
 
 define(

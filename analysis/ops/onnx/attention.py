@@ -11,9 +11,9 @@ import onnx_ir as ir
 from ...graph.dims import same
 from ..facts import flop_counts, sizes_elementwise, sizes_windows
 from ..facts.requirements import Between, IndexOf
-from ..operands import number
+from ..helpers import attention as helpers
+from ..operands import number, wanted
 from ..registry import MANY_TO_MANY, NodeView, OpDef, case, define
-from ..results import wanted
 
 _MASK, _PAST_KEY, _LENGTHS = 3, 4, 6
 
@@ -37,8 +37,6 @@ def _attention(
         n.refuse("Attention with a mask of such a type is not supported")
     if is_plain(n):
         return _scaled_dot_product(t, n, q, k, v, mask)
-    from ..helpers import attention as helpers_attention
-
     options = {
         "mask": mask,
         "past_key": past_key,
@@ -53,7 +51,7 @@ def _attention(
         "scores": n.attr("qk_matmul_output_mode", 0) or None,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    return wanted(n, t.helper(helpers_attention.masked_attention)(q, k, v, **given), 4)
+    return wanted(n, t.helper(helpers.masked_attention)(q, k, v, **given), 4)
 
 
 def is_plain(n: NodeView) -> bool:
@@ -175,8 +173,6 @@ define(
 def _rotary(
     t: Any, n: NodeView, x: Any, cos: Any, sin: Any, positions: Any = None
 ) -> Any:
-    from ..helpers import attention as helpers_attention
-
     if positions is not None:
         cos, sin = cos[positions], sin[positions]
     options = {
@@ -185,7 +181,7 @@ def _rotary(
         "interleaved": bool(n.attr("interleaved", 0)),
     }
     given = {name: value for name, value in options.items() if value}
-    return t.helper(helpers_attention.rotary_embedding)(x, cos, sin, **given)
+    return t.helper(helpers.rotary_embedding)(x, cos, sin, **given)
 
 
 _POSITIONS = np.array([[0, 2, 1], [5, 4, 3]])

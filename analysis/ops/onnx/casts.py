@@ -9,14 +9,11 @@ import numpy as np
 import onnx_ir as ir
 from ml_dtypes import float8_e4m3fn
 
-from ..axes import signed
 from ..case_arrays import FLOATS, INTS, UNSIGNED, f16, f32, i8, i32, i64
 from ..facts import index_functions, sizes_elementwise, small_values
-from ..later import Later
-from ..operands import BITS, FLOAT8_MAX, SMALL_FLOATS, converted
+from ..helpers import casts as helpers
+from ..operands import BITS, FLOAT8_MAX, SMALL_FLOATS, converted, signed
 from ..registry import ONE_TO_ONE, NodeView, OpDef, case, define
-
-helpers = Later("helpers.casts")
 
 
 def _cast(t: Any, n: NodeView, x: Any, like: Any = None) -> Any:

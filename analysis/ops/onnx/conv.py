@@ -9,7 +9,9 @@ import numpy as np
 import onnx_ir as ir
 
 from ..facts import flop_counts, sizes_windows, tiles
-from ..quantized.quant_layers import bias, helpers, integers
+from ..helpers import conv as helpers
+from ..helpers import quant as quant_helpers
+from ..quant_layers import bias, integers
 from ..registry import (
     MANY_TO_MANY,
     ModuleForm,
@@ -85,7 +87,7 @@ def _quantized_conv(n: NodeView) -> ModuleForm | None:
     if stored is None or n.rank(1) != 4 or (n.has(2) and added is None):
         return None
     plain = layer_form(n, "", stored.shape, {"weight": Weight(stored.weight)})
-    return stored.form(plain, added, helpers.QuantizedConv2d)
+    return stored.form(plain, added, quant_helpers.QuantizedConv2d)
 
 
 def layer_form(
@@ -326,8 +328,6 @@ def _deform_conv(
     bias: Any = None,
     mask: Any = None,
 ) -> Any:
-    from ..helpers import conv as helpers_conv
-
     if n.rank(0) != 4:
         n.refuse("DeformConv over other than two spatial axes is not supported")
     if n.dtype(0) in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
@@ -341,7 +341,7 @@ def _deform_conv(
         "dilation": w.dilation if w.dilated() else None,
     }
     given = {k: v for k, v in options.items() if v is not None}
-    return t.helper(helpers_conv.deform_conv2d)(x, weight, offset, **given)
+    return t.helper(helpers.deform_conv2d)(x, weight, offset, **given)
 
 
 define(

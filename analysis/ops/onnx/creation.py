@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..axes import signed, size
 from ..facts import index_functions, sizes_elementwise, small_values
 from ..facts.requirements import BelowNumber, Between
-from ..later import Later
+from ..helpers import indexing as helpers
+from ..operands import signed, size
 from ..registry import ONE_TO_MANY, OPAQUE, NodeView, OpDef, Pattern, case, define
-
-indexing = Later("helpers.indexing")
 
 
 def _i64(*values: int) -> Any:
@@ -111,7 +109,7 @@ def range_(t: Any, n: NodeView, start: Any, limit: Any, delta: Any) -> Any:
             return t.arange(length, **made) * step + begin
     if any(known[i] is None and n.ints(i) is None for i in range(3)):
         options = {} if _is_number(step, 1) else {"step": step}
-        return t.helper(indexing.range_of)(begin, end, **options, **made)
+        return t.helper(helpers.range_of)(begin, end, **options, **made)
     if not _is_number(step, 1):
         return t.arange(begin, end, step, **made)
     return (
@@ -216,8 +214,6 @@ def eye_like(t: Any, n: NodeView, x: Any) -> Any:
 
 
 def one_hot(t: Any, n: NodeView, indices: Any, depth: Any, values: Any) -> Any:
-    from ..helpers import indexing
-
     known = n.const(1)
     count = n.ints(1)
     classes: Any
@@ -227,7 +223,7 @@ def one_hot(t: Any, n: NodeView, indices: Any, depth: Any, values: Any) -> Any:
         classes = depth.long().item() if count is None else count[0]
     axis = n.attr("axis", -1)
     where = {} if axis == -1 else {"axis": axis}
-    return t.helper(indexing.one_hot)(indices, classes, values, **where)
+    return t.helper(helpers.one_hot)(indices, classes, values, **where)
 
 
 define(

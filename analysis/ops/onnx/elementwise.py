@@ -25,6 +25,7 @@ from ..case_arrays import (
 )
 from ..facts import flop_counts, index_functions, small_values
 from ..facts.requirements import EVERY, Between
+from ..helpers import elementwise as helpers
 from ..operands import SIGNED, converted, exact, is_number, through_signed, whole
 from ..registry import ONE_TO_ONE, Case, NodeView, OpDef, case, define
 
@@ -196,9 +197,7 @@ def _div(t: Any, n: NodeView, a: Any, b: Any) -> Any:
     if n.is_float(0):
         return exact(a) / exact(b)
     if n.dtype(0) == _UINT64:
-        from ..helpers.elementwise import uint64_divide
-
-        return t.helper(uint64_divide)(_as_uint64(t, a), _as_uint64(t, b))
+        return t.helper(helpers.uint64_divide)(_as_uint64(t, a), _as_uint64(t, b))
     return _div_int(t, n, a, b)
 
 
@@ -229,9 +228,7 @@ def _mod_number(t: Any, n: NodeView, a: Any, b: Any) -> Any:
 
 def _mod(t: Any, n: NodeView, a: Any, b: Any) -> Any:
     if n.dtype(0) == _UINT64:
-        from ..helpers.elementwise import uint64_remainder
-
-        return t.helper(uint64_remainder)(_as_uint64(t, a), _as_uint64(t, b))
+        return t.helper(helpers.uint64_remainder)(_as_uint64(t, a), _as_uint64(t, b))
     return _mod_number(t, n, a, b)
 
 

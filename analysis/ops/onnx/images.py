@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..later import Later
+from ..helpers import images as helpers
 from ..registry import OPAQUE, NodeView, OpDef, case, define
-
-helpers = Later("helpers.images")
 
 _FORMATS: dict[str, dict[str, Any]] = {
     "RGB": {},

@@ -11,7 +11,10 @@ import onnx_ir as ir
 
 from ...graph.dims import same
 from ...spelling.expr import Expr
-from ..axes import (
+from ..facts import flop_counts, index_functions, sizes_elementwise, small_values
+from ..facts.requirements import Between, IndexOf, PlaceIn
+from ..helpers import indexing as helpers
+from ..operands import (
     COMPLEX,
     at_axis,
     axis_of,
@@ -23,8 +26,6 @@ from ..axes import (
     signed,
     size,
 )
-from ..facts import flop_counts, index_functions, sizes_elementwise, small_values
-from ..facts.requirements import Between, IndexOf, PlaceIn
 from ..registry import (
     MANY_TO_MANY,
     ONE_TO_MANY,
@@ -194,9 +195,7 @@ def gather_elements(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
 def gather_nd(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
     batch = n.attr("batch_dims", 0)
     if batch:
-        from ..helpers import indexing
-
-        return t.helper(indexing.gather_nd)(x, indices, batch)
+        return t.helper(helpers.gather_nd)(x, indices, batch)
     if _takes_all_in_order(n):
         return reshaped(x, n.dims(0), n.out_dims())
     if n.dims(1)[-1] == 1:
@@ -342,9 +341,7 @@ def top_k(t: Any, n: NodeView, x: Any, k: Any) -> Any:
         options["largest"] = False
     if not n.used(1) and signed(n.dtype(0)) == n.dtype(0):
         return x.topk(count, **options).values
-    from ..helpers import indexing
-
-    made = t.helper(indexing.top_k)(x, count, **options)
+    made = t.helper(helpers.top_k)(x, count, **options)
     return made if n.used(1) else made[0]
 
 
@@ -356,10 +353,8 @@ def unique(t: Any, n: NodeView, x: Any) -> Any:
     in_order = n.attr("sorted", 1)
     if in_order and not any(n.used(j) for j in range(1, n.outputs)):
         return x.unique(**where)
-    from ..helpers import indexing
-
     order = {} if in_order else {"in_order": False}
-    found = t.helper(indexing.unique)(x, **where, **order)
+    found = t.helper(helpers.unique)(x, **where, **order)
     if not any(n.used(j) for j in range(1, n.outputs)):
         return found[0]
     return found if n.outputs == 4 else found[: n.outputs]

@@ -13,6 +13,7 @@ from ...spelling.expr import DimOf
 from ..case_arrays import FLOATS, INTS, UNSIGNED, f16, f32, f64, i32, pairs, u8, u64
 from ..facts import index_functions, small_values
 from ..facts.requirements import Between
+from ..helpers import elementwise as helpers
 from ..operands import FLOAT8_MAX, SIGNED, converted, exact, is_number, through_signed
 from ..registry import ONE_TO_ONE, NodeView, OpDef, case, define
 
@@ -154,9 +155,7 @@ def _shift_bits(t: Any, n: NodeView, x: Any, y: Any) -> Any:
 def _shift(t: Any, n: NodeView, x: Any, y: Any) -> Any:
     """Shifts by the width of the type or more give 0, in PyTorch as in ONNX."""
     if n.dtype(0) == ir.DataType.UINT64 and n.attr("direction") == "RIGHT":
-        from ..helpers.elementwise import uint64_shift_right
-
-        return t.helper(uint64_shift_right)(x, y)
+        return t.helper(helpers.uint64_shift_right)(x, y)
     return _shift_bits(t, n, x, y)
 
 

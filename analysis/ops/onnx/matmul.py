@@ -12,9 +12,10 @@ import numpy as np
 import onnx_ir as ir
 
 from ..facts import flop_counts, sizes_windows, tiles
+from ..helpers import quant as helpers
 from ..operands import SIGNED, is_zero, number, through_signed
-from ..quantized.quant_layers import bias as quantized_bias
-from ..quantized.quant_layers import dynamic, helpers, int8_weight, integers
+from ..quant_layers import bias as quantized_bias
+from ..quant_layers import dynamic, int8_weight, integers
 from ..registry import (
     MANY_TO_MANY,
     ModuleForm,

@@ -10,15 +10,6 @@ import numpy as np
 
 from ...graph.dims import Dim, Dims, same
 from ...spelling.expr import DimOf, Expr
-from ..axes import (
-    at_axis,
-    axis_of,
-    dim_keyword,
-    equal,
-    flat_ints,
-    kernel_result,
-    kernel_view,
-)
 from ..facts import (
     index_functions,
     sizes_elementwise,
@@ -27,6 +18,16 @@ from ..facts import (
     small_values,
 )
 from ..facts.requirements import EVERY, Between
+from ..helpers import movement as helpers
+from ..operands import (
+    at_axis,
+    axis_of,
+    dim_keyword,
+    equal,
+    flat_ints,
+    kernel_result,
+    kernel_view,
+)
 from ..registry import (
     ONE_TO_MANY,
     ONE_TO_ONE,
@@ -280,8 +281,6 @@ define(
 
 
 def depth_to_space(t: Any, n: NodeView, x: Any) -> Any:
-    from ..helpers import movement
-
     block = n.attr("blocksize")
     dtype = n.dtype(0)
     # With a single channel left, the order of rows, columns and channels is the same.
@@ -289,25 +288,21 @@ def depth_to_space(t: Any, n: NodeView, x: Any) -> Any:
     if (n.attr("mode", "DCR") == "CRD" or n.dims(0)[1] == block**2) and not empty:
         moved = t.F.pixel_shuffle(kernel_view(t, dtype, x), block)
         return kernel_result(t, dtype, moved)
-    return t.helper(movement.depth_to_space)(x, block)
+    return t.helper(helpers.depth_to_space)(x, block)
 
 
 def space_to_depth(t: Any, n: NodeView, x: Any) -> Any:
-    from ..helpers import movement
-
     block = n.attr("blocksize")
     dtype = n.dtype(0)
     empty = 0 in n.dims(0)  # PyTorch's own can't take it
     if (n.attr("mode", "DCR") == "CRD" or n.dims(0)[1] == 1) and not empty:
         moved = t.F.pixel_unshuffle(kernel_view(t, dtype, x), block)
         return kernel_result(t, dtype, moved)
-    return t.helper(movement.space_to_depth)(x, block)
+    return t.helper(helpers.space_to_depth)(x, block)
 
 
 def reverse_sequence(t: Any, n: NodeView, x: Any, lengths: Any) -> Any:
-    from ..helpers import movement
-
-    reverse = t.helper(movement.reverse_sequence)
+    reverse = t.helper(helpers.reverse_sequence)
     if n.attr("time_axis", 0) == 0:
         return reverse(x.transpose(0, 1), lengths).transpose(0, 1)
     return reverse(x, lengths)

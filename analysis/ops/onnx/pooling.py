@@ -9,8 +9,9 @@ import numpy as np
 import onnx_ir as ir
 
 from ..facts import flop_counts, sizes_windows, tiles
+from ..helpers import pool as helpers
+from ..operands import wanted
 from ..registry import MANY_TO_MANY, NodeView, OpDef, Pattern, case, define
-from ..results import wanted
 from .windows import Windows, padded, short, windows
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
@@ -83,8 +84,6 @@ def _max_pool(t: Any, n: NodeView, x: Any) -> Any:
 
 
 def _max_pool_with_indices(t: Any, n: NodeView, w: Windows, x: Any) -> Any:
-    from ..helpers import pool as helpers_pool
-
     if not n.is_float(0) or w.same:
         n.refuse("MaxPool with indices on such an input is not supported")
     options: dict[str, Any] = {}
@@ -94,7 +93,7 @@ def _max_pool_with_indices(t: Any, n: NodeView, w: Windows, x: Any) -> Any:
         options["dilation"] = w.dilation
     if n.attr("storage_order", 0):
         options["column_major"] = True
-    made = t.helper(helpers_pool.max_pool_with_indices)
+    made = t.helper(helpers.max_pool_with_indices)
     return wanted(n, made(x, w.kernel, w.stride, **options), 2)
 
 
@@ -168,8 +167,6 @@ define(
 
 
 def _average_pool(t: Any, n: NodeView, x: Any) -> Any:
-    from ..helpers import pool as helpers_pool
-
     w = _windows(n)
     include = bool(n.attr("count_include_pad", 0))
     fits = _fits_torch(w) and not w.dilated()
@@ -187,7 +184,7 @@ def _average_pool(t: Any, n: NodeView, x: Any) -> Any:
             "count_include_pad": include or None,
         }
         given = {k: v for k, v in facts.items() if v is not None}
-        return t.helper(helpers_pool.average_pool)(x, w.kernel, w.stride, **given)
+        return t.helper(helpers.average_pool)(x, w.kernel, w.stride, **given)
     kernel, options = _arguments(w, padding=fits)
     if fits and any(w.begin) and not include:
         options["count_include_pad"] = False
@@ -260,13 +257,11 @@ define(
 
 
 def _lp_pool(t: Any, n: NodeView, x: Any) -> Any:
-    from ..helpers import pool as helpers_pool
-
     w, p = _windows(n), n.attr("p", 2)
     if w.dilated() or w.ceil:
         w = _rounded_down(n, w)
         options = {"dilation": w.dilation} if w.dilated() else {}
-        return t.helper(helpers_pool.lp_pool)(
+        return t.helper(helpers.lp_pool)(
             padded(t, w, x), p, w.kernel, w.stride, **options
         )
     kernel, options = _arguments(w, padding=False)

@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from ..case_arrays import f16, f32, f64
 from ..facts import sizes_elementwise
+from ..helpers import random as helpers
 from ..operands import converted
 from ..registry import (
     MANY_TO_MANY,
@@ -172,15 +173,13 @@ define(
 def _dropout(
     t: Any, n: NodeView, x: Any, ratio: Any = None, training: Any = None
 ) -> Any:
-    from ..helpers import random
-
     mode = n.const(2) if n.has(2) else np.False_
     if mode is not None and not np.any(mode):
         return (x, t.ones_like(x, dtype=t.bool)) if n.used(1) else x
     options: dict[str, Any] = {} if mode is not None else {"training": training}
     share = n.const(1) if n.has(1) else np.float32(0.5)
     known = ratio if share is None else float(str(share.reshape(-1)[0]))
-    made = t.helper(random.dropout)(x, known, **options, **generator(t, n))
+    made = t.helper(helpers.dropout)(x, known, **options, **generator(t, n))
     return made if n.used(1) else made[0]
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from ...literals import one_line
 from ..facts import flop_counts, sizes_windows
 from ..facts.requirements import Between
-from ..operands import number
+from ..helpers import recurrent as helpers
+from ..operands import number, wanted
 from ..registry import MANY_TO_MANY, ModuleForm, NodeView, OpDef, Weight, case, define
-from ..results import wanted
 from .recurrent_layout import first_axis, is_zero, surroundings, whole_length
 
 # The order of PyTorch's gates in ONNX's: i o f c -> i f g o, z r h -> r z n.
@@ -190,9 +190,7 @@ def _only_state(result: Any, kind: str, position: int) -> Any:
 
 
 def _unpacked(t: Any, kind: str, result: Any, split: int, back: bool, time: int) -> Any:
-    from ..helpers import recurrent
-
-    function = recurrent.unpack_lstm if kind == "LSTM" else recurrent.unpack_rnn
+    function = helpers.unpack_lstm if kind == "LSTM" else helpers.unpack_rnn
     options = {"directions": split} if split else {}
     return t.helper(function)(result, **options, **({"flip": time} if back else {}))
 
@@ -201,8 +199,6 @@ def _unpacked(t: Any, kind: str, result: Any, split: int, back: bool, time: int)
 
 
 def _looped(t: Any, n: NodeView, x: Any, w: Any, r: Any, *rest: Any) -> Any:
-    from ..helpers import recurrent
-
     kind = n.node.op_type
     names = ["bias", "lengths", "h", "c", "peepholes"]
     if kind != "LSTM":
@@ -215,9 +211,9 @@ def _looped(t: Any, n: NodeView, x: Any, w: Any, r: Any, *rest: Any) -> Any:
     if n.attr("layout", 0):
         options["batch_first"] = True
     function = {
-        "LSTM": recurrent.run_lstm,
-        "GRU": recurrent.run_gru,
-        "RNN": recurrent.run_rnn,
+        "LSTM": helpers.run_lstm,
+        "GRU": helpers.run_gru,
+        "RNN": helpers.run_rnn,
     }
     made = t.helper(function[kind])(x, w, r, **options)
     return wanted(n, made, 3 if kind == "LSTM" else 2)

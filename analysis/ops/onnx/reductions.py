@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..axes import front
 from ..case_arrays import i64, u64
 from ..facts import flop_counts, index_functions, sizes_elementwise, small_values, tiles
 from ..facts.requirements import Between
-from ..operands import SIGNED, converted, shown_axis, through_signed
+from ..helpers import elementwise as helpers
+from ..operands import SIGNED, converted, front, shown_axis, through_signed
 from ..registry import MANY_TO_MANY, Case, NodeView, OpDef, Pattern, case, define
 
 # ---- axes
@@ -135,9 +135,7 @@ def _prod(t: Any, n: NodeView, x: Any, over: Keywords) -> Any:
     if isinstance(over["dim"], int):
         return x.prod(**over, **same)
     if _axes(n) is None:
-        from ..helpers.elementwise import product
-
-        return t.helper(product)(x, over["dim"], **keep)
+        return t.helper(helpers.product)(x, over["dim"], **keep)
     rank = n.rank(0)
     for axis in sorted((front(axis, rank) for axis in over["dim"]), reverse=True):
         x = x.prod(dim=axis, **keep, **same)
@@ -372,14 +370,12 @@ for _name, _method in (("ArgMax", "argmax"), ("ArgMin", "argmin")):
 def _running(method: str, exclusive: str) -> Callable[..., Any]:
     @through_signed(first=True)
     def spelling(t: Any, n: NodeView, x: Any, axis: Any) -> Any:
-        from ..helpers import elementwise as helpers_elementwise
-
         known = n.ints(1) and n.known_ints(1, "axis")
         dim = shown_axis(n, known[0]) if known else axis.item()
         if n.attr("reverse", 0):
             x = x.flip(dim)
         if n.attr("exclusive", 0):
-            y = t.helper(getattr(helpers_elementwise, exclusive))(x, dim)
+            y = t.helper(getattr(helpers, exclusive))(x, dim)
         else:
             y = getattr(x, method)(dim=dim, **_same_type(t, n))
         return y.flip(dim) if n.attr("reverse", 0) else y

@@ -14,9 +14,10 @@ import numpy as np
 
 from ...graph.dims import Dim, Dims, same
 from ...spelling.expr import Expr
-from ..axes import EVERYTHING, equal, flat_ints, front, size, subscript
 from ..facts import index_functions, sizes_movement, small_values
 from ..facts.requirements import Between
+from ..helpers import movement as helpers
+from ..operands import EVERYTHING, equal, flat_ints, front, size, subscript
 from ..registry import REORGANIZE, NodeView, OpDef, case, define
 
 Sizes = Sequence[int | Expr]
@@ -125,9 +126,7 @@ def reshape(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     if target is None:
         if n.attr("allowzero", 0):
             return x.reshape(shape.tolist())
-        from ..helpers import movement
-
-        return t.helper(movement.reshape_copying_zeros)(x, shape)
+        return t.helper(helpers.reshape_copying_zeros)(x, shape)
     return reshaped(x, n.dims(0), n.out_dims(), target)
 
 
@@ -235,9 +234,7 @@ def squeeze(t: Any, n: NodeView, x: Any, axes: Any = None) -> Any:
 def unsqueeze(t: Any, n: NodeView, x: Any, axes: Any) -> Any:
     listed = flat_ints(n.ints(1))
     if listed is None:
-        from ..helpers import movement
-
-        return t.helper(movement.unsqueeze_axes)(x, axes)
+        return t.helper(helpers.unsqueeze_axes)(x, axes)
     rank = n.rank(0) + len(listed)
     return unsqueezed(x, sorted(front(axis, rank) for axis in listed), rank)
 

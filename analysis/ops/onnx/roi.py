@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..facts import sizes_windows
+from ..helpers import roi as helpers
 from ..operands import number
 from ..registry import OPAQUE, NodeView, OpDef, case, define
 from .windows import windows
@@ -15,8 +16,6 @@ from .windows import windows
 
 
 def _roi_align(t: Any, n: NodeView, x: Any, rois: Any, batch: Any) -> Any:
-    from ..helpers import roi as helpers_roi
-
     size = (n.attr("output_height", 1), n.attr("output_width", 1))
     options = {
         "scale": (number(n, "spatial_scale", 1.0), 1.0),
@@ -28,7 +27,7 @@ def _roi_align(t: Any, n: NodeView, x: Any, rois: Any, batch: Any) -> Any:
         "mode": (n.attr("mode", "avg"), "avg"),
     }
     given = {k: v for k, (v, default) in options.items() if v != default}
-    return t.helper(helpers_roi.roi_align)(x, rois, batch, size, **given)
+    return t.helper(helpers.roi_align)(x, rois, batch, size, **given)
 
 
 _ROIS = np.array([[0, 0, 9, 9], [0, 5, 4, 9], [5.3, 5, 9.7, 11]], np.float32)
@@ -65,11 +64,9 @@ define(
 
 
 def _max_roi_pool(t: Any, n: NodeView, x: Any, rois: Any) -> Any:
-    from ..helpers import roi as helpers_roi
-
     size = tuple(n.attr("pooled_shape"))
     scale = number(n, "spatial_scale", 1.0)
-    helper = t.helper(helpers_roi.max_roi_pool)
+    helper = t.helper(helpers.max_roi_pool)
     return helper(x, rois, size) if scale == 1 else helper(x, rois, size, scale=scale)
 
 
@@ -96,13 +93,11 @@ define(
 
 
 def _max_unpool(t: Any, n: NodeView, x: Any, indices: Any, size: Any = None) -> Any:
-    from ..helpers import roi as helpers_roi
-
     w = windows(n, n.attr("kernel_shape"))
     small = [n.size(0, 2 + i) for i in range(w.axes)]
     around = zip(small, w.stride, w.kernel, w.begin, w.end, strict=True)
     sizes = tuple((i - 1) * s + k - b - e for i, s, k, b, e in around)
-    y = t.helper(helpers_roi.max_unpool)(x, indices, sizes)
+    y = t.helper(helpers.max_unpool)(x, indices, sizes)
     known = None if size is None else n.const(2)
     if size is None or (known is not None and tuple(known[2:]) == sizes):
         return y
@@ -110,7 +105,7 @@ def _max_unpool(t: Any, n: NodeView, x: Any, indices: Any, size: Any = None) -> 
         # ONNX Runtime and ONNX's tests disagree on where the indices point then. Where
         # the shape is known only at run time, it is as in ONNX's tests.
         n.refuse("MaxUnpool to another size than its windows give is not supported")
-    return t.helper(helpers_roi.zeros_behind)(y, size.tolist())
+    return t.helper(helpers.zeros_behind)(y, size.tolist())
 
 
 define(

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..axes import COMPLEX, axis_of, kernel_result, kernel_view, shown, signed
 from ..facts import flop_counts, sizes_elementwise, small_values
 from ..facts.requirements import Between, IndexOf, PlaceIn
+from ..helpers import indexing as helpers
+from ..operands import COMPLEX, axis_of, kernel_result, kernel_view, shown, signed
 from ..registry import MANY_TO_MANY, NodeView, OpDef, case, define
 from .indexing import index_from_front
 
@@ -58,9 +59,7 @@ def scatter_nd(t: Any, n: NodeView, x: Any, indices: Any, updates: Any) -> Any:
             places = indices.unbind(-1)
             put = kernel_view(t, dtype, x).index_put(places, source, **adds)
         return kernel_result(t, dtype, put)
-    from ..helpers import indexing
-
-    return t.helper(indexing.scatter_nd)(x, indices, updates, _REDUCE[reduction])
+    return t.helper(helpers.scatter_nd)(x, indices, updates, _REDUCE[reduction])
 
 
 def _slice(n: NodeView) -> dict[str, int] | None:
@@ -86,8 +85,6 @@ def _slice(n: NodeView) -> dict[str, int] | None:
 def tensor_scatter(
     t: Any, n: NodeView, cache: Any, update: Any, starts: Any = None
 ) -> Any:
-    from ..helpers import indexing
-
     options: dict[str, Any] = {}
     axis = axis_of(n, default=-2)
     if starts is not None:
@@ -99,7 +96,7 @@ def tensor_scatter(
     dtype = n.dtype(0)
     operands = (kernel_view(t, dtype, cache), kernel_view(t, dtype, update))
     return kernel_result(
-        t, dtype, t.helper(indexing.tensor_scatter)(*operands, **options)
+        t, dtype, t.helper(helpers.tensor_scatter)(*operands, **options)
     )
 
 

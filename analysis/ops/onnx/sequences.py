@@ -12,8 +12,9 @@ import numpy as np
 import onnx_ir as ir
 
 from ...spelling.expr import Binary, List, Literal, Name, Printing, Unary, spell
-from ..axes import front
 from ..facts import sizes_elementwise
+from ..helpers import sequences as helpers
+from ..operands import front
 from ..registry import OPAQUE, REORGANIZE, NodeView, OpDef, case, define
 
 
@@ -50,18 +51,14 @@ def _insert(t: Any, n: NodeView, items: Any, x: Any, position: Any = None) -> An
         return _list(t, x, items, spread=(1,))
     if n.ints(2):
         return _list(t, items[:i], x, items[i:], spread=(0, 2))
-    from ..helpers import sequences
-
-    return t.helper(sequences.insert_item)(items, x, i)
+    return t.helper(helpers.insert_item)(items, x, i)
 
 
 def _erase(t: Any, n: NodeView, items: Any, position: Any = None) -> Any:
     i = -1 if position is None else _position(t, n, 1, position)
     if isinstance(i, int) and i in (0, -1):
         return items[:-1] if i else items[1:]
-    from ..helpers import sequences
-
-    return t.helper(sequences.erase_item)(items, i)
+    return t.helper(helpers.erase_item)(items, i)
 
 
 def _split(t: Any, n: NodeView, x: Any, sizes: Any = None) -> Any:

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..axes import front
 from ..case_arrays import f32, f64, i32, i64
 from ..facts import sizes_windows
-from ..later import Later
+from ..helpers import signal as helpers
+from ..operands import front
 from ..registry import MANY_TO_MANY, OPAQUE, NodeView, OpDef, case, define
-
-helpers = Later("helpers.signal")
 
 
 def _scalar(n: NodeView, i: int, operand: Any) -> Any:

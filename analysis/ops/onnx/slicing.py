@@ -10,7 +10,10 @@ from ml_dtypes import float8_e4m3fn
 
 from ...graph.dims import Dim, same, slice_range
 from ...spelling.expr import DimOf, Expr
-from ..axes import (
+from ..facts import index_functions, sizes_movement, small_values
+from ..facts.requirements import Between
+from ..helpers import slicing as helpers
+from ..operands import (
     COMPLEX,
     EVERYTHING,
     TO_THE_END,
@@ -20,8 +23,6 @@ from ..axes import (
     kernel_view,
     subscript,
 )
-from ..facts import index_functions, sizes_movement, small_values
-from ..facts.requirements import Between
 from ..registry import ONE_TO_ONE, NodeView, OpDef, Pattern, case, define
 
 Bound: TypeAlias = int | Expr
@@ -128,15 +129,13 @@ def _backwards(start: Any, end: Any, step: int, dim: Dim) -> tuple[slice, bool] 
 
 
 def _slice_at_run_time(t: Any, n: NodeView, x: Any, *operands: Any) -> Any:
-    from ..helpers import slicing
-
     starts, ends, axes, steps = operands
     options = {}
     for i, (name, operand) in enumerate((("axes", axes), ("steps", steps)), start=3):
         if operand is not None:
             options[name] = listed(n, i, operand)
     bounds = [listed(n, 1, starts), listed(n, 2, ends)]
-    return t.helper(slicing.slice_axes)(x, *bounds, **options)
+    return t.helper(helpers.slice_axes)(x, *bounds, **options)
 
 
 def listed(n: NodeView, i: int, operand: Any) -> Any:
@@ -246,11 +245,9 @@ def pad(
     if _is_common(n, mode, around) and dtype.bitwidth >= 16:
         order += [0] * (-len(order) % 2)
         return t.F.pad(x, tuple(order), mode=_TORCH_MODES[mode])
-    from ..helpers import slicing
-
     if any(_mixes(pair) for pair in around):
         n.refuse(f"Pad in mode {mode} that cuts one end of an axis is not supported")
-    return t.helper(slicing.pad_from_input)(x, around, mode)
+    return t.helper(helpers.pad_from_input)(x, around, mode)
 
 
 def _is_none(pair: tuple[Bound, Bound]) -> bool:
@@ -301,14 +298,12 @@ def _fill(n: NodeView, value: Any) -> dict[str, Any]:
 def _pad_at_run_time(
     t: Any, n: NodeView, x: Any, pads: Any, value: Any, axes: Any
 ) -> Any:
-    from ..helpers import slicing
-
     options: dict[str, Any] = {}
     if axes is not None:
         options["axes"] = listed(n, 3, axes)
     mode = n.attr("mode", "constant")
     options |= _fill(n, value) if mode == "constant" else {"mode": mode}
-    return t.helper(slicing.pad_axes)(x, listed(n, 1, pads), **options)
+    return t.helper(helpers.pad_axes)(x, listed(n, 1, pads), **options)
 
 
 define(

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..axes import EVERYTHING, flat_ints, front, subscript
 from ..facts import flop_counts, sizes_windows
 from ..facts.requirements import Between, Fraction
+from ..helpers import slicing as slicing_helpers
+from ..helpers import spatial as spatial_helpers
+from ..operands import EVERYTHING, flat_ints, front, subscript
 from ..registry import (
     MANY_TO_MANY,
     ONE_TO_MANY,
@@ -127,11 +129,11 @@ def col2im(t: Any, n: NodeView, x: Any, image: Any, block: Any) -> Any:
     strides = n.attr("strides", [1] * axes)
     pads = n.attr("pads", [0] * 2 * axes)
     if axes != 2 or pads[:axes] != pads[axes:] or shape is None or kernel is None:
-        from ..helpers import spatial as helpers
-
         size = image.tolist() if shape is None else shape
         patch = block.tolist() if kernel is None else kernel
-        return t.helper(helpers.col2im)(x, size, patch, dilations, pads, strides)
+        return t.helper(spatial_helpers.col2im)(
+            x, size, patch, dilations, pads, strides
+        )
     given = {
         "dilation": (dilations, 1),
         "padding": (pads[:2], 0),
@@ -179,9 +181,7 @@ def center_crop_pad(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     sizes = [n.dims(0)[axis] for axis in places]
     numbers = flat_ints([size for size in sizes if isinstance(size, int)])
     if wanted is None or numbers is None or len(numbers) != len(places):
-        from ..helpers import slicing as helpers
-
-        return t.helper(helpers.center_crop_pad)(x, listed(n, 1, shape), places)
+        return t.helper(slicing_helpers.center_crop_pad)(x, listed(n, 1, shape), places)
     items: list[Any] = [EVERYTHING] * rank
     around = [(0, 0)] * rank
     for axis, have, want in zip(places, numbers, wanted, strict=True):
@@ -229,8 +229,6 @@ def non_max_suppression(
     iou: Any = None,
     score: Any = None,
 ) -> Any:
-    from ..helpers import spatial as helpers
-
     options: dict[str, Any] = {}
     given = (limit, iou, score)
     names = ("max_per_class", "iou_threshold", "score_threshold")
@@ -241,7 +239,7 @@ def non_max_suppression(
         options[name] = operand.item() if known is None else _number(known)
     if n.attr("center_point_box", 0):
         options["centers"] = True
-    return t.helper(helpers.non_max_suppression)(boxes, scores, **options)
+    return t.helper(spatial_helpers.non_max_suppression)(boxes, scores, **options)
 
 
 def _number(array: Any) -> int | float:

@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..case_arrays import f32, i64
+from ..helpers import strings as helpers
 from ..registry import (
     ONE_TO_ONE,
     OPAQUE,
@@ -53,8 +54,6 @@ def _moved(spelling: Spelling) -> Spelling:
     """The spelling for numbers, on the places of the strings."""
 
     def spell(t: Any, n: NodeView, words: Any, *others: Any) -> Any:
-        from ..helpers import strings as helpers
-
         at_run_time = [
             x for i, x in enumerate(others, 1) if x is not None and _runs(n, i)
         ]
@@ -77,8 +76,6 @@ def _runs(n: NodeView, i: int) -> bool:
 
 
 def _gather(t: Any, n: NodeView, words: Any, places: Any) -> Any:
-    from ..helpers import strings as helpers
-
     if n.shapes.rank(n.value(0)) == 1:
         return t.helper(helpers.take)(words, places)
     spelling = OPS["", "Gather"].torch
@@ -136,8 +133,6 @@ _add(
 
 
 def _equal(t: Any, n: NodeView, x: Any, y: Any) -> Any:
-    from ..helpers import strings as helpers
-
     return t.helper(helpers.equal_strings)(x, y, t.device)
 
 
@@ -152,8 +147,6 @@ _add(
 
 
 def _cast(t: Any, n: NodeView, x: Any, like: Any = None) -> Any:
-    from ..helpers import strings as helpers
-
     source, target = n.value(0).dtype, n.node.outputs[0].dtype
     if source == target:
         return x
@@ -212,8 +205,6 @@ define(
 
 
 def _full_match(t: Any, n: NodeView, words: Any) -> Any:
-    from ..helpers import strings as helpers
-
     pattern = n.attr("pattern")
     if pattern is None:
         n.refuse("RegexFullMatch needs a pattern")
@@ -257,8 +248,6 @@ define(
 
 
 def _split(t: Any, n: NodeView, words: Any) -> Any:
-    from ..helpers import strings as helpers
-
     most = n.attr("maxsplit", -1)
     delimiter = n.attr("delimiter", "")
     made = t.helper(helpers.split_strings)(words, delimiter, most, t.device)
@@ -283,8 +272,6 @@ define(
 
 
 def _normalize(t: Any, n: NodeView, words: Any) -> Any:
-    from ..helpers import strings as helpers
-
     change = {"NONE": "", "LOWER": "lower", "UPPER": "upper"}
     action = n.attr("case_change_action", "NONE")
     if action not in change:
@@ -292,46 +279,6 @@ def _normalize(t: Any, n: NodeView, words: Any) -> Any:
     stopwords = string_list(t, n.attr("stopwords", []), "stopwords", n.node)
     folds = not n.attr("is_case_sensitive", 0)
     return t.helper(helpers.normalize_strings)(words, stopwords, folds, change[action])
-
-
-def _tokenize(t: Any, n: NodeView, words: Any) -> Any:
-    """Of com.microsoft, as sklearn-onnx writes it for text."""
-    from ..helpers import strings as helpers
-
-    pattern, separators = n.attr("tokenexp", ""), n.attr("separators", [])
-    if bool(pattern) == bool(separators):
-        n.refuse("Tokenizer needs separators, or an expression for tokens")
-    pattern = python_pattern(n, pattern)
-    separators = [python_pattern(n, separator) for separator in separators]
-    least, pad = n.attr("mincharnum", 1), n.attr("pad_value", "")
-    marks = bool(n.attr("mark", 0))
-    if separators == [""]:
-        pattern, separators = "(?s:.)", []
-    return t.helper(helpers.tokenize)(words, pattern, separators, least, pad, marks)
-
-
-_TEXTS = text("a bb  ccc", "d", "e, f")
-define(
-    OpDef(
-        "Tokenizer",
-        since=1,
-        domain="com.microsoft",
-        mapping=OPAQUE,
-        strings=_tokenize,
-        inlines=False,
-        cases=[
-            case(x, mark=mark, mincharnum=least, pad_value="#", **how)
-            for x in (_TEXTS, _TEXTS[None])
-            for mark, least in ((0, 1), (1, 2))
-            for how in (
-                {"tokenexp": "[a-z]+"},
-                {"separators": [" "]},
-                {"separators": ["[ ,]", "b"]},
-            )
-        ]
-        + [case(_TEXTS, mark=0, mincharnum=1, pad_value="#", separators=[""])],
-    )
-)
 
 
 _DAYS = text("monday", "Tuesday", "FRIDAY")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..helpers import windows as helpers
 from ..registry import NodeView
 
 
@@ -118,11 +119,9 @@ def _refuse_gaps(n: NodeView) -> None:
 def padded(t: Any, w: Windows, x: Any, fill: Any = 0) -> Any:
     """`x` with the windows' padding around it; just `x` where there is none."""
     if w.same:
-        from ..helpers import windows as helpers_windows
-
         options: dict[str, Any] = {} if fill == 0 else {"value": fill}
         options |= {"lower": True} if w.same == "lower" else {}
-        return t.helper(helpers_windows.pad_same)(x, w.reach, w.stride, **options)
+        return t.helper(helpers.pad_same)(x, w.reach, w.stride, **options)
     if not any(w.begin) and not any(w.end):
         return x
     return t.F.pad(x, w.pad) if fill == 0 else t.F.pad(x, w.pad, value=fill)

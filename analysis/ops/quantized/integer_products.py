@@ -14,15 +14,13 @@ import onnx_ir as ir
 
 from ..case_arrays import f32, i8, i32, u8
 from ..facts import flop_counts, sizes_windows
-from ..later import Later
+from ..helpers import quant as helpers
 from ..onnx.conv import kernel_sizes, layer_form
 from ..onnx.windows import padded, short, windows
 from ..operands import is_zero
+from ..quant_layers import dynamic, int8_weight, integer_linear, per_filter
 from ..registry import MANY_TO_MANY, ModuleForm, NodeView, OpDef, Weight, case, define
-from .quant_layers import dynamic, int8_weight, integer_linear, per_filter
 from .quantize_linear import stretched, torch_dtype
-
-helpers = Later("helpers.quant")
 
 
 def _qlinear_matmul(t: Any, n: NodeView, *operands: Any) -> Any:

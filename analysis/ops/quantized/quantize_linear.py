@@ -9,17 +9,13 @@ import onnx_ir as ir
 from ml_dtypes import bfloat16, float8_e4m3fn, int4, uint4
 
 from ...graph.dims import same
-from ..axes import EVERYTHING, axis_of, size
 from ..case_arrays import f16, f32, i32, u8
 from ..facts import sizes_elementwise
-from ..later import Later
+from ..helpers import quant as helpers
 from ..onnx.casts import cast
-from ..operands import BITS, converted, is_zero
+from ..operands import BITS, EVERYTHING, axis_of, converted, is_zero, size, wanted
+from ..quant_layers import dequantize, quantize
 from ..registry import MANY_TO_MANY, ONE_TO_ONE, NodeView, OpDef, case, define
-from ..results import wanted
-from .quant_layers import dequantize, quantize
-
-helpers = Later("helpers.quant")
 
 # ---- to few bits and back
 

@@ -1,1 +1,3 @@
 """Ai.onnx.preview.training."""
+
+from . import optimizers  # noqa: F401

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..case_arrays import f32, i64
-from ..later import Later
+from ..helpers import training as helpers
+from ..operands import wanted
 from ..registry import ONE_TO_ONE, NodeView, OpDef, case, define
-from ..results import wanted
-
-helpers = Later("helpers.training")
 
 DOMAIN = "ai.onnx.preview.training"
 

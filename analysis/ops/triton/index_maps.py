@@ -16,8 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...graph.dims import Dim, same
-from ..onnx.resize import targets_of
-from ..onnx.resize_places import ROUND, onnx_places
+from ..onnx.resize import ROUND, onnx_places, targets_of
 from ..registry import NodeView
 from .elementwise import KernelOp
 

@@ -13,6 +13,7 @@ from typing import Any
 import onnx_ir as ir
 
 from ....analysis.graph.dims import Dims, same
+from ....analysis.ops.helpers import packed as helpers
 from ....analysis.ops.registry import ModuleForm, NodeView
 from ....analysis.spelling.expr import Expr, HelperRef, Names, Ref
 from ...ir.assignment import Assignment, LayerRef
@@ -102,8 +103,6 @@ def _linear(form: ModuleForm) -> _Layer:
 
 
 def _packed(form: ModuleForm) -> _Layer:
-    from ....analysis.ops.helpers.packed import packed_linear
-
     depth, width, block = form.positional
     bits, order = form.keywords["bits"][0], tuple(form.weights)
     blocks = -(-depth // block)
@@ -119,7 +118,7 @@ def _packed(form: ModuleForm) -> _Layer:
         options = {k: v for k, v in given.items() if k in ("zero_points", "bias")}
         if bits != 4:
             options["bits"] = bits
-        call = HelperRef(packed_linear)
+        call = HelperRef(helpers.packed_linear)
         return call(x, given["weight"], given["scales"], **options)
 
     return Product(True, bits, block, passes=3), shapes, twin

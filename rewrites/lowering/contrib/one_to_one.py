@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ....analysis.ops.contrib.schemas import EARLY, UNLISTED
-from ...adapters.opset_adapters import AdapterSite, adapter, constant_array, extension
+from ....analysis.ops.type_rules import UNLISTED
+from ...adapters.opset_adapters import AdapterSite, constant_array, extension
 from ...adapters.opset_inputs import scalar_like
 
 # ---- activations
@@ -233,11 +233,6 @@ def _last(rank: int) -> list[int]:
 @extension("LayerNormalization", attrs="axis epsilon stash_type")
 def layer_normalization(site: AdapterSite) -> None:
     site.become("LayerNormalization", site.inputs, **plain(site))
-
-
-@adapter(EARLY, until=16)
-def early_layer_normalization(site: AdapterSite) -> None:
-    """What ONNX Runtime calls so means what ONNX has called so since opset 17."""
 
 
 @extension(UNLISTED, attrs="axis epsilon stash_type", domain="")

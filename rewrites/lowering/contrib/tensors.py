@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
+from ....analysis.ops.registry import DOMAIN
 from ...adapters.opset_adapters import AdapterSite, extension
+from ..by_type import LoweringSite, lowering
 from .one_to_one import plain
 
 
@@ -142,3 +146,15 @@ def is_all_finite(site: AdapterSite) -> None:
     most = found[0] if len(found) == 1 else site.before("Max", found, "any")
     any_ = site.before("Cast", [most], "is_odd", to=int(ir.DataType.BOOL))
     site.become("Not", [any_])
+
+
+@lowering("Tokenizer", DOMAIN)
+def tokenizer(site: LoweringSite) -> Sequence[ir.Value]:
+    """The same node, whose type onnx can't tell."""
+    made = site.before("Tokenizer", [site.data], "tokens", **dict(site.node.attributes))
+    node = made.producer()
+    assert node is not None
+    node.domain, made.type = DOMAIN, ir.TensorType(ir.DataType.STRING)
+    if site.data.shape is not None:
+        made.shape = ir.Shape([*site.data.shape, None])
+    return [made]

@@ -1,1 +1,4 @@
-"""Ai.onnx.ml and Gradient as arithmetic."""
+"""Ai.onnx.ml as arithmetic."""
+
+from ....analysis.ops import ml  # noqa: F401
+from . import features, linear, svm, trees  # noqa: F401

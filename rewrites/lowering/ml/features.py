@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from .run import MLSite, lowering
+from ..by_type import LoweringSite, lowering
 
 FLOAT, INT64, STRING = ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.STRING
 
@@ -18,7 +18,7 @@ def _small(array: np.ndarray) -> np.ndarray:
 
 
 @lowering("Scaler")
-def scaler(site: MLSite) -> Sequence[ir.Value]:
+def scaler(site: LoweringSite) -> Sequence[ir.Value]:
     """(x - offset) * scale, per column or the same for all."""
     offset, scale = site.floats("offset"), site.floats("scale")
     if not offset.size or offset.size != scale.size:
@@ -32,7 +32,7 @@ def scaler(site: MLSite) -> Sequence[ir.Value]:
 
 
 @lowering("Binarizer")
-def binarizer(site: MLSite) -> Sequence[ir.Value]:
+def binarizer(site: LoweringSite) -> Sequence[ir.Value]:
     """1 where x exceeds the threshold, else 0, in the type of x."""
     dtype = site.data.dtype or FLOAT
     limit = site.constant("threshold", np.array(site.float("threshold", 0), np.float32))
@@ -43,7 +43,7 @@ def binarizer(site: MLSite) -> Sequence[ir.Value]:
 
 
 @lowering("Imputer")
-def imputer(site: MLSite) -> Sequence[ir.Value]:
+def imputer(site: LoweringSite) -> Sequence[ir.Value]:
     """Other numbers in place of one number, or of NaN."""
     dtype = site.data.dtype or FLOAT
     kind = "float" if dtype.is_floating_point() else "int64"
@@ -74,7 +74,7 @@ def imputer(site: MLSite) -> Sequence[ir.Value]:
 
 
 @lowering("Normalizer")
-def normalizer(site: MLSite) -> Sequence[ir.Value]:
+def normalizer(site: LoweringSite) -> Sequence[ir.Value]:
     """Each row divided by its norm; a row of norm 0 stays."""
     norm = site.text("norm", "MAX")
     x = site.cast(site.data, FLOAT)
@@ -96,7 +96,7 @@ def normalizer(site: MLSite) -> Sequence[ir.Value]:
 
 
 @lowering("FeatureVectorizer")
-def feature_vectorizer(site: MLSite) -> Sequence[ir.Value]:
+def feature_vectorizer(site: LoweringSite) -> Sequence[ir.Value]:
     """The columns of all inputs side by side, each cut or filled to its size."""
     sizes, parts = site.integers("inputdimensions"), []
     if len(sizes) != len(site.inputs):
@@ -120,7 +120,7 @@ def feature_vectorizer(site: MLSite) -> Sequence[ir.Value]:
 
 
 @lowering("ArrayFeatureExtractor")
-def array_feature_extractor(site: MLSite) -> Sequence[ir.Value]:
+def array_feature_extractor(site: LoweringSite) -> Sequence[ir.Value]:
     """Some elements of the last axis; of a list, as a row."""
     index = site.input(1)
     if index is None:
@@ -133,7 +133,7 @@ def array_feature_extractor(site: MLSite) -> Sequence[ir.Value]:
 
 
 @lowering("OneHotEncoder")
-def one_hot_encoder(site: MLSite) -> Sequence[ir.Value]:
+def one_hot_encoder(site: LoweringSite) -> Sequence[ir.Value]:
     """1 where the element is the category, else 0, in a new last axis."""
     words, numbers = site.words("cats_strings"), site.integers("cats_int64s")
     is_text = site.data.dtype == STRING
@@ -151,7 +151,7 @@ def one_hot_encoder(site: MLSite) -> Sequence[ir.Value]:
 
 
 @lowering("CategoryMapper")
-def category_mapper(site: MLSite) -> Sequence[ir.Value]:
+def category_mapper(site: LoweringSite) -> Sequence[ir.Value]:
     """A LabelEncoder between strings and numbers, in the direction of the data."""
     words, numbers = site.words("cats_strings"), site.integers("cats_int64s").tolist()
     if len(words) != len(numbers):
@@ -165,20 +165,8 @@ def category_mapper(site: MLSite) -> Sequence[ir.Value]:
     return [site.encoder(keys)]
 
 
-@lowering("Tokenizer", domain="com.microsoft")
-def tokenizer(site: MLSite) -> Sequence[ir.Value]:
-    """The same node, whose type onnx can't tell."""
-    made = site.before("Tokenizer", [site.data], "tokens", **dict(site.node.attributes))
-    node = made.producer()
-    assert node is not None
-    node.domain, made.type = "com.microsoft", ir.TensorType(STRING)
-    if site.data.shape is not None:
-        made.shape = ir.Shape([*site.data.shape, None])
-    return [made]
-
-
 @lowering("LabelEncoder")
-def label_encoder(site: MLSite) -> Sequence[ir.Value]:
+def label_encoder(site: LoweringSite) -> Sequence[ir.Value]:
     """The newest form, of the lists of labels that version 1 knew."""
     words = site.words("classes_strings")
     attributes: dict[str, object] = {}

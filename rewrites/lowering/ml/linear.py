@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from .run import MLSite, lowering
+from ..by_type import LoweringSite, lowering
 
 FLOAT, INT64 = ir.DataType.FLOAT, ir.DataType.INT64
 
 # ---- what becomes of scores
 
 
-def transformed(site: MLSite, scores: ir.Value, transform: str) -> ir.Value:
+def transformed(site: LoweringSite, scores: ir.Value, transform: str) -> ir.Value:
     """Scores of several classes or targets after `post_transform`."""
     if transform == "NONE":
         return scores
@@ -29,7 +29,7 @@ def transformed(site: MLSite, scores: ir.Value, transform: str) -> ir.Value:
     raise site.unsupported(f"post_transform {transform!r} is not known")
 
 
-def _softmax_zero(site: MLSite, scores: ir.Value) -> ir.Value:
+def _softmax_zero(site: LoweringSite, scores: ir.Value) -> ir.Value:
     """A softmax over the scores that are not zero; zeros stay."""
     size = site.before("Abs", [scores], "size")
     limit = site.constant("limit", np.array(1e-7, np.float32))
@@ -45,7 +45,7 @@ def _softmax_zero(site: MLSite, scores: ir.Value) -> ir.Value:
     return site.before("Div", [kept, total], "softmax")
 
 
-def probit(site: MLSite, scores: ir.Value) -> ir.Value:
+def probit(site: LoweringSite, scores: ir.Value) -> ir.Value:
     """The inverse of the normal distribution function, as ONNX Runtime approximates it.
 
     With t = 2 s - 1, L = log((1 - t) (1 + t)), v = 2 / (3.14159 * 0.147) + L / 2:
@@ -81,7 +81,9 @@ def probit(site: MLSite, scores: ir.Value) -> ir.Value:
     return do("Mul", "probit", do("Mul", "signed", root, side), number("sqrt2", 2**0.5))
 
 
-def pair(site: MLSite, score: ir.Value, transform: str, opposite: bool) -> ir.Value:
+def pair(
+    site: LoweringSite, score: ir.Value, transform: str, opposite: bool
+) -> ir.Value:
     """Two columns of one score: [1 - s, s], or [-s, s] where `opposite`."""
     if transform == "LOGISTIC":
         negative = site.before("Neg", [score], "negative")
@@ -100,13 +102,13 @@ def pair(site: MLSite, score: ir.Value, transform: str, opposite: bool) -> ir.Va
 # ---- labels
 
 
-def class_labels(site: MLSite, ints: str) -> Sequence[int] | Sequence[str]:
+def class_labels(site: LoweringSite, ints: str) -> Sequence[int] | Sequence[str]:
     """The labels, of strings if there are such."""
     return site.words("classlabels_strings") or site.integers(ints).tolist()
 
 
 def chosen(
-    site: MLSite, index: ir.Value, labels: Sequence[int] | Sequence[str]
+    site: LoweringSite, index: ir.Value, labels: Sequence[int] | Sequence[str]
 ) -> ir.Value:
     """The label at each index."""
     if list(labels) == list(range(len(labels))):
@@ -119,7 +121,7 @@ def chosen(
 
 
 def best(
-    site: MLSite, scores: ir.Value, labels: Sequence[int] | Sequence[str]
+    site: LoweringSite, scores: ir.Value, labels: Sequence[int] | Sequence[str]
 ) -> ir.Value:
     """The label of the largest score, the first of equals."""
     index = site.before("ArgMax", [scores], "index", axis=1, keepdims=0)
@@ -127,7 +129,7 @@ def best(
 
 
 def split_at_zero(
-    site: MLSite,
+    site: LoweringSite,
     score: ir.Value,
     labels: Sequence[int] | Sequence[str],
     limit: float = 0,
@@ -143,7 +145,7 @@ def split_at_zero(
 
 
 def _scores(
-    site: MLSite, x: ir.Value, coefficients: np.ndarray, bias: np.ndarray
+    site: LoweringSite, x: ir.Value, coefficients: np.ndarray, bias: np.ndarray
 ) -> ir.Value:
     """x times the transposed coefficients, plus a bias per row of them."""
     weight = site.constant("weight", coefficients)
@@ -153,7 +155,7 @@ def _scores(
     return site.before("Gemm", inputs, "scores", transB=1)
 
 
-def _table(site: MLSite, rows: int) -> np.ndarray:
+def _table(site: LoweringSite, rows: int) -> np.ndarray:
     coefficients = site.floats("coefficients")
     if rows < 1 or not coefficients.size or coefficients.size % rows:
         raise site.unsupported(f"{coefficients.size} coefficients for {rows} rows")
@@ -161,7 +163,7 @@ def _table(site: MLSite, rows: int) -> np.ndarray:
 
 
 @lowering("LinearRegressor")
-def linear_regressor(site: MLSite) -> Sequence[ir.Value]:
+def linear_regressor(site: LoweringSite) -> Sequence[ir.Value]:
     """A Gemm; of one target, PROBIT alone transforms the score."""
     targets = site.integer("targets", 1)
     bias = site.floats("intercepts")
@@ -170,7 +172,7 @@ def linear_regressor(site: MLSite) -> Sequence[ir.Value]:
     return [_of_targets(site, scores, targets)]
 
 
-def _of_targets(site: MLSite, scores: ir.Value, targets: int) -> ir.Value:
+def _of_targets(site: LoweringSite, scores: ir.Value, targets: int) -> ir.Value:
     transform = site.text("post_transform", "NONE")
     if targets == 1 and transform != "PROBIT":
         return scores
@@ -178,7 +180,7 @@ def _of_targets(site: MLSite, scores: ir.Value, targets: int) -> ir.Value:
 
 
 @lowering("LinearClassifier")
-def linear_classifier(site: MLSite) -> Sequence[ir.Value]:
+def linear_classifier(site: LoweringSite) -> Sequence[ir.Value]:
     """A Gemm, and the label of the largest score, or of the only one's sign."""
     bias = site.floats("intercepts")
     labels = class_labels(site, "classlabels_ints")

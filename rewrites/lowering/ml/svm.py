@@ -8,14 +8,14 @@ import numpy as np
 import onnx_ir as ir
 
 from ....analysis.ops.registry import OWN
+from ..by_type import LoweringSite, lowering
 from .linear import INT64, best, chosen, class_labels, pair, split_at_zero, transformed
-from .run import MLSite, lowering
 
 # Numbers of a table of machines by support vectors, most of which are zeros.
 _LARGEST = 1 << 26
 
 
-def _kernel(site: MLSite, x: ir.Value, vectors: np.ndarray) -> ir.Value:
+def _kernel(site: LoweringSite, x: ir.Value, vectors: np.ndarray) -> ir.Value:
     """The kernel of each row with each support vector."""
     kind = site.text("kernel_type", "LINEAR")
     gamma, offset, degree = [*site.floats("kernel_params").tolist(), 0.0, 0.0, 0.0][:3]
@@ -44,7 +44,7 @@ def _kernel(site: MLSite, x: ir.Value, vectors: np.ndarray) -> ir.Value:
     raise site.unsupported(f"kernel_type {kind!r} is not known")
 
 
-def _vectors(site: MLSite, count: int) -> np.ndarray:
+def _vectors(site: LoweringSite, count: int) -> np.ndarray:
     vectors = site.floats("support_vectors")
     if not vectors.size or vectors.size % count:
         raise site.unsupported(f"{vectors.size} numbers for {count} support vectors")
@@ -52,7 +52,7 @@ def _vectors(site: MLSite, count: int) -> np.ndarray:
 
 
 def _gemm(
-    site: MLSite, x: ir.Value, weight: np.ndarray, bias: np.ndarray, name: str
+    site: LoweringSite, x: ir.Value, weight: np.ndarray, bias: np.ndarray, name: str
 ) -> ir.Value:
     inputs = [x, site.constant(f"{name}_weight", weight)]
     if bias.any():
@@ -61,7 +61,7 @@ def _gemm(
 
 
 @lowering("SVMRegressor")
-def svm_regressor(site: MLSite) -> Sequence[ir.Value]:
+def svm_regressor(site: LoweringSite) -> Sequence[ir.Value]:
     """Kernels, weighted and added up; with `one_class`, the sign of that."""
     count, rho = site.integer("n_supports", 0), site.floats("rho")
     coefficients = site.floats("coefficients")
@@ -88,7 +88,7 @@ def svm_regressor(site: MLSite) -> Sequence[ir.Value]:
 
 
 @lowering("SVMClassifier")
-def svm_classifier(site: MLSite) -> Sequence[ir.Value]:
+def svm_classifier(site: LoweringSite) -> Sequence[ir.Value]:
     """A score per pair of classes, which vote; without vectors, one per class."""
     labels = class_labels(site, "classlabels_ints")
     sizes = site.integers("vectors_per_class")
@@ -102,7 +102,9 @@ def svm_classifier(site: MLSite) -> Sequence[ir.Value]:
     return _by_votes(site, kernel, labels, sizes)
 
 
-def _linear(site: MLSite, labels: Sequence[int] | Sequence[str]) -> Sequence[ir.Value]:
+def _linear(
+    site: LoweringSite, labels: Sequence[int] | Sequence[str]
+) -> Sequence[ir.Value]:
     count, coefficients = len(labels), site.floats("coefficients")
     if not coefficients.size or coefficients.size % count:
         raise site.unsupported(f"{coefficients.size} coefficients for {count} classes")
@@ -125,7 +127,7 @@ def _linear(site: MLSite, labels: Sequence[int] | Sequence[str]) -> Sequence[ir.
 
 
 def _by_votes(
-    site: MLSite,
+    site: LoweringSite,
     kernel: ir.Value,
     labels: Sequence[int] | Sequence[str],
     sizes: np.ndarray,
@@ -162,7 +164,7 @@ def _by_votes(
 
 
 def _pair_weights(
-    site: MLSite, sizes: np.ndarray, pairs: Sequence[tuple[int, int]]
+    site: LoweringSite, sizes: np.ndarray, pairs: Sequence[tuple[int, int]]
 ) -> np.ndarray:
     """The coefficients [classes - 1, vectors] as one row per pair of classes."""
     count, coefficients = int(sizes.sum()), site.floats("coefficients")
@@ -180,7 +182,7 @@ def _pair_weights(
     return weight
 
 
-def _probabilities(site: MLSite, scores: ir.Value, classes: int) -> ir.Value:
+def _probabilities(site: LoweringSite, scores: ir.Value, classes: int) -> ir.Value:
     """Platt's sigmoid for each pair, coupled as libsvm does."""
     a, b = site.floats("prob_a"), site.floats("prob_b")
     pairs = classes * (classes - 1) // 2

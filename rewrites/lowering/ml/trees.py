@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from ..by_type import ML, LoweringSite, lowering
 from .linear import best, class_labels, pair, probit, split_at_zero, transformed
-from .run import ML, MLSite, lowering
 
 _NODES = (
     "nodes_falsenodeids nodes_featureids nodes_missing_value_tracks_true nodes_modes "
@@ -23,7 +23,7 @@ _NODES = (
 class _Votes:
     """The weights of the leaves: which leaf of which tree gives what to which class."""
 
-    def __init__(self, site: MLSite, prefix: str) -> None:
+    def __init__(self, site: LoweringSite, prefix: str) -> None:
         self.trees = site.integers(f"{prefix}_treeids")
         self.nodes = site.integers(f"{prefix}_nodeids")
         self.ids = site.integers(f"{prefix}_ids")
@@ -32,7 +32,7 @@ class _Votes:
         if len(sizes) != 1 or not self.ids.size:
             raise site.unsupported("the lists of its weights differ in length")
 
-    def always(self, site: MLSite, target: int) -> bool:
+    def always(self, site: LoweringSite, target: int) -> bool:
         """Whether every row has a vote for it: all leaves of some tree do."""
         modes = np.array(site.words("nodes_modes"))
         trees = site.integers("nodes_treeids")
@@ -48,7 +48,7 @@ class _Votes:
         return any(len(found[tree]) == count for tree, count in needed)
 
 
-def _numbers(site: MLSite, name: str) -> np.ndarray:
+def _numbers(site: LoweringSite, name: str) -> np.ndarray:
     """Numbers given as a list of floats or, in newer models, as a tensor."""
     tensor = site.node.attributes.get(f"{name}_as_tensor")
     return (
@@ -57,7 +57,7 @@ def _numbers(site: MLSite, name: str) -> np.ndarray:
 
 
 def _trees(
-    site: MLSite, votes: _Votes, targets: int, aggregate: str = "SUM"
+    site: LoweringSite, votes: _Votes, targets: int, aggregate: str = "SUM"
 ) -> ir.Value:
     """The bare trees."""
     attributes: dict[str, object] = {
@@ -89,7 +89,7 @@ def _trees(
     return made
 
 
-def _plus(site: MLSite, scores: ir.Value, base: np.ndarray) -> ir.Value:
+def _plus(site: LoweringSite, scores: ir.Value, base: np.ndarray) -> ir.Value:
     if not base.any():
         return scores
     value = site.constant("base", base.astype(np.float32))
@@ -97,7 +97,7 @@ def _plus(site: MLSite, scores: ir.Value, base: np.ndarray) -> ir.Value:
 
 
 @lowering("TreeEnsembleRegressor")
-def tree_ensemble_regressor(site: MLSite) -> Sequence[ir.Value]:
+def tree_ensemble_regressor(site: LoweringSite) -> Sequence[ir.Value]:
     """Trees, the mean instead of the sum, base values, and a transform."""
     targets = site.integer("n_targets", 1)
     aggregate = site.text("aggregate_function", "SUM")
@@ -119,7 +119,7 @@ def tree_ensemble_regressor(site: MLSite) -> Sequence[ir.Value]:
 
 
 @lowering("TreeEnsembleClassifier")
-def tree_ensemble_classifier(site: MLSite) -> Sequence[ir.Value]:
+def tree_ensemble_classifier(site: LoweringSite) -> Sequence[ir.Value]:
     """Trees, base values, a label, and a transform."""
     labels = class_labels(site, "classlabels_int64s")
     votes, base = _Votes(site, "class"), _numbers(site, "base_values")
@@ -146,7 +146,10 @@ def tree_ensemble_classifier(site: MLSite) -> Sequence[ir.Value]:
 
 
 def _best_of_hit(
-    site: MLSite, scores: ir.Value, votes: _Votes, labels: Sequence[int] | Sequence[str]
+    site: LoweringSite,
+    scores: ir.Value,
+    votes: _Votes,
+    labels: Sequence[int] | Sequence[str],
 ) -> ir.Value:
     """The best of the classes that a leaf voted for: others are no candidates."""
     counting = _Votes(site, "class")
@@ -159,7 +162,7 @@ def _best_of_hit(
 
 
 def _of_two(
-    site: MLSite,
+    site: LoweringSite,
     labels: Sequence[int] | Sequence[str],
     votes: _Votes,
     base: np.ndarray,
@@ -202,7 +205,7 @@ def _of_two(
     return [label, transformed(site, both, transform)]
 
 
-def _column(site: MLSite, scores: ir.Value, k: int) -> ir.Value:
+def _column(site: LoweringSite, scores: ir.Value, k: int) -> ir.Value:
     return site.before(
         "Slice",
         [
@@ -216,7 +219,7 @@ def _column(site: MLSite, scores: ir.Value, k: int) -> ir.Value:
 
 
 @lowering("TreeEnsemble")
-def tree_ensemble(site: MLSite) -> Sequence[ir.Value]:
+def tree_ensemble(site: LoweringSite) -> Sequence[ir.Value]:
     """Trees, the mean instead of the sum, and a transform."""
     attributes: dict[str, object] = dict(site.node.attributes)
     targets, roots = site.integer("n_targets", 1), site.integers("tree_roots")

@@ -102,8 +102,10 @@ def test_all_others_with_a_kernel_are_there() -> None:
 
     from fairhand.analysis.ops import OPS
     from fairhand.analysis.ops.registry import DOMAIN
+    from fairhand.rewrites.lowering import load_all
     from fairhand.rewrites.normalise import EXTENSIONS
 
+    load_all()
     kernels = {k.op_name for k in state.get_all_opkernel_def() if k.domain == DOMAIN}
     known = {name for domain, name in (*OPS, *EXTENSIONS) if domain == DOMAIN}
     assert kernels - known == set(OUT)

@@ -14,12 +14,14 @@ import onnx
 import pytest
 
 from fairhand.analysis.ops import OPS
-from fairhand.analysis.ops.contrib.schemas import EARLY
+from fairhand.analysis.ops.type_rules import EARLY
 from fairhand.codegen.statements.from_graph import BODIES
 from fairhand.rewrites.adapters.opset_adapters import EXTENSIONS
-from fairhand.rewrites.lowering.ml.run import LOWERINGS
+from fairhand.rewrites.lowering import load_all
+from fairhand.rewrites.lowering.by_type import LOWERINGS
 from fairhand.rewrites.normalise import ADAPTERS
 
+load_all()
 OLDEST = 1
 Schema = onnx.defs.OpSchema
 

@@ -49,7 +49,9 @@ from fairhand.analysis.spelling.expr import (
 )
 from fairhand.codegen.statements.spell_nodes import Spelling
 from fairhand.codegen.verify.tolerances import compare
+from fairhand.rewrites.lowering import load_all
 
+load_all()
 HAS_NO_KERNEL = (
     ort.capi.onnxruntime_pybind11_state.NotImplemented,
     ort.capi.onnxruntime_pybind11_state.InvalidGraph,

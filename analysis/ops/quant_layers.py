@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
-from ..later import Later
-from ..operands import is_zero
-from ..registry import ModuleForm, NodeView, Weight
-
-helpers = Later("helpers.quant")
+from .helpers import quant as helpers
+from .operands import is_zero
+from .registry import ModuleForm, NodeView, Weight
 
 QUANTIZED_CONVS = ("QuantizedConv2d", "DynamicQuantizedConv2d", "QLinearConv2d")
 QUANTIZED_LINEARS = ("QuantizedLinear", "DynamicQuantizedLinear", "QLinearLinear")

@@ -1,4 +1,4 @@
-"""Steps of ONNX Runtime's searches, which rewrites/lowering/contrib/greedy_search.py
+"""Steps of ONNX Runtime's searches, which rewrites/lowering/search/greedy_search.py
 makes loops of."""
 
 from __future__ import annotations
@@ -10,12 +10,9 @@ import numpy as np
 from ...graph.dims import Dims, quotient, simplify
 from ...graph.shape_facts import DimsResult, NodeFacts
 from ..facts import sizes_elementwise
-from ..later import Later
-from ..operands import number
+from ..helpers import search as helpers
+from ..operands import number, wanted
 from ..registry import MANY_TO_MANY, OWN, NodeView, OpDef, define
-from ..results import wanted
-
-helpers = Later("helpers.search")
 
 _LEAST, _PENALTY, _WORDS = 2, 3, 4
 

@@ -1,104 +1,19 @@
-"""Types of what ONNX Runtime's own operators give, for onnx.shape_inference.
-
-onnx knows no operator of the domain com.microsoft and stops at the first one. While
-`known_to_onnx()` is entered, it has a schema for each in RULES, those too that are
-lowered to other operators. Sizes that take arithmetic are left to `shape` of their
-OpDefs, which knows symbols: here are the type and the rank.
-"""
+"""Types and ranks of what com.microsoft's operators give (type_rules.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from threading import RLock
-from typing import Any
+from functools import partial
 
 import onnx
-from onnx.defs import OpSchema
 
+from .. import type_rules
 from ..registry import DOMAIN
+from ..type_rules import InferenceSite, Size, normalization
 
-# The one that ONNX Runtime keeps in ONNX's own domain; no version of ONNX had it.
-UNLISTED = "SimplifiedLayerNormalization"
-# Those that ONNX had there before opset 10, and onnx has forgotten.
-EXPERIMENTAL = (
-    *("Affine", "Crop", "DynamicSlice", "ImageScaler"),
-    *("ParametricSoftplus", "Scale", "ScaledTanh"),
-)
-# One that it had there before opset 17 brought it; its optimiser writes it in any.
-EARLY = "LayerNormalization"
+type_rule = partial(type_rules.type_rule, domain=DOMAIN)
 
 _FLOAT, _UINT8 = onnx.TensorProto.FLOAT, onnx.TensorProto.UINT8
 _INT32, _INT64 = onnx.TensorProto.INT32, onnx.TensorProto.INT64
-
-Size = int | str | None  # a number, a name, or unknown
-
-
-class InferenceSite:
-    """A node, as onnx shows it during inference."""
-
-    def __init__(self, context: Any) -> None:
-        self._context = context
-
-    def attr(self, name: str, default: Any = None) -> Any:
-        found = self._context.get_attribute(name)
-        return default if found is None else onnx.helper.get_attribute_value(found)
-
-    def element(self, i: int) -> int:
-        found = self._type(i)
-        return 0 if found is None else found.elem_type
-
-    def dims(self, i: int) -> list[Size] | None:
-        found = self._type(i)
-        if found is None or not found.HasField("shape"):
-            return None
-        return [
-            d.dim_value if d.HasField("dim_value") else d.dim_param or None
-            for d in found.shape.dim
-        ]
-
-    def size(self, i: int, axis: int) -> Size:
-        """One size of input i, where it is known."""
-        dims = self.dims(i)
-        return None if dims is None or axis >= len(dims) else dims[axis]
-
-    def rank(self, i: int) -> int | None:
-        dims = self.dims(i)
-        return None if dims is None else len(dims)
-
-    def give(self, j: int, element: int, dims: Sequence[Size] | None) -> None:
-        """Set the type of output j; sizes that are None are unknown."""
-        if j >= self._context.get_num_outputs() or not element:
-            return
-        proto = onnx.TypeProto()
-        proto.tensor_type.elem_type = element
-        if dims is not None:
-            proto.tensor_type.shape.SetInParent()
-            for size in dims:
-                added = proto.tensor_type.shape.dim.add()
-                if isinstance(size, int):
-                    added.dim_value = size
-                elif size:
-                    added.dim_param = size
-        self._context.set_output_type(j, proto)
-
-    def _type(self, i: int) -> Any:
-        if i >= self._context.get_num_inputs() or not self._context.has_input(i):
-            return None
-        found = self._context.get_input_type(i)
-        return None if found is None else found.tensor_type
-
-
-Rule = Callable[[InferenceSite], None]
-RULES: dict[str, Rule] = {}
-
-
-def type_rule(*ops: str) -> Callable[[Rule], Rule]:
-    def register(function: Rule) -> Rule:
-        RULES.update(dict.fromkeys(ops, function))
-        return function
-
-    return register
 
 
 @type_rule("BiasAdd", "BiasDropout", "BiasGelu", "BiasSoftmax", "FastGelu", "Gelu")
@@ -108,15 +23,8 @@ def type_rule(*ops: str) -> Callable[[Rule], Rule]:
 @type_rule("BranchwiseRMSNorm", "GatedAdd", "GatedRMSNorm", "MRotaryEmbedding")
 @type_rule("ComplexMul", "ComplexMulConj", "SampleOp", "ScaledSiLU")
 @type_rule("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax")
-@type_rule("Affine", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh")
 def _like_first(n: InferenceSite) -> None:
     n.give(0, n.element(0), n.dims(0))
-
-
-@type_rule("Crop", "DynamicSlice")
-def _part(n: InferenceSite) -> None:
-    dims = n.dims(0)
-    n.give(0, n.element(0), dims and [None] * len(dims))
 
 
 @type_rule("NGramRepeatBlock")
@@ -124,17 +32,15 @@ def _like_second(n: InferenceSite) -> None:
     n.give(0, n.element(1), n.dims(1))
 
 
-@type_rule("LayerNormalization", "SkipLayerNormalization", "SkipGroupNorm", UNLISTED)
-@type_rule("SkipSimplifiedLayerNormalization")
-def _normalisation(n: InferenceSite) -> None:
-    dims = n.dims(0)
-    n.give(0, n.element(0), dims)
-    if n.attr("channels_last") is not None:  # SkipGroupNorm
-        n.give(1, n.element(0), dims)
-        return
-    for j in (1, 2):
-        n.give(j, _FLOAT, dims and [*dims[:-1], 1])
-    n.give(3, n.element(0), dims)
+type_rule(
+    "LayerNormalization", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"
+)(normalization)
+
+
+@type_rule("SkipGroupNorm")
+def _skip_group_norm(n: InferenceSite) -> None:
+    for j in (0, 1):
+        n.give(j, n.element(0), n.dims(0))
 
 
 @type_rule("EmbedLayerNormalization", "QEmbedLayerNormalization")
@@ -519,55 +425,3 @@ def _reduced(n: InferenceSite) -> None:
     elif dims is not None:
         dims = [*dims[:-2], dims[-1]]
     n.give(0, n.element(0), dims)
-
-
-# ---- for the time of an inference
-
-
-def _schema(name: str, domain: str, rule: Rule) -> OpSchema:
-    """A schema of any inputs and outputs; what it is for is its inference."""
-    many = OpSchema.FormalParameterOption.Variadic
-
-    def parameter(label: str) -> OpSchema.FormalParameter:
-        return OpSchema.FormalParameter(
-            label, "T", param_option=many, is_homogeneous=False, min_arity=0
-        )
-
-    def infer(context: Any) -> None:
-        try:
-            rule(InferenceSite(context))
-        except (ArithmeticError, LookupError, TypeError, ValueError):
-            return  # a malformed node, which its spelling will name
-
-    schema = OpSchema(
-        name,
-        domain,
-        1,
-        inputs=[parameter("x")],
-        outputs=[parameter("y")],
-        type_constraints=[("T", ["tensor(float)"], "any")],
-    )
-    schema.set_type_and_shape_inference_function(infer)
-    return schema
-
-
-_SCHEMAS = [
-    _schema(name, "" if name in (UNLISTED, *EXPERIMENTAL) else DOMAIN, rule)
-    for name, rule in RULES.items()
-]
-_SCHEMAS.append(_schema(EARLY, "", RULES[EARLY]))
-_LOCK = RLock()
-
-
-@contextmanager
-def known_to_onnx() -> Iterator[None]:
-    """Lend onnx the schemas, which it keeps for the whole process."""
-    with _LOCK:
-        lent = [s for s in _SCHEMAS if not onnx.defs.has(s.name, 1, s.domain)]
-        try:
-            for schema in lent:
-                onnx.defs.register_schema(schema)
-            yield
-        finally:
-            for schema in lent:
-                onnx.defs.deregister_schema(schema.name, 1, schema.domain)

@@ -12,14 +12,14 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from .run import MLSite, lowering
+from ..by_type import LoweringSite, lowering
 
 # What an operand is given: the site, the node, and the derivative by its result.
-Rule = Callable[[MLSite, ir.Node, ir.Value], "list[ir.Value]"]
+Rule = Callable[[LoweringSite, ir.Node, ir.Value], "list[ir.Value]"]
 
 
 @lowering("Gradient", domain="ai.onnx.preview.training")
-def _gradient(site: MLSite) -> list[ir.Value]:
+def _gradient(site: LoweringSite) -> list[ir.Value]:
     xs = _named(site, site.words("xs"))
     zs = _named(site, site.words("zs"))
     if list(site.node.inputs) != [*xs, *zs]:
@@ -44,7 +44,7 @@ def _gradient(site: MLSite) -> list[ir.Value]:
     return [total[x] for x in xs]
 
 
-def _named(site: MLSite, names: list[str]) -> list[ir.Value]:
+def _named(site: LoweringSite, names: list[str]) -> list[ir.Value]:
     values = {
         v.name: v for v in (*site.graph.inputs, *site.graph.initializers.values())
     }
@@ -79,7 +79,7 @@ def _between(xs: set[ir.Value], y: ir.Value, stop: set[ir.Value]) -> list[ir.Nod
     return list(found)
 
 
-def _ones(site: MLSite, like: ir.Value) -> ir.Value:
+def _ones(site: LoweringSite, like: ir.Value) -> ir.Value:
     if like.dtype is None:
         raise site.unsupported(f"the type of {like.name!r} is unknown")
     one = site.constant("one", np.ones((), like.dtype.numpy()))
@@ -89,7 +89,7 @@ def _ones(site: MLSite, like: ir.Value) -> ir.Value:
 # ---- what operators hand on
 
 
-def _fitted(site: MLSite, part: ir.Value, x: ir.Value, out: ir.Value) -> ir.Value:
+def _fitted(site: LoweringSite, part: ir.Value, x: ir.Value, out: ir.Value) -> ir.Value:
     """Added up over the axes that broadcasting gave the operand."""
     if x.shape is None or out.shape is None:
         raise site.unsupported(f"the rank of {x.name!r} is unknown")
@@ -109,7 +109,7 @@ def _fitted(site: MLSite, part: ir.Value, x: ir.Value, out: ir.Value) -> ir.Valu
 def _spread(parts: Rule) -> Rule:
     """A rule for an operator that broadcasts."""
 
-    def rule(site: MLSite, node: ir.Node, given: ir.Value) -> list[ir.Value]:
+    def rule(site: LoweringSite, node: ir.Node, given: ir.Value) -> list[ir.Value]:
         out = node.outputs[0]
         pairs = zip(parts(site, node, given), node.inputs, strict=True)
         return [_fitted(site, part, x, out) for part, x in pairs if x is not None]
@@ -117,22 +117,22 @@ def _spread(parts: Rule) -> Rule:
     return rule
 
 
-def _do(site: MLSite, op: str, *inputs: ir.Value | None) -> ir.Value:
+def _do(site: LoweringSite, op: str, *inputs: ir.Value | None) -> ir.Value:
     return site.before(op, inputs, "d")
 
 
-def _mul(site: MLSite, node: ir.Node, given: ir.Value) -> list[ir.Value]:
+def _mul(site: LoweringSite, node: ir.Node, given: ir.Value) -> list[ir.Value]:
     a, b = node.inputs
     return [_do(site, "Mul", given, b), _do(site, "Mul", given, a)]
 
 
-def _div(site: MLSite, node: ir.Node, given: ir.Value) -> list[ir.Value]:
+def _div(site: LoweringSite, node: ir.Node, given: ir.Value) -> list[ir.Value]:
     (_, b), out = node.inputs, node.outputs[0]
     first = _do(site, "Div", given, b)
     return [first, _do(site, "Neg", _do(site, "Mul", first, out))]
 
 
-def _relu(site: MLSite, node: ir.Node, given: ir.Value) -> list[ir.Value]:
+def _relu(site: LoweringSite, node: ir.Node, given: ir.Value) -> list[ir.Value]:
     slope = site.before("Sign", [node.outputs[0]], "slope")
     return [_do(site, "Mul", given, slope)]
 

@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml that are arithmetic, spelled as ai.onnx spells arithmetic.
+"""Lowerings: operators that are spelled as arithmetic once types are known.
 
 A scaler is a subtraction and a product, a linear model a Gemm, an SVM a kernel and a
 Gemm. Spelled so, they read as what they are, and the rules for them apply. Where the
@@ -19,15 +19,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ....analysis.graph.traversal import all_nodes
-from ....analysis.ops.registry import OWN
-from ...adapters.opset_adapters import TARGET_OPSET, AdapterSite
-from ...adapters.unique_names import UniqueNames
+from ...analysis.graph.traversal import all_nodes
+from ...analysis.ops.registry import OWN
+from ..adapters.opset_adapters import TARGET_OPSET, AdapterSite
+from ..adapters.unique_names import UniqueNames
 
 ML = "ai.onnx.ml"
 
 # Gives the new value of each output, None for one that the node leaves out.
-Lowering = Callable[["MLSite"], Sequence[ir.Value]]
+Lowering = Callable[["LoweringSite"], Sequence[ir.Value]]
 
 
 LOWERINGS: dict[tuple[str, str], Lowering] = {}
@@ -43,7 +43,7 @@ def lowering(op: str, domain: str = ML) -> Callable[[Lowering], Lowering]:
     return register
 
 
-class MLSite(AdapterSite):
+class LoweringSite(AdapterSite):
     """A node of ai.onnx.ml that is about to be replaced."""
 
     def floats(self, name: str) -> np.ndarray:
@@ -128,7 +128,7 @@ def lower(model: ir.Model, names: UniqueNames, infer: Callable[[], None]) -> Non
         infer()
         ready = [n for n in waiting if n.inputs[0] is None or n.inputs[0].dtype]
         for node in ready or waiting[:1]:
-            _replace(MLSite(node, node.version or version, model.graph, names))
+            _replace(LoweringSite(node, node.version or version, model.graph, names))
         done = set(ready or waiting[:1])
         waiting = [n for n in waiting if n not in done]
 
@@ -137,7 +137,7 @@ def _is_lowered(node: ir.Node) -> bool:
     return (node.domain, node.op_type) in LOWERINGS
 
 
-def _replace(site: MLSite) -> None:
+def _replace(site: LoweringSite) -> None:
     node = site.node
     made = LOWERINGS[node.domain, node.op_type](site)
     for old, new in zip(node.outputs, made, strict=False):

@@ -167,7 +167,8 @@ def write_kernels(folder: Path, page: Page, title: str, file: str) -> None:
     helpers = dict.fromkeys(h for text in texts for h in text.helpers)
     given = {"MAX_ROW": f"MAX_ROW = {MAX_ROW}  # {ON_CHIP}"}
     if gpu:
-        options = {e.name: e.options for e in entries if e.options}
+        rows = (f"{e.name!r}: {e.options},\n" for e in entries if e.options)
+        options = "{" + "".join(rows) + "}"  # the last comma keeps a line for each
         given["GPU"] = f"GPU = {literal(gpu)}"
         given["TUNED"] = f"{TUNED}\nTUNED: dict[str, dict[str, int]] = {options}"
     files = ["launch.py"] + ["optional.py"] * any(text.optional for text in texts)

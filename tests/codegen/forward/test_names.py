@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import fields
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -74,7 +75,7 @@ def module_names() -> set[str]:
     only = ClassPlan("Only", (), (), (), "Tensor", ("return torch.ones(1)",))
     known = {"source": source, "classes": (only,), "imports": ("math", "F")}
     plan = {f.name: plain.get(str(f.type), ()) for f in fields(PackagePlan)} | known
-    text = model_text(plan)
+    text = model_text(SimpleNamespace(**plan))
     bound = set(re.findall(r"^(?:def |class )?(\w+)(?:\(| = )", text, re.MULTILINE))
     for line in re.findall(r"^(?:from .* )?import (.*)$", text, re.MULTILINE):
         bound |= {name.split(" as ")[-1].split(".")[0] for name in line.split(", ")}

@@ -6,11 +6,9 @@ planners are functions of plain data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-
-Groups = Sequence[Sequence[int]]
 
 MAX_SEARCH = 200  # groups on the way between two that are to be merged
 
@@ -43,16 +41,6 @@ class Dag:
 
     def edges(self) -> Iterable[tuple[int, int]]:
         return ((a, b) for a, row in enumerate(self.successors) for b in row)
-
-
-def quotient(dag: Dag, groups: Groups) -> dict[int, set[int]]:
-    """The graph of groups: which groups each group leads to, by position."""
-    group_of = {node: i for i, group in enumerate(groups) for node in group}
-    found: dict[int, set[int]] = {i: set() for i in range(len(groups))}
-    for first, second in dag.edges():
-        if group_of[first] != group_of[second]:
-            found[group_of[first]].add(group_of[second])
-    return found
 
 
 class Grouping:

@@ -7,14 +7,16 @@ into tuples is left out: a Concat is an operator here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 
 from ..dataflow.dag import Dag, Grouping
 from ..dataflow.dataflow import Dataflow, Operator
 from ..dataflow.mapping_types import most_complex
+from ..lazy import lazy
 from ..ops.registry import MANY_TO_MANY, ONE_TO_ONE, OPAQUE, OPS, Pattern
 from .dnnfusion import FusionPlan, Group, plan_of
+
+nx = lazy("networkx")
 
 MAX_DEPTH = 256  # operators in a group, TVM's default
 
@@ -34,23 +36,11 @@ def pattern(op: Operator) -> Pattern:
     return Pattern.BROADCAST if broadcasts else Pattern.INJECTIVE
 
 
-@dataclass(frozen=True)
-class _Dominator:
-    """The next operator that all paths lead through; None at the end of the graph.
-
-    `pattern` is the most complex one on the way there, that operator included.
-    """
-
-    parent: int | None
-    depth: int
-    pattern: Pattern
-
-
 def tvm(flow: Dataflow) -> FusionPlan:
     """Groups as TVM would make them."""
     patterns = [pattern(op) for op in flow.operators]
     returned = {t.producer for t in flow.tensors if t.returned}
-    dominators = post_dominators(flow.dag, patterns, returned)
+    dominators = post_dominators(flow.dag, returned)
     grouping = Grouping(flow.dag)
     anchor = list(patterns)  # the pattern of a group, by its name
 
@@ -63,14 +53,14 @@ def tvm(flow: Dataflow) -> FusionPlan:
                 anchor[name] = max(anchor[name], anchor[other])
 
     for phase in range(2):
-        for node, dominator in enumerate(dominators):
-            sink = dominator.parent
+        for node, sink in enumerate(dominators):
             if sink is None or grouping.group_of[node] == grouping.group_of[sink]:
                 continue
-            bounds = _bounds(anchor[grouping.group_of[node]], dominator.pattern, phase)
+            path = _between(flow.dag, node, sink)
+            way = max(patterns[i] for i in (*path, sink))
+            bounds = _bounds(anchor[grouping.group_of[node]], way, phase)
             if bounds is None:
                 continue
-            path = _path(flow.dag, node, sink)
             inner, last = bounds
             names = {grouping.group_of[i] for i in (node, *path, sink)}
             if sum(len(grouping.members[g]) for g in names) > MAX_DEPTH:
@@ -100,45 +90,29 @@ def _bounds(
     return None
 
 
-def _path(dag: Dag, start: int, sink: int) -> set[int]:
-    """What lies strictly between an operator and its post-dominator."""
+def post_dominators(dag: Dag, returned: Collection[int | None]) -> list[int | None]:
+    """The immediate post-dominator of each node: the first that all paths lead through.
+
+    None stands for the end, which follows the nodes in `returned` and those without
+    successors.
+    """
+    end = len(dag)
+    last = (i for i, row in enumerate(dag.successors) if not row or i in returned)
+    backwards = nx.DiGraph([(end, node) for node in last])
+    backwards.add_edges_from((second, first) for first, second in dag.edges())
+    found = nx.immediate_dominators(backwards, end) if end else {}
+    return [None if found[node] == end else found[node] for node in range(end)]
+
+
+def _between(dag: Dag, start: int, sink: int) -> set[int]:
+    """What lies between a node and its post-dominator: all of it, or too much.
+
+    Searches of networkx that leave a node out count all nodes first.
+    """
     found: set[int] = set()
     pending = [start]
-    while pending:
-        for node in dag.successors[pending.pop()]:
-            if node != sink and node not in found:
-                found.add(node)
-                pending.append(node)
+    while pending and len(found) <= MAX_DEPTH:
+        beyond = set(dag.successors[pending.pop()]) - found - {sink}
+        found |= beyond
+        pending += beyond
     return found
-
-
-def post_dominators(
-    dag: Dag, patterns: list[Pattern], returned: set[int | None]
-) -> list[_Dominator]:
-    """The immediate post-dominator of each operator, from the last to the first."""
-    found: dict[int, _Dominator] = {}
-
-    def common(
-        a: int | None, b: int | None, way: Pattern
-    ) -> tuple[int | None, Pattern]:
-        """The nearest common post-dominator, and the pattern on the way there."""
-        while a != b:
-            if a is None or b is None:
-                return None, Pattern.OPAQUE
-            deeper, other = (a, b) if found[a].depth > found[b].depth else (b, a)
-            way = max(way, found[deeper].pattern)
-            a, b = found[deeper].parent, other
-        return a, way
-
-    for node in reversed(range(len(dag))):
-        readers = dag.successors[node]
-        if not readers or node in returned:
-            found[node] = _Dominator(None, 1, Pattern.OPAQUE)
-            continue
-        parent: int | None = readers[0]
-        way = max(patterns[reader] for reader in readers)
-        for reader in readers[1:]:
-            parent, way = common(parent, reader, way)
-        depth = 1 if parent is None else found[parent].depth + 1
-        found[node] = _Dominator(parent, depth, way)
-    return [found[node] for node in range(len(dag))]

@@ -24,11 +24,14 @@ from onnx import (
 )
 
 from ...analysis.errors import LoadError
+from ...analysis.lazy import lazy
 from ...analysis.ops.type_rules import EARLY
 from ...rewrites.lowering import load
 from ...rewrites.normalise import ADAPTERS, EXTENSIONS
 from .tensor_storage import Payloads, shown
 from .validate_tensors import called, check_contents, held, nodes_of, subgraphs
+
+nx = lazy("networkx")
 
 # Functions that call functions grow exponentially; real models stay below 100,000.
 MOST_NODES = 2_000_000
@@ -297,25 +300,11 @@ def _check_order(nodes: list[NodeProto], uses: list[set[str]]) -> None:
     waits = [{maker[name] for name in used if name in maker} for used in uses]
     if all(max(wait, default=-1) < i for i, wait in enumerate(waits)):
         return
-    followers: list[list[int]] = [[] for _ in nodes]
-    for i, wait in enumerate(waits):
-        for before in wait:
-            followers[before].append(i)
-    missing = [len(wait) for wait in waits]
-    ready = [i for i, count in enumerate(missing) if not count]
-    while ready:
-        for after in followers[ready.pop()]:
-            missing[after] -= 1
-            if not missing[after]:
-                ready.append(after)
-    stuck = [i for i, count in enumerate(missing) if count]
-    if not stuck:
+    graph = nx.DiGraph((first, i) for i, wait in enumerate(waits) for first in wait)
+    if nx.is_directed_acyclic_graph(graph):
         return
-    # Walk backwards among the stuck nodes; the first one met twice is on a cycle.
-    at, seen = stuck[0], set()
-    while at not in seen:
-        seen.add(at)
-        at = min(i for i in waits[at] if missing[i])
+    parts = nx.strongly_connected_components(graph)
+    at = min(i for x in parts for i in x if len(x) > 1 or graph.has_edge(i, i))
     raise LoadError(
         "the graph has a cycle", called(nodes[at]), "ONNX graphs are acyclic"
     )

@@ -11,11 +11,11 @@ import onnx
 import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from support.random_dags import COUNT, random_dataflow
+from support.random_dags import COUNT, random_dag, random_dataflow
 
 from fairhand.analysis.cost.device import CPU, Device, Profile
 from fairhand.analysis.cost.typical_sizes import OTHER, Sizes
-from fairhand.analysis.dataflow.dag import Dag, Grouping, quotient
+from fairhand.analysis.dataflow.dag import Dag, Grouping
 from fairhand.analysis.dataflow.dataflow import Dataflow, dataflow
 from fairhand.analysis.dataflow.mapping_types import Verdict
 from fairhand.analysis.fusion.cost_model import live, pair_signature
@@ -26,7 +26,12 @@ from fairhand.analysis.fusion.dnnfusion import (
     unfused,
     uses_up_tiles,
 )
-from fairhand.analysis.fusion.tvm_baseline import MAX_DEPTH, pattern, tvm
+from fairhand.analysis.fusion.tvm_baseline import (
+    MAX_DEPTH,
+    pattern,
+    post_dominators,
+    tvm,
+)
 from fairhand.analysis.graph.dims import symbol
 from fairhand.analysis.ops.registry import MANY_TO_MANY, OPAQUE, Pattern
 from fairhand.analysis.shapes.infer import ShapeFacts, infer
@@ -50,7 +55,8 @@ def faults(dag: Dag, groups: list[tuple[int, ...]]) -> list[str]:
         found.append("a group is not in order")
     if any(group and reaches_back(dag, set(group)) for group in groups):
         found.append("a path leaves a group and comes back")
-    if any(a >= b for a, row in quotient(dag, groups).items() for b in row):
+    group_of = {node: i for i, group in enumerate(groups) for node in group}
+    if any(group_of[a] > group_of[b] for a, b in dag.edges()):
         found.append("the groups are in no topological order")
     return found
 
@@ -358,6 +364,19 @@ def test_signatures_tell_shapes_types_and_settings_apart() -> None:
         net = images(4, size)
         flows.append(net.flow(net.conv("x", 4, 4, 3, strides=[stride] * 2)))
     assert len({flow.operators[0].signature for flow in flows}) == 3
+
+
+def test_post_dominators_are_what_all_paths_to_the_end_lead_through() -> None:
+    def paths(node: int) -> list[set[int]]:
+        further = [{node, *way} for s in dag.successors[node] for way in paths(s)]
+        return [*further, *([{node}] if node in ends else [])]
+
+    for seed in range(SOME):
+        dag, _ = random_dag(seed, most=10)
+        ends = {i for i, row in enumerate(dag.successors) if not row or i % 4 == 0}
+        for node, found in enumerate(post_dominators(dag, ends)):
+            shared = set.intersection(*paths(node)) - {node}
+            assert found == min(shared, default=None)
 
 
 def test_tvm_fuses_through_a_diamond_and_stops_at_a_softmax() -> None:

@@ -64,8 +64,12 @@ def definition(text: str) -> Definition:
     (node,) = ast.parse(text).body
     name = _name(node)
     assert name is not None, text
-    bound = {name, *vars(builtins)}
-    reads: dict[str, None] = {}
+    return Definition(name, text, _free(node), not hasattr(node, "body"))
+
+
+def _free(node: ast.stmt) -> tuple[str, ...]:
+    """The names that a definition reads and doesn't bind; builtins apart."""
+    bound, reads = {_name(node), *vars(builtins)}, dict[str, None]()
     for part in ast.walk(node):
         if isinstance(part, ast.arg):
             bound.add(part.arg)
@@ -73,15 +77,14 @@ def definition(text: str) -> Definition:
             bound.add(part.id)
         elif isinstance(part, ast.Name):
             reads[part.id] = None
-    others = tuple(other for other in reads if other not in bound)
-    return Definition(name, text, others, not hasattr(node, "body"))
+    return tuple(name for name in reads if name not in bound)
 
 
 def names_read(texts: Iterable[str]) -> list[str]:
     """What functions and classes at the top of these texts read."""
     nodes = (node for text in texts for node in ast.parse(text).body)
-    found = (definition(ast.unparse(node)).reads for node in nodes if _name(node))
-    return list(dict.fromkeys(name for reads in found for name in reads))
+    free = (_free(node) for node in nodes if _name(node))
+    return list(dict.fromkeys(name for names in free for name in names))
 
 
 def closure(

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from .analysis.ops import register
+    from .analysis.ops.module_form import ModuleForm, Weight
+    from .analysis.ops.node_view import NodeView
     from .analysis.ops.registry import (
         MANY_TO_MANY,
         ONE_TO_MANY,
@@ -28,10 +30,7 @@ if TYPE_CHECKING:
         OPAQUE,
         REORGANIZE,
         SHUFFLE,
-        ModuleForm,
-        NodeView,
         OpDef,
-        Weight,
         case,
     )
     from .codegen.pipeline import Package, compile
@@ -52,10 +51,10 @@ _HOMES = {
     "OPAQUE": "analysis.ops.registry",
     "REORGANIZE": "analysis.ops.registry",
     "SHUFFLE": "analysis.ops.registry",
-    "ModuleForm": "analysis.ops.registry",
-    "NodeView": "analysis.ops.registry",
+    "ModuleForm": "analysis.ops.module_form",
+    "NodeView": "analysis.ops.node_view",
     "OpDef": "analysis.ops.registry",
-    "Weight": "analysis.ops.registry",
+    "Weight": "analysis.ops.module_form",
     "case": "analysis.ops.registry",
     "Package": "codegen.pipeline",
     "compile": "codegen.pipeline",

@@ -20,7 +20,8 @@ import onnx_ir as ir
 from fairhand.analysis.dataflow.dataflow import Dataflow, dataflow
 from fairhand.analysis.fusion.dnnfusion import FusionPlan, dnnfusion
 from fairhand.analysis.fusion.tvm_baseline import tvm
-from fairhand.analysis.shapes.infer import ShapeFacts, infer
+from fairhand.analysis.graph.shape_facts import ShapeFacts
+from fairhand.analysis.shapes.infer import infer
 from fairhand.codegen.load.read_model import load
 from fairhand.rewrites.normalise import normalise
 from fairhand.rewrites.simplify import simplify

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from .registry import OPS, OpDef, define, lookup, registered
+from .registry import OPS, OpDef, define, lookup, register, registered
 
 __all__ = ["FAMILIES", "OPS", "OpDef", "define", "lookup", "register", "registered"]
 
@@ -44,9 +44,3 @@ FAMILIES = (
 
 for _family in FAMILIES:
     import_module(f".{_family}", __name__)
-
-
-def register(op: OpDef) -> OpDef:
-    """Enter a user's operator; one of a built-in operator's name replaces it."""
-    registered.append(op)
-    return define(op, override=True)

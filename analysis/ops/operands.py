@@ -16,7 +16,7 @@ import onnx_ir as ir
 from ..graph.dims import Dim, same
 from ..spelling.expr import DimOf, Expr
 from .helpers import elementwise as helpers
-from .registry import NodeView
+from .node_view import NodeView
 
 SIGNED = {
     ir.DataType.UINT16: ir.DataType.INT32,

@@ -12,8 +12,9 @@ import numpy as np
 import onnx_ir as ir
 
 from .helpers import quant as helpers
+from .module_form import ModuleForm, Weight
+from .node_view import NodeView
 from .operands import is_zero
-from .registry import ModuleForm, NodeView, Weight
 
 QUANTIZED_CONVS = ("QuantizedConv2d", "DynamicQuantizedConv2d", "QLinearConv2d")
 QUANTIZED_LINEARS = ("QuantizedLinear", "DynamicQuantizedLinear", "QLinearLinear")

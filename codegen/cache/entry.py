@@ -25,7 +25,7 @@ import onnx_ir as ir
 from ...analysis import ops
 from ...analysis.graph.constants import uniform_number
 from ...analysis.graph.weight_access import FileTensor, glance
-from ...analysis.ops.registry import Weight
+from ...analysis.ops.module_form import Weight
 from ...rewrites.certificate.graph_hash import Step, digest_steps, finished
 from ...rewrites.folding.duplicate_constants import equal_pairs
 from ...rewrites.folding.island import tensor_of

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import onnx_ir as ir
 
 from ...analysis.graph.parameters import is_parameter
-from ...analysis.ops.registry import ModuleForm
+from ...analysis.ops.module_form import ModuleForm
 from ...analysis.spelling.expr import TORCH_DTYPES, Leaf, Ref, render, spell
 from ..ir.assignment import Assignment, LayerRef
 from ..ir.control_flow import Action, Block

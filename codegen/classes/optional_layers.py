@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import onnx_ir as ir
 
-from ...analysis.ops.registry import ModuleForm
+from ...analysis.ops.module_form import ModuleForm
 from ...analysis.spelling.expr import (
     Conditional,
     Expr,

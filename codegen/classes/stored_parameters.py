@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.graph.parameters import has_name
-from ...analysis.ops.registry import Weight
+from ...analysis.ops.module_form import Weight
 from ..ir.assignment import Assignment
 from ..ir.module_call import ModuleCall
 from ..ir.package_plan import WeightPlan

@@ -14,8 +14,8 @@ from ...analysis.dataflow.dataflow import Dataflow, dataflow
 from ...analysis.errors import FairhandError
 from ...analysis.fusion.dnnfusion import FusionPlan, dnnfusion, unfused
 from ...analysis.fusion.tvm_baseline import tvm
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.schedule.lanes import LanePlan, batch_makespans, costs_of, plan_lanes
-from ...analysis.shapes.infer import ShapeFacts
 from ..lanes.plan_json import Plans
 from ..profile.op_timings import measured_profile, pair_timer
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ...analysis.errors import FairhandError
-from ...analysis.shapes.infer import ShapeFacts
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...rewrites.certificate.proof_store import Verdict, load, proven
 from ...rewrites.engine.apply import Rewriter
 from ...rewrites.engine.history import Application

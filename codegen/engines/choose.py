@@ -14,9 +14,9 @@ from ...analysis.cost.graph_cost import GraphCost
 from ...analysis.errors import FairhandError
 from ...analysis.graph.constants import is_constant
 from ...analysis.graph.dims import Dim, Invented
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.literals import one_line
 from ...analysis.ops import lookup
-from ...analysis.shapes.infer import ShapeFacts
 from ..emit.session_file import kind_of
 from ..ir.engine_plan import TRACING, EnginePlan
 from ..ir.package_plan import PackagePlan

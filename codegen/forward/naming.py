@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 import onnx_ir as ir
 
 from ...analysis.graph.dims import is_invented
-from ...analysis.shapes.infer import ShapeFacts
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.spelling.expr import ATOM, Expr, Leaf, Ref, leaves, render
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..ir.assignment import LayerRef

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ...analysis.ops.registry import ModuleForm
+from ...analysis.ops.module_form import ModuleForm
 from ...analysis.spelling.expr import Expr, Leaf, Ref, leaves
 
 

@@ -14,7 +14,7 @@ from itertools import takewhile
 
 import onnx_ir as ir
 
-from ...analysis.shapes.infer import ShapeFacts
+from ...analysis.graph.shape_facts import ShapeFacts
 from .identifiers import unused, variable
 
 _NUMBERED = re.compile(r"([A-Za-z_.]*?[A-Za-z_.])([0-9]{1,4})([A-Za-z_.]*)")

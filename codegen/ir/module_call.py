@@ -9,7 +9,7 @@ from typing import TypeAlias
 import onnx_ir as ir
 
 from ...analysis.graph.parameters import is_parameter
-from ...analysis.ops.registry import ModuleForm
+from ...analysis.ops.module_form import ModuleForm
 from ...analysis.spelling.expr import Expr, Leaf, Ref, render
 from .assignment import Assignment, LayerRef
 from .control_flow import Action, Block, laid_out

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...analysis.graph.dims import Dim
 from ...analysis.literals import one_line
-from ...analysis.ops.registry import Weight
+from ...analysis.ops.module_form import Weight
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from ...analysis.shapes.infer import ShapeFacts
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.spelling.expr import HelperRef, leaves, text_expr
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..forward.writer import Body, BodyWriter

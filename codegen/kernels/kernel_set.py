@@ -18,10 +18,10 @@ from ...analysis.cost.typical_sizes import Sizes
 from ...analysis.dataflow.dataflow import Dataflow, dataflow
 from ...analysis.fusion.dnnfusion import FusionPlan, dnnfusion
 from ...analysis.graph.dims import Dim, Dims
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.literals import one_line
 from ...analysis.ops.triton.elementwise import pointwise
 from ...analysis.ops.triton.rows import whole_rows
-from ...analysis.shapes.infer import ShapeFacts
 from ...rewrites.adapters.provenance import behind
 from ..ir.assignment import Assignment
 from ..ir.identifiers import unused

@@ -18,10 +18,10 @@ from ...analysis.cost.device import CPU, Profile
 from ...analysis.dataflow.dag import Dag
 from ...analysis.dataflow.dataflow import Dataflow, dataflow
 from ...analysis.errors import FairhandError
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.schedule.fork_join import Fork, Work, find_forks, fork_seconds
 from ...analysis.schedule.lanes import WORTH, LanePlan, costs_of, plan_lanes
 from ...analysis.schedule.linear_clustering import Costs
-from ...analysis.shapes.infer import ShapeFacts
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..ir.assignment import Assignment
 from ..ir.control_flow import Block

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from ...analysis.dataflow.dag import Grouping
 from ...analysis.fusion.dnnfusion import FusionPlan
-from ...analysis.shapes.infer import ShapeFacts
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.spelling.expr import Name, Ref
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..forward.writer import BodyWriter

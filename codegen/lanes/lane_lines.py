@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.schedule.fork_join import Fork
-from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import Call, Expr, Name, Ref, render
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..forward.writer import Body, BodyWriter

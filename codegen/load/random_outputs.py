@@ -8,7 +8,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.graph.constants import RANDOM
-from ...analysis.ops.registry import DOMAIN, constant
+from ...analysis.ops.node_view import constant
+from ...analysis.ops.registry import DOMAIN
 from ...rewrites.adapters.cleanup import inline_functions
 
 

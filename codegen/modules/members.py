@@ -10,8 +10,8 @@ from typing import Any
 import onnx_ir as ir
 
 from ...analysis.graph.parameters import has_name, is_parameter
+from ...analysis.ops.module_form import ModuleForm
 from ...analysis.ops.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
-from ...analysis.ops.registry import ModuleForm
 from ...analysis.spelling.expr import Function, Leaf, Ref, callees, leaves, render
 from ..ir.assignment import Assignment, LayerRef
 from ..ir.identifiers import attribute, unused

@@ -12,7 +12,7 @@ from collections import Counter
 import onnx_ir as ir
 
 from ...analysis.graph.parameters import has_name, is_parameter
-from ...analysis.ops.registry import ModuleForm, Weight
+from ...analysis.ops.module_form import ModuleForm, Weight
 from ...analysis.spelling.expr import Expr, substitute
 from ..ir.assignment import Assignment, LayerRef
 from ..ir.module_call import (

@@ -11,8 +11,8 @@ import onnx_ir as ir
 from ...analysis.dataflow.dataflow import dataflow
 from ...analysis.fusion.dnnfusion import FusionPlan, dnnfusion
 from ...analysis.fusion.tvm_baseline import tvm
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.schedule.fork_join import Fork
-from ...analysis.shapes.infer import ShapeFacts
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..forward.writer import BodyWriter
 from ..kernels.forward_with_kernels import kernel_bodies

@@ -10,8 +10,8 @@ import onnx_ir as ir
 from ...analysis.errors import Unsupported
 from ...analysis.graph.dims import Dims
 from ...analysis.graph.map_types import map_type, type_text
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.literals import one_line, short_literal
-from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import TORCH_DTYPES
 from ..ir.cache_arguments import CacheArgument, find_families, in_its_words
 from ..ir.package_plan import TensorPlan, shape_text

@@ -9,8 +9,8 @@ import onnx_ir as ir
 
 from ...analysis.cost.typical_sizes import Sizes
 from ...analysis.dataflow.dataflow import Dataflow
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.lazy import lazy
-from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import (
     TORCH_DTYPES,
 )

@@ -17,9 +17,9 @@ import onnx_ir as ir
 from ...analysis.cost.device import CPU, Profile
 from ...analysis.dataflow.dataflow import Dataflow
 from ...analysis.fusion.cost_model import Timer
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.lazy import lazy
 from ...analysis.schedule.lanes import HAND_OFF
-from ...analysis.shapes.infer import ShapeFacts
 from ..emit.runtime_files import copied_whole
 from ..engines.choose import takes_images
 from .op_runner import Trial, Trials

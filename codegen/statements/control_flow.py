@@ -9,8 +9,9 @@ from typing import TypeAlias
 import onnx_ir as ir
 
 from ...analysis.errors import Unsupported
-from ...analysis.ops.registry import ModuleForm, NodeView, describe
-from ...analysis.shapes.infer import ShapeFacts
+from ...analysis.graph.shape_facts import ShapeFacts
+from ...analysis.ops.module_form import ModuleForm
+from ...analysis.ops.node_view import NodeView, describe
 from ...analysis.spelling.expr import Expr, ExpressionList, Literal, renamed
 from ..ir.assignment import Assignment
 from ..ir.control_flow import Action, Block, Kind, laid_out

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import onnx_ir as ir
 import sympy
 
-from ...analysis.ops.registry import NodeView
+from ...analysis.ops.node_view import NodeView
 from ...analysis.spelling.expr import (
     Binary,
     Conditional,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from ...analysis.shapes.infer import ShapeFacts
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.spelling.expr import Expr, Ref
 from ..ir.assignment import Assignment
 from ..ir.control_flow import Action, Block

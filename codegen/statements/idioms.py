@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ...analysis.graph.dims import Dim
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.ops.operands import dim_keyword, equal, shown
-from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import Name, Ref, callees
 from ..ir.assignment import Assignment
 from .combine import Flow, axis_of, does, size_of, without

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
-from ...analysis.ops.registry import NodeView
+from ...analysis.ops.node_view import NodeView
 from ...analysis.spelling.expr import TORCH_DTYPES, Expr, Name, Ref, spell
 from ..ir.naming import telling
 from .control_flow import BlockBuilder

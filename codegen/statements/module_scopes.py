@@ -13,7 +13,7 @@ import re
 import onnx_ir as ir
 
 from ...analysis.graph.parameters import is_parameter
-from ...analysis.ops.registry import ModuleForm
+from ...analysis.ops.module_form import ModuleForm
 from ..ir.assignment import Scope
 
 _SCOPES = "pkg.torch.onnx.name_scopes"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.lazy import lazy
 from ...analysis.ops.registry import ONE_TO_MANY, REORGANIZE, SHUFFLE, lookup
-from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import (
     Attribute,
     Call,

@@ -15,19 +15,12 @@ import sympy
 
 from ...analysis.errors import MALFORMED, FairhandError, Unsupported
 from ...analysis.graph.parameters import is_parameter
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.literals import one_line
-from ...analysis.ops.registry import (
-    ModuleForm,
-    NodeView,
-    OpDef,
-    constant,
-    describe,
-    lookup,
-    of_strings,
-    placed,
-)
+from ...analysis.ops.module_form import ModuleForm
+from ...analysis.ops.node_view import NodeView, constant, describe, of_strings, placed
+from ...analysis.ops.registry import OpDef, lookup
 from ...analysis.ops.string_constants import string_array
-from ...analysis.shapes.infer import ShapeFacts
 from ...analysis.spelling.expr import DimOf, Expr, Leaf, Name, Printing, Ref, substitute
 from ..ir.assignment import Assignment, LayerRef, Scope
 from ..ir.size_expr import dim_expr

@@ -11,7 +11,7 @@ import sympy
 
 from ...analysis.errors import Unsupported
 from ...analysis.graph.dims import Dim
-from ...analysis.shapes.infer import ShapeFacts
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.spelling.expr import (
     DeviceOf,
     DimOf,

@@ -23,7 +23,8 @@ import sympy
 from ...analysis.graph.dims import Dim
 from ...analysis.lazy import lazy
 from ...analysis.literals import one_line
-from ...analysis.ops.registry import ModuleForm, describe
+from ...analysis.ops.module_form import ModuleForm
+from ...analysis.ops.node_view import describe
 from ...analysis.shapes.infer import infer
 from ...analysis.spelling.expr import (
     DeviceOf,

@@ -21,9 +21,9 @@ import onnx_ir as ir
 import onnxruntime as ort
 
 from ...analysis.errors import VerificationError
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.weightless import to_proto
 from ...analysis.literals import one_line
-from ...analysis.shapes.infer import ShapeFacts
 from ...rewrites.folding.island import size_of
 from ..emit.package_files import read_report
 from ..load.random_outputs import drawn_outputs

@@ -13,8 +13,8 @@ import onnx_ir as ir
 
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.quantization import quantises
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.traversal import all_nodes, sort
-from ...analysis.shapes.infer import ShapeFacts
 from ..adapters.provenance import take_over
 from ..certificate.proof_store import load
 from ..language.exactness import Exactness

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ...analysis.graph.constants import RANDOM
-from ...analysis.shapes.infer import ShapeFacts
+from ...analysis.graph.shape_facts import ShapeFacts
 from ..language.facts import Facts
 
 

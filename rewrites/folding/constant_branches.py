@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.traversal import all_nodes
-from ...analysis.shapes.infer import ShapeFacts
 
 
 def take_branches(model: ir.Model) -> int:

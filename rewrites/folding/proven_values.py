@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ...analysis.ops.registry import constant
+from ...analysis.graph.shape_facts import ShapeFacts
+from ...analysis.ops.node_view import constant
 from ...analysis.shapes.index_functions import Places
-from ...analysis.shapes.infer import ShapeFacts
 from ..adapters.provenance import became_constants
 from .constant_folding import reads_learned
 

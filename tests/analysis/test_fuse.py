@@ -33,8 +33,9 @@ from fairhand.analysis.fusion.tvm_baseline import (
     tvm,
 )
 from fairhand.analysis.graph.dims import symbol
+from fairhand.analysis.graph.shape_facts import ShapeFacts
 from fairhand.analysis.ops.registry import MANY_TO_MANY, OPAQUE, Pattern
-from fairhand.analysis.shapes.infer import ShapeFacts, infer
+from fairhand.analysis.shapes.infer import infer
 
 PLANNERS: dict[str, Callable[[Dataflow], FusionPlan]] = {
     "none": unfused,

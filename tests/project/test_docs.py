@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,19 @@ def broken_links(page: str, text: str) -> list[str]:
         if not path.exists() or (anchor and anchor not in anchors(path)):
             broken.append(link)
     return broken
+
+
+def test_examples_of_contributing_stand_in_the_code() -> None:
+    blocks = re.findall(r"(?:^    .*\n|^\n)+", text_of("CONTRIBUTING.md"), re.MULTILINE)
+    texts = [textwrap.dedent(block).strip() for block in blocks]
+    examples = [text for text in texts if re.search(r"^(def|@\w+|law_of)\b", text)]
+    assert len(examples) == 3
+    folders = [ROOT / "analysis" / "ops", ROOT / "rewrites" / "rules"]
+    code = "".join(p.read_text("utf-8") for f in folders for p in f.rglob("*.py"))
+    for example in examples:
+        assert (
+            example in textwrap.dedent(code) or textwrap.indent(example, "    ") in code
+        )
 
 
 @pytest.mark.parametrize("page", PAGES)

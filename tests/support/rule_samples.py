@@ -19,7 +19,7 @@ import onnxruntime as ort
 from onnx.reference import ReferenceEvaluator
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented
 
-from fairhand.analysis.shapes.infer import ShapeFacts
+from fairhand.analysis.graph.shape_facts import ShapeFacts
 from fairhand.rewrites.engine.bindings import Binding, evaluate
 from fairhand.rewrites.engine.build import Builder
 from fairhand.rewrites.engine.graph_editor import GraphEditor

@@ -12,7 +12,8 @@ import onnx_ir as ir
 import onnxruntime
 
 from fairhand.analysis.graph.dims import Dim, spell
-from fairhand.analysis.shapes.infer import ShapeFacts, infer
+from fairhand.analysis.graph.shape_facts import ShapeFacts
+from fairhand.analysis.shapes.infer import infer
 
 
 def build(inputs: str, body: str, output: str = "float[] y") -> onnx.ModelProto:

@@ -8,8 +8,9 @@ import numpy as np
 
 from ..case_arrays import i32
 from ..helpers import cache as helpers
+from ..node_view import NodeView
 from ..operands import number, wanted
-from ..registry import DOMAIN, MANY_TO_MANY, NodeView, OpDef, case, define
+from ..registry import DOMAIN, MANY_TO_MANY, OpDef, case, define
 from .attributes import check_attributes
 
 _PAST, _TOTAL, _COS = 3, 6, 7

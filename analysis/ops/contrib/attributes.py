@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from ..registry import NodeView
+from ..node_view import NodeView
 
 
 def check_attributes(

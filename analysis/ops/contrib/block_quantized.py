@@ -11,17 +11,9 @@ import onnx_ir as ir
 from ..case_arrays import i32, i64, u8
 from ..facts.requirements import IndexOf
 from ..helpers import packed as helpers
-from ..registry import (
-    DOMAIN,
-    MANY_TO_MANY,
-    SHUFFLE,
-    ModuleForm,
-    NodeView,
-    OpDef,
-    Weight,
-    case,
-    define,
-)
+from ..module_form import ModuleForm, Weight
+from ..node_view import NodeView
+from ..registry import DOMAIN, MANY_TO_MANY, SHUFFLE, OpDef, case, define
 from .attributes import check_attributes
 
 _BYTE = (ir.DataType.UINT8,)

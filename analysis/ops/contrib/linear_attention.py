@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..helpers import linear_attention as helpers
+from ..node_view import NodeView
 from ..operands import number, wanted
-from ..registry import MANY_TO_MANY, NodeView, OpDef, case, define
+from ..registry import MANY_TO_MANY, OpDef, case, define
 
 # Which inputs an update rule uses: the decay, and the update rate beta.
 _RULES = {

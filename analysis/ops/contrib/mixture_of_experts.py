@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..helpers import experts as helpers
+from ..node_view import NodeView
 from ..operands import number
-from ..registry import DOMAIN, MANY_TO_MANY, NodeView, OpDef, case, define
+from ..registry import DOMAIN, MANY_TO_MANY, OpDef, case, define
 from .attributes import check_attributes
 
 

@@ -13,19 +13,11 @@ import onnx_ir as ir
 from ..case_arrays import f32, i8, i32, u8
 from ..facts import sizes_elementwise, sizes_windows
 from ..helpers import quant as helpers
+from ..module_form import ModuleForm, Weight
+from ..node_view import NodeView
 from ..operands import number
 from ..quant_layers import integer_linear
-from ..registry import (
-    DOMAIN,
-    MANY_TO_MANY,
-    ONE_TO_ONE,
-    ModuleForm,
-    NodeView,
-    OpDef,
-    Weight,
-    case,
-    define,
-)
+from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_ONE, OpDef, case, define
 from .attributes import check_attributes
 
 _A, _B, _Y = 0, 3, 6  # of a pair: a tensor, its scale and its zero point

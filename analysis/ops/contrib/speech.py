@@ -8,17 +8,9 @@ import numpy as np
 
 from ..case_arrays import f32, i64
 from ..helpers import contrib as helpers
+from ..node_view import NodeView
 from ..operands import shown
-from ..registry import (
-    DOMAIN,
-    MANY_TO_MANY,
-    ONE_TO_ONE,
-    SHUFFLE,
-    NodeView,
-    OpDef,
-    case,
-    define,
-)
+from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_ONE, SHUFFLE, OpDef, case, define
 from .attributes import check_attributes
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..helpers import recurrent as helpers
+from ..node_view import NodeView
 from ..onnx.recurrent import options_of
 from ..operands import wanted
-from ..registry import DOMAIN, MANY_TO_MANY, NodeView, OpDef, case, define
+from ..registry import DOMAIN, MANY_TO_MANY, OpDef, case, define
 from .attributes import check_attributes
 from .linear_attention import CONV_CASES, LINEAR_CASES, causal_conv, linear_attention
 

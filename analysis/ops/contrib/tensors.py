@@ -9,13 +9,13 @@ import numpy as np
 from ..case_arrays import f32, i32, i64
 from ..facts import sizes_windows
 from ..helpers import contrib as helpers
+from ..node_view import NodeView
 from ..operands import converted, number
 from ..registry import (
     DOMAIN,
     MANY_TO_MANY,
     ONE_TO_MANY,
     ONE_TO_ONE,
-    NodeView,
     OpDef,
     case,
     define,

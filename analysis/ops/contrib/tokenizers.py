@@ -10,18 +10,10 @@ import onnx_ir as ir
 from ..case_arrays import f32, i32, i64
 from ..helpers import hashes as helpers
 from ..helpers import strings as string_helpers
+from ..node_view import NodeView
 from ..onnx.strings import python_pattern, text
 from ..operands import wanted
-from ..registry import (
-    DOMAIN,
-    MANY_TO_MANY,
-    ONE_TO_ONE,
-    OPAQUE,
-    NodeView,
-    OpDef,
-    case,
-    define,
-)
+from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_ONE, OPAQUE, OpDef, case, define
 from .attributes import check_attributes
 
 

@@ -13,8 +13,9 @@ from ...spelling.expr import Expr, Name, Ref
 from ..case_arrays import f32, i64
 from ..helpers import ml as ml_helpers
 from ..helpers import strings as string_helpers
+from ..node_view import NodeView
 from ..onnx.strings import text
-from ..registry import ONE_TO_ONE, OPAQUE, OWN, NodeView, OpDef, case, define
+from ..registry import ONE_TO_ONE, OPAQUE, OWN, OpDef, case, define
 from ..string_constants import SHORT, array_of, decoded, string_list
 
 ML = "ai.onnx.ml"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..registry import NodeView
+from ..node_view import NodeView
 
 Array = npt.NDArray[Any]
 

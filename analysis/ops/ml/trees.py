@@ -9,7 +9,9 @@ import onnx_ir as ir
 
 from ..case_arrays import f32
 from ..helpers import trees as helpers
-from ..registry import OPAQUE, ModuleForm, NodeView, OpDef, Weight, case, define
+from ..module_form import ModuleForm, Weight
+from ..node_view import NodeView
+from ..registry import OPAQUE, OpDef, case, define
 from .tree_tables import MODES, Array, Nodes, Tables, tables
 
 

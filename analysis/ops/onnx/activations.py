@@ -10,6 +10,8 @@ import onnx_ir as ir
 from ..case_arrays import FLOATS, INTS, f16, f32, f64, i32, i64, spread, u32
 from ..facts import flop_counts, sizes_elementwise, small_values, tiles
 from ..helpers import elementwise as helpers
+from ..module_form import ModuleForm, Weight
+from ..node_view import NodeView
 from ..operands import (
     SIGNED,
     converted,
@@ -19,17 +21,7 @@ from ..operands import (
     through_signed,
     whole,
 )
-from ..registry import (
-    MANY_TO_MANY,
-    ONE_TO_ONE,
-    Case,
-    ModuleForm,
-    NodeView,
-    OpDef,
-    Weight,
-    case,
-    define,
-)
+from ..registry import MANY_TO_MANY, ONE_TO_ONE, Case, OpDef, case, define
 
 _GRID = np.linspace(-6, 6, 24, dtype=np.float32).reshape(2, 3, 4)
 
@@ -122,11 +114,6 @@ def _elu(t: Any, n: NodeView, x: Any) -> Any:
     return t.F.elu(x) if alpha == 1 else t.F.elu(x, alpha=whole(alpha))
 
 
-def _celu(t: Any, n: NodeView, x: Any) -> Any:
-    alpha = number(n, "alpha", 1.0)
-    return t.F.celu(x) if alpha == 1 else t.F.celu(x, alpha=whole(alpha))
-
-
 def _leaky_relu(t: Any, n: NodeView, x: Any) -> Any:
     alpha = number(n, "alpha", 0.01)
     return t.F.leaky_relu(x) if alpha == 0.01 else t.F.leaky_relu(x, whole(alpha))
@@ -159,7 +146,6 @@ def _thresholded_relu(t: Any, n: NodeView, x: Any) -> Any:
 _FLOPS: dict[str, Any] = {"HardSigmoid": 3, "Swish": flop_counts.swish}
 for _name, _since, _spelling, _attrs in (
     ("Elu", 6, _elu, [{"alpha": 0.3}, {"alpha": 2.0}]),
-    ("Celu", 12, _celu, [{"alpha": 0.3}, {"alpha": 2.0}]),
     ("LeakyRelu", 6, _leaky_relu, [{"alpha": 0.2}, {"alpha": 0.0}, {"alpha": 2.0}]),
     ("Selu", 6, _selu, [{"alpha": 0.3, "gamma": 2.0}, {"gamma": 0.3}]),
     ("HardSigmoid", 6, _hard_sigmoid, [{"alpha": 1 / 6}, {"alpha": 0.3, "beta": 0.1}]),
@@ -174,11 +160,27 @@ for _name, _since, _spelling, _attrs in (
             flops=_FLOPS.get(_name),
             torch=_spelling,
             cases=[
-                *spread(-6, 6, *(FLOATS if _name != "Celu" else ())),
+                *spread(-6, 6, *FLOATS),
                 *[made for attrs in _attrs for made in _with(**attrs)],
             ],
         )
     )
+
+
+def _celu(t: Any, n: NodeView, x: Any) -> Any:
+    alpha = number(n, "alpha", 1.0)
+    return t.F.celu(x) if alpha == 1 else t.F.celu(x, alpha=whole(alpha))
+
+
+define(
+    OpDef(
+        "Celu",
+        since=12,
+        mapping=ONE_TO_ONE,
+        torch=_celu,
+        cases=[*spread(-6, 6), *_with(alpha=0.3), *_with(alpha=2.0)],
+    )
+)
 
 
 def _shrink(t: Any, n: NodeView, x: Any) -> Any:

@@ -12,8 +12,9 @@ from ...graph.dims import same
 from ..facts import flop_counts, sizes_elementwise, sizes_windows
 from ..facts.requirements import Between, IndexOf
 from ..helpers import attention as helpers
+from ..node_view import NodeView
 from ..operands import number, wanted
-from ..registry import MANY_TO_MANY, NodeView, OpDef, case, define
+from ..registry import MANY_TO_MANY, OpDef, case, define
 
 _MASK, _PAST_KEY, _LENGTHS = 3, 4, 6
 

@@ -12,8 +12,9 @@ from ml_dtypes import float8_e4m3fn
 from ..case_arrays import FLOATS, INTS, UNSIGNED, f16, f32, i8, i32, i64
 from ..facts import index_functions, sizes_elementwise, small_values
 from ..helpers import casts as helpers
+from ..node_view import NodeView
 from ..operands import BITS, FLOAT8_MAX, SMALL_FLOATS, converted, signed
-from ..registry import ONE_TO_ONE, NodeView, OpDef, case, define
+from ..registry import ONE_TO_ONE, OpDef, case, define
 
 
 def _cast(t: Any, n: NodeView, x: Any, like: Any = None) -> Any:

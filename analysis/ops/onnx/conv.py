@@ -11,17 +11,10 @@ import onnx_ir as ir
 from ..facts import flop_counts, sizes_windows, tiles
 from ..helpers import conv as helpers
 from ..helpers import quant as quant_helpers
+from ..module_form import ModuleForm, Weight
+from ..node_view import NodeView
 from ..quant_layers import bias, integers
-from ..registry import (
-    MANY_TO_MANY,
-    ModuleForm,
-    NodeView,
-    OpDef,
-    Pattern,
-    Weight,
-    case,
-    define,
-)
+from ..registry import MANY_TO_MANY, OpDef, Pattern, case, define
 from .windows import Windows, padded, short, windows
 
 

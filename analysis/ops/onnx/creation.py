@@ -11,8 +11,9 @@ import onnx_ir as ir
 from ..facts import index_functions, sizes_elementwise, small_values
 from ..facts.requirements import BelowNumber, Between
 from ..helpers import indexing as helpers
+from ..node_view import NodeView
 from ..operands import signed, size
-from ..registry import ONE_TO_MANY, OPAQUE, NodeView, OpDef, Pattern, case, define
+from ..registry import ONE_TO_MANY, OPAQUE, OpDef, Pattern, case, define
 
 
 def _i64(*values: int) -> Any:

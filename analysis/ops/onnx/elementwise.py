@@ -26,8 +26,9 @@ from ..case_arrays import (
 from ..facts import flop_counts, index_functions, small_values
 from ..facts.requirements import EVERY, Between
 from ..helpers import elementwise as helpers
+from ..node_view import NodeView
 from ..operands import SIGNED, converted, exact, is_number, through_signed, whole
-from ..registry import ONE_TO_ONE, Case, NodeView, OpDef, case, define
+from ..registry import ONE_TO_ONE, Case, OpDef, case, define
 
 _UINT64 = ir.DataType.UINT64
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..helpers import images as helpers
-from ..registry import OPAQUE, NodeView, OpDef, case, define
+from ..node_view import NodeView
+from ..registry import OPAQUE, OpDef, case, define
 
 _FORMATS: dict[str, dict[str, Any]] = {
     "RGB": {},

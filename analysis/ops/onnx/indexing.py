@@ -14,6 +14,8 @@ from ...spelling.expr import Expr
 from ..facts import flop_counts, index_functions, sizes_elementwise, small_values
 from ..facts.requirements import Between, IndexOf, PlaceIn
 from ..helpers import indexing as helpers
+from ..module_form import ModuleForm, Weight
+from ..node_view import NodeView
 from ..operands import (
     COMPLEX,
     at_axis,
@@ -26,17 +28,7 @@ from ..operands import (
     signed,
     size,
 )
-from ..registry import (
-    MANY_TO_MANY,
-    ONE_TO_MANY,
-    OPAQUE,
-    ModuleForm,
-    NodeView,
-    OpDef,
-    Weight,
-    case,
-    define,
-)
+from ..registry import MANY_TO_MANY, ONE_TO_MANY, OPAQUE, OpDef, case, define
 from .reshape import reshaped
 
 LISTED = 8  # indices up to this many are written out

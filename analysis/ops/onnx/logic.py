@@ -14,8 +14,9 @@ from ..case_arrays import FLOATS, INTS, UNSIGNED, f16, f32, f64, i32, pairs, u8,
 from ..facts import index_functions, small_values
 from ..facts.requirements import Between
 from ..helpers import elementwise as helpers
+from ..node_view import NodeView
 from ..operands import FLOAT8_MAX, SIGNED, converted, exact, is_number, through_signed
-from ..registry import ONE_TO_ONE, NodeView, OpDef, case, define
+from ..registry import ONE_TO_ONE, OpDef, case, define
 
 # ---- comparisons
 

@@ -10,7 +10,8 @@ import onnx_ir as ir
 from ..case_arrays import f16, f32, f64, i32, i64
 from ..facts import sizes_windows
 from ..facts.requirements import IndexOf
-from ..registry import MANY_TO_MANY, Case, NodeView, OpDef, case, define
+from ..node_view import NodeView
+from ..registry import MANY_TO_MANY, Case, OpDef, case, define
 
 
 def _options(n: NodeView, weight: Any) -> dict[str, Any]:

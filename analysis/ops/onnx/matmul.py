@@ -13,19 +13,12 @@ import onnx_ir as ir
 
 from ..facts import flop_counts, sizes_windows, tiles
 from ..helpers import quant as helpers
+from ..module_form import ModuleForm, Weight
+from ..node_view import NodeView
 from ..operands import SIGNED, is_zero, number, through_signed
 from ..quant_layers import bias as quantized_bias
 from ..quant_layers import dynamic, int8_weight, integers
-from ..registry import (
-    MANY_TO_MANY,
-    ModuleForm,
-    NodeView,
-    OpDef,
-    Pattern,
-    Weight,
-    case,
-    define,
-)
+from ..registry import MANY_TO_MANY, OpDef, Pattern, case, define
 
 _int8, _int32 = partial(np.array, dtype=np.int8), partial(np.array, dtype=np.int32)
 _uint8, _uint32 = partial(np.array, dtype=np.uint8), partial(np.array, dtype=np.uint32)

@@ -19,6 +19,7 @@ from ..facts import (
 )
 from ..facts.requirements import EVERY, Between
 from ..helpers import movement as helpers
+from ..node_view import NodeView
 from ..operands import (
     at_axis,
     axis_of,
@@ -28,16 +29,7 @@ from ..operands import (
     kernel_result,
     kernel_view,
 )
-from ..registry import (
-    ONE_TO_MANY,
-    ONE_TO_ONE,
-    SHUFFLE,
-    NodeView,
-    OpDef,
-    Pattern,
-    case,
-    define,
-)
+from ..registry import ONE_TO_MANY, ONE_TO_ONE, SHUFFLE, OpDef, Pattern, case, define
 
 
 def _i64(*values: int) -> Any:

@@ -12,17 +12,10 @@ import onnx_ir as ir
 from ...graph.dims import same
 from ..facts import flop_counts, sizes_elementwise, sizes_windows, tiles
 from ..helpers import norms as helpers
+from ..module_form import ModuleForm, Weight
+from ..node_view import NodeView
 from ..operands import number, wanted
-from ..registry import (
-    MANY_TO_MANY,
-    ONE_TO_ONE,
-    ModuleForm,
-    NodeView,
-    OpDef,
-    Weight,
-    case,
-    define,
-)
+from ..registry import MANY_TO_MANY, ONE_TO_ONE, OpDef, case, define
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 

@@ -10,8 +10,9 @@ import onnx_ir as ir
 
 from ..facts import flop_counts, sizes_windows, tiles
 from ..helpers import pool as helpers
+from ..node_view import NodeView
 from ..operands import wanted
-from ..registry import MANY_TO_MANY, NodeView, OpDef, Pattern, case, define
+from ..registry import MANY_TO_MANY, OpDef, Pattern, case, define
 from .windows import Windows, padded, short, windows
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)

@@ -14,16 +14,9 @@ import onnx_ir as ir
 from ..case_arrays import f16, f32, f64
 from ..facts import sizes_elementwise
 from ..helpers import random as helpers
+from ..node_view import NodeView
 from ..operands import converted
-from ..registry import (
-    MANY_TO_MANY,
-    ONE_TO_MANY,
-    ONE_TO_ONE,
-    NodeView,
-    OpDef,
-    case,
-    define,
-)
+from ..registry import MANY_TO_MANY, ONE_TO_MANY, ONE_TO_ONE, OpDef, case, define
 
 
 def generator(t: Any, n: NodeView) -> dict[str, Any]:

@@ -11,8 +11,10 @@ from ...literals import one_line
 from ..facts import flop_counts, sizes_windows
 from ..facts.requirements import Between
 from ..helpers import recurrent as helpers
+from ..module_form import ModuleForm, Weight
+from ..node_view import NodeView
 from ..operands import number, wanted
-from ..registry import MANY_TO_MANY, ModuleForm, NodeView, OpDef, Weight, case, define
+from ..registry import MANY_TO_MANY, OpDef, case, define
 from .recurrent_layout import first_axis, is_zero, surroundings, whole_length
 
 # The order of PyTorch's gates in ONNX's: i o f c -> i f g o, z r h -> r z n.

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...graph.dims import Dim, same
-from ..registry import NodeView, constant
+from ..node_view import NodeView, constant
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from ..case_arrays import i64, u64
 from ..facts import flop_counts, index_functions, sizes_elementwise, small_values, tiles
 from ..facts.requirements import Between
 from ..helpers import elementwise as helpers
+from ..node_view import NodeView
 from ..operands import SIGNED, converted, front, shown_axis, through_signed
-from ..registry import MANY_TO_MANY, Case, NodeView, OpDef, Pattern, case, define
+from ..registry import MANY_TO_MANY, Case, OpDef, Pattern, case, define
 
 # ---- axes
 

@@ -17,8 +17,9 @@ from ...spelling.expr import Expr
 from ..facts import index_functions, sizes_movement, small_values
 from ..facts.requirements import Between
 from ..helpers import movement as helpers
+from ..node_view import NodeView
 from ..operands import EVERYTHING, equal, flat_ints, front, size, subscript
-from ..registry import REORGANIZE, NodeView, OpDef, case, define
+from ..registry import REORGANIZE, OpDef, case, define
 
 Sizes = Sequence[int | Expr]
 

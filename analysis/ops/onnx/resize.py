@@ -19,8 +19,9 @@ import onnx_ir as ir
 from ...graph.dims import Dim, same, simplify
 from ..facts import flop_counts, sizes_movement
 from ..helpers import resize as helpers
+from ..node_view import NodeView
 from ..operands import equal, front, size
-from ..registry import ONE_TO_MANY, NodeView, OpDef, case, define
+from ..registry import ONE_TO_MANY, OpDef, case, define
 
 # ---- the places that are read
 

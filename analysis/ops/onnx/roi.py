@@ -8,8 +8,9 @@ import numpy as np
 
 from ..facts import sizes_windows
 from ..helpers import roi as helpers
+from ..node_view import NodeView
 from ..operands import number
-from ..registry import OPAQUE, NodeView, OpDef, case, define
+from ..registry import OPAQUE, OpDef, case, define
 from .windows import windows
 
 # ---- RoiAlign

@@ -9,8 +9,9 @@ import numpy as np
 from ..facts import flop_counts, sizes_elementwise, small_values
 from ..facts.requirements import Between, IndexOf, PlaceIn
 from ..helpers import indexing as helpers
+from ..node_view import NodeView
 from ..operands import COMPLEX, axis_of, kernel_result, kernel_view, shown, signed
-from ..registry import MANY_TO_MANY, NodeView, OpDef, case, define
+from ..registry import MANY_TO_MANY, OpDef, case, define
 from .indexing import index_from_front
 
 

@@ -14,8 +14,9 @@ import onnx_ir as ir
 from ...spelling.expr import Binary, List, Literal, Name, Printing, Unary, spell
 from ..facts import sizes_elementwise
 from ..helpers import sequences as helpers
+from ..node_view import NodeView
 from ..operands import front
-from ..registry import OPAQUE, REORGANIZE, NodeView, OpDef, case, define
+from ..registry import OPAQUE, REORGANIZE, OpDef, case, define
 
 
 def _call(t: Any, name: str, *args: Any) -> Any:

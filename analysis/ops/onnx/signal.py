@@ -11,8 +11,9 @@ import onnx_ir as ir
 from ..case_arrays import f32, f64, i32, i64
 from ..facts import sizes_windows
 from ..helpers import signal as helpers
+from ..node_view import NodeView
 from ..operands import front
-from ..registry import MANY_TO_MANY, OPAQUE, NodeView, OpDef, case, define
+from ..registry import MANY_TO_MANY, OPAQUE, OpDef, case, define
 
 
 def _scalar(n: NodeView, i: int, operand: Any) -> Any:

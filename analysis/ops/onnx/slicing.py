@@ -13,6 +13,7 @@ from ...spelling.expr import DimOf, Expr
 from ..facts import index_functions, sizes_movement, small_values
 from ..facts.requirements import Between
 from ..helpers import slicing as helpers
+from ..node_view import NodeView
 from ..operands import (
     COMPLEX,
     EVERYTHING,
@@ -23,7 +24,7 @@ from ..operands import (
     kernel_view,
     subscript,
 )
-from ..registry import ONE_TO_ONE, NodeView, OpDef, Pattern, case, define
+from ..registry import ONE_TO_ONE, OpDef, Pattern, case, define
 
 Bound: TypeAlias = int | Expr
 Amounts: TypeAlias = Sequence[tuple[int, int]]

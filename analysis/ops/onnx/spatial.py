@@ -11,13 +11,13 @@ from ..facts import flop_counts, sizes_windows
 from ..facts.requirements import Between, Fraction
 from ..helpers import slicing as slicing_helpers
 from ..helpers import spatial as spatial_helpers
+from ..node_view import NodeView
 from ..operands import EVERYTHING, flat_ints, front, subscript
 from ..registry import (
     MANY_TO_MANY,
     ONE_TO_MANY,
     ONE_TO_ONE,
     OPAQUE,
-    NodeView,
     OpDef,
     Pattern,
     case,

@@ -13,17 +13,8 @@ import onnx_ir as ir
 
 from ..case_arrays import f32, i64
 from ..helpers import strings as helpers
-from ..registry import (
-    ONE_TO_ONE,
-    OPAQUE,
-    OPS,
-    Case,
-    NodeView,
-    OpDef,
-    Spelling,
-    case,
-    define,
-)
+from ..node_view import NodeView
+from ..registry import ONE_TO_ONE, OPAQUE, OPS, Case, OpDef, Spelling, case, define
 from ..string_constants import array_of, string_list
 
 
@@ -35,7 +26,7 @@ def text(*words: Any) -> np.ndarray:
 def _add(name: str, strings: Spelling, cases: Sequence[Case]) -> None:
     """Give an operator that stands in the table its spelling for strings."""
     op = OPS["", name]
-    define(replace(op, strings=strings, cases=[*op.cases, *cases]), override=True)
+    OPS["", name] = replace(op, strings=strings, cases=[*op.cases, *cases])
 
 
 # ---- operators that move elements, whatever these are

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..helpers import windows as helpers
-from ..registry import NodeView
+from ..node_view import NodeView
 
 
 def short(sizes: Sequence[int]) -> Any:

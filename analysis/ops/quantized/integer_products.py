@@ -15,11 +15,13 @@ import onnx_ir as ir
 from ..case_arrays import f32, i8, i32, u8
 from ..facts import flop_counts, sizes_windows
 from ..helpers import quant as helpers
+from ..module_form import ModuleForm, Weight
+from ..node_view import NodeView
 from ..onnx.conv import kernel_sizes, layer_form
 from ..onnx.windows import padded, short, windows
 from ..operands import is_zero
 from ..quant_layers import dynamic, int8_weight, integer_linear, per_filter
-from ..registry import MANY_TO_MANY, ModuleForm, NodeView, OpDef, Weight, case, define
+from ..registry import MANY_TO_MANY, OpDef, case, define
 from .quantize_linear import stretched, torch_dtype
 
 

@@ -12,10 +12,11 @@ from ...graph.dims import same
 from ..case_arrays import f16, f32, i32, u8
 from ..facts import sizes_elementwise
 from ..helpers import quant as helpers
+from ..node_view import NodeView
 from ..onnx.casts import cast
 from ..operands import BITS, EVERYTHING, axis_of, converted, is_zero, size, wanted
 from ..quant_layers import dequantize, quantize
-from ..registry import MANY_TO_MANY, ONE_TO_ONE, NodeView, OpDef, case, define
+from ..registry import MANY_TO_MANY, ONE_TO_ONE, OpDef, case, define
 
 # ---- to few bits and back
 

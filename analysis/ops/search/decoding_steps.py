@@ -11,8 +11,9 @@ from ...graph.dims import Dims, quotient, simplify
 from ...graph.shape_facts import DimsResult, NodeFacts
 from ..facts import sizes_elementwise
 from ..helpers import search as helpers
+from ..node_view import NodeView
 from ..operands import number, wanted
-from ..registry import MANY_TO_MANY, OWN, NodeView, OpDef, define
+from ..registry import MANY_TO_MANY, OWN, OpDef, define
 
 _LEAST, _PENALTY, _WORDS = 2, 3, 4
 

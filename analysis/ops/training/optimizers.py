@@ -9,8 +9,9 @@ import numpy as np
 
 from ..case_arrays import f32, i64
 from ..helpers import training as helpers
+from ..node_view import NodeView
 from ..operands import wanted
-from ..registry import ONE_TO_ONE, NodeView, OpDef, case, define
+from ..registry import ONE_TO_ONE, OpDef, case, define
 
 DOMAIN = "ai.onnx.preview.training"
 

@@ -19,7 +19,7 @@ import onnx_ir as ir
 
 from ...spelling.expr import ATOM, UNARY, Expr, HelperRef, Name, spell
 from ..helpers import triton as helpers_triton
-from ..registry import NodeView
+from ..node_view import NodeView
 
 FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 WHOLE = frozenset({ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL})

@@ -16,8 +16,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ...graph.dims import Dim, same
+from ..node_view import NodeView
 from ..onnx.resize import ROUND, onnx_places, targets_of
-from ..registry import NodeView
 from .elementwise import KernelOp
 
 

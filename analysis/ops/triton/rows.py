@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from ...spelling.expr import Expr
 from ..helpers import triton as helpers_triton
-from ..registry import NodeView
+from ..node_view import NodeView
 from .elementwise import FLOATS, KernelOp
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from ....analysis.graph.shape_facts import ShapeFacts
+from ....analysis.ops.node_view import NodeView
 from ....analysis.ops.onnx.attention import is_plain, scale_of
-from ....analysis.ops.registry import NodeView
-from ....analysis.shapes.infer import ShapeFacts
 
 MANY_KEYS = 512  # from here on they are divided among programs
 ROLES = ("q", "k", "v", "mask")

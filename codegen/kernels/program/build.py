@@ -8,7 +8,9 @@ import numpy as np
 import onnx_ir as ir
 
 from ....analysis.graph.dims import Dims
-from ....analysis.ops.registry import ModuleForm, NodeView, lookup
+from ....analysis.ops.module_form import ModuleForm
+from ....analysis.ops.node_view import NodeView
+from ....analysis.ops.registry import lookup
 from ....analysis.ops.triton.elementwise import FLOATS, TYPES, pointwise
 from ....analysis.ops.triton.index_maps import RESHAPES, Moves, moved_axes, moves
 from ....analysis.ops.triton.rows import top_of, whole_rows

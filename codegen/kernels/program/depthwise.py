@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ....analysis.ops.module_form import ModuleForm
+from ....analysis.ops.node_view import NodeView
 from ....analysis.ops.onnx.windows import Windows, short, windows
-from ....analysis.ops.registry import ModuleForm, NodeView
 from ....analysis.spelling.expr import Expr, Names, text_expr
 from ...ir.assignment import Assignment
 

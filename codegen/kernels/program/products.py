@@ -14,7 +14,8 @@ import onnx_ir as ir
 
 from ....analysis.graph.dims import Dims, same
 from ....analysis.ops.helpers import packed as helpers
-from ....analysis.ops.registry import ModuleForm, NodeView
+from ....analysis.ops.module_form import ModuleForm
+from ....analysis.ops.node_view import NodeView
 from ....analysis.spelling.expr import Expr, HelperRef, Names, Ref
 from ...ir.assignment import Assignment, LayerRef
 

@@ -14,10 +14,10 @@ import numpy as np
 import onnx_ir as ir
 
 from ....analysis.graph.dims import Dims, same
-from ....analysis.ops.registry import NodeView
+from ....analysis.graph.shape_facts import ShapeFacts
+from ....analysis.ops.node_view import NodeView
 from ....analysis.ops.triton.index_maps import RESHAPES, Piece
 from ....analysis.ops.triton.rows import RowSpelling
-from ....analysis.shapes.infer import ShapeFacts
 from ....analysis.spelling.expr import Expr
 from .attention_form import Attention
 from .depthwise import Taps

@@ -35,7 +35,8 @@ from torch import Tensor, nn
 
 from fairhand.analysis import ops  # noqa: F401  # fills the table
 from fairhand.analysis.ops.helpers import elementwise
-from fairhand.analysis.ops.registry import OPS, Case, NodeView, OpDef, of_strings
+from fairhand.analysis.ops.node_view import NodeView, of_strings
+from fairhand.analysis.ops.registry import OPS, Case, OpDef
 from fairhand.analysis.shapes.infer import infer
 from fairhand.analysis.spelling.expr import (
     DeviceOf,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,8 +15,13 @@ from support.handmade import floats, model, node, save
 
 import fairhand
 from fairhand import OpDef
-from fairhand.analysis.ops.registry import OPS
+from fairhand.analysis.ops.registry import OPS, SHUFFLE, define, registered
 from fairhand.codegen.cli import main
+
+
+def _refuses(t: Any, n: fairhand.NodeView, *xs: Any) -> Any:
+    n.refuse("nothing is computed")
+
 
 CNN = EXAMPLES / "digits_cnn.onnx"
 Capture = pytest.CaptureFixture[str]
@@ -23,10 +30,11 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture(autouse=True)
 def table() -> Iterator[None]:
     """Operators that a test enters are taken out again."""
-    kept = dict(OPS)
+    kept = dict(OPS), dict(registered)
     yield
-    OPS.clear()
-    OPS.update(kept)
+    for entries, before in zip((OPS, registered), kept, strict=True):
+        entries.clear()
+        entries.update(before)
 
 
 MY_OPS = '''
@@ -148,6 +156,38 @@ def test_operators_from_python(tmp_path: Path) -> None:
     with pytest.raises(fairhand.VerificationError, match="can't load this model, so"):
         fairhand.compile(own_model(), tmp_path / "verified")  # it knows no Fold
     assert not (tmp_path / "verified").exists()
+
+
+def test_a_spelling_leaves_the_facts_of_the_operator() -> None:
+    """What is said of sizes, values and cost holds for any spelling."""
+    built_in = OPS["", "Concat"]
+    own = OpDef("Concat", 13, built_in.mapping, torch=lambda t, n, *xs: t.hstack(xs))
+    found = fairhand.register(own)
+    assert found is OPS["", "Concat"] and found.torch is own.torch
+    for fact in ("shape", "values", "by_index", "flops", "carries", "pattern"):
+        assert getattr(found, fact) == getattr(built_in, fact)
+    assert built_in.values is not None and built_in.module is found.module is None
+    said = fairhand.register(replace(own, flops=7))
+    assert (said.flops, said.values) == (7, built_in.values)
+
+
+def test_spelling_facts_are_not_kept() -> None:
+    """Whether the result is new memory, or a layer, hangs on how it is computed."""
+    assert OPS["", "Relu"].fresh and OPS["", "MatMul"].module is not None
+    relu, matmul = (
+        fairhand.register(OpDef(name, 1, OPS["", name].mapping, torch=_refuses))
+        for name in ("Relu", "MatMul")
+    )
+    assert not relu.fresh and matmul.module is None and matmul.shape is not None
+
+
+def test_an_operator_stays_when_its_domain_loads_later() -> None:
+    own = fairhand.register(OpDef("Turn", 1, SHUFFLE, domain="late", torch=_refuses))
+    assert define(OpDef("Turn", 1, SHUFFLE, domain="late", flops=3)).flops == 3
+    assert OPS["late", "Turn"].torch is own.torch
+    define(built_in := OpDef("Other", 1, SHUFFLE, domain="late"))
+    with pytest.raises(ValueError, match="Other is defined twice"):
+        define(built_in)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ Change = Callable[[np.ndarray], np.ndarray]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("FAIRHAND_CACHE", str(tmp_path / "cache"))
     # Other tests of this process may have registered operators.
-    monkeypatch.setattr("fairhand.codegen.request.options.registered", [])
+    monkeypatch.setattr("fairhand.codegen.request.options.registered", {})
     yield tmp_path / "cache"
 
 

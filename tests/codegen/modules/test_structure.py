@@ -26,7 +26,7 @@ from support.networks import looped, residual
 from support.traced import Traced, stripped
 
 import fairhand
-from fairhand.analysis.ops.registry import ModuleForm, Weight
+from fairhand.analysis.ops.module_form import ModuleForm, Weight
 from fairhand.analysis.shapes.infer import infer
 from fairhand.codegen import pipeline
 from fairhand.codegen.ir.assignment import Scope

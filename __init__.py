@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         OpDef,
         case,
     )
+    from .codegen.commands.run import packages_in_place
     from .codegen.pipeline import Package, compile
 
 __version__ = "0.1.0"
@@ -58,6 +59,7 @@ _HOMES = {
     "case": "analysis.ops.registry",
     "Package": "codegen.pipeline",
     "compile": "codegen.pipeline",
+    "packages_in_place": "codegen.commands.run",
 }
 
 __all__ = [
@@ -79,6 +81,7 @@ __all__ = [
     "__version__",
     "case",
     "compile",
+    "packages_in_place",
     "register",
 ]
 

@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         for file in arguments.ops or ():
             load_operators(Path(file))
-        arguments.run(arguments)
+        return arguments.run(arguments) or 0
     except (FairhandError, OSError) as error:
         text = printable(str(error))
         err.print(Text.assemble(("error:", "red"), f" {text}"), soft_wrap=True)
@@ -47,7 +47,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         err.print("interrupted; nothing was written")
         return 1
-    return 0
 
 
 MEASURE = "measure on this machine what operators and groups take, not by estimates"
@@ -93,6 +92,15 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("model")
     sub.add_argument("--rounds", type=_positive, default=30)
     sub.add_argument("--threads", type=_positive, default=None)
+
+    sub = command("run", _run, "Run a program with packages in its models' places.")
+    sub.add_argument("--packages", required=True, metavar="DIR")
+    sub.add_argument(
+        "program",
+        nargs="+",
+        help="-- and a command that starts Python: InferenceSession(model) opens the"
+        " package that was made from that file; any other goes to ONNX Runtime",
+    )
     return parser
 
 
@@ -306,6 +314,12 @@ def _verify(arguments: argparse.Namespace) -> None:
         package, model, given, arguments.seeds
     ):
         _say(text)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    folder = Path(arguments.packages)
+    code: int = _module(".commands.run").run(folder, arguments.program)
+    return code
 
 
 def _where(arguments: argparse.Namespace) -> None:

@@ -37,6 +37,7 @@ def write_beside(folder: Path, made: CompiledModel, runs_on: EnginePlan) -> None
     texts = {
         "session.py": session_text(plan, runs_on),
         "__init__.py": init_text(plan.title, plan.network),
+        "ort_interface.py": copied_whole("ort_interface.py"),
         "test_parity.py": copied_whole("session/test_parity.py"),
     }
     if not runs_on.alone:

@@ -7,7 +7,7 @@ model but ENGINE and what comes with it: the rest is in model.py and report.json
 
 from __future__ import annotations
 
-import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,9 +21,9 @@ from torch import Tensor
 
 from .engines import make_engine
 from .model import INPUTS, OUTPUTS, WEIGHTS, load
+from .ort_interface import OrtInterface, on_disk, plain, report
 
 ENGINE = "onednn"  # of those in engines.py
-REPORT = Path(__file__).with_name("report.json")
 ONNX_TYPES = {"float32": "float", "float64": "double", "object": "string"}
 
 
@@ -33,20 +33,37 @@ class NodeArg(NamedTuple):
     shape: list[int | str | None]
 
 
-class Session:
-    """Stands in for onnxruntime.InferenceSession; `threads` are those of run()."""
+class Session(OrtInterface):
+    """Stands in for onnxruntime.InferenceSession; `threads` are those of run().
+
+    `path_or_bytes` may be the ONNX file that this was made from; another one is a
+    ValueError. `device` and `threads` come before `providers` and `sess_options`.
+    """
 
     def __init__(
         self,
+        path_or_bytes: str | os.PathLike[str] | bytes | None = None,
+        sess_options: Any = None,
+        providers: Sequence[Any] | None = None,
+        provider_options: Sequence[dict[str, Any]] | None = None,
+        *,
         weights: str | Path = WEIGHTS,
-        device: str = "cpu",
+        device: str | None = None,
         engine: str = ENGINE,
         threads: int | None = None,
+        **without_effect: Any,
     ):
-        self.model = load(weights, device)
-        self.device = torch.device(device)
-        self.threads = threads
-        self.network = make_engine(engine, self.model, self.device)
+        self.accept(path_or_bytes, sess_options, without_effect)
+        self.place(providers, provider_options, device)
+        self.threads = threads or self.wanted_threads
+        self.engine = engine
+        self.model = load(on_disk(weights), str(self.device))
+        self.prepare()
+
+    def prepare(self) -> None:
+        """What run() calls, from the model as it is and where it is."""
+        self.inputs_on = self.device
+        self.network = make_engine(self.engine, self.model, self.device)
 
     @torch.inference_mode()
     def run(
@@ -59,13 +76,14 @@ class Session:
         if isinstance(output_names, str):
             raise TypeError(f"output_names must be a list, got {output_names!r}")
         names = list(output_names or OUTPUTS)
+        input_feed = {name: plain(value) for name, value in input_feed.items()}
         if missing := [name for name in INPUTS if name not in input_feed]:
             raise ValueError(f"inputs {missing} are missing from {list(input_feed)}")
         if unknown := [name for name in input_feed if name not in INPUTS]:
             raise ValueError(f"no inputs {unknown}, the inputs are {list(INPUTS)}")
         if unknown := [name for name in names if name not in OUTPUTS]:
             raise ValueError(f"no outputs {unknown}, the outputs are {list(OUTPUTS)}")
-        feeds = [to_input(name, input_feed[name], self.device) for name in INPUTS]
+        feeds = [to_input(name, input_feed[name], self.inputs_on) for name in INPUTS]
         with intra_op(self.threads):
             results = self.network(*feeds)
         if len(OUTPUTS) == 1:
@@ -81,11 +99,7 @@ class Session:
 
     def get_modelmeta(self) -> SimpleNamespace:
         """Of the ONNX file: producer_name, graph_name, version and so on."""
-        return SimpleNamespace(**json.loads(REPORT.read_text("utf-8"))["meta"])
-
-    def get_providers(self) -> list[str]:
-        gpu = ["CUDAExecutionProvider"] if self.device.type == "cuda" else []
-        return [*gpu, "CPUExecutionProvider"]
+        return SimpleNamespace(**report()["meta"])
 
 
 @contextmanager

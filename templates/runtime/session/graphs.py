@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from torch import Tensor
 from ..engines import make_engine
 from ..graphs import Graphed
 from ..model import INPUTS, WEIGHTS, load
+from ..ort_interface import on_disk
 from . import session
 from .session import ENGINE, checked
 
@@ -24,24 +27,35 @@ class Session(session.Session):
 
     def __init__(
         self,
+        path_or_bytes: str | os.PathLike[str] | bytes | None = None,
+        sess_options: Any = None,
+        providers: Sequence[Any] | None = None,
+        provider_options: Sequence[dict[str, Any]] | None = None,
+        *,
         weights: str | Path = WEIGHTS,
-        device: str = "cpu",
+        device: str | None = None,
         engine: str = ENGINE,
         threads: int | None = None,
         graph: bool = False,
+        **without_effect: Any,
     ):
-        if graph and torch.device(device).type != "cuda":
-            raise ValueError(f"graph=True needs a CUDA device, not {device!r}")
-        self.model = load(weights, device)
-        self.device = torch.device("cpu" if graph else device)  # that inputs go to
-        self.on_gpu = torch.device(device).type == "cuda"
-        self.threads = threads
-        network = make_engine(engine, self.model, torch.device(device))
-        self.network = Graphed(network, torch.device(device)) if graph else network
+        self.accept(path_or_bytes, sess_options, without_effect)
+        self.place(providers, provider_options, device)
+        if graph and self.device.type != "cuda":
+            raise ValueError(
+                f"graph=True needs a CUDA device, not {str(self.device)!r}"
+            )
+        self.threads = threads or self.wanted_threads
+        self.engine = engine
+        self.graph = graph
+        self.model = load(on_disk(weights), str(self.device))
+        self.prepare()
 
-    def get_providers(self) -> list[str]:
-        gpu = ["CUDAExecutionProvider"] if self.on_gpu else []
-        return [*gpu, "CPUExecutionProvider"]
+    def prepare(self) -> None:
+        """What run() calls, from the model as it is and where it is."""
+        self.inputs_on = torch.device("cpu") if self.graph else self.device
+        network = make_engine(self.engine, self.model, self.device)
+        self.network = Graphed(network, self.device) if self.graph else network
 
 
 def to_input(name: str, value: Any, device: torch.device) -> Tensor:

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-import torch
-
 from ..engines import make_engine
-from ..model import INPUTS, NESTED, OUTPUTS, WEIGHTS, load
+from ..model import INPUTS, NESTED, OUTPUTS
 from . import session
-from .session import ENGINE
 
 
 class Session(session.Session):
-    def __init__(
-        self,
-        weights: str | Path = WEIGHTS,
-        device: str = "cpu",
-        engine: str = ENGINE,
-        threads: int | None = None,
-    ):
-        self.model = load(weights, device)
-        self.device = torch.device(device)
-        self.threads = threads
-        self.network = flat_network(make_engine(engine, self.model, self.device))
+    def prepare(self) -> None:
+        """What run() calls, from the model as it is and where it is."""
+        self.inputs_on = self.device
+        self.network = flat_network(make_engine(self.engine, self.model, self.device))
 
 
 def flat_network(network: Callable[..., Any]) -> Callable[..., Any]:

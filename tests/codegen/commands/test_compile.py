@@ -219,7 +219,7 @@ def test_weights_of_another_model_are_refused(
     sha256 = packages["digits_transformer"].report["source"]["sha256"]
     for load in (modules["digits_cnn"].load, modules["digits_cnn"].Session):
         with pytest.raises(ValueError, match=f"weights of another model: {sha256}"):
-            load(other)
+            load(weights=other)
 
 
 def test_a_package_needs_no_fairhand_and_no_onnx(

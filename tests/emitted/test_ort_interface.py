@@ -1,0 +1,347 @@
+"""An emitted Session beside the InferenceSession whose place it takes."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+import fairhand
+
+ROOT = Path(__file__).parents[2]
+MODEL = ROOT / "examples" / "digits_cnn.onnx"
+OTHER = ROOT / "examples" / "digits_transformer.onnx"
+DOCS = (ROOT / "docs" / "session.md").read_text("utf-8")
+ROWS = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", DOCS, re.M))
+X = np.random.default_rng(0).random((3, 1, 8, 8), np.float32)
+FEED = {"image": X}
+CPU = ["CPUExecutionProvider"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Packages, in a folder that can be imported from."""
+    made = tmp_path_factory.mktemp("packages")
+    fairhand.compile(MODEL, made / "ort_digits", verify=False)
+    return made
+
+
+@pytest.fixture(scope="module")
+def package(folder: Path) -> Any:
+    sys.path.insert(0, str(folder))
+    yield importlib.import_module("ort_digits")
+    sys.path.remove(str(folder))
+
+
+@pytest.fixture
+def session(package: Any) -> Any:
+    return package.Session(MODEL, providers=CPU)
+
+
+@pytest.fixture(scope="module")
+def wanted() -> np.ndarray:
+    (result,) = ort.InferenceSession(MODEL, providers=CPU).run(None, FEED)
+    return result
+
+
+def close(got: Any, wanted: np.ndarray) -> None:
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-4)
+
+
+def public(cls: type) -> set[str]:
+    return {name for name in dir(cls) if not name.startswith("_")}
+
+
+def test_every_member_is_there_and_in_the_table(package: Any) -> None:
+    members = public(ort.InferenceSession)
+    assert members <= public(package.Session)
+    assert members <= ROWS.keys()
+    takes = inspect.signature(ort.InferenceSession.__init__).parameters
+    assert takes.keys() - {"self"} <= ROWS.keys()
+    ours = inspect.signature(package.Session.__init__).parameters
+    assert list(takes)[:5] == list(ours)[:5]
+    for name in members:
+        ours = inspect.signature(getattr(package.Session, name)).parameters
+        assert [*inspect.signature(getattr(ort.InferenceSession, name)).parameters] == [
+            *ours
+        ], name
+
+
+def test_bindings_have_every_member(session: Any) -> None:
+    ours = session.io_binding()
+    for name in public(ort.IOBinding):
+        wanted = inspect.signature(getattr(ort.IOBinding, name)).parameters
+        got = inspect.signature(getattr(type(ours), name)).parameters
+        assert [*wanted] == [*got], name
+
+
+def test_what_the_table_says_is_refused_is_refused(session: Any) -> None:
+    refused = {name for name, what in ROWS.items() if what.startswith("refused")}
+    assert len(refused) == 4
+    for name in refused:
+        with pytest.raises(NotImplementedError):
+            getattr(session, name)()
+
+
+def test_without_effect(session: Any, wanted: np.ndarray) -> None:
+    session.enable_fallback()
+    session.disable_fallback()
+    session.set_ep_dynamic_options({"a": "b"})
+    session.release_captured_graph(3)
+    session.set_tuning_results(session.get_tuning_results(), error_on_invalid=True)
+    assert session.get_overridable_initializers() == []
+    close(session.run(None, FEED, ort.RunOptions())[0], wanted)
+
+
+@pytest.mark.parametrize("model", [MODEL, str(MODEL), MODEL.read_bytes()], ids=type)
+def test_takes_its_own_model(package: Any, model: Any, wanted: np.ndarray) -> None:
+    close(package.Session(model).run(None, FEED)[0], wanted)
+
+
+@pytest.mark.parametrize("model", [OTHER, OTHER.read_bytes()], ids=type)
+def test_refuses_another_model(package: Any, model: Any) -> None:
+    with pytest.raises(ValueError, match="isn't the model that this package was made"):
+        package.Session(model)
+
+
+def test_refuses_what_is_no_model(package: Any) -> None:
+    with pytest.raises(FileNotFoundError):
+        package.Session("nowhere.onnx")
+    with pytest.raises(TypeError, match="Unable to load from type"):
+        package.Session(7)
+    with pytest.raises(TypeError, match="wieghts"):
+        package.Session(wieghts="x")
+
+
+def test_options_that_work(package: Any) -> None:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    one = package.Session(MODEL, options, enable_fallback=0)
+    assert one.threads == 1 and one.get_session_options() is options
+    assert package.Session().get_session_options().intra_op_num_threads == 0
+    options.optimized_model_filepath = "optimized.onnx"
+    with pytest.raises(NotImplementedError, match="optimized_model_filepath"):
+        package.Session(MODEL, options)
+
+
+BAD_PROVIDERS: list[tuple[Any, Any]] = [
+    ([7], None),
+    ([("CPUExecutionProvider",)], None),
+    ([("CPUExecutionProvider", 7)], None),
+    (CPU, []),
+    (CPU, [7]),
+]
+
+
+@pytest.mark.parametrize(("providers", "options"), BAD_PROVIDERS)
+def test_refuses_the_providers_that_onnxruntime_refuses(
+    package: Any, providers: Any, options: Any
+) -> None:
+    for make in (package.Session, ort.InferenceSession):
+        with pytest.raises(ValueError):
+            make(MODEL, None, providers, options, enable_fallback=0)
+
+
+def test_providers(package: Any, session: Any, wanted: np.ndarray) -> None:
+    assert session.get_providers() == CPU
+    assert session.get_provider_options() == {CPU[0]: {}}
+    with pytest.warns(UserWarning, match="NoSuchExecutionProvider"):
+        other = package.Session(MODEL, providers=["NoSuchExecutionProvider", *CPU])
+    assert other.get_providers() == CPU
+    other.set_providers([(CPU[0], {"use_arena": 1})])
+    assert other.get_provider_options() == {CPU[0]: {"use_arena": "1"}}
+    close(other.run(None, FEED)[0], wanted)
+
+
+def test_is_one_where_it_is_asked(session: Any) -> None:
+    assert isinstance(session, ort.InferenceSession)
+
+
+def test_ort_values(session: Any, wanted: np.ndarray) -> None:
+    value = ort.OrtValue.ortvalue_from_numpy(X)
+    close(session.run(None, {"image": value})[0], wanted)
+    (result,) = session.run_with_ort_values(None, {"image": value})
+    close(result.numpy(), wanted)
+    made = session.create_ortvalue_from_shape_and_type(X.shape, np.float32, "cpu")
+    made.update_inplace(X)
+    close(session.run(["logits"], {"image": made})[0], wanted)
+
+
+def test_vectors_of_ort_values(session: Any, wanted: np.ndarray) -> None:
+    from onnxruntime.capi.onnxruntime_pybind11_state import OrtValueVector
+
+    feeds, fetches = OrtValueVector(), OrtValueVector()
+    feeds.push_back(ort.OrtValue.ortvalue_from_numpy(X)._ortvalue)
+    session.run_with_ortvaluevector(None, ["image"], feeds, ["logits"], fetches, [])
+    close(fetches[0].numpy(), wanted)
+
+
+def test_binding_of_memory(session: Any, wanted: np.ndarray) -> None:
+    x, out = np.zeros_like(X), np.zeros_like(wanted)
+    binding = session.io_binding()
+    at = x.ctypes.data, out.ctypes.data
+    binding.bind_input("image", "cpu", 0, np.float32, x.shape, at[0])
+    binding.bind_output("logits", "cpu", 0, np.float32, out.shape, at[1])
+    x[:] = X  # what is there when it runs counts
+    binding.synchronize_inputs()
+    session.run_with_iobinding(binding)
+    binding.synchronize_outputs()
+    close(out, wanted)
+    close(binding.get_outputs()[0].numpy(), wanted)
+    binding.clear_binding_outputs()
+    assert binding.copy_outputs_to_cpu() == []
+    binding.bind_output("logits", "cpu", 0, np.float32, (1, 10), at[1])
+    with pytest.raises(ValueError, match="bound is"):
+        session.run_with_iobinding(binding)
+    with pytest.raises(ValueError, match="element_type"):
+        binding.bind_output("logits", buffer_ptr=at[1])
+
+
+def test_binding_of_arrays_and_ort_values(session: Any, wanted: np.ndarray) -> None:
+    binding = session.io_binding()
+    binding.bind_cpu_input("image", X)
+    binding.bind_output("logits")
+    session.run_with_iobinding(binding)
+    close(binding.copy_outputs_to_cpu()[0], wanted)
+    close(binding.get_outputs_as_ortvaluevector()[0].numpy(), wanted)
+    target = ort.OrtValue.ortvalue_from_shape_and_type(wanted.shape, np.float32)
+    binding.bind_ortvalue_input("image", ort.OrtValue.ortvalue_from_numpy(X))
+    binding.bind_ortvalue_output("logits", target)
+    session.run_with_iobinding(binding)
+    close(target.numpy(), wanted)
+    binding.clear_binding_inputs()
+    with pytest.raises(ValueError, match="missing"):
+        session.run_with_iobinding(binding)
+    with pytest.raises(ValueError, match="nothing"):
+        binding.bind_cpu_input("nothing", X)
+
+
+def test_a_binding_is_of_one_session(package: Any, session: Any) -> None:
+    with pytest.raises(ValueError, match="session that created it"):
+        package.Session().run_with_iobinding(session.io_binding())
+
+
+@pytest.mark.parametrize("feed", [FEED, {}], ids=["works", "fails"])
+def test_run_async(session: Any, wanted: np.ndarray, feed: dict[str, Any]) -> None:
+    done, got = threading.Event(), []
+
+    def callback(*results: Any) -> None:
+        got.append(results)
+        done.set()
+
+    session.run_async(None, feed, callback, "mine")
+    assert done.wait(60)
+    ((results, user_data, error),) = got
+    assert user_data == "mine" and bool(error) is not bool(feed)
+    if feed:
+        close(results[0], wanted)
+
+
+def test_profiling(package: Any, tmp_path: Path, session: Any) -> None:
+    assert session.end_profiling() == "" and session.get_profiling_start_time_ns() == 0
+    options = ort.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "trace")
+    profiled = package.Session(MODEL, options)
+    profiled.run(None, FEED)
+    assert profiled.get_profiling_start_time_ns() > 0
+    assert "conv2d" in Path(profiled.end_profiling()).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "again", [copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))]
+)
+def test_copies_have_the_weights_of_now(session: Any, again: Any) -> None:
+    before = session.run(None, FEED)[0]
+    session.model.head.bias.add_(1.0)
+    other = again(session)
+    close(other.run(None, FEED)[0], before + 1.0)
+    session.model.head.bias.add_(1.0)
+    close(other.run(None, FEED)[0], before + 1.0)
+
+
+def test_threads(session: Any, wanted: np.ndarray) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        for (result,) in pool.map(lambda _: session.run(None, FEED), range(32)):
+            close(result, wanted)
+
+
+PROGRAM = """
+import multiprocessing, sys
+import numpy as np, onnxruntime as ort
+
+def child(session):
+    return session.run(None, {"image": np.ones((1, 1, 8, 8), np.float32)})[0]
+
+if __name__ == "__main__":
+    mine, other = (ort.InferenceSession(m, providers=["CPUExecutionProvider"])
+                   for m in sys.argv[1:])
+    is_one = isinstance(mine, ort.InferenceSession)
+    print(type(mine).__module__, type(other).__name__, is_one)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(bool(np.allclose(pool.apply(child, [mine]), child(mine))))
+    sys.exit(3)
+"""
+
+
+def test_in_an_unchanged_program(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(PROGRAM)
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys; print('its own', file=sys.stderr)"
+    )
+    command = [sys.executable, "-m", "fairhand", "run", "--packages", str(folder), "--"]
+    command += [sys.executable, str(tmp_path / "app.py"), str(MODEL), str(OTHER)]
+    environment = {"PYTHONPATH": f"{tmp_path}:{':'.join(filter(None, sys.path))}"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.stdout.splitlines()[-2:] == [
+        "fairhand_packages.ort_digits.session InferenceSession True",
+        "True",
+    ], done.stderr
+    assert "its own" in done.stderr
+    assert f"ort_digits runs {MODEL}" in done.stderr
+    assert f"{OTHER} has no package" in done.stderr
+    assert done.returncode == 3
+
+
+def test_in_place_in_here(folder: Path, tmp_path: Path) -> None:
+    with fairhand.packages_in_place(folder):
+        mine = ort.InferenceSession(MODEL, providers=CPU)
+        other = ort.InferenceSession(OTHER, providers=CPU)
+    after = ort.InferenceSession(MODEL, providers=CPU)
+    assert type(mine).__name__ == "Session"
+    assert type(other) is type(after) is ort.InferenceSession
+    with (
+        pytest.raises(fairhand.FairhandError, match="no packages"),
+        fairhand.packages_in_place(tmp_path),
+    ):
+        pass
+
+
+def test_from_a_zip_file(folder: Path, tmp_path: Path, wanted: np.ndarray) -> None:
+    archive = shutil.make_archive(str(tmp_path / "packages"), "zip", folder)
+    program = (
+        "import numpy as np, ort_digits; s = ort_digits.Session()\n"
+        f"np.save({str(tmp_path / 'x.npy')!r}, s.run(None, {{'image':"
+        " np.ones((1, 1, 8, 8), np.float32)})[0]); print(ort_digits.__file__)"
+    )
+    path = ":".join([archive, *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={"PYTHONPATH": path}, capture_output=True
+    )
+    assert b".zip" in done.stdout, done.stderr
+    one = {"image": np.ones((1, 1, 8, 8), np.float32)}
+    (right,) = ort.InferenceSession(MODEL, providers=CPU).run(None, one)
+    close(np.load(tmp_path / "x.npy"), right)

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import torch
 from support.emitted import imported
+from support.goldens import GOLDENS, MODELS
 from support.meta_device import Apart, run
-from test_goldens import GOLDENS, MODELS
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 

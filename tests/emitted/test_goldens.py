@@ -11,14 +11,11 @@ from pathlib import Path
 
 import pytest
 from support.emitter_models import run_here
-from support.golden_images import IMAGES
-from support.golden_sequences import SEQUENCES
+from support.goldens import GOLDENS, MODELS
 
 import fairhand
 from fairhand.codegen.verify import parity
 
-GOLDENS = Path(__file__).parents[1] / "goldens"
-MODELS = {**IMAGES, **SEQUENCES}
 LEVELS = {"faithful_cnn": 0, "encoder_merged": 2}
 
 

@@ -1,8 +1,8 @@
 """Every version of every operator in the table has a case, and means what it did.
 
 A case of the table that a version's schema admits is computed as that version, and as
-the newest one that it is brought to. Cases of adapters (test_adapters*.py) are for the
-versions that admit none.
+the newest one that it is brought to. Cases of adapters (support/older_models.py) are
+for the versions that admit none.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-import test_adapters
-import test_adapters_old
 from onnx.reference import ReferenceEvaluator
+from support import older_models, oldest_models
 from support.one_operator import IR_VERSION, arrays, one_node
 
 from fairhand.analysis.ops import OPS
@@ -34,7 +33,7 @@ UNCOMPUTED = {
     *(("GlobalLpPool", 1), ("GlobalLpPool", 2), ("GlobalLpPool", 22)),
     *(("MaxRoiPool", 1), ("MaxRoiPool", 22)),
 }
-# Training was the default, and is refused (test_adapters_old.py).
+# Training was the default, and is refused (oldest_models.py).
 REFUSED = {("Dropout", 1), ("Dropout", 6)}
 
 
@@ -85,8 +84,8 @@ def case_at(op: str, version: int) -> tuple[int, onnx.ModelProto] | None:
 def adapted() -> set[tuple[str, int]]:
     """The versions that cases of adapters are in."""
     cases = [
-        *(test_adapters.CASES + [case for case, _ in test_adapters.REFUSED]),
-        *(case for case, _ in test_adapters_old.CASES + test_adapters_old.REFUSED),
+        *(older_models.CASES + [case for case, _ in older_models.REFUSED]),
+        *(case for case, _ in oldest_models.CASES + oldest_models.REFUSED),
     ]
     return {
         (case.op, max((v for v in schemas()[case.op] if v <= case.opset), default=0))

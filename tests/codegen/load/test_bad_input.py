@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from support.broken_models import BROKEN
+from support.broken_models import FILES as NO_MODELS
 from support.emitted import EXAMPLES
 from support.handmade import external, floats, model, node, save
-from test_load_refuses import BROKEN
-from test_load_refuses import FILES as NO_MODELS
 
 from fairhand.codegen.cli import main
 

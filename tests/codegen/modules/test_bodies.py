@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from support.emitter_models import Emitted
-from test_control_flow import check, floats, parse
+from support.parsed_models import check, floats, parse
 
 import fairhand
 

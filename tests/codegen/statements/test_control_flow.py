@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -20,6 +19,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 from support.emitter_models import Emitted
+from support.parsed_models import check, floats, parse
 
 import fairhand
 from fairhand.analysis.shapes.infer import infer
@@ -30,37 +30,6 @@ from fairhand.rewrites.simplify import simplify
 torch.set_num_threads(1)
 Emit = Callable[[onnx.ModelProto], Emitted]
 GOLDENS = Path(__file__).parents[2] / "goldens"
-HEAD = '<ir_version: 10, opset_import: ["": 21]>\n'
-
-
-def parse(text: str) -> onnx.ModelProto:
-    return onnx.parser.parse_model(HEAD + text)
-
-
-def floats(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def check(model: onnx.ModelProto, found: Emitted, *feeds: Mapping[str, Any]) -> None:
-    """The package and ONNX Runtime agree on each of the feeds."""
-    session, reference = found.module.Session(), oracle(model.SerializeToString())
-    assert [a.type for a in session.get_inputs()] == [
-        a.type for a in reference.get_inputs()
-    ]
-    for feed in feeds:
-        wanted = reference.run(None, dict(feed))
-        for got, want in zip(session.run(None, feed), wanted, strict=True):
-            assert_same(got, want)
-
-
-def assert_same(got: Any, want: Any) -> None:
-    assert type(got) is type(want)
-    if isinstance(want, list):
-        for a, b in zip(got, want, strict=True):
-            assert_same(a, b)
-    elif want is not None:
-        assert (got.dtype, got.shape) == (want.dtype, want.shape)
-        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
 # ---- one exact text of each

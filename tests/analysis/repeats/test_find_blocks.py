@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.emitted import imported
 from support.golden_images import densenet, senet
+from support.repeated_items import chain, residuals, spans
 from support.traced import Traced, stripped
-from test_repeats import chain, residuals, spans
 from torch import nn
 
 import fairhand

@@ -8,7 +8,7 @@ import pytest
 
 from fairhand.codegen.ir import naming
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TEXTS = [
     path.read_text("utf-8")
     for pattern in (

@@ -12,6 +12,7 @@ from support.emitted import imported
 from support.golden_images import resnet
 from support.golden_sequences import encoder
 from support.networks import residual
+from support.repeated_items import chain, residuals, spans
 from support.traced import stripped
 
 import fairhand
@@ -30,28 +31,6 @@ from fairhand.codegen.ir.module_call import ModuleCall
 from fairhand.codegen.modules.members import Attribute
 
 # ---- blocks
-
-
-def chain(words: str) -> list[Item]:
-    """Each item reads what the one before made; capitals are layers."""
-    return [
-        Item(word, (i - 1,) if i else (), (i,), word.isupper())
-        for i, word in enumerate(words)
-    ]
-
-
-def residuals(words: str) -> list[Item]:
-    """As `chain`; "+" also reads what the last "+" or "p" made, or the first item."""
-    items, skip = [], 0
-    for i, word in enumerate(words):
-        reads = (i - 1, skip) if word == "+" else (i - 1,)
-        items.append(Item(word, reads if i else (), (i,), word.isupper()))
-        skip = i if word in "+p" else skip
-    return items
-
-
-def spans(blocks: list[Block]) -> list[tuple[int, int]]:
-    return [(block.start, block.end) for block in blocks]
 
 
 def test_blocks_between_cuts_are_found() -> None:

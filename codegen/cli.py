@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         for file in arguments.ops or ():
-            load_operators(Path(file))
+            _load_operators(Path(file))
         return arguments.run(arguments) or 0
     except (FairhandError, OSError) as error:
         text = printable(str(error))
@@ -249,7 +249,7 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def load_operators(path: Path) -> None:
+def _load_operators(path: Path) -> None:
     """Run a user's file; it calls fairhand.register for each operator."""
     if not path.is_file():
         raise FairhandError(

@@ -65,6 +65,7 @@ class Profile:
     def add(
         self, device: str, signatures: Iterable[str], seconds: float, threads: int = 1
     ) -> None:
+        """Note the seconds of operators on a device with a number of threads."""
         key = self.key(device, signatures, threads)
         self._known[key] = seconds
         if self._folder is not None:

@@ -23,6 +23,7 @@ class Sizes:
         self._known: dict[Dim, int] = {}
 
     def number(self, dim: Dim) -> int:
+        """A size as a number: dynamic ones are given, or assumed and noted."""
         if isinstance(dim, int):
             return dim
         if dim not in self._known:

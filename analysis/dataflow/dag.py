@@ -31,6 +31,7 @@ class Dag:
 
     @cached_property
     def predecessors(self) -> tuple[tuple[int, ...], ...]:
+        """Of each node, those that lead to it, in order."""
         found: list[list[int]] = [[] for _ in self.successors]
         for first, second in self.edges():
             found[second].append(first)
@@ -40,6 +41,7 @@ class Dag:
         return len(self.successors)
 
     def edges(self) -> Iterable[tuple[int, int]]:
+        """All pairs (node, successor), by node."""
         return ((a, b) for a, row in enumerate(self.successors) for b in row)
 
 

@@ -66,6 +66,7 @@ class Dataflow:
 
     @cached_property
     def dag(self) -> Dag:
+        """Which operators read what others write."""
         edges = (
             (t.producer, reader)
             for t in self.tensors

@@ -47,7 +47,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Edge:
+class _Edge:
     """What was decided about two operators with a tensor between them, and why."""
 
     first: int
@@ -58,6 +58,7 @@ class Edge:
 
     @property
     def cell(self) -> Cell:
+        """The cell of Table 3 that the pair is judged by."""
         return cell(*self.types)
 
 
@@ -67,7 +68,7 @@ class FusionPlan:
 
     method: str
     groups: tuple[Group, ...]
-    edges: tuple[Edge, ...]
+    edges: tuple[_Edge, ...]
     bytes_before: int
     bytes_after: int
 
@@ -79,6 +80,11 @@ def dnnfusion(
     intensive: bool = True,
     timer: Timer | None = None,
 ) -> FusionPlan:
+    """The plan for a graph on a device.
+
+    `profile` and `timer` give measured seconds, without which costs are estimated;
+    `intensive` allows a second Many-to-Many operator as AGO does.
+    """
     price = Price(flow, device, profile or Profile(), timer)
     planner = _Planner(flow, price, intensive)
     planner.run()
@@ -104,7 +110,7 @@ def plan_of(
     method: str,
     flow: Dataflow,
     groups: Sequence[Group],
-    examined: dict[tuple[int, int], Edge],
+    examined: dict[tuple[int, int], _Edge],
 ) -> FusionPlan:
     """A plan with a decision for each edge, and the bytes between operators and groups.
 
@@ -118,7 +124,7 @@ def plan_of(
         if edge is None or edge.fused != fused:
             types = (flow.operators[first].mapping, flow.operators[second].mapping)
             reason = "both joined through others" if fused else "in another group"
-            edge = Edge(first, second, types, fused, reason)
+            edge = _Edge(first, second, types, fused, reason)
         edges.append(edge)
     before = after = 0
     for tensor in flow.tensors:
@@ -139,7 +145,7 @@ class _Planner:
         self.grouping = Grouping(flow.dag)
         self.types = {i: op.mapping for i, op in enumerate(flow.operators)}
         self.intensive_groups: set[int] = set()
-        self.edges: dict[tuple[int, int], Edge] = {}
+        self.edges: dict[tuple[int, int], _Edge] = {}
         self._done: set[int] = set()  # operators whose group has grown
 
     def run(self) -> None:
@@ -190,7 +196,7 @@ class _Planner:
         fused = allowed and self.grouping.merge(first, second)
         if allowed and not fused:
             reason = "a path leads out of the group and back"
-        self.edges[ends] = Edge(*ends, types, fused, reason)
+        self.edges[ends] = _Edge(*ends, types, fused, reason)
         if fused:
             result = cell(*types)
             if result.verdict is Verdict.BREAK:

@@ -274,7 +274,7 @@ def _plainness(dim: Dim) -> tuple[bool, bool, int]:
     return (True, dim.has(Invented), int(sympy.count_ops(dim)))
 
 
-def stretch(a: Dim, b: Dim) -> Dim:
+def _stretch(a: Dim, b: Dim) -> Dim:
     """The size that `a` and `b` broadcast to; see `broadcast`."""
     if a == b or b == 1:
         return a
@@ -305,7 +305,7 @@ def broadcast(
         for sizes in zip_longest(*map(reversed, shapes), fillvalue=1):
             out: Dim = 1
             for size in sizes:
-                joined = stretch(out, size)
+                joined = _stretch(out, size)
                 if assume and _is_choice(out, size, joined):
                     assume(out, size)
                 out = joined
@@ -317,7 +317,7 @@ def broadcast(
 
 
 def _is_choice(a: Dim, b: Dim, joined: Dim) -> bool:
-    """Whether `stretch(a, b)` had to take two unknown sizes for equal."""
+    """Whether `_stretch(a, b)` had to take two unknown sizes for equal."""
     if a == b or isinstance(a, int) or isinstance(b, int) or at_least(joined, 2):
         return False
     other = a if joined == b else b

@@ -18,6 +18,7 @@ def map_type(value: ir.Value) -> onnx.TypeProto | None:
 
 
 def set_map_type(value: ir.Value, kind: onnx.TypeProto) -> None:
+    """Keep the type of a value that is a map, which onnx_ir has no type for."""
     value.meta[_KEY] = kind
 
 

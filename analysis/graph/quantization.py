@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 
 def quantises(node: ir.Node | onnx.NodeProto) -> bool:
+    """Whether a node makes integers of floats by a scale."""
     name = node.op_type
     return name.startswith(("QLinear", "QGemm", "QAttention", "DynamicQuantize")) or (
         name == "QuantizeLinear"

@@ -38,7 +38,7 @@ def elements_of(tensor: ir.TensorProtocol) -> Content | None:
     return None
 
 
-class Assumption(NamedTuple):
+class _Assumption(NamedTuple):
     """Two sizes that broadcasting at `node` takes for equal; see dims.broadcast."""
 
     a: Dim
@@ -50,11 +50,11 @@ class ShapeFacts:
     """What is known about the sizes and small integer tensors of a model."""
 
     def __init__(self) -> None:
-        self.assumptions: list[Assumption] = []
+        self.assumptions: list[_Assumption] = []
         self.node: ir.Node | None = None  # the one at hand, while sizes are inferred
         # Sizes of what a loop collects, 0 where onnx can't tell: ONNX Runtime gives
         # these if the loop does not run at all.
-        self.told: dict[ir.Value, list[int]] = {}
+        self.declared_sizes: dict[ir.Value, list[int]] = {}
         self._dims: dict[ir.Value, Dims] = {}
         self._elements: dict[ir.Value, Content | None] = {}
         self._anchors: dict[sympy.Symbol, tuple[ir.Value, int]] = {}
@@ -136,7 +136,7 @@ class ShapeFacts:
     def assume(self, a: Dim, b: Dim) -> None:
         """Note that the node at hand takes two sizes for equal."""
         if self.node is not None:
-            self.assumptions.append(Assumption(a, b, self.node))
+            self.assumptions.append(_Assumption(a, b, self.node))
 
 
 def _is_whole(value: ir.Value) -> bool:

@@ -75,6 +75,7 @@ class Case:
 def case(
     *inputs: Any, constants: Sequence[int] = (), outputs: int = 1, **attrs: Any
 ) -> Case:
+    """A test of an operator: its inputs, and attributes by name."""
     return Case(inputs, attrs, tuple(constants), outputs)
 
 
@@ -217,5 +218,6 @@ def _completed(op: OpDef, built_in: OpDef) -> OpDef:
 
 
 def lookup(node: ir.Node) -> OpDef | None:
+    """The entry of a node's operator; None where there is none."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     return OPS.get((domain, node.op_type))

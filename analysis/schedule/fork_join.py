@@ -44,10 +44,12 @@ class Fork:
 
     @property
     def first(self) -> int:
+        """The first of the items, which stand together."""
         return min(lane[0] for lane in self.lanes)
 
     @property
     def end(self) -> int:
+        """The place behind the last of the items."""
         return max(lane[-1] for lane in self.lanes) + 1
 
 

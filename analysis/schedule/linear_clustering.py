@@ -32,10 +32,12 @@ class Costs:
     hand_off: float = 1.0
 
     def edge(self, first: int, second: int) -> float:
+        """Seconds to hand the result of `first` to another lane's `second`."""
         return self.edges.get((first, second), self.hand_off)
 
     @property
     def serial(self) -> float:
+        """Seconds of all nodes, one after another."""
         return sum(self.nodes)
 
 
@@ -181,6 +183,7 @@ def copies(dag: Dag, batch: int) -> Dag:
 
 
 def batch_costs(costs: Costs, batch: int) -> Costs:
+    """The costs of `copies`: those of one sample, for each of them."""
     size = len(costs.nodes)
     edges = {
         (first + b * size, second + b * size): cost

@@ -18,7 +18,7 @@ from ..graph.dims import Dim, invented, same
 from ..graph.shape_facts import NodeFacts, PartialDims, ShapeFacts
 
 
-class Walk(Protocol):
+class _Walk(Protocol):
     """What going through a body needs of the walk through the model."""
 
     shapes: ShapeFacts
@@ -29,7 +29,7 @@ class Walk(Protocol):
     def attempt(self, body: ir.Graph) -> bool:
         """Go through a body's nodes; False if some of them can't fit."""
 
-    def told(self, value: ir.Value) -> list[int]:
+    def declared_sizes(self, value: ir.Value) -> list[int]:
         """The sizes that onnx and the file know, 0 for the others."""
 
     def forget(self, body: ir.Graph) -> Callable[[], None]:
@@ -37,10 +37,11 @@ class Walk(Protocol):
 
     # What is known not to hold in a body stays so when a body around it is gone
     # through again: or the work would grow with every level.
-    asked: dict[ir.Graph, list[PartialDims | None]]
+    state_sizes: dict[ir.Graph, list[PartialDims | None]]
 
 
-def loop(walk: Walk, site: NodeFacts, body: ir.Graph) -> list[PartialDims | None]:
+def _loop(walk: _Walk, site: NodeFacts, body: ir.Graph) -> list[PartialDims | None]:
+    """Sizes of a Loop's results: carried values as they stay, then what is stacked."""
     outside = walk.shapes.anchored()
     count = len(body.inputs) - 2
     initial = [_sizes(site, 2 + k, body.inputs[2 + k]) for k in range(count)]
@@ -60,7 +61,7 @@ def loop(walk: Walk, site: NodeFacts, body: ir.Graph) -> list[PartialDims | None
     found: list[PartialDims | None] = [_outside(dims, outside) for dims in settled]
     trips = _trips(site, body)
     for value in body.outputs[1 + count :]:
-        walk.shapes.told[value] = walk.told(value)
+        walk.shapes.declared_sizes[value] = walk.declared_sizes(value)
         dims = _outside(walk.shapes.dims(value), outside)
         found.append(None if dims is None else [trips, *dims])
     return found
@@ -87,7 +88,8 @@ def _is_true(value: ir.Value) -> bool:
     return tensor is not None and tensor.size == 1 and bool(tensor.numpy().all())
 
 
-def scan(walk: Walk, site: NodeFacts, body: ir.Graph) -> list[PartialDims | None]:
+def _scan(walk: _Walk, site: NodeFacts, body: ir.Graph) -> list[PartialDims | None]:
+    """Sizes of a Scan's results: states as they stay, then what is stacked."""
     outside = walk.shapes.anchored()
     scanned = site.attr("num_scan_inputs")
     count = len(body.inputs) - scanned
@@ -112,7 +114,7 @@ def scan(walk: Walk, site: NodeFacts, body: ir.Graph) -> list[PartialDims | None
     items = body.outputs[count:]
     axes = site.attr("scan_output_axes") or [0] * len(items)
     for value, axis in zip(items, axes, strict=True):
-        walk.shapes.told[value] = walk.told(value)
+        walk.shapes.declared_sizes[value] = walk.declared_sizes(value)
         dims = _outside(walk.shapes.dims(value), outside)
         if dims is not None:
             dims.insert(axis % (len(dims) + 1), length)
@@ -120,8 +122,8 @@ def scan(walk: Walk, site: NodeFacts, body: ir.Graph) -> list[PartialDims | None
     return found
 
 
-def sequence_map(
-    walk: Walk, site: NodeFacts, body: ir.Graph
+def _sequence_map(
+    walk: _Walk, site: NodeFacts, body: ir.Graph
 ) -> list[PartialDims | None]:
     for i, value in enumerate(body.inputs):
         walk.begin(value, _sizes(site, i, value))
@@ -129,7 +131,7 @@ def sequence_map(
     return []
 
 
-BODIES = {"Loop": loop, "Scan": scan, "SequenceMap": sequence_map}
+BODIES = {"Loop": _loop, "Scan": _scan, "SequenceMap": _sequence_map}
 
 
 def _sizes(site: NodeFacts, index: int, value: ir.Value) -> PartialDims | None:
@@ -141,7 +143,7 @@ def _sizes(site: NodeFacts, index: int, value: ir.Value) -> PartialDims | None:
 
 
 def _settle(
-    walk: Walk,
+    walk: _Walk,
     body: ir.Graph,
     begin: Callable[[], None],
     inputs: Sequence[ir.Value],
@@ -150,7 +152,7 @@ def _settle(
 ) -> list[PartialDims | None]:
     """Sizes of the states that hold before, in and after every iteration."""
     undo = walk.forget(body)
-    known = walk.asked.get(body, sizes)
+    known = walk.state_sizes.get(body, sizes)
     sizes = [_weaker(a, b) for a, b in zip(sizes, known, strict=True)]
     while True:
         begin()
@@ -161,10 +163,10 @@ def _settle(
             _weaker(dims, walk.shapes.dims(value))
             for dims, value in zip(sizes, outputs, strict=True)
         ]
-        if not fits:  # perhaps for a size that does change: ask less, step by step
+        if not fits:  # perhaps for a size that does change: assume less, step by step
             unsure = any(d is not None for dims in sizes for d in dims or ())
             weaker = [[None] * len(d) if d and unsure else None for d in sizes]
-        walk.asked[body] = weaker
+        walk.state_sizes[body] = weaker
         if weaker == sizes:
             found = (walk.shapes.dims(value) for value in inputs)
             return [None if dims is None else list(dims) for dims in found]
@@ -172,13 +174,15 @@ def _settle(
         undo()
 
 
-def _weaker(asked: PartialDims | None, ends: PartialDims | None) -> PartialDims | None:
-    """What was asked of a state, less what its next value does not keep."""
-    if asked is None or ends is None or len(ends) != len(asked):
+def _weaker(
+    assumed: PartialDims | None, ends: PartialDims | None
+) -> PartialDims | None:
+    """What was assumed of a state, less what its next value does not keep."""
+    if assumed is None or ends is None or len(ends) != len(assumed):
         return None
     return [
         d if d is not None and end is not None and same(d, end) else None
-        for d, end in zip(asked, ends, strict=True)
+        for d, end in zip(assumed, ends, strict=True)
     ]
 
 

@@ -100,7 +100,9 @@ class _Walk:
         self._sizes: dict[str, Dim] = {}  # by the name that onnx hands on
         self._names: set[str] = set()  # taken by symbols
         self._doubtful: set[ir.Value] = set()  # onnx has a wrong number for these
-        self.asked: dict[ir.Graph, list[PartialDims | None]] = {}  # see bodies.py
+        self.state_sizes: dict[ir.Graph, list[PartialDims | None]] = (
+            {}
+        )  # of bodies, see control_flow.py
 
     def enter(self, graph: ir.Graph) -> None:
         """Name the dimensions of the model's inputs."""
@@ -208,7 +210,7 @@ class _Walk:
             return False
         return True
 
-    def told(self, value: ir.Value) -> list[int]:
+    def declared_sizes(self, value: ir.Value) -> list[int]:
         found = self._from_onnx(self.types.get(value)) or ()
         declared = list(value.shape or ())
         if len(found) != len(declared):

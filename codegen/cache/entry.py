@@ -46,7 +46,7 @@ Convert = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
-class CacheEntry:
+class _CacheEntry:
     """An entry that holds for a model."""
 
     loaded: Loaded
@@ -85,7 +85,7 @@ class CacheEntry:
         return WeightPlan(key, lambda: array)
 
 
-def recall(key: str, loaded: Loaded) -> CacheEntry | None:
+def recall(key: str, loaded: Loaded) -> _CacheEntry | None:
     """The entry under `key` that holds for this model, if there is one."""
     for content in entries(key):
         try:
@@ -94,7 +94,7 @@ def recall(key: str, loaded: Loaded) -> CacheEntry | None:
             weights = _weights(head, loaded.model)
             if weights is not None:
                 stored = memoryview(content)[8 + length :]
-                return CacheEntry(loaded, head, stored, weights)
+                return _CacheEntry(loaded, head, stored, weights)
         except (LookupError, TypeError, ValueError, zlib.error):
             continue  # not what this version writes
     return None
@@ -143,7 +143,8 @@ def remember(
     store(key, len(packed).to_bytes(8, "little") + packed + stored)
 
 
-def file_weights(model: ir.Model) -> dict[str, FileTensor]:
+def _file_weights(model: ir.Model) -> dict[str, FileTensor]:
+    """The weights of a model that stand in its file, by their names there."""
     found = {v: v.const_value for v in model.graph.initializers.values()}
     return {v.name or "": t for v, t in found.items() if isinstance(t, FileTensor)}
 
@@ -154,7 +155,7 @@ def _weights(
     """The weights; None if what was decided by their content would not be so again."""
     found: dict[str, ir.TensorProtocol] = {}
     read: set[str] = set()
-    for name, tensor in file_weights(model).items():
+    for name, tensor in _file_weights(model).items():
         found[name] = tensor.held
         if name in head["read"]:
             read.add(name)
@@ -220,9 +221,9 @@ def _made(
 
 def _read(model: ir.Model) -> dict[str, str]:
     """The hashes of the weights that something may have been decided by."""
-    for tensor in file_weights(model).values():
+    for tensor in _file_weights(model).values():
         uniform_number(tensor)  # leaves a trace on those that are
-    weights = file_weights(model).items()
+    weights = _file_weights(model).items()
     return {name: _hash(tensor) for name, tensor in weights if tensor.is_read}
 
 

@@ -85,8 +85,8 @@ def _machine() -> list[str | int]:
     processor = platform.processor()
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
-        told = ("model name", "flags", "Features", "CPU part")
-        processor = " ".join(dict.fromkeys(x for x in lines if x.startswith(told)))
+        heads = ("model name", "flags", "Features", "CPU part")
+        processor = " ".join(dict.fromkeys(x for x in lines if x.startswith(heads)))
     cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
     return [
         platform.python_version(),

@@ -32,6 +32,7 @@ class Wanted:
 
     @property
     def any(self) -> bool:
+        """Whether some plan is wanted."""
         return self.fusion is not None or self.lanes is not None
 
 
@@ -92,6 +93,7 @@ def show_plans(plans: Plans, out: Console) -> None:
 
 
 def fusion_summary(flow: Dataflow, plan: FusionPlan) -> str:
+    """One line: groups, and bytes between them before and after."""
     operators, groups = len(flow.operators), len(plan.groups)
     intensive = sum(group.intensive for group in plan.groups)
     rate = operators / groups if groups else 1.0
@@ -103,6 +105,7 @@ def fusion_summary(flow: Dataflow, plan: FusionPlan) -> str:
 
 
 def lanes_summary(plan: LanePlan) -> str:
+    """One line: lanes, and their predicted times."""
     schedule = plan.schedule
     return (
         f"{len(plan.clusters)} linear clusters, {len(plan.merged)} after merging,"

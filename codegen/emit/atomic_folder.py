@@ -34,6 +34,7 @@ def check_target(folder: Path) -> None:
 
 
 def empty(folder: Path) -> None:
+    """Remove all that a folder holds; it stays."""
     for path in folder.iterdir():
         if path.is_dir():
             shutil.rmtree(path)

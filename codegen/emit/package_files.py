@@ -52,5 +52,6 @@ def check_source(folder: Path, loaded: Loaded) -> None:
 
 
 def write_report(folder: Path, report: dict[str, Any]) -> None:
+    """Write report.json, indented, keys in the order that they were entered."""
     text = json.dumps(report, indent=1, ensure_ascii=True)
     (folder / "report.json").write_text(text + "\n", encoding="utf-8", newline="\n")

@@ -56,6 +56,7 @@ def formatted(text: str, template: str) -> str:
 
 
 def write_python(path: Path, template: str, **values: Any) -> str:
+    """Write a page, formatted; returns its text. FairhandError if it is not valid."""
     text = render_python(template, **values)
     path.write_text(text, encoding="utf-8", newline="\n")
     return text

@@ -6,7 +6,9 @@ then one run for given sizes stands for all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import ast
+from collections.abc import Collection, Iterator, Mapping, Set
+from textwrap import indent
 
 import onnx_ir as ir
 
@@ -18,6 +20,7 @@ from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.literals import one_line
 from ...analysis.ops import lookup
 from ..emit.session_file import kind_of
+from ..ir.copied_source import definition
 from ..ir.engine_plan import TRACING, EnginePlan
 from ..ir.package_plan import PackagePlan
 from ..request.choices import PROFILE
@@ -28,12 +31,12 @@ WORTH_PREPARING = 2e7  # operations of one run
 
 # Products of these are what oneDNN Graph lays weights out for.
 _HEAVY = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
-_PACKED = ("nn.Linear(", "nn.LSTM(")  # what `packed` has other layers for
+_PACKED = frozenset({"nn.Linear", "nn.LSTM"})  # what `packed` has other layers for
 _INTEGERS = ("FakeQuantize", "QuantizedConv2d", "QuantizedLinear")
 _PLAIN = ("float32", "int64", "int32", "bool")
 CACHES = "it takes lists of caches"
-_READS = (".item(", ".tolist(", ".numpy(")  # a trace would keep what is read as it was
-_SIZES = ("torch.Size(", ".numel(")  # the same of a size, without PyTorch's warning
+_READS = {".item", ".tolist", ".numpy"}  # a trace would keep what is read as it was
+_SIZES = {"torch.Size", ".numel"}  # the same of a size, without PyTorch's warning
 
 
 def engine_plan(
@@ -50,9 +53,10 @@ def engine_plan(
     `sizes` are those of a typical run, for dimensions that are free. Raises
     FairhandError where the network can't run on what was asked for.
     """
-    found = list(obstacles(graph, shapes, plan))
+    calls = frozenset(_calls(plan))
+    found = list(_obstacles(graph, shapes, plan, calls))
     refused = found[0] if found else ""
-    layers = {kind for kind in _PACKED if _has(plan, kind)}
+    layers = _PACKED & calls
     if precision in ("bf16", "fp16"):
         _check_half(precision, refused, plan)
     if precision == "int8":
@@ -72,8 +76,8 @@ def engine_plan(
     elif wanted == "auto":
         name = "eager"
         if _is_worth_preparing(graph, cost, sizes):
-            calls = refused or 2 * len(rows) > all_products  # as in decoding
-            name = "onednn" if not calls else "packed" if layers else "eager"
+            alone = refused or 2 * len(rows) > all_products  # as in decoding
+            name = "onednn" if not alone else "packed" if layers else "eager"
     if name == "eager" and precision == "float32" and not refused:
         refused = "compile with --engine onednn to have more"
     integers = () if precision == "int8" else _integer_layers(plan)
@@ -83,14 +87,14 @@ def engine_plan(
         takes_images(graph, shapes),
         precision=precision,
         lists=bool(plan.nested),
-        recurrent="nn.LSTM(" in layers and precision != "int8",
+        recurrent="nn.LSTM" in layers and precision != "int8",
         joins=precision != "int8"
         and len(set(rows)) < len(rows)
-        and "nn.Linear(" in layers,
+        and "nn.Linear" in layers,
         caches=found == [CACHES]
         and precision != "int8"
         and not integers
-        and not any(_said(plan, _SIZES)),
+        and calls.isdisjoint(_SIZES),
         makes=not (plan.lanes or plan.kernels) and makes_results(graph),
         integers=integers,
     )
@@ -98,16 +102,21 @@ def engine_plan(
 
 def _integer_layers(plan: PackagePlan) -> tuple[str, ...]:
     """FakeQuantize, and those that multiply what it rounded by integers."""
-    rounds, *layers = [
-        any(text.startswith(f"class {name}(") for text in plan.helpers)
-        for name in _INTEGERS
-    ]
-    found = [name for name, there in zip(_INTEGERS[1:], layers, strict=True) if there]
-    return (_INTEGERS[0], *found) if rounds and found else ()
+    helpers = {definition(text).name for text in plan.helpers}
+    found = tuple(name for name in _INTEGERS if name in helpers)
+    return found if found[:1] == _INTEGERS[:1] and found[1:] else ()
 
 
-def _has(plan: PackagePlan, kind: str) -> bool:
-    return any(kind in line for made in plan.classes for line in made.members)
+def _calls(plan: PackagePlan) -> Iterator[str]:
+    """What the network calls: functions as they are spelled, methods as `.item`."""
+    bodies = ((*made.members, *made.body) for made in plan.classes)
+    texts = (f"def f():\n{indent(chr(10).join(body), '    ')}" for body in bodies)
+    for text in (*texts, *plan.helpers):
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call):
+                yield ast.unparse(node.func)
+                if isinstance(node.func, ast.Attribute):
+                    yield f".{node.func.attr}"
 
 
 def _check_half(precision: str, refused: str, plan: PackagePlan) -> None:
@@ -124,9 +133,9 @@ def _check_half(precision: str, refused: str, plan: PackagePlan) -> None:
         _refuse_precision(precision, refused)
 
 
-def _check_int8(wanted: str, graph: ir.Model, layers: set[str]) -> None:
+def _check_int8(wanted: str, graph: ir.Model, layers: Collection[str]) -> None:
     products = (node for node in graph.graph if node.op_type in ("Gemm", "MatMul"))
-    if "nn.Linear(" not in layers or not any(
+    if "nn.Linear" not in layers or not any(
         node.outputs[0].dtype == ir.DataType.FLOAT for node in products
     ):
         _refuse_precision("int8", "it has no linear layers of float32")
@@ -144,7 +153,9 @@ def _refuse_precision(precision: str, reason: str) -> None:
     )
 
 
-def obstacles(graph: ir.Model, shapes: ShapeFacts, plan: PackagePlan) -> Iterator[str]:
+def _obstacles(
+    graph: ir.Model, shapes: ShapeFacts, plan: PackagePlan, calls: Set[str]
+) -> Iterator[str]:
     """Why a trace of one run wouldn't do for another of the same sizes."""
     network = next(c for c in plan.classes if c.name == plan.network)
     if len(network.arguments) < len(plan.inputs):
@@ -166,14 +177,8 @@ def obstacles(graph: ir.Model, shapes: ShapeFacts, plan: PackagePlan) -> Iterato
                 yield f"the size of what {name} gives depends on values"
             elif 0 in dims:
                 yield f"what {name} gives is empty"
-    if any(_said(plan, _READS)):
+    if not calls.isdisjoint(_READS):
         yield "it takes a number out of a tensor"
-
-
-def _said(plan: PackagePlan, words: tuple[str, ...]) -> Iterator[str]:
-    lines = (line for made in plan.classes for line in made.body)
-    for line in (*lines, *plan.helpers):
-        yield from (word for word in words if word in line)
 
 
 def _depends_on_values(dim: Dim) -> bool:

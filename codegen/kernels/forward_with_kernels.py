@@ -22,7 +22,7 @@ from .program.program import Surroundings
 from .select_regions import Region, Regions, Steps
 
 
-def calls_of(kinds: ClassTable) -> dict[ModuleClass, list[ModuleCall]]:
+def _calls_of(kinds: ClassTable) -> dict[ModuleClass, list[ModuleCall]]:
     """Every call of each class; none of those that are not called alike each time."""
     found: dict[ModuleClass, list[ModuleCall]] = {}
     unlike: set[ModuleClass] = set()
@@ -46,7 +46,7 @@ def kernel_bodies(
     kinds: ClassTable, collection: KernelSet
 ) -> Callable[..., BodyWriter]:
     """What writes a body: with kernels, if its class is called alike each time."""
-    calls = calls_of(kinds)
+    calls = _calls_of(kinds)
 
     def make(
         kind: ModuleClass,
@@ -56,12 +56,14 @@ def kernel_bodies(
     ) -> BodyWriter:
         if kind not in calls:
             return BodyWriter(kind, kinds, shapes, reserved)
-        return KernelBody(kind, kinds, shapes, reserved, collection, calls[kind])
+        return _KernelBody(kind, kinds, shapes, reserved, collection, calls[kind])
 
     return make
 
 
-class KernelBody(BodyWriter):
+class _KernelBody(BodyWriter):
+    """Writes a forward, and offers or takes kernels for its statements."""
+
     def __init__(
         self,
         kind: ModuleClass,

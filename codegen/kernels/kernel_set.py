@@ -46,7 +46,7 @@ SAVED_BYTES = 0.05
 QUERY_TILE = 128  # bytes; of templates/kernels.py.jinja
 
 
-def is_free(program: KernelProgram, op: Operation) -> bool:
+def _is_free(program: KernelProgram, op: Operation) -> bool:
     """Whether it is a view in PyTorch, which nothing here has to copy.
 
     Products and what goes over rows take tensors in order alone.
@@ -101,6 +101,7 @@ class KernelSet:
         self.chosen = self.collecting = True
 
     def offer(self, region: Region) -> None:
+        """Enter a place that a kernel could stand in, with what it would save there."""
         first = fuller(region.programs)
         numbers = [number for _, number in region.numbers]
         given = (*numbers, *(value for _, value in first.options))
@@ -115,6 +116,7 @@ class KernelSet:
                 entry.traffic = self.traffic(program)
 
     def traffic(self, program: KernelProgram) -> Traffic:
+        """Bytes that are moved by one kernel, and by PyTorch call by call."""
         fused, apart = self.moved(program)
         calls = sum(1 + op.passes for op, _ in apart)
         return Traffic(
@@ -142,7 +144,7 @@ class KernelSet:
         copies = (
             self.device.seconds(0, 2 * self.size(program, v))
             for v in program.given
-            if is_view(v) and not self.by_strides(program, v)
+            if is_view(v) and not self._by_strides(program, v)
         )
         fused += self.read_again(program)
         fused = round(fused / min(1.0, self.programs(program) / UNITS))
@@ -165,7 +167,7 @@ class KernelSet:
         inner = program.columns is not None and program.columns.inner
         return max(count / (FEW_COLUMNS if inner else 1), 1)
 
-    def by_strides(self, program: KernelProgram, value: ir.Value) -> bool:
+    def _by_strides(self, program: KernelProgram, value: ir.Value) -> bool:
         """Whether it is read where it lies: attention's own operands are."""
         return program.attention is not None and any(
             value in op.operands for op in program.operations if op.attention
@@ -186,6 +188,7 @@ class KernelSet:
         return (times - 1) * sum(self.size(program, v) for v in before)
 
     def size(self, program: KernelProgram, value: ir.Value) -> int:
+        """The bytes of a value in a program; dynamic sizes are assumed."""
         known = map(self.sizes.number, program.dims(value))
         return self.sizes.bytes(value, list(known))
 
@@ -216,7 +219,7 @@ class KernelSet:
         fused = read + sum(size(v) for v in program.results)
         parts = []
         for op in program.operations:
-            if op.left_out or is_free(program, op):
+            if op.left_out or _is_free(program, op):
                 continue
             operands = [o for o in op.operands if isinstance(o, ir.Value)]
             part = sum(map(size, operands)) + sum(map(size, op.results))
@@ -259,20 +262,24 @@ class KernelSet:
 
     @property
     def page(self) -> Page:
+        """What kernels.py is made of."""
         gpu = "" if self.tuner is None else one_line(self.tuner.gpu, 60)
         return Page(self.taken, gpu, self.autotune)
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The kernels that model.py imports."""
         return tuple(sorted(entry.name for entry in self.taken))
 
     @property
     def taken(self) -> list[Entry]:
+        """The kernels that are worth having, in the order of their first places."""
         return [entry for entry in self.entries.values() if entry.taken]
 
     # ---- what the report says
 
     def report(self) -> dict[str, Any]:
+        """The part of report.json that says what became of each group."""
         return {
             "target": {
                 "name": "triton",

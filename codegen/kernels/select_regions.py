@@ -72,11 +72,11 @@ class Region:
     arguments: tuple[Expr, ...]
 
 
-def is_move(step: Assignment) -> bool:
+def _is_move(step: Assignment) -> bool:
     return step.node is not None and moves(step.node) is not None
 
 
-def reshapes_in_order(step: Assignment) -> bool:
+def _reshapes_in_order(step: Assignment) -> bool:
     """Whether PyTorch gives it as a view: only what lies out of order is copied."""
     node = step.node
     if node is None or node.domain or node.op_type not in RESHAPES:
@@ -85,7 +85,7 @@ def reshapes_in_order(step: Assignment) -> bool:
     return given is not None and not is_view(given)
 
 
-def finds_rows(step: Assignment) -> bool:
+def _finds_rows(step: Assignment) -> bool:
     op = step.node.op_type if step.node is not None else ""
     return op == "Gather" and len(step.outputs) == 1
 
@@ -117,7 +117,9 @@ class Regions:
         makers: dict[ir.Value, int] = {}
         groups = [s and [self.group_of(step) for step in s] for s in steps]
         for place, own in enumerate(steps):
-            if own and (finds_rows(own[0]) or is_move(own[0])):  # part of what reads it
+            if own and (
+                _finds_rows(own[0]) or _is_move(own[0])
+            ):  # part of what reads it
                 targets = getattr(items[place], "targets", ())
                 readers = [i for i in range(len(items)) if {*targets} & {*self.read(i)}]
                 if len(readers) == 1:
@@ -220,7 +222,7 @@ class Regions:
             views = [
                 p
                 for p in group
-                if (s := self.steps[p]) and reshapes_in_order(s[0])
+                if (s := self.steps[p]) and _reshapes_in_order(s[0])
                 if made.isdisjoint(self.read(p))
             ]
             if not views:
@@ -233,18 +235,19 @@ class Regions:
         Nothing is left of a group that only moves.
         """
         while len(group) > 1:
-            ends = {place for place, _ in self.results_of(group)}
-            moved = [p for p in ends if (s := self.steps[p]) and is_move(s[0])]
+            ends = {place for place, _ in self._results_of(group)}
+            moved = [p for p in ends if (s := self.steps[p]) and _is_move(s[0])]
             if not moved:
                 break
             group = [place for place in group if place not in moved]
         return group
 
     def read(self, place: int) -> list[ir.Value]:
+        """The values that the item at a place reads."""
         item = self.items[place]
         return reads(item.expr) if isinstance(item, Statement) else list(item.reads())
 
-    def results_of(self, group: list[int]) -> list[tuple[int, int]]:
+    def _results_of(self, group: list[int]) -> list[tuple[int, int]]:
         """Which of what the statements make is read outside, by place and position."""
         outside = set(self.handed_on)
         inner = set(group)
@@ -258,7 +261,7 @@ class Regions:
             if t in outside
         ]
 
-    def stands_together(self, group: list[int]) -> bool:
+    def _stands_together(self, group: list[int]) -> bool:
         """Whether all can be computed where the last of them is."""
         made = {t for p in group for t in getattr(self.items[p], "targets", ())}
         between = set(range(group[0], group[-1])) - set(group)
@@ -272,7 +275,7 @@ class Regions:
 
     def kernels(self, group: list[int], instances: int | None = None) -> list[Kernel]:
         """The kernel of each instance; raises NoKernel."""
-        results = self.results_of(group)
+        results = self._results_of(group)
         columns = [self.steps[place] for place in group]
         rows = list(zip(*[c for c in columns if c is not None], strict=True))
         found = []
@@ -285,6 +288,7 @@ class Regions:
         return found
 
     def kernel(self, row: Steps, outside: frozenset[ir.Value]) -> Kernel:
+        """The program and source for some steps; raises NoKernel. It is kept."""
         key = (row, outside)
         if key not in self.memo:
             try:
@@ -300,8 +304,9 @@ class Regions:
         return found
 
     def builds(self, group: list[int], instances: int | None = None) -> bool:
+        """Whether there is a kernel for a group; the reason is kept if not."""
         try:
-            if not self.stands_together(group):
+            if not self._stands_together(group):
                 raise NoKernel("another statement needs a part of the result first")
             self.kernels(group, instances)
         except NoKernel as error:
@@ -314,6 +319,7 @@ class Regions:
         return True
 
     def region(self, group: list[int]) -> Region | None:
+        """The region of a group; None where its instances need several kernels."""
         if not self.builds(group):
             return None
         made = self.kernels(group)
@@ -329,6 +335,7 @@ class Regions:
         )
 
     def note(self, group: list[int], reason: str) -> None:
+        """Keep the reason why a group is no kernel."""
         for place in group:
             for step in self.steps[place] or ():
                 if step.node is not None and step.node.name:

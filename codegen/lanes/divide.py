@@ -148,7 +148,7 @@ class Divided:
         return f"{self.costed.count} side by side, run by lanes.py; plan.json says why"
 
 
-def cores() -> int:
+def _cores() -> int:
     """Those that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -176,7 +176,7 @@ def cost_lanes(
             hint=f"give one from 1 to {MOST_ASKED}, or auto",
         )
     flow = dataflow(model, shapes)
-    wanted = choices(lanes if isinstance(lanes, int) else None)
+    wanted = _choices(lanes if isinstance(lanes, int) else None)
     threads = sorted({n for _, *counts in wanted for n in counts})
     known = Profile() if measure is None else measure(model, shapes, flow, threads)
     found = []
@@ -187,39 +187,39 @@ def cost_lanes(
     return found
 
 
-def choices(lanes: int | None) -> list[tuple[int, int, int]]:
+def _choices(lanes: int | None) -> list[tuple[int, int, int]]:
     """Numbers of lanes, the threads of each of them, and those of one lane alone."""
     if lanes is not None:
         return [(lanes, 1, 1)]
-    threads = cores()
+    threads = _cores()
     counts = range(min(2, threads), min(threads, MOST_LANES) + 1)
     return [(count, threads // count, threads) for count in counts]
 
 
 def divide(
-    kinds: ClassTable, model: ir.Model, costed: Sequence[Costed]
+    classes: ClassTable, model: ir.Model, costed: Sequence[Costed]
 ) -> Divided | None:
     """Fork the classes of a model as the best of these costs has it, if any."""
-    found = (_divided(kinds, model, each) for each in costed)
+    found = (_divided(classes, model, each) for each in costed)
     return max(found, key=lambda divided: divided.gain, default=None)
 
 
-def _divided(kinds: ClassTable, model: ir.Model, costed: Costed) -> Divided:
-    found = _Division(kinds, model, costed)
-    serial = found.seconds(kinds.root.run, costed.whole)
-    seconds = found.divided(kinds.root.run)
+def _divided(classes: ClassTable, model: ir.Model, costed: Costed) -> Divided:
+    found = _Division(classes, model, costed)
+    serial = found.seconds(classes.root.run, costed.whole)
+    seconds = found.divided(classes.root.run)
     # What more threads gain in one lane is hard to predict, and left to a measurement.
-    alike = found.seconds(kinds.root.run, costed.shared)
+    alike = found.seconds(classes.root.run, costed.shared)
     forks = found.reached() if alike >= WORTH * seconds else {}
-    operators = {kind: found.operators(kind) for kind in forks}
+    operators = {cls: found.operators(cls) for cls in forks}
     return Divided(costed, forks, operators, serial, seconds, alike)
 
 
 class _Division:
     """Chooses forks class by class, for all instances of a class together."""
 
-    def __init__(self, kinds: ClassTable, model: ir.Model, costed: Costed) -> None:
-        self.kinds, self.costed = kinds, costed
+    def __init__(self, classes: ClassTable, model: ir.Model, costed: Costed) -> None:
+        self.classes, self.costed = classes, costed
         nodes = [n for n in model.graph if n.domain or n.op_type != "Constant"]
         self._position = {node: i for i, node in enumerate(nodes)}
         self._bytes = {
@@ -227,24 +227,24 @@ class _Division:
             for node, op in zip(nodes, costed.flow.operators, strict=True)
             for value, t in zip(_read_outputs(node), op.writes, strict=True)
         }
-        owned = (n for step in kinds.root.run.steps() for n in self._own(step))
+        owned = (n for step in classes.root.run.steps() for n in self._own(step))
         self._steps = Counter(self._position[node] for node in owned)  # of each node
         self.forks: dict[ModuleClass, tuple[Fork, ...]] = {}
         self._calls: dict[ModuleClass, list[ModuleCall]] = {}
-        self._visit(kinds.root.run)
-        total = self.seconds(kinds.root.run, costed.shared)
-        for kind in kinds.order:
-            forks = self._forks(kind)
+        self._visit(classes.root.run)
+        total = self.seconds(classes.root.run, costed.shared)
+        for cls in classes.order:
+            forks = self._forks(cls)
             if sum(fork.saved for fork in forks) >= NOTICED * total:
-                self.forks[kind] = forks
+                self.forks[cls] = forks
 
     def _visit(self, run: ModuleCall) -> None:
-        self._calls.setdefault(self._kind(run), []).append(run)
+        self._calls.setdefault(self._class_of(run), []).append(run)
         for inner in run.runs():
             self._visit(inner)
 
-    def _kind(self, run: ModuleCall) -> ModuleClass:
-        return self.kinds.of[run.shares or run]
+    def _class_of(self, run: ModuleCall) -> ModuleClass:
+        return self.classes.of[run.shares or run]
 
     # ---- seconds
 
@@ -256,7 +256,7 @@ class _Division:
         """With those forks that have been chosen."""
         if isinstance(item, Assignment):
             return self.inside(item)
-        forks = self.forks.get(self._kind(item), ())
+        forks = self.forks.get(self._class_of(item), ())
         in_forks = {i for fork in forks for lane in fork.lanes for i in lane}
         items = enumerate(item.contents())
         alone = (self.divided(x) for i, x in items if i not in in_forks)
@@ -275,45 +275,45 @@ class _Division:
 
     def reached(self) -> dict[ModuleClass, tuple[Fork, ...]]:
         """The forks of those classes that are not in lanes themselves, always."""
-        kinds: dict[ModuleClass, None] = {}
+        classes: dict[ModuleClass, None] = {}
 
         def visit(run: ModuleCall) -> None:
-            kind = self._kind(run)
-            kinds[kind] = None
-            forks = self.forks.get(kind, ())
+            cls = self._class_of(run)
+            classes[cls] = None
+            forks = self.forks.get(cls, ())
             inside = {i for fork in forks for lane in fork.lanes for i in lane}
             for i, item in enumerate(run.contents()):
                 if isinstance(item, ModuleCall) and i not in inside:
                     visit(item)
 
-        visit(self.kinds.root.run)
-        return {kind: self.forks[kind] for kind in kinds if kind in self.forks}
+        visit(self.classes.root.run)
+        return {cls: self.forks[cls] for cls in classes if cls in self.forks}
 
-    def operators(self, kind: ModuleClass) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    def operators(self, cls: ModuleClass) -> tuple[tuple[tuple[int, ...], ...], ...]:
         """Of each lane of each fork, by position."""
         return tuple(
             tuple(
-                tuple(sorted({n for i in lane for n in self._positions(kind, i)}))
+                tuple(sorted({n for i in lane for n in self._positions(cls, i)}))
                 for lane in fork.lanes
             )
-            for fork in self.forks[kind]
+            for fork in self.forks[cls]
         )
 
-    def _positions(self, kind: ModuleClass, place: int) -> Iterator[int]:
-        for run in self._calls[kind]:
+    def _positions(self, cls: ModuleClass, place: int) -> Iterator[int]:
+        for run in self._calls[cls]:
             item = run.contents()[place]
             steps = [item] if isinstance(item, Assignment) else item.steps()
             yield from (self._position[n] for s in steps for n in self._own(s))
 
     # ---- forks
 
-    def _forks(self, kind: ModuleClass) -> tuple[Fork, ...]:
-        calls = self._calls.get(kind, [])
-        items = kind.run.items
+    def _forks(self, cls: ModuleClass) -> tuple[Fork, ...]:
+        calls = self._calls.get(cls, [])
+        items = cls.run.items
         alike = all(len(run.items) == len(items) for run in calls)
-        if kind.chain or not alike or any(isinstance(item, Block) for item in items):
+        if cls.chain or not alike or any(isinstance(item, Block) for item in items):
             return ()
-        found = find_forks(body_dag(kind.run), self._work(calls), self.costed.count)
+        found = find_forks(body_dag(cls.run), self._work(calls), self.costed.count)
         gains = [fork for fork in found if all(self._gains(run, fork) for run in calls)]
         best = sorted(gains, key=lambda fork: -fork.saved)[:MOST_FORKS]
         return tuple(fork for fork in found if fork in best)

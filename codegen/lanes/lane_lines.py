@@ -69,7 +69,7 @@ class ForkWriter(BodyWriter):
         places: list[int] = []
         for k, lane in enumerate(fork.lanes):
             made: list[ir.Value | None] = list(whole[lane[0]].targets)
-            call = plain_call(whole[lane[0]].expr) if len(lane) == 1 else None
+            call = _plain_call(whole[lane[0]].expr) if len(lane) == 1 else None
             if call is not None:
                 calls.append(call)
                 places += lane
@@ -99,7 +99,7 @@ class ForkWriter(BodyWriter):
         return found
 
 
-def plain_call(expr: Expr) -> tuple[Expr, ...] | None:
+def _plain_call(expr: Expr) -> tuple[Expr, ...] | None:
     """The layer or block that is called, and its arguments, if that is all."""
     match expr:
         case Call((LayerRef() | ModuleRef(), *arguments), ()):

@@ -69,14 +69,14 @@ def _predicted(divided: Divided) -> dict[str, Any]:
 
 def _emitted(plan: PackagePlan, divided: Divided) -> dict[str, Any]:
     """Of each class that forks, which operators each lane runs in all instances."""
-    kinds = {kind.name: kind for kind in divided.forks}
+    forking = {cls.name: cls for cls in divided.forks}
     classes = {}
     for written in plan.classes:
-        if written.name not in kinds:
+        if written.name not in forking:
             continue
-        kind = kinds[written.name]
+        cls = forking[written.name]
         forks = zip(
-            written.forks, divided.forks[kind], divided.operators[kind], strict=True
+            written.forks, divided.forks[cls], divided.operators[cls], strict=True
         )
         classes[written.name] = [
             {

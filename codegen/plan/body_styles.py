@@ -27,7 +27,7 @@ _FUSION = {"tvm": tvm, "dnnfusion": dnnfusion}
 
 
 @dataclass(frozen=True)
-class BodyStyle:
+class _BodyStyle:
     """What was asked for but plain bodies: choices of lanes, a fusion plan to show, or
     a set that collects kernels. At most one of them."""
 
@@ -40,7 +40,11 @@ class BodyWriters:
     """The writer of each class of a network."""
 
     def __init__(
-        self, classes: ClassTable, model: ir.Model, shapes: ShapeFacts, style: BodyStyle
+        self,
+        classes: ClassTable,
+        model: ir.Model,
+        shapes: ShapeFacts,
+        style: _BodyStyle,
     ) -> None:
         self._classes, self._shapes = classes, shapes
         self.collection = style.collection
@@ -75,11 +79,11 @@ class BodyWriters:
 
 def body_style(
     graph: ir.Model, shapes: ShapeFacts, options: CompileOptions, measure: Measure
-) -> BodyStyle:
+) -> _BodyStyle:
     """What the options want bodies to show; `measure` serves `profile`."""
     kernels = options.target == "triton"
     tuner = tuner_here() if kernels and options.profile else None
-    return BodyStyle(
+    return _BodyStyle(
         cost_lanes(graph, shapes, options.lanes, measure if options.profile else None),
         _FUSION[options.fusion](dataflow(graph, shapes)) if options.fusion else None,
         KernelSet(graph, shapes, tuner, options.autotune) if kernels else None,

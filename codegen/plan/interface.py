@@ -91,7 +91,11 @@ def _tensor_plan(
             f"'{one_line(value.name or '?')}' is not a tensor of a type PyTorch has",
             f"the model's inputs and outputs: {one_line(str(value.type))}",
         )
-    return TensorPlan(value.name or "", dtype, None if "seq(" in dtype else shape)
+    held = value.type
+    if isinstance(held, ir.OptionalType):
+        held = held.elem_type
+    is_list = isinstance(held, ir.SequenceType)
+    return TensorPlan(value.name or "", dtype, None if is_list else shape)
 
 
 def _dtype_text(type_: ir.TypeProtocol | None) -> str:

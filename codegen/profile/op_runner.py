@@ -38,7 +38,7 @@ class Trials:
         self.spelling = Spelling(model, shapes)
         self.steps: dict[ir.Node, list[tuple[int, Assignment]]] = {}  # in their order
         for place, step in enumerate(make_steps(model, shapes)):
-            for node in nodes_of(step):
+            for node in _nodes_of(step):
                 self.steps.setdefault(node, []).append((place, step))
 
     def alone(self, node: ir.Node) -> list[Trial]:
@@ -66,7 +66,7 @@ class Trials:
             for place, step in self.steps.get(node, ()):
                 if isinstance(step, Block):
                     return []
-                whole = set(nodes_of(step)) <= set(nodes)
+                whole = set(_nodes_of(step)) <= set(nodes)
                 for one in [step] if whole else self._by_itself(node):
                     found.setdefault(one, (place, i))
         spelled = not (self.spelling.missing or self.spelling.refused)
@@ -86,7 +86,7 @@ def images(model: ir.Model, shapes: ShapeFacts) -> set[ir.Value]:
     return found
 
 
-def nodes_of(step: Assignment) -> list[ir.Node]:
+def _nodes_of(step: Assignment) -> list[ir.Node]:
     """Those whose work it does."""
     absorbed = step.form.absorbs if step.form is not None else step.absorbed
     return [*absorbed, *([step.node] if step.node is not None else [])]

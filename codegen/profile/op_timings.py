@@ -31,17 +31,17 @@ ENOUGH = 0.02  # seconds that one operator is measured for
 LONGEST = 120.0  # seconds that all of them may take
 
 
-def cache_folder() -> Path:
+def _cache_folder() -> Path:
     """Where what was measured is kept."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "fairhand" / "profile"
 
 
-def stored_profile(images: bool = False) -> Profile:
+def _stored_profile(images: bool = False) -> Profile:
     """What has been measured on this machine before; images have a layout of theirs."""
     parts = [platform.machine(), _processor(), str(os.cpu_count()), torch.__version__]
     parts += ["channels last"] if images else []
-    return Profile(cache_folder(), ", ".join(parts))
+    return Profile(_cache_folder(), ", ".join(parts))
 
 
 def _processor() -> str:
@@ -63,7 +63,7 @@ def measured_profile(
 
     What can't be run by itself, is too large, or comes too late, is left to estimates.
     """
-    profile = stored_profile(takes_images(model, shapes))
+    profile = _stored_profile(takes_images(model, shapes))
     nodes = [n for n in model.graph if n.domain or n.op_type != "Constant"]
     missing: dict[tuple[str, int], ir.Node] = {}
     for node, op in zip(nodes, flow.operators, strict=True):

@@ -27,6 +27,7 @@ RUNNER = Path(__file__).parents[1] / "verify" / "runner.py"
 
 
 def main() -> None:
+    """Print how long each candidate takes on the cases, as JSON."""
     cases, seconds, pause = Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
     candidates = list(zip(*(sys.argv[start::3] for start in (4, 5, 6)), strict=True))
     spec = importlib.util.spec_from_file_location("runner", RUNNER)
@@ -44,15 +45,15 @@ def main() -> None:
         names = [tensor.name for tensor in session.get_inputs()]
         feed = dict(zip(names, arrays, strict=True))
         calls.append((session, feed))
-        first.append(sum(timed(session, feed) for _ in range(3)))
+        first.append(sum(_timed(session, feed) for _ in range(3)))
     times: list[list[float]] = [[] for _ in calls]
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times[0]) < FEWEST:
         for taken, call in zip(times, calls, strict=True):
             if pause:
                 time.sleep(pause)
-                timed(*call)  # has the caches to itself again
-            taken.append(timed(*call))
+                _timed(*call)  # has the caches to itself again
+            taken.append(_timed(*call))
     rows = zip(times, first, strict=True)
     found = [
         {
@@ -65,7 +66,7 @@ def main() -> None:
     print(json.dumps(found))
 
 
-def timed(session, feed) -> float:  # type: ignore[no-untyped-def]
+def _timed(session, feed) -> float:  # type: ignore[no-untyped-def]
     start = time.perf_counter()
     session.run(None, feed)
     return time.perf_counter() - start

@@ -289,7 +289,7 @@ def _stacked(
     stacked: Expr = p.t.stack(items, dim=axis) if axis else p.t.stack(items)
     if surely_runs:
         return stacked
-    sizes = list(p.shapes.told.get(item, ()))
+    sizes = list(p.shapes.declared_sizes.get(item, ()))
     sizes.insert(axis, 0)
     options = {}
     if item.dtype not in (None, ir.DataType.FLOAT):

@@ -34,6 +34,13 @@ OPTIONAL = (
 )
 # Subjects whose members are listed one by one: a family, a mode, a law per file.
 WIDE = re.compile(r"analysis/ops/|rewrites/rules")
+# What shows that a text is Python: brackets, operators between spaces, a keyword at the
+# start, and the names that emitted code begins with. File names, messages and names in
+# an ONNX file have none of them.
+CODE = re.compile(
+    r"[()\[\]]|(?:^| )[-+*/@<>=|]+ |^(?:if|for|while|return|def|class) "
+    r"|^(?:self|torch|nn|F|tl|np|math)\.$"
+)
 EMITTED = {"torch", "numpy", "safetensors", "triton", *sys.stdlib_module_names}
 EMITTED_TESTS = EMITTED | {"pytest", "onnxruntime"}
 # What isn't mended yet, by test: a line goes when its fault does, and none is added.
@@ -290,9 +297,44 @@ def test_nothing_is_decided_by_what_was_written() -> None:
             elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In):
                 probe = node.left
             text = probe.value if isinstance(probe, ast.Constant) else None
-            if isinstance(text, str) and re.search(r"[(.\[= ]", text) and text[1:]:
+            if isinstance(text, str) and CODE.search(text) and text[1:]:
                 faults.add(f"{path} {ast.unparse(node)}")
     settle("probes", faults)
+
+
+def test_public_methods_say_what_they_do() -> None:
+    """Each has a docstring, or a method of that name in a class that it extends has."""
+    classes: dict[str, list[ast.ClassDef]] = {}
+    for path in FILES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef):
+                classes.setdefault(node.name, []).append(node)
+
+    def said(owner: ast.ClassDef, name: str) -> bool:
+        bases = [ast.unparse(base).rpartition(".")[2] for base in owner.bases]
+        return any(
+            isinstance(part, ast.FunctionDef)
+            and part.name == name
+            and ast.get_docstring(part)
+            for part in owner.body
+        ) or any(said(found, name) for b in bases for found in classes.get(b, []))
+
+    faults = set()
+    for path in FILES:
+        if str(path).startswith(("templates/runtime", "analysis/ops/helpers")):
+            continue  # what is copied into packages says as much as their users need
+        public = [n for n in tree(path).body if isinstance(n, ast.ClassDef)]
+        silent = [
+            part.name
+            for owner in public
+            for part in owner.body
+            if isinstance(part, ast.FunctionDef)
+            and part.name[0] != "_" != owner.name[0]
+            if not said(owner, part.name)
+        ]
+        if silent:
+            faults.add(f"{path}: {len(silent)} methods")
+    settle("docstrings", faults)
 
 
 def test_compiling_loads_no_pytorch() -> None:

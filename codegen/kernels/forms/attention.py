@@ -64,7 +64,7 @@ class _HeadLayout(Layout):
         return None
 
 
-class Prologue(IndexedSource):
+class _Prologue(IndexedSource):
     """The lines that compute one operand of attention where it is loaded."""
 
     layout: _HeadLayout
@@ -118,7 +118,7 @@ class Prologue(IndexedSource):
         parts = [others.get(part, part) for part in parts]
         return spelled(parts) if parts != own else ""
 
-    def size_texts(self) -> list[str]:
+    def _size_texts(self) -> list[str]:
         """What reads the sizes of the four axes off the tensors."""
         space, names = self.program.space, self.names
         return [self.layout.moved_size(space[i], i, names) for i in range(-4, 0)]
@@ -224,10 +224,13 @@ tl.store(
 
 
 def indented(text: str, inner: bool = False) -> list[str]:
+    """The lines of a text, one level deeper where they stand in the loop."""
     return [f"    {t}" if inner and t else t for t in text.split("\n")]
 
 
 class AttentionSource(Source):
+    """The lines of a kernel of attention over many queries."""
+
     shared_heads = "n_shared = n_heads // group"
 
     def make_layout(self, program: KernelProgram) -> Layout:
@@ -239,7 +242,7 @@ class AttentionSource(Source):
         assert self.op.attention is not None
         self.form: Attention = self.op.attention
         self.computed = {
-            role: Prologue(program.before(operand), self.wording, where)
+            role: _Prologue(program.before(operand), self.wording, where)
             for role, operand, where in zip(
                 "qk", self.op.operands[:2], self.places(), strict=True
             )
@@ -247,6 +250,7 @@ class AttentionSource(Source):
         }
 
     def places(self) -> tuple[HeadIndices, HeadIndices]:
+        """The indices that elements of q and of k have."""
         return QUERIES, KEYS
 
     def operand(self, role: str, loaded: str) -> str:
@@ -303,10 +307,11 @@ class AttentionLauncher(Launcher):
         super().__init__(program)
         own = {role: [f"{role}.shape[{i}]" for i in range(4)] for role in "qk"}
         computed = self.source.computed.items()
-        self.of = {**own, **{role: p.size_texts() for role, p in computed}}
+        self.of = {**own, **{role: p._size_texts() for role, p in computed}}
 
     @property
     def loaded(self) -> str:
+        """Which of q, k and v the kernel reads as they are given."""
         return "".join(t for t in "qkv" if t not in self.source.computed)
 
     def make_source(self, program: KernelProgram) -> Source:
@@ -315,7 +320,7 @@ class AttentionLauncher(Launcher):
     def size_lines(self, tensors: tuple[str, ...]) -> list[str]:
         scale = self.source.form.scale
         return [
-            f"n_batches, n_heads, n_rows, depth = {self.q_shape}",
+            f"n_batches, n_heads, n_rows, depth = {self._q_shape}",
             "n_shared, n_keys, v_depth = v.shape[1:]",
             "scale = depth**-0.5" if scale is None else f"scale = {scale!r}",
         ]
@@ -329,7 +334,7 @@ class AttentionLauncher(Launcher):
         return f"{found} and {alike}"
 
     @property
-    def q_shape(self) -> str:
+    def _q_shape(self) -> str:
         return ", ".join(self.of["q"]) if "q" in self.source.computed else "q.shape"
 
     @property

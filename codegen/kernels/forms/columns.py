@@ -27,10 +27,11 @@ class _Columns(KernelBody):
         raise NoKernel("a place in a column")
 
 
-class ColumnSource(Source):
+class _ColumnSource(Source):
     layout: OrderedLayout
 
     def mask(self, value: ir.Value) -> str:
+        """The elements that a tile has of a tensor."""
         conditions = {REDUCED: "k < depth", INNER: "cols < n_cols"}
         own = [conditions[k] for k in conditions if k in self.layout.has(value)]
         return "mask" if len(own) == 2 else "".join(own)
@@ -102,8 +103,10 @@ class OrderedLauncher(Launcher):
 
 
 class ColumnLauncher(OrderedLauncher):
+    """What launches reductions of columns beside each other."""
+
     def make_source(self, program: KernelProgram) -> Source:
-        return ColumnSource(program)
+        return _ColumnSource(program)
 
     def __init__(self, program: KernelProgram) -> None:
         super().__init__(program)

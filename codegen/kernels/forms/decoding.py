@@ -84,7 +84,7 @@ tl.store(
 )"""
 
 
-class DecodingSource(AttentionSource):
+class _DecodingSource(AttentionSource):
     shared_heads = ""  # their number is given
 
     def __init__(self, program: KernelProgram) -> None:
@@ -111,10 +111,12 @@ class DecodingSource(AttentionSource):
 
 
 class DecodingLauncher(AttentionLauncher):
+    """What launches attention for one query of each head, and its second pass."""
+
     queries = "1"
 
     def make_source(self, program: KernelProgram) -> Source:
-        return DecodingSource(program)
+        return _DecodingSource(program)
 
     @property
     def fits(self) -> str:

@@ -43,15 +43,15 @@ for tap in tl.static_range(HEIGHT * WIDTH):
     sums += pixel.to(tl.float32) * factor.to(tl.float32)"""
 
 
-def convolution_of(program: KernelProgram) -> Operation:
+def _convolution_of(program: KernelProgram) -> Operation:
     return next(op for op in program.operations if op.taps is not None)
 
 
-class ConvolvedLayout(Layout):
+class _ConvolvedLayout(Layout):
     """The space is the result's: how many windows there are along both axes."""
 
     def __init__(self, program: KernelProgram) -> None:
-        x, weight, *_ = convolution_of(program).operands
+        x, weight, *_ = _convolution_of(program).operands
         self.x = program.arguments[x]  # type: ignore[index]
         self.weight = program.arguments[weight]  # type: ignore[index]
         super().__init__(program)
@@ -75,7 +75,7 @@ class ConvolvedLayout(Layout):
         self, size: Dim, axis: int | None, names: dict[ir.Value, str]
     ) -> str:
         place = -1 if axis is None else axis
-        taps = convolution_of(self.program).taps
+        taps = _convolution_of(self.program).taps
         assert taps is not None
         x, weight, i = names[self.x.value], names[self.weight.value], place + 2
         hole = taps.windows.dilation[i]
@@ -104,14 +104,14 @@ class ConvolvedLayout(Layout):
         return super().letters(argument, rows_alone)
 
 
-class ConvolvedSource(IndexedSource):
-    layout: ConvolvedLayout
+class _ConvolvedSource(IndexedSource):
+    layout: _ConvolvedLayout
 
     def make_layout(self, program: KernelProgram) -> Layout:
-        return ConvolvedLayout(program)
+        return _ConvolvedLayout(program)
 
     def _start(self) -> list[str]:
-        op = convolution_of(self.program)
+        op = _convolution_of(self.program)
         assert op.taps is not None
         x, weight = (self.names[a.value] for a in (self.layout.x, self.layout.weight))
         reads_sample = any("sample" in text for text in self.texts)
@@ -141,10 +141,12 @@ class ConvolvedSource(IndexedSource):
 
 
 class ConvolvedLauncher(Launcher):
-    layout: ConvolvedLayout
+    """What launches a depthwise convolution: some pixels per program."""
+
+    layout: _ConvolvedLayout
 
     def make_source(self, program: KernelProgram) -> Source:
-        return ConvolvedSource(program)
+        return _ConvolvedSource(program)
 
     def text(self) -> KernelSource:
         text = super().text()

@@ -23,7 +23,7 @@ from .products import (
 )
 
 
-class PixelLayout(TiledLayout):
+class _PixelLayout(TiledLayout):
     shared = 0
 
     def ends(self, whole: Dims, batches: int) -> tuple[int, ...]:
@@ -49,12 +49,12 @@ class PixelLayout(TiledLayout):
         return False
 
 
-class PixelSource(TiledSource):
-    layout: PixelLayout
+class _PixelSource(TiledSource):
+    layout: _PixelLayout
     first_axes, deep, own = (BATCH, DOWN, COLS), "down", ROWS
 
-    def make_layout(self, program: KernelProgram) -> PixelLayout:
-        return PixelLayout(program)
+    def make_layout(self, program: KernelProgram) -> _PixelLayout:
+        return _PixelLayout(program)
 
     def factors(self, name: str) -> str:
         return f"weight, {name}"
@@ -69,11 +69,13 @@ class PixelSource(TiledSource):
 
 
 class PixelLauncher(TiledLauncher):
-    layout: PixelLayout
+    """What launches a convolution of windows of one pixel, tile by tile."""
+
+    layout: _PixelLayout
     precision = "conv_precision()"
 
     def make_source(self, program: KernelProgram) -> Source:
-        return PixelSource(program)
+        return _PixelSource(program)
 
     def __init__(self, program: KernelProgram) -> None:
         super().__init__(program)

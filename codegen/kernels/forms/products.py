@@ -33,7 +33,7 @@ tile = tl.program_id(0)
 tile_m, tile_n = tl.swizzle2d(tile // tiles_n, tile % tiles_n, tiles_m, tiles_n, 8)"""
 
 
-def groups_of(dims: Dims, whole: Dims, ends: Sequence[int]) -> tuple[bool, ...]:
+def _groups_of(dims: Dims, whole: Dims, ends: Sequence[int]) -> tuple[bool, ...]:
     """For each group of axes of `whole`, whether a tensor has them, or none of them.
 
     `ends` are the axes that the groups end before.
@@ -72,6 +72,7 @@ class TiledLayout(Layout):
 
     @property
     def batched(self) -> bool:
+        """Whether matrices are multiplied for each of a batch."""
         return self.extent.batch_axes > 0
 
     def ends(self, whole: Dims, batches: int) -> tuple[int, ...]:
@@ -105,14 +106,15 @@ class TiledLayout(Layout):
         if equal(argument.dims, self.left):
             return self.extent.batches[0], True, True
         lead = self.extent.batch_axes if self.extent.batches[0] else 0
-        return groups_of(argument.dims, self.left, self.ends(self.left, lead))
+        return _groups_of(argument.dims, self.left, self.ends(self.left, lead))
 
     def result_groups(self, argument: Argument) -> tuple[bool, bool, bool]:
+        """Which of the result's batches, rows and columns a tensor has."""
         space = self.program.space
         if equal(argument.dims, space):
             return self.batched, True, True
         ends = self.ends(space, self.extent.batch_axes)
-        batches, rows, cols = groups_of(argument.dims, space, ends)
+        batches, rows, cols = _groups_of(argument.dims, space, ends)
         return batches, rows, cols
 
     def narrow(self, argument: Argument) -> bool:
@@ -128,11 +130,12 @@ class TiledLayout(Layout):
 
     @property
     def wide_weight(self) -> bool:
+        """Whether offsets in the weight may need 64 bits."""
         size = [self.program.space[-1], self.extent.depth]
         return not all(isinstance(d, int) for d in size) or prod(size) >= LARGEST
 
 
-def offset(has: Sequence[bool], axes: Sequence[tuple[str, str]]) -> str:
+def _offset(has: Sequence[bool], axes: Sequence[tuple[str, str]]) -> str:
     """Where the elements lie: (batch * n_rows + rows) * depth + across."""
     text = ""
     for index, size in (a for a, own in zip(axes, has, strict=True) if own):
@@ -141,7 +144,7 @@ def offset(has: Sequence[bool], axes: Sequence[tuple[str, str]]) -> str:
     return text
 
 
-def inside(has: Sequence[bool], axes: Sequence[tuple[str, str]]) -> str:
+def _inside(has: Sequence[bool], axes: Sequence[tuple[str, str]]) -> str:
     """The condition that they are in the tensor."""
     own = [a for a, own in zip(axes, has, strict=True) if own and a is not BATCH]
     if len(own) == 1:
@@ -218,6 +221,7 @@ class TiledSource(Source):
         return [*lines.lines, f"{sums} = {made}{note}"]
 
     def factors(self, name: str) -> str:
+        """The operands of tl.dot, the left one first."""
         return f"{name}, weight"
 
     def _like(self, op: Operation) -> str:
@@ -236,7 +240,7 @@ class TiledSource(Source):
 
     def _read_left(self, argument: Argument, cast: bool) -> str:
         has, axes = self.layout.left_groups(argument), self.first_axes
-        where, mask = offset(has, axes), inside(has, axes)
+        where, mask = _offset(has, axes), _inside(has, axes)
         label = self.names[argument.value]
         return self._read(argument, where, mask, cast, label, zeroed=True)
 
@@ -259,6 +263,7 @@ class TiledSource(Source):
         return f"{label} = {text}{'.to(tl.float32)' if cast else ''}"
 
     def weight(self, op: Operation) -> list[str]:
+        """Lines that load the part of the weight for one step of the depth."""
         product = op.product
         assert product is not None
         if product.per_block:
@@ -269,7 +274,7 @@ class TiledSource(Source):
                 cast = f".to(tl.float32).to({self._like(op)}.dtype.element_ty)"
         else:
             has = (self.layout.extent.batches[1], True, True)
-            where, cast = offset(has, (BATCH, DOWN, COLS)), ""
+            where, cast = _offset(has, (BATCH, DOWN, COLS)), ""
         other = "0" if product.bits else "0.0"
         mask = "(cols < n_cols) & (down < depth)"
         load = f"tl.load(weight_ptr + {where}, mask={mask}, other={other})"
@@ -328,8 +333,8 @@ class TiledSource(Source):
         axes, whole = (BATCH, ROWS, COLS), (layout.batched, True, True)
         lines.lines += [
             "",
-            f"offsets = {offset(whole, axes)}",
-            f"mask = {inside(whole, axes)}",
+            f"offsets = {_offset(whole, axes)}",
+            f"mask = {_inside(whole, axes)}",
         ]
         if "bias" in roles:
             load = f"tl.load(bias_ptr + {index}, {mask}).to(tl.float32)"
@@ -348,7 +353,7 @@ class TiledSource(Source):
             label = own[argument.value]
             if argument.value in layout.first:
                 label = self.wording.free("residual")
-            where, within = offset(has, axes), inside(has, axes)
+            where, within = _offset(has, axes), _inside(has, axes)
             if has == whole:
                 where, within = "offsets", "mask"
             cast = argument.value.dtype in FLOATS
@@ -385,6 +390,8 @@ class TiledSource(Source):
 
 
 class TiledLauncher(Launcher):
+    """What launches a product of matrices, a tile of the result per program."""
+
     layout: TiledLayout
     precision = "precision()"
 

@@ -86,14 +86,14 @@ def _has_keys(text: KernelSource) -> bool:
     return any(name == "BLOCK_N" for name, _ in text.keywords)
 
 
-def name_of(text: KernelSource) -> str:
+def _name_of(text: KernelSource) -> str:
     """What the constant with the launches that are tried is called."""
     if _has_keys(text):
         return "KEYS_AND_WARPS"
     return "TILES" if text.tile else "WARPS"
 
 
-def launches_of(text: KernelSource) -> list[str]:
+def _launches_of(text: KernelSource) -> list[str]:
     """The arguments of triton.Config for each, which has `num_stages` in any case."""
     fixed = [f"{name}={n}" for name, n in text.options if name == _STAGES]
     tried = candidates(text)[1:]
@@ -107,12 +107,12 @@ def _config(options: Options) -> str:
     return ", ".join([json.dumps(blocks), *others])
 
 
-def sizes_of(text: KernelSource) -> list[str]:
+def _sizes_of(text: KernelSource) -> list[str]:
     """The parameters of a kernel that launches are tried again for."""
     return [p.name for p in text.parameters if p.name in _SIZES]
 
 
-def without_options(text: KernelSource) -> KernelSource:
+def _without_options(text: KernelSource) -> KernelSource:
     """Without what the autotuner chooses: a grid is then a function of the tile."""
     chosen = {_STAGES}.union(*candidates(text))
     parameters = (
@@ -143,7 +143,7 @@ MODULES = {"F": ("torch.nn.functional", ""), "Any": ("typing", "Any")}
 
 
 @dataclass(frozen=True)
-class KernelPlan:
+class _KernelPlan:
     """One kernel as the template sees it; `doc` are the lines of its docstring."""
 
     name: str
@@ -157,7 +157,7 @@ def write_kernels(folder: Path, page: Page, title: str, file: str) -> None:
     """`title` and `file`, which are printable, are those of the model."""
     entries, gpu = page.entries, page.gpu
     tried = entries if page.autotune else []
-    texts = [without_options(e.text) if tried else e.text for e in entries]
+    texts = [_without_options(e.text) if tried else e.text for e in entries]
     kernels = [
         render_page("kernel.py.jinja", kernel=_plan(entry, page)) for entry in entries
     ]
@@ -191,11 +191,11 @@ def write_kernels(folder: Path, page: Page, title: str, file: str) -> None:
             inspect.getsource(h).replace(": Any", "").replace(" -> Any", "").strip()
             for h in helpers
         ],
-        launches={name_of(e.text): launches_of(e.text) for e in tried},
+        launches={_name_of(e.text): _launches_of(e.text) for e in tried},
     )
 
 
-def _plan(entry: Entry, page: Page) -> KernelPlan:
+def _plan(entry: Entry, page: Page) -> _KernelPlan:
     traffic = entry.traffic
     assert traffic is not None
     count = len(entry.sites)
@@ -215,11 +215,11 @@ def _plan(entry: Entry, page: Page) -> KernelPlan:
     ]
     names = [name for name, _ in entry.text.results]
     text = _tuned(entry) if page.gpu else entry.text
-    made = KernelPlan(entry.name, text, tuple(doc), ", ".join(names))
+    made = _KernelPlan(entry.name, text, tuple(doc), ", ".join(names))
     if not page.autotune:
         return made
-    arguments = f"{name_of(text)}, {json.dumps(sizes_of(text))}"
-    return replace(made, text=without_options(text), autotuned=arguments)
+    arguments = f"{_name_of(text)}, {json.dumps(_sizes_of(text))}"
+    return replace(made, text=_without_options(text), autotuned=arguments)
 
 
 def _tuned(entry: Entry) -> KernelSource:

@@ -121,6 +121,7 @@ class Launcher:
         self.further = self.layout.counts(self.names)
 
     def make_source(self, program: KernelProgram) -> Source:
+        """What writes the kernel; NoKernel where nothing can."""
         if program.indexed and program.columns is None:
             return IndexedSource(program)
         source = Source(program)
@@ -131,6 +132,7 @@ class Launcher:
         return LoopedSource(program)
 
     def text(self) -> KernelSource:
+        """All of the kernel's source but for its name."""
         names, layout = self.names, self.layout
         tensors = tuple(names[a.value] for a in layout.arguments)
         numbers = tuple(label for label, _ in self.source.eps)
@@ -187,6 +189,7 @@ class Launcher:
         return []
 
     def copies(self) -> list[str]:
+        """Lines that copy tensors which the kernel can't read as they lie."""
         lines = []
         for argument in self.layout.arguments:
             name = self.names[argument.value]
@@ -208,6 +211,7 @@ class Launcher:
         return self.layout.expected(argument, self.names)
 
     def size_lines(self, tensors: tuple[str, ...]) -> list[str]:
+        """Lines that read the sizes that the kernel is passed off the tensors."""
         lines = [
             f"{size} = {self.layout.size_text(axis, self.names)}"
             for size, axis in self.sizes.items()
@@ -221,6 +225,7 @@ class Launcher:
         return lines + [f"{size} = {text}" for size, (text, _) in self.further.items()]
 
     def grid(self, result: str) -> str:
+        """How many programs are launched, as a tuple; {tile} is for a tile's sides."""
         if not self.layout.rows:
             return f"(triton.cdiv({result}.numel(), ELEMENTS),)"
         whole = f"{self.names[self.base.value]}" if self.base else "shape"

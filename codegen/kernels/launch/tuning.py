@@ -35,7 +35,7 @@ TOLERANCE = 2e-2  # of the largest number: tf32, and half precision
 
 
 @dataclass(frozen=True)
-class Tuned:
+class _Tuned:
     """What was measured of a kernel, in seconds; `options` beside the heuristic's."""
 
     seconds: float
@@ -43,6 +43,7 @@ class Tuned:
     options: Options
 
     def reason(self, gpu: str) -> str:
+        """Both times, for the report."""
         kernel, twin = self.seconds * 1e6, self.pytorch * 1e6
         shown = "failed" if kernel == float("inf") else f"{kernel:.1f} us"
         return f"kernel {shown}, PyTorch {twin:.1f} us, measured on {gpu}"
@@ -50,11 +51,13 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Tuner:
+    """Measures kernels on this machine's card, `gpu`."""
+
     gpu: str
     timer: Timer
     device: str = "cuda"
 
-    def tune(self, entry: Entry, sizes: Sizes) -> Tuned | None:
+    def tune(self, entry: Entry, sizes: Sizes) -> _Tuned | None:
         """The twin's time, and the kernel's at its best; None if PyTorch refuses."""
         import torch
 
@@ -72,12 +75,12 @@ class Tuner:
             except (RuntimeError, ValueError):  # there are too few, or too many
                 return None
             pytorch = self.timer(partial(reference, *given))
-            best = Tuned(float("inf"), pytorch, {})
+            best = _Tuned(float("inf"), pytorch, {})
             for options in candidates(entry.text):
                 module.TUNED[entry.name] = options
                 seconds = self._seconds(getattr(module, entry.name), given, wanted)
                 if seconds * (WORTH if best.options != options else 1) < best.seconds:
-                    best = Tuned(seconds, pytorch, options)
+                    best = _Tuned(seconds, pytorch, options)
         return best
 
     def _seconds(self, kernel: Callable[..., Any], given: Any, wanted: Any) -> float:
@@ -85,7 +88,7 @@ class Tuner:
         from triton.errors import TritonError
 
         try:
-            if not agree(kernel(*given), wanted):
+            if not _agree(kernel(*given), wanted):
                 return _NEVER
             return self.timer(partial(kernel, *given))
         except (RuntimeError, TritonError):
@@ -95,7 +98,8 @@ class Tuner:
 _NEVER = float("inf")
 
 
-def agree(got: Any, wanted: Any) -> bool:
+def _agree(got: Any, wanted: Any) -> bool:
+    """Whether results are equal within the bounds of `_close`."""
     pairs = zip(_flat(got), _flat(wanted), strict=True)
     return all(_close(a, b) for a, b in pairs)
 

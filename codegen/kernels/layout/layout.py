@@ -33,6 +33,8 @@ class Axis:
 
 
 class Layout:
+    """The axes of a kernel, and where each of its tensors has its elements."""
+
     def __init__(self, program: KernelProgram) -> None:
         self.program = program
         self.arguments = list(program.arguments.values())
@@ -43,6 +45,7 @@ class Layout:
 
     @property
     def rows(self) -> bool:
+        """Whether a program has a row at a time, not some elements."""
         return self.program.axes > 0
 
     @property
@@ -126,11 +129,13 @@ class Layout:
         return argument.value not in apart and not all(a.has[place] for a in self.axes)
 
     def small(self, result: ir.Value) -> bool:
+        """Whether a result has one number for each row."""
         return is_row_number(self.program, result)
 
     # ---- offsets in the kernel
 
     def stored(self, result: ir.Value) -> str:
+        """Where a result's elements are stored, behind its pointer."""
         return "row" if self.small(result) else "offsets"
 
     def offset(self, argument: Argument) -> str:
@@ -139,6 +144,7 @@ class Layout:
         return self.join([axis for axis in self.axes if axis.has[place]])
 
     def join(self, axes: list[Axis]) -> str:
+        """The index of an element of a tensor that has these axes alone, in order."""
         if axes == self.axes:
             return "offsets"
         outer = self.axes[:-1]
@@ -157,6 +163,7 @@ class Layout:
         return text
 
     def loads_row(self, argument: Argument) -> bool:
+        """Whether a tensor has an element for each one of the row."""
         return self.rows and self.axes[-1].has[self.arguments.index(argument)]
 
     def index_lines(self, texts: list[str]) -> list[str]:
@@ -216,6 +223,7 @@ class Layout:
         return next((a for a in self.axes if same(space[a.last], size)), None)
 
     def letter(self, axis: Axis) -> str:
+        """What comments call the size of an axis."""
         if len(self.axes) == 1:
             return "N"
         if self.rows and axis is self.axes[-1]:
@@ -296,13 +304,15 @@ class Layout:
             sizes = space[axis.first + len(space) : axis.last + len(space) + 1]
             return str(prod(map(_known, sizes)))
         if axis.first == axis.last:
-            return self.read_size(owner, axis.first, names)
+            return self._read_size(owner, axis.first, names)
         extra = owner.role == "indices"  # which has no axis for the row
         first, last = axis.first + extra, axis.last + extra
         stop = "" if last == -1 else str(last + 1)
         return f"{names[owner.value]}.shape[{first}:{stop}].numel()"
 
-    def read_size(self, owner: Argument, place: int, names: dict[ir.Value, str]) -> str:
+    def _read_size(
+        self, owner: Argument, place: int, names: dict[ir.Value, str]
+    ) -> str:
         return f"{names[owner.value]}.shape[{place + (owner.role == 'indices')}]"
 
     def shape_text(self, names: dict[ir.Value, str]) -> str:
@@ -314,7 +324,7 @@ class Layout:
                 parts.append(self.moved_size(size, place, names))
                 continue
             owner = None if size == 1 else self.owner(i)
-            read = "" if owner is None else self.read_size(owner, place, names)
+            read = "" if owner is None else self._read_size(owner, place, names)
             parts.append(read or str(_known(size)))
         return spelled(parts)
 
@@ -366,7 +376,7 @@ class Layout:
             owner = self.owner(i) if own else None
             foreign |= owner is not argument
             size = argument.dims[place] if own else 1
-            read = "" if owner is None else self.read_size(owner, place, names)
+            read = "" if owner is None else self._read_size(owner, place, names)
             parts.append(read or str(size))
         if argument.role == "table":
             parts.insert(0, f"{names[argument.value]}.shape[0]")

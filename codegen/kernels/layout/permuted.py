@@ -24,7 +24,7 @@ _COLUMNS = {
 }
 
 
-def columns_of(program: KernelProgram) -> Columns:
+def _columns_of(program: KernelProgram) -> Columns:
     assert program.columns is not None
     return program.columns
 
@@ -33,7 +33,7 @@ class OrderedLayout(Layout):
     """Its axes are neighbours that each tensor has beside each other, or none of."""
 
     def __init__(self, program: KernelProgram) -> None:
-        self.columns = columns_of(program)
+        self.columns = _columns_of(program)
         self.rank = len(program.space)
         self.kinds = _COLUMNS if self.columns.inner else _ROWS
         super().__init__(program)
@@ -78,6 +78,7 @@ class OrderedLayout(Layout):
         )
 
     def kind(self, axis: Axis) -> int:
+        """OUTER, REDUCED or INNER: how the program goes through an axis."""
         return self.columns.kind(axis.first + self.rank)
 
     @property
@@ -174,6 +175,7 @@ class OrderedLayout(Layout):
         return self.value_letters(argument.value)
 
     def value_letters(self, value: ir.Value) -> str:
+        """The shape of a tensor or result as the kernel sees it: [M, N]."""
         return f"[{', '.join(map(self.letter, self.axes_of(value)))}]"
 
     @property
@@ -212,6 +214,7 @@ class OrderedLayout(Layout):
         return self.shape(argument.value, names)
 
     def shape(self, value: ir.Value, names: dict[ir.Value, str]) -> str:
+        """The shape of a tensor, read off the one that has all axes."""
         own = self.columns.of(value, self.program.dims(value))
         full = len(self.columns.orders[value]) == self.rank
         if full and own == self.columns.axes:
@@ -219,6 +222,7 @@ class OrderedLayout(Layout):
         return self.sizes_of(value, names)
 
     def sizes_of(self, value: ir.Value, names: dict[ir.Value, str]) -> str:
+        """The same, size by size; axes that it is broadcast along have 1."""
         own = self.columns.of(value, self.program.dims(value))
         x = names[self.whole.value]
         order = self.columns.orders[value]

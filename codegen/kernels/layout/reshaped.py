@@ -18,6 +18,8 @@ Names = dict[ir.Value, str]
 
 
 class ReshapedLayout(Layout):
+    """The layout of a program that reshapes, or reads at computed places."""
+
     def __init__(self, program: KernelProgram) -> None:
         super().__init__(program)
         self.own: dict[tuple[ir.Value, int], str] = {}
@@ -29,6 +31,7 @@ class ReshapedLayout(Layout):
         return any(not isinstance(d, int) and self.like(d) is None for d in sizes)
 
     def apart(self, argument: Argument) -> bool:
+        """Whether a tensor has axes of its own, not those of the result."""
         return argument.value in self.program.apart
 
     def own_size(self, size: Dim, names: Names) -> str:

@@ -36,6 +36,7 @@ class Columns:
 
     @property
     def axes(self) -> list[int]:
+        """The axes of the space that some tensor has, in order."""
         return [a for a in range(len(self.space)) if a not in self.absent]
 
     @property
@@ -44,6 +45,7 @@ class Columns:
         return self.axes[-1] not in self.reduced
 
     def kind(self, axis: int) -> int:
+        """OUTER, REDUCED or INNER: before, among or behind what is reduced."""
         if axis in self.reduced:
             return REDUCED
         return INNER if axis > max(self.reduced) else OUTER
@@ -67,6 +69,7 @@ class Columns:
 
 
 def is_transpose(op: Operation) -> bool:
+    """Whether an operation moves axes alone."""
     return op.view.node.op_type == "Transpose"
 
 

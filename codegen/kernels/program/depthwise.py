@@ -22,6 +22,7 @@ class Taps:
     windows: Windows
 
     def twin(self, x: Expr, *weights: Expr) -> Expr:
+        """The convolution in PyTorch, of operands without a layer."""
         options = {"stride": text_expr("stride"), "padding": text_expr("padding")}
         if self.windows.dilated():
             options["dilation"] = short(self.windows.dilation)

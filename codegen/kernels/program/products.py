@@ -24,7 +24,7 @@ _FACTORS = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT
 
 
 @dataclass(frozen=True)
-class Factor:
+class _Factor:
     """A tensor that a product reads: its role, what the module passes, its sizes."""
 
     role: str
@@ -51,10 +51,11 @@ class Product:
 
     @property
     def per_byte(self) -> int:
+        """How many numbers of a packed weight stand in a byte."""
         return 8 // self.bits
 
 
-Found = tuple[Product, ir.Value, tuple[Factor, ...], Callable[..., Expr]]
+Found = tuple[Product, ir.Value, tuple[_Factor, ...], Callable[..., Expr]]
 
 
 def product_of(step: Assignment, view: NodeView) -> Found | None:
@@ -70,7 +71,7 @@ def product_of(step: Assignment, view: NodeView) -> Found | None:
         return None
     if left.dtype not in _FACTORS or left.dtype != right.dtype:
         return None
-    factor = Factor("weight", right, Ref(right), dims[1])
+    factor = _Factor("weight", right, Ref(right), dims[1])
     return Product(flipped=False), left, (factor,), lambda x, weight: x @ weight
 
 
@@ -79,14 +80,14 @@ def _layer(form: ModuleForm, view: NodeView) -> Found | None:
     x = form.inputs[0]
     if form.layer not in _LAYERS or form.call is not None:
         return None
-    if form.layer.startswith("nn.Conv") and not is_pixelwise(form):
+    if _LAYERS[form.layer] is _pixels and not _is_pixelwise(form):
         return None
     if x.dtype not in _FACTORS or view.shapes.rank(x) == 1:
         return None
     product, shapes, twin = _LAYERS[form.layer](form)
     layer = LayerRef(form)
     factors = tuple(
-        Factor(name, w.value, getattr(layer, name), shapes[name])
+        _Factor(name, w.value, getattr(layer, name), shapes[name])
         for name, w in form.weights.items()
     )
     if not product.bits and any(f.value.dtype != x.dtype for f in factors):
@@ -148,7 +149,7 @@ def _pixels(form: ModuleForm) -> _Layer:
     return Product(flipped=False, pixels=True), shapes, twin
 
 
-def is_pixelwise(form: ModuleForm) -> bool:
+def _is_pixelwise(form: ModuleForm) -> bool:
     """Whether a convolution's windows have one pixel, and there is one for each."""
     if form.layer not in ("nn.Conv1d", "nn.Conv2d", "nn.Conv3d") or form.call:
         return False

@@ -157,10 +157,12 @@ class KernelProgram:
 
     @property
     def product(self) -> Operation | None:
+        """The matrix product of the program, which has one at most."""
         return next((op for op in self.operations if op.product is not None), None)
 
     @property
     def attention(self) -> Attention | None:
+        """The attention of the program, which comes last."""
         return next((op.attention for op in self.operations if op.attention), None)
 
     @property
@@ -176,6 +178,7 @@ class KernelProgram:
 
     @property
     def reshapes(self) -> bool:
+        """Whether some tensor has other axes than the result."""
         return any(op.reshapes for op in self.operations)
 
     def top(self, result: ir.Value) -> int:
@@ -206,6 +209,7 @@ class KernelProgram:
         return made
 
     def dims(self, value: ir.Value) -> Dims:
+        """The shape of a value, as the kernel reads it; NoKernel if unknown."""
         found = self.arguments.get(value)
         known = self.shapes.dims(value) if found is None else found.dims
         if known is None:

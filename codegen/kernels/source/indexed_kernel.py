@@ -33,9 +33,12 @@ _FIRST = Place(0, 0)  # along an axis of one element
 
 
 class IndexedSource(Source):
+    """The lines of a kernel that computes the index of what it reads."""
+
     mask = "mask"  # of the elements that there are
 
     def start(self) -> None:
+        """Forget what was written, to write the body once more."""
         self.lines: list[str] = []
         self.known: dict[tuple[ir.Value, Index, tuple[str, ...]], str] = {}
         self.texts: list[str] = []  # offsets and conditions, which indices stand in
@@ -70,6 +73,7 @@ class IndexedSource(Source):
         return self.known[key]
 
     def load(self, argument: Argument, index: Index, guards: tuple[str, ...]) -> str:
+        """The name of an element that is read from memory."""
         name = self.names[argument.value]
         self.layout.places.setdefault(argument.value, index)
         offset = self.offset(argument, index)
@@ -97,6 +101,7 @@ class IndexedSource(Source):
     def compute(
         self, op: Operation, value: ir.Value, index: Index, guards: tuple[str, ...]
     ) -> str:
+        """The name of what an operator gives at some indices."""
         if op.taps is not None:
             return self.convolve(op, op.taps, value, index, guards)
         if op.gathers:
@@ -130,9 +135,11 @@ class IndexedSource(Source):
         index: Index,
         guards: tuple[str, ...],
     ) -> str:
+        """The name of a convolution's result at some indices."""
         raise NoKernel("a convolution in a kernel of another kind")
 
     def assign(self, op: Operation, value: ir.Value, index: Index, made: Expr) -> str:
+        """A line that computes a value; the name that it is given."""
         label = self.label(self.names[value], index)
         text, kind = self.text(made), op.view.node.op_type
         stored = value in self.program.results and len(self.program.operations) > 1
@@ -155,7 +162,7 @@ class IndexedSource(Source):
         found: list[tuple[str, str]] = []
         for i, piece in enumerate(pieces):
             ((axis, low, high),) = piece.bounds
-            at = self.index_text(index[axis])
+            at = self._index_text(index[axis])
             after = f"({at} >= {low})" if i else ""
             before = f"({at} < {high})" if i < len(pieces) - 1 else ""
             condition = " & ".join(c for c in (after, before) if c)
@@ -202,7 +209,7 @@ class IndexedSource(Source):
         for axis, low, high in piece.bounds:
             if is_one(index[axis]):
                 continue  # it is inside
-            at = self.index_text(index[axis])
+            at = self._index_text(index[axis])
             conditions += [f"({at} >= {low})"] if low is not None else []
             conditions += [f"({at} < {high})"] if high is not None else []
         name = self.operand(op, piece, index, (*guards, *conditions))
@@ -220,18 +227,19 @@ class IndexedSource(Source):
     def operand(
         self, op: Operation, piece: Piece, index: Index, guards: tuple[str, ...]
     ) -> str:
+        """The name of the element that a piece is taken from."""
         operand = op.operands[piece.operand]
         assert isinstance(operand, ir.Value)
         return self.value(operand, tuple(p.of(index) for p in piece.places), guards)
 
     # ---- offsets
 
-    def index_text(self, place: Where) -> str:
+    def _index_text(self, place: Where) -> str:
         """A place as arithmetic: k - 32."""
         if isinstance(place, Size):
             return self.own_size(place.size)
         if not isinstance(place, Place):
-            return self.formula_text(place)
+            return self._formula_text(place)
         if place.step == 0:
             return str(place.shift)
         own = place.axis - len(self.program.space)
@@ -241,11 +249,11 @@ class IndexedSource(Source):
             text += f" {'+' if place.shift > 0 else '-'} {abs(place.shift)}"
         return text
 
-    def formula_text(self, formula: Formula) -> str:
+    def _formula_text(self, formula: Formula) -> str:
         """With brackets around parts that are neither names nor alone in a call's."""
         text, *rest = formula.text.split("{}")
         for part, after in zip(formula.parts, rest, strict=True):
-            inner = self.index_text(part)
+            inner = self._index_text(part)
             alone = text.endswith("(") and after[:1] in (")", ",")
             plain = alone or re.fullmatch(r"\w+", inner)
             text += (inner if plain else f"({inner})") + after
@@ -254,19 +262,19 @@ class IndexedSource(Source):
     def offset(self, argument: Argument, index: Index) -> str:
         """Where an element lies in its tensor."""
         if argument.value in self.program.apart:
-            return self.joined(self.own_terms(argument, index))
+            return self.joined(self._own_terms(argument, index))
         base = self.shifted(argument, index)
         if base:
             return base
         return self.joined(self.terms(argument, index))
 
-    def own_terms(self, argument: Argument, index: Index) -> list[tuple[str, str]]:
+    def _own_terms(self, argument: Argument, index: Index) -> list[tuple[str, str]]:
         """Size and index of each axis of a tensor that hasn't those of the space."""
         found = []
         dims = argument.dims
         for size, at in zip(dims, index[len(index) - len(dims) :], strict=True):
             if size != 1:
-                found.append((size, self.index_text(at)))
+                found.append((size, self._index_text(at)))
         sizes = ["", *(self.own_size(size) for size, _ in found[1:])]
         return [(size, at) for size, (_, at) in zip(sizes, found, strict=False)]
 
@@ -283,6 +291,7 @@ class IndexedSource(Source):
         return self.layout.own_size(size, self.names)
 
     def joined(self, terms: list[tuple[str, str]]) -> str:
+        """The offset with these sizes and indices, the outermost first."""
         text = ""
         for size, inside in terms:
             if not text:
@@ -308,10 +317,10 @@ class IndexedSource(Source):
             if -axis > len(dims) or dims[axis] == 1:
                 continue
             at = index[axis]
-            found.append((axis, self.size_name(dims[axis], at), self.index_text(at)))
+            found.append((axis, self._size_name(dims[axis], at), self._index_text(at)))
         return [(size, inside) for _, size, inside in sorted(found)]
 
-    def size_name(self, size: Dim, at: Where) -> str:
+    def _size_name(self, size: Dim, at: Where) -> str:
         """A number, or what the kernel calls the size of the axis that it is."""
         if isinstance(at, Place) and (at.step, at.shift) == (1, 0):
             own = at.axis - len(self.program.space)

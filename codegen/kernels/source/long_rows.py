@@ -37,7 +37,7 @@ class _Loops(KernelBody):
         line = f"{name} = {text}"
         above = note and len(line) + len(note) > WIDTH - 8
         line = f"# {note}\n{line}" if above else f"{line}  # {note}" if note else line
-        if self.parts_of(text):
+        if self._parts_of(text):
             self.elements[name] = line
         else:
             self.lines.append(line)
@@ -45,18 +45,18 @@ class _Loops(KernelBody):
     def turn(self, name: str, value: str) -> None:
         self.define(name, value, "Transpose")
 
-    def parts_of(self, text: str) -> set[str]:
+    def _parts_of(self, text: str) -> set[str]:
         """What of a part of the row an expression reads."""
         return set(re.findall(r"\w+", text)) & (self.elements.keys() | _PART)
 
     def needed(self, texts: list[str]) -> list[str]:
         """The lines, in order, that compute what some expressions read."""
-        todo = set[str]().union(*map(self.parts_of, texts))
+        todo = set[str]().union(*map(self._parts_of, texts))
         found = set(todo)
         while todo:
             name = todo.pop()
             own = self.elements.get(name, "").partition(" = ")[2]
-            todo |= self.parts_of(own) - found
+            todo |= self._parts_of(own) - found
             found |= todo
         return [v for k, v in self.elements.items() if k in found]
 
@@ -72,8 +72,7 @@ class _Loops(KernelBody):
 
     def sum(self, x: Expr) -> Expr:
         parts = self.source.wording.free("parts")
-        text = self.source.text(super().sum(x)).removeprefix("tl.sum(")
-        text = text.removesuffix(", axis=0)")
+        text = self.source.text(self.summed(x))
         self.lines.append(f"{parts} = tl.zeros([BLOCK], tl.float32)")
         self.loop([text], [f"{parts} += {text}"])
         return self.let("whole", self.tl.sum(text_expr(parts), axis=0))
@@ -118,6 +117,8 @@ class _Loops(KernelBody):
 
 
 class LoopedSource(Source):
+    """The lines of a kernel whose rows are gone through a part at a time."""
+
     def body(self) -> list[str]:
         lines = _Loops(self)
         if any(op.top for op in self.program.operations):
@@ -132,11 +133,10 @@ class LoopedSource(Source):
             name, _, text = line.partition(" = ")
             lines.define(name, text)
         self._operations(lines)
-        stores = self._stores()
-        if elements := [line for line in stores if line.endswith("mask=mask)")]:
+        results, small = self.program.results, self.layout.small
+        if elements := [self._store(r) for r in results if not small(r)]:
             lines.loop(elements, elements)
-        numbers = [line for line in stores if line not in elements]
-        return [*lines.lines, *filter(None, numbers)]
+        return [*lines.lines, *(self._store(r) for r in results if small(r))]
 
     def _operation(self, op: Operation, lines: KernelBody) -> None:
         assert isinstance(lines, _Loops)

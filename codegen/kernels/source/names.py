@@ -58,7 +58,7 @@ class Wording:
             for role, operand in zip(ROLES, attention.operands, strict=False):
                 assert isinstance(operand, ir.Value)
                 self.names[operand] = role
-                source = source_of(operand, before)
+                source = _source_of(operand, before)
                 if "word" not in source.meta:  # q before its rotation is q too
                     self.names.setdefault(source, role)
             self.names[attention.result] = "y"
@@ -79,6 +79,7 @@ class Wording:
         self._name_results()
 
     def free(self, name: str) -> str:
+        """The first of name, name2 ... that nothing in the kernel has; it is taken."""
         name = unused(name, self.taken)
         self.taken.add(name)
         return name
@@ -181,7 +182,7 @@ class Wording:
                 self.names[result] = "y" if plain else self.free(wish)
 
 
-def source_of(value: ir.Value, operations: Sequence[Operation]) -> ir.Value:
+def _source_of(value: ir.Value, operations: Sequence[Operation]) -> ir.Value:
     """What is worked on to get a value: the first operand's source."""
     makers = {r: op for op in operations for r in op.results}
     while value in makers:
@@ -228,6 +229,7 @@ def _word_of(op: Operation) -> str:
 
 
 def title(program: KernelProgram) -> str:
+    """The words that a kernel is named by, joined by underscores."""
     words = [_word_of(op) for op in program.operations]
     said = [w for w in words if w not in _UNSAID]
     words = said or words

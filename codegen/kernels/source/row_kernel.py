@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from ....analysis.ops.triton.elementwise import FLOATS, Language, number, pointw
 from ....analysis.ops.triton.rows import reduced_axes
 from ....analysis.spelling.expr import (
     ATOM,
+    Binary,
     Call,
     Expr,
     HelperRef,
@@ -20,6 +20,7 @@ from ....analysis.spelling.expr import (
     leaves,
     renamed,
     render,
+    same,
     text_expr,
 )
 from ..layout.channel_groups import GroupLayout
@@ -41,7 +42,7 @@ def is_short(plain: Expr, text: str, inner: Mapping[ir.Value, Expr]) -> bool:
     return len(text) <= SHORT and not nested
 
 
-def over_what(program: KernelProgram, op: Operation) -> str:
+def _over_what(program: KernelProgram, op: Operation) -> str:
     """What a norm of channels goes over, or a reduction of axes apart."""
     if program.columns is not None and program.columns.apart:
         *axes, last = map(str, reduced_axes(op.view) or ())
@@ -78,9 +79,11 @@ class KernelBody:
         self.down: dict[str, Any] = {"axis": 0}  # how a reduction goes
 
     def turn(self, name: str, value: str) -> None:
+        """Say that a value is stored in another order of axes."""
         self.lines.append(f"{name} = {value}  # Transpose")
 
     def let(self, name: str, value: Expr, zeroed: bool = False) -> Expr:
+        """Name a value by a line of its own; `zeroed` past the end of the row."""
         name = self.source.wording.free(name)
         if zeroed:
             value = self.tl.where(text_expr("mask"), value, 0.0)
@@ -89,28 +92,43 @@ class KernelBody:
         return text_expr(name)
 
     def sum(self, x: Expr) -> Expr:
-        plain = re.fullmatch(r"(\w+)( \* \1)?", self.source.text(x))
-        if plain is None or plain[1] not in self.zero:
-            x = self.tl.where(text_expr("mask"), x, 0.0)
-        return self.tl.sum(x, **self.down)
+        """The sum of a row."""
+        return self.tl.sum(self.summed(x), **self.down)
+
+    def summed(self, x: Expr) -> Expr:
+        """A row, or its square, whose lanes past the end hold 0."""
+        match x:
+            case Binary((a, b), "*") if same(a, b):
+                row = a
+            case _:
+                row = x
+        if not row.operands and self.source.text(row) in self.zero:
+            return x
+        return self.tl.where(text_expr("mask"), x, 0.0)
 
     def max(self, x: Expr) -> Expr:
+        """The largest of a row, of which none is NaN."""
         return self.tl.max(self.masked(x, 'float("-inf")'), **self.down)
 
     def largest(self, x: Expr) -> Expr:
+        """The largest of a row; NaN if one is."""
         return self._combined(helpers_triton.larger, x, 'float("-inf")', "largest")
 
     def smallest(self, x: Expr) -> Expr:
+        """The smallest of a row; NaN if one is."""
         return self._combined(helpers_triton.smaller, x, 'float("inf")', "smallest")
 
     def prod(self, x: Expr) -> Expr:
+        """The product of a row."""
         return self._combined(helpers_triton.times, x, "1.0", "product")
 
     def cumsum(self, x: Expr, **options: bool) -> Expr:
+        """The sums up to each element of a row; `options` are tl.cumsum's."""
         x = self.tl.where(text_expr("mask"), x, 0.0)
         return self.tl.cumsum(x, axis=0, **options)
 
     def argmax(self, order: Expr) -> Expr:
+        """The place of the largest; `order` are integers that are ordered alike."""
         order = self.tl.where(text_expr("mask"), order, text_expr(LEAST))
         return self.tl.argmax(order, axis=0)
 
@@ -122,10 +140,13 @@ class KernelBody:
         return self.tl.reduce(self.masked(x, start), **combined)
 
     def masked(self, x: Expr, start: str) -> Expr:
+        """A row whose lanes past the end hold `start`."""
         return self.tl.where(text_expr("mask"), x, text_expr(start))
 
 
 class Source:
+    """The lines of a kernel that has rows, or elements one by one."""
+
     def __init__(self, program: KernelProgram, wording: Wording | None = None) -> None:
         self.program, self.layout = program, self.make_layout(program)
         self.wording = wording or Wording(program, self.layout)
@@ -135,6 +156,7 @@ class Source:
         self.held: dict[ir.Value, str] = {}  # what loads tensors that may be None
 
     def make_layout(self, program: KernelProgram) -> Layout:
+        """Where the elements of this program's tensors lie."""
         if program.columns is not None:
             return OrderedLayout(program)
         if program.reshapes:
@@ -142,11 +164,13 @@ class Source:
         return GroupLayout(program) if program.groups else Layout(program)
 
     def name(self, leaf: Any) -> str:
+        """The variable that holds a value; NoKernel where there is none."""
         if isinstance(leaf, Ref) and leaf.value in self.names:
             return self.names[leaf.value]
         raise NoKernel("an operand that has no name in a kernel")
 
     def text(self, expr: Expr) -> str:
+        """An expression as Python; helpers that it calls are noted for the page."""
         for leaf in leaves(expr):
             if isinstance(leaf, HelperRef):
                 self.helpers[leaf.function] = None
@@ -161,6 +185,7 @@ class Source:
         ]
 
     def body(self) -> list[str]:
+        """The lines of the kernel; NoKernel where some operator can't be written."""
         lines = KernelBody(self)
         plain = [a for a in self.layout.arguments if a.role != "table"]
         loads = [(a, self.layout.offset(a)) for a in plain]
@@ -334,17 +359,15 @@ class Source:
         return label
 
     def _stores(self) -> list[str]:
-        lines = []
-        for result in self.program.results:
-            name = self.names[result]
-            if self.program.top(result):
-                continue
-            where = " + ".join(
-                filter(None, (f"{name}_ptr", self.layout.stored(result)))
-            )
-            options = "" if self.layout.small(result) else ", mask=mask"
-            lines.append(f"tl.store({where}, {name}{options})")
+        results = (r for r in self.program.results if not self.program.top(r))
+        lines = [self._store(result) for result in results]
         return ["", *lines] if lines else []
+
+    def _store(self, result: ir.Value) -> str:
+        name = self.names[result]
+        where = " + ".join(filter(None, (f"{name}_ptr", self.layout.stored(result))))
+        options = "" if self.layout.small(result) else ", mask=mask"
+        return f"tl.store({where}, {name}{options})"
 
     # ---- around it
 
@@ -396,7 +419,7 @@ class Source:
                 made = spelling.spell(language, op.view, *operands)
             text = self.text(made)
             repeated = uses == 1 and self._reads_twice(op)
-            over = over_what(self.program, op) if op.row is not None else ""
+            over = _over_what(self.program, op) if op.row is not None else ""
             short = len(text) <= SHORT and not repeated and not over
             if op.top:
                 results = ", ".join(self.names[r] for r in op.results)
@@ -410,6 +433,7 @@ class Source:
         return lines
 
     def product_formula(self, op: Operation, x: str) -> str:
+        """The product of `x` with the weight, as the docstring has it."""
         raise NoKernel("a product in a kernel of another kind")
 
     def _reads_twice(self, op: Operation) -> bool:

@@ -40,22 +40,29 @@ def engines_text(plan: EnginePlan) -> str:
     return put_together(docstring, used, ["make_engine"], given)
 
 
-def _engines(plan: EnginePlan) -> str:
-    """The table of engines: for each the functions that the network goes through."""
+def _offered(plan: EnginePlan) -> dict[str, tuple[list[str], str]]:
+    """Of each engine the functions that the network goes through, and what it is."""
     first = ["Half"] if plan.precision in DTYPES else []
     first += ["in_int8"] if plan.precision == "int8" else []
     packs = ["packed"]
     packs += ["join_when_called"] if plan.joins else []
     packs += ["take_integers_when_called"] if plan.integers else []
     packs += ["Recorded"] if plan.caches else []
-    through = {
-        "eager": first,
-        "packed": [*first, *packs],
-        "onednn": [*first, *(["Tuples"] if plan.lists else []), "OneDNN"],
-        "compile": [*first, "compiled"],
+    layers = "linear layers and LSTMs" if plan.recurrent else "linear layers"
+    packing = f"the same, {layers} by oneDNN, their weights laid out once"
+    found = {
+        "eager": (first, "the network as it stands, call by call"),
+        "packed": ([*first, *packs], packing + INTEGERS * bool(plan.integers)),
+        "onednn": ([*first, *(["Tuples"] if plan.lists else []), "OneDNN"], ONEDNN),
+        "compile": ([*first, "compiled"], COMPILE),
     }
-    offered = [name for name in through if name in plan.candidates()]
-    rows = (f'"{name}": {_chain(through[name])}' for name in offered)
+    return {name: found[name] for name in plan.candidates()}
+
+
+def _engines(plan: EnginePlan) -> str:
+    """The table of engines, as text."""
+    offered = _offered(plan).items()
+    rows = (f'"{name}": {_chain(functions)}' for name, (functions, _) in offered)
     return f"ENGINES = {{{', '.join(rows)}}}"
 
 
@@ -71,21 +78,8 @@ def _chain(functions: list[str]) -> str:
 def _table(plan: EnginePlan) -> Iterator[str]:
     yield "Engines: ways to run model.py's network on a CPU, for Session(engine=...)."
     yield ""
-    yield "eager    the network as it stands, call by call"
-    if "packed" in plan.candidates():
-        layers = "linear layers and LSTMs" if plan.recurrent else "linear layers"
-        yield f"packed   the same, {layers} by oneDNN, their weights laid out once"
-    if plan.integers:
-        yield "         and what FakeQuantize rounded multiplied as integers of 8 bits"
-    if not plan.refused:
-        yield (
-            "onednn   traced, frozen, and run by oneDNN Graph: layers fused, weights"
-            " laid out once"
-        )
-        yield (
-            "compile  torch.compile: needs a C++ compiler, and 10 to 60 s for each"
-            " new size"
-        )
+    for name, (_, what) in _offered(plan).items():
+        yield f"{name:<8} {what}"
 
 
 def _notes(plan: EnginePlan) -> Iterator[str]:
@@ -106,6 +100,10 @@ def _notes(plan: EnginePlan) -> Iterator[str]:
             yield RECORDED
 
 
+INTEGERS = """
+         and what FakeQuantize rounded multiplied as integers of 8 bits"""
+ONEDNN = "traced, frozen, and run by oneDNN Graph: layers fused, weights laid out once"
+COMPILE = "torch.compile: needs a C++ compiler, and 10 to 60 s for each new size"
 HALF = """\
 error that was measured. Weights are taken over when a size is prepared: make a new
 Session after changing them."""

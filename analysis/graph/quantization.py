@@ -5,10 +5,19 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 
+_ROUND = ("QLinear", "QGemm", "QAttention", "DynamicQuantize", "QuantizeLinear")
+_IN_INT8 = 4  # the level of accuracy at which a product rounds what it multiplies
+
 
 def quantises(node: ir.Node | onnx.NodeProto) -> bool:
-    """Whether a node makes integers of floats by a scale."""
+    """Whether a node rounds activations: itself, or as the first step of a product."""
     name = node.op_type
-    return name.startswith(("QLinear", "QGemm", "QAttention", "DynamicQuantize")) or (
-        name == "QuantizeLinear"
+    return name.startswith(_ROUND) or (
+        name == "MatMulNBits" and _accuracy_level(node) == _IN_INT8
     )
+
+
+def _accuracy_level(node: ir.Node | onnx.NodeProto) -> int:
+    if isinstance(node, ir.Node):
+        return node.attributes.get_int("accuracy_level", 0)
+    return next((a.i for a in node.attribute if a.name == "accuracy_level"), 0)

@@ -20,7 +20,7 @@ def _grouped_query(t: Any, n: NodeView, *inputs: Any) -> Any:
     check_attributes(
         n,
         "causal do_rotary kv_num_heads local_window_size num_heads rotary_interleaved "
-        "smooth_softmax",
+        "sliding_window_cache smooth_softmax",
         "scale softcap",
         needs=(0, 1, 2, 5, 6),
     )
@@ -41,11 +41,14 @@ def _grouped_query(t: Any, n: NodeView, *inputs: Any) -> Any:
         "sink": 0.0 if sink is None and smooth else sink,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    capped = not given.keys().isdisjoint(("softcap", "sink"))
-    helper = t.helper(
-        helpers.capped_query_attention if capped else helpers.grouped_query_attention
-    )
-    made = helper(
+    helper = helpers.grouped_query_attention
+    if n.attr("sliding_window_cache", 0):
+        if window < 1 or past_key is None or not n.attr("causal", 1):
+            n.refuse("GroupQueryAttention drops keys of no window, or of no cache")
+        helper = helpers.windowed_query_attention
+    elif not given.keys().isdisjoint(("softcap", "sink")):
+        helper = helpers.capped_query_attention
+    made = t.helper(helper)(
         q,
         k,
         v,
@@ -99,6 +102,24 @@ _PROMPT = ([2, 4, 64], [2, 4, 32], [2, 4, 32], None, None, i32([3, 3]), i32(4))
 _STEP = (*_NEW, *_CACHE, i32([5, 5]), i32(6))
 _RAGGED = (*_NEW, *_CACHE, i32([3, 5]), i32(6))
 _ROOMY = (*_NEW, [2, 2, 9, 16], [2, 2, 9, 16], i32([5, 5]), i32(6))
+# A cache with room for 3 or 5 keys, of which a word sees 3. What lies behind the keys
+# that it holds is open, so that it is full in each case.
+_WINDOW: dict[str, Any] = {
+    **_HEADS,
+    "local_window_size": 3,
+    "sliding_window_cache": 1,
+    "do_rotary": 1,
+}
+_FULL, _SLACK = ([2, 2, 3, 16],) * 2, ([1, 2, 5, 16],) * 2
+_LATE = ([1, 4, 64], [1, 4, 32], [1, 4, 32], *_SLACK, i32([7]), i32(8), *_ROTARY)
+_DROPPED: tuple[tuple[tuple[Any, ...], dict[str, Any]], ...] = (
+    ((*_PROMPT[:3], *_FULL, i32([3, 3]), i32(4), *_ROTARY), {}),
+    ((*_PROMPT[:3], *_FULL, i32([3, 3]), i32(4), *_ROTARY), {"softcap": 2.0}),
+    ((*_NEW, *_FULL, i32([5, 3]), i32(6), *_ROTARY), {}),
+    ((*_NEW, *_FULL, i32([9, 9]), i32(10), *_ROTARY, None, None, [4]), {}),
+    (_LATE, {"scale": 0.3}),
+    ((*_LATE, None, [1, 1, 4, 8]), {}),
+)
 
 define(
     OpDef(
@@ -142,6 +163,7 @@ define(
                 *_STEP, *_ROTARY, np.array([[7], [5]]), outputs=3, do_rotary=1, **_HEADS
             ),
             case(*_PROMPT, outputs=3, causal=0, **_HEADS),
+            *(case(*inputs, outputs=3, **_WINDOW, **more) for inputs, more in _DROPPED),
         ],
     )
 )

@@ -13,6 +13,7 @@ from ..facts.requirements import IndexOf
 from ..helpers import packed as helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView
+from ..operands import converted
 from ..registry import DOMAIN, MANY_TO_MANY, SHUFFLE, OpDef, case, define
 from .attributes import check_attributes
 
@@ -45,12 +46,25 @@ def _matmul_nbits(
     bias: Any = None,
 ) -> Any:
     bits, block = _packing(n)
-    if n.attr("accuracy_level", 0) == 4:  # its integer kernels, whatever the hardware
-        x = t.helper(helpers.rounded_to_int8)(x, block)
     options = _given(
         zero_points=zeros, bias=bias, bits=None if bits == 4 else bits, groups=groups
     )
-    return t.helper(helpers.packed_linear)(x, weight, scales, **options)
+
+    def product(x: Any) -> Any:
+        return t.helper(helpers.packed_linear)(x, weight, scales, **options)
+
+    return _of_rounded(t, n, x, block, product) if _rounds(n) else product(x)
+
+
+def _rounds(n: NodeView) -> bool:
+    """Whether the input is rounded first, as by integer kernels, on any hardware."""
+    return bool(n.attr("accuracy_level", 0) == 4)
+
+
+def _of_rounded(t: Any, n: NodeView, x: Any, block: int, product: Any) -> Any:
+    """What a product gives of its input in steps of 127ths."""
+    y = product(t.helper(helpers.rounded_to_int8)(x, block))
+    return y if n.dtype(0) == ir.DataType.FLOAT else converted(t, y, n.dtype(0))
 
 
 def _packing(n: NodeView) -> tuple[int, int]:
@@ -90,7 +104,7 @@ def _matmul_nbits_module(n: NodeView) -> ModuleForm | None:
     }
 
     def call(t: Any, layer: Any, x: Any) -> Any:
-        return layer(t.helper(helpers.rounded_to_int8)(x, block))
+        return _of_rounded(t, n, x, block, layer)
 
     return ModuleForm(
         layer="PackedLinear",
@@ -103,7 +117,7 @@ def _matmul_nbits_module(n: NodeView) -> ModuleForm | None:
         weights=weights,
         inputs=(n.value(0),),
         outputs=(n.node.outputs[0],),
-        call=call if n.attr("accuracy_level", 0) == 4 else None,
+        call=call if _rounds(n) else None,
         source=helpers.PackedLinear,
     )
 
@@ -136,6 +150,17 @@ define(
             case([2, 3, 48], _W, _S.ravel(), constants=(1, 2), **_48),
             case([2, 48], _W, _S, _bytes(6, 2), constants=(1, 2, 3), **_48),
             case([2, 48], _W, _S, constants=(1, 2), accuracy_level=4, **_48),
+            *(
+                case(
+                    np.linspace(-1, 1, 96).reshape(2, 48).astype(np.float16),
+                    _W,
+                    _S.astype(np.float16),
+                    constants=(1, 2),
+                    accuracy_level=level,
+                    **_48,
+                )
+                for level in (0, 4)
+            ),
             case(
                 np.zeros((2, 48), np.float32),
                 _W,

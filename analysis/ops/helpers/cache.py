@@ -79,21 +79,89 @@ def capped_query_attention(
     )
     keys = extended(past_key, k, place, total)
     values = extended(past_value, v, place, total)
-    repeat = heads[0] // heads[1]
-    wide_keys, wide_values = (
-        x[:, :, :total].repeat_interleave(repeat, dim=1) for x in (keys, values)
-    )
+    mask = visible_keys(place, last, total, causal, window)
+    seen, held = keys[:, :, :total], values[:, :, :total]
+    y = capped_attention(q, seen, held, mask, bias, scale, softcap, sink)
+    return y, keys, values
+
+
+def capped_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor,
+    bias: Tensor | None,
+    scale: float | None,
+    softcap: float,
+    sink: Tensor | float | None,
+) -> Tensor:
+    """Attention of [batch, heads, time, size], as [batch, time, heads * size]."""
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
     scale = q.shape[3] ** -0.5 if scale is None else scale
-    scores = q @ wide_keys.transpose(2, 3) * scale
+    scores = q @ k.transpose(2, 3) * scale
     scores = softcap * torch.tanh(scores / softcap) if softcap else scores
     scores = scores if bias is None else scores + bias
-    mask = visible_keys(place, last, total, causal, window)
     scores = scores.masked_fill(~mask, float("-inf"))
     if sink is not None:
         sinks = torch.as_tensor(sink, dtype=q.dtype, device=q.device).reshape(-1, 1, 1)
         scores = torch.cat([sinks.expand(*scores.shape[:3], 1), scores], dim=3)
-    shares = scores.softmax(dim=-1)[..., -total:]
-    return (shares @ wide_values).transpose(1, 2).flatten(2), keys, values
+    shares = scores.softmax(dim=-1)[..., -k.shape[2] :]
+    return (shares @ v).transpose(1, 2).flatten(2)
+
+
+def windowed_query_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    past_key: Tensor,
+    past_value: Tensor,
+    last: Tensor,
+    total: int,
+    heads: tuple[int, int],
+    window: int,
+    rotary: tuple[Tensor, Tensor] | None = None,
+    positions: Tensor | None = None,
+    interleaved: bool = False,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    sink: Tensor | float | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Attention of [batch, time, heads * size] over a cache that drops old keys.
+
+    A query sees the `window` newest keys up to its own. The cache has room for as many
+    or more; those that it holds stand first, in order, and zeros behind them. The rest
+    is as in grouped_query_attention.
+    """
+    q, k, v, place = placed_heads(
+        q, k, v, last, total, heads, rotary, positions, interleaved
+    )
+    room = past_key.shape[2]
+    row = torch.arange(room, device=q.device)
+    before, after = place[:, :1], last[:, None] + 1
+    oldest = before - kept_keys(before, window, room)
+    old = torch.where(oldest + row < before, oldest + row, -1)
+    at = torch.cat([old, torch.where(place < after, place, -1)], dim=1)
+    keys, values = torch.cat([past_key, k], dim=2), torch.cat([past_value, v], dim=2)
+    key, query = at[:, None, None, :], place[:, None, :, None]
+    mask = (key >= 0) & (key <= query) & (key > query - window)
+    if bias is not None:  # whose columns are places
+        column = key.clamp(min=0).expand(-1, bias.shape[1], q.shape[2], -1)
+        bias = bias.expand(len(q), -1, -1, -1).gather(3, column)
+    y = capped_attention(q, keys, values, mask, bias, scale, softcap, sink)
+    kept = after - kept_keys(after, window, room) + row
+    source = torch.where(kept < before, kept - oldest, room + kept - before)
+    held = (kept < after)[:, None, :, None]
+    source = torch.where(kept < after, source, 0)[:, None, :, None]
+    index = source.expand(*past_key.shape)
+    return y, keys.gather(2, index) * held, values.gather(2, index) * held
+
+
+def kept_keys(length: Tensor, window: int, room: int) -> Tensor:
+    """How many of `length` keys stay: room is made for `room - window + 1` at once."""
+    spare = room - window + 1
+    dropped = (length - room + spare - 1) // spare * spare
+    return length - dropped.clamp(min=0)
 
 
 def sparse_attention(

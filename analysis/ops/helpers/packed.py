@@ -63,32 +63,32 @@ def packed_linear(
     """F.linear with a weight of [out, blocks, bytes], `bits` bits for each number.
 
     Each block has a scale and a zero point, the middle of the range if none is given;
-    `groups` names the block of each input feature where they don't stand in a row.
+    `groups` names the block of each input feature where they don't stand in a row. Half
+    precision is multiplied in float32.
     """
     numbers = unpacked(weight, bits)
     count = numbers.shape[1]
-    scales = scales.reshape(-1, count)
+    scales = scales.reshape(-1, count).float()
     if zero_points is None:
         zeros = torch.full_like(scales, 2 ** (bits - 1))
     elif zero_points.dtype == torch.uint8:
         zeros = unpacked(zero_points.reshape(len(weight), -1), bits)[:, :count]
     else:
         zeros = zero_points.reshape(-1, count)
-    zeros = zeros.to(x.dtype)
+    zeros = zeros.float()
     if groups is None:
-        full = ((numbers.to(x.dtype) - zeros[:, :, None]) * scales[:, :, None]).flatten(
-            1
-        )
+        full = ((numbers - zeros[:, :, None]) * scales[:, :, None]).flatten(1)
     else:
-        rows = numbers.flatten(1)[:, : len(groups)].to(x.dtype)
+        rows = numbers.flatten(1)[:, : len(groups)]
         full = (rows - zeros[:, groups]) * scales[:, groups]
-    return F.linear(x, full[:, : x.shape[-1]], bias)
+    bias = None if bias is None else bias.float()
+    return F.linear(x.float(), full[:, : x.shape[-1]], bias).to(x.dtype)
 
 
 def rounded_to_int8(x: Tensor, block: int) -> Tensor:
-    """x with each `block` numbers of the last axis rounded to 127ths of the largest."""
+    """Each `block` numbers of the last axis rounded to 127ths of the largest."""
     size = x.shape[-1]
-    blocks = F.pad(x, (0, -size % block)).reshape(*x.shape[:-1], -1, block)
+    blocks = F.pad(x.float(), (0, -size % block)).reshape(*x.shape[:-1], -1, block)
     step = blocks.abs().amax(dim=-1, keepdim=True) / 127
     rounded = torch.where(step > 0, (blocks * (1 / step)).round() * step, 0)
     return rounded.flatten(-2)[..., :size]

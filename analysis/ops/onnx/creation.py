@@ -24,12 +24,18 @@ def _f32(*values: float) -> Any:
     return np.array(values, dtype=np.float32)
 
 
-def _number(value: Any) -> bool | int | float:
-    """A NumPy scalar as the Python number with the shortest digits that mean it."""
-    kind = np.asarray(value).dtype.kind
-    if kind == "b":
+def _number(value: Any) -> bool | int | float | np.floating[Any]:
+    """A NumPy scalar as the Python number with the shortest digits that mean it.
+
+    The bounds of a type stay NumPy's, which are printed by name: their shortest digits
+    lie outside.
+    """
+    dtype = np.asarray(value).dtype
+    if dtype.kind == "b":
         return bool(value)
-    return int(value) if kind in "iu" else float(str(value))
+    if dtype.kind == "f" and abs(value) == np.finfo(dtype).max:
+        return value
+    return int(value) if dtype.kind in "iu" else float(str(value))
 
 
 def _with_dtype(
@@ -246,6 +252,10 @@ define(
             case(_i64(2), constants=(0,), value=np.full(1, 7, np.int32)),
             case(_i64(2), constants=(0,), value=np.full(1, 0.1, np.float32)),
             case(_i64(2), constants=(0,), value=np.full(1, -np.inf, np.float32)),
+            *(
+                case(_i64(2), constants=(0,), value=np.full(1, np.finfo(dtype).min))
+                for dtype in (np.float16, np.float32, np.float64)
+            ),
             case(_i64(2), constants=(0,), value=np.full(1, 2.5, np.float16)),
             case(_i64(2), constants=(0,), value=np.ones(1, bool)),
             case(_i64(2), constants=(0,), value=np.zeros(1, np.uint8)),

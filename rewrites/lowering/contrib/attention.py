@@ -280,15 +280,13 @@ def _halves(site: AdapterSite, past: ir.Value) -> list[ir.Value]:
     "GroupQueryAttention",
     attrs="causal do_rotary kv_num_heads local_window_size num_heads qk_norm_epsilon "
     "rotary_interleaved scale smooth_softmax softcap "
-    # Without a quantised or windowed cache, these say nothing.
+    # Without a quantised cache, all but the last of these say nothing.
     "k_quant_type kv_cache_bit_width qk_output sliding_window_cache v_quant_type",
 )
 def group_query_attention(site: AdapterSite) -> None:
     for name in ("k_quant_type", "v_quant_type"):
         if site.take_string(name, "NONE") != "NONE":
             raise site.unsupported("a quantised cache is not supported")
-    if site.take_int("sliding_window_cache", 0):
-        raise site.unsupported("a cache that drops old keys is not supported")
     if site.take_int("qk_output", 0) or site.wants(3):
         raise site.unsupported("its scores as an output are not supported")
     site.take("kv_cache_bit_width")
@@ -311,8 +309,16 @@ def group_query_attention(site: AdapterSite) -> None:
             count = heads if index == 0 else kv_heads
             x = _normed(site, inputs[index], weight, count, epsilon, "qk"[index])
             inputs[index] = x
+    inputs[5] = _one_axis(site, inputs[5])
     site.set_inputs(inputs[:12])
     site.node.resize_outputs(min(3, len(site.node.outputs)))
+
+
+def _one_axis(site: AdapterSite, lengths: ir.Value | None) -> ir.Value | None:
+    """One length for each sample; some files have them in a column."""
+    if lengths is None or (lengths.shape is not None and len(lengths.shape) == 1):
+        return lengths
+    return site.before("Reshape", [lengths, site.ints("row", [-1])], "lengths")
 
 
 def _normed(

@@ -165,6 +165,13 @@ def test_packed_queries_keys_and_values(tmp_path: Path) -> None:
     check(model([node], packed, {}, "y nk nv"), packed, tmp_path)
 
 
+def test_lengths_in_a_column(tmp_path: Path) -> None:
+    """As onnxruntime-genai 0.6 writes them: the sum of a mask that keeps its axis."""
+    node = call("GroupQueryAttention", "q k v pk pv l t", "y nk nv", **_SIZES)
+    column = STEP | {"l": np.array([[3], [3]], np.int32)}
+    check(model([node], column, {}, "y nk nv"), column, tmp_path)
+
+
 def test_norms_inside_of_attention(tmp_path: Path) -> None:
     """Queries and keys are normalised head by head before they meet."""
     weights = {"gq": normal(8), "gk": normal(8)}

@@ -7,6 +7,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from fairhand.analysis.graph.quantization import quantises
 from fairhand.codegen.verify.parity import oracle
 from fairhand.codegen.verify.rounding_noise import (
     Allowance,
@@ -31,6 +32,20 @@ def test_a_number_between_two_integers_leaps() -> None:
     assert measured(QDQ, [0, 1.25, 4, -4]) == pytest.approx(0.5 / 4, rel=1e-3)
     assert measured(QDQ, [0, 1.1, 4, -4]) < 1e-6
     assert measured(PLAIN, [0, 1.25, 4, -4]) < 1e-6
+
+
+PACKED = """<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
+g (float[1, 16] x, uint8[1, 1, 8] w, float[1] s) => (float[1, 1] y) {
+    y = com.microsoft.MatMulNBits<K = 16, N = 1, bits = 4, block_size = 16,
+                                  accuracy_level = LEVEL>(x, w, s) }"""
+
+
+@pytest.mark.parametrize("level", [0, 1, 4])
+def test_a_product_in_int8_rounds(level: int) -> None:
+    model = onnx.parser.parse_model(PACKED.replace("LEVEL", str(level)))
+    most = Allowance(2, 0.25) if level == 4 else Allowance(4, 1e-2)
+    assert allowance(ir.from_proto(model)) == most
+    assert quantises(model.graph.node[0]) == (level == 4)
 
 
 @pytest.mark.parametrize(

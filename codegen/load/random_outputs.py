@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -27,14 +27,15 @@ def drawn_outputs(model: ir.Model) -> frozenset[str]:
     model = inlined(model)
     drawn: set[ir.Value | None] = set()
     for node in model.graph:
-        whole = (node, *_inside(node))
+        whole = (node, *inner_nodes(node))
         reads = (x for each in whole for x in each.inputs)
         if any(map(draws, whole)) or not drawn.isdisjoint(reads):
             drawn.update(node.outputs)
     return frozenset(v.name or "" for v in model.graph.outputs if v in drawn)
 
 
-def _inside(node: ir.Node) -> Iterable[ir.Node]:
+def inner_nodes(node: ir.Node) -> Sequence[ir.Node]:
+    """All nodes of the graphs that a node holds."""
     graphs = [
         attribute.as_graph()
         for attribute in node.attributes.values()

@@ -30,6 +30,7 @@ from ..load.random_outputs import drawn_outputs
 from ..load.read_model import Loaded
 from . import runner
 from .bisect import first_difference
+from .computed_types import coarsest
 from .ill_conditioned import same_text, weight_noise, with_drawn_weights
 from .input_sizes import dynamic_sizes, free_inputs
 from .inputs import make_inputs, optional_inputs, read_given
@@ -58,7 +59,7 @@ class Verification:
     cases: tuple[CaseResult, ...]
     skipped: tuple[str, ...]  # sizes that ONNX Runtime refuses, random outputs
     allowance: Allowance = CONTINUOUS  # for the model's own noise
-    coarse: float = 0.0  # what any float result was allowed
+    coarse: Mapping[str, float] = field(default_factory=dict)  # allowed a float output
     # What outputs may be off that are ill-conditioned, and parity with other weights.
     unsteady: Mapping[str, float] = field(default_factory=dict)
     drawn_weights: Verification | None = None
@@ -66,7 +67,7 @@ class Verification:
     def tolerance(self, name: str, plain: float) -> float:
         """What was allowed for an output: `plain`, or more for a noisy model."""
         noise = max((dict(case.noise).get(name, 0.0) for case in self.cases), default=0)
-        coarse = self.coarse if plain else 0.0
+        coarse = self.coarse.get(name, 0.0) if plain else 0.0
         return max(plain, coarse, self.allowance.of(noise))
 
     @property
@@ -145,7 +146,7 @@ def verify(
     model = loaded.model
     drawn, allowed = drawn_outputs(model), allowance(model)
     report = read_report(package)
-    coarse, load = _coarse(report), _oracle_for(model)
+    coarse, load = _coarse(report, model), _oracle_for(model)
     if unsteady is None:
         unsteady = (report["verification"] or {}).get("unsteady", {})
     source = _oracle_source(loaded)
@@ -167,7 +168,7 @@ def verify(
             distance, reason = compare_values(got, want)
             if reason and np.isfinite(distance):
                 noise = noise or own_noise(source, session, load, feed, expected)
-                most = max(coarse, allowed.of(noise[name]))
+                most = max(coarse[name], allowed.of(noise[name]))
                 if most < distance <= unsteady.get(name, 0):
                     hanging[name] = most = unsteady[name]
                 note = f"{reason}; {noise_text(noise[name])}"
@@ -222,9 +223,10 @@ def _cases(
     return cases, skipped
 
 
-def _coarse(report: Mapping[str, Any]) -> float:
-    """What a package that computes in fewer bits than its model is allowed."""
-    return COARSE.get(report.get("engine", {}).get("precision"), 0.0)
+def _coarse(report: Mapping[str, Any], model: ir.Model) -> dict[str, float]:
+    """What each output is allowed for the bits that it is computed in."""
+    chosen = COARSE.get(report.get("engine", {}).get("precision"), 0.0)
+    return {name: max(chosen, own) for name, own in coarsest(model).items()}
 
 
 def check_package(

@@ -21,6 +21,7 @@ import onnxruntime as ort
 import sympy
 
 from ...analysis.graph.dims import Dim
+from ...analysis.graph.quantization import quantises
 from ...analysis.lazy import lazy
 from ...analysis.literals import one_line
 from ...analysis.ops.module_form import ModuleForm
@@ -281,7 +282,14 @@ def _run_alone(model: ir.Model, node: ir.Node, values: Values) -> Values:
     feed = {}
     for value in _operands(node):
         constant = value.const_value
-        if value not in values and constant is not None and constant.size <= _SMALL:
+        if (
+            value not in values
+            and constant is not None
+            and (
+                constant.size <= _SMALL
+                or quantises(node)  # packs what is constant alone
+            )
+        ):
             stored = ir.serde.serialize_tensor(constant)
             stored.name = value.name or ""
             proto.graph.initializer.append(stored)

@@ -41,7 +41,7 @@ def _grouped_query(t: Any, n: NodeView, *inputs: Any) -> Any:
         "sink": 0.0 if sink is None and smooth else sink,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    helper = helpers.grouped_query_attention
+    helper: Any = helpers.grouped_query_attention
     if n.attr("sliding_window_cache", 0):
         if window < 1 or past_key is None or not n.attr("causal", 1):
             n.refuse("GroupQueryAttention drops keys of no window, or of no cache")

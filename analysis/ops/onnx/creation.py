@@ -24,7 +24,7 @@ def _f32(*values: float) -> Any:
     return np.array(values, dtype=np.float32)
 
 
-def _number(value: Any) -> bool | int | float | np.floating[Any]:
+def _number(value: Any) -> Any:
     """A NumPy scalar as the Python number with the shortest digits that mean it.
 
     The bounds of a type stay NumPy's, which are printed by name: their shortest digits

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
 
+from ...analysis.ops import lookup
+from ...rewrites.lowering import load
 from ..load.random_outputs import inlined
 from .index_limits import Size, length_limits, size_of
 
@@ -121,13 +123,27 @@ def _symbols(key: str, named: set[str]) -> frozenset[str]:
 
 def _with_expressions(model: ir.Model, sizes: dict[str, int]) -> dict[str, int]:
     """`sizes`, and those of the dimensions declared as expressions of the others."""
-    full = dict(sizes)
+    full = {**sizes, **_cache_sizes(model)}
     for value in free_inputs(model):
         for _, key in dynamic_dims(value):
             if key not in full:
                 size = ir.SymbolicDim(key).evaluate(sizes)
                 full[key] = max(0, size) if isinstance(size, int) else 1
     return full
+
+
+def _cache_sizes(model: ir.Model) -> dict[str, int]:
+    """What the attention that reads a cache leaves no choice of."""
+    found = {}
+    for value in free_inputs(model):
+        for node, index in value.uses():
+            load(node.domain, node.op_type)
+            op = lookup(node)
+            sizes = op.cache_sizes(node) if op and op.cache_sizes else {}
+            for axis, key in dynamic_dims(value):
+                if size := sizes.get((index, axis)):
+                    found[key] = size
+    return found
 
 
 def complete(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:

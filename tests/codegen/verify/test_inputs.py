@@ -258,6 +258,31 @@ def test_sizes_follow_what_a_dimension_counts() -> None:
     assert unnamed[2] == {"x#0": 2, "x#1": 3, "x#2": 64, "x#3": 96}
 
 
+CACHE = "float[batch, kv_heads, past_sequence_length, kv_cache_dim]"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "operands"),
+    [
+        ("float[batch, time, 64] q", "z, , "),  # which packs keys and values, too
+        ("float[batch, time, 32] q, float[batch, time, 16] k", "z, k, k"),
+    ],
+)
+@pytest.mark.parametrize("made", ["z = Identity(q)", "z = Add(q, bias)"])
+def test_a_cache_fits_the_heads_of_the_attention_that_reads_it(
+    inputs: str, operands: str, made: str
+) -> None:
+    width = inputs.partition("]")[0].split()[-1]
+    model = parse(
+        f"g ({inputs}, {CACHE} pk, {CACHE} pv, int32[batch] last, int32 total)"
+        f" => (float y) <float[{width}] bias = {{{', '.join('1' * int(width))}}}> {{"
+        f"{made} a, b, c = com.microsoft.GroupQueryAttention <num_heads = 4, "
+        f"kv_num_heads = 2> ({operands}, pk, pv, last, total) y = Identity(a) }}"
+    )
+    for sizes in dynamic_sizes(model):
+        assert (sizes["kv_heads"], sizes["kv_cache_dim"]) == (2, 8)
+
+
 def test_equal_names_are_equal_sizes_and_others_differ_once() -> None:
     tries = sizes_of("float[b, src_len] x, float[b, tgt_len] z, float[b, src_len] w")
     assert tries == [

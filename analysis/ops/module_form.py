@@ -21,6 +21,7 @@ class Weight:
     how: str = ""  # names `convert`, e.g. "transposed": equal names mean equal results
 
     def array(self) -> np.ndarray:
+        """The array as it is stored; the cache notes that its content was read."""
         note_read(self.value.const_value)
         return self.glance()
 

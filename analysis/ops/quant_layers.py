@@ -23,6 +23,7 @@ _BYTES = (ir.DataType.UINT8, ir.DataType.INT8)
 
 
 def quantize(n: NodeView) -> ModuleForm | None:
+    """QuantizeLinear as a layer that owns its scale; None where it has no one scale."""
     return _form(n, "Quantize", n.value(0)) if _is_plain(n) else None
 
 
@@ -89,6 +90,8 @@ def _zero(n: NodeView, dtype: ir.DataType) -> ir.Value:
 
 @dataclass(frozen=True)
 class Bias:
+    """A bias that a layer takes over, and the nodes that added it."""
+
     weight: Weight
     absorbed: tuple[ir.Node, ...] = ()
 
@@ -118,6 +121,7 @@ class Integers:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The sizes of the weight."""
         tensor = self.weight.const_value
         assert tensor is not None
         return tuple(int(size) for size in tensor.shape.numpy())

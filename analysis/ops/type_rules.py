@@ -37,14 +37,17 @@ class InferenceSite:
         self._context = context
 
     def attr(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute; `default` where there is none."""
         found = self._context.get_attribute(name)
         return default if found is None else onnx.helper.get_attribute_value(found)
 
     def element(self, i: int) -> int:
+        """The element type of input i, as onnx numbers it; 0 if unknown."""
         found = self._type(i)
         return 0 if found is None else found.elem_type
 
     def dims(self, i: int) -> list[Size] | None:
+        """The sizes of input i: numbers, names or None; None if of unknown rank."""
         found = self._type(i)
         if found is None or not found.HasField("shape"):
             return None
@@ -59,6 +62,7 @@ class InferenceSite:
         return None if dims is None or axis >= len(dims) else dims[axis]
 
     def rank(self, i: int) -> int | None:
+        """The rank of input i; None if unknown."""
         dims = self.dims(i)
         return None if dims is None else len(dims)
 

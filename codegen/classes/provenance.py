@@ -29,6 +29,8 @@ class _Call(NamedTuple):
 
 
 class Sources:
+    """Which nodes of the file stand behind each line of each class."""
+
     def __init__(self, kinds: ClassTable) -> None:
         self._kinds = kinds
         self._calls: dict[ModuleClass, list[_Call]] = {}

@@ -18,6 +18,7 @@ from .module_classes import ClassTable
 
 
 def weights_of(kinds: ClassTable) -> list[WeightPlan]:
+    """The tensors of weights.safetensors, by their keys in the state dict."""
     found: list[WeightPlan] = []
 
     def visit(run: ModuleCall, prefix: str, holder: str) -> None:
@@ -66,6 +67,7 @@ def is_filled(array: np.ndarray) -> bool:
 
 
 def parameter_count(kinds: ClassTable) -> int:
+    """How many numbers the weights of all members have."""
     total = 0
 
     def visit(run: ModuleCall) -> None:

@@ -48,6 +48,7 @@ class CacheArgument:
 
     @property
     def annotation(self) -> str:
+        """The type of the argument: list[Tensor], or a list of tuples."""
         width = len(self.templates)
         item = f"tuple[{', '.join(['Tensor'] * width)}]" if width > 1 else "Tensor"
         return f"list[{item}]"

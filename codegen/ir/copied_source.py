@@ -87,7 +87,7 @@ def names_read(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(name for names in free for name in names))
 
 
-def closure(
+def _closure(
     names: Iterable[str], space: Mapping[str, Definition]
 ) -> dict[str, Definition]:
     """The definitions of `names` in `space`, and all that they read; callees first."""
@@ -114,7 +114,7 @@ def helper_sources(helpers: Iterable[Callable[..., Any]]) -> list[str]:
     for helper in helpers:
         file = sys.modules[helper.__module__].__file__
         assert file is not None
-        found = closure([helper.__name__], source_file(Path(file)).definitions)
+        found = _closure([helper.__name__], source_file(Path(file)).definitions)
         for name, each in found.items():
             done.setdefault(name, each.text)
     return list(done.values())
@@ -189,7 +189,7 @@ def picked(
     sources = [source_file(RUNTIME / name, RUNTIME) for name in files]
     space = combined(sources)
     space |= {name: definition(text) for name, text in given.items()}
-    found = closure(names, space)
+    found = _closure(names, space)
     importable = dict(modules)
     for source in sources:
         importable |= source.imports

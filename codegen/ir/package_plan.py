@@ -13,6 +13,8 @@ from ...analysis.ops.module_form import Weight
 
 @dataclass(frozen=True)
 class ArgumentPlan:
+    """One argument of a method, as source; no default is ""."""
+
     name: str
     annotation: str
     default: str = ""
@@ -113,6 +115,7 @@ class WeightPlan:
     origin: str = ""  # of a layer's matrix: the initializer that it was made of
 
     def array(self) -> np.ndarray:
+        """The tensor as it is stored."""
         made = self.make()  # type: ignore[operator]
         assert isinstance(made, np.ndarray)
         return made

@@ -65,10 +65,12 @@ class Attribute:
 
     @property
     def text(self) -> str:
+        """The member as source: self.layers[0]."""
         return f"self.{self.path_text}"
 
     @property
     def path_text(self) -> str:
+        """The same without self."""
         keys = "".join(f'["{key}"]' for key in self.inner)
         return (
             f"{self.attr}{keys}" if self.index is None else f"{self.attr}[{self.index}]"
@@ -83,6 +85,7 @@ class Attribute:
 
 
 def member_name(texts: dict[Any, str], leaf: LayerRef) -> str:
+    """The text that stands for a layer, of those given for members."""
     return next(
         text
         for what, text in texts.items()
@@ -372,14 +375,14 @@ class _Flow:
             return {}
         roles = {id(last.form): "down", id(matrices[0].form): "up"}
         if len(matrices) == 2:
-            up = [step for step in matrices if self.is_factor(step)]
+            up = [step for step in matrices if self._is_factor(step)]
             if len(up) != 1:
                 return {}
             roles.update((id(step.form), "gate") for step in matrices)
             roles[id(up[0].form)] = "up"
         return roles
 
-    def is_factor(self, step: Assignment) -> bool:
+    def _is_factor(self, step: Assignment) -> bool:
         """Whether a product reads what a layer gives as it is."""
         readers = [s for s in self.steps if not set(step.outputs).isdisjoint(s.reads())]
         return any(s.node is not None and s.node.op_type == "Mul" for s in readers)

@@ -112,6 +112,7 @@ class BlockBuilder:
         targets: Iterable[ir.Value | None] = (),
         name: str = "",
     ) -> Action:
+        """Append one action to the body that is being built, and return it."""
         outputs = tuple(targets)
         return Action(outputs, expr, self.node, self.scopes, False, name, kind=kind)
 

@@ -34,7 +34,7 @@ def group_blocks(
                         for x in (part if own else group_blocks([*part], depth))
                     ]
 
-    items = group(_hoisted(_sunk(steps)), depth)
+    items = _group(_hoisted(_sunk(steps)), depth)
     enter(items, depth)
     return items
 
@@ -106,7 +106,7 @@ def _with_sources(steps: list[Assignment]) -> list[Assignment]:
     return [step for step in steps if step in needed]
 
 
-def group(steps: list[Assignment], depth: int) -> list[Assignment | ModuleCall]:
+def _group(steps: list[Assignment], depth: int) -> list[Assignment | ModuleCall]:
     items: list[Assignment | ModuleCall] = []
     start = 0
     while start < len(steps):
@@ -128,7 +128,7 @@ def group(steps: list[Assignment], depth: int) -> list[Assignment | ModuleCall]:
         items += before
         for part in parts:
             items.append(
-                ModuleCall(scope.path, scope.class_hint, group(part, depth + 1))
+                ModuleCall(scope.path, scope.class_hint, _group(part, depth + 1))
             )
         start = end
     return items

@@ -41,7 +41,7 @@ class States:
         everything = range(len(inputs))
         kept = [k for k in everything if self.variables[k] in wanted]
         while True:
-            self.reached = reached([*roots, *(outputs[k] for k in kept)])
+            self.reached = _reached([*roots, *(outputs[k] for k in kept)])
             found = [k for k in everything if k in kept or inputs[k] in self.reached]
             if found == kept:
                 break
@@ -87,6 +87,7 @@ class States:
         return names
 
     def results(self) -> list[ir.Value]:
+        """The values that the variables hold after an iteration."""
         return [self.appended.get(k, self.outputs[k]) for k in self.moving]
 
     def hand_on(self, p: BlockBuilder, names: Names) -> list[tuple[ir.Value, Expr]]:
@@ -168,7 +169,7 @@ def is_asked(p: BlockBuilder, value: ir.Value) -> bool:
     return True
 
 
-def reached(results: Iterable[ir.Value]) -> set[ir.Value]:
+def _reached(results: Iterable[ir.Value]) -> set[ir.Value]:
     """All that the results are computed from, bodies of bodies included."""
     todo, found = list(results), set[ir.Value]()
     while todo:

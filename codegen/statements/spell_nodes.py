@@ -45,6 +45,8 @@ from .module_scopes import (
 
 
 class Spelling:
+    """Turns nodes into assignments by the spellings of their operators."""
+
     def __init__(
         self, model: ir.Model, shapes: ShapeFacts, faithful: bool = False
     ) -> None:
@@ -107,6 +109,7 @@ class Spelling:
     def spell(
         self, node: ir.Node, form: ModuleForm | None, needed: set[ir.Value]
     ) -> list[Assignment]:
+        """The assignments of a node or layer; Unsupported where it can't be spelled."""
         op = lookup(node)
         if form is not None:
             values = [Ref(value) for value in form.inputs]
@@ -151,8 +154,9 @@ class Spelling:
         return [Assignment((None,), Name("None")(*inputs), node)]
 
     def operands(self, view: NodeView, op: OpDef) -> list[Expr | np.generic | None]:
+        """What the spelling is given: references, numbers, None for absent inputs."""
         found: list[Expr | np.generic | None] = []
-        scalars = self.scalar_inputs(view, op)
+        scalars = self._scalar_inputs(view, op)
         for i, value in enumerate(view.node.inputs):
             if value is None:
                 found.append(None)
@@ -166,7 +170,7 @@ class Spelling:
             found.pop()
         return found
 
-    def scalar_inputs(self, view: NodeView, op: OpDef) -> dict[int, Expr | np.generic]:
+    def _scalar_inputs(self, view: NodeView, op: OpDef) -> dict[int, Expr | np.generic]:
         """Inputs that print as numbers without changing the result's shape or type."""
         numbers: dict[int, Expr | np.generic] = {}
         for i in op.scalars:
@@ -206,6 +210,7 @@ class Spelling:
         needed: set[ir.Value],
         form: ModuleForm | None,
     ) -> list[Assignment]:
+        """The assignments that give outputs of what a spelling made."""
         scopes = self.scopes[node]
         wanted = tuple(out if out in needed else None for out in outputs)
         common = dict(
@@ -239,11 +244,11 @@ class Spelling:
                 return None
             if leaf.dim.free_symbols <= self.inputs:
                 return None
-            return dim_expr(leaf.dim, self.read_off)
+            return dim_expr(leaf.dim, self._read_off)
 
         return substitute(expr, replace)
 
-    def read_off(self, dim: sympy.Expr) -> Expr | None:
+    def _read_off(self, dim: sympy.Expr) -> Expr | None:
         if not isinstance(dim, sympy.Symbol):
             return None
         if dim in self.inputs:
@@ -339,6 +344,7 @@ def _settle_scopes(
 def unsupported(
     model: ir.Model, missing: Iterable[ir.Node], refused: list[Unsupported]
 ) -> Unsupported:
+    """One error for all operators that are missing or were refused."""
     by_kind: dict[tuple[str, str, int | None], list[ir.Node]] = {}
     opsets = model.graph.opset_imports
     for node in missing:

@@ -103,12 +103,12 @@ def index_limits(value: ir.Value) -> list[tuple[int, Size]]:
     """(offset, size) of each table that `value` indexes: value + offset < size."""
     limits = []
     for reach in follow(value):
-        sizes = table_sizes(reach)
+        sizes = _table_sizes(reach)
         limits += [(reach.offset, size) for size in sizes]
     return limits
 
 
-def table_sizes(reach: Reach) -> list[Size]:
+def _table_sizes(reach: Reach) -> list[Size]:
     """Sizes that the value must stay below; none if the node looks nothing up by it."""
     node, required = reach.node, requirement(reach)
     if isinstance(required, BelowNumber):
@@ -210,7 +210,7 @@ def _picks(shape: ir.Node, place: int) -> Iterator[ir.Value]:
 def _longest(shape: ir.Node, place: int) -> Iterator[int]:
     """Sizes that the length at `place` of a Shape node's output must not exceed."""
     for reach in itertools.chain.from_iterable(map(follow, _picks(shape, place))):
-        for size in table_sizes(reach):  # value + offset < size
+        for size in _table_sizes(reach):  # value + offset < size
             if isinstance(size, int):
                 yield size - reach.offset - 1
         if reach.node.op_type == "Slice" and reach.index == 2:

@@ -55,7 +55,7 @@ COARSE: Mapping[str, float] = {
 }
 
 
-class Comparison(NamedTuple):
+class _Comparison(NamedTuple):
     """True if the arrays agree; else `reason` says why not.
 
     `error` is inf where it has no meaning: other shapes, other types, misplaced NaN.
@@ -77,7 +77,7 @@ def tolerance(dtype: ir.DataType | np.dtype | None) -> float:
 
 def compare(
     actual: np.ndarray, expected: np.ndarray, whole_model: bool = True
-) -> Comparison:
+) -> _Comparison:
     """Compare by the rules above; `whole_model=False` is for a single operator."""
     tolerances = TOLERANCES if whole_model else OPERATOR_TOLERANCES
     name = expected.dtype.name
@@ -92,10 +92,10 @@ def compare(
     wrong = np.asarray(actual != expected)
     if wrong.any():
         return _different(_first("different elements", wrong, actual, expected))
-    return Comparison(0.0)
+    return _Comparison(0.0)
 
 
-def compare_values(actual: Any, expected: Any) -> Comparison:
+def compare_values(actual: Any, expected: Any) -> _Comparison:
     """Compare two results of a model: arrays, or lists and maps of the like.
 
     The numbers of a list of maps are one array, whose type Python has forgotten.
@@ -112,7 +112,7 @@ def compare_values(actual: Any, expected: Any) -> Comparison:
                 return _different(f"keys {list(one)[:9]}, expected {list(other)[:9]}")
         return compare(_numbers(actual), _numbers(expected))
     found = [compare_values(a, e) for a, e in zip(actual, expected, strict=True)]
-    return next((c for c in found if not c), max(found, default=Comparison(0.0)))
+    return next((c for c in found if not c), max(found, default=_Comparison(0.0)))
 
 
 def _numbers(maps: list[dict[Any, Any]]) -> np.ndarray:
@@ -125,7 +125,7 @@ def _kind(value: Any) -> str:
     return f"{type(value).__name__}{size}"
 
 
-def _close(actual: np.ndarray, expected: np.ndarray, allowed: float) -> Comparison:
+def _close(actual: np.ndarray, expected: np.ndarray, allowed: float) -> _Comparison:
     wide = np.complex128 if actual.dtype.kind == "c" else np.float64
     a, b = actual.astype(wide), expected.astype(wide)
     finite = np.isfinite(b)
@@ -134,18 +134,18 @@ def _close(actual: np.ndarray, expected: np.ndarray, allowed: float) -> Comparis
     if odd.any():
         return _different(_first("NaN or infinity misplaced", odd, actual, expected))
     if not finite.any():
-        return Comparison(0.0)
+        return _Comparison(0.0)
     distance = np.abs(np.where(finite, a, 0) - np.where(finite, b, 0))
     error = float(distance.max()) / max(FLOOR, float(np.abs(b[finite]).max()))
     if error <= allowed:
-        return Comparison(error)
+        return _Comparison(error)
     note = f"error {error:.1e}, allowed {allowed:.1e}"
     worst = distance == distance.max()
-    return Comparison(error, _first(note, worst, actual, expected))
+    return _Comparison(error, _first(note, worst, actual, expected))
 
 
-def _different(reason: str) -> Comparison:
-    return Comparison(float("inf"), reason)
+def _different(reason: str) -> _Comparison:
+    return _Comparison(float("inf"), reason)
 
 
 def _first(

@@ -40,7 +40,7 @@ def _scaled(
 
 
 @extension("Affine", attrs=f"alpha beta {OLD}", domain="")
-def affine(site: AdapterSite) -> None:
+def _affine(site: AdapterSite) -> None:
     x = _scaled(site, site.data, _number(site, "alpha", 1.0), "scaled")
     beta = _number(site, "beta", 0.0)
     site.become(
@@ -56,14 +56,14 @@ def scale(site: AdapterSite) -> None:
 
 
 @extension("ScaledTanh", attrs=f"alpha beta {OLD}", domain="")
-def scaled_tanh(site: AdapterSite) -> None:
+def _scaled_tanh(site: AdapterSite) -> None:
     alpha, beta = _number(site, "alpha"), _number(site, "beta")
     inner = _scaled(site, site.data, beta, "scaled")
     site.become("Mul", [site.before("Tanh", [inner], "tanh"), alpha])
 
 
 @extension("ParametricSoftplus", attrs=f"alpha beta {OLD}", domain="")
-def parametric_softplus(site: AdapterSite) -> None:
+def _parametric_softplus(site: AdapterSite) -> None:
     alpha, beta = _number(site, "alpha"), _number(site, "beta")
     inner = _scaled(site, site.data, beta, "scaled")
     site.become("Mul", [site.before("Softplus", [inner], "softplus"), alpha])
@@ -97,7 +97,7 @@ def crop(site: AdapterSite) -> None:
 
 
 @extension("DynamicSlice", domain="", types=False)
-def dynamic_slice(site: AdapterSite) -> None:
+def _dynamic_slice(site: AdapterSite) -> None:
     site.become("Slice", site.inputs)
 
 

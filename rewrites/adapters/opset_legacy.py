@@ -99,7 +99,7 @@ def cast(site: AdapterSite) -> None:
 
 
 @adapter("Clip", until=5, types=True)
-def clip_5(site: AdapterSite) -> None:
+def _clip_5(site: AdapterSite) -> None:
     consumed_inputs(site)
     clip(site)
 

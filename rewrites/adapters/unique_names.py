@@ -30,9 +30,11 @@ class UniqueNames:
             self._brought |= {node.name or "" for node in graph}
 
     def value(self, wanted: str) -> str:
+        """A name for a value like the wanted one, which no other has."""
         return self._fresh(wanted, self._values)
 
     def node(self, wanted: str) -> str:
+        """A name for a node like the wanted one, which no other has."""
         return self._fresh(wanted, self._nodes)
 
     def _fresh(self, wanted: str, taken: set[str]) -> str:

@@ -51,7 +51,7 @@ class Search:
     def run(self) -> int:
         """Search all parts; returns how many rules applied."""
         if self._index.operators:
-            for part in partitions(self._rewriter.model.graph):
+            for part in _partitions(self._rewriter.model.graph):
                 self._exhaust(part)
         return len(self.history)
 
@@ -127,7 +127,7 @@ def _nominal(count: Dim) -> int | None:
     return int(found) if found.is_number else None
 
 
-def partitions(graph: ir.Graph) -> list[list[ir.Node]]:
+def _partitions(graph: ir.Graph) -> list[list[ir.Node]]:
     """The connected parts of a graph once the other operators are taken out."""
     part_of: dict[ir.Node, list[ir.Node]] = {}
     for node in graph:

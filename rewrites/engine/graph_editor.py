@@ -111,10 +111,10 @@ class GraphEditor:
         """For each draft, operands first, the node that computes it; by id(draft)."""
         found: dict[int, ir.Node | None] = {}
         for draft in drafts:
-            found[id(draft)] = self.existing(draft, at, found)
+            found[id(draft)] = self._existing(draft, at, found)
         return found
 
-    def existing(
+    def _existing(
         self, draft: Draft, at: ir.Node, known: Mapping[int, ir.Node | None]
     ) -> ir.Node | None:
         """A node in the graph that computes what a draft does.
@@ -146,7 +146,7 @@ class GraphEditor:
         made: dict[int, ir.Node] = {}
         place = replaced[0]
         for draft in drafts:
-            node = self.existing(draft, place, made)
+            node = self._existing(draft, place, made)
             if node is None:
                 # The same operator on other operands stays in its module, even where
                 # an operand (a mask that all layers share) came from outside.

@@ -27,7 +27,7 @@ _COMPUTED = (Leaf.TENSOR, Leaf.CAUSAL)  # may be
 _SINGLE = (Leaf.SCALAR, Leaf.FULL, Leaf.ABOUT)
 
 
-class Operand(NamedTuple):
+class _Operand(NamedTuple):
     """An operand of a node, as far as its form tells it from others."""
 
     operator: str  # that computes it; "" if none does
@@ -40,13 +40,13 @@ class Operand(NamedTuple):
 _UNREAD = "unread"  # no law asks for the number of such an operand
 
 
-class Form:
+class _Form:
     """What a node has in common with others that the same rules may match."""
 
     def __init__(
         self,
         operator: str,
-        operands: tuple[Operand | None, ...],
+        operands: tuple[_Operand | None, ...],
         first: tuple[int, ...],
         words: tuple[Any, ...] | None,
     ) -> None:
@@ -104,7 +104,7 @@ class Form:
         )
 
 
-def _fits(term: Term | None, operand: Operand | None) -> bool:
+def _fits(term: Term | None, operand: _Operand | None) -> bool:
     if term is None or operand is None:
         return term is None and operand is None
     if not isinstance(term, Var):
@@ -121,7 +121,7 @@ def _fits(term: Term | None, operand: Operand | None) -> bool:
     return operand.number is _UNREAD or bool(operand.number == number)
 
 
-def _seen(operand: Operand) -> frozenset[str]:
+def _seen(operand: _Operand) -> frozenset[str]:
     own = {operand.operator} if operand.operator else set()
     return operand.below | own | ({""} if operand.constant else set())
 
@@ -212,15 +212,15 @@ class _Vocabulary:
 _VOCABULARY = _Vocabulary()
 
 
-def form_of(node: ir.Node, facts: Facts) -> Form:
+def form_of(node: ir.Node, facts: Facts) -> _Form:
     """The form of a node, found once until it or an operand has other inputs."""
-    form: Form | None = facts.forms.get(node)
+    form: _Form | None = facts.forms.get(node)
     if form is None:
         form = facts.forms[node] = _form(node, facts)
     return form
 
 
-def _form(node: ir.Node, facts: Facts) -> Form:
+def _form(node: ir.Node, facts: Facts) -> _Form:
     words: tuple[Any, ...] | None = None
     try:
         found = reading(node, facts)
@@ -242,24 +242,24 @@ def _form(node: ir.Node, facts: Facts) -> Form:
     return _interned(node.op_type, tuple(operands), first, words)
 
 
-_interned = lru_cache(maxsize=1 << 14)(Form)
+_interned = lru_cache(maxsize=1 << 14)(_Form)
 
 
-def _operand(value: ir.Value, filled: bool, facts: Facts) -> Operand:
+def _operand(value: ir.Value, filled: bool, facts: Facts) -> _Operand:
     node = value.producer()
     op, below = "", _NOTHING
     if node is not None and not node.domain:
         op = node.op_type
         below = _told(node, facts)
     if not facts.is_constant(value):
-        return Operand(op, below, False, False, None)
+        return _Operand(op, below, False, False, None)
     dims = facts.dims(value)
     single = dims is not None and all(n == 1 for n in dims)
     number: Any = _UNREAD
     if single or filled:
         number = facts.uniform(value)
         number = number if number in _VOCABULARY.numbers else None
-    return Operand(op, below, True, single, number)
+    return _Operand(op, below, True, single, number)
 
 
 _NOTHING: frozenset[str] = frozenset()
@@ -291,7 +291,7 @@ def roots(rule: Rule) -> frozenset[str]:
     return frozenset([root.node.operator.name])
 
 
-class Index:
+class _Index:
     """Rules in their order, by the forms that admit them."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
@@ -305,11 +305,11 @@ class Index:
         """Those that may match at a node."""
         return self.admitted(form_of(node, facts))
 
-    def _admitted(self, form: Form) -> tuple[Rule, ...]:
+    def _admitted(self, form: _Form) -> tuple[Rule, ...]:
         return tuple(filter(form.admits, self.operators.get(form.operator, ())))
 
 
 @lru_cache(maxsize=64)
-def index_of(rules: tuple[Rule, ...]) -> Index:
+def index_of(rules: tuple[Rule, ...]) -> _Index:
     """The index of some rules, made once."""
-    return Index(rules)
+    return _Index(rules)

@@ -40,7 +40,7 @@ _WEIGHTS = {
 }
 
 
-def weight_of(op: str) -> int:
+def _weight_of(op: str) -> int:
     """The weight of one node that doesn't compute a constant."""
     return _WEIGHTS.get(op, 10)
 
@@ -51,7 +51,7 @@ IsConstant = Callable[[ir.Value], bool]
 def weight(nodes: Iterable[ir.Node], is_constant: IsConstant = is_constant) -> int:
     """The weight of nodes in a graph."""
     return sum(
-        weight_of(node.op_type)
+        _weight_of(node.op_type)
         for node in nodes
         if not (node.outputs and is_constant(node.outputs[0]))
     )
@@ -67,7 +67,7 @@ def draft_weight(drafts: Iterable[Draft], is_constant: IsConstant) -> int:
         ):
             constant.add(id(draft))
         else:
-            total += weight_of(draft.op_type)
+            total += _weight_of(draft.op_type)
     return total
 
 

@@ -74,6 +74,7 @@ class Facts:
                     self.forms.pop(further, None)
 
     def forget_forms(self) -> None:
+        """Forget what nodes are as terms, since the graph changed."""
         self.forms.clear()
         for operands in self.operands:
             operands.clear()

@@ -21,6 +21,7 @@ class Term:
 
     @property
     def rank(self) -> Int:
+        """How many axes the term has."""
         return Int("rank", self)
 
     def dim(self, k: IntLike) -> Int:
@@ -195,6 +196,7 @@ class Many(Term):
 
     @property
     def form(self) -> Term:
+        """The term that each member is matched with."""
         return self.each(self.member) if self.each else self.member
 
     def __repr__(self) -> str:

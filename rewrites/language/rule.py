@@ -90,6 +90,7 @@ class Law:
         return self._new(name, Fn(length, name))
 
     def perm(self, name: str, rank: IntLike) -> Perm:
+        """A permutation of this many axes."""
         return self._new(name, Perm(rank, name))
 
     def axes(self, name: str, rank: IntLike) -> Axes:
@@ -271,6 +272,7 @@ class Rule:
 
     @property
     def mutants(self) -> list[str]:
+        """The names of its wrong variants."""
         return self.law.mutants
 
     def mutated(self, mutant: str) -> Law:

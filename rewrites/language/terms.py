@@ -139,6 +139,7 @@ class Bool(Expr):
 
 
 def integer(x: IntLike) -> Int:
+    """An integer term of a number or a term."""
     return x if isinstance(x, Int) else Int("number", int(x))
 
 
@@ -150,6 +151,7 @@ def real(x: RealLike | Int) -> Real:
 
 
 def truth(x: BoolLike) -> Bool:
+    """A condition of a truth value or a condition."""
     return x if isinstance(x, Bool) else Bool("literal", bool(x))
 
 
@@ -164,6 +166,7 @@ def real_eq(a: RealLike, b: RealLike) -> Bool:
 
 
 def implies(a: BoolLike, b: BoolLike) -> Bool:
+    """Where a holds, b does."""
     return ~truth(a) | b
 
 
@@ -173,6 +176,7 @@ def choose(condition: BoolLike, a: IntLike, b: IntLike) -> Int:
 
 
 def least(a: IntLike, b: IntLike) -> Int:
+    """The smaller of two."""
     return choose(integer(a) <= b, a, b)
 
 
@@ -269,12 +273,14 @@ class Axes:
         self._define = None if isinstance(define, str) else define
 
     def has(self, k: IntLike) -> Bool:
+        """Whether axis k is in the set."""
         if self._define is None:
             return Bool("member", self, integer(k))
         return truth(self._define(integer(k)))
 
     @property
     def count(self) -> Int:
+        """How many axes the set has."""
         if self.span is not None:
             return self.span[1] - self.span[0]
         if self.numbering is not None:
@@ -282,6 +288,7 @@ class Axes:
         return Int("count", self)
 
     def rest(self, k: IntLike) -> Int:
+        """The axis that is at place k of those not in the set."""
         if self.span is not None:
             return choose(integer(k) < self.span[0], k, integer(k) + self.count)
         if self.numbering is not None:
@@ -289,6 +296,7 @@ class Axes:
         return Int("rest", self, integer(k))
 
     def place(self, j: IntLike) -> Int:
+        """The place of axis j among those not in the set."""
         if self.span is not None:
             return choose(integer(j) < self.span[0], j, integer(j) - self.count)
         if self.numbering is not None:

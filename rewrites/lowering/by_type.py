@@ -52,22 +52,27 @@ class LoweringSite(AdapterSite):
         return np.array([] if found is None else found.as_floats(), np.float32)
 
     def integers(self, name: str) -> np.ndarray:
+        """An attribute of integers, empty if absent; shape [n]."""
         found = self.node.attributes.get(name)
         return np.array([] if found is None else found.as_ints(), np.int64)
 
     def words(self, name: str) -> list[str]:
+        """An attribute of strings; empty if absent."""
         found = self.node.attributes.get(name)
         return [] if found is None else list(found.as_strings())
 
     def text(self, name: str, default: str) -> str:
+        """An attribute that is a string."""
         found = self.node.attributes.get(name)
         return default if found is None else found.as_string()
 
     def integer(self, name: str, default: int) -> int:
+        """An attribute that is an integer."""
         found = self.node.attributes.get(name)
         return default if found is None else found.as_int()
 
     def float(self, name: str, default: float) -> np.float32:
+        """An attribute that is a float."""
         found = self.node.attributes.get(name)
         number: np.float32 = np.float32(default if found is None else found.as_float())
         return number

@@ -44,6 +44,7 @@ class Convolution:
 
     @cached_property
     def left(self) -> Apply:
+        """The convolution, as it is matched."""
         return self(self.weight, self.bias)
 
     @property
@@ -55,7 +56,7 @@ class Convolution:
         """A vector over the result's channels, shaped to go with the weight."""
         return self._along(vector, self.transposed)
 
-    def by_input(self, vector: Term) -> Apply:
+    def _by_input(self, vector: Term) -> Apply:
         """A vector over the operand's channels, shaped to go with the weight."""
         return self._along(vector, not self.transposed)
 

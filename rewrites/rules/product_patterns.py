@@ -22,6 +22,7 @@ class Product:
 
     @cached_property
     def left(self) -> Apply:
+        """The product, as it is matched."""
         return MatMul(self.x, self.weight)
 
 

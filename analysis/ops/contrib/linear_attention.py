@@ -31,6 +31,7 @@ def linear_attention(
     decay: Any = None,
     beta: Any = None,
 ) -> Any:
+    """LinearAttention, with the state behind the last step as a second result."""
     rule = n.attr("update_rule", "gated_delta")
     if _RULES.get(rule) != (decay is not None, beta is not None):
         n.refuse("LinearAttention with inputs that do not suit its update rule")
@@ -47,6 +48,7 @@ def linear_attention(
 def causal_conv(
     t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None, state: Any = None
 ) -> Any:
+    """A depthwise convolution that looks back alone, and its state."""
     given = {"bias": bias, "state": state}
     options = {name: operand for name, operand in given.items() if operand is not None}
     made = t.helper(helpers.causal_conv1d)(x, weight, **options)

@@ -46,12 +46,12 @@ Count = Callable[[NodeFacts], Dim | None]
 
 def per_result(factor: int) -> Count:
     """So many per element of the first output."""
-    return lambda site: times(factor, site.out_dims()) if factor else 0
+    return lambda site: _times(factor, site.out_dims()) if factor else 0
 
 
 def per_input(factor: int) -> Count:
     """So many per element of the first input."""
-    return lambda site: times(factor, site.dims(0))
+    return lambda site: _times(factor, site.dims(0))
 
 
 # ---- elementwise, of a kind
@@ -61,34 +61,37 @@ def joined(steps_less: int) -> Count:
     """So many steps less than inputs, per element of the result."""
 
     def count(site: NodeFacts) -> Dim | None:
-        return times(len(site.node.inputs) - steps_less, site.out_dims())
+        return _times(len(site.node.inputs) - steps_less, site.out_dims())
 
     return count
 
 
 def gelu(site: NodeFacts) -> Dim | None:
-    return times(8 if site.attr("approximate") == "tanh" else 5, site.out_dims())
+    """Of Gelu: 5 for each element, 8 by tanh."""
+    return _times(8 if site.attr("approximate") == "tanh" else 5, site.out_dims())
 
 
 def swish(site: NodeFacts) -> Dim | None:
-    return times(2 if site.attr("alpha", 1.0) == 1.0 else 3, site.out_dims())
+    """Of Swish: 2 for each element, 3 where alpha is not 1."""
+    return _times(2 if site.attr("alpha", 1.0) == 1.0 else 3, site.out_dims())
 
 
 def swiglu(site: NodeFacts) -> Dim | None:
     """A Swish, and a product with it."""
     count = swish(site)
-    return _plus(count, times(1, site.out_dims()))
+    return _plus(count, _times(1, site.out_dims()))
 
 
 def rotary(site: NodeFacts) -> Dim | None:
     """Two products and a sum, unless only a part of each row turns."""
-    return None if site.attr("rotary_embedding_dim", 0) else times(3, site.out_dims())
+    return None if site.attr("rotary_embedding_dim", 0) else _times(3, site.out_dims())
 
 
 def scatter(site: NodeFacts) -> Dim | None:
+    """Of scattering: one for each update that is reduced, none without."""
     if site.attr("reduction", "none") == "none":
         return 0
-    return times(1, site.dims(2))
+    return _times(1, site.dims(2))
 
 
 def resize(site: NodeFacts) -> Dim | None:
@@ -100,22 +103,25 @@ def resize(site: NodeFacts) -> Dim | None:
     if before is None or after is None or site.attr("antialias", 0):
         return None
     axes = sum(same(a, b) is not True for a, b in zip(before, after, strict=True))
-    return times(2 * (4 if mode == "cubic" else 2) ** axes if axes else 0, after)
+    return _times(2 * (4 if mode == "cubic" else 2) ** axes if axes else 0, after)
 
 
 # ---- normalisations
 
 
 def batch_norm(site: NodeFacts) -> Dim | None:
-    return None if site.attr("training_mode", 0) else times(2, site.out_dims())
+    """Of BatchNormalization: a product and a sum for each element; not in training."""
+    return None if site.attr("training_mode", 0) else _times(2, site.out_dims())
 
 
 def layer_norm(site: NodeFacts) -> Dim | None:
-    return times(7 if site.has(2) else 6, site.out_dims())
+    """Of LayerNormalization: 6 for each element, 7 with a bias."""
+    return _times(7 if site.has(2) else 6, site.out_dims())
 
 
 def local_response_norm(site: NodeFacts) -> Dim | None:
-    return times(int(site.attr("size", 1)) + 5, site.out_dims())
+    """Of LRN: for each element those of its window, and 5."""
+    return _times(int(site.attr("size", 1)) + 5, site.out_dims())
 
 
 # ---- windows
@@ -126,7 +132,7 @@ def pool(per_place: int) -> Count:
 
     def count(site: NodeFacts) -> Dim | None:
         window = product(int(k) for k in site.attr("kernel_shape", ()))
-        return times(per_place, site.out_dims(), window)
+        return _times(per_place, site.out_dims(), window)
 
     return count
 
@@ -134,12 +140,12 @@ def pool(per_place: int) -> Count:
 def conv_without_bias(site: NodeFacts) -> Dim | None:
     """Each result sums over the input channels of its group and the window."""
     kernel = site.dims(1)
-    return None if kernel is None else times(2, site.out_dims(), *kernel[1:])
+    return None if kernel is None else _times(2, site.out_dims(), *kernel[1:])
 
 
 def conv(site: NodeFacts) -> Dim | None:
     """The same, and a bias."""
-    bias = times(int(site.has(2)), site.out_dims())
+    bias = _times(int(site.has(2)), site.out_dims())
     return _plus(conv_without_bias(site), bias)
 
 
@@ -148,30 +154,32 @@ def conv_transpose(site: NodeFacts) -> Dim | None:
     kernel = site.dims(1)
     if kernel is None:
         return None
-    bias = times(int(site.has(2)), site.out_dims())
-    return _plus(times(2, site.dims(0), *kernel[1:]), bias)
+    bias = _times(int(site.has(2)), site.out_dims())
+    return _plus(_times(2, site.dims(0), *kernel[1:]), bias)
 
 
 # ---- contractions
 
 
 def matmul(site: NodeFacts) -> Dim | None:
+    """Of MatMul: 2 for each element of the result and the depth."""
     a = site.dims(0)
-    return None if not a else times(2, site.out_dims(), a[-1])
+    return None if not a else _times(2, site.out_dims(), a[-1])
 
 
 def gemm(site: NodeFacts) -> Dim | None:
+    """Of Gemm: those of the product, of alpha, beta and C."""
     a, out = site.dims(0), site.out_dims()
     if a is None:
         return None
     scale = site.attr("alpha", 1.0) != 1.0
     count = _plus(
-        times(2, out, a[0 if site.attr("transA", 0) else 1]), times(scale, out)
+        _times(2, out, a[0 if site.attr("transA", 0) else 1]), _times(scale, out)
     )
     if not site.has(2):
         return count
     rescale = site.attr("beta", 1.0) != 1.0
-    return _plus(count, times(1, out), times(rescale, site.dims(2)))
+    return _plus(count, _times(1, out), _times(rescale, site.dims(2)))
 
 
 def einsum(site: NodeFacts) -> Dim | None:
@@ -191,7 +199,7 @@ def einsum(site: NodeFacts) -> Dim | None:
             if not kept and gone.get(label, 1) == 1:
                 gone[label] = size
     steps = len(terms) - (0 if gone else 1)
-    return times(steps, site.out_dims(), *gone.values())
+    return _times(steps, site.out_dims(), *gone.values())
 
 
 def recurrent(gates: int, extra: int) -> Count:
@@ -210,9 +218,9 @@ def recurrent(gates: int, extra: int) -> Count:
         steps = extra + (gates if site.has(3) else 0)
         steps += 6 if site.has(7) else 0  # peepholes
         return _plus(
-            times(2 * gates, rows, x[2]),
-            times(2 * gates, rows, units),
-            times(steps, rows),
+            _times(2 * gates, rows, x[2]),
+            _times(2 * gates, rows, units),
+            _times(steps, rows),
         )
 
     return count
@@ -236,13 +244,15 @@ def attention(site: NodeFacts) -> Dim | None:
     masks = int(site.has(3)) + int(bool(site.attr("is_causal", 0)))
     per_score = 6 + masks + (3 if site.attr("softcap", 0.0) else 0)
     scores = (q[0], heads, queries, keys)
-    return _plus(times(2, q, keys), times(2, scores, width), times(per_score, scores))
+    return _plus(
+        _times(2, q, keys), _times(2, scores, width), _times(per_score, scores)
+    )
 
 
 # ---- sizes
 
 
-def times(factor: int, dims: Iterable[Dim] | None, *more: Dim) -> Dim | None:
+def _times(factor: int, dims: Iterable[Dim] | None, *more: Dim) -> Dim | None:
     """A multiple of the number of elements; None if that is not known."""
     return None if dims is None else product([factor, *dims, *more])
 

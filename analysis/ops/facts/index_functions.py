@@ -31,16 +31,18 @@ class Count:
     steps: tuple[int, ...]
 
     def plus(self, other: Count, times: int = 1) -> Count:
+        """This and `times` the other, place by place."""
         steps = zip(self.steps, other.steps, strict=True)
         first = simplify(self.first + times * other.first)
         return Count(first, tuple(a + times * b for a, b in steps))
 
     @property
     def is_constant(self) -> bool:
+        """Whether it is one number throughout, and that is known."""
         return isinstance(self.first, int) and not any(self.steps)
 
     @property
-    def is_natural(self) -> bool:
+    def _is_natural(self) -> bool:
         """Never below 0."""
         return min(self.steps, default=0) >= 0 and at_least(self.first, 0) is True
 
@@ -91,6 +93,7 @@ Rule = Callable[[IndexFacts], Found]
 
 
 def constant(element: Dim, dims: Dims) -> Count:
+    """The same element at every place."""
     return Count(element, (0,) * len(dims))
 
 
@@ -139,6 +142,7 @@ def _number(site: NodeFacts, index: int) -> Dim | None:
 
 
 def range_(site: IndexFacts) -> Found:
+    """Range, where the start and the step are known."""
     start, step = _number(site, 0), _number(site, 2)
     if start is None or not isinstance(step, int):
         return None
@@ -146,6 +150,7 @@ def range_(site: IndexFacts) -> Found:
 
 
 def constant_of_shape(site: IndexFacts) -> Found:
+    """ConstantOfShape: its value everywhere."""
     value, dims = site.attr("value"), site.out_dims()
     if value is None or dims is None:
         return None
@@ -157,10 +162,12 @@ def constant_of_shape(site: IndexFacts) -> Found:
 
 
 def identity(site: IndexFacts) -> Found:
+    """What the first input is."""
     return site.of(0)
 
 
 def expand(site: IndexFacts) -> Found:
+    """Expand: no step along the axes that are new or of one element."""
     dims, out, sizes = site.dims(0), site.out_dims(), site.content(1)
     if dims is None or out is None or sizes is None:
         return None
@@ -186,6 +193,8 @@ def reshape(site: IndexFacts) -> Found:
 
 
 def transpose(site: IndexFacts) -> Found:
+    """Transpose: the steps in the new order."""
+
     def move(count: Count) -> Count:
         perm = site.attr("perm") or range(len(count.steps))[::-1]
         return Count(count.first, tuple(count.steps[k] for k in perm))
@@ -194,6 +203,7 @@ def transpose(site: IndexFacts) -> Found:
 
 
 def slice_(site: IndexFacts) -> Found:
+    """Slice by known starts and steps."""
     return moved(site.of(0), lambda count: _slice(count, site))
 
 
@@ -278,6 +288,7 @@ def _of_nonempty(size: Dim, dims: Dims) -> Dim:
 
 
 def gather_nd(site: IndexFacts) -> Found:
+    """GatherND of a count, at places that are counts."""
     rows, dims, given = site.of(1), site.out_dims(), site.dims(1)
     if isinstance(rows, Count) and given and isinstance(given[-1], int):
         rows = Rows((rows,) * given[-1])
@@ -285,7 +296,7 @@ def gather_nd(site: IndexFacts) -> Found:
     def move(count: Count) -> Count | None:
         if not isinstance(rows, Rows) or dims is None or site.attr("batch_dims", 0):
             return None
-        if not all(row.is_natural and row.steps[-1] == 0 for row in rows.counts):
+        if not all(row._is_natural and row.steps[-1] == 0 for row in rows.counts):
             return None  # one below 0 counts from the end
         read = constant(count.first, dims)
         for step, row in zip(count.steps, rows.counts, strict=True):
@@ -330,6 +341,7 @@ def cumulative_sum(site: IndexFacts) -> Found:
 
 
 def cast(site: IndexFacts) -> Found:
+    """Cast between integers and truth."""
     found, dims = site.of(0), site.out_dims()
     if site.attr("to") != ir.DataType.BOOL:
         if isinstance(found, bool) and dims is not None:
@@ -344,6 +356,7 @@ def cast(site: IndexFacts) -> Found:
 
 
 def equal(site: IndexFacts) -> Found:
+    """Equal: true or false throughout, where that is known."""
     a, b = site.operands()
     if isinstance(a, bool) and isinstance(b, bool):
         return a == b
@@ -375,9 +388,9 @@ less, less_or_equal = _not_below(1, 0, more=1), _not_below(1, 0)
 
 
 def _natural(count: Count) -> Natural | bool:
-    if count.is_natural:
+    if count._is_natural:
         return True
-    return False if _opposite(count).is_natural else Natural(count)
+    return False if _opposite(count)._is_natural else Natural(count)
 
 
 def _opposite(count: Count) -> Count:
@@ -386,6 +399,7 @@ def _opposite(count: Count) -> Count:
 
 
 def not_(site: IndexFacts) -> Found:
+    """Not."""
     found = site.of(0)
     if isinstance(found, bool):
         return not found

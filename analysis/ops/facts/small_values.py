@@ -47,7 +47,7 @@ from ...graph.shape_facts import (
 ValueRule = Callable[..., ContentResult]
 
 
-def pack(elements: Iterable[Any], shape: tuple[int, ...]) -> Content:
+def _pack(elements: Iterable[Any], shape: tuple[int, ...]) -> Content:
     """An object array; NumPy's own constructor would look inside the elements."""
     listed = list(elements)
     result = np.empty(len(listed), dtype=object)
@@ -55,7 +55,7 @@ def pack(elements: Iterable[Any], shape: tuple[int, ...]) -> Content:
     return result.reshape(shape)
 
 
-def output_shape(site: NodeFacts) -> tuple[int, ...] | None:
+def _output_shape(site: NodeFacts) -> tuple[int, ...] | None:
     """The shape of the first output, if it is all numbers."""
     dims = site.shapes.dims(site.node.outputs[0])
     if dims is None or not all(isinstance(d, int) for d in dims):
@@ -70,9 +70,9 @@ def constant_node(site: NodeFacts) -> ContentResult:
             tensor = value.value
             return elements_of(tensor) if tensor.size <= MAX_CONTENT else None
         if name in ("value_int", "value_float"):
-            return pack([value.value], ())
+            return _pack([value.value], ())
         if name in ("value_ints", "value_floats"):
-            return pack(value.value, (len(value.value),))
+            return _pack(value.value, (len(value.value),))
     return None
 
 
@@ -82,7 +82,7 @@ def shape(site: NodeFacts) -> ContentResult:
     if dims is None:
         return None
     chosen: Dims = dims[slice(site.attr("start", 0), site.attr("end"))]
-    return pack(chosen, (len(chosen),))
+    return _pack(chosen, (len(chosen),))
 
 
 def size(site: NodeFacts) -> ContentResult:
@@ -90,12 +90,12 @@ def size(site: NodeFacts) -> ContentResult:
     dims = site.dims(0)
     if dims is None:
         return None
-    return pack([product(dims)], ())
+    return _pack([product(dims)], ())
 
 
 def same_elements(site: NodeFacts, x: Content) -> ContentResult:
     """The same elements in a new shape."""
-    out = output_shape(site)
+    out = _output_shape(site)
     return None if out is None else x.reshape(out)
 
 
@@ -107,7 +107,7 @@ def transpose(site: NodeFacts, x: Content) -> ContentResult:
 
 def expand(site: NodeFacts, x: Content) -> ContentResult:
     """Repeated along the axes of size 1."""
-    out = output_shape(site)
+    out = _output_shape(site)
     return None if out is None else np.broadcast_to(x, out)
 
 
@@ -118,19 +118,19 @@ def tile(site: NodeFacts, x: Content, repeats: Content) -> ContentResult:
 
 def constant_of_shape(site: NodeFacts) -> ContentResult:
     """One element, everywhere."""
-    out, value = output_shape(site), site.attr("value")
+    out, value = _output_shape(site), site.attr("value")
     element = 0.0 if value is None else np.asarray(value.numpy()).item()
-    return None if out is None else pack([element] * math.prod(out), out)
+    return None if out is None else _pack([element] * math.prod(out), out)
 
 
 def range_(
     site: NodeFacts, start: Content, limit: Content, delta: Content
 ) -> ContentResult:
     """Known steps from a start that may be symbolic."""
-    out, first, step = output_shape(site), start.item(), delta.item()
+    out, first, step = _output_shape(site), start.item(), delta.item()
     if out is None or first is None or step is None:
         return None
-    return pack([simplify(first + step * i) for i in range(out[0])], out)
+    return _pack([simplify(first + step * i) for i in range(out[0])], out)
 
 
 def concat(site: NodeFacts) -> ContentResult:
@@ -159,7 +159,7 @@ def slice_(
 ) -> ContentResult:
     """The elements between known bounds."""
     axes = site.axes(3, x.ndim) if site.has(3) else list(range(starts.size))
-    steps = site.content(4) if site.has(4) else pack([1] * starts.size, starts.shape)
+    steps = site.content(4) if site.has(4) else _pack([1] * starts.size, starts.shape)
     if axes is None or steps is None:
         return None
     for axis, *bounds in zip(axes, starts, ends, steps, strict=True):
@@ -206,7 +206,7 @@ def non_zero(site: NodeFacts, x: Content) -> ContentResult:
 
 def _array(result: Any) -> Content:
     """NumPy turns an object array without axes into its element."""
-    return result if isinstance(result, np.ndarray) else pack([result], ())
+    return result if isinstance(result, np.ndarray) else _pack([result], ())
 
 
 def _all_ints(content: Content) -> bool:
@@ -243,7 +243,7 @@ def _map(function: Callable[..., Any], *arrays: Content) -> Content:
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
     flat = [np.broadcast_to(array, shape).flat for array in arrays]
     rows = zip(*flat, strict=True)
-    return pack(
+    return _pack(
         (None if any(x is None for x in row) else function(*row) for row in rows), shape
     )
 
@@ -275,7 +275,7 @@ def _cast(element: Any, target: ir.DataType) -> Any:
     return floor(element) if at_least(element, 0) else None
 
 
-def arithmetic(
+def _arithmetic(
     exact: Callable[[Dim, Dim], Dim | None],
     on_floats: Callable[[Any, Any], float | None] | None = None,
     rational: Callable[[Dim, Dim], Dim | None] | None = None,
@@ -339,14 +339,14 @@ def _remainder(a: Dim, b: Dim) -> Dim | None:
     return a % b if isinstance(a, int) and isinstance(b, int) and b else None
 
 
-add = arithmetic(_sum, operator.add, _sum)
-sub = arithmetic(_difference, operator.sub, _difference)
-mul = arithmetic(_product, operator.mul, _product)
-div = arithmetic(_quotient, lambda a, b: a / b if b else None, _ratio)
-mod = arithmetic(_remainder)
+add = _arithmetic(_sum, operator.add, _sum)
+sub = _arithmetic(_difference, operator.sub, _difference)
+mul = _arithmetic(_product, operator.mul, _product)
+div = _arithmetic(_quotient, lambda a, b: a / b if b else None, _ratio)
+mod = _arithmetic(_remainder)
 
 
-def unary(function: Callable[[Any], Any]) -> ValueRule:
+def _unary(function: Callable[[Any], Any]) -> ValueRule:
     """On one element at a time."""
 
     def values(site: NodeFacts, x: Content) -> ContentResult:
@@ -377,12 +377,12 @@ def _sign(x: Dim) -> Dim | None:
     return 1 if at_least(x, 1) else None
 
 
-floor_of, ceil_of = unary(_floor), unary(_ceil)
-neg = unary(lambda x: -x if isinstance(x, float) else simplify(-x))
-absolute, sign, not_ = unary(_absolute), unary(_sign), unary(operator.not_)
+floor_of, ceil_of = _unary(_floor), _unary(_ceil)
+neg = _unary(lambda x: -x if isinstance(x, float) else simplify(-x))
+absolute, sign, not_ = _unary(_absolute), _unary(_sign), _unary(operator.not_)
 
 
-def decided(function: Callable[[Any, Any], bool | None]) -> ValueRule:
+def _decided(function: Callable[[Any, Any], bool | None]) -> ValueRule:
     """True or False where the answer holds for all sizes."""
 
     def values(site: NodeFacts, a: Content, b: Content) -> ContentResult:
@@ -403,20 +403,20 @@ def _above(a: Any, b: Any) -> bool | None:
     return None if below is None else not below
 
 
-equal = decided(lambda a, b: a == b if isinstance(a, float) else same(a, b))
-less, greater = decided(lambda a, b: _above(b, a)), decided(_above)
-less_or_equal = decided(lambda a, b: _at_least(b, a))
-greater_or_equal = decided(_at_least)
-and_ = decided(lambda a, b: a and b)
-or_ = decided(lambda a, b: a or b)
-xor = decided(operator.ne)
+equal = _decided(lambda a, b: a == b if isinstance(a, float) else same(a, b))
+less, greater = _decided(lambda a, b: _above(b, a)), _decided(_above)
+less_or_equal = _decided(lambda a, b: _at_least(b, a))
+greater_or_equal = _decided(_at_least)
+and_ = _decided(lambda a, b: a and b)
+or_ = _decided(lambda a, b: a or b)
+xor = _decided(operator.ne)
 
 
 def where(site: NodeFacts, cond: Content, a: Content, b: Content) -> ContentResult:
     """The side that is decided, or both sides if they are the same."""
     shape = np.broadcast_shapes(cond.shape, a.shape, b.shape)
     flat = [np.broadcast_to(array, shape).flat for array in (cond, a, b)]
-    return pack((_choose(*row) for row in zip(*flat, strict=True)), shape)
+    return _pack((_choose(*row) for row in zip(*flat, strict=True)), shape)
 
 
 def _choose(cond: bool | None, a: Any, b: Any) -> Any:
@@ -463,11 +463,11 @@ def clip(site: NodeFacts, x: Content) -> ContentResult:
     return x
 
 
-def folded(step: Callable[[Dim, Dim], Dim | None]) -> ValueRule:
+def _folded(step: Callable[[Dim, Dim], Dim | None]) -> ValueRule:
     """The elements along the axes given, put together."""
 
     def values(site: NodeFacts, x: Content) -> ContentResult:
-        out = output_shape(site)
+        out = _output_shape(site)
         axes = site.axes(1, x.ndim) if site.has(1) or site.attr("axes") else []
         if out is None or axes is None or site.dtype(0) in FLOATS:
             return None
@@ -479,10 +479,10 @@ def folded(step: Callable[[Dim, Dim], Dim | None]) -> ValueRule:
         folded = (
             None if any(e is None for e in row) else reduce(step, row) for row in rows
         )
-        return pack(folded, out) if length else None
+        return _pack(folded, out) if length else None
 
     return values
 
 
-reduced_product, reduced_sum = folded(_product), folded(_sum)
-reduced_min, reduced_max = folded(minimum), folded(maximum)
+reduced_product, reduced_sum = _folded(_product), _folded(_sum)
+reduced_min, reduced_max = _folded(minimum), _folded(maximum)

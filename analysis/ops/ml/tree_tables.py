@@ -41,6 +41,7 @@ class Tables:
 
     @property
     def mixed(self) -> bool:
+        """Whether some node compares for equality, or sends NaN to the left."""
         return bool(self.equal.any() or self.nan_left.any())
 
 

@@ -37,7 +37,7 @@ def _i64(*values: int) -> Any:
 # ---- Slice
 
 
-def slice_(
+def _slice_(
     t: Any,
     n: NodeView,
     x: Any,
@@ -140,6 +140,7 @@ def _slice_at_run_time(t: Any, n: NodeView, x: Any, *operands: Any) -> Any:
 
 
 def listed(n: NodeView, i: int, operand: Any) -> Any:
+    """An input of integers as a list: numbers and sizes, or read at run time."""
     found = n.ints(i)
     return operand.tolist() if found is None else found
 
@@ -163,7 +164,7 @@ define(
             3: Between(0, 1),
             4: Between(1, 2),
         },
-        torch=slice_,
+        torch=_slice_,
         cases=[
             case([5, 6], _i64(1), _i64(3), constants=(1, 2)),
             case([5, 6], _i64(1, 0), _i64(3, 9), constants=(1, 2)),
@@ -225,7 +226,7 @@ define(
 _TORCH_MODES = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 
 
-def pad(
+def _pad(
     t: Any, n: NodeView, x: Any, pads: Any, value: Any = None, axes: Any = None
 ) -> Any:
     mode, dtype = n.attr("mode", "constant"), n.dtype(0)
@@ -316,7 +317,7 @@ define(
         flops=0,
         pattern=Pattern.INJECTIVE,
         requires={1: Between(0, 2)},
-        torch=pad,
+        torch=_pad,
         result="padded",
         cases=[
             case([2, 3], _i64(0, 1, 0, 2), constants=(1,)),

@@ -32,6 +32,7 @@ class Windows:
 
     @property
     def axes(self) -> int:
+        """How many axes windows go along."""
         return len(self.kernel)
 
     @property
@@ -42,6 +43,7 @@ class Windows:
 
     @property
     def symmetric(self) -> bool:
+        """Whether both ends of each axis have the same padding, not below 0."""
         return not self.same and self.begin == self.end and min(self.begin) >= 0
 
     @property
@@ -53,6 +55,7 @@ class Windows:
         return tuple(size for pair in reversed(pairs) for size in pair)
 
     def dilated(self) -> bool:
+        """Whether windows have holes."""
         return any(d != 1 for d in self.dilation)
 
 

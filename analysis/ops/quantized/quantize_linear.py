@@ -70,6 +70,7 @@ def _zero_point(n: NodeView, zero: Any) -> tuple[Any, ...]:
 
 
 def torch_dtype(t: Any, dtype: ir.DataType) -> dict[str, Any]:
+    """The `dtype` option of a helper; none where uint8 is meant, its default."""
     unsigned = (ir.DataType.UINT8, ir.DataType.UINT4, ir.DataType.UINT2)
     return {} if dtype in unsigned else {"dtype": t.dtype(dtype)}
 

@@ -36,6 +36,7 @@ class Language:
         return Name(f"{self._prefix}{name}")
 
     def helper(self, function: Callable[..., Any]) -> Expr:
+        """A function of helpers/triton.py, to be called."""
         return HelperRef(function)
 
     def known(self, name: str, made: Expr, *operands: Any) -> Expr:

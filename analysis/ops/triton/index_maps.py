@@ -54,6 +54,7 @@ class Formula:
         object.__setattr__(self, "parts", parts)
 
     def of(self, index: tuple[Where, ...]) -> Where:
+        """The formula where an element of the result is at `index`."""
         parts = [part.of(index) for part in self.parts]
         ones = [part.shift for part in parts if is_one(part)]
         if not parts or len(ones) < len(parts):
@@ -69,6 +70,7 @@ class Size:
     size: Dim
 
     def of(self, index: tuple[Where, ...]) -> Where:
+        """Itself, wherever the element is."""
         return self
 
 

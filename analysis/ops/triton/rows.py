@@ -14,7 +14,7 @@ from ..node_view import NodeView
 from .elementwise import FLOATS, KernelOp
 
 
-class Row(Protocol):
+class _Row(Protocol):
     """A row on chip; lanes past its end may hold anything, unless it is `zeroed`.
 
     `max` may miss NaN, which `largest` and `smallest` give where there is one.
@@ -51,7 +51,7 @@ class RowSpelling(KernelOp):
     twin: Callable[..., Expr] | None = None
 
 
-def _layer_norm(row: Row, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
+def _layer_norm(row: _Row, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
     mean = row.let("mean", row.sum(x) / row.count)
     centred = row.let("centred", x - mean, zeroed=True)
     variance = row.let("variance", row.sum(centred * centred) / row.count)
@@ -59,35 +59,35 @@ def _layer_norm(row: Row, n: NodeView, x: Any, weight: Any, bias: Any = None) ->
     return y if bias is None else y + bias
 
 
-def _rms_norm(row: Row, n: NodeView, x: Any, weight: Any) -> Any:
+def _rms_norm(row: _Row, n: NodeView, x: Any, weight: Any) -> Any:
     mean_square = row.let("mean_square", row.sum(x * x) / row.count)
     return x * row.tl.rsqrt(mean_square + row.eps) * weight
 
 
-def _softmax(row: Row, n: NodeView, x: Any) -> Any:
+def _softmax(row: _Row, n: NodeView, x: Any) -> Any:
     # The largest exponent is 0, so nothing overflows; NaN gets into the sum.
     powers = row.let("powers", row.tl.exp(x - row.max(x)), zeroed=True)
     return powers / row.sum(powers)
 
 
-def _log_softmax(row: Row, n: NodeView, x: Any) -> Any:
+def _log_softmax(row: _Row, n: NodeView, x: Any) -> Any:
     shifted = row.let("shifted", x - row.max(x))
     return shifted - row.tl.log(row.sum(row.tl.exp(shifted)))
 
 
-def _log_sum_exp(row: Row, n: NodeView, x: Any) -> Any:
+def _log_sum_exp(row: _Row, n: NodeView, x: Any) -> Any:
     # Shifted as in a softmax, but for what infinity less itself would be.
     shift = row.let("shift", row.tl.helper(helpers_triton.finite)(row.max(x)))
     return shift + row.tl.log(row.sum(row.tl.exp(x - shift)))
 
 
-def _cumsum(row: Row, n: NodeView, x: Any) -> Any:
+def _cumsum(row: _Row, n: NodeView, x: Any) -> Any:
     if n.attr("exclusive", 0):
         n.refuse("CumSum without the element itself in a kernel")
     return row.cumsum(x, **({"reverse": True} if n.attr("reverse", 0) else {}))
 
 
-def _argmax(row: Row, n: NodeView, x: Any) -> Any:
+def _argmax(row: _Row, n: NodeView, x: Any) -> Any:
     """The first of equals."""
     if n.attr("select_last_index", 0):
         n.refuse(f"{n.node.op_type} of the last of equals in a kernel")
@@ -98,7 +98,7 @@ def _argmax(row: Row, n: NodeView, x: Any) -> Any:
 MOST_LARGEST = 16  # of a row, which are found one after another
 
 
-def _top_k(row: Row, n: NodeView, x: Any) -> Any:
+def _top_k(row: _Row, n: NodeView, x: Any) -> Any:
     """What the places are found by; they are stored as they are found."""
     order = row.tl.helper(helpers_triton.order_of)(x)
     return row.let("order", order if n.attr("largest", 1) else ~order)

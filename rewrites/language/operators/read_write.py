@@ -172,6 +172,7 @@ def given(node: ir.Node, index: int) -> ir.Value:
 
 
 def optional(node: ir.Node, index: int) -> ir.Value | None:
+    """The input of a node at this place; None where it is absent."""
     return node.inputs[index] if index < len(node.inputs) else None
 
 
@@ -184,6 +185,7 @@ def rank_of(value: ir.Value, facts: Facts) -> int:
 
 
 def dims_of(value: ir.Value, facts: Facts) -> tuple[Dim, ...]:
+    """The shape of a value; refuses where its rank is unknown."""
     dims = facts.dims(value)
     if dims is None:
         raise NoReading(f"the shape of {value.name} is unknown")
@@ -202,6 +204,7 @@ def numbers(value: ir.Value | None, facts: Facts, what: str) -> tuple[int, ...]:
 
 
 def from_front(axis: int, rank: int) -> int:
+    """An axis counted from the front; refuses one that there isn't."""
     if not -rank <= axis < rank:
         raise NoReading(f"axis {axis} is outside a tensor of rank {rank}")
     return axis % rank

@@ -32,6 +32,7 @@ def become_rounded(
 
 
 def last_size(site: AdapterSite, x: ir.Value) -> int:
+    """The size of the last axis; refuses the node where it isn't a known number."""
     size = x.shape[-1] if x.shape is not None and len(x.shape) else None
     if not isinstance(size, int):
         raise site.unsupported(f"the size of {x.name!r} is unknown")
@@ -39,13 +40,13 @@ def last_size(site: AdapterSite, x: ir.Value) -> int:
 
 
 @extension("GatedAdd")
-def gated_add(site: AdapterSite) -> None:
+def _gated_add(site: AdapterSite) -> None:
     product = site.before("Mul", [site.need(1), site.need(2)], "gated")
     site.become("Add", [site.data, product])
 
 
 @extension("ScaledSiLU", attrs="alpha")
-def scaled_silu(site: AdapterSite) -> None:
+def _scaled_silu(site: AdapterSite) -> None:
     x, alpha, scale = site.data, site.take_float("alpha", 1.0), site.input(1)
     if scale is not None:
         x = site.before("Mul", [real(site, x, "wide"), scale], "scaled")

@@ -20,22 +20,22 @@ from ...adapters.opset_inputs import scalar_like
 
 
 @extension("Gelu")
-def gelu(site: AdapterSite) -> None:
+def _gelu(site: AdapterSite) -> None:
     site.become("Gelu", [site.data])
 
 
 @extension("QuickGelu", attrs="alpha")
-def quick_gelu(site: AdapterSite) -> None:
+def _quick_gelu(site: AdapterSite) -> None:
     site.become("Swish", [site.data], alpha=site.take_float("alpha", 1.702))
 
 
 @extension("BiasGelu")
-def bias_gelu(site: AdapterSite) -> None:
+def _bias_gelu(site: AdapterSite) -> None:
     site.become("Gelu", [site.before("Add", [site.data, site.need(1)], "sum")])
 
 
 @extension("FastGelu")
-def fast_gelu(site: AdapterSite) -> None:
+def _fast_gelu(site: AdapterSite) -> None:
     x = site.data
     if site.input(1) is not None:
         x = site.before("Add", [x, site.input(1)], "sum")
@@ -51,7 +51,7 @@ def bias_split_gelu(site: AdapterSite) -> None:
 
 
 @extension("GemmFastGelu")
-def gemm_fast_gelu(site: AdapterSite) -> None:
+def _gemm_fast_gelu(site: AdapterSite) -> None:
     x = site.before("MatMul", [site.data, site.need(1)], "product")
     if site.input(2) is not None:
         x = site.before("Add", [x, site.input(2)], "sum")
@@ -59,7 +59,7 @@ def gemm_fast_gelu(site: AdapterSite) -> None:
 
 
 @extension("BiasAdd")
-def bias_add(site: AdapterSite) -> None:
+def _bias_add(site: AdapterSite) -> None:
     x = site.before("Add", [site.data, site.need(1)], "biased")
     site.become("Add", [x, site.need(2)])
 
@@ -141,7 +141,7 @@ _GEMM = "alpha beta transA transB"
     "FusedGemm",
     attrs=f"{_GEMM} activation activation_alpha activation_beta activation_gamma",
 )
-def fused_gemm(site: AdapterSite) -> None:
+def _fused_gemm(site: AdapterSite) -> None:
     activation = site.take_string("activation", "")
     found = {k: site.take(f"activation_{k}") for k in ("alpha", "beta", "gamma")}
     names = _PARAMETERS.get(activation, ())
@@ -199,7 +199,7 @@ def nhwc_conv(site: AdapterSite) -> None:
 @extension(
     "NhwcMaxPool", attrs="auto_pad ceil_mode dilations kernel_shape pads strides"
 )
-def nhwc_max_pool(site: AdapterSite) -> None:
+def _nhwc_max_pool(site: AdapterSite) -> None:
     data = site.data
     y = site.before("MaxPool", [_channels_first(site, data, 0)], "pool", **plain(site))
     site.become("Transpose", [y], perm=_last(site.rank(data)))
@@ -231,12 +231,12 @@ def _last(rank: int) -> list[int]:
 
 
 @extension("LayerNormalization", attrs="axis epsilon stash_type")
-def layer_normalization(site: AdapterSite) -> None:
+def _layer_normalization(site: AdapterSite) -> None:
     site.become("LayerNormalization", site.inputs, **plain(site))
 
 
 @extension(UNLISTED, attrs="axis epsilon stash_type", domain="")
-def simplified_layer_normalization(site: AdapterSite) -> None:
+def _simplified_layer_normalization(site: AdapterSite) -> None:
     _drop_statistics(site, 1)
     site.become("RMSNormalization", site.inputs, **plain(site))
 
@@ -249,7 +249,7 @@ def skip_layer_normalization(site: AdapterSite) -> None:
 
 
 @extension("SkipSimplifiedLayerNormalization", attrs="epsilon")
-def skip_simplified_layer_normalization(site: AdapterSite) -> None:
+def _skip_simplified_layer_normalization(site: AdapterSite) -> None:
     _skip(site, "RMSNormalization", [site.need(2)], site.input(3))
 
 
@@ -298,7 +298,7 @@ def _drop_statistics(site: AdapterSite, *outputs: int) -> None:
 
 
 @extension("EmbedLayerNormalization", attrs="epsilon mask_index_type")
-def embed_layer_normalization(site: AdapterSite) -> None:
+def _embed_layer_normalization(site: AdapterSite) -> None:
     embed(site, lambda x, index: x, site.input(8))
 
 

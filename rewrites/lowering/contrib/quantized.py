@@ -19,7 +19,7 @@ from .one_to_one import embed, plain
 
 
 @extension("QuantizeLinear", "DequantizeLinear", attrs="axis block_size")
-def linear(site: AdapterSite) -> None:
+def _linear(site: AdapterSite) -> None:
     site.become(site.node.op_type, site.inputs, **plain(site))
 
 
@@ -44,18 +44,18 @@ def _rounded(site: AdapterSite, y: ir.Value, scale: int) -> None:
 
 
 @extension("QLinearSigmoid")
-def sigmoid(site: AdapterSite) -> None:
+def _sigmoid(site: AdapterSite) -> None:
     _rounded(site, site.before("Sigmoid", [_real(site, 0, "x")], "result"), 3)
 
 
 @extension("QLinearLeakyRelu", attrs="alpha")
-def leaky_relu(site: AdapterSite) -> None:
+def _leaky_relu(site: AdapterSite) -> None:
     x = _real(site, 0, "x")
     _rounded(site, site.before("LeakyRelu", [x], "result", **plain(site)), 3)
 
 
 @extension("QLinearWhere")
-def where(site: AdapterSite) -> None:
+def _where(site: AdapterSite) -> None:
     operands = [site.data, _real(site, 1, "x"), _real(site, 4, "y")]
     y = site.before("Where", operands, "result")
     site.become("QuantizeLinear", [y, site.need(7), site.need(8)])
@@ -74,7 +74,7 @@ def concat(site: AdapterSite) -> None:
 
 
 @extension("QLinearReduceMean", attrs="axes keepdims")
-def reduce_mean(site: AdapterSite) -> None:
+def _reduce_mean(site: AdapterSite) -> None:
     axes = site.take_ints("axes")
     inputs = [_real(site, 0, "x"), site.ints("axes", axes) if axes else None]
     keep = site.take_int("keepdims", 1)
@@ -99,7 +99,7 @@ _POOL = "auto_pad ceil_mode count_include_pad kernel_shape pads strides"
 
 @extension("QLinearAveragePool", attrs=f"{_POOL} channels_last")
 @extension("QLinearGlobalAveragePool", attrs="channels_last")
-def average_pool(site: AdapterSite) -> None:
+def _average_pool(site: AdapterSite) -> None:
     op = site.node.op_type.removeprefix("QLinear")
     last, rank = site.take_int("channels_last", 0), site.rank(site.data)
     x = _real(site, 0, "x")
@@ -117,7 +117,7 @@ def average_pool(site: AdapterSite) -> None:
 
 
 @extension("MatMulIntegerToFloat")
-def matmul_integer_to_float(site: AdapterSite) -> None:
+def _matmul_integer_to_float(site: AdapterSite) -> None:
     a, b, a_scale, b_scale = (site.need(i) for i in range(4))
     zeros = (site.input(4), site.input(5))
     y = _product(site, (a, b), zeros, (a_scale, b_scale))

@@ -14,12 +14,12 @@ from .one_to_one import plain
 
 
 @extension("Trilu", attrs="upper")
-def trilu(site: AdapterSite) -> None:
+def _trilu(site: AdapterSite) -> None:
     site.become("Trilu", site.inputs, **plain(site))
 
 
 @extension("GatherND")
-def gather_nd(site: AdapterSite) -> None:
+def _gather_nd(site: AdapterSite) -> None:
     site.become("GatherND", site.inputs)
 
 
@@ -55,7 +55,7 @@ def unique(site: AdapterSite) -> None:
 
 
 @extension("Pad", attrs="mode")
-def pad(site: AdapterSite) -> None:
+def _pad(site: AdapterSite) -> None:
     pads, value = site.need(1), site.input(2)
     if site.rank(pads) == 2:
         pads = site.before("Reshape", [pads, site.ints("flat", [-1])], "pads")
@@ -65,7 +65,7 @@ def pad(site: AdapterSite) -> None:
 
 
 @extension("ExpandDims")
-def expand_dims(site: AdapterSite) -> None:
+def _expand_dims(site: AdapterSite) -> None:
     axis = site.before("Cast", [site.need(1)], "axis", to=int(ir.DataType.INT64))
     axes = site.before("Reshape", [axis, site.ints("one", [1])], "axes")
     site.become("Unsqueeze", [site.data, axes])
@@ -75,14 +75,14 @@ _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 
 @extension("GridSample", attrs="align_corners mode padding_mode")
-def grid_sample(site: AdapterSite) -> None:
+def _grid_sample(site: AdapterSite) -> None:
     mode = site.take_string("mode", "bilinear")
     options = plain(site) | {"mode": _MODES.get(mode, mode)}
     site.become("GridSample", site.inputs, **options)
 
 
 @extension("SampleOp")
-def echo(site: AdapterSite) -> None:
+def _echo(site: AdapterSite) -> None:
     site.become("Identity", [site.data])
 
 
@@ -93,7 +93,7 @@ def embedding(site: AdapterSite) -> None:
 
 
 @extension("MatMulInteger16")
-def matmul_integer16(site: AdapterSite) -> None:
+def _matmul_integer16(site: AdapterSite) -> None:
     factors = [site.data, site.need(1)]
     wide = [ir.DataType.UINT16, ir.DataType.UINT16]
     unsigned = [x.dtype for x in factors] == wide

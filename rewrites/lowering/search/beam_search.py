@@ -51,7 +51,7 @@ def beam_search(site: AdapterSite) -> None:
 
 
 @extension("WhisperBeamSearch", attrs=f"{_ATTRS} {_IDS}", types=False)
-def whisper_beam_search(site: AdapterSite) -> None:
+def _whisper_beam_search(site: AdapterSite) -> None:
     site.take("model_type")
     _search(site, WhisperSearch)
 

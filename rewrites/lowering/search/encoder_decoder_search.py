@@ -70,6 +70,7 @@ class EncodedSearch(Search):
         return results
 
     def repeated(self, x: ir.Value, beams: ir.Value | None, word: str) -> ir.Value:
+        """Rows of x for each beam of a sample, `beams` times one after another."""
         rank = 2 if x.shape is None else len(x.shape)
         kinds = {word: (x.dtype or INT32, rank)}
         (made,) = own_node(self.site, "RepeatRows", [x, beams], kinds)
@@ -128,6 +129,7 @@ class WhisperSearch(EncodedSearch):
         return self.filled
 
     def last_word(self, sequences: ir.Value) -> ir.Value:
+        """The last word of each sequence; shape [rows, 1]."""
         site, axis = self.site, self.site.ints("axis", [1])
         ends = [site.ints(name, [x]) for name, x in (("from", -1), ("to", 2**31 - 1))]
         return site.before("Slice", [sequences, *ends, axis], "word")

@@ -128,6 +128,7 @@ class Search:
         return kept
 
     def unknown(self, wanted: str) -> Unsupported:
+        """The refusal of a decoder with other inputs and outputs than `wanted`."""
         sizes = f"{len(self.body.inputs)} inputs and {len(self.body.outputs)} outputs"
         return self.site.unsupported(f"a decoder of {sizes}", f"supported are {wanted}")
 
@@ -139,6 +140,7 @@ class Search:
         return own_node(self.site, "RepeatRows", [mask, beams], kinds)[0]
 
     def empty_cache(self) -> list[ir.Value]:
+        """What the decoder's first run gets for the caches."""
         return [self._empty(x) for x in self.body.inputs[len(self.first) :]]
 
     def _empty(self, past: ir.Value) -> ir.Value:
@@ -164,14 +166,14 @@ class Search:
             value.type, value.shape = ir.TensorType(dtype), ir.Shape([])
         self.given = list(body.inputs)
         self.states = [
-            ir.Value(name=site.name(word), type=x.type, shape=loose(x))
+            ir.Value(name=site.name(word), type=x.type, shape=_loose(x))
             for word, x in states.items()
         ]
         body.inputs[:] = [*scalar, *self.given, *self.states]
         cache = [f"past_{i}" for i in range(len(self.cache))]
         words = [*("words", "positions", "mask")[: len(self.first)], *cache, *states]
         for word, value in zip(words, body.inputs[2:], strict=True):
-            value.meta["word"], value.shape = word, loose(value)
+            value.meta["word"], value.shape = word, _loose(value)
         self.initial = [*self.first, *self.cache, *states.values()]
         last = ir.Node("", "Identity", [scalar[1]], name=site.name("next"))
         last.metadata_props[SCOPES] = "['', 'search']"  # in no module of the decoder
@@ -206,6 +208,7 @@ class Search:
         kinds: dict[str, Kind],
         **attrs: int | float,
     ) -> list[ir.Value]:
+        """A node of fairhand's own operator before this one; its results."""
         made = own_node(self.inner, op, inputs, kinds, **attrs)
         for value, word in zip(made, kinds, strict=True):
             value.meta["word"] = word
@@ -238,7 +241,7 @@ class Search:
         results = site.parts("Loop", inputs, names, body=self.body)
         for made, name, value in zip(results, words, self.initial, strict=False):
             made.name = site.word(name)
-            made.type, made.shape = value.type, loose(value)
+            made.type, made.shape = value.type, _loose(value)
         self.results, self.scanned = results[count : len(words)], results[len(words) :]
 
     def length(self) -> ir.Value:
@@ -261,6 +264,7 @@ class Search:
 
 
 def graph_of(site: AdapterSite, name: str) -> ir.Graph:
+    """The graph that an attribute holds; refuses the node where there is none."""
     found = site.take(name)
     if found is None or found.type != ir.AttributeType.GRAPH:
         raise site.unsupported(f"it has no {name}")
@@ -288,10 +292,11 @@ def own_node(
 def become_own(
     site: AdapterSite, op: str, inputs: Sequence[ir.Value | None], **attrs: int
 ) -> None:
+    """Turn the node into one of fairhand's own operators."""
     site.become(op, inputs, **attrs)
     site.node.domain = OWN
 
 
-def loose(value: ir.Value) -> ir.Shape | None:
+def _loose(value: ir.Value) -> ir.Shape | None:
     """The rank of a value whose sizes change."""
     return None if value.shape is None else ir.Shape([None] * len(value.shape))

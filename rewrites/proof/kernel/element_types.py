@@ -45,6 +45,7 @@ class Format:
 
     @property
     def is_integer(self) -> bool:
+        """Whether its numbers are integers."""
         return self.kind in ("int", "uint")
 
     @property
@@ -54,10 +55,12 @@ class Format:
 
     @property
     def exponent_bits(self) -> int:
+        """The bits of a float's exponent."""
         return self.bits - self.precision
 
     @property
     def sort(self) -> z3.SortRef:
+        """The sort of z3 that has its numbers."""
         if self.kind == "float":
             return z3.FPSort(self.exponent_bits, self.precision)
         return z3.BoolSort() if self.kind == "bool" else z3.BitVecSort(self.bits)

@@ -56,6 +56,7 @@ def look(number: int, e: Any) -> Seen:
 
 
 def walk(expressions: Iterable[Any], into_quantifiers: bool) -> Iterator[Any]:
+    """Every subterm once, as an expression of z3."""
     return (found.expression for found in looks(expressions, into_quantifiers))
 
 
@@ -103,6 +104,7 @@ def substitute(expression: Any, pairs: Substitution) -> Any:
 
 
 def as_integer(x: Any) -> Any:
+    """An integer as a term of z3."""
     return x if z3.is_expr(x) else z3.IntVal(int(x))
 
 
@@ -125,6 +127,7 @@ def linear_split(expression: Any, divisor: Any) -> tuple[Any, Any]:
 
 
 def factors_of(expression: Any) -> list[Any]:
+    """The factors of a product; of anything else, itself."""
     return list(expression.children()) if z3.is_mul(expression) else [expression]
 
 
@@ -170,6 +173,7 @@ class Scan:
 
 
 def scanned(e: Any) -> Scan:
+    """What can be used of an expression: divisions, products, and more."""
     found = Scan(e, [], [], [])
     for seen in looks([e], False):
         x, kind, children = seen.expression, seen.kind, seen.children

@@ -126,6 +126,7 @@ class Types:
         return next((element for element in found if element), None)
 
     def of(self, term: Scalar) -> Format | None:
+        """The type of a term; None where terms of any type are meant."""
         if isinstance(term, LEAVES):
             return self.known[self.number(term)]
         if isinstance(term, Ite):
@@ -208,6 +209,7 @@ class Reading:
 
     @property
     def formats(self) -> tuple[str, ...]:
+        """The names of the types that the terms were read in."""
         if self.uses_default:
             return (self._default.name,)
         found = [element.name for _, element, _ in self.variables.values()]

@@ -96,6 +96,7 @@ class Questions:
         return self.proves((*hypotheses, within(k, rank)), cond(k), rlimit)
 
     def same_integer(self, a: Integer, b: Integer, hypotheses: Hypotheses) -> bool:
+        """Whether two integers are proved equal."""
         return a is b or self.proves(hypotheses, same(a, b))
 
     def same_index(
@@ -148,6 +149,7 @@ class Questions:
         return False
 
     def same_tensor(self, a: Tensor, b: Tensor, hypotheses: Hypotheses) -> bool:
+        """Whether two tensors are proved equal: rank, sizes, elements."""
         raise NotImplementedError
 
     def same_guard(self, a: Guard, b: Guard, hypotheses: Hypotheses) -> bool:
@@ -183,6 +185,7 @@ class Questions:
 
 
 def same_truth(a: Truth, b: Truth) -> Truth:
+    """Both conditions hold, or neither."""
     return a == b
 
 
@@ -212,5 +215,6 @@ def instances(hypothesis: Any, positions: Sequence[Any]) -> list[Any]:
 
 
 def add_new(found: list[Any], k: Any) -> None:
+    """Append an integer term that is not in the list yet."""
     if z3.is_int(k) and not any(z3.eq(k, other) for other in found):
         found.append(k)

@@ -190,6 +190,7 @@ class All:
         self.cond = cond
 
     def formula(self) -> Truth:
+        """The condition as one formula: a conjunction, or a quantifier."""
         if isinstance(self.rank, int):
             return both(*(self.cond(k) for k in range(self.rank)))
         k = bound("ka")

@@ -55,6 +55,7 @@ class Remembered:
 
 
 def remembered(function: IndexMap) -> IndexMap:
+    """The map, with its values kept."""
     return function if isinstance(function, Remembered) else Remembered(function)
 
 
@@ -79,10 +80,12 @@ def bound_function(prefix: str) -> Any:
 
 
 def bound_real(prefix: str) -> Any:
+    """A real variable for a quantifier."""
     return z3.Real(f"{prefix}#{next(Session.names)}")
 
 
 def bound_truth(prefix: str) -> Any:
+    """A variable of truth for a quantifier."""
     return z3.Bool(f"{prefix}#{next(Session.names)}")
 
 
@@ -140,10 +143,12 @@ def either(*conditions: Truth) -> Truth:
 
 
 def negate(condition: Truth) -> Truth:
+    """The condition doesn't hold."""
     return z3.Not(condition) if z3.is_expr(condition) else not condition
 
 
 def implies(condition: Truth, conclusion: Truth) -> Truth:
+    """Where the condition holds, the conclusion does."""
     return either(negate(condition), conclusion)
 
 
@@ -153,6 +158,7 @@ def within(x: Integer, n: Integer) -> Truth:
 
 
 def same(a: Integer, b: Integer) -> Truth:
+    """a = b."""
     return a == b
 
 
@@ -173,10 +179,12 @@ def remainder(a: Integer, b: Integer) -> Integer:
 
 
 def larger(a: Integer, b: Integer) -> Integer:
+    """The larger of two."""
     return choose(a >= b, a, b)
 
 
 def smaller(a: Integer, b: Integer) -> Integer:
+    """The smaller of two."""
     return choose(a <= b, a, b)
 
 
@@ -222,6 +230,7 @@ def new_attempt() -> None:
 
 
 def scan(e: Any) -> Scan:
+    """`scanned`, kept for each expression of the session."""
     found = Session.scans.get(e.get_id())
     if found is None:
         found = scanned(e)
@@ -266,6 +275,7 @@ def refuted(facts: list[Any], rlimit: int, patient: bool) -> bool:
 
 
 def record(answer: Any, statistics: Any) -> None:
+    """Count a query, and the resources that it took."""
     total = dict(iter(statistics)).get("rlimit count", Session.spent)
     Session.queries += 1
     if answer == z3.unknown:

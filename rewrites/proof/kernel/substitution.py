@@ -34,12 +34,14 @@ def in_map(f: Callable[[Any], Any], pairs: Substitution) -> Callable[[Any], Any]
 
 
 def in_guard(guard: Guard, pairs: Substitution) -> Guard:
+    """The guard with variables replaced."""
     if isinstance(guard, All):
         return All(substitute(guard.rank, pairs), in_map(guard.cond, pairs))
     return substitute(guard, pairs)
 
 
 def in_tensor(tensor: Tensor, pairs: Substitution) -> Tensor:
+    """The tensor with variables replaced."""
     return Tensor(
         substitute(tensor.rank, pairs),
         in_map(tensor.dim, pairs),

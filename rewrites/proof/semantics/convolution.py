@@ -50,6 +50,8 @@ class Window:
     high: IndexMap = _none
 
     def require(self, context: Context, rank: Integer) -> None:
+        """Assume that windows go forward and paddings aren't negative."""
+
         def fits(k: Integer) -> Truth:
             steps = both(self.stride(k) >= 1, self.dilation(k) >= 1)
             pads = both(self.low(k) >= 0, self.high(k) >= 0)
@@ -275,10 +277,12 @@ def global_pool(context: Context, x: Tensor, kind: str) -> Tensor:
 
 
 def global_average_pool(context: Context, x: Tensor) -> Tensor:
+    """The mean of each channel."""
     return global_pool(context, x, "mean")
 
 
 def global_max_pool(context: Context, x: Tensor) -> Tensor:
+    """The largest of each channel."""
     return global_pool(context, x, "max")
 
 

@@ -258,6 +258,7 @@ def same_shape(
 
 
 def shape_of(t: Tensor) -> tuple[Integer, IndexMap]:
+    """The rank, and the size of each axis."""
     return t.rank, t.dim
 
 

@@ -34,6 +34,7 @@ from .table import means
 
 
 def identity(context: Context, t: Tensor) -> Tensor:
+    """The tensor itself."""
     return t
 
 

@@ -68,6 +68,17 @@ def float_literal(value: float | np.generic) -> str:
     return text
 
 
+def shortest(value: Any) -> float:
+    """The number of fewest digits that is a NumPy float to its own type.
+
+    Not the largest one's: rounded up it is larger than any, and PyTorch refuses it.
+    """
+    exact, found = float(value), float(str(value))
+    if not isinstance(value, np.floating) or abs(exact) < np.finfo(value.dtype).max:
+        return found
+    return exact
+
+
 def _shortest(value: Any, dtype: np.dtype[Any]) -> str:
     for digits in range(1, 18):
         text = repr(float(f"{float(value):.{digits}g}"))

@@ -57,6 +57,7 @@ from .verify.parity import (
     huge_value,
     refuse_huge,
 )
+from .verify.unverified import refuse_wrong
 from .write_beside import write_beside
 
 
@@ -112,6 +113,8 @@ def compile(
     progress("load")
     with no_garbage_collection():
         loaded = load(model)
+        if not verify:
+            refuse_wrong(loaded)
     folder = Path(out or Path("generated") / package_name(loaded.name))
     check_target(folder)
     key = key_of(loaded, request) if cache and debug is None else None

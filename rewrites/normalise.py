@@ -32,6 +32,7 @@ from .adapters.cleanup import (
     remember_version,
     remove_idle_nodes,
     remove_unused,
+    split_long,
     unused_opsets,
 )
 from .adapters.function_operators import expand, expandable
@@ -71,6 +72,7 @@ def normalise(model: ir.Model) -> ir.Model:
     lift_constants(model)
     sort(model.graph)
     _adapt(model, names)
+    split_long(model, names)
     lower(model, names, lambda: _infer_types(model))
     remove_idle_nodes(model, names)
     remove_unused(model)

@@ -111,7 +111,8 @@ class ShapeFacts:
     def learn_elements(self, value: ir.Value, elements: Content) -> None:
         """Set the elements of `value`; None stands for an unknown one."""
         for place, element in np.ndenumerate(elements):
-            if isinstance(element, sympy.Expr) and is_bulky(element):
+            bulky = isinstance(element, sympy.Expr) and is_bulky(element)
+            if bulky or _overflows(element, value.dtype):
                 elements = elements.copy()
                 elements[place] = None
         if not all(e is None for e in elements.flat):
@@ -137,6 +138,13 @@ class ShapeFacts:
         """Note that the node at hand takes two sizes for equal."""
         if self.node is not None:
             self.assumptions.append(_Assumption(a, b, self.node))
+
+
+def _overflows(element: Any, dtype: ir.DataType | None) -> bool:
+    """Whether a number is none of its type, where programs wrap it around or fault."""
+    if not isinstance(element, int) or dtype is None or not dtype.is_integer():
+        return False
+    return not dtype.min <= element <= dtype.max
 
 
 def _is_whole(value: ir.Value) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..graph.dims import Dim, same
+from ..literals import shortest
 from ..spelling.expr import DimOf, Expr
 from .helpers import elementwise as helpers
 from .node_view import NodeView
@@ -58,7 +59,7 @@ Spelling = Callable[..., Any]
 def shown_axis(n: NodeView, axis: int) -> int:
     """An axis of input 0 as people write it; as it stands for an unknown rank."""
     rank = n.shapes.rank(n.value(0))
-    return axis if rank is None else shown(axis, rank)
+    return axis if rank is None else shown(_within(n, axis, rank), rank)
 
 
 def converted(t: Any, x: Any, dtype: ir.DataType) -> Any:
@@ -100,7 +101,7 @@ def number(n: NodeView, name: str, default: float) -> float:
     ONNX stores float32; float64 tensors see that very number, digits and all.
     """
     value = np.float32(n.attr(name, default))
-    return float(value) if n.dtype(0) == ir.DataType.DOUBLE else float(str(value))
+    return float(value) if n.dtype(0) == ir.DataType.DOUBLE else shortest(value)
 
 
 def through_signed(
@@ -174,7 +175,14 @@ def equal(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
 
 def axis_of(n: NodeView, default: int = 0, i: int = 0) -> int:
     """The attribute `axis`, counted from the front of input i."""
-    return front(int(n.attr("axis", default)), n.rank(i))
+    return front(_within(n, int(n.attr("axis", default)), n.rank(i)), n.rank(i))
+
+
+def _within(n: NodeView, axis: int, rank: int) -> int:
+    """An axis, of those there are and one behind them; the node is refused for more."""
+    if rank and not -rank <= axis <= rank:
+        n.refuse(f"{n.node.op_type} along axis {axis} of {rank} is impossible")
+    return axis
 
 
 def front(axis: int, rank: int) -> int:

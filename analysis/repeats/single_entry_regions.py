@@ -11,6 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+# A value that more operations read, such as one that a thousand outputs are made of,
+# is no way into a block for the later ones; nor does anybody write classes so deep.
+_MOST_READERS, _DEEPEST = 64, 50
+
 
 @dataclass(frozen=True)
 class Item:
@@ -31,9 +35,12 @@ class Region:
     inner: list[Region] = field(default_factory=list)
 
     def all(self) -> Iterator[Region]:
-        yield self
-        for region in self.inner:
-            yield from region.all()
+        """This region and those within, each before its own."""
+        waiting = [self]
+        while waiting:
+            region = waiting.pop()
+            yield region
+            waiting += region.inner[::-1]
 
 
 def find_regions(items: Sequence[Item], free: Collection[Hashable]) -> list[Region]:
@@ -45,7 +52,7 @@ def find_regions(items: Sequence[Item], free: Collection[Hashable]) -> list[Regi
             readers.setdefault(value, []).append(i)
     found: set[tuple[int, int]] = set()
     for value, places in readers.items():
-        for start in places:
+        for start in places[:_MOST_READERS]:
             found.update(_regions_at(items, start, value, made, readers, free))
     found.update(_cells(items, made, readers, free))
     return _nested(found)
@@ -113,7 +120,7 @@ def _nested(spans: Collection[tuple[int, int]]) -> list[Region]:
     for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
         while around and around[-1].end <= start:
             around.pop()
-        if around and around[-1].end < end:
+        if len(around) == _DEEPEST or (around and around[-1].end < end):
             continue
         region = Region(start, end)
         (around[-1].inner if around else whole).append(region)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...analysis.literals import one_line
 from ..pipeline import Package
 from ..verify.parity import summary
 
@@ -18,7 +19,13 @@ def summary_rows(package: Package) -> list[tuple[str, str]]:
         ("source", file),
         ("model.py", f"{lines} lines, {len(report['classes'])} classes"),
         ("weights", f"{report['parameters']:,} parameters, {size:.1f} MB"),
+        *([("defaults", _frozen(report["defaults"]))] if report["defaults"] else []),
         *([("lanes", lanes["reason"])] if lanes else []),
         *([("cache", "all but the weights as written before")] * package.cached),
         ("parity", summary(report["verification"])),
     ]
+
+
+def _frozen(names: list[str]) -> str:
+    shown = ", ".join(map(one_line, names[:3])) + (" ..." if len(names) > 3 else "")
+    return f"{len(names)} inputs that have one are constants here: {shown}"

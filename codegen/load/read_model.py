@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from math import prod
 from pathlib import Path
 
@@ -144,6 +145,7 @@ def _load(source: _Source) -> Loaded:
     for body in (model.graph, *(f.graph for f in model.functions.values())):
         body.sort()
     _bind(model, payloads)
+    _part_outputs(model.graph)
     for graph in [model.graph, *(f.graph for f in model.functions.values())]:
         if "ai.onnx" in graph.opset_imports:
             graph.opset_imports[""] = graph.opset_imports.pop("ai.onnx")
@@ -160,6 +162,24 @@ def _load(source: _Source) -> Loaded:
         external_data=tuple(payloads.files),
         outline=outline,
     )
+
+
+def _part_outputs(graph: ir.Graph) -> None:
+    """Give an output that is listed twice, which ONNX Runtime admits, a second name."""
+    names = {value.name for value in graph.outputs}
+    seen: set[ir.Value] = set()
+    for i, value in enumerate(graph.outputs):
+        if value in seen:
+            node = ir.node("Identity", [value])
+            graph.append(node)
+            again = node.outputs[0]
+            again.name = next(
+                name for k in count(2) if (name := f"{value.name}_{k}") not in names
+            )
+            names.add(again.name)
+            again.type, again.shape = value.type, value.shape
+            graph.outputs[i] = again
+        seen.add(value)
 
 
 def _lift_maps(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:

@@ -25,6 +25,7 @@ from onnx import (
 
 from ...analysis.errors import LoadError
 from ...analysis.lazy import lazy
+from ...analysis.ops.registry import DOMAIN
 from ...analysis.ops.type_rules import EARLY
 from ...rewrites.lowering import load
 from ...rewrites.normalise import ADAPTERS, EXTENSIONS
@@ -37,6 +38,7 @@ nx = lazy("networkx")
 MOST_NODES = 2_000_000
 _OLDEST_OPSET, _NEWEST_OPSET = 1, onnx.defs.onnx_opset_version()
 _OLDEST_IR, _NEWEST_IR = 3, onnx.IR_VERSION
+_OPTIONAL = {"ai.onnx.ml": onnx.defs.onnx_ml_opset_version(), DOMAIN: 1}
 _ELEMENT_TYPES = {kind.value for kind in ir.DataType}
 _KEY_TYPES = {
     kind.value
@@ -64,12 +66,22 @@ def check(proto: ModelProto, payloads: Payloads) -> int:
     check_contents(proto, payloads)
     _drop_placement(proto)
     functions = _functions(proto)
+    _import_optional(proto)
     versions = _versions_of(proto.opset_import, "the model")
     _check_growth(proto, functions)
     _Scope(versions, functions, proto.ir_version).check_graph(proto.graph, None)
     for function in functions.values():
         _check_function(function, functions, proto.ir_version)
     return versions.get("", _NEWEST_OPSET)
+
+
+def _import_optional(proto: ModelProto) -> None:
+    """Import the domains of nodes that ONNX Runtime knows without being told of."""
+    used = {node.domain for node in nodes_of(proto.graph.node)}
+    imported = {entry.domain for entry in proto.opset_import}
+    for domain, version in _OPTIONAL.items():
+        if domain in used - imported:
+            proto.opset_import.add(domain=domain, version=version)
 
 
 def _functions(proto: ModelProto) -> dict[FunctionId, FunctionProto]:
@@ -208,7 +220,6 @@ class _Scope:
         if outer is None and untyped:
             raise LoadError(f"input {shown(untyped[0].name)} has no type", where)
         free = self.check_body(list(graph.node), names, outer or frozenset())
-        listed: set[str] = set()
         for info in graph.output:
             if info.name in (outer or ()) and info.name not in names.defined:
                 raise LoadError(
@@ -217,9 +228,6 @@ class _Scope:
                     "ONNX Runtime refuses it too; an Identity in the body may give it",
                 )
             names.require(info.name, f"the outputs of {where}")
-            if outer is None and info.name in listed:
-                raise LoadError(f"output {shown(info.name)} is listed twice", where)
-            listed.add(info.name)
         return free
 
     def check_body(

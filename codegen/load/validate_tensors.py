@@ -19,6 +19,7 @@ from ...analysis.errors import LoadError
 from .tensor_storage import Payloads, shown
 
 _MOST_DIMS = 64  # NumPy's and PyTorch's limit
+_LARGEST_SPAN = 2**58  # elements, of 16 bytes at most
 _LARGEST_DENSE = 64 << 20  # bytes that a sparse tensor may expand to
 
 _TYPES = {kind.value for kind in ir.DataType} - {TensorProto.UNDEFINED}
@@ -156,6 +157,15 @@ def check_tensor(tensor: TensorProto, where: str, payloads: Payloads) -> None:
             f"{found:,} are there",
             "the file is damaged; download or export the model again",
         )
+    # Beside a size of 0 others may be of any size, but not for NumPy.
+    if prod(dim or 1 for dim in tensor.dims) > _LARGEST_SPAN:
+        shape = list(tensor.dims)
+        raise LoadError(f"{where} has an impossible shape", f"dimensions {shape}")
+    try:
+        for text in tensor.string_data:
+            text.decode("utf-8")
+    except UnicodeDecodeError:
+        raise LoadError(f"{where} holds strings that are not UTF-8") from None
 
 
 def _inside(

@@ -107,17 +107,19 @@ def _close(steps: list[Assignment]) -> list[Assignment]:
             readers.setdefault(value, []).append(step)
     found: dict[Assignment, None] = {}
 
-    def put(step: Assignment) -> None:
-        found[step] = None
+    def only_reader(step: Assignment) -> Assignment | None:
         outputs = [out for out in step.outputs if out in readers]
-        for reader in readers[outputs[0]] if len(outputs) == 1 else ():
-            reads = {v for v in reader.reads() if v.const_value is None}
-            if len(readers[outputs[0]]) == 1 and len(reads) == 1 and not _owns(reader):
-                put(reader)
+        if len(outputs) != 1 or len(readers[outputs[0]]) != 1:
+            return None
+        (reader,) = readers[outputs[0]]
+        reads = {v for v in reader.reads() if v.const_value is None}
+        return reader if len(reads) == 1 and not _owns(reader) else None
 
     for step in steps:
-        if step not in found:
-            put(step)
+        following: Assignment | None = step
+        while following is not None and following not in found:
+            found[following] = None
+            following = only_reader(following)
     return list(found)
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from ...analysis.errors import VerificationError
 from ...analysis.literals import one_line
+from ...analysis.oracle import child
 from ..ir.engine_plan import EnginePlan, Measured
 from ..lanes.divide import EAGER, Divided, Times
-from ..verify import runner
 from ..verify.parity import TIME_LIMIT_S, Verification
 from . import stopwatch
 
@@ -86,8 +86,10 @@ def times(
     if not candidates:
         return []
     with tempfile.TemporaryDirectory() as folder:
-        runner.write(Path(folder) / "in_0.npz", list(feed.values()))
-        command = [sys.executable, stopwatch.__file__, folder, seconds, pause]
+        cases = Path(folder) / "inputs"
+        with cases.open("wb") as file:
+            child.write(file, list(feed.values()))
+        command = [sys.executable, stopwatch.__file__, cases, seconds, pause]
         for package, engine, threads in candidates:
             command += [package, engine, threads or 0]
         done = subprocess.run(

@@ -2,11 +2,11 @@
 
     python stopwatch.py CASES SECONDS PAUSE (PACKAGE ENGINE THREADS)...
 
-CASES holds in_0.npz, as runner.py takes it; "" for ENGINE is the package's own, 0 for
-THREADS what PyTorch takes. Prints a JSON list: for each the median of a call in
-milliseconds, the fastest call, and the seconds that its first three calls took. PAUSE
-are seconds after which each is called twice, and timed once: threads that wait for more
-of another one's call fall asleep.
+CASES is a file of the inputs in their order, as child.py writes it; "" for ENGINE is
+the package's own, 0 for THREADS what PyTorch takes. Prints a JSON list: for each the
+median of a call in milliseconds, the fastest call, and the seconds that its first three
+calls took. PAUSE are seconds after which each is called twice, and timed once: threads
+that wait for more of another one's call fall asleep.
 """
 
 import sys
@@ -23,18 +23,19 @@ import time
 from pathlib import Path
 
 FEWEST = 5  # rounds
-RUNNER = Path(__file__).parents[1] / "verify" / "runner.py"
+CHILD = Path(__file__).parents[2] / "analysis" / "oracle" / "child.py"
 
 
 def main() -> None:
     """Print how long each candidate takes on the cases, as JSON."""
     cases, seconds, pause = Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
     candidates = list(zip(*(sys.argv[start::3] for start in (4, 5, 6)), strict=True))
-    spec = importlib.util.spec_from_file_location("runner", RUNNER)
+    spec = importlib.util.spec_from_file_location("child", CHILD)
     assert spec is not None and spec.loader is not None
-    runner = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(runner)
-    arrays = runner.read(cases / "in_0.npz")
+    child = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(child)
+    with cases.open("rb") as file:
+        arrays = child.read(file)
     first, calls = [], []
     for folder, engine, threads in candidates:
         package = Path(folder).resolve()

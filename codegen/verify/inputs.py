@@ -147,7 +147,7 @@ def _random(
             "give inputs from a file",
         )
     shape = _shape(value, sizes)
-    if np.prod(shape, dtype=float) > MOST_NUMBERS:
+    if np.prod([size or 1 for size in shape], dtype=float) > MOST_NUMBERS:
         raise FairhandError(
             f"a random input of shape {list(shape)} is too large to make",
             f"input {value.name!r}",

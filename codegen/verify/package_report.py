@@ -98,6 +98,7 @@ def _facts(
             if tensor.name in ranges
         }
         | _words(loaded),
+        "defaults": _defaults(loaded.model),
         "sizes": dynamic_sizes(loaded.model),
         "tolerance": {
             tensor.name: TOLERANCES.get(_numbers_of(tensor.dtype), 0.0)
@@ -110,6 +111,15 @@ def _facts(
         "classes": [c.name for c in plan.classes],
         "verification": None,
     }
+
+
+def _defaults(model: ir.Model) -> list[str]:
+    """Inputs that a caller of ONNX Runtime may leave out, and the package has not.
+
+    Before IR version 4 every initializer was listed as an input, and meant nothing.
+    """
+    inputs = model.graph.inputs if (model.ir_version or 0) >= 4 else ()
+    return [str(value.name) for value in inputs if value.is_initializer()]
 
 
 def _words(loaded: Loaded) -> dict[str, Any]:

@@ -6,29 +6,33 @@ then random ones that suit the graph, at several sizes where dimensions are dyna
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-import onnxruntime as ort
 
 from ...analysis.errors import VerificationError
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.weightless import to_proto
 from ...analysis.literals import one_line
+from ...analysis.oracle.process import (
+    Limits,
+    RunFailed,
+    Session,
+    available_memory,
+    run_apart,
+)
 from ...rewrites.folding.island import size_of
 from ..emit.package_files import read_report
 from ..load.random_outputs import drawn_outputs
 from ..load.read_model import Loaded
-from . import runner
 from .bisect import first_difference
 from .computed_types import coarsest
 from .ill_conditioned import same_text, weight_noise, with_drawn_weights
@@ -40,6 +44,7 @@ from .tolerances import COARSE, compare_values
 SEEDS = (0, 1)
 DRAWN = "output {}: drawn at random: only its type and shape were compared"
 TIME_LIMIT_S = 900
+MOST_TEXT = 2000  # characters of a message of ONNX Runtime
 MOST_BYTES = 2**36  # of one value of a model that is run
 
 
@@ -82,7 +87,7 @@ class Verification:
             unsteady["unsteady"] = _rounded(self.unsteady.items())
             unsteady["with_drawn_weights"] = self.drawn_weights.as_dict()
         return {
-            "oracle": f"onnxruntime {ort.__version__}, optimisation off",
+            "oracle": f"onnxruntime {version('onnxruntime')}, optimisation off",
             "worst_relative_error": float(f"{self.worst:.3g}"),
             "cases": [
                 {
@@ -111,20 +116,24 @@ def _rounded(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     return {name: float(f"{value:.3g}") for name, value in pairs}
 
 
-def oracle(model: str | bytes, threads: int = 0) -> ort.InferenceSession:
-    """ONNX Runtime on the CPU, every optimisation off."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
+def oracle(model: str | bytes, threads: int = 0) -> Session:
+    """ONNX Runtime on the CPU, every optimisation off, in a process of its own.
+
+    Raises VerificationError for what it can't load.
+    """
     try:
-        return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # ONNX Runtime's exceptions share no public base
+        return Session(model, threads, _limits())
+    except RunFailed as error:
         raise VerificationError(
             "ONNX Runtime can't load this model, so there is nothing to compare with: "
-            + one_line(str(error), 200),
+            + one_line(str(error), MOST_TEXT),
             hint="compile with --no-verify to write the package unchecked",
         ) from None
+
+
+def _limits() -> Limits:
+    available = available_memory()
+    return Limits(TIME_LIMIT_S, None if available is None else available // 2)
 
 
 def verify(
@@ -149,7 +158,7 @@ def verify(
     coarse, load = _coarse(report, model), _oracle_for(model)
     if unsteady is None:
         unsteady = (report["verification"] or {}).get("unsteady", {})
-    source = _oracle_source(loaded)
+    source = oracle_source(loaded)
     session = load(source)
     cases, skipped = _cases(session, feeds(model, given, list(seeds)))
     try:
@@ -187,14 +196,14 @@ def verify(
     return Verification(tuple(found), tuple(skipped), allowed, coarse, hanging)
 
 
-def _oracle_source(loaded: Loaded) -> str | bytes:
+def oracle_source(loaded: Loaded) -> str | bytes:
     """What ONNX Runtime loads: the file, or a model that is in memory alone."""
     if loaded.path is not None:
         return str(loaded.path)
     return to_proto(loaded.model).SerializeToString()
 
 
-def _oracle_for(model: ir.Model) -> Callable[[str | bytes], ort.InferenceSession]:
+def _oracle_for(model: ir.Model) -> Callable[[str | bytes], Session]:
     """With one thread where each would round its share of a batch by its own range."""
     kinds = {node.op_type for node in model.graph.all_nodes()}
     return partial(oracle, threads=1) if "DynamicQuantizeLSTM" in kinds else oracle
@@ -205,15 +214,15 @@ Case = tuple[str, Mapping[str, Any], list[Any]]  # label, inputs, what is expect
 
 
 def _cases(
-    session: ort.InferenceSession, fed: Iterable[tuple[str, Mapping[str, Any], bool]]
+    session: Session, fed: Iterable[tuple[str, Mapping[str, Any], bool]]
 ) -> tuple[list[Case], list[str]]:
     """What ONNX Runtime makes of inputs, and which sizes it refuses."""
     cases, skipped = list[Case](), list[str]()
     for label, feed, must_run in fed:
         try:
             cases.append((label, feed, session.run(None, dict(feed))))
-        except Exception as error:  # ONNX Runtime's exceptions share no public base
-            text = f"{label}: {one_line(str(error), 160)}"
+        except RunFailed as error:
+            text = f"{label}: {one_line(str(error), MOST_TEXT)}"
             if must_run:
                 raise VerificationError(
                     f"ONNX Runtime can't run this model on {text}",
@@ -333,26 +342,17 @@ def _input_names(model: ir.Model) -> list[str]:
 def run_package(
     package: Path, feeds: list[Mapping[str, Any]], engine: str = ""
 ) -> list[list[Any]]:
-    """Outputs of the package's Session for each feed, from a fresh process."""
-    with TemporaryDirectory() as folder:
-        cases = Path(folder)
-        for i, feed in enumerate(feeds):
-            runner.write(cases / f"in_{i}.npz", list(feed.values()))
-        command = [sys.executable, runner.__file__, str(package), str(cases)]
-        command += [engine] if engine else []
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=TIME_LIMIT_S
-            )
-        except subprocess.TimeoutExpired:
-            raise VerificationError(
-                f"the emitted package ran for more than {TIME_LIMIT_S} s",
-                hint="try smaller inputs with --inputs FILE.npz",
-            ) from None
-        if done.returncode != 0:
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise VerificationError(
-                f"the emitted package can't run: {one_line(last, 300)}",
-                hint="this is a fault in fairhand, not in the model; please report it",
-            )
-        return [runner.read(cases / f"out_{i}.npz") for i in range(len(feeds))]
+    """Outputs of the package's Session for each feed, from a fresh process.
+
+    Raises VerificationError.
+    """
+    values = [list(feed.values()) for feed in feeds]
+    try:
+        return run_apart(package, values, engine, _limits())
+    except RunFailed as error:
+        fault = "this is a fault in fairhand, not in the model; please report it"
+        smaller = "try smaller inputs with --inputs FILE.npz"
+        raise VerificationError(
+            f"the emitted package can't run: {one_line(str(error), 300)}",
+            hint=smaller if error.fatal else fault,
+        ) from None

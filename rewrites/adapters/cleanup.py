@@ -13,6 +13,8 @@ from ...analysis.graph.traversal import all_graphs, all_nodes, bodies
 from .opset_adapters import constant_array
 from .unique_names import UniqueNames
 
+_MOST_OPERANDS = 32  # of an operator that joins any number of them
+
 
 def inline_functions(model: ir.Model) -> None:
     """Put the bodies of model-local functions in place of their calls.
@@ -132,7 +134,51 @@ def _named(tensor: ir.TensorProtocol, name: str | None) -> ir.TensorProtocol:
     if isinstance(tensor, ir.Tensor):
         return ir.Tensor(tensor.raw, tensor.dtype, shape=tensor.shape, name=name)
     shape = ir.Shape(tensor.shape.numpy())
+    if tensor.dtype == ir.DataType.STRING:
+        return ir.StringTensor(list(tensor.numpy().reshape(-1)), shape=shape, name=name)
     return ir.LazyTensor(lambda: tensor, tensor.dtype, shape, name=name)
+
+
+def split_long(model: ir.Model, names: UniqueNames) -> None:
+    """Let a Sum, Max or Min of many operands take a few at a time, in their order.
+
+    A Mean of many becomes their Sum, divided. As one expression they would nest deeper
+    than Python reads.
+    """
+    for node in list(all_nodes(model.graph)):
+        long = not node.domain and len(node.inputs) > _MOST_OPERANDS
+        if not long or node.op_type not in ("Sum", "Mean", "Max", "Min"):
+            continue
+        is_mean, count = node.op_type == "Mean", len(node.inputs)
+        joins, given = ("Sum" if is_mean else node.op_type), list(node.inputs)
+        while len(given) > (1 if is_mean else _MOST_OPERANDS):
+            part = _before(node, joins, given[:_MOST_OPERANDS], names)
+            given = [part, *given[_MOST_OPERANDS:]]
+        if is_mean:
+            number = ir.tensor(
+                np.float32(count), name=names.value(f"{node.name}_count")
+            )
+            value = ir.Value(name=number.name, const_value=number)
+            assert node.graph is not None
+            node.graph.register_initializer(value)
+            given.append(_before(node, "CastLike", [value, node.inputs[0]], names))
+            node.op_type = "Div"
+        for i, value_or_none in enumerate(given):
+            node.replace_input_with(i, value_or_none)
+        node.resize_inputs(len(given))
+
+
+def _before(
+    node: ir.Node, kind: str, inputs: list[ir.Value | None], names: UniqueNames
+) -> ir.Value:
+    """The result of a node put before another one, to do a part of its work."""
+    assert node.graph is not None
+    part = ir.node(kind, inputs, name=names.node(f"{node.name}_part"))
+    part.meta.update(node.meta)
+    part.metadata_props.update(node.metadata_props)
+    part.outputs[0].name = names.value(f"{part.name}_output")
+    node.graph.insert_before(node, part)
+    return part.outputs[0]
 
 
 def remove_idle_nodes(model: ir.Model, names: UniqueNames) -> None:

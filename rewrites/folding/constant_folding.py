@@ -9,6 +9,7 @@ proportion.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from math import prod
 
@@ -44,6 +45,9 @@ _COPY = 64 << 10
 # ONNX Runtime takes a time to load a graph that grows faster than its nodes.
 _AT_ONCE = 1024
 
+# For all computing that comes to nothing together.
+_PATIENCE_S = 30.0
+
 _RECURRENT = ("LSTM", "GRU", "RNN")
 
 # Quantised matrices, and vectors of more elements than this, stay quantised.
@@ -75,8 +79,9 @@ class _Folder:
         self.count = 0
         self.refused: set[ir.Node] = set()
         weights = [v for g in all_graphs(model) for v in g.initializers.values()]
-        stored = (constant(v).nbytes for v in weights if _is_stored(v))
+        stored = (_bytes_of(v) for v in weights if _is_stored(v))
         self.budget = _GROWTH * max(_SMALL, sum(stored))
+        self.patience = _PATIENCE_S
 
     def round(self) -> bool:
         """Fold what can be folded with the sizes known by now; say if that was any."""
@@ -125,7 +130,7 @@ class _Folder:
             if node.op_type not in MOVES or weight is None or not is_constant(weight):
                 continue
             shared = any(user not in kept for user, _ in weight.uses())
-            if shared and constant(weight).nbytes > _COPY:
+            if shared and _bytes_of(weight) > _COPY:
                 del kept[node]
         if len(kept) == len(nodes):
             return nodes
@@ -133,7 +138,7 @@ class _Folder:
 
     def _affordable(self, nodes: list[ir.Node], sizes: Types) -> list[ir.Node]:
         """The nodes whose results are known to be of a bearable size, in order."""
-        bytes_of = {v: constant(v).nbytes for v in self._island(nodes).inputs}
+        bytes_of = {v: _bytes_of(v) for v in self._island(nodes).inputs}
         found: list[ir.Node] = []
         for node in nodes:
             inputs = [v for v in node.inputs if v is not None]
@@ -166,12 +171,15 @@ class _Folder:
         if not nodes:
             return
         island = self._island(nodes)
-        results = run(island, arguments(island))
+        start = time.monotonic()
+        results = run(island, arguments(island)) if self.patience > 0 else None
         if results is not None:
             self._replace(island, results)
-        elif len(nodes) == 1:
+            return
+        self.patience -= time.monotonic() - start
+        if len(nodes) == 1 or self.patience <= 0:
             note_read(*map(constant, island.inputs))  # others might be computed
-            self.refused.add(nodes[0])
+            self.refused.update(nodes)
         else:
             half = len(nodes) // 2
             self._fold(nodes[:half])
@@ -255,6 +263,10 @@ def _is_fed(value: ir.Value) -> bool:
 
 def _is_stored(value: ir.Value) -> bool:
     return is_constant(value) and uniform_element(value.const_value) is None
+
+
+def _bytes_of(value: ir.Value) -> int:
+    return size_of(constant(value).dtype, constant(value).shape.numpy())
 
 
 def _dequantises(node: ir.Node) -> bool:

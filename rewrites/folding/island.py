@@ -9,12 +9,17 @@ from math import prod
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnxruntime as ort
+
+from ...analysis.oracle.process import Limits, RunFailed, Session
 
 Types = Mapping[str, tuple[ir.DataType, tuple[int, ...]]]
 
 # Shape inference reads the elements of integers up to this many: shapes, axes, sizes.
 _READABLE = 1024
+
+# What computing may take, beside what follows from the size of the constants.
+_SECONDS, _MEMORY = 20, 1 << 30
+_LONGEST_TEXT = 1 << 20  # characters of all strings of an island
 
 # What NumPy, and so ONNX Runtime's Python interface, has no type for.
 _FEEDABLE = frozenset("fiubOUS")
@@ -143,24 +148,24 @@ def run(
 def compute(
     model: bytes, outputs: Sequence[str], feeds: Mapping[str, np.ndarray]
 ) -> list[np.ndarray] | None:
-    """What a model gives; None if ONNX Runtime can't run it."""
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    # One thread adds up in one order: the same weights on every machine.
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.enable_cpu_mem_arena = False
+    """What a model gives; None if ONNX Runtime can't run it, or takes too much."""
+    size = sum(array.nbytes for array in feeds.values())
+    limits = Limits(_SECONDS + size / 2**26, _MEMORY + 8 * size)
     try:
-        session = ort.InferenceSession(
-            model, options, providers=["CPUExecutionProvider"]
-        )
+        # One thread adds up in one order: the same weights on every machine.
+        session = Session(model, 1, limits)
         results = session.run(outputs, feeds)
-    except Exception:
-        # Its exceptions have no common base; whichever it is, the nodes stay.
-        return None
+    except RunFailed:
+        return None  # the nodes stay
     if not all(isinstance(array, np.ndarray) for array in results):
         return None
-    return list(results)
+    return None if _is_bulky(results) else results
+
+
+def _is_bulky(results: Iterable[np.ndarray]) -> bool:
+    """Whether strings are longer than their number lets expect."""
+    texts = (text for r in results if r.dtype.kind == "O" for text in r.reshape(-1))
+    return sum(map(len, texts)) > _LONGEST_TEXT
 
 
 def fed(tensor: ir.TensorProtocol) -> np.ndarray:

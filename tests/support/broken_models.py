@@ -75,10 +75,6 @@ BROKEN: dict[str, tuple[Change, list[str]]] = {
         lambda m: m.graph.ClearField("output"),
         ["the model has no outputs", "graph 'g'"],
     ),
-    "output twice": (
-        lambda m: m.graph.output.append(m.graph.output[0]),
-        ["output 'y' is listed twice"],
-    ),
     "value twice": (
         lambda m: m.graph.node.append(node("Relu", "x", "y")),
         ["value 'y' is defined twice", "an output of node 'the_Relu'"],

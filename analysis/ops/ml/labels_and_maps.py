@@ -180,8 +180,9 @@ def _zip_map(t: Any, n: NodeView, scores: Any) -> Any:
     keys = n.attr("classlabels_strings") or n.attr("classlabels_int64s") or []
     if not keys:
         n.refuse("ZipMap without labels")
-    if n.shapes.rank(n.value(0)) not in (1, 2) or n.dims(0)[-1] != len(keys):
-        n.refuse("ZipMap of scores that are not one per label")
+    dims = n.shapes.dims(n.value(0))
+    if dims is not None and isinstance(dims[-1], int) and dims[-1] != len(keys):
+        n.refuse(f"ZipMap of {dims[-1]} scores, but {len(keys)} labels")
     return t.helper(ml_helpers.zip_map)(scores, _listed(t, n, "classes", keys))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ...graph.dims import Dim
 from ..facts import flop_counts, sizes_windows, tiles
 from ..helpers import conv as helpers
 from ..helpers import quant as quant_helpers
@@ -19,13 +20,31 @@ from .windows import Windows, padded, short, windows
 
 
 def kernel_sizes(n: NodeView, weight: int = 1) -> list[int]:
-    """The window sizes, from the attribute or the shape of input `weight`."""
+    """The window sizes, from the attribute or the shape of input `weight`.
+
+    Refuses a node whose weight doesn't fit its attributes, or its input.
+    """
     sizes = n.attr("kernel_shape") or [
         n.size(weight, axis, "kernel size") for axis in range(2, n.rank(weight))
     ]
+    _check_weight(n, sizes, n.dims(weight))
     if not 1 <= len(sizes) <= 3:
         n.refuse(f"{n.node.op_type} over {len(sizes)} spatial axes is not supported")
     return list(sizes)
+
+
+def _check_weight(n: NodeView, sizes: Sequence[int], dims: Sequence[Dim]) -> None:
+    kind, groups = n.node.op_type, n.attr("group", 1)
+    pairs = zip(dims[2:], sizes, strict=False)
+    if any(isinstance(dim, int) and dim != size for dim, size in pairs):
+        n.refuse(f"{kind} with kernel_shape {list(sizes)}, but another weight")
+    transposed = kind.endswith("Transpose")
+    if groups < 1 or (isinstance(dims[0], int) and dims[0] % groups):
+        n.refuse(f"{kind} of {dims[0]} channels in {groups} groups is impossible")
+    channels = n.dims(0)[1]
+    wanted = dims[0] if transposed else dims[1] * groups
+    if isinstance(wanted, int) and isinstance(channels, int) and channels != wanted:
+        n.refuse(f"{kind} of {channels} channels, with a weight for {wanted}")
 
 
 def _is_layer(n: NodeView) -> bool:

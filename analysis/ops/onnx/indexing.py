@@ -43,6 +43,10 @@ def _i64(*values: Any) -> Any:
 
 def gather(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
     rank, axis = n.rank(0), axis_of(n)
+    found = [i for i in n.ints(1) or () if isinstance(i, int)]
+    dim = n.dims(0)[axis]
+    if isinstance(dim, int) and any(not -dim <= i < dim for i in found):
+        n.refuse(f"{n.node.op_type} of an index that is out of range: {found[:9]}")
     numbers = flat_ints(n.ints(1)) if n.rank(1) > 1 else None
     run = _as_slice(numbers, n.dims(0)[axis]) if numbers else None
     if run is None:
@@ -85,12 +89,37 @@ def _as_slice(numbers: Sequence[int], dim: Any) -> slice | None:
     return slice(None if whole else start, stop or None)
 
 
+def _counts_from_end(indices: ir.Value) -> bool:
+    """Whether indices are computed so that they can be negative, or are in part."""
+    node = indices.producer()
+    while node is not None and node.op_type in _PASSING and node.inputs[0] is not None:
+        indices = node.inputs[0]
+        node = indices.producer()
+    if indices.const_value is not None:
+        return indices.const_value.size > 0 and bool(
+            indices.const_value.numpy().min() < 0
+        )
+    if node is None or node.domain:
+        return False
+    if node.op_type in ("Neg", "Sub"):
+        return True
+    bounds = [v.const_value for v in node.inputs[1:2] if v is not None]
+    if node.op_type not in ("Add", "Clip", "Max") or not bounds or bounds[0] is None:
+        return False
+    return bounds[0].size > 0 and bool(bounds[0].numpy().min() < 0)
+
+
+_PASSING = ("Cast", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+
+
 def embedding(n: NodeView) -> ModuleForm | None:
     """A constant table of vectors, looked up by indices known at run time."""
     if not n.has(1) or n.attr("axis", 0) != 0 or n.value(0).const_value is None:
         return None
     if n.rank(0) != 2 or not n.is_float(0) or n.ints(1) is not None:
         return None
+    if _counts_from_end(n.value(1)):
+        return None  # which an nn.Embedding refuses
     rows, width = n.size(0, 0), n.size(0, 1)
     return ModuleForm(
         "nn.Embedding",

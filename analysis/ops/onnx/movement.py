@@ -272,8 +272,18 @@ define(
 # ---- Blocks of pixels, sequences, triangles
 
 
+def _block(n: NodeView, *parts: tuple[int, int]) -> int:
+    """The size of blocks; (axis, power of it) says what it has to divide."""
+    block = int(n.attr("blocksize"))
+    for axis, power in parts:
+        size = n.dims(0)[axis]
+        if block < 1 or (isinstance(size, int) and size % block**power):
+            n.refuse(f"{n.node.op_type} of {size} elements in blocks of {block}")
+    return block
+
+
 def depth_to_space(t: Any, n: NodeView, x: Any) -> Any:
-    block = n.attr("blocksize")
+    block = _block(n, (1, 2))
     dtype = n.dtype(0)
     # With a single channel left, the order of rows, columns and channels is the same.
     empty = 0 in n.dims(0)  # PyTorch's own can't take it
@@ -284,7 +294,7 @@ def depth_to_space(t: Any, n: NodeView, x: Any) -> Any:
 
 
 def space_to_depth(t: Any, n: NodeView, x: Any) -> Any:
-    block = n.attr("blocksize")
+    block = _block(n, (2, 1), (3, 1))
     dtype = n.dtype(0)
     empty = 0 in n.dims(0)  # PyTorch's own can't take it
     if (n.attr("mode", "DCR") == "CRD" or n.dims(0)[1] == 1) and not empty:

@@ -382,6 +382,8 @@ define(
 
 def _lrn(t: Any, n: NodeView, x: Any) -> Any:
     size = n.attr("size")
+    if size < 1:
+        n.refuse(f"LRN over {size} channels is impossible")
     if n.rank(0) < 3:
         n.refuse("LRN without spatial axes is not supported")
     options = {

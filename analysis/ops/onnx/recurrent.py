@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...literals import one_line
+from ...literals import one_line, shortest
 from ..facts import flop_counts, sizes_windows
 from ..facts.requirements import Between
 from ..helpers import recurrent as helpers
@@ -249,7 +249,7 @@ def _with_numbers(n: NodeView, found: list[str]) -> tuple[Any, ...]:
                 f"supported are {', '.join(_NUMBERS)}",
             )
         numbers = [
-            float(f"{left.pop(0) if left else usual:.9g}")
+            shortest(np.float32(left.pop(0) if left else usual))
             for left, usual in zip(given, _NUMBERS[name], strict=False)
         ]
         made.append((name, *numbers) if numbers else name)

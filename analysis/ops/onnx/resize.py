@@ -17,6 +17,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from ...graph.dims import Dim, same, simplify
+from ...literals import shortest
 from ..facts import flop_counts, sizes_movement
 from ..helpers import resize as helpers
 from ..node_view import NodeView
@@ -176,7 +177,7 @@ def _is_given(n: NodeView, i: int) -> bool:
 
 def _scales(n: NodeView) -> list[float] | None:
     known = n.const(2) if _is_given(n, 2) else None
-    return None if known is None else [float(str(scale)) for scale in known.flatten()]
+    return None if known is None else [shortest(scale) for scale in known.flatten()]
 
 
 def _keep_aspect_ratio(n: NodeView, axes: Sequence[int], policy: str) -> list[Target]:
@@ -394,13 +395,13 @@ def _crop_and_resize(
     known = n.const(1)
     region: Any = roi.tolist()
     if known is not None:
-        region = tuple(float(str(part)) for part in known.flatten())
+        region = tuple(shortest(part) for part in known.flatten())
     axes, extent = _explicit(t, n, targets, x, None, sizes)
     new: Any = extent.get("sizes")
     if new is None:
         new = tuple(size(target.new) for target in targets or ())
     value = n.attr("extrapolation_value", np.float32(0))
-    outside = {"outside": float(str(value))} if value else {}
+    outside = {"outside": shortest(np.float32(value))} if value else {}
     return t.helper(helpers.crop_and_resize)(x, axes, region, new, **outside)
 
 

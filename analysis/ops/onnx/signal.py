@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ...literals import shortest
 from ..case_arrays import f32, f64, i32, i64
 from ..facts import sizes_windows
 from ..helpers import signal as helpers
@@ -22,7 +23,7 @@ def _scalar(n: NodeView, i: int, operand: Any) -> Any:
     if found is not None:
         return found[0]
     known = n.const(i)
-    return operand.item() if known is None else float(str(known.reshape(-1)[0]))
+    return operand.item() if known is None else shortest(known.reshape(-1)[0])
 
 
 # ---- windows

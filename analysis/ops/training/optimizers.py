@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...literals import shortest
 from ..case_arrays import f32, i64
 from ..helpers import training as helpers
 from ..node_view import NodeView
@@ -28,7 +29,7 @@ def _spelling(
         groups = [list(xs[i * count : i * count + count]) for i in range(lists)]
         options: dict[str, Any] = {}
         for keyword, (name, default) in attributes.items():
-            value = float(str(n.attr(name, np.float32(default))))
+            value = shortest(n.attr(name, np.float32(default)))
             if value != default or n.attr(name) is not None:
                 options[keyword] = value
         if n.attr("mode", "standard") == "nesterov":

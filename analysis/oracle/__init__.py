@@ -1,0 +1,1 @@
+"""ONNX Runtime and emitted packages, run in processes of their own."""

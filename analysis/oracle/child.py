@@ -1,0 +1,218 @@
+"""Runs models on ONNX Runtime, and emitted packages, for the process that started it.
+
+    python child.py
+
+Requests are read from standard input and answered on standard output, one at a time;
+`write` and `read` say in which form. This file is started by path, so it imports
+nothing of ours, and neither may a package.
+
+    {"load": PATH or bytes of a model, "threads": N} -> {"session": K, "outputs": [..]}
+    {"package": PATH, "engine": NAME or ""} -> likewise
+    {"run": K, "outputs": [NAME ..] or None, "feed": {..}} -> {"results": [..]}
+    {"run": K, "values": [..]} -> likewise, inputs by their place
+    {"drop": K} -> {}
+
+A request may say how many bytes of "memory" answering it may take. What fails is
+answered by {"error": TEXT}.
+"""
+
+import sys
+
+if __name__ == "__main__":
+    # This file's folder would hide modules of the standard library, such as inspect.
+    del sys.path[0]
+
+import importlib
+import json
+import os
+import queue
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+BANNED = {"fairhand", "onnx", "onnxruntime", "onnx_ir"}  # in a package's process
+
+
+class Sessions:
+    """What was loaded, by number."""
+
+    def __init__(self) -> None:
+        self.loaded: dict[int, Any] = {}
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The reply to a request; raises whatever fails."""
+        if "load" in request:
+            return self._enter(_on_onnx_runtime(request["load"], request["threads"]))
+        if "package" in request:
+            return self._enter(_of_package(request["package"], request["engine"]))
+        if "drop" in request:
+            self.loaded.pop(request["drop"], None)
+            return {}
+        session = self.loaded[request["run"]]
+        if "values" not in request:
+            return {"results": session.run(request["outputs"], request["feed"])}
+        names = [tensor.name for tensor in session.get_inputs()]
+        feed = dict(zip(names, request["values"], strict=True))
+        session.run(None, feed)  # engines take a size for granted from its second call
+        results = session.run(None, feed)
+        assert len(results) == len(session.get_outputs())
+        return {"results": results}
+
+    def _enter(self, session: Any) -> dict[str, Any]:
+        number = len(self.loaded) + 1 + max(self.loaded, default=0)
+        self.loaded[number] = session
+        names = [tensor.name for tensor in session.get_outputs()]
+        return {"session": number, "outputs": names}
+
+
+def _on_onnx_runtime(model: str | np.ndarray, threads: int) -> Any:
+    """A session on the CPU, every optimisation off."""
+    ort = importlib.import_module("onnxruntime")
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    options.intra_op_num_threads = options.inter_op_num_threads = threads
+    options.enable_cpu_mem_arena = False
+    source = model if isinstance(model, str) else model.tobytes()
+    return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+
+
+def _of_package(folder: str, engine: str) -> Any:
+    package = Path(folder).resolve()
+    sys.path.insert(0, str(package.parent))
+    module = importlib.import_module(package.name)
+    banned = BANNED & set(sys.modules)
+    if banned:
+        raise ImportError(f"the emitted package imports {', '.join(sorted(banned))}")
+    # An engine that gives a network up has nothing to offer but its preparations.
+    warnings.filterwarnings("error", "the network runs as it stands")
+    chosen = {"engine": engine} if engine else {}
+    return module.Session(**chosen)
+
+
+def limit_memory(most: int | None) -> None:
+    """Let this process take so many bytes more than it has; None lifts the limit."""
+    try:
+        resource: Any = importlib.import_module("resource")
+        pages = int(Path("/proc/self/statm").read_text().split()[5])  # of private data
+    except (ImportError, OSError):
+        return  # a system that can't tell
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    soft = hard if most is None else pages * resource.getpagesize() + most
+    if hard != resource.RLIM_INFINITY:
+        soft = min(soft, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def main() -> None:
+    """Answer requests until standard input ends, as it does when the parent dies."""
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print is no reply
+    requests = queue.SimpleQueue[dict[str, Any]]()
+    threading.Thread(target=_listen, args=[requests], daemon=True).start()
+    sessions = Sessions()
+    while True:
+        request = requests.get()
+        try:
+            limit_memory(request.get("memory"))
+            reply = sessions.answer(request)
+        except MemoryError:
+            reply = {"error": "out of memory"}
+        except Exception as error:
+            reply = {"error": _said(error)}
+        del request
+        limit_memory(None)
+        write(replies, reply)
+        del reply
+
+
+def _said(error: Exception) -> str:
+    """What an exception says; ONNX Runtime's name their kind themselves."""
+    name = type(error).__name__
+    own = type(error).__module__.startswith("onnxruntime")
+    return str(error) if own else f"{name}: {error}".removesuffix(": ")
+
+
+def _listen(requests: "queue.SimpleQueue[dict[str, Any]]") -> None:
+    """Hand on requests, and end the process with its parent, whatever it does then."""
+    while True:
+        try:
+            requests.put(read(sys.stdin.buffer))
+        except BaseException:
+            os._exit(0)
+
+
+def write(stream: Any, value: Any) -> None:
+    """Write a tree of arrays, arrays of strings, lists, maps, and what JSON has.
+
+    Its text goes first, then the elements of its arrays in the order they stand in it.
+    """
+    arrays: list[np.ndarray] = []
+    text = json.dumps(_packed(value, arrays)).encode()
+    stream.write(len(text).to_bytes(8, "little") + text)
+    for array in arrays:
+        stream.write(array.reshape(-1).view(np.uint8).data)
+    stream.flush()
+
+
+def read(stream: Any) -> Any:
+    """The inverse of write(). Raises EOFError where the stream ends before that."""
+    size = int.from_bytes(_exactly(stream, 8).tobytes(), "little")
+    return _unpacked(json.loads(_exactly(stream, size).tobytes()), stream)
+
+
+def _exactly(stream: Any, size: int) -> np.ndarray:
+    buffer = np.empty(size, np.uint8)
+    if size and stream.readinto(buffer.data) != size:
+        raise EOFError
+    return buffer
+
+
+def _packed(value: Any, arrays: list[np.ndarray]) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
+        texts = [str(text) for text in value.reshape(-1)]
+        return {"strings": texts, "shape": value.shape}
+    if isinstance(value, np.ndarray):
+        if not value.dtype.isnative:
+            value = value.astype(value.dtype.newbyteorder("="))
+        arrays.append(np.require(value, requirements=["C", "A"]))
+        return {"array": value.shape, "dtype": value.dtype.name}
+    if isinstance(value, dict):
+        keys, values = list(value), [_packed(v, arrays) for v in value.values()]
+        return {"keys": [_packed(k, arrays) for k in keys], "values": values}
+    if isinstance(value, list):
+        return [_packed(item, arrays) for item in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _unpacked(node: Any, stream: Any) -> Any:
+    if isinstance(node, list):
+        return [_unpacked(item, stream) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "strings" in node:
+        array = np.empty(len(node["strings"]), object)
+        array[:] = node["strings"]
+        return array.reshape(node["shape"])
+    if "array" in node:
+        dtype, shape = _dtype(node["dtype"]), tuple(node["array"])
+        size = dtype.itemsize * int(np.prod(shape, dtype=object))
+        return _exactly(stream, size).view(dtype).reshape(shape)
+    keys = _unpacked(node["keys"], stream)
+    return dict(zip(keys, _unpacked(node["values"], stream), strict=True))
+
+
+def _dtype(name: str) -> Any:
+    try:
+        return np.dtype(name)
+    except TypeError:
+        # Loaded for bfloat16 and the like alone: it would make NumPy know more than a
+        # package can count on.
+        return np.dtype(getattr(importlib.import_module("ml_dtypes"), name))
+
+
+if __name__ == "__main__":
+    main()

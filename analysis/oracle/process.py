@@ -1,0 +1,236 @@
+"""A process that runs models and packages, and may fail, or die, without harm to us.
+
+What a model file asks of ONNX Runtime may end the process that it runs in (INT_MIN
+divided by -1), take all memory, or never end. So it runs in child.py, with limits.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import child
+
+_PATIENCE_S = 5  # to wait for a process that was told to end
+
+
+class RunFailed(Exception):
+    """A model or package couldn't be loaded or run.
+
+    `fatal` if that ended the process: by a signal, or since it took too long.
+    """
+
+    def __init__(self, text: str, fatal: bool = False) -> None:
+        super().__init__(text)
+        self.fatal = fatal
+
+
+class Limits(NamedTuple):
+    """What one request may take; None for what is not limited."""
+
+    seconds: float | None = None
+    memory: int | None = None  # bytes, beside what the process has by then
+
+
+UNLIMITED = Limits()
+
+
+class Process:
+    """A process that answers requests as child.py describes; started when needed."""
+
+    def __init__(self) -> None:
+        self._running: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self.ends = 0  # how often it ended, and its sessions with it
+        self.unused: list[int] = []  # sessions to be dropped
+
+    def ask(
+        self, request: Mapping[str, Any], limits: Limits = UNLIMITED
+    ) -> dict[str, Any]:
+        """The reply to a request. Raises RunFailed, with the message of what failed."""
+        with self._lock:
+            while self._running is not None and self.unused:
+                self._answer({"drop": self.unused.pop()}, Limits(_PATIENCE_S))
+            reply = self._answer({**request, "memory": limits.memory}, limits)
+        if "error" in reply:
+            raise RunFailed(reply["error"])
+        return reply
+
+    def _answer(self, request: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+        running = self._started()
+        assert running.stdin is not None and running.stdout is not None
+        with _ended_after(running, limits.seconds) as late:
+            try:
+                child.write(running.stdin, request)
+                return dict(child.read(running.stdout))
+            except (OSError, EOFError, ValueError):
+                self._end()
+                if late.is_set():
+                    text = f"it took more than {limits.seconds:g} s"
+                else:
+                    text = _how_it_ended(running.returncode)
+                raise RunFailed(text, fatal=True) from None
+            except BaseException:  # its reply would answer the next request
+                running.kill()
+                self._end()
+                raise
+
+    def close(self) -> None:
+        """End the process, if it runs."""
+        with self._lock:
+            self._end()
+
+    def forget(self) -> None:
+        """In a process that was forked off: the running one belongs to the parent."""
+        self._lock = threading.Lock()
+        _close_pipes(self._running)
+        self._running, self.unused = None, []
+        self.ends += 1
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._running is None:
+            self._running = subprocess.Popen(
+                [sys.executable, child.__file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        return self._running
+
+    def _end(self) -> None:
+        running, self._running = self._running, None
+        if running is None:
+            return
+        self.ends, self.unused = self.ends + 1, []
+        _close_pipes(running)
+        try:
+            running.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@contextmanager
+def _ended_after(
+    running: subprocess.Popen[bytes], seconds: float | None
+) -> Iterator[threading.Event]:
+    """Kill a process that takes longer than the block may; the event says so."""
+    late = threading.Event()
+
+    def give_up() -> None:
+        late.set()
+        running.kill()
+
+    timer = threading.Timer(seconds or 0, give_up)
+    timer.daemon = True
+    if seconds is not None:
+        timer.start()
+    try:
+        yield late
+    finally:
+        timer.cancel()
+
+
+def _close_pipes(running: subprocess.Popen[bytes] | None) -> None:
+    for stream in () if running is None else (running.stdin, running.stdout):
+        with suppress(OSError):
+            if stream is not None:
+                stream.close()
+
+
+def _how_it_ended(code: int | None) -> str:
+    if code is not None and code < 0:
+        with suppress(ValueError):
+            name = signal.Signals(-code).name
+            return f"the process that ran it was ended by {name}"
+    return f"the process that ran it ended, with exit code {code}"
+
+
+class Output(NamedTuple):
+    """An output of a session, as onnxruntime.InferenceSession gives them."""
+
+    name: str
+
+
+class Session:
+    """A model loaded by ONNX Runtime, in the process that all of them share."""
+
+    _era = -1  # what `ends` was when it was loaded
+
+    def __init__(
+        self, model: str | bytes, threads: int = 0, limits: Limits = UNLIMITED
+    ) -> None:
+        """Load a file, or a serialised model. Raises RunFailed."""
+        given = model if isinstance(model, str) else np.frombuffer(model, np.uint8)
+        self._request = {"load": given, "threads": threads}
+        self._limits = limits
+        self._load()
+
+    def _load(self) -> None:
+        reply = _SHARED.ask(self._request, self._limits)
+        self._era, self._number = _SHARED.ends, reply["session"]
+        self._outputs = [Output(name) for name in reply["outputs"]]
+
+    def get_outputs(self) -> list[Output]:
+        """The outputs in their order."""
+        return self._outputs
+
+    def run(self, names: Sequence[str] | None, feed: Mapping[str, Any]) -> list[Any]:
+        """The results for one feed. Raises RunFailed."""
+        if self._era != _SHARED.ends:  # another model ended the process
+            self._load()
+        wanted = None if names is None else list(names)
+        request = {"run": self._number, "outputs": wanted, "feed": dict(feed)}
+        return list(_SHARED.ask(request, self._limits)["results"])
+
+    def __del__(self) -> None:
+        # Dropped with the next request: a lock may be held by whom this interrupts.
+        if self._era == _SHARED.ends:
+            _SHARED.unused.append(self._number)
+
+
+def run_apart(
+    package: Path, feeds: Sequence[Sequence[Any]], engine: str, limits: Limits
+) -> list[list[Any]]:
+    """Results of an emitted package's Session, in a process that is not used again.
+
+    Each feed has the values of its inputs in their order. Raises RunFailed.
+    """
+    with Process() as process:
+        loaded = process.ask({"package": str(package), "engine": engine}, limits)
+        number = loaded["session"]
+        requests = [{"run": number, "values": list(values)} for values in feeds]
+        return [process.ask(request, limits)["results"] for request in requests]
+
+
+def available_memory() -> int | None:
+    """Bytes that processes could take now; None where the system doesn't say."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    sizes = dict(line.split(":", 1) for line in lines if ":" in line)
+    found = sizes.get("MemAvailable", "").split()
+    return int(found[0]) << 10 if found else None
+
+
+_SHARED = Process()
+atexit.register(_SHARED.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_SHARED.forget)

@@ -81,7 +81,9 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("model")
     sub.add_argument("--inputs", metavar="FILE")
     sub.add_argument(
-        "--seeds", type=_positive, default=2, help="random inputs per size"
+        "--seeds",
+        type=_positive,
+        help="random inputs per size (default: 2, or none" " beside --inputs)",
     )
 
     _add_reading(command)
@@ -113,7 +115,16 @@ def _add_compile(command: Command) -> None:
         "--no-cache", action="store_true", help="make anew what was written before"
     )
     sub.add_argument(
-        "--inputs", metavar="FILE", help=".npz or .pb inputs to check first"
+        "--inputs", metavar="FILE", help=".npz or .pb inputs to check with"
+    )
+    sub.add_argument(
+        "--shape",
+        dest="shapes",
+        action="append",
+        type=_shape,
+        default=[],
+        metavar="NAME=1,576",
+        help="fix the sizes of an input; ? or a name for one that stays open",
     )
     sub.add_argument("--debug", metavar="DIR", help="write the graph after each stage")
     sub.add_argument(
@@ -249,6 +260,18 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _shape(text: str) -> tuple[str, list[int | str | None]]:
+    """`x=1,n,?` as the name and its sizes."""
+    name, equals, listed = text.rpartition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=SIZE,SIZE")
+    sizes = [part.strip() for part in listed.split(",")] if listed else []
+    return name, [
+        int(size) if size.isdecimal() else None if size == "?" else size
+        for size in sizes
+    ]
+
+
 def _load_operators(path: Path) -> None:
     """Run a user's file; it calls fairhand.register for each operator."""
     if not path.is_file():
@@ -300,6 +323,7 @@ def _compile(arguments: argparse.Namespace) -> None:
             arguments.out,
             verify=not arguments.no_verify,
             cache=not arguments.no_cache,
+            shapes=dict(arguments.shapes),
             progress=lambda stage: status.update(stage),
             **{name: getattr(arguments, name) for name in _PLAIN.split()},
         )

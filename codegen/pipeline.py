@@ -34,6 +34,7 @@ from .ir.engine_plan import EnginePlan
 from .ir.identifiers import class_name, package_name
 from .ir.package_plan import SourcePlan
 from .lanes.plan_json import write_plan
+from .load.given_shapes import Shapes, with_shapes
 from .load.read_model import Loaded, load
 from .modules.module_tree import make_tree
 from .modules.recover_modules import find_scopes
@@ -48,12 +49,12 @@ from .statements.from_graph import make_steps
 from .statements.symbolic_sizes import settle_dimensions
 from .verify import parity
 from .verify.debug_dump import stage_writer
+from .verify.feeds import first_feed
 from .verify.input_sizes import first_sizes
 from .verify.package_report import make_report, note_verification
 from .verify.parity import (
     Verification,
     check_package,
-    first_feed,
     huge_value,
     refuse_huge,
 )
@@ -79,6 +80,7 @@ def compile(
     *,
     verify: bool = True,
     inputs: str | Path | None = None,
+    shapes: Shapes | None = None,
     debug: str | Path | None = None,
     level: int = 1,
     exactness: str = "real",
@@ -96,7 +98,8 @@ def compile(
     """ONNX model in, checked PyTorch package out. Raises FairhandError.
 
     `out` is the package's folder (default: generated/<model>), replaced only by a
-    package that verified. `inputs` are sample inputs (.npz, .pb) to verify with first;
+    package that verified. `inputs` are sample inputs (.npz, .pb) to verify with instead
+    of random ones; `shapes` gives inputs of open size a shape of their own;
     `debug` is a folder for the graph after each stage. What is written follows from
     `level` to `target` and from `autotune` (Options). `engine` is what Session runs on:
     "eager", "packed", "onednn", "compile", or "auto" for what suits the network;
@@ -112,7 +115,7 @@ def compile(
     request = CompileRequest(options, wanted, precision, verify, given)
     progress("load")
     with no_garbage_collection():
-        loaded = load(model)
+        loaded = with_shapes(load(model), shapes or {})
         if not verify:
             refuse_wrong(loaded)
     folder = Path(out or Path("generated") / package_name(loaded.name))
@@ -245,7 +248,7 @@ def _verified(
     refuse_huge(graph, compiled.rewriting.shapes)
     if request.engine == PROFILE:
         feed = first_feed(loaded.model, given)
-        check = partial(parity.verify, draft, loaded, given, (0,))
+        check = partial(parity.verify, draft, loaded, given, None if given else (0,))
         runs_on = fastest_engine(draft, runs_on, feed, check)
         write_beside(draft, compiled, runs_on)
 

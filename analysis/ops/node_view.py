@@ -97,7 +97,7 @@ class NodeView:
         if found is None:
             self.refuse(
                 f"{self.node.op_type} needs the rank of input {i}, which is unknown",
-                "give the model's inputs a shape (sizes may stay dynamic)",
+                why_unknown(self.value(i), self.shapes),
             )
         return found
 
@@ -203,3 +203,25 @@ def of_strings(node: ir.Node) -> bool:
     """Whether an input or output of a node is a tensor of strings."""
     values = [*node.inputs, *node.outputs]
     return any(v is not None and v.dtype == ir.DataType.STRING for v in values)
+
+
+def why_unknown(value: ir.Value, shapes: ShapeFacts) -> str:
+    """What left the rank of a value unknown, and what to do about it.
+
+    That is where the way back to the inputs first meets a known one: an input without a
+    shape, an If whose branches give different ranks, an operator that runs decide on.
+    """
+    fix = "fix the sizes of the inputs with --shape NAME=1,3"
+    node = value.producer()
+    while node is not None:
+        before = [v for v in node.inputs if v is not None and shapes.dims(v) is None]
+        if not before:
+            break
+        value, node = before[0], before[0].producer()
+    name = one_line(value.name or "?", 40)
+    if node is None:
+        return f"input {name} has no shape: give it one with --shape {name}=1,3"
+    called = f"{node.op_type} {one_line(node.name or '?', 60)!r}"
+    if node.op_type == "If":
+        return f"the branches of {called} give different ranks: {fix}"
+    return f"{called} leaves the rank of {name} to what it runs on: {fix}"

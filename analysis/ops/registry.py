@@ -17,7 +17,8 @@ import onnx_ir as ir
 
 from ..graph.dims import Dim
 from ..graph.shape_facts import ContentResult, DimsResult, NodeFacts
-from .facts import flop_counts, index_functions
+from .facts import fitting_sizes, flop_counts, index_functions
+from .facts.fitting_sizes import Fits
 from .facts.requirements import Requirement
 from .facts.sizes_elementwise import broadcast_together
 from .facts.tiles import TileNeeds
@@ -111,6 +112,7 @@ class OpDef:
     - `traceable`: what it does depends on sizes and types, never on values.
     - `carries`: inputs whose elements, or some of them, come out unchanged.
     - `requires`: what elements of an input have to be like, by position.
+    - `fits(node)`: what sizes of inputs have to be to each other.
     - `runs_until`: the last opset of whose version ONNX Runtime has a kernel, if there
       is a newer one that differs in element types or additions alone.
     """
@@ -138,6 +140,7 @@ class OpDef:
     traceable: bool | None = None
     carries: Container[int] | None = None
     requires: Mapping[int, Requirement] = field(default_factory=dict)
+    fits: Fits | None = None
     runs_until: int | None = None
     cases: Sequence[Case] = field(default=(), compare=False)
 
@@ -170,6 +173,7 @@ def _defaults(op: OpDef) -> Mapping[str, Any]:
     moves = op.mapping in (REORGANIZE, SHUFFLE)
     return {
         "shape": broadcast_together if op.mapping is ONE_TO_ONE else None,
+        "fits": fitting_sizes.together if op.mapping is ONE_TO_ONE else None,
         "flops": 1 if op.mapping is ONE_TO_ONE else 0 if moves else None,
         "views": op.mapping is REORGANIZE,
         "traceable": op.mapping is not OPAQUE,

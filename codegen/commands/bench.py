@@ -14,7 +14,7 @@ import onnxruntime as ort
 from rich.console import Console
 
 from ...analysis.lazy import lazy
-from ..emit.package_files import check_source
+from ..emit.package_files import of_package
 from ..load.read_model import load
 from ..verify.input_sizes import first_sizes
 from ..verify.inputs import make_inputs
@@ -26,8 +26,7 @@ def bench(
     package: Path, model: Path, rounds: int, threads: int | None, out: Console
 ) -> None:
     """Print medians and the median of the per-round ratios (over 1: we win)."""
-    loaded = load(model)
-    check_source(package, loaded)
+    loaded = of_package(package, load(model))
     feed = make_inputs(loaded.model, 0, first_sizes(loaded.model))
     options = ort.SessionOptions()
     options.log_severity_level = 4

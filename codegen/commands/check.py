@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ...analysis.errors import FairhandError
 from ...rewrites.replay import replay
-from ..emit.package_files import check_source, read_report
+from ..emit.package_files import of_package, read_report
 from ..load.read_model import load
 
 
@@ -15,7 +15,7 @@ def check(report: Path, model: Path) -> str:
     folder = report.parent if report.name == "report.json" else report
     found = read_report(folder)
     loaded = load(model)
-    check_source(folder, loaded)
+    loaded = of_package(folder, loaded)
     certificate = found.get("certificate")
     if not isinstance(certificate, dict):
         raise FairhandError(

@@ -11,6 +11,7 @@ def summary_rows(package: Package) -> list[tuple[str, str]]:
     """A label and a text for each line."""
     report = package.report
     source, lanes = report["source"], report.get("lanes")
+    frozen = report.get("defaults")
     lines = (package.path / "model.py").read_text(encoding="utf-8").count("\n")
     size = report["weights_bytes"] / 1e6
     file = f"{source['file']}, opset {source['opset']}, {source['nodes']} nodes"
@@ -19,7 +20,7 @@ def summary_rows(package: Package) -> list[tuple[str, str]]:
         ("source", file),
         ("model.py", f"{lines} lines, {len(report['classes'])} classes"),
         ("weights", f"{report['parameters']:,} parameters, {size:.1f} MB"),
-        *([("defaults", _frozen(report["defaults"]))] if report["defaults"] else []),
+        *([("defaults", _frozen(frozen))] if frozen else []),
         *([("lanes", lanes["reason"])] if lanes else []),
         *([("cache", "all but the weights as written before")] * package.cached),
         ("parity", summary(report["verification"])),

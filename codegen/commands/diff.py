@@ -10,6 +10,7 @@ from ...analysis.literals import one_line
 from ..emit.model_file import model_text
 from ..emit.package_files import read_report
 from ..ir.identifiers import class_name
+from ..load.given_shapes import with_shapes
 from ..load.read_model import load
 from ..pipeline import lower
 from ..plan.make_plan import source_plan
@@ -26,7 +27,7 @@ def diff(folder: Path, model: Path) -> tuple[list[str], list[str]]:
     source, lanes = report["source"], report.get("lanes", {})
     path = folder / "model.py"
     text = path.read_text(encoding="utf-8")
-    loaded = load(model)
+    loaded = with_shapes(load(model), source.get("shapes", {}))
     certificate, target = report.get("certificate", {}), report.get("target", {})
     options = CompileOptions(
         level=certificate.get("level", 1),

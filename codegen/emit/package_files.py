@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...analysis.errors import FairhandError
+from ..load.given_shapes import with_shapes
 from ..load.read_model import Loaded
 
 # Those that are text and hold nothing measured.
@@ -42,13 +43,18 @@ def is_package(folder: Path) -> bool:
     return True
 
 
-def check_source(folder: Path, loaded: Loaded) -> None:
-    """Raise FairhandError unless the package in `folder` was made from `loaded`."""
-    if read_report(folder)["source"]["sha256"] != loaded.sha256:
+def of_package(folder: Path, loaded: Loaded) -> Loaded:
+    """The model of a package, with the shapes that were given to its inputs.
+
+    Raises FairhandError unless the package in `folder` was made from `loaded`.
+    """
+    source = read_report(folder)["source"]
+    if source["sha256"] != loaded.sha256:
         raise FairhandError(
             f"{folder} was not generated from {loaded.path or loaded.name}",
             hint="compile the model again",
         )
+    return with_shapes(loaded, source.get("shapes", {}))
 
 
 def write_report(folder: Path, report: dict[str, Any]) -> None:

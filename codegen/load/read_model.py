@@ -8,8 +8,8 @@ are views of the mapping. A model of 440 MB loads in a few MB of memory.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from math import prod
 from pathlib import Path
@@ -52,6 +52,7 @@ class Loaded:
     `folder` are None. `node_count` counts the nodes as they stand in the file, with
     those inside branches and loops, but not the bodies of functions. `opset` is the
     version of ai.onnx. `outline` is a hash of all but the content of the weights.
+    `shapes` are those that a user gave to inputs (given_shapes.py).
     """
 
     model: ir.Model
@@ -63,6 +64,7 @@ class Loaded:
     path: Path | None
     external_data: tuple[str, ...] = ()  # as the model names them, first mention first
     outline: str = ""
+    shapes: Mapping[str, Sequence[int | str | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

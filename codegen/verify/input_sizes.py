@@ -11,7 +11,8 @@ import onnx_ir as ir
 from ...analysis.ops import lookup
 from ...rewrites.lowering import load
 from ..load.random_outputs import inlined
-from .index_limits import Size, length_limits, size_of
+from .index_limits import length_limits
+from .solve_sizes import Unknowns
 
 # What a dimension counts -> its sizes in the first, second and third try. In the third,
 # dimensions that count the same thing differ from each other by the last number.
@@ -41,17 +42,34 @@ def dynamic_sizes(model: ir.Model) -> list[dict[str, int]]:
     as "past + seq" where an input declares one. A third try is there only where two
     dimensions count the same thing: they differ in it, and in no other.
     """
-    model = inlined(model)
+    unknowns, model = _unknowns(model), inlined(model)
     kinds = _kinds(model)
     if not kinds:
         return [{}]
     limits = length_limits(model.graph)
-    counts = Counter(kinds.values())
-    again = any(counts[kind] > 1 for kind in ("past", "length", "image"))
-    return [
-        _with_expressions(model, _try(column, kinds, limits))
-        for column in range(3 if again else 2)
-    ]
+    wanted = [_try(column, kinds, limits) for column in range(2)]
+    solved = [unknowns.solve(sizes) for sizes in wanted]
+    fixed = {
+        key: size
+        for key, size in solved[0].items()
+        if size == solved[1][key] and wanted[0][key] != wanted[1][key]
+    }
+    free = {key: kind for key, kind in kinds.items() if key not in fixed}
+    counts = Counter(free.values())
+    if any(counts[kind] > 1 for kind in ("past", "length", "image")):
+        third = _try(2, free, limits) | fixed
+        solved.append(unknowns.solve({key: third[key] for key in kinds}))
+    found = [_with_expressions(model, sizes) for sizes in solved]
+    return [sizes for i, sizes in enumerate(found) if sizes not in found[:i]]
+
+
+def _unknowns(model: ir.Model) -> Unknowns:
+    """What is required of a model's sizes; kept with it, as it takes a while to see."""
+    found = model.meta.get("unknowns")
+    if not isinstance(found, Unknowns):
+        found = Unknowns(model)
+        model.meta["unknowns"] = found
+    return found
 
 
 def first_sizes(model: ir.Model) -> dict[str, int]:
@@ -60,14 +78,11 @@ def first_sizes(model: ir.Model) -> dict[str, int]:
 
 
 def _try(
-    column: int, kinds: Mapping[str, str | int], limits: Mapping[str, int]
+    column: int, kinds: Mapping[str, str], limits: Mapping[str, int]
 ) -> dict[str, int]:
     met: Counter[str] = Counter()
     sizes = {}
     for key, kind in kinds.items():
-        if isinstance(kind, int):
-            sizes[key] = kind
-            continue
         size = _SIZES[kind][column]
         if column == 2:
             size += _SIZES[kind][3] * met[kind]
@@ -94,19 +109,19 @@ def dynamic_dims(value: ir.Value) -> Iterator[tuple[int, str]]:
             yield axis, f"{value.name}#{axis}"
 
 
-def _kinds(model: ir.Model) -> dict[str, str | int]:
-    """Key of each independent dynamic dimension -> what it counts, or its only size."""
+def _kinds(model: ir.Model) -> dict[str, str]:
+    """Key of each independent dynamic dimension -> what it counts."""
     named = {
         key
         for value in free_inputs(model)
         for _, key in dynamic_dims(value)
         if key.isidentifier()
     }
-    kinds: dict[str, str | int] = {}
+    kinds: dict[str, str] = {}
     for value in free_inputs(model):
         for axis, key in dynamic_dims(value):
             if key not in kinds and not _symbols(key, named):
-                kinds[key] = _pinned(value, axis) or _kind(value, axis, key)
+                kinds[key] = _kind(value, axis, key)
     return kinds
 
 
@@ -165,26 +180,6 @@ def _kind(value: ir.Value, axis: int, key: str) -> str:
     if kind in ("", "length") and _reaches_window(value):
         return "image" if rank > 3 else "signal"
     return kind or "length"
-
-
-def _pinned(value: ir.Value, axis: int) -> int | None:
-    """The only size that suits a matrix or kernel that the input meets at once."""
-    for node, index in value.uses():
-        weight = node.inputs[1] if len(node.inputs) > 1 else None
-        size: Size = None
-        if index == 0 and node.op_type in ("Gemm", "MatMul"):
-            turned = node.attributes.get_int("transB", 0)
-            if axis == len(value.shape or ()) - 1 and not node.attributes.get_int(
-                "transA", 0
-            ):
-                size = size_of(weight, -1 if turned else -2)
-        elif index == 0 and node.op_type == "Conv" and axis == 1:
-            size = size_of(weight, 1)
-            if isinstance(size, int):
-                size *= node.attributes.get_int("group", 1)
-        if isinstance(size, int):
-            return size
-    return None
 
 
 def _reaches_window(value: ir.Value) -> bool:

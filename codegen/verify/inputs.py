@@ -17,7 +17,7 @@ import onnx
 import onnx_ir as ir
 
 from ...analysis.errors import FairhandError, LoadError
-from ...analysis.ops.facts.requirements import Between, Fraction
+from ...analysis.ops.facts.requirements import Between, Corners, Fraction
 from ..load.random_outputs import inlined
 from .index_limits import Reach, Size, constant, follow, index_limits, requirement
 from .input_sizes import complete, dynamic_dims, dynamic_sizes, free_inputs
@@ -163,8 +163,14 @@ def _random(
         return np.asarray(numbers).astype(dtype.numpy())
     if _masks_by_subtraction(value):
         return _mask(shape).astype(dtype.numpy())
-    if any(isinstance(requirement(reach), Fraction) for reach in follow(value)):
+    required = [requirement(reach) for reach in follow(value)]
+    if any(isinstance(found, Fraction) for found in required):
         return np.asarray(rng.random(shape)).astype(dtype.numpy())
+    if shape and any(isinstance(found, Corners) for found in required):
+        near, far = 4 * rng.random(shape), 1 + 4 * rng.random(shape)
+        half = shape[-1] // 2
+        near[..., half:] = near[..., : shape[-1] - half] + far[..., half:]
+        return np.asarray(near).astype(dtype.numpy())
     numbers = np.asarray(rng.standard_normal(shape))
     if np.issubdtype(dtype.numpy(), np.complexfloating):
         numbers = numbers + 1j * rng.standard_normal(shape)

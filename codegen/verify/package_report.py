@@ -60,6 +60,8 @@ def note_verification(report: dict[str, Any], found: Verification) -> None:
     """Enter what verification found, and the tolerances that the package's test keeps:
     those that it needed, and none for what can't be compared."""
     report["verification"] = found.as_dict()
+    if found.sizes:
+        report["sizes"] = [dict(sizes) for sizes in found.sizes]
     for name, plain in list(report["tolerance"].items()):
         if name in found.unsteady:
             del report["tolerance"][name]  # not compared, as what is drawn at random
@@ -82,6 +84,7 @@ def _facts(
             "external_data": list(loaded.external_data),
             "opset": loaded.opset,
             "nodes": loaded.node_count,
+            **({"shapes": dict(loaded.shapes)} if loaded.shapes else {}),
         },
         "meta": {
             "producer_name": loaded.model.producer_name or "",
@@ -98,7 +101,7 @@ def _facts(
             if tensor.name in ranges
         }
         | _words(loaded),
-        "defaults": _defaults(loaded.model),
+        **({"defaults": frozen} if (frozen := _defaults(loaded.model)) else {}),
         "sizes": dynamic_sizes(loaded.model),
         "tolerance": {
             tensor.name: TOLERANCES.get(_numbers_of(tensor.dtype), 0.0)

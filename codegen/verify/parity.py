@@ -35,16 +35,13 @@ from ..load.random_outputs import drawn_outputs
 from ..load.read_model import Loaded
 from .bisect import first_difference
 from .computed_types import coarsest
+from .feeds import MOST_TEXT, Case, find_cases
 from .ill_conditioned import same_text, weight_noise, with_drawn_weights
-from .input_sizes import dynamic_sizes, free_inputs
-from .inputs import make_inputs, optional_inputs, read_given
 from .rounding_noise import CONTINUOUS, Allowance, allowance, noise_text, own_noise
 from .tolerances import COARSE, compare_values
 
-SEEDS = (0, 1)
 DRAWN = "output {}: drawn at random: only its type and shape were compared"
 TIME_LIMIT_S = 900
-MOST_TEXT = 2000  # characters of a message of ONNX Runtime
 MOST_BYTES = 2**36  # of one value of a model that is run
 
 
@@ -68,6 +65,7 @@ class Verification:
     # What outputs may be off that are ill-conditioned, and parity with other weights.
     unsteady: Mapping[str, float] = field(default_factory=dict)
     drawn_weights: Verification | None = None
+    sizes: tuple[Mapping[str, int], ...] = ()  # of random inputs
 
     def tolerance(self, name: str, plain: float) -> float:
         """What was allowed for an output: `plain`, or more for a noisy model."""
@@ -140,17 +138,17 @@ def verify(
     package: Path,
     loaded: Loaded,
     given: Path | None = None,
-    seeds: Iterable[int] = SEEDS,
+    seeds: Sequence[int] | None = None,
     engine: str = "",
     unsteady: Mapping[str, float] | None = None,
 ) -> Verification:
     """Compare a package with its ONNX file.
 
-    `given` is a file of inputs to begin with, `seeds` are those of random ones,
-    `engine` is the package's own unless named. Of outputs that are drawn at random,
-    types and shapes are compared. `unsteady` is how far an output may be off since its
-    weights make it hang on their last bits (ill_conditioned.py): what the package's
-    report says unless given. Raises VerificationError.
+    `given` is a file of inputs, `seeds` are those of random ones (two, where neither is
+    given), `engine` is the package's own unless named. Of outputs that are drawn at
+    random, types and shapes are compared. `unsteady` is how far an output may be off
+    since its weights make it hang on their last bits (ill_conditioned.py): what the
+    package's report says unless given. Raises VerificationError.
     """
     model = loaded.model
     drawn, allowed = drawn_outputs(model), allowance(model)
@@ -160,17 +158,20 @@ def verify(
         unsteady = (report["verification"] or {}).get("unsteady", {})
     source = oracle_source(loaded)
     session = load(source)
-    cases, skipped = _cases(session, feeds(model, given, list(seeds)))
+    cases = find_cases(session, model, given, seeds)
     try:
-        results = run_package(package, [feed for _, feed, _ in cases], engine)
+        results = run_package(package, [case.feed for case in cases.runs], engine)
     except VerificationError as error:
-        _, error.feed, error.expected = cases[0]
+        error.feed, error.expected = cases.runs[0].feed, cases.runs[0].expected
         raise
     names = [tensor.name for tensor in session.get_outputs()]
-    skipped += [DRAWN.format(one_line(name)) for name in names if name in drawn]
+    skipped = cases.skipped + [
+        DRAWN.format(one_line(name)) for name in names if name in drawn
+    ]
     found, hanging = [], dict[str, float]()
-    for (label, feed, expected), actual in zip(cases, results, strict=True):
+    for case, actual in zip(cases.runs, results, strict=True):
         errors, noise = list[tuple[str, float]](), dict[str, float]()
+        feed, expected = case.feed, case.expected
         for name, got, want in zip(names, actual, expected, strict=True):
             if name in drawn and np.shape(got) == np.shape(want):
                 want = got.astype(np.asarray(want).dtype)
@@ -183,17 +184,20 @@ def verify(
                 note = f"{reason}; {noise_text(noise[name])}"
                 reason = "" if distance <= most else note
             if reason:
-                mismatch = VerificationError(
-                    f"output {one_line(name)} differs from ONNX Runtime on {label}: "
-                    f"{reason}"
-                )
-                mismatch.feed, mismatch.expected = feed, expected
-                mismatch.off = {name: distance}
-                raise mismatch
+                raise _mismatch(case, name, distance, reason)
             if name not in drawn:
                 errors.append((name, distance))
-        found.append(CaseResult(label, tuple(errors), tuple(noise.items())))
-    return Verification(tuple(found), tuple(skipped), allowed, coarse, hanging)
+        found.append(CaseResult(case.label, tuple(errors), tuple(noise.items())))
+    return Verification(
+        tuple(found), tuple(skipped), allowed, coarse, hanging, sizes=tuple(cases.sizes)
+    )
+
+
+def _mismatch(case: Case, name: str, distance: float, reason: str) -> VerificationError:
+    where = f"output {one_line(name)} differs from ONNX Runtime on {case.label}"
+    error = VerificationError(f"{where}: {reason}")
+    error.feed, error.expected, error.off = case.feed, case.expected, {name: distance}
+    return error
 
 
 def oracle_source(loaded: Loaded) -> str | bytes:
@@ -210,26 +214,6 @@ def _oracle_for(model: ir.Model) -> Callable[[str | bytes], Session]:
 
 
 Build = Callable[[Loaded, Path], object]
-Case = tuple[str, Mapping[str, Any], list[Any]]  # label, inputs, what is expected
-
-
-def _cases(
-    session: Session, fed: Iterable[tuple[str, Mapping[str, Any], bool]]
-) -> tuple[list[Case], list[str]]:
-    """What ONNX Runtime makes of inputs, and which sizes it refuses."""
-    cases, skipped = list[Case](), list[str]()
-    for label, feed, must_run in fed:
-        try:
-            cases.append((label, feed, session.run(None, dict(feed))))
-        except RunFailed as error:
-            text = f"{label}: {one_line(str(error), MOST_TEXT)}"
-            if must_run:
-                raise VerificationError(
-                    f"ONNX Runtime can't run this model on {text}",
-                    hint="give sensible inputs with --inputs FILE.npz, or --no-verify",
-                ) from None
-            skipped.append(text)
-    return cases, skipped
 
 
 def _coarse(report: Mapping[str, Any], model: ir.Model) -> dict[str, float]:
@@ -307,36 +291,6 @@ def huge_value(model: ir.Model, shapes: ShapeFacts) -> tuple[str | None, float] 
         if size > MOST_BYTES:
             return value.name, size
     return None
-
-
-def feeds(
-    model: ir.Model, given: Path | None, seeds: Sequence[int] = SEEDS
-) -> Iterable[tuple[str, Mapping[str, Any], bool]]:
-    """(label, inputs, whether ONNX Runtime must accept them)."""
-    if given is not None:
-        names = _input_names(model)
-        arrays = read_given(given, names)
-        yield given.name, {k: v for k, v in arrays.items() if k in names}, True
-    sizes = dynamic_sizes(model)
-    for i, assignment in enumerate(sizes):
-        text = ", ".join(f"{k}={v}" for k, v in assignment.items())
-        for seed in seeds if i == 0 else seeds[:1]:
-            label = f"seed {seed}" + (f", {one_line(text)}" if text else "")
-            feed: Mapping[str, Any] = make_inputs(model, seed, assignment)
-            yield label, feed, i == 0 and given is None
-            if i == 0 and seed == seeds[0]:
-                for name in optional_inputs(model):
-                    yield f"{label}, no {one_line(name)}", {**feed, name: None}, False
-
-
-def first_feed(model: ir.Model, given: Path | None) -> Mapping[str, Any]:
-    """The inputs that a package is verified on first."""
-    _, feed, _ = next(iter(feeds(model, given)))
-    return feed
-
-
-def _input_names(model: ir.Model) -> list[str]:
-    return [v.name or "" for v in free_inputs(model)]
 
 
 def run_package(

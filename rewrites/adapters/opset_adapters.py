@@ -143,7 +143,7 @@ class AdapterSite:
         if value.shape is None:
             raise self.unsupported(
                 f"the rank of {value.name!r} is unknown",
-                "give the model's inputs a shape (sizes may stay dynamic)",
+                "fix the sizes of the inputs with --shape NAME=1,3",
             )
         return len(value.shape)
 

@@ -24,6 +24,11 @@ class Fraction:
 
 
 @dataclass(frozen=True)
+class Corners:
+    """Along the last axis stands a corner of a picture's part, then the far one."""
+
+
+@dataclass(frozen=True)
 class IndexOf:
     """Each element is an index into an axis of input `table`.
 
@@ -48,6 +53,6 @@ class BelowNumber:
     limit: int
 
 
-Requirement: TypeAlias = Between | Fraction | IndexOf | PlaceIn | BelowNumber
+Requirement: TypeAlias = Between | Corners | Fraction | IndexOf | PlaceIn | BelowNumber
 
 EVERY: Container[int] = range(1 << 31)  # all inputs of an operator

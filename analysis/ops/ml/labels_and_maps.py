@@ -11,6 +11,7 @@ import onnx_ir as ir
 from ...graph.map_types import map_type
 from ...spelling.expr import Expr, Name, Ref
 from ..case_arrays import f32, i64
+from ..facts import fitting_sizes
 from ..helpers import ml as ml_helpers
 from ..helpers import strings as string_helpers
 from ..node_view import NodeView
@@ -190,6 +191,7 @@ define(
     OpDef(
         "ZipMap",
         since=1,
+        fits=fitting_sizes.labels,
         domain=ML,
         mapping=OPAQUE,
         torch=_zip_map,

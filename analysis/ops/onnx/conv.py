@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...graph.dims import Dim
-from ..facts import flop_counts, sizes_windows, tiles
+from ..facts import fitting_sizes, flop_counts, sizes_windows, tiles
 from ..helpers import conv as helpers
 from ..helpers import quant as quant_helpers
 from ..module_form import ModuleForm, Weight
@@ -125,6 +125,7 @@ define(
     OpDef(
         "Conv",
         since=11,
+        fits=fitting_sizes.window(1),
         mapping=MANY_TO_MANY,
         shape=sizes_windows.conv,
         flops=flop_counts.conv,
@@ -273,6 +274,7 @@ define(
     OpDef(
         "ConvTranspose",
         since=11,
+        fits=fitting_sizes.window(1, channels=0),
         mapping=MANY_TO_MANY,
         shape=sizes_windows.conv_transpose,
         onnx_errs=True,

@@ -11,7 +11,13 @@ import onnx_ir as ir
 
 from ...graph.dims import same
 from ...spelling.expr import Expr
-from ..facts import flop_counts, index_functions, sizes_elementwise, small_values
+from ..facts import (
+    fitting_sizes,
+    flop_counts,
+    index_functions,
+    sizes_elementwise,
+    small_values,
+)
 from ..facts.requirements import Between, IndexOf, PlaceIn
 from ..helpers import indexing as helpers
 from ..module_form import ModuleForm, Weight
@@ -136,6 +142,7 @@ define(
     OpDef(
         "Gather",
         since=13,
+        fits=fitting_sizes.gather,
         mapping=ONE_TO_MANY,
         shape=sizes_elementwise.gather,
         values=small_values.gather,
@@ -385,6 +392,7 @@ define(
     OpDef(
         "TopK",
         since=24,
+        fits=fitting_sizes.top_k,
         mapping=MANY_TO_MANY,
         shape=sizes_elementwise.top_k,
         flops=flop_counts.per_input(1),

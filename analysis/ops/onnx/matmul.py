@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..facts import flop_counts, sizes_windows, tiles
+from ..facts import fitting_sizes, flop_counts, sizes_windows, tiles
 from ..helpers import quant as helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView
@@ -126,6 +126,7 @@ define(
     OpDef(
         "MatMul",
         since=9,
+        fits=fitting_sizes.matmul(),
         mapping=MANY_TO_MANY,
         shape=sizes_windows.matmul,
         flops=flop_counts.matmul,
@@ -264,6 +265,7 @@ define(
     OpDef(
         "Gemm",
         since=11,
+        fits=fitting_sizes.gemm,
         mapping=MANY_TO_MANY,
         shape=sizes_windows.gemm,
         flops=flop_counts.gemm,
@@ -329,6 +331,7 @@ define(
     OpDef(
         "Einsum",
         since=12,
+        fits=fitting_sizes.einsum,
         mapping=MANY_TO_MANY,
         shape=sizes_windows.einsum,
         flops=flop_counts.einsum,
@@ -393,6 +396,7 @@ define(
     OpDef(
         "MatMulInteger",
         since=10,
+        fits=fitting_sizes.matmul(),
         mapping=MANY_TO_MANY,
         shape=sizes_windows.matmul,
         flops=flop_counts.matmul,

@@ -11,6 +11,7 @@ import numpy as np
 from ...graph.dims import Dim, Dims, same
 from ...spelling.expr import DimOf, Expr
 from ..facts import (
+    fitting_sizes,
     index_functions,
     sizes_elementwise,
     sizes_movement,
@@ -126,6 +127,7 @@ define(
     OpDef(
         "Expand",
         since=13,
+        fits=fitting_sizes.expand,
         mapping=ONE_TO_MANY,
         shape=sizes_movement.expand,
         values=small_values.expand,
@@ -220,6 +222,7 @@ define(
     OpDef(
         "Concat",
         since=13,
+        fits=fitting_sizes.concat,
         mapping=ONE_TO_ONE,
         shape=sizes_movement.concat,
         values=small_values.concat,
@@ -244,6 +247,7 @@ define(
     OpDef(
         "Split",
         since=18,
+        fits=fitting_sizes.split,
         mapping=ONE_TO_ONE,
         shape=sizes_movement.split,
         values=small_values.split,
@@ -326,6 +330,7 @@ define(
     OpDef(
         "DepthToSpace",
         since=13,
+        fits=fitting_sizes.blocks((1, 2)),
         mapping=SHUFFLE,
         shape=sizes_windows.depth_to_space,
         torch=depth_to_space,
@@ -343,6 +348,7 @@ define(
     OpDef(
         "SpaceToDepth",
         since=13,
+        fits=fitting_sizes.blocks((2, 1), (3, 1)),
         mapping=SHUFFLE,
         shape=sizes_windows.space_to_depth,
         torch=space_to_depth,

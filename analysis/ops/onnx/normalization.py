@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...graph.dims import same
-from ..facts import flop_counts, sizes_elementwise, sizes_windows, tiles
+from ..facts import fitting_sizes, flop_counts, sizes_elementwise, sizes_windows, tiles
 from ..helpers import norms as helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView
@@ -101,6 +101,7 @@ define(
     OpDef(
         "BatchNormalization",
         since=15,
+        fits=fitting_sizes.channelwise,
         mapping=ONE_TO_ONE,
         shape=sizes_elementwise.like_input,
         flops=flop_counts.batch_norm,
@@ -193,6 +194,7 @@ define(
     OpDef(
         "LayerNormalization",
         since=17,
+        fits=fitting_sizes.last_axes,
         mapping=MANY_TO_MANY,
         shape=sizes_windows.layer_norm,
         flops=flop_counts.layer_norm,
@@ -243,6 +245,7 @@ define(
     OpDef(
         "RMSNormalization",
         since=23,
+        fits=fitting_sizes.last_axes,
         mapping=MANY_TO_MANY,
         shape=sizes_elementwise.like_input,
         flops=4,
@@ -315,6 +318,7 @@ define(
     OpDef(
         "GroupNormalization",
         since=21,
+        fits=fitting_sizes.channelwise,
         mapping=MANY_TO_MANY,
         shape=sizes_elementwise.like_input,
         flops=7,
@@ -332,6 +336,7 @@ define(
     OpDef(
         "InstanceNormalization",
         since=6,
+        fits=fitting_sizes.channelwise,
         mapping=MANY_TO_MANY,
         shape=sizes_elementwise.like_input,
         flops=7,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..facts import flop_counts, sizes_windows, tiles
+from ..facts import fitting_sizes, flop_counts, sizes_windows, tiles
 from ..helpers import pool as helpers
 from ..node_view import NodeView
 from ..operands import wanted
@@ -104,6 +104,7 @@ define(
     OpDef(
         "MaxPool",
         since=12,
+        fits=fitting_sizes.window(),
         mapping=MANY_TO_MANY,
         shape=sizes_windows.pool,
         flops=flop_counts.pool(1),
@@ -200,6 +201,7 @@ define(
     OpDef(
         "AveragePool",
         since=19,
+        fits=fitting_sizes.window(),
         mapping=MANY_TO_MANY,
         shape=sizes_windows.pool,
         flops=flop_counts.pool(1),
@@ -278,6 +280,7 @@ define(
     OpDef(
         "LpPool",
         since=18,
+        fits=fitting_sizes.window(),
         mapping=MANY_TO_MANY,
         shape=sizes_windows.pool,
         flops=flop_counts.pool(2),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...literals import one_line, shortest
-from ..facts import flop_counts, sizes_windows
+from ..facts import fitting_sizes, flop_counts, sizes_windows
 from ..facts.requirements import Between
 from ..helpers import recurrent as helpers
 from ..module_form import ModuleForm, Weight
@@ -314,6 +314,7 @@ define(
     OpDef(
         "LSTM",
         since=14,
+        fits=fitting_sizes.recurrent,
         mapping=MANY_TO_MANY,
         shape=sizes_windows.recurrent,
         flops=flop_counts.recurrent(gates=4, extra=13),
@@ -346,6 +347,7 @@ define(
     OpDef(
         "GRU",
         since=14,
+        fits=fitting_sizes.recurrent,
         mapping=MANY_TO_MANY,
         shape=sizes_windows.recurrent,
         flops=flop_counts.recurrent(gates=3, extra=11),
@@ -365,6 +367,7 @@ define(
     OpDef(
         "RNN",
         since=14,
+        fits=fitting_sizes.recurrent,
         mapping=MANY_TO_MANY,
         shape=sizes_windows.recurrent,
         flops=flop_counts.recurrent(gates=1, extra=2),

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...graph.dims import Dim, Dims, same
 from ...spelling.expr import Expr
-from ..facts import index_functions, sizes_movement, small_values
+from ..facts import fitting_sizes, index_functions, sizes_movement, small_values
 from ..facts.requirements import Between
 from ..helpers import movement as helpers
 from ..node_view import NodeView
@@ -139,6 +139,7 @@ define(
     OpDef(
         "Reshape",
         since=25,
+        fits=fitting_sizes.reshape,
         mapping=REORGANIZE,
         shape=sizes_movement.reshape,
         values=small_values.same_elements,
@@ -244,6 +245,7 @@ define(
     OpDef(
         "Squeeze",
         since=25,
+        fits=fitting_sizes.squeeze,
         mapping=REORGANIZE,
         shape=sizes_movement.squeeze,
         values=small_values.same_elements,

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..facts import sizes_windows
+from ..facts import fitting_sizes, sizes_windows
+from ..facts.requirements import Corners, IndexOf
 from ..helpers import roi as helpers
 from ..node_view import NodeView
 from ..operands import number
@@ -38,6 +39,8 @@ define(
     OpDef(
         "RoiAlign",
         since=16,
+        fits=fitting_sizes.regions,
+        requires={1: Corners(), 2: IndexOf(0)},
         mapping=OPAQUE,
         shape=sizes_windows.roi_align,
         runs_until=21,
@@ -79,6 +82,7 @@ define(
     OpDef(
         "MaxRoiPool",
         since=1,
+        fits=fitting_sizes.of_size({1: (5,)}),
         mapping=OPAQUE,
         runs_until=21,
         torch=_max_roi_pool,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..facts import flop_counts, sizes_elementwise, small_values
+from ..facts import fitting_sizes, flop_counts, sizes_elementwise, small_values
 from ..facts.requirements import Between, IndexOf, PlaceIn
 from ..helpers import indexing as helpers
 from ..node_view import NodeView
@@ -110,6 +110,7 @@ define(
     OpDef(
         "ScatterElements",
         since=18,
+        fits=fitting_sizes.scattered,
         mapping=MANY_TO_MANY,
         shape=sizes_elementwise.like_input,
         flops=flop_counts.scatter,
@@ -140,6 +141,7 @@ define(
     OpDef(
         "ScatterND",
         since=18,
+        fits=fitting_sizes.scattered,
         mapping=MANY_TO_MANY,
         shape=sizes_elementwise.like_input,
         values=small_values.scatter_nd,

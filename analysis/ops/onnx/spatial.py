@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..facts import flop_counts, sizes_windows
+from ..facts import fitting_sizes, flop_counts, sizes_windows
 from ..facts.requirements import Between, Fraction
 from ..helpers import slicing as slicing_helpers
 from ..helpers import spatial as spatial_helpers
@@ -80,6 +80,7 @@ define(
     OpDef(
         "GridSample",
         since=22,
+        fits=fitting_sizes.grid,
         mapping=MANY_TO_MANY,
         shape=sizes_windows.grid_sample,
         torch=grid_sample,
@@ -272,6 +273,7 @@ define(
     OpDef(
         "NonMaxSuppression",
         since=11,
+        fits=fitting_sizes.boxes,
         mapping=OPAQUE,
         shape=sizes_windows.non_max_suppression,
         requires={2: Between(1, 10), 3: Fraction(), 4: Fraction()},

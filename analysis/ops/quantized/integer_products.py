@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..case_arrays import f32, i8, i32, u8
-from ..facts import flop_counts, sizes_windows
+from ..facts import fitting_sizes, flop_counts, sizes_windows
 from ..helpers import quant as helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView
@@ -158,6 +158,7 @@ define(
     OpDef(
         "QLinearMatMul",
         since=21,
+        fits=fitting_sizes.matmul(0, 3),
         mapping=MANY_TO_MANY,
         shape=sizes_windows.qlinear_matmul,
         traceable=False,
@@ -189,6 +190,7 @@ define(
     OpDef(
         "ConvInteger",
         since=10,
+        fits=fitting_sizes.window(1),
         mapping=MANY_TO_MANY,
         shape=sizes_windows.conv,
         flops=flop_counts.conv_without_bias,
@@ -210,6 +212,7 @@ define(
     OpDef(
         "QLinearConv",
         since=10,
+        fits=fitting_sizes.window(3),
         mapping=MANY_TO_MANY,
         shape=sizes_windows.qlinear_conv,
         traceable=False,

@@ -1,0 +1,217 @@
+"""Inputs that ONNX Runtime accepts: given ones, or random ones that suit the graph.
+
+Where it refuses those that were read off the graph, others are tried: sizes that its
+message names, sizes of the weights, whole numbers that may be indices.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ...analysis.errors import VerificationError
+from ...analysis.literals import one_line
+from ...analysis.oracle.process import RunFailed, Session
+from .input_sizes import complete, dynamic_sizes, free_inputs
+from .inputs import make_inputs, optional_inputs, read_given
+
+SEEDS = (0, 1)
+MOST_TEXT = 2000  # characters of a message of ONNX Runtime
+
+_MOST_TRIES, _PATIENCE_S = 200, 30
+_LARGEST_SIZE = 4096
+_RANKS = (3, 4, 2, 1, 5)  # in the order of how common they are
+
+Feed = Mapping[str, Any]
+Sizes = dict[str, int]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run of the model: what was fed, and what ONNX Runtime made of it."""
+
+    label: str  # "seed 0, batch=2" or a file's name
+    feed: Feed
+    expected: list[Any]
+
+
+@dataclass
+class Cases:
+    """The runs to compare, the sizes they have, and what ONNX Runtime refused."""
+
+    runs: list[Case] = field(default_factory=list)
+    sizes: list[Sizes] = field(default_factory=list)  # of random inputs
+    skipped: list[str] = field(default_factory=list)
+
+    def attempt(self, session: Session, label: str, feed: Feed) -> str:
+        """Run a feed and keep what comes out; the message if it is refused."""
+        try:
+            self.runs.append(Case(label, feed, session.run(None, dict(feed))))
+        except RunFailed as error:
+            return one_line(str(error), MOST_TEXT)
+        return ""
+
+
+def find_cases(
+    session: Session,
+    model: ir.Model,
+    given: Path | None,
+    seeds: Sequence[int] | None = None,
+) -> Cases:
+    """Runs of the model on the inputs given, else on random ones at several sizes.
+
+    Where both inputs and seeds are given, on both. Raises VerificationError where ONNX
+    Runtime refuses the inputs given, or all random ones that were tried.
+    """
+    found = Cases()
+    if given is not None:
+        refused = found.attempt(session, given.name, _read(model, given))
+        if refused:
+            raise _refusal(given.name, refused, "--inputs FILE.npz has to suit it")
+        if not seeds:
+            return found
+    seeds = seeds or SEEDS
+    first, *others = dynamic_sizes(model)
+    refused = found.attempt(
+        session, _label(seeds[0], first), make_inputs(model, seeds[0], first)
+    )
+    if refused:
+        accepted = _search(found, session, model, seeds[0], refused)
+        if accepted is None:
+            raise _refusal(_label(seeds[0], first), refused, _advice(model))
+        model, first = accepted
+    found.sizes.append(first)
+    feed = found.runs[-1].feed
+    for name in optional_inputs(model):
+        label = f"{_label(seeds[0], first)}, no {one_line(name)}"
+        _skip(found, label, found.attempt(session, label, {**feed, name: None}))
+    plan = [(seed, first) for seed in seeds[1:]] + [(seeds[0], more) for more in others]
+    for seed, sizes in plan:
+        label = _label(seed, sizes)
+        refused = found.attempt(session, label, make_inputs(model, seed, sizes))
+        _skip(found, label, refused)
+        if not refused and sizes not in found.sizes:
+            found.sizes.append(sizes)
+    return found
+
+
+def first_feed(model: ir.Model, given: Path | None) -> Feed:
+    """The inputs that a package is verified on first, if they are not refused."""
+    if given is not None:
+        return _read(model, given)
+    return make_inputs(model, SEEDS[0], dynamic_sizes(model)[0])
+
+
+def _read(model: ir.Model, given: Path) -> Feed:
+    names = [value.name or "" for value in free_inputs(model)]
+    return {k: v for k, v in read_given(given, names).items() if k in names}
+
+
+def _skip(found: Cases, label: str, refused: str) -> None:
+    if refused:
+        found.skipped.append(f"{label}: {refused}")
+
+
+def _label(seed: int, sizes: Mapping[str, int]) -> str:
+    text = ", ".join(f"{k}={v}" for k, v in sizes.items())
+    return f"seed {seed}" + (f", {one_line(text)}" if text else "")
+
+
+def _refusal(label: str, message: str, hint: str) -> VerificationError:
+    return VerificationError(
+        f"ONNX Runtime can't run this model on {label}: {message}", hint=hint
+    )
+
+
+def _advice(model: ir.Model) -> str:
+    """What a user can do: name sizes where some are open, else give inputs."""
+    rather = "give sensible inputs with --inputs FILE.npz, or --no-verify"
+    for value in free_inputs(model):
+        dims = list(value.shape or ())
+        if value.shape is None or any(not isinstance(d, int) or d < 0 for d in dims):
+            name = one_line(value.name or "?", 40)
+            sizes = ",".join(
+                str(d) if isinstance(d, int) and d > 0 else "1" for d in dims
+            )
+            return f"fix sizes with --shape {name}={sizes or '1,3'}, or {rather}"
+    return rather
+
+
+def _search(
+    found: Cases, session: Session, model: ir.Model, seed: int, refused: str
+) -> tuple[ir.Model, Sizes] | None:
+    """Shapes and sizes that ONNX Runtime accepts; None if none is found in time."""
+    end = time.monotonic() + _PATIENCE_S
+    for shaped, sizes, feed in islice(_attempts(model, seed, refused), _MOST_TRIES):
+        if time.monotonic() > end:
+            break
+        if not found.attempt(session, _label(seed, sizes), feed):
+            return shaped, sizes
+    return None
+
+
+def _attempts(
+    model: ir.Model, seed: int, refused: str
+) -> Iterator[tuple[ir.Model, Sizes, Feed]]:
+    """Other sizes, and for each of the first ones other whole numbers."""
+    for shaped in _with_ranks(model):
+        seen: list[Sizes] = []
+        for tried in _other_sizes(shaped, refused):
+            if tried in seen:
+                continue
+            seen.append(tried)
+            feed = make_inputs(shaped, seed, tried)
+            yield shaped, tried, feed
+            for number in (1, 0) if len(seen) <= 3 else ():
+                plain = {k: _whole(value, number) for k, value in feed.items()}
+                if any(plain[k] is not feed[k] for k in feed):
+                    yield shaped, tried, plain
+
+
+def _with_ranks(model: ir.Model) -> Iterator[ir.Model]:
+    """The model; if inputs declare no rank, also with each that they may have."""
+    unknown = [v.name for v in free_inputs(model) if v.shape is None]
+    for rank in _RANKS if unknown else ():
+        shaped = model.clone()
+        for value in shaped.graph.inputs:
+            if value.name in unknown:
+                value.shape = ir.Shape([None] * rank)
+        yield shaped
+    yield model
+
+
+def _other_sizes(model: ir.Model, refused: str) -> Iterator[Sizes]:
+    sizes, *others = dynamic_sizes(model)
+    yield from (sizes, *others)
+    said = [
+        int(number) for number in re.findall(r"(?<![\w.])\d{1,4}(?![\w.])", refused)
+    ]
+    for number in dict.fromkeys([*said, *_stored_sizes(model), 1]):
+        if not 0 < number <= _LARGEST_SIZE:
+            continue
+        for key in sizes:
+            if sizes[key] != number:
+                yield complete(model, {**sizes, key: number})
+        yield complete(model, dict.fromkeys(sizes, number))
+
+
+def _stored_sizes(model: ir.Model) -> Iterable[int]:
+    """The sizes that weights have."""
+    tensors = (value.const_value for value in model.graph.initializers.values())
+    shapes = [tensor.shape.numpy() for tensor in tensors if tensor is not None]
+    return dict.fromkeys(size for shape in shapes[:100] for size in shape)
+
+
+def _whole(value: Any, number: int) -> Any:
+    """The value, or if its elements are whole numbers, another of one number."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iu" and value.size:
+        return np.full_like(value, number)
+    return value

@@ -1,0 +1,245 @@
+"""Sizes are solved for from what operators require; ONNX Runtime runs each model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import numpy_helper
+
+import fairhand
+from fairhand.analysis.errors import FairhandError
+from fairhand.analysis.oracle.process import Session
+from fairhand.codegen import cli
+from fairhand.codegen.verify import parity
+from fairhand.codegen.verify.feeds import find_cases
+from fairhand.codegen.verify.input_sizes import dynamic_sizes
+from fairhand.codegen.verify.inputs import make_inputs
+from tests.support.emitter_models import run_here
+
+RNG = np.random.default_rng(0)
+
+
+def model(text: str, weights: dict[str, object], opset: int = 20) -> onnx.ModelProto:
+    """Weights are shapes, of random numbers, or arrays."""
+    header = f'<ir_version: 9, opset_import: ["" : {opset}, "ai.onnx.ml" : 3]> g '
+    parsed = onnx.parser.parse_model(header + text)
+    for name, given in weights.items():
+        is_shape = isinstance(given, tuple)
+        array = RNG.standard_normal(given) if is_shape else np.array(given)
+        tensor = array.astype(np.float32) if is_shape else array
+        parsed.graph.initializer.append(numpy_helper.from_array(tensor, name))
+    return parsed
+
+
+RNN = {"w": (1, 16, 3), "r": (1, 16, 4)}
+BOTH = {"w": (2, 16, 3), "r": (2, 16, 4)}
+STATE = "{ y, h, c = LSTM<hidden_size = 4>(x, w, r, , , h0, c0) }"
+IMAGE = "(float[n, c, h, w] x) => (float[a, b, e, f] y) "
+ROWS = "(float[n, t, d] x) => (float[a, b, e] y) "
+PAIR = "(float[a, b] x, float[c, d] z) => (float[e, f] y) "
+MODELS: dict[str, tuple[str, dict[str, object]]] = {
+    "features of an LSTM": (
+        "(float[t, n, f] x) => (float[a, b, c, d] y)"
+        " { y, h, l = LSTM<hidden_size = 4>(x, w, r) }",
+        {**RNN},
+    ),
+    "a state of batch 5": (
+        "(float[t, n, f] x) => (float[a, b, c, d] y) " + STATE,
+        {**RNN, "h0": (1, 5, 4), "c0": (1, 5, 4)},
+    ),
+    "states that are inputs": (
+        "(float[?, ?, ?] x, float[p, q, k] h0, float[?, ?, ?] c0)"
+        " => (float[a, b, c, d] y) " + STATE,
+        {**RNN},
+    ),
+    "lengths of a GRU": (
+        "(float[t, n, f] x, int32[k] l) => (float[a, b, c, d] y)"
+        " { y, h = GRU<hidden_size = 4>(x, w, r, , l) }",
+        {"w": (1, 12, 3), "r": (1, 12, 4)},
+    ),
+    "a state for both directions, and a window": (
+        """(float[batch, t] x, float[4, 1, 4] s) => (float[a, b, c, d] y) {
+        one = Constant<value_ints = [1]>() u = Unsqueeze(x, one)
+        v = Conv<strides = [4]>(u, k) z = Transpose<perm = [2, 0, 1]>(v)
+        h0, c0 = Split<axis = 0, num_outputs = 2>(s)
+        y, h, c = LSTM<hidden_size = 4, direction = "bidirectional">
+            (z, w, r, , , h0, c0) }""",
+        {**BOTH, "k": (3, 1, 8)},
+    ),
+    "a long window": (
+        "(float[n, t] x) => (float[a, b, c] y) { one = Constant<value_ints = [1]>()"
+        " u = Unsqueeze(x, one) y = Conv(u, k) }",
+        {"k": (3, 1, 700)},
+    ),
+    "ConvTranspose": (
+        IMAGE + "{ y = ConvTranspose<group = 2>(x, k) }",
+        {"k": (6, 3, 2, 2)},
+    ),
+    "Relu before Conv": (
+        IMAGE + "{ r = Relu(x) y = Conv(r, k) }",
+        {"k": (5, 3, 3, 3)},
+    ),
+    "BatchNormalization": (
+        IMAGE + "{ y = BatchNormalization(x, s, s, s, v) }",
+        {"s": (6,), "v": np.ones(6, np.float32)},
+    ),
+    "InstanceNormalization": (
+        IMAGE + "{ y = InstanceNormalization(x, s, s) }",
+        {"s": (6,)},
+    ),
+    "LayerNormalization": (ROWS + "{ y = LayerNormalization(x, s, s) }", {"s": (6,)}),
+    "positions": (ROWS + "{ y = Add(x, p) }", {"p": (1, 577, 6)}),
+    "a token before": (ROWS + "{ y = Concat<axis = 1>(p, x) }", {"p": (1, 5, 6)}),
+    "Reshape": (ROWS + "{ y = Reshape(x, s) }", {"s": np.array([-1, 8, 6])}),
+    "Split": (
+        "(float[n, d] x) => (float[a, b] y, float[e, f] z)"
+        " { y, z = Split<axis = 1>(x, s) }",
+        {"s": np.array([3, 5])},
+    ),
+    "Transpose before MatMul": (
+        "(float[d, n] x) => (float[a, b] y) { z = Transpose(x) y = MatMul(z, k) }",
+        {"k": (9, 16)},
+    ),
+    "Squeeze": (
+        "(float[n, t, k] x) => (float[a, b] y) { y = Squeeze(x, s) }",
+        {"s": np.array([1])},
+    ),
+    "Flatten before Gemm": (
+        "(float[n, 3, h, w] x) => (float[a, b] y)"
+        " { c = Conv<strides = [2, 2]>(x, k) f = Flatten(c) y = Gemm(f, v) }",
+        {"k": (4, 3, 3, 3), "v": (900, 5)},
+    ),
+    "patches and positions": (
+        """(float[n, 3, h, w] x) => (float[a, b, c] y) {
+        p = Conv<strides = [16, 16]>(x, k) r = Reshape(p, s)
+        t = Transpose<perm = [0, 2, 1]>(r) y = Add(t, e) }""",
+        {"k": (8, 3, 16, 16), "s": np.array([0, 8, -1]), "e": (1, 196, 8)},
+    ),
+    "two matrices": (PAIR + "{ y = MatMul(x, z) }", {}),
+    "two turned ones": (PAIR + "{ y = Gemm<transA = 1, transB = 1>(x, z) }", {}),
+    "boxes": (
+        """(float[b, n, q] x, float[c, k, m] s, int64[?] o, float[?] i, float[?] t)
+        => (int64[a, 3] y) { y = NonMaxSuppression(x, s, o, i, t) }""",
+        {},
+    ),
+    "regions": (
+        """(float[b, 3, h, w] x, float[r, q] z, int64[k] i) => (float[a, c, d, e] y)
+        { y = RoiAlign<output_height = 2, output_width = 2>(x, z, i) }""",
+        {},
+    ),
+    "a grid": (
+        "(float[b, 3, h, w] x, float[c, i, j, k] g) => (float[a, d, e, f] y)"
+        " { y = GridSample(x, g) }",
+        {},
+    ),
+    "space to depth": (IMAGE + "{ y = SpaceToDepth<blocksize = 3>(x) }", {}),
+    "labels of Einsum": (PAIR + '{ y = Einsum<equation = "ij,kj->ik">(x, z) }', {}),
+}
+
+
+@pytest.mark.parametrize("case", MODELS)
+def test_onnx_runtime_runs_every_size(case: str) -> None:
+    made = model(*MODELS[case])
+    session, graph = Session(made.SerializeToString()), ir.from_proto(made)
+    for sizes in dynamic_sizes(graph):
+        session.run(None, make_inputs(graph, 0, sizes))
+
+
+def test_the_nearest_size_is_taken() -> None:
+    graph = ir.from_proto(model(*MODELS["positions"]))
+    assert dynamic_sizes(graph) == [
+        {"n": 1, "t": 577, "d": 6},
+        {"n": 3, "t": 577, "d": 6},
+    ]
+
+
+HIDDEN = """(float[n, k] x) => (float[a, b] y) {
+    one = Constant<value_ints = [1]>() s = Shape<start = 1, end = 2>(x)
+    q = Equal(s, one) c = Squeeze(q)
+    z = If(c) <then_branch = t () => (u) { u = Squeeze(x, one) },
+               else_branch = e () => (v) { v = Identity(x) }>
+    y = MatMul(z, w) }"""
+
+
+def test_where_the_graph_tells_nothing_weights_do() -> None:
+    made = model(HIDDEN, {"w": (6, 2)})
+    found = find_cases(Session(made.SerializeToString()), ir.from_proto(made), None)
+    assert found.sizes[0]["k"] == 6
+
+
+def without_rank(text: str, weights: dict[str, object]) -> onnx.ModelProto:
+    made = model(text, weights)
+    for info in (*made.graph.input, *made.graph.output):
+        info.type.tensor_type.ClearField("shape")
+    return made
+
+
+def test_inputs_of_unknown_rank() -> None:
+    made = without_rank(*MODELS["features of an LSTM"])
+    found = find_cases(Session(made.SerializeToString()), ir.from_proto(made), None)
+    assert found.runs[0].feed["x"].shape[2:] == (3,)
+
+
+def test_a_refusal_is_whole_and_says_what_to_do(tmp_path: Path) -> None:
+    text = """(float[n, k] x) => (float[m] y) { i = Cast<to = 7>(x) j = Sub(i, i)
+        one = Constant<value_ints = [1]>() s = ReduceSum<keepdims = 0>(j, one)
+        l = Sub(s, w) y = Gather(v, l) }"""
+    made = model(text, {"w": np.array([99]), "v": (4,)})
+    with pytest.raises(FairhandError) as refused:
+        fairhand.compile(made, tmp_path / "net", cache=False)
+    assert "idx=-99 must be within the inclusive range [-4,3]" in str(refused.value)
+    assert "--shape x=1,1" in str(refused.value)
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parity, "run_package", run_here)
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_given_inputs_are_enough(tmp_path: Path) -> None:
+    made = model("(int64[n] i) => (float[n, 2] y) { y = Gather(w, i) }", {"w": (4, 2)})
+    np.savez(tmp_path / "some.npz", i=np.array([3, 0]))
+    package = fairhand.compile(
+        made, tmp_path / "net", inputs=tmp_path / "some.npz", cache=False
+    )
+    (case,) = package.report["verification"]["cases"]
+    assert case["inputs"] == "some.npz"
+
+
+CONV: tuple[str, dict[str, object]] = (
+    "(float[n, c, h, w] x) => (float[a, b, e, f] y) { y = Conv(x, k) }",
+    {"k": (4, 3, 3, 3)},
+)
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_shapes_of_inputs(tmp_path: Path) -> None:
+    file, out = tmp_path / "net.onnx", str(tmp_path / "net")
+    onnx.save(without_rank(*CONV), file)
+    with pytest.raises(FairhandError, match="input x has no shape: give it one with"):
+        fairhand.compile(file, out, cache=False)
+    command = ["compile", str(file), "-o", out, "--no-cache"]
+    assert cli.main([*command, "--shape", "x=n,3,9,?"]) == 0
+    assert cli.main(["verify", out, str(file)]) == 0
+    assert cli.main([*command, "--shape", "z=1,2"]) == 1
+    onnx.save(model(*CONV), file)
+    package = fairhand.compile(file, out, shapes={"x": (2, 3, 9, 9)}, cache=False)
+    assert package.report["sizes"] == [{}]
+    with pytest.raises(FairhandError, match="doesn't suit input 'x'"):
+        fairhand.compile(file, out, shapes={"x": (2, 3)})
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_half_precision_within(tmp_path: Path) -> None:
+    """Inputs and outputs of float32, and all between them in float16."""
+    text = """(float[n, 64] x) => (float[n, 8] y, float[n, 64] z) {
+        h = Cast<to = 10>(x) p = MatMul(h, w) q = Softmax(p) y = Cast<to = 1>(q)
+        z = Neg(x) }"""
+    made = model(text, {"w": RNG.standard_normal((64, 8)).astype(np.float16)})
+    package = fairhand.compile(made, tmp_path / "net", cache=False)
+    assert package.report["tolerance"] == {"y": 2e-2, "z": 5e-5}

@@ -138,7 +138,7 @@ def _symbols(key: str, named: set[str]) -> frozenset[str]:
 
 def _with_expressions(model: ir.Model, sizes: dict[str, int]) -> dict[str, int]:
     """`sizes`, and those of the dimensions declared as expressions of the others."""
-    full = {**sizes, **_cache_sizes(model)}
+    full = {**sizes, **_cache_sizes(model, sizes)}
     for value in free_inputs(model):
         for _, key in dynamic_dims(value):
             if key not in full:
@@ -147,17 +147,28 @@ def _with_expressions(model: ir.Model, sizes: dict[str, int]) -> dict[str, int]:
     return full
 
 
-def _cache_sizes(model: ir.Model) -> dict[str, int]:
-    """What the attention that reads a cache leaves no choice of."""
-    found = {}
+def _cache_sizes(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:
+    """What the attention that reads a cache leaves no choice of.
+
+    Where one has room for a few words alone, there are more than twice as many in all:
+    so it is full, even if some are padding.
+    """
+    found: dict[str, int] = {}
     for value in free_inputs(model):
         for node, index in value.uses():
             load(node.domain, node.op_type)
             op = lookup(node)
-            sizes = op.cache_sizes(node) if op and op.cache_sizes else {}
+            fixed = op.cache_sizes(node) if op and op.cache_sizes else {}
             for axis, key in dynamic_dims(value):
-                if size := sizes.get((index, axis)):
+                if size := fixed.get((index, axis)):
                     found[key] = size
+    kinds = _kinds(model)
+    rooms = [size for key, size in found.items() if kinds.get(key) == "past"]
+    totals = [sizes[key] for key, kind in kinds.items() if kind == "total"]
+    longer = max(0, 2 * max(rooms, default=0) - min(totals, default=0))
+    for key, kind in kinds.items():
+        if longer and kind in ("past", "total"):
+            found.setdefault(key, sizes[key] + longer)
     return found
 
 

@@ -148,8 +148,9 @@ def _paired(past: list[str], present: list[str]) -> dict[str, str]:
         return re.sub("past_key_values|past|present|_in$|_out$|new_", "", name)
 
     by_stem = {stem(name): name for name in present}
-    if all(stem(name) in by_stem for name in past):
-        return {name: by_stem[stem(name)] for name in past}
+    fed = [name for name in past if "encoder" not in name]
+    if all(stem(name) in by_stem for name in fed):
+        return {name: by_stem.get(stem(name), name) for name in past}
     return dict(zip(past, present, strict=True))
 
 

@@ -64,7 +64,10 @@ def _grouped_query(t: Any, n: NodeView, *inputs: Any) -> Any:
 
 
 def _heads_of_cache(node: ir.Node) -> dict[tuple[int, int], int | None]:
-    """As many heads as keys have, each as large as one of the queries'."""
+    """As many heads as keys have, each as large as one of the queries'.
+
+    One that drops keys has room for a window: behind that, it may hold anything.
+    """
     heads, kv_heads = (
         node.attributes.get_int(name, 0) for name in ("num_heads", "kv_num_heads")
     )
@@ -72,7 +75,10 @@ def _heads_of_cache(node: ir.Node) -> dict[tuple[int, int], int | None]:
     count = heads + 2 * kv_heads if packed else heads
     width = _width(node.inputs[0])
     size = width // count if width is not None and count > 0 else None
-    return {(i, 1): kv_heads or None for i in (3, 4)} | {(i, 3): size for i in (3, 4)}
+    fixed = {1: kv_heads or None, 3: size}
+    if node.attributes.get_int("sliding_window_cache", 0):
+        fixed[2] = node.attributes.get_int("local_window_size", 0) or None
+    return {(i, axis): number for i in (3, 4) for axis, number in fixed.items()}
 
 
 def _width(x: ir.Value | None) -> int | None:

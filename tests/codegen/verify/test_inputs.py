@@ -283,6 +283,23 @@ def test_a_cache_fits_the_heads_of_the_attention_that_reads_it(
         assert (sizes["kv_heads"], sizes["kv_cache_dim"]) == (2, 8)
 
 
+def test_a_cache_that_drops_keys_is_full() -> None:
+    attention = "com.microsoft.GroupQueryAttention <num_heads = 4, kv_num_heads = 2"
+    window = "float[batch, 2, past_window, 8]"
+    sizes = sizes_of(
+        f"float[batch, len, 64] q, {CACHE} pk, {CACHE} pv, {window} wk, {window} wv, "
+        "int32[batch] last, int64[batch, total_sequence_length] mask",
+        "z = Relu(q) s = Shape<start = 1>(mask) one = Constant<value_int = 0>() "
+        f"n = Gather(s, one) t = Cast<to = 6>(n) a, b, c = {attention}> "
+        f"(z, , , pk, pv, last, t) d, e, f = {attention}, local_window_size = 24, "
+        "sliding_window_cache = 1> (z, , , wk, wv, last, t) y = Identity(d)",
+    )
+    for found in sizes:
+        assert found["past_window"] == 24 and found["total_sequence_length"] == 48
+    first = sizes[0]
+    assert first["past_sequence_length"] + first["len"] == 48
+
+
 def test_equal_names_are_equal_sizes_and_others_differ_once() -> None:
     tries = sizes_of("float[b, src_len] x, float[b, tgt_len] z, float[b, src_len] w")
     assert tries == [

@@ -20,13 +20,19 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 
 from ....analysis.cost.typical_sizes import Sizes
+from ....analysis.lazy import lazy
 from ....analysis.ops.triton.elementwise import FLOATS
 from ....analysis.spelling.expr import TORCH_DTYPES
 from ..program.program import Argument, KernelProgram
 from .kernels_page import Entry, Options, Page, candidates, write_kernels
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
+else:
+    torch = lazy("torch")
+
+errors, testing = lazy("triton.errors"), lazy("triton.testing")
 
 Timer = Callable[[Callable[[], object]], float]
 
@@ -59,8 +65,6 @@ class Tuner:
 
     def tune(self, entry: Entry, sizes: Sizes) -> _Tuned | None:
         """The twin's time, and the kernel's at its best; None if PyTorch refuses."""
-        import torch
-
         module = _module(entry)
         assert entry.program is not None
         tensors = [
@@ -85,13 +89,11 @@ class Tuner:
 
     def _seconds(self, kernel: Callable[..., Any], given: Any, wanted: Any) -> float:
         """Infinite where a tile doesn't fit on chip, or a result is another one."""
-        from triton.errors import TritonError
-
         try:
             if not _agree(kernel(*given), wanted):
                 return _NEVER
             return self.timer(partial(kernel, *given))
-        except (RuntimeError, TritonError):
+        except (RuntimeError, errors.TritonError):
             return _NEVER
 
 
@@ -109,8 +111,6 @@ def _flat(results: Any) -> Sequence[Tensor]:
 
 
 def _close(a: Tensor, b: Tensor) -> bool:
-    import torch
-
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     if not a.dtype.is_floating_point:
@@ -138,8 +138,6 @@ def _filled(
     argument: Argument, program: KernelProgram, sizes: Sizes, device: str
 ) -> Tensor:
     """Random numbers; rows of the tables of a lookup."""
-    import torch
-
     value, own = argument.value, argument.dims
     if argument.role and any(op.taps for op in program.operations):
         own = program.shapes.dims(value) or own  # of a convolution's weight
@@ -185,13 +183,9 @@ def settle(entry: Entry, tuner: Tuner, sizes: Sizes, least: float) -> None:
 
 def tuner_here() -> Tuner | None:
     """With the clock of the GPU that is here; None without one, or without Triton."""
-    import torch
-
     if not torch.cuda.is_available() or importlib.util.find_spec("triton") is None:
         return None
-    from triton.testing import do_bench
-
     return Tuner(
         torch.cuda.get_device_name(),
-        lambda call: do_bench(call, return_mode="median") / 1e3,
+        lambda call: testing.do_bench(call, return_mode="median") / 1e3,
     )

@@ -35,7 +35,12 @@ class LoadError(FairhandError):
 
 
 class Unsupported(FairhandError):
-    """The model is valid, but fairhand has no spelling for a part of it."""
+    """The model is valid, but fairhand has no spelling for a part of it.
+
+    `nodes` are those of the rewritten graph that can't be compiled, if they are known.
+    """
+
+    nodes: frozenset[Any] = frozenset()
 
 
 # What code written for valid models runs into where a node is malformed.

@@ -14,9 +14,9 @@ import onnxruntime as ort
 from rich.console import Console
 
 from ...analysis.lazy import lazy
-from ..emit.package_files import of_package
+from ...analysis.literals import one_line
+from ..emit.package_files import of_package, read_report
 from ..load.read_model import load
-from ..verify.input_sizes import first_sizes
 from ..verify.inputs import make_inputs
 
 torch = lazy("torch")
@@ -25,29 +25,51 @@ torch = lazy("torch")
 def bench(
     package: Path, model: Path, rounds: int, threads: int | None, out: Console
 ) -> None:
-    """Print medians and the median of the per-round ratios (over 1: we win)."""
-    loaded = of_package(package, load(model))
-    feed = make_inputs(loaded.model, 0, first_sizes(loaded.model))
+    """Print what runs, medians, and medians of a round's ratios (over 1: we win).
+
+    ONNX Runtime runs twice, with all its optimisations and with none of them. Sizes are
+    the first that the package was verified at.
+    """
+    loaded, report = of_package(package, load(model)), read_report(package)
+    sizes = (report["sizes"] or [{}])[0]
+    feed = make_inputs(loaded.model, 0, sizes)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    session = _session(package)
+    runs = {"package": session.run}
+    for name, level in _LEVELS.items():
+        runs[name] = _reference(model, level, threads).run
+    taken: dict[str, list[float]] = {name: [] for name in runs}
+    for i in range(rounds + 3):
+        for name, run in runs.items():
+            seconds = _seconds(lambda run=run: run(None, feed))  # type: ignore[misc]
+            if i >= 3:  # the first calls set up caches on all sides
+                taken[name].append(seconds)
+    text = (
+        ", ".join(f"{one_line(key)}={n}" for key, n in sizes.items()) or "as declared"
+    )
+    count = threads or torch.get_num_threads()
+    out.print(f"sizes {text}; {count} threads; engine {report['engine']['name']}")
+    for name, times in taken.items():
+        out.print(f"{name:34} {statistics.median(times) * 1e3:9.3f} ms (median)")
+    for name in _LEVELS:
+        rows = zip(taken[name], taken["package"], strict=True)
+        ratio = statistics.median(theirs / ours for theirs, ours in rows)
+        out.print(f"{'ratio to ' + name:34} {ratio:9.2f}    (over 1: we are faster)")
+
+
+_LEVELS = {
+    "onnxruntime": "ORT_ENABLE_ALL",
+    "onnxruntime unoptimised": "ORT_DISABLE_ALL",
+}
+
+
+def _reference(model: Path, level: str, threads: int | None) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.log_severity_level = 4
-    if threads is not None:
-        options.intra_op_num_threads = threads
-        torch.set_num_threads(threads)
-    reference = ort.InferenceSession(
-        str(model), options, providers=["CPUExecutionProvider"]
-    )
-    session = _session(package)
-    theirs, ours = [], []
-    for i in range(rounds + 3):
-        a = _seconds(lambda: reference.run(None, feed))
-        b = _seconds(lambda: session.run(None, feed))
-        if i >= 3:  # the first calls set up caches on both sides
-            theirs.append(a)
-            ours.append(b)
-    ratio = statistics.median(a / b for a, b in zip(theirs, ours, strict=True))
-    out.print(f"onnxruntime {statistics.median(theirs) * 1e3:9.3f} ms (median)")
-    out.print(f"package     {statistics.median(ours) * 1e3:9.3f} ms (median)")
-    out.print(f"ratio       {ratio:9.2f}    (over 1: the package is faster)")
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
+    options.intra_op_num_threads = threads or torch.get_num_threads()
+    return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 
 
 def _session(package: Path) -> Any:

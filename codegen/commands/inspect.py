@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 
 import onnx_ir as ir
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
+from ...analysis.errors import Unsupported
+from ...analysis.graph.traversal import all_nodes
 from ...analysis.literals import one_line
 from ...analysis.ops.registry import lookup
 from ...rewrites.simplify import simplify
@@ -17,7 +20,7 @@ from ..ir.control_flow import laid_out
 from ..ir.package_plan import shape_text
 from ..lanes.plan_json import plan_data
 from ..load.read_model import load
-from ..statements.from_graph import BODIES, make_steps
+from ..statements.from_graph import make_steps
 from .inspect_page import write_page
 from .inspect_plans import Wanted, make_plans, show_plans
 from .rules import why
@@ -66,8 +69,12 @@ def inspect_model(
             dtype = value.dtype.name.lower() if value.dtype is not None else "?"
             name = one_line(value.name or "?")
             out.print(f"  {what:6} {name} {dtype} {dims}", soft_wrap=True)
+    try:
+        steps = list(laid_out(make_steps(model, shapes)))
+    except Unsupported as error:
+        out.print(_operators(model, error.nodes))
+        raise
     out.print(_operators(model))
-    steps = list(laid_out(make_steps(model, shapes)))
     layers = Counter(s.form.layer for s in steps if s.form is not None)
     text = ", ".join(f"{n} {layer}" for layer, n in sorted(layers.items()))
     out.print(
@@ -76,20 +83,22 @@ def inspect_model(
     )
 
 
-def _operators(model: ir.Model) -> Table:
+def _operators(model: ir.Model, refused: Collection[ir.Node] = ()) -> Table:
+    """A row for each operator; `refused` are the nodes that can't be compiled."""
     table = Table(box=None, pad_edge=False)
     for column in ("operator", "count", "mapping type", "supported"):
         side: JustifyMethod = "right" if column == "count" else "left"
         table.add_column(column, justify=side, overflow="fold")
     kinds: dict[tuple[str, str], list[ir.Node]] = {}
-    for node in model.graph:
+    for node in all_nodes(model.graph):
         kinds.setdefault((node.domain, node.op_type), []).append(node)
     for (domain, name), nodes in sorted(
         kinds.items(), key=lambda i: (-len(i[1]), i[0])
     ):
         op = lookup(nodes[0])
         label = one_line(f"{domain}.{name}" if domain else name)
-        known = op is not None or (not domain and name in BODIES)
+        bad = sum(node in refused for node in nodes)
+        known = "no" if bad == len(nodes) else f"{len(nodes) - bad} of {len(nodes)}"
         mapping = op.mapping.value if op is not None else "Opaque"
-        table.add_row(label, str(len(nodes)), mapping, "yes" if known else "no")
+        table.add_row(label, str(len(nodes)), mapping, known if bad else "yes")
     return table

@@ -34,7 +34,10 @@ def make_steps(
     spelling = BlockSpelling(model, shapes, faithful, BODIES)
     steps = spelling.run(model.graph, model.graph.outputs)
     if spelling.missing or spelling.refused:
-        raise unsupported(model, spelling.missing, spelling.own_faults())
+        error = unsupported(model, spelling.missing, spelling.own_faults())
+        refused = (node for node, _ in spelling.refused)
+        error.nodes = frozenset([*spelling.missing, *refused])
+        raise error
     results = set(model.graph.outputs)
     steps = _without_aliases(steps, results, {})
     return spell_idioms(steps, shapes, results, kernels)

@@ -123,6 +123,18 @@ def test_inspect(capfd: Capture) -> None:
     assert lines[-1].endswith(" 5 nn.LayerNorm, 14 nn.Linear") and error == ""
 
 
+def test_inspect_tells_which_nodes_are_refused(tmp_path: Path, capfd: Capture) -> None:
+    made = model(
+        node("Softmax", "x", "h"),
+        node("Softmax", "h", "y", axis=7),
+        inputs=(floats("x", "n", 4),),
+        weights={},
+    )
+    assert run("inspect", save(made, tmp_path)) == 1
+    printed, error = capfd.readouterr()
+    assert "1 of 2" in printed and "along axis 7 of 2 is impossible" in error
+
+
 def test_names_are_printed_as_they_are(tmp_path: Path, capfd: Capture) -> None:
     """No emoji for ":smile:", no bold print for "[bold]"."""
     name = ":smile: [bold]x[/bold] [/red]"
@@ -144,10 +156,13 @@ def test_names_are_printed_as_they_are(tmp_path: Path, capfd: Capture) -> None:
 def test_bench(package: Path, capfd: Capture) -> None:
     assert run("bench", package, CNN, "--rounds", "2") == 0
     printed, error = capfd.readouterr()
-    names = [line.split()[0] for line in printed.splitlines()]
-    numbers = [float(line.split()[1]) for line in printed.splitlines()]
-    assert names == ["onnxruntime", "package", "ratio"] and error == ""
-    assert min(numbers[:2]) > 0
+    what, *lines = printed.splitlines()
+    assert what.startswith("sizes batch=1; ") and "threads; engine " in what
+    rows = {line[:34].strip(): float(line[34:].split()[0]) for line in lines}
+    levels = ["onnxruntime", "onnxruntime unoptimised"]
+    ratios = [f"ratio to {level}" for level in levels]
+    assert list(rows) == ["package", *levels, *ratios] and error == ""
+    assert min(list(rows.values())[:3]) > 0
 
     assert run("bench", package, TRANSFORMER) == 1
     assert "was not generated from" in capfd.readouterr().err

@@ -7,6 +7,7 @@ from collections import Counter
 from fairhand.rewrites.certificate.proof_store import load, proven
 from fairhand.rewrites.language.exactness import Exactness
 from fairhand.rewrites.language.rule import Rule
+from fairhand.rewrites.recognition.recognise import CLASSES, STATEMENTS
 from fairhand.rewrites.rules.catalogue import FALSE_RULES, PHASES, RULES
 
 HEADER = """# Rewrite rules
@@ -38,7 +39,14 @@ MEANING = {
 }
 
 
+RECOGNISED = (
+    "Not laws but meanings: a part of the graph that has the same normal form is this, "
+    "however it is spelled. Each application is proved where it stands."
+)
+
+
 def rules_page() -> str:
+    """The page of all laws, with what is recognised and what is refused."""
     found = proven(RULES)
     classes = ", ".join(f"**{c.value}** {MEANING[c]}" for c in Exactness)
     lines = [HEADER.format(classes=classes)]
@@ -54,7 +62,13 @@ def rules_page() -> str:
         lines += ["| --- | --- | --- | --- | --- | ---: |"]
         lines += [_row(rule) for rule in phase.rules]
         lines.append("")
-    lines += ["## Refused", "", "Published rules that are wrong.", ""]
+    lines += ["## Recognised", "", RECOGNISED, ""]
+    lines += ["| Name | Meaning | Class |", "| --- | --- | --- |"]
+    lines += [
+        f"| {name} | {_cell(said)} | {CLASSES[name].value} |"
+        for name, said in STATEMENTS.items()
+    ]
+    lines += ["", "## Refused", "", "Published rules that are wrong.", ""]
     lines += ["| Rule | Law as published |", "| --- | --- |"]
     lines += [f"| {r.name} | {_cell(r.statement)} |" for r in FALSE_RULES]
     return "\n".join(lines) + "\n"

@@ -22,6 +22,7 @@ from .engine.apply import Rewriter
 from .engine.history import Application
 from .engine.match import Matcher
 from .folding.constant_folding import fold_constants
+from .recognition.recognise import CLASSES, recognitions
 from .rules.catalogue import BY_NAME
 from .simplify import Rewriting, know_sizes, prepare, usable
 
@@ -53,7 +54,7 @@ def replay(model: ir.Model, certificate: dict[str, Any]) -> int:
 
 def _check_proofs(steps: list[dict[str, Any]]) -> None:
     verdicts = load()
-    for name in sorted({step["rule"] for step in steps}):
+    for name in sorted({step["rule"] for step in steps} - CLASSES.keys()):
         verdict = verdicts.get(name)
         if name not in BY_NAME or verdict is None or not verdict.proved:
             raise FairhandError(f"rule {name} has no proof here")
@@ -77,11 +78,7 @@ def _sweep(model: ir.Model, done: Rewriting, steps: list[dict[str, Any]]) -> Non
         node = None if value is None else value.producer()
         if node is None:
             raise FairhandError("the certificate names a value that isn't there", where)
-        matcher = Matcher(BY_NAME[step["rule"]], rewriter.facts)
-        match = matcher.at(node)
-        if match is None:
-            raise FairhandError(f"the law doesn't hold: {matcher.why}", where)
-        applied = rewriter.apply(match)
+        applied = _applied(rewriter, node, step["rule"], where)
         if not isinstance(applied, Application):
             raise FairhandError(f"the rule may not be applied: {applied}", where)
         again = applied.as_dict(step["proof"])
@@ -93,6 +90,25 @@ def _sweep(model: ir.Model, done: Rewriting, steps: list[dict[str, Any]]) -> Non
         values.update(_computed(rewriter.touched))
         rewriter.touched.clear()
     rewriter.finish()
+
+
+def _applied(
+    rewriter: Rewriter, node: ir.Node, name: str, where: str
+) -> Application | str:
+    if name in CLASSES:
+        reason = "nothing of this name ends here"
+        for found in recognitions(node, rewriter.facts):
+            if found.name == name:
+                done = rewriter.apply_recognised(found)
+                if isinstance(done, Application):
+                    return done
+                reason = done
+        return reason
+    matcher = Matcher(BY_NAME[name], rewriter.facts)
+    match = matcher.at(node)
+    if match is None:
+        raise FairhandError(f"the law doesn't hold: {matcher.why}", where)
+    return rewriter.apply(match)
 
 
 def _computed(nodes: Iterable[ir.Node]) -> dict[str, ir.Value]:

@@ -28,6 +28,7 @@ from .folding.proven_values import store_known_sizes, take_decided
 from .language.exactness import Exactness, allowed
 from .language.rule import Rule
 from .normalise import normalise
+from .recognition.recognise import CLASSES as RECOGNISED
 from .rules.catalogue import PHASES
 from .rules.catalogue import RULES as PROVABLE
 
@@ -115,8 +116,10 @@ def usable(
 ) -> dict[str, Exactness]:
     """The class of each rule that may be applied; see `simplify`."""
     wanted = allowed(exactness)
-    kept = PROVABLE if rules is None else rules
-    return {name: found for name, found in proven(kept).items() if found in wanted}
+    known = proven(PROVABLE if rules is None else rules)
+    if rules is None:
+        known |= RECOGNISED
+    return {name: found for name, found in known.items() if found in wanted}
 
 
 def prepare(

@@ -13,6 +13,7 @@ from ...rewrites.engine.apply import Rewriter
 from ...rewrites.engine.history import Application
 from ...rewrites.engine.match import Matcher
 from ...rewrites.language.rule import Rule
+from ...rewrites.recognition.recognise import CLASSES, STATEMENTS
 from ...rewrites.rules.catalogue import BY_NAME, PHASES, RULES
 from ...rewrites.simplify import usable
 
@@ -34,6 +35,12 @@ def show_rules(name: str | None, out: Console) -> None:
             shown = found.value if found is not None else "unproven"
             table.add_row(rule.name, shown, rule.when, rule.statement)
         out.print(table)
+    table = Table(box=None, pad_edge=False)
+    for column in ("recognised", "class", "meaning"):
+        table.add_column(column, overflow="fold")
+    for known, said in STATEMENTS.items():
+        table.add_row(known, CLASSES[known].value, said)
+    out.print(table)
     out.print(f"{len(classes)} of {len(RULES)} rules have a valid proof")
 
 

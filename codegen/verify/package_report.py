@@ -13,6 +13,7 @@ from ...analysis.cost.graph_cost import GraphCost
 from ...analysis.cost.peak_memory import peak_memory
 from ...analysis.graph.dims import text as size_text
 from ...rewrites.certificate.proof_store import kernel_hash, load
+from ...rewrites.recognition.recognise import PROOF
 from ...rewrites.simplify import Rewriting
 from ..emit.source_map import source_map
 from ..ir.engine_plan import EnginePlan
@@ -161,7 +162,7 @@ def make_certificate(done: Rewriting, exactness: str, graph: str) -> dict[str, A
         "classes": dict(sorted(classes.items())),
         "kernel": kernel_hash(),
         "sweeps": done.sweeps,
-        "applications": [a.as_dict(proofs[a.rule]) for a in done.history],
+        "applications": [a.as_dict(proofs.get(a.rule, PROOF)) for a in done.history],
         "graph": graph,
         "cost": {"before": _cost(done.before), "after": _cost(done.after)},
     }

@@ -7,7 +7,9 @@ applications can be replayed (validate_graph.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import onnx_ir as ir
 
@@ -26,11 +28,12 @@ from ..language.operators.read_write import (
     NewConstant,
     Output,
 )
+from ..recognition.recognise import Recognition
 from ..rules.catalogue import ORDERED
 from .build import Builder
 from .graph_editor import GraphEditor
 from .graph_facts import GraphFacts
-from .history import Application, describe
+from .history import Application, describe, describe_recognised
 from .match import Match
 from .termination import draft_weight, dying, weight
 
@@ -40,6 +43,18 @@ _BROADCASTING = FAMILIES["unary"] | FAMILIES["binary"] | {"Where"}
 
 # Levels at which a proof takes elements for real numbers, see proof/kernel/equality.py.
 _REAL_LEVELS = frozenset({"order", "field"})
+
+
+@dataclass(frozen=True)
+class _Change:
+    """Nodes that are to give way to drafts."""
+
+    roots: Sequence[ir.Value]
+    matched: list[ir.Node]
+    drafts: Sequence[Draft]
+    results: Sequence[Input]
+    measure: str = "weight"
+    sums: bool = False  # whether a sum of floats is reordered
 
 
 class Rewriter:
@@ -75,25 +90,48 @@ class Rewriter:
             results = builder.results()
         except CannotWrite as reason:
             return str(reason)
-        refusal = self._refusal(match, builder.drafts, results)
-        refusal = refusal or self._unsettling(match)
-        refusal = refusal or _untyped(match, builder.drafts)
+        rule = match.rule
+        change = _Change(
+            roots=match.roots,
+            matched=match.nodes(),
+            drafts=builder.drafts,
+            results=results,
+            measure=rule.measure,
+            sums=self.classes[rule.name] is Exactness.RING
+            or match.binding.reassociated,
+        )
+        refusal = self._refusal(change) or _untyped(match, builder.drafts)
         if refusal:
             return refusal
-        matched = match.nodes()
-        made = self.graft.add(builder.drafts, [_producer(match.roots[0]), *matched])
-        values = [self.graft.value(x, made) for x in results]
+        record = partial(describe, match, self.classes[rule.name])
+        return self._carried_out(change, record, phase)
+
+    def apply_recognised(
+        self, found: Recognition, phase: str = ""
+    ) -> Application | str:
+        """Put an operator in the place of what computes the same; or the reason."""
+        change = _Change(
+            roots=(found.root,),
+            matched=list(found.nodes),
+            drafts=found.drafts,
+            results=[found.result],
+        )
+        refusal = self._refusal(change)
+        if refusal:
+            return refusal
+        return self._carried_out(change, partial(describe_recognised, found), phase)
+
+    def _carried_out(
+        self, change: _Change, record: Callable[..., Application], phase: str
+    ) -> Application:
+        matched = change.matched
+        made = self.graft.add(change.drafts, [_producer(change.roots[0]), *matched])
+        values = [self.graft.value(x, made) for x in change.results]
         new = list(made.values())
         origins = take_over(new, matched)
-        done = describe(
-            match,
-            self.classes[match.rule.name],
-            (matched, new),
-            origins,
-            (self.sweep, phase),
-        )
+        done = record((matched, new), origins, (self.sweep, phase))
         users: list[ir.Node] = []
-        for root, value in zip(match.roots, values, strict=True):
+        for root, value in zip(change.roots, values, strict=True):
             assert value is not None
             if value is root:
                 continue
@@ -107,13 +145,11 @@ class Rewriter:
         self._share(users)
         return done
 
-    def _refusal(
-        self, match: Match, drafts: Sequence[Draft], results: Sequence[Input]
-    ) -> str:
-        """Why a match is not applied although the law holds; '' if it may be."""
-        there = self.graft.existing_of(drafts, _producer(match.roots[0]))
+    def _refusal(self, change: _Change) -> str:
+        """Why a change isn't made although both sides are equal; '' if it may be."""
+        there = self.graft.existing_of(change.drafts, _producer(change.roots[0]))
         unchanged = 0
-        for root, result in zip(match.roots, results, strict=True):
+        for root, result in zip(change.roots, change.results, strict=True):
             if isinstance(result, Output):
                 known = there[id(result.draft)]
                 result = known.outputs[result.index] if known is not None else result
@@ -126,28 +162,26 @@ class Rewriter:
             ranks = self._rank(result), self._rank(root)
             if None not in ranks and ranks[0] != ranks[1]:
                 return "broadcasting adds or takes an axis"
-        if unchanged == len(results):
+        if unchanged == len(change.results):
             return "nothing would change"
-        new = [draft for draft in drafts if there[id(draft)] is None]
+        new = [draft for draft in change.drafts if there[id(draft)] is None]
         if self.faithful and any(map(self._alters_parameter, new)):
             return "a stored weight would change"
         # What the right side uses stays, even if it is part of the left side.
-        replaced = [n for n in match.nodes() if n not in there.values()]
-        dead = dying(replaced, match.roots)
+        replaced = [n for n in change.matched if n not in there.values()]
+        dead = dying(replaced, change.roots)
         is_constant = self.facts.is_constant
         before, after = weight(dead, is_constant), draft_weight(new, is_constant)
-        if match.rule.measure == "weight" and after >= before:
+        if change.measure == "weight" and after >= before:
             return f"the graph would not get lighter ({before} to {after})"
         if after > before:
             return f"the graph would get heavier ({before} to {after})"
-        return ""
+        return self._unsettling(change)
 
-    def _unsettling(self, match: Match) -> str:
+    def _unsettling(self, change: _Change) -> str:
         """Whether floats, of which integers are made, would be summed otherwise."""
-        ring = self.classes[match.rule.name] is Exactness.RING
-        dtype = match.roots[0].dtype
-        floats = dtype is not None and dtype.is_floating_point()
-        if self.rounds and floats and (ring or match.binding.reassociated):
+        dtype = change.roots[0].dtype
+        if self.rounds and change.sums and dtype and dtype.is_floating_point():
             return "another last bit may be another integer where it is rounded"
         return ""
 

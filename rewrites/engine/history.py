@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from ..language.exactness import Exactness
 from ..language.rule import Rule
+from ..recognition.recognise import Recognition
 from .bindings import spelled
 from .match import Match
 from .rounding_bounds import roundings
@@ -88,6 +89,30 @@ def describe(
         evidence=_evidence(match.rule),
         reordered=binding.reassociated,
         roundings=_roundings(match) if exactness in _BOUNDED else None,
+        sweep=sweep,
+        phase=phase,
+        origins=origins,
+    )
+
+
+def describe_recognised(
+    found: Recognition,
+    nodes: tuple[Sequence[ir.Node], Sequence[ir.Node]],
+    origins: tuple[str, ...],
+    when: tuple[int, str],
+) -> Application:
+    """The record of an operator that took the place of its definition."""
+    (matched, new), (sweep, phase) = nodes, when
+    return Application(
+        rule=found.name,
+        hash="",
+        exactness=found.exactness,
+        before=tuple(node.name or "" for node in matched),
+        results=(found.root.name or "",),
+        after=tuple(f"{node.op_type} {node.name}" for node in new),
+        symbols={},
+        evidence=(found.evidence,),
+        reordered=False,
         sweep=sweep,
         phase=phase,
         origins=origins,

@@ -16,6 +16,8 @@ import onnx_ir as ir
 
 from ...analysis.graph.traversal import all_nodes
 from ..language.rule import Rule
+from ..recognition.recognise import CLASSES, OPERATORS, recognitions
+from ..rules.catalogue import RECOMPOSE
 from .apply import Rewriter
 from .history import Application
 from .match import Matcher
@@ -35,6 +37,11 @@ class Worklist:
         for worklist in self._lists:
             for op in worklist.index.operators:
                 self._lists_of.setdefault(op, []).append(worklist)
+        self._recognised = rewriter.classes.keys() & CLASSES.keys()
+        for worklist in self._lists if self._recognised else ():
+            if worklist.phase == RECOMPOSE:
+                for op in OPERATORS - worklist.index.operators.keys():
+                    self._lists_of.setdefault(op, []).append(worklist)
         self.push(all_nodes(rewriter.model.graph))
 
     def push(self, nodes: Iterable[ir.Node]) -> None:
@@ -58,12 +65,25 @@ class Worklist:
             node = queue.popitem(last=False)[0]
             if node.graph is None:
                 continue
-            rules = admitted(facts.forms.get(node) or form_of(node, facts))
-            if not rules or node.domain or not node.outputs:
+            if node.domain or not node.outputs:
                 continue
+            rules = admitted(facts.forms.get(node) or form_of(node, facts))
+            named = self._recognised and worklist.phase == RECOMPOSE
             # A constant is folded, not rewritten.
-            if not facts.is_constant(node.outputs[0]):
+            if not (rules or named) or facts.is_constant(node.outputs[0]):
+                continue
+            if not (named and self._recognise(node, worklist.phase)):
                 self._visit(node, rules, worklist.phase)
+
+    def _recognise(self, node: ir.Node, phase: str) -> bool:
+        """Name what ends at a node; returns whether anything has changed."""
+        for found in recognitions(node, self._rewriter.facts):
+            if found.name in self._recognised:
+                done = self._rewriter.apply_recognised(found, phase)
+                if isinstance(done, Application):
+                    self._note(done, node)
+                    return True
+        return False
 
     def _visit(self, node: ir.Node, rules: Sequence[Rule], phase: str) -> None:
         for rule in rules:
@@ -72,10 +92,13 @@ class Worklist:
                 continue
             done = self._rewriter.apply(match, phase)
             if isinstance(done, Application):
-                self.history.append(done)
-                self.push([*self._rewriter.touched, node])
-                self._rewriter.touched.clear()
+                self._note(done, node)
                 return
+
+    def _note(self, done: Application, node: ir.Node) -> None:
+        self.history.append(done)
+        self.push([*self._rewriter.touched, node])
+        self._rewriter.touched.clear()
 
 
 class _Worklist:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..language.operators.elementwise import Add, Div, Mul, Sub
+from ..language.operators.elementwise import Add, Mul
 from .law_table import equation
 from .merging import no_larger
 
@@ -41,16 +41,4 @@ RULES = [
         name="affine_mul_add_mul",
     ),
     # Pixels that are divided by 255 and normalised inside the network.
-    law_of(
-        "(x / a - b) / c = x * scale - shift",
-        "float x a:constant b:constant c:constant",
-        lambda x, a, b, c: Div(Sub(Div(x, a), b), c),
-        lambda x, a, b, c: Sub(Div(x, Mul(a, c)), Div(b, c)),
-        wrong={"unscaled": lambda x, a, b, c: Sub(Div(x, a), Div(b, c))},
-        worthwhile=(
-            lambda x, a, b, c: no_larger(a, c) & no_larger(b, c),
-            TOO_LARGE,
-        ),
-        name="affine_div_sub_div",
-    ),
 ]

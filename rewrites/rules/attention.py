@@ -42,17 +42,16 @@ class _Operands:
 SAMPLE = {"q": [2, 3, 4, 8], "kt": [2, 3, 8, 5], "v": [2, 3, 5, 6]}
 
 
-def _attention(scaled: str, masked: bool, guarded: bool) -> Rule:
+def _attention(name: str, scaled: str, masked: bool, guarded: bool = False) -> Rule:
     """softmax(q kt [* c] [+ m]) v, with a guard against NaN or without."""
     scores = {"": "q kt", "mul": "q kt * c", "div": "q kt / c"}[scaled]
     inner = f"Softmax({scores}{' + m' if masked else ''})"
     outer = f"Where(IsNaN(p), 0, p) v, p = {inner}" if guarded else f"{inner} v"
-    names = ["attention", scaled, "masked" * masked, "guarded" * guarded]
     sample = {**SAMPLE, "m": [2, 1, 4, 5], "c": (2.0,)}
 
     @rule(
         "attention",
-        name="_".join(filter(None, names)),
+        name=name,
         statement=f"{outer} = Attention(q, kt^T, v)",
         samples=[sample],
     )
@@ -80,15 +79,13 @@ def _attention(scaled: str, masked: bool, guarded: bool) -> Rule:
     return attention
 
 
-def _absorbed(side: str, divided: bool, masked: bool) -> Rule:
+def _absorbed(name: str, side: str, masked: bool) -> Rule:
     """A constant factor of the queries or keys is part of the scale."""
-    factor = "q / c" if divided else "q * c"
-    names = ["attention", side, "div" if divided else "mul", "masked" * masked]
 
     @rule(
         "attention",
-        name="_".join(filter(None, names)),
-        statement=f"Attention({factor}, k, v, scale=s) = Attention(q, k, v, scale=s c)"
+        name=name,
+        statement="Attention(q * c, k, v, scale=s) = Attention(q, k, v, scale=s c)"
         f" for the {side}",
         samples=[{**SAMPLE, "m": [2, 1, 4, 5], "c": (2.0,), "scale": 0.5}],
     )
@@ -98,14 +95,12 @@ def _absorbed(side: str, divided: bool, masked: bool) -> Rule:
         mask = operands.mask(law) if masked else None
         given = law.real("scale")
         c = law.scalar("c", 4)
-        apply = Div if divided else Mul
-        factor = real(1) / c.value if divided else c.value
-        scale: Real = given if law.mutant("forgotten") else given * factor
+        scale: Real = given if law.mutant("forgotten") else given * c.value
         k = Transpose(kt, perm=swapped(4, 2, 3))
         if side == "query":
-            left = Attention(apply(q, c), k, v, mask, scale=given, causal=0)
+            left = Attention(Mul(q, c), k, v, mask, scale=given, causal=0)
         else:
-            scaled = Transpose(apply(kt, c), perm=swapped(4, 2, 3))
+            scaled = Transpose(Mul(kt, c), perm=swapped(4, 2, 3))
             left = Attention(q, scaled, v, mask, scale=given, causal=0)
         law.rewrite(left, Attention(q, k, v, mask, scale=scale, causal=0))
 
@@ -263,20 +258,20 @@ CAUSAL = [_causal(False), _causal(True)]
 
 RULES: list[Rule] = [
     *attention_operands.RULES,
-    *(
-        _attention(scaled, masked, guarded)
-        for scaled in ("", "mul", "div")
-        for masked in (False, True)
-        for guarded in (False, True)
-    ),
+    _attention("attention", "", False),
+    _attention("attention_masked", "", True),
+    _attention("attention_masked_guarded", "", True, guarded=True),
+    _attention("attention_mul", "mul", False),
+    _attention("attention_mul_masked", "mul", True),
+    _attention("attention_mul_masked_guarded", "mul", True, guarded=True),
+    _attention("attention_div", "div", False),
+    _attention("attention_div_masked", "div", True),
     *(_twice_masked(scaled) for scaled in (False, True)),
     *(_grouped(masked) for masked in (False, True)),
     _grouped(False, causal=True),
     *(_rooted(masked) for masked in (False, True)),
-    *(
-        _absorbed(side, divided, masked)
-        for side in ("query", "keys")
-        for divided in (False, True)
-        for masked in (False, True)
-    ),
+    _absorbed("attention_query_mul", "query", False),
+    _absorbed("attention_query_mul_masked", "query", True),
+    _absorbed("attention_keys_mul", "keys", False),
+    _absorbed("attention_keys_mul_masked", "keys", True),
 ]

@@ -54,6 +54,8 @@ def _phase(name: str, why: str, *families: Sequence[Rule]) -> Phase:
     return Phase(name, why, tuple(rule for family in families for rule in family))
 
 
+RECOMPOSE = "recompose"  # where operators are recognised by meaning, too
+
 PHASES = (
     _phase(
         "simplify",
@@ -75,7 +77,7 @@ PHASES = (
         masks.RULES,
     ),
     _phase(
-        "recompose",
+        RECOMPOSE,
         "Whole layers are recognised while their parts still stand as exported.",
         activations.RULES,
         softmax.RULES,

@@ -33,37 +33,12 @@ CHOSEN = [
 
 CLIPS = [
     law_of(
-        "Clip(x, 0, -) = Relu(x)",
-        "float x zero:0",
-        lambda x, zero: Clip(x, zero, None),
-        lambda x, zero: Relu(x),
-        wrong={"none": lambda x, zero: x},
-        name="clip_at_zero",
-        measure="flops",
-    ),
-    law_of(
         "Min(Relu(x), b) = Clip(x, 0, b)",
         "float x b:scalar",
         lambda x, b: Min(Relu(x), b),
         lambda x, b: Clip(x, number(0), b),
         wrong={"bound": lambda x, b: Clip(x, None, b)},
         name="min_relu",
-    ),
-    law_of(
-        "Min(Max(x, a), b) = Clip(x, a, b)",
-        "float x a:scalar b:scalar",
-        lambda x, a, b: Min(Max(x, a), b),
-        Clip,
-        wrong={"swapped": lambda x, a, b: Clip(x, b, a)},
-        name="min_max_is_clip",
-    ),
-    law_of(
-        "Max(Min(x, b), a) = Clip(x, a, max(a, b))",
-        "float x a:scalar b:scalar",
-        lambda x, a, b: Max(Min(x, b), a),
-        lambda x, a, b: Clip(x, a, Max(a, b)),
-        wrong={"bounds_may_cross": Clip},
-        name="max_min_is_clip",
     ),
 ]
 

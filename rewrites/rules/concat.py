@@ -25,7 +25,7 @@ def _sample(place: str) -> dict[str, object]:
     return {name: [[2, 1], [2, 4]] for name, given in names if given}
 
 
-def _concat_of_concat(place: str) -> Rule:
+def _concat_of_concat(name: str, place: str) -> Rule:
     def build(law: Law) -> None:
         r = law.rank(low=1)
         a = law.axis("a", r)
@@ -37,13 +37,13 @@ def _concat_of_concat(place: str) -> Rule:
 
     return rule(
         "concat",
-        name=f"concat_of_concat_{place}",
+        name=name,
         statement=f"Concat(.., Concat(..), ..) = Concat(.., ..), the inner one {place}",
         samples=[{**_sample(place), "inner": [[2, 3], [2, 2]], "a": 1}],
     )(build)
 
 
-def _concat_of_empty(place: str) -> Rule:
+def _concat_of_empty(name: str, place: str) -> Rule:
     def build(law: Law) -> None:
         r = law.rank(low=1)
         a = law.axis("a", r)
@@ -55,7 +55,7 @@ def _concat_of_empty(place: str) -> Rule:
 
     return rule(
         "concat",
-        name=f"concat_of_empty_{place}",
+        name=name,
         statement=f"Concat(x, empty) = x, the empty one {place}",
         samples=[dict(x=[2, 3], empty=[2, 0], a=1)],
     )(build)
@@ -73,6 +73,9 @@ def concat_single(law: Law) -> None:
 
 RULES: list[Rule] = [
     concat_single,
-    *(_concat_of_empty(place) for place in ("first", "last")),
-    *(_concat_of_concat(place) for place in PLACES),
+    _concat_of_empty("concat_of_empty_first", "first"),
+    _concat_of_empty("concat_of_empty_last", "last"),
+    _concat_of_concat("concat_of_concat_first", "first"),
+    _concat_of_concat("concat_of_concat_between", "between"),
+    _concat_of_concat("concat_of_concat_last", "last"),
 ]

@@ -34,31 +34,32 @@ def _last_sum(x: Term, rank: int) -> Term:
     return ReduceSum(x, axes=axis_range(rank, rank - 1, rank), keepdims=0)
 
 
-# By equation: what it is, in words and as a term.
-PRODUCTS: dict[str, tuple[str, Result]] = {
-    "ab,bc->ac": ("x @ y", MatMul),
-    "abc,acd->abd": ("x @ y", MatMul),
-    "abcd,abde->abce": ("x @ y", MatMul),
-    "abc,cd->abd": ("x @ y", MatMul),
-    "abcd,de->abce": ("x @ y", MatMul),
-    "abc,adc->abd": ("x @ y.T", lambda x, y: MatMul(x, _turned(y, 3))),
-    "abcd,abed->abce": ("x @ y.T", lambda x, y: MatMul(x, _turned(y, 4))),
-    "abcd,aecd->acbe": (
+# By name: the equation, and what it is, in words and as a term.
+PRODUCTS: dict[str, tuple[str, str, Result]] = {
+    "einsum_abc_acd_to_abd": ("abc,acd->abd", "x @ y", MatMul),
+    "einsum_abcd_abde_to_abce": ("abcd,abde->abce", "x @ y", MatMul),
+    "einsum_abcd_abed_to_abce": (
+        "abcd,abed->abce",
+        "x @ y.T",
+        lambda x, y: MatMul(x, _turned(y, 4)),
+    ),
+    "einsum_abcd_aecd_to_acbe": (
+        "abcd,aecd->acbe",
         "scores of heads that stand behind",
         lambda x, y: MatMul(_moved(x, 0, 2, 1, 3), _moved(y, 0, 2, 3, 1)),
     ),
-    "abcd,adbe->acbe": (
+    "einsum_abcd_adbe_to_acbe": (
+        "abcd,adbe->acbe",
         "weighted values of heads that stand behind",
         lambda x, y: _moved(MatMul(x, _moved(y, 0, 2, 1, 3)), 0, 2, 1, 3),
     ),
-    "a,a->": ("sum(x * y)", lambda x, y: _last_sum(Mul(x, y), 1)),
+    "einsum_a_a_to_": ("a,a->", "sum(x * y)", lambda x, y: _last_sum(Mul(x, y), 1)),
 }
 SIZES = dict(a=2, b=3, c=4, d=5, e=6)
 # One operand: a movement or a sum.
-ALONE: dict[str, tuple[str, Callable[[Term], Term]]] = {
-    "ab->ba": ("x.T", lambda x: _turned(x, 2)),
-    "abc->acb": ("x.T", lambda x: _turned(x, 3)),
-    "ab->a": ("sum(x)", lambda x: _last_sum(x, 2)),
+ALONE: dict[str, tuple[str, str, Callable[[Term], Term]]] = {
+    "einsum_ab_to_ba": ("ab->ba", "x.T", lambda x: _turned(x, 2)),
+    "einsum_ab_to_a": ("ab->a", "sum(x)", lambda x: _last_sum(x, 2)),
 }
 
 
@@ -88,24 +89,24 @@ def _sizes(axes: str) -> list[int]:
 
 def _rules() -> list[Rule]:
     found = []
-    for equation, (words, result) in PRODUCTS.items():
+    for name, (equation, words, result) in PRODUCTS.items():
         first, second = equation.partition("->")[0].split(",")
         shapes = {"x": _sizes(first), "y": _sizes(second)}
         found.append(
             rule(
                 "canonical",
-                name=f"einsum_{equation.replace(',', '_').replace('->', '_to_')}",
+                name=name,
                 statement=f"Einsum(x, y, '{equation}') = {words}",
                 samples=[shapes],
                 measure="flops",
             )(_written_out(equation, result))
         )
-    for equation, (words, alone) in ALONE.items():
+    for name, (equation, words, alone) in ALONE.items():
         axes = equation.partition("->")[0]
         found.append(
             rule(
                 "canonical",
-                name=f"einsum_{equation.replace('->', '_to_')}",
+                name=name,
                 statement=f"Einsum(x, '{equation}') = {words}",
                 samples=[dict(x=_sizes(axes))],
                 measure="flops",

@@ -109,23 +109,6 @@ def gemm_scaled(law: Law, gemm: Layer) -> None:
     law.rewrite(Mul(gemm.left, a), gemm(weight, bias))
 
 
-@with_and_without_bias(PLAIN, ODD)
-def gemm_neg(law: Law, gemm: Layer) -> None:
-    """-Gemm(x, w, c) = Gemm(x, -w, -c)"""
-    bias = None if gemm.bias is None else Neg(gemm.bias)
-    weight = gemm.weight if law.mutant("same") else Neg(gemm.weight)
-    law.rewrite(Neg(gemm.left), gemm(weight, bias))
-
-
-@with_and_without_bias(PLAIN | dict(a=[4]), PLAIN | dict(a=[]))
-def gemm_scaled_input(law: Law, gemm: Layer) -> None:
-    """Gemm(x * a, w, c) = Gemm(x, a * w, c) for a number a per row of w"""
-    a, vector = row(law, "a", integer(2), gemm.x.dim(1))
-    law.require(eq(gemm.turned["transA"], 0), "the operand is transposed")
-    weight = Mul(gemm.weight, gemm.by_row(vector))
-    law.rewrite(gemm(gemm.weight, gemm.bias, Mul(gemm.x, a)), gemm(weight, gemm.bias))
-
-
 def _fitting(law: Law, layer: Layer) -> Var:
     """A constant operand that doesn't enlarge the result."""
     a, result = law.constant_operand("a", 2), layer.left
@@ -187,15 +170,6 @@ def gemm_transposed_weight(law: Law) -> None:
     )
 
 
-@rule("identity", samples=[ODD | dict(zero=[5])], measure="flops", when="asked")
-def gemm_zero_bias(law: Law) -> None:
-    """Gemm(x, w, 0) = Gemm(x, w)"""
-    gemm = Layer(law, bias=False)
-    zero = law.filled("zero", 2, 1 if law.mutant("one") else 0)
-    beta = law.real("beta")
-    law.rewrite(gemm(gemm.weight, zero, beta=beta), gemm.left)
-
-
 @rule(
     "fusion", samples=[dict(x=[3, 4], w=[4, 5], a=[5]), dict(x=[3, 4], w=[4, 5], a=[])]
 )
@@ -229,30 +203,11 @@ def matmul_batchnorm(law: Law) -> None:
 TWICE = dict(x=[3, 4], w=[4, 5], v=[5, 6], b=[5], c=[6])
 
 
-@rule("algebra", samples=[TWICE], when="asked", measure="flops")
-def gemm_gemm(law: Law) -> None:
-    """Gemm(Gemm(x, w, b), v, c) = Gemm(x, w @ v, b @ v + c)"""
-    x, w, v = law.tensor("x", 2), law.constant("w", 2), law.constant("v", 2)
-    b, c = law.constant("b", 1), law.constant("c", 1)
-    plain = dict(alpha=1.0, beta=1.0, transA=0, transB=0)
-    law.require(eq(b.dim(0), v.dim(0)), "the first bias is broadcast")
-    line = Unsqueeze(b, axes=axis_range(2, 0, 1))
-    bias = c if law.mutant("forgotten") else Add(MatMul(line, v), c)
-    law.rewrite(
-        Gemm(Gemm(x, w, b, **plain), v, c, **plain),
-        Gemm(x, MatMul(w, v), bias, **plain),
-    )
-
-
 RULES: list[Rule] = [
     *gemm_scaled,
-    *gemm_neg,
-    *gemm_scaled_input,
     *gemm_added,
     *gemm_batchnorm,
-    gemm_zero_bias,
     gemm_transposed_weight,
     matmul_add,
     matmul_batchnorm,
-    gemm_gemm,
 ]

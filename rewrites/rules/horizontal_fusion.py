@@ -7,7 +7,7 @@ that the model was written with. So these are applied where a caller asks for th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..language.operators.contraction import Conv, Gemm, MatMul
 from ..language.operators.elementwise import Add
@@ -124,58 +124,6 @@ def _convs(law: Law, count: int, bias: bool) -> None:
     law.rewrite(conv.of(x), _parts(merged, 1, [w.dim(0) for w in conv.weights]))
 
 
-def _concat_of_convs(law: Law, count: int, bias: bool) -> None:
-    conv = Convolutions(law, count, bias)
-    x = law.tensor("x", conv.rank)
-    conv.same_windows()
-    law.rewrite(
-        Concat(*conv.of(x), axis=1),
-        conv(x, _joined(law, conv.weights, 0), conv.joined_biases()),
-    )
-
-
-def _shared_matmuls(law: Law, count: int, bias: bool) -> None:
-    r = law.rank(low=2)
-    operands = [law.tensor(f"x{n}", r) for n in LETTERS[:count]]
-    w = law.constant("w", 2)
-    _require_alike(law, "other_batch", operands, r, but=r - 2)
-    merged = MatMul(_joined(law, operands, r - 2), w)
-    law.rewrite(
-        [MatMul(x, w) for x in operands],
-        _parts(merged, r - 2, [x.dim(r - 2) for x in operands]),
-    )
-
-
-def _shared_convs(law: Law, count: int, bias: bool) -> None:
-    conv = Convolutions(law, 1, bias)
-    operands = [law.tensor(f"x{n}", conv.rank) for n in LETTERS[:count]]
-    (w,), (c,) = conv.weights, conv.biases
-    _require_alike(law, "other_images", operands, conv.rank, but=0)
-    merged = conv(_joined(law, operands, 0), w, c)
-    law.rewrite(
-        [conv(x, w, c) for x in operands],
-        _parts(merged, 0, [x.dim(0) for x in operands]),
-    )
-
-
-@rule(
-    "horizontal",
-    samples=[dict(r=3, x=[2, 3, 4], y=[2, 3, 5], w=[4, 6], v=[5, 6])],
-    when="asked",
-)
-def matmul_sum(law: Law) -> None:
-    """x @ w + y @ v = Concat(x, y) @ Concat(w, v) of constant matrices w and v"""
-    r = law.rank(low=2)
-    x, y = law.tensor("x", r), law.tensor("y", r)
-    w, v = law.constant("w", 2), law.constant("v", 2)
-    law.require(eq(w.dim(1), v.dim(1)), "a product is broadcast")
-    _require_alike(law, "other_batch", [x, y], r, but=r - 1)
-    law.rewrite(
-        Add(MatMul(x, w), MatMul(y, v)),
-        MatMul(Concat(x, y, axis=r - 1), _joined(law, [w, v], 0)),
-    )
-
-
 WINDOWS = dict(stride=(1, 1, 2, 1), dilation=(1,) * 4, low=(0, 0, 1, 0))
 CONV = WINDOWS | dict(r=4, high=(0, 0, 1, 1), x=[2, 4, 5, 6])
 KERNELS = dict(wa=[3, 4, 3, 3], wb=[2, 4, 3, 3], wc=[5, 4, 3, 3])
@@ -183,79 +131,56 @@ MATRICES = dict(wa=[4, 3], wb=[4, 2], wc=[4, 5])
 BIASES = dict(va=[3], vb=[2], vc=[5])
 Build = Callable[[Law, int, bool], None]
 
-# Name: what it says, the law, a sample, and for which counts and biases there is one.
-MERGES: dict[str, tuple[str, Build, dict[str, Any], tuple[int, ...], bool]] = {
-    "matmuls_merged": (
-        "x @ a, x @ b = Split(x @ Concat(a, b))",
-        _matmuls,
-        dict(r=3, x=[2, 3, 4]) | MATRICES,
-        (2, 3),
-        True,
-    ),
-    "gemms_merged": (
-        "Gemm(x, a), Gemm(x, b) = Split(Gemm(x, Concat(a, b)))",
-        _gemms,
-        dict(x=[3, 4], transB=0) | MATRICES,
-        (2, 3),
-        True,
-    ),
-    "convs_merged": (
-        "Conv(x, a), Conv(x, b) = Split(Conv(x, Concat(a, b)))",
-        _convs,
-        CONV | KERNELS,
-        (2, 3),
-        True,
-    ),
-    "concat_of_convs": (
-        "Concat(Conv(x, a), Conv(x, b)) = Conv(x, Concat(a, b))",
-        _concat_of_convs,
-        CONV | KERNELS,
-        (2, 3),
-        True,
-    ),
-    "matmuls_of_one_weight": (
-        "x @ w, y @ w = Split(Concat(x, y) @ w)",
-        _shared_matmuls,
-        dict(r=3, xa=[2, 3, 4], xb=[2, 2, 4], w=[4, 5]),
-        (2,),
-        False,
-    ),
-    "convs_of_one_weight": (
-        "Conv(x, w), Conv(y, w) = Split(Conv(Concat(x, y), w))",
-        _shared_convs,
-        WINDOWS
-        | dict(r=4, high=(0,) * 4, xa=[2, 4, 5, 6], xb=[1, 4, 5, 6], wa=[3, 4, 3, 3]),
-        (2,),
-        True,
-    ),
-}
+# What it says, the law, and a sample.
+Merge: TypeAlias = tuple[str, Build, dict[str, Any]]
+MATMULS: Merge = (
+    "x @ a, x @ b = Split(x @ Concat(a, b))",
+    _matmuls,
+    dict(r=3, x=[2, 3, 4]) | MATRICES,
+)
+GEMMS: Merge = (
+    "Gemm(x, a), Gemm(x, b) = Split(Gemm(x, Concat(a, b)))",
+    _gemms,
+    dict(x=[3, 4], transB=0) | MATRICES,
+)
+CONVS: Merge = (
+    "Conv(x, a), Conv(x, b) = Split(Conv(x, Concat(a, b)))",
+    _convs,
+    CONV | KERNELS,
+)
 
 
-def _merge(name: str, count: int, bias: bool) -> Rule:
-    statement, function, sample, _, _ = MERGES[name]
+def _merge(name: str, merge: Merge, count: int, bias: bool = False) -> Rule:
+    statement, function, sample = merge
 
     def build(law: Law) -> None:
         function(law, count, bias)
 
     return rule(
         "horizontal",
-        name=f"{name}{f'_{count}' * (count > 2)}{'_biased' * bias}",
+        name=name,
         statement=statement,
         samples=[BIASES | sample],
         when="asked",
     )(build)
 
 
-def _merges(bias: bool) -> list[Rule]:
-    return [
-        _merge(name, count, bias)
-        for name, (_, _, _, counts, biased) in MERGES.items()
-        for count in sorted(counts, reverse=True)  # three at once keep their order
-        if biased or not bias
-    ]
-
-
-RULES: list[Rule] = [matmul_sum, *_merges(bias=False)]
+# Three at once keep their order, so they come first.
+RULES: list[Rule] = [
+    _merge("matmuls_merged_3", MATMULS, 3),
+    _merge("matmuls_merged", MATMULS, 2),
+    _merge("gemms_merged_3", GEMMS, 3),
+    _merge("gemms_merged", GEMMS, 2),
+    _merge("convs_merged_3", CONVS, 3),
+    _merge("convs_merged", CONVS, 2),
+]
 
 # Applied first: a product that has been merged leaves its parts' biases behind.
-BIASED = _merges(bias=True)
+BIASED = [
+    _merge("matmuls_merged_3_biased", MATMULS, 3, bias=True),
+    _merge("matmuls_merged_biased", MATMULS, 2, bias=True),
+    _merge("gemms_merged_3_biased", GEMMS, 3, bias=True),
+    _merge("gemms_merged_biased", GEMMS, 2, bias=True),
+    _merge("convs_merged_3_biased", CONVS, 3, bias=True),
+    _merge("convs_merged_biased", CONVS, 2, bias=True),
+]

@@ -45,16 +45,6 @@ def constant(law: Law, x: Term, number: int) -> Term:
 
 
 @rule("identity", when="asked", samples=[dict(r=2, x=[2, 3])])
-def sub_self(law: Law) -> None:
-    """x - x = 0
-
-    In floats only where x is finite, so that it isn't done unasked.
-    """
-    x = law.tensor("x", law.rank())
-    law.rewrite(Sub(x, x), constant(law, x, 1 if law.mutant("one") else 0))
-
-
-@rule("identity", when="asked", samples=[dict(r=2, x=[2, 3])])
 def mul_zero(law: Law) -> None:
     """x * 0 = 0
 
@@ -64,13 +54,6 @@ def mul_zero(law: Law) -> None:
     x, zero = law.operand("x", r), law.filled("zero", r, 0)
     product = Mul(x, zero)
     law.rewrite(product, constant(law, product, 1 if law.mutant("one") else 0))
-
-
-@rule("identity", when="search", samples=[dict(r=2, x=[2, 3])])
-def div_self(law: Law) -> None:
-    """x / x = 1, where x is not 0"""
-    x = law.tensor("x", law.rank(), kinds="float")
-    law.rewrite(Div(x, x), constant(law, x, 0 if law.mutant("zero") else 1))
 
 
 # A published rule drops zeros of any shape: it is right only if they don't enlarge x.
@@ -89,11 +72,8 @@ RULES = [
     add_zero,
     add_negative_zero,
     sub_zero,
-    sub_negative_zero,
     pow_one,
-    sub_self,
     mul_zero,
-    div_self,
 ]
 
 FALSE_RULES = [add_zeros_of_any_shape]

@@ -11,11 +11,11 @@ from typing import Any
 
 from ..language.operators.contraction import Gemm, MatMul
 from ..language.operators.elementwise import Add, Mul
-from ..language.operators.movement import Reshape, Squeeze, Transpose, Unsqueeze
+from ..language.operators.movement import Reshape, Squeeze, Unsqueeze
 from ..language.pattern import Apply, Term
 from ..language.rule import Law, Rule, rule
-from ..language.terms import Int, IntLike, Sizes, axis_range, eq, fixed, integer
-from .product_patterns import Product, row, swap
+from ..language.terms import Int, IntLike, Sizes, axis_range, eq, fixed
+from .product_patterns import Product, row
 
 BATCH = dict(r=3, x=[2, 3, 4], w=[4, 5], v=[5])
 
@@ -112,18 +112,14 @@ def _sizes(values: Callable[[IntLike], Int], rank: int) -> Sizes:
     return Sizes(rank, values)
 
 
-def _flattened_gemm(
-    front: int, inner: int, bias: bool, turned: int
-) -> Callable[[Law], None]:
+def _flattened_gemm(front: int, inner: int, bias: bool) -> Callable[[Law], None]:
     def build(law: Law) -> None:
         flat, weight = Flattened(law, front, inner), law.constant("w", 2)
         added = law.constant("c", 1) if bias else None
-        plain: dict[str, Any] = dict(alpha=1.0, beta=1.0, transA=0, transB=turned)
-        columns = weight.dim(1 - turned)
-        stored = Transpose(weight, perm=swap(integer(2))) if turned else weight
-        product = MatMul(flat.whole, stored)
+        plain: dict[str, Any] = dict(alpha=1.0, beta=1.0, transA=0, transB=0)
+        product = MatMul(flat.whole, weight)
         law.rewrite(
-            flat.restored(Gemm(flat.matrix, weight, added, **plain), columns),
+            flat.restored(Gemm(flat.matrix, weight, added, **plain), weight.dim(1)),
             Add(product, added) if added else product,
         )
 
@@ -145,30 +141,22 @@ FORMS = {"rows": (2, 1), "heads": (2, 2)}
 SAMPLES = {"rows": [2, 3, 4], "heads": [2, 3, 2, 2]}
 
 
-def _flattened_rules() -> list[Rule]:
-    found = []
-    for form, axes in FORMS.items():
-        x = SAMPLES[form]
-        for bias in (False, True):
-            for turned in (0, 1):
-                weight = [5, 4] if turned else [4, 5]
-                found.append(
-                    rule(
-                        "fusion",
-                        name=f"gemm_of_{form}{'_biased' * bias}{'_turned' * turned}",
-                        statement="Reshape(Gemm(Reshape(x), w)) = x @ w",
-                        samples=[dict(x=x, w=weight) | (dict(c=[5]) if bias else {})],
-                    )(_flattened_gemm(*axes, bias, turned))
-                )
-        found.append(
-            rule(
-                "fusion",
-                name=f"matmul_of_{form}",
-                statement="Reshape(Reshape(x) @ y) = x @ y",
-                samples=[dict(x=x, y=[4, 5])],
-            )(_flattened_matmul(*axes))
-        )
-    return found
+def _gemm_of(name: str, form: str, bias: bool) -> Rule:
+    return rule(
+        "fusion",
+        name=name,
+        statement="Reshape(Gemm(Reshape(x), w)) = x @ w",
+        samples=[dict(x=SAMPLES[form], w=[4, 5]) | (dict(c=[5]) if bias else {})],
+    )(_flattened_gemm(*FORMS[form], bias))
+
+
+def _matmul_of(name: str, form: str) -> Rule:
+    return rule(
+        "fusion",
+        name=name,
+        statement="Reshape(Reshape(x) @ y) = x @ y",
+        samples=[dict(x=SAMPLES[form], y=[4, 5])],
+    )(_flattened_matmul(*FORMS[form]))
 
 
 RULES: list[Rule] = [
@@ -176,5 +164,10 @@ RULES: list[Rule] = [
     linear_shifted_input,
     product_of_product,
     linear_of_linear,
-    *_flattened_rules(),
+    _gemm_of("gemm_of_rows", "rows", False),
+    _gemm_of("gemm_of_rows_biased", "rows", True),
+    _matmul_of("matmul_of_rows", "rows"),
+    _gemm_of("gemm_of_heads", "heads", False),
+    _gemm_of("gemm_of_heads_biased", "heads", True),
+    _matmul_of("matmul_of_heads", "heads"),
 ]

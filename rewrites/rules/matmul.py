@@ -7,7 +7,7 @@ constant, so that it is computed once.
 from __future__ import annotations
 
 from ..language.operators.contraction import MatMul
-from ..language.operators.elementwise import Add, Mul, Sub
+from ..language.operators.elementwise import Mul
 from ..language.pattern import Var
 from ..language.rule import Law, Rule, rule
 from ..language.terms import Int
@@ -44,59 +44,9 @@ def _two(law: Law) -> tuple[Int, Var, Var]:
     return r, law.tensor("x", r), law.tensor("y", r)
 
 
-@rule("algebra", samples=[dict(r=3, x=[2, 3, 4], y=[2, 4, 5], z=[2, 4, 5])])
-def matmul_common_left(law: Law) -> None:
-    """x @ y + x @ z = x @ (y + z)"""
-    r, x, y = _two(law)
-    z = law.tensor("z", r)
-    total = Sub(y, z) if law.mutant("difference") else Add(y, z)
-    law.rewrite(Add(MatMul(x, y), MatMul(x, z)), MatMul(x, total))
-
-
-@rule("algebra", samples=[dict(r=3, x=[2, 3, 4], y=[2, 4, 5], z=[2, 3, 4])])
-def matmul_common_right(law: Law) -> None:
-    """x @ y + z @ y = (x + z) @ y"""
-    r, x, y = _two(law)
-    z = law.tensor("z", r)
-    total = Mul(x, z) if law.mutant("product") else Add(x, z)
-    law.rewrite(Add(MatMul(x, y), MatMul(z, y)), MatMul(total, y))
-
-
-@rule(
-    "algebra",
-    samples=[dict(r=3, x=[2, 3, 4], y=[2, 4, 5], z=[2, 5, 6])],
-    when="search",
-    measure="flops",
-)
-def matmul_right_first(law: Law) -> None:
-    """(x @ y) @ z = x @ (y @ z)"""
-    r, x, y = _two(law)
-    z = law.tensor("z", r)
-    right = MatMul(x, MatMul(z, y)) if law.mutant("order") else MatMul(x, MatMul(y, z))
-    law.rewrite(MatMul(MatMul(x, y), z), right)
-
-
-@rule(
-    "algebra",
-    samples=[dict(r=3, x=[2, 3, 4], y=[2, 4, 5], z=[2, 5, 6])],
-    when="search",
-    measure="flops",
-)
-def matmul_left_first(law: Law) -> None:
-    """x @ (y @ z) = (x @ y) @ z"""
-    r, x, y = _two(law)
-    z = law.tensor("z", r)
-    right = MatMul(MatMul(y, x), z) if law.mutant("order") else MatMul(MatMul(x, y), z)
-    law.rewrite(MatMul(x, MatMul(y, z)), right)
-
-
 RULES: list[Rule] = [
     matmul_scaled,
     matmul_scaled_input,
-    matmul_common_left,
-    matmul_common_right,
-    matmul_right_first,
-    matmul_left_first,
     *GEMM_RULES,
     *LINEAR_RULES,
     *EINSUM_RULES,

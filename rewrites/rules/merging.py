@@ -72,14 +72,6 @@ SUMS = [
         name="sub_of_add",
     ),
     law_of(
-        "(c - x) + d = (c + d) - x",
-        "x c:constant d:constant",
-        lambda x, c, d: Add(Sub(c, x), d),
-        lambda x, c, d: Sub(Add(c, d), x),
-        wrong={"difference": lambda x, c, d: Sub(Sub(c, d), x)},
-        name="rest_add",
-    ),
-    law_of(
         "(x + c) + (y + d) = (x + y) + (c + d)",
         "x y c:constant d:constant",
         lambda x, y, c, d: Chain(Add, (x, y, c, d)),
@@ -113,22 +105,6 @@ PRODUCTS = [
         lambda x, c, d: Mul(x, Div(d, c)),
         wrong={"swapped": lambda x, c, d: Mul(x, Div(c, d))},
         name="div_mul",
-    ),
-    law_of(
-        "(x / c) / d = x / (c * d)",
-        "float x c:constant d:constant",
-        lambda x, c, d: Div(Div(x, c), d),
-        lambda x, c, d: Div(x, Mul(c, d)),
-        wrong={"quotient": lambda x, c, d: Div(x, Div(c, d))},
-        name="div_div",
-    ),
-    law_of(
-        "x * c + x * d = x * (c + d)",
-        "x c:constant d:constant",
-        lambda x, c, d: Add(Mul(x, c), Mul(x, d)),
-        lambda x, c, d: Mul(x, Add(c, d)),
-        wrong={"product": lambda x, c, d: Mul(x, Mul(c, d))},
-        name="sum_of_multiples",
     ),
 ]
 

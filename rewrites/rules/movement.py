@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from functools import reduce
 
-from ..language.operators.elementwise import Where
 from ..language.operators.movement import Expand, Squeeze, Tile, Transpose, Unsqueeze
 from ..language.pattern import Term, Var
 from ..language.rule import Law, Rule, rule
 from ..language.terms import (
     Axes,
     Bool,
-    Fn,
     Int,
     Perm,
     choose,
@@ -186,52 +184,6 @@ def squeeze_squeeze(law: Law) -> None:
     law.rewrite(Squeeze(Squeeze(x, axes=a), axes=b), Squeeze(x, axes=both))
 
 
-@rule("movement", samples=[dict(r=2, x=[2, 3], A={0, 2, 3}, B={0, 3})])
-def squeeze_some_unsqueezed(law: Law) -> None:
-    """Squeeze(Unsqueeze(x, A), B) = Unsqueeze(x, A without B), B being part of A"""
-    r = law.rank()
-    x = law.tensor("x", r)
-    a = law.new_axes("A", r)
-    b = law.axes("B", a.length)
-    if not law.mutant("any_axes"):
-        inside = forall(a.length, lambda k: implies(b.has(k), a.has(k)))
-        fewer = b.count <= a.count  # follows, which the prover can't tell
-        law.require(inside & fewer, "the axes removed are others than those added")
-    kept = Axes(
-        a.length - b.count,
-        lambda k: a.has(b.rest(k)),
-        numbering=(
-            a.count - b.count,
-            lambda k: b.place(a.rest(k)),
-            lambda j: a.place(b.rest(j)),
-        ),
-    )
-    law.rewrite(Squeeze(Unsqueeze(x, axes=a), axes=b), Unsqueeze(x, axes=kept))
-
-
-@rule("movement", samples=[dict(r=4, x=[2, 1, 3, 1], A={0, 2}, B={0, 2, 3})])
-def squeeze_more_than_unsqueezed(law: Law) -> None:
-    """Squeeze(Unsqueeze(x, A), B) = Squeeze(x, B without A), A being part of B"""
-    r = law.rank()
-    x = law.tensor("x", r)
-    a = law.new_axes("A", r)
-    b = law.axes("B", a.length)
-    if not law.mutant("any_axes"):
-        inside = forall(a.length, lambda k: implies(a.has(k), b.has(k)))
-        fewer = a.count <= b.count
-        law.require(inside & fewer, "an axis that was added isn't removed")
-    others = Axes(
-        r,
-        lambda k: b.has(a.rest(k)),
-        numbering=(
-            b.count - a.count,
-            lambda k: a.place(b.rest(k)),
-            lambda j: b.place(a.rest(j)),
-        ),
-    )
-    law.rewrite(Squeeze(Unsqueeze(x, axes=a), axes=b), Squeeze(x, axes=others))
-
-
 @rule("movement", samples=[dict(r=2, x=[2, 3], A=frozenset())])
 def squeeze_nothing(law: Law) -> None:
     """Squeeze(x, no axes) = x"""
@@ -293,38 +245,6 @@ def tile_to_expand(law: Law) -> None:
     law.rewrite(left, Expand(x, shape=sizes_of(left)))
 
 
-@rule("movement", samples=[dict(r=2, x=[2, 3], n=(2, 1), m=(1, 2))])
-def tile_tile(law: Law) -> None:
-    """Tile(Tile(x, n), m) = Tile(x, n * m), where each axis is repeated once"""
-    r = law.rank()
-    x = law.tensor("x", r)
-    n, m = law.fn("n", r), law.fn("m", r)
-    once = forall(r, lambda k: eq(n(k), 1) | eq(m(k), 1))
-    law.require(once, "an axis is repeated twice")
-    plain = law.mutant("sum")
-    both = Fn(r, lambda k: n(k) + m(k) if plain else n(k) * m(k))
-    law.rewrite(Tile(Tile(x, repeats=n), repeats=m), Tile(x, repeats=both))
-
-
-@rule("movement", samples=[dict(q=2, x=[2, 3], A={0}, s=[4, 2, 3])])
-def expand_unsqueezed_in_front(law: Law) -> None:
-    """Expand(Unsqueeze(x, A), s) = Expand(x, s), A being the first axes"""
-    q = law.rank("q")
-    x = law.tensor("x", q)
-    added = law.new_axes("A", q)
-    s = law.sizes("s", added.length)
-    if not law.mutant("any_axes"):
-        law.require(
-            forall(
-                added.length,
-                lambda k: (k < added.count)
-                | (~added.has(k) & eq(added.place(k), k - added.count)),
-            ),
-            "an axis is added in between",
-        )
-    law.rewrite(Expand(Unsqueeze(x, axes=added), shape=s), Expand(x, shape=s))
-
-
 def _as_large(law: Law, x: Var, expanded: Term, others: list[Var], q: Int) -> None:
     """Without the Expand the result is as large, by x itself or another operand."""
     if law.mutant("smaller"):
@@ -337,66 +257,6 @@ def _as_large(law: Law, x: Var, expanded: Term, others: list[Var], q: Int) -> No
         return reduce(lambda a, b: a | b, by_others, eq(x.dim(k), size))
 
     law.require(forall(q, kept), "the result would be smaller")
-
-
-def _binary(position: int, wide: str) -> Rule:
-    """`wide`: which operand has as many axes as the result."""
-
-    def build(law: Law) -> None:
-        r = law.rank()
-        f = law.pointwise("f", 2)
-        if wide == "other":
-            q = law.int("q", 0, r)
-            x, y = law.operand("x", q), law.tensor("y", r)
-        else:
-            q = r
-            x, y = law.tensor("x", r), law.operand("y", r)
-        expanded = Expand(x, shape=law.sizes("s", q))
-        _as_large(law, x, expanded, [y], q)
-        order = [0, 1] if position == 0 else [1, 0]
-        pairs = [(expanded, y), (x, y)]
-        law.rewrite(*(f(*(pair[i] for i in order)) for pair in pairs))
-
-    shapes = dict(x=[3], s=[4, 3], y=[2, 4, 3], q=2, r=3)
-    if wide == "x":
-        shapes = dict(x=[2, 1, 3], s=[2, 4, 3], y=[4, 3], r=3)
-    place = "first" if position == 0 else "second"
-    return rule(
-        "movement",
-        name=f"expand_in_{place}_of_two_{'below' if wide == 'other' else 'above'}",
-        statement="f(Expand(x), y) = f(x, y), the result being as large",
-        samples=[dict(shapes, f="Sub")],
-    )(build)
-
-
-def _where(position: int) -> Rule:
-    names = ["c", "a", "b"]
-
-    def build(law: Law) -> None:
-        r = law.rank()
-        # The operand after the expanded one has as many axes as the result.
-        exact = names[(position + 1) % 3]
-        operands = [
-            law.tensor(n, r, kinds="bool" if n == "c" else "", aligned=n != exact)
-            for n in names
-        ]
-        x = operands[position]
-        expanded = Expand(x, shape=law.sizes("s", r))
-        others = [y for y in operands if y is not x]
-        _as_large(law, x, expanded, others, r)
-        left: list[Term] = list(operands)
-        left[position] = expanded
-        law.rewrite(Where(*left), Where(*operands))
-
-    shapes = {n: [2, 3] for n in names}
-    shapes[names[position]] = [1, 3]
-    which = ("condition", "then", "else")[position]
-    return rule(
-        "movement",
-        name=f"expand_in_where_{which}",
-        statement=f"Where with Expand in its {which} = Where without, as large",
-        samples=[dict(shapes, s=[2, 3])],
-    )(build)
 
 
 @rule("movement", samples=[dict(q=1, x=[3], s=[2, 3], f="Exp")], measure="flops")
@@ -418,15 +278,7 @@ def expand_in_two_of_any_size(law: Law) -> None:
     law.rewrite(f(Expand(x, shape=law.sizes("s", r)), y), f(x, y))
 
 
-EXPANDS: list[Rule] = [
-    *(_binary(position, wide) for position in (0, 1) for wide in ("other", "x")),
-    *(_where(position) for position in range(3)),
-    unary_of_expand,
-]
-
-
 RULES: list[Rule] = [
-    *EXPANDS,
     transpose_transpose,
     transpose_identity,
     squeeze_transpose_unsqueeze,
@@ -436,14 +288,10 @@ RULES: list[Rule] = [
     unsqueeze_squeeze,
     unsqueeze_unsqueeze,
     squeeze_squeeze,
-    squeeze_some_unsqueezed,
-    squeeze_more_than_unsqueezed,
     squeeze_nothing,
     expand_identity,
     expand_expand,
     tile_once,
     tile_to_expand,
-    tile_tile,
-    expand_unsqueezed_in_front,
 ]
 FALSE_RULES = [expand_in_two_of_any_size]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ..language.operators.elementwise import Add, Div, Mul, Pow, Reciprocal, Sqrt, Sub
+from ..language.operators.elementwise import Add, Mul
 from ..language.operators.movement import Reshape, Squeeze
 from ..language.operators.normalization import (
     GroupNormalization,
@@ -20,7 +20,7 @@ from ..language.operators.normalization import (
     RMSNormalization,
 )
 from ..language.operators.reduction import ReduceMean
-from ..language.pattern import Apply, Chain, Term, Var
+from ..language.pattern import Apply, Term, Var
 from ..language.rule import Law, Rule, rule
 from ..language.terms import (
     Axes,
@@ -87,42 +87,6 @@ def _rows(law: Law) -> _Rows:
 
 # ---- spellings of a square, and of d over the root of v
 
-Square = Callable[[Law, Int, Term], Term]
-Quotient = Callable[[Law, Int, Term, Term], Term]
-
-SQUARES: dict[str, Square] = {
-    "mul": lambda law, r, d: Mul(d, d),
-    "pow": lambda law, r, d: Pow(d, law.full("two", r, 2)),
-}
-QUOTIENTS: dict[str, Quotient] = {
-    "div": lambda law, r, d, v: Div(d, Sqrt(v)),
-    "reciprocal": lambda law, r, d, v: Mul(d, Reciprocal(Sqrt(v))),
-    "inverse": lambda law, r, d, v: Mul(d, Div(law.full("one", r, 1), Sqrt(v))),
-    "power": lambda law, r, d, v: Div(d, Pow(v, law.full("half", r, HALF))),
-}
-
-
-def _layer_norm(square: str, quotient: str) -> Rule:
-    @rule(
-        "recompose",
-        name=f"layer_norm_{square}_{quotient}",
-        statement="(x - mean x) / sqrt(mean((x - mean x)^2) + e) "
-        f"= LayerNormalization(x, 1), with {square} and {quotient}",
-        samples=[dict(r=3, x=[2, 3, 4], first=2, eps=(1e-3,))],
-    )
-    def build(law: Law) -> None:
-        rows = _rows(law)
-        r, x = rows.rank, rows.x
-        eps = law.scalar("eps", r)
-        difference = Sub(x, rows.mean(x))
-        squared = x if law.mutant("not_centred") else difference
-        variance = rows.mean(SQUARES[square](law, r, squared))
-        left = QUOTIENTS[quotient](law, r, difference, Add(variance, eps))
-        epsilon = eps.value + 1 if law.mutant("epsilon") else eps.value
-        law.rewrite(left, rows.layer(law.number(1, rows.sizes), None, epsilon))
-
-    return build
-
 
 @rule(
     "recompose",
@@ -184,49 +148,7 @@ def layer_norm_rebias(law: Law) -> None:
     law.rewrite(left, rows.layer(s, Add(b, offset), eps))
 
 
-def _folded_layer_norm(square: str) -> Rule:
-    @rule(
-        "recompose",
-        name=f"layer_norm_folded_{square}",
-        statement="x * t + (b - mean x * t) = LayerNormalization(x, s, b), where "
-        f"t = s / sqrt(mean((x - mean x)^2) + e), with {square}",
-        samples=[dict(r=2, x=[2, 4], first=1, scale=[4], bias=[4], eps=(1e-3,))],
-    )
-    def build(law: Law) -> None:
-        rows = _rows(law)
-        r, x = rows.rank, rows.x
-        eps, mean = law.scalar("eps", r), rows.mean(x)
-        variance = rows.mean(SQUARES[square](law, r, Sub(x, mean)))
-        scale, bias = rows.constant("scale"), rows.constant("bias")
-        factor = Mul(Reciprocal(Sqrt(Add(variance, eps))), scale)
-        shift = Mul(x if law.mutant("not_the_mean") else mean, factor)
-        left = Add(Mul(x, factor), Sub(bias, shift))
-        law.rewrite(left, rows.layer(scale, bias, eps.value))
-
-    return build
-
-
 # ---- RMSNormalization
-
-
-def _rms_norm(square: str, quotient: str) -> Rule:
-    @rule(
-        "recompose",
-        name=f"rms_norm_{square}_{quotient}",
-        statement="x / sqrt(mean(x^2) + e) = RMSNormalization(x, 1), "
-        f"with {square} and {quotient}",
-        samples=[dict(r=3, x=[2, 3, 4], first=2, eps=(1e-3,))],
-    )
-    def build(law: Law) -> None:
-        rows = _rows(law)
-        r, x = rows.rank, rows.x
-        eps = law.scalar("eps", r)
-        root = Add(rows.mean(SQUARES[square](law, r, x)), eps)
-        left = QUOTIENTS[quotient](law, r, x, root)
-        epsilon = eps.value + 1 if law.mutant("epsilon") else eps.value
-        law.rewrite(left, rows.rms(law.number(1, rows.sizes), epsilon))
-
-    return build
 
 
 @rule(
@@ -252,34 +174,13 @@ def rms_norm_rescale(law: Law) -> None:
     law.rewrite(Mul(rows.rms(s, eps), factor), rows.rms(scale, eps))
 
 
-def _folded_rms_norm(square: str) -> Rule:
-    @rule(
-        "recompose",
-        name=f"rms_norm_folded_{square}",
-        statement="x * (s / sqrt(mean(x^2) + e)) = RMSNormalization(x, s), "
-        f"in any order, with {square}",
-        samples=[dict(r=2, x=[2, 4], first=1, scale=[4], eps=(1e-3,))],
-    )
-    def build(law: Law) -> None:
-        rows = _rows(law)
-        r, x = rows.rank, rows.x
-        eps = law.scalar("eps", r)
-        mean = rows.mean(SQUARES[square](law, r, x))
-        root = mean if law.mutant("no_epsilon") else Add(mean, eps)
-        scale = rows.constant("scale")
-        left = Chain(Mul, (x, Reciprocal(Sqrt(root)), scale))
-        law.rewrite(left, rows.rms(scale, eps.value))
-
-    return build
-
-
 # ---- GroupNormalization and InstanceNormalization
 
 
-def _group_norm(rank: int) -> Rule:
+def _group_norm(name: str, rank: int) -> Rule:
     @rule(
         "recompose",
-        name=f"group_norm_{rank - 2}d",
+        name=name,
         statement="InstanceNormalization of groups = GroupNormalization(x, 1, 0), "
         f"for images of {rank} axes",
         samples=[
@@ -345,10 +246,10 @@ def _channel_norm(law: Law, kind: str) -> tuple[Var, Var, Var, Normal]:
 _CHANNELS = dict(r=4, x=[2, 4, 3, 2], s=[4], b=[4], groups=2, eps=1e-3)
 
 
-def _channel_norm_scale(kind: str) -> Rule:
+def _channel_norm_scale(name: str, kind: str) -> Rule:
     @rule(
         "fusion",
-        name=f"{kind}_norm_rescale",
+        name=name,
         statement=f"{kind}-normalised x with scale s and bias b, times c per channel: "
         "scale s * c and bias b * c",
         samples=[{**_CHANNELS, "factor": [4, 1, 1]}],
@@ -362,10 +263,10 @@ def _channel_norm_scale(kind: str) -> Rule:
     return build
 
 
-def _channel_norm_bias(kind: str) -> Rule:
+def _channel_norm_bias(name: str, kind: str) -> Rule:
     @rule(
         "fusion",
-        name=f"{kind}_norm_rebias",
+        name=name,
         statement=f"{kind}-normalised x with bias b, plus c per channel: bias b + c",
         samples=[{**_CHANNELS, "offset": [4, 1, 1]}],
     )
@@ -379,22 +280,22 @@ def _channel_norm_bias(kind: str) -> Rule:
 
 
 CHANNEL_NORMS: list[Rule] = [
-    *(_group_norm(rank) for rank in (3, 4, 5)),
-    *(_channel_norm_scale(kind) for kind in ("group", "instance")),
-    *(_channel_norm_bias(kind) for kind in ("group", "instance")),
+    _group_norm("group_norm_1d", 3),
+    _group_norm("group_norm_2d", 4),
+    _group_norm("group_norm_3d", 5),
+    _channel_norm_scale("group_norm_rescale", "group"),
+    _channel_norm_scale("instance_norm_rescale", "instance"),
+    _channel_norm_bias("group_norm_rebias", "group"),
+    _channel_norm_bias("instance_norm_rebias", "instance"),
 ]
 
 
 RULES: list[Rule] = [
-    *(_layer_norm(s, q) for q in QUOTIENTS for s in SQUARES),
     layer_norm_scale,
     layer_norm_bias,
     layer_norm_rescale,
     layer_norm_rebias,
-    *(_folded_layer_norm(s) for s in SQUARES),
-    *(_rms_norm(s, q) for q in QUOTIENTS for s in SQUARES),
     rms_norm_scale,
     rms_norm_rescale,
-    *(_folded_rms_norm(s) for s in SQUARES),
     *CHANNEL_NORMS,
 ]

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ..language.operators.contraction import Conv
 from ..language.operators.movement import Flatten, Pad, Reshape, Squeeze
 from ..language.operators.pooling import (
     AveragePool,
@@ -207,26 +206,23 @@ def _global(
     return build
 
 
-def _views(operator: Operator, reduction: Operator, low: int = 2) -> list[Rule]:
+def _view(
+    name: str, view: str, operator: Operator, reduction: Operator, low: int = 2
+) -> Rule:
     last = ", channels last" if low == 1 else ""
-    return [
-        rule(
-            "definition",
-            name=f"{_snake(operator.name)}_{view.lower()}_2d"
-            + ("_channels_last" if last else ""),
-            statement=f"{view}({operator}(x)) = {reduction}(x) over the spatial axes"
-            + last,
-            samples=[dict(x=[2, 3, 4, 5])],
-        )(_global(operator, reduction, view, low))
-        for view in ("Flatten", "Reshape")
-    ]
+    return rule(
+        "definition",
+        name=name,
+        statement=f"{view}({operator}(x)) = {reduction}(x) over the spatial axes{last}",
+        samples=[dict(x=[2, 3, 4, 5])],
+    )(_global(operator, reduction, view, low))
 
 
 def _snake(name: str) -> str:
     return re.sub("(?<!^)([A-Z])", r"_\1", name).lower()
 
 
-def _squeezed(operator: Operator, reduction: Operator) -> Rule:
+def _squeezed(name: str, operator: Operator, reduction: Operator) -> Rule:
     def build(law: Law) -> None:
         r = law.rank(low=2)
         x = law.tensor("x", r)
@@ -238,53 +234,11 @@ def _squeezed(operator: Operator, reduction: Operator) -> Rule:
 
     return rule(
         "definition",
-        name=f"{_snake(operator.name)}_squeeze",
+        name=name,
         statement=f"Squeeze({operator}(x)) = {reduction}(x) over the spatial axes",
         samples=[dict(r=4, x=[2, 3, 4, 5])],
     )(build)
 
-
-def _pool_of_conv(operator: Operator) -> Callable[[Law], None]:
-    """A pool of a convolution with windows of one element, and the other way round."""
-
-    def build(law: Law) -> None:
-        pool = Pool(law, operator, 1) if operator is AveragePool else None
-        r = pool.rank if pool else law.rank(low=2)
-        x, weight = pool.x if pool else law.tensor("x", r), law.constant("weight", r)
-        if not law.mutant("larger_window"):
-            law.require(
-                forall(r, lambda k: (k < 2) | eq(weight.dim(k), 1)),
-                "the convolution has a larger window",
-            )
-        geometry: dict[str, Any] = dict(
-            stride=Fn(r, lambda k: 1),
-            dilation=law.fn("spread", r),
-            low=Fn(r, lambda k: 0),
-            high=Fn(r, lambda k: 0),
-            group=law.int("group", 1),
-        )
-        after: Callable[[Term], Apply] = pool or operator
-        law.rewrite(
-            after(Conv(x, weight, None, **geometry)),
-            Conv(after(x), weight, None, **geometry),
-        )
-
-    return build
-
-
-def _swapped(operator: Operator, sample: dict[str, Any]) -> Rule:
-    return rule(
-        "commutative",
-        name=f"{_snake(operator.name)}_of_conv",
-        statement=f"{operator}(Conv(x, w)) = Conv({operator}(x), w) "
-        "for windows of one element",
-        samples=[sample],
-        when="search",
-        measure="flops",
-    )(_pool_of_conv(operator))
-
-
-POINT = dict(weight=[6, 3, 1, 1], spread=(1,) * 4, group=1)
 
 RULES: list[Rule] = [
     max_pool_padded,
@@ -292,14 +246,15 @@ RULES: list[Rule] = [
     average_pool_zero_padded,
     average_pool_of_all,
     max_pool_of_all,
-    _squeezed(GlobalAveragePool, ReduceMean),
-    _squeezed(GlobalMaxPool, ReduceMax),
-    *_views(GlobalAveragePool, ReduceMean),
-    *_views(GlobalMaxPool, ReduceMax),
-    *_views(ReduceMean, ReduceMean),
-    *_views(ReduceMean, ReduceMean, low=1),
-    _swapped(AveragePool, POOL | POINT),
-    _swapped(GlobalAveragePool, dict(r=4, x=[2, 3, 6, 7]) | POINT),
+    _squeezed("global_average_pool_squeeze", GlobalAveragePool, ReduceMean),
+    _squeezed("global_max_pool_squeeze", GlobalMaxPool, ReduceMax),
+    _view("global_average_pool_flatten_2d", "Flatten", GlobalAveragePool, ReduceMean),
+    _view("global_average_pool_reshape_2d", "Reshape", GlobalAveragePool, ReduceMean),
+    _view("global_max_pool_reshape_2d", "Reshape", GlobalMaxPool, ReduceMax),
+    _view("reduce_mean_reshape_2d", "Reshape", ReduceMean, ReduceMean),
+    _view(
+        "reduce_mean_reshape_2d_channels_last", "Reshape", ReduceMean, ReduceMean, low=1
+    ),
 ]
 
 FALSE_RULES: list[Rule] = [

@@ -14,7 +14,7 @@ _SCALES = {
 }
 
 
-def _quantize_dequantized(small: str, real: str) -> Rule:
+def _quantize_dequantized(name: str, small: str, real: str) -> Rule:
     def build(law: Law) -> None:
         r = law.rank()
         q = law.tensor("q", r, kinds="int")
@@ -35,7 +35,7 @@ def _quantize_dequantized(small: str, real: str) -> Rule:
 
     return rule(
         "quant",
-        name=f"quantize_dequantized_{small.lower()}_{real.lower()}",
+        name=name,
         statement=f"Quantize(Dequantize(q, s, z), s, z) = q, of {small} by {real}",
         samples=[
             dict(r=2, q=[2, 3], s=0.05, z=3, types=dict(q=small, z=small, s=real))
@@ -54,9 +54,8 @@ def dequantize_quantized(law: Law) -> None:
 
 
 RULES: list[Rule] = [
-    _quantize_dequantized(small, real)
-    for small in ("INT8", "UINT8")
-    for real in ("FLOAT", "FLOAT16")
+    _quantize_dequantized("quantize_dequantized_int8_float", "INT8", "FLOAT"),
+    _quantize_dequantized("quantize_dequantized_uint8_float", "UINT8", "FLOAT"),
 ]
 
 FALSE_RULES = [dequantize_quantized]

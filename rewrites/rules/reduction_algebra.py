@@ -8,12 +8,9 @@ from typing import TypeAlias
 
 from ..language.operators.elementwise import (
     Abs,
-    Add,
     Div,
-    Exp,
     Log,
     Mul,
-    Neg,
     Pow,
     Sqrt,
 )
@@ -21,10 +18,7 @@ from ..language.operators.reduction import (
     ReduceL1,
     ReduceL2,
     ReduceLogSum,
-    ReduceMax,
     ReduceMean,
-    ReduceMin,
-    ReduceProd,
     ReduceSum,
     ReduceSumSquare,
 )
@@ -168,153 +162,7 @@ def _kinds(op: Operator) -> str:
     return "float" if op is ReduceMean else ""
 
 
-def _scaled(op: Operator) -> Rule:
-    @rule(
-        "commutative",
-        name=f"{snake(op)}_of_scaled",
-        statement=f"{op}(x * c) = {op}(x) * c, where c is the same along the axes",
-        measure="flops",
-        when="search",
-        samples=[dict(r=3, x=[2, 3, 4], c=[3, 1], axes={0, 2})],
-    )
-    def build(law: Law) -> None:
-        r = law.rank()
-        x, c = law.tensor("x", r, kinds=_kinds(op)), law.operand("c", r)
-        axes = law.axes("axes", r)
-        _constant_along(law, c, x, axes)
-        left = op(Mul(x, c), axes=axes, keepdims=1)
-        law.rewrite(left, Mul(op(x, axes=axes, keepdims=1), c))
-
-    return build
-
-
-def _scaled_by_number(op: Operator) -> Rule:
-    @rule(
-        "commutative",
-        name=f"{snake(op)}_of_multiple",
-        statement=f"{op}(x * k) = {op}(x) * k, for one number k",
-        measure="flops",
-        when="search",
-        samples=[dict(r=3, x=[2, 3, 4], c=(1.5,), axes={0, 2}, keepdims=1)],
-    )
-    def build(law: Law) -> None:
-        r = law.rank(low=1)
-        x, axes = law.tensor("x", r, kinds=_kinds(op)), law.axes("axes", r)
-        keepdims = law.int("keepdims", 0, 1)
-        _adds_no_axis(law, r, axes, keepdims)
-        c = law.constant("c", 1) if law.mutant("vector") else law.scalar("c", 1)
-        left = op(Mul(x, c), axes=axes, keepdims=keepdims)
-        law.rewrite(left, Mul(op(x, axes=axes, keepdims=keepdims), c))
-
-    return build
-
-
-def _negated(op: Operator) -> Rule:
-    @rule(
-        "commutative",
-        name=f"{snake(op)}_of_negated",
-        statement=f"{op}(-x) = -{op}(x)",
-        measure="flops",
-        when="search",
-        samples=[dict(r=3, x=[2, 3, 4], axes={0, 2}, keepdims=0)],
-    )
-    def build(law: Law) -> None:
-        r = law.rank()
-        x, axes = law.tensor("x", r, kinds=_kinds(op)), law.axes("axes", r)
-        keepdims = law.int("keepdims", 0, 1)
-        found = op(x, axes=axes, keepdims=keepdims)
-        left = op(Neg(x), axes=axes, keepdims=keepdims)
-        law.rewrite(left, found if law.mutant("positive") else Neg(found))
-
-    return build
-
-
-def _of_sum(op: Operator) -> Rule:
-    @rule(
-        "commutative",
-        name=f"sum_of_{snake(op)}s",
-        statement=f"{op}(x) + {op}(y) = {op}(x + y), for x and y of one shape",
-        measure="flops",
-        when="search",
-        samples=[dict(r=2, x=[2, 3], y=[2, 3], axes={1}, keepdims=0)],
-    )
-    def build(law: Law) -> None:
-        r = law.rank()
-        x, y = law.tensor("x", r, kinds=_kinds(op)), law.tensor("y", r)
-        axes, keepdims = law.axes("axes", r), law.int("keepdims", 0, 1)
-        if not law.mutant("any_shape"):
-            law.require(
-                forall(r, lambda k: eq(x.dim(k), y.dim(k))), "the shapes differ"
-            )
-        parts = [op(t, axes=axes, keepdims=keepdims) for t in (x, y)]
-        law.rewrite(Add(*parts), op(Add(x, y), axes=axes, keepdims=keepdims))
-
-    return build
-
-
-def _shifted(op: Operator) -> Rule:
-    @rule(
-        "commutative",
-        name=f"{snake(op)}_of_shifted",
-        statement=f"{op}(x + k) = {op}(x) + k, for one number k",
-        measure="flops",
-        when="search",
-        samples=[dict(r=3, x=[2, 3, 4], c=(1.5,), axes={0, 2})],
-    )
-    def build(law: Law) -> None:
-        r = law.rank()
-        x, axes = law.tensor("x", r, kinds="float"), law.axes("axes", r)
-        kind = law.constant_operand if law.mutant("any_constant") else law.scalar
-        c = kind("c", r)
-        law.require(
-            forall(r, lambda k: implies(axes.has(k), x.dim(k) >= 1)),
-            "there may be nothing to reduce",
-        )
-        left = op(Add(x, c), axes=axes, keepdims=1)
-        law.rewrite(left, Add(op(x, axes=axes, keepdims=1), c))
-
-    return build
-
-
-@rule(
-    "commutative",
-    measure="flops",
-    when="search",
-    samples=[dict(r=2, x=[2, 3], axes={1}, keepdims=0)],
-)
-def prod_of_exp(law: Law) -> None:
-    """ReduceProd(Exp(x)) = Exp(ReduceSum(x))"""
-    r = law.rank()
-    x, axes = law.tensor("x", r, kinds="float"), law.axes("axes", r)
-    keepdims = law.int("keepdims", 0, 1)
-    op = ReduceProd if law.mutant("product") else ReduceSum
-    left = ReduceProd(Exp(x), axes=axes, keepdims=keepdims)
-    law.rewrite(left, Exp(op(x, axes=axes, keepdims=keepdims)))
-
-
-@rule(
-    "associative",
-    measure="flops",
-    when="search",
-    samples=[dict(r=2, x=[2, 3], y=[2, 3], t=[2, 4], axes={1})],
-)
-def square_of_sums(law: Law) -> None:
-    """(x * s) * (s * y) = (x * y) * (s * s), where s = ReduceSum(t)"""
-    r = law.rank()
-    x, y, t = law.operand("x", r), law.operand("y", r), law.tensor("t", r)
-    s = ReduceSum(t, axes=law.axes("axes", r), keepdims=1)
-    square = s if law.mutant("once") else Mul(s, s)
-    law.rewrite(Mul(Mul(x, s), Mul(s, y)), Mul(Mul(x, y), square))
-
-
 RULES: list[Rule] = [
     *SPELLINGS,
     mean_from_sum,
-    *(_scaled(op) for op in (ReduceSum, ReduceMean)),
-    *(_scaled_by_number(op) for op in (ReduceSum, ReduceMean)),
-    *(_negated(op) for op in (ReduceSum, ReduceMean)),
-    *(_of_sum(op) for op in (ReduceSum, ReduceMean)),
-    *(_shifted(op) for op in (ReduceMax, ReduceMin)),
-    prod_of_exp,
-    square_of_sums,
 ]

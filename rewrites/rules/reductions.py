@@ -5,27 +5,23 @@ from __future__ import annotations
 from ..language.operators.movement import Squeeze, Transpose
 from ..language.operators.pooling import GlobalAveragePool
 from ..language.operators.reduction import (
-    ArgMax,
     LogSoftmax,
-    ReduceMax,
     ReduceMean,
-    ReduceProd,
     ReduceSum,
     Softmax,
 )
 from ..language.pattern import Operator
 from ..language.rule import Law, Rule, rule
-from ..language.terms import Axes, Perm, axis_range, eq, forall, implies, one_axis
+from ..language.terms import Axes, Perm, axis_range, forall
 from . import reduction_algebra
-from .reduction_algebra import snake
 
 # ---- the reduced axes: kept with size 1, or not
 
 
-def _squeeze(op: Operator) -> Rule:
+def _squeeze(name: str, op: Operator) -> Rule:
     @rule(
         "movement",
-        name=f"squeeze_{snake(op)}",
+        name=name,
         statement=f"Squeeze({op}(x, axes kept), axes) = {op}(x, axes dropped)",
         samples=[dict(r=3, x=[2, 3, 4], axes={0, 2}), dict(r=2, x=[3, 4], axes={1})],
     )
@@ -37,40 +33,6 @@ def _squeeze(op: Operator) -> Rule:
         law.rewrite(left, op(x, axes=others, keepdims=0))
 
     return build
-
-
-def _squeeze_arg(op: Operator) -> Rule:
-    @rule(
-        "movement",
-        name=f"squeeze_{op}".lower(),
-        statement=f"Squeeze({op}(x, axis kept), axis) = {op}(x, axis dropped)",
-        samples=[dict(r=3, x=[2, 3, 4], a=1, select=0)],
-    )
-    def build(law: Law) -> None:
-        r = law.rank()
-        x, axis, select = law.tensor("x", r), law.axis("a", r), law.word("select")
-        other = law.axis("b", r) if law.mutant("other_axis") else axis
-        kept = op(x, axis=axis, keepdims=1, select_last_index=select)
-        left = Squeeze(kept, axes=one_axis(r, axis))
-        law.rewrite(left, op(x, axis=other, keepdims=0, select_last_index=select))
-
-    return build
-
-
-@rule(
-    "identity",
-    samples=[dict(r=3, x=[1, 3, 1], axes={0, 2}), dict(r=2, x=[2, 3], axes=set())],
-)
-def prod_of_one(law: Law) -> None:
-    """ReduceProd(x, axes of size 1 kept) = x"""
-    r = law.rank()
-    x, axes = law.tensor("x", r), law.axes("axes", r)
-    if not law.mutant("any_size"):
-        law.require(
-            forall(x.rank, lambda k: implies(axes.has(k), eq(x.dim(k), 1))),
-            "a reduced axis may have more than one element",
-        )
-    law.rewrite(ReduceProd(x, axes=axes, keepdims=1), x)
 
 
 # ---- across a permutation of the axes
@@ -89,10 +51,10 @@ def _moved(axes: Axes, p: Perm) -> Axes:
     )
 
 
-def _of_transpose(op: Operator) -> Rule:
+def _of_transpose(name: str, op: Operator) -> Rule:
     @rule(
         "sink",
-        name=f"{snake(op)}_of_transpose",
+        name=name,
         statement=f"{op}(Transpose(x, p), axes) = Transpose({op}(x, p(axes)), p)",
         measure="order",
         samples=[dict(r=3, x=[2, 3, 4], p=(2, 0, 1), axes={0, 1})],
@@ -107,10 +69,10 @@ def _of_transpose(op: Operator) -> Rule:
     return build
 
 
-def _of_transpose_dropped(op: Operator) -> Rule:
+def _of_transpose_dropped(name: str, op: Operator) -> Rule:
     @rule(
         "movement",
-        name=f"{snake(op)}_of_transpose_dropped",
+        name=name,
         statement=f"{op}(Transpose(x, p), axes) = {op}(x, p(axes)), the axes dropped, "
         "where p keeps the order of the others",
         samples=[dict(r=4, x=[2, 3, 4, 5], p=(0, 2, 3, 1), axes={1, 2})],
@@ -132,10 +94,10 @@ def _of_transpose_dropped(op: Operator) -> Rule:
     return build
 
 
-def _softmax_of_transpose(op: Operator) -> Rule:
+def _softmax_of_transpose(name: str, op: Operator) -> Rule:
     @rule(
         "sink",
-        name=f"{op}_of_transpose".lower(),
+        name=name,
         statement=f"{op}(Transpose(x, p), a) = Transpose({op}(x, p(a)), p)",
         measure="order",
         samples=[dict(r=3, x=[2, 3, 4], p=(2, 0, 1), a=0)],
@@ -165,12 +127,13 @@ def mean_as_global_average_pool(law: Law) -> None:
 
 
 RULES: list[Rule] = [
-    prod_of_one,
-    *map(_squeeze, (ReduceSum, ReduceMax, ReduceMean)),
-    _squeeze_arg(ArgMax),
+    _squeeze("squeeze_sum", ReduceSum),
+    _squeeze("squeeze_mean", ReduceMean),
     *reduction_algebra.RULES,
-    _of_transpose_dropped(ReduceMean),
-    *map(_of_transpose, (ReduceSum, ReduceMax, ReduceMean)),
-    *map(_softmax_of_transpose, (Softmax, LogSoftmax)),
+    _of_transpose_dropped("mean_of_transpose_dropped", ReduceMean),
+    _of_transpose("sum_of_transpose", ReduceSum),
+    _of_transpose("mean_of_transpose", ReduceMean),
+    _softmax_of_transpose("softmax_of_transpose", Softmax),
+    _softmax_of_transpose("logsoftmax_of_transpose", LogSoftmax),
     mean_as_global_average_pool,
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..language.operators.elementwise import Add, Div, Exp, Log, Mul, Reciprocal, Sub
+from ..language.operators.elementwise import Add, Exp, Log, Sub
 from ..language.operators.reduction import (
     LogSoftmax,
     ReduceLogSumExp,
@@ -38,31 +38,6 @@ def largest(x: Term, axes: Axes) -> Term:
     return ReduceMax(x, axes=axes, keepdims=1)
 
 
-@rule("recompose", samples=SAMPLES)
-def softmax_quotient(law: Law) -> None:
-    """exp(x) / sum exp(x) = Softmax(x)"""
-    _, x, axes, axis = _operand(law)
-    left = Div(Exp(x), total(Exp(x), axes))
-    law.rewrite(left, Softmax(x, axis=axis))
-
-
-@rule("recompose", samples=SAMPLES)
-def softmax_stable(law: Law) -> None:
-    """exp(x - max x) / sum exp(x - max x) = Softmax(x)"""
-    _, x, axes, axis = _operand(law)
-    weight = Exp(Sub(x, largest(x, axes)))
-    law.rewrite(Div(weight, total(weight, axes)), Softmax(x, axis=axis))
-
-
-@rule("recompose", samples=SAMPLES)
-def softmax_reciprocal(law: Law) -> None:
-    """exp(x - max x) * (1 / sum exp(x - max x)) = Softmax(x)"""
-    _, x, axes, axis = _operand(law)
-    weight = Exp(Sub(x, largest(x, axes)))
-    left = Mul(weight, Reciprocal(total(weight, axes)))
-    law.rewrite(left, Softmax(x, axis=axis))
-
-
 @rule("invariance", samples=[dict(r=2, x=[2, 3], c=(0.75,), a=1)])
 def softmax_shift(law: Law) -> None:
     """Softmax(x + c) = Softmax(x), for one number c"""
@@ -70,13 +45,6 @@ def softmax_shift(law: Law) -> None:
     x, axis = law.tensor("x", r), law.axis("a", r)
     kind = law.constant_operand if law.mutant("any_constant") else law.scalar
     law.rewrite(Softmax(Add(x, kind("c", r)), axis=axis), Softmax(x, axis=axis))
-
-
-@rule("invariance", samples=SAMPLES)
-def softmax_shift_max(law: Law) -> None:
-    """Softmax(x - max x) = Softmax(x)"""
-    _, x, axes, axis = _operand(law)
-    law.rewrite(Softmax(Sub(x, largest(x, axes)), axis=axis), Softmax(x, axis=axis))
 
 
 @rule("invariance", samples=SAMPLES)
@@ -97,23 +65,6 @@ def log_softmax(law: Law) -> None:
     x, axis = law.tensor("x", r, kinds="float"), law.axis("a", r)
     other = law.axis("b", r) if law.mutant("other_axis") else axis
     law.rewrite(Log(Softmax(x, axis=axis)), LogSoftmax(x, axis=other))
-
-
-@rule("recompose", samples=SAMPLES)
-def log_softmax_stable(law: Law) -> None:
-    """x - max x - log(sum exp(x - max x)) = LogSoftmax(x)"""
-    _, x, axes, axis = _operand(law)
-    shifted = Sub(x, largest(x, axes))
-    left = Sub(shifted, Log(total(Exp(shifted), axes)))
-    law.rewrite(left, LogSoftmax(x, axis=axis))
-
-
-@rule("recompose", samples=SAMPLES)
-def log_softmax_difference(law: Law) -> None:
-    """x - ReduceLogSumExp(x) = LogSoftmax(x)"""
-    _, x, axes, axis = _operand(law)
-    left = Sub(x, ReduceLogSumExp(x, axes=axes, keepdims=1))
-    law.rewrite(left, LogSoftmax(x, axis=axis))
 
 
 # ---- ReduceLogSumExp
@@ -155,29 +106,10 @@ def log_sum_exp_stable(law: Law) -> None:
     law.rewrite(left, right)
 
 
-@rule("recompose", samples=[dict(r=3, x=[2, 3, 4], a=1), dict(r=1, x=[3], a=0)])
-def log_sum_exp_stable_dropped(law: Law) -> None:
-    """max x + log(sum exp(x - max x)) = ReduceLogSumExp(x), without the axis"""
-    r = law.rank(low=1)
-    x, axes = _not_empty(law, r)
-    weight = Exp(Sub(x, largest(x, axes)))
-    top = ReduceMax(x, axes=axes, keepdims=0)
-    left = Add(top, Log(ReduceSum(weight, axes=axes, keepdims=0)))
-    right = top if law.mutant("max") else ReduceLogSumExp(x, axes=axes, keepdims=0)
-    law.rewrite(left, right)
-
-
 RULES = [
-    softmax_stable,
-    softmax_reciprocal,
-    softmax_quotient,
     softmax_shift,
-    softmax_shift_max,
     log_softmax_shift_max,
     log_softmax,
-    log_softmax_stable,
-    log_softmax_difference,
     log_sum_exp,
     log_sum_exp_stable,
-    log_sum_exp_stable_dropped,
 ]

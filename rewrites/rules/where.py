@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..language.operators.elementwise import Not, Where
+from ..language.operators.elementwise import Where
 from ..language.pattern import Term, Var
 from ..language.rule import Law, Rule, rule
 from ..language.terms import Int, eq, forall
@@ -35,7 +35,7 @@ def _known(name: str, truth: int) -> Rule:
 
     return rule(
         "where",
-        name=f"where_{name}",
+        name=name,
         statement="Where(true, x, b) = x" if truth else "Where(false, a, x) = x",
         samples=[dict(r=2, x=[2, 3], other=[3], c=[1, 3])],
     )(build)
@@ -51,14 +51,4 @@ def where_same(law: Law) -> None:
     law.rewrite(Where(c, x, x), x)
 
 
-@rule("where", samples=[dict(r=2, c=[2, 3], a=[3], b=[3])])
-def where_not_c(law: Law) -> None:
-    """Where(Not(c), a, b) = Where(c, b, a)"""
-    r = law.rank()
-    c = law.tensor("c", r, kinds="bool", aligned=False)
-    a, b = (law.tensor(n, r, kinds="", aligned=True) for n in "ab")
-    swapped = (a, b) if law.mutant("unswapped") else (b, a)
-    law.rewrite(Where(Not(c), a, b), Where(c, *swapped))
-
-
-RULES: list[Rule] = [_known("true", 1), _known("false", 0), where_same, where_not_c]
+RULES: list[Rule] = [_known("where_true", 1), _known("where_false", 0), where_same]

@@ -21,6 +21,8 @@ from fairhand.rewrites.engine.termination import weight
 from fairhand.rewrites.engine.worklist import Worklist
 from fairhand.rewrites.language.exactness import Exactness
 from fairhand.rewrites.language.facts import Facts
+from fairhand.rewrites.language.operators.contraction import MatMul
+from fairhand.rewrites.language.rule import Law, rule
 from fairhand.rewrites.rules.catalogue import BY_NAME, PHASES, RULES
 from fairhand.rewrites.simplify import simplify
 
@@ -260,6 +262,14 @@ g (float[2, 3] x, float[2, 3] z, bool c) => (float[2, 3] y) <
 }"""
 
 
+@rule("horizontal")
+def matmuls_of_one_weight(law: Law) -> None:
+    """x @ w, y @ w, two results that share an operand"""
+    r = law.rank(low=1)
+    x, y, w = law.tensor("x", r), law.tensor("y", r), law.constant("w", 2)
+    law.rewrite((MatMul(x, w), MatMul(y, w)), (MatMul(y, w), MatMul(x, w)))
+
+
 @pytest.mark.parametrize(
     ("operand", "far", "merged"),
     [
@@ -276,7 +286,7 @@ def test_results_that_depend_on_each_other_are_not_merged(
 ) -> None:
     monkeypatch.setattr(associative_chains, "_FAR", far)
     model = ir.from_onnx_text(ONE_WEIGHT.replace("OPERAND", operand))
-    matcher = Matcher(BY_NAME["matmuls_of_one_weight"], Facts(infer(model)))
+    matcher = Matcher(matmuls_of_one_weight, Facts(infer(model)))
     assert (matcher.at(model.graph[0]) is not None) == merged
     assert merged or matcher.why.endswith("no second node to go with it")
 

@@ -12,27 +12,11 @@ from fairhand.rewrites.language.operators.elementwise import (
     Reciprocal,
     Sub,
 )
-from fairhand.rewrites.rules.law_table import equation, number
+from fairhand.rewrites.rules.law_table import equation
 
 law_of = partial(equation, family="canonical")
 
 SIGNS = [
-    law_of(
-        "-(-x) = x",
-        "x",
-        lambda x: Neg(Neg(x)),
-        lambda x: x,
-        wrong={"one": Neg},
-        name="neg_neg",
-    ),
-    law_of(
-        "a + (-b) = a - b",
-        "a b",
-        lambda a, b: Add(a, Neg(b)),
-        Sub,
-        wrong={"sum": Add},
-        name="add_negated",
-    ),
     law_of(
         "a - (-b) = a + b",
         "a b",
@@ -150,30 +134,12 @@ SIGNED_CONSTANTS = [
         name="difference_of_negated",
     ),
     law_of(
-        "x * (-1) = -x",
-        "x one:-1",
-        Mul,
-        lambda x, one: Neg(x),
-        wrong={"none": lambda x, one: x},
-        name="mul_minus_one",
-        measure="flops",
-    ),
-    law_of(
         "x / (-1) = -x",
         "float x one:-1",
         Div,
         lambda x, one: Neg(x),
         wrong={"none": lambda x, one: x},
         name="div_minus_one",
-    ),
-    law_of(
-        "0 - x = -x",
-        "float x zero:0",
-        lambda x, zero: Sub(zero, x),
-        lambda x, zero: Neg(x),
-        wrong={"none": lambda x, zero: x},
-        name="zero_minus",
-        measure="flops",
     ),
 ]
 
@@ -326,16 +292,6 @@ QUOTIENTS = [
         name="product_of_quotients",
         when="search",
         sample=dict(positive=["b", "d"]),
-    ),
-    law_of(
-        "x / c = x * (1 / c)",
-        "float x c:constant",
-        Div,
-        lambda x, c: Mul(x, Div(number(1), c)),
-        wrong={"product": Mul},
-        name="div_by_constant",
-        when="search",
-        sample=dict(c=(0.5, 3.0, -7.0)),
     ),
 ]
 

@@ -126,14 +126,6 @@ RELUS = [
         wrong={"bound": lambda x, b: Clip(x, None, b)},
         name="clip_relu_above",
     ),
-    law_of(
-        "Min(Relu(x), b) = Clip(x, 0, b)",
-        "float x b:scalar",
-        lambda x, b: Min(Relu(x), b),
-        lambda x, b: Clip(x, number(0), b),
-        wrong={"bound": lambda x, b: Clip(x, None, b)},
-        name="min_relu",
-    ),
 ]
 
 BOUNDS = [
@@ -226,23 +218,3 @@ def clip_without_bounds(law: Law) -> None:
 RULES = [*RELUS, *CLIPS, *BOUNDS, *BOUNDED, clip_without_bounds]
 
 # Published rules that are wrong.
-FALSE_RULES = [
-    law_of(
-        "Clip(Clip(x, a, b), c, d) = Clip(x, max(a, c), min(b, d))",
-        "float x a:scalar b:scalar c:scalar d:scalar",
-        lambda x, a, b, c, d: Clip(Clip(x, a, b), c, d),
-        lambda x, a, b, c, d: Clip(x, Max(a, c), Min(b, d)),
-        wrong={},
-        name="clip_clip_as_published",
-        false=True,
-    ),
-    law_of(
-        "Relu(Clip(x, a, b)) = Clip(x, max(a, 0), b)",
-        "float x a:scalar b:scalar",
-        lambda x, a, b: Relu(Clip(x, a, b)),
-        lambda x, a, b: Clip(x, Relu(a), b),
-        wrong={},
-        name="relu_clip_as_published",
-        false=True,
-    ),
-]

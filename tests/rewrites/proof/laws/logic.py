@@ -26,14 +26,6 @@ law_of = partial(equation, family="logic")
 
 TWICE = [
     law_of(
-        "Not(Not(b)) = b",
-        "bool b",
-        lambda b: Not(Not(b)),
-        lambda b: b,
-        wrong={"one": Not},
-        name="not_not",
-    ),
-    law_of(
         "And(a, a) = a",
         "bool a",
         lambda a: And(a, a),

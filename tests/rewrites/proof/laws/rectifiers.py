@@ -113,15 +113,6 @@ ABS_CHOSEN = [
 
 RELU = [
     law_of(
-        "Max(x, 0) = Relu(x)",
-        "float x zero:0",
-        Max,
-        lambda x, zero: Relu(x),
-        wrong={"none": lambda x, zero: x},
-        name="max_zero",
-        measure="flops",
-    ),
-    law_of(
         "x - Relu(x) = Min(x, 0)",
         "float x",
         lambda x: Sub(x, Relu(x)),

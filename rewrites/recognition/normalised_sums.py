@@ -1,0 +1,359 @@
+"""Softmax and the normalisations of rows by what they compute, whatever their spelling.
+
+The normal forms are those of scalars, with means along a row as further atoms: a mean
+is linear, and what is the same along the row leaves it. So every order of centring,
+squaring, scaling and dividing comes to the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ...analysis.graph.dims import Dim
+from ..language.facts import Facts
+from ..language.operators.read_write import (
+    WORDS,
+    CannotWrite,
+    Draft,
+    Input,
+    NewConstant,
+    Output,
+    ints,
+)
+from .algebra import ONE, Algebra, Beyond, Monomial, Polynomial, Quotient
+from .denotation import value_of
+from .regions import Region
+
+STATEMENTS = {
+    "softmax": "exp(x) / sum exp(x), whatever x is shifted by",
+    "log_softmax": "x - log(sum exp(x)), whatever x is shifted by",
+    "layer_norm": "(x - mean x) / sqrt(mean x^2 - (mean x)^2 + e) s + b",
+    "rms_norm": "x / sqrt(mean x^2 + e) s",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """An operator along rows, and the drafts of it."""
+
+    name: str
+    drafts: tuple[Draft, ...]
+    text: str
+
+
+class Rows:
+    """Operators on normal forms of the elements of rows."""
+
+    def __init__(self, algebra: Algebra, region: Region, facts: Facts) -> None:
+        dims, dtype = facts.dims(region.base), region.base.dtype
+        if dims is None or dtype is None or not region.axes:
+            raise Beyond("rows of unknown sizes")
+        self.dtype = dtype
+        self.algebra, self.facts, self.axes = algebra, facts, region.axes
+        self.sizes = tuple(dims[k] for k in sorted(region.axes))
+        self.dims = dims
+        self._x = algebra.atom("x")
+        self.operand = algebra.single(self._x)
+        self.constants: dict[int, ir.Value] = {}  # by atom
+        self.number = algebra.constant
+        self.add, self.mul, self.div = algebra.add, algebra.mul, algebra.div
+        self.exp, self.log, self.erf = algebra.exp, algebra.log, algebra.erf
+        self.sqrt, self.power = algebra.sqrt, algebra.raised
+        self.count = self._count()
+
+    def _count(self) -> Quotient:
+        found = self.algebra.constant(1.0)
+        for n in self.sizes:
+            size = (
+                self.algebra.constant(float(n))
+                if isinstance(n, int)
+                else self.algebra.single(self.algebra.atom("size", n))
+            )
+            found = self.mul(found, size)
+        if not found:
+            raise Beyond("rows without elements")
+        return found
+
+    def constant(self, value: ir.Value) -> Quotient:
+        """A constant that is the same for every row."""
+        dims = self.facts.dims(value)
+        rank = len(self.dims)
+        if dims is None or len(dims) > rank:
+            raise Beyond("a constant of unknown sizes")
+        filled: tuple[Dim, ...] = (1,) * (rank - len(dims)) + dims
+        if any(n != 1 for k, n in enumerate(filled) if k not in self.axes):
+            raise Beyond("a constant that rows differ in")
+        if tuple(filled[k] for k in sorted(self.axes)) != self.sizes:
+            raise Beyond("a constant that is broadcast along a row")
+        atom = self.algebra.atom("constant", value)
+        self.constants[atom] = value
+        return self.algebra.single(atom)
+
+    def sub(self, a: Quotient, b: Quotient) -> Quotient:
+        """a - b"""
+        return self.algebra.add(a, b, -1.0)
+
+    def number_of(self, n: Quotient) -> float:
+        """An exponent, which has to be a number."""
+        found = self.algebra.number_of(n)
+        if found is None:
+            raise Beyond("a power that isn't a number")
+        return found
+
+    def less(self, a: Quotient, b: Quotient) -> Any:
+        """A condition that no row decides."""
+        raise Beyond("a condition on rows")
+
+    negated = both = choose = less
+
+    # ---- along a row
+
+    def mean(self, a: Quotient) -> Quotient:
+        """Linear; what is the same along the row leaves it."""
+        if any(self._varies(m) for m in a.below):
+            raise Beyond("the mean of a quotient")
+        out = self.algebra.constant(0.0)
+        for monomial, number in a.above.items():
+            inner = tuple(f for f in monomial if self._atom_varies(f[0]))
+            outer = tuple(f for f in monomial if f not in inner)
+            term = Quotient({outer: number}, {ONE: 1.0})
+            if inner:
+                atom = self.algebra.atom("mean", inner)
+                term = self.mul(term, self.algebra.single(atom))
+            out = self.add(out, term)
+        return self.div(out, Quotient(a.below, {ONE: 1.0}))
+
+    def total(self, a: Quotient) -> Quotient:
+        """The mean times the number of elements."""
+        return self.mul(self.count, self.mean(a))
+
+    def largest(self, a: Quotient) -> Quotient:
+        """A number of which nothing is known but that it is one of the row."""
+        keys = tuple(tuple(sorted(p.items())) for p in (a.above, a.below))
+        return self.algebra.single(self.algebra.atom("largest", *keys))
+
+    def _varies(self, monomial: Monomial) -> bool:
+        return any(self._atom_varies(atom) for atom, _ in monomial)
+
+    def _atom_varies(self, atom: int) -> bool:
+        kind, *rest = self.algebra.names[atom]
+        if kind in ("mean", "largest", "size"):
+            return False
+        if kind in ("x", "constant"):
+            return True
+        inside: Any = rest[0]
+        monomials = [inside] if kind == "exp" else [m for m, _ in inside]
+        return any(map(self._varies, monomials))
+
+
+_EXPONENTIAL = {"Exp", "ReduceLogSumExp"}
+_ROOT = {"Sqrt", "Pow", "ReduceL2"}
+
+
+def normalised_sum(region: Region, places: int, facts: Facts) -> Row | None:
+    """The operator along rows that a region is, proved; None if none is known."""
+    operators = region.term.operators
+    if _EXPONENTIAL & operators:
+        candidates = (_softmax, _log_softmax)
+    elif _ROOT & operators:
+        candidates = (_layer_norm, _rms_norm)
+    else:
+        return None
+    try:
+        rows = Rows(Algebra(places - 3), region, facts)
+        found = value_of(region.term, rows)
+        for candidate in candidates:
+            row = candidate(rows, region, found)
+            if row is not None:
+                return row
+    except (Beyond, CannotWrite, ArithmeticError):
+        return None
+    return None
+
+
+def _softmax(rows: Rows, region: Region, found: Quotient) -> Row | None:
+    power = rows.exp(rows.operand)
+    return _along(rows, region, found, "softmax", rows.div(power, rows.total(power)))
+
+
+def _log_softmax(rows: Rows, region: Region, found: Quotient) -> Row | None:
+    total = rows.log(rows.total(rows.exp(rows.operand)))
+    right = rows.sub(rows.operand, total)
+    return _along(rows, region, found, "log_softmax", right)
+
+
+_ALONG = {"softmax": "Softmax", "log_softmax": "LogSoftmax"}
+
+
+def _along(
+    rows: Rows, region: Region, found: Quotient, name: str, right: Quotient
+) -> Row | None:
+    if len(rows.axes) != 1 or not rows.algebra.same(found, right):
+        return None
+    (axis,) = rows.axes
+    draft = WORDS[_ALONG[name]].write([region.base], {"axis": axis})
+    return Row(name, (draft,), f"{_ALONG[name]}(x)")
+
+
+def _layer_norm(rows: Rows, region: Region, found: Quotient) -> Row | None:
+    mean = rows.mean(rows.operand)
+    centred = rows.sub(rows.operand, mean)
+    variance = rows.mean(rows.mul(centred, centred))
+    return _normal(rows, region, found, "layer_norm", centred, variance)
+
+
+def _rms_norm(rows: Rows, region: Region, found: Quotient) -> Row | None:
+    square = rows.mean(rows.mul(rows.operand, rows.operand))
+    return _normal(rows, region, found, "rms_norm", rows.operand, square)
+
+
+_NORMS = {"layer_norm": "LayerNormalization", "rms_norm": "RMSNormalization"}
+
+
+def _normal(
+    rows: Rows,
+    region: Region,
+    found: Quotient,
+    name: str,
+    above: Quotient,
+    variance: Quotient,
+) -> Row | None:
+    """above / sqrt(variance + e) s + b, for an e, s and b that are read off."""
+    rank = len(rows.dims)
+    first = rank - len(rows.axes)
+    if rows.axes != frozenset(range(first, rank)):
+        return None
+    for epsilon in _epsilons(rows, variance):
+        core = rows.div(above, rows.sqrt(rows.add(variance, rows.number(epsilon))))
+        scale = _scale(rows, found, core)
+        if scale is None:
+            continue
+        bias = _bias(rows, rows.sub(found, rows.mul(scale, core)))
+        if bias is None or (bias and name == "rms_norm"):
+            continue
+        if not rows.algebra.same(found, rows.add(rows.mul(scale, core), bias)):
+            continue
+        writer = _Writer(rows)
+        inputs: list[Input] = [region.base, writer.row(scale)]
+        if name == "layer_norm":
+            inputs.append(writer.row(bias) if bias else None)
+        parameters = {"axis": first, "epsilon": float(np.float32(epsilon))}
+        last = WORDS[_NORMS[name]].write(inputs, parameters)
+        return Row(name, (*writer.drafts, last), f"{_NORMS[name]}(x, s, b)")
+    return None
+
+
+def _epsilons(rows: Rows, variance: Quotient) -> Iterator[float]:
+    """What a root in the term has beside a multiple of the variance."""
+    algebra = rows.algebra
+    square = max(variance.above, key=len, default=ONE)
+    leading = next(
+        (m for m, n in variance.above.items() if len(m) == 1 and n == 1.0), square
+    )
+    for atom, name in enumerate(list(algebra.names)):
+        if name[0] != "sqrt":
+            continue
+        inside = algebra.inside(atom)
+        if leading in inside and ONE in inside:
+            epsilon = algebra.number(inside[ONE] / inside[leading])
+            if 0 < epsilon < 1:
+                yield epsilon
+
+
+def _scale(rows: Rows, found: Quotient, core: Quotient) -> Quotient | None:
+    """What stands with the root times x, constants alone."""
+    root, x = _root_of(rows, core), rows._x
+    if root is None:
+        return None
+    over = _collected(rows, found.above, ((x, 1.0), (root, 1.0)))
+    under = _collected(rows, core.above, ((x, 1.0), (root, 1.0)))
+    if not over or not under:
+        return None
+    ratio = rows.div(Quotient(over, found.below), Quotient(under, core.below))
+    if len(ratio.below) > 1:  # the divisors are multiples of each other
+        key = min(core.below)
+        if key not in found.below:
+            return None
+        factor = core.below[key] / found.below[key]
+        scaled = rows.algebra.times(over, {ONE: factor})
+        ratio = rows.div(Quotient(scaled, {ONE: 1.0}), Quotient(under, {ONE: 1.0}))
+    return ratio if _is_constant(rows, ratio) else None
+
+
+def _root_of(rows: Rows, core: Quotient) -> int | None:
+    names = rows.algebra.names
+    atoms = {a for p in (core.above, core.below) for m in p for a, _ in m}
+    return next((a for a in sorted(atoms) if names[a][0] == "sqrt"), None)
+
+
+def _collected(rows: Rows, p: Polynomial, factors: Monomial) -> Polynomial:
+    """The terms with exactly these factors and constants besides, without them."""
+    out: Polynomial = {}
+    for monomial, number in p.items():
+        rest = tuple(f for f in monomial if f not in factors)
+        bare = all(atom in rows.constants for atom, _ in rest)
+        if bare and len(monomial) - len(rest) == len(factors):
+            out[rest] = number
+    return out
+
+
+def _bias(rows: Rows, rest: Quotient) -> Quotient | None:
+    """The rest as constants alone, its divisor cancelled."""
+    if not rest or _is_constant(rows, rest):
+        return rest
+    key = min(rest.below, key=lambda m: (len(m) == 0, m))
+    over = _collected(rows, rest.above, key)
+    scaled = {m: n / rest.below[key] for m, n in over.items()}
+    return Quotient(scaled, {ONE: 1.0})
+
+
+def _is_constant(rows: Rows, q: Quotient) -> bool:
+    return q.below == {ONE: 1.0} and all(
+        atom in rows.constants and n == 1 for m in q.above for atom, n in m
+    )
+
+
+class _Writer:
+    """Sums of products of constants as drafts, of the shape of a row."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self.drafts: list[Draft] = []
+
+    def row(self, q: Quotient) -> Input:
+        """A constant of exactly the shape of a row."""
+        terms = [self._term(m, n) for m, n in sorted(q.above.items())]
+        return self._folded("Add", terms) if terms else self._number(0.0)
+
+    def _term(self, monomial: Monomial, number: float) -> Input:
+        factors = [self._shaped(self._rows.constants[atom]) for atom, _ in monomial]
+        if number != 1.0 or not factors:
+            factors.append(self._number(number))
+        return self._folded("Mul", factors)
+
+    def _folded(self, op: str, inputs: list[Input]) -> Input:
+        first, *others = inputs
+        for other in others:
+            first = self._add(Draft(op, [first, other]))
+        return first
+
+    def _shaped(self, value: ir.Value) -> Input:
+        sizes = self._rows.sizes
+        if self._rows.facts.dims(value) == sizes:
+            return value
+        return self._add(Draft("Reshape", [value, ints(sizes)]))
+
+    def _number(self, x: float) -> Input:
+        sizes = tuple(n for n in self._rows.sizes if isinstance(n, int))
+        if len(sizes) != len(self._rows.sizes):
+            raise CannotWrite("a size is known only at run time")
+        return NewConstant(np.full(sizes, x).astype(self._rows.dtype.numpy()))
+
+    def _add(self, draft: Draft) -> Output:
+        self.drafts.append(draft)
+        return Output(draft)

@@ -1,0 +1,180 @@
+"""Functions are recognised by what they compute: any spelling, and no near miss."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+from support.equivalent_spellings import (
+    FAMILIES,
+    FUNCTIONS,
+    NORMS,
+    WIDTH,
+    Tree,
+    drawn,
+    model_of,
+    spoiled,
+)
+
+from fairhand.codegen.load.read_model import load
+from fairhand.rewrites.recognition.algebra import ONE, Algebra, Quotient
+from fairhand.rewrites.recognition.cast_chains import is_one_cast
+from fairhand.rewrites.recognition.denotation import MEANINGS, Step, Term, computed
+from fairhand.rewrites.recognition.scalar_functions import FUNCTIONS as KNOWN
+from fairhand.rewrites.recognition.scalar_functions import scalar_function
+from fairhand.rewrites.simplify import simplify
+
+MEANT = {**FUNCTIONS, **NORMS}
+
+
+def left_of(tree: Tree) -> tuple[list[str], ir.Model]:
+    """The operators that simplify leaves of a spelling."""
+    model = load(model_of(tree)).model
+    simplify(model)
+    return [node.op_type for node in model.graph], model
+
+
+def recognised(name: str, family: str, count: int) -> int:
+    tree, operator = MEANT[name]
+    random = Random(f"{name} {family}")
+    trees = [drawn(tree, family, random) for _ in range(count)]
+    return sum(left_of(t)[0] == [operator] for t in trees)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", MEANT)
+def test_a_few_spellings(name: str, family: str) -> None:
+    assert recognised(name, family, 3) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [*FAMILIES, "both"])
+@pytest.mark.parametrize("name", MEANT)
+def test_nearly_all_spellings(name: str, family: str) -> None:
+    assert recognised(name, family, 300) >= 285
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_what_is_left_computes_the_same(name: str) -> None:
+    random = Random(name)
+    x = np.random.default_rng(0).normal(0, 3, (2, 3, WIDTH)).astype(np.float32)
+    for tree in (MEANT[name][0], spoiled(MEANT[name][0], random)):
+        if tree is None:
+            continue
+        before = model_of(drawn(tree, "both", random))
+        model = load(before).model
+        simplify(model)
+        after = ir.to_proto(model)
+        expected, found = (
+            ReferenceEvaluator(m).run(None, {"x": x})[0] for m in (before, after)
+        )
+        # Wrong in the fourth digit of one number is 3e-4 off; rounding is much less.
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+EXACT = ("gelu", "gelu_tanh", "hard_swish", "relu6")
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_a_near_miss_is_refused(name: str) -> None:
+    tree, operator = FUNCTIONS[name]
+    random = Random(name)
+    for _ in range(10):
+        near = spoiled(tree, random)
+        if near is not None:
+            assert left_of(drawn(near, "shown", random))[0] != [operator]
+
+
+def test_numbers_are_right_to_their_last_places() -> None:
+    def gelu(slope: float) -> Term:
+        steps = (
+            Step("Mul", {}, (0, slope)),
+            Step("Erf", {}, (1,)),
+            Step("Add", {}, (2, 1.0)),
+            Step("Mul", {}, (0, 3)),
+            Step("Mul", {}, (4, 0.5)),
+        )
+        return Term(steps)
+
+    rounded = 0.70710678
+    assert scalar_function(gelu(rounded), 24) is not None
+    assert scalar_function(gelu(rounded), 53) is None
+    assert scalar_function(gelu(math.sqrt(0.5)), 53) is not None
+    assert scalar_function(gelu(rounded * (1 + 1e-5)), 24) is None
+
+
+# ---- the meanings are those of ONNX
+
+PARAMETERS = {
+    "Gelu": {"approximate": "tanh"},
+    "Swish": {"alpha": 1.5},
+    "LeakyRelu": {"alpha": 0.2},
+    "Elu": {"alpha": 1.5},
+    "Celu": {"alpha": 1.5},
+    "Selu": {"alpha": 1.5, "gamma": 1.25},
+    "ThresholdedRelu": {"alpha": 0.5},
+    "HardSigmoid": {"alpha": 0.25, "beta": 0.625},
+}
+
+
+@pytest.mark.parametrize("operator", sorted({f.operator for f in KNOWN} - {"Clip"}))
+def test_meanings_are_those_of_onnx(operator: str) -> None:
+    points = np.linspace(-6, 6, 49)
+    parameters = PARAMETERS.get(operator, {})
+    node = helper.make_node(operator, ["x"], ["y"], **parameters)
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.DOUBLE, [49]) for name in "xy"
+    ]
+    graph = helper.make_graph([node], operator, values[:1], values[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)])
+    onnx.checker.check_model(model)
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": points})
+    found = computed(Term((Step(operator, parameters, (0,)),)), points)
+    assert operator in MEANINGS and found is not None
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_file_cannot_make_the_algebra_run_on() -> None:
+    steps = [Step("Exp", {}, (0,)), Step("Add", {}, (1, 0))]
+    for k in range(2, 20):
+        steps.append(Step("Mul", {}, (k, k)))
+        steps.append(Step("Add", {}, (len(steps), 0)))
+    assert scalar_function(Term(tuple(steps)), 24) is None
+
+
+def test_a_root_squared_is_what_is_under_it() -> None:
+    algebra = Algebra(40)
+    x = algebra.single(algebra.atom("x"))
+    inside = algebra.add(algebra.mul(x, x), algebra.constant(3.0))
+    root = algebra.sqrt(inside)
+    assert algebra.same(algebra.mul(root, root), inside)
+    one = Quotient({ONE: 1.0}, {ONE: 1.0})
+    assert algebra.same(algebra.div(root, inside), algebra.div(one, root))
+
+
+@pytest.mark.parametrize(
+    ("types", "one"),
+    [
+        ("FLOAT16 FLOAT BOOL", True),
+        ("INT32 INT64 FLOAT", True),
+        ("INT32 DOUBLE INT32", True),
+        ("UINT8 FLOAT INT32", True),
+        ("BFLOAT16 FLOAT BFLOAT16", True),
+        ("FLOAT16 FLOAT INT32", False),  # of infinity
+        ("INT32 FLOAT INT32", False),
+        ("INT64 INT32 BOOL", False),
+        ("FLOAT BOOL FLOAT", False),
+        ("INT8 UINT8 INT32", False),
+        ("DOUBLE FLOAT FLOAT16", False),
+        ("BFLOAT16 FLOAT16 FLOAT", False),
+        ("INT64 FLOAT16 DOUBLE", False),
+    ],
+)
+def test_casts_that_are_one(types: str, one: bool) -> None:
+    assert is_one_cast(*types.split()) == one

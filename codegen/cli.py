@@ -226,6 +226,9 @@ def _add_laws(command: Command) -> None:
     sub.add_argument(
         "--write", action="store_true", help="store the verdicts that packages ship"
     )
+    sub.add_argument(
+        "--check", action="store_true", help="fail where another verdict is stored"
+    )
 
 
 def _add_plans(sub: argparse.ArgumentParser) -> None:
@@ -393,7 +396,7 @@ def _rules(arguments: argparse.Namespace) -> None:
 
 def _prove(arguments: argparse.Namespace) -> None:
     _module(".commands.prove").prove_rules(
-        arguments.rule, arguments.jobs, arguments.write, out
+        arguments.rule, arguments.jobs, arguments.write, out, arguments.check
     )
 
 

@@ -8,12 +8,13 @@ graph that comes out must be the one the certificate ends with.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import onnx_ir as ir
 
 from ..analysis.errors import FairhandError
+from ..analysis.graph.shape_facts import ShapeFacts
 from ..analysis.graph.traversal import all_nodes
 from ..analysis.shapes.infer import infer
 from .certificate.graph_hash import digest
@@ -22,24 +23,30 @@ from .engine.apply import Rewriter
 from .engine.history import Application
 from .engine.match import Matcher
 from .folding.constant_folding import fold_constants
-from .recognition.recognise import CLASSES, recognitions
+from .recognition.recognise import CLASSES, PROOF, recognitions
 from .rules.catalogue import BY_NAME
+from .second_opinion.compare import Difference, Sides
 from .simplify import Rewriting, know_sizes, prepare, usable
 
 
-def replay(model: ir.Model, certificate: dict[str, Any]) -> int:
-    """Apply what `certificate` lists to the loaded `model`; returns how many.
+def replay(model: ir.Model, certificate: dict[str, Any]) -> tuple[int, int]:
+    """Apply what `certificate` lists to the loaded `model`.
 
-    Raises FairhandError for the first application that doesn't check.
+    Returns how many applications there are, and of how many the nodes before and after
+    were found to compute the same: what is left has operators or sizes that
+    second_opinion/ doesn't know. Raises FairhandError for the first application that
+    doesn't check.
     """
     steps = certificate["applications"]
     _check_proofs(steps)
     level = certificate["level"]
     prepare(model, level=level)
     done = Rewriting(infer(model), level=level)
+    compared = 0
     for sweep in range(certificate["sweeps"]):
         know_sizes(model, done)
-        _sweep(model, done, [step for step in steps if step["sweep"] == sweep])
+        here = [step for step in steps if step["sweep"] == sweep]
+        compared += _sweep(model, done, here)
         done.folded += fold_constants(model, level == 0)
         done.shapes = infer(model)
     found = digest(model)
@@ -49,11 +56,14 @@ def replay(model: ir.Model, certificate: dict[str, Any]) -> int:
             f"({found[:12]} instead of {certificate['graph'][:12]})",
             hint="was the package made by this version of fairhand?",
         )
-    return len(steps)
+    return len(steps), compared
 
 
 def _check_proofs(steps: list[dict[str, Any]]) -> None:
     verdicts = load()
+    others = {s["proof"] for s in steps if s["rule"] in CLASSES} - {PROOF}
+    if others:
+        raise FairhandError(f"recognised with the proof {min(others)}, not {PROOF}")
     for name in sorted({step["rule"] for step in steps} - CLASSES.keys()):
         verdict = verdicts.get(name)
         if name not in BY_NAME or verdict is None or not verdict.proved:
@@ -66,7 +76,9 @@ def _check_proofs(steps: list[dict[str, Any]]) -> None:
             )
 
 
-def _sweep(model: ir.Model, done: Rewriting, steps: list[dict[str, Any]]) -> None:
+def _sweep(model: ir.Model, done: Rewriting, steps: list[dict[str, Any]]) -> int:
+    """Apply what a sweep applied; returns how many could be compared by values."""
+    compared = 0
     rewriter = Rewriter(model, done.shapes, usable())
     values = _computed(all_nodes(model.graph))
     for number, step in enumerate(steps):
@@ -78,6 +90,7 @@ def _sweep(model: ir.Model, done: Rewriting, steps: list[dict[str, Any]]) -> Non
         node = None if value is None else value.producer()
         if node is None:
             raise FairhandError("the certificate names a value that isn't there", where)
+        standing = _Standing(step, values, rewriter.shapes, where)
         applied = _applied(rewriter, node, step["rule"], where)
         if not isinstance(applied, Application):
             raise FairhandError(f"the rule may not be applied: {applied}", where)
@@ -87,9 +100,63 @@ def _sweep(model: ir.Model, done: Rewriting, steps: list[dict[str, Any]]) -> Non
                 raise FairhandError(
                     f"{key} is {again[key]}, the certificate says {step[key]}", where
                 )
+        compared += standing.compare(where)
         values.update(_computed(rewriter.touched))
         rewriter.touched.clear()
     rewriter.finish()
+    return compared
+
+
+class _Standing:
+    """The results of an application as they are computed before it, and their users."""
+
+    def __init__(
+        self,
+        step: dict[str, Any],
+        values: Mapping[str, ir.Value],
+        shapes: ShapeFacts,
+        where: str,
+    ) -> None:
+        missing = [name for name in step["results"] if name not in values]
+        if missing:
+            raise FairhandError(f"there is no value {missing[0]}", where)
+        self.results = [values[name] for name in step["results"]]
+        self.users = [list(value.uses()) for value in self.results]
+        self.outputs = [_place(value) for value in self.results]
+        self.sides = Sides(self.results, step["before"], shapes.dims, shapes.content)
+        self.rounded = step["exactness"] not in _SAME_NUMBERS
+
+    def compare(self, where: str) -> bool:
+        """Whether it could be seen that what stands there now computes the same.
+
+        Raises FairhandError where it doesn't.
+        """
+        now = [self._now(k) for k in range(len(self.results))]
+        if any(value is None for value in now):
+            return False  # with its users, which had twins
+        try:
+            return self.sides.check([x for x in now if x is not None], self.rounded)
+        except Difference as difference:
+            raise FairhandError(f"another result: {difference}", where) from None
+
+    def _now(self, k: int) -> ir.Value | None:
+        graph, place = self.outputs[k]
+        if graph is not None:
+            return graph.outputs[place]
+        for user, index in self.users[k]:
+            if user.graph is not None:
+                return user.inputs[index]
+        return None
+
+
+# Classes whose sides are the same real numbers, constants included.
+_SAME_NUMBERS = frozenset({"B", "V", "F", "FV", "O"})
+
+
+def _place(value: ir.Value) -> tuple[ir.Graph | None, int]:
+    """Which output of its graph a value is."""
+    graph = value.graph if value.is_graph_output() else None
+    return (None, 0) if graph is None else (graph, list(graph.outputs).index(value))
 
 
 def _applied(

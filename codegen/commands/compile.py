@@ -12,6 +12,8 @@ def summary_rows(package: Package) -> list[tuple[str, str]]:
     report = package.report
     source, lanes = report["source"], report.get("lanes")
     frozen = report.get("defaults")
+    unproved = len(report.get("certificate", {}).get("unproved", ()))
+    lost = f"{unproved} laws have no valid proof and were not applied: fairhand prove"
     lines = (package.path / "model.py").read_text(encoding="utf-8").count("\n")
     size = report["weights_bytes"] / 1e6
     file = f"{source['file']}, opset {source['opset']}, {source['nodes']} nodes"
@@ -21,6 +23,7 @@ def summary_rows(package: Package) -> list[tuple[str, str]]:
         ("model.py", f"{lines} lines, {len(report['classes'])} classes"),
         ("weights", f"{report['parameters']:,} parameters, {size:.1f} MB"),
         *([("defaults", _frozen(frozen))] if frozen else []),
+        *([("warning", lost)] if unproved else []),
         *([("lanes", lanes["reason"])] if lanes else []),
         *([("cache", "all but the weights as written before")] * package.cached),
         ("parity", summary(report["verification"])),

@@ -21,8 +21,13 @@ else:
     prove = lazy("...rewrites.proof.prove", __package__)
 
 
-def prove_rules(names: list[str], jobs: int, write: bool, out: Console) -> None:
-    """Prove rules; raises FairhandError if one fails, or a mutant is proved."""
+def prove_rules(
+    names: list[str], jobs: int, write: bool, out: Console, check: bool = False
+) -> None:
+    """Prove rules; raises FairhandError if one fails, or a mutant is proved.
+
+    `write` stores the verdicts; `check` asks that these are stored.
+    """
     if find_spec("z3") is None:
         raise FairhandError("proving needs z3", hint='pip install "fairhand[prove]"')
     everything = (*RULES, *FALSE_RULES)
@@ -52,6 +57,13 @@ def prove_rules(names: list[str], jobs: int, write: bool, out: Console) -> None:
         f"{sum(spent.values()):.0f} CPU seconds ({split}) in {jobs} processes,"
         f" {monotonic() - began:.0f} s in all"
     )
+    stored = load()
+    stale = [v.rule for v in verdicts if stored.get(v.rule) != v] if check else []
+    if stale:
+        raise FairhandError(
+            f"stored otherwise, or not at all: {', '.join(stale)}",
+            hint="fairhand prove --write",
+        )
     if wrong:
         raise FairhandError(f"not proved, or too easily: {', '.join(wrong)}")
     false = sum(verdict.rule in refused for verdict in verdicts)

@@ -12,8 +12,9 @@ from ... import __version__
 from ...analysis.cost.graph_cost import GraphCost
 from ...analysis.cost.peak_memory import peak_memory
 from ...analysis.graph.dims import text as size_text
-from ...rewrites.certificate.proof_store import kernel_hash, load
+from ...rewrites.certificate.proof_store import kernel_hash, load, unproved
 from ...rewrites.recognition.recognise import PROOF
+from ...rewrites.rules.catalogue import RULES
 from ...rewrites.simplify import Rewriting
 from ..emit.source_map import source_map
 from ..ir.engine_plan import EnginePlan
@@ -156,7 +157,9 @@ def make_certificate(done: Rewriting, exactness: str, graph: str) -> dict[str, A
     """
     proofs = {name: verdict.proof_id for name, verdict in load().items()}
     classes = Counter(a.exactness.value for a in done.history)
+    left_out = unproved(RULES)
     return {
+        **({"unproved": left_out} if left_out else {}),
         "level": done.level,
         "exactness": exactness,
         "classes": dict(sorted(classes.items())),

@@ -45,6 +45,7 @@ class Verdict:
     exactness: str  # the class, see exactness.py
     why: str  # what failed, if it isn't proved
     mutants: dict[str, str]  # "refused", or what makes it a bad mutant
+    kinds: tuple[str, ...] = ()  # of elements, that leaves which name none may have
     steps: tuple[str, ...] = ()
 
     @property
@@ -92,7 +93,10 @@ def load() -> dict[str, Verdict]:
     if stored["kernel"] != kernel_hash():
         return {}
     return {
-        name: Verdict(rule=name, **{**row, "steps": tuple(row["steps"])})
+        name: Verdict(
+            rule=name,
+            **{**row, "steps": tuple(row["steps"]), "kinds": tuple(row["kinds"])},
+        )
         for name, row in stored["rules"].items()
     }
 
@@ -108,6 +112,20 @@ def proven(rules: Iterable[Rule]) -> dict[str, Exactness]:
     return found
 
 
+def unproved(rules: Iterable[Rule]) -> list[str]:
+    """Rules that aren't applied: they have no verdict here, or one of another law or
+    prover, or it is that they aren't proved."""
+    proved = proven(kept := list(rules))
+    return sorted(rule.name for rule in kept if rule.name not in proved)
+
+
+def proved_kinds(rule: Rule) -> tuple[str, ...]:
+    """What leaves that name no kind of element may be of: floats, if nobody knows."""
+    verdict = load().get(rule.name)
+    known = verdict is not None and verdict.law == rule.hash
+    return verdict.kinds if verdict is not None and known else ("float",)
+
+
 def save(verdicts: Iterable[Verdict], z3_version: str) -> None:
     """Write proofs.json."""
     rules = {
@@ -118,6 +136,7 @@ def save(verdicts: Iterable[Verdict], z3_version: str) -> None:
             "exactness": v.exactness,
             "why": v.why,
             "mutants": v.mutants,
+            "kinds": list(v.kinds),
             "steps": list(v.steps),
         }
         for v in verdicts

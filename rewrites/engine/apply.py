@@ -18,7 +18,6 @@ from ...analysis.graph.quantization import quantises
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.traversal import all_nodes, sort
 from ..adapters.provenance import take_over
-from ..certificate.proof_store import load
 from ..language.exactness import Exactness
 from ..language.operators.elementwise import FAMILIES
 from ..language.operators.read_write import (
@@ -29,7 +28,6 @@ from ..language.operators.read_write import (
     Output,
 )
 from ..recognition.recognise import Recognition
-from ..rules.catalogue import ORDERED
 from .build import Builder
 from .graph_editor import GraphEditor
 from .graph_facts import GraphFacts
@@ -39,10 +37,6 @@ from .termination import draft_weight, dying, weight
 
 # The rank of their result is the largest of their operands' ranks.
 _BROADCASTING = FAMILIES["unary"] | FAMILIES["binary"] | {"Where"}
-
-
-# Levels at which a proof takes elements for real numbers, see proof/kernel/equality.py.
-_REAL_LEVELS = frozenset({"order", "field"})
 
 
 @dataclass(frozen=True)
@@ -100,7 +94,7 @@ class Rewriter:
             sums=self.classes[rule.name] is Exactness.RING
             or match.binding.reassociated,
         )
-        refusal = self._refusal(change) or _untyped(match, builder.drafts)
+        refusal = self._refusal(change)
         if refusal:
             return refusal
         record = partial(describe, match, self.classes[rule.name])
@@ -275,22 +269,6 @@ class Rewriter:
                     stack.append(producer)
                     # Another user may be the only one now, which rules may ask for.
                     self.touched += [user for user, _ in x.uses()][:2]
-
-
-def _untyped(match: Match, drafts: Sequence[Draft]) -> str:
-    """Why a law that names no element types doesn't hold for these; '' if it does.
-
-    Integers wrap around and divide towards 0: a proof by real numbers says nothing of
-    them, but where nothing is computed, only compared and chosen.
-    """
-    verdict = load().get(match.rule.name)
-    if verdict is None or verdict.level not in _REAL_LEVELS:
-        return ""
-    silent = (v for leaf, v in match.binding.values.items() if not leaf.kinds)
-    if not any(v.dtype is not None and v.dtype.is_integer() for v in silent):
-        return ""
-    computed = {node.op_type for node in match.nodes()} | {d.op_type for d in drafts}
-    return "" if computed <= ORDERED else "the law is proved for real numbers alone"
 
 
 def _producer(value: ir.Value) -> ir.Node:

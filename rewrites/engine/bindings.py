@@ -77,8 +77,9 @@ def number(x: Any) -> int:
 
 
 def evaluate(expr: Any, at: Binding) -> Any:
-    """An Int as int or sympy expression, a Real as float or Fraction, a Bool as
-    True, False or None, an Fn as tuple, Axes as frozenset, Sizes as tuple.
+    """An Int as int or sympy expression, a Bool as True, False or None, an Fn as tuple,
+    Axes as frozenset, Sizes as tuple. A Real as Fraction; as float what none is: an
+    infinity, -0.0, or a root or pi to some places.
 
     Raises Undecided.
     """
@@ -172,7 +173,10 @@ def _div(at: Binding, a: Int, b: Int) -> Dim:
 
 
 def _mod(at: Binding, a: Int, b: Int) -> int:
-    return number(evaluate(a, at)) % number(evaluate(b, at))
+    divisor = number(evaluate(b, at))
+    if divisor < 1:
+        raise Undecided("a divisor that isn't positive")
+    return number(evaluate(a, at)) % divisor
 
 
 def _bound(at: Binding, name: str) -> Dim:
@@ -294,19 +298,38 @@ _BOOLS: dict[str, Callable[..., Any]] = {
     "less_equal": lambda at, a, b: at_least(evaluate(b, at), evaluate(a, at)),
     "equal": _equal,
     "member": lambda at, axes, k: number(evaluate(k, at)) in evaluate(axes, at),
-    "real_less": lambda at, a, b: evaluate(a, at) < evaluate(b, at),
-    "real_less_equal": lambda at, a, b: evaluate(a, at) <= evaluate(b, at),
-    "real_equal": lambda at, a, b: evaluate(a, at) == evaluate(b, at),
+    "real_less": lambda at, a, b: _exact(a, at) < _exact(b, at),
+    "real_less_equal": lambda at, a, b: _exact(a, at) <= _exact(b, at),
+    "real_equal": lambda at, a, b: _exact(a, at) == _exact(b, at),
 }
 
 
-def _value(at: Binding, leaf: Var) -> float | int:
+def _exact(expr: Real, at: Binding) -> Fraction | float:
+    """A rational number or an infinity; a root or pi is known to some places only."""
+    found = evaluate(expr, at)
+    if isinstance(found, float) and math.isfinite(found) and found:
+        raise Undecided(f"{found} is rounded")
+    return found if isinstance(found, float) and found else Fraction(found)
+
+
+def _rational(x: float | int) -> Fraction:
+    """A stored number; nothing is proved of infinities and NaN."""
+    if not math.isfinite(x):
+        raise Undecided(f"{x} is no number")
+    return Fraction(x)
+
+
+def _value(at: Binding, leaf: Var) -> Fraction:
     at.looked = True
     value = at.value_of(leaf)
     found = at.facts.uniform(value)
     if found is None:
         raise Undecided(f"the element of {value.name} isn't stored")
-    return found
+    return _rational(found)
+
+
+def _real_symbol(at: Binding, name: str) -> Fraction:
+    return _rational(_symbol(at, name))
 
 
 def _divide(at: Binding, a: Real, b: Real) -> Any:
@@ -320,11 +343,16 @@ def _from_int(at: Binding, n: Int) -> Fraction:
     return Fraction(number(evaluate(n, at)))
 
 
-def _root(at: Binding, a: Real) -> float:
-    argument = float(evaluate(a, at))
+def _root(at: Binding, a: Real) -> Fraction | float:
+    """Exact of squares, else a float."""
+    argument = evaluate(a, at)
     if argument < 0:
         raise Undecided("the root of a negative number")
-    return math.sqrt(argument)
+    if isinstance(argument, float):
+        return math.sqrt(argument)
+    above, below = math.isqrt(argument.numerator), math.isqrt(argument.denominator)
+    root = Fraction(above, below)
+    return root if root * root == argument else math.sqrt(argument)
 
 
 _REALS: dict[str, Callable[..., Any]] = {
@@ -332,7 +360,7 @@ _REALS: dict[str, Callable[..., Any]] = {
     "pi": lambda at: math.pi,
     "negative_zero": lambda at: -0.0,
     "negative_infinity": lambda at: -math.inf,
-    "symbol": _symbol,
+    "symbol": _real_symbol,
     "value": _value,
     "from_int": _from_int,
     "add": lambda at, a, b: evaluate(a, at) + evaluate(b, at),

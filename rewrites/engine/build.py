@@ -68,7 +68,7 @@ class Builder:
         kind = {"int": np.dtype(np.int64), "bool": np.dtype(np.bool_)}.get(leaf.kinds)
         dtype = kind or self._element_type().numpy()
         shape = () if leaf.shape is None else whole(evaluate(leaf.shape, at))
-        return NewConstant(np.full(shape, float(number)).astype(dtype))
+        return NewConstant(np.full(shape, _stored(number, dtype)))
 
     def _element_type(self) -> ir.DataType:
         """Of the numbers that a law adds: that of its first operand."""
@@ -106,6 +106,21 @@ class Builder:
     def _add(self, draft: Draft) -> Draft:
         self.drafts.append(draft)
         return draft
+
+
+def _stored(number: Fraction | float | int, dtype: np.dtype[Any]) -> np.ndarray:
+    """A number as an element of that type; of whole numbers only what they have."""
+    if dtype.kind not in "iub":
+        return np.float64(number).astype(dtype)  # type: ignore[no-any-return]
+    low, high = (0, 1) if dtype.kind == "b" else _range(dtype)
+    if number != int(number) or not low <= number <= high:
+        raise CannotWrite(f"{number} is no {dtype}")
+    return np.array(int(number), dtype)
+
+
+def _range(dtype: np.dtype[Any]) -> tuple[int, int]:
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
 
 
 def _without_trailing(inputs: list[Input]) -> list[Input]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -191,3 +191,30 @@ def _last_place(dtype: ir.DataType) -> float:
     """The relative distance of neighbouring numbers of an element type."""
     kinds = {"FLOAT": 2.0**-23, "DOUBLE": 2.0**-52, "FLOAT16": 2.0**-10}
     return kinds.get(dtype.name, 2.0**-7)
+
+
+def unproved_kind(binding: Binding, proved: Collection[str]) -> str:
+    """Why a law isn't proved for the element types that stand here; empty if it is.
+
+    Leaves that name no kind of element may be of the kinds in `proved`; of any type at
+    all, if these are floats, whole numbers and truth values.
+    """
+    if len(proved) == len(KINDS):
+        return ""
+    other = _silent_kinds(binding).difference(proved)
+    return f"the law isn't proved for elements that are {min(other)}" if other else ""
+
+
+KINDS = ("float", "int", "bool")
+
+
+def _silent_kinds(binding: Binding) -> set[str]:
+    """The kinds of element of the leaves that name none."""
+    silent = [x for leaf, x in binding.values.items() if not leaf.kinds]
+    found = {
+        next((kind for kind in KINDS if _of_kind(x, kind)), "of another type")
+        for x in silent
+    }
+    for members in binding.members.values():
+        found = found.union(*map(_silent_kinds, members))
+    return found

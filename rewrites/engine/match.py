@@ -14,6 +14,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from ..certificate.proof_store import proved_kinds
 from ..language.facts import Facts
 from ..language.operators.elementwise import pointwise_operands
 from ..language.operators.read_write import NoReading, reading
@@ -30,6 +31,7 @@ from .declarations import (
     misdeclared,
     symbol_name,
     unfit,
+    unproved_kind,
 )
 
 Found = Callable[[Binding], bool]
@@ -323,6 +325,9 @@ class Matcher:
     # ---- the end
 
     def _finish(self, binding: Binding) -> bool:
+        other = unproved_kind(binding, proved_kinds(self.rule))
+        if other:
+            return self._no(other)
         bind_common_rank(self.rule.law.symbols.values(), binding)
         key = self._question(binding)
         reason = self.facts.answers.get(key)

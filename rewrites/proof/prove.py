@@ -14,22 +14,55 @@ from ..certificate.proof_store import Verdict
 from ..language.exactness import Exactness
 from ..language.rule import Law, Rule
 from ..rules.catalogue import FALSE_RULES, RULES
+from .element_kinds import (
+    SILENT,
+    computes_with_whole,
+    is_silent,
+    of_floats,
+    prove_exact,
+)
 from .exactness_class import exactness
 from .goal import goal
 from .kernel.equality import Verdict as Answer
 from .kernel.equality import prove_equal
+from .kernel.scalars import Scalar
+from .kernel.smt import fresh, fresh_function
+from .kernel.tensors import Family, Tensor
 
 
 def answer(law: Law) -> tuple[list[Answer], str]:
-    """The kernel's answers for each result of a law; a reason if one is negative."""
+    """The kernel's answers for each result of a law; a reason if one is negative.
+
+    Of floats, over the reals; of the kinds that the law names, if floats are none.
+    """
+    if not of_floats(law):
+        return prove_exact(law, "")
     question = goal(law)
     answers = []
     for left, right in question.pairs:
         found = prove_equal(left, right, question.context)
         if not found.proved:
             return [], found.why or "the sides differ"
+        if found.level not in ("struct", "comm") and any(
+            computes_with_whole(law, element_of(side)) for side in (left, right)
+        ):
+            return [], "whole numbers are computed with as if they were reals"
         answers.append(found)
     return answers, ""
+
+
+def element_of(side: Tensor | Family) -> Scalar:
+    """Any element of any of the tensors."""
+    tensor = side.member(fresh("j")) if isinstance(side, Family) else side
+    return tensor.at(fresh_function("i"))
+
+
+def kinds_proved(law: Law, proved: bool) -> tuple[str, ...]:
+    """What leaves that name no kind may be of; empty if there are none."""
+    if not proved or not is_silent(law):
+        return ()
+    others = (kind for kind in SILENT[1:] if prove_exact(law, kind)[0])
+    return ("float", *others)
 
 
 def prove(rule: Rule) -> tuple[Verdict, Counter[str]]:
@@ -37,6 +70,7 @@ def prove(rule: Rule) -> tuple[Verdict, Counter[str]]:
     spent: Counter[str] = Counter()
     with _timed(spent, "proofs"):
         answers, why = answer(rule.law)
+        kinds = kinds_proved(rule.law, bool(answers))
     found = Exactness.REAL
     if answers:
         with _timed(spent, "classes"):
@@ -50,6 +84,7 @@ def prove(rule: Rule) -> tuple[Verdict, Counter[str]]:
         rule=rule.name,
         law=rule.hash,
         proved=bool(answers),
+        kinds=kinds,
         level=max((a.level or "" for a in answers), key=_LEVELS.index, default=""),
         exactness=found.value,
         why=why,
@@ -66,7 +101,7 @@ def _timed(spent: Counter[str], what: str) -> Iterator[None]:
     spent[what] += process_time() - before  # type: ignore[assignment]
 
 
-_LEVELS = ("", "struct", "comm", "order", "ring", "field")
+_LEVELS = ("", "struct", "comm", "order", "ring", "field", "bits")
 
 
 _NAMED = {rule.name: rule for rule in (*RULES, *FALSE_RULES)}

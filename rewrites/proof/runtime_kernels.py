@@ -14,16 +14,19 @@ Runtime: Log, Sin, Cos, Softplus).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..language.exactness import Exactness, weakest
 from ..language.pattern import Node
+from ..language.rule import Law
 from .goal import Semantics
+from .kernel.bitwise_decision import Classification, classify
+from .kernel.equality import Equality
 from .kernel.machine_arithmetic import LOGICAL
 from .kernel.machine_operators import COMPARISONS
-from .kernel.scalars import FromInt, Ite, Op, Opaque, Red, Scalar
-from .kernel.smt import Integer, fresh, fresh_function
+from .kernel.scalars import Const, FromInt, Ite, Op, Opaque, Red, Scalar
+from .kernel.smt import Integer, every, fresh, fresh_function, implies, within
 from .kernel.tensors import Context, Tensor
 from .semantics import reduction
 from .semantics.elementwise import POINTWISE, elementwise, scalar
@@ -55,13 +58,17 @@ class RuntimeSemantics(Semantics):
     differs = False
     moves = False  # elements may stand elsewhere than before
 
+    def __init__(self, law: Law, whole: bool = False) -> None:
+        self._kernels = {**_KERNELS, **_OF_WHOLE} if whole else _KERNELS
+        super().__init__(law)
+
     def _node(self, node: Node) -> Any:
         self.moves |= node.operator.name not in ELEMENTWISE
         return super()._node(node)
 
     def meaning(self, name: str) -> Meaning:
-        self.differs |= name in _KERNELS
-        return _KERNELS.get(name) or super().meaning(name)
+        self.differs |= name in self._kernels
+        return self._kernels.get(name) or super().meaning(name)
 
 
 def _function(name: str) -> Meaning:
@@ -147,6 +154,10 @@ _KERNELS: dict[str, Meaning] = {
 }
 
 
+# Powers of whole numbers are computed as those of floats.
+_OF_WHOLE: dict[str, Meaning] = {"Pow": _function("Pow")}
+
+
 def at_best(term: Scalar, moves: bool) -> Exactness:
     """The class of two terms that are structurally equal to this one.
 
@@ -195,3 +206,50 @@ def adds_up(term: Scalar) -> bool:
     if isinstance(term, Op):
         return any(map(adds_up, term.args))
     return isinstance(term, Ite) and (adds_up(term.a) or adds_up(term.b))
+
+
+# For one question to z3. More finds stronger classes for a few laws, in minutes each.
+_EFFORT = 1_500_000
+
+
+def decided_by_bits(
+    context: Context,
+    a: Scalar,
+    b: Scalar,
+    place: tuple[Tensor, Any],
+    decide: Callable[..., Classification] = classify,
+) -> Classification:
+    """How much of a = b z3 shows of machine numbers.
+
+    `place`: the result whose elements they are, and the index at which.
+    """
+    result, index = place
+    equality = Equality(context, 0)  # the lowest level: the same operations
+
+    def in_range(k: Any) -> Any:
+        return implies(within(k, result.rank), within(index(k), result.dim(k)))
+
+    k = fresh("k")
+    hypotheses = (*context.hypotheses, every(k, in_range(k), index(k)))
+    equality.schemas.append(in_range)
+
+    def same(x: Scalar, y: Scalar) -> bool:
+        return x is y or bool(equality.equal(x, y, hypotheses))
+
+    facts = list(context.scalar_facts)
+    for n in (*_integers(a), *_integers(b)):
+        if equality.proves(hypotheses, n.value >= 0):
+            facts.append(Op("greater_equal", n, Const(0)))
+    return decide(a, b, facts, same, _EFFORT)
+
+
+def _integers(scalar: Scalar) -> Iterator[FromInt]:
+    """Sizes and indices among the operands."""
+    if isinstance(scalar, FromInt) and not isinstance(scalar.value, int):
+        yield scalar
+    elif isinstance(scalar, Op):
+        for x in scalar.args:
+            yield from _integers(x)
+    elif isinstance(scalar, Ite):
+        yield from _integers(scalar.a)
+        yield from _integers(scalar.b)

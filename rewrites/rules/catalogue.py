@@ -117,11 +117,6 @@ PHASES = (
 RULES: tuple[Rule, ...] = tuple(rule for phase in PHASES for rule in phase.rules)
 BY_NAME = {rule.name: rule for rule in RULES}
 
-# What any total order has: of these, a proof by real numbers holds for integers too.
-ORDERED = frozenset(
-    "Equal Greater GreaterOrEqual Less LessOrEqual Max Min Or Where".split()
-)
-
 # Published rules that are wrong: the prover has to refuse them.
 FALSE_RULES: tuple[Rule, ...] = tuple(
     rule

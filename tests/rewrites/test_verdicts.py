@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from fairhand import compile as compile_model
+from fairhand.codegen.commands.compile import summary_rows
 from fairhand.rewrites.certificate import proof_store
 from fairhand.rewrites.language.rule import Rule
 from fairhand.rewrites.rules.catalogue import FALSE_RULES, RULES
@@ -54,3 +56,70 @@ def test_a_changed_prover_loses_all_proofs(
         assert proof_store.proven(RULES) == {}
     finally:
         proof_store.load.cache_clear()
+
+
+def test_a_compile_says_which_laws_were_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proof_store, "FILE", tmp_path / "none.json")
+    proof_store.load.cache_clear()
+    try:
+        package = compile_model("examples/digits_cnn.onnx", tmp_path / "digits")
+        left_out = package.report["certificate"]["unproved"]
+        assert left_out == sorted(rule.name for rule in RULES)
+        rows = dict(summary_rows(package))
+        assert rows["warning"].startswith(f"{len(RULES)} laws have no valid proof")
+    finally:
+        proof_store.load.cache_clear()
+
+
+def test_a_law_is_applied_to_the_kinds_that_it_is_proved_for() -> None:
+    verdicts = proof_store.load()
+    assert verdicts["transpose_transpose"].kinds == ("float", "int", "bool")
+    assert verdicts["conv_batchnorm"].kinds == ("float",)
+    assert "int" in verdicts["add_pairs"].kinds
+
+
+TRUSTED = [p.relative_to(proof_store.REWRITES) for p in proof_store.trusted_files()]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("language/terms.py", '"less", self', '"less_equal", self'),
+        ("engine/bindings.py", "if found is False:", "if found is None:"),
+        ("engine/match.py", "if not decided(condition, binding):", "if False:"),
+        ("engine/declarations.py", "if not facts.is_constant(value):", "if False:"),
+        ("engine/build.py", "return found", "return found or 0"),
+        ("proof/kernel/matching.py", "return not left", "return True"),
+        ("proof/semantics/movement.py", "perm", "q"),
+        ("proof/prove.py", "wrongly", "rightly"),
+    ],
+)
+def test_a_changed_trusted_file_is_another_prover(
+    file: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Path(file) in TRUSTED
+    path, kernel = proof_store.REWRITES / file, proof_store.kernel_hash()
+    source = path.read_text("utf-8")
+    assert old in source
+
+    def read(self: Path, **more: str) -> str:
+        return source.replace(old, new) if self == path else _read(self, **more)
+
+    _read = Path.read_text
+    monkeypatch.setattr(Path, "read_text", read)
+    assert proof_store.kernel_hash.__wrapped__() != kernel
+
+
+def test_comments_leave_the_prover_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, read = proof_store.kernel_hash(), Path.read_text
+    commented = lambda self, **more: f"# said\n{read(self, **more)}"  # noqa: E731
+    monkeypatch.setattr(Path, "read_text", commented)
+    assert proof_store.kernel_hash.__wrapped__() == kernel
+
+
+def test_the_trust_page_lists_what_is_hashed() -> None:
+    page = (proof_store.REWRITES.parent / "docs" / "trust.md").read_text("utf-8")
+    for name in proof_store._TRUSTED:
+        assert name.rpartition("/")[2] in page

@@ -35,9 +35,15 @@ KINDS = {"": np.float32, "float": np.float32, "int": np.int64, "bool": np.bool_}
 
 
 def sample_model(
-    rule: Rule, sample: dict[str, Any], terms: tuple[Term, ...] | None = None
+    rule: Rule,
+    sample: dict[str, Any],
+    terms: tuple[Term, ...] | None = None,
+    silent: Any = np.float32,
 ) -> onnx.ModelProto:
-    """One side of the law (the left one unless given) as a model."""
+    """One side of the law (the left one unless given) as a model.
+
+    `silent`: the element type of leaves that name no kind.
+    """
     law = rule.law
     graph = ir.Graph([], [], nodes=[], opset_imports={"": OPSET}, name=rule.name)
     model = ir.Model(graph, ir_version=12)
@@ -58,12 +64,15 @@ def sample_model(
             members = []
             for j, shape in enumerate(given):
                 one = Binding(facts)
-                value = _leaf(leaf, f"{leaf.name}{j}", shape, random, graph, binding)
+                kind = None if leaf.kinds else silent
+                name = f"{leaf.name}{j}"
+                value = _leaf(leaf, name, shape, random, graph, binding, kind)
                 one.values[leaf] = value
                 members.append(one)
             binding.members[leaf.name] = members
         else:
-            dtype = np.uint64 if leaf.name in sample.get("unsigned", ()) else None
+            dtype = None if leaf.kinds else silent
+            dtype = np.uint64 if leaf.name in sample.get("unsigned", ()) else dtype
             if leaf.name in sample.get("types", {}):
                 dtype = ir.DataType[sample["types"][leaf.name]].numpy().type
             value = _leaf(leaf, leaf.name, given, random, graph, binding, dtype)

@@ -150,9 +150,12 @@ def pointwise_operands(
     operands = inputs[:arity]
     if len(operands) != arity or any(x is None for x in operands):
         return None
+    ranks = [len(facts.dims(x) or ()) for x in operands if x is not None]
     for other in inputs[arity:]:
         if other is None:
             continue
-        if not facts.is_constant(other) or facts.dims(other) not in ((), (1,)):
+        # One of an axis would add it to operands without any.
+        one = ((), (1,)) if max(ranks, default=0) > 0 else ((),)
+        if not facts.is_constant(other) or facts.dims(other) not in one:
             return None
     return tuple(x for x in operands if x is not None)

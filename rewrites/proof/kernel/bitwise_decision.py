@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 import z3
 
-from .element_types import FLOATS, Format, Refused, float_of, format_named
+from .element_types import BOOLEAN, FLOATS, Format, Refused, float_of, format_named
 from .machine_arithmetic import Reading, Same, same_leaf
 from .scalars import Scalar
 
@@ -106,6 +106,17 @@ def classify_whole(
 ) -> Classification:
     """As `classify`, of whole numbers: in all their types."""
     return _classify((left, right), facts, same, WHOLE, limit)
+
+
+def classify_truth(
+    left: Scalar,
+    right: Scalar,
+    facts: Sequence[Scalar] = (),
+    same: Same = same_leaf,
+    limit: int = RESOURCE_LIMIT,
+) -> Classification:
+    """As `classify`, of truth values."""
+    return _classify((left, right), facts, same, (BOOLEAN,), limit)
 
 
 def _classify(

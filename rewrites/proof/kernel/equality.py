@@ -33,10 +33,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from .definedness import Definedness
 from .integer_terms import substitute
 from .monomials import Binder, guard_truth
-from .order_reasoning import Order, has_order
-from .questions import COMM, LEVELS, ORDER, Failure, Hypotheses
+from .order_reasoning import has_order
+from .questions import COMM, LEVELS, ORDER, RING, Failure, Hypotheses
 from .scalars import Const, FromInt, Guard, Ite, NegInf, NegZero, Op, Red, Scalar
 from .smt import (
     POSITION,
@@ -71,7 +72,10 @@ class Verdict:
         return self.proved
 
 
-class Equality(Order):
+Compare: TypeAlias = Callable[[Scalar, Scalar, Hypotheses], bool]
+
+
+class Equality(Definedness):
     """Equality of scalars at one level, and of tensors."""
 
     def __init__(self, context: Context, level: int) -> None:
@@ -207,7 +211,14 @@ class Equality(Order):
             index, a, b, hypotheses
         )
 
-    def same_at(self, i: Any, a: Tensor, b: Tensor, hypotheses: Hypotheses) -> bool:
+    def same_at(
+        self,
+        i: Any,
+        a: Tensor,
+        b: Tensor,
+        hypotheses: Hypotheses,
+        compare: Compare | None = None,
+    ) -> bool:
         """Equal elements at index i of two tensors of one shape."""
         rank = a.rank if isinstance(a.rank, int) else b.rank
 
@@ -222,10 +233,25 @@ class Equality(Order):
         anywhere = formula(in_range(POSITION))
         self.schemas.append(lambda k: substitute(anywhere, [(POSITION, k)]))
         try:
-            return self.equal(a.at(i), b.at(i), (*hypotheses, *ranges))
+            same = compare or self.equal
+            return same(a.at(i), b.at(i), (*hypotheses, *ranges))
         finally:
             # The index exists only if the tensor isn't empty: gone with this tensor.
             self.schemas.pop()
+
+    def same_values(self, a: Scalar, b: Scalar, hypotheses: Hypotheses) -> bool:
+        """Equal, and the right one defined wherever the left one is."""
+        if not self.equal(a, b, hypotheses):
+            if self.level < RING:
+                return False
+            plain = without_guards(b, Equality(self.context, 0), hypotheses)
+            if plain is b or not self.equal(a, plain, hypotheses):
+                return False
+            self.steps.add("domain: no guarded number is NaN")
+        if self.level >= ORDER:
+            self.why = self.undefined(a, b, hypotheses)
+            return not self.why
+        return True
 
     def same_shape(self, a: Tensor, b: Tensor, hypotheses: Hypotheses) -> bool:
         if not self.same_integer(a.rank, b.rank, hypotheses):
@@ -243,8 +269,13 @@ def prove_equal(
     right: Tensor | Family,
     context: Context,
     levels: tuple[str, ...] = LEVELS,
+    decide: Callable[[Tensor, Any, Scalar, Scalar], bool] | None = None,
 ) -> Verdict:
-    """Is the left tensor (or each of a family) the right one, given the context?"""
+    """Is the left tensor (or each of a family) the right one, given the context?
+
+    Where no level shows it, `decide` is asked of the left tensor, an index, and the two
+    elements there.
+    """
     new_session()
     hypotheses: Hypotheses = tuple(context.hypotheses)
     questions = Equality(context, 0)
@@ -263,12 +294,31 @@ def prove_equal(
         left, right = left.member(j), right.member(j)
     if not questions.same_shape(left, right, hypotheses):
         return Verdict(False, None, frozenset(), questions.why)
+    found = _by_levels(left, right, context, hypotheses, levels)
+    if not found and decide is not None:
+        index = fresh_function("i")
+        if decide(left, index, left.at(index), right.at(index)):
+            found = Verdict(True, "bits", frozenset(), "")
+    if found and questions.contradictory(hypotheses):
+        return Verdict(False, None, frozenset(), "the preconditions contradict")
+    return found
+
+
+def _by_levels(
+    left: Tensor,
+    right: Tensor,
+    context: Context,
+    hypotheses: Hypotheses,
+    levels: tuple[str, ...],
+) -> Verdict:
+    """At the lowest level at which two tensors of one shape are shown equal."""
     why = "the values differ"
     index = fresh_function("i")
     for level in levels:
         new_attempt()
         attempt = Equality(context, LEVELS.index(level))
-        if attempt.same_at(index, left, right, hypotheses):
+        compare = attempt.same_values
+        if attempt.same_at(index, left, right, hypotheses, compare):
             return Verdict(True, level, frozenset(attempt.steps), "")
         why = attempt.why or why
     return Verdict(False, None, frozenset(), why)
@@ -342,4 +392,35 @@ def in_case(e: Scalar, split: Split, value: bool, same: Same) -> Scalar:
             e.rank,
             e.sel,
         )
+    return e
+
+
+def without_guards(e: Scalar, struct: Equality, hypotheses: Hypotheses) -> Scalar:
+    """The scalar where no p of a `where(isnan(p), a, p)` is NaN; itself if it has none.
+
+    On the right alone: there a guard keeps NaN away that the left side has.
+    """
+    if isinstance(e, Op):
+        args = [without_guards(a, struct, hypotheses) for a in e.args]
+        if e.name == "where" and isinstance(e.args[0], Op):
+            test, _, kept = e.args
+            guards = test.name == "isnan" and struct.equal(  # type: ignore[attr-defined]
+                test.args[0], kept, hypotheses  # type: ignore[attr-defined]
+            )
+            if guards:
+                return args[2]
+        unchanged = all(a is b for a, b in zip(args, e.args, strict=True))
+        return e if unchanged else Op(e.name, *args)
+    if isinstance(e, Ite):
+        a, b = (without_guards(x, struct, hypotheses) for x in (e.a, e.b))
+        return e if a is e.a and b is e.b else Ite(e.condition, a, b)
+    if isinstance(e, Red):
+        probe = e.body(Binder.of(e).variable)
+        if without_guards(probe, struct, hypotheses) is probe:
+            return e
+
+        def body(b: Any) -> Scalar:
+            return without_guards(e.body(b), struct, hypotheses)
+
+        return Red(e.kind, e.size, body, e.vec, e.rank, e.sel)
     return e

@@ -40,6 +40,7 @@ from .monomials import (
     Powers,
     Reduction,
     Term,
+    atom_depends,
     guard_truth,
     head,
     negated,
@@ -402,11 +403,20 @@ class Matching(Domains):
     def adds_up_to_nothing(
         self, group: Sequence[tuple[Any, Any, Term]], hypotheses: Hypotheses
     ) -> bool:
-        """Is the sum of coefficient * factor / divisor 0? No divisor is."""
+        """Is the sum of coefficient * factor / divisor 0?
+
+        A divisor is a size: that it isn't 0 has to be shown, unless it is the same
+        throughout.
+        """
         if all(f is None and d is None for f, d, _ in group):
             return sum(t.coefficient for _, _, t in group) == 0
         scale = lcm(*(t.coefficient.denominator for _, _, t in group))
         total = z3.IntVal(0)
+        divisors = [d for _, d, _ in group]
+        alike = all(d is not None and z3.eq(d, divisors[0]) for d in divisors)
+        sizes = [] if alike else [d for d in divisors if d is not None]
+        if not all(self.proves(hypotheses, d != 0) for d in sizes):
+            return False
         for j, (factor, _, t) in enumerate(group):
             others = [
                 d for n, (_, d, _) in enumerate(group) if n != j and d is not None
@@ -428,7 +438,11 @@ class Matching(Domains):
         merged: list[tuple[Atom, int]] = []
         for a, n in t.atoms:
             for j, (b, m) in enumerate(merged):
-                if self.same_atom(a, b, inner):
+                if not self.same_atom(a, b, inner):
+                    continue
+                # What doesn't vary with a sum is divided by outside of it too.
+                varies = any(atom_depends(a, c.variable) for c in t.binders)
+                if self.cancels(a, m, n, inner if varies else hypotheses):
                     merged[j] = (b, m + n)
                     break
             else:
@@ -438,6 +452,12 @@ class Matching(Domains):
         if expanded is not None:
             return self.tidied(expanded, hypotheses)
         return (self.without_idle_binders(t, hypotheses),)
+
+    def cancels(self, a: Atom, m: int, n: int, hypotheses: Hypotheses) -> bool:
+        """Is a^m a^n = a^(m + n)? A size that is divided by may be 0."""
+        if m * n > 0 or not isinstance(a, FromInt):
+            return True
+        return self.proves(hypotheses, term(a.value) != 0)
 
     def is_infeasible(self, t: Term, hypotheses: Hypotheses) -> bool:
         if not t.guards:

@@ -66,7 +66,8 @@ class Binder:
             )
         k = bound("kd")
         selected = both(within(k, self.rank), self.sel(k))
-        return every(k, implies(selected, within(b(k), self.size(k))), b(k))
+        pattern = b(k) if value is None else None
+        return every(k, implies(selected, within(b(k), self.size(k))), pattern)
 
     def substitute(self, pairs: Substitution) -> Binder:
         """Symbols replaced in the range; the variable itself stays."""

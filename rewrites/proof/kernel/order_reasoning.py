@@ -64,6 +64,8 @@ COMPARISONS: dict[str, Callable[..., Any]] = {
     "greater_equal": lambda a, b: a >= b,
     "equal": lambda a, b: a == b,
 }
+# What holds of x and x unless x is NaN, which is what such a comparison asks.
+REFLEXIVE = {"equal", "less_equal", "greater_equal"}
 TRUTHS: dict[str, Callable[..., Any]] = {
     "not": z3.Not,
     "and": z3.And,
@@ -133,6 +135,8 @@ class Order(NormalForm):
             return z3.If(guard_formula(e.condition), real(a), real(b))
         if isinstance(e, Op):
             args = [self.number(x, unknowns, hypotheses) for x in e.args]
+            if e.name in REFLEXIVE and self.congruent(*e.args, hypotheses):  # type: ignore[call-arg,arg-type]
+                return z3.Not(truth(applied("isnan", args[:1])))
             return applied(e.name, args)
         for other, symbol in unknowns:
             if self.congruent(e, other, hypotheses):

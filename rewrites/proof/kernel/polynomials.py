@@ -224,8 +224,11 @@ class Quotients(Matching):
         """Does something that is compared under the hypotheses divide by the atom?
 
         A division in one case, or over one range, says nothing about other cases: it
-        must have been met under no more than the hypotheses.
+        must have been met under no more than the hypotheses. That there is something
+        to count has to be shown, whoever divides by the count.
         """
+        if counts(a.args[0]):
+            return self.is_positive(a.args[0], hypotheses)
         met = (
             p
             for p, others in self.divisors
@@ -233,6 +236,22 @@ class Quotients(Matching):
             and all(h is g for h, g in zip(others, hypotheses, strict=False))
         )
         return any(self.same_poly(a.args[0], p, hypotheses) for p in met)
+
+    def is_positive(self, p: Poly, hypotheses: Hypotheses) -> bool:
+        """Is it one sum of ones over a range that isn't empty?"""
+        if len(p) != 1 or p[0].atoms or p[0].guards:
+            return False
+        return all(self.is_inhabited(b, hypotheses) for b in p[0].binders)
+
+    def cancels(self, a: Atom, m: int, n: int, hypotheses: Hypotheses) -> bool:
+        """As of sizes, of the counts that are sums of ones."""
+        if m * n < 0 and is_sum(a) and counts(a.args[0]):
+            return self.is_positive(a.args[0], hypotheses)
+        return super().cancels(a, m, n, hypotheses)
+
+    def is_inhabited(self, b: Binder, hypotheses: Hypotheses) -> bool:
+        """Is there anything to reduce over?"""
+        raise NotImplementedError
 
     def is_free(self, a: Atom, poly: Poly) -> bool:
         """Does no binder of the terms occur in the atom?"""
@@ -255,6 +274,15 @@ class Quotients(Matching):
             factor = self.power(a.args[0], top - power) if top > power else (Term(),)
             out.extend(self.multiplied((t,), factor))
         return tuple(out)
+
+
+def counts(p: Poly) -> bool:
+    """Whether it is made of sizes alone."""
+    return all(
+        isinstance(a, FromInt) or (is_sum(a) and counts(a.args[0]))
+        for t in p
+        for a, _ in t.atoms
+    )
 
 
 def is_exp(a: Atom) -> bool:

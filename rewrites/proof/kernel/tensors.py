@@ -99,13 +99,15 @@ class Offsets:
 class Context:
     """What is known while two tensors are compared, and what remains to be shown.
 
-    scalar_facts: boolean scalars taken as true at the level `order`.
+    scalar_facts: boolean scalars taken as true at the level `order`. evaluated: numbers
+    that something is divided by before a law is applied, which it isn't if one is 0.
     """
 
     hypotheses: list[Any] = field(default_factory=list)
     obligations: list[tuple[str, Any]] = field(default_factory=list)
     permutations: list[tuple[IndexMap, IndexMap]] = field(default_factory=list)
     scalar_facts: list[Scalar] = field(default_factory=list)
+    evaluated: list[Scalar] = field(default_factory=list)
     offsets: list[Offsets] = field(default_factory=list)
     on_rhs: bool = False
 

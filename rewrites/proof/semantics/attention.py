@@ -78,8 +78,16 @@ def attention(
         scores = add(context, scores, mask)
     if is_causal:
         scores = causal(context, scores, offset)
-    weights = softmax(context, scores, simple(scores.rank - 1))
-    return matmul(context, weights, v)
+    return matmul(context, _weights(context, scores, simple(scores.rank - 1)), v)
+
+
+def _weights(context: Context, scores: Tensor, axis: Integer) -> Tensor:
+    """Softmax, with 0 for NaN: a query that may see nothing sees 0 in PyTorch."""
+
+    def guarded(p: Scalar) -> Scalar:
+        return Op("where", _is_nan(p), Const(0), p)
+
+    return elementwise(context, guarded, softmax(context, scores, axis))
 
 
 def _require_batches(context: Context, q: Tensor, k: Tensor, v: Tensor) -> None:
@@ -136,8 +144,12 @@ def _every_other(x: Tensor, axis: Integer, count: Integer, first: int) -> Tensor
 
 @means("IsNaN")
 def _isnan(context: Context, x: Tensor) -> Tensor:
-    """x is NaN where it isn't equal to itself."""
-    return elementwise(context, lambda a: Op("not", Op("equal", a, a)), x)
+    """A function of which nothing is known: of reals there is no NaN to speak of."""
+    return elementwise(context, _is_nan, x)
+
+
+def _is_nan(a: Scalar) -> Scalar:
+    return Op("isnan", a)
 
 
 @means("Attention")
@@ -199,7 +211,7 @@ def _selective(
         return Ite(kept(i), scores.at(i), NegInf())
 
     masked = Tensor(scores.rank, scores.dim, at)
-    return matmul(context, softmax(context, masked, 3), v)
+    return matmul(context, _weights(context, masked, 3), v)
 
 
 @means("Range")

@@ -386,22 +386,8 @@ def _named(name: str) -> Meaning:
     return lambda context, *tensors: pointwise(context, name, *tensors)
 
 
-for _name in POINTWISE.keys() - {"Where"}:
+for _name in POINTWISE:
     means(_name)(_named(_name))
-
-
-@means("Where")
-def _where(context: Context, *tensors: Tensor) -> Tensor:
-    """A condition that reads x != x holds nowhere: no real differs from itself."""
-
-    def pick(c: Any, a: Any, b: Any) -> Any:
-        if isinstance(c, Op) and c.name == "not" and isinstance(c.args[0], Op):
-            test = c.args[0]
-            if test.name == "equal" and test.args[0] is test.args[1]:
-                return b
-        return Op("where", c, a, b)
-
-    return elementwise(context, pick, *tensors)
 
 
 @means("pointwise")

@@ -63,7 +63,7 @@ class Expressions:
         self.context = Context()
         self._symbols: dict[str, Any] = {}
         self._bound: dict[str, Any] = {}
-        self._positions: dict[int, Any] = {}
+        self._positions: dict[int, tuple[Any, Any]] = {}
 
     def tensor(self, t: Term) -> Tensor:
         """What a term denotes."""
@@ -157,9 +157,10 @@ class Expressions:
     def _position(self, x: Any) -> Any:
         """A position of which only the range is known."""
         if id(x) not in self._positions:
-            self._positions[id(x)] = place = fresh("first")
+            place = fresh("first")
+            self._positions[id(x)] = x, place  # kept, or another may get its number
             self.context.assume(both(place >= 0, place <= self.int(x.args[0])))
-        return self._positions[id(x)]
+        return self._positions[id(x)][1]
 
     def truth(self, x: Bool) -> Any:
         head, args = x.head, x.args
@@ -219,7 +220,10 @@ class Expressions:
             return self.scalar(args[0])
         if head == "from_int":
             return FromInt(self.int(args[0]))
-        return Op(head, *(self.real(a) for a in args))
+        parts = [self.real(a) for a in args]
+        if head == "div":
+            self.context.evaluated.append(parts[1])
+        return Op(head, *parts)
 
 
 _ARITHMETIC = {

@@ -146,7 +146,7 @@ scalar(
 )
 scalar("order", "positive_already", relu(op("sigmoid")(x)), op("sigmoid")(x))
 scalar("field", "quotients_add", x / y + z / w, (x * w + z * y) / (y * w))
-scalar("field", "common_denominator", x / (y + z), 1 / ((y + z) / x))
+scalar("field", "common_denominator", 1 / ((y + z) / x), x / (y + z))
 scalar("field", "product_of_inverses", 1 / (x + y) / (x - y), 1 / (x * x - y * y))
 scalar("field", "exp_of_sum", exp(x + y) * exp(-y), exp(x))
 scalar("field", "log_of_inverse", log(1 / exp(x)), -x)

@@ -126,6 +126,7 @@ scalar("sum_of_inverses", 1 / (x + y), 1 / x + 1 / y)
 scalar("zero_by_zero", (x - x) / (y - y), 1 + 0 * x)
 scalar("zero_divides_all", 1 / (x - x) + y, 1 / (x - x) + z)
 scalar("hidden_zero_divides", y / (x * z - z * x), w / ((x + z) - (z + x)))
+scalar("numerator_divides", x / (y + z), 1 / ((y + z) / x))
 scalar("half_is_third", half * x, Fraction(1, 3) * x)
 
 

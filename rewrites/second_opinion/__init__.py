@@ -1,0 +1,1 @@
+"""Applications checked by values: no file here knows of laws, matching or proofs."""

@@ -1,0 +1,50 @@
+"""Laws that are false, each as a prover of this design might take it for true.
+
+Each is also proved with its left side on both sides: what is refused is the falsehood,
+not an operator or a form that the prover doesn't know.
+"""
+
+from __future__ import annotations
+
+import pytest
+from support.false_law_table import false_laws, law_of
+
+from fairhand.rewrites.proof.prove import answer
+
+LAWS = list(false_laws())
+CONTRADICTORY = """
+    pre_reversed_range pre_more_than_itself pre_odd_and_even pre_negative_size
+    pre_negative_rank pre_axis_of_scalar pre_too_many_axes pre_sizes_both
+    pre_double_is_odd pre_number_both_signs pre_number_is_two pre_empty_interval
+    pre_one_and_not_one pre_member_and_not pre_permutation_leaves
+    pre_permutation_repeats
+""".split()
+
+
+def test_there_are_enough() -> None:
+    names = [name for name, _ in LAWS]
+    assert len(names) == len(set(names)) >= 300
+
+
+@pytest.mark.parametrize(("name", "said"), LAWS, ids=[name for name, _ in LAWS])
+def test_a_false_law_is_refused(name: str, said: str) -> None:
+    answers, why = answer(law_of(said))
+    assert not answers
+    assert why
+
+
+@pytest.mark.parametrize(("name", "said"), LAWS, ids=[name for name, _ in LAWS])
+def test_what_is_refused_is_the_falsehood(name: str, said: str) -> None:
+    law = law_of(said, identity=True)
+    answers, why = answer(law)
+    assert answers or why in (
+        "the preconditions contradict",
+        "a fraction is no whole number",
+    )
+
+
+@pytest.mark.parametrize("name", CONTRADICTORY)
+def test_contradictory_preconditions_are_an_error(name: str) -> None:
+    answers, why = answer(law_of(dict(LAWS)[name], identity=True))
+    assert not answers
+    assert why == "the preconditions contradict"

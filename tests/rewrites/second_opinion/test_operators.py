@@ -1,0 +1,94 @@
+"""The arithmetic that checks applications computes what ONNX Runtime does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from support.one_operator import arrays, one_node
+from support.rule_samples import run
+
+from fairhand.analysis.ops.registry import OPS, OpDef
+from fairhand.rewrites.second_opinion.compare import OPERATORS, apply
+from fairhand.rewrites.second_opinion.elementwise import BINARY, UNARY
+from fairhand.rewrites.second_opinion.places import Kind, Undefined, Unknown, stored
+
+NAMES = sorted({*UNARY, *BINARY, *OPERATORS})
+LARGEST = 3000  # elements of a case
+COMMON = {"FLOAT", "DOUBLE", "FLOAT16", "BOOL"}
+COMMON |= {f"{u}INT{n}" for u in ("", "U") for n in (8, 16, 32, 64)}
+
+
+def cases() -> Iterator[tuple[OpDef, int]]:
+    for name in NAMES:
+        for (domain, op_name), op in _defined(name):
+            assert not domain or op_name
+            yield from ((op, k) for k in range(len(op.cases)))
+
+
+def _defined(name: str) -> list[tuple[tuple[str, str], OpDef]]:
+    return [
+        (("", name), op) for op in OPS.values() if op.name == name and not op.domain
+    ]
+
+
+CASES = list(cases())
+
+
+@pytest.mark.parametrize(
+    ("op", "index"), CASES, ids=[f"{op.name}-{k}" for op, k in CASES]
+)
+def test_an_operator_is_what_the_runtime_computes(op: OpDef, index: int) -> None:
+    inputs = arrays(op, index)
+    if any(
+        x is not None and (isinstance(x, tuple) or x.size > LARGEST) for x in inputs
+    ):
+        pytest.skip("too many elements, or no tensors")
+    if {str(a) for a in _types(op, index)} - COMMON:
+        pytest.skip("types that NumPy hasn't")
+    if any(_odd(x) for x in inputs):
+        pytest.skip("no numbers")
+    model = one_node(op, op.cases[index], inputs)
+    node = ir.from_proto(model).graph[0]
+    attributes = {name: a.value for name, a in node.attributes.items()}
+    try:
+        tensors = [
+            None if x is None else stored(np.asarray(x), Kind.of(ir.tensor(x).dtype))
+            for x in inputs
+        ]
+        found = apply(op.name, tensors, attributes, op.cases[index].outputs)
+        elements = [t.all() for t in found]
+    except (Unknown, Undefined) as reason:
+        pytest.skip(str(reason))
+    feeds = {
+        f"x{i}": np.asarray(x)
+        for i, x in enumerate(inputs)
+        if x is not None and i not in op.cases[index].constants
+    }
+    outputs = run(model, feeds)
+    for tensor, numbers, expected in zip(found, elements, outputs, strict=False):
+        assert tensor.shape == expected.shape
+        if tensor.kind.name != "float":
+            assert numbers == expected.reshape(-1).tolist()
+            continue
+        got = np.array(list(map(float, numbers)))
+        wanted = expected.astype(np.float64).reshape(-1)
+        finite = np.isfinite(wanted)
+        scale = np.max(np.abs(wanted[finite]), initial=1.0)
+        difference = np.abs(got[finite] - wanted[finite])
+        assert np.all(difference <= 4e-3 * scale)
+
+
+def _odd(x: np.ndarray | None) -> bool:
+    """Whether an input holds an infinity or NaN."""
+    if x is None or np.asarray(x).dtype.kind not in "fV":
+        return False
+    return not np.all(np.isfinite(np.asarray(x).astype(np.float64)))
+
+
+def _types(op: OpDef, index: int) -> list[ir.DataType]:
+    found = [ir.tensor(np.asarray(x)).dtype for x in arrays(op, index) if x is not None]
+    to = op.cases[index].attrs.get("to")
+    return found if to is None else [*found, ir.DataType(to)]

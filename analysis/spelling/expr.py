@@ -9,7 +9,7 @@ are put to the tree, with `match`, `callee` and `nodes`: its text is made last.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -399,6 +399,36 @@ def exchange(expr: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
     return expr._of(*operands)
 
 
+def generalised(
+    exprs: Sequence[Expr], hole: Callable[[tuple[Expr, ...]], Expr | None]
+) -> Expr | None:
+    """The least general expression that all of these are instances of.
+
+    Where they part, and in the place of leaves, stands what `hole` makes of the parts,
+    from left to right; None if it makes nothing of some.
+    """
+    first = exprs[0]
+    own = {(type(e), len(e.operands), _own(e)) for e in exprs}
+    if len(own) > 1 or isinstance(first, Leaf):
+        return hole(tuple(exprs))
+    operands = []
+    for column in zip(*(e.operands for e in exprs), strict=True):
+        operand = generalised(column, hole)
+        if operand is None:
+            return None
+        operands.append(operand)
+    if all(map(operator.is_, operands, first.operands)):
+        return first
+    return first._of(*operands)
+
+
+def _own(expr: Expr) -> object:
+    """What tells an expression from another one of the same operands."""
+    if isinstance(expr, Literal):
+        return expr.text
+    return id(expr.label) if isinstance(expr.label, Expr) else expr.label
+
+
 def substitute(expr: Expr, replace: Callable[[Leaf], Expr | None]) -> Expr:
     """The same expression with each leaf exchanged where `replace` returns an Expr."""
     return exchange(expr, lambda x: replace(x) if isinstance(x, Leaf) else None)
@@ -414,18 +444,12 @@ def renamed(expr: Expr, values: Mapping[Any, ir.Value | Expr]) -> Expr:
     return substitute(expr, other)
 
 
-def exchange_texts(expr: Expr, replace: Callable[[str], Expr | None]) -> Expr:
-    """The same for each number and each function of PyTorch that is written out."""
-
-    def other(node: Expr) -> Expr | None:
-        match node:
-            case Literal(_) if node.text.lstrip("-")[0].isdigit():
-                return replace(node.text)
-            case Name(text) if text.partition(".")[0] in ("F", "torch"):
-                return replace(text)
-        return None
-
-    return exchange(expr, other)
+def joined(expr: Expr) -> tuple[Expr, ...]:
+    """The items of the list that `torch.cat` joins; none of other expressions."""
+    match expr:
+        case Call((Name("torch.cat"), List() as whole, *_)):
+            return whole.operands
+    return ()
 
 
 def depth(expr: Expr) -> int:
@@ -449,8 +473,6 @@ def render(expr: Expr, name: Callable[[Leaf], str] | None = None) -> str:
         least = others
     return expr._text(texts)
 
-
-text_expr: Callable[..., Expr] = Name  # finished source text
 
 _SAME = """float16 bfloat16 int64 int32 int16 int8 uint8 uint16 uint32 uint64
 bool complex64 complex128 float8_e4m3fn float8_e5m2 float8_e4m3fnuz

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.ops.module_form import ModuleForm
-from ...analysis.spelling.expr import TORCH_DTYPES, Leaf, Ref, render, spell
+from ...analysis.spelling.expr import TORCH_DTYPES, Expr, Leaf, Ref, render, spell
 from ..ir.assignment import Assignment, LayerRef
 from ..ir.control_flow import Action, Block
 from ..ir.identifiers import class_name, shared_name, unused
@@ -21,8 +21,7 @@ from ..ir.naming import CLASSES, first_name
 from ..modules.members import Attribute, ConstructorValue, assign_members, member_name
 from ..modules.sequential import is_chain
 from .constructor_arguments import ANY, ARGUMENTS, Parameter, parameters, plain_size
-from .optional_layers import unify_variants
-from .parametrize_values import unify_numbers
+from .generalise import unify
 from .repeated_layers import Depth, growth, row
 
 MAX_PARAMETERS = 8
@@ -81,8 +80,7 @@ class ClassTable:
             for run in levels[height]:
                 self.members[run] = self.assign(run)
                 groups.setdefault(self.key(run), []).append(run)
-            unify_numbers(self, groups)
-            unify_variants(self, groups)
+            unify(self, groups)
             for runs in groups.values():
                 for part in self._split_wide(runs):
                     self._make(part, network if part[0] is root else "")
@@ -161,11 +159,15 @@ class ClassTable:
         return self.keyed(run)[0]
 
     def keyed(
-        self, run: ModuleCall, without: Mapping[Assignment, ir.Value] | None = None
+        self,
+        run: ModuleCall,
+        without: Mapping[Assignment, ir.Value] | None = None,
+        spelled: Callable[[Expr], Expr] = lambda expr: expr,
     ) -> tuple[Key, dict[object, int]]:
         """The key, and the number that each value has in it.
 
-        As if the run had no step of `without`, whose readers read what that gives.
+        As if the run had no step of `without`, whose readers read what that gives, and
+        its statements were `spelled` otherwise.
         """
         left = without or {}
         texts = {m.what: m.text for m in self.members[run] if m.what not in left}
@@ -199,7 +201,7 @@ class ClassTable:
                 call = ", ".join(render(arg, name) for arg in args)
                 return id(self.of[source]), texts.get(source), call, outs
             kind = item.kind if isinstance(item, Action) else ""
-            return render(item.expr, name), outs, item.inlines, kind
+            return render(spelled(item.expr), name), outs, item.inlines, kind
 
         parts: list[object] = [is_chain(run)]
         parts += [key for item in run.items if (key := part(item)) is not None]

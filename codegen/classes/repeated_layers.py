@@ -5,20 +5,20 @@ Their constructors are told the depth, where two instances differ in it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...analysis.spelling.expr import render, spell
+from ...analysis.spelling.expr import Ref, joined, render, spell
 from ..ir.assignment import Assignment
 from ..ir.module_call import ModuleCall
 from ..modules.sequential import is_chain
-from .dense_concat import MIN_LAYERS
 
 if TYPE_CHECKING:
     from ..modules.members import Attribute
     from .module_classes import ClassTable, ModuleClass
+
+_MIN_LAYERS = 3  # of a list that grows
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def row(kinds: ClassTable, run: ModuleCall) -> Depth | None:
 def growth(kinds: ClassTable, run: ModuleCall) -> Depth | None:
     """Of a module whose layers each take all there is and add to it, as DenseNet's."""
     layers = _growing(run)
-    stem = _stem(kinds.members[run], layers) if len(layers) >= MIN_LAYERS else None
+    stem = _stem(kinds.members[run], layers) if len(layers) >= _MIN_LAYERS else None
     if stem is None or len({kinds.of[layer] for layer in layers}) > 1:
         return None
     rows = [kinds.arguments[layer] for layer in layers]
@@ -59,9 +59,9 @@ def growth(kinds: ClassTable, run: ModuleCall) -> Depth | None:
     if None in steps:
         return None
     kind = kinds.of[layers[0]]
-    joined = run.items[-1]
-    assert isinstance(joined, Assignment)
-    how = render(joined.expr, lambda leaf: "v").rpartition("]")[2]
+    join = run.items[-1]
+    assert isinstance(join, Assignment)
+    how = render(join.expr.operands[2])
     labels = ["depth", *kind.parameters, *("growth" for _ in steps)]
     key = ("growth", id(kind), *stem, how)
     return Depth(key, [len(layers), *rows[0], *steps], labels)
@@ -71,21 +71,20 @@ def _growing(run: ModuleCall) -> list[ModuleCall]:
     """The layers of a run that calls each on all that there is, joined."""
     layers, maps = list[ModuleCall](), list(run.inputs)
     given = maps[0] if len(maps) == 1 else None
-    if given is None or len(run.items) < 2 * MIN_LAYERS or run.constants or run.sizes:
+    if given is None or len(run.items) < 2 * _MIN_LAYERS or run.constants or run.sizes:
         return []
-    for layer, joined in zip(run.items[::2], run.items[1::2], strict=False):
-        if not isinstance(layer, ModuleCall) or not isinstance(joined, Assignment):
+    for layer, join in zip(run.items[::2], run.items[1::2], strict=False):
+        if not isinstance(layer, ModuleCall) or not isinstance(join, Assignment):
             return []
         alone = len(layer.outputs) == 1 and layer.inputs == [given]
         if not alone or layer.shares is not None or layer.size_args:
             return []
         layers.append(layer)
         maps += layer.outputs
-        text = render(joined.expr, lambda leaf: "v")
-        plain = re.fullmatch(r"torch\.cat\(\[v(, v)+\], dim=-?\d+\)", text)
-        if not plain or joined.reads() != maps or len(joined.outputs) != 1:
+        values = [x.value for x in joined(join.expr) if isinstance(x, Ref)]
+        if values != maps or join.reads() != maps or len(join.outputs) != 1:
             return []
-        (given,) = joined.outputs
+        (given,) = join.outputs
     whole = len(run.items) == 2 * len(layers) and run.outputs == [given]
     return layers if whole else []
 
@@ -126,12 +125,15 @@ def growth_lines(kinds: ClassTable, kind: ModuleClass) -> list[str]:
     ]
     layer = kinds.of[next(kind.run.runs())]
     count = len(layer.parameters)
-    given = [
-        first if step == "0" else f"{first} + {step} * i".replace(" + 1 * i", " + i")
-        for first, step in zip(texts[1 : count + 1], texts[count + 1 :], strict=True)
-    ]
+    first, steps = texts[1 : count + 1], texts[count + 1 :]
+    given = [_counted(*pair) for pair in zip(first, steps, strict=True)]
     _, _, stem, is_list, _ = found.key
     loop, made = f"for i in range({texts[0]})", kinds.call(layer, given)
     if is_list:
         return [f"self.{stem} = nn.ModuleList({made} {loop})"]
     return [f"{loop}:", f'    self.add_module(f"{stem}{{i + 1}}", {made})']
+
+
+def _counted(first: str, step: str) -> str:
+    times = "i" if step == "1" else f"{step} * i"
+    return first if step == "0" else f"{first} + {times}"

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import onnx_ir as ir
 
-from ...analysis.spelling.expr import Expr, Ref, render
+from ...analysis.spelling.expr import (
+    Binary,
+    Conditional,
+    Expr,
+    Literal,
+    Ref,
+    Unary,
+    nodes,
+    render,
+)
 from ..ir.identifiers import unused, variable
 from ..ir.naming import GENERIC, telling
 from ..ir.statement_tree import Line, Statement, parts, reads
 from .inlining import WIDTH, fitting
-from .loops.layer_loops import roll_lines
 
 if TYPE_CHECKING:
     from .writer import BodyWriter
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
 
 def if_lines(w: BodyWriter, s: Statement) -> list[Line]:
     """Results get their names first, so that both branches can assign them."""
-    condition = render(s.expr, w.name)
+    condition = s.expr
     copies = [_copy(body) for body in s.bodies]
     live = w.live(s.after)
     dying = [v for v in reversed(list(w.names)) if v in s.before - s.after]
@@ -31,55 +38,79 @@ def if_lines(w: BodyWriter, s: Statement) -> list[Line]:
         live.add(name)
     for pairs in copies:
         _prefer(w, pairs)
-    then, other = (_body(w, body) for body in s.bodies)
+    then, other = (_written(w, body) for body in s.bodies)
     if not then and not other:
         return []
     if not then:
-        condition, then, other = f"not {condition}", other, []
-    joined = _joined(condition, then, other)
-    if joined is not None:
-        return [(joined, (*s.places, *then[0][1], *other[0][1]))]
-    head: Line = (f"if {condition}:", s.places)
-    return [head, *then, *_otherwise(other)]
+        condition, then, other = Unary(condition, label="not "), other, []
+    joined = _joined(w, condition, then, other)
+    if joined:
+        places = (
+            p for branch in (then, other) for _, ps in branch[0].lines for p in ps
+        )
+        return [(joined, (*s.places, *places))]
+    head: Line = (f"if {render(condition, w.name)}:", s.places)
+    return [head, *_indented(then), *_otherwise(other)]
 
 
-def _otherwise(other: list[Line]) -> list[Line]:
+def _otherwise(other: list[_Written]) -> list[Line]:
     """The other branch, as `elif` where it is nothing but a condition."""
     if not other:
         return []
-    bare = [text[4:] for text, _ in other]
-    outer = [text for text in bare[1:] if not text.startswith(" ")]
-    follows = all(text.startswith(("elif ", "else:")) for text in outer)
-    if not bare[0].startswith("if ") or not follows:
-        return [("else:", ()), *other]
-    texts = [f"el{bare[0]}", *bare[1:]]
-    return [(text, places) for text, (_, places) in zip(texts, other, strict=True)]
+    if len(other) > 1 or other[0].statement.kind != "if" or len(other[0].lines) < 2:
+        return [("else:", ()), *_indented(other)]
+    (text, places), *rest = other[0].lines
+    return [(f"el{text}", places), *rest]
 
 
-def _joined(condition: str, then: list[Line], other: list[Line]) -> str | None:
-    """`x = a and b`, where one branch is a condition and the other a constant one.
-
-    Constants are Python's own only where nothing but conditions read them.
+def _joined(
+    w: BodyWriter, condition: Expr, then: list[_Written], other: list[_Written]
+) -> str:
+    """`x = a and b`, where one branch is a condition and the other a constant one; ""
+    for others. Constants are Python's own only where nothing but conditions read them.
     """
-    if len(then) != 1 or len(other) != 1 or re.search(r" (if|and|or) ", condition):
-        return None
-    (name, _, first), (same, _, second) = (
-        line.strip().partition(" = ") for line, _ in (then[0], other[0])
-    )
-    constants = ("True", "False")
-    if not name.isidentifier() or name != same:
-        return None
-    if (first in constants) == (second in constants):
-        return None
-    sure, asked = (first, second) if first in constants else (second, first)
-    if not asked or re.search(r" (if|or|#) ", asked):
-        return None
-    word = "or" if sure == "True" else "and"
+    pairs = [pair for branch in (then, other) for pair in _assigned(w, branch)]
+    if len(pairs) != 2 or not _is_bare(condition, "if", "and", "or"):
+        return ""
+    (target, first), (same, second) = pairs
+    if w.names[target] != w.names[same] or _is_truth(first) == _is_truth(second):
+        return ""
+    sure, asked = (first, second) if _is_truth(first) else (second, first)
+    if not _is_bare(asked, "if", "or"):
+        return ""
+    symbol = "or" if sure.label else "and"
     # if c: True else b; if c: False else b; if c: b else True; if c: b else False
-    denied = (sure == first) != (sure == "True")
-    condition = f"not {condition}" if denied else condition
-    line = f"{name} = {condition} {word} {asked}"
-    return line if len(line) <= WIDTH - 4 else None
+    denied = (sure is first) != bool(sure.label)
+    condition = Unary(condition, label="not ") if denied else condition
+    texts = [render(x, w.name) for x in (condition, asked)]
+    line = f"{w.names[target]} = {f' {symbol} '.join(texts)}"
+    return line if len(line) <= WIDTH - 4 else ""
+
+
+def _assigned(w: BodyWriter, branch: Sequence[_Written]) -> list[tuple[ir.Value, Expr]]:
+    """The variable that a branch assigns in its only line, and what to."""
+    if [len(written.lines) for written in branch] != [1]:
+        return []
+    s = branch[0].statement
+    if s.kind == "copy":
+        pairs = [(t, x) for t, x in parts(s) if w.names.get(t) != render(x, w.name)]
+        return pairs if len(pairs) == 1 else []
+    plain = len(s.targets) == 1 and s.targets[0] is not None and not s.kind
+    return [(s.targets[0], s.expr)] if plain else []  # type: ignore[list-item]
+
+
+def _is_truth(expr: Expr) -> bool:
+    return isinstance(expr, Literal) and isinstance(expr.label, bool)
+
+
+def _is_bare(expr: Expr, *words: str) -> bool:
+    """Whether none of these operators stands in an expression."""
+    found = {
+        "if" if isinstance(x, Conditional) else x.label
+        for x in nodes(expr)
+        if isinstance(x, Binary | Conditional)
+    }
+    return found.isdisjoint(words)
 
 
 def loop_lines(w: BodyWriter, s: Statement) -> list[Line]:
@@ -87,35 +118,42 @@ def loop_lines(w: BodyWriter, s: Statement) -> list[Line]:
     if s.kind == "for":
         live = w.live(s.before | s.after)
         items = render(s.expr, w.name)
-        head = f"for {', '.join(_targets(w, s.targets, live))} in {items}"
+        names = [_target(w, target, live) for target in s.targets]
+        head = f"for {s.spelled(names)} in {items}"
     _prefer(w, _copy(s.bodies[0]))
-    return [(f"{head}:", s.places), *(_body(w, s.bodies[0]) or [("    pass", ())])]
-
-
-def _targets(
-    w: BodyWriter, targets: Iterable[ir.Value | None], live: set[str]
-) -> list[str]:
-    names = []
-    for target in targets:
-        name = "_"
-        if target is not None and target in w.read:
-            counts = ("i", "j", "k", "n") if target.meta.get("counter") else GENERIC
-            wish = "" if counts is not GENERIC else telling(target.name)
-            free = (n for n in counts if n not in live)
-            name = unused(wish or next(free, counts[0]), live)
-            w.names[target] = name
-            live.add(name)
-        names.append(name)
-    return names
-
-
-def _body(w: BodyWriter, body: list[Statement]) -> list[Line]:
-    lines = [(fitting(text), places) for text, places in w.block(body)]
-    folded = roll_lines([text for text, _ in lines], w.kind.members)
     return [
-        (f"    {text}", tuple(place for i in stands_for for place in lines[i][1]))
-        for text, stands_for in folded
+        (f"{head}:", s.places),
+        *(_indented(_written(w, s.bodies[0])) or [("    pass", ())]),
     ]
+
+
+def _target(w: BodyWriter, target: ir.Value | None, live: set[str]) -> str:
+    if target is None or target not in w.read:
+        return "_"
+    counts = ("i", "j", "k", "n") if target.meta.get("counter") else GENERIC
+    wish = w.wishes.get(target, "")
+    wish = wish or ("" if counts is not GENERIC else telling(target.name))
+    free = (n for n in counts if n not in live)
+    w.names[target] = unused(wish or next(free, counts[0]), live)
+    live.add(w.names[target])
+    return w.names[target]
+
+
+class _Written(NamedTuple):
+    """A statement of a body, and its lines, of which there are some."""
+
+    statement: Statement
+    lines: list[Line]
+
+
+def _written(w: BodyWriter, body: list[Statement]) -> list[_Written]:
+    found = [_Written(s, w.item(s)) for s in body]
+    return [written for written in found if written.lines]
+
+
+def _indented(body: Iterable[_Written]) -> list[Line]:
+    lines = (line for written in body for line in written.lines)
+    return [(f"    {fitting(text)}", places) for text, places in lines]
 
 
 def _copy(body: list[Statement]) -> list[tuple[ir.Value, Expr]]:

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from ...analysis.graph.dims import is_invented
 from ...analysis.graph.shape_facts import ShapeFacts
-from ...analysis.spelling.expr import ATOM, Expr, Leaf, Ref, leaves, render
+from ...analysis.spelling.expr import (
+    ATOM,
+    Call,
+    Expr,
+    Leaf,
+    List,
+    Literal,
+    Ref,
+    Tuple,
+    Unary,
+    callee,
+    nodes,
+)
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..ir.assignment import LayerRef
 from ..ir.identifiers import unused, variable
-from ..ir.module_call import ModuleCall, ModuleRef
+from ..ir.module_call import ModuleCall, ModuleRef, member, members
 from ..ir.naming import (
     GENERIC,
     REBOUND,
@@ -25,6 +38,7 @@ from ..ir.naming import (
 from ..ir.package_plan import shape_text
 from ..ir.statement_tree import Statement, reads
 from ..modules.members import member_name
+from .loops.rounds import Lists, Rounds
 
 
 class Naming:
@@ -47,8 +61,8 @@ class Naming:
         self.names: dict[ir.Value, str] = {}
         self.fixed: dict[ir.Value, str] = {}  # results of the network
         self.wishes: dict[ir.Value, str] = {}  # by the part a value plays
-        self.rebinds: dict[ir.Value, str] = {}  # what a round of a loop hands on
-        self.carriers: set[ir.Value] = set()  # what a loop begins with
+        self.carriers: set[ir.Value] = set()  # variables of loops over layers
+        self.kept: set[ir.Value] = set()  # what has a line of its own
         self.overwritten: dict[ir.Value, set[ir.Value]] = {}  # see statement_tree.py
         # A value that becomes another one's value at the end of a block takes its name.
         self.preferred: dict[ir.Value, ir.Value] = {}
@@ -58,6 +72,10 @@ class Naming:
         self.sources: dict[ir.Value, list[ir.Value]] = {}  # of what is inlined
         self.moved: set[ir.Value] = set()  # into the one line that reads it
         self.commented: set[object] = set()
+        self.lists = Lists({}, {})
+        # A statement of a loop that was rolled -> those that it stands for.
+        self.columns: Mapping[Statement, Sequence[Statement]] = {}
+        self.loops: Mapping[Statement, Rounds] = {}
 
     def rough(self, leaf: Leaf) -> str:
         """A stand-in of likely length before names are settled."""
@@ -66,6 +84,7 @@ class Naming:
         return self.name(leaf)
 
     def name(self, leaf: Leaf) -> str:
+        """The text of a leaf, once the values that it reads have names."""
         if isinstance(leaf, LayerRef):
             return member_name(self.texts, leaf)
         if isinstance(leaf, ModuleRef):
@@ -86,8 +105,7 @@ class Naming:
 
         `dying` are the values that nobody reads after the statement.
         """
-        if target not in self.rebinds:
-            live |= self.live(self.overwritten.get(target, ()))
+        live |= self.live(self.overwritten.get(target, ()))
         main = next((v for v in dying if v in self.names and v not in self.ints), None)
         old = self.names[main] if main is not None else ""
         old = "" if old in live else old
@@ -95,7 +113,8 @@ class Naming:
         alone = len(statement.targets) == 1
 
         def becomes() -> str:
-            name = self.names.get(self.preferred.get(target, target), "")
+            other = self.preferred.get(target)
+            name = self.names.get(other, "") if other is not None else ""
             return "" if name in live else name
 
         def result() -> str:
@@ -103,7 +122,6 @@ class Naming:
             return "" if row else self.fixed.get(target, "")
 
         ask: dict[str, Callable[[], str]] = {
-            "next round": lambda: self.rebinds.get(target, ""),
             "becomes": becomes,
             "set by bodies": lambda: (
                 statement.result if statement.kind == "set" else ""
@@ -113,7 +131,7 @@ class Naming:
                 variable(target.name or "size") if target in self.ints else ""
             ),
             "state": lambda: (
-                (old if old in GENERIC else letter) if target in self.carriers else ""
+                (old if old in REBOUND else letter) if target in self.carriers else ""
             ),
             "part": lambda: self.wishes.get(target, ""),
             "known word": lambda: target.meta.get("word", ""),
@@ -137,13 +155,13 @@ class Naming:
 
     def stays(self, expr: Expr, main: ir.Value | None) -> bool:
         """Whether a value keeps its meaning: reshaped or scaled, not joined."""
-        if members_of(expr):
+        if members(expr):
             return False
         return {v for v in reads(expr) if v not in self.texts} == {main}
 
     def repeats(self, statement: Statement) -> bool:
-        """Whether a statement is one of several that a loop may fold."""
-        shared = [x for x in leaves(statement.expr) if isinstance(x, ModuleRef)]
+        """Whether a statement calls a block of a list, or one that is called again."""
+        shared = [x for x in members(statement.expr) if isinstance(x, ModuleRef)]
         return (self.in_list(statement) and bool(shared)) or any(
             sum(item.shares is x.run.shares for item in self.run.runs()) > 1
             for x in shared
@@ -151,34 +169,41 @@ class Naming:
         )
 
     def is_block(self, statement: Statement) -> bool:
-        return any(isinstance(leaf, ModuleRef) for leaf in leaves(statement.expr))
+        """Whether a block of the module tree is called."""
+        return any(isinstance(x, ModuleRef) for x in members(statement.expr))
 
     def in_list(self, statement: Statement) -> bool:
-        """Whether a statement is one of a row of blocks, which a loop may fold."""
-        text = render(statement.expr, self.rough)
-        return re.match(r"self\.\w+\[\d+\]\(", text) is not None
+        """Whether a statement begins with the call of one of a list."""
+        called = _leading(statement.expr)
+        return called is not None and self.lists.place(called) is not None
 
     def hint(self, statement: Statement) -> str:
         """A telling name: the layer it comes from, or its operator's."""
-        members = members_of(statement.expr)
-        text = render(statement.expr, self.rough)
-        simple = text.startswith("self.") and statement.expr.binds == ATOM
-        if len(members) == 1 and simple:
-            attr = self.name(members[0]).removeprefix("self.")
+        found, expr = members(statement.expr), statement.expr
+        if len(found) == 1 and expr.binds == ATOM and _leading(expr) is found[0]:
+            attr = self.name(found[0]).removeprefix("self.")
             if re.fullmatch(r"[A-Za-z_]+", attr) and not is_plain(attr):
                 return variable(attr)
-        if text.startswith("torch.where(") and "torch.finfo(" in text:
+        if callee(statement.expr) == "torch.where" and _has_lowest(statement.expr):
             return "mask"
         return statement.result
 
     def note_callees(self, statement: Statement) -> None:
-        for leaf in leaves(statement.expr):
-            if isinstance(leaf, ModuleRef):
-                outer = [self.called(v) for v in leaf.run.inputs]
-                sizes = [variable(v.name or "size") for v in leaf.run.sizes]
-                if outer and self.kinds.counts.get(leaf.run, 1) > 1:
-                    outer[0] = ""  # one class for calls on different values
-                self.callees.append((leaf.run, callee_arguments(outer) + sizes))
+        """Note what the arguments of the blocks that it calls are called there."""
+        for node in nodes(statement.expr):
+            found = member(node.operands[0]) if isinstance(node, Call) else None
+            if isinstance(found, ModuleRef):
+                self._note_callee(found, node.operands[1:])
+
+    def _note_callee(self, block: ModuleRef, given: Sequence[Expr]) -> None:
+        run = block.run
+        pairs = zip(run.inputs, given, strict=False)
+        outer = [self.called(x.value if isinstance(x, Ref) else v) for v, x in pairs]
+        sizes = [variable(v.name or "size") for v in run.sizes]
+        if outer and self.kinds.counts.get(run, 1) > 1:
+            outer[0] = ""  # one class for calls on different values
+        names = callee_arguments(outer) + sizes
+        self.callees += [(r, names) for r in (run, *block.others)]
 
     def note_attention(self, statements: Iterable[Statement]) -> None:
         """What attention takes are q, k and v, before and after they change shape."""
@@ -186,12 +211,10 @@ class Naming:
         made = {s.targets[0]: s for s in statements if len(s.targets) == 1}
         several = {t: s for s in statements if len(s.targets) > 1 for t in s.targets}
         for statement in statements:
-            text = render(statement.expr, self.rough)
-            if not text.startswith("F.scaled_dot_product_attention("):
-                continue
-            operands = statement.expr.operands[1:4]
-            for operand, role in zip(operands, "qkv", strict=False):
-                self.note_role(operand, role, made, several)
+            if callee(statement.expr) == "F.scaled_dot_product_attention":
+                operands = statement.expr.operands[1:4]
+                for operand, role in zip(operands, "qkv", strict=False):
+                    self.note_role(operand, role, made, several)
 
     def note_role(
         self,
@@ -200,6 +223,7 @@ class Naming:
         made: Mapping[ir.Value | None, Statement],
         several: Mapping[ir.Value | None, Statement],
     ) -> None:
+        """Note for a part of attention what it is made of, back to what is split."""
         while True:
             sources = [v for v in reads(operand) if v not in self.texts]
             sources = [v for v in sources if v in made or v in several]
@@ -211,7 +235,7 @@ class Naming:
                 self.wishes.setdefault(value, role)
                 return
             statement = made[value]
-            if statement.result or members_of(statement.expr):
+            if statement.result or members(statement.expr):
                 return  # it has a name of its own, or is what a layer makes
             self.wishes.setdefault(value, role)
             operand = statement.expr
@@ -227,9 +251,17 @@ class Naming:
 
     # ---- comments
 
-    def comment(self, target: ir.Value | None) -> str:
-        """Each shape of the network's own forward, where it is met first."""
-        if not self.is_root or target is None or target in self.ints:
+    def comment(self, statement: Statement) -> str:
+        """Each shape of the network's own forward, where it is met first; in a loop,
+        where it is that of all rounds."""
+        if not self.is_root or not statement.targets:
+            return ""
+        column = self.columns.get(statement, (statement,))
+        first, *others = [self._shape(s.targets[0]) for s in column]
+        return first if not any(others) else ""
+
+    def _shape(self, target: ir.Value | None) -> str:
+        if target is None or target in self.ints or target in self.labels:
             return ""
         dims = self.shapes.dims(target)
         if not dims or dims in self.commented or any(map(is_invented, dims)):
@@ -238,5 +270,17 @@ class Naming:
         return f"  # {shape_text(dims)}"
 
 
-def members_of(expr: Expr) -> list[Leaf]:
-    return [leaf for leaf in leaves(expr) if isinstance(leaf, (LayerRef, ModuleRef))]
+def _leading(expr: Expr) -> LayerRef | ModuleRef | None:
+    """The layer or block with whose call the text of an expression begins."""
+    while member(expr) is None and expr.operands:
+        if isinstance(expr, Unary | List | Tuple):
+            return None
+        expr = expr.operands[0]
+    return member(expr)
+
+
+def _has_lowest(expr: Expr) -> bool:
+    """Whether the lowest number of a type stands in an expression."""
+    numbers = (x.label for x in nodes(expr) if isinstance(x, Literal))
+    floats = (x for x in numbers if isinstance(x, np.floating))
+    return any(x == np.finfo(x.dtype).min for x in floats)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -13,28 +13,24 @@ from ...analysis.spelling.expr import (
     Expr,
     ExpressionList,
     HelperRef,
-    Leaf,
-    List,
     Ref,
-    exchange,
+    Tuple,
+    depth,
     leaves,
     render,
     spell,
 )
-from ..classes.dense_concat import Growth, find_growth, joined_list
 from ..classes.module_classes import ModuleClass
 from ..classes.provenance import Sources
 from ..ir.annotations import annotation
-from ..ir.assignment import Assignment, LayerRef
+from ..ir.assignment import Assignment
 from ..ir.cache_arguments import CacheArgument
 from ..ir.control_flow import Action, Block
-from ..ir.identifiers import unused
 from ..ir.module_call import ModuleCall, ModuleRef
-from ..ir.naming import GENERIC, list_item, output_names
+from ..ir.naming import GENERIC, REBOUND, output_names
 from ..ir.package_plan import ArgumentPlan, MethodPlan
 from ..ir.statement_tree import (
     Line,
-    RolledLoop,
     Statement,
     flat,
     hand_over,
@@ -43,9 +39,9 @@ from ..ir.statement_tree import (
     trace,
 )
 from .control_flow_lines import PRINTED
-from .inlining import WIDTH, Inlining, fitting
-from .loops.joined_rounds import roll_joined
-from .loops.layer_loops import find_rows, roll_lines, without_comment
+from .inlining import WIDTH, Inlining
+from .loops.roll import Makers, Roller
+from .loops.rounds import Lists
 
 
 @dataclass(frozen=True)
@@ -69,10 +65,8 @@ class BodyWriter(Inlining):
         given: Sequence[CacheArgument] = (),
         made: Sequence[CacheArgument] = (),
     ) -> Body:
-        """`given` and `made` are families among the arguments and the results."""
+        """`given` and `made` are caches among the arguments and the results."""
         inputs = self.inputs
-        self.given, self.made = given, made
-        self.place_members()
         self.names.update(zip(inputs, arguments, strict=True))
         nested = {v for family in given for row in family.rows for v in row}
         named = [
@@ -81,28 +75,28 @@ class BodyWriter(Inlining):
             if value not in nested
         ]
         named += [(family.name, family.annotation) for family in given]
-        listed = {v for family in made for row in family.rows for v in row}
+        self.lists = self._lists(given, made)
+        listed = self.lists.collected
         if self.is_root:
             plain = [v for v in results if v not in listed]
             taken = {name for name, _ in named} | {family.name for family in made}
             self.fixed = output_names(plain, taken)
-        for family in made:
+        for family in (*given, *made):
             for values in family.rows:
-                self.wishes.update(zip(values, family.labels(), strict=True))
+                labels = family.labels()
+                self.wishes.update(zip(values, labels, strict=True))
+                if family in given:
+                    self.labels.update(zip(values, labels, strict=True))
         returned, types = self.returned(results, listed)
         end = Statement((), returned, False, kind="return")
-        statements = roll_joined(hand_over([*self.statements(), end]), listed)
-        self.note_attention(flat(statements))
-        growth = find_growth(statements, self.kind.members)
-        if growth is not None:
-            return self.grown(growth, statements, named, types)
-        lines = self.lines(self.inline(self.rows(statements, listed)))
+        statements = self.rolled(hand_over([*self.statements(), end]))
         helpers = [
             leaf.function
             for s in flat(statements)
             for leaf in leaves(s.expr)
             if isinstance(leaf, HelperRef)
         ]
+        lines = self.lines(self.inline(statements))
         return Body(
             tuple(named),
             tuple(line for line, _ in lines),
@@ -145,7 +139,7 @@ class BodyWriter(Inlining):
         """What the body returns, families as lists, and the types."""
         items: list[Expr] = []
         types = []
-        starts = {family.rows[0][0]: family for family in self.made}
+        starts = {family.rows[0][0]: family for family in self.lists.made}
         for value in results:
             if value in starts:
                 items.append(_nested(starts[value]))
@@ -157,213 +151,106 @@ class BodyWriter(Inlining):
             return items[0], tuple(types)
         return ExpressionList(*items) if items else spell(()), tuple(types)
 
-    def grown(
-        self,
-        found: tuple[int, int, Growth],
-        statements: list[Statement],
-        named: list[tuple[str, str]],
-        types: tuple[str, ...],
-    ) -> Body:
-        """A body whose layers each take all that the ones before have made."""
-        start, end, growth = found
-        maps = Ref(ir.Value(name="features"))
-        for statement in growth.layers:
-            self.note_callees(statement)
-        joined = growth.joined
-        joined.expr = joined_list(joined, maps)
-        first = frozenset([growth.first])
-        before = self.lines(self.inline(statements[:start]), first)
-        self.names[maps.value] = "features"
-        grow = render(joined.expr, self.name)
-        loop: list[Line] = [
-            (f"features = [{self.names[growth.first]}]", ()),
-            (f"for layer in {growth.over}:", ()),
-            (f"    features.append(layer({grow}))", growth.places),
-        ]
-        after = self.lines(self.inline(statements[end:]))
-        lines = [*before, *loop, *after]
-        text, places = zip(*lines, strict=True)
-        return Body(tuple(named), text, places, types, ())
-
     # ---- loops
 
-    def place_members(self) -> None:
-        """Note what stands in lists, and where."""
-        self.places: dict[object, tuple[str, int]] = {}
-        for member in self.kind.members:
-            if member.index is not None:
-                form = member.what.form if isinstance(member.what, Assignment) else None
-                self.places[(form and id(form)) or member.what] = (
-                    member.attr,
-                    member.index,
-                )
-        for family in self.given:
+    def _lists(
+        self, given: Sequence[CacheArgument], made: Sequence[CacheArgument]
+    ) -> Lists:
+        """What stands in lists, and where."""
+        places: dict[object, tuple[str, int]] = {}
+        sizes: Counter[str] = Counter()
+        owned = [member for member in self.kind.members if member.index is not None]
+        for member in owned:
+            form = member.what.form if isinstance(member.what, Assignment) else None
+            places[(form and id(form)) or member.what] = member.attr, member.index or 0
+            sizes[member.attr] += 1
+        for family in given:
             for i, row in enumerate(family.rows):
-                self.labels.update(zip(row, family.labels(), strict=True))
                 for j, value in enumerate(row):
-                    self.places[value] = (f"{family.name}.{j}", i)
+                    places[value] = f"{family.name}.{j}", i
+        plain = not any(m.inner or m.index is not None for m in self.kind.members)
+        children = [m.what for m in self.kind.members] if plain else []
+        return Lists(places, sizes, children, given, made)
 
-    def indexed(self, leaf: Leaf) -> tuple[str, int] | None:
-        """The list that a leaf stands in, and where."""
-        if isinstance(leaf, ModuleRef):
-            return self.places.get(leaf.run.shares or leaf.run)
-        if isinstance(leaf, LayerRef):
-            return self.places.get(id(leaf.form))
-        return self.places.get(leaf.value) if isinstance(leaf, Ref) else None
+    def rolled(self, statements: list[Statement]) -> list[Statement]:
+        """The statements, what comes round as loops."""
+        roller = Roller(self.lists, self._goes_on)
+        statements = roller.roll(statements)
+        self.columns, self.loops = roller.columns, roller.loops
+        for rounds in self.loops.values():
+            if not rounds.word:
+                self.carriers |= {s.initial for s in rounds.states}
+                self.carriers |= {s.variable for s in rounds.states}
+                self.kept |= {s.initial for s in rounds.states}
+                self.kept |= {s.value for s in rounds.states}
+        self.kept |= self.lists.collected
+        self.note_attention(flat(statements))
+        return statements
 
-    def rows(
-        self, statements: list[Statement], listed: set[ir.Value]
-    ) -> list[Statement | RolledLoop]:
-        """Fold what comes round."""
-        rows = find_rows(statements, self.indexed, listed)
-        for row in rows:
-            if isinstance(row, RolledLoop):
-                self.settle(row, statements, listed)
-        return rows
-
-    def settle(
-        self, row: RolledLoop, statements: list[Statement], listed: set[ir.Value]
-    ) -> None:
-        """What a round hands on: to the next, to the results, to what follows."""
-        for same in zip(*row.rounds, strict=True):
-            same[0].places = tuple(place for s in same for place in s.places)
-            calls = [
-                [x.run for x in leaves(s.expr) if isinstance(x, ModuleRef)]
-                for s in same
-            ]
-            row.called.update(
-                (first, rest) for first, *rest in zip(*calls, strict=True)
-            )
-        inside = {id(s) for statements in row.rounds for s in statements}
-        after = {v for s in statements if id(s) not in inside for v in reads(s.expr)}
-        made = {v for v in row.made() if v in listed}
-        row.collected = {row.twins.get(v, v) for v in made}
-        last = {t for s in row.rounds[-1] for t in s.targets if t in after}
-        row.handed_on = {
-            *row.carried.values(),
-            *row.collected,
-            *(row.twins[v] for v in last if v is not None),
-        }
-        self.carriers.update(row.carried)
-        for family in self.made:
-            if set(family.rows[0]) <= row.collected:
-                row.lists.append(family)
-                whole = Ref(ir.Value(name=family.name))
-                self.names[whole.value] = family.name
-                _replace_nested(statements[-1], family, whole)
-
-    def row(self, row: RolledLoop) -> list[Line]:
-        """The lines of a loop."""
-        before = [f"{family.name} = []" for family in row.lists]
-        kept: dict[ir.Value, str] = {}
-        reserved = self.reserved
-        for first, handed in row.carried.items():
-            text = self.texts.pop(first, "") or self.names[first]
-            if first in row.after or not text.isidentifier():
-                kept[first] = text
-                self.reserved = self.reserved | {text}  # no other may take its name
-                self.names[first] = self.free_name()
-                before.append(f"{self.names[first]} = {text}")
-            self.rebinds[handed] = self.names[first]
-        head, unpacked = self.head(row, self.live(row.before))
-        inner: list[Line] = [(line, ()) for line in unpacked]
-        known = len(self.callees)
-        inner += self.block(row.body)
-        self.reserved = reserved
-        for run, names in self.callees[known:]:  # a list may hold several classes
-            self.callees += [(other, names) for other in row.called.get(run, ())]
-        inner = [(fitting(line), places) for line, places in inner]
-        for family in row.lists:
-            given = ", ".join(self.names[v] for v in family.rows[0])
-            pair = f"({given})" if len(family.rows[0]) > 1 else given
-            inner.append((f"{family.name}.append({pair})", ()))
-        for first, handed in row.carried.items():
-            if self.names[handed] != self.names[first]:
-                inner.append((f"{self.names[first]} = {self.names[handed]}", ()))
-            self.names[handed] = self.names[first]
-        for value, twin in row.twins.items():
-            if twin in self.names:
-                self.names[value] = self.names[twin]
-        self.names.update(kept)
-        outer: list[Line] = [(line, ()) for line in (*before, head)]
-        return outer + [(f"    {line}", places) for line, places in inner]
-
-    def head(self, row: RolledLoop, taken: set[str]) -> tuple[str, list[str]]:
-        """The line that begins a loop, and those that take from the lists."""
-        used: dict[str, None] = {}
-        for statement in row.body:
-            for leaf in leaves(statement.expr):
-                found = self.indexed(leaf)
-                if found is not None:
-                    used.setdefault(found[0].partition(".")[0])
-        families = [f for f in self.given if f.name in used]
-        lists = [attr for attr in used if all(attr != f.name for f in families)]
-        counts = [sum(m.attr == attr for m in self.kind.members) for attr in lists]
-        labels = {f.name: _labels(f, taken) for f in families}
-        for family in families:
-            self.names.update(zip(family.rows[0], labels[family.name], strict=True))
-        if len(lists) == 1 and counts == [row.count]:
-            item = unused(list_item(lists[0]), taken)
-            self.rename(row, {lists[0]: item})
-            if not families:
-                return f"for {item} in self.{lists[0]}:", []
-            items = [item, *(_tuple(labels[f.name]) for f in families)]
-            values = [f"self.{lists[0]}", *(f.name for f in families)]
-            return (
-                f"for {', '.join(items)} in zip({', '.join(values)}, strict=True):",
-                [],
-            )
-        i = unused("i", taken)
-        self.rename(row, {attr: f"self.{attr}[{i}]" for attr in lists})
-        unpacked = [f"{', '.join(labels[f.name])} = {f.name}[{i}]" for f in families]
-        return f"for {i} in range({row.count}):", unpacked
-
-    def rename(self, row: RolledLoop, texts: dict[str, str]) -> None:
-        """In the body of a loop, the members of a list are called by these texts."""
-        for member in self.kind.members:
-            if member.attr in texts and member.index == 0:
-                self.texts[member.what] = texts[member.attr]
-        for statement in row.body:
-            for leaf in leaves(statement.expr):
-                found = self.indexed(leaf) if isinstance(leaf, ModuleRef) else None
-                if isinstance(leaf, ModuleRef) and found and found[0] in texts:
-                    leaf.text = texts[found[0]]
+    def _goes_on(self, value: ir.Value, makers: Makers) -> bool:
+        """Whether a value would be called as what a row of layers makes of it, and not
+        be written where the first of them reads it."""
+        if value not in makers:
+            return self.names.get(value) in REBOUND
+        return not self.hint(makers[value]) and _is_deep(value, makers)
 
     # ---- lines
 
     def lines(
-        self,
-        items: list[Statement | RolledLoop],
-        live: frozenset[ir.Value] = frozenset(),
+        self, items: list[Statement], live: frozenset[ir.Value] = frozenset()
     ) -> list[Line]:
         """The lines of a body; the values in `live` are needed when it has ended."""
-        carried = {
-            v for row in items if isinstance(row, RolledLoop) for v in row.carried
-        }
-        trace(items, self.texts.keys() - carried, live)
+        trace(items, self.texts.keys(), live)
         self.read.update(v for s in flat(items) for v in reads(s.expr))
         self.overwritten.update(overwritten(items))
-        return self.block(items)
+        parts = [self.item(s) for s in items]
+        if self._is_returned(items[-2:], parts[-2:]):
+            (_, made), (_, end) = parts[-2][0], parts[-1][0]
+            line = f"return {render(items[-2].expr, self.name)}"
+            if len(line) <= WIDTH:
+                parts[-2:] = [[(line, (*made, *end))]]
+        return [line for part in parts for line in part]
 
-    def block(self, items: Sequence[Statement | RolledLoop]) -> list[Line]:
-        lines: list[Line] = []
-        for item in items:
-            if isinstance(item, RolledLoop):
-                lines += self.row(item)
-                continue
-            self.note_callees(item)
-            if item.kind == "return":
-                lines.append((f"return {render(item.expr, self.name)}", item.places))
-            elif item.kind in PRINTED:
-                lines += PRINTED[item.kind](self, item)
-            else:
-                lines += self.assignment(item)
-        return lines
+    def _is_returned(
+        self, items: Sequence[Statement], parts: Sequence[list[Line]]
+    ) -> bool:
+        """Whether the last statement returns what the one before it makes, if its name
+        says nothing."""
+        if [s.kind for s in items] != ["", "return"] or [*map(len, parts)] != [1, 1]:
+            return False
+        (made, end), ((line, _),) = items, parts[0]
+        several = isinstance(end.expr, ExpressionList)
+        returned = end.expr.operands if several else (end.expr,)
+        values = [x.value for x in returned if isinstance(x, Ref)]
+        plain = all(self.names.get(v) in GENERIC for v in values)
+        return (
+            values == list(made.targets)
+            and len(values) == len(returned)
+            and plain
+            and not made.groups
+            and not isinstance(made.expr, Tuple | ExpressionList)
+            and line == f"{made.spelled([self.names[v] for v in values])} = "
+            f"{render(made.expr, self.name)}"
+        )
+
+    def block(self, items: Iterable[Statement]) -> list[Line]:
+        """The lines of several statements."""
+        return [line for item in items for line in self.item(item)]
+
+    def item(self, item: Statement) -> list[Line]:
+        """The lines of a statement."""
+        self.note_callees(item)
+        if item.kind == "return":
+            return [(f"return {render(item.expr, self.name)}", item.places)]
+        if item.kind in PRINTED:
+            return PRINTED[item.kind](self, item)
+        return self.assignment(item)
 
     def assignment(self, statement: Statement) -> list[Line]:
+        """The line of a plain statement, whose targets get their names."""
         text = render(statement.expr, self.name)
         dying = [v for v in reads(statement.expr) if v not in statement.after]
-        live = self.live(statement.after)
+        live = self.live(statement.after.difference(statement.targets))
         targets = []
         for target in statement.targets:
             wanted = target in self.read or target in statement.after
@@ -377,24 +264,17 @@ class BodyWriter(Inlining):
         if targets == [text]:
             return []
         line = f"{statement.spelled(targets)} = {text}"
-        comment = self.comment(statement.targets[0])
+        comment = self.comment(statement)
         whole = line if len(line + comment) > WIDTH else line + comment
         return [(whole, statement.places)]
 
-    def free_name(self) -> str:
-        taken = {*self.names.values(), *self.reserved}
-        return next((n for n in GENERIC if n not in taken), "") or unused("x", taken)
 
-
-def _labels(family: CacheArgument, taken: set[str]) -> list[str]:
-    labels: list[str] = []
-    for label in family.labels():
-        labels.append(unused(label, {*taken, *labels}))
-    return labels
-
-
-def _tuple(labels: list[str]) -> str:
-    return f"({', '.join(labels)})" if len(labels) > 1 else labels[0]
+def _is_deep(value: ir.Value, makers: Makers) -> bool:
+    """Whether calls stand in an expression, or in those that it reads."""
+    expr = makers[value].expr if value in makers else None
+    if expr is None or depth(expr):
+        return expr is not None
+    return any(_is_deep(v, makers) for v in reads(expr))
 
 
 def _nested(family: CacheArgument) -> Expr:
@@ -403,54 +283,20 @@ def _nested(family: CacheArgument) -> Expr:
     return spell([tuple(row) if len(row) > 1 else row[0] for row in rows])
 
 
-def _replace_nested(statement: Statement, family: CacheArgument, whole: Ref) -> None:
-    """In the return statement, the list that a loop fills stands for the family."""
-    first = family.rows[0][0]
-
-    def other(expr: Expr) -> Expr | None:
-        own = isinstance(expr, List) and first in reads(expr)
-        return whole if own else None
-
-    statement.expr = exchange(statement.expr, other)
-
-
 # ---- a written body as the plan of a method
 
 
 def method_plan(
     name: str, body: Body, kind: ModuleClass, sources: Sources
 ) -> MethodPlan:
-    """Lines that do the same to one layer after another become loops."""
-    lines = _returned(roll_lines(list(body.lines), kind.members))
+    """The method, with what is behind each of its lines."""
     return MethodPlan(
         name,
         tuple(ArgumentPlan(n, t) for n, t in body.arguments),
         _returns(body.returns),
-        tuple(line for line, _ in lines),
-        tuple(
-            sources.behind(kind, [p for i in rows for p in body.places[i]])
-            for _, rows in lines
-        ),
+        body.lines,
+        tuple(sources.behind(kind, places) for places in body.places),
     )
-
-
-def _returned(lines: list[tuple[str, range]]) -> list[tuple[str, range]]:
-    """What the last line but one makes is returned there, if its name says nothing."""
-    if len(lines) < 2:
-        return lines
-    *before, (made, rows), (last, end) = lines
-    names = last.removeprefix("return ")
-    text = made.removeprefix(f"{names} = ")
-    plain = all(name in GENERIC for name in names.split(", "))
-    if not plain or made == text or without_comment(made) != made or _is_tuple(text):
-        return lines
-    line = f"return {text}"
-    whole = range(rows.start, end.stop)
-    return lines if len(line) > WIDTH else [*before, (line, whole)]
-
-
-def _is_tuple(text: str) -> bool:
-    return isinstance(ast.parse(text, mode="eval").body, ast.Tuple)
 
 
 def _returns(kinds: tuple[str, ...]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ...analysis.ops.module_form import ModuleForm
-from ...analysis.spelling.expr import Expr, Leaf, Ref, leaves
+from ...analysis.spelling.expr import Call, Expr, Leaf, Ref, leaves
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,14 @@ class LayerRef(Leaf):
 
     def __init__(self, form: ModuleForm) -> None:
         self.form = form
+
+
+def is_plain_call(expr: Expr) -> bool:
+    """Whether an expression calls a layer on one value, and does no more."""
+    match expr:
+        case Call((LayerRef(), Ref()), ()):
+            return True
+    return False
 
 
 @dataclass(eq=False)

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.ops.module_form import ModuleForm
-from ...analysis.spelling.expr import Expr, Leaf, Ref, render
+from ...analysis.spelling.expr import Expr, Leaf, Ref, nodes, render
 from .assignment import Assignment, LayerRef
 from .control_flow import Action, Block, laid_out
 
@@ -77,12 +77,40 @@ Item: TypeAlias = Assignment | ModuleCall
 
 
 class ModuleRef(Leaf):
-    """A block of the module tree, printed `self.attention`."""
+    """A block of the module tree, printed `self.attention`.
 
-    __slots__ = ("run", "text")
+    In a loop it stands for the `others` of its list, too.
+    """
 
-    def __init__(self, run: ModuleCall, text: str) -> None:
-        self.run, self.text = run, text
+    __slots__ = ("others", "run", "text")
+
+    def __init__(
+        self, run: ModuleCall, text: str, others: tuple[ModuleCall, ...] = ()
+    ) -> None:
+        self.run, self.text, self.others = run, text, others
+
+
+class ListItem(Expr):
+    """A member of a list, as a loop over it reaches it: `layer`, `self.norms[i]`.
+
+    The label is the leaf of the first one.
+    """
+
+    __slots__ = ()
+
+    def _text(self, operands: list[str]) -> str:
+        return operands[0]
+
+
+def member(expr: Expr) -> LayerRef | ModuleRef | None:
+    """The layer or block that an expression is, in a loop the first of its list."""
+    leaf = expr.label if isinstance(expr, ListItem) else expr
+    return leaf if isinstance(leaf, LayerRef | ModuleRef) else None
+
+
+def members(expr: Expr) -> list[LayerRef | ModuleRef]:
+    """The layers and blocks that an expression calls, from left to right."""
+    return [found for node in nodes(expr) if (found := member(node)) is not None]
 
 
 def weights_key(form: ModuleForm) -> tuple[tuple[str, str | None, str], ...]:

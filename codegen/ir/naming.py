@@ -29,11 +29,6 @@ class NameSource(NamedTuple):
 
 VARIABLES = (
     NameSource(
-        "next round",
-        "what a round hands on is called as the next one reads it",
-        "x = layer(x)",
-    ),
-    NameSource(
         "becomes",
         "at the end of a body it becomes the value of this variable",
         "h = torch.tanh(self.linear(h))",
@@ -144,6 +139,12 @@ def list_item(attr: str) -> str:
     if word.endswith("s") and not word.endswith("ss") and len(word) > 2:
         return variable(word[:-1])
     return "block"
+
+
+def last_word(name: str | None) -> str:
+    """bias, of a parameter's path encoder.fc.bias; "" of a name that is no path."""
+    _, dot, word = (name or "").rpartition(".")
+    return word if dot else ""
 
 
 def telling(name: str | None) -> str:

@@ -10,8 +10,6 @@ from typing import TypeAlias
 import onnx_ir as ir
 
 from ...analysis.spelling.expr import Expr, Ref, leaves
-from .cache_arguments import CacheArgument
-from .module_call import ModuleCall
 
 # A line of a body, and where the items stand that it computes.
 Line: TypeAlias = tuple[str, tuple[int, ...]]
@@ -38,6 +36,7 @@ class Statement:
 
     @property
     def loops(self) -> bool:
+        """Whether its body is run again and again."""
         return self.kind in ("for", "while")
 
     def spelled(self, names: Sequence[str]) -> str:
@@ -48,42 +47,6 @@ class Statement:
             texts.append(text if size == 1 else f"({text})")
             left = left[size:]
         return ", ".join([*texts, *left])
-
-
-@dataclass(eq=False)
-class RolledLoop:
-    """A loop that takes the place of several rounds: the first one's statements.
-
-    `carried` are the values that a round takes over from the one before, as the first
-    round reads and makes them; `twins` give for each value of a later round the first
-    round's.
-    """
-
-    count: int
-    body: list[Statement]
-    carried: dict[ir.Value, ir.Value] = field(default_factory=dict)
-    twins: dict[ir.Value, ir.Value] = field(default_factory=dict)
-    rounds: list[list[Statement]] = field(default_factory=list)
-
-    handed_on: set[ir.Value] = field(default_factory=set)  # of the first round
-    called: dict[ModuleCall, list[ModuleCall]] = field(
-        default_factory=dict
-    )  # the later rounds'
-
-    collected: set[ir.Value] = field(default_factory=set)  # of the first round
-    lists: list[CacheArgument] = field(default_factory=list)  # that the rounds fill
-    before: frozenset[ir.Value] = frozenset()  # as in Statement
-    after: frozenset[ir.Value] = frozenset()
-
-    def reads(self) -> set[ir.Value]:
-        """What is read of the values outside."""
-        inside = {t for s in self.body for t in s.targets}
-        return {v for s in self.body for v in reads(s.expr) if v not in inside}
-
-    def made(self) -> Iterator[ir.Value]:
-        for statements in self.rounds:
-            for statement in statements:
-                yield from (t for t in statement.targets if t is not None)
 
 
 def hand_over(statements: list[Statement]) -> list[Statement]:
@@ -120,12 +83,9 @@ def _hand_over(statements: list[Statement], counts: Mapping[ir.Value, int]) -> N
     statements[:] = kept
 
 
-def flat(items: Iterable[Statement | RolledLoop]) -> Iterator[Statement]:
+def flat(items: Iterable[Statement]) -> Iterator[Statement]:
     """The statements, and those inside of them."""
     for item in items:
-        if isinstance(item, RolledLoop):
-            yield from item.body
-            continue
         yield item
         for body in item.bodies:
             yield from flat(body)
@@ -143,7 +103,7 @@ def parts(copy: Statement) -> list[tuple[ir.Value, Expr]]:
 
 
 def trace(
-    items: Sequence[Statement | RolledLoop],
+    items: Sequence[Statement],
     members: Container[object],
     live: frozenset[ir.Value] = frozenset(),
     leave: frozenset[ir.Value] = frozenset(),
@@ -152,15 +112,10 @@ def trace(
 
     `leave` are those that are read where a break leads; `members` are no variables.
     What an iteration makes may be read by the next one, so a loop's body is traced
-    until nothing is added. A row says itself what its rounds hand on.
+    until nothing is added.
     """
     for item in reversed(items):
         item.after = live
-        if isinstance(item, RolledLoop):
-            live = live.union(v for v in item.reads() if v not in members)
-            item.before = live
-            trace(item.body, members, (live - set(item.carried)) | item.handed_on)
-            continue
         own = frozenset(v for v in reads(item.expr) if v not in members)
         made = frozenset(t for t in item.targets if t is not None)
         if item.loops:
@@ -183,7 +138,7 @@ def trace(
 
 
 def overwritten(
-    items: Iterable[Statement | RolledLoop],
+    items: Iterable[Statement],
 ) -> dict[ir.Value, set[ir.Value]]:
     """For each value the variables that get another one while it is still read."""
     found: dict[ir.Value, set[ir.Value]] = {}

@@ -8,14 +8,14 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from ...analysis.graph.shape_facts import ShapeFacts
-from ...analysis.spelling.expr import HelperRef, leaves, text_expr
+from ...analysis.spelling.expr import HelperRef, Name, leaves
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..forward.writer import Body, BodyWriter
 from ..ir.assignment import Assignment
 from ..ir.cache_arguments import CacheArgument
 from ..ir.control_flow import Action
 from ..ir.module_call import ModuleCall
-from ..ir.statement_tree import RolledLoop, Statement, flat, reads
+from ..ir.statement_tree import Statement, flat, reads
 from ..modules.members import ConstructorValue
 from .kernel_set import KernelSet
 from .program.program import Surroundings
@@ -103,31 +103,25 @@ class _KernelBody(BodyWriter):
         ]
         return replace(body, helpers=tuple(dict.fromkeys(helpers)))
 
-    def rows(
-        self, statements: list[Statement], listed: set[ir.Value]
-    ) -> list[Statement | RolledLoop]:
-        items = super().rows(statements, listed)
-        for item in items:
-            if isinstance(item, RolledLoop):
-                outside = {
-                    v for s in flat(i for i in items if i is not item)
-                    for v in reads(s.expr)
-                }  # fmt: skip
-                columns = list(zip(*item.rounds, strict=True))
-                steps = [self.behind(column) for column in columns]
-                body = self.fused(item.body, steps, item.handed_on | outside)
-                item.body = [s for s in body if isinstance(s, Statement)]
-        steps = [
-            self.behind([s]) if isinstance(s, Statement) and not s.kind else None
-            for s in items
-        ]
-        items = self.fused(items, steps, listed)
+    def rolled(self, statements: list[Statement]) -> list[Statement]:
+        items = super().rolled(statements)
+        for loop in items:
+            rounds = self.loops.get(loop)
+            if rounds is None or rounds.word:
+                continue  # a row of layers alone reads the same values as its steps
+            inside = set(loop.bodies[0])
+            around = {v for s in flat(items) if s is not loop for v in reads(s.expr)}
+            loop.bodies[0] = self._fused(loop.bodies[0], around)
+            for s in loop.bodies[0]:
+                s.expr = s.expr if s in inside else rounds.inside(s.expr)
+        items = self._fused(items, self.lists.collected)
         self.used = list(flat(items))
         return items
 
-    def behind(self, statements: Sequence[Statement]) -> Steps | None:
+    def _behind(self, statement: Statement) -> Steps | None:
         """The steps of a statement, in each call and in each round of a loop."""
-        places = [s.places[0] for s in statements if s.places]
+        column = self.columns.get(statement, (statement,))
+        places = [s.places[0] for s in column if s.places and not s.kind]
         found = [
             items[p] for items in map(ModuleCall.contents, self.calls) for p in places
         ]
@@ -136,15 +130,13 @@ class _KernelBody(BodyWriter):
         )
         return steps if steps and len(steps) == len(found) else None
 
-    def fused(
-        self,
-        items: Sequence[Statement | RolledLoop],
-        steps: Sequence[Steps | None],
-        handed_on: Collection[ir.Value],
-    ) -> list[Statement | RolledLoop]:
+    def _fused(
+        self, items: Sequence[Statement], handed_on: Collection[ir.Value]
+    ) -> list[Statement]:
         """With a call in the place of the last statement of each region."""
         calls: dict[int, Statement] = {}
         gone: set[int] = set()
+        steps = [self._behind(item) for item in items]
         for region in self.regions.find(items, steps, handed_on):
             if self.collection.collecting:
                 self.collection.offer(region)
@@ -153,8 +145,6 @@ class _KernelBody(BodyWriter):
                 gone.update(region.places)
                 members = [items[place] for place in region.places]
                 for member in members:
-                    if not isinstance(member, Statement):
-                        continue
                     mask = self.hint(member) == "mask"
                     if word := "mask" if mask else member.result:
                         wishes = dict.fromkeys(region.results, word)
@@ -199,11 +189,7 @@ def _learn_alike(shapes: ShapeFacts, *pair: ir.Value) -> None:
             shapes.learn_dims(other, dims)
 
 
-def _call(
-    name: str, region: Region, members: Sequence[Statement | RolledLoop]
-) -> Statement:
-    statements = [s for s in members if isinstance(s, Statement)]
-    numbers = dict(region.numbers)
-    call = text_expr(name)(*region.arguments, **numbers)
-    places = tuple(place for s in statements for place in s.places)
-    return Statement(region.results, call, True, statements[-1].result, places)
+def _call(name: str, region: Region, members: Sequence[Statement]) -> Statement:
+    call = Name(name)(*region.arguments, **dict(region.numbers))
+    places = tuple(place for s in members for place in s.places)
+    return Statement(region.results, call, True, members[-1].result, places)

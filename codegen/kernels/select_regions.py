@@ -17,7 +17,7 @@ from ...analysis.errors import Unsupported
 from ...analysis.ops.triton.index_maps import RESHAPES, moves
 from ...analysis.spelling.expr import Expr
 from ..ir.assignment import Assignment
-from ..ir.statement_tree import RolledLoop, Statement, flat, reads
+from ..ir.statement_tree import Statement, flat, reads
 from .forms.attention import AttentionLauncher
 from .forms.columns import ColumnLauncher, OrderedLauncher
 from .forms.decoding import DecodingLauncher
@@ -106,7 +106,7 @@ class Regions:
 
     def find(
         self,
-        items: Sequence[Statement | RolledLoop],
+        items: Sequence[Statement],
         steps: Sequence[Steps | None],
         handed_on: Collection[ir.Value],
     ) -> list[Region]:
@@ -120,12 +120,12 @@ class Regions:
             if own and (
                 _finds_rows(own[0]) or _is_move(own[0])
             ):  # part of what reads it
-                targets = getattr(items[place], "targets", ())
+                targets = items[place].targets
                 readers = [i for i in range(len(items)) if {*targets} & {*self.read(i)}]
                 if len(readers) == 1:
                     groups[place] = groups[readers[0]]
         for place, item in enumerate(items):
-            if steps[place] is None or not isinstance(item, Statement):
+            if steps[place] is None:
                 continue
             if not self.builds([place], 1):
                 continue
@@ -203,14 +203,14 @@ class Regions:
 
     def beside(self, group: list[int], home: dict[int, list[int]]) -> list[list[int]]:
         """Groups that read what a group makes, then those that make what it reads."""
-        made = {t for p in group for t in getattr(self.items[p], "targets", ())}
+        made = {t for p in group for t in self.items[p].targets}
         read = {v for p in group for v in self.read(p)}
         found: dict[int, list[int]] = {}
         for place, other in home.items():
             if place not in group and not made.isdisjoint(self.read(place)):
                 found[id(other)] = other
         for place, other in home.items():
-            targets = getattr(self.items[place], "targets", ())
+            targets = self.items[place].targets
             if place not in group and not read.isdisjoint(targets):
                 found[id(other)] = other
         return list(found.values())
@@ -218,7 +218,7 @@ class Regions:
     def entered(self, group: list[int]) -> list[int]:
         """Without reshapes at the start, which cost nothing and say what shapes are."""
         while True:
-            made = {t for p in group for t in getattr(self.items[p], "targets", ())}
+            made = {t for p in group for t in self.items[p].targets}
             views = [
                 p
                 for p in group
@@ -244,8 +244,7 @@ class Regions:
 
     def read(self, place: int) -> list[ir.Value]:
         """The values that the item at a place reads."""
-        item = self.items[place]
-        return reads(item.expr) if isinstance(item, Statement) else list(item.reads())
+        return [v for s in flat([self.items[place]]) for v in reads(s.expr)]
 
     def _results_of(self, group: list[int]) -> list[tuple[int, int]]:
         """Which of what the statements make is read outside, by place and position."""
@@ -257,17 +256,17 @@ class Regions:
         return [
             (place, i)
             for place in group
-            for i, t in enumerate(getattr(self.items[place], "targets", ()))
+            for i, t in enumerate(self.items[place].targets)
             if t in outside
         ]
 
     def _stands_together(self, group: list[int]) -> bool:
         """Whether all can be computed where the last of them is."""
-        made = {t for p in group for t in getattr(self.items[p], "targets", ())}
+        made = {t for p in group for t in self.items[p].targets}
         between = set(range(group[0], group[-1])) - set(group)
         for place in between:
             item = self.items[place]
-            if isinstance(item, Statement) and item.kind:
+            if item.kind:
                 return False
             if any(v in made for s in flat([item]) for v in reads(s.expr)):
                 return False

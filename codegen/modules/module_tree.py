@@ -23,6 +23,7 @@ from ..ir.module_call import (
     sequence_key,
     weights_key,
 )
+from ..ir.naming import last_word
 from ..statements.group_by_scope import group_blocks
 from .sequential import Place, deep_places, is_shallow
 
@@ -152,7 +153,7 @@ def _keep_or_dissolve(run: ModuleCall, repeats: bool) -> list[Item]:
         inner = run.items[0]
         inner.path = run.path
         return [inner]
-    left = len(items) == 1 and all((n or "").endswith(".bias") for n in constants)
+    left = len(items) == 1 and all(last_word(n) == "bias" for n in constants)
     if not members and (not constants or left):
         return run.items  # no more than the bias that a merged layer leaves
     mixed = any(not _owns(item) for item in items)

@@ -11,7 +11,15 @@ import onnx_ir as ir
 from ...analysis.repeats.cycles import Block
 from ...analysis.repeats.find_blocks import find_blocks
 from ...analysis.repeats.single_entry_regions import Item
-from ...analysis.spelling.expr import Leaf, render
+from ...analysis.spelling.expr import (
+    Binary,
+    Expr,
+    Leaf,
+    Ref,
+    callee,
+    callees,
+    render,
+)
 from ..ir.assignment import Assignment, LayerRef, Scope
 from ..ir.control_flow import inside, laid_out
 from ..ir.identifiers import variable
@@ -62,8 +70,7 @@ def _role(steps: list[Assignment], part: Block) -> str:
     within = steps[part.start : part.end]
     if not any("Conv" in step.form.layer for step in within if step.form):
         return "Mlp"
-    words = [_item(step).signature for step in within]
-    if words[-1] == "v * v" and words[0].startswith("v.mean("):
+    if callee(within[0].expr) == ".mean" and _is_product(within[-1].expr):
         return "SqueezeExcitation"
     forms = [step.form for step in within if step.form is not None]
     convs = [form for form in forms if "Conv" in form.layer]
@@ -153,11 +160,20 @@ def _enter(
         _enter(steps, part, Scope(path, role), roles)
 
 
+def _is_product(expr: Expr) -> bool:
+    match expr:
+        case Binary((Ref(), Ref()), "*"):
+            return True
+    return False
+
+
 def _attends(steps: list[Assignment], block: Block) -> bool:
-    return any(
-        "attention(" in _item(step).signature or "softmax(" in _item(step).signature
-        for step in steps[block.start : block.end]
+    names = (
+        name
+        for step in laid_out(steps[block.start : block.end])
+        for name in callees(step.expr)
     )
+    return any(name.endswith(("attention", "softmax")) for name in names)
 
 
 def _item(step: Assignment) -> Item:

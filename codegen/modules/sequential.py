@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from ...analysis.spelling.expr import render
-from ..ir.assignment import Assignment, LayerRef
+from ..ir.assignment import is_plain_call
 from ..ir.module_call import ModuleCall
 
 Place = tuple[str, str]
@@ -24,19 +23,17 @@ def is_chain(run: ModuleCall) -> bool:
         if isinstance(item, ModuleCall):
             if item.shares is not None or item.inputs != [current] or item.size_args:
                 return False
-        elif item.form is None or item.reads() != [current] or _wrapped(item):
+        elif (
+            item.form is None
+            or item.reads() != [current]
+            or not is_plain_call(item.expr)
+        ):
             return False
         outputs = [out for out in item.outputs if out is not None]
         if len(outputs) != 1:
             return False
         current = outputs[0]
     return current is run.outputs[0]
-
-
-def _wrapped(step: Assignment) -> bool:
-    """Whether a step does more than call its layer on one operand."""
-    text = render(step.expr, lambda leaf: "L" if isinstance(leaf, LayerRef) else "v")
-    return text != "L(v)"
 
 
 def _numbered(run: ModuleCall) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+import ast
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -313,22 +313,24 @@ def _module_list(items: list[str]) -> str:
 
 
 def _imports(classes: list[ClassPlan], helpers: list[str]) -> tuple[str, ...]:
-    """Which of the optional modules the text uses."""
-    text = "\n".join(
-        [
-            *helpers,
-            *(line for c in classes for line in (*c.body, *c.members, c.returns)),
-            *(line for c in classes for lane in c.lanes for line in lane.body),
-            *(a.annotation for c in classes for a in c.arguments),
-        ]
-    )
-    text = re.sub(r'"(\\.|[^"\\])*"', '""', text)  # words mention no module
-    modules = ("F", "json", "math", "np", "re")
-    found = [name for name in modules if re.search(rf"\b{name}\.", text)]
-    return (*found, *(["Any"] if re.search(r": Any\b", text) else []))
+    """Which of the optional modules the page uses."""
+    bodies = ["\n".join(c.body) for c in classes]
+    bodies += ["\n".join(lane.body) for c in classes for lane in c.lanes]
+    members = ("\n".join(c.members) for c in classes)
+    given = (a.annotation for c in classes for a in c.arguments)
+    returned = (c.returns for c in classes)
+    used = _names([*helpers, *bodies, *members, *given, *returned])
+    return tuple(x for x in ("F", "json", "math", "np", "re", "Any") if x in used)
 
 
 def _abstract(helpers: list[str], classes: list[ClassPlan]) -> tuple[str, ...]:
     """Which of Python's abstract types annotations name."""
-    text = "\n".join([*helpers, *(a.annotation for c in classes for a in c.parameters)])
-    return tuple(n for n in ("Callable", "Sequence") if re.search(rf"\b{n}\[", text))
+    given = (a.annotation for c in classes for a in c.parameters)
+    used = _names([*helpers, *given])
+    return tuple(name for name in ("Callable", "Sequence") if name in used)
+
+
+def _names(texts: Iterable[str]) -> set[str]:
+    """The names that Python reads in these texts."""
+    found = (node for text in texts for node in ast.walk(ast.parse(text)))
+    return {node.id for node in found if isinstance(node, ast.Name)}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 import sympy
 
 from ...analysis.ops.node_view import NodeView
+from ...analysis.ops.registry import lookup
 from ...analysis.spelling.expr import (
     Binary,
     Conditional,
@@ -42,15 +42,8 @@ def write_if(p: BlockBuilder, n: NodeView, wanted: Sequence[ir.Value]) -> None:
     p.close()
 
 
-_COMPARISONS: Mapping[str, Callable[[Expr, Expr], Expr]] = {
-    "Equal": operator.eq,
-    "Greater": operator.gt,
-    "GreaterOrEqual": operator.ge,
-    "Less": operator.lt,
-    "LessOrEqual": operator.le,
-}
-_MIRRORED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
-_MIRRORED |= {b: a for a, b in _MIRRORED.items()}
+# What a comparison is called with its sides exchanged.
+_MIRRORED = {"==": "==", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
 def _compared(p: BlockBuilder, value: ir.Value) -> Expr | None:
@@ -59,19 +52,23 @@ def _compared(p: BlockBuilder, value: ir.Value) -> Expr | None:
     Whether an optional value is there is one, too.
     """
     node = value.producer()
-    compare = _COMPARISONS.get(node.op_type) if node and not node.domain else None
     if (optional := _optional(node)) is not None:
         return Binary(Ref(optional), spell(None), label="is not")
-    if node is None or compare is None:
+    op = lookup(node) if node is not None else None
+    if node is None or op is None or op.torch is None or op.result != "mask":
         return None
-    sides = [NodeView(node, p.shapes).ints(i) for i in (0, 1)]
-    if any(side is None or len(side) != 1 for side in sides):
+    view = NodeView(node, p.shapes)
+    sides = [view.ints(i) for i in (0, 1) if view.has(i)]
+    if [len(side or ()) for side in sides] != [1, 1]:  # of two numbers
         return None
     left, right = (side[0] for side in sides if side is not None)
+    spelled = op.torch(p.t, view, spell(left), spell(right))
+    symbol = spelled.label if isinstance(spelled, Binary) else ""
+    if symbol not in _MIRRORED:
+        return None
     if isinstance(left, int) and not isinstance(right, int):
-        compare = _COMPARISONS[_MIRRORED.get(node.op_type, node.op_type)]
-        left, right = right, left
-    return compare(spell(left), spell(right))
+        left, right, symbol = right, left, _MIRRORED[symbol]
+    return Binary(spell(left), spell(right), label=symbol)
 
 
 def _optional(node: ir.Node | None) -> ir.Value | None:

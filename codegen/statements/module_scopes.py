@@ -15,6 +15,7 @@ import onnx_ir as ir
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.ops.module_form import ModuleForm
 from ..ir.assignment import Scope
+from ..ir.naming import last_word
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
 _CLASSES = "pkg.torch.onnx.class_hierarchy"
@@ -52,7 +53,7 @@ _INTEGER = ("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "QGe
 def weight_scopes(node: ir.Node) -> tuple[Scope, ...] | None:
     """The modules in the name of a weight that a quantiser gave a new node."""
     names = [v.name or "" for v in node.inputs if v is not None and v.const_value]
-    found = [name for name in names if name.endswith(".weight_quantized")]
+    found = [name for name in names if last_word(name) == "weight_quantized"]
     if node.op_type not in _INTEGER or not found:
         return None
     words = found[0][:500].split(".")[:-1]
@@ -137,7 +138,7 @@ def form_path(form: ModuleForm, scopes: tuple[Scope, ...]) -> str:
 
 def _merged_path(names: list[str]) -> str:
     """attention.qkv, if a matrix is those of attention.query, .key and .value."""
-    paths = dict.fromkeys(n[:-7] for n in names if n.endswith(".weight"))
+    paths = dict.fromkeys(n[:-7] for n in names if last_word(n) == "weight")
     parents = {path.rpartition(".")[0] for path in paths}
     letters = sorted(path.rpartition(".")[2][:1] for path in paths)
     if len(parents) != 1 or letters != ["k", "q", "v"]:

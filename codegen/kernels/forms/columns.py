@@ -9,7 +9,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ....analysis.ops.triton.elementwise import FLOATS
-from ....analysis.spelling.expr import Expr, text_expr
+from ....analysis.spelling.expr import Expr, Name
 from ..launch.launcher import Launcher, Parameter
 from ..layout.permuted import OrderedLayout
 from ..program.column_reductions import INNER, REDUCED
@@ -20,7 +20,7 @@ from ..source.row_kernel import KernelBody, Source
 class _Columns(KernelBody):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        self.count = text_expr("depth")
+        self.count = Name("depth")
         self.down["keep_dims"] = True
 
     def argmax(self, order: Expr) -> Expr:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from ....analysis.graph.dims import Dim
-from ....analysis.spelling.expr import text_expr
+from ....analysis.spelling.expr import Expr, Name
 from ..launch.launcher import KernelSource, Launcher, Parameter
 from ..layout.layout import Axis, Layout
 from ..program.depthwise import Taps
@@ -134,9 +134,9 @@ class _ConvolvedSource(IndexedSource):
         guards: tuple[str, ...],
     ) -> str:
         _, _, *bias = (o for o in op.operands if isinstance(o, ir.Value))
-        made = text_expr("sums")
+        made: Expr = Name("sums")
         if bias:
-            made = made + text_expr(self.value(bias[0], index, guards))
+            made = made + Name(self.value(bias[0], index, guards))
         return self.assign(op, value, index, made)
 
 

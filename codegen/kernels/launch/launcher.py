@@ -14,12 +14,12 @@ from ....analysis.spelling.expr import (
     TORCH_DTYPES,
     Expr,
     HelperRef,
+    Name,
     Names,
     Ref,
     leaves,
     renamed,
     render,
-    text_expr,
 )
 from ..program.optional_operands import either
 from ..program.program import (
@@ -334,7 +334,7 @@ class Launcher:
         if op.twin is not None:
             return op.twin(*operands)
         if op.row is not None and op.row.twin is not None:
-            number = text_expr(next(eps)[0])
+            number = Name(next(eps)[0])
             return op.row.twin(Names("F"), op.view, number, *operands)
         return op.expr
 

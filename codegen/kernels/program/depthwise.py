@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ....analysis.ops.module_form import ModuleForm
 from ....analysis.ops.node_view import NodeView
 from ....analysis.ops.onnx.windows import Windows, short, windows
-from ....analysis.spelling.expr import Expr, Names, text_expr
+from ....analysis.spelling.expr import Expr, Name, Names
 from ...ir.assignment import Assignment
 
 
@@ -23,7 +23,7 @@ class Taps:
 
     def twin(self, x: Expr, *weights: Expr) -> Expr:
         """The convolution in PyTorch, of operands without a layer."""
-        options = {"stride": text_expr("stride"), "padding": text_expr("padding")}
+        options = {"stride": Name("stride"), "padding": Name("padding")}
         if self.windows.dilated():
             options["dilation"] = short(self.windows.dilation)
         return Names("F").conv2d(x, *weights, **options, groups=x.shape[1])

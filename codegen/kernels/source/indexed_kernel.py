@@ -21,7 +21,7 @@ from ....analysis.ops.triton.index_maps import (
     Where,
     is_one,
 )
-from ....analysis.spelling.expr import ATOM, Expr, text_expr
+from ....analysis.spelling.expr import ATOM, Expr, Name
 from ..layout.reshaped import ReshapedLayout
 from ..program.depthwise import Taps
 from ..program.program import Argument, NoKernel, Operation
@@ -113,7 +113,7 @@ class IndexedSource(Source):
                 None
                 if o is None
                 else (
-                    text_expr(self.value(o, index, guards))
+                    Name(self.value(o, index, guards))
                     if isinstance(o, ir.Value)
                     else number(o)
                 )
@@ -168,10 +168,10 @@ class IndexedSource(Source):
             condition = " & ".join(c for c in (after, before) if c)
             name = self.operand(op, piece, index, (*guards, condition))
             found.append((f"{at} < {high}", name))
-        made = text_expr(found[-1][1])
+        made: Expr = Name(found[-1][1])
         for limit, name in reversed(found[:-1]):
             self.texts.append(limit)
-            made = Language("tl.").where(text_expr(limit), text_expr(name), made)
+            made = Language("tl.").where(Name(limit), Name(name), made)
         return self.assign(op, value, index, made)
 
     def gather(
@@ -193,7 +193,7 @@ class IndexedSource(Source):
         inside = (f"({at} >= 0)", f"({at} < {size})")
         self.texts += inside
         name = self.value(x, own, (*guards, *inside))
-        made = Language("tl.").where(text_expr(" & ".join(inside)), text_expr(name), 0)
+        made = Language("tl.").where(Name(" & ".join(inside)), Name(name), 0)
         return self.assign(op, value, index, made)
 
     def only(
@@ -218,8 +218,8 @@ class IndexedSource(Source):
         inside = " & ".join(conditions)
         self.texts.append(inside)
         made = Language("tl.").where(
-            text_expr(inside if len(conditions) > 1 else inside[1:-1]),
-            text_expr(name),
+            Name(inside if len(conditions) > 1 else inside[1:-1]),
+            Name(name),
             number(piece.fill),
         )
         return self.assign(op, value, index, made)

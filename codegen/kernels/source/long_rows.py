@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from ....analysis.spelling.expr import ATOM, Expr, HelperRef, text_expr
+from ....analysis.spelling.expr import ATOM, Expr, HelperRef, Name
 from ..program.program import NoKernel, Operation
 from .row_kernel import LEAST, WIDTH, KernelBody, Source, as_stored
 
@@ -28,10 +28,10 @@ class _Loops(KernelBody):
     def let(self, name: str, value: Expr, zeroed: bool = False) -> Expr:
         name = self.source.wording.free(name)
         if zeroed:
-            value = self.tl.where(text_expr("mask"), value, 0.0)
+            value = self.tl.where(Name("mask"), value, 0.0)
             self.zero.add(name)
         self.define(name, self.source.text(value))
-        return text_expr(name)
+        return Name(name)
 
     def define(self, name: str, text: str, note: str = "") -> None:
         line = f"{name} = {text}"
@@ -75,7 +75,7 @@ class _Loops(KernelBody):
         text = self.source.text(self.summed(x))
         self.lines.append(f"{parts} = tl.zeros([BLOCK], tl.float32)")
         self.loop([text], [f"{parts} += {text}"])
-        return self.let("whole", self.tl.sum(text_expr(parts), axis=0))
+        return self.let("whole", self.tl.sum(Name(parts), axis=0))
 
     def argmax(self, order: Expr) -> Expr:
         """Of each lane the best that it met and where, then the best of all lanes."""
@@ -91,7 +91,7 @@ class _Loops(KernelBody):
         ]
         self.loop([text], steps)
         found = f"tl.where({best} == tl.max({best}, axis=0), {places}, n_cols)"
-        return self.tl.min(text_expr(found), axis=0)
+        return self.tl.min(Name(found), axis=0)
 
     def max(self, x: Expr) -> Expr:
         parts = self.parts(x, 'float("-inf")', "tl.maximum")
@@ -113,7 +113,7 @@ class _Loops(KernelBody):
         masked = text(self.masked(x, start))
         self.lines.append(f"{parts} = tl.full([BLOCK], {start}, tl.float32)")
         self.loop([masked], [f"{parts} = {function}({parts}, {masked})"])
-        return text_expr(parts)
+        return Name(parts)
 
 
 class LoopedSource(Source):

@@ -16,12 +16,12 @@ from ....analysis.spelling.expr import (
     Call,
     Expr,
     HelperRef,
+    Name,
     Ref,
     leaves,
     renamed,
     render,
     same,
-    text_expr,
 )
 from ..layout.channel_groups import GroupLayout
 from ..layout.layout import Layout
@@ -71,8 +71,8 @@ class KernelBody:
 
     def __init__(self, source: Source) -> None:
         self.tl = Language("tl.")
-        self.count = text_expr("n_cols")
-        self.eps = text_expr("eps")
+        self.count = Name("n_cols")
+        self.eps = Name("eps")
         self.source = source
         self.lines: list[str] = []
         self.zero: set[str] = set()  # rows whose lanes past the end are 0
@@ -86,10 +86,10 @@ class KernelBody:
         """Name a value by a line of its own; `zeroed` past the end of the row."""
         name = self.source.wording.free(name)
         if zeroed:
-            value = self.tl.where(text_expr("mask"), value, 0.0)
+            value = self.tl.where(Name("mask"), value, 0.0)
             self.zero.add(name)
         self.lines.append(f"{name} = {self.source.text(value)}")
-        return text_expr(name)
+        return Name(name)
 
     def sum(self, x: Expr) -> Expr:
         """The sum of a row."""
@@ -104,7 +104,7 @@ class KernelBody:
                 row = x
         if not row.operands and self.source.text(row) in self.zero:
             return x
-        return self.tl.where(text_expr("mask"), x, 0.0)
+        return self.tl.where(Name("mask"), x, 0.0)
 
     def max(self, x: Expr) -> Expr:
         """The largest of a row, of which none is NaN."""
@@ -124,12 +124,12 @@ class KernelBody:
 
     def cumsum(self, x: Expr, **options: bool) -> Expr:
         """The sums up to each element of a row; `options` are tl.cumsum's."""
-        x = self.tl.where(text_expr("mask"), x, 0.0)
+        x = self.tl.where(Name("mask"), x, 0.0)
         return self.tl.cumsum(x, axis=0, **options)
 
     def argmax(self, order: Expr) -> Expr:
         """The place of the largest; `order` are integers that are ordered alike."""
-        order = self.tl.where(text_expr("mask"), order, text_expr(LEAST))
+        order = self.tl.where(Name("mask"), order, Name(LEAST))
         return self.tl.argmax(order, axis=0)
 
     def _combined(
@@ -141,7 +141,7 @@ class KernelBody:
 
     def masked(self, x: Expr, start: str) -> Expr:
         """A row whose lanes past the end hold `start`."""
-        return self.tl.where(text_expr("mask"), x, text_expr(start))
+        return self.tl.where(Name("mask"), x, Name(start))
 
 
 class Source:
@@ -302,7 +302,7 @@ class Source:
             return self._found(op, lines)
         if op.row is not None:
             if op.row.eps is not None:
-                lines.eps = text_expr(self._eps(op))
+                lines.eps = Name(self._eps(op))
             return op.row.lines(lines, op.view, *operands)
         spelling = pointwise(op.view.node)
         assert spelling is not None
@@ -318,7 +318,7 @@ class Source:
         lines.lines.append(f"{count} = tl.where({inside}, n_cols, 0)")
         lines.zero.add(self.names[op.result])
         cast = ".to(tl.float32)" if op.result.dtype in FLOATS else ""
-        return text_expr(f"tl.load({where}, mask=cols < {count}, other=0){cast}")
+        return Name(f"tl.load({where}, mask=cols < {count}, other=0){cast}")
 
     def _top_k(self, op: Operation, lines: KernelBody) -> None:
         """Stores each as it is found; the first of equals comes first."""
@@ -383,7 +383,7 @@ class Source:
             ]
             if op.lookup:
                 table, at = (self.names[o] for o in operands_of(op))
-                inner[op.result] = text_expr(f"{table}[{at}]")
+                inner[op.result] = Name(f"{table}[{at}]")
                 continue
             if op.taps is not None and op.twin is not None:
                 made = op.twin(*(e for e in operands if e is not None))
@@ -405,14 +405,14 @@ class Source:
                 continue
             if op.product is not None:
                 text = self.product_formula(op, self.text(operands[0]))
-                made = text_expr(text, ATOM if op.product.pixels else 0)
+                made = Name(text, ATOM if op.product.pixels else 0)
             elif op.row is not None:
                 names = [self.text(e) for e in operands if e is not None]
                 plain = [n if n.isidentifier() else f"({n})" for n in names]
                 formula = op.row.formula.format(*plain)
                 if len(plain) > 2:
                     formula += f" + {plain[2]}"
-                made = text_expr(formula, binds=0)
+                made = Name(formula, binds=0)
             else:
                 spelling = pointwise(op.view.node)
                 assert spelling is not None

@@ -1,10 +1,9 @@
-"""Blocks found by what repeats, and loops found in the statements of a body."""
+"""Blocks found by what repeats."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import onnx_ir as ir
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,15 +19,8 @@ from fairhand.analysis.repeats.block_boundaries import widen
 from fairhand.analysis.repeats.find_blocks import Block, find_blocks
 from fairhand.analysis.repeats.repeat_counts import one_apart
 from fairhand.analysis.repeats.single_entry_regions import Item
-from fairhand.analysis.spelling.expr import Expr, Leaf, Ref, spell
-from fairhand.codegen.forward.loops.layer_loops import (
-    RolledLoop,
-    Statement,
-    find_rows,
-    roll_lines,
-)
-from fairhand.codegen.ir.module_call import ModuleCall
-from fairhand.codegen.modules.members import Attribute
+
+NAMES = ("layers", "blocks")
 
 # ---- blocks
 
@@ -299,158 +291,3 @@ def test_without_names_there_are_as_many_instances(
         fairhand.compile(make(), folder, verify=False)
         named = [type(m).__name__ for m in imported(folder).load().modules()]
         assert named.count(block) == count
-
-
-NAMES = ("layers", "blocks")
-
-# ---- rows
-
-
-class Place(Leaf):
-    """Member `place` of a list."""
-
-    __slots__ = ("attr", "place")
-
-    def __init__(self, attr: str, place: int) -> None:
-        super().__init__()
-        self.attr, self.place = attr, place
-
-
-def indexed(leaf: Leaf) -> tuple[str, int] | None:
-    return (leaf.attr, leaf.place) if isinstance(leaf, Place) else None
-
-
-class Lines:
-    """Statements by the names of what they make and read: `l0(x)`, `x + y`."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, ir.Value] = {}
-        self.found: list[Statement] = []
-
-    def value(self, name: str) -> ir.Value:
-        return self.values.setdefault(name, ir.Value(name=name))
-
-    def call(self, target: str, place: int, *reads: str, attr: str = "layers") -> None:
-        args = [Ref(self.value(name)) for name in reads]
-        self.add(target, Place(attr, place)(*args))
-
-    def plus(self, target: str, a: str, b: str) -> None:
-        self.add(target, Ref(self.value(a)) + Ref(self.value(b)))
-
-    def add(self, target: str, expr: Expr) -> None:
-        targets = (self.value(target),) if target else ()
-        self.found.append(Statement(targets, expr, True))
-
-    def done(self, *results: str) -> list[Statement | RolledLoop]:
-        self.add("", spell(tuple(Ref(self.value(name)) for name in results)))
-        return find_rows(self.found, indexed, set())
-
-
-def rounds(lines: Lines, count: int, extra: str = "") -> None:
-    """y_i = layers[i](x_i); x_i+1 = x_i + y_i, or `extra` in the place of x_i."""
-    for i in range(count):
-        lines.call(f"y{i}", i, f"x{i}")
-        lines.plus(f"x{i + 1}", extra or f"x{i}", f"y{i}")
-
-
-def test_a_row_carries_what_each_round_hands_on() -> None:
-    lines = Lines()
-    rounds(lines, 3)
-    row, returned = lines.done("x3")
-    assert isinstance(row, RolledLoop) and isinstance(returned, Statement)
-    assert row.count == 3 and len(row.body) == 2
-    assert row.carried == {lines.value("x0"): lines.value("x1")}
-    assert row.twins[lines.value("x3")] is lines.value("x1")
-    assert row.reads() == {lines.value("x0")}
-
-
-def test_what_no_round_changes_goes_before_the_row() -> None:
-    lines = Lines()
-    lines.call("y0", 0, "x0", "mask2")
-    lines.plus("x1", "x0", "y0")
-    lines.plus("mask3", "mask", "mask")  # stands inside, needs nothing inside
-    lines.call("y1", 1, "x1", "mask2")
-    lines.plus("x2", "x1", "y1")
-    mask, row, _ = lines.done("x2", "mask3")
-    assert isinstance(mask, Statement) and mask.targets == (lines.value("mask3"),)
-    assert isinstance(row, RolledLoop) and row.count == 2
-    assert row.carried == {lines.value("x0"): lines.value("x1")}
-
-
-@pytest.mark.parametrize("outside", ["y0", "y1", "x1"])
-def test_no_row_where_an_earlier_round_is_read_outside(outside: str) -> None:
-    lines = Lines()
-    rounds(lines, 3)
-    assert not [s for s in lines.done("x3", outside) if isinstance(s, RolledLoop)]
-
-
-def test_what_the_last_round_makes_may_be_read() -> None:
-    lines = Lines()
-    rounds(lines, 3)
-    assert isinstance(lines.done("x3", "y2")[0], RolledLoop)
-
-
-@pytest.mark.parametrize(("count", "folds"), [(2, False), (3, True)])
-def test_what_a_row_began_with_may_be_read_behind_it(count: int, folds: bool) -> None:
-    lines = Lines()
-    rounds(lines, count)
-    assert isinstance(lines.done(f"x{count}", "x0")[0], RolledLoop) == folds
-
-
-def test_no_row_where_rounds_read_different_things() -> None:
-    lines = Lines()
-    rounds(lines, 3)
-    lines.found[3].expr = Ref(lines.value("other")) + Ref(lines.value("y1"))
-    assert not [s for s in lines.done("x3") if isinstance(s, RolledLoop)]
-
-
-def test_no_row_where_a_later_round_reads_what_the_first_began_with() -> None:
-    lines = Lines()
-    for i in range(3):
-        lines.call(f"y{i}", i, f"x{i}", "x0")
-        lines.plus(f"x{i + 1}", f"x{i}", f"y{i}")
-    assert not [s for s in lines.done("x3") if isinstance(s, RolledLoop)]
-
-
-def test_lists_go_together() -> None:
-    lines = Lines()
-    for i in range(2):
-        lines.call(f"y{i}", i, f"x{i}", attr="norms")
-        lines.call(f"x{i + 1}", i, f"y{i}", attr="layers")
-    row, _ = lines.done("x2")
-    assert isinstance(row, RolledLoop) and row.count == 2
-
-
-def test_a_list_that_is_called_out_of_order_is_no_row() -> None:
-    lines = Lines()
-    for i, place in enumerate((0, 2, 1)):
-        lines.call(f"y{i}", place, f"x{i}")
-        lines.plus(f"x{i + 1}", f"x{i}", f"y{i}")
-    assert not [s for s in lines.done("x3") if isinstance(s, RolledLoop)]
-
-
-# ---- lines
-
-
-def lines_of(first: str, rest: str = "") -> list[str]:
-    calls = [f"x = self.layers[{i}](x{rest})" for i in range(1, 4)]
-    members = [Attribute("layers", i, ModuleCall(f"layers.{i}")) for i in range(4)]
-    folded = roll_lines([f"x = self.layers[0]({first})", *calls], members)
-    return [line for line, _ in folded]
-
-
-@pytest.mark.parametrize("given", ["image", "x + y", "f(x, y)[0]"])
-def test_what_the_first_call_of_a_row_is_given_goes_before_it(given: str) -> None:
-    head = [f"x = {given}", "for layer in self.layers:"]
-    assert lines_of(given) == [*head, "    x = layer(x)"]
-    assert lines_of(f"{given}, mask", ", mask") == [*head, "    x = layer(x, mask)"]
-
-
-@pytest.mark.parametrize(
-    ("given", "rest"),
-    [("y, x", ", x"), ("a, b, c", ", c"), ("a", ", b"), ("f(y), g(x", "")],
-)
-def test_what_is_no_first_argument_stays_in_its_call(given: str, rest: str) -> None:
-    first, *others = lines_of(given, rest)
-    assert first == f"x = self.layers[0]({given})"
-    assert others[0] == "for layer in self.layers[1:]:"

@@ -32,15 +32,15 @@ from fairhand.analysis.spelling.expr import (
     callee,
     depth,
     exchange,
+    generalised,
     leaves,
     nodes,
     render,
     spell,
     substitute,
-    text_expr,
 )
 
-X, Y, Z = text_expr("x"), text_expr("y"), text_expr("z")
+X, Y, Z = Name("x"), Name("y"), Name("z")
 V = Ref(ir.Value(name="v"))
 
 
@@ -146,6 +146,23 @@ def test_questions_are_put_to_the_tree() -> None:
             pytest.fail(f"not seen in {render(expr, lambda leaf: 'v')}")
     called = [callee(node) for node in nodes(expr) if isinstance(node, Call)]
     assert called == [".roll", "F.scaled_dot_product_attention"]
+
+
+def test_the_least_general_expression_has_holes_where_others_part() -> None:
+    parts: list[tuple[str, ...]] = []
+
+    def hole(column: tuple[Expr, ...]) -> Expr | None:
+        parts.append(tuple(map(render, column)))
+        return Name("hole") if parts[-1] != ("x", "sum(x)") else None
+
+    f, x = Name("f"), Name("x")
+    found = generalised([f(x, 1) + 2, f(x, 3) + 2], hole)
+    assert found is not None and render(found) == "f(x, hole) + 2"
+    assert render(generalised([f(x), f(x, 1)], hole) or x) == "hole"
+    same = f(x)[0]
+    assert generalised([same, same], hole) is same
+    assert generalised([f(x), f(Name("sum")(x))], hole) is None
+    assert parts == [("1", "3"), ("f(x)", "f(x, 1)"), ("x", "sum(x)")]
 
 
 def test_exchange_sees_what_is_outside_first() -> None:

@@ -11,7 +11,7 @@ import torch
 from support.emitter_models import Emitted
 from support.traced import Traced
 
-from fairhand.codegen.classes.parametrize_values import products
+from fairhand.codegen.classes.generalise import products
 
 Emit = Callable[[onnx.ModelProto], Emitted]
 Body = Callable[[Traced, str, int], str]

@@ -1,0 +1,512 @@
+"""Calls whose bodies differ in what a constructor can be told become one class.
+
+Bodies are generalised to the least general one that all are instances of: the same
+statements but for holes. Each hole is filled by what the class is given, or there are
+several classes:
+
+- a number, or an activation, becomes an attribute. Numbers of layers are parameters of
+  a class anyway (constructor_arguments.py); those that stand in statements, such as the
+  size of a feature map, are only if they are few;
+- a layer that some lack is nn.Identity there; a sum or a product that some leave out,
+  such as the residual of a block whose sizes change, is decided by a switch, and so are
+  two rolls, there and back. A class has few of those;
+- the number of equal modules in a row is its depth (repeated_layers.py).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from itertools import combinations, combinations_with_replacement, count
+from typing import TYPE_CHECKING, TypeAlias
+
+import onnx_ir as ir
+
+from ...analysis.ops.module_form import ModuleForm
+from ...analysis.spelling.expr import (
+    Attribute,
+    Binary,
+    Call,
+    Conditional,
+    Expr,
+    Function,
+    Leaf,
+    Literal,
+    Name,
+    Ref,
+    Tuple,
+    callee,
+    callees,
+    exchange,
+    nodes,
+    renamed,
+    spell,
+    substitute,
+)
+from ..ir.assignment import Assignment, LayerRef, is_plain_call
+from ..ir.control_flow import Block
+from ..ir.module_call import ModuleCall
+from ..modules.members import ConstructorValue
+
+if TYPE_CHECKING:
+    from .module_classes import ClassTable, Key
+
+Groups: TypeAlias = dict["Key", list[ModuleCall]]
+Texts: TypeAlias = tuple[str, ...]  # of one number, in all runs
+# Steps that some lack, and what is read there in their stead.
+Extra: TypeAlias = Mapping[Assignment, ir.Value]
+
+# Numbers that a reader has to keep in mind beside the layers' own.
+MOST_NUMBERS = 3
+MAX_SWITCHES = 2
+
+
+def unify(kinds: ClassTable, groups: Groups) -> None:
+    """Merge groups of calls, each a class to be, that one class can stand for."""
+    alike: dict[object, list[Key]] = {}
+    for key, runs in groups.items():
+        hint = kinds.hint(runs[0])
+        alike.setdefault((hint, _body(kinds, runs[0])), []).append(key)
+    merged: Groups = {}
+    for keys in alike.values():
+        runs = [run for key in keys for run in groups[key]]
+        if len(keys) > 1 and _take_numbers(kinds, runs):
+            merged[kinds.key(runs[0])] = sorted(runs, key=kinds.place)
+        else:
+            merged.update((key, groups[key]) for key in keys)
+    groups.clear()
+    groups.update(merged)
+    while any(
+        _take_parts(kinds, groups, longer, shorter)
+        for longer in list(groups)
+        for shorter in list(groups)
+        if longer in groups and shorter in groups and longer is not shorter
+    ):
+        pass
+
+
+def _body(kinds: ClassTable, run: ModuleCall, without: Extra | None = None) -> Key:
+    """The body of a call without some steps, with a hole for each number: equal for
+    those that are instances of one."""
+    return kinds.keyed(run, without, _blank)[0]
+
+
+# ---- numbers
+
+# What a class may be given: a function of one tensor that changes it number by number.
+_NAMES_IN_F = (
+    "celu elu gelu hardsigmoid hardswish leaky_relu logsigmoid mish relu relu6 selu "
+    "silu softplus softsign"
+)
+_ACTIVATIONS = {*(f"F.{x}" for x in _NAMES_IN_F.split()), "torch.sigmoid", "torch.tanh"}
+
+# What a number is called, by the operator whose statement it stands in.
+_NAMES = {
+    "Mul": "scale",
+    "Div": "scale",
+    "Attention": "scale",
+    "Resize": "scale",
+    "Split": "width",
+    "Slice": "length",
+    "Pad": "padding",
+}
+
+
+def _told(expr: Expr) -> str:
+    """What a class may be told in the place of a node: a number, or an activation."""
+    match expr:
+        case Literal():
+            return expr.text if expr.text.lstrip("-")[:1].isdecimal() else ""
+        case Name(text):
+            return text if text in _ACTIVATIONS else ""
+    return ""
+
+
+def _blank(expr: Expr) -> Expr:
+    """The same expression with nothing that a class may be told."""
+    return exchange(expr, lambda node: spell("") if _told(node) else None)
+
+
+def _numbers(expr: Expr) -> list[str]:
+    return [text for node in nodes(expr) if (text := _told(node))]
+
+
+def _steps(run: ModuleCall) -> list[Assignment]:
+    return [item for item in run.contents() if isinstance(item, Assignment)]
+
+
+def _row(run: ModuleCall, without: Collection[int] = ()) -> list[str]:
+    """The numbers of a call, but for those of the items at some places."""
+    items = [x for i, x in enumerate(run.contents()) if i not in without]
+    steps = (x for x in items if isinstance(x, Assignment))
+    return [text for step in steps for text in _numbers(step.expr)]
+
+
+_Columns: TypeAlias = dict[Texts, list[int]]  # numbers, and where in a row they stand
+_Products: TypeAlias = dict[Texts, tuple[Texts, Texts | int]]
+
+
+def _differing(rows: Sequence[Sequence[str]]) -> tuple[_Columns, _Products] | None:
+    """The numbers in which calls differ, and which of them others tell; None if those
+    are too many to be told."""
+    columns: _Columns = {}
+    for i, texts in enumerate(zip(*rows, strict=True)):
+        if len(set(texts)) > 1:
+            columns.setdefault(texts, []).append(i)
+    fixed = {int(text) for text in rows[0] if text.isdecimal()}
+    derived = products(columns, fixed)
+    return None if len(columns) - len(derived) > MOST_NUMBERS else (columns, derived)
+
+
+def _take_numbers(kinds: ClassTable, runs: Sequence[ModuleCall]) -> bool:
+    """Make attributes of the numbers in which calls differ, if they are few."""
+    found = _differing([_row(run) for run in runs])
+    if found is None:
+        return False
+    columns, derived = found
+    names = _names(runs[0])
+    for i, run in enumerate(runs):
+        made: dict[Texts, Expr] = {}
+        for texts, places in columns.items():
+            if texts not in derived:
+                wishes = {names[place] for place in places} - {"size"}
+                name = wishes.pop() if len(wishes) == 1 else "size"
+                setting = ConstructorValue(name, _value(texts[i]))
+                run.constants.append(setting)
+                made[texts] = Ref(setting)
+        for texts, (a, b) in reversed(derived.items()):
+            if isinstance(b, int):
+                made[texts] = b * made[a]
+            else:
+                made[texts] = made[a] ** 2 if a == b else made[a] * made[b]
+        new = {place: made[texts] for texts in columns for place in columns[texts]}
+        _fill(run, new)
+        kinds.members[run] = kinds.assign(run)
+    return True
+
+
+def _fill(run: ModuleCall, new: Mapping[int, Expr]) -> None:
+    """Put expressions in the place of some of the numbers."""
+    places = count()
+
+    def filled(node: Expr) -> Expr | None:
+        return new.get(next(places), node) if _told(node) else None
+
+    for step in _steps(run):
+        step.expr = exchange(step.expr, filled)
+
+
+def products(columns: Iterable[Texts], fixed: Set[int]) -> _Products:
+    """Whole numbers that are products in every run: of two others, such as areas, or of
+    one and a number that is the same in all. The largest come first."""
+    whole = {
+        texts: [int(x) for x in texts]
+        for texts in columns
+        if all(map(str.isdecimal, texts))
+    }
+    found: _Products = {}
+    for texts, wanted in sorted(whole.items(), key=lambda entry: -max(entry[1])):
+        sides = [
+            s for s in whole if s != texts and s not in found and 0 not in whole[s]
+        ]
+        pairs: list[tuple[Texts, Texts | int]] = [
+            *combinations_with_replacement(sides, 2),
+            *((side, wanted[0] // whole[side][0]) for side in sides),
+        ]
+        for a, b in pairs:
+            others = [b] * len(wanted) if isinstance(b, int) else whole[b]
+            made = [x * y for x, y in zip(whole[a], others, strict=True)]
+            if made == wanted and (not isinstance(b, int) or b in fixed - {0, 1}):
+                found[texts] = a, b
+                break
+    return found
+
+
+def _value(text: str) -> float | Function:
+    if text in _ACTIVATIONS:
+        return Function(text)
+    number: float = ast.literal_eval(text)
+    return number
+
+
+def _names(run: ModuleCall) -> list[str]:
+    """What each number would be called, after the statement that it stands in."""
+    steps = _steps(run)
+    attends = _last_attending(steps)
+    names: list[str] = []
+    for i, step in enumerate(steps):
+        operator = step.node.op_type if step.node is not None else ""
+        name = _NAMES.get(operator, "size")
+        found = _numbers(step.expr)
+        told = ["activation" if x in _ACTIVATIONS else name for x in found]
+        if i <= attends and any(map(_divides_heads, nodes(step.expr))):
+            told[-2:] = "heads", "head_dim"
+        names += told
+    return names
+
+
+def _divides_heads(expr: Expr) -> bool:
+    """Whether it divides a tensor among heads: x.unflatten(2, (8, 64)),
+    x.reshape(1, 196, 8, 64); queries, keys and values may be one tensor."""
+    match expr:
+        case Call((Attribute(_, "unflatten"), Literal(), Tuple(sizes)), ()):
+            pass
+        case Call((Attribute(_, "reshape"), Literal(), Literal(), *sizes), ()):
+            pass
+        case _:
+            return False
+    texts = [x.text for x in sizes if isinstance(x, Literal) and x.text.isdecimal()]
+    whole = len(texts) == len(sizes)
+    return whole and (len(texts) == 2 or (len(texts) == 3 and texts[0] in ("2", "3")))
+
+
+def _last_attending(steps: Sequence[Assignment]) -> int:
+    """Which statement is the last that attends: a softmax is one before a product."""
+    products = [
+        i for i, step in enumerate(steps) if any(map(_is_matmul, nodes(step.expr)))
+    ]
+    last = -1
+    for i, step in enumerate(steps):
+        for name in callees(step.expr):
+            scores = name.endswith("softmax") and products and i <= products[-1]
+            last = i if scores or name.endswith("attention") else last
+    return last
+
+
+def _is_matmul(expr: Expr) -> bool:
+    return isinstance(expr, Binary) and expr.label == "@"
+
+
+# ---- parts that some lack
+
+# What a switch is called, by what it switches.
+_SWITCHES = {"+": "residual", "*": "scaled"}
+
+
+def _take_parts(kinds: ClassTable, groups: Groups, longer: Key, shorter: Key) -> bool:
+    """Let one class stand for two whose bodies differ in one part."""
+    more, fewer = groups[longer], groups[shorter]
+    first = more[0]
+    if not _comparable(kinds, first, fewer[0]):
+        return False
+    for extra in _extras(first, fewer[0]):
+        if _body(kinds, first, extra) != _body(kinds, fewer[0]) or not all(
+            _separable(kinds, first, step, instead) for step, instead in extra.items()
+        ):
+            continue
+        places = [
+            (first.items.index(step), _operands(step).index(instead))
+            for step, instead in extra.items()
+        ]
+        left_out = {place for place, _ in places}
+        rows = [*(_row(run, left_out) for run in more), *map(_row, fewer)]
+        if _differing(rows) is None:
+            continue
+        for run in fewer:
+            _insert(kinds, first, extra, run)
+        for run in more:
+            _mark(run, places)
+        runs = sorted([*more, *fewer], key=kinds.place)
+        _take_numbers(kinds, runs)
+        position = list(groups).index(longer)
+        del groups[longer], groups[shorter]
+        _put(groups, position, kinds.key(runs[0]), runs)
+        return True
+    return False
+
+
+def _extras(longer: ModuleCall, shorter: ModuleCall) -> Iterator[Extra]:
+    """What the longer one may have more, and what the other reads in its stead.
+
+    A layer, a sum or a product; or two steps that do the same, as there and back.
+    """
+    steps = [
+        item
+        for item in longer.items
+        if isinstance(item, Assignment) and len(item.outputs) == 1 and not item.optional
+    ]
+    if len(longer.items) == len(shorter.items) + 1:
+        for step in steps:
+            if step.form is not None or len(_operands(step)) == 2:
+                yield from ({step: instead} for instead in _operands(step))
+        return
+    for one, other in combinations([step for step in steps if _rolls(step)], 2):
+        yield {one: _operands(one)[0], other: _operands(other)[0]}
+
+
+def _rolls(step: Assignment) -> bool:
+    return step.form is None and callee(step.expr) == ".roll"
+
+
+def _put(
+    groups: dict[Key, list[ModuleCall]], position: int, key: Key, runs: list[ModuleCall]
+) -> None:
+    entries = list(groups.items())
+    entries.insert(position, (key, runs))
+    groups.clear()
+    groups.update(entries)
+
+
+def _comparable(kinds: ClassTable, a: ModuleCall, b: ModuleCall) -> bool:
+    """Two runs of one original class, the first with one statement more."""
+    switches = sum(isinstance(getattr(v, "value", 0), bool) for v in a.constants)
+    switches += sum(s.optional for s in a.items if isinstance(s, Assignment))
+    return (
+        kinds.hint(a) == kinds.hint(b)
+        and 1 <= len(a.items) - len(b.items) <= 2
+        and len(a.inputs) == len(b.inputs)
+        and len(a.outputs) == len(b.outputs)
+        and switches < MAX_SWITCHES
+        and not any(isinstance(item, Block) for item in a.items)
+        and a is not kinds.root_run
+    )
+
+
+def _operands(step: Assignment) -> list[ir.Value]:
+    """What the others may read in the step's place: its operands, in their order."""
+    values = dict.fromkeys(v for v in step.reads() if v.const_value is None)
+    if isinstance(step.form, ModuleForm):
+        return list(values) if is_plain_call(step.expr) else []
+    return list(values)
+
+
+def _separable(
+    kinds: ClassTable, run: ModuleCall, step: Assignment, instead: ir.Value
+) -> bool:
+    """Whether no other item reads both the step's result and its operand."""
+    result = step.outputs[0]
+    if result is None or (result in run.outputs and instead in run.outputs):
+        return False
+    if isinstance(step.form, ModuleForm):
+        listed = any(
+            m.what is step and (m.index is not None or m.inner)
+            for m in kinds.members[run]
+        )
+        shared = sum(s.form is step.form for s in run.steps()) > 1
+        if listed or shared:
+            return False
+    return not any(
+        result in reads and instead in reads
+        for item in run.items
+        if item is not step
+        for reads in [item.inputs if isinstance(item, ModuleCall) else item.reads()]
+    )
+
+
+def _insert(
+    kinds: ClassTable, pattern: ModuleCall, extra: Extra, run: ModuleCall
+) -> None:
+    """Give `run` the steps of `pattern` that it lacks, switched off."""
+    left, new = dict(extra), list[tuple[Assignment, ir.Value]]()
+    for step in extra:
+        new.append(_inserted(kinds, pattern, step, left, run))
+        del left[step]
+    _switch(run, new, on=False)
+
+
+def _inserted(
+    kinds: ClassTable,
+    pattern: ModuleCall,
+    step: Assignment,
+    left: Extra,
+    run: ModuleCall,
+) -> tuple[Assignment, ir.Value]:
+    """The first of the steps that are `left`, at its place in `run`; its operand."""
+    instead = left[step]
+    _, numbers = kinds.keyed(pattern, left)
+    there = {number: value for value, number in kinds.keyed(run)[1].items()}
+    place = pattern.items.index(step)
+    operand = there[numbers[instead]]
+    assert isinstance(operand, ir.Value)
+    # Whoever reads the result in the pattern reads a new value here, and so does
+    # the outside; the operand's other readers keep it.
+    result = ir.Value(name=operand.name, type=operand.type, shape=operand.shape)
+    made = {operand: result}
+    if operand in run.outputs:  # the outside knows it under this name
+        made = {}
+        for item in run.items[:place]:
+            if operand in item.outputs:
+                _rename(item, operand, result)
+        operand, result = result, operand
+    both = [item for item in pattern.items if item not in left]
+    for item, here in zip(both, run.items, strict=True):
+        reads = item.inputs if isinstance(item, ModuleCall) else item.reads()
+        if made and step.outputs[0] in reads:
+            _reread(here, made)
+        elif not made and instead in reads:
+            _reread(here, {result: operand})
+
+    def translated(leaf: Leaf) -> Expr | None:
+        if isinstance(leaf, Ref) and leaf.value.const_value is None:
+            value = there[numbers[leaf.value]]
+            assert isinstance(value, ir.Value)
+            value = operand if leaf.value is instead else value
+            return Ref(value)
+        return None
+
+    if step.form is not None:
+        form = ModuleForm("nn.Identity", (), {}, {}, (operand,), (result,))
+        path = run.path + step.path.removeprefix(pattern.path)
+        new = replace(
+            step,
+            outputs=(result,),
+            expr=LayerRef(form)(Ref(operand)),
+            form=form,
+            path=path,
+            optional=True,
+            lacks=step.form,
+        )
+    else:
+        expr = substitute(step.expr, translated)
+        new = replace(step, outputs=(result,), expr=expr)
+    run.items.insert(place, new)
+    return new, operand
+
+
+def _rename(item: Assignment | ModuleCall, old: ir.Value, new: ir.Value) -> None:
+    """What makes a value makes another one instead."""
+    if isinstance(item, ModuleCall):
+        for inner in item.contents():
+            _rename(inner, old, new)
+        item.outputs = [new if out is old else out for out in item.outputs]
+    else:
+        item.outputs = tuple(new if out is old else out for out in item.outputs)
+    _reread(item, {old: new})
+
+
+def _reread(item: Assignment | ModuleCall, values: dict[ir.Value, ir.Value]) -> None:
+    if isinstance(item, ModuleCall):
+        for inner in item.contents():
+            _reread(inner, values)
+        item.inputs = [values.get(v, v) for v in item.inputs]
+        return
+    item.expr = renamed(item.expr, values)
+
+
+def _mark(run: ModuleCall, places: list[tuple[int, int]]) -> None:
+    """Say of the steps of a run that has them that others lack them."""
+    found = []
+    for place, nth in places:
+        step = run.items[place]
+        assert isinstance(step, Assignment)
+        step.optional = step.form is not None
+        found.append((step, _operands(step)[nth]))
+    _switch(run, found, on=True)
+
+
+def _switch(
+    run: ModuleCall, steps: list[tuple[Assignment, ir.Value]], on: bool
+) -> None:
+    """`expr` becomes `expr if self.flag else operand`, for steps that are no layers."""
+    plain = [(step, operand) for step, operand in steps if step.form is None]
+    if not plain:
+        return
+    first, _ = plain[0]
+    op = first.node.op_type if first.node is not None else ""
+    sign = first.expr.label if isinstance(first.expr, Binary) else ""
+    word = "shifted" if _rolls(first) else _SWITCHES.get(sign, f"with_{op.lower()}")
+    flag = ConstructorValue(word, on)
+    run.constants.append(flag)
+    for step, operand in plain:
+        step.expr = Conditional(step.expr, Ref(flag), Ref(operand))

@@ -1,0 +1,188 @@
+"""Rounds of statements that become a loop, and those that don't."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import onnx_ir as ir
+import pytest
+
+from fairhand.analysis.spelling.expr import Expr, Leaf, Name, Ref, render, spell
+from fairhand.codegen.forward.loops.roll import Roller
+from fairhand.codegen.forward.loops.rounds import Lists
+from fairhand.codegen.ir.module_call import ModuleCall, ModuleRef
+from fairhand.codegen.ir.statement_tree import Statement, reads
+
+
+class Lines:
+    """Statements by the names of what they make and read: `layers[0](x)`, `x + y`."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, ir.Value] = {}
+        self.modules: dict[tuple[str, int], ModuleCall] = {}
+        self.found: list[Statement] = []
+
+    def value(self, name: str) -> ir.Value:
+        return self.values.setdefault(name, ir.Value(name=name))
+
+    def call(self, target: str, place: int, *given: str, attr: str = "layers") -> None:
+        """`target = attr[place](given)`; `block` is a module, and no list."""
+        run = self.modules.setdefault((attr, place), ModuleCall(f"{attr}.{place}"))
+        self.add(target, ModuleRef(run, attr)(*[Ref(self.value(x)) for x in given]))
+
+    def plus(self, target: str, a: str, b: str) -> None:
+        self.add(target, Ref(self.value(a)) + Ref(self.value(b)))
+
+    def add(self, target: str, expr: Expr) -> None:
+        self.found.append(Statement((self.value(target),), expr, True))
+
+    def lists(self) -> Lists:
+        places = {m: at for at, m in self.modules.items() if at[0] != "block"}
+        return Lists(places, Counter(attr for attr, _ in places.values()))
+
+    def rolled(self, *results: str) -> list[str]:
+        """The lines, when these are returned."""
+        returned = spell(tuple(Ref(self.value(name)) for name in results))
+        end = Statement((), returned, False, kind="return")
+        roller = Roller(self.lists(), lambda value, makers: value in makers)
+        return list(lines_of(roller.roll([*self.found, end])))
+
+
+def lines_of(statements: Iterable[Statement]) -> Iterable[str]:
+    def name(leaf: Leaf) -> str:
+        assert isinstance(leaf, Ref | ModuleRef)
+        return leaf.text if isinstance(leaf, ModuleRef) else leaf.value.name or "?"
+
+    for s in statements:
+        names = ", ".join("_" if t is None else t.name or "?" for t in s.targets)
+        text = render(s.expr, name)
+        if s.kind == "for":
+            yield f"for {names if reads_any(s) else '_'} in {text}:"
+        else:
+            yield f"{names} = {text}" if names else text
+        for body in s.bodies:
+            yield from (f"    {line}" for line in lines_of(body))
+
+
+def reads_any(loop: Statement) -> bool:
+    body = (v for s in loop.bodies[0] for v in reads(s.expr))
+    return not set(loop.targets).isdisjoint(body)
+
+
+def rounds(lines: Lines, count: int, extra: str = "", attr: str = "layers") -> None:
+    """y_i = layers[i](x_i); x_i+1 = x_i + y_i, or `extra` in the place of x_i."""
+    for i in range(count):
+        lines.call(f"y{i}", 0 if attr == "block" else i, f"x{i}", attr=attr)
+        lines.plus(f"x{i + 1}", extra or f"x{i}", f"y{i}")
+
+
+LOOP = [
+    "x0 = x0",
+    "for layer in self.layers:",
+    "    y0 = layer(x0)",
+    "    x1 = x0 + y0",
+    "    x0 = x1",
+]
+
+
+def test_a_row_hands_on_what_each_round_makes() -> None:
+    lines = Lines()
+    rounds(lines, 3)
+    assert lines.rolled("x3") == [*LOOP, "(x0,)"]
+
+
+def test_a_module_that_is_called_again_and_again() -> None:
+    lines = Lines()
+    rounds(lines, 3, attr="block")
+    again = [line.replace("layer(", "block(") for line in LOOP]
+    again[1] = "for _ in range(3):"
+    assert lines.rolled("x3") == [*again, "(x0,)"]
+
+
+def test_what_no_round_changes_goes_before_the_row() -> None:
+    lines = Lines()
+    lines.call("y0", 0, "x0", "mask2")
+    lines.plus("x1", "x0", "y0")
+    lines.plus("mask3", "mask", "mask")  # stands inside, needs nothing inside
+    lines.call("y1", 1, "x1", "mask2")
+    lines.plus("x2", "x1", "y1")
+    first, _, *loop, end = lines.rolled("x2", "mask3")
+    assert first == "mask3 = mask + mask" and end == "(x0, mask3)"
+    assert loop[:2] == ["for layer in self.layers:", "    y0 = layer(x0, mask2)"]
+
+
+@pytest.mark.parametrize("outside", ["y0", "y1", "x1"])
+def test_no_row_where_an_earlier_round_is_read_outside(outside: str) -> None:
+    lines = Lines()
+    rounds(lines, 3)
+    assert LOOP[1] not in lines.rolled("x3", outside)
+
+
+def test_what_the_last_round_makes_may_be_read() -> None:
+    lines = Lines()
+    rounds(lines, 3)
+    assert lines.rolled("x3", "y2") == [*LOOP, "(x0, y0)"]
+
+
+@pytest.mark.parametrize(("count", "folds"), [(2, False), (3, True)])
+def test_what_a_row_began_with_may_be_read_behind_it(count: int, folds: bool) -> None:
+    lines = Lines()
+    rounds(lines, count)
+    assert (LOOP[1] in lines.rolled(f"x{count}", "x0")) == folds
+
+
+def test_no_row_where_rounds_read_different_things() -> None:
+    lines = Lines()
+    rounds(lines, 3)
+    lines.found[3].expr = Ref(lines.value("other")) + Ref(lines.value("y1"))
+    assert LOOP[1] not in lines.rolled("x3")
+
+
+def test_a_later_round_may_read_what_the_first_began_with() -> None:
+    lines = Lines()
+    for i in range(3):
+        lines.call(f"y{i}", i, f"x{i}", "start")
+        lines.plus(f"x{i + 1}", f"x{i}", f"y{i}")
+    lines.plus("x0", "start", "start")
+    lines.found.insert(0, lines.found.pop())
+    assert "    y0 = layer(x0, start)" in lines.rolled("x3")
+
+
+def test_lists_go_together() -> None:
+    lines = Lines()
+    for i in range(2):
+        lines.call(f"y{i}", i, f"x{i}", attr="norms")
+        lines.call(f"x{i + 1}", i, f"y{i}", attr="layers")
+    assert lines.rolled("x2")[1:4] == [
+        "for i in range(2):",
+        "    y0 = self.norms[i](x0)",
+        "    x1 = self.layers[i](y0)",
+    ]
+
+
+def test_a_list_that_is_called_out_of_order_is_no_row() -> None:
+    lines = Lines()
+    for i, place in enumerate((0, 2, 1)):
+        lines.call(f"y{i}", place, f"x{i}")
+        lines.plus(f"x{i + 1}", f"x{i}", f"y{i}")
+    assert not [line for line in lines.rolled("x3") if line.startswith("for")]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_list_of_which_the_first_is_given_more(count: int) -> None:
+    lines = Lines()
+    lines.call("x1", 0, "x0", "more")
+    for i in range(count):
+        lines.call(f"x{i + 2}", i + 1, f"x{i + 1}")
+    found = lines.rolled(f"x{count + 1}")
+    assert ("for layer in self.layers[1:]:" in found) == (count == 3)
+
+
+def test_a_row_of_two_lines_begins_with_what_has_no_line_of_its_own() -> None:
+    lines = Lines()
+    for i in range(2):
+        lines.call(f"x{i + 1}", i, f"x{i}")
+    assert not [line for line in lines.rolled("x2") if line.startswith("for")]
+    lines.found.insert(0, Statement((lines.value("x0"),), Name("f")(), True))
+    assert LOOP[1] in lines.rolled("x2")

@@ -10,23 +10,26 @@ from pathlib import Path
 
 from ...analysis.errors import FairhandError
 from ..emit.package_files import is_package
-from ..in_place import fairhand_packages
+from ..in_place import fairhand_hook
 
-HOOKS = Path(fairhand_packages.__file__).parent
+HOOKS = Path(fairhand_hook.__file__).parent
 
 
 def run(packages: Path, command: Sequence[str]) -> int:
-    """The exit code of `command`, whose Python processes open packages of the folder.
+    """Become `command`, whose Python processes open packages of the folder.
 
-    Raises FairhandError if the folder has none, or there is no such program.
+    Where a process can't become another one, returns the exit code of a new one.
+    Raises FairhandError if the folder has no packages, or there is no such program.
     """
     folder = _folder_of_packages(packages)
     paths = [str(HOOKS), *filter(None, [os.environ.get("PYTHONPATH")])]
     settings = {
-        fairhand_packages.VARIABLE: str(folder),
+        fairhand_hook.VARIABLE: str(folder),
         "PYTHONPATH": os.pathsep.join(paths),
     }
     try:
+        if os.name == "posix":  # signals reach the program itself
+            os.execvpe(command[0], list(command), os.environ | settings)
         return subprocess.run(command, env=os.environ | settings).returncode
     except FileNotFoundError:
         raise FairhandError(f"there is no program {command[0]}") from None
@@ -38,7 +41,7 @@ def packages_in_place(folder: str | Path) -> Iterator[None]:
 
     Of `folder`, if it has one; raises FairhandError if it has no packages at all.
     """
-    with fairhand_packages.in_place(_folder_of_packages(Path(folder))):
+    with fairhand_hook.in_place(_folder_of_packages(Path(folder))):
         yield
 
 

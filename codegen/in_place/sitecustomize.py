@@ -9,9 +9,9 @@ import os
 import sys
 
 if __name__ == "sitecustomize":  # and not where tools import all of fairhand
-    import fairhand_packages  # type: ignore[import-not-found]  # which stands beside it
+    import fairhand_hook  # type: ignore[import-not-found]  # which stands beside it
 
-    fairhand_packages.install_on_import()
+    fairhand_hook.install_on_import()
 
     # The sitecustomize that this one stands before, if the environment has one.
     _here = os.path.dirname(os.path.abspath(__file__))

@@ -16,11 +16,13 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
 import warnings
 import zipimport
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -34,8 +36,18 @@ from .model import INPUTS, OUTPUTS
 ORT_TYPES = "onnxruntime.capi.onnxruntime_pybind11_state"
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 REPORT = Path(__file__).with_name("report.json")
+PROCESS = os.getpid()
+PROFILED = threading.Lock()  # PyTorch has one profiler in a process
 # What the constructor of ONNX Runtime takes besides, of what only it has.
 WITHOUT_EFFECT = {"enable_fallback", "read_config_from_model", "disabled_optimizers"}
+# TensorProto's numbers, which a binding may be told in place of NumPy's types.
+NUMBERED = dict(
+    enumerate(
+        "float32 uint8 int8 uint16 int16 int32 int64 object bool float16 float64 "
+        "uint32 uint64 complex64 complex128".split(),
+        start=1,
+    )
+)
 NO_MEMORY_INFO = "memory is PyTorch's here: there are no allocators of ONNX Runtime"
 NO_PARTITION = "PyTorch runs the whole network: no execution provider has a part of it"
 
@@ -58,20 +70,29 @@ class OrtInterface:
             raise TypeError(f"Session() takes no {sorted(unknown)}")
         if path_or_bytes is not None:
             require_source(path_or_bytes)
+        self._model_path = None
+        if isinstance(path_or_bytes, (str, os.PathLike)):
+            self._model_path = os.fspath(path_or_bytes)
         if getattr(sess_options, "optimized_model_filepath", ""):
             raise NotImplementedError(
                 "optimized_model_filepath: a Session has no ONNX graph to write"
             )
-        self.sess_options = sess_options
+        self._sess_options = sess_options
         self.profile = None
         if getattr(sess_options, "enable_profiling", False):
-            self.profile_start = time.monotonic_ns()
-            self.profile = torch.profiler.profile()
-            self.profile.start()
+            if PROFILED.locked():
+                warnings.warn(
+                    "another session is profiled: this one isn't", stacklevel=3
+                )
+            else:
+                self.profile_start = time.monotonic_ns()
+                self.profile = torch.profiler.profile()
+                self.profile.start()
+                PROFILED.acquire()
 
     @property
     def wanted_threads(self) -> int | None:
-        return getattr(self.sess_options, "intra_op_num_threads", 0) or None
+        return getattr(self._sess_options, "intra_op_num_threads", 0) or None
 
     def place(
         self,
@@ -81,35 +102,35 @@ class OrtInterface:
     ) -> None:
         """Where to run: on `device`, else where the first usable provider does."""
         if device is None:
-            self.providers = usable_providers(providers, provider_options)
+            self._provider_options = usable_providers(providers, provider_options)
         elif torch.device(device).type == "cuda":
             index = torch.device(device).index or 0
-            self.providers = {CUDA: {"device_id": str(index)}, CPU: {}}
+            self._provider_options = {CUDA: {"device_id": str(index)}, CPU: {}}
         else:
-            self.providers = {CPU: {}}
-        first, options = next(iter(self.providers.items()))
+            self._provider_options = {CPU: {}}
+        first, options = next(iter(self._provider_options.items()))
         on_gpu = f"cuda:{options.get('device_id', 0)}"
         self.device = torch.device(on_gpu if first == CUDA else device or "cpu")
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         """isinstance(session, onnxruntime.InferenceSession) holds where it is asked."""
-        onnxruntime = sys.modules.get("onnxruntime")
-        return getattr(onnxruntime, "InferenceSession", type(self))
+        theirs = getattr(sys.modules.get("onnxruntime"), "InferenceSession", None)
+        return theirs if isinstance(theirs, type) else type(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """With the weights as they are now; options and profiles stay here."""
-        left_out = {"network": None, "sess_options": None, "profile": None}
+        left_out = {"network": None, "_sess_options": None, "profile": None}
         return restored, (type(self), {**self.__dict__, **left_out})
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return self.__reduce__()
 
     def get_providers(self) -> list[str]:
-        return list(self.providers)
+        return list(self._provider_options)
 
     def get_provider_options(self) -> dict[str, dict[str, str]]:
-        return self.providers
+        return self._provider_options
 
     def set_providers(
         self,
@@ -122,9 +143,9 @@ class OrtInterface:
         self.prepare()
 
     def get_session_options(self) -> Any:
-        if self.sess_options is None:
-            self.sess_options = import_module("onnxruntime").SessionOptions()
-        return self.sess_options
+        if self._sess_options is None:
+            self._sess_options = import_module("onnxruntime").SessionOptions()
+        return self._sess_options
 
     def get_overridable_initializers(self) -> list[Any]:
         """None: initializers are parameters here, to be changed in `model`."""
@@ -207,10 +228,11 @@ class OrtInterface:
         if self.profile is None:
             return ""
         self.profile.stop()
-        prefix = self.sess_options.profile_file_prefix
+        prefix = self._sess_options.profile_file_prefix
         path = f"{prefix}_{time.strftime('%Y-%m-%d_%H-%M-%S')}.json"
         self.profile.export_chrome_trace(path)
         self.profile = None
+        PROFILED.release()
         return path
 
     def get_profiling_start_time_ns(self) -> int:
@@ -393,13 +415,52 @@ def usable_providers(
         if name in available:
             usable.setdefault(name, {str(k): str(v) for k, v in options.items()})
         else:
-            warnings.warn(f"{name} isn't available, of {available}", stacklevel=4)
+            here = sys.modules.get("onnxruntime")
+            if here is None or name not in here.get_available_providers():
+                warnings.warn(f"{name} isn't available, of {available}", stacklevel=4)
     return usable | {CPU: usable.get(CPU, {})}
+
+
+def invalid(text: str, kind: type[Exception] = ValueError) -> Exception:
+    """An error of this kind, which is ONNX Runtime's as well where a program has it."""
+    theirs = getattr(sys.modules.get(ORT_TYPES), "InvalidArgument", None)
+    if theirs is None:
+        return kind(text)
+    # In another process it is the plain one: a class made here can't be found there.
+    members = {"__reduce__": lambda error: (kind, error.args)}
+    return type("InvalidArgument", (kind, theirs), members)(text)
+
+
+@contextmanager
+def torch_settings(threads: int | None, device: torch.device) -> Iterator[None]:
+    """PyTorch's threads in here, and no autocast of the program around.
+
+    Threads are a setting of the calling thread, and of new ones.
+    """
+    if os.getpid() != PROCESS:  # forked: the threads of the parent aren't in this one
+        threads = 1
+    before = torch.get_num_threads()
+    if threads is not None:
+        torch.set_num_threads(threads)
+    try:
+        if torch.is_autocast_enabled(device.type):
+            with torch.autocast(device.type, enabled=False):
+                yield
+        else:
+            yield
+    finally:
+        if threads is not None:
+            torch.set_num_threads(before)
+
+
+def must_be_fed(name: str) -> bool:
+    """Optional inputs may be left out."""
+    return not INPUTS[name][0].startswith("optional(")
 
 
 def known(name: str, table: Mapping[str, Any]) -> str:
     if name not in table:
-        raise ValueError(f"no {name!r}, the names are {list(table)}")
+        raise invalid(f"no {name!r}, the names are {list(table)}")
     return name
 
 
@@ -407,7 +468,7 @@ def memory_at(
     device_type: str, device_id: int, element_type: Any, shape: Sequence[int], at: int
 ) -> torch.Tensor:
     """The caller's memory as a tensor: what it holds when it is used."""
-    dtype = np.dtype(element_type)
+    dtype = np.dtype(NUMBERED.get(element_type, element_type))
     if device_type == "cuda":
         array = {"shape": tuple(shape), "typestr": dtype.str, "data": (at, False)}
         owner = type(
@@ -457,6 +518,8 @@ def ort_value(value: Any) -> Any:
     """An OrtValue with memory of its own, which outlives what it was made from."""
     if is_ort_value(value):
         return value
+    if not isinstance(value, (np.ndarray, torch.Tensor)):
+        raise NotImplementedError(f"a {type(value).__name__} can't become an OrtValue")
     array, OrtValue = on_cpu(value), import_module("onnxruntime").OrtValue
     if array.dtype.kind not in "biuf" or not array.size:
         return OrtValue.ortvalue_from_numpy(array)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -21,7 +20,15 @@ from torch import Tensor
 
 from .engines import make_engine
 from .model import INPUTS, OUTPUTS, WEIGHTS, load
-from .ort_interface import OrtInterface, on_disk, plain, report
+from .ort_interface import (
+    OrtInterface,
+    invalid,
+    must_be_fed,
+    on_disk,
+    plain,
+    report,
+    torch_settings,
+)
 
 ENGINE = "onednn"  # of those in engines.py
 ONNX_TYPES = {"float32": "float", "float64": "double", "object": "string"}
@@ -74,17 +81,19 @@ class Session(OrtInterface):
     ) -> list[Any]:
         """The outputs of these names, all of them for None or an empty list."""
         if isinstance(output_names, str):
-            raise TypeError(f"output_names must be a list, got {output_names!r}")
+            raise invalid(
+                f"output_names must be a list, got {output_names!r}", TypeError
+            )
         names = list(output_names or OUTPUTS)
         input_feed = {name: plain(value) for name, value in input_feed.items()}
-        if missing := [name for name in INPUTS if name not in input_feed]:
+        if missing := [x for x in INPUTS if x not in input_feed and must_be_fed(x)]:
             raise ValueError(f"inputs {missing} are missing from {list(input_feed)}")
         if unknown := [name for name in input_feed if name not in INPUTS]:
-            raise ValueError(f"no inputs {unknown}, the inputs are {list(INPUTS)}")
+            raise invalid(f"no inputs {unknown}, the inputs are {list(INPUTS)}")
         if unknown := [name for name in names if name not in OUTPUTS]:
-            raise ValueError(f"no outputs {unknown}, the outputs are {list(OUTPUTS)}")
-        feeds = [to_input(name, input_feed[name], self.inputs_on) for name in INPUTS]
-        with intra_op(self.threads):
+            raise invalid(f"no outputs {unknown}, the outputs are {list(OUTPUTS)}")
+        feeds = [to_input(x, input_feed.get(x), self.inputs_on) for x in INPUTS]
+        with torch_settings(self.threads, self.device):
             results = self.network(*feeds)
         if len(OUTPUTS) == 1:
             results = (results,)
@@ -102,20 +111,6 @@ class Session(OrtInterface):
         return SimpleNamespace(**report()["meta"])
 
 
-@contextmanager
-def intra_op(threads: int | None) -> Iterator[None]:
-    """PyTorch's threads in here: a setting of the calling thread, and of new ones."""
-    if threads is None:
-        yield
-        return
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def node_args(table: Mapping[str, tuple[str, Any]]) -> list[NodeArg]:
     return [
         NodeArg(name, f"tensor({ONNX_TYPES.get(dtype, dtype)})", list(shape or ()))
@@ -128,11 +123,13 @@ def checked(name: str, value: Any, dtype: str, shape: tuple[Any, ...] | None) ->
     if isinstance(value, list):  # lists are converted, scalars and tuples are not
         value = np.array(value, dtype)
     if not isinstance(value, np.ndarray):
-        raise TypeError(f"input {name!r} must be an array, got {type(value).__name__}")
+        raise invalid(
+            f"input {name!r} must be an array, got {type(value).__name__}", TypeError
+        )
     if value.dtype.name != dtype:
-        raise TypeError(f"input {name!r} must be {dtype}, got {value.dtype}")
+        raise invalid(f"input {name!r} must be {dtype}, got {value.dtype}", TypeError)
     if shape and not fits(value.shape, shape):  # a scalar, or no rank: any shape
-        raise ValueError(
+        raise invalid(
             f"input {name!r} must have shape {list(shape)}, got {list(value.shape)}"
         )
     return value

@@ -16,8 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx.parser
 import onnxruntime as ort
 import pytest
+import torch
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 import fairhand
 
@@ -229,6 +233,15 @@ def test_binding_of_arrays_and_ort_values(session: Any, wanted: np.ndarray) -> N
         binding.bind_cpu_input("nothing", X)
 
 
+def test_binding_by_the_numbers_of_types(session: Any, wanted: np.ndarray) -> None:
+    number = onnx.TensorProto.FLOAT
+    binding, out = session.io_binding(), np.zeros_like(wanted)
+    binding.bind_input("image", "cpu", 0, number, X.shape, X.ctypes.data)
+    binding.bind_output("logits", "cpu", 0, number, out.shape, out.ctypes.data)
+    session.run_with_iobinding(binding)
+    close(out, wanted)
+
+
 def test_a_binding_is_of_one_session(package: Any, session: Any) -> None:
     with pytest.raises(ValueError, match="session that created it"):
         package.Session().run_with_iobinding(session.io_binding())
@@ -277,6 +290,106 @@ def test_threads(session: Any, wanted: np.ndarray) -> None:
     with ThreadPoolExecutor(4) as pool:
         for (result,) in pool.map(lambda _: session.run(None, FEED), range(32)):
             close(result, wanted)
+
+
+def test_errors_are_those_that_programs_catch(session: Any) -> None:
+    for feed in ({"image": X.astype(np.float64)}, {"image": X[0]}, FEED | {"y": X}):
+        with pytest.raises(InvalidArgument) as caught:
+            session.run(None, feed)
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert isinstance(again, ValueError | TypeError) and str(again) == str(
+            caught.value
+        )
+
+
+def test_inside_of_autocast(session: Any, wanted: np.ndarray) -> None:
+    with torch.autocast("cpu", torch.bfloat16):
+        close(session.run(None, FEED)[0], wanted)
+
+
+def test_two_profiles(package: Any, tmp_path: Path) -> None:
+    options = ort.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "trace")
+    first = package.Session(MODEL, options)
+    with pytest.warns(UserWarning, match="another session is profiled"):
+        second = package.Session(MODEL, options)
+    second.run(None, first and FEED)
+    assert second.end_profiling() == "" and Path(first.end_profiling()).is_file()
+    assert Path(package.Session(MODEL, options).end_profiling()).is_file()
+
+
+def compiled(model: str, folder: Path, name: str) -> tuple[Any, ort.InferenceSession]:
+    """The Session of a package, and ONNX Runtime's, of a model's text."""
+    proto = onnx.parser.parse_model(model)
+    file = folder / "net.onnx"
+    onnx.save(proto, file)
+    fairhand.compile(file, folder / name, verify=False)
+    with fairhand.packages_in_place(folder):
+        return ort.InferenceSession(file), ort.InferenceSession(
+            proto.SerializeToString()
+        )
+
+
+def test_strings_are_made_of_other_objects(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["ai.onnx.ml" : 2, "" : 17]>
+    net (string[n] x) => (int64[n] y) {
+        y = ai.onnx.ml.LabelEncoder <keys_strings = ["3", "a", "None"],
+                                     values_int64s = [10, 30, 40]> (x)
+    }"""
+    mine, _ = compiled(text, tmp_path, "json")  # called as a module of the hook's
+    theirs = ort.InferenceSession(tmp_path / "net.onnx")
+    assert type(mine) is not type(theirs)
+    for array in (np.array(["a", 3, None], object), np.array([b"a", b"3"], "S1")):
+        assert mine.run(None, {"x": array})[0].tolist() == (
+            theirs.run(None, {"x": array})[0].tolist()
+        )
+
+
+def test_packages_of_any_name_and_contexts_inside_of_others(
+    folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(folder / "ort_digits", tmp_path / "3d-digits")
+    (tmp_path / "stranger").mkdir()
+    (tmp_path / "stranger" / "report.json").write_text('{"source": "elsewhere"}')
+    with fairhand.packages_in_place(tmp_path):
+        for _ in range(2):
+            with fairhand.packages_in_place(folder):
+                inner = ort.InferenceSession(MODEL, providers=CPU)
+            outer = ort.InferenceSession(MODEL, providers=CPU)
+            assert type(inner).__module__ == "fairhand_packages.ort_digits.session"
+            assert type(outer).__module__ == "fairhand_packages.3d-digits.session"
+    assert type(ort.InferenceSession(MODEL, providers=CPU)) is ort.InferenceSession
+
+
+FORKS = """
+import importlib.util, multiprocessing
+assert importlib.util.find_spec("onnxruntime")  # as libraries ask before they import
+import numpy as np, onnxruntime as ort, torch, sys
+
+def child(_):
+    mine = ort.InferenceSession(sys.argv[1])
+    return [s.run(None, {"image": X})[0] for s in (session, mine)]
+
+X = np.ones((256, 1, 8, 8), np.float32)
+torch.set_num_threads(2)
+session = ort.InferenceSession(sys.argv[1])
+print(type(session).__name__)
+want = session.run(None, {"image": X})[0]
+with multiprocessing.get_context("fork").Pool(1) as pool:
+    print(all(np.allclose(got, want) for got in pool.map(child, [0])[0]))
+"""
+
+
+def test_in_a_forked_process(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(FORKS)
+    command = [sys.executable, "-m", "fairhand", "run", "--packages", str(folder), "--"]
+    command += [sys.executable, str(tmp_path / "app.py"), str(MODEL)]
+    path = {"PYTHONPATH": ":".join(filter(None, sys.path))}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=path, timeout=120
+    )
+    assert done.stdout.split() == ["Session", "True"], done.stderr
 
 
 PROGRAM = """

@@ -26,9 +26,9 @@ def read(name: str, value: Any, dtype: str, shape: Any, device: torch.device) ->
 
 
 def read_strings(name: str, value: Any, dtype: str, shape: Any, _: Any) -> np.ndarray:
-    """Strings stay an array."""
-    if isinstance(value, np.ndarray) and value.dtype.kind == "U":
-        value = value.astype(object)
+    """An array of str, which ONNX Runtime makes of any other object, too."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "USO":
+        value = np.array(np.frompyfunc(str, 1, 1)(value), object)
     return np.array(checked(name, value, dtype, shape), order="C")
 
 

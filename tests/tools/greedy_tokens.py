@@ -158,7 +158,7 @@ def decode(path: Path, package: Path, steps: int, room: int = 0) -> Decoded:
     """The tokens of a package and of ONNX Runtime, from the same prompt."""
     model = load(path).model
     session, ours = oracle(str(path)), imported(package).Session()
-    decoder, allowed = Decoder(session, model, room), allowance(model)
+    decoder, allowed = Decoder(ours, model, room), allowance(model)
     tokens = [decoder.prompt(), decoder.prompt()]
     states = [decoder.begin(), decoder.begin()]
     same = off = 0

@@ -14,21 +14,24 @@ import onnx
 import onnx_ir as ir
 
 from .map_types import map_type
+from .weight_access import is_weight
 
 # No path on any system holds a NUL, so no file can have such a name by accident.
 CUT_PREFIX = "\0cut:"
 
 
 def skeleton(
-    model: ir.Model, smallest: int
+    model: ir.Model, smallest: int, noted: bool = True
 ) -> tuple[onnx.ModelProto, list[ir.TensorProtocol]]:
     """The model as protobuf, initializers of `smallest` bytes or more left out.
 
     In their place stand external tensors located at CUT_PREFIX + "0", "1" and so on;
     the list holds the tensors meant. Strings, and tensors in attributes, stay in. The
-    model is the same afterwards.
+    model is the same afterwards. Weights that stay in count as read, unless `noted` is
+    False: for who decides nothing of a package by them.
     """
     kept: list[tuple[ir.Value, ir.TensorProtocol]] = []
+    changed: list[tuple[ir.Value, ir.TensorProtocol]] = []
     try:
         for graph in model.graphs():
             for value in graph.initializers.values():
@@ -37,13 +40,16 @@ def skeleton(
                     continue
                 external = isinstance(tensor, ir.ExternalTensor)
                 if tensor.nbytes < smallest and not external:
+                    if is_weight(tensor) and not noted:
+                        value.const_value = tensor.held
+                        changed.append((value, tensor))
                     continue
                 value.const_value = _stub(value, tensor, len(kept))
                 kept.append((value, tensor))
         with quiet():
             return to_proto(model), [tensor for _, tensor in kept]
     finally:
-        for value, tensor in kept:
+        for value, tensor in (*kept, *changed):
             value.const_value = tensor
 
 

@@ -41,13 +41,20 @@ PROFILED = threading.Lock()  # PyTorch has one profiler in a process
 # What the constructor of ONNX Runtime takes besides, of what only it has.
 WITHOUT_EFFECT = {"enable_fallback", "read_config_from_model", "disabled_optimizers"}
 # TensorProto's numbers, which a binding may be told in place of NumPy's types.
-NUMBERED = dict(
-    enumerate(
-        "float32 uint8 int8 uint16 int16 int32 int64 object bool float16 float64 "
-        "uint32 uint64 complex64 complex128".split(),
-        start=1,
-    )
-)
+NUMBERED = {
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    4: "uint16",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    9: "bool",
+    10: "float16",
+    11: "float64",
+    12: "uint32",
+    13: "uint64",
+}
 NO_MEMORY_INFO = "memory is PyTorch's here: there are no allocators of ONNX Runtime"
 NO_PARTITION = "PyTorch runs the whole network: no execution provider has a part of it"
 

@@ -298,7 +298,7 @@ def test_lanes_are_kept_where_they_are_measured_to_gain(
         return [{"fastest_ms": 10 * gain}, {"fastest_ms": 10.0}]
 
     monkeypatch.setattr("fairhand.codegen.profile.package_times.times", times)
-    monkeypatch.setattr("fairhand.codegen.lanes.divide.cores", lambda: 2)
+    monkeypatch.setattr("fairhand.codegen.lanes.divide._cores", lambda: 2)
     alone = replace(CPU, scaling=0.0)  # threads add nothing to it
     monkeypatch.setattr("fairhand.codegen.lanes.divide.CPU", alone)
     model, out = branching(), tmp_path / "net"
@@ -357,7 +357,7 @@ def test_a_division_has_to_gain_by_itself(
         return profile
 
     monkeypatch.setattr("fairhand.codegen.pipeline.measured_profile", measured)
-    monkeypatch.setattr("fairhand.codegen.lanes.divide.cores", lambda: 2)
+    monkeypatch.setattr("fairhand.codegen.lanes.divide._cores", lambda: 2)
     options = {"verify": False, "lanes": "auto", "profile": True, "engine": "eager"}
     found = fairhand.compile(residual(), tmp_path / "net", **options).report["lanes"]
     assert found["count"] == 1
@@ -370,7 +370,7 @@ def test_a_prediction_knows_one_engine(
     engine: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One lane on another may be twice as fast, and without verifying nothing runs."""
-    monkeypatch.setattr("fairhand.codegen.lanes.divide.cores", lambda: 2)
+    monkeypatch.setattr("fairhand.codegen.lanes.divide._cores", lambda: 2)
     monkeypatch.setattr("fairhand.codegen.lanes.divide.CPU", replace(CPU, scaling=0.0))
     options = {"verify": False, "lanes": "auto", "engine": engine}
     found = fairhand.compile(branching(), tmp_path / "net", **options).report["lanes"]
@@ -405,7 +405,7 @@ def test_lanes_for_the_machine(
     count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Compared with one lane that has all threads."""
-    monkeypatch.setattr("fairhand.codegen.lanes.divide.cores", lambda: count)
+    monkeypatch.setattr("fairhand.codegen.lanes.divide._cores", lambda: count)
     package = fairhand.compile(branching(), tmp_path / "x", verify=False, lanes="auto")
     found = package.report["lanes"]
     if count == 1:

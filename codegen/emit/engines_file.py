@@ -56,7 +56,7 @@ def _offered(plan: EnginePlan) -> dict[str, tuple[list[str], str]]:
         "onednn": ([*first, *(["Tuples"] if plan.lists else []), "OneDNN"], ONEDNN),
         "compile": ([*first, "compiled"], COMPILE),
     }
-    return {name: found[name] for name in plan.candidates()}
+    return {name: found[name] for name in plan.candidates() if name in found}
 
 
 def _engines(plan: EnginePlan) -> str:

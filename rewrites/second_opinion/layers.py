@@ -200,6 +200,8 @@ def _group_norm(inputs: list[Any], a: Attributes) -> Tensor:
 
 @operator("BatchNormalization")
 def _batch_norm(inputs: list[Any], a: Attributes) -> Tensor:
+    if a.get("training_mode", 0):
+        raise Unknown("BatchNormalization that takes means of its input")
     x, *rest = inputs
     scale, bias, mean, variance = (per_axis(t, 1, x.rank) for t in rest)
     small = mp.mpf(float(np.float32(a.get("epsilon", 1e-5))))

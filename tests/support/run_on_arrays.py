@@ -99,6 +99,7 @@ OPS: dict[str, Callable[..., Any]] = {
     "asin": np.arcsin, "atan": np.arctan, "ceil": np.ceil, "cos": np.cos,
     "cosh": np.cosh, "div": np.divide, "equal": np.equal, "erf": math.erf,
     "exp": np.exp, "floor": np.floor, "greater": np.greater,
+    "isnan": np.isnan,
     "greater_equal": np.greater_equal, "less": np.less,
     "less_equal": np.less_equal, "log": np.log, "max": np.maximum,
     "min": np.minimum, "mul": np.multiply, "neg": np.negative,

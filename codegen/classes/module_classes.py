@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import count
-from typing import Any, TypeAlias
+from typing import Any
 
-import onnx_ir as ir
-
-from ...analysis.graph.parameters import is_parameter
 from ...analysis.ops.module_form import ModuleForm
-from ...analysis.spelling.expr import TORCH_DTYPES, Expr, Leaf, Ref, render, spell
-from ..ir.assignment import Assignment, LayerRef
-from ..ir.control_flow import Action, Block
+from ...analysis.spelling.expr import TORCH_DTYPES, render, spell
+from ..ir.assignment import Assignment
 from ..ir.identifiers import class_name, shared_name, unused
 from ..ir.module_call import ModuleCall
 from ..ir.naming import CLASSES, first_name
-from ..modules.members import Attribute, ConstructorValue, assign_members, member_name
+from ..modules.members import Attribute, ConstructorValue, assign_members
 from ..modules.sequential import is_chain
-from .constructor_arguments import ANY, ARGUMENTS, Parameter, parameters, plain_size
-from .generalise import unify
-from .repeated_layers import Depth, growth, row
+from .bodies import columns_of, repeated_lines, stored_shape
+from .constructor_arguments import Parameter, parameters
+from .generalise import generalise
 
 MAX_PARAMETERS = 8
-
-Key: TypeAlias = tuple[object, ...]
 
 
 @dataclass(eq=False)
@@ -50,13 +43,13 @@ class ClassTable:
         self.faithful = faithful
         self.of: dict[ModuleCall, ModuleClass] = {}
         self.arguments: dict[ModuleCall, tuple[Any, ...]] = {}
-        self.counts: dict[ModuleCall, int] = {}  # how many runs are of the same kind
+        self.counts: dict[ModuleCall, int] = {}  # how many runs are of the same class
         self.members: dict[ModuleCall, list[Attribute]] = {}
         self.names: dict[object, str] = {}  # Step/Run/Value in a run -> member text
         self.order: list[ModuleClass] = []
         self.taken: set[str] = {network, *(s.__name__ for s in root.sources())}
         self.root_run = root
-        self._places = {run: i for i, run in enumerate(root.all_runs())}
+        self._places = {run: i for i, run in enumerate((root, *root.all_runs()))}
         self.root = self.build(root, network)
 
     def assign(self, run: ModuleCall) -> list[Attribute]:
@@ -76,12 +69,9 @@ class ClassTable:
         levels: dict[int, list[ModuleCall]] = {}
         self._heights(root, levels)
         for height in sorted(levels):
-            groups: dict[Key, list[ModuleCall]] = {}
             for run in levels[height]:
                 self.members[run] = self.assign(run)
-                groups.setdefault(self.key(run), []).append(run)
-            unify(self, groups)
-            for runs in groups.values():
+            for runs in generalise(self, levels[height]):
                 for part in self._split_wide(runs):
                     self._make(part, network if part[0] is root else "")
         return self.of[root]
@@ -99,16 +89,16 @@ class ClassTable:
             return [runs]  # no part would need a flag
         parts: dict[object, list[ModuleCall]] = {}
         for run in runs:
-            parts.setdefault(tuple(self.columns(run)), []).append(run)
+            parts.setdefault(tuple(self._values(run)), []).append(run)
         return list(parts.values())
 
     def _make(self, runs: list[ModuleCall], network: str) -> None:
         first = runs[0]
         members = self.members[first]
         chain = is_chain(first) and not network
-        kind = ModuleClass(network, first, members, chain)
+        cls = ModuleClass(network, first, members, chain)
         if not chain and not network:
-            self._name(kind, _class_wish(runs), len(runs))
+            self._name(cls, _class_wish(runs), len(runs))
         varying = self.varying(runs)
         labels: dict[int, str] = {}
         # Attributes of its own first: size1 is self.size1.
@@ -116,147 +106,47 @@ class ClassTable:
             labels[id(parameter)] = unused(parameter.wish, labels.values())
         for parameter in varying:
             label = labels[id(parameter)]
-            kind.parameters.append(label)
-            kind.holes.update(parameter.texts(label))
+            cls.parameters.append(label)
+            cls.holes.update(parameter.texts(label))
             if parameter.default is not None:
-                kind.defaults[label] = parameter.default
+                cls.defaults[label] = parameter.default
         for i, run in enumerate(runs):
-            self.of[run] = kind
+            self.of[run] = cls
             self.counts[run] = len(runs)
             self.arguments[run] = tuple(parameter.values[i] for parameter in varying)
-        self.order.append(kind)
+        self.order.append(cls)
 
     def varying(self, runs: list[ModuleCall]) -> list[Parameter]:
         """The parameters that a class for all these runs has."""
-        rows = [self.columns(run) for run in runs]
+        rows = [self._values(run) for run in runs]
+        labels = [column.label for column in columns_of(self, runs[0])]
         # A chain is written out where it is called: it computes nothing of its own.
-        return parameters(rows, self._column_names(runs[0]), not is_chain(runs[0]))
+        return parameters(rows, labels, not is_chain(runs[0]))
 
-    def _name(self, kind: ModuleClass, wish: str, instances: int) -> None:
+    def _values(self, run: ModuleCall) -> list[Any]:
+        return [column.value for column in columns_of(self, run)]
+
+    def _name(self, cls: ModuleClass, wish: str, instances: int) -> None:
         """Its name; of two classes of one name, one says what it has more."""
-        kind.name = unused(wish, self.taken)
-        if kind.name != wish:
+        cls.name = unused(wish, self.taken)
+        if cls.name != wish:
             twin = next((k for k in self.order if k.name == wish), None)
-            mine = _layer_names(kind)
+            mine = _layer_names(cls)
             theirs = _layer_names(twin) if twin is not None else set()
             if twin is not None and theirs > mine and len(theirs - mine) == 1:
                 twin.name = self._with(wish, theirs - mine)
-                kind.name = wish
+                cls.name = wish
             elif theirs < mine and len(mine - theirs) == 1:
-                kind.name = self._with(wish, mine - theirs)
+                cls.name = self._with(wish, mine - theirs)
             elif twin is not None and self.counts[twin.run] < instances:
-                twin.name, kind.name = kind.name, wish
+                twin.name, cls.name = cls.name, wish
                 self.taken.add(twin.name)
-        self.taken.add(kind.name)
+        self.taken.add(cls.name)
 
     def _with(self, name: str, extra: set[str]) -> str:
         made = unused(f"{name}With{class_name(min(extra))}", self.taken)
         self.taken.add(made)
         return made
-
-    def key(self, run: ModuleCall) -> Key:
-        """Equal for runs whose printed class is equal, numbers of layers aside."""
-        return self.keyed(run)[0]
-
-    def keyed(
-        self,
-        run: ModuleCall,
-        without: Mapping[Assignment, ir.Value] | None = None,
-        spelled: Callable[[Expr], Expr] = lambda expr: expr,
-    ) -> tuple[Key, dict[object, int]]:
-        """The key, and the number that each value has in it.
-
-        As if the run had no step of `without`, whose readers read what that gives, and
-        its statements were `spelled` otherwise.
-        """
-        left = without or {}
-        texts = {m.what: m.text for m in self.members[run] if m.what not in left}
-        numbers: dict[object, int] = {}
-        unused_numbers = count()
-
-        def number(value: object) -> int:
-            if value not in numbers:
-                numbers[value] = next(unused_numbers)
-            return numbers[value]
-
-        for value in (*run.inputs, *run.sizes):
-            number(value)
-
-        def name(leaf: Leaf) -> str:
-            if isinstance(leaf, LayerRef):
-                return member_name(texts, leaf)
-            assert isinstance(leaf, Ref)
-            return texts.get(leaf.value) or f"v{number(leaf.value)}"
-
-        def part(item: Assignment | ModuleCall) -> object:
-            if isinstance(item, Block):
-                return tuple(tuple(map(part, items)) for items in item.parts())
-            if isinstance(item, Assignment) and item in left:
-                numbers.update(dict.fromkeys(item.outputs, number(left[item])))
-                return None
-            outs = tuple(None if out is None else number(out) for out in item.outputs)
-            if isinstance(item, ModuleCall):
-                source = item.shares or item
-                args = [*map(Ref, item.inputs), *item.size_args]
-                call = ", ".join(render(arg, name) for arg in args)
-                return id(self.of[source]), texts.get(source), call, outs
-            kind = item.kind if isinstance(item, Action) else ""
-            return render(spelled(item.expr), name), outs, item.inlines, kind
-
-        parts: list[object] = [is_chain(run)]
-        parts += [key for item in run.items if (key := part(item)) is not None]
-        for member in self.members[run]:
-            if member.what not in left:
-                parts.append((member.text, _shape_key(member)))
-        parts.append(tuple(numbers[out] for out in run.outputs))
-        deep = None if left else self.depth(run)
-        return deep.key if deep is not None else tuple(parts), numbers
-
-    def depth(self, run: ModuleCall) -> Depth | None:
-        """Of a run that may hold any number of equal modules."""
-        return row(self, run) or growth(self, run)
-
-    def columns(self, run: ModuleCall) -> list[Any]:
-        """Every number of a run's constructor, in printing order."""
-        deep = self.depth(run)
-        if deep is not None:
-            return deep.numbers
-        found: list[Any] = []
-        for member in self.members[run]:
-            if isinstance(member.what, ModuleCall):
-                found += self.arguments[member.what]
-            elif isinstance(member.what, Assignment):
-                found += _layer_columns(member.what)
-            elif isinstance(member.what, ConstructorValue):
-                found.append(member.what.value)
-            else:
-                found += _dims(member.what)
-        return found
-
-    def _column_names(self, run: ModuleCall) -> list[str]:
-        deep = self.depth(run)
-        if deep is not None:
-            return deep.labels
-        found: list[str] = []
-        for member in self.members[run]:
-            if isinstance(member.what, ModuleCall):
-                found += map(plain_size, self.of[member.what].parameters)
-            elif isinstance(member.what, Assignment):
-                step = member.what
-                form = step.lacks or step.form
-                assert form is not None
-                found += [member.attr] if step.optional else []
-                named = ARGUMENTS.get(form.layer, ())
-                found += [
-                    named[i] if i < len(named) else "size"
-                    for i in range(len(form.positional))
-                ]
-                found += sorted(form.keywords)
-            elif isinstance(member.what, ConstructorValue):
-                found.append(member.attr)
-            else:
-                found += ["dim"] * len(_dims(member.what))
-        return found
 
     # ---- constructors
 
@@ -266,16 +156,11 @@ class ClassTable:
         """Source of a member's value, and the first column after it."""
         what = member.what
         if isinstance(what, ModuleCall):
-            kind = self.of[what]
-            values = list(self.arguments[what])
+            values = self.arguments[what]
             texts = [
                 holes.get(column + i) or render(spell(v)) for i, v in enumerate(values)
             ]
-            if kind.chain:
-                return self._sequential(
-                    kind, dict(zip(kind.parameters, texts, strict=True))
-                ), column + len(values)
-            return self.call(kind, texts), column + len(values)
+            return self.construct(self.of[what], texts), column + len(values)
         if isinstance(what, Assignment):
             form = what.lacks or what.form
             assert form is not None
@@ -285,49 +170,33 @@ class ClassTable:
             return f"{text} if {holes[column]} else nn.Identity()", end
         if isinstance(what, ConstructorValue):
             return holes.get(column) or render(spell(what.value)), column + 1
-        dims = _dims(what)
+        dims = stored_shape(what)
         sizes = [holes.get(column + i, str(size)) for i, size in enumerate(dims)]
         shape = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
-        dtype = TORCH_DTYPES[_dtype(what)]
+        assert what.dtype is not None
+        dtype = TORCH_DTYPES[what.dtype]
         options = "" if dtype == "float32" else f", dtype=torch.{dtype}"
         return f"torch.empty({shape}{options})", column + len(dims)
 
-    def call(self, kind: ModuleClass, texts: list[str]) -> str:
-        """The constructor of a class with a text for each of its parameters."""
-        arguments = []
-        for label, text in zip(kind.parameters, texts, strict=True):
-            if label not in kind.defaults:
-                arguments.append(text)
-            elif text != render(spell(kind.defaults[label])):
-                arguments.append(f"{label}={text}")
-        return f"{kind.name}({', '.join(arguments)})"
-
-    def _sequential(self, kind: ModuleClass, values: dict[str, str]) -> str:
-        """nn.Sequential(...) with the parameters of its kind filled in."""
-        column, texts = 0, []
-        holes = {c: values[label] for c, label in kind.holes.items()}
-        if row(self, kind.run) is not None:
-            depth = holes.get(0) or str(len(kind.run.items))
-            text, _ = self.constructor(kind.members[0], 1, holes)
-            if not depth.isdigit():
-                return f"nn.Sequential(*({text} for _ in range({depth})))"
-            return f"nn.Sequential({', '.join([text] * int(depth))})"
-        for member in kind.members:
+    def construct(self, cls: ModuleClass, texts: Sequence[str]) -> str:
+        """Source that makes an instance, of a text for each parameter of its class."""
+        given = dict(zip(cls.parameters, texts, strict=True))
+        if not cls.chain:
+            arguments = []
+            for label, text in given.items():
+                if label not in cls.defaults:
+                    arguments.append(text)
+                elif text != render(spell(cls.defaults[label])):
+                    arguments.append(f"{label}={text}")
+            return f"{cls.name}({', '.join(arguments)})"
+        holes = {column: given[label] for column, label in cls.holes.items()}
+        if repeated := repeated_lines(self, cls, holes):
+            return repeated[0]
+        column, layers = 0, []
+        for member in cls.members:
             text, column = self.constructor(member, column, holes)
-            texts.append(text)
-        return f"nn.Sequential({', '.join(texts)})"
-
-
-def _layer_columns(step: Assignment) -> list[Any]:
-    form = step.lacks or step.form
-    assert form is not None
-    numbers = [
-        *form.positional,
-        *(form.keywords[k][0] for k in sorted(form.keywords)),
-    ]
-    if step.lacks is not None:
-        numbers = [ANY] * len(numbers)
-    return [step.lacks is None, *numbers] if step.optional else numbers
+            layers.append(text)
+        return f"nn.Sequential({', '.join(layers)})"
 
 
 def _layer_text(
@@ -350,8 +219,8 @@ def _layer_text(
     return f"{form.layer}({', '.join(texts)})", column
 
 
-def _layer_names(kind: ModuleClass) -> set[str]:
-    return {m.attr for m in kind.members if not isinstance(m.what, ConstructorValue)}
+def _layer_names(cls: ModuleClass) -> set[str]:
+    return {m.attr for m in cls.members if not isinstance(m.what, ConstructorValue)}
 
 
 def _class_wish(runs: Sequence[ModuleCall]) -> str:
@@ -387,27 +256,3 @@ def _class_hint(run: ModuleCall) -> str:
     if run.path[-1:].isdigit() and word.endswith("s") and len(word) > 3:
         word = word[:-1]  # layers.0 is a Layer
     return class_name(word)
-
-
-def _shape_key(member: Attribute) -> tuple[object, ...]:
-    what = member.what
-    if isinstance(what, ModuleCall):
-        return ("run",)
-    if isinstance(what, Assignment):
-        form = what.lacks or what.form
-        assert form is not None
-        kinds = tuple(type(v).__name__ for v in form.positional)
-        return (form.layer, kinds, tuple(sorted(form.keywords)), tuple(form.weights))
-    if isinstance(what, ConstructorValue):
-        return ("switch",)
-    return (str(what.dtype), is_parameter(what), len(_dims(what)))
-
-
-def _dims(value: ir.Value) -> tuple[int, ...]:
-    assert value.const_value is not None
-    return tuple(value.const_value.shape.numpy())
-
-
-def _dtype(value: ir.Value) -> ir.DataType:
-    assert value.const_value is not None
-    return value.const_value.dtype

@@ -15,9 +15,9 @@ from ...analysis.graph.parameters import has_name, is_parameter
 from ...analysis.literals import one_line
 from ...analysis.spelling.expr import Function, HelperRef, leaves
 from ...rewrites.simplify import Rewriting
+from ..classes.bodies import repeated_lines
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..classes.provenance import Sources, merged
-from ..classes.repeated_layers import growth_lines
 from ..classes.stored_parameters import is_filled, parameter_count, weights_of
 from ..classes.tied_weights import tie
 from ..forward.writer import Body, BodyWriter, method_plan
@@ -187,7 +187,7 @@ def _class_plan(
     for written in (body, *(lane for _, lane in lanes)):
         helpers.update(dict.fromkeys(written.helpers))  # type: ignore[arg-type]
     forward = method_plan("forward", body, cls, sources)
-    loop = growth_lines(classes, cls)
+    loop = repeated_lines(classes, cls, cls.holes)
     members = loop or _member_lines(cls, classes)
     behind = sources.members(cls)
     return ClassPlan(

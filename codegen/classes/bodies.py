@@ -1,0 +1,326 @@
+"""What a call does, with a hole for each number that its class may be given.
+
+Calls of equal bodies can be instances of one class. The holes in statements are filled
+by numbers and activations; those in the constructors of members by numbers of layers
+and, where a body repeats one layer, by how often it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import onnx_ir as ir
+
+from ...analysis.graph.parameters import is_parameter
+from ...analysis.spelling.expr import (
+    Expr,
+    Leaf,
+    Literal,
+    Name,
+    Ref,
+    exchange,
+    joined,
+    nodes,
+    render,
+    spell,
+)
+from ..ir.assignment import Assignment, LayerRef
+from ..ir.control_flow import Action, Block
+from ..ir.module_call import Item, ModuleCall
+from ..modules.members import Attribute, ConstructorValue, member_name
+from ..modules.sequential import is_chain
+from .constructor_arguments import ANY, ARGUMENTS, plain_size
+
+if TYPE_CHECKING:
+    from .module_classes import ClassTable, ModuleClass
+
+Key: TypeAlias = tuple[object, ...]
+# Steps that some lack, and what is read there in their stead.
+Extra: TypeAlias = Mapping[Assignment, ir.Value]
+
+
+@dataclass(frozen=True)
+class Body:
+    """A call's body: `form` is equal for all that differ in what fills the holes alone.
+
+    `numbers` fill those of statements, in their order, as source. `values` has the
+    number that each value has in the form.
+    """
+
+    form: Key
+    numbers: tuple[str, ...]
+    values: dict[object, int]
+
+
+def body_of(classes: ClassTable, run: ModuleCall, without: Extra | None = None) -> Body:
+    """The body of a call whose inner calls have classes.
+
+    As if it had no step of `without`, whose readers read what that gives.
+    """
+    left = without or {}
+    if not left and (repeated := repetition(classes, run)) is not None:
+        return Body(repeated.form, (), {})
+    texts = {m.what: m.text for m in classes.members[run] if m.what not in left}
+    numbers: dict[object, int] = {}
+    unused_numbers = count()
+
+    def number(value: object) -> int:
+        if value not in numbers:
+            numbers[value] = next(unused_numbers)
+        return numbers[value]
+
+    for value in (*run.inputs, *run.sizes):
+        number(value)
+
+    def name(leaf: Leaf) -> str:
+        if isinstance(leaf, LayerRef):
+            return member_name(texts, leaf)
+        assert isinstance(leaf, Ref)
+        return texts.get(leaf.value) or f"v{number(leaf.value)}"
+
+    def part(item: Item) -> object:
+        if isinstance(item, Block):
+            return tuple(tuple(map(part, items)) for items in item.parts())
+        if isinstance(item, Assignment) and item in left:
+            numbers.update(dict.fromkeys(item.outputs, number(left[item])))
+            return None
+        outs = tuple(None if out is None else number(out) for out in item.outputs)
+        if isinstance(item, ModuleCall):
+            source = item.shares or item
+            args = [*map(Ref, item.inputs), *item.size_args]
+            call = ", ".join(render(arg, name) for arg in args)
+            return id(classes.of[source]), texts.get(source), call, outs
+        kind = item.kind if isinstance(item, Action) else ""
+        return render(_with_holes(item.expr), name), outs, item.inlines, kind
+
+    parts = [found for item in run.items if (found := part(item)) is not None]
+    members = (m for m in classes.members[run] if m.what not in left)
+    owned = tuple((member.text, _constructor_form(member)) for member in members)
+    returned = tuple(numbers[out] for out in run.outputs)
+    told = numbers_of(x for x in run.contents() if x not in left)
+    return Body((is_chain(run), *parts, *owned, returned), told, numbers)
+
+
+# ---- the holes of statements
+
+# What a class may be given: a function of one tensor that changes it number by number.
+_NAMES_IN_F = (
+    "celu elu gelu hardsigmoid hardswish leaky_relu logsigmoid mish relu relu6 selu "
+    "silu softplus softsign"
+)
+ACTIVATIONS = {*(f"F.{x}" for x in _NAMES_IN_F.split()), "torch.sigmoid", "torch.tanh"}
+
+
+def hole(expr: Expr) -> str:
+    """The number or the activation that a class may be given in a node's place, as
+    source; '' for any other node."""
+    match expr:
+        case Literal():
+            return expr.text if expr.text.lstrip("-")[:1].isdecimal() else ""
+        case Name(text):
+            return text if text in ACTIVATIONS else ""
+    return ""
+
+
+def _with_holes(expr: Expr) -> Expr:
+    return exchange(expr, lambda node: Name("_") if hole(node) else None)
+
+
+def numbers_in(expr: Expr) -> list[str]:
+    """What fills the holes of an expression, from left to right."""
+    return [text for node in nodes(expr) if (text := hole(node))]
+
+
+def numbers_of(items: Iterable[Item]) -> tuple[str, ...]:
+    """What fills the holes of the statements among items."""
+    steps = (item for item in items if isinstance(item, Assignment))
+    return tuple(text for step in steps for text in numbers_in(step.expr))
+
+
+# ---- those of constructors
+
+
+class Column(NamedTuple):
+    """A number of a constructor: what it is called there, and its value."""
+
+    label: str
+    value: Any
+
+
+def columns_of(classes: ClassTable, run: ModuleCall) -> list[Column]:
+    """Every number of the constructor of a call's class, in the order of its text."""
+    repeated = repetition(classes, run)
+    if repeated is not None:
+        return repeated.columns
+    return [c for m in classes.members[run] for c in _member_columns(classes, m)]
+
+
+def _member_columns(classes: ClassTable, member: Attribute) -> list[Column]:
+    what = member.what
+    if isinstance(what, ModuleCall):
+        inner = map(plain_size, classes.of[what].parameters)
+        return list(map(Column, inner, classes.arguments[what]))
+    if isinstance(what, ConstructorValue):
+        return [Column(member.attr, what.value)]
+    if isinstance(what, ir.Value):
+        return [Column("dim", size) for size in stored_shape(what)]
+    form = what.lacks or what.form
+    assert form is not None
+    names = ARGUMENTS.get(form.layer, ())
+    labels = [*names, *["size"] * len(form.positional)][: len(form.positional)]
+    numbers = [*form.positional, *(form.keywords[k][0] for k in sorted(form.keywords))]
+    if what.lacks is not None:
+        numbers = [ANY] * len(numbers)
+    found = list(map(Column, [*labels, *sorted(form.keywords)], numbers))
+    switch = [Column(member.attr, what.lacks is None)] if what.optional else []
+    return switch + found
+
+
+def _constructor_form(member: Attribute) -> Key:
+    what = member.what
+    if isinstance(what, ModuleCall):
+        return ("run",)
+    if isinstance(what, Assignment):
+        form = what.lacks or what.form
+        assert form is not None
+        kinds = tuple(type(v).__name__ for v in form.positional)
+        return (form.layer, kinds, tuple(sorted(form.keywords)), tuple(form.weights))
+    if isinstance(what, ConstructorValue):
+        return ("switch",)
+    return (str(what.dtype), is_parameter(what), len(stored_shape(what)))
+
+
+# ---- how often a body repeats one layer
+
+_MIN_LAYERS = 3  # of a list that grows
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """A body that is any number of layers of one class, one after the other.
+
+    A row of equal ones, or layers that each take all there is and add to it. What the
+    constructor is given: how many, what the first one is given, and how much more each
+    next one is. Layers are called `stem` and a number, or are a list of that name; a
+    row has no stem.
+    """
+
+    layer: ModuleClass
+    columns: list[Column]
+    stem: str = ""
+    is_list: bool = True
+    joins: str = ""  # along which axis results are joined
+
+    @property
+    def form(self) -> Key:
+        """Equal for all that differ in numbers alone."""
+        return "repeated", id(self.layer), self.stem, self.is_list, self.joins
+
+
+def repetition(classes: ClassTable, run: ModuleCall) -> Repetition | None:
+    """The layers that a call's body repeats; None if it does anything else."""
+    chain = is_chain(run) and all(isinstance(x, ModuleCall) for x in run.items)
+    layers = list(run.runs()) if chain else _growing(run)
+    if not layers or len({classes.of[layer] for layer in layers}) > 1:
+        return None
+    rows = [classes.arguments[layer] for layer in layers]
+    steps = [_step(column) for column in zip(*rows, strict=True)]
+    layer = classes.of[layers[0]]
+    counts = [Column("depth", len(layers)), *map(Column, layer.parameters, rows[0])]
+    if chain:
+        return None if any(steps) or None in steps else Repetition(layer, counts)
+    stem = _stem(classes.members[run], layers)
+    if stem is None or None in steps:
+        return None
+    join = run.items[-1]
+    assert isinstance(join, Assignment)
+    columns = [*counts, *(Column("growth", step) for step in steps)]
+    return Repetition(layer, columns, *stem, render(join.expr.operands[2]))
+
+
+def _growing(run: ModuleCall) -> list[ModuleCall]:
+    """The layers of a run that calls each on all that there is, joined."""
+    layers, maps = list[ModuleCall](), list(run.inputs)
+    given = maps[0] if len(maps) == 1 else None
+    if given is None or len(run.items) < 2 * _MIN_LAYERS or run.constants or run.sizes:
+        return []
+    for layer, join in zip(run.items[::2], run.items[1::2], strict=False):
+        if not isinstance(layer, ModuleCall) or not isinstance(join, Assignment):
+            return []
+        alone = len(layer.outputs) == 1 and layer.inputs == [given]
+        if not alone or layer.shares is not None or layer.size_args:
+            return []
+        layers.append(layer)
+        maps += layer.outputs
+        values = [x.value for x in joined(join.expr) if isinstance(x, Ref)]
+        if values != maps or join.reads() != maps or len(join.outputs) != 1:
+            return []
+        (given,) = join.outputs
+    whole = len(run.items) == 2 * len(layers) and run.outputs == [given]
+    return layers if whole else []
+
+
+def _stem(
+    members: Sequence[Attribute], layers: list[ModuleCall]
+) -> tuple[str, bool] | None:
+    """What the names of all members begin with, and whether they are a list."""
+    if [member.what for member in members] != layers or any(m.inner for m in members):
+        return None
+    attr = members[0].attr
+    if [(m.attr, m.index) for m in members] == [(attr, i) for i in range(len(layers))]:
+        return attr, True
+    stem = attr.rstrip("0123456789")
+    names = [f"{stem}{i + 1}" for i in range(len(layers))]
+    return (stem, False) if [m.attr for m in members] == names else None
+
+
+def _step(column: Sequence[Any]) -> int | None:
+    """How much more each number is than the one before it, if they count evenly."""
+    if all(value == column[0] for value in column):
+        return 0
+    if any(type(value) is not int for value in column):
+        return None
+    step: int = column[1] - column[0]
+    even = [column[0] + step * i for i in range(len(column))]
+    return step if list(column) == even else None
+
+
+def repeated_lines(
+    classes: ClassTable, cls: ModuleClass, holes: Mapping[int, str]
+) -> list[str]:
+    """Source that makes the layers that a class repeats; [] if it does anything else.
+
+    A row is an expression, layers that grow are statements. `holes` has the texts for
+    those columns in which instances differ.
+    """
+    repeated = repetition(classes, cls.run)
+    if repeated is None or not (repeated.stem or cls.chain):
+        return []
+    numbers = (render(spell(column.value)) for column in repeated.columns)
+    texts = [holes.get(i) or number for i, number in enumerate(numbers)]
+    size = 1 + len(repeated.layer.parameters)
+    depth, first, steps = texts[0], texts[1:size], texts[size:]
+    if not repeated.stem:
+        layer = classes.construct(repeated.layer, first)
+        if depth.isdigit():
+            return [f"nn.Sequential({', '.join([layer] * int(depth))})"]
+        return [f"nn.Sequential(*({layer} for _ in range({depth})))"]
+    counted = [_counted(*pair) for pair in zip(first, steps, strict=True)]
+    layer, loop = classes.construct(repeated.layer, counted), f"for i in range({depth})"
+    if repeated.is_list:
+        return [f"self.{repeated.stem} = nn.ModuleList({layer} {loop})"]
+    return [f"{loop}:", f'    self.add_module(f"{repeated.stem}{{i + 1}}", {layer})']
+
+
+def _counted(first: str, step: str) -> str:
+    times = "i" if step == "1" else f"{step} * i"
+    return first if step == "0" else f"{first} + {times}"
+
+
+def stored_shape(value: ir.Value) -> tuple[int, ...]:
+    """The sizes of a constant tensor."""
+    assert value.const_value is not None
+    return tuple(value.const_value.shape.numpy())

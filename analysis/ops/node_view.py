@@ -53,9 +53,11 @@ class NodeView:
         return len(self.node.inputs)
 
     def has(self, i: int) -> bool:
+        """Whether input i is given."""
         return i < len(self.node.inputs) and self.node.inputs[i] is not None
 
     def value(self, i: int) -> ir.Value:
+        """Input i. Raises Unsupported where it is absent."""
         found = self.node.inputs[i] if i < len(self.node.inputs) else None
         if found is None:
             self.refuse(f"{self.node.op_type} needs input {i}, which is absent")
@@ -93,6 +95,7 @@ class NodeView:
         return numbers
 
     def dims(self, i: int) -> tuple[Dim, ...]:
+        """The sizes of input i. Raises Unsupported where its rank is unknown."""
         found = self.shapes.dims(self.value(i))
         if found is None:
             self.refuse(
@@ -102,6 +105,7 @@ class NodeView:
         return found
 
     def rank(self, i: int) -> int:
+        """How many axes input i has. Raises Unsupported where that is unknown."""
         return len(self.dims(i))
 
     def size(self, i: int, axis: int, what: str = "size") -> int:
@@ -112,15 +116,20 @@ class NodeView:
         return found
 
     def dtype(self, i: int) -> ir.DataType:
+        """The element type of input i. Raises Unsupported where it is unknown, or
+        one that PyTorch lacks.
+        """
         return self._dtype(self.value(i), f"input {i}")
 
     def is_float(self, i: int) -> bool:
+        """Whether the elements of input i are floating-point numbers."""
         return self.dtype(i).is_floating_point()
 
     # ---- outputs
 
     @property
     def outputs(self) -> int:
+        """The number of outputs, those without a reader included."""
         return len(self.node.outputs)
 
     def used(self, j: int) -> bool:
@@ -131,12 +140,14 @@ class NodeView:
         return bool(out.uses()) or out.is_graph_output()
 
     def out_dims(self, j: int = 0) -> tuple[Dim, ...]:
+        """The sizes of output j. Raises Unsupported where its rank is unknown."""
         found = self.shapes.dims(self.node.outputs[j])
         if found is None:
             self.refuse(f"the rank of {self.node.op_type}'s output {j} is unknown")
         return found
 
     def out_dtype(self, j: int = 0) -> ir.DataType:
+        """The element type of output j; raises as `dtype` does."""
         return self._dtype(self.node.outputs[j], f"output {j}")
 
     def _dtype(self, value: ir.Value, which: str) -> ir.DataType:

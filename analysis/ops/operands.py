@@ -186,6 +186,7 @@ def _within(n: NodeView, axis: int, rank: int) -> int:
 
 
 def front(axis: int, rank: int) -> int:
+    """An axis counted from the front: -1 of 3 axes is 2."""
     return axis + rank if axis < 0 else axis
 
 

@@ -29,6 +29,7 @@ class Phrase:
     starts: tuple[int, ...]
 
     def spans(self) -> list[tuple[int, int]]:
+        """The first item of each place where it stands, and the one behind it."""
         return [(start, start + len(self.words)) for start in self.starts]
 
 

@@ -194,6 +194,7 @@ class Unary(Expr):
 
     @property
     def binds(self) -> int:  # type: ignore[override]
+        """How tightly its symbol binds, in Python's order."""
         return _UNARY[self.label]
 
     @property
@@ -214,6 +215,7 @@ class Binary(Expr):
 
     @property
     def binds(self) -> int:  # type: ignore[override]
+        """How tightly its symbol binds, in Python's order."""
         return _BINARY[self.label]
 
     @property

@@ -53,6 +53,7 @@ class ClassTable:
         self.root = self.build(root, network)
 
     def assign(self, run: ModuleCall) -> list[Attribute]:
+        """The attributes of a call's module, in the order of first use."""
         return assign_members(run, self.faithful)
 
     def hint(self, run: ModuleCall) -> str:
@@ -66,6 +67,7 @@ class ClassTable:
     # ---- classes
 
     def build(self, root: ModuleCall, network: str) -> ModuleClass:
+        """Find the class of every call, innermost first; returns that of the root."""
         levels: dict[int, list[ModuleCall]] = {}
         self._heights(root, levels)
         for height in sorted(levels):

@@ -12,7 +12,7 @@ from ...analysis.graph.parameters import has_name
 from ...analysis.ops.module_form import Weight
 from ..ir.assignment import Assignment
 from ..ir.module_call import ModuleCall
-from ..ir.package_plan import WeightPlan
+from ..ir.package_plan import Item, MemberPath, WeightPlan
 from ..modules.members import ConstructorValue
 from .module_classes import ClassTable
 
@@ -21,11 +21,11 @@ def weights_of(kinds: ClassTable) -> list[WeightPlan]:
     """The tensors of weights.safetensors, by their keys in the state dict."""
     found: list[WeightPlan] = []
 
-    def visit(run: ModuleCall, prefix: str, holder: str) -> None:
+    def visit(run: ModuleCall, prefix: str, holder: MemberPath) -> None:
         chain = kinds.of[run].chain
         for i, member in enumerate(kinds.members[run]):
             key = prefix + (str(i) if chain else member.key)
-            path = f"{holder}[{i}]" if chain else f"{holder}.{member.path_text}"
+            path = (*holder, *((Item(i),) if chain else member.path))
             what = member.what
             if isinstance(what, ModuleCall):
                 visit(what, f"{key}.", path)
@@ -35,7 +35,7 @@ def weights_of(kinds: ClassTable) -> list[WeightPlan]:
                     plan = WeightPlan(f"{key}.{name}", weight.glance, weight=weight)
                     if what.form.source is None:
                         origin = _origin(weight.value)
-                        plan = replace(plan, path=f"{path}.{name}", origin=origin)
+                        plan = replace(plan, path=(*path, name), origin=origin)
                     found.append(plan)
                 for name, array in getattr(what.form, "buffers", {}).items():
                     found.append(
@@ -48,7 +48,7 @@ def weights_of(kinds: ClassTable) -> list[WeightPlan]:
                 weight = Weight(what)
                 found.append(WeightPlan(key, weight.glance, constant, weight))
 
-    visit(kinds.root.run, "", "self")
+    visit(kinds.root.run, "", ())
     return found
 
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 
-from ..ir.package_plan import ClassPlan, SourceNodes, WeightPlan
+from ..ir.package_plan import (
+    ClassPlan,
+    Item,
+    MemberPath,
+    SourceNodes,
+    Variable,
+    WeightPlan,
+    path_text,
+)
 from .stored_parameters import is_filled
 
 MIN_ROUNDS = 3
 VARIABLES = "ij"  # of loops in each other
-
-_INDEX = re.compile(r"(?<=\[)\d+(?=\])")
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ def tie(weights: Sequence[WeightPlan]) -> Tied:
     """Layers share weights that come of one initializer and are equal to the bit."""
     owners: dict[str, list[WeightPlan]] = {}
     keys: dict[str, list[str]] = {}
-    lines: list[str] = []
+    lines: list[tuple[MemberPath, MemberPath]] = []
     spared = 0
     for weight in weights:
         if not weight.origin:
@@ -54,7 +60,7 @@ def tie(weights: Sequence[WeightPlan]) -> Tied:
         if not _made_alike(owner, weight):
             _note_read(owner, weight)
         keys.setdefault(owner.key, [owner.key]).append(weight.key)
-        lines.append(f"{weight.path} = {owner.path}")
+        lines.append((weight.path, owner.path))
         spared += weight.array().size
     groups = tuple(sorted(group) for group in keys.values())
     copies = {key for group in groups for key in group[1:]}
@@ -89,24 +95,57 @@ def _equal(a: np.ndarray, b: np.ndarray) -> bool:
 # ---- the lines: in a loop where they differ in a number
 
 
+class _Loop(NamedTuple):
+    variable: str
+    start: int
+    stop: int
+
+    def __str__(self) -> str:
+        start = f"{self.start}, " if self.start else ""
+        return f"for {self.variable} in range({start}{self.stop}):"
+
+
 @dataclass(frozen=True)
 class _Line:
-    """`text` for all numbers of some loops, the outermost first."""
+    """`target = value` for all numbers of some loops, the outermost first."""
 
-    text: str
-    loops: tuple[str, ...] = ()
+    target: MemberPath
+    value: MemberPath
+    loops: tuple[_Loop, ...] = ()
+
+    def counted(self, variable: str) -> Iterator[tuple[int, _Line]]:
+        """The line with a variable for a number on the left, or for one on either
+        side, and that number."""
+        for i, part in enumerate(self.target):
+            if not isinstance(part, Item) or not isinstance(part.key, int):
+                continue
+            line = replace(self, target=_with(self.target, i, variable))
+            yield part.key, line
+            for j, other in enumerate(self.value):
+                if other == part:
+                    value = _with(self.value, j, variable)
+                    yield part.key, replace(line, value=value)
 
 
-def tied_lines(texts: Sequence[str]) -> list[str]:
-    """Assignments that don't depend on each other's order."""
-    lines = [_Line(text) for text in texts]
+def _with(path: MemberPath, i: int, variable: str) -> MemberPath:
+    return (*path[:i], Item(Variable(variable)), *path[i + 1 :])
+
+
+def tied_lines(pairs: Iterable[tuple[MemberPath, MemberPath]]) -> list[str]:
+    """Assignments `target = value` that don't depend on each other's order, as source;
+    those that differ in a number that counts up are a loop."""
+    lines = [_Line(target, value) for target, value in pairs]
     for variable in VARIABLES:
         lines = _folded(lines, variable)
     ordered = sorted(lines, key=lambda line: line.loops)
     found: list[str] = []
     for loops, body in groupby(ordered, key=lambda line: line.loops):
-        found += ["    " * depth + loop for depth, loop in enumerate(loops)]
-        found += ["    " * len(loops) + line.text for line in body]
+        found += ["    " * depth + str(loop) for depth, loop in enumerate(loops)]
+        indent = "    " * len(loops)
+        found += [
+            f"{indent}{path_text(line.target)} = {path_text(line.value)}"
+            for line in body
+        ]
     return found
 
 
@@ -115,9 +154,9 @@ def _folded(lines: list[_Line], variable: str) -> list[_Line]:
     while True:
         groups: dict[_Line, dict[int, int]] = {}  # the line, and who has each number
         for at, line in enumerate(lines):
-            known = any(loop.startswith(f"for {variable} ") for loop in line.loops)
-            for number, text in () if known else _counted(line.text, variable):
-                groups.setdefault(replace(line, text=text), {})[number] = at
+            if all(loop.variable != variable for loop in line.loops):
+                for number, counted in line.counted(variable):
+                    groups.setdefault(counted, {})[number] = at
         best = max(groups.items(), key=lambda entry: len(entry[1]), default=None)
         if best is None or len(best[1]) < MIN_ROUNDS:
             return lines
@@ -125,22 +164,6 @@ def _folded(lines: list[_Line], variable: str) -> list[_Line]:
         first, last = min(places), max(places)
         if last - first >= len(places):
             return lines
-        start = f"{first}, " if first else ""
-        loop = f"for {variable} in range({start}{last + 1}):"
+        loops = (*whole.loops, _Loop(variable, first, last + 1))
         kept = [line for at, line in enumerate(lines) if at not in places.values()]
-        lines = [*kept, replace(whole, loops=(*whole.loops, loop))]
-
-
-def _counted(text: str, variable: str) -> Iterator[tuple[int, str]]:
-    """The text with a variable for a number on the left, or for one on either side."""
-    places = list(_INDEX.finditer(text))
-    middle = text.index(" = ")
-    for left in places:
-        if left.start() > middle:
-            continue
-        twins = [p for p in places if p.start() > middle and p[0] == left[0]]
-        for chosen in ([left], *([left, twin] for twin in twins)):
-            made = text
-            for place in reversed(chosen):
-                made = made[: place.start()] + variable + made[place.end() :]
-            yield int(left[0]), made
+        lines = [*kept, replace(whole, loops=loops)]

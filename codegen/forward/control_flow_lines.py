@@ -113,7 +113,7 @@ def _is_bare(expr: Expr, *words: str) -> bool:
     return found.isdisjoint(words)
 
 
-def loop_lines(w: BodyWriter, s: Statement) -> list[Line]:
+def _loop_lines(w: BodyWriter, s: Statement) -> list[Line]:
     head = f"while {render(s.expr, w.name)}"
     if s.kind == "for":
         live = w.live(s.before | s.after)
@@ -197,19 +197,19 @@ def _read_later(
     return any(one[0] in other[2] for other in todo if other is not one)
 
 
-def call_lines(w: BodyWriter, s: Statement) -> list[Line]:
+def _call_lines(w: BodyWriter, s: Statement) -> list[Line]:
     return [(render(s.expr, w.name), s.places)]
 
 
-def break_lines(w: BodyWriter, s: Statement) -> list[Line]:
+def _break_lines(w: BodyWriter, s: Statement) -> list[Line]:
     return [(f"if {render(s.expr, w.name)}:", s.places), ("    break", s.places)]
 
 
 PRINTED: dict[str, Callable[[BodyWriter, Statement], list[Line]]] = {
     "if": if_lines,
-    "for": loop_lines,
-    "while": loop_lines,
+    "for": _loop_lines,
+    "while": _loop_lines,
     "copy": copy_lines,
-    "call": call_lines,
-    "break": break_lines,
+    "call": _call_lines,
+    "break": _break_lines,
 }

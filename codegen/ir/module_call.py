@@ -114,6 +114,7 @@ def members(expr: Expr) -> list[LayerRef | ModuleRef]:
 
 
 def weights_key(form: ModuleForm) -> tuple[tuple[str, str | None, str], ...]:
+    """Equal for layers with the same initializers, converted alike."""
     return tuple((k, w.value.name, w.how) for k, w in form.weights.items())
 
 
@@ -130,6 +131,7 @@ def owned_matrices(step: Assignment) -> tuple[str, ...]:
 
 
 def layer_key(form: ModuleForm) -> tuple[object, ...]:
+    """Equal for layers with the same constructor call."""
     return (form.layer, form.positional, tuple(sorted(form.keywords.items())))
 
 

@@ -114,6 +114,7 @@ _PLAIN = re.compile(
 
 
 def is_plain(attr: str) -> bool:
+    """Whether an attribute says no more than what sort of layer it is."""
     return _PLAIN.fullmatch(attr) is not None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -103,6 +104,33 @@ class PackagePlan:
     kernels: tuple[str, ...] = ()  # functions of kernels.py that forward calls
 
 
+class Variable(str):
+    """The variable of a loop, in the place of a key."""
+
+
+class Item(NamedTuple):
+    """`[key]` in a path: a place in a list, the key of a dictionary, a variable."""
+
+    key: int | str
+
+
+# From the network to what it owns, by attributes and items.
+MemberPath: TypeAlias = tuple[str | Item, ...]
+
+
+def path_text(path: MemberPath) -> str:
+    """self.layers[0].fc.weight"""
+    text = "self"
+    for part in path:
+        if isinstance(part, str):
+            text += f".{part}"
+        elif isinstance(part.key, str) and not isinstance(part.key, Variable):
+            text += f'["{part.key}"]'
+        else:
+            text += f"[{part.key}]"
+    return text
+
+
 @dataclass(frozen=True)
 class WeightPlan:
     """One tensor of weights.safetensors, made when it is written."""
@@ -111,7 +139,7 @@ class WeightPlan:
     make: object  # () -> np.ndarray
     constant: bool = False  # no parameter of the original network
     weight: Weight | None = None  # that it stores; nothing is decided by its content
-    path: str = ""  # self.layers[0].fc.weight, in the network's class
+    path: MemberPath = ()  # "layers", Item(0), "fc", "weight", in the network's class
     origin: str = ""  # of a layer's matrix: the initializer that it was made of
 
     def array(self) -> np.ndarray:

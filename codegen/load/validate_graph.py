@@ -319,6 +319,7 @@ def _check_order(nodes: list[NodeProto], uses: list[set[str]]) -> None:
 
 
 def first_line(error: BaseException) -> str:
+    """The first line of what an error says, at most 200 characters; else its type."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0][:200]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,25 @@ import onnx_ir as ir
 from ...analysis.graph.parameters import has_name, is_parameter
 from ...analysis.ops.module_form import ModuleForm
 from ...analysis.ops.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
-from ...analysis.spelling.expr import Function, Leaf, Ref, callees, leaves, render
+from ...analysis.spelling.expr import (
+    Binary,
+    Call,
+    Expr,
+    Function,
+    Ref,
+    Subscript,
+    Tuple,
+    callee,
+    callees,
+    joined,
+    leaves,
+    nodes,
+)
 from ..ir.assignment import Assignment, LayerRef
 from ..ir.identifiers import attribute, unused
 from ..ir.module_call import ModuleCall
 from ..ir.naming import ATTRIBUTES, TENSORS, first_name
+from ..ir.package_plan import Item, MemberPath, path_text
 
 # What a layer is called where the file has no name for it.
 ROLES = {
@@ -64,17 +78,15 @@ class Attribute:
         )
 
     @property
-    def text(self) -> str:
-        """The member as source: self.layers[0]."""
-        return f"self.{self.path_text}"
+    def path(self) -> MemberPath:
+        """From the module that owns it: ("layers", Item(0))."""
+        keys = self.inner if self.index is None else (self.index,)
+        return self.attr, *map(Item, keys)
 
     @property
-    def path_text(self) -> str:
-        """The same without self."""
-        keys = "".join(f'["{key}"]' for key in self.inner)
-        return (
-            f"{self.attr}{keys}" if self.index is None else f"{self.attr}[{self.index}]"
-        )
+    def text(self) -> str:
+        """The member as source: self.layers[0]."""
+        return path_text(self.path)
 
     @property
     def key(self) -> str:
@@ -399,17 +411,9 @@ def _widens(step: Assignment) -> bool:
 _ENDS = {"bias": "bias", "scale": "scale", "zero_point": "zero_point"}
 _ENDS |= {"weight_quantized": "weight"}
 
-# By the expression that reads it: "@" is the tensor, "v" another one, "L" a layer.
-_USES = (
-    (r"scaled_dot_product_attention\(.*attn_mask=@", "attention_bias"),
-    (r"rotary=\(@", "cos"),
-    (r"rotary=\(v, @", "sin"),
-    (r"\bL\(@\)", "indices"),
-    (r"\[@\]|(index_select|gather|take_along_dim)\(.*@", "indices"),
-    (r"\bcat\(\[@", "prefix"),
-    (r"@ \* |\* @", "scale"),
-    (r"@ \+ |\+ @", "bias"),
-)
+# By what reads it; the first that does counts.
+_USES = "attention_bias cos sin indices prefix scale bias".split()
+_INDEXED = ("index_select", "gather", "take_along_dim")
 
 
 def _tensor_role(value: ir.Value, run: ModuleCall) -> str:
@@ -432,24 +436,45 @@ def _read_as(value: ir.Value, run: ModuleCall) -> str:
     role = _used_as(value, reader)
     if role != "bias":
         return role
-    made = {out for out in reader.outputs if out is not None}
-    after = [step for step in run.steps() if not made.isdisjoint(step.reads())]
-    scores = any(re.search(r"softmax\(|attention\(", _spelled(step)) for step in after)
+    after = [s for s in run.steps() if not set(reader.outputs).isdisjoint(s.reads())]
+    called = (name for step in after for name in callees(step.expr))
+    scores = any(name.endswith(("softmax", "attention")) for name in called)
     return "attention_bias" if scores else _added(value)
 
 
 def _used_as(value: ir.Value, reader: Assignment) -> str:
-    text = _spelled(reader, value)
-    return next((role for use, role in _USES if re.search(use, text)), "constant")
+    uses = {use for node in nodes(reader.expr) for use in _uses(node, value)}
+    return next((use for use in _USES if use in uses), "constant")
 
 
-def _spelled(step: Assignment, value: ir.Value | None = None) -> str:
-    def name(leaf: Leaf) -> str:
-        if isinstance(leaf, LayerRef):
-            return "L"
-        return "@" if isinstance(leaf, Ref) and leaf.value is value else "v"
+def _uses(expr: Expr, value: ir.Value) -> Iterator[str]:
+    """What an expression makes of a value that is one of its own operands."""
 
-    return render(step.expr, name)
+    def is_it(operand: Expr | None) -> bool:
+        return isinstance(operand, Ref) and operand.value is value
+
+    match expr:
+        case Call((LayerRef(), only), ()) if is_it(only):
+            yield "indices"
+        case Call((_, *arguments), keywords):
+            options = dict(zip(reversed(keywords), reversed(arguments), strict=False))
+            name = callee(expr)
+            if name.endswith("dot_product_attention") and is_it(
+                options.get("attn_mask")
+            ):
+                yield "attention_bias"
+            if isinstance(rotary := options.get("rotary"), Tuple):
+                angles = zip(("cos", "sin"), rotary.operands, strict=False)
+                yield from (word for word, angle in angles if is_it(angle))
+            within = (leaf for operand in arguments for leaf in leaves(operand))
+            if name.endswith(_INDEXED) and any(map(is_it, within)):
+                yield "indices"
+            if is_it(next(iter(joined(expr)), None)):
+                yield "prefix"
+        case Subscript((_, only)) if is_it(only):
+            yield "indices"
+        case Binary(operands, "*" | "+" as sign) if any(map(is_it, operands)):
+            yield "scale" if sign == "*" else "bias"
 
 
 def _added(value: ir.Value) -> str:

@@ -28,6 +28,7 @@ ENDLESS = 2**31 - 1  # exporters write "as long as the condition holds" from her
 
 
 def write_if(p: BlockBuilder, n: NodeView, wanted: Sequence[ir.Value]) -> None:
+    """An If as a block of two bodies, whose `wanted` outputs are read later."""
     compared = _compared(p, n.value(0))
     condition = Ref(n.value(0)) if compared is None else compared
     p.open("if", p.spelling.anchored(condition))
@@ -84,6 +85,10 @@ def _read(p: BlockBuilder, expr: Expr) -> list[ir.Value]:
 
 
 def write_loop(p: BlockBuilder, n: NodeView, wanted: Sequence[ir.Value]) -> None:
+    """A Loop as `for` where it is counted alone, else as `while`.
+
+    Raises Unsupported for what has no spelling.
+    """
     body = n.attr("body")
     count = len(body.inputs) - 2
     columns = dict(zip(n.node.outputs[count:], body.outputs[1 + count :], strict=False))
@@ -191,6 +196,10 @@ def _truth(value: ir.Value) -> bool | None:
 
 
 def write_scan(p: BlockBuilder, n: NodeView, wanted: Sequence[ir.Value]) -> None:
+    """A Scan as a loop over the positions of what it scans.
+
+    Raises Unsupported for what has no spelling.
+    """
     body = n.attr("body")
     scanned = n.attr("num_scan_inputs")
     count = len(body.inputs) - scanned
@@ -238,6 +247,7 @@ def _denied(condition: Expr) -> Expr:
 def write_sequence_map(
     p: BlockBuilder, n: NodeView, wanted: Sequence[ir.Value]
 ) -> None:
+    """A SequenceMap as a loop over its lists."""
     body = n.attr("body")
     results = [body.outputs[out.index() or 0] for out in wanted]
     names: Names = {}

@@ -340,6 +340,7 @@ def _array(value: ort.OrtValue) -> np.ndarray:
 
 
 def to_torch(array: np.ndarray) -> torch.Tensor:
+    """A tensor of the same type and elements, also of types that NumPy lacks."""
     name = array.dtype.name
     bits = array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
     with warnings.catch_warnings():

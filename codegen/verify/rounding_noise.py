@@ -30,6 +30,7 @@ class Allowance:
     worst: float  # of the largest element
 
     def of(self, noise: float) -> float:
+        """What is allowed beside so much noise, relative to the largest element."""
         return min(self.margin * noise, self.worst)
 
 
@@ -41,6 +42,7 @@ _LEAPING_SEEDS = 8  # since a number that stands near a half moves in one of two
 
 
 def allowance(model: ir.Model) -> Allowance:
+    """How far the results of a model may be off, in multiples of its own noise."""
     leaps = any(quantises(node) for node in model.graph.all_nodes())
     return LEAPING if leaps else CONTINUOUS
 
@@ -109,4 +111,5 @@ def _other_scales(source: str | bytes, rng: np.random.Generator) -> bytes | None
 
 
 def noise_text(noise: float) -> str:
+    """A sentence for reports and messages."""
     return f"one last bit of its inputs moves ONNX Runtime's own result by {noise:.1e}"

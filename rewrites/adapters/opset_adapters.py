@@ -117,6 +117,7 @@ class AdapterSite:
 
     @property
     def inputs(self) -> list[ir.Value | None]:
+        """The operands, None for each that is left out."""
         return list(self.node.inputs)
 
     def input(self, index: int) -> ir.Value | None:
@@ -152,18 +153,22 @@ class AdapterSite:
         return self.node.attributes.pop(name, None)
 
     def take_int(self, name: str, default: int) -> int:
+        """Remove an attribute; returns its value, else the default."""
         found = self.take(name)
         return default if found is None else found.as_int()
 
     def take_ints(self, name: str) -> list[int] | None:
+        """Remove an attribute; returns its numbers, None where it is absent."""
         found = self.take(name)
         return None if found is None else list(found.as_ints())
 
     def take_float(self, name: str, default: float) -> float:
+        """Remove an attribute; returns its value, else the default."""
         found = self.take(name)
         return default if found is None else found.as_float()
 
     def take_string(self, name: str, default: str) -> str:
+        """Remove an attribute; returns its text, else the default."""
         found = self.take(name)
         return default if found is None else found.as_string()
 

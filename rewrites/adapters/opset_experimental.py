@@ -49,7 +49,7 @@ def _affine(site: AdapterSite) -> None:
 
 
 @extension("Scale", attrs=f"scale {OLD}", domain="")
-def scale(site: AdapterSite) -> None:
+def _scale(site: AdapterSite) -> None:
     factor = _number(site, "scale", 1.0)
     operands = [site.data] if factor is None else [site.data, factor]
     site.become("Identity" if factor is None else "Mul", operands)

@@ -40,6 +40,7 @@ class Binding:
     looked: bool = False  # at elements, or results: not at leaves' sizes and symbols
 
     def copy(self) -> Binding:
+        """One that may bind more without this one changing."""
         return Binding(
             self.facts,
             dict(self.values),
@@ -71,6 +72,7 @@ class Binding:
 
 
 def number(x: Any) -> int:
+    """An int as it is. Raises Undecided for a size that only run time can tell."""
     if not isinstance(x, int):
         raise Undecided(f"{x} is known only at run time")
     return x

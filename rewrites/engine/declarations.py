@@ -38,12 +38,14 @@ def bind_length(wanted: Any, found: Any, binding: Binding) -> None:
 
 
 def symbol_name(wanted: Any) -> str:
+    """The name of a law's symbol, '' for a larger expression."""
     if isinstance(wanted, Int | Real):
         return str(wanted.args[0]) if wanted.head == "symbol" else ""
     return str(wanted.name)
 
 
 def equal(a: Any, b: Any) -> bool:
+    """Whether an attribute has the value that a law asks for; floats as float32."""
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(equal, a, b))
     if isinstance(b, float) and isinstance(a, int | float | Fraction):

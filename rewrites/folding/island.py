@@ -37,6 +37,7 @@ class Island:
 
     @property
     def inputs(self) -> list[ir.Value]:
+        """The constants that its nodes read, each once, in the order of reading."""
         inner = {output for node in self.nodes for output in node.outputs}
         used = (v for node in self.nodes for v in node.inputs if v is not None)
         return list(dict.fromkeys(value for value in used if value not in inner))

@@ -129,5 +129,6 @@ def prove_all(
 
 
 def z3_version() -> str:
+    """The version of the SMT solver, which verdicts name."""
     found: str = z3.get_version_string()
     return found

@@ -37,6 +37,7 @@ class Layer:
 
     @cached_property
     def left(self) -> Apply:
+        """The product as the law finds it."""
         return self(self.weight, self.bias)
 
     def by_column(self, vector: Term) -> Apply:

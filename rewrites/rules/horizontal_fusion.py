@@ -105,13 +105,16 @@ class Convolutions:
         return Conv(x, weight, bias, **self.geometry)
 
     def of(self, x: Term) -> list[Apply]:
+        """Each convolution of x."""
         pairs = zip(self.weights, self.biases, strict=True)
         return [self(x, w, c) for w, c in pairs]
 
     def same_windows(self) -> None:
+        """Require weights of equal sizes but for the number of output channels."""
         _require_alike(self.law, "other_windows", self.weights, self.rank, but=0)
 
     def joined_biases(self) -> Apply | None:
+        """The biases one after the other; None where there are none."""
         given = [c for c in self.biases if c is not None]
         return Concat(*given, axis=0) if given else None
 

@@ -59,6 +59,7 @@ class Pool:
         return self.operator(x, **{**windows, **given})
 
     def without_pads(self) -> None:
+        """Require that nothing is padded."""
         if not self.law.mutant("padded"):
             self.law.require(
                 forall(self.rank, lambda k: eq(self.low(k), 0) & eq(self.high(k), 0)),

@@ -29,6 +29,7 @@ class Cut:
         )
 
     def of(self, x: Term) -> Apply:
+        """The Slice of x."""
         return Slice(x, begin=self.begin, end=self.end, step=self.step)
 
     def whole(self, x: Term, k: Int) -> Bool:

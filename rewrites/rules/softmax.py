@@ -31,10 +31,12 @@ def _operand(law: Law) -> tuple[Int, Var, Axes, Int]:
 
 
 def total(x: Term, axes: Axes) -> Term:
+    """The sum along the axes, which stay with size 1."""
     return ReduceSum(x, axes=axes, keepdims=1)
 
 
 def largest(x: Term, axes: Axes) -> Term:
+    """The maximum along the axes, which stay with size 1."""
     return ReduceMax(x, axes=axes, keepdims=1)
 
 

@@ -49,7 +49,7 @@ def _with_dtype(
 # ---- Shape, Size
 
 
-def shape(t: Any, n: NodeView, x: Any) -> Any:
+def _shape(t: Any, n: NodeView, x: Any) -> Any:
     rank = n.rank(0)
     start, end, _ = slice(n.attr("start", 0), n.attr("end")).indices(rank)
     if end <= start:
@@ -69,7 +69,7 @@ define(
         values=small_values.shape,
         flops=0,
         traceable=True,
-        torch=shape,
+        torch=_shape,
         result="shape",
         cases=[
             case([2, 3, 4]),
@@ -100,7 +100,7 @@ define(
 # ---- Range
 
 
-def range_(t: Any, n: NodeView, start: Any, limit: Any, delta: Any) -> Any:
+def _range(t: Any, n: NodeView, start: Any, limit: Any, delta: Any) -> Any:
     known = [n.const(i) for i in range(3)]
     operands = (start, limit, delta)
     begin, end, step = (_scalar(n, i, operand) for i, operand in enumerate(operands))
@@ -158,7 +158,7 @@ define(
         flops=0,
         traceable=True,
         requires={0: Between(0, 1), 1: Between(1, 9), 2: Between(1, 2)},
-        torch=range_,
+        torch=_range,
         result="positions",
         cases=[
             case(*_scalars(np.int64, 0, 5, 1), constants=(0, 1, 2)),
@@ -188,7 +188,7 @@ define(
 # ---- ConstantOfShape, EyeLike, OneHot
 
 
-def constant_of_shape(t: Any, n: NodeView, sizes: Any) -> Any:
+def _constant_of_shape(t: Any, n: NodeView, sizes: Any) -> Any:
     value = _number(np.asarray(n.attr("value", np.float32(0))).reshape(-1)[0])
     dtype = n.out_dtype()
     found = n.ints(0)
@@ -205,7 +205,7 @@ def constant_of_shape(t: Any, n: NodeView, sizes: Any) -> Any:
     return t.full(wanted, value, **_with_dtype(t, dtype, usual))
 
 
-def eye_like(t: Any, n: NodeView, x: Any) -> Any:
+def _eye_like(t: Any, n: NodeView, x: Any) -> Any:
     rows, columns = (size(dim) for dim in n.dims(0))
     k = n.attr("k", 0)
     dtype = n.out_dtype()
@@ -220,7 +220,7 @@ def eye_like(t: Any, n: NodeView, x: Any) -> Any:
     return eye if exact == dtype else eye.to(t.dtype(dtype))
 
 
-def one_hot(t: Any, n: NodeView, indices: Any, depth: Any, values: Any) -> Any:
+def _one_hot(t: Any, n: NodeView, indices: Any, depth: Any, values: Any) -> Any:
     known = n.const(1)
     count = n.ints(1)
     classes: Any
@@ -243,7 +243,7 @@ define(
         by_index=index_functions.constant_of_shape,
         flops=0,
         requires={0: Between(1, 5)},
-        torch=constant_of_shape,
+        torch=_constant_of_shape,
         cases=[
             case(_i64(2, 3), constants=(0,)),
             case(_i64(2, 3), constants=(0,), value=np.ones(1, np.float32)),
@@ -273,7 +273,7 @@ define(
         mapping=OPAQUE,
         shape=sizes_elementwise.like_input,
         flops=0,
-        torch=eye_like,
+        torch=_eye_like,
         cases=[
             case([3, 3]),
             case([3, 4]),
@@ -294,7 +294,7 @@ define(
         flops=0,
         pattern=Pattern.INJECTIVE,
         requires={0: BelowNumber(1), 1: Between(2, 9)},
-        torch=one_hot,
+        torch=_one_hot,
         cases=[
             case(_i64(0, 2, -1, 7, -9), np.array(4), _f32(0, 1), constants=(1, 2)),
             case(_i64(0, 2), np.array([4]), _i64(5, 7), constants=(1,), axis=0),

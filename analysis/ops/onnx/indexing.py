@@ -47,7 +47,7 @@ def _i64(*values: Any) -> Any:
 # ---- Gather
 
 
-def gather(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
+def _gather(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
     rank, axis = n.rank(0), axis_of(n)
     found = [i for i in n.ints(1) or () if isinstance(i, int)]
     dim = n.dims(0)[axis]
@@ -149,7 +149,7 @@ define(
         flops=0,
         carries=(0,),
         requires={1: IndexOf(0, "axis")},
-        torch=gather,
+        torch=_gather,
         module=embedding,
         cases=[
             case([4, 5], np.array(0), constants=(1,)),
@@ -213,14 +213,14 @@ def is_nonnegative(n: NodeView, value: ir.Value) -> bool:
         value = source
 
 
-def gather_elements(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
+def _gather_elements(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
     axis, rank, dtype = axis_of(n), n.rank(0), n.dtype(0)
     index = index_from_front(n, 1, axis, indices)
     found = kernel_view(t, dtype, x).gather(shown(axis, rank), index)
     return kernel_result(t, dtype, found)
 
 
-def gather_nd(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
+def _gather_nd(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
     batch = n.attr("batch_dims", 0)
     if batch:
         return t.helper(helpers.gather_nd)(x, indices, batch)
@@ -260,7 +260,7 @@ define(
         flops=0,
         carries=(0,),
         requires={1: IndexOf(0, "axis")},
-        torch=gather_elements,
+        torch=_gather_elements,
         cases=[
             case([3, 3], _i64([1, 2, 0], [2, 0, 0]), axis=0, constants=(1,)),
             case([3, 3], _i64([1, -2, 0], [2, 0, -1]), axis=1),
@@ -280,7 +280,7 @@ define(
         flops=0,
         carries=(0,),
         requires={1: PlaceIn(0)},
-        torch=gather_nd,
+        torch=_gather_nd,
         cases=[
             case([3, 4], _i64([0, 1], [2, -1])),
             case([3, 4], _i64([0], [-1])),
@@ -302,13 +302,13 @@ define(
 # ---- NonZero, Compress
 
 
-def nonzero(t: Any, n: NodeView, x: Any) -> Any:
+def _nonzero(t: Any, n: NodeView, x: Any) -> Any:
     if n.rank(0) == 0:
         x = x.unsqueeze(0)  # ONNX counts a scalar as a vector of one element
     return kernel_view(t, n.dtype(0), x).nonzero().T
 
 
-def compress(t: Any, n: NodeView, x: Any, condition: Any) -> Any:
+def _compress(t: Any, n: NodeView, x: Any, condition: Any) -> Any:
     axis = n.attr("axis")
     kept = condition.nonzero().squeeze(1)  # may be shorter than the axis
     if axis is None:
@@ -328,7 +328,7 @@ define(
         onnx_errs=True,
         values=small_values.non_zero,
         flops=0,
-        torch=nonzero,
+        torch=_nonzero,
         result="places",
         cases=[
             case(np.array([[1, 0], [2, 3]])),
@@ -345,7 +345,7 @@ define(
         mapping=OPAQUE,
         shape=sizes_elementwise.compress,
         flops=0,
-        torch=compress,
+        torch=_compress,
         cases=[
             case([3, 4], np.array([False, True, True]), axis=0),
             case([3, 4], np.array([False, True]), axis=1),
@@ -359,7 +359,7 @@ define(
 # ---- TopK, Unique
 
 
-def top_k(t: Any, n: NodeView, x: Any, k: Any) -> Any:
+def _top_k(t: Any, n: NodeView, x: Any, k: Any) -> Any:
     rank = n.rank(0)
     axis = front(int(n.attr("axis", -1)), rank)
     found = n.ints(1)
@@ -373,7 +373,7 @@ def top_k(t: Any, n: NodeView, x: Any, k: Any) -> Any:
     return made if n.used(1) else made[0]
 
 
-def unique(t: Any, n: NodeView, x: Any) -> Any:
+def _unique(t: Any, n: NodeView, x: Any) -> Any:
     if n.dtype(0) in COMPLEX:
         n.refuse("Unique of complex numbers is not supported")
     axis = n.attr("axis")
@@ -397,7 +397,7 @@ define(
         shape=sizes_elementwise.top_k,
         flops=flop_counts.per_input(1),
         requires={1: Between(1, 2)},
-        torch=top_k,
+        torch=_top_k,
         cases=[
             case([3, 7], _i64(3), constants=(1,), outputs=2),
             case([3, 7], _i64(3), constants=(1,), outputs=2, largest=0),
@@ -416,7 +416,7 @@ define(
         since=11,
         mapping=OPAQUE,
         shape=sizes_elementwise.unique,
-        torch=unique,
+        torch=_unique,
         cases=[
             case(_i64(3, 1, 3, 2, 3, 1), outputs=4),
             case(_i64(3, 1, 3, 2, 3, 1), outputs=4, sorted=0),

@@ -35,7 +35,7 @@ def _matrix(n: NodeView, i: int) -> tuple[int, int] | None:
     return (shape[0], shape[1]) if len(shape) == 2 and all(shape) else None
 
 
-def transposed(array: np.ndarray) -> np.ndarray:
+def _transposed(array: np.ndarray) -> np.ndarray:
     flipped: np.ndarray = array.T
     return flipped
 
@@ -77,7 +77,7 @@ def _matmul_module(n: NodeView) -> ModuleForm | None:
         sizes = (stored.shape[0], stored.shape[1])
     if sizes is None:
         return None
-    weights = {"weight": Weight(n.value(1), transposed, "transposed")}
+    weights = {"weight": Weight(n.value(1), _transposed, "transposed")}
     if tied is not None:
         weights = {"weight": Weight(tied[0])}
     add = n.only_user()
@@ -234,11 +234,11 @@ def _scales_exactly(factor: float) -> bool:
 
 def _scaled(value: ir.Value, factor: float, flip: bool) -> Weight:
     if factor == 1:
-        return Weight(value, transposed, "transposed") if flip else Weight(value)
+        return Weight(value, _transposed, "transposed") if flip else Weight(value)
 
     def convert(array: np.ndarray) -> np.ndarray:
         scaled: np.ndarray = array * array.dtype.type(factor)
-        return transposed(scaled) if flip else scaled
+        return _transposed(scaled) if flip else scaled
 
     return Weight(value, convert, f"{'transposed ' if flip else ''}times {factor!r}")
 
@@ -384,7 +384,7 @@ def _matmul_integer_module(n: NodeView) -> ModuleForm | None:
     shape = int8_weight(n, 1)
     if shape is None or len(shape) != 2 or not n.rank(0):
         return None
-    weights = {"weight": Weight(n.value(1), transposed, "transposed")}
+    weights = {"weight": Weight(n.value(1), _transposed, "transposed")}
     plain = _linear(n, (shape[0], shape[1]), weights, (n.value(0),))
     return dynamic(n, plain, helpers.DynamicQuantizedLinear)
 

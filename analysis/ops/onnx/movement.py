@@ -40,7 +40,7 @@ def _i64(*values: int) -> Any:
 # ---- Transpose
 
 
-def transpose(t: Any, n: NodeView, x: Any) -> Any:
+def _transpose(t: Any, n: NodeView, x: Any) -> Any:
     rank = n.rank(0)
     perm = list(n.attr("perm", range(rank)[::-1]))
     moved = [i for i, axis in enumerate(perm) if axis != i]
@@ -71,7 +71,7 @@ define(
         values=small_values.transpose,
         by_index=index_functions.transpose,
         views=True,
-        torch=transpose,
+        torch=_transpose,
         cases=[
             case([2, 3]),
             case([2, 3, 4]),
@@ -91,7 +91,7 @@ define(
 # ---- Expand, Tile
 
 
-def expand(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
+def _expand(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     target = n.ints(1)
     if target is None:
         return x.expand(t.broadcast_shapes(x.shape, shape.tolist()))
@@ -114,7 +114,7 @@ def expand(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     return x.expand(*sizes)
 
 
-def tile(t: Any, n: NodeView, x: Any, repeats: Any) -> Any:
+def _tile(t: Any, n: NodeView, x: Any, repeats: Any) -> Any:
     times = n.ints(1)
     if times is None:
         return x.repeat(repeats.tolist())
@@ -136,7 +136,7 @@ define(
         views=True,
         carries=(0,),
         requires={1: Between(1, 2)},
-        torch=expand,
+        torch=_expand,
         cases=[
             case([3, 1], _i64(3, 4), constants=(1,)),
             case([3, 1], _i64(2, 1, 6), constants=(1,)),
@@ -161,7 +161,7 @@ define(
         flops=0,
         carries=(0,),
         requires={1: Between(1, 4)},
-        torch=tile,
+        torch=_tile,
         cases=[
             case([2, 3], _i64(2, 1), constants=(1,)),
             case([2, 3], _i64(1, 1), constants=(1,)),
@@ -176,13 +176,13 @@ define(
 # ---- Concat, Split
 
 
-def concat(t: Any, n: NodeView, *parts: Any) -> Any:
+def _concat(t: Any, n: NodeView, *parts: Any) -> Any:
     if len(parts) == 1:
         return parts[0]
     return t.cat(list(parts), **dim_keyword(axis_of(n), n.rank(0)))
 
 
-def split(t: Any, n: NodeView, x: Any, sizes: Any = None) -> Any:
+def _split(t: Any, n: NodeView, x: Any, sizes: Any = None) -> Any:
     count = n.outputs
     axis, rank = axis_of(n), n.rank(0)
     if count == 1:
@@ -231,7 +231,7 @@ define(
         pattern=Pattern.INJECTIVE,
         fresh=True,
         carries=EVERY,
-        torch=concat,
+        torch=_concat,
         cases=[
             case([2, 3], [2, 3], axis=0),
             case([2, 3], [2, 1], [2, 2], axis=1),
@@ -255,7 +255,7 @@ define(
         pattern=Pattern.INJECTIVE,
         views=True,
         carries=(0,),
-        torch=split,
+        torch=_split,
         cases=[
             case([6], outputs=3, num_outputs=3),
             case([2, 6], outputs=3, axis=1, num_outputs=3),
@@ -286,7 +286,7 @@ def _block(n: NodeView, *parts: tuple[int, int]) -> int:
     return block
 
 
-def depth_to_space(t: Any, n: NodeView, x: Any) -> Any:
+def _depth_to_space(t: Any, n: NodeView, x: Any) -> Any:
     block = _block(n, (1, 2))
     dtype = n.dtype(0)
     # With a single channel left, the order of rows, columns and channels is the same.
@@ -297,7 +297,7 @@ def depth_to_space(t: Any, n: NodeView, x: Any) -> Any:
     return t.helper(helpers.depth_to_space)(x, block)
 
 
-def space_to_depth(t: Any, n: NodeView, x: Any) -> Any:
+def _space_to_depth(t: Any, n: NodeView, x: Any) -> Any:
     block = _block(n, (2, 1), (3, 1))
     dtype = n.dtype(0)
     empty = 0 in n.dims(0)  # PyTorch's own can't take it
@@ -307,14 +307,14 @@ def space_to_depth(t: Any, n: NodeView, x: Any) -> Any:
     return t.helper(helpers.space_to_depth)(x, block)
 
 
-def reverse_sequence(t: Any, n: NodeView, x: Any, lengths: Any) -> Any:
+def _reverse_sequence(t: Any, n: NodeView, x: Any, lengths: Any) -> Any:
     reverse = t.helper(helpers.reverse_sequence)
     if n.attr("time_axis", 0) == 0:
         return reverse(x.transpose(0, 1), lengths).transpose(0, 1)
     return reverse(x, lengths)
 
 
-def trilu(t: Any, n: NodeView, x: Any, k: Any = None) -> Any:
+def _trilu(t: Any, n: NodeView, x: Any, k: Any = None) -> Any:
     dtype = n.dtype(0)
     found = n.ints(1) if k is not None else [0]
     diagonal = k.item() if found is None else found[0]
@@ -333,7 +333,7 @@ define(
         fits=fitting_sizes.blocks((1, 2)),
         mapping=SHUFFLE,
         shape=sizes_windows.depth_to_space,
-        torch=depth_to_space,
+        torch=_depth_to_space,
         cases=[
             case(_PIXELS, blocksize=2),
             case(_PIXELS, blocksize=2, mode="CRD"),
@@ -351,7 +351,7 @@ define(
         fits=fitting_sizes.blocks((2, 1), (3, 1)),
         mapping=SHUFFLE,
         shape=sizes_windows.space_to_depth,
-        torch=space_to_depth,
+        torch=_space_to_depth,
         cases=[
             case([1, 3, 4, 6], blocksize=2),
             case([2, 1, 4, 6], blocksize=2),
@@ -366,7 +366,7 @@ define(
         mapping=SHUFFLE,
         shape=sizes_elementwise.like_input,
         requires={1: Between(1, 2)},
-        torch=reverse_sequence,
+        torch=_reverse_sequence,
         cases=[
             case([4, 3], _i64(4, 1, 2)),
             case([3, 4, 2], _i64(4, 1, 2), batch_axis=0, time_axis=1),
@@ -382,7 +382,7 @@ define(
         shape=sizes_elementwise.like_input,
         flops=0,
         pattern=Pattern.INJECTIVE,
-        torch=trilu,
+        torch=_trilu,
         cases=[
             case([3, 4]),
             case([3, 4], upper=0),

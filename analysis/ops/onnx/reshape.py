@@ -122,7 +122,7 @@ def _spelled(dims: Dims, asked: Sizes | None) -> list[int | Expr]:
 # ---- Reshape
 
 
-def reshape(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
+def _reshape(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     target = n.ints(1)
     if target is None:
         if n.attr("allowzero", 0):
@@ -145,7 +145,7 @@ define(
         values=small_values.same_elements,
         by_index=index_functions.reshape,
         requires={1: Between(0, 1)},
-        torch=reshape,
+        torch=_reshape,
         cases=[
             case([2, 3, 4], _i64(2, 3, 4), constants=(1,)),
             case([2, 3, 4], _i64(0, -1), constants=(1,)),
@@ -181,7 +181,7 @@ define(
 # ---- Flatten
 
 
-def flatten(t: Any, n: NodeView, x: Any) -> Any:
+def _flatten(t: Any, n: NodeView, x: Any) -> Any:
     rank = n.rank(0)
     axis = front(int(n.attr("axis", 1)), rank)
     if axis == 0:
@@ -201,7 +201,7 @@ define(
         shape=sizes_movement.flatten,
         values=small_values.same_elements,
         by_index=index_functions.reshape,
-        torch=flatten,
+        torch=_flatten,
         cases=[
             case([2, 3]),
             case([2, 3, 4]),
@@ -222,7 +222,7 @@ define(
 # ---- Squeeze, Unsqueeze
 
 
-def squeeze(t: Any, n: NodeView, x: Any, axes: Any = None) -> Any:
+def _squeeze(t: Any, n: NodeView, x: Any, axes: Any = None) -> Any:
     if axes is None:
         return x.squeeze()
     listed = flat_ints(n.ints(1))
@@ -233,7 +233,7 @@ def squeeze(t: Any, n: NodeView, x: Any, axes: Any = None) -> Any:
     return squeezed(x, gone, rank) if gone else x
 
 
-def unsqueeze(t: Any, n: NodeView, x: Any, axes: Any) -> Any:
+def _unsqueeze(t: Any, n: NodeView, x: Any, axes: Any) -> Any:
     listed = flat_ints(n.ints(1))
     if listed is None:
         return t.helper(helpers.unsqueeze_axes)(x, axes)
@@ -251,7 +251,7 @@ define(
         values=small_values.same_elements,
         by_index=index_functions.reshape,
         requires={1: Between(0, 1)},
-        torch=squeeze,
+        torch=_squeeze,
         cases=[
             case([1, 3, 1, 5]),
             case([1, 3, 4, 5], _i64(0), constants=(1,)),
@@ -272,7 +272,7 @@ define(
         values=small_values.same_elements,
         by_index=index_functions.reshape,
         requires={1: Between(0, 1)},
-        torch=unsqueeze,
+        torch=_unsqueeze,
         cases=[
             case([3, 4], _i64(0), constants=(1,)),
             case([3, 4], _i64(1), constants=(1,)),

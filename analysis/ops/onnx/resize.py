@@ -107,7 +107,7 @@ def torch_places(mode: str, length: int, count: int, scale: float | None) -> Pla
     return at
 
 
-def same_pixels(
+def _same_pixels(
     torch_mode: str, coordinates: str, rounding: str, target: Target
 ) -> bool:
     samples = target.samples()
@@ -125,7 +125,7 @@ def same_pixels(
     return True
 
 
-def same_places(coordinates: str, mode: str, target: Target) -> bool:
+def _same_places(coordinates: str, mode: str, target: Target) -> bool:
     centred = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric")
     aligned = coordinates == "align_corners"
     samples = target.samples()
@@ -220,7 +220,7 @@ def _sampling(
     if mode == "nearest":
         rounding = n.attr("nearest_mode", "round_prefer_floor")
         for name in ("nearest", "nearest-exact"):
-            if all(same_pixels(name, coordinates, rounding, t) for t in targets):
+            if all(_same_pixels(name, coordinates, rounding, t) for t in targets):
                 return {"mode": name}
         return None
     if antialias and (not excludes or coordinates != "half_pixel"):
@@ -234,7 +234,7 @@ def _sampling(
     if antialias and rank != 4:
         return None
     aligned = coordinates == "align_corners"
-    if not all(same_places(coordinates, mode, target) for target in targets):
+    if not all(_same_places(coordinates, mode, target) for target in targets):
         return None
     names = {3: "linear", 4: "bilinear", 5: "trilinear"}
     found: dict[str, Any] = {"mode": "bicubic" if mode == "cubic" else names[rank]}
@@ -276,7 +276,7 @@ def _is_sure(target: Target) -> bool:
 # ---- the operator
 
 
-def resize(
+def _resize(
     t: Any, n: NodeView, x: Any, roi: Any = None, scales: Any = None, sizes: Any = None
 ) -> Any:
     mode = n.attr("mode", "nearest")
@@ -443,7 +443,7 @@ define(
         mapping=ONE_TO_MANY,
         shape=sizes_movement.resize,
         flops=flop_counts.resize,
-        torch=resize,
+        torch=_resize,
         result="resized",
         cases=[
             case([1, 2, 4, 5], None, _f32(1, 1, 2, 2), constants=(2,)),

@@ -35,7 +35,7 @@ def _reduction(n: NodeView) -> str:
     return found
 
 
-def scatter_elements(t: Any, n: NodeView, x: Any, indices: Any, updates: Any) -> Any:
+def _scatter_elements(t: Any, n: NodeView, x: Any, indices: Any, updates: Any) -> Any:
     axis, dtype = axis_of(n), n.dtype(0)
     reduction = _reduction(n)
     where = (shown(axis, n.rank(0)), index_from_front(n, 1, axis, indices))
@@ -47,7 +47,7 @@ def scatter_elements(t: Any, n: NodeView, x: Any, indices: Any, updates: Any) ->
     return kernel_result(t, dtype, kernel_view(t, dtype, x).scatter(*where, source))
 
 
-def scatter_nd(t: Any, n: NodeView, x: Any, indices: Any, updates: Any) -> Any:
+def _scatter_nd(t: Any, n: NodeView, x: Any, indices: Any, updates: Any) -> Any:
     dtype = n.dtype(0)
     reduction = _reduction(n)
     if reduction in ("none", "add"):
@@ -83,7 +83,7 @@ def _slice(n: NodeView) -> dict[str, int] | None:
     return parts[0] if len(parts) == 1 else None
 
 
-def tensor_scatter(
+def _tensor_scatter(
     t: Any, n: NodeView, cache: Any, update: Any, starts: Any = None
 ) -> Any:
     options: dict[str, Any] = {}
@@ -115,7 +115,7 @@ define(
         shape=sizes_elementwise.like_input,
         flops=flop_counts.scatter,
         requires={1: IndexOf(0, "axis")},
-        torch=scatter_elements,
+        torch=_scatter_elements,
         cases=[
             case([3, 3], _INDEX, [2, 3], axis=0),
             case([3, 3], _i64([1, 0], [2, 0]), [2, 2], axis=1, constants=(1,)),
@@ -147,7 +147,7 @@ define(
         values=small_values.scatter_nd,
         flops=flop_counts.scatter,
         requires={1: PlaceIn(0)},
-        torch=scatter_nd,
+        torch=_scatter_nd,
         cases=[
             case([4, 3], _i64([3], [-3]), [2, 3]),
             case([4, 3], _i64([2], [3]), [2, 3], constants=(1,)),
@@ -173,7 +173,7 @@ define(
         shape=sizes_elementwise.like_input,
         flops=0,
         requires={2: Between(0, 1)},
-        torch=tensor_scatter,
+        torch=_tensor_scatter,
         result="cache",
         cases=[
             case([2, 5, 3], [2, 2, 3], _i64(0, 3)),

@@ -37,7 +37,7 @@ def _f32(*values: Any) -> Any:
 # ---- GridSample, AffineGrid
 
 
-def grid_sample(t: Any, n: NodeView, x: Any, grid: Any) -> Any:
+def _grid_sample(t: Any, n: NodeView, x: Any, grid: Any) -> Any:
     mode = n.attr("mode", "linear")
     rank = n.rank(0)
     names = {"linear": "bilinear", "cubic": "bicubic", "nearest": "nearest"}
@@ -58,7 +58,7 @@ def grid_sample(t: Any, n: NodeView, x: Any, grid: Any) -> Any:
     return t.F.grid_sample(x, grid, **options)
 
 
-def affine_grid(t: Any, n: NodeView, theta: Any, size: Any) -> Any:
+def _affine_grid(t: Any, n: NodeView, theta: Any, size: Any) -> Any:
     found = n.ints(1)
     sizes = size.tolist() if found is None else tuple(found)
     aligned = bool(n.attr("align_corners", 0))
@@ -83,7 +83,7 @@ define(
         fits=fitting_sizes.grid,
         mapping=MANY_TO_MANY,
         shape=sizes_windows.grid_sample,
-        torch=grid_sample,
+        torch=_grid_sample,
         result="sampled",
         cases=[
             case(_IMAGE, _PLACES),
@@ -105,7 +105,7 @@ define(
         since=20,
         mapping=ONE_TO_MANY,
         shape=sizes_windows.affine_grid,
-        torch=affine_grid,
+        torch=_affine_grid,
         result="grid",
         cases=[
             case([2, 2, 3], _i64(2, 3, 4, 5), constants=(1,)),
@@ -121,7 +121,7 @@ define(
 # ---- Col2Im
 
 
-def col2im(t: Any, n: NodeView, x: Any, image: Any, block: Any) -> Any:
+def _col2im(t: Any, n: NodeView, x: Any, image: Any, block: Any) -> Any:
     if not n.is_float(0):
         n.refuse(f"Col2Im of {n.dtype(0).name.lower()} is not supported")
     shape, kernel = n.ints(1), flat_ints(n.ints(2))
@@ -156,7 +156,7 @@ define(
         mapping=MANY_TO_MANY,
         shape=sizes_windows.col2im,
         flops=flop_counts.per_input(1),
-        torch=col2im,
+        torch=_col2im,
         cases=[
             case([1, 5, 5], _i64(5, 5), _i64(1, 5), **_FOLD),
             case([1, 8, 9], _i64(4, 4), _i64(2, 2), **_FOLD),
@@ -175,7 +175,7 @@ define(
 # ---- CenterCropPad
 
 
-def center_crop_pad(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
+def _center_crop_pad(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     rank = n.rank(0)
     places = [front(axis, rank) for axis in n.attr("axes", range(rank))]
     wanted = flat_ints(n.ints(1))
@@ -206,7 +206,7 @@ define(
         shape=sizes_windows.center_crop_pad,
         flops=0,
         pattern=Pattern.INJECTIVE,
-        torch=center_crop_pad,
+        torch=_center_crop_pad,
         cases=[
             case([5, 6], _i64(2, 3), constants=(1,)),
             case([2, 3], _i64(5, 4), constants=(1,)),
@@ -221,7 +221,7 @@ define(
 # ---- NonMaxSuppression, Det
 
 
-def non_max_suppression(
+def _non_max_suppression(
     t: Any,
     n: NodeView,
     boxes: Any,
@@ -248,7 +248,7 @@ def _number(array: Any) -> int | float:
     return int(value) if array.dtype.kind in "iu" else float(str(value))
 
 
-def det(t: Any, n: NodeView, x: Any) -> Any:
+def _det(t: Any, n: NodeView, x: Any) -> Any:
     if not n.is_float(0):
         n.refuse(f"Det of {n.dtype(0).name.lower()} is not supported")
     if n.dtype(0) in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
@@ -277,7 +277,7 @@ define(
         mapping=OPAQUE,
         shape=sizes_windows.non_max_suppression,
         requires={2: Between(1, 10), 3: Fraction(), 4: Fraction()},
-        torch=non_max_suppression,
+        torch=_non_max_suppression,
         result="kept",
         cases=[
             case(_BOXES, _SCORES, *_LIMITS, constants=(2, 3, 4)),
@@ -293,7 +293,7 @@ define(
         "Det",
         since=22,
         mapping=MANY_TO_MANY,
-        torch=det,
+        torch=_det,
         cases=[case([3, 3]), case([2, 3, 2, 2])],
     )
 )

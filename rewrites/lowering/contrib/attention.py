@@ -83,6 +83,7 @@ def _biased(
 
 
 def last_size(site: AdapterSite, x: ir.Value) -> int:
+    """The size of the last axis. Raises Unsupported where it is no number."""
     size = x.shape[-1] if x.shape is not None and len(x.shape) else None
     if not isinstance(size, int):
         raise site.unsupported(f"the size of {x.name!r} is unknown")
@@ -283,7 +284,7 @@ def _halves(site: AdapterSite, past: ir.Value) -> list[ir.Value]:
     # Without a quantised cache, all but the last of these say nothing.
     "k_quant_type kv_cache_bit_width qk_output sliding_window_cache v_quant_type",
 )
-def group_query_attention(site: AdapterSite) -> None:
+def _group_query_attention(site: AdapterSite) -> None:
     for name in ("k_quant_type", "v_quant_type"):
         if site.take_string(name, "NONE") != "NONE":
             raise site.unsupported("a quantised cache is not supported")

@@ -347,7 +347,7 @@ _GROUPS = "activation channels_last epsilon groups"
 
 
 @extension("GroupNorm", attrs=_GROUPS)
-def group_norm(site: AdapterSite) -> None:
+def _group_norm_source(site: AdapterSite) -> None:
     _group_norm(site, site.data)
 
 

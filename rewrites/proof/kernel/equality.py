@@ -132,6 +132,7 @@ class Equality(Definedness):
     def equal_in_case(
         self, a: Scalar, b: Scalar, split: Split, value: bool, hypotheses: Hypotheses
     ) -> bool:
+        """Whether two scalars are equal where a condition has this truth."""
         if not isinstance(split, Scalar):
             assumed = guard_truth(split, value)
             if self.proves(hypotheses, negate(assumed)):
@@ -170,6 +171,9 @@ class Equality(Definedness):
         return self.same_leaf(a, b, hypotheses)
 
     def same_op(self, a: Op, b: Op, hypotheses: Hypotheses) -> bool:
+        """Whether two operations are equal since their arguments are, in either order
+        where they commute.
+        """
         if a.name != b.name or len(a.args) != len(b.args):
             return False
         pairs = list(zip(a.args, b.args, strict=True))
@@ -254,6 +258,7 @@ class Equality(Definedness):
         return True
 
     def same_shape(self, a: Tensor, b: Tensor, hypotheses: Hypotheses) -> bool:
+        """Whether two tensors have axes of equal sizes; if not, `why` says so."""
         if not self.same_integer(a.rank, b.rank, hypotheses):
             self.why = "the ranks differ"
             return False

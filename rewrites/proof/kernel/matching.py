@@ -71,6 +71,7 @@ class Bijection:
 
     @property
     def pairs(self) -> list[tuple[Any, Any]]:
+        """Each variable of the left, and what stands for it on the right."""
         return [(b.variable, v) for b, v in zip(self.left, self.values, strict=True)]
 
 
@@ -103,6 +104,7 @@ class Domains(Questions):
                         yield Bijection(order, values, used, "sum-reindex-perm")
 
     def declared(self) -> Iterator[tuple[IndexMap, IndexMap]]:
+        """The law's permutations with their inverses, both ways round."""
         for p, q in self.context.permutations:
             yield p, q
             yield q, p
@@ -206,6 +208,9 @@ def elements(atoms: Sequence[Atom]) -> Iterator[tuple[str, list[Any]]]:
 
 
 def places(element: Element) -> list[Any]:
+    """The index expressions of an element, by axis; of an unknown rank also the
+    last two.
+    """
     out = [element.index(k) for k in positions(element.rank)]
     if not isinstance(element.rank, int):
         out += [element.index(element.rank - 1), element.index(element.rank - 2)]
@@ -249,10 +254,12 @@ def shift_candidates(
 
 
 def free(value: Any, own: Any, bound: Sequence[Any]) -> bool:
+    """Whether a value mentions no bound variable but its own."""
     return not any(mentions(value, b) for b in bound if not same_symbol(b, own))
 
 
 def same_symbol(a: Any, b: Any) -> bool:
+    """Whether two z3 terms are one symbol."""
     return bool(a.eq(b))
 
 
@@ -284,10 +291,12 @@ def solutions(
 
 
 def expanded(e: Any) -> Any:
+    """A z3 integer as a sum of products."""
     return z3.simplify(e, som=True)
 
 
 def is_zero(e: Any) -> bool:
+    """Whether a z3 integer is 0 once it is multiplied out."""
     e = expanded(e)
     return bool(z3.is_int_value(e)) and e.as_long() == 0
 
@@ -331,6 +340,7 @@ class Matching(Domains):
         return not left
 
     def same_atom(self, a: Atom, b: Atom, hypotheses: Hypotheses) -> bool:
+        """Whether two factors are equal by their kind and what they are made of."""
         if head(a) != head(b):
             return False
         if isinstance(a, Application) and isinstance(b, Application):
@@ -342,6 +352,7 @@ class Matching(Domains):
     def same_application(
         self, a: Application, b: Application, hypotheses: Hypotheses
     ) -> bool:
+        """Whether two applications of one function have equal arguments."""
         if len(a.args) != len(b.args):
             return False
         if all(
@@ -379,6 +390,7 @@ class Matching(Domains):
         return False
 
     def same_poly(self, p: Poly, q: Poly, hypotheses: Hypotheses) -> bool:
+        """Whether the difference of two polynomials vanishes."""
         return self.vanishes((*p, *negated(q)), hypotheses)
 
     def vanishes(self, poly: Poly, hypotheses: Hypotheses) -> bool:
@@ -460,6 +472,7 @@ class Matching(Domains):
         return self.proves(hypotheses, term(a.value) != 0)
 
     def is_infeasible(self, t: Term, hypotheses: Hypotheses) -> bool:
+        """Whether the conditions of a term exclude each other."""
         if not t.guards:
             return False
         ranges = tuple(b.domain() for b in t.binders)
@@ -484,9 +497,11 @@ class Matching(Domains):
         return t
 
     def expanded(self, t: Term, hypotheses: Hypotheses) -> Poly | None:
+        """A term multiplied out, None if it is already: of the normal form below."""
         raise NotImplementedError
 
     def without_denominators(self, poly: Poly, hypotheses: Hypotheses) -> Poly:
+        """A polynomial times its denominators: of the normal form below."""
         raise NotImplementedError
 
 

@@ -49,6 +49,7 @@ class Binder:
 
     @classmethod
     def of(cls, red: Red) -> Binder:
+        """The variable of a reduction, a fresh one."""
         variable = bound_function("s") if red.vec else bound("s")
         return cls(variable, red.vec, red.size, red.rank, red.sel)
 
@@ -78,6 +79,7 @@ class Binder:
         return replace(self, size=size, rank=rank, sel=sel)
 
     def range_mentions(self, symbol: Any) -> bool:
+        """Whether the range depends on a symbol."""
         if not self.vec:
             return mentions(self.size, symbol)
         return mentions(self.rank, symbol) or any(
@@ -111,15 +113,21 @@ Powers: TypeAlias = "tuple[tuple[Atom, int], ...]"
 
 @dataclass(frozen=True, eq=False)
 class Term:
+    """A coefficient times the product of `atoms` to their powers, where all `guards`
+    have their truth, summed over the binders.
+    """
+
     coefficient: Fraction = Fraction(1)
     binders: tuple[Binder, ...] = ()
     guards: tuple[tuple[Guard, bool], ...] = ()
     atoms: Powers = ()
 
     def scaled(self, factor: Fraction | int) -> Term:
+        """The term times a number."""
         return replace(self, coefficient=self.coefficient * factor)
 
     def guarded(self, guard: Guard, value: bool) -> Term:
+        """The term where a guard has this truth, and 0 elsewhere."""
         return replace(self, guards=((guard, value), *self.guards))
 
     def summed(self, binder: Binder) -> Term:
@@ -165,10 +173,12 @@ Poly: TypeAlias = "tuple[Term, ...]"
 
 
 def negated(poly: Iterable[Term]) -> Poly:
+    """The polynomial times -1."""
     return tuple(t.scaled(-1) for t in poly)
 
 
 def guard_truth(guard: Guard, value: bool) -> Any:
+    """The formula that says that a guard has this truth."""
     plain = guard_formula(guard)
     return plain if value else negate(plain)
 
@@ -186,10 +196,12 @@ def renamed(
 
 
 def substitute_powers(atoms: Powers, pairs: Substitution) -> Powers:
+    """A product with symbols replaced."""
     return tuple((substitute_atom(a, pairs), n) for a, n in atoms)
 
 
 def substitute_poly(poly: Poly, pairs: Substitution) -> Poly:
+    """A polynomial with symbols replaced."""
     return tuple(t.substitute(pairs) for t in poly)
 
 

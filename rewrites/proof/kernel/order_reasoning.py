@@ -42,6 +42,7 @@ HALF = z3.Q(1, 2)
 
 
 def clipped(x: Any, low: Any, high: Any) -> Any:
+    """min(max(x, low), high) for z3."""
     raised = z3.If(x >= low, x, low)
     return z3.If(raised <= high, raised, high)
 
@@ -99,6 +100,7 @@ class Order(NormalForm):
     """Scalars as z3 expressions; see the head of this file."""
 
     def same_by_order(self, a: Scalar, b: Scalar, hypotheses: Hypotheses) -> bool:
+        """Whether the solver finds two scalars equal by order and linear arithmetic."""
         unknowns: list[tuple[Scalar, Any]] = []
 
         def number(e: Scalar) -> Any:
@@ -164,6 +166,7 @@ class Order(NormalForm):
             self.require_finite(e.body(b.variable), (*hypotheses, b.domain()))
 
     def congruent(self, a: Scalar, b: Scalar, hypotheses: Hypotheses) -> bool:
+        """Whether two scalars are equal argument by argument: of the classes below."""
         raise NotImplementedError
 
 
@@ -188,10 +191,12 @@ def applied(name: str, args: list[Any]) -> Any:
 
 
 def function_named(name: str, arity: int) -> Any:
+    """The uninterpreted function that stands for an operation of so many reals."""
     return z3.Function(f"op:{name}:{arity}", *[REAL] * arity, REAL)
 
 
 def is_zero(x: Any) -> bool:
+    """Whether a z3 real is the number 0."""
     return bool(z3.eq(x, z3.RealVal(0)))
 
 
@@ -212,8 +217,10 @@ def products(e: Any) -> Any:
 
 
 def real(x: Any) -> Any:
+    """A z3 truth as 1 or 0; a real as it is."""
     return z3.If(x, z3.RealVal(1), z3.RealVal(0)) if z3.is_bool(x) else x
 
 
 def truth(x: Any) -> Any:
+    """A z3 real as whether it differs from 0; a truth as it is."""
     return x if z3.is_bool(x) else x != 0

@@ -78,9 +78,11 @@ class Quotients(Matching):
     """The arithmetic of polynomials."""
 
     def multiplied(self, p: Poly, q: Poly) -> Poly:
+        """The product of two polynomials."""
         return tuple(self.product(s, t) for s in p for t in q)
 
     def product(self, s: Term, t: Term) -> Term:
+        """The product of two terms, binders kept apart."""
         t = t.renamed() if s.binders and t.binders else t
         binders, guards = (*s.binders, *t.binders), (*s.guards, *t.guards)
         atoms = (*s.atoms, *t.atoms)
@@ -286,6 +288,7 @@ def counts(p: Poly) -> bool:
 
 
 def is_exp(a: Atom) -> bool:
+    """Whether a factor is an exponential."""
     return isinstance(a, Application) and a.name == "exp"
 
 
@@ -307,6 +310,7 @@ def exponent_of(p: Poly) -> Poly | None:
 
 
 def applied(name: str, *args: Poly, commutative: bool = False) -> Poly:
+    """A function of polynomials as a polynomial of one term."""
     return (Term(atoms=((Application(name, args, commutative), 1),)),)
 
 
@@ -334,11 +338,13 @@ class NormalForm(Quotients):
         raise TypeError(f"not a scalar: {e!r}")
 
     def normal_leaf(self, e: Symbol | Element | FromInt | Opaque) -> Poly:
+        """A symbol, an element or an integer as a polynomial of one term."""
         if isinstance(e, FromInt) and isinstance(e.value, int):
             return (Term(Fraction(e.value)),) if e.value else ()
         return (Term(atoms=((e, 1),)),)
 
     def normal_ite(self, e: Ite, hypotheses: Hypotheses) -> Poly:
+        """A choice: both branches, each where it is taken."""
         holds = guard_formula(e.condition)
         if self.proves(hypotheses, holds):
             return self.normal(e.a, hypotheses)
@@ -352,6 +358,7 @@ class NormalForm(Quotients):
         )
 
     def normal_op(self, e: Op, hypotheses: Hypotheses) -> Poly:
+        """An operation by the rule of its name, else as an unknown function."""
         if e.name in RING_RULES or (self.level >= FIELD and e.name in FIELD_RULES):
             poly: Poly = getattr(self, f"normal_{e.name}")(e, hypotheses)
             return poly
@@ -364,6 +371,7 @@ class NormalForm(Quotients):
 
     # ----------------------------------------------------------------- ring
     def normal_add(self, e: Op, hypotheses: Hypotheses) -> Poly:
+        """a + b"""
         self.steps.add("add-assoc")
         return (
             *self.normal(e.args[0], hypotheses),
@@ -371,27 +379,33 @@ class NormalForm(Quotients):
         )
 
     def normal_sub(self, e: Op, hypotheses: Hypotheses) -> Poly:
+        """a - b"""
         self.steps.add("add-assoc")
         a, b = (self.normal(x, hypotheses) for x in e.args)
         return (*a, *negated(b))
 
     def normal_neg(self, e: Op, hypotheses: Hypotheses) -> Poly:
+        """-a"""
         return negated(self.normal(e.args[0], hypotheses))
 
     def normal_mul(self, e: Op, hypotheses: Hypotheses) -> Poly:
+        """a * b, distributed"""
         self.steps.add("distribute")
         a, b = (self.normal(x, hypotheses) for x in e.args)
         return self.multiplied(a, b)
 
     def normal_square(self, e: Op, hypotheses: Hypotheses) -> Poly:
+        """a * a"""
         return self.normal(e.args[0] * e.args[0], hypotheses)
 
     def normal_shl(self, e: Op, hypotheses: Hypotheses) -> Poly:
+        """a * 2 ** b"""
         self.steps.add("lemma:shl")
         return self.normal(e.args[0] * Op("pow2", e.args[1]), hypotheses)
 
     # ----------------------------------------------------------- reductions
     def normal_reduction(self, e: Red, hypotheses: Hypotheses) -> Poly:
+        """A sum term by term; any other reduction as a factor."""
         b = Binder.of(e)
         if self.is_singleton(b, hypotheses):
             return self.normal(e.body((lambda k: 0) if e.vec else 0), hypotheses)
@@ -452,13 +466,16 @@ class NormalForm(Quotients):
 
     # ---------------------------------------------------------------- field
     def normal_div(self, e: Op, hypotheses: Hypotheses) -> Poly:
+        """a times the inverse of b"""
         a, b = (self.normal(x, hypotheses) for x in e.args)
         return self.multiplied(a, self.inverse(b, hypotheses))
 
     def normal_recip(self, e: Op, hypotheses: Hypotheses) -> Poly:
+        """The inverse of a"""
         return self.inverse(self.normal(e.args[0], hypotheses), hypotheses)
 
     def normal_sqrt(self, e: Op, hypotheses: Hypotheses) -> Poly:
+        """The root of a"""
         p = self.normal(e.args[0], hypotheses)
         exponent = exponent_of(p)
         if exponent is not None:
@@ -466,25 +483,32 @@ class NormalForm(Quotients):
         return applied("sqrt", p)
 
     def normal_rsqrt(self, e: Op, hypotheses: Hypotheses) -> Poly:
+        """The inverse of the root of a"""
         return self.inverse(self.normal_sqrt(e, hypotheses), hypotheses)
 
     def normal_exp(self, e: Op, hypotheses: Hypotheses) -> Poly:
+        """e ** a"""
         return self.exponential(self.normal(e.args[0], hypotheses))
 
     def normal_log(self, e: Op, hypotheses: Hypotheses) -> Poly:
+        """The logarithm of a"""
         return self.logarithm(self.normal(e.args[0], hypotheses))
 
     def normal_sigmoid(self, e: Op, hypotheses: Hypotheses) -> Poly:
+        """1 / (1 + e ** -a)"""
         return self.normal(1 / (1 + Op("exp", -e.args[0])), hypotheses)
 
     def normal_tanh(self, e: Op, hypotheses: Hypotheses) -> Poly:
+        """tanh by exponentials"""
         z = Op("exp", -2 * e.args[0])
         return self.normal((1 - z) / (1 + z), hypotheses)
 
     def normal_min(self, e: Op, hypotheses: Hypotheses) -> Poly:
+        """The minimum by the maximum of the negated"""
         return self.normal(-Op("max", *(-a for a in e.args)), hypotheses)
 
     def normal_pow(self, e: Op, hypotheses: Hypotheses) -> Poly:
+        """a ** b"""
         base, power = e.args
         p = self.normal(base, hypotheses)
         value = power.value if isinstance(power, Const) else None

@@ -176,26 +176,32 @@ def pointwise(context: Context, name: str, *operands: Operand) -> Tensor:
 
 
 def add(context: Context, a: Operand, b: Operand) -> Tensor:
+    """a + b, broadcast"""
     return elementwise(context, lambda x, y: x + y, a, b)
 
 
 def sub(context: Context, a: Operand, b: Operand) -> Tensor:
+    """a - b, broadcast"""
     return elementwise(context, lambda x, y: x - y, a, b)
 
 
 def mul(context: Context, a: Operand, b: Operand) -> Tensor:
+    """a * b, broadcast"""
     return elementwise(context, lambda x, y: x * y, a, b)
 
 
 def div(context: Context, a: Operand, b: Operand) -> Tensor:
+    """a / b, broadcast"""
     return elementwise(context, lambda x, y: x / y, a, b)
 
 
 def where(context: Context, condition: Operand, a: Operand, b: Operand) -> Tensor:
+    """a where the condition holds, else b; all broadcast"""
     return pointwise(context, "Where", condition, a, b)
 
 
 def relu(context: Context, x: Operand) -> Tensor:
+    """max(x, 0)"""
     return pointwise(context, "Relu", x)
 
 
@@ -226,6 +232,7 @@ def bit_shift(context: Context, x: Operand, by: Operand, direction: str) -> Tens
 
 @means("LeakyRelu")
 def leaky_relu(context: Context, x: Operand, alpha: Operand) -> Tensor:
+    """x where it is positive, else alpha * x"""
     return prelu(context, x, alpha)
 
 
@@ -244,6 +251,8 @@ def prelu(context: Context, x: Operand, slope: Operand) -> Tensor:
 def hard_sigmoid(
     context: Context, x: Operand, alpha: Operand = 0.2, beta: Operand = 0.5
 ) -> Tensor:
+    """max(0, min(1, alpha * x + beta))"""
+
     def f(a: Scalar, s: Scalar, t: Scalar) -> Scalar:
         return Op("max", Const(0), Op("min", Const(1), s * a + t))
 
@@ -252,22 +261,27 @@ def hard_sigmoid(
 
 @means("HardSwish")
 def hard_swish(context: Context, x: Operand) -> Tensor:
+    """x * max(0, min(1, x / 6 + 1 / 2))"""
     gate = hard_sigmoid(context, x, Fraction(1, 6), Fraction(1, 2))
     return mul(context, x, gate)
 
 
 @means("Swish")
 def swish(context: Context, x: Operand, alpha: Operand = 1) -> Tensor:
+    """x * sigmoid(alpha * x)"""
     return elementwise(context, lambda a, s: a * Op("sigmoid", s * a), x, alpha)
 
 
 @means("Softplus")
 def softplus(context: Context, x: Operand) -> Tensor:
+    """log(exp(x) + 1)"""
     return elementwise(context, lambda a: Op("log", Op("exp", a) + 1), x)
 
 
 @means("Mish")
 def mish(context: Context, x: Operand) -> Tensor:
+    """x * tanh(log(exp(x) + 1))"""
+
     def f(a: Scalar) -> Scalar:
         return a * Op("tanh", Op("log", Op("exp", a) + 1))
 
@@ -276,6 +290,8 @@ def mish(context: Context, x: Operand) -> Tensor:
 
 @means("Elu")
 def elu(context: Context, x: Operand, alpha: Operand = 1) -> Tensor:
+    """x where it is positive, else alpha * (exp(x) - 1)"""
+
     def f(a: Scalar, s: Scalar) -> Scalar:
         return Op("where", Op("less", a, Const(0)), s * (Op("exp", a) - 1), a)
 

@@ -127,6 +127,7 @@ class Expressions:
         return Int("number", k) if isinstance(k, int) else Int("kernel", k)
 
     def int(self, x: Any) -> Any:
+        """A law's integer as one of the kernel."""
         head, args = x.head, x.args
         if head in ("number", "kernel"):
             return args[0]
@@ -163,6 +164,7 @@ class Expressions:
         return self._positions[id(x)][1]
 
     def truth(self, x: Bool) -> Any:
+        """A law's condition as a formula of the kernel."""
         head, args = x.head, x.args
         if head == "literal":
             return args[0]
@@ -206,6 +208,7 @@ class Expressions:
             self.context.assume(self.truth(condition))
 
     def real(self, x: Real) -> Scalar:
+        """A law's real number as a scalar of the kernel."""
         head, args = x.head, x.args
         if head == "number":
             return Const(Fraction(args[0]))

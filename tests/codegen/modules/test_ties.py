@@ -16,6 +16,7 @@ from support.traced import Traced
 
 import fairhand
 from fairhand.codegen.classes.tied_weights import tied_lines
+from fairhand.codegen.ir.package_plan import Item, MemberPath, path_text
 
 
 def language_model(
@@ -109,10 +110,15 @@ def test_several_shared_parameters_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_lines_that_differ_in_a_number_are_a_loop() -> None:
-    shared = [f"self.a[{i}].m.list[{k}].weight" for i in range(4) for k in range(3)]
-    source = [f"self.b[0].m.list[{k}].weight" for _ in range(4) for k in range(3)]
-    texts = [f"{a} = {b}" for a, b in zip(shared, source, strict=True)]
-    assert tied_lines([*texts, "self.head.weight = self.wte.weight"]) == [
+    pairs: list[tuple[MemberPath, MemberPath]] = [
+        (
+            ("a", Item(i), "m", "list", Item(k), "weight"),
+            ("b", Item(0), "m", "list", Item(k), "weight"),
+        )
+        for i in range(4)
+        for k in range(3)
+    ]
+    assert tied_lines([*pairs, (("head", "weight"), ("wte", "weight"))]) == [
         "self.head.weight = self.wte.weight",
         "for i in range(4):",
         "    for j in range(3):",
@@ -120,11 +126,21 @@ def test_lines_that_differ_in_a_number_are_a_loop() -> None:
     ]
 
 
+def test_a_key_of_a_dictionary_is_no_number() -> None:
+    pairs: list[tuple[MemberPath, MemberPath]] = [
+        (("a", Item(str(i)), "weight"), ("b", Item(i), "weight")) for i in range(3)
+    ]
+    lines = [f'self.a["{i}"].weight = self.b[{i}].weight' for i in range(3)]
+    assert tied_lines(pairs) == lines
+
+
 @given(st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), max_size=30))
 def test_loops_say_what_the_lines_said(numbers: list[list[int]]) -> None:
-    texts = {f"self.x[{a}].y[{b}].w = self.z[{c}].w" for a, b, c in numbers}
-    source = "\n".join(tied_lines(sorted(texts)))
+    pairs: set[tuple[MemberPath, MemberPath]] = {
+        (("x", Item(a), "y", Item(b), "w"), ("z", Item(c), "w")) for a, b, c in numbers
+    }
+    source = "\n".join(tied_lines(sorted(pairs)))
     said = re.sub(r"(self.*) = (self.*)", r"found.append(f'\1 = \2')", source)
     found: list[str] = []
     exec(re.sub(r"\[(\w+)\]", r"[{\1}]", said), {"found": found})
-    assert sorted(found) == sorted(texts)
+    assert sorted(found) == sorted(f"{path_text(a)} = {path_text(b)}" for a, b in pairs)

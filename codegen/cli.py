@@ -20,6 +20,7 @@ from .. import __version__
 from ..analysis.errors import FairhandError
 from ..rewrites.language.exactness import LEVELS
 from .request.choices import (
+    AUTO,
     AUTOTUNE,
     DEVICES,
     ENGINES,
@@ -152,9 +153,9 @@ def _add_compile(command: Command) -> None:
     )
     sub.add_argument(
         "--engine",
-        choices=("auto", *ENGINES),
-        default="auto",
-        help="what Session runs the network on (default: what suits its kind and size)",
+        choices=(AUTO, *ENGINES),
+        default=AUTO,
+        help="what Session runs the network on (default: it measures which is fastest)",
     )
     _add_ways(sub)
 

@@ -19,6 +19,7 @@ import onnx
 import onnx_ir as ir
 
 from ..analysis.errors import VerificationError
+from ..analysis.literals import one_line
 from ..rewrites.certificate.graph_hash import digest
 from ..rewrites.language.rule import Rule
 from ..rewrites.simplify import Stage, no_garbage_collection, simplify
@@ -30,7 +31,7 @@ from .emit.model_file import model_text
 from .emit.package_files import write_report
 from .emit.weights import write_weights
 from .engines.choose import engine_plan
-from .ir.engine_plan import EnginePlan
+from .ir.engine_plan import TRACED, EnginePlan
 from .ir.identifiers import class_name, package_name
 from .ir.package_plan import SourcePlan
 from .lanes.plan_json import write_plan
@@ -43,7 +44,7 @@ from .plan.interface import interface_of
 from .plan.make_plan import CompiledModel, make_plan, network_name, source_plan
 from .profile.op_timings import measured_profile
 from .profile.package_times import fastest_engine, measured
-from .request.choices import PROFILE
+from .request.choices import AUTO, PROFILE
 from .request.options import CompileOptions, CompileRequest, Progress
 from .statements.from_graph import make_steps
 from .statements.symbolic_sizes import settle_dimensions
@@ -150,17 +151,15 @@ def _built(
         if compiled.plan.lanes:
             compiled = _lanes_if_worth_it(loaded, compiled, request, progress)
         report, chosen = _emitted(loaded, compiled, request, draft)
-    unverified, engine = deepcopy(report), chosen
+    unverified = deepcopy(report)
     if request.verify:
         progress("verify")
         found, engine = _verified(loaded, compiled, request, draft, chosen)
         report["engine"] = unverified["engine"] = engine.as_dict()
         note_verification(report, found)
         write_report(draft, report)
-    # An engine that failed on these weights may do for others.
-    sure = request.engine == PROFILE or engine == chosen
     shapes = compiled.rewriting.shapes
-    if key is not None and sure and huge_value(compiled.graph, shapes) is None:
+    if key is not None and huge_value(compiled.graph, shapes) is None:
         remember(key, loaded, compiled, draft, unverified)
     return report
 
@@ -242,8 +241,9 @@ def _verified(
     draft: Path,
     runs_on: EnginePlan,
 ) -> tuple[Verification, EnginePlan]:
-    """Parity on the engine: the fastest one if that is wanted, and where our own choice
-    fails, the eager one. Raises VerificationError."""
+    """Parity on the engine: the fastest one if that is wanted. Where a Session is to
+    choose, on the network as it stands, and the engine that traces by itself is left
+    out if it fails: it may crash. Raises VerificationError."""
     graph, given = compiled.graph, request.inputs
     refuse_huge(graph, compiled.rewriting.shapes)
     if request.engine == PROFILE:
@@ -252,24 +252,21 @@ def _verified(
         runs_on = fastest_engine(draft, runs_on, feed, check)
         write_beside(draft, compiled, runs_on)
 
-    def check_on(runs_on: EnginePlan) -> Verification:
-        def build(other: Loaded, folder: Path) -> None:
-            alike = replace(request, engine=runs_on.name)
-            plan, options = compiled.plan, request.options
-            likewise = lower(other, options, source_plan(other), plan.title)
-            _emitted(other, likewise, alike, folder)
+    def build(other: Loaded, folder: Path) -> None:
+        alike = replace(request, engine=runs_on.name)
+        plan, options = compiled.plan, request.options
+        likewise = lower(other, options, source_plan(other), plan.title)
+        _emitted(other, likewise, alike, folder)
 
-        return check_package(draft, loaded, graph, given, build)
-
-    try:
-        return check_on(runs_on), runs_on
-    except VerificationError:
-        if request.engine != "auto" or runs_on.name == "eager":
-            raise
-    reason = f"{runs_on.name} did not pass verification"
-    runs_on = replace(runs_on, name="eager", refused=reason)
-    write_beside(draft, compiled, runs_on)
-    return check_on(runs_on), runs_on
+    found = check_package(draft, loaded, graph, given, build)
+    if runs_on.name == AUTO and TRACED in runs_on.candidates():
+        try:
+            parity.verify(draft, loaded, given, None if given else (0,), TRACED)
+        except VerificationError as error:
+            reason = one_line(error.what, 200)
+            runs_on = replace(runs_on, failed=((TRACED, reason),))
+            write_beside(draft, compiled, runs_on)
+    return found, runs_on
 
 
 def _lanes_if_worth_it(

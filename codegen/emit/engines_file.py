@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..ir.engine_plan import EnginePlan
+from ..request.choices import AUTO
 from .runtime_files import put_together
 
 EXCEEDS = "of the largest result: what a wrong operator would exceed"
@@ -22,9 +23,12 @@ def engines_text(plan: EnginePlan) -> str:
         "joined.py": plan.joins,
         "integers.py": plan.integers,
         "recurrent.py": plan.recurrent,
+        "by_size.py": True,
         "onednn.py": True,
+        "aot.py": True,
+        "openvino.py": True,
+        "auto.py": True,
         "results.py": True,
-        "spellings.py": True,
     }
     used = [f"engines/{file}" for file, is_used in files.items() if is_used]
     given = {"ENGINES": _engines(plan)}
@@ -54,9 +58,13 @@ def _offered(plan: EnginePlan) -> dict[str, tuple[list[str], str]]:
         "eager": (first, "the network as it stands, call by call"),
         "packed": ([*first, *packs], packing + INTEGERS * bool(plan.integers)),
         "onednn": ([*first, *(["Tuples"] if plan.lists else []), "OneDNN"], ONEDNN),
+        "openvino": ([*first, "OpenVINO"], OPENVINO),
+        "aot": ([*first, "AOT"], LIBRARY),
         "compile": ([*first, "compiled"], COMPILE),
+        AUTO: (["Auto"], MEASURED),
     }
-    return {name: found[name] for name in plan.candidates() if name in found}
+    names = (*plan.candidates(), AUTO)
+    return {name: found[name] for name in names if name in found}
 
 
 def _engines(plan: EnginePlan) -> str:
@@ -79,7 +87,7 @@ def _table(plan: EnginePlan) -> Iterator[str]:
     yield "Engines: ways to run model.py's network on a CPU, for Session(engine=...)."
     yield ""
     for name, (_, what) in _offered(plan).items():
-        yield f"{name:<8} {what}"
+        yield f"{name:<9}{what}"
 
 
 def _notes(plan: EnginePlan) -> Iterator[str]:
@@ -103,6 +111,9 @@ def _notes(plan: EnginePlan) -> Iterator[str]:
 INTEGERS = """
          and what FakeQuantize rounded multiplied as integers of 8 bits"""
 ONEDNN = "traced, frozen, and run by oneDNN Graph: layers fused, weights laid out once"
+OPENVINO = "compiled by OpenVINO: where its wheel is installed"
+LIBRARY = "a library by AOTInductor: 20 to 90 s and a C++ compiler, once for each size"
+MEASURED = "the fastest but for `compile`, as measured in the second call of each size"
 COMPILE = "torch.compile: needs a C++ compiler, and 10 to 60 s for each new size"
 HALF = """\
 error that was measured. Weights are taken over when a size is prepared: make a new

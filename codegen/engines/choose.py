@@ -1,4 +1,4 @@
-"""Which engines may run a network, and which one its Session begins with.
+"""Which engines may run a network, and whether its Session measures them.
 
 An engine that traces is sound where neither what is done nor a size depends on a value:
 then one run for given sizes stands for all.
@@ -23,7 +23,7 @@ from ..emit.session_file import kind_of
 from ..ir.copied_source import definition
 from ..ir.engine_plan import TRACING, EnginePlan
 from ..ir.package_plan import PackagePlan
-from ..request.choices import PROFILE
+from ..request.choices import AUTO, PROFILE
 
 # Below this, a call is over in the time that PyTorch takes to start its operators, and
 # preparing a size (0.2 s and more) is never earned back.
@@ -35,6 +35,7 @@ _PACKED = frozenset({"nn.Linear", "nn.LSTM"})  # what `packed` has other layers 
 _INTEGERS = ("FakeQuantize", "QuantizedConv2d", "QuantizedLinear")
 _PLAIN = ("float32", "int64", "int32", "bool")
 CACHES = "it takes lists of caches"
+_NOT_TENSORS = "not all it takes and gives are tensors of NumPy's types"
 _READS = {".item", ".tolist", ".numpy"}  # a trace would keep what is read as it was
 _SIZES = {"torch.Size", ".numel"}  # the same of a size, without PyTorch's warning
 
@@ -45,10 +46,11 @@ def engine_plan(
     plan: PackagePlan,
     cost: GraphCost | None,
     sizes: Mapping[str, int],
-    wanted: str = "auto",
+    wanted: str = AUTO,
     precision: str = "float32",
 ) -> EnginePlan:
-    """The engine that was asked for, or the one that the network's kind and size suit.
+    """The engine that was asked for; else AUTO where there is more than the network as
+    it stands, and a run takes long enough for that to matter.
 
     `sizes` are those of a typical run, for dimensions that are free. Raises
     FairhandError where the network can't run on what was asked for.
@@ -61,23 +63,20 @@ def engine_plan(
         _check_half(precision, refused, plan)
     if precision == "int8":
         _check_int8(wanted, graph, layers)
-    if precision != "float32" and wanted == "auto":
-        wanted = "eager" if refused else "onednn"
     if refused and wanted in TRACING:
         raise FairhandError(
             f"engine {wanted} traces the network, which can't be done here: {refused}",
             hint="leave out --engine, or give --engine eager",
         )
-    rows, all_products = _single_rows(graph, shapes)
+    rows = _single_rows(graph, shapes)
     name = wanted
     if wanted == PROFILE:  # a package that has them all, to measure them in
         plainest = "packed" if precision == "float32" else "eager"
         name = plainest if refused else "onednn"
-    elif wanted == "auto":
-        name = "eager"
-        if _is_worth_preparing(graph, cost, sizes):
-            alone = refused or 2 * len(rows) > all_products  # as in decoding
-            name = "onednn" if not alone else "packed" if layers else "eager"
+    elif wanted == AUTO:
+        worth = precision != "float32" or _is_worth_preparing(graph, cost, sizes)
+        others = not refused or (layers and precision != "int8")
+        name = AUTO if worth and others and _NOT_TENSORS not in found else "eager"
     if name == "eager" and precision == "float32" and not refused:
         refused = "compile with --engine onednn to have more"
     integers = () if precision == "int8" else _integer_layers(plan)
@@ -165,7 +164,7 @@ def _obstacles(
     if plan.kernels:
         yield "a trace does not launch kernels"
     if any(kind_of(t.dtype) for t in (*plan.inputs, *plan.outputs)):
-        yield "not all it takes and gives are tensors of NumPy's types"
+        yield _NOT_TENSORS
     for node in graph.graph:
         name = one_line(node.op_type, 30)
         op = lookup(node)
@@ -231,16 +230,15 @@ def _is_made(value: ir.Value, fed: set[ir.Value]) -> bool:
     return op.fresh and value in fed
 
 
-def _single_rows(graph: ir.Model, shapes: ShapeFacts) -> tuple[list[ir.Value], int]:
-    """What products with weights take, if it is one row; and how many there are."""
-    single, count = [], 0
+def _single_rows(graph: ir.Model, shapes: ShapeFacts) -> list[ir.Value]:
+    """What products with weights take, if it is one row."""
+    single = []
     for node in graph.graph:
         if node.op_type not in _HEAVY:
             continue
         rows, weight = node.inputs[:2]
         if rows is not None and weight is not None and is_constant(weight):
             dims = (shapes.dims(rows) or ())[:-1]
-            count += 1
             if "Conv" not in node.op_type and all(d == 1 for d in dims):
                 single.append(rows)
-    return single, count
+    return single

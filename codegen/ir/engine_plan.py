@@ -7,7 +7,8 @@ from typing import Any
 
 from ..request.choices import ENGINES
 
-TRACING = ("onednn", "compile")
+TRACED = "onednn"  # what is tried wherever a network may be traced
+TRACING = ("onednn", "openvino", "aot", "compile")
 
 
 # Engine -> its error and its times in ms, or why it failed.
@@ -33,6 +34,7 @@ class EnginePlan:
     caches: bool = False  # lists of them are all that is in the way of a trace
     makes: bool = False  # memory of its own for each result, from what is fed
     integers: tuple[str, ...] = ()  # layers of QDQ pairs, in model.py
+    failed: tuple[tuple[str, str], ...] = ()  # engines that didn't verify, and why
 
     def as_dict(self) -> dict[str, Any]:
         """What the report says of it."""
@@ -41,6 +43,8 @@ class EnginePlan:
             found["precision"] = self.precision
         if self.refused:
             found["refused"] = self.refused
+        if self.failed:
+            found["failed"] = dict(self.failed)
         if self.measured is not None:
             found["measured"] = self.measured
         return found
@@ -52,7 +56,7 @@ class EnginePlan:
 
     def candidates(self) -> tuple[str, ...]:
         """What it may run on, the simplest first."""
-        left_out = set(TRACING if self.refused else ())
+        left_out = {*(TRACING if self.refused else ()), *dict(self.failed)}
         if self.precision == "int8":
             left_out.add("packed")  # its linear layers are others already
         return tuple(engine for engine in ENGINES if engine not in left_out)

@@ -33,6 +33,7 @@ from ...rewrites.folding.island import size_of
 from ..emit.package_files import read_report
 from ..load.random_outputs import drawn_outputs
 from ..load.read_model import Loaded
+from ..request.choices import AUTO
 from .bisect import first_difference
 from .computed_types import coarsest
 from .feeds import MOST_TEXT, Case, find_cases
@@ -153,6 +154,8 @@ def verify(
     model = loaded.model
     drawn, allowed = drawn_outputs(model), allowance(model)
     report = read_report(package)
+    if report["engine"]["name"] == AUTO:  # which compares all others with this one
+        engine = engine or "eager"
     coarse, load = _coarse(report, model), _oracle_for(model)
     if unsteady is None:
         unsteady = (report["verification"] or {}).get("unsteady", {})

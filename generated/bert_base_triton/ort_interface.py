@@ -63,6 +63,7 @@ class OrtInterface:
     """The rest of onnxruntime.InferenceSession; Session adds run() and prepare()."""
 
     model: nn.Module
+    runs_on: Callable[..., Any]
     run: Callable[..., list[Any]]
     prepare: Callable[[], None]
 
@@ -132,6 +133,13 @@ class OrtInterface:
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return self.__reduce__()
+
+    def engines(self) -> list[dict[str, Any]]:
+        """What `auto` measured: by threads and sizes the engine taken, and ms of all.
+
+        The engine is "" where none is faster than what all sizes run on.
+        """
+        return list(getattr(self.runs_on, "measured", []))
 
     def get_providers(self) -> list[str]:
         return list(self._provider_options)

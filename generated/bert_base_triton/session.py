@@ -30,7 +30,7 @@ from .ort_interface import (
     torch_settings,
 )
 
-ENGINE = "packed"  # of those in engines.py
+ENGINE = "auto"  # of those in engines.py
 ONNX_TYPES = {"float32": "float", "float64": "double", "object": "string"}
 
 
@@ -75,8 +75,9 @@ class Session(OrtInterface):
     def prepare(self) -> None:
         """What run() calls, from the model as it is and where it is."""
         self.inputs_on = torch.device("cpu") if self.graph else self.device
-        network = make_engine(self.engine, self.model, self.device)
-        self.network = Graphed(network, self.device) if self.graph else network
+        self.runs_on = make_engine(self.engine, self.model, self.device)
+        graph = Graphed(self.runs_on, self.device) if self.graph else None
+        self.network = graph or self.runs_on
 
     @torch.inference_mode()
     def run(

@@ -2,6 +2,7 @@
 
 eager    the network as it stands, call by call
 packed   the same, linear layers by oneDNN, their weights laid out once
+auto     the fastest but for `compile`, as measured in the second call of each size
 
 There are no others: a trace does not launch kernels.
 """
@@ -9,13 +10,38 @@ There are no others: a trace does not launch kernels.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import hashlib
+import inspect
+import json
+import math
+import os
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 FLOATS = (torch.float32, torch.bfloat16)  # what oneDNN computes in
+MOST_SIZES = 8  # that are prepared
+MOST_SEEN = 64  # that are remembered
+FOR_ALL = ("packed",)  # engines that take all sizes as they come
+BY_SIZE = ("onednn", "openvino", "aot")  # those that prepare each combination of sizes
+# After which no other engine is tried, and none is timed once more.
+SECONDS = float(os.environ.get("FAIRHAND_SECONDS", 10))
+LIBRARY = 90.0  # seconds that one may take to make
+ROUNDS = 5  # in which engines are timed in turn, at least
+TIMED = 0.5  # seconds, at least
+WORTH = 1.03  # an engine that is faster by less isn't worth another copy of weights
+Run = Callable[..., Any]
+CLOSE = 1e-3  # of the largest result: what a wrong operator would exceed
 
 
 def make_engine(
@@ -58,6 +84,202 @@ class PackedLinear(nn.Module):
         )
 
 
+def kept(name: str) -> Path | None:
+    """In the folder of FAIRHAND_CACHE, or the user's; None where it is set to ''."""
+    chosen = os.environ.get("FAIRHAND_CACHE")
+    if chosen is None:
+        users = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        chosen = str(Path(users) / "fairhand")
+    return Path(chosen) / "engines" / name if chosen else None
+
+
+def is_kept(model: nn.Module, feeds: Any) -> bool:
+    """Whether there is a library for these sizes, if perhaps of other weights."""
+    file = kept(purpose(model, feeds))
+    return file is not None and any(file.parent.glob(f"{file.name}-*.pt2"))
+
+
+def purpose(model: nn.Module, feeds: Any) -> str:
+    """A hash of what decides how fast an engine is: all but the values of weights."""
+    names = {type(layer).__module__ for layer in model.modules()}
+    own = sorted(name for name in names if not name.startswith("torch."))
+    text = [inspect.getsource(sys.modules[name]) for name in own]
+    where = (torch.__version__, processor(), torch.get_num_threads())
+    types = [t.dtype for t in chain(model.parameters(), model.buffers())]
+    told = (text, where, types, sizes_of(feeds))
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:32]
+
+
+def processor() -> str:
+    """What code is compiled for."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line for line in lines if line.startswith("model name")]
+    return f"{torch.backends.cpu.get_cpu_capability()} {names[:1]}"
+
+
+class Auto:
+    """For each combination of sizes and threads, the fastest engine.
+
+    The first call runs the network as it stands. The second prepares the engines that
+    take all sizes, and times them and the network on what it was given; so does a call
+    whose sizes come again with those that prepare each size. Results are compared with
+    the network's; an engine that fails or takes too long is given up. Times are kept in
+    a file, so that other processes need not measure. Where there is no memory for the
+    weights twice more, the network runs as it stands. Several threads may call at
+    once: one measures, the others don't wait.
+    """
+
+    def __init__(self, model: nn.Module):
+        self.model = model
+        self.plain: Run = ENGINES["eager"](model)
+        self.base = self.plain  # for sizes that are new
+        self.chosen: dict[Any, Run] = {}  # by threads and sizes
+        self.measured: list[dict[str, Any]] = []  # what Session.engines() tells
+        self.seen: set[Any] = set()
+        self.calls = 0
+        self.lock = threading.Lock()
+
+    def __call__(self, *feeds: Any) -> Any:
+        key = (torch.get_num_threads(), *sizes_of(feeds))
+        run = self.chosen.get(key)
+        if run is None:
+            if self.lock.acquire(blocking=False):
+                try:
+                    self.choose(key, feeds)
+                finally:
+                    self.lock.release()
+            run = self.chosen.get(key, self.base)
+        return run(*feeds)
+
+    def choose(self, key: Any, feeds: tuple[Any, ...]) -> None:
+        """Measure what may be measured by a call of these sizes."""
+        recurs = key in self.seen and len(self.chosen) < MOST_SIZES
+        if len(self.seen) == MOST_SEEN:
+            self.seen.clear()
+        self.seen.add(key)
+        self.calls += 1
+        if self.calls == 1 or any(0 in size for size in key[1:]):
+            return
+        if self.calls == 2:
+            self.base = self.fastest(FOR_ALL, feeds, ())
+        if recurs:
+            self.chosen[key] = self.fastest(BY_SIZE, feeds, feeds)
+
+    def fastest(self, names: Iterable[str], feeds: Any, sizes: Any) -> Run:
+        """`self.base`, or one of these engines if it is faster on what is fed."""
+        names = [name for name in names if name in ENGINES]
+        if find_spec("openvino") is None:
+            names = [name for name in names if name != "openvino"]
+        if SECONDS < LIBRARY and not is_kept(self.model, sizes):
+            names = [name for name in names if name != "aot"]
+        if not (names and has_room(self.model)):
+            return self.base
+        with warnings.catch_warnings():  # of engines that give the network up
+            warnings.simplefilter("ignore")
+            file = kept(f"{purpose(self.model, sizes)}.json")
+            ms = recalled(file)
+            runs = {"": self.base}
+            if not {"", *names} <= ms.keys():
+                runs |= prepared(names, self.model, feeds, self.plain)
+                ms = dict.fromkeys(names, math.inf) | times(runs, feeds)
+                remember(file, ms)
+            best = min(ms, key=lambda name: ms[name] * (WORTH if name else 1))
+            if best and best not in runs:
+                runs |= prepared([best], self.model, feeds, self.plain)
+        row = {"threads": torch.get_num_threads(), "sizes": sizes_of(sizes)}
+        self.measured.append(row | {"engine": best, "ms": ms})
+        return runs.get(best, self.base)
+
+
+def prepared(
+    names: Iterable[str], model: nn.Module, feeds: Any, plain: Run
+) -> dict[str, Run]:
+    """Engines that give the network's results, ready for what is fed."""
+    runs = {}
+    end = time.monotonic() + SECONDS
+    wanted = plain(*feeds)
+    for name in names:
+        with suppress(RuntimeError, AttributeError):  # they have their gaps
+            run = ENGINES[name](model)
+            for _ in range(3):  # a size is prepared when it comes again
+                if time.monotonic() > end:
+                    raise RuntimeError("it takes too long")
+                found = run(*feeds)
+            check(found, wanted)
+            runs[name] = run
+    return runs
+
+
+def times(runs: dict[str, Run], feeds: Any) -> dict[str, float]:
+    """The least ms of each, run in turn."""
+    least = dict.fromkeys(runs, math.inf)
+    start, rounds = time.monotonic(), 0
+    while rounds < ROUNDS or time.monotonic() - start < TIMED:
+        rounds += 1
+        for name, run in runs.items():
+            begun = time.perf_counter()
+            run(*feeds)
+            least[name] = min(least[name], 1e3 * (time.perf_counter() - begun))
+        if time.monotonic() - start > SECONDS:
+            break
+    return least
+
+
+def has_room(model: nn.Module) -> bool:
+    """Whether the weights fit into free memory twice; where that can't be told, yes."""
+    try:
+        lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
+        free = next(line for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return True
+    weights = sum(t.nbytes for t in (*model.parameters(), *model.buffers()))
+    return 2 * weights < 1024 * int(free.split()[1])
+
+
+def recalled(file: Path | None) -> dict[str, float]:
+    """Times that were measured before, by engine; none where there are none."""
+    with suppress(OSError, ValueError):
+        if file is not None:
+            found = json.loads(file.read_text("utf-8"))
+            if isinstance(found, dict) and {*map(type, found.values())} == {float}:
+                return found
+    return {}
+
+
+def remember(file: Path | None, ms: dict[str, float]) -> None:
+    """Keep times for other processes, if the folder can be written."""
+    if file is not None:
+        with suppress(OSError):
+            os.makedirs(file.parent, mode=0o700, exist_ok=True)
+            partial = file.with_suffix(f".{os.getpid()}")
+            partial.write_text(json.dumps(ms), "utf-8")
+            partial.replace(file)
+
+
+def check(found: Any, wanted: Any) -> None:
+    """RuntimeError where results are no longer the network's."""
+    for got, right in zip(listed(found), listed(wanted), strict=True):
+        scale = right.double().abs().nan_to_num(0, 0, 0).max() if right.numel() else 0
+        if not torch.allclose(
+            got, right, rtol=0, atol=CLOSE * float(scale), equal_nan=True
+        ):
+            raise RuntimeError("the trace gives other results")
+
+
+def listed(results: Any) -> list[Tensor]:
+    if isinstance(results, Tensor):
+        return [results]
+    return [leaf for each in results for leaf in listed(each)]
+
+
+def sizes_of(feeds: Any) -> tuple[tuple[int, ...], ...]:
+    """Of all tensors in what is fed."""
+    return tuple(tuple(tensor.shape) for tensor in listed(feeds))
+
+
 PACKED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {nn.Linear: PackedLinear}
 
-ENGINES = {"eager": lambda model: model, "packed": packed}
+ENGINES = {"eager": lambda model: model, "packed": packed, "auto": Auto}

@@ -104,3 +104,25 @@ def branching(
             made.append(y)
         x = g("Concat", *made, axis=1, at=f"block{i}")
     return g.model(features=x)
+
+
+def decoder(width: int = 1024) -> onnx.ModelProto:
+    """A product of one row, and a cache that grows."""
+    g = Graph(
+        x=[1, 1, width],
+        past_k0=[1, 1, "past", 8],
+        past_v0=[1, 1, "past", 8],
+        past_k1=[1, 1, "past", 8],
+        past_v1=[1, 1, "past", 8],
+    )
+    x, caches = "x", {}
+    for i in range(2):
+        for name in "kv":
+            y = g.linear(x, f"layers.{i}.{name}", width, 8, at=f"layers.{i}/{name}")
+            y = g.reshape(y, g.ints(1), g.ints(1), g.ints(1), g.ints(8), at=f"{i}")
+            grown = g("Concat", f"past_{name}{i}", y, axis=2, at=f"layers.{i}")
+            caches[f"present_{name}{i}"] = grown
+        y = g.linear(x, f"layers.{i}.fc", width, width, at=f"layers.{i}/fc")
+        y = g.linear(y, f"layers.{i}.out", width, 4 * width, at=f"layers.{i}/out")
+        x = g.linear(y, f"layers.{i}.in", 4 * width, width, at=f"layers.{i}/in")
+    return g.model(y=x, **caches)

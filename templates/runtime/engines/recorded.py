@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .results import check, listed, tupled
+from .results import check, listed, refilled, tupled
 
 
 class Recorded:
@@ -48,7 +48,7 @@ class Recorded:
                 for _ in range(3):  # the first records types, the second compiles
                     check(run(*tensors), found)
                 self.run = run
-            except RuntimeError as error:
+            except (RuntimeError, AttributeError) as error:
                 warnings.warn(f"the network runs call by call: {error}", stacklevel=4)
                 self.run = self.network
             self.sizes.add(sizes)
@@ -82,13 +82,6 @@ class Flat(nn.Module):
         return tupled(self.network(*refilled(self.feeds, iter(tensors))))
 
 
-def refilled(nested: Any, tensors: Iterator[Tensor]) -> Any:
-    """Lists and tuples like these, with other tensors in."""
-    if isinstance(nested, Tensor):
-        return next(tensors)
-    return type(nested)(refilled(each, tensors) for each in nested)
-
-
 class PackedLinear(nn.Module):
     """A linear layer by oneDNN, on a copy of its weight that is laid out once."""
 
@@ -106,7 +99,11 @@ class PackedLinear(nn.Module):
 def scripted(function: Callable[..., Any]) -> Callable[..., Any]:
     with warnings.catch_warnings():  # that torch.jit is to go
         warnings.simplefilter("ignore")
-        return torch.jit.script(function)
+        try:
+            script: Callable[..., Any] = torch.jit.script(function)
+        except (AttributeError, RuntimeError):  # it has gone
+            return function
+        return script
 
 
 @scripted

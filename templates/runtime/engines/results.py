@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -24,6 +25,18 @@ def listed(results: Any) -> list[Tensor]:
     if isinstance(results, Tensor):
         return [results]
     return [leaf for each in results for leaf in listed(each)]
+
+
+def sizes_of(feeds: Any) -> tuple[tuple[int, ...], ...]:
+    """Of all tensors in what is fed."""
+    return tuple(tuple(tensor.shape) for tensor in listed(feeds))
+
+
+def refilled(nested: Any, tensors: Iterator[Tensor]) -> Any:
+    """Lists and tuples like these, with other tensors in."""
+    if isinstance(nested, Tensor):
+        return next(tensors)
+    return type(nested)(refilled(each, tensors) for each in nested)
 
 
 class Tuples(nn.Module):

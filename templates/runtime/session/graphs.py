@@ -54,8 +54,9 @@ class Session(session.Session):
     def prepare(self) -> None:
         """What run() calls, from the model as it is and where it is."""
         self.inputs_on = torch.device("cpu") if self.graph else self.device
-        network = make_engine(self.engine, self.model, self.device)
-        self.network = Graphed(network, self.device) if self.graph else network
+        self.runs_on = make_engine(self.engine, self.model, self.device)
+        graph = Graphed(self.runs_on, self.device) if self.graph else None
+        self.network = graph or self.runs_on
 
 
 def to_input(name: str, value: Any, device: torch.device) -> Tensor:

@@ -14,7 +14,8 @@ class Session(session.Session):
     def prepare(self) -> None:
         """What run() calls, from the model as it is and where it is."""
         self.inputs_on = self.device
-        self.network = flat_network(make_engine(self.engine, self.model, self.device))
+        self.runs_on = make_engine(self.engine, self.model, self.device)
+        self.network = flat_network(self.runs_on)
 
 
 def flat_network(network: Callable[..., Any]) -> Callable[..., Any]:

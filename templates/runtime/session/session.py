@@ -64,7 +64,8 @@ class Session(OrtInterface):
     def prepare(self) -> None:
         """What run() calls, from the model as it is and where it is."""
         self.inputs_on = self.device
-        self.network = make_engine(self.engine, self.model, self.device)
+        self.runs_on = make_engine(self.engine, self.model, self.device)
+        self.network = self.runs_on
 
     @torch.inference_mode()
     def run(

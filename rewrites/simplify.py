@@ -24,7 +24,7 @@ from .engine.worklist import Worklist
 from .folding.constant_branches import take_branches, take_truths
 from .folding.constant_folding import fold_constants
 from .folding.duplicate_constants import merge_constants
-from .folding.proven_values import store_known_sizes, take_decided
+from .folding.settle import settle
 from .language.exactness import Exactness, allowed
 from .language.rule import Rule
 from .normalise import normalise
@@ -139,15 +139,8 @@ def prepare(
 def know_sizes(model: ir.Model, done: Rewriting) -> None:
     """Sizes that turn out to be numbers make more of the graph constant, and masks that
     hide nothing take none of it."""
-    while True:
-        known = store_known_sizes(model, done.shapes, done.level == 0)
-        if known + take_decided(model, done.shapes):
-            done.folded += fold_constants(model, done.level == 0)
-            done.shapes = infer(model)
-        if not take_branches(model):
-            break
-        done.folded += fold_constants(model, done.level == 0)
-        done.shapes = infer(model)
+    folded, done.shapes = settle(model, done.shapes, done.level == 0)
+    done.folded += folded
 
 
 # By value: its element type, sizes, and elements if they are few whole numbers.

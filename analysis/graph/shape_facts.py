@@ -51,6 +51,7 @@ class ShapeFacts:
 
     def __init__(self) -> None:
         self.assumptions: list[_Assumption] = []
+        self.unfit: set[ir.Graph] = set()  # bodies whose nodes can't fit each other
         self.node: ir.Node | None = None  # the one at hand, while sizes are inferred
         # Sizes of what a loop collects, 0 where onnx can't tell: ONNX Runtime gives
         # these if the loop does not run at all.

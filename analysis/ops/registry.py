@@ -92,11 +92,9 @@ class OpDef:
     other is used; else a tuple with None for what isn't, or one expression that gives
     all of them. `strings(t, n, *inputs)` is the same where some input or output is of
     strings, which are NumPy arrays of str objects: torch has none. `module(n)` gives
-    the layer form, or None where it doesn't apply. `cache_sizes(node)` gives sizes of
-    a cache that the node leaves no choice of, by input and axis. `scalars` lists inputs
-    that may be printed as Python numbers when they are constants of one element.
-    `inlines` says that the result is cheap and clear enough to stand inside another
-    expression.
+    the layer form, or None where it doesn't apply. `scalars` lists inputs that may be
+    printed as Python numbers when they are constants of one element. `inlines` says
+    that the result is cheap and clear enough to stand inside another expression.
 
     What an operator of ONNX's own domain leaves out follows from its mapping type
     (`_defaults`): elementwise operators broadcast, and take one operation per element.
@@ -124,7 +122,6 @@ class OpDef:
     strings: Callable[..., Any] | None = None
     module: Callable[[NodeView], ModuleForm | None] | None = None
     domain: str = ""
-    cache_sizes: Callable[[ir.Node], Mapping[tuple[int, int], int | None]] | None = None
     scalars: tuple[int, ...] = ()
     inlines: bool = True
     result: str = ""  # what a reader calls the result where nothing better is known

@@ -76,6 +76,7 @@ def _on_onnx_runtime(model: str | np.ndarray, threads: int) -> Any:
     options.log_severity_level = 4
     options.intra_op_num_threads = options.inter_op_num_threads = threads
     options.enable_cpu_mem_arena = False
+    options.enable_mem_reuse = False  # it trusts the sizes that a file declares
     source = model if isinstance(model, str) else model.tobytes()
     return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 

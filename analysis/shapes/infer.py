@@ -207,7 +207,9 @@ class _Walk:
             self.through(body)
         except FairhandError as error:
             logger.info("in a subgraph: %s", error)
+            self.shapes.unfit.add(body)
             return False
+        self.shapes.unfit.discard(body)
         return True
 
     def declared_sizes(self, value: ir.Value) -> list[int]:

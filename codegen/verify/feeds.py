@@ -20,7 +20,7 @@ import onnx_ir as ir
 from ...analysis.errors import VerificationError
 from ...analysis.literals import one_line
 from ...analysis.oracle.process import RunFailed, Session
-from .input_sizes import complete, dynamic_sizes, free_inputs
+from .input_sizes import complete, decoding_sizes, dynamic_sizes, free_inputs
 from .inputs import make_inputs, optional_inputs, read_given
 
 SEEDS = (0, 1)
@@ -80,9 +80,12 @@ def find_cases(
             return found
     seeds = seeds or SEEDS
     first, *others = dynamic_sizes(model)
-    refused = found.attempt(
-        session, _label(seeds[0], first), make_inputs(model, seeds[0], first)
-    )
+
+    def refusal(seed: int, sizes: Sizes) -> str:
+        label, feed = _label(seed, sizes), make_inputs(model, seed, sizes)
+        return found.attempt(session, label, feed)
+
+    refused = refusal(seeds[0], first)
     if refused:
         accepted = _search(found, session, model, seeds[0], refused)
         if accepted is None:
@@ -93,11 +96,13 @@ def find_cases(
     for name in optional_inputs(model):
         label = f"{_label(seeds[0], first)}, no {one_line(name)}"
         _skip(found, label, found.attempt(session, label, {**feed, name: None}))
+    others += [
+        sizes for sizes in decoding_sizes(model) if sizes not in (first, *others)
+    ]
     plan = [(seed, first) for seed in seeds[1:]] + [(seeds[0], more) for more in others]
     for seed, sizes in plan:
-        label = _label(seed, sizes)
-        refused = found.attempt(session, label, make_inputs(model, seed, sizes))
-        _skip(found, label, refused)
+        refused = refusal(seed, sizes)
+        _skip(found, _label(seed, sizes), refused)
         if not refused and sizes not in found.sizes:
             found.sizes.append(sizes)
     return found
@@ -190,7 +195,7 @@ def _with_ranks(model: ir.Model) -> Iterator[ir.Model]:
 
 def _other_sizes(model: ir.Model, refused: str) -> Iterator[Sizes]:
     sizes, *others = dynamic_sizes(model)
-    yield from (sizes, *others)
+    yield from (sizes, *others, *decoding_sizes(model))
     said = [
         int(number) for number in re.findall(r"(?<![\w.])\d{1,4}(?![\w.])", refused)
     ]

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
 
-from ...analysis.ops import lookup
-from ...rewrites.lowering import load
 from ..load.random_outputs import inlined
 from .index_limits import length_limits
 from .solve_sizes import Unknowns
@@ -61,6 +59,25 @@ def dynamic_sizes(model: ir.Model) -> list[dict[str, int]]:
         solved.append(unknowns.solve({key: third[key] for key in kinds}))
     found = [_with_expressions(model, sizes) for sizes in solved]
     return [sizes for i, sizes in enumerate(found) if sizes not in found[:i]]
+
+
+def decoding_sizes(model: ir.Model) -> list[dict[str, int]]:
+    """Those of a prompt, before anything is cached, and of one token after it.
+
+    None for a model that has no dimension that counts what is cached.
+    """
+    unknowns, model = _unknowns(model), inlined(model)
+    kinds = _kinds(model)
+    if "past" not in kinds.values():
+        return []
+    found = []
+    for new in ("length", "past"):
+        given = {kind: sizes[0] for kind, sizes in _SIZES.items()}
+        given |= {"past": 0, "length": 1} | {new: given[new]}
+        given["total"] = given["past"] + given["length"]
+        sizes = unknowns.solve({key: given[kind] for key, kind in kinds.items()})
+        found.append(_with_expressions(model, sizes))
+    return found
 
 
 def _unknowns(model: ir.Model) -> Unknowns:
@@ -138,38 +155,13 @@ def _symbols(key: str, named: set[str]) -> frozenset[str]:
 
 def _with_expressions(model: ir.Model, sizes: dict[str, int]) -> dict[str, int]:
     """`sizes`, and those of the dimensions declared as expressions of the others."""
-    full = {**sizes, **_cache_sizes(model, sizes)}
+    full = dict(sizes)
     for value in free_inputs(model):
         for _, key in dynamic_dims(value):
             if key not in full:
                 size = ir.SymbolicDim(key).evaluate(sizes)
                 full[key] = max(0, size) if isinstance(size, int) else 1
     return full
-
-
-def _cache_sizes(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:
-    """What the attention that reads a cache leaves no choice of.
-
-    Where one has room for a few words alone, there are more than twice as many in all:
-    so it is full, even if some are padding.
-    """
-    found: dict[str, int] = {}
-    for value in free_inputs(model):
-        for node, index in value.uses():
-            load(node.domain, node.op_type)
-            op = lookup(node)
-            fixed = op.cache_sizes(node) if op and op.cache_sizes else {}
-            for axis, key in dynamic_dims(value):
-                if size := fixed.get((index, axis)):
-                    found[key] = size
-    kinds = _kinds(model)
-    rooms = [size for key, size in found.items() if kinds.get(key) == "past"]
-    totals = [sizes[key] for key, kind in kinds.items() if kind == "total"]
-    longer = max(0, 2 * max(rooms, default=0) - min(totals, default=0))
-    for key, kind in kinds.items():
-        if longer and kind in ("past", "total"):
-            found.setdefault(key, sizes[key] + longer)
-    return found
 
 
 def complete(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -15,11 +15,12 @@ def take_branches(model: ir.Model) -> int:
     """Put the nodes of each decided branch in the place of its If; returns how many."""
     count = 0
     while True:
-        decided = [n for n in all_nodes(model.graph) if _condition(n) is not None]
-        if not decided:
+        decided = (n for n in all_nodes(model.graph) if _condition(n) is not None)
+        node = next(decided, None)
+        if node is None:
             return count
         # What a branch holds may be decided too, which the next round finds.
-        _take(decided[0])
+        take(node, bool(_condition(node)))
         count += 1
 
 
@@ -32,10 +33,11 @@ def _condition(node: ir.Node) -> bool | None:
     return bool(tensor.numpy().reshape(-1)[0])
 
 
-def _take(node: ir.Node) -> None:
+def take(node: ir.Node, truth: bool) -> None:
+    """Put the nodes of one branch, the first if `truth`, in the place of an If."""
     graph = node.graph
     assert graph is not None
-    taken = "then_branch" if _condition(node) else "else_branch"
+    taken = "then_branch" if truth else "else_branch"
     branch = node.attributes[taken].as_graph()
     results = list(branch.outputs)
     branch.outputs.clear()

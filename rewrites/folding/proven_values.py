@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ...analysis.graph.shape_facts import ShapeFacts
+from ...analysis.graph.traversal import all_nodes
 from ...analysis.ops.node_view import constant
 from ...analysis.shapes.index_functions import Places
 from ..adapters.provenance import became_constants
@@ -16,11 +17,11 @@ def store_known_sizes(
 ) -> int:
     """Replace such values by initializers of their names; returns how many.
 
-    Values that are computed from them may now fold. The graph's own outputs stay, and
+    Values that are computed from them may now fold. What a graph gives stays, and
     if `faithful`, what is computed from a named buffer.
     """
     found = 0
-    for node in list(model.graph):
+    for node in list(all_nodes(model.graph)):
         if faithful and reads_learned(node):
             continue
         for value in node.outputs:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 
 from ..case_arrays import i32
+from ..facts import fitting_sizes
 from ..helpers import cache as helpers
 from ..node_view import NodeView
 from ..operands import number, wanted
@@ -61,39 +61,6 @@ def _grouped_query(t: Any, n: NodeView, *inputs: Any) -> Any:
         **given,
     )
     return wanted(n, made, 3)
-
-
-def _heads_of_cache(node: ir.Node) -> dict[tuple[int, int], int | None]:
-    """As many heads as keys have, each as large as one of the queries'.
-
-    One that drops keys has room for a window: behind that, it may hold anything.
-    """
-    heads, kv_heads = (
-        node.attributes.get_int(name, 0) for name in ("num_heads", "kv_num_heads")
-    )
-    packed = len(node.inputs) < 2 or node.inputs[1] is None
-    count = heads + 2 * kv_heads if packed else heads
-    width = _width(node.inputs[0])
-    size = width // count if width is not None and count > 0 else None
-    fixed = {1: kv_heads or None, 3: size}
-    if node.attributes.get_int("sliding_window_cache", 0):
-        fixed[2] = node.attributes.get_int("local_window_size", 0) or None
-    return {(i, axis): number for i in (3, 4) for axis, number in fixed.items()}
-
-
-def _width(x: ir.Value | None) -> int | None:
-    """The size of the last axis, as declared or as the product has it that made it."""
-    node = None if x is None else x.producer()
-    size = x.shape[-1] if x is not None and x.shape else None
-    if isinstance(size, int) or node is None:
-        return size if isinstance(size, int) else None
-    if width := node.attributes.get_int("N", 0):
-        return width
-    for factor in reversed(node.inputs):
-        weight = None if factor is None else factor.const_value
-        if weight is not None and weight.shape.rank():
-            return int(weight.shape.numpy()[-1])
-    return _width(node.inputs[0]) if node.inputs else None
 
 
 def _sparse(t: Any, n: NodeView, *inputs: Any) -> Any:
@@ -162,7 +129,7 @@ define(
         domain=DOMAIN,
         mapping=MANY_TO_MANY,
         torch=_grouped_query,
-        cache_sizes=_heads_of_cache,
+        fits=fitting_sizes.grouped_query_attention,
         result="attended",
         cases=[
             case(*_PROMPT, outputs=3, **_HEADS),

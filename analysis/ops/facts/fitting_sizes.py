@@ -304,6 +304,40 @@ def attention(site: NodeFacts) -> Iterator[Fit]:
         yield one(simplify(q[2] * kv_heads), simplify(k[2] * heads))
         yield Fit(Relation.MULTIPLE, q[2], heads)
         yield Fit(Relation.MULTIPLE, v[2], kv_heads)
+    for i, new in ((4, k), (5, v)):
+        past, heads = site.dims(i), site.attr("kv_num_heads", 0)
+        if past and len(past) == 4:
+            size = new[3] if len(new) == 4 else simplify(past[3] * heads)
+            yield from equal(
+                (past[0], size), (q[0], past[3] if len(new) == 4 else new[2])
+            )
+            yield one(past[1], new[1] if len(new) == 4 else heads)
+
+
+def grouped_query_attention(site: NodeFacts) -> Iterator[Fit]:
+    """A cache of as many heads as keys have, each as large as one of theirs.
+
+    The total counts those in the cache and the new ones. A cache that drops keys has
+    room for a window; before it is full, what stands behind its keys may be anything.
+    """
+    q, k = site.dims(0), site.dims(1)
+    total = (site.numbers(6) or [None])[0]
+    heads = site.attr("kv_num_heads", 0)
+    if not q or not k or not len(q) == len(k) == 3 or heads < 1:
+        return
+    for past in filter(None, (site.dims(3), site.dims(4))):
+        if len(past) != 4:
+            continue
+        yield from equal(
+            (past[0], past[1], simplify(past[3] * heads)), (q[0], heads, k[2])
+        )
+        if site.attr("sliding_window_cache", 0):
+            window = site.attr("local_window_size", 0)
+            yield one(past[2], window)
+            if total is not None:  # twice the window: some of it may be padding
+                yield Fit(Relation.AT_LEAST, total, 2 * window)
+        elif total is not None:
+            yield one(total, simplify(past[2] + q[1]))
 
 
 def labels(site: NodeFacts) -> Iterator[Fit]:

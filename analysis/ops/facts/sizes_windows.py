@@ -211,6 +211,8 @@ def layer_norm(site: NodeFacts, x: Dims) -> DimsResult:
 
 def recurrent(site: NodeFacts, x: Dims, w: Dims, r: Dims) -> DimsResult:
     """Every step, then the last step, with an axis for the directions."""
+    if not len(x) == len(w) == len(r) == 3:
+        raise ValueError("input and weights have three axes each")
     directions = 2 if site.attr("direction", "forward") == "bidirectional" else 1
     hidden: Dim = site.attr("hidden_size") or r[-1]
     if site.attr("layout", 0):

@@ -89,8 +89,10 @@ def rounded_to_int8(x: Tensor, block: int) -> Tensor:
     """Each `block` numbers of the last axis rounded to 127ths of the largest."""
     size = x.shape[-1]
     blocks = F.pad(x.float(), (0, -size % block)).reshape(*x.shape[:-1], -1, block)
-    step = blocks.abs().amax(dim=-1, keepdim=True) / 127
-    rounded = torch.where(step > 0, (blocks * (1 / step)).round() * step, 0)
+    most = blocks.abs().amax(dim=-1, keepdim=True)
+    # In this order ONNX Runtime rounds; 127 / most would multiply by 1 / most.
+    steps = (blocks * (torch.full_like(most, 127) / most)).round()
+    rounded = torch.where(most > 0, steps * (most / 127), 0)
     return rounded.flatten(-2)[..., :size]
 
 

@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from support.contrib_models import RNG, Arrays, call, check, model, normal
+
+from fairhand.analysis.ops.helpers.packed import rounded_to_int8
+from fairhand.analysis.oracle.process import Session
 
 
 def u8(*shape: int) -> np.ndarray:
@@ -169,3 +173,21 @@ def test_mean_against_its_formula(keep: int, tmp_path: Path) -> None:
     node = call("QLinearReduceMean", ONE, axes=[1], keepdims=keep)
     stored = {v: w for v, w in U.items() if v in node.input}
     check(model([node], {"a": x}, stored), {"a": x}, tmp_path, [wanted])
+
+
+def test_numbers_half_way_are_rounded_as_onnx_runtime_rounds_them() -> None:
+    """A matrix of ones on its diagonal gives the rounded numbers themselves."""
+    rng = np.random.default_rng(0)
+    most = rng.uniform(0.5, 1.5, (500, 1))
+    x = ((rng.integers(-126, 126, (500, 16)) + 0.5) / 127 * most).astype(np.float32)
+    x[:, :1] = most
+    ones = np.full((16, 1, 8), 0x88, np.uint8)
+    for i in range(16):
+        ones[i, 0, i // 2] += 1 << 4 * (i % 2)
+    sizes = {"N": 16, "K": 16, "bits": 4, "block_size": 16, "accuracy_level": 4}
+    scales = np.ones((16, 1), np.float32)
+    product = [call("MatMulNBits", "x b s", **sizes)]
+    made = model(product, {"x": x}, {"b": ones, "s": scales})
+    (want,) = Session(made.SerializeToString()).run(None, {"x": x})
+    found = rounded_to_int8(torch.from_numpy(x), 16).numpy()
+    assert np.abs(found - want).max() < 1e-4

@@ -292,7 +292,7 @@ def test_a_cache_that_drops_keys_is_full() -> None:
         "z = Relu(q) s = Shape<start = 1>(mask) one = Constant<value_int = 0>() "
         f"n = Gather(s, one) t = Cast<to = 6>(n) a, b, c = {attention}> "
         f"(z, , , pk, pv, last, t) d, e, f = {attention}, local_window_size = 24, "
-        "sliding_window_cache = 1> (z, , , wk, wv, last, t) y = Identity(d)",
+        "sliding_window_cache = 1> (z, , , wk, wv, last, t) y = Add(a, d)",
     )
     for found in sizes:
         assert found["past_window"] == 24 and found["total_sequence_length"] == 48

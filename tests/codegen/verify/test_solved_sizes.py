@@ -171,6 +171,62 @@ def test_where_the_graph_tells_nothing_weights_do() -> None:
     assert found.sizes[0]["k"] == 6
 
 
+FITTING = """(float[n, 3, t] x, bool flag) => (float[a, b, c, d] y) {
+    half = Constant<value_ints = [1, 1, 2]>() k = MaxPool<kernel_shape = [2],
+    strides = [2]>(x) last = Constant<value_ints = [2]>()
+    one = Constant<value = int64 {1}>() two = Constant<value = int64 {2}>()
+    s = Shape<start = 2>(k) q = Equal(s, one)
+    z = If(q) <then_branch = t () => (u) { u = Squeeze(k, last) },
+               else_branch = e () => (v) { v = Identity(k) }>
+    r = Shape(z) count = Size(r) flat = Equal(count, two)
+    front = Constant<value_ints = [0]>()
+    rows = If(flat) <then_branch = f () => (i) { i = Identity(z) },
+                     else_branch = g () => (j) { j = Unsqueeze(z, front) }>
+    less = Unsqueeze(rows, front) READ }"""
+READS = {
+    "outside": "y, h, l = LSTM<hidden_size = 4>(less, w, r0)",
+    "in a branch": """y = If(flag) <
+        then_branch = yes () => (o) { o, h, l =
+            LSTM<hidden_size = 4>(less, w, r0) },
+        else_branch = no () => (p) { p, h, l =
+            LSTM<hidden_size = 4>(less, w2, r0) }>""",
+}
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_of_branches_that_differ_in_rank_the_one_that_fits_is_taken(
+    tmp_path: Path,
+) -> None:
+    weights: dict[str, object] = {"w": (1, 16, 3), "r0": (1, 16, 4)}
+    made = model(FITTING.replace("READ", READS["outside"]), weights)
+    package = fairhand.compile(made, tmp_path / "net", cache=False)
+    text = (package.path / "model.py").read_text()
+    assert "if " not in text.partition("def forward")[2].partition("def load")[0]
+    for sizes in package.report["sizes"]:
+        assert sizes["t"] // 2 == 1  # one word is left of them
+
+
+def test_branches_that_may_both_run_are_refused(tmp_path: Path) -> None:
+    """A reader in a branch may not be run: it says nothing of the rank outside."""
+    weights: dict[str, object] = {"w": (1, 16, 3), "w2": (1, 16, 3), "r0": (1, 16, 4)}
+    made = model(FITTING.replace("READ", READS["in a branch"]), weights)
+    with pytest.raises(FairhandError, match="different ranks"):
+        fairhand.compile(made, tmp_path / "net", cache=False)
+
+
+def test_decoders_are_fed_prompts_and_single_tokens() -> None:
+    """No mask suits a prompt beside a cache, as in files of the genai builder."""
+    text = """(int64[b, len] ids, float[b, past_len, 4] past) => (float[o, p] y) {
+        one = Constant<value_ints = [1]>() n = Shape<start = 0, end = 1>(ids)
+        l = Shape<start = 1>(ids) m = Shape<start = 1, end = 2>(past) t = Add(l, m)
+        s = Concat<axis = 0>(n, t) f = Cast<to = 1>(ids) e = Expand(f, s)
+        r = ReduceSum<keepdims = 0>(past, one) q = ReduceSum(r) y = Add(e, q) }"""
+    made = model(text, {})
+    found = find_cases(Session(made.SerializeToString()), ir.from_proto(made), None)
+    ran = [(sizes["len"], sizes["past_len"]) for sizes in found.sizes]
+    assert (16, 0) in ran and (1, 5) in ran
+
+
 def without_rank(text: str, weights: dict[str, object]) -> onnx.ModelProto:
     made = model(text, weights)
     for info in (*made.graph.input, *made.graph.output):

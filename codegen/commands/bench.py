@@ -50,6 +50,9 @@ def bench(
     )
     count = threads or torch.get_num_threads()
     out.print(f"sizes {text}; {count} threads; engine {report['engine']['name']}")
+    for row in session.engines():
+        ms = ", ".join(f"{name or _BASE} {t:.3g} ms" for name, t in row["ms"].items())
+        out.print(f"measured by the session: {ms}; taken: {row['engine'] or _BASE}")
     for name, times in taken.items():
         out.print(f"{name:34} {statistics.median(times) * 1e3:9.3f} ms (median)")
     for name in _LEVELS:
@@ -58,6 +61,7 @@ def bench(
         out.print(f"{'ratio to ' + name:34} {ratio:9.2f}    (over 1: we are faster)")
 
 
+_BASE = "what it had"  # of engines: what is taken where none of the others gains
 _LEVELS = {
     "onnxruntime": "ORT_ENABLE_ALL",
     "onnxruntime unoptimised": "ORT_DISABLE_ALL",

@@ -289,8 +289,8 @@ class AOT(BySize):
 def library(model: nn.Module, feeds: tuple[Any, ...]) -> Callable[..., Any]:
     """`model` for feeds of these sizes, compiled; RuntimeError where that fails."""
     with tempfile.TemporaryDirectory() as passing:
-        name = f"{purpose(model, feeds)}-{content(model)}.pt2"
-        file = kept(name) or Path(passing) / name
+        file = kept(model, feeds, f"-{content(model)}.pt2")
+        file = file or Path(passing) / "kept.pt2"
         if not file.exists():
             try:
                 made = compiled_library(model, feeds, Path(passing))
@@ -324,18 +324,25 @@ def copied(feeds: Any) -> Any:
     return type(feeds)(map(copied, feeds))
 
 
-def kept(name: str) -> Path | None:
-    """In the folder of FAIRHAND_CACHE, or the user's; None where it is set to ''."""
-    chosen = os.environ.get("FAIRHAND_CACHE")
-    if chosen is None:
-        users = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        chosen = str(Path(users) / "fairhand")
+def kept(model: nn.Module, feeds: Any, ending: str) -> Path | None:
+    """The file for such a purpose, in the folder of FAIRHAND_CACHE or in the user's.
+
+    None where it is set to '', nobody's home is known, or the network has no source.
+    """
+    try:
+        chosen = os.environ.get("FAIRHAND_CACHE")
+        if chosen is None:
+            users = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+            chosen = str(Path(users) / "fairhand")
+        name = purpose(model, feeds) + ending
+    except (OSError, TypeError, KeyError, RuntimeError):
+        return None
     return Path(chosen) / "engines" / name if chosen else None
 
 
 def is_kept(model: nn.Module, feeds: Any) -> bool:
     """Whether there is a library for these sizes, if perhaps of other weights."""
-    file = kept(purpose(model, feeds))
+    file = kept(model, feeds, "")
     return file is not None and any(file.parent.glob(f"{file.name}-*.pt2"))
 
 
@@ -425,7 +432,7 @@ class Auto:
         self.chosen: dict[Any, Run] = {}  # by threads and sizes
         self.measured: list[dict[str, Any]] = []  # what Session.engines() tells
         self.seen: set[Any] = set()
-        self.calls = 0
+        self.was_called = self.has_base = False
         self.lock = threading.Lock()
 
     def __call__(self, *feeds: Any) -> Any:
@@ -446,11 +453,11 @@ class Auto:
         if len(self.seen) == MOST_SEEN:
             self.seen.clear()
         self.seen.add(key)
-        self.calls += 1
-        if self.calls == 1 or any(0 in size for size in key[1:]):
+        first, self.was_called = not self.was_called, True
+        if first or any(0 in size for size in key[1:]):
             return
-        if self.calls == 2:
-            self.base = self.fastest(FOR_ALL, feeds, ())
+        if not self.has_base:
+            self.base, self.has_base = self.fastest(FOR_ALL, feeds, ()), True
         if recurs:
             self.chosen[key] = self.fastest(BY_SIZE, feeds, feeds)
 
@@ -465,7 +472,7 @@ class Auto:
             return self.base
         with warnings.catch_warnings():  # of engines that give the network up
             warnings.simplefilter("ignore")
-            file = kept(f"{purpose(self.model, sizes)}.json")
+            file = kept(self.model, sizes, ".json")
             ms = recalled(file)
             runs = {"": self.base}
             if not {"", *names} <= ms.keys():
@@ -488,7 +495,9 @@ def prepared(
     end = time.monotonic() + SECONDS
     wanted = plain(*feeds)
     for name in names:
-        with suppress(RuntimeError, AttributeError):  # they have their gaps
+        with suppress(
+            RuntimeError, AttributeError, MemoryError
+        ):  # they have their gaps
             run = ENGINES[name](model)
             for _ in range(3):  # a size is prepared when it comes again
                 if time.monotonic() > end:

@@ -84,18 +84,25 @@ class PackedLinear(nn.Module):
         )
 
 
-def kept(name: str) -> Path | None:
-    """In the folder of FAIRHAND_CACHE, or the user's; None where it is set to ''."""
-    chosen = os.environ.get("FAIRHAND_CACHE")
-    if chosen is None:
-        users = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        chosen = str(Path(users) / "fairhand")
+def kept(model: nn.Module, feeds: Any, ending: str) -> Path | None:
+    """The file for such a purpose, in the folder of FAIRHAND_CACHE or in the user's.
+
+    None where it is set to '', nobody's home is known, or the network has no source.
+    """
+    try:
+        chosen = os.environ.get("FAIRHAND_CACHE")
+        if chosen is None:
+            users = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+            chosen = str(Path(users) / "fairhand")
+        name = purpose(model, feeds) + ending
+    except (OSError, TypeError, KeyError, RuntimeError):
+        return None
     return Path(chosen) / "engines" / name if chosen else None
 
 
 def is_kept(model: nn.Module, feeds: Any) -> bool:
     """Whether there is a library for these sizes, if perhaps of other weights."""
-    file = kept(purpose(model, feeds))
+    file = kept(model, feeds, "")
     return file is not None and any(file.parent.glob(f"{file.name}-*.pt2"))
 
 
@@ -139,7 +146,7 @@ class Auto:
         self.chosen: dict[Any, Run] = {}  # by threads and sizes
         self.measured: list[dict[str, Any]] = []  # what Session.engines() tells
         self.seen: set[Any] = set()
-        self.calls = 0
+        self.was_called = self.has_base = False
         self.lock = threading.Lock()
 
     def __call__(self, *feeds: Any) -> Any:
@@ -160,11 +167,11 @@ class Auto:
         if len(self.seen) == MOST_SEEN:
             self.seen.clear()
         self.seen.add(key)
-        self.calls += 1
-        if self.calls == 1 or any(0 in size for size in key[1:]):
+        first, self.was_called = not self.was_called, True
+        if first or any(0 in size for size in key[1:]):
             return
-        if self.calls == 2:
-            self.base = self.fastest(FOR_ALL, feeds, ())
+        if not self.has_base:
+            self.base, self.has_base = self.fastest(FOR_ALL, feeds, ()), True
         if recurs:
             self.chosen[key] = self.fastest(BY_SIZE, feeds, feeds)
 
@@ -179,7 +186,7 @@ class Auto:
             return self.base
         with warnings.catch_warnings():  # of engines that give the network up
             warnings.simplefilter("ignore")
-            file = kept(f"{purpose(self.model, sizes)}.json")
+            file = kept(self.model, sizes, ".json")
             ms = recalled(file)
             runs = {"": self.base}
             if not {"", *names} <= ms.keys():
@@ -202,7 +209,9 @@ def prepared(
     end = time.monotonic() + SECONDS
     wanted = plain(*feeds)
     for name in names:
-        with suppress(RuntimeError, AttributeError):  # they have their gaps
+        with suppress(
+            RuntimeError, AttributeError, MemoryError
+        ):  # they have their gaps
             run = ENGINES[name](model)
             for _ in range(3):  # a size is prepared when it comes again
                 if time.monotonic() > end:

@@ -40,8 +40,8 @@ class AOT(BySize):
 def library(model: nn.Module, feeds: tuple[Any, ...]) -> Callable[..., Any]:
     """`model` for feeds of these sizes, compiled; RuntimeError where that fails."""
     with tempfile.TemporaryDirectory() as passing:
-        name = f"{purpose(model, feeds)}-{content(model)}.pt2"
-        file = kept(name) or Path(passing) / name
+        file = kept(model, feeds, f"-{content(model)}.pt2")
+        file = file or Path(passing) / "kept.pt2"
         if not file.exists():
             try:
                 made = compiled_library(model, feeds, Path(passing))
@@ -75,18 +75,25 @@ def copied(feeds: Any) -> Any:
     return type(feeds)(map(copied, feeds))
 
 
-def kept(name: str) -> Path | None:
-    """In the folder of FAIRHAND_CACHE, or the user's; None where it is set to ''."""
-    chosen = os.environ.get("FAIRHAND_CACHE")
-    if chosen is None:
-        users = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        chosen = str(Path(users) / "fairhand")
+def kept(model: nn.Module, feeds: Any, ending: str) -> Path | None:
+    """The file for such a purpose, in the folder of FAIRHAND_CACHE or in the user's.
+
+    None where it is set to '', nobody's home is known, or the network has no source.
+    """
+    try:
+        chosen = os.environ.get("FAIRHAND_CACHE")
+        if chosen is None:
+            users = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+            chosen = str(Path(users) / "fairhand")
+        name = purpose(model, feeds) + ending
+    except (OSError, TypeError, KeyError, RuntimeError):
+        return None
     return Path(chosen) / "engines" / name if chosen else None
 
 
 def is_kept(model: nn.Module, feeds: Any) -> bool:
     """Whether there is a library for these sizes, if perhaps of other weights."""
-    file = kept(purpose(model, feeds))
+    file = kept(model, feeds, "")
     return file is not None and any(file.parent.glob(f"{file.name}-*.pt2"))
 
 

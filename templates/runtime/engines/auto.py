@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .aot import is_kept, kept, purpose
+from .aot import is_kept, kept
 from .base import ENGINES
 from .by_size import MOST_SEEN, MOST_SIZES
 from .results import check, sizes_of
@@ -53,7 +53,7 @@ class Auto:
         self.chosen: dict[Any, Run] = {}  # by threads and sizes
         self.measured: list[dict[str, Any]] = []  # what Session.engines() tells
         self.seen: set[Any] = set()
-        self.calls = 0
+        self.was_called = self.has_base = False
         self.lock = threading.Lock()
 
     def __call__(self, *feeds: Any) -> Any:
@@ -74,11 +74,11 @@ class Auto:
         if len(self.seen) == MOST_SEEN:
             self.seen.clear()
         self.seen.add(key)
-        self.calls += 1
-        if self.calls == 1 or any(0 in size for size in key[1:]):
+        first, self.was_called = not self.was_called, True
+        if first or any(0 in size for size in key[1:]):
             return
-        if self.calls == 2:
-            self.base = self.fastest(FOR_ALL, feeds, ())
+        if not self.has_base:
+            self.base, self.has_base = self.fastest(FOR_ALL, feeds, ()), True
         if recurs:
             self.chosen[key] = self.fastest(BY_SIZE, feeds, feeds)
 
@@ -93,7 +93,7 @@ class Auto:
             return self.base
         with warnings.catch_warnings():  # of engines that give the network up
             warnings.simplefilter("ignore")
-            file = kept(f"{purpose(self.model, sizes)}.json")
+            file = kept(self.model, sizes, ".json")
             ms = recalled(file)
             runs = {"": self.base}
             if not {"", *names} <= ms.keys():
@@ -116,7 +116,9 @@ def prepared(
     end = time.monotonic() + SECONDS
     wanted = plain(*feeds)
     for name in names:
-        with suppress(RuntimeError, AttributeError):  # they have their gaps
+        with suppress(
+            RuntimeError, AttributeError, MemoryError
+        ):  # they have their gaps
             run = ENGINES[name](model)
             for _ in range(3):  # a size is prepared when it comes again
                 if time.monotonic() > end:

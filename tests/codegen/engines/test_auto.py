@@ -181,9 +181,9 @@ def test_others_do_not_wait_while_one_measures(
     with auto.lock:
         for _ in range(3):
             auto(X)
-    assert auto.measured == [] and auto.calls == 0
+    assert auto.measured == [] and not auto.was_called
     auto(X)
-    assert auto.calls == 1
+    assert auto.was_called
 
 
 WITHOUT_JIT = """
@@ -290,3 +290,25 @@ def test_a_library_that_was_made_needs_no_compiler(tmp_path: Path) -> None:
     library.unlink()
     done = run(**without)
     assert done.returncode != 0 and "no library" in done.stderr
+
+
+def test_nothing_is_kept_where_there_is_no_place_or_no_source(
+    engines: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "ENGINES", Table(eager=PLAIN, onednn=FAST))
+    model = Net().eval()
+    places = {"FAIRHAND_CACHE": "", "HOME": "/proc/none", "XDG_CACHE_HOME": ""}
+    for name, place in places.items():
+        monkeypatch.setenv(name, place)
+        assert name != "FAIRHAND_CACHE" or engines.kept(model, (X,), ".json") is None
+        auto = engines.Auto(model)
+        for _ in range(3):
+            auto(X)
+        assert auto.measured[-1]["engine"] == "onednn"
+        monkeypatch.delenv("FAIRHAND_CACHE", raising=False)
+    monkeypatch.setattr(engines.inspect, "getsource", _no_source)
+    assert engines.kept(model, (X,), ".json") is None
+
+
+def _no_source(module: ModuleType) -> str:
+    raise OSError("source code not available")

@@ -143,13 +143,14 @@ def _schema(domain: str, name: str, rule: Rule) -> OpSchema:
         except (ArithmeticError, LookupError, TypeError, ValueError):
             return  # a malformed node, which its spelling will name
 
+    anything = onnx.defs.get_schema("Identity").type_constraints[0].allowed_type_strs
     schema = OpSchema(
         name,
         domain,
         1,
         inputs=[parameter("x")],
         outputs=[parameter("y")],
-        type_constraints=[("T", ["tensor(float)"], "any")],
+        type_constraints=[("T", anything, "any")],
     )
     schema.set_type_and_shape_inference_function(infer)
     return schema

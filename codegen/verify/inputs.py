@@ -156,6 +156,8 @@ def _random(
         words = np.array(known_words(value), dtype=object)
         return np.asarray(words[rng.integers(0, len(words), shape)], dtype=object)
     if dtype == ir.DataType.BOOL:
+        if _named_mask(value) and len(shape) < 3:  # of words: a row has some
+            return _mask(shape).astype(bool)
         return np.asarray(rng.random(shape) < 0.5)
     if dtype.is_integer():
         (low, high), mask = _range(value, sizes)

@@ -275,26 +275,26 @@ def _refuse_single(n: NodeView, groups: int) -> None:
         n.refuse(f"{n.node.op_type} over single elements is not supported")
 
 
-def _check_groups(n: NodeView) -> tuple[int, int]:
-    groups, channels = n.attr("num_groups"), n.size(0, 1, "number of channels")
-    if n.size(1, 0) != channels:
+def _check_groups(n: NodeView) -> int:
+    groups, channels, scales = n.attr("num_groups"), n.dims(0)[1], n.dims(1)[0]
+    if isinstance(channels, int) and isinstance(scales, int) and channels != scales:
         n.refuse("GroupNormalization with a scale per group is not supported")
     _check_stash(n)
     if n.dtype(0) == ir.DataType.DOUBLE and n.attr("stash_type", 1) == 1:
         n.refuse("GroupNormalization of float64 by way of float32 is not supported")
     _refuse_single(n, groups)
-    return groups, channels
+    return int(groups)
 
 
 def _group_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any) -> Any:
-    groups, _ = _check_groups(n)
-    return t.F.group_norm(x, groups, weight, bias, **_eps(n))
+    return t.F.group_norm(x, _check_groups(n), weight, bias, **_eps(n))
 
 
 def _group_norm_module(n: NodeView) -> ModuleForm | None:
     if not _constants(n, 1, 2):
         return None
-    return _layer(n, "nn.GroupNorm", _check_groups(n), _affine(n, "weight", "bias"))
+    sizes = (_check_groups(n), n.size(1, 0))
+    return _layer(n, "nn.GroupNorm", sizes, _affine(n, "weight", "bias"))
 
 
 def _instance_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any) -> Any:

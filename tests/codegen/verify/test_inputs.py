@@ -411,3 +411,13 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     for name in ("bad.npz", "bad.pb", "empty.pb", "pickled.npz", "", "missing.npz"):
         with pytest.raises(LoadError, match=str(tmp_path)):
             read_given(tmp_path / name)
+
+
+def test_a_mask_of_words_leaves_some() -> None:
+    """Softmax over nothing is NaN, and no row of a batch is like that."""
+    model = parse(
+        "g (bool[b, n] mask, bool[b, n] some) => (bool[b, n] y) { y = And(mask, some) }"
+    )
+    for size in (1, 9):
+        made = make_inputs(model, 0, {"b": 2, "n": size})
+        assert made["mask"][:, 0].all() and made["mask"].all() == (size == 1)

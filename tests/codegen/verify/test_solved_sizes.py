@@ -299,3 +299,24 @@ def test_half_precision_within(tmp_path: Path) -> None:
     made = model(text, {"w": RNG.standard_normal((64, 8)).astype(np.float16)})
     package = fairhand.compile(made, tmp_path / "net", cache=False)
     assert package.report["tolerance"] == {"y": 2e-2, "z": 5e-5}
+
+
+@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(float[n, c, h, w] x) { y = GroupNormalization<num_groups = 2>(x, s, b) }",
+        """(float[n, c, h, w] x, float[c] t) {
+            y = GroupNormalization<num_groups = 2>(x, t, b) }""",
+        "(float[n, 3, 0] x) { y = ReduceMean<keepdims = 0>(x, last) }",
+    ],
+    ids=["channels", "scales", "means of nothing"],
+)
+def test_sizes_that_weights_and_zeros_tell(text: str, tmp_path: Path) -> None:
+    given: dict[str, object] = {"s": (6,), "b": (6,), "last": [2]}
+    inputs, _, body = text.partition("{")
+    made = model(f"{inputs} => (float y) {{ {body}", given, 21)
+    for info in made.graph.output:
+        info.type.tensor_type.ClearField("shape")
+    package = fairhand.compile(made, tmp_path / "net", cache=False)
+    assert package.report["verification"]["cases"]

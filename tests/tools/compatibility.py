@@ -1,0 +1,263 @@
+"""Programs that use ONNX Runtime, and exporters, with packages in the models' place.
+
+    python -m tests.tools.compatibility --folder DIR [--only NAME ...] [--write]
+
+Each of compatibility_clients.py gets an environment of its own, in which this one's
+packages are seen as well (PyTorch); the models that it ships, or that an exporter
+writes there, are compiled; its job runs on ONNX Runtime and again by `fairhand run`.
+What was found is kept in DIR/NAME/result.json; --write puts all of it into
+docs/compatibility.md. Needs a package index.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import time
+import venv
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .compatibility_clients import CLIENTS
+
+HERE = Path(__file__).parent
+PAGE = HERE.parents[1] / "docs" / "compatibility.md"
+RUNNER = HERE / "compatibility_job.py"
+INSTALL_S, MAKE_S, COMPILE_S, JOB_S = 900, 600, 600, 300
+MOST_BYTES = 400_000_000  # of a model
+CLOSE, NEAR_ZERO = 1e-3, 1e-4  # numbers of two end results, relative and absolute
+
+
+@dataclass
+class Model:
+    """What became of a model: its package's lines, and the reason if there is none."""
+
+    name: str
+    seconds: float = 0.0
+    error: float | None = None  # the worst relative one, where it was verified
+    lines: int = 0
+    reason: str = ""
+
+
+@dataclass
+class Client:
+    """A program, its models, and its job with and without their packages."""
+
+    name: str
+    kind: str  # "client" or "exporter"
+    version: str = ""
+    models: list[Model] = field(default_factory=list)
+    same: bool | None = None  # the end results; None where there is no job
+    in_place: int = 0  # sessions that packages opened
+    seconds: list[float] = field(default_factory=list)  # of the job: without, with
+    reason: str = ""
+
+
+class Failed(Exception):
+    """A step of a client's that can't be done, with the last line that it wrote."""
+
+
+def run(command: list[str], limit: float, where: Path | None = None) -> str:
+    """What a command writes to stderr. Raises Failed where it fails or takes longer."""
+    try:
+        done = subprocess.run(
+            command, cwd=where, timeout=limit, capture_output=True, text=True
+        )
+    except subprocess.TimeoutExpired:
+        raise Failed(f"not done within {limit:.0f} s") from None
+    if done.returncode:
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        said = [x for x in lines if re.search("error|unsupported", x, re.IGNORECASE)]
+        raise Failed((said or lines or [f"exit code {done.returncode}"])[-1][:300])
+    return done.stderr
+
+
+def environment(folder: Path, packages: list[str]) -> Path:
+    """The Python of a new environment with these packages; kept where there is one."""
+    python = folder / "env" / "bin" / "python"
+    if not python.exists():
+        venv.create(folder / "env", symlinks=True)
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        own = sysconfig.get_path("purelib")
+        site = folder / "env" / "lib" / version / "site-packages"
+        (site / "beside.pth").write_text(f"{own}\n")
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q"]
+    run([*pip, "--prefer-binary", *packages], INSTALL_S)
+    return python
+
+
+def version(python: Path, package: str) -> str:
+    """The version of a package that an environment has."""
+    name = re.split("[<>=\\[]", package)[0]
+    code = f"import importlib.metadata as m, sys; sys.stderr.write(m.version({name!r}))"
+    return run([str(python), "-c", code], 60)
+
+
+def compiled(path: Path, name: str, packages: Path) -> Model:
+    """Compile and verify one model."""
+    found, begun = Model(path.name), time.monotonic()
+    out = packages / name
+    command = [sys.executable, "-m", "fairhand", "compile", str(path), "-o", str(out)]
+    try:
+        run([*command, "--no-cache"], COMPILE_S)
+        report = json.loads((out / "report.json").read_text())
+        found.error = report["verification"]["worst_relative_error"]
+        found.lines = len((out / "model.py").read_text().splitlines())
+    except Failed as failed:
+        found.reason = str(failed)
+    found.seconds = round(time.monotonic() - begun, 1)
+    return found
+
+
+def models_of(python: Path, folder: Path, given: dict[str, Any]) -> list[Path]:
+    """The ONNX files that a client's packages ship, or that its code writes."""
+    if "make" in given:
+        made = folder / "models"
+        made.mkdir(exist_ok=True)
+        (folder / "make.py").write_text(given["make"])
+        run([str(python), str(folder / "make.py")], MAKE_S, made)
+        return sorted(made.rglob("*.onnx"))
+    found = (folder / "env").glob(f"lib/*/site-packages/{given['models']}")
+    return sorted(path for path in found if path.stat().st_size < MOST_BYTES)
+
+
+def results(python: Path, folder: Path, job: str, client: Client) -> None:
+    """Run a client's job without packages and with them."""
+    (folder / "job.py").write_text(job)
+    found = []
+    for way in ("without", "with"):
+        out = folder / f"{way}.json"
+        command = [str(python), str(RUNNER), str(folder / "job.py"), str(out)]
+        if way == "with":
+            before = [sys.executable, "-m", "fairhand", "run", "--packages"]
+            command = [*before, str(folder / "packages"), "--", *command]
+        said = run(command, JOB_S, folder)
+        client.in_place = len(re.findall(r"^fairhand: \S+ runs ", said, re.MULTILINE))
+        found.append(json.loads(out.read_text()))
+        client.seconds.append(found[-1]["seconds"])
+    client.same = alike(found[0]["result"], found[1]["result"])
+
+
+def alike(a: Any, b: Any) -> bool:
+    """Whether two results are the same, but for the last digits of numbers."""
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(alike, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(alike(a[key], b[key]) for key in a)
+    if isinstance(a, float) and isinstance(b, float):
+        both = math.isnan(a) and math.isnan(b)
+        return both or math.isclose(a, b, rel_tol=CLOSE, abs_tol=NEAR_ZERO)
+    return type(a) is type(b) and bool(a == b)
+
+
+def tried(name: str, given: dict[str, Any], folder: Path) -> Client:
+    """Everything about one client."""
+    client = Client(name, "exporter" if "make" in given else "client")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        python = environment(folder, given["packages"])
+        client.version = version(python, given["packages"][0])
+        paths = models_of(python, folder, given)
+        if not paths:
+            raise Failed("it ships no model")
+        for number, path in enumerate(paths):
+            stem = re.sub(r"\W", "_", f"m{number}_{path.stem}")
+            client.models.append(compiled(path, stem, folder / "packages"))
+        if "job" in given and any(model.lines for model in client.models):
+            results(python, folder, given["job"], client)
+    except Failed as failed:
+        client.reason = str(failed)
+    (folder / "result.json").write_text(json.dumps(asdict(client), indent=1))
+    return client
+
+
+def page(clients: list[Client]) -> str:
+    """docs/compatibility.md."""
+    models = [model for client in clients for model in client.models]
+    verified = sum(model.error is not None for model in models)
+    jobs = [client for client in clients if client.same is not None]
+    same = sum(bool(client.same) for client in jobs)
+    rows = [
+        "# Compatibility",
+        "",
+        "Programs that run models on ONNX Runtime, and exporters, as `python -m"
+        " tests.tools.compatibility` finds them; tests/tools/compatibility_clients.py"
+        " lists them. A job is run unchanged on ONNX Runtime, then by `fairhand run"
+        " --packages`. Speed is its time on ONNX Runtime over that with packages,"
+        " engine and threads as they are by default.",
+        "",
+        f"{verified} of {len(models)} models compile and verify; {same} of {len(jobs)}"
+        " jobs have the same end result.",
+        "",
+        "| program | models | verified | lines | sessions | same result | speed |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    rows += [_row(client) for client in clients]
+    reasons = [
+        f"- {client.name}: {_inline(client.reason)}"
+        for client in clients
+        if client.reason
+    ]
+    reasons += [
+        f"- {client.name}, {model.name}: {_inline(model.reason)}"
+        for client in clients
+        for model in client.models
+        if model.reason
+    ]
+    return "\n".join([*rows, "", "## Reasons", "", *reasons]) + "\n"
+
+
+def _row(client: Client) -> str:
+    done = [model for model in client.models if model.error is not None]
+    speed = client.seconds[0] / client.seconds[1] if len(client.seconds) == 2 else 0
+    return (
+        "| "
+        + " | ".join(
+            [
+                f"{client.name} {client.version}",
+                str(len(client.models)),
+                str(len(done)),
+                str(sum(model.lines for model in done)),
+                str(client.in_place) if client.same is not None else "",
+                {None: "", True: "yes", False: "no"}[client.same],
+                f"{speed:.2f}" if speed else "",
+            ]
+        )
+        + " |"
+    )
+
+
+def _inline(text: str) -> str:
+    return "`" + text.replace("`", "'").replace(os.path.expanduser("~"), "~") + "`"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME")
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    for name, client in CLIENTS.items():
+        if given.only and name not in given.only:
+            continue
+        if not given.write and not (given.folder / name / "result.json").exists():
+            print(tried(name, client, given.folder.resolve() / name), flush=True)
+    if given.write:
+        files = [given.folder / name / "result.json" for name in CLIENTS]
+        kept = [json.loads(file.read_text()) for file in files if file.exists()]
+        clients = [
+            Client(**row | {"models": [Model(**m) for m in row["models"]]})
+            for row in kept
+        ]
+        PAGE.write_text(page(clients))
+
+
+if __name__ == "__main__":
+    main()

@@ -205,16 +205,8 @@ def _engine(
     loaded: Loaded, compiled: CompiledModel, request: CompileRequest
 ) -> EnginePlan:
     """What Session runs on. Raises FairhandError for what the network can't run on."""
-    rewriting = compiled.rewriting
-    return engine_plan(
-        compiled.graph,
-        rewriting.shapes,
-        compiled.plan,
-        rewriting.after,
-        first_sizes(loaded.model),
-        request.engine,
-        request.precision,
-    )
+    sizes = first_sizes(loaded.model)
+    return engine_plan(compiled, sizes, request.engine, request.precision)
 
 
 def _emitted(

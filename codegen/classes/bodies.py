@@ -55,15 +55,17 @@ class Body:
     values: dict[object, int]
 
 
-def body_of(classes: ClassTable, run: ModuleCall, without: Extra | None = None) -> Body:
+def body_of(
+    classes: ClassTable, call: ModuleCall, without: Extra | None = None
+) -> Body:
     """The body of a call whose inner calls have classes.
 
     As if it had no step of `without`, whose readers read what that gives.
     """
     left = without or {}
-    if not left and (repeated := repetition(classes, run)) is not None:
+    if not left and (repeated := repetition(classes, call)) is not None:
         return Body(repeated.form, (), {})
-    texts = {m.what: m.text for m in classes.members[run] if m.what not in left}
+    texts = {m.what: m.text for m in classes.members[call] if m.what not in left}
     numbers: dict[object, int] = {}
     unused_numbers = count()
 
@@ -72,7 +74,7 @@ def body_of(classes: ClassTable, run: ModuleCall, without: Extra | None = None) 
             numbers[value] = next(unused_numbers)
         return numbers[value]
 
-    for value in (*run.inputs, *run.sizes):
+    for value in (*call.inputs, *call.sizes):
         number(value)
 
     def name(leaf: Leaf) -> str:
@@ -91,17 +93,17 @@ def body_of(classes: ClassTable, run: ModuleCall, without: Extra | None = None) 
         if isinstance(item, ModuleCall):
             source = item.shares or item
             args = [*map(Ref, item.inputs), *item.size_args]
-            call = ", ".join(render(arg, name) for arg in args)
-            return id(classes.of[source]), texts.get(source), call, outs
+            passed = ", ".join(render(arg, name) for arg in args)
+            return id(classes.of[source]), texts.get(source), passed, outs
         kind = item.kind if isinstance(item, Action) else ""
         return render(_with_holes(item.expr), name), outs, item.inlines, kind
 
-    parts = [found for item in run.items if (found := part(item)) is not None]
-    members = (m for m in classes.members[run] if m.what not in left)
+    parts = [found for item in call.items if (found := part(item)) is not None]
+    members = (m for m in classes.members[call] if m.what not in left)
     owned = tuple((member.text, _constructor_form(member)) for member in members)
-    returned = tuple(numbers[out] for out in run.outputs)
-    told = numbers_of(x for x in run.contents() if x not in left)
-    return Body((is_chain(run), *parts, *owned, returned), told, numbers)
+    returned = tuple(numbers[out] for out in call.outputs)
+    told = numbers_of(x for x in call.contents() if x not in left)
+    return Body((is_chain(call), *parts, *owned, returned), told, numbers)
 
 
 # ---- the holes of statements
@@ -150,12 +152,12 @@ class Column(NamedTuple):
     value: Any
 
 
-def columns_of(classes: ClassTable, run: ModuleCall) -> list[Column]:
+def columns_of(classes: ClassTable, call: ModuleCall) -> list[Column]:
     """Every number of the constructor of a call's class, in the order of its text."""
-    repeated = repetition(classes, run)
+    repeated = repetition(classes, call)
     if repeated is not None:
         return repeated.columns
-    return [c for m in classes.members[run] for c in _member_columns(classes, m)]
+    return [c for m in classes.members[call] for c in _member_columns(classes, m)]
 
 
 def _member_columns(classes: ClassTable, member: Attribute) -> list[Column]:
@@ -182,7 +184,7 @@ def _member_columns(classes: ClassTable, member: Attribute) -> list[Column]:
 def _constructor_form(member: Attribute) -> Key:
     what = member.what
     if isinstance(what, ModuleCall):
-        return ("run",)
+        return ("call",)
     if isinstance(what, Assignment):
         form = what.lacks or what.form
         assert form is not None
@@ -220,10 +222,10 @@ class Repetition:
         return "repeated", id(self.layer), self.stem, self.is_list, self.joins
 
 
-def repetition(classes: ClassTable, run: ModuleCall) -> Repetition | None:
+def repetition(classes: ClassTable, call: ModuleCall) -> Repetition | None:
     """The layers that a call's body repeats; None if it does anything else."""
-    chain = is_chain(run) and all(isinstance(x, ModuleCall) for x in run.items)
-    layers = list(run.runs()) if chain else _growing(run)
+    chain = is_chain(call) and all(isinstance(x, ModuleCall) for x in call.items)
+    layers = list(call.calls()) if chain else _growing(call)
     if not layers or len({classes.of[layer] for layer in layers}) > 1:
         return None
     rows = [classes.arguments[layer] for layer in layers]
@@ -232,22 +234,27 @@ def repetition(classes: ClassTable, run: ModuleCall) -> Repetition | None:
     counts = [Column("depth", len(layers)), *map(Column, layer.parameters, rows[0])]
     if chain:
         return None if any(steps) or None in steps else Repetition(layer, counts)
-    stem = _stem(classes.members[run], layers)
+    stem = _stem(classes.members[call], layers)
     if stem is None or None in steps:
         return None
-    join = run.items[-1]
+    join = call.items[-1]
     assert isinstance(join, Assignment)
     columns = [*counts, *(Column("growth", step) for step in steps)]
     return Repetition(layer, columns, *stem, render(join.expr.operands[2]))
 
 
-def _growing(run: ModuleCall) -> list[ModuleCall]:
-    """The layers of a run that calls each on all that there is, joined."""
-    layers, maps = list[ModuleCall](), list(run.inputs)
+def _growing(call: ModuleCall) -> list[ModuleCall]:
+    """The layers of a call that calls each on all that there is, joined."""
+    layers, maps = list[ModuleCall](), list(call.inputs)
     given = maps[0] if len(maps) == 1 else None
-    if given is None or len(run.items) < 2 * _MIN_LAYERS or run.constants or run.sizes:
+    if (
+        given is None
+        or len(call.items) < 2 * _MIN_LAYERS
+        or call.constants
+        or call.sizes
+    ):
         return []
-    for layer, join in zip(run.items[::2], run.items[1::2], strict=False):
+    for layer, join in zip(call.items[::2], call.items[1::2], strict=False):
         if not isinstance(layer, ModuleCall) or not isinstance(join, Assignment):
             return []
         alone = len(layer.outputs) == 1 and layer.inputs == [given]
@@ -259,7 +266,7 @@ def _growing(run: ModuleCall) -> list[ModuleCall]:
         if values != maps or join.reads() != maps or len(join.outputs) != 1:
             return []
         (given,) = join.outputs
-    whole = len(run.items) == 2 * len(layers) and run.outputs == [given]
+    whole = len(call.items) == 2 * len(layers) and call.outputs == [given]
     return layers if whole else []
 
 
@@ -296,7 +303,7 @@ def repeated_lines(
     A row is an expression, layers that grow are statements. `holes` has the texts for
     those columns in which instances differ.
     """
-    repeated = repetition(classes, cls.run)
+    repeated = repetition(classes, cls.call)
     if repeated is None or not (repeated.stem or cls.chain):
         return []
     numbers = (render(spell(column.value)) for column in repeated.columns)

@@ -53,7 +53,7 @@ from .bodies import ACTIVATIONS, Extra, Key, body_of, hole, numbers_in, numbers_
 if TYPE_CHECKING:
     from .module_classes import ClassTable
 
-Texts: TypeAlias = tuple[str, ...]  # of one number, in all runs
+Texts: TypeAlias = tuple[str, ...]  # of one number, in all calls
 
 # Numbers that a reader has to keep in mind beside the layers' own.
 MOST_NUMBERS = 3
@@ -61,19 +61,19 @@ MAX_SWITCHES = 2
 
 
 def generalise(
-    classes: ClassTable, runs: Iterable[ModuleCall]
+    classes: ClassTable, calls: Iterable[ModuleCall]
 ) -> list[list[ModuleCall]]:
     """The calls that each class stands for, those of a class in order of execution."""
     same: dict[tuple[Key, tuple[str, ...]], list[ModuleCall]] = {}
-    for run in runs:
-        body = body_of(classes, run)
-        same.setdefault((body.form, body.numbers), []).append(run)
+    for call in calls:
+        body = body_of(classes, call)
+        same.setdefault((body.form, body.numbers), []).append(call)
     alike: dict[object, list[list[ModuleCall]]] = {}
     for (form, _), group in same.items():
         alike.setdefault((classes.hint(group[0]), form), []).append(group)
     found: list[list[ModuleCall]] = []
     for groups in alike.values():
-        every = sorted((run for group in groups for run in group), key=classes.place)
+        every = sorted((call for group in groups for call in group), key=classes.place)
         one = len(groups) > 1 and _take_numbers(classes, every)
         found += [every] if one else groups
     while any(_take_parts(classes, found, *pair) for pair in permutations(found, 2)):
@@ -95,8 +95,8 @@ _NAMES = {
 }
 
 
-def _steps(run: ModuleCall) -> list[Assignment]:
-    return [item for item in run.contents() if isinstance(item, Assignment)]
+def _steps(call: ModuleCall) -> list[Assignment]:
+    return [item for item in call.contents() if isinstance(item, Assignment)]
 
 
 _Columns: TypeAlias = dict[Texts, list[int]]  # numbers, and where in a row they stand
@@ -115,21 +115,21 @@ def _differing(rows: Sequence[Sequence[str]]) -> tuple[_Columns, _Products] | No
     return None if len(columns) - len(derived) > MOST_NUMBERS else (columns, derived)
 
 
-def _take_numbers(classes: ClassTable, runs: Sequence[ModuleCall]) -> bool:
+def _take_numbers(classes: ClassTable, calls: Sequence[ModuleCall]) -> bool:
     """Make attributes of the numbers in which calls differ, if they are few."""
-    found = _differing([numbers_of(run.contents()) for run in runs])
+    found = _differing([numbers_of(call.contents()) for call in calls])
     if found is None:
         return False
     columns, derived = found
-    names = _names(runs[0])
-    for i, run in enumerate(runs):
+    names = _names(calls[0])
+    for i, call in enumerate(calls):
         made: dict[Texts, Expr] = {}
         for texts, places in columns.items():
             if texts not in derived:
                 wishes = {names[place] for place in places} - {"size"}
                 name = wishes.pop() if len(wishes) == 1 else "size"
                 setting = ConstructorValue(name, _value(texts[i]))
-                run.constants.append(setting)
+                call.constants.append(setting)
                 made[texts] = Ref(setting)
         for texts, (a, b) in reversed(derived.items()):
             if isinstance(b, int):
@@ -137,24 +137,24 @@ def _take_numbers(classes: ClassTable, runs: Sequence[ModuleCall]) -> bool:
             else:
                 made[texts] = made[a] ** 2 if a == b else made[a] * made[b]
         new = {place: made[texts] for texts in columns for place in columns[texts]}
-        _fill(run, new)
-        classes.members[run] = classes.assign(run)
+        _fill(call, new)
+        classes.members[call] = classes.assign(call)
     return True
 
 
-def _fill(run: ModuleCall, new: Mapping[int, Expr]) -> None:
+def _fill(call: ModuleCall, new: Mapping[int, Expr]) -> None:
     """Put expressions in the place of some of the numbers."""
     places = count()
 
     def filled(node: Expr) -> Expr | None:
         return new.get(next(places), node) if hole(node) else None
 
-    for step in _steps(run):
+    for step in _steps(call):
         step.expr = exchange(step.expr, filled)
 
 
 def products(columns: Iterable[Texts], fixed: Set[int]) -> _Products:
-    """Whole numbers that are products in every run: of two others, such as areas, or of
+    """Whole numbers that are products in all calls: of two others, such as areas, or of
     one and a number that is the same in all. The largest come first."""
     whole = {
         texts: [int(x) for x in texts]
@@ -186,9 +186,9 @@ def _value(text: str) -> float | Function:
     return number
 
 
-def _names(run: ModuleCall) -> list[str]:
+def _names(call: ModuleCall) -> list[str]:
     """What each number would be called, after the statement that it stands in."""
-    steps = _steps(run)
+    steps = _steps(call)
     attends = _last_attending(steps)
     names: list[str] = []
     for i, step in enumerate(steps):
@@ -266,16 +266,16 @@ def _take_parts(
             is None
         ):
             continue
-        for run in fewer:
-            _insert(classes, first, extra, run)
-        for run in more:
-            _mark(run, places)
-        runs = sorted([*more, *fewer], key=classes.place)
-        _take_numbers(classes, runs)
+        for call in fewer:
+            _insert(classes, first, extra, call)
+        for call in more:
+            _mark(call, places)
+        calls = sorted([*more, *fewer], key=classes.place)
+        _take_numbers(classes, calls)
         position = groups.index(more)
         groups.remove(more)
         groups.remove(fewer)
-        groups.insert(position, runs)
+        groups.insert(position, calls)
         return True
     return False
 
@@ -304,7 +304,7 @@ def _rolls(step: Assignment) -> bool:
 
 
 def _comparable(classes: ClassTable, a: ModuleCall, b: ModuleCall) -> bool:
-    """Two runs of one original class, the first with one statement more."""
+    """Two calls of one original class, the first with one statement more."""
     switches = sum(isinstance(getattr(v, "value", 0), bool) for v in a.constants)
     switches += sum(s.optional for s in a.items if isinstance(s, Assignment))
     return (
@@ -314,7 +314,7 @@ def _comparable(classes: ClassTable, a: ModuleCall, b: ModuleCall) -> bool:
         and len(a.outputs) == len(b.outputs)
         and switches < MAX_SWITCHES
         and not any(isinstance(item, Block) for item in a.items)
-        and a is not classes.root_run
+        and a is not classes.root_call
     )
 
 
@@ -327,37 +327,37 @@ def _operands(step: Assignment) -> list[ir.Value]:
 
 
 def _separable(
-    classes: ClassTable, run: ModuleCall, step: Assignment, instead: ir.Value
+    classes: ClassTable, call: ModuleCall, step: Assignment, instead: ir.Value
 ) -> bool:
     """Whether no other item reads both the step's result and its operand."""
     result = step.outputs[0]
-    if result is None or (result in run.outputs and instead in run.outputs):
+    if result is None or (result in call.outputs and instead in call.outputs):
         return False
     if isinstance(step.form, ModuleForm):
         listed = any(
             m.what is step and (m.index is not None or m.inner)
-            for m in classes.members[run]
+            for m in classes.members[call]
         )
-        shared = sum(s.form is step.form for s in run.steps()) > 1
+        shared = sum(s.form is step.form for s in call.steps()) > 1
         if listed or shared:
             return False
     return not any(
         result in reads and instead in reads
-        for item in run.items
+        for item in call.items
         if item is not step
         for reads in [item.inputs if isinstance(item, ModuleCall) else item.reads()]
     )
 
 
 def _insert(
-    classes: ClassTable, pattern: ModuleCall, extra: Extra, run: ModuleCall
+    classes: ClassTable, pattern: ModuleCall, extra: Extra, call: ModuleCall
 ) -> None:
-    """Give `run` the steps of `pattern` that it lacks, switched off."""
+    """Give `call` the steps of `pattern` that it lacks, switched off."""
     left, new = dict(extra), list[tuple[Assignment, ir.Value]]()
     for step in extra:
-        new.append(_inserted(classes, pattern, step, left, run))
+        new.append(_inserted(classes, pattern, step, left, call))
         del left[step]
-    _switch(run, new, on=False)
+    _switch(call, new, on=False)
 
 
 def _inserted(
@@ -365,12 +365,12 @@ def _inserted(
     pattern: ModuleCall,
     step: Assignment,
     left: Extra,
-    run: ModuleCall,
+    call: ModuleCall,
 ) -> tuple[Assignment, ir.Value]:
-    """The first of the steps that are `left`, at its place in `run`; its operand."""
+    """The first of the steps that are `left`, at its place in `call`; its operand."""
     instead = left[step]
     numbers = body_of(classes, pattern, left).values
-    there = {number: value for value, number in body_of(classes, run).values.items()}
+    there = {number: value for value, number in body_of(classes, call).values.items()}
     place = pattern.items.index(step)
     operand = there[numbers[instead]]
     assert isinstance(operand, ir.Value)
@@ -378,14 +378,14 @@ def _inserted(
     # the outside; the operand's other readers keep it.
     result = ir.Value(name=operand.name, type=operand.type, shape=operand.shape)
     made = {operand: result}
-    if operand in run.outputs:  # the outside knows it under this name
+    if operand in call.outputs:  # the outside knows it under this name
         made = {}
-        for item in run.items[:place]:
+        for item in call.items[:place]:
             if operand in item.outputs:
                 _rename(item, operand, result)
         operand, result = result, operand
     both = [item for item in pattern.items if item not in left]
-    for item, here in zip(both, run.items, strict=True):
+    for item, here in zip(both, call.items, strict=True):
         reads = item.inputs if isinstance(item, ModuleCall) else item.reads()
         if made and step.outputs[0] in reads:
             _reread(here, made)
@@ -402,7 +402,7 @@ def _inserted(
 
     if step.form is not None:
         form = ModuleForm("nn.Identity", (), {}, {}, (operand,), (result,))
-        path = run.path + step.path.removeprefix(pattern.path)
+        path = call.path + step.path.removeprefix(pattern.path)
         new = replace(
             step,
             outputs=(result,),
@@ -415,7 +415,7 @@ def _inserted(
     else:
         expr = substitute(step.expr, translated)
         new = replace(step, outputs=(result,), expr=expr)
-    run.items.insert(place, new)
+    call.items.insert(place, new)
     return new, operand
 
 
@@ -439,19 +439,19 @@ def _reread(item: Assignment | ModuleCall, values: dict[ir.Value, ir.Value]) -> 
     item.expr = renamed(item.expr, values)
 
 
-def _mark(run: ModuleCall, places: list[tuple[int, int]]) -> None:
-    """Say of the steps of a run that has them that others lack them."""
+def _mark(call: ModuleCall, places: list[tuple[int, int]]) -> None:
+    """Say of the steps of a call that has them that others lack them."""
     found = []
     for place, nth in places:
-        step = run.items[place]
+        step = call.items[place]
         assert isinstance(step, Assignment)
         step.optional = step.form is not None
         found.append((step, _operands(step)[nth]))
-    _switch(run, found, on=True)
+    _switch(call, found, on=True)
 
 
 def _switch(
-    run: ModuleCall, steps: list[tuple[Assignment, ir.Value]], on: bool
+    call: ModuleCall, steps: list[tuple[Assignment, ir.Value]], on: bool
 ) -> None:
     """`expr` becomes `expr if self.flag else operand`, for steps that are no layers."""
     plain = [(step, operand) for step, operand in steps if step.form is None]
@@ -462,6 +462,6 @@ def _switch(
     sign = first.expr.label if isinstance(first.expr, Binary) else ""
     word = "shifted" if _rolls(first) else _SWITCHES.get(sign, f"with_{op.lower()}")
     flag = ConstructorValue(word, on)
-    run.constants.append(flag)
+    call.constants.append(flag)
     for step, operand in plain:
         step.expr = Conditional(step.expr, Ref(flag), Ref(operand))

@@ -27,7 +27,7 @@ class ModuleClass:
     """One class of the emitted module, or an nn.Sequential when `chain`."""
 
     name: str
-    run: ModuleCall  # the first instance; its names are printed
+    call: ModuleCall  # the first instance; its names are printed
     members: list[Attribute]
     chain: bool
     parameters: list[str] = field(default_factory=list)
@@ -37,32 +37,34 @@ class ModuleClass:
 
 
 class ClassTable:
-    """The classes of a tree, innermost first; `of` and `arguments` per run."""
+    """The classes of a tree, innermost first; `of` and `arguments` per call."""
 
     def __init__(self, root: ModuleCall, network: str, faithful: bool = False) -> None:
         self.faithful = faithful
         self.of: dict[ModuleCall, ModuleClass] = {}
         self.arguments: dict[ModuleCall, tuple[Any, ...]] = {}
-        self.counts: dict[ModuleCall, int] = {}  # how many runs are of the same class
+        self.counts: dict[ModuleCall, int] = {}  # how many calls are of the same class
         self.members: dict[ModuleCall, list[Attribute]] = {}
-        self.names: dict[object, str] = {}  # Step/Run/Value in a run -> member text
+        self.names: dict[object, str] = (
+            {}
+        )  # Assignment, call or value in a call -> member text
         self.order: list[ModuleClass] = []
         self.taken: set[str] = {network, *(s.__name__ for s in root.sources())}
-        self.root_run = root
-        self._places = {run: i for i, run in enumerate((root, *root.all_runs()))}
+        self.root_call = root
+        self._places = {call: i for i, call in enumerate((root, *root.all_calls()))}
         self.root = self.build(root, network)
 
-    def assign(self, run: ModuleCall) -> list[Attribute]:
+    def assign(self, call: ModuleCall) -> list[Attribute]:
         """The attributes of a call's module, in the order of first use."""
-        return assign_members(run, self.faithful)
+        return assign_members(call, self.faithful)
 
-    def hint(self, run: ModuleCall) -> str:
-        """What the class of a run is called in the file, or after its path."""
-        return _class_hint(run)
+    def hint(self, call: ModuleCall) -> str:
+        """What the class of a call is called in the file, or after its path."""
+        return _class_hint(call)
 
-    def place(self, run: ModuleCall) -> int:
-        """Where a run stands in the order of execution."""
-        return self._places[run]
+    def place(self, call: ModuleCall) -> int:
+        """Where a call stands in the order of execution."""
+        return self._places[call]
 
     # ---- classes
 
@@ -71,37 +73,37 @@ class ClassTable:
         levels: dict[int, list[ModuleCall]] = {}
         self._heights(root, levels)
         for height in sorted(levels):
-            for run in levels[height]:
-                self.members[run] = self.assign(run)
-            for runs in generalise(self, levels[height]):
-                for part in self._split_wide(runs):
+            for call in levels[height]:
+                self.members[call] = self.assign(call)
+            for calls in generalise(self, levels[height]):
+                for part in self._split_wide(calls):
                     self._make(part, network if part[0] is root else "")
         return self.of[root]
 
-    def _heights(self, run: ModuleCall, levels: dict[int, list[ModuleCall]]) -> int:
-        inner = [self._heights(r, levels) for r in run.runs() if r.shares is None]
+    def _heights(self, call: ModuleCall, levels: dict[int, list[ModuleCall]]) -> int:
+        inner = [self._heights(r, levels) for r in call.calls() if r.shares is None]
         height = 1 + max(inner, default=0)
-        levels.setdefault(height, []).append(run)
+        levels.setdefault(height, []).append(call)
         return height
 
-    def _split_wide(self, runs: list[ModuleCall]) -> list[list[ModuleCall]]:
+    def _split_wide(self, calls: list[ModuleCall]) -> list[list[ModuleCall]]:
         """A class with too many parameters is harder to read than two classes."""
-        flagged = any(member.is_flagged for member in self.members[runs[0]])
-        if flagged or len(self.varying(runs)) <= MAX_PARAMETERS:
-            return [runs]  # no part would need a flag
+        flagged = any(member.is_flagged for member in self.members[calls[0]])
+        if flagged or len(self.varying(calls)) <= MAX_PARAMETERS:
+            return [calls]  # no part would need a flag
         parts: dict[object, list[ModuleCall]] = {}
-        for run in runs:
-            parts.setdefault(tuple(self._values(run)), []).append(run)
+        for call in calls:
+            parts.setdefault(tuple(self._values(call)), []).append(call)
         return list(parts.values())
 
-    def _make(self, runs: list[ModuleCall], network: str) -> None:
-        first = runs[0]
+    def _make(self, calls: list[ModuleCall], network: str) -> None:
+        first = calls[0]
         members = self.members[first]
         chain = is_chain(first) and not network
         cls = ModuleClass(network, first, members, chain)
         if not chain and not network:
-            self._name(cls, _class_wish(runs), len(runs))
-        varying = self.varying(runs)
+            self._name(cls, _class_wish(calls), len(calls))
+        varying = self.varying(calls)
         labels: dict[int, str] = {}
         # Attributes of its own first: size1 is self.size1.
         for parameter in sorted(varying, key=lambda p: (p.wish == "size", p.columns)):
@@ -112,21 +114,21 @@ class ClassTable:
             cls.holes.update(parameter.texts(label))
             if parameter.default is not None:
                 cls.defaults[label] = parameter.default
-        for i, run in enumerate(runs):
-            self.of[run] = cls
-            self.counts[run] = len(runs)
-            self.arguments[run] = tuple(parameter.values[i] for parameter in varying)
+        for i, call in enumerate(calls):
+            self.of[call] = cls
+            self.counts[call] = len(calls)
+            self.arguments[call] = tuple(parameter.values[i] for parameter in varying)
         self.order.append(cls)
 
-    def varying(self, runs: list[ModuleCall]) -> list[Parameter]:
-        """The parameters that a class for all these runs has."""
-        rows = [self._values(run) for run in runs]
-        labels = [column.label for column in columns_of(self, runs[0])]
+    def varying(self, calls: list[ModuleCall]) -> list[Parameter]:
+        """The parameters that a class for all these calls has."""
+        rows = [self._values(call) for call in calls]
+        labels = [column.label for column in columns_of(self, calls[0])]
         # A chain is written out where it is called: it computes nothing of its own.
-        return parameters(rows, labels, not is_chain(runs[0]))
+        return parameters(rows, labels, not is_chain(calls[0]))
 
-    def _values(self, run: ModuleCall) -> list[Any]:
-        return [column.value for column in columns_of(self, run)]
+    def _values(self, call: ModuleCall) -> list[Any]:
+        return [column.value for column in columns_of(self, call)]
 
     def _name(self, cls: ModuleClass, wish: str, instances: int) -> None:
         """Its name; of two classes of one name, one says what it has more."""
@@ -140,7 +142,7 @@ class ClassTable:
                 cls.name = wish
             elif theirs < mine and len(mine - theirs) == 1:
                 cls.name = self._with(wish, mine - theirs)
-            elif twin is not None and self.counts[twin.run] < instances:
+            elif twin is not None and self.counts[twin.call] < instances:
                 twin.name, cls.name = cls.name, wish
                 self.taken.add(twin.name)
         self.taken.add(cls.name)
@@ -225,12 +227,12 @@ def _layer_names(cls: ModuleClass) -> set[str]:
     return {m.attr for m in cls.members if not isinstance(m.what, ConstructorValue)}
 
 
-def _class_wish(runs: Sequence[ModuleCall]) -> str:
+def _class_wish(calls: Sequence[ModuleCall]) -> str:
     """What a class of these calls would best be called."""
-    hints = {_class_hint(run) for run in runs}
+    hints = {_class_hint(call) for call in calls}
     hint, *others = sorted(hints)
-    convolves = any("Conv" in s.form.layer for s in runs[0].steps() if s.form)
-    own = _said_by_file(runs[0])
+    convolves = any("Conv" in s.form.layer for s in calls[0].steps() if s.form)
+    own = _said_by_file(calls[0])
     ask: dict[str, Callable[[], str]] = {
         "file": lambda: "" if others else own,
         "path": lambda: "" if others else hint,
@@ -240,21 +242,21 @@ def _class_wish(runs: Sequence[ModuleCall]) -> str:
     return first_name(CLASSES, ask)
 
 
-def _said_by_file(run: ModuleCall) -> str:
-    said = run.hint not in ("", "Sequential", "ModuleList")
-    return class_name(run.hint) if said else ""
+def _said_by_file(call: ModuleCall) -> str:
+    said = call.hint not in ("", "Sequential", "ModuleList")
+    return class_name(call.hint) if said else ""
 
 
-def _class_hint(run: ModuleCall) -> str:
+def _class_hint(call: ModuleCall) -> str:
     """The class that the file names, else the last word of the path."""
-    if named := _said_by_file(run):
+    if named := _said_by_file(call):
         return named
     # Numbers around a word count, those in it are its own: a Layer, but a Stem2b.
-    parts = (w.strip("0123456789") for w in re.split(r"[^A-Za-z0-9]+", run.path))
+    parts = (w.strip("0123456789") for w in re.split(r"[^A-Za-z0-9]+", call.path))
     words = [w for w in parts if len(w) > 1]  # h.0 is a block, and no H
     if not words:
         return "Block"
     word = words[-1]
-    if run.path[-1:].isdigit() and word.endswith("s") and len(word) > 3:
+    if call.path[-1:].isdigit() and word.endswith("s") and len(word) > 3:
         word = word[:-1]  # layers.0 is a Layer
     return class_name(word)

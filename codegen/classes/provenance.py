@@ -24,22 +24,22 @@ class _Call(NamedTuple):
     """One call of a module; a later call uses the members of `first`."""
 
     path: str
-    run: ModuleCall
+    call: ModuleCall
     first: ModuleCall
 
 
 class Sources:
     """Which nodes of the file stand behind each line of each class."""
 
-    def __init__(self, kinds: ClassTable) -> None:
-        self._kinds = kinds
+    def __init__(self, classes: ClassTable) -> None:
+        self._classes = classes
         self._calls: dict[ModuleClass, list[_Call]] = {}
-        root = kinds.root.run
+        root = classes.root.call
         self._visit(_Call("", root, root))
 
     def _visit(self, call: _Call) -> None:
-        self._calls.setdefault(self._kinds.of[call.first], []).append(call)
-        for item, twin in zip(call.run.contents(), call.first.contents(), strict=True):
+        self._calls.setdefault(self._classes.of[call.first], []).append(call)
+        for item, twin in zip(call.call.contents(), call.first.contents(), strict=True):
             if isinstance(item, ModuleCall) and isinstance(twin, ModuleCall):
                 inner = self._inner(call, item, twin)
                 if _alike(inner):
@@ -48,21 +48,21 @@ class Sources:
     def _inner(self, call: _Call, item: ModuleCall, twin: ModuleCall) -> _Call:
         owner = twin.shares or twin
         path = self._path(call, owner)
-        if self._kinds.of[owner].chain and not _alike(_Call(path, item, owner)):
+        if self._classes.of[owner].chain and not _alike(_Call(path, item, owner)):
             owner = item.shares or item  # of another depth
         return _Call(path, item, owner)
 
     def _path(self, call: _Call, owner: ModuleCall) -> str:
-        chain = self._kinds.of[call.first].chain
-        members = self._kinds.members[call.first]
+        chain = self._classes.of[call.first].chain
+        members = self._classes.members[call.first]
         place, member = next((i, m) for i, m in enumerate(members) if m.what is owner)
         key = str(place) if chain else member.key
         return f"{call.path}.{key}" if call.path else key
 
-    def behind(self, kind: ModuleClass, places: Iterable[int]) -> SourceNodes:
+    def behind(self, cls: ModuleClass, places: Iterable[int]) -> SourceNodes:
         """What is behind the items at these places, in every instance of a class."""
         found = SourceNodes()
-        for call in self._calls[kind]:
+        for call in self._calls[cls]:
             nodes: dict[str, None] = {}
             calls: dict[str, None] = {}
             self._collect(call, places, nodes, calls)
@@ -79,7 +79,7 @@ class Sources:
         nodes: dict[str, None],
         calls: dict[str, None],
     ) -> None:
-        mine, firsts = call.run.contents(), call.first.contents()
+        mine, firsts = call.call.contents(), call.first.contents()
         for place in self._places(call, places):
             item, twin = mine[place], firsts[place]
             if isinstance(item, Assignment):
@@ -90,7 +90,9 @@ class Sources:
             if not _alike(inner):  # its steps stand elsewhere in the first call
                 for step in item.steps():
                     nodes.update(dict.fromkeys(_of_step(step)))
-            elif self._kinds.of[inner.first].chain:  # no class of its own, so no lines
+            elif self._classes.of[
+                inner.first
+            ].chain:  # no class of its own, so no lines
                 self._collect(inner, range(len(item.contents())), nodes, calls)
             else:
                 calls[inner.path] = None
@@ -98,20 +100,21 @@ class Sources:
     def _places(self, call: _Call, places: Iterable[int]) -> Iterable[int]:
         """Those of a list that grows to another depth: its end, or all of its loop."""
         end, mine = (
-            len(r.contents()) - 1 for r in (self._kinds.of[call.first].run, call.run)
+            len(r.contents()) - 1
+            for r in (self._classes.of[call.first].call, call.call)
         )
-        if end == mine or self._kinds.of[call.first].chain:
+        if end == mine or self._classes.of[call.first].chain:
             return places
         whole = set(places)
         loop = range(mine) if whole - {end} else ()
         return [*loop, *([mine] if end in whole else [])]
 
-    def members(self, kind: ModuleClass) -> list[SourceNodes]:
+    def members(self, cls: ModuleClass) -> list[SourceNodes]:
         """SourceNodes each line of __init__: what uses the layers that it makes."""
         lines: dict[str, list[int]] = {}
-        for member in kind.members:  # those of one list share a line
-            lines.setdefault(member.attr, []).extend(_users(kind.run, member))
-        return [self.behind(kind, dict.fromkeys(places)) for places in lines.values()]
+        for member in cls.members:  # those of one list share a line
+            lines.setdefault(member.attr, []).extend(_users(cls.call, member))
+        return [self.behind(cls, dict.fromkeys(places)) for places in lines.values()]
 
 
 def merged(lines: Iterable[SourceNodes]) -> SourceNodes:
@@ -127,12 +130,12 @@ def merged(lines: Iterable[SourceNodes]) -> SourceNodes:
 
 def _alike(call: _Call) -> bool:
     """Whether a later call groups its steps as the first one does."""
-    return [*map(type, call.run.contents())] == [*map(type, call.first.contents())]
+    return [*map(type, call.call.contents())] == [*map(type, call.first.contents())]
 
 
-def _users(run: ModuleCall, member: Attribute) -> Iterable[int]:
+def _users(call: ModuleCall, member: Attribute) -> Iterable[int]:
     what = member.what
-    for place, item in enumerate(run.contents()):
+    for place, item in enumerate(call.contents()):
         if isinstance(item, ModuleCall):
             steps = list(item.steps())
             used = (item.shares or item) is what

@@ -17,13 +17,13 @@ from ..modules.members import ConstructorValue
 from .module_classes import ClassTable
 
 
-def weights_of(kinds: ClassTable) -> list[WeightPlan]:
+def weights_of(classes: ClassTable) -> list[WeightPlan]:
     """The tensors of weights.safetensors, by their keys in the state dict."""
     found: list[WeightPlan] = []
 
-    def visit(run: ModuleCall, prefix: str, holder: MemberPath) -> None:
-        chain = kinds.of[run].chain
-        for i, member in enumerate(kinds.members[run]):
+    def visit(call: ModuleCall, prefix: str, holder: MemberPath) -> None:
+        chain = classes.of[call].chain
+        for i, member in enumerate(classes.members[call]):
             key = prefix + (str(i) if chain else member.key)
             path = (*holder, *((Item(i),) if chain else member.path))
             what = member.what
@@ -48,7 +48,7 @@ def weights_of(kinds: ClassTable) -> list[WeightPlan]:
                 weight = Weight(what)
                 found.append(WeightPlan(key, weight.glance, constant, weight))
 
-    visit(kinds.root.run, "", ())
+    visit(classes.root.call, "", ())
     return found
 
 
@@ -66,13 +66,13 @@ def is_filled(array: np.ndarray) -> bool:
     return array.size > 1 and not any(array.strides)
 
 
-def parameter_count(kinds: ClassTable) -> int:
+def parameter_count(classes: ClassTable) -> int:
     """How many numbers the weights of all members have."""
     total = 0
 
-    def visit(run: ModuleCall) -> None:
+    def visit(call: ModuleCall) -> None:
         nonlocal total
-        for member in kinds.members[run]:
+        for member in classes.members[call]:
             if isinstance(member.what, ModuleCall):
                 visit(member.what)
             elif isinstance(member.what, Assignment):
@@ -82,5 +82,5 @@ def parameter_count(kinds: ClassTable) -> int:
             elif not isinstance(member.what, ConstructorValue):
                 total += Weight(member.what).glance().size
 
-    visit(kinds.root.run)
+    visit(classes.root.call)
     return total

@@ -38,9 +38,10 @@ class Tied:
 
     def network(self, plan: ClassPlan) -> ClassPlan:
         """The network's class, whose last lines make layers share their weights."""
-        sources = (*plan.member_sources, *(SourceNodes() for _ in self.lines))
-        members = (*plan.members, *self.lines)
-        return replace(plan, members=members, member_sources=sources)
+        init = plan.constructor
+        sources = (*init.sources, *(SourceNodes() for _ in self.lines))
+        body = (*init.body, *self.lines)
+        return replace(plan, constructor=replace(init, body=body, sources=sources))
 
 
 def tie(weights: Sequence[WeightPlan]) -> Tied:

@@ -41,7 +41,7 @@ WRITERS = {
 
 def session_text(plan: PackagePlan, runs_on: EnginePlan) -> str:
     """The text of session.py."""
-    takes, gives = _types(plan.inputs), _types(plan.outputs)
+    takes, gives = _types(plan.interface.inputs), _types(plan.interface.outputs)
     tables = {
         "FROM_ARRAY": _rows(FROM_ARRAY, takes),
         "TO_PLAIN": _rows(TO_PLAIN, gives),
@@ -51,7 +51,7 @@ def session_text(plan: PackagePlan, runs_on: EnginePlan) -> str:
     files = {
         "session.py": True,
         "alone.py": runs_on.alone,
-        "nested.py": plan.nested,
+        "nested.py": plan.interface.nested,
         "graphs.py": has_graphs(plan),
         "images.py": runs_on.channels_last and not plan.kernels,  # which reorder them
         "read_only.py": runs_on.caches,
@@ -75,8 +75,12 @@ def session_text(plan: PackagePlan, runs_on: EnginePlan) -> str:
 
 def has_graphs(plan: PackagePlan) -> bool:
     """Whether a Session may replay CUDA graphs: of kernels, from tensors to tensors."""
-    kinds = {kind_of(t.dtype) for t in (*plan.inputs, *plan.outputs)}
-    return bool(plan.kernels) and not plan.nested and kinds <= {"", "narrow", "bits"}
+    kinds = {kind_of(t.dtype) for t in plan.interface.tensors}
+    return (
+        bool(plan.kernels)
+        and not plan.interface.nested
+        and kinds <= {"", "narrow", "bits"}
+    )
 
 
 def kind_of(dtype: str) -> str:

@@ -77,16 +77,13 @@ def _spans(
     }
     for plan in classes:
         methods = written[plan.name]
-        for name, lines, sources in (
-            ("__init__", plan.members, plan.member_sources),
-            ("forward", plan.body, plan.body_sources),
-            *((lane.name, lane.body, lane.body_sources) for lane in plan.lanes),
-        ):
-            planned = list(_statements(ast.parse("\n".join(lines)).body))
+        for method in plan.methods:
+            planned = list(_statements(ast.parse("\n".join(method.body)).body))
             # Formatting keeps the statements; what comes before them is the template's.
-            now = list(_statements(methods[name].body if name in methods else []))
+            found = methods.get(method.name)
+            now = list(_statements(found.body if found is not None else []))
             for old, new in zip(planned, now[len(now) - len(planned) :], strict=True):
-                yield _span(new), sources[old.lineno - 1]
+                yield _span(new), method.sources[old.lineno - 1]
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:

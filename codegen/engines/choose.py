@@ -23,6 +23,7 @@ from ..emit.session_file import kind_of
 from ..ir.copied_source import definition
 from ..ir.engine_plan import TRACING, EnginePlan
 from ..ir.package_plan import PackagePlan
+from ..plan.make_plan import CompiledModel
 from ..request.choices import AUTO, PROFILE
 
 # Below this, a call is over in the time that PyTorch takes to start its operators, and
@@ -41,20 +42,16 @@ _SIZES = {"torch.Size", ".numel"}  # the same of a size, without PyTorch's warni
 
 
 def engine_plan(
-    graph: ir.Model,
-    shapes: ShapeFacts,
-    plan: PackagePlan,
-    cost: GraphCost | None,
-    sizes: Mapping[str, int],
-    wanted: str = AUTO,
-    precision: str = "float32",
+    compiled: CompiledModel, sizes: Mapping[str, int], wanted: str, precision: str
 ) -> EnginePlan:
-    """The engine that was asked for; else AUTO where there is more than the network as
-    it stands, and a run takes long enough for that to matter.
+    """The engine `wanted`; AUTO only where there is more than the network itself,
+    and a run takes long enough for that to matter.
 
     `sizes` are those of a typical run, for dimensions that are free. Raises
-    FairhandError where the network can't run on what was asked for.
+    FairhandError where the network can't run on what is wanted.
     """
+    graph, plan, cost = compiled.graph, compiled.plan, compiled.rewriting.after
+    shapes = compiled.rewriting.shapes
     calls = frozenset(_calls(plan))
     found = list(_obstacles(graph, shapes, plan, calls))
     refused = found[0] if found else ""
@@ -85,7 +82,7 @@ def engine_plan(
         refused,
         takes_images(graph, shapes),
         precision=precision,
-        lists=bool(plan.nested),
+        lists=bool(plan.interface.nested),
         recurrent="nn.LSTM" in layers and precision != "int8",
         joins=precision != "int8"
         and len(set(rows)) < len(rows)
@@ -108,7 +105,7 @@ def _integer_layers(plan: PackagePlan) -> tuple[str, ...]:
 
 def _calls(plan: PackagePlan) -> Iterator[str]:
     """What the network calls: functions as they are spelled, methods as `.item`."""
-    bodies = ((*made.members, *made.body) for made in plan.classes)
+    bodies = ((*c.constructor.body, *c.forward.body) for c in plan.classes)
     texts = (f"def f():\n{indent(chr(10).join(body), '    ')}" for body in bodies)
     for text in (*texts, *plan.helpers):
         for node in ast.walk(ast.parse(text)):
@@ -124,9 +121,7 @@ def _check_half(precision: str, refused: str, plan: PackagePlan) -> None:
         refused = ""
     elif precision == "fp16":
         refused = "it has no kernels, and a CPU is slow in float16"
-    if not refused and any(
-        t.dtype not in _PLAIN for t in (*plan.inputs, *plan.outputs)
-    ):
+    if not refused and any(t.dtype not in _PLAIN for t in plan.interface.tensors):
         refused = "it takes or gives other types than float32, integers and booleans"
     if refused:
         _refuse_precision(precision, refused)
@@ -157,13 +152,13 @@ def _obstacles(
 ) -> Iterator[str]:
     """Why a trace of one run wouldn't do for another of the same sizes."""
     network = next(c for c in plan.classes if c.name == plan.network)
-    if len(network.arguments) < len(plan.inputs):
+    if len(network.forward.arguments) < len(plan.interface.inputs):
         yield CACHES
     if plan.lanes:
         yield "a trace is of one thread, and it has lanes"
     if plan.kernels:
         yield "a trace does not launch kernels"
-    if any(kind_of(t.dtype) for t in (*plan.inputs, *plan.outputs)):
+    if any(kind_of(t.dtype) for t in plan.interface.tensors):
         yield _NOT_TENSORS
     for node in graph.graph:
         name = one_line(node.op_type, 30)

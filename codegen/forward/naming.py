@@ -46,18 +46,18 @@ class Naming:
 
     def __init__(
         self,
-        kind: ModuleClass,
-        kinds: ClassTable,
+        cls: ModuleClass,
+        classes: ClassTable,
         shapes: ShapeFacts,
         reserved: frozenset[str],
     ) -> None:
         self.reserved = reserved  # helpers, which no variable may hide
-        self.kind, self.kinds, self.shapes = kind, kinds, shapes
-        self.run = kind.run
-        self.inputs = [*self.run.inputs, *self.run.sizes]
-        self.is_root = self.run is kinds.root.run
-        self.texts = {m.what: m.text for m in kind.members}
-        self.ints = set(self.run.ints)
+        self.cls, self.classes, self.shapes = cls, classes, shapes
+        self.call = cls.call
+        self.inputs = [*self.call.inputs, *self.call.sizes]
+        self.is_root = self.call is classes.root.call
+        self.texts = {m.what: m.text for m in cls.members}
+        self.ints = set(self.call.ints)
         self.names: dict[ir.Value, str] = {}
         self.fixed: dict[ir.Value, str] = {}  # results of the network
         self.wishes: dict[ir.Value, str] = {}  # by the part a value plays
@@ -163,9 +163,9 @@ class Naming:
         """Whether a statement calls a block of a list, or one that is called again."""
         shared = [x for x in members(statement.expr) if isinstance(x, ModuleRef)]
         return (self.in_list(statement) and bool(shared)) or any(
-            sum(item.shares is x.run.shares for item in self.run.runs()) > 1
+            sum(item.shares is x.call.shares for item in self.call.calls()) > 1
             for x in shared
-            if x.run.shares is not None
+            if x.call.shares is not None
         )
 
     def is_block(self, statement: Statement) -> bool:
@@ -196,14 +196,14 @@ class Naming:
                 self._note_callee(found, node.operands[1:])
 
     def _note_callee(self, block: ModuleRef, given: Sequence[Expr]) -> None:
-        run = block.run
-        pairs = zip(run.inputs, given, strict=False)
+        call = block.call
+        pairs = zip(call.inputs, given, strict=False)
         outer = [self.called(x.value if isinstance(x, Ref) else v) for v, x in pairs]
-        sizes = [variable(v.name or "size") for v in run.sizes]
-        if outer and self.kinds.counts.get(run, 1) > 1:
+        sizes = [variable(v.name or "size") for v in call.sizes]
+        if outer and self.classes.counts.get(call, 1) > 1:
             outer[0] = ""  # one class for calls on different values
         names = callee_arguments(outer) + sizes
-        self.callees += [(r, names) for r in (run, *block.others)]
+        self.callees += [(r, names) for r in (call, *block.others)]
 
     def note_attention(self, statements: Iterable[Statement]) -> None:
         """What attention takes are q, k and v, before and after they change shape."""

@@ -56,7 +56,7 @@ class Body:
 
 
 class BodyWriter(Inlining):
-    """Writes the forward of one kind; names flow from caller to callee."""
+    """Writes the forward of one class; names flow from caller to callee."""
 
     def write(
         self,
@@ -109,7 +109,7 @@ class BodyWriter(Inlining):
 
     def statements(self) -> list[Statement]:
         """What the call does, in order; blocks with their bodies."""
-        return self._statements(self.run.items, count())
+        return self._statements(self.call.items, count())
 
     def _statements(
         self, items: Iterable[Assignment | ModuleCall], places: Iterator[int]
@@ -159,7 +159,7 @@ class BodyWriter(Inlining):
         """What stands in lists, and where."""
         places: dict[object, tuple[str, int]] = {}
         sizes: Counter[str] = Counter()
-        owned = [member for member in self.kind.members if member.index is not None]
+        owned = [member for member in self.cls.members if member.index is not None]
         for member in owned:
             form = member.what.form if isinstance(member.what, Assignment) else None
             places[(form and id(form)) or member.what] = member.attr, member.index or 0
@@ -168,8 +168,8 @@ class BodyWriter(Inlining):
             for i, row in enumerate(family.rows):
                 for j, value in enumerate(row):
                     places[value] = f"{family.name}.{j}", i
-        plain = not any(m.inner or m.index is not None for m in self.kind.members)
-        children = [m.what for m in self.kind.members] if plain else []
+        plain = not any(m.inner or m.index is not None for m in self.cls.members)
+        children = [m.what for m in self.cls.members] if plain else []
         return Lists(places, sizes, children, given, made)
 
     def rolled(self, statements: list[Statement]) -> list[Statement]:
@@ -287,7 +287,7 @@ def _nested(family: CacheArgument) -> Expr:
 
 
 def method_plan(
-    name: str, body: Body, kind: ModuleClass, sources: Sources
+    name: str, body: Body, cls: ModuleClass, sources: Sources
 ) -> MethodPlan:
     """The method, with what is behind each of its lines."""
     return MethodPlan(
@@ -295,13 +295,13 @@ def method_plan(
         tuple(ArgumentPlan(n, t) for n, t in body.arguments),
         _returns(body.returns),
         body.lines,
-        tuple(sources.behind(kind, places) for places in body.places),
+        tuple(sources.behind(cls, places) for places in body.places),
     )
 
 
-def _returns(kinds: tuple[str, ...]) -> str:
-    if len(kinds) == 1:
-        return kinds[0]
-    if len(kinds) <= 4:
-        return f"tuple[{', '.join(kinds) or '()'}]"
-    return f"tuple[{' | '.join(dict.fromkeys(kinds))}, ...]"
+def _returns(classes: tuple[str, ...]) -> str:
+    if len(classes) == 1:
+        return classes[0]
+    if len(classes) <= 4:
+        return f"tuple[{', '.join(classes) or '()'}]"
+    return f"tuple[{' | '.join(dict.fromkeys(classes))}, ...]"

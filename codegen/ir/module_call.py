@@ -62,15 +62,15 @@ class ModuleCall:
         found = (s.form.source for s in self.steps() if s.form is not None)
         return list(dict.fromkeys(source for source in found if source is not None))
 
-    def runs(self) -> Iterator[ModuleCall]:
+    def calls(self) -> Iterator[ModuleCall]:
         """The calls of modules that it makes itself."""
         return (x for x in laid_out(self.items) if isinstance(x, ModuleCall))
 
-    def all_runs(self) -> Iterator[ModuleCall]:
+    def all_calls(self) -> Iterator[ModuleCall]:
         """Those calls, each followed by all that it makes."""
-        for call in self.runs():
+        for call in self.calls():
             yield call
-            yield from call.all_runs()
+            yield from call.all_calls()
 
 
 Item: TypeAlias = Assignment | ModuleCall
@@ -82,12 +82,12 @@ class ModuleRef(Leaf):
     In a loop it stands for the `others` of its list, too.
     """
 
-    __slots__ = ("others", "run", "text")
+    __slots__ = ("call", "others", "text")
 
     def __init__(
-        self, run: ModuleCall, text: str, others: tuple[ModuleCall, ...] = ()
+        self, call: ModuleCall, text: str, others: tuple[ModuleCall, ...] = ()
     ) -> None:
-        self.run, self.text, self.others = run, text, others
+        self.call, self.text, self.others = call, text, others
 
 
 class ListItem(Expr):

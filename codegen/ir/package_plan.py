@@ -20,6 +20,11 @@ class ArgumentPlan:
     annotation: str
     default: str = ""
 
+    def __str__(self) -> str:
+        """As it stands behind `self`: ", depth: int = 3"."""
+        default = f" = {self.default}" if self.default else ""
+        return f", {self.name}: {self.annotation}{default}"
+
 
 @dataclass
 class SourceNodes:
@@ -31,30 +36,29 @@ class SourceNodes:
 
 @dataclass(frozen=True)
 class MethodPlan:
-    """What forward calls: `body` are finished lines."""
+    """A method: `body` are finished lines, `sources` what is behind each."""
 
     name: str
     arguments: tuple[ArgumentPlan, ...]
     returns: str
     body: tuple[str, ...]
-    body_sources: tuple[SourceNodes, ...] = ()
+    sources: tuple[SourceNodes, ...] = ()
 
 
 @dataclass(frozen=True)
 class ClassPlan:
-    """One nn.Module: `members` are finished lines of __init__, `body` of forward."""
+    """One nn.Module: `constructor` is its own part of __init__, without super's."""
 
     name: str
-    parameters: tuple[ArgumentPlan, ...]
-    members: tuple[str, ...]
-    arguments: tuple[ArgumentPlan, ...]
-    returns: str
-    body: tuple[str, ...]
-    # What is behind each of these lines, for report.json.
-    member_sources: tuple[SourceNodes, ...] = ()
-    body_sources: tuple[SourceNodes, ...] = ()
+    constructor: MethodPlan
+    forward: MethodPlan
     lanes: tuple[MethodPlan, ...] = ()
     forks: tuple[tuple[str, ...], ...] = ()  # what each lane of each fork calls
+
+    @property
+    def methods(self) -> tuple[MethodPlan, ...]:
+        """All of them, in the order of the page."""
+        return self.constructor, self.forward, *self.lanes
 
 
 @dataclass(frozen=True)
@@ -78,29 +82,45 @@ class SourcePlan:
 
 
 @dataclass(frozen=True)
-class PackagePlan:
-    """`model.py`, top to bottom."""
+class InterfacePlan:
+    """What model.py takes and returns: as data, and as lines of its page."""
 
-    title: str
-    source: SourcePlan
     inputs: tuple[TensorPlan, ...]
     outputs: tuple[TensorPlan, ...]
     input_table: tuple[str, ...]  # entries of INPUTS
     output_table: tuple[str, ...]
     nested: tuple[str, ...]  # entries of NESTED
     signature: tuple[str, ...]  # the lines of the docstring's table
-    imports: tuple[str, ...]
-    abstract: tuple[str, ...]  # of collections.abc
+
+    @property
+    def tensors(self) -> tuple[TensorPlan, ...]:
+        """Inputs, then outputs."""
+        return self.inputs + self.outputs
+
+
+@dataclass(frozen=True)
+class StatePlan:
+    """What load() has to know of the tensors in weights.safetensors."""
+
+    parameters: int  # how many numbers they are
+    constants: bool  # some are no parameters, and not in state_dict
+    filled: bool  # some hold one value throughout and are stored as that
+    ties: tuple[list[str], ...]  # keys of one parameter, the stored one first
+
+
+@dataclass(frozen=True)
+class PackagePlan:
+    """`model.py`, top to bottom."""
+
+    title: str
+    source: SourcePlan
+    rewrites: str  # "-O1: 9 proven rules applied 120 times, as report.json lists"
+    interface: InterfacePlan
     helpers: tuple[str, ...]
     classes: tuple[ClassPlan, ...]
-    network: str
-    rewrites: str  # "-O1: 9 proven rules applied 120 times, as report.json lists"
-    parameters: int
-    constants: bool  # some are no parameters, and not in state_dict
-    filled: bool  # some weights hold one value throughout and are stored as that
-    ties: tuple[list[str], ...]  # keys of one parameter, the stored one first
-    lanes: str = ""  # "2 side by side, ..."; "" without any
-    lane_count: int = 0
+    network: str  # the name of its class
+    state: StatePlan
+    lanes: int = 0  # how many stand side by side; 0 without any
     kernels: tuple[str, ...] = ()  # functions of kernels.py that forward calls
 
 

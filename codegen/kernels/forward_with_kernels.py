@@ -22,41 +22,41 @@ from .program.program import Surroundings
 from .select_regions import Region, Regions, Steps
 
 
-def _calls_of(kinds: ClassTable) -> dict[ModuleClass, list[ModuleCall]]:
+def _calls_of(classes: ClassTable) -> dict[ModuleClass, list[ModuleCall]]:
     """Every call of each class; none of those that are not called alike each time."""
     found: dict[ModuleClass, list[ModuleCall]] = {}
     unlike: set[ModuleClass] = set()
 
-    def visit(run: ModuleCall, first: ModuleCall) -> None:
-        found.setdefault(kinds.of[first], []).append(run)
-        if list(map(type, run.contents())) != list(map(type, first.contents())):
+    def visit(call: ModuleCall, first: ModuleCall) -> None:
+        found.setdefault(classes.of[first], []).append(call)
+        if list(map(type, call.contents())) != list(map(type, first.contents())):
             unlike.update(
-                kinds.of[r] for r in [first, *first.all_runs()] if r in kinds.of
+                classes.of[r] for r in [first, *first.all_calls()] if r in classes.of
             )
             return
-        for item, twin in zip(run.contents(), first.contents(), strict=True):
+        for item, twin in zip(call.contents(), first.contents(), strict=True):
             if isinstance(item, ModuleCall) and isinstance(twin, ModuleCall):
                 visit(item, twin.shares or twin)
 
-    visit(kinds.root.run, kinds.root.run)
-    return {kind: runs for kind, runs in found.items() if kind not in unlike}
+    visit(classes.root.call, classes.root.call)
+    return {cls: calls for cls, calls in found.items() if cls not in unlike}
 
 
 def kernel_bodies(
-    kinds: ClassTable, collection: KernelSet
+    classes: ClassTable, collection: KernelSet
 ) -> Callable[..., BodyWriter]:
     """What writes a body: with kernels, if its class is called alike each time."""
-    calls = _calls_of(kinds)
+    calls = _calls_of(classes)
 
     def make(
-        kind: ModuleClass,
-        kinds: ClassTable,
+        cls: ModuleClass,
+        classes: ClassTable,
         shapes: ShapeFacts,
         reserved: frozenset[str],
     ) -> BodyWriter:
-        if kind not in calls:
-            return BodyWriter(kind, kinds, shapes, reserved)
-        return _KernelBody(kind, kinds, shapes, reserved, collection, calls[kind])
+        if cls not in calls:
+            return BodyWriter(cls, classes, shapes, reserved)
+        return _KernelBody(cls, classes, shapes, reserved, collection, calls[cls])
 
     return make
 
@@ -66,14 +66,14 @@ class _KernelBody(BodyWriter):
 
     def __init__(
         self,
-        kind: ModuleClass,
-        kinds: ClassTable,
+        cls: ModuleClass,
+        classes: ClassTable,
         shapes: ShapeFacts,
         reserved: frozenset[str],
         collection: KernelSet,
         calls: Sequence[ModuleCall],
     ) -> None:
-        super().__init__(kind, kinds, shapes, reserved)
+        super().__init__(cls, classes, shapes, reserved)
         self.collection, self.calls = collection, calls
         self.regions = Regions(
             _around(calls, shapes),
@@ -161,7 +161,10 @@ class _KernelBody(BodyWriter):
 
 def _around(calls: Sequence[ModuleCall], shapes: ShapeFacts) -> Surroundings:
     steps = [
-        item for run in calls for item in run.contents() if isinstance(item, Assignment)
+        item
+        for call in calls
+        for item in call.contents()
+        if isinstance(item, Assignment)
     ]
     renamed: dict[ir.Value, ir.Value] = {}
     for step in steps:
@@ -172,11 +175,11 @@ def _around(calls: Sequence[ModuleCall], shapes: ShapeFacts) -> Surroundings:
         if (step.lacks is not None or switched) and given and result is not None:
             renamed[given[0]] = result
             _learn_alike(shapes, given[0], result)
-    made = {v for run in calls for item in run.contents() for v in item.outputs}
+    made = {v for call in calls for item in call.contents() for v in item.outputs}
     return Surroundings(
         shapes,
         {v for v in made if v is not None},
-        {v for run in calls for v in run.ints},
+        {v for call in calls for v in call.ints},
         renamed,
     )
 

@@ -140,13 +140,6 @@ class Divided:
         """Of lanes that are emitted."""
         return self.costed.count if self.forks else 1
 
-    @property
-    def summary(self) -> str:
-        """For the docstring of model.py; empty without lanes."""
-        if not self.forks:
-            return ""
-        return f"{self.costed.count} side by side, run by lanes.py; plan.json says why"
-
 
 def _cores() -> int:
     """Those that this process may use."""
@@ -206,10 +199,10 @@ def divide(
 
 def _divided(classes: ClassTable, model: ir.Model, costed: Costed) -> Divided:
     found = _Division(classes, model, costed)
-    serial = found.seconds(classes.root.run, costed.whole)
-    seconds = found.divided(classes.root.run)
+    serial = found.seconds(classes.root.call, costed.whole)
+    seconds = found.divided(classes.root.call)
     # What more threads gain in one lane is hard to predict, and left to a measurement.
-    alike = found.seconds(classes.root.run, costed.shared)
+    alike = found.seconds(classes.root.call, costed.shared)
     forks = found.reached() if alike >= WORTH * seconds else {}
     operators = {cls: found.operators(cls) for cls in forks}
     return Divided(costed, forks, operators, serial, seconds, alike)
@@ -227,24 +220,24 @@ class _Division:
             for node, op in zip(nodes, costed.flow.operators, strict=True)
             for value, t in zip(_read_outputs(node), op.writes, strict=True)
         }
-        owned = (n for step in classes.root.run.steps() for n in self._own(step))
+        owned = (n for step in classes.root.call.steps() for n in self._own(step))
         self._steps = Counter(self._position[node] for node in owned)  # of each node
         self.forks: dict[ModuleClass, tuple[Fork, ...]] = {}
         self._calls: dict[ModuleClass, list[ModuleCall]] = {}
-        self._visit(classes.root.run)
-        total = self.seconds(classes.root.run, costed.shared)
+        self._visit(classes.root.call)
+        total = self.seconds(classes.root.call, costed.shared)
         for cls in classes.order:
             forks = self._forks(cls)
             if sum(fork.saved for fork in forks) >= NOTICED * total:
                 self.forks[cls] = forks
 
-    def _visit(self, run: ModuleCall) -> None:
-        self._calls.setdefault(self._class_of(run), []).append(run)
-        for inner in run.runs():
+    def _visit(self, call: ModuleCall) -> None:
+        self._calls.setdefault(self._class_of(call), []).append(call)
+        for inner in call.calls():
             self._visit(inner)
 
-    def _class_of(self, run: ModuleCall) -> ModuleClass:
-        return self.classes.of[run.shares or run]
+    def _class_of(self, call: ModuleCall) -> ModuleClass:
+        return self.classes.of[call.shares or call]
 
     # ---- seconds
 
@@ -277,16 +270,16 @@ class _Division:
         """The forks of those classes that are not in lanes themselves, always."""
         classes: dict[ModuleClass, None] = {}
 
-        def visit(run: ModuleCall) -> None:
-            cls = self._class_of(run)
+        def visit(call: ModuleCall) -> None:
+            cls = self._class_of(call)
             classes[cls] = None
             forks = self.forks.get(cls, ())
             inside = {i for fork in forks for lane in fork.lanes for i in lane}
-            for i, item in enumerate(run.contents()):
+            for i, item in enumerate(call.contents()):
                 if isinstance(item, ModuleCall) and i not in inside:
                     visit(item)
 
-        visit(self.classes.root.run)
+        visit(self.classes.root.call)
         return {cls: self.forks[cls] for cls in classes if cls in self.forks}
 
     def operators(self, cls: ModuleClass) -> tuple[tuple[tuple[int, ...], ...], ...]:
@@ -300,8 +293,8 @@ class _Division:
         )
 
     def _positions(self, cls: ModuleClass, place: int) -> Iterator[int]:
-        for run in self._calls[cls]:
-            item = run.contents()[place]
+        for call in self._calls[cls]:
+            item = call.contents()[place]
             steps = [item] if isinstance(item, Assignment) else item.steps()
             yield from (self._position[n] for s in steps for n in self._own(s))
 
@@ -309,24 +302,26 @@ class _Division:
 
     def _forks(self, cls: ModuleClass) -> tuple[Fork, ...]:
         calls = self._calls.get(cls, [])
-        items = cls.run.items
-        alike = all(len(run.items) == len(items) for run in calls)
+        items = cls.call.items
+        alike = all(len(call.items) == len(items) for call in calls)
         if cls.chain or not alike or any(isinstance(item, Block) for item in items):
             return ()
-        found = find_forks(body_dag(cls.run), self._work(calls), self.costed.count)
-        gains = [fork for fork in found if all(self._gains(run, fork) for run in calls)]
+        found = find_forks(body_dag(cls.call), self._work(calls), self.costed.count)
+        gains = [
+            fork for fork in found if all(self._gains(call, fork) for call in calls)
+        ]
         best = sorted(gains, key=lambda fork: -fork.saved)[:MOST_FORKS]
         return tuple(fork for fork in found if fork in best)
 
-    def _gains(self, run: ModuleCall, fork: Fork) -> bool:
+    def _gains(self, call: ModuleCall, fork: Fork) -> bool:
         """Whether one instance does; others may have more to do in the same lanes."""
-        work = self._work([run])
+        work = self._work([call])
         apart = sum(work.outside[i] for lane in fork.lanes for i in lane)
-        return fork_seconds(body_dag(run), work, fork.lanes) < apart
+        return fork_seconds(body_dag(call), work, fork.lanes) < apart
 
     def _work(self, calls: Sequence[ModuleCall]) -> Work:
         """Of each item, summed over the calls."""
-        rows = list(zip(*(run.contents() for run in calls), strict=True))
+        rows = list(zip(*(call.contents() for call in calls), strict=True))
         return Work(
             [sum(map(self.inside, row)) for row in rows],
             [sum(map(self.divided, row)) for row in rows],
@@ -355,9 +350,9 @@ def _draws(item: Assignment | ModuleCall) -> bool:
     return any(step.node is not None and draws(step.node) for step in steps)
 
 
-def body_dag(run: ModuleCall) -> Dag:
+def body_dag(call: ModuleCall) -> Dag:
     """The items of a body, each after those that it reads of."""
-    items = run.contents()
+    items = call.contents()
     made = {v: i for i, item in enumerate(items) for v in item.outputs if v}
     edges = (
         (made[value], i)

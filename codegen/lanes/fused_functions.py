@@ -29,7 +29,7 @@ Groups = tuple[tuple[int, ...], ...]  # items of a body, in the order they are w
 
 
 def groups_of(
-    kinds: ClassTable, model: ir.Model, plan: FusionPlan | None
+    classes: ClassTable, model: ir.Model, plan: FusionPlan | None
 ) -> dict[ModuleClass, Groups]:
     """The groups of each class, as its first instance has them, where one is large.
 
@@ -41,11 +41,11 @@ def groups_of(
     nodes = [n for n in model.graph if n.domain or n.op_type != "Constant"]
     home = {nodes[i]: k for k, group in enumerate(plan.groups) for i in group.operators}
     found = {}
-    for kind in kinds.order:
-        items = kind.run.items
-        if kind.chain or any(isinstance(item, Block) for item in items):
+    for cls in classes.order:
+        items = cls.call.items
+        if cls.chain or any(isinstance(item, Block) for item in items):
             continue
-        grouping = Grouping(body_dag(kind.run))
+        grouping = Grouping(body_dag(cls.call))
         homes = [_home(item, home) for item in items]
         for first, second in grouping.dag.edges():
             a, b = grouping.group_of[first], grouping.group_of[second]
@@ -56,7 +56,7 @@ def groups_of(
         ]
         large = [group for group in members if len(group) >= LEAST]
         if large and len(members) > 1:  # the whole body is a function already
-            found[kind] = tuple(members)
+            found[cls] = tuple(members)
     return found
 
 
@@ -75,13 +75,13 @@ class GroupWriter(ForkWriter):
 
     def __init__(
         self,
-        kind: ModuleClass,
-        kinds: ClassTable,
+        cls: ModuleClass,
+        classes: ClassTable,
         shapes: ShapeFacts,
         reserved: frozenset[str],
         groups: Groups,
     ) -> None:
-        super().__init__(kind, kinds, shapes, reserved, ())
+        super().__init__(cls, classes, shapes, reserved, ())
         self.groups = groups
 
     def statements(self) -> list[Statement]:
@@ -104,7 +104,7 @@ class GroupWriter(ForkWriter):
         """conv_relu_add, by the operators that come first."""
         words: dict[str, None] = {}
         for place in group:
-            item = self.run.items[place]
+            item = self.call.items[place]
             node = item.node if isinstance(item, Assignment) else None
             if node is not None:
                 word = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", node.op_type).lower()

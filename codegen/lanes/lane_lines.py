@@ -28,17 +28,17 @@ class ForkWriter(BodyWriter):
 
     def __init__(
         self,
-        kind: ModuleClass,
-        kinds: ClassTable,
+        cls: ModuleClass,
+        classes: ClassTable,
         shapes: ShapeFacts,
         reserved: frozenset[str],
         forks: Sequence[Fork],
     ) -> None:
-        super().__init__(kind, kinds, shapes, reserved)
+        super().__init__(cls, classes, shapes, reserved)
         self.forks = forks
         self.lanes: list[LaneWriter] = []
         self.calls: tuple[tuple[str, ...], ...] = ()
-        self.taken = {member.attr for member in kind.members}
+        self.taken = {member.attr for member in cls.members}
 
     def write(
         self,
@@ -112,16 +112,16 @@ class LaneWriter(BodyWriter):
     """Writes the method that is one lane: the items at some places of a forward."""
 
     def __init__(self, caller: ForkWriter, method: str, lane: Sequence[int]) -> None:
-        super().__init__(caller.kind, caller.kinds, caller.shapes, caller.reserved)
+        super().__init__(caller.cls, caller.classes, caller.shapes, caller.reserved)
         self.is_root = False
         self.method, self.lane = method, lane
-        items = [self.run.items[i] for i in lane]
+        items = [self.call.items[i] for i in lane]
         own = {v for item in items for v in item.outputs if v is not None}
         given = (v for item in items for v in reads_of(item))
         self.inputs = [
             v for v in dict.fromkeys(given) if v not in own and v not in self.texts
         ]
-        others = [x for i, x in enumerate(self.run.items) if i not in lane]
+        others = [x for i, x in enumerate(self.call.items) if i not in lane]
         read = {v for item in others for v in reads_of(item)} | set(caller.results)
         made = (v for item in items for v in item.outputs)
         self.handed_back = [v for v in made if v is not None and v in read]

@@ -105,27 +105,27 @@ def member_name(texts: dict[Any, str], leaf: LayerRef) -> str:
     )
 
 
-def assign_members(run: ModuleCall, faithful: bool = False) -> list[Attribute]:
-    """Attribute names for what a run owns, in the order of first use.
+def assign_members(call: ModuleCall, faithful: bool = False) -> list[Attribute]:
+    """Attribute names for what a call owns, in the order of first use.
 
     If `faithful`, they are the file's, through lists and dictionaries where it has
     numbers with gaps, or modules that are no class here.
     """
     owned: list[tuple[Assignment | ModuleCall | ir.Value, str]] = []
     forms: list[ModuleForm] = []
-    for item in run.contents():
+    for item in call.contents():
         if isinstance(item, ModuleCall):
             if item.shares is None:
                 owned.append((item, item.path))
         elif item.form is not None and item.form not in forms:
             forms.append(item.form)
             owned.append((item, item.path))
-    owned += [(value, value.name or "") for value in run.constants]
+    owned += [(value, value.name or "") for value in call.constants]
     if faithful:
-        return _faithful([(what, _inside(path, run.path)) for what, path in owned])
-    holder = _holder(run.path, [path for what, path in owned if _is_module(what)])
-    roles = {**_shortcut_role(run), **_matrix_roles(run)}
-    wishes = [(what, *_wish(what, path, holder, run, roles)) for what, path in owned]
+        return _faithful([(what, _inside(path, call.path)) for what, path in owned])
+    holder = _holder(call.path, [path for what, path in owned if _is_module(what)])
+    roles = {**_shortcut_role(call), **_matrix_roles(call)}
+    wishes = [(what, *_wish(what, path, holder, call, roles)) for what, path in owned]
     return _number(wishes)
 
 
@@ -210,7 +210,7 @@ def _holder(path: str, members: list[str]) -> str:
 
 
 def _wish(
-    what: object, path: str, holder: str, run: ModuleCall, roles: dict[int, str]
+    what: object, path: str, holder: str, call: ModuleCall, roles: dict[int, str]
 ) -> tuple[str, int | None]:
     """The attribute and list index that a path asks for: layers.0 -> layers, 0."""
     inside = path.removeprefix(f"{holder}.") if holder else path
@@ -233,7 +233,7 @@ def _wish(
         "setting": lambda: attribute(setting) if setting else "",
         "file": lambda: attribute("_".join(words)) if words else "",
         "part": lambda: (
-            _tensor_role(what, run) if isinstance(what, ir.Value) else role
+            _tensor_role(what, call) if isinstance(what, ir.Value) else role
         ),
         "type": lambda: _role(what),
     }
@@ -292,22 +292,22 @@ def _number(wishes: list[tuple[Any, str, int | None]]) -> list[Attribute]:
 _MATRIX = re.compile(r"(nn\.|Packed|Quantized)Linear")
 
 
-def _matrix_roles(run: ModuleCall) -> dict[int, str]:
+def _matrix_roles(call: ModuleCall) -> dict[int, str]:
     """query, key, value, out; gate, up, down; or qkv: for the layers' identities.
 
     A module of several attentions, or of several pairs of matrices, has none.
     """
-    flow = _Flow([item for item in run.contents() if isinstance(item, Assignment)])
+    flow = _Flow([item for item in call.contents() if isinstance(item, Assignment)])
     attentions = [s for s in flow.steps if s.form is None and _attends(s)]
     if len(attentions) == 1:
         return flow.attention(attentions[0])
-    named = any(s.path not in ("", run.path) for s in flow.steps if _is_matrix(s))
+    named = any(s.path not in ("", call.path) for s in flow.steps if _is_matrix(s))
     return {} if attentions or named else flow.feed_forward()
 
 
-def _shortcut_role(run: ModuleCall) -> dict[int, str]:
+def _shortcut_role(call: ModuleCall) -> dict[int, str]:
     """The layer that changes what is added to the result of a block's other layers."""
-    steps = [item for item in run.contents() if isinstance(item, Assignment)]
+    steps = [item for item in call.contents() if isinstance(item, Assignment)]
     flow = _Flow(steps)
     for step in steps:
         added = {v for v in step.reads() if v.const_value is None}
@@ -315,7 +315,7 @@ def _shortcut_role(run: ModuleCall) -> dict[int, str]:
         if step.node is None or step.node.op_type != "Add" or len(makers) != 2:
             continue
         for near, far in (makers, makers[::-1]):
-            if near is None or near.form is None or near.reads() != run.inputs:
+            if near is None or near.form is None or near.reads() != call.inputs:
                 continue
             if flow.layers(far) > 1:
                 return {id(near.form): "shortcut"}
@@ -416,7 +416,7 @@ _USES = "attention_bias cos sin indices prefix scale bias".split()
 _INDEXED = ("index_select", "gather", "take_along_dim")
 
 
-def _tensor_role(value: ir.Value, run: ModuleCall) -> str:
+def _tensor_role(value: ir.Value, call: ModuleCall) -> str:
     """A word for a tensor of a module: bias, scale, attention_bias, ..."""
     name = value.name or ""
     ends = (role for end, role in _ENDS.items() if re.search(rf"[._]{end}$", name))
@@ -424,19 +424,19 @@ def _tensor_role(value: ir.Value, run: ModuleCall) -> str:
         "known word": lambda: str(value.meta.get("word", "")),
         "ending": lambda: next(ends, ""),
         "learned": lambda: "weight" if is_parameter(value) else "",
-        "reader": lambda: _read_as(value, run),
+        "reader": lambda: _read_as(value, call),
     }
     return first_name(TENSORS, ask)
 
 
-def _read_as(value: ir.Value, run: ModuleCall) -> str:
-    reader = next((step for step in run.steps() if value in step.reads()), None)
+def _read_as(value: ir.Value, call: ModuleCall) -> str:
+    reader = next((step for step in call.steps() if value in step.reads()), None)
     if reader is None:
         return "constant"
     role = _used_as(value, reader)
     if role != "bias":
         return role
-    after = [s for s in run.steps() if not set(reader.outputs).isdisjoint(s.reads())]
+    after = [s for s in call.steps() if not set(reader.outputs).isdisjoint(s.reads())]
     called = (name for step in after for name in callees(step.expr))
     scores = any(name.endswith(("softmax", "attention")) for name in called)
     return "attention_bias" if scores else _added(value)

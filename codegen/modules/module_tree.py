@@ -73,12 +73,12 @@ def _open_wrappers(root: ModuleCall, cache: frozenset[ir.Value]) -> None:
     opened = True
     while opened:
         opened = False
-        for at, run in enumerate(root.items):
-            if isinstance(run, ModuleCall) and cache <= {
-                value for step in run.steps() for value in step.reads()
+        for at, call in enumerate(root.items):
+            if isinstance(call, ModuleCall) and cache <= {
+                value for step in call.steps() for value in step.reads()
             }:
-                root.items[at : at + 1] = run.items
-                _shorten(root, run.path)
+                root.items[at : at + 1] = call.items
+                _shorten(root, call.path)
                 opened = True
                 break
 
@@ -94,18 +94,18 @@ def _shorten(root: ModuleCall, path: str) -> None:
         return
     for step in root.steps():
         step.path = step.path.removeprefix(start)
-    for run in root.all_runs():
-        run.path = run.path.removeprefix(start)
+    for call in root.all_calls():
+        call.path = call.path.removeprefix(start)
 
 
 # ------------------------------------------------------------------------- simplifying
 
 
-def _simplify(run: ModuleCall, faithful: bool, deep: set[Place]) -> None:
+def _simplify(call: ModuleCall, faithful: bool, deep: set[Place]) -> None:
     """Bottom-up: a module with fewer than two statements is not worth a class."""
-    for child in run.runs():
+    for child in call.calls():
         _simplify(child, faithful, deep)
-    lists = {child.path: _skeleton(child) for child in run.runs()}
+    lists = {child.path: _skeleton(child) for child in call.calls()}
     alike = Counter(lists.values())
 
     def simplified(item: Item) -> list[Item]:
@@ -113,64 +113,64 @@ def _simplify(run: ModuleCall, faithful: bool, deep: set[Place]) -> None:
             return [item]
         if faithful:
             return _kept_path(item)
-        if is_shallow(run, item, deep):
+        if is_shallow(call, item, deep):
             return [item]
         return _keep_or_dissolve(item, alike[_skeleton(item)] >= MIN_LISTS)
 
-    run.exchange(simplified)
+    call.exchange(simplified)
 
 
-def _skeleton(run: ModuleCall) -> tuple[str, ...]:
+def _skeleton(call: ModuleCall) -> tuple[str, ...]:
     """The operators of a list of two layers or more, in order; () for other modules."""
-    steps = list(run.steps())
+    steps = list(call.steps())
     layers = sum(step.form is not None for step in steps)
-    if not is_list(run) or layers < 2 or any(run.runs()):
+    if not is_list(call) or layers < 2 or any(call.calls()):
         return ()
     return tuple(
         s.form.layer if s.form else s.node.op_type if s.node else "" for s in steps
     )
 
 
-def _kept_path(run: ModuleCall) -> list[Item]:
+def _kept_path(call: ModuleCall) -> list[Item]:
     """The same for members that keep their paths: a class must own what is in it."""
-    members = [item.path for item in run.contents() if _owns(item)]
-    alone = len(run.items) == 1 and isinstance(run.items[0], ModuleCall)
-    start = f"{run.path}."
+    members = [item.path for item in call.contents() if _owns(item)]
+    alone = len(call.items) == 1 and isinstance(call.items[0], ModuleCall)
+    start = f"{call.path}."
     inside = all(
         path.startswith(start) and not path.removeprefix(start)[:1].isdigit()
         for path in members
     )
-    owns = bool(members) or any(map(_constants, run.steps()))
-    return [run] if owns and inside and not alone and not is_list(run) else run.items
+    owns = bool(members) or any(map(_constants, call.steps()))
+    return [call] if owns and inside and not alone and not is_list(call) else call.items
 
 
-def _keep_or_dissolve(run: ModuleCall, repeats: bool) -> list[Item]:
+def _keep_or_dissolve(call: ModuleCall, repeats: bool) -> list[Item]:
     """`repeats`: others beside it do the same, so that it deserves a class."""
-    items = run.contents()
+    items = call.contents()
     members = [item for item in items if _owns(item)]
-    constants = {v.name for s in run.steps() if s.form is None for v in _constants(s)}
-    if len(run.items) == 1 and isinstance(run.items[0], ModuleCall):
-        inner = run.items[0]
-        inner.path = run.path
+    constants = {v.name for s in call.steps() if s.form is None for v in _constants(s)}
+    if len(call.items) == 1 and isinstance(call.items[0], ModuleCall):
+        inner = call.items[0]
+        inner.path = call.path
         return [inner]
     left = len(items) == 1 and all(last_word(n) == "bias" for n in constants)
     if not members and (not constants or left):
-        return run.items  # no more than the bias that a merged layer leaves
+        return call.items  # no more than the bias that a merged layer leaves
     mixed = any(not _owns(item) for item in items)
     only = members[0] if len(members) == 1 and not constants else None
-    if isinstance(only, Assignment) and (is_list(run) or len(items) <= 2):
-        only.path = _shortest(only.path, run.path)
-        return run.items
-    if is_list(run) and mixed and not (repeats and _skeleton(run)):
-        return run.items  # more than a chain of layers, and no class of its own
-    return [run]
+    if isinstance(only, Assignment) and (is_list(call) or len(items) <= 2):
+        only.path = _shortest(only.path, call.path)
+        return call.items
+    if is_list(call) and mixed and not (repeats and _skeleton(call)):
+        return call.items  # more than a chain of layers, and no class of its own
+    return [call]
 
 
-def is_list(run: ModuleCall) -> bool:
-    """Whether a run is an nn.Sequential by class, or by members numbered 0, 1, 2 ..."""
-    if run.hint:
-        return run.hint == "Sequential"
-    inner = [x.path.removeprefix(f"{run.path}.") for x in run.contents() if _owns(x)]
+def is_list(call: ModuleCall) -> bool:
+    """Whether it is an nn.Sequential by class, or by members numbered 0, 1, 2 ..."""
+    if call.hint:
+        return call.hint == "Sequential"
+    inner = [x.path.removeprefix(f"{call.path}.") for x in call.contents() if _owns(x)]
     return bool(inner) and all(word.isdigit() for word in inner)
 
 
@@ -194,37 +194,38 @@ def _separate_clashing(root: ModuleCall) -> None:
     changed = True
     while changed:
         changed = False
-        calls: dict[str, list[ModuleCall]] = {}
-        for run in root.all_runs():
-            calls.setdefault(run.path, []).append(run)
+        by_path: dict[str, list[ModuleCall]] = {}
+        for call in root.all_calls():
+            by_path.setdefault(call.path, []).append(call)
         clashing = {
-            id(run)
-            for runs in calls.values()
-            if len(runs) > 1 and len({sequence_key(list(r.steps())) for r in runs}) > 1
-            for run in runs
+            id(call)
+            for calls in by_path.values()
+            if len(calls) > 1
+            and len({sequence_key(list(r.steps())) for r in calls}) > 1
+            for call in calls
         }
         if clashing:
             changed = _dissolve(root, clashing)
 
 
-def _dissolve(run: ModuleCall, doomed: set[int]) -> bool:
+def _dissolve(call: ModuleCall, doomed: set[int]) -> bool:
     changed = False
-    for child in run.runs():
+    for child in call.calls():
         changed |= _dissolve(child, doomed) or id(child) in doomed
-    run.exchange(
+    call.exchange(
         lambda x: x.items if isinstance(x, ModuleCall) and id(x) in doomed else [x]
     )
     return changed
 
 
-def _peel(run: ModuleCall) -> None:
+def _peel(call: ModuleCall) -> None:
     """A module that begins by joining its arguments is given what it joins, joined.
 
     The layers of a DenseNet then are alike, though each joins one map more.
     """
-    for child in run.runs():
+    for child in call.calls():
         _peel(child)
-    run.exchange(
+    call.exchange(
         lambda x: (
             [x.items.pop(0), x]
             if isinstance(x, ModuleCall) and _begins_joining(x)
@@ -233,24 +234,24 @@ def _peel(run: ModuleCall) -> None:
     )
 
 
-def _begins_joining(run: ModuleCall) -> bool:
-    first = run.items[0] if run.items else None
+def _begins_joining(call: ModuleCall) -> bool:
+    first = call.items[0] if call.items else None
     if not isinstance(first, Assignment) or first.node is None:
         return False
     reads = set(first.reads())
-    rest = {v for step in run.steps() if step is not first for v in step.reads()}
+    rest = {v for step in call.steps() if step is not first for v in step.reads()}
     joins = first.node.op_type == "Concat" and len(reads) > 1
     return joins and reads.isdisjoint(rest)
 
 
-def _unify_layers(run: ModuleCall) -> None:
+def _unify_layers(call: ModuleCall) -> None:
     """One layer that a module uses twice becomes one form.
 
     Equal weights make two layers one if they are matrices, or if the layers have one
     name: exporters give all equal vectors the same array.
     """
     first: dict[object, ModuleForm] = {}
-    for item in run.contents():
+    for item in call.contents():
         if isinstance(item, ModuleCall):
             _unify_layers(item)
         elif item.form is not None:
@@ -274,9 +275,9 @@ def _own_constants(root: ModuleCall, results: list[ir.Value], faithful: bool) ->
     """Each constant tensor belongs to the smallest module around all its uses."""
     users: dict[ir.Value, list[tuple[ModuleCall, ...]]] = {}
 
-    def visit(run: ModuleCall, above: tuple[ModuleCall, ...]) -> None:
-        chain = (*above, run)
-        for item in run.contents():
+    def visit(call: ModuleCall, above: tuple[ModuleCall, ...]) -> None:
+        chain = (*above, call)
+        for item in call.contents():
             if isinstance(item, ModuleCall):
                 visit(item, chain)
             else:
@@ -303,54 +304,54 @@ def _own_constants(root: ModuleCall, results: list[ir.Value], faithful: bool) ->
 
 
 def _interfaces(root: ModuleCall, results: set[ir.Value]) -> None:
-    """What each run reads from outside and what is read of it afterwards."""
+    """What each call reads from outside and what is read of it afterwards."""
     produced: dict[ir.Value, ModuleCall] = {}
     reads: dict[ir.Value, set[ModuleCall]] = {}
     parents: dict[ModuleCall, ModuleCall] = {}
 
-    def visit(run: ModuleCall) -> None:
-        for item in run.contents():
+    def visit(call: ModuleCall) -> None:
+        for item in call.contents():
             if isinstance(item, ModuleCall):
-                parents[item] = run
+                parents[item] = call
                 visit(item)
                 continue
             for value in item.reads():
-                reads.setdefault(value, set()).add(run)
+                reads.setdefault(value, set()).add(call)
             for out in item.outputs:
                 if out is not None:
-                    produced[out] = run
+                    produced[out] = call
 
     visit(root)
 
-    def chain(run: ModuleCall | None) -> list[ModuleCall]:
+    def chain(call: ModuleCall | None) -> list[ModuleCall]:
         found = []
-        while run is not None:
-            found.append(run)
-            run = parents.get(run)
+        while call is not None:
+            found.append(call)
+            call = parents.get(call)
         return found
 
-    def settle(run: ModuleCall, owned: frozenset[ir.Value]) -> None:
-        owned = owned | frozenset(run.constants)
+    def settle(call: ModuleCall, owned: frozenset[ir.Value]) -> None:
+        owned = owned | frozenset(call.constants)
         inside = {
-            out for step in run.steps() for out in step.outputs if out is not None
+            out for step in call.steps() for out in step.outputs if out is not None
         }
-        mine = frozenset(run.constants)
+        mine = frozenset(call.constants)
         seen: dict[ir.Value, None] = {}
-        for step in run.steps():
+        for step in call.steps():
             for value in step.reads():
                 if value in inside or value in mine:
                     continue
                 if value.const_value is not None and value not in owned:
                     continue  # belongs to a module further down
                 seen.setdefault(value, None)
-        run.inputs = list(seen)
-        for child in run.runs():
+        call.inputs = list(seen)
+        for child in call.calls():
             settle(child, owned)
 
     settle(root, frozenset())
-    for value, run in produced.items():
+    for value, call in produced.items():
         users = reads.get(value, set())
-        for holder in chain(run):
+        for holder in chain(call):
             outside = value in results or any(holder not in chain(u) for u in users)
             if holder is root:
                 break
@@ -362,8 +363,8 @@ def _share(root: ModuleCall) -> None:
     """Calls of one module after its first share the first one's members."""
     first: dict[object, ModuleCall] = {}
 
-    def visit(run: ModuleCall, holder: ModuleCall) -> None:
-        for child in run.runs():
+    def visit(call: ModuleCall, holder: ModuleCall) -> None:
+        for child in call.calls():
             if any(map(owned_matrices, child.steps())):
                 outs = _output_positions(child)
                 key = (id(holder), sequence_key(list(child.steps())), outs)
@@ -381,6 +382,6 @@ def _is_large(weight: Weight) -> bool:
     return const is not None and len(const.shape) >= 2
 
 
-def _output_positions(run: ModuleCall) -> tuple[int, ...]:
-    made = [out for step in run.steps() for out in step.outputs]
-    return tuple(i for i, out in enumerate(made) if out in run.outputs)
+def _output_positions(call: ModuleCall) -> tuple[int, ...]:
+    made = [out for step in call.steps() for out in step.outputs]
+    return tuple(i for i, out in enumerate(made) if out in call.outputs)

@@ -12,14 +12,18 @@ from ..ir.module_call import ModuleCall
 Place = tuple[str, str]
 
 
-def is_chain(run: ModuleCall) -> bool:
-    """Whether a run is nn.Sequential: each member fed by the one before it, no more."""
-    if len(run.inputs) != 1 or len(run.outputs) != 1 or run.sizes:
+def is_chain(call: ModuleCall) -> bool:
+    """Whether it is an nn.Sequential: each member fed by the one before it, no more."""
+    if len(call.inputs) != 1 or len(call.outputs) != 1 or call.sizes:
         return False
-    if run.constants or not _numbered(run) or (len(run.items) < 2 and not _alone(run)):
+    if (
+        call.constants
+        or not _numbered(call)
+        or (len(call.items) < 2 and not _alone(call))
+    ):
         return False
-    current: ir.Value | None = run.inputs[0]
-    for item in run.items:
+    current: ir.Value | None = call.inputs[0]
+    for item in call.items:
         if isinstance(item, ModuleCall):
             if item.shares is not None or item.inputs != [current] or item.size_args:
                 return False
@@ -33,36 +37,39 @@ def is_chain(run: ModuleCall) -> bool:
         if len(outputs) != 1:
             return False
         current = outputs[0]
-    return current is run.outputs[0]
+    return current is call.outputs[0]
 
 
-def _numbered(run: ModuleCall) -> bool:
+def _numbered(call: ModuleCall) -> bool:
     return all(
-        item.path.startswith(f"{run.path}.")
-        and item.path.removeprefix(f"{run.path}.").isdigit()
-        for item in run.items
+        item.path.startswith(f"{call.path}.")
+        and item.path.removeprefix(f"{call.path}.").isdigit()
+        for item in call.items
     )
 
 
-def _alone(run: ModuleCall) -> bool:
+def _alone(call: ModuleCall) -> bool:
     """Whether a list has one module, and no more in it."""
-    return len(run.items) == 1 and any(run.runs())
+    return len(call.items) == 1 and any(call.calls())
 
 
-def place(holder: ModuleCall, run: ModuleCall) -> Place:
+def place(holder: ModuleCall, call: ModuleCall) -> Place:
     """The class of the module around a list, and what the list is called there."""
-    return holder.hint, run.path.rpartition(".")[2]
+    return holder.hint, call.path.rpartition(".")[2]
 
 
 def deep_places(holder: ModuleCall) -> Iterator[Place]:
     """Where several modules follow each other, in some module of the class."""
-    for run in holder.runs():
-        where = place(holder, run)
-        if len(list(run.runs())) == len(run.contents()) > 1 and not where[1].isdigit():
+    for call in holder.calls():
+        where = place(holder, call)
+        if (
+            len(list(call.calls())) == len(call.contents()) > 1
+            and not where[1].isdigit()
+        ):
             yield where
-        yield from deep_places(run)
+        yield from deep_places(call)
 
 
-def is_shallow(holder: ModuleCall, run: ModuleCall, deep: set[Place]) -> bool:
+def is_shallow(holder: ModuleCall, call: ModuleCall, deep: set[Place]) -> bool:
     """Whether a list has one module where others of its class have several."""
-    return _alone(run) and _numbered(run) and place(holder, run) in deep
+    return _alone(call) and _numbered(call) and place(holder, call) in deep

@@ -14,7 +14,7 @@ from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.literals import one_line, short_literal
 from ...analysis.spelling.expr import TORCH_DTYPES
 from ..ir.cache_arguments import CacheArgument, find_families, in_its_words
-from ..ir.package_plan import TensorPlan, shape_text
+from ..ir.package_plan import InterfacePlan, TensorPlan, shape_text
 
 _Row = tuple[TensorPlan, Dims | None, str]
 
@@ -41,14 +41,29 @@ def interface_of(model: ir.Model, shapes: ShapeFacts) -> Interface:
     return Interface(inputs, outputs, taken, find_families(outputs, shapes, taken))
 
 
-def tensor_plans(
+def interface_plan(
+    interface: Interface, declared: ir.Model, shapes: ShapeFacts
+) -> InterfacePlan:
+    """What model.py says of it; `declared` is the model as the file has it. Raises
+    Unsupported for types that PyTorch lacks."""
+    inputs, outputs = _tensor_plans(interface, declared, shapes)
+    return InterfacePlan(
+        inputs,
+        outputs,
+        input_table=_table(inputs, interface.taken),
+        output_table=_table(outputs, interface.returned),
+        nested=_nested([*interface.taken, *interface.returned]),
+        signature=_signature(interface, inputs, outputs, shapes),
+    )
+
+
+def _tensor_plans(
     interface: Interface, declared: ir.Model, shapes: ShapeFacts
 ) -> tuple[tuple[TensorPlan, ...], tuple[TensorPlan, ...]]:
     """Inputs and outputs of the model, as the file declares them.
 
     An output's size that is an input's is called like that, and not by the name that an
-    exporter makes up for it: Addlast_hidden_state_dim_0. Raises Unsupported for types
-    that PyTorch lacks.
+    exporter makes up for it: Addlast_hidden_state_dim_0.
     """
     known = {v.name: v for v in (*declared.graph.inputs, *declared.graph.outputs)}
     takes, gives = (
@@ -115,7 +130,7 @@ def _dtype_text(type_: ir.TypeProtocol | None) -> str:
     return type_.dtype.numpy().name if type_.dtype in TORCH_DTYPES else ""
 
 
-def signature(
+def _signature(
     interface: Interface,
     inputs: Sequence[TensorPlan],
     outputs: Sequence[TensorPlan],
@@ -159,7 +174,7 @@ def _folded(
             yield one_line(f"{ends[0]} ... {ends[1]}", 40), row
 
 
-def table(
+def _table(
     tensors: Sequence[TensorPlan], families: Sequence[CacheArgument]
 ) -> tuple[str, ...]:
     """The entries of INPUTS or OUTPUTS; a family is a comprehension."""
@@ -189,7 +204,7 @@ def _with_name(entry: str, tensor: TensorPlan, pattern: str) -> str:
     return entry
 
 
-def nested(families: Sequence[CacheArgument]) -> tuple[str, ...]:
+def _nested(families: Sequence[CacheArgument]) -> tuple[str, ...]:
     """The entries of NESTED: an argument and the inputs it takes, in rows."""
     lines = []
     for family in families:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +26,11 @@ from ..ir.module_call import ModuleCall
 from ..ir.package_plan import (
     ArgumentPlan,
     ClassPlan,
+    MethodPlan,
     PackagePlan,
     SourceNodes,
     SourcePlan,
+    StatePlan,
     WeightPlan,
 )
 from ..kernels.kernel_set import KernelSet
@@ -39,7 +40,7 @@ from ..load.read_model import Loaded
 from ..modules.members import Attribute, ConstructorValue
 from ..statements.module_scopes import network_class
 from .body_styles import BodyWriters
-from .interface import Interface, nested, signature, table, tensor_plans
+from .interface import Interface, interface_plan
 
 # Functions whose source model.py has, in the order in which they are met.
 Helpers = dict[Callable[..., Any], None]
@@ -87,34 +88,26 @@ def make_plan(
     if collection is not None:  # written twice: to find kernels, to call them
         collection.start()
         _class_plans(classes, interface, writers)
-        collection.choose(classes.taken | _helper_names(classes.root.run))
+        collection.choose(classes.taken | _helper_names(classes.root.call))
     plans, functions = _class_plans(classes, interface, writers)
     helpers = helper_sources(functions)
     tied = tie(weights_of(classes))
     plans[-1] = tied.network(plans[-1])
-    inputs, outputs = tensor_plans(interface, declared, rewriting.shapes)
-    caches = [*interface.taken, *interface.returned]
     plan = PackagePlan(
         title=one_line(title),
         source=source,
-        inputs=inputs,
-        outputs=outputs,
-        input_table=table(inputs, interface.taken),
-        output_table=table(outputs, interface.returned),
-        nested=nested(caches),
-        signature=signature(interface, inputs, outputs, rewriting.shapes),
-        imports=_imports(plans, helpers),
-        abstract=_abstract(helpers, plans),
+        rewrites=_summary(rewriting.counts(), rewriting.level),
+        interface=interface_plan(interface, declared, rewriting.shapes),
         helpers=tuple(helpers),
         classes=tuple(plans),
         network=classes.root.name,
-        rewrites=_summary(rewriting.counts(), rewriting.level),
-        constants=classes.faithful and any(w.constant for w in tied.weights),
-        parameters=parameter_count(classes) - tied.spared,
-        filled=any(is_filled(w.array()) for w in tied.weights),
-        ties=tied.keys,
-        lanes=divided.summary if divided is not None else "",
-        lane_count=divided.count if divided is not None and divided.forks else 0,
+        state=StatePlan(
+            parameters=parameter_count(classes) - tied.spared,
+            constants=classes.faithful and any(w.constant for w in tied.weights),
+            filled=any(is_filled(w.array()) for w in tied.weights),
+            ties=tied.keys,
+        ),
+        lanes=divided.count if divided is not None and divided.forks else 0,
         kernels=collection.names if collection is not None else (),
     )
     return plan, tied.weights
@@ -148,9 +141,9 @@ def _class_plans(
     Bodies are written from the network inwards, because names flow that way.
     """
     plans: dict[ModuleClass, ClassPlan] = {}
-    helpers: Helpers = dict.fromkeys(classes.root.run.sources())
-    reserved = _helper_names(classes.root.run) | writers.names
-    taken = _root_arguments(classes.root.run, interface, reserved)
+    helpers: Helpers = dict.fromkeys(classes.root.call.sources())
+    reserved = _helper_names(classes.root.call) | writers.names
+    taken = _root_arguments(classes.root.call, interface, reserved)
     sources = Sources(classes)
     todo: list[tuple[ModuleClass, list[str]]] = [(classes.root, taken)]
     while todo:
@@ -158,18 +151,18 @@ def _class_plans(
         if cls in plans:
             continue
         if cls.chain:
-            todo += [(classes.of[r], ["x"]) for r in cls.run.runs()]
+            todo += [(classes.of[r], ["x"]) for r in cls.call.calls()]
             continue
         writer = writers.writer(cls, reserved)
         if cls is classes.root:
             caches = interface.taken, interface.returned
             body = writer.write(arguments, interface.outputs, *caches)
         else:
-            body = writer.write(arguments, cls.run.outputs)
+            body = writer.write(arguments, cls.call.outputs)
         plans[cls] = _class_plan(cls, classes, sources, writer, body, helpers)
-        for run, names in writer.callees:
-            if run.shares is None:
-                todo.append((classes.of[run], names))
+        for call, names in writer.callees:
+            if call.shares is None:
+                todo.append((classes.of[call], names))
     ordered = [plans[cls] for cls in classes.order if cls in plans]
     return ordered, helpers
 
@@ -186,19 +179,20 @@ def _class_plan(
     lanes = writer.methods() if isinstance(writer, ForkWriter) else []
     for written in (body, *(lane for _, lane in lanes)):
         helpers.update(dict.fromkeys(written.helpers))  # type: ignore[arg-type]
-    forward = method_plan("forward", body, cls, sources)
     loop = repeated_lines(classes, cls, cls.holes)
     members = loop or _member_lines(cls, classes)
     behind = sources.members(cls)
+    one_loop = (SourceNodes(), merged(behind))  # for all members
     return ClassPlan(
-        name=cls.name,
-        parameters=_parameters(cls, classes),
-        members=tuple(members),
-        arguments=forward.arguments,
-        returns=forward.returns,
-        body=forward.body,
-        member_sources=(SourceNodes(), merged(behind)) if loop[1:] else tuple(behind),
-        body_sources=forward.body_sources,
+        cls.name,
+        MethodPlan(
+            "__init__",
+            _parameters(cls, classes),
+            "None",
+            tuple(members),
+            one_loop if loop[1:] else tuple(behind),
+        ),
+        method_plan("forward", body, cls, sources),
         lanes=tuple(method_plan(*lane, cls, sources) for lane in lanes),
         forks=writer.calls if isinstance(writer, ForkWriter) else (),
     )
@@ -235,7 +229,7 @@ def _helper_names(root: ModuleCall) -> frozenset[str]:
 
 def _parameters(cls: ModuleClass, classes: ClassTable) -> tuple[ArgumentPlan, ...]:
     """Constructor arguments, typed by the values the instances give."""
-    values = classes.arguments[cls.run]
+    values = classes.arguments[cls.call]
     found = []
     for label, value in zip(cls.parameters, values, strict=True):
         annotation = (
@@ -310,27 +304,3 @@ def _module_list(items: list[str]) -> str:
     if len(set(items)) == 1:
         return f"nn.ModuleList({items[0]} for _ in range({len(items)}))"
     return f"nn.ModuleList([{', '.join(items)}])"
-
-
-def _imports(classes: list[ClassPlan], helpers: list[str]) -> tuple[str, ...]:
-    """Which of the optional modules the page uses."""
-    bodies = ["\n".join(c.body) for c in classes]
-    bodies += ["\n".join(lane.body) for c in classes for lane in c.lanes]
-    members = ("\n".join(c.members) for c in classes)
-    given = (a.annotation for c in classes for a in c.arguments)
-    returned = (c.returns for c in classes)
-    used = _names([*helpers, *bodies, *members, *given, *returned])
-    return tuple(x for x in ("F", "json", "math", "np", "re", "Any") if x in used)
-
-
-def _abstract(helpers: list[str], classes: list[ClassPlan]) -> tuple[str, ...]:
-    """Which of Python's abstract types annotations name."""
-    given = (a.annotation for c in classes for a in c.parameters)
-    used = _names([*helpers, *given])
-    return tuple(name for name in ("Callable", "Sequence") if name in used)
-
-
-def _names(texts: Iterable[str]) -> set[str]:
-    """The names that Python reads in these texts."""
-    found = (node for text in texts for node in ast.walk(ast.parse(text)))
-    return {node.id for node in found if isinstance(node, ast.Name)}

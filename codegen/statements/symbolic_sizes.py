@@ -41,18 +41,18 @@ def settle_dimensions(
         )
 
 
-def _settle(run: ModuleCall, shapes: ShapeFacts) -> list[Dim]:
-    """Rewrite one run, children first; returns the sizes its caller must pass."""
-    for child in run.runs():
+def _settle(call: ModuleCall, shapes: ShapeFacts) -> list[Dim]:
+    """Rewrite one call, children first; returns the sizes its caller must pass."""
+    for child in call.calls():
         child.size_args = [DimOf(dim) for dim in _settle(child, shapes)]
-    sources = _sources(run, shapes)
+    sources = _sources(call, shapes)
     tensors = [
-        v for v in run.inputs if v.const_value is None and annotation(v) == "Tensor"
+        v for v in call.inputs if v.const_value is None and annotation(v) == "Tensor"
     ]
     counts: dict[Dim, int] = {}
     exprs = (
         expr
-        for item in run.items
+        for item in call.items
         for expr in (item.size_args if isinstance(item, ModuleCall) else [item.expr])
     )
     for expr in exprs:
@@ -92,14 +92,14 @@ def _settle(run: ModuleCall, shapes: ShapeFacts) -> list[Dim]:
             return Ref(tensors[0]).device if tensors else Literal("cpu")
         return None
 
-    for item in run.contents():
+    for item in call.contents():
         if isinstance(item, ModuleCall):
             item.size_args = [substitute(arg, replace) for arg in item.size_args]
         else:
             item.expr = substitute(item.expr, replace)
-    run.items = _together(prelude, sources, bound, shapes) + run.items
-    run.ints = [*bound.values(), *passed.values()]
-    run.sizes = list(passed.values())
+    call.items = _together(prelude, sources, bound, shapes) + call.items
+    call.ints = [*bound.values(), *passed.values()]
+    call.sizes = list(passed.values())
     return list(passed)
 
 
@@ -130,10 +130,10 @@ def _together(
     return made + [step for step in prelude if step.outputs[0] not in done]
 
 
-def _sources(run: ModuleCall, shapes: ShapeFacts) -> dict[Dim, tuple[ir.Value, int]]:
+def _sources(call: ModuleCall, shapes: ShapeFacts) -> dict[Dim, tuple[ir.Value, int]]:
     """Which argument and axis to read each size off; the first argument wins."""
     found: dict[Dim, tuple[ir.Value, int]] = {}
-    for value in run.inputs:
+    for value in call.inputs:
         for axis, dim in enumerate(shapes.dims(value) or ()):
             if not isinstance(dim, int):
                 found.setdefault(dim, (value, axis))

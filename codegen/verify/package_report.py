@@ -99,7 +99,7 @@ def _facts(
         },
         "inputs": {
             tensor.name: dict(zip(("low", "high"), ranges[tensor.name], strict=True))
-            for tensor in plan.inputs
+            for tensor in plan.interface.inputs
             if tensor.name in ranges
         }
         | _words(loaded),
@@ -107,10 +107,10 @@ def _facts(
         "sizes": dynamic_sizes(loaded.model),
         "tolerance": {
             tensor.name: TOLERANCES.get(_numbers_of(tensor.dtype), 0.0)
-            for tensor in plan.outputs
+            for tensor in plan.interface.outputs
             if tensor.name not in drawn
         },
-        "parameters": plan.parameters,
+        "parameters": plan.state.parameters,
         "weights_bytes": weights_bytes,
         "rewrites": compiled.rewriting.counts(),
         "classes": [c.name for c in plan.classes],

@@ -29,7 +29,7 @@ import torch
 from fairhand.codegen.emit.runtime_files import copied_whole
 from fairhand.codegen.emit.session_file import session_text
 from fairhand.codegen.ir.engine_plan import EnginePlan
-from fairhand.codegen.ir.package_plan import PackagePlan, TensorPlan
+from fairhand.codegen.ir.package_plan import InterfacePlan, PackagePlan, TensorPlan
 from fairhand.codegen.write_beside import init_text
 
 MODEL = """
@@ -130,9 +130,8 @@ def emitted_session(
         tuple(TensorPlan(f"{side}{i}", t, None) for i, t in enumerate(types))
         for side, types in (("x", takes), ("y", gives))
     )
-    plan = SimpleNamespace(
-        inputs=inputs, outputs=outputs, nested=nested, kernels=kernels
-    )
+    interface = InterfacePlan(inputs, outputs, (), (), nested, ())
+    plan = SimpleNamespace(interface=interface, kernels=kernels)
     plain = {"name": "eager", "refused": "a test", "channels_last": False}
     return session_text(cast(PackagePlan, plan), EnginePlan(**plain | engine))
 

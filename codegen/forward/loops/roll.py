@@ -264,8 +264,8 @@ class Roller:
         """The lists that it reads from, and where; a module that is called again."""
         listed = (self.lists.place(leaf) for leaf in leaves(statement.expr))
         found: dict[object, int] = dict(place for place in listed if place is not None)
-        blocks = (x.run for x in leaves(statement.expr) if isinstance(x, ModuleRef))
-        return found or {run.shares or run: 0 for run in blocks}
+        blocks = (x.call for x in leaves(statement.expr) if isinstance(x, ModuleRef))
+        return found or {call.shares or call: 0 for call in blocks}
 
     def _kept(
         self,

@@ -66,7 +66,7 @@ class Lists:
         """The list that a leaf stands in, and where."""
         match leaf:
             case ModuleRef():
-                return self.places.get(leaf.run.shares or leaf.run)
+                return self.places.get(leaf.call.shares or leaf.call)
             case LayerRef():
                 return self.places.get(id(leaf.form))
             case Ref():
@@ -185,14 +185,14 @@ class Rounds:
             return first
         if len({x.form.layer if isinstance(x, LayerRef) else "" for x in column}) > 1:
             return None  # blocks, and a layer that others go on with
-        others = [x.run for x in column[1:] if isinstance(x, ModuleRef)]
+        others = [x.call for x in column[1:] if isinstance(x, ModuleRef)]
         return self._reached(first, attr, others)
 
     def _reached(
         self, first: Expr, attr: str, others: Sequence[ModuleCall] = ()
     ) -> Expr:
         if isinstance(first, ModuleRef):
-            first = ModuleRef(first.run, first.text, tuple(others))
+            first = ModuleRef(first.call, first.text, tuple(others))
         name = "layer" if attr == CHILDREN else list_item(attr)
         item = self.items.setdefault(attr, ir.Value(name=name))
         return ListItem(Ref(item), label=first)
@@ -414,7 +414,7 @@ def _same(a: Expr, b: Expr) -> bool:
             case (HelperRef() as x, HelperRef() as y):
                 alike = x.function is y.function
             case (ModuleRef() as x, ModuleRef() as y):
-                alike = (x.run.shares or x.run) is (y.run.shares or y.run)
+                alike = (x.call.shares or x.call) is (y.call.shares or y.call)
             case (LayerRef() as x, LayerRef() as y):
                 alike = x.form is y.form
             case (x, y):

@@ -7,8 +7,6 @@ import keyword
 import re
 import unicodedata
 from collections.abc import Callable
-from dataclasses import fields
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -26,7 +24,14 @@ from fairhand.codegen.ir.identifiers import (
     unused,
     variable,
 )
-from fairhand.codegen.ir.package_plan import ClassPlan, PackagePlan, SourcePlan
+from fairhand.codegen.ir.package_plan import (
+    ClassPlan,
+    InterfacePlan,
+    MethodPlan,
+    PackagePlan,
+    SourcePlan,
+    StatePlan,
+)
 
 MAKERS = (identifier, variable, attribute, class_name, package_name)
 QUICK = settings(derandomize=True, deadline=None, max_examples=300, database=None)
@@ -70,12 +75,23 @@ TEXTS = st.one_of(
 
 def module_names() -> set[str]:
     """What an emitted model.py binds at its top level, besides classes and helpers."""
-    plain = {"str": "Only", "int": 0, "bool": True}
-    source = {f.name: plain[str(f.type)] for f in fields(SourcePlan)}
-    only = ClassPlan("Only", (), (), (), "Tensor", ("return torch.ones(1)",))
-    known = {"source": source, "classes": (only,), "imports": ("math", "F")}
-    plan = {f.name: plain.get(str(f.type), ()) for f in fields(PackagePlan)} | known
-    text = model_text(SimpleNamespace(**plan))
+    body = ("return F.relu(torch.ones(1)) * math.pi",)
+    only = ClassPlan(
+        "Only",
+        MethodPlan("__init__", (), "None", ()),
+        MethodPlan("forward", (), "Tensor", body),
+    )
+    plan = PackagePlan(
+        title="Only",
+        source=SourcePlan("only.onnx", 20, 1, "0", "1"),
+        rewrites="",
+        interface=InterfacePlan((), (), (), (), (), ()),
+        helpers=(),
+        classes=(only,),
+        network="Only",
+        state=StatePlan(0, False, False, ()),
+    )
+    text = model_text(plan)
     bound = set(re.findall(r"^(?:def |class )?(\w+)(?:\(| = )", text, re.MULTILINE))
     for line in re.findall(r"^(?:from .* )?import (.*)$", text, re.MULTILINE):
         bound |= {name.split(" as ")[-1].split(".")[0] for name in line.split(", ")}

@@ -165,6 +165,29 @@ def test_lists_of_several_depths_are_of_one_class(emitted: Emit) -> None:
     assert "stages.1.m.2.fc1.weight" in found.weights
 
 
+def of_rows(rows: int) -> Body:
+    """A list of lists of two residual modules."""
+
+    def body(g: Traced, x: str, size: int) -> str:
+        with g.module("rows", "Sequential"):
+            for i in range(rows):
+                with g.module(str(i), "Sequential"):
+                    for k in range(2):
+                        with g.module(str(k), "Block"):
+                            y = g("Relu", g.fc(x, "fc1", 3 * size**2, 6))
+                            x = g("Add", x, g.fc(y, "fc2", 6, 3 * size**2))
+        return str(g("Tanh", x))
+
+    return body
+
+
+def test_a_list_of_lists_has_its_depth(emitted: Emit) -> None:
+    found = emitted(staged((2, of_rows(2)), (3, of_rows(3))))
+    assert found.classes == ["Block", "Stage", "Net"]
+    row = "nn.Sequential(Block(hidden), Block(hidden)) for _ in range(depth)"
+    assert row in " ".join(found.text.split())
+
+
 def test_a_list_of_one_is_no_list_where_none_is_longer(emitted: Emit) -> None:
     text = emitted(staged((2, of_depth(1)), (3, of_depth(1)))).text
     assert "Sequential" not in text and "depth" not in text

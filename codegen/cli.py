@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from rich.console import Console
@@ -18,6 +17,7 @@ from rich.text import Text
 
 from .. import __version__
 from ..analysis.errors import FairhandError
+from ..analysis.user_code import run_file
 from ..rewrites.language.exactness import LEVELS
 from .request.choices import (
     AUTO,
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         for file in arguments.ops or ():
-            _load_operators(Path(file))
+            run_file(Path(file), OWN_OPERATORS)
         return arguments.run(arguments) or 0
     except (FairhandError, OSError) as error:
         text = printable(str(error))
@@ -50,6 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+OWN_OPERATORS = "--ops takes a Python file that calls fairhand.register(OpDef(...))"
 MEASURE = "measure on this machine what operators and groups take, not by estimates"
 
 Command = Callable[[str, object, str], argparse.ArgumentParser]
@@ -151,6 +152,7 @@ def _add_compile(command: Command) -> None:
         help="which proven rules apply: those that keep every bit, those that may also"
         " add up in another order, or all that are exact over the reals (default)",
     )
+    _add_own_laws(sub)
     sub.add_argument(
         "--engine",
         choices=(AUTO, *ENGINES),
@@ -207,6 +209,7 @@ def _add_laws(command: Command) -> None:
     sub = command("check", _check, "Repeat the rewrites that a report certifies.")
     sub.add_argument("report", help="report.json of a package, or the package")
     sub.add_argument("model")
+    _add_own_laws(sub)
 
     sub = command("inspect", _inspect, "Show operators, sizes and what is unsupported.")
     sub.add_argument("model")
@@ -229,6 +232,16 @@ def _add_laws(command: Command) -> None:
     )
     sub.add_argument(
         "--check", action="store_true", help="fail where another verdict is stored"
+    )
+    _add_own_laws(sub)
+
+
+def _add_own_laws(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--rules",
+        metavar="FILE",
+        help="a Python file of laws of your own, which is run; their verdicts stand"
+        " beside it, in FILE with the suffix .proofs.json",
     )
 
 
@@ -276,30 +289,6 @@ def _shape(text: str) -> tuple[str, list[int | str | None]]:
     ]
 
 
-def _load_operators(path: Path) -> None:
-    """Run a user's file; it calls fairhand.register for each operator."""
-    if not path.is_file():
-        raise FairhandError(
-            f"there is no file {path}", hint="--ops takes a Python file"
-        )
-    # A module of its own, so that helpers in it are found again by their module.
-    module = ModuleType(str(path.resolve()))
-    module.__file__ = module.__name__
-    sys.modules[module.__name__] = module
-    try:
-        code = compile(
-            path.read_bytes(), str(module.__file__), "exec", dont_inherit=True
-        )
-        exec(code, module.__dict__)
-    except FairhandError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise FairhandError(
-            f"{path} failed: {type(error).__name__}: {error}",
-            hint="it should call fairhand.register(OpDef(...)) for each operator",
-        ) from error
-
-
 def printable(text: str) -> str:
     """Some texts quote a model, which may hold codes that a terminal obeys."""
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
@@ -317,7 +306,7 @@ def _say(text: str | Text) -> None:
 
 # Options of `compile` that are called the same here and there.
 _PLAIN = """inputs debug level exactness engine lanes profile autotune fusion precision
-    target"""
+    target rules"""
 
 
 def _compile(arguments: argparse.Namespace) -> None:
@@ -332,6 +321,9 @@ def _compile(arguments: argparse.Namespace) -> None:
             **{name: getattr(arguments, name) for name in _PLAIN.split()},
         )
     for label, text in _module(".commands.compile").summary_rows(package):
+        if label == "warning":
+            err.print(f"{label:9} {printable(text)}", soft_wrap=True)
+            continue
         _say(Text.assemble((f"{label:9} ", "bold"), text))
 
 
@@ -386,9 +378,9 @@ def _inspect(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    _say(
-        _module(".commands.check").check(Path(arguments.report), Path(arguments.model))
-    )
+    report, model = Path(arguments.report), Path(arguments.model)
+    own = Path(arguments.rules) if arguments.rules else None
+    _say(_module(".commands.check").check(report, model, own))
 
 
 def _rules(arguments: argparse.Namespace) -> None:
@@ -396,9 +388,10 @@ def _rules(arguments: argparse.Namespace) -> None:
 
 
 def _prove(arguments: argparse.Namespace) -> None:
-    _module(".commands.prove").prove_rules(
-        arguments.rule, arguments.jobs, arguments.write, out, arguments.check
-    )
+    own = Path(arguments.rules) if arguments.rules else None
+    prove = _module(".commands.prove")
+    how = prove.Proving(arguments.jobs, arguments.write, arguments.check, own)
+    prove.prove_rules(arguments.rule, how, out)
 
 
 def _bench(arguments: argparse.Namespace) -> None:

@@ -21,6 +21,7 @@ import onnx_ir as ir
 from ..analysis.errors import VerificationError
 from ..analysis.literals import one_line
 from ..rewrites.certificate.graph_hash import digest
+from ..rewrites.certificate.rule_file import read_rules
 from ..rewrites.language.rule import Rule
 from ..rewrites.simplify import Stage, no_garbage_collection, simplify
 from .cache.entry import recall, remember
@@ -87,7 +88,7 @@ def compile(
     exactness: str = "real",
     engine: str = "auto",
     precision: str = "float32",
-    rules: Sequence[Rule] | None = None,
+    rules: Sequence[Rule] | str | Path | None = None,
     lanes: int | str | None = None,
     profile: bool = False,
     target: str = "torch",
@@ -108,8 +109,9 @@ def compile(
     layers are linear. `profile` measures here which engine is the fastest. `cache` lets
     a package serve again, with the weights of this model.
     """
+    laws = read_rules(Path(rules)) if isinstance(rules, str | Path) else rules
     options = CompileOptions(
-        level, exactness, rules, lanes, profile, fusion, target, autotune
+        level, exactness, laws, lanes, profile, fusion, target, autotune
     )
     wanted = PROFILE if profile and engine == "auto" and lanes is None else engine
     given = Path(inputs) if inputs is not None else None

@@ -18,19 +18,25 @@ from ..analysis.graph.shape_facts import ShapeFacts
 from ..analysis.graph.traversal import all_nodes
 from ..analysis.shapes.infer import infer
 from .certificate.graph_hash import digest
-from .certificate.proof_store import load
+from .certificate.proof_store import verdict_of
+from .certificate.rule_file import RuleFile
 from .engine.apply import Rewriter
 from .engine.history import Application
 from .engine.match import Matcher
 from .folding.constant_folding import fold_constants
+from .language.rule import Rule
 from .recognition.recognise import CLASSES, PROOF, recognitions
 from .rules.catalogue import BY_NAME
 from .second_opinion.compare import Difference, Sides
 from .simplify import Rewriting, know_sizes, prepare, usable
 
+_OWN = "laws of your own are named by --rules"
 
-def replay(model: ir.Model, certificate: dict[str, Any]) -> tuple[int, int]:
-    """Apply what `certificate` lists to the loaded `model`.
+
+def replay(
+    model: ir.Model, certificate: dict[str, Any], own: RuleFile | None = None
+) -> tuple[int, int]:
+    """Apply what `certificate` lists to the loaded `model`; `own` has the user's laws.
 
     Returns how many applications there are, and of how many the nodes before and after
     were found to compute the same: what is left has operators or sizes that
@@ -38,15 +44,16 @@ def replay(model: ir.Model, certificate: dict[str, Any]) -> tuple[int, int]:
     doesn't check.
     """
     steps = certificate["applications"]
-    _check_proofs(steps)
+    rules = BY_NAME | {rule.name: rule for rule in (own.rules if own else ())}
+    _check_proofs(steps, rules)
     level = certificate["level"]
     prepare(model, level=level)
-    done = Rewriting(infer(model), level=level)
+    done = Rewriting(infer(model), level=level, own=own)
     compared = 0
     for sweep in range(certificate["sweeps"]):
         know_sizes(model, done)
         here = [step for step in steps if step["sweep"] == sweep]
-        compared += _sweep(model, done, here)
+        compared += _sweep(model, done, here, rules)
         done.folded += fold_constants(model, level == 0)
         done.shapes = infer(model)
     found = digest(model)
@@ -59,27 +66,31 @@ def replay(model: ir.Model, certificate: dict[str, Any]) -> tuple[int, int]:
     return len(steps), compared
 
 
-def _check_proofs(steps: list[dict[str, Any]]) -> None:
-    verdicts = load()
+def _check_proofs(steps: list[dict[str, Any]], rules: Mapping[str, Rule]) -> None:
     others = {s["proof"] for s in steps if s["rule"] in CLASSES} - {PROOF}
     if others:
         raise FairhandError(f"recognised with the proof {min(others)}, not {PROOF}")
     for name in sorted({step["rule"] for step in steps} - CLASSES.keys()):
-        verdict = verdicts.get(name)
-        if name not in BY_NAME or verdict is None or not verdict.proved:
-            raise FairhandError(f"rule {name} has no proof here")
+        verdict = verdict_of(rules[name]) if name in rules else None
+        if verdict is None or not verdict.proved:
+            raise FairhandError(f"rule {name} has no proof here", hint=_OWN)
         proofs = {step["proof"] for step in steps if step["rule"] == name}
-        if proofs != {verdict.proof_id} or verdict.law != BY_NAME[name].hash:
+        if proofs != {verdict.proof_id}:
             raise FairhandError(
                 f"rule {name} was proved as {min(proofs)}, here as {verdict.proof_id}",
                 hint="check with the version of fairhand that made the package",
             )
 
 
-def _sweep(model: ir.Model, done: Rewriting, steps: list[dict[str, Any]]) -> int:
+def _sweep(
+    model: ir.Model,
+    done: Rewriting,
+    steps: list[dict[str, Any]],
+    rules: Mapping[str, Rule],
+) -> int:
     """Apply what a sweep applied; returns how many could be compared by values."""
     compared = 0
-    rewriter = Rewriter(model, done.shapes, usable())
+    rewriter = Rewriter(model, done.shapes, usable(rules=done.own))
     values = _computed(all_nodes(model.graph))
     for number, step in enumerate(steps):
         where = f"application {number} of {step['rule']} at {step['results'][0]}"
@@ -91,7 +102,7 @@ def _sweep(model: ir.Model, done: Rewriting, steps: list[dict[str, Any]]) -> int
         if node is None:
             raise FairhandError("the certificate names a value that isn't there", where)
         standing = _Standing(step, values, rewriter.shapes, where)
-        applied = _applied(rewriter, node, step["rule"], where)
+        applied = _applied(rewriter, node, step["rule"], rules, where)
         if not isinstance(applied, Application):
             raise FairhandError(f"the rule may not be applied: {applied}", where)
         again = applied.as_dict(step["proof"])
@@ -160,7 +171,11 @@ def _place(value: ir.Value) -> tuple[ir.Graph | None, int]:
 
 
 def _applied(
-    rewriter: Rewriter, node: ir.Node, name: str, where: str
+    rewriter: Rewriter,
+    node: ir.Node,
+    name: str,
+    rules: Mapping[str, Rule],
+    where: str,
 ) -> Application | str:
     if name in CLASSES:
         reason = "nothing of this name ends here"
@@ -171,7 +186,7 @@ def _applied(
                     return done
                 reason = done
         return reason
-    matcher = Matcher(BY_NAME[name], rewriter.facts)
+    matcher = Matcher(rules[name], rewriter.facts)
     match = matcher.at(node)
     if match is None:
         raise FairhandError(f"the law doesn't hold: {matcher.why}", where)

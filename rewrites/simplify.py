@@ -17,6 +17,7 @@ from ..analysis.graph.traversal import all_nodes
 from ..analysis.shapes.infer import infer
 from .adapters.cleanup import give_texts
 from .certificate.proof_store import proven
+from .certificate.rule_file import RuleFile
 from .engine.apply import Rewriter
 from .engine.flop_search import Search
 from .engine.history import Application
@@ -45,6 +46,7 @@ class Rewriting:
     merged: int = 0  # equal constants, and equal nodes, that became one
     sweeps: int = 0  # how often the catalogue was gone through
     level: int = 1
+    own: RuleFile | None = None  # the user's
     before: GraphCost | None = None  # as normalised and folded
     after: GraphCost | None = None
 
@@ -58,7 +60,7 @@ class Rewriting:
 def simplify(
     model: ir.Model,
     exactness: str = "real",
-    rules: Sequence[Rule] | None = None,
+    rules: Sequence[Rule] | RuleFile | None = None,
     stage: Stage = lambda name, model: None,
     level: int = 1,
 ) -> Rewriting:
@@ -66,11 +68,14 @@ def simplify(
 
     `exactness` is "bitwise", "order" or "real" (exactness.py): rules that round
     otherwise than it admits are left out, as are rules without a valid proof. `rules`
-    narrows the catalogue. `level` 0 changes no stored weight; 2 also applies the rules
-    that take parameters together or away (`when="asked"`).
+    narrows the catalogue, or adds laws of the user's own. `level` 0 changes no stored
+    weight; 2 also applies the rules that take parameters together or away
+    (`when="asked"`).
     """
     with no_garbage_collection():
-        return _simplified(model, usable(exactness, rules), stage, level)
+        own = rules if isinstance(rules, RuleFile) else None
+        done = Rewriting(ShapeFacts(), level=level, own=own)
+        return _simplified(model, usable(exactness, rules), stage, done)
 
 
 @contextmanager
@@ -87,10 +92,11 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 def _simplified(
-    model: ir.Model, classes: dict[str, Exactness], stage: Stage, level: int
+    model: ir.Model, classes: dict[str, Exactness], stage: Stage, done: Rewriting
 ) -> Rewriting:
-    folded, merged = prepare(model, stage, level)
-    done = Rewriting(infer(model), folded=folded, merged=merged, level=level)
+    level = done.level
+    done.folded, done.merged = folded, _ = prepare(model, stage, level)
+    done.shapes = infer(model)
     take_truths(model, done.shapes)
     done.before = graph_cost(model, done.shapes)
     known: Known | None = None
@@ -112,13 +118,15 @@ def _simplified(
 
 
 def usable(
-    exactness: str = "real", rules: Sequence[Rule] | None = None
+    exactness: str = "real", rules: Sequence[Rule] | RuleFile | None = None
 ) -> dict[str, Exactness]:
     """The class of each rule that may be applied; see `simplify`."""
     wanted = allowed(exactness)
-    known = proven(PROVABLE if rules is None else rules)
-    if rules is None:
-        known |= RECOGNISED
+    if rules is None or isinstance(rules, RuleFile):
+        own = () if rules is None else rules.rules
+        known = proven((*PROVABLE, *own)) | RECOGNISED
+    else:
+        known = proven(rules)
     return {name: found for name, found in known.items() if found in wanted}
 
 
@@ -164,14 +172,14 @@ def _sweep(model: ir.Model, classes: dict[str, Exactness], done: Rewriting) -> b
     """Rewrite to a fixpoint with what is known; returns whether anything applied."""
     rewriter = Rewriter(model, done.shapes, classes, done.level == 0, done.sweeps)
     wanted = ("always", "asked") if done.level == 2 else ("always",)
+    own = () if done.own is None else done.own.rules
+    phases = [("own", own), *((p.name, p.rules) for p in PHASES)]
+    known = [(name, [r for r in rules if r.name in classes]) for name, rules in phases]
     engine = Worklist(
         rewriter,
-        [
-            (p.name, [r for r in p.rules if r.name in classes and r.when in wanted])
-            for p in PHASES
-        ],
+        [(name, [r for r in rules if r.when in wanted]) for name, rules in known],
     )
-    rules = [r for r in PROVABLE if r.name in classes and r.when == "search"]
+    rules = [r for _, some in known for r in some if r.when == "search"]
     applied: list[Application] = []
     while True:
         engine.run()

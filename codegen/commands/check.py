@@ -5,13 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...analysis.errors import FairhandError
+from ...rewrites.certificate.rule_file import read_rules
 from ...rewrites.replay import replay
 from ..emit.package_files import of_package, read_report
 from ..load.read_model import load
 
 
-def check(report: Path, model: Path) -> str:
-    """Replay the certificate of a package; raises FairhandError where it fails."""
+def check(report: Path, model: Path, rules: Path | None = None) -> str:
+    """Replay the certificate of a package; raises FairhandError where it fails.
+
+    `rules` is the file of own laws that the package was compiled with.
+    """
+    own = read_rules(rules) if rules is not None else None
     folder = report.parent if report.name == "report.json" else report
     found = read_report(folder)
     loaded = load(model)
@@ -21,9 +26,9 @@ def check(report: Path, model: Path) -> str:
         raise FairhandError(
             f"{folder} has no certificate", hint="compile the model again"
         )
-    count, compared = replay(loaded.model.clone(), certificate)
-    rules = {step["rule"] for step in certificate["applications"]}
+    count, compared = replay(loaded.model.clone(), certificate, own)
+    names = {step["rule"] for step in certificate["applications"]}
     return (
-        f"{count} applications of {len(rules)} proven rules lead from {model.name} to "
+        f"{count} applications of {len(names)} proven rules lead from {model.name} to "
         f"graph {certificate['graph'][:12]}: checked, {compared} of them by values too"
     )

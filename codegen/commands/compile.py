@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...analysis.literals import one_line
 from ..pipeline import Package
 from ..verify.parity import summary
@@ -12,8 +14,8 @@ def summary_rows(package: Package) -> list[tuple[str, str]]:
     report = package.report
     source, lanes = report["source"], report.get("lanes")
     frozen = report.get("defaults")
-    unproved = len(report.get("certificate", {}).get("unproved", ()))
-    lost = f"{unproved} laws have no valid proof and were not applied: fairhand prove"
+    certificate = report.get("certificate", {})
+    unproved = certificate.get("unproved", ())
     lines = (package.path / "model.py").read_text(encoding="utf-8").count("\n")
     size = report["weights_bytes"] / 1e6
     file = f"{source['file']}, opset {source['opset']}, {source['nodes']} nodes"
@@ -23,11 +25,18 @@ def summary_rows(package: Package) -> list[tuple[str, str]]:
         ("model.py", f"{lines} lines, {len(report['classes'])} classes"),
         ("weights", f"{report['parameters']:,} parameters, {size:.1f} MB"),
         *([("defaults", _frozen(frozen))] if frozen else []),
-        *([("warning", lost)] if unproved else []),
+        *([("warning", _lost(certificate))] if unproved else []),
         *([("lanes", lanes["reason"])] if lanes else []),
         *([("cache", "all but the weights as written before")] * package.cached),
         ("parity", summary(report["verification"])),
     ]
+
+
+def _lost(certificate: dict[str, Any]) -> str:
+    unproved, own = certificate["unproved"], certificate.get("rules")
+    which = f"{len(unproved)} laws" if len(unproved) > 3 else ", ".join(unproved)
+    how = "fairhand prove" + (f" --rules {own}" if own else "")
+    return f"no valid proof, not applied: {which} ({how})"
 
 
 def _frozen(names: list[str]) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -11,7 +14,9 @@ from rich.console import Console
 
 from ...analysis.errors import FairhandError
 from ...analysis.lazy import lazy
-from ...rewrites.certificate.proof_store import load, save
+from ...rewrites.certificate.proof_store import FILE, Verdict, save, stored_in
+from ...rewrites.certificate.rule_file import RuleFile, place_of, read_rules
+from ...rewrites.language.rule import Rule
 from ...rewrites.rules.catalogue import FALSE_RULES, RULES
 
 # It needs z3, which isn't installed everywhere.
@@ -21,53 +26,80 @@ else:
     prove = lazy("...rewrites.proof.prove", __package__)
 
 
-def prove_rules(
-    names: list[str], jobs: int, write: bool, out: Console, check: bool = False
-) -> None:
-    """Prove rules; raises FairhandError if one fails, or a mutant is proved.
+@dataclass(frozen=True)
+class Proving:
+    """How rules are proved: `write` stores the verdicts, `check` asks that these are
+    stored. Those of the laws in `own` are stored unless they are to be checked."""
 
-    `write` stores the verdicts; `check` asks that these are stored.
-    """
+    jobs: int = 2
+    write: bool = False
+    check: bool = False
+    own: Path | None = None
+
+
+def prove_rules(names: list[str], how: Proving, out: Console) -> None:
+    """Prove rules; raises FairhandError if one fails, or a mutant is proved."""
     if find_spec("z3") is None:
         raise FairhandError("proving needs z3", hint='pip install "fairhand[prove]"')
-    everything = (*RULES, *FALSE_RULES)
+    own = read_rules(how.own) if how.own is not None else None
+    everything: Sequence[Rule] = own.rules if own else (*RULES, *FALSE_RULES)
+    file = own.proofs if own else FILE
     chosen = [
         r for r in everything if not names or r.name in names or r.family in names
     ]
     if not chosen:
         raise FairhandError(f"no rule or family is called {' or '.join(names)}")
+    verdicts, wrong = _verdicts(chosen, how, out)
+    stored = stored_in(file)
+    if how.write or (own and not how.check):
+        kept = {v.rule: v for v in (*(stored.values() if names else ()), *verdicts)}
+        rows = [kept[r.name] for r in everything if r.name in kept]
+        save(rows, prove.z3_version(), file)
+        stored = stored_in(file)
+    stale = [v.rule for v in verdicts if stored.get(v.rule) != v] if how.check else []
+    if stale:
+        again = "fairhand prove " + (f"--rules {how.own}" if own else "--write")
+        raise FairhandError(
+            f"stored otherwise, or not at all: {', '.join(stale)}", hint=again
+        )
+    if wrong:
+        where = _places(own, wrong) if own else ""
+        raise FairhandError(f"not proved, or too easily: {', '.join(wrong)}", where)
+    false = sum(rule in FALSE_RULES for rule in chosen)
+    others = f" and {false} false rules" if false else ""
+    out.print(f"{len(verdicts) - false} rules proved, all mutants{others} refused")
+
+
+def _verdicts(
+    chosen: list[Rule], how: Proving, out: Console
+) -> tuple[list[Verdict], list[str]]:
+    """The verdicts, and the names of the rules that aren't as they should be."""
     verdicts, wrong = [], []
-    refused = {rule.name for rule in FALSE_RULES}
     began, spent = monotonic(), Counter[str]()
-    for verdict, seconds in prove.prove_all(chosen, jobs):
+    found = prove.prove_all(chosen, how.jobs, how.own)
+    for rule in chosen:
+        try:
+            verdict, seconds = next(found)
+        except Exception as error:
+            if how.own is None:
+                raise
+            what = f"the law has no meaning: {type(error).__name__}: {error}"
+            raise FairhandError(what, place_of(how.own, rule)) from error
         spent.update(seconds)
         verdicts.append(verdict)
         loose = [m for m, said in verdict.mutants.items() if said != "refused"]
-        if verdict.proved == (verdict.rule in refused) or loose:
-            wrong.append(verdict.rule)
+        if verdict.proved == (rule in FALSE_RULES) or loose:
+            wrong.append(rule.name)
         said = f"{verdict.level} {verdict.exactness}" if verdict.proved else verdict.why
         extra = f"; proved the mutants {', '.join(loose)}" if loose else ""
         out.print(f"{verdict.rule:36} {said}{extra}", soft_wrap=True)
-    if write:
-        kept = {} if not names else {v.rule: v for v in load().values()}
-        kept.update({v.rule: v for v in verdicts})
-        save([kept[r.name] for r in everything if r.name in kept], prove.z3_version())
     split = ", ".join(f"{what} {seconds:.0f}" for what, seconds in spent.items())
     out.print(
-        f"{sum(spent.values()):.0f} CPU seconds ({split}) in {jobs} processes,"
+        f"{sum(spent.values()):.0f} CPU seconds ({split}) in {how.jobs} processes,"
         f" {monotonic() - began:.0f} s in all"
     )
-    stored = load()
-    stale = [v.rule for v in verdicts if stored.get(v.rule) != v] if check else []
-    if stale:
-        raise FairhandError(
-            f"stored otherwise, or not at all: {', '.join(stale)}",
-            hint="fairhand prove --write",
-        )
-    if wrong:
-        raise FairhandError(f"not proved, or too easily: {', '.join(wrong)}")
-    false = sum(verdict.rule in refused for verdict in verdicts)
-    out.print(
-        f"{len(verdicts) - false} rules proved, all mutants and {false} false rules"
-        " refused"
-    )
+    return verdicts, wrong
+
+
+def _places(own: RuleFile, names: list[str]) -> str:
+    return "; ".join(place_of(own.path, r) for r in own.rules if r.name in names)

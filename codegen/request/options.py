@@ -10,6 +10,7 @@ from typing import Any
 
 from ...analysis.errors import FairhandError
 from ...analysis.ops import registered
+from ...rewrites.certificate.rule_file import RuleFile
 from ...rewrites.language.rule import Rule
 from .choices import METHODS, PROFILE, TARGETS
 
@@ -21,18 +22,18 @@ class CompileOptions:
     """What is to be written.
 
     Of the proven rules, those that `exactness` admits are applied ("bitwise", "order"
-    or "real"; fairhand.rewrites has the catalogue, which `rules` narrows). `level` 0 is
-    faithful: no stored weight changes, and state_dict has the original's keys; 2 also
-    merges layers. Of the rest at most one: `lanes` is how many parts of the network may
-    run side by side, or "auto" (`profile`: as measured here); `fusion` ("tvm" or
-    "dnnfusion") writes the groups of a fusion plan as functions; with "triton" for
-    `target`, operators that fuse become kernels, with `autotune` such as try several
-    launches when they first run.
+    or "real"; fairhand.rewrites has the catalogue, which `rules` narrows, or to which
+    it adds the user's own). `level` 0 is faithful: no stored weight changes, and
+    state_dict has the original's keys; 2 also merges layers. Of the rest at most one:
+    `lanes` is how many parts of the network may run side by side, or "auto" (`profile`:
+    as measured here); `fusion` ("tvm" or "dnnfusion") writes the groups of a fusion
+    plan as functions; with "triton" for `target`, operators that fuse become kernels,
+    with `autotune` such as try several launches when they first run.
     """
 
     level: int = 1
     exactness: str = "real"
-    rules: Sequence[Rule] | None = None
+    rules: Sequence[Rule] | RuleFile | None = None
     lanes: int | str | None = None
     profile: bool = False
     fusion: str | None = None

@@ -12,7 +12,7 @@ from ... import __version__
 from ...analysis.cost.graph_cost import GraphCost
 from ...analysis.cost.peak_memory import peak_memory
 from ...analysis.graph.dims import text as size_text
-from ...rewrites.certificate.proof_store import kernel_hash, load, unproved
+from ...rewrites.certificate.proof_store import kernel_hash, unproved, verdict_of
 from ...rewrites.recognition.recognise import PROOF
 from ...rewrites.rules.catalogue import RULES
 from ...rewrites.simplify import Rewriting
@@ -155,10 +155,13 @@ def make_certificate(done: Rewriting, exactness: str, graph: str) -> dict[str, A
 
     `graph` is the digest of the one they led to.
     """
-    proofs = {name: verdict.proof_id for name, verdict in load().items()}
+    rules = (*RULES, *(done.own.rules if done.own else ()))
+    verdicts = {rule.name: verdict_of(rule) for rule in rules}
+    proofs = {name: v.proof_id for name, v in verdicts.items() if v is not None}
     classes = Counter(a.exactness.value for a in done.history)
-    left_out = unproved(RULES)
+    left_out = unproved(rules)
     return {
+        **({"rules": done.own.path.name} if done.own else {}),
         **({"unproved": left_out} if left_out else {}),
         "level": done.level,
         "exactness": exactness,

@@ -148,7 +148,11 @@ def resize(site: AdapterSite) -> None:
     if transformation is None or transformation.as_string() != "tf_half_pixel_for_nn":
         return
     # floor((x + 0.5) / scale) is the nearest to (x + 0.5) / scale - 0.5, ties upwards.
-    nearest = attributes.get("nearest_mode")
+    mode, nearest = attributes.get("mode"), attributes.get("nearest_mode")
+    if mode is not None and mode.as_string() != "nearest":
+        raise site.unsupported(
+            "mode 'tf_half_pixel_for_nn' is supported for nearest neighbours only"
+        )
     if nearest is None or nearest.as_string() != "floor":
         raise site.unsupported(
             "mode 'tf_half_pixel_for_nn' is supported with nearest_mode 'floor' only"

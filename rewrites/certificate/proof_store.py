@@ -2,6 +2,7 @@
 
 A verdict counts only for the law and the prover it was made with, told by their hashes.
 Nothing here needs z3: `fairhand prove` writes the file, everybody else reads it.
+Laws of the user's own have theirs beside them (rule_file.py).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from ..language.exactness import Exactness
 from ..language.rule import Rule
@@ -87,9 +89,14 @@ def _code(source: str) -> str:
 @cache
 def load() -> dict[str, Verdict]:
     """The verdicts that were shipped, if the prover is still the same."""
-    if not FILE.exists():
+    return stored_in(FILE)
+
+
+def stored_in(file: Path) -> dict[str, Verdict]:
+    """The verdicts of a file; none if another prover made them, or there is no file."""
+    if not file.exists():
         return {}
-    stored = json.loads(FILE.read_text(encoding="utf-8"))
+    stored = json.loads(file.read_text(encoding="utf-8"))
     if stored["kernel"] != kernel_hash():
         return {}
     return {
@@ -101,13 +108,27 @@ def load() -> dict[str, Verdict]:
     }
 
 
+_OF_USERS: WeakKeyDictionary[Rule, Verdict | None] = WeakKeyDictionary()
+
+
+def attach(rule: Rule, verdict: Verdict | None) -> None:
+    """Say what was found of a law that isn't one of the catalogue."""
+    _OF_USERS[rule] = verdict
+
+
+def verdict_of(rule: Rule) -> Verdict | None:
+    """What was found of this very law; None if it, or the prover, was another."""
+    of_users = rule in _OF_USERS
+    verdict = _OF_USERS[rule] if of_users else load().get(rule.name)
+    return verdict if verdict is not None and verdict.law == rule.hash else None
+
+
 def proven(rules: Iterable[Rule]) -> dict[str, Exactness]:
     """The exactness of those rules that have a valid proof."""
-    verdicts = load()
     found = {}
     for rule in rules:
-        verdict = verdicts.get(rule.name)
-        if verdict is not None and verdict.proved and verdict.law == rule.hash:
+        verdict = verdict_of(rule)
+        if verdict is not None and verdict.proved:
             found[rule.name] = Exactness(verdict.exactness)
     return found
 
@@ -121,13 +142,12 @@ def unproved(rules: Iterable[Rule]) -> list[str]:
 
 def proved_kinds(rule: Rule) -> tuple[str, ...]:
     """What leaves that name no kind of element may be of: floats, if nobody knows."""
-    verdict = load().get(rule.name)
-    known = verdict is not None and verdict.law == rule.hash
-    return verdict.kinds if verdict is not None and known else ("float",)
+    verdict = verdict_of(rule)
+    return ("float",) if verdict is None else verdict.kinds
 
 
-def save(verdicts: Iterable[Verdict], z3_version: str) -> None:
-    """Write proofs.json."""
+def save(verdicts: Iterable[Verdict], z3_version: str, file: Path = FILE) -> None:
+    """Write proofs.json, or the file of the user's own laws."""
     rules = {
         v.rule: {
             "law": v.law,
@@ -142,6 +162,6 @@ def save(verdicts: Iterable[Verdict], z3_version: str) -> None:
         for v in verdicts
     }
     content = {"kernel": kernel_hash(), "z3": z3_version, "rules": rules}
-    FILE.write_text(
+    file.write_text(
         json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8"
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from ..language.operators.read_write import (
@@ -19,7 +21,7 @@ from ..language.operators.read_write import (
     whole,
 )
 from ..language.pattern import Apply, Chain, Leaf, Many, Node, Term, Var
-from ..language.terms import Axes, Expr, Fn, Sizes
+from ..language.terms import Axes, Expr, Fn, Real, Sizes
 from .bindings import Binding, Undecided, evaluate
 from .match import Match
 
@@ -89,6 +91,7 @@ class Builder:
         if node.operator.name == "pointwise":
             return self._add(_applied(at.symbols[node.parameters["f"].name], inputs))
         parameters = {k: concrete(v, at) for k, v in node.parameters.items()}
+        self._check_places(node, parameters)
         if node.operator.name in _SIZED:
             parameters["sizes"] = _sizes(inputs[0], at)
         draft = WORDS[node.operator.name].write(_without_trailing(inputs), parameters)
@@ -103,9 +106,33 @@ class Builder:
             found.append(both)
         return found
 
+    def _check_places(self, node: Node, parameters: dict[str, Any]) -> None:
+        """Refuse to round a number of doubles: attributes are float32."""
+        for name, said in node.parameters.items():
+            if not isinstance(said, Real) or said.head == "symbol":
+                continue
+            rounded = float(np.float32(parameters[name])) != parameters[name]
+            if rounded and self._element_type() == ir.DataType.DOUBLE:
+                raise CannotWrite(f"{name} would have fewer places than DOUBLE")
+
     def _add(self, draft: Draft) -> Draft:
+        for place, x in enumerate(draft.inputs):
+            if isinstance(x, ir.Value) and x.dtype is not None:
+                taken = _types_taken(draft.op_type, place)
+                if taken and f"tensor({x.dtype.name.lower()})" not in taken:
+                    raise CannotWrite(f"{draft.op_type} takes no {x.dtype}")
         self.drafts.append(draft)
         return draft
+
+
+@cache
+def _types_taken(operator: str, place: int) -> frozenset[str]:
+    """The types that ONNX lets an input have; none if it has no such input."""
+    inputs = onnx.defs.get_schema(operator).inputs
+    variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
+    if place >= len(inputs) and inputs[-1].option != variadic:
+        return frozenset()
+    return frozenset(inputs[min(place, len(inputs) - 1)].types)
 
 
 def _stored(number: Fraction | float | int, dtype: np.dtype[Any]) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.graph.dims import same
-from ...analysis.shapes.place_rules import Count, Natural
+from ...analysis.ops.facts.index_functions import Count, Natural
 from ..language.facts import Facts
 from ..language.pattern import Leaf, Var
 from ..language.terms import Axes, Fn, Int, Real, Sizes

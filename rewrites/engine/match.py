@@ -78,6 +78,7 @@ class Matcher:
         if output >= len(node.outputs):
             return None
         binding = Binding(self.facts)
+        self._equations = []
         value = node.outputs[output]
         if not self._term(first, value, binding, lambda b: self._others([value], b)):
             return None

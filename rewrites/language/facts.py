@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from ...analysis.graph.constants import is_constant, stored, uniform_number
 from ...analysis.graph.dims import Dim, Dims
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.shapes.index_functions import Places
-from ...analysis.shapes.infer import ShapeFacts
 
 
 class Facts:

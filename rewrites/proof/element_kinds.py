@@ -19,14 +19,14 @@ from typing import Any
 from ..language.pattern import Leaf, leaves
 from ..language.rule import Law
 from .goal import goal
-from .kernel.bitwise_decision import classify_truth, classify_whole
 from .kernel.equality import Verdict as Answer
 from .kernel.equality import prove_equal
-from .kernel.machine_arithmetic import LOGICAL
-from .kernel.machine_operators import COMPARISONS
 from .kernel.scalars import Const, Element, FromInt, Ite, Op, Opaque, Red, Scalar
 from .kernel.smt import fresh, fresh_function
 from .kernel.tensors import Family, Tensor
+from .machine.arithmetic import LOGICAL
+from .machine.bitwise_decision import classify_truth, classify_whole
+from .machine.operators import COMPARISONS
 from .runtime_kernels import RuntimeSemantics, decided_by_bits
 
 SILENT = ("float", "int", "bool")  # what leaves that name no kind may be of

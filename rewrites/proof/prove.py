@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_all_start_methods, get_context
+from pathlib import Path
 from time import process_time
 
 import z3
 
 from ..certificate.proof_store import Verdict
+from ..certificate.rule_file import read_rules
 from ..language.exactness import Exactness
 from ..language.rule import Law, Rule
 from ..rules.catalogue import FALSE_RULES, RULES
@@ -107,25 +109,28 @@ _LEVELS = ("", "struct", "comm", "order", "ring", "field", "bits")
 _NAMED = {rule.name: rule for rule in (*RULES, *FALSE_RULES)}
 
 
-def _prove_named(name: str) -> tuple[Verdict, Counter[str]]:
-    return prove(_NAMED[name])
+def _prove_named(place: tuple[Path | None, str]) -> tuple[Verdict, Counter[str]]:
+    file, name = place
+    if file is None:
+        return prove(_NAMED[name])
+    return prove({rule.name: rule for rule in read_rules(file).rules}[name])
 
 
 def prove_all(
-    rules: Iterable[Rule], processes: int = 2
+    rules: Iterable[Rule], processes: int = 2, file: Path | None = None
 ) -> Iterator[tuple[Verdict, Counter[str]]]:
-    """Verdicts in the order of the rules, proved side by side.
+    """Verdicts in the order of the rules, proved side by side; a user's are in `file`.
 
     Each in a process of its own, whatever was proved before: what z3 has seen changes
     the way it goes, and so, under a limit of steps, what it finds.
     """
-    names = [rule.name for rule in rules]
+    places = [(file, rule.name) for rule in rules]
     cheap = "forkserver" in get_all_start_methods()
     context = get_context("forkserver" if cheap else "spawn")
     if cheap:
         context.set_forkserver_preload([__name__])
     with context.Pool(processes, maxtasksperchild=1) as pool:
-        yield from pool.imap(_prove_named, names)
+        yield from pool.imap(_prove_named, places)
 
 
 def z3_version() -> str:

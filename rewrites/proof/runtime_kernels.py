@@ -21,13 +21,13 @@ from ..language.exactness import Exactness, weakest
 from ..language.pattern import Node
 from ..language.rule import Law
 from .goal import Semantics
-from .kernel.bitwise_decision import Classification, classify
 from .kernel.equality import Equality
-from .kernel.machine_arithmetic import LOGICAL
-from .kernel.machine_operators import COMPARISONS
 from .kernel.scalars import Const, FromInt, Ite, Op, Opaque, Red, Scalar
 from .kernel.smt import Integer, every, fresh, fresh_function, implies, within
 from .kernel.tensors import Context, Tensor
+from .machine.arithmetic import LOGICAL
+from .machine.bitwise_decision import Classification, classify
+from .machine.operators import COMPARISONS
 from .semantics import reduction
 from .semantics.elementwise import POINTWISE, elementwise, scalar
 from .semantics.gather import opaque

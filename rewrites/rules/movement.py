@@ -184,18 +184,6 @@ def squeeze_squeeze(law: Law) -> None:
     law.rewrite(Squeeze(Squeeze(x, axes=a), axes=b), Squeeze(x, axes=both))
 
 
-@rule("movement", samples=[dict(r=2, x=[2, 3], A=frozenset())])
-def squeeze_nothing(law: Law) -> None:
-    """Squeeze(x, no axes) = x"""
-    r = law.rank()
-    x = law.tensor("x", r)
-    axes = law.axes("A", r)
-    if not law.mutant("any_axes"):
-        in_place = forall(r, lambda k: eq(axes.rest(k), k))
-        law.require(eq(axes.count, 0) & in_place, "axes are removed")
-    law.rewrite(Squeeze(x, axes=axes), x)
-
-
 # ---- Expand and Tile
 
 
@@ -288,7 +276,6 @@ RULES: list[Rule] = [
     unsqueeze_squeeze,
     unsqueeze_unsqueeze,
     squeeze_squeeze,
-    squeeze_nothing,
     expand_identity,
     expand_expand,
     tile_once,

@@ -84,6 +84,41 @@ def test_every_application_lowers_its_measure(rule, sample) -> None:
     assert after < before if rule.measure == "weight" else after <= before
 
 
+HEAD = '<ir_version: 10, opset_import: ["": 22]> g '
+
+
+def rewritten_by(name: str, text: str) -> list[str]:
+    """The operators of a graph after one law had its way."""
+    model = ir.from_proto(onnx.parser.parse_model(HEAD + text))
+    rewritten(model, name)
+    return operators(model)
+
+
+@pytest.mark.parametrize(("dtype", "after"), [("float", "Global"), ("int8", "")])
+def test_no_operator_is_written_for_a_type_that_it_lacks(
+    dtype: str, after: str
+) -> None:
+    text = f"""({dtype}[1,2,3,3] x) => ({dtype}[1,2,1,1] y)
+        {{ y = MaxPool<kernel_shape=[3,3]>(x) }}"""
+    assert rewritten_by("max_pool_of_all", text) == [f"{after}MaxPool"]
+
+
+@pytest.mark.parametrize("dtype", ["float", "double"])
+def test_doubles_are_not_rounded_to_an_attribute(dtype: str) -> None:
+    text = f"""({dtype}[2,3,4,8] q, {dtype}[2,3,8,5] k, {dtype}[2,3,5,6] v)
+        => ({dtype}[2,3,4,6] y) <{dtype} c = {{0.3}}>
+        {{ s = MatMul(q, k) t = Mul(s, c) p = Softmax(t) y = MatMul(p, v) }}"""
+    found = rewritten_by("attention_mul", text)
+    assert ("Attention" in found) == (dtype == "float")
+
+
+def test_a_squeeze_of_an_empty_list_is_left_alone() -> None:
+    """ONNX Runtime takes it for all axes of size 1."""
+    text = """(float[1,3] x) => (float[1,3] y) <int64[0] none = {}>
+        { s = Squeeze(x, none) y = Unsqueeze(s, none) }"""
+    assert rewritten_by("unsqueeze_squeeze", text) == ["Squeeze", "Unsqueeze"]
+
+
 def test_equal_nodes_become_one_and_so_do_their_users() -> None:
     model = graph_of(
         ("a", "Relu", "x"),

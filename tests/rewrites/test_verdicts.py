@@ -68,7 +68,7 @@ def test_a_compile_says_which_laws_were_left_out(
         left_out = package.report["certificate"]["unproved"]
         assert left_out == sorted(rule.name for rule in RULES)
         rows = dict(summary_rows(package))
-        assert rows["warning"].startswith(f"{len(RULES)} laws have no valid proof")
+        assert f"not applied: {len(RULES)} laws" in rows["warning"]
     finally:
         proof_store.load.cache_clear()
 
@@ -78,38 +78,6 @@ def test_a_law_is_applied_to_the_kinds_that_it_is_proved_for() -> None:
     assert verdicts["transpose_transpose"].kinds == ("float", "int", "bool")
     assert verdicts["conv_batchnorm"].kinds == ("float",)
     assert "int" in verdicts["add_pairs"].kinds
-
-
-TRUSTED = [p.relative_to(proof_store.REWRITES) for p in proof_store.trusted_files()]
-
-
-@pytest.mark.parametrize(
-    ("file", "old", "new"),
-    [
-        ("language/terms.py", '"less", self', '"less_equal", self'),
-        ("engine/bindings.py", "if found is False:", "if found is None:"),
-        ("engine/match.py", "if not decided(condition, binding):", "if False:"),
-        ("engine/declarations.py", "if not facts.is_constant(value):", "if False:"),
-        ("engine/build.py", "return found", "return found or 0"),
-        ("proof/kernel/matching.py", "return not left", "return True"),
-        ("proof/semantics/movement.py", "perm", "q"),
-        ("proof/prove.py", "wrongly", "rightly"),
-    ],
-)
-def test_a_changed_trusted_file_is_another_prover(
-    file: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert Path(file) in TRUSTED
-    path, kernel = proof_store.REWRITES / file, proof_store.kernel_hash()
-    source = path.read_text("utf-8")
-    assert old in source
-
-    def read(self: Path, **more: str) -> str:
-        return source.replace(old, new) if self == path else _read(self, **more)
-
-    _read = Path.read_text
-    monkeypatch.setattr(Path, "read_text", read)
-    assert proof_store.kernel_hash.__wrapped__() != kernel
 
 
 def test_comments_leave_the_prover_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

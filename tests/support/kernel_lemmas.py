@@ -14,12 +14,12 @@ from typing import Any
 
 import z3
 
-from fairhand.rewrites.proof.kernel.bitwise_decision import (
+from fairhand.rewrites.proof.kernel.scalars import Op, Scalar, Symbol
+from fairhand.rewrites.proof.machine.bitwise_decision import (
     RESOURCE_LIMIT,
     classify,
     classify_integers,
 )
-from fairhand.rewrites.proof.kernel.scalars import Op, Scalar, Symbol
 
 # The largest relative error of one rounding, to nearest.
 ROUNDING_UNITS = {

@@ -10,7 +10,9 @@ the law fixes to a number take the shape () unless the sample says otherwise. A
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -25,31 +27,33 @@ from fairhand.rewrites.engine.build import Builder
 from fairhand.rewrites.engine.graph_editor import GraphEditor
 from fairhand.rewrites.engine.match import Match
 from fairhand.rewrites.language.facts import Facts
-from fairhand.rewrites.language.pattern import Leaf, Many, Pointwise, Term, Var, leaves
+from fairhand.rewrites.language.pattern import Leaf, Many, Pointwise, Var, leaves
 from fairhand.rewrites.language.rule import Law, Rule
 from fairhand.rewrites.language.terms import Sizes
 
 OPSET = 26
 POSITIVE = "positive"  # the description of an input that takes positive numbers
+Elements: TypeAlias = Callable[[tuple[int, ...], Any], np.ndarray]
 KINDS = {"": np.float32, "float": np.float32, "int": np.int64, "bool": np.bool_}
 
 
 def sample_model(
     rule: Rule,
     sample: dict[str, Any],
-    terms: tuple[Term, ...] | None = None,
-    silent: Any = np.float32,
+    dtypes: Mapping[str, Any] = KINDS,
+    elements: Elements | None = None,
 ) -> onnx.ModelProto:
-    """One side of the law (the left one unless given) as a model.
+    """The left side of the law as a model.
 
-    `silent`: the element type of leaves that name no kind.
+    `dtypes` are the element types of leaves by their kind ("" where they name none),
+    `elements` draws those of constants that the sample gives a shape for.
     """
     law = rule.law
     graph = ir.Graph([], [], nodes=[], opset_imports={"": OPSET}, name=rule.name)
     model = ir.Model(graph, ir_version=12)
     facts = Facts(ShapeFacts())
     binding = Binding(facts)
-    random = np.random.default_rng(7)
+    random = elements or partial(_random, np.random.default_rng(7))
     for name, symbol in law.symbols.items():
         given = sample.get(name)
         if isinstance(symbol, Pointwise):
@@ -64,14 +68,14 @@ def sample_model(
             members = []
             for j, shape in enumerate(given):
                 one = Binding(facts)
-                kind = None if leaf.kinds else silent
                 name = f"{leaf.name}{j}"
-                value = _leaf(leaf, name, shape, random, graph, binding, kind)
+                dtype = dtypes[leaf.kinds]
+                value = _leaf(leaf, name, shape, random, graph, binding, dtype)
                 one.values[leaf] = value
                 members.append(one)
             binding.members[leaf.name] = members
         else:
-            dtype = None if leaf.kinds else silent
+            dtype = dtypes[leaf.kinds]
             dtype = np.uint64 if leaf.name in sample.get("unsigned", ()) else dtype
             if leaf.name in sample.get("types", {}):
                 dtype = ir.DataType[sample["types"][leaf.name]].numpy().type
@@ -79,7 +83,7 @@ def sample_model(
             if leaf.name in sample.get("positive", ()):
                 value.doc_string = POSITIVE
             binding.values[leaf] = value
-    _build(model, facts, binding, rule, law, terms or law.left)
+    _build(model, facts, binding, rule)
     return ir.to_proto(model)
 
 
@@ -93,12 +97,11 @@ def _leaf(
     leaf: Var,
     name: str,
     given: Any,
-    random: np.random.Generator,
+    elements: Elements,
     graph: ir.Graph,
     binding: Binding,
-    dtype: Any = None,
+    dtype: Any,
 ) -> ir.Value:
-    dtype = dtype or KINDS[leaf.kinds]
     # A number for any tensor: a size that the model knows.
     constant = leaf.kind is not Leaf.TENSOR or isinstance(given, int)
     if isinstance(given, np.ndarray | tuple | float | int):
@@ -107,7 +110,7 @@ def _leaf(
         number = float(evaluate(leaf.number, binding))
         array = np.full(given or (), number).astype(dtype)
     else:
-        array = _random(random, tuple(given or ()), dtype)
+        array = elements(tuple(given or ()), dtype)
     if constant:
         value = ir.Value(
             name=name,
@@ -142,10 +145,9 @@ def _build(
     facts: Facts,
     binding: Binding,
     rule: Rule,
-    law: Law,
-    terms: tuple[Term, ...],
 ) -> None:
-    side = Law(symbols=law.symbols, left=law.left, right=terms)
+    law = rule.law
+    side = Law(symbols=law.symbols, left=law.left, right=law.left)
     probe = Rule(rule.name, rule.family, rule.build, side, rule.statement)
     builder = Builder(Match(probe, (), binding))
     results = builder.results()

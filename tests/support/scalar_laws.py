@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import z3
 
-from fairhand.rewrites.proof.kernel.bitwise_decision import EXACTNESS
 from fairhand.rewrites.proof.kernel.scalars import (
     Const,
     Element,
@@ -16,6 +15,7 @@ from fairhand.rewrites.proof.kernel.scalars import (
     Op,
     Scalar,
 )
+from fairhand.rewrites.proof.machine.bitwise_decision import EXACTNESS
 
 BITWISE, ZERO_SIGN, FINITE, FINITE_ZERO_SIGN = EXACTNESS
 EVERY = ("float16", "bfloat16", "float32")

@@ -111,7 +111,10 @@ def _read_squeeze(node: ir.Node, facts: Facts) -> Reading:
     x = given(node, 0)
     dims = dims_of(x, facts)
     if optional(node, 1) is not None:
-        return Reading((x,), {"axes": _axes_input(node, facts, len(dims))})
+        axes = _axes_input(node, facts, len(dims))
+        if not axes:  # all of size 1 to ONNX Runtime
+            raise NoReading("Squeeze of an empty list of axes")
+        return Reading((x,), {"axes": axes})
     if not all(isinstance(n, int) for n in dims):
         raise NoReading("Squeeze without axes of sizes known only at run time")
     return Reading((x,), {"axes": frozenset(k for k, n in enumerate(dims) if n == 1)})
@@ -125,6 +128,8 @@ def _read_unsqueeze(node: ir.Node, facts: Facts) -> Reading:
 
 def _write_axes(op: str) -> Any:
     def write(inputs: list[Input], parameters: dict[str, Any]) -> Draft:
+        if not parameters["axes"]:
+            return Draft("Identity", [inputs[0]])
         return Draft(op, [inputs[0], ints(sorted(parameters["axes"]))])
 
     return write

@@ -225,8 +225,10 @@ class Definedness(Order):
             if e.name in ("add", "min", "div"):
                 return self._all_not_negative(e, known)
             if e.name == "mul":
-                square = self.equal(*e.args, known)  # type: ignore[call-arg,arg-type]
-                return square or self._all_not_negative(e, known)
+                factor, other = e.args
+                return self.equal(factor, other, known) or self._all_not_negative(
+                    e, known
+                )
             if e.name == "pow" and isinstance(e.args[1], Const):
                 return e.args[1].value % 2 == 0
             if e.name == "where":
@@ -256,15 +258,16 @@ def needs(e: Scalar, at: Need, values: list[Any] | None = None) -> Iterator[Need
             known = (*at.hypotheses, guard_truth(e.condition, value))
             yield from needs(branch, replace(at, hypotheses=known), values)
     elif isinstance(e, Red):
-        b, value = Binder.of(e), None
+        b = Binder.of(e)
+        given: Any = None
         if values is not None:
-            value, values = (values[0] if values else 0), values[1:]  # type: ignore[assignment]
-            if b.vec and isinstance(value, int):
-                value = _first
-            if b.vec != _is_map(value):
+            given, values = (values[0] if values else 0), values[1:]
+            if b.vec and isinstance(given, int):
+                given = _first
+            if b.vec != _is_map(given):
                 return
-        place = b.variable if value is None else value
-        known = (*at.hypotheses, b.domain() if value is None else b.domain(value))
+        place = b.variable if given is None else given
+        known = (*at.hypotheses, b.domain() if given is None else b.domain(given))
         inside = replace(at, hypotheses=known, variables=(*at.variables, place))
         yield from needs(e.body(place), inside, values)
     elif isinstance(e, Opaque):

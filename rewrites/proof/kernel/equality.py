@@ -407,12 +407,13 @@ def without_guards(e: Scalar, struct: Equality, hypotheses: Hypotheses) -> Scala
     """
     if isinstance(e, Op):
         args = [without_guards(a, struct, hypotheses) for a in e.args]
-        if e.name == "where" and isinstance(e.args[0], Op):
+        if e.name == "where":
             test, _, kept = e.args
-            guards = test.name == "isnan" and struct.equal(  # type: ignore[attr-defined]
-                test.args[0], kept, hypotheses  # type: ignore[attr-defined]
-            )
-            if guards:
+            if (
+                isinstance(test, Op)
+                and test.name == "isnan"
+                and struct.equal(test.args[0], kept, hypotheses)
+            ):
                 return args[2]
         unchanged = all(a is b for a, b in zip(args, e.args, strict=True))
         return e if unchanged else Op(e.name, *args)

@@ -137,8 +137,10 @@ class Order(NormalForm):
             return z3.If(guard_formula(e.condition), real(a), real(b))
         if isinstance(e, Op):
             args = [self.number(x, unknowns, hypotheses) for x in e.args]
-            if e.name in REFLEXIVE and self.congruent(*e.args, hypotheses):  # type: ignore[call-arg,arg-type]
-                return z3.Not(truth(applied("isnan", args[:1])))
+            if e.name in REFLEXIVE:
+                a, b = e.args
+                if self.congruent(a, b, hypotheses):
+                    return z3.Not(truth(applied("isnan", args[:1])))
             return applied(e.name, args)
         for other, symbol in unknowns:
             if self.congruent(e, other, hypotheses):

@@ -15,10 +15,10 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from ..kernel.bitwise_decision import classify
-from ..kernel.machine_arithmetic import same_leaf
 from ..kernel.scalars import Const, Element, Op, Scalar, Symbol
 from ..kernel.tensors import Context, Tensor
+from ..machine.arithmetic import same_leaf
+from ..machine.bitwise_decision import classify
 from .elementwise import elementwise
 from .table import means
 

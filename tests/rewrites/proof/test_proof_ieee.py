@@ -37,10 +37,6 @@ from support.scalar_runtimes import (
     with_torch,
 )
 
-from fairhand.rewrites.proof.kernel import bitwise_decision
-from fairhand.rewrites.proof.kernel.bitwise_decision import Classification, classify
-from fairhand.rewrites.proof.kernel.element_types import FLOATS
-from fairhand.rewrites.proof.kernel.machine_arithmetic import Reading, same_leaf
 from fairhand.rewrites.proof.kernel.scalars import (
     All,
     Const,
@@ -53,6 +49,10 @@ from fairhand.rewrites.proof.kernel.scalars import (
     Scalar,
     Symbol,
 )
+from fairhand.rewrites.proof.machine import bitwise_decision
+from fairhand.rewrites.proof.machine.arithmetic import Reading, same_leaf
+from fairhand.rewrites.proof.machine.bitwise_decision import Classification, classify
+from fairhand.rewrites.proof.machine.element_types import FLOATS
 
 
 def found(claim: Claim) -> Classification:

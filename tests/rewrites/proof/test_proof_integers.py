@@ -34,14 +34,14 @@ from support.scalar_runtimes import (
     with_torch,
 )
 
-from fairhand.rewrites.proof.kernel.bitwise_decision import classify, classify_integers
-from fairhand.rewrites.proof.kernel.element_types import (
+from fairhand.rewrites.proof.kernel.scalars import Const, Element, Op, Scalar
+from fairhand.rewrites.proof.machine.bitwise_decision import classify, classify_integers
+from fairhand.rewrites.proof.machine.element_types import (
     FLOATS,
     Refused,
     constant,
     float_of,
 )
-from fairhand.rewrites.proof.kernel.scalars import Const, Element, Op, Scalar
 
 shl, shr, both, either, unlike, flip = map(op, "shl shr and or xor not".split())
 where, clip, relu, square = map(op, "where clip relu square".split())

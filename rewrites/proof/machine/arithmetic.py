@@ -13,9 +13,7 @@ from typing import Any, TypeAlias
 
 import z3
 
-from .element_types import BOOLEAN, Format, Refused, constant, convert, format_named
-from .machine_operators import COMPARISONS, compare, of_floats, of_integers, select
-from .scalars import (
+from ..kernel.scalars import (
     All,
     Const,
     Element,
@@ -30,7 +28,9 @@ from .scalars import (
     Scalar,
     Symbol,
 )
-from .smt import Integer
+from ..kernel.smt import Integer
+from .element_types import BOOLEAN, Format, Refused, constant, convert, format_named
+from .operators import COMPARISONS, compare, of_floats, of_integers, select
 
 Same: TypeAlias = Callable[[Scalar, Scalar], bool]
 

@@ -28,9 +28,9 @@ from dataclasses import dataclass
 
 import z3
 
+from ..kernel.scalars import Scalar
+from .arithmetic import Reading, Same, same_leaf
 from .element_types import BOOLEAN, FLOATS, Format, Refused, float_of, format_named
-from .machine_arithmetic import Reading, Same, same_leaf
-from .scalars import Scalar
 
 DECIDED = tuple(FLOATS[name] for name in ("float16", "bfloat16", "float32"))
 WHOLE = tuple(format_named(f"{u}int{n}") for n in (8, 16, 32, 64) for u in ("", "u"))

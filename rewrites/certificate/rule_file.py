@@ -1,0 +1,66 @@
+"""Laws of the user's own: a Python file, and beside it what the prover found."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...analysis.errors import FairhandError
+from ...analysis.user_code import run_file
+from ..language.rule import Rule
+from ..recognition.recognise import CLASSES
+from ..rules.catalogue import BY_NAME, FALSE_RULES
+from .proof_store import attach, stored_in
+
+HINT = "a file of laws: docs/rewrites.md shows one"
+
+
+@dataclass(frozen=True)
+class RuleFile:
+    """The laws of a file, with the verdicts that stand beside it."""
+
+    path: Path
+    rules: tuple[Rule, ...]
+
+    @property
+    def proofs(self) -> Path:
+        """The file of the verdicts."""
+        return self.path.with_suffix(".proofs.json")
+
+
+def read_rules(path: Path) -> RuleFile:
+    """The laws that a Python file defines, by themselves or in lists, in their order.
+
+    Raises FairhandError where it fails, defines none, or gives one a name that is
+    taken; it names the line.
+    """
+    found: dict[Rule, None] = {}
+    for value in run_file(path, HINT).values():
+        members = value if isinstance(value, list | tuple) else [value]
+        found.update(dict.fromkeys(x for x in members if isinstance(x, Rule)))
+    if not found:
+        raise FairhandError(f"{path} defines no law", hint=HINT)
+    taken = {*BY_NAME, *CLASSES, *(rule.name for rule in FALSE_RULES)}
+    for rule in found:
+        if rule.name in taken:
+            raise FairhandError(
+                f"there is another law called {rule.name}", place_of(path, rule)
+            )
+        taken.add(rule.name)
+    file = RuleFile(path, tuple(found))
+    verdicts = stored_in(file.proofs)
+    for rule in file.rules:
+        attach(rule, verdicts.get(rule.name))
+    return file
+
+
+def place_of(path: Path, rule: Rule) -> str:
+    """Where a law stands in its file."""
+    code = rule.build.__code__
+    if code.co_filename == str(path.resolve()):
+        return f"{path}, line {code.co_firstlineno}, law {rule.name}"
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and node.value == rule.name:
+            return f"{path}, line {node.lineno}, law {rule.name}"
+    return f"{path}, law {rule.name}"

@@ -1,0 +1,140 @@
+"""Laws of the user's own: proved by their file, stored beside it, applied if true."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+
+from fairhand.codegen.cli import main
+
+Capture = pytest.CaptureFixture[str]
+LAWS = """
+from fairhand.rewrites.language.operators.elementwise import Abs, Cos, Neg, Sin
+from fairhand.rewrites.language.rule import Law, rule
+from fairhand.rewrites.rules.law_table import equation
+
+cos_of_abs = equation(
+    "Cos(Abs(x)) = Cos(x)",
+    "float x",
+    lambda x: Neg(Neg(Cos(x))),
+    lambda x: RIGHT,
+    wrong={"sine": lambda x: Sin(x)},
+    name="cos_twice_negated",
+    family="own",
+)
+
+
+@rule("own")
+def sin_twice(law: Law) -> None:
+    \"\"\"Sin(Sin(x)) = Sin(x)\"\"\"
+    x = law.tensor("x", law.rank(), kinds="float")
+    law.rewrite(Sin(Sin(x)), Sin(x))
+"""
+LAST = LAWS.count("\n")
+MODEL = """<ir_version: 10, opset_import: ["": 20]> g (float[2,3] x) => (float[2,3] y)
+    { a = Cos(x) b = Neg(a) c = Neg(b) d = Sin(c) y = Sin(d) }"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    onnx.save(onnx.parser.parse_model(MODEL), tmp_path / "wave.onnx")
+    return tmp_path / "wave.onnx"
+
+
+def laws(folder: Path, right: str = "Cos(x)", more: str = "") -> Path:
+    path = folder / "mine.py"
+    path.write_text(LAWS.replace("RIGHT", right) + more)
+    return path
+
+
+def applied(model: Path, rules: Path) -> tuple[set[str], dict[str, object]]:
+    """The names of the laws that a compilation applied, and its certificate."""
+    folder = model.parent / "package"
+    assert main(["compile", str(model), "-o", str(folder), "--rules", str(rules)]) == 0
+    found = json.loads((folder / "report.json").read_text())["certificate"]
+    return {step["rule"] for step in found["applications"]}, found
+
+
+def test_a_true_law_is_applied_and_a_false_one_is_not(
+    tmp_path: Path, model: Path, capfd: Capture
+) -> None:
+    rules = laws(tmp_path)
+    assert main(["prove", "--rules", str(rules)]) == 1
+    printed, error = capfd.readouterr()
+    assert "error: not proved, or too easily: sin_twice" in error
+    line = LAWS.split("\n").index('@rule("own")') + 1
+    assert f"{rules}, line {line}, law sin_twice" in error
+    assert "cos_twice_negated" in printed
+    names, certificate = applied(model, rules)
+    assert "cos_twice_negated" in names
+    assert certificate["unproved"] == ["sin_twice"]
+    assert certificate["rules"] == "mine.py"
+    printed, error = capfd.readouterr()
+    assert "not applied: sin_twice (fairhand prove --rules mine.py)" in error
+    package = str(tmp_path / "package")
+    assert main(["check", package, str(model), "--rules", str(rules)]) == 0
+    assert main(["check", package, str(model)]) == 1
+    assert "laws of your own are named by --rules" in capfd.readouterr().err
+
+
+def test_a_law_that_was_edited_is_not_applied(
+    tmp_path: Path, model: Path, capfd: Capture
+) -> None:
+    rules = laws(tmp_path)
+    assert "cos_twice_negated" not in applied(model, rules)[0]  # never proved
+    main(["prove", "--rules", str(rules)])
+    assert "cos_twice_negated" in applied(model, rules)[0]
+    laws(tmp_path, right="Sin(x)")
+    capfd.readouterr()
+    names, certificate = applied(model, rules)
+    assert "cos_twice_negated" not in names
+    assert certificate["unproved"] == ["cos_twice_negated", "sin_twice"]
+    assert "not applied: cos_twice_negated, sin_twice" in capfd.readouterr().err
+    assert main(["prove", "--check", "--rules", str(rules)]) == 1
+    error = capfd.readouterr().err
+    assert "stored otherwise, or not at all: cos_twice_negated" in error
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("\nbroken(", "mine.py failed: SyntaxError: "),
+        ("\nimport nothing_of_this_name", f"at line {LAST + 2}"),
+        (
+            "\n@rule('own')\ndef bad(law):\n    law.rewrite(Sin(1, 2, law.no), None)",
+            f"at line {LAST + 4}, in bad",
+        ),
+        (
+            "\n@rule('own')\ndef relu_of_relu(law):\n"
+            "    x = law.tensor('x', 1)\n    law.rewrite(Sin(x), x)",
+            "law relu_of_relu",
+        ),
+    ],
+)
+def test_a_file_that_fails_names_the_line(
+    more: str, said: str, tmp_path: Path, model: Path, capfd: Capture
+) -> None:
+    rules = laws(tmp_path, more=more)
+    assert main(["compile", str(model), "--rules", str(rules)]) == 1
+    error = capfd.readouterr().err
+    assert error.startswith("error: ") and said in error
+
+
+def test_a_law_without_a_meaning_is_an_error_of_its_own(
+    tmp_path: Path, capfd: Capture
+) -> None:
+    more = "\n@rule('own')\ndef typed(law):\n    law.rewrite(Sin(3), Sin(3))"
+    rules = laws(tmp_path, more=more)
+    assert main(["prove", "--rules", str(rules), "typed"]) == 1
+    error = capfd.readouterr().err
+    assert "the law has no meaning" in error and "law typed" in error
+
+
+def test_a_file_without_laws(tmp_path: Path, model: Path, capfd: Capture) -> None:
+    (tmp_path / "none.py").write_text("")
+    rules = str(tmp_path / "none.py")
+    assert main(["compile", str(model), "--rules", rules]) == 1
+    assert "none.py defines no law" in capfd.readouterr().err

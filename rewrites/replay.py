@@ -179,7 +179,7 @@ def _applied(
 ) -> Application | str:
     if name in CLASSES:
         reason = "nothing of this name ends here"
-        for found in recognitions(node, rewriter.facts):
+        for found in recognitions(node, rewriter.around):
             if found.name == name:
                 done = rewriter.apply_recognised(found)
                 if isinstance(done, Application):

@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from ...analysis.errors import FairhandError
 from ...analysis.literals import one_line
-from ...rewrites.adapters.provenance import behind
+from ...rewrites.adapters.provenance import behind, last_of
 from ...rewrites.engine.history import Application
 from ..ir.package_plan import ClassPlan, PackagePlan, SourceNodes
 from .package_files import read_report
@@ -59,7 +59,7 @@ def source_map(
 
 def _reasons(model: ir.Model, history: Sequence[Application]) -> dict[str, str]:
     """What became of the nodes, should no line stand for them."""
-    found = {name: f"rule {a.rule}" for a in history for name in a.origins}
+    found = last_of([(f"rule {a.rule}", a.origins) for a in history])
     found |= dict.fromkeys(model.meta["constants"], CONSTANT)
     for node in model.graph:
         found |= dict.fromkeys(behind(node), KNOWN)

@@ -298,7 +298,7 @@ class KernelSet:
             choices: dict[tuple[str, str], list[str]] = {}
             for i in group.operators:
                 node = self.nodes[i]
-                names = behind(node) or [node.name or "?"]
+                names = [*behind(node)] or [node.name or "?"]
                 kernel = next((kernel_of[n] for n in names if n in kernel_of), None)
                 reason = kernel.measured or "one launch" if kernel else ""
                 reason = reason or self._reason(node, names)

@@ -8,7 +8,7 @@ does the work of, so that a line of emitted code can be led back to them.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import onnx_ir as ir
 
@@ -19,6 +19,65 @@ _LISTS = ("pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy")
 
 _MOVES = frozenset("Cast Expand Reshape Slice Squeeze Transpose Unsqueeze".split())
 _NUMBER = "fairhand.node"  # metadata, since that is what the inliner passes on
+
+
+class Origins:
+    """Names in the order of their first mention; joining some copies none of them.
+
+    A node that a thousand were merged into would else be told of them a thousand times.
+    """
+
+    __slots__ = ("_flat", "_parts")
+
+    def __init__(self, parts: Iterable[str | Origins] = ()) -> None:
+        self._parts = [part for part in parts if part]
+        self._flat = all(isinstance(part, str) for part in self._parts)
+        if all(isinstance(part, str) or part._flat for part in self._parts):
+            names = list(_walk(self._parts))
+            if self._flat or len(names) <= _FEW:
+                self._parts, self._flat = [*names], True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts) if self._flat else _walk(self._parts)
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+
+_FEW = 32
+
+
+def _walk(
+    parts: Iterable[str | Origins],
+    seen: set[int] | None = None,
+    names: dict[str, None] | None = None,
+) -> Iterator[str]:
+    """Names that aren't among `names` yet, of parts that aren't `seen` yet."""
+    seen = set() if seen is None else seen
+    names = {} if names is None else names
+    stack = [iter(parts)]
+    while stack:
+        part = next(stack[-1], None)
+        if part is None:
+            stack.pop()
+        elif isinstance(part, str):
+            if part not in names:
+                names[part] = None
+                yield part
+        elif id(part) not in seen:
+            seen.add(id(part))
+            stack.append(iter(part._parts))
+
+
+def last_of(groups: Sequence[tuple[str, Origins]]) -> dict[str, str]:
+    """By name, what stands beside the last origins that have it."""
+    seen: set[int] = set()
+    names: dict[str, None] = {}
+    return {
+        name: what
+        for what, origins in reversed(groups)
+        for name in _walk([origins], seen, names)
+    }
 
 
 def number_nodes(model: ir.Model) -> list[ir.Node]:
@@ -38,7 +97,7 @@ def remember_origins(model: ir.Model, numbered: Sequence[ir.Node]) -> None:
     for node in all_nodes(model.graph):
         number = node.metadata_props.pop(_NUMBER, None)
         if number is not None:
-            node.meta["behind"] = (names[int(number)],)
+            node.meta["behind"] = Origins([names[int(number)]])
     constants = [n for n, node in zip(names, numbered, strict=True) if _is_plain(node)]
     model.meta["nodes"] = tuple(dict.fromkeys(names))
     model.meta["constants"] = set(constants)
@@ -48,25 +107,31 @@ def _is_plain(node: ir.Node) -> bool:
     return node.op_type == "Constant" and not node.domain
 
 
-def own_origins(node: ir.Node) -> tuple[str, ...]:
+def own_origins(node: ir.Node) -> Origins:
     """As `behind`, its graphs left out."""
-    found: tuple[str, ...] = node.meta.get("behind", ())
+    found: Origins = node.meta.get("behind", _NONE)
     return found
 
 
-def behind(node: ir.Node) -> tuple[str, ...]:
+_NONE = Origins()
+
+
+def behind(node: ir.Node) -> Origins:
     """Names of the nodes of the file whose work a node does, its graphs included."""
-    inner = [
-        name
-        for graph in bodies(node)
-        for inside in all_nodes(graph)
-        for name in own_origins(inside)
-    ]
     own = own_origins(node)
-    return tuple(dict.fromkeys((*own, *inner))) if inner else own
+    graphs = bodies(node)
+    if not graphs:
+        return own
+    inner = [own_origins(inside) for graph in graphs for inside in all_nodes(graph)]
+    return _joined([own, *inner])
 
 
-def take_over(new: Iterable[ir.Node], old: Iterable[ir.Node]) -> tuple[str, ...]:
+def _joined(parts: Iterable[Origins]) -> Origins:
+    parts = list({id(part): part for part in parts if part}.values())
+    return parts[0] if len(parts) == 1 else Origins(parts)
+
+
+def take_over(new: Iterable[ir.Node], old: Iterable[ir.Node]) -> Origins:
     """`new` nodes do the work of `old` ones from here on; returns whose that is.
 
     New nodes that compute come with some that only bring operands into place. Those do
@@ -74,20 +139,19 @@ def take_over(new: Iterable[ir.Node], old: Iterable[ir.Node]) -> tuple[str, ...]
     """
     new, old = list(new), list(old)
     names = [(node.op_type in _MOVES, behind(node)) for node in old]
-    replaced = tuple(dict.fromkeys([x for _, found in names for x in found]))
-    moved = tuple(dict.fromkeys([x for moves, found in names if moves for x in found]))
+    replaced = _joined(found for _, found in names)
+    moved = _joined(found for moves, found in names if moves)
     computes = any(node.op_type not in _MOVES for node in new)
     for node in new:
         sources = moved if computes and node.op_type in _MOVES else replaced
-        own = behind(node)
-        node.meta["behind"] = tuple(dict.fromkeys((*own, *sources))) if own else sources
+        node.meta["behind"] = _joined([behind(node), sources])
     return replaced
 
 
 def became_constants(model: ir.Model, nodes: Iterable[ir.Node]) -> None:
     """Note that nodes are gone because what they compute is stored instead."""
-    for node in nodes:
-        model.meta.setdefault("constants", set()).update(behind(node))
+    gone = _walk([behind(node) for node in nodes])
+    model.meta.setdefault("constants", set()).update(gone)
 
 
 def shared_metadata(nodes: Sequence[ir.Node]) -> dict[str, str]:

@@ -28,6 +28,7 @@ from ..language.operators.read_write import (
     Output,
 )
 from ..recognition.recognise import Recognition
+from ..recognition.regions import Neighbourhoods
 from .build import Builder
 from .graph_editor import GraphEditor
 from .graph_facts import GraphFacts
@@ -66,6 +67,7 @@ class Rewriter:
         self.faithful = faithful  # whether stored weights stay what they are
         self.sweep = sweep  # of how many through the catalogue, for the certificate
         self.facts = GraphFacts(shapes)
+        self.around = Neighbourhoods(self.facts)
         self.graft = GraphEditor(model, self.facts)
         self.rounds = any(map(quantises, all_nodes(model.graph)))
         self.merged = 0  # equal nodes that became one

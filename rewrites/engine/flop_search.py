@@ -10,6 +10,7 @@ lowers the number of operations at the same sizes, so this ends.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 
 import onnx_ir as ir
 import sympy
@@ -17,6 +18,7 @@ import sympy
 from ...analysis.cost.flops import flops
 from ...analysis.graph.dims import Dim
 from ..language.operators.read_write import CannotWrite
+from ..language.pattern import Apply, Chain, Many, Term
 from ..language.rule import Rule
 from .apply import Rewriter
 from .build import Builder
@@ -47,6 +49,7 @@ class Search:
         self.touched: list[ir.Node] = []  # nodes for the engine to look at again
         self._rewriter = rewriter
         self._index = index_of(tuple(rules))
+        self._depth = max((_depth(r.law.left[0]) for r in rules), default=0)
 
     def run(self) -> int:
         """Search all parts; returns how many rules applied."""
@@ -56,33 +59,49 @@ class Search:
         return len(self.history)
 
     def _exhaust(self, part: list[ir.Node]) -> None:
-        nodes = dict.fromkeys(part)
+        ranked: list[_Ranked] = []
+        places = {node: place for place, node in enumerate(part)}
+        looks: dict[ir.Node, int] = {}  # how often a node was looked at
+        changed: Iterable[ir.Node] = part
         while True:
-            ranked = sorted(
-                (
-                    (saved, -place, match)
-                    for place, node in enumerate(nodes)
-                    for match in self._matches(node)
-                    if (saved := self.saving(match)) > 0
-                ),
-                key=lambda found: found[:2],
-                reverse=True,
-            )
-            if not any(self._apply(match, nodes) for _, _, match in ranked):
+            for node in changed:
+                place = places.setdefault(node, len(places))
+                look = looks[node] = looks.get(node, 0) + 1
+                for i, match in enumerate(self._matches(node)):
+                    saved = self.saving(match)
+                    if saved > 0:
+                        heappush(ranked, (-saved, place, i, look, node, match))
+            changed = self._applied_first(ranked, looks)
+            if not changed:
                 return
 
-    def _apply(self, match: Match, nodes: dict[ir.Node, None]) -> bool:
-        done = self._rewriter.apply(match, SEARCH)
-        if not isinstance(done, Application):
-            return False
-        self.history.append(done)
-        new = self._rewriter.touched
-        self.touched += new
-        nodes.update(dict.fromkeys(n for n in new if n.op_type in PROPERTIES))
-        self._rewriter.touched = []
-        for node in [n for n in nodes if n.graph is None]:
-            del nodes[node]
-        return True
+    def _applied_first(
+        self, ranked: list[_Ranked], looks: dict[ir.Node, int]
+    ) -> list[ir.Node]:
+        """Apply the best match that may be; returns the nodes to look at again."""
+        while ranked:
+            *_, look, node, match = heappop(ranked)
+            if look != looks[node] or node.graph is None:
+                continue
+            done = self._rewriter.apply(match, SEARCH)
+            if isinstance(done, Application):
+                self.history.append(done)
+                new, self._rewriter.touched = self._rewriter.touched, []
+                self.touched += new
+                return self._around([node, *new])
+        return []
+
+    def _around(self, nodes: Iterable[ir.Node]) -> list[ir.Node]:
+        """The nodes at which a match may have become another one."""
+        found = dict.fromkeys(nodes)
+        frontier = list(found)
+        for _ in range(self._depth):
+            users = dict.fromkeys(
+                user for n in frontier for y in n.outputs for user, _ in y.uses()
+            )
+            frontier = [user for user in users if user not in found]
+            found.update(dict.fromkeys(frontier))
+        return [n for n in found if n.op_type in PROPERTIES and n.graph is not None]
 
     def _matches(self, node: ir.Node) -> Iterable[Match]:
         if node.domain or node.op_type not in self._index.operators:
@@ -117,6 +136,20 @@ class Search:
             return 0
         found = flops(node, self._rewriter.shapes)
         return None if found is None else _nominal(found)
+
+
+# What it saves, negative; the place of its node, and its rule's; at which look it was
+# found.
+_Ranked = tuple[int, int, int, int, ir.Node, Match]
+
+
+def _depth(term: Term | Many | None) -> int:
+    """How many nodes stand one above the other in a pattern."""
+    if isinstance(term, Apply):
+        return 1 + max(map(_depth, term.node.inputs), default=0)
+    if isinstance(term, Chain):
+        return len(term.parts) - 1 + max(map(_depth, term.parts))
+    return _depth(term.form) if isinstance(term, Many) else 0
 
 
 def _nominal(count: Dim) -> int | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from ..adapters.provenance import Origins
 from ..language.exactness import Exactness
 from ..language.rule import Rule
 from ..recognition.recognise import Recognition
@@ -34,9 +35,8 @@ class Application:
     roundings: tuple[int, int] | None = None  # of both sides, see rounding_bounds.py
     sweep: int = 0  # the catalogue is gone through until nothing applies
     phase: str = ""
-    origins: tuple[
-        str, ...
-    ] = ()  # nodes of the file behind `before`, see provenance.py
+    # Of `before`, see provenance.py.
+    origins: Origins = field(default_factory=Origins, compare=False)
 
     def as_dict(self, proof: str) -> dict[str, Any]:
         """As it stands in the certificate; `proof` names the proof of the law."""
@@ -63,7 +63,7 @@ def describe(
     match: Match,
     exactness: Exactness,
     nodes: tuple[Sequence[ir.Node], Sequence[ir.Node]],
-    origins: tuple[str, ...],
+    origins: Origins,
     when: tuple[int, str],
 ) -> Application:
     """The record of an application.
@@ -98,7 +98,7 @@ def describe(
 def describe_recognised(
     found: Recognition,
     nodes: tuple[Sequence[ir.Node], Sequence[ir.Node]],
-    origins: tuple[str, ...],
+    origins: Origins,
     when: tuple[int, str],
 ) -> Application:
     """The record of an operator that took the place of its definition."""

@@ -71,7 +71,7 @@ class _Form:
             if _spelled(wanted) and wanted != found:
                 return False
         if any(isinstance(x, Many) for x in pattern.inputs):
-            return len(self.operands) >= len(pattern.inputs)
+            return self._spread(pattern.inputs)
         if len(pattern.inputs) != len(self.operands):
             return False
         if pattern.operator.commutative:
@@ -90,6 +90,22 @@ class _Form:
     def _either_way(self, terms: Sequence[Term | None]) -> bool:
         return self._in_order(terms, 2) or self._in_order(terms[::-1], 2)
 
+    def _spread(self, terms: Sequence[Term | None]) -> bool:
+        """Whether each term may have an operand in its place, a Many one or more."""
+        before = [isinstance(x, Many) for x in terms].index(True)
+        after = [isinstance(x, Many) for x in terms[::-1]].index(True)
+        last = len(self.operands) - after
+        if last - before < len(terms) - before - after:
+            return False
+        within = terms[before : len(terms) - after]
+        between = self.operands[before:last]
+        fits = all if len(within) == 1 else any
+        return (
+            all(map(_fits, terms[:before], self.operands))
+            and all(map(_fits, terms[len(terms) - after :], self.operands[last:]))
+            and all(fits(_fits(term, x) for x in between) for term in within)
+        )
+
     def _in_order(self, terms: Sequence[Term | None], count: int) -> bool:
         operands = self.operands[:count]
         return (
@@ -107,6 +123,8 @@ class _Form:
 def _fits(term: Term | None, operand: _Operand | None) -> bool:
     if term is None or operand is None:
         return term is None and operand is None
+    if isinstance(term, Many):
+        return _fits(term.form, operand)
     if not isinstance(term, Var):
         return _is_among(term, {operand.operator}) and all(
             _is_among(inner, operand.below) for inner in _inner(term)
@@ -238,7 +256,8 @@ def _form(node: ir.Node, facts: Facts) -> _Form:
         if operand is None and value is not None:
             operand = known[value] = _operand(value, filled, facts)
         operands.append(operand)
-    first = tuple(map(inputs.index, inputs))
+    places: dict[ir.Value | None, int] = {}
+    first = tuple([places.setdefault(x, i) for i, x in enumerate(inputs)])
     return _interned(node.op_type, tuple(operands), first, words)
 
 

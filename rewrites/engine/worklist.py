@@ -77,7 +77,7 @@ class Worklist:
 
     def _recognise(self, node: ir.Node, phase: str) -> bool:
         """Name what ends at a node; returns whether anything has changed."""
-        for found in recognitions(node, self._rewriter.facts):
+        for found in recognitions(node, self._rewriter.around):
             if found.name in self._recognised:
                 done = self._rewriter.apply_recognised(found, phase)
                 if isinstance(done, Application):

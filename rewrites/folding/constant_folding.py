@@ -21,7 +21,7 @@ from ...analysis.graph.parameters import has_name
 from ...analysis.graph.traversal import all_graphs, all_nodes
 from ...analysis.graph.weight_access import note_read
 from ..adapters.cleanup import remove_unused
-from ..adapters.provenance import became_constants
+from ..adapters.provenance import Origins, became_constants
 from .island import (
     Island,
     Types,
@@ -277,23 +277,22 @@ def _dequantises(node: ir.Node) -> bool:
     return constant(weight).size > _QUANTISED or len(weight.shape or ()) > 1
 
 
-def _origins(island: Island) -> dict[ir.Value, tuple[str, ...]]:
+def _origins(island: Island) -> dict[ir.Value, Origins]:
     """The weights that each result was computed from: what it may be called after."""
-    found: dict[ir.Value, tuple[str, ...]] = {}
+    found: dict[ir.Value, Origins] = {}
     for value in island.inputs:
         tensor = constant(value)
         weight = tensor.size > 1 and tensor.dtype.is_floating_point()
         own = (value.name or "",) if weight else ()
-        found[value] = value.meta.get("folded_from", own)
+        found[value] = Origins(value.meta.get("folded_from", own))
     for node in island.nodes:
-        names = [name for v in node.inputs if v is not None for name in found[v]]
-        for output in node.outputs:
-            found[output] = tuple(dict.fromkeys(names))
+        names = Origins(found[v] for v in node.inputs if v is not None)
+        found.update(dict.fromkeys(node.outputs, names))
     return found
 
 
 def _make_constant(
-    value: ir.Value, tensor: ir.TensorProtocol, origins: tuple[str, ...]
+    value: ir.Value, tensor: ir.TensorProtocol, origins: Origins
 ) -> None:
     """Put an initializer of the same name in the place of a computed value."""
     node = value.producer()
@@ -305,8 +304,9 @@ def _make_constant(
         const_value=tensor,
         metadata_props={**node.metadata_props, **value.metadata_props},
     )
-    if origins:
-        new.meta["folded_from"] = origins
+    names = tuple(origins)
+    if names:
+        new.meta["folded_from"] = names
     value.replace_all_uses_with(new, replace_graph_outputs=True)
     node.graph.register_initializer(new)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -42,7 +42,11 @@ class Term:
     @cached_property
     def _key(self) -> tuple[object, ...]:
         return tuple(
-            (step.operator, tuple(sorted(step.parameters.items())), step.operands)
+            (
+                step.operator,
+                tuple((k, _told_apart(v)) for k, v in sorted(step.parameters.items())),
+                tuple(map(_told_apart, step.operands)),
+            )
             for step in self.steps
         )
 
@@ -52,10 +56,30 @@ class Term:
     def __hash__(self) -> int:
         return hash(self._key)
 
+    def over(self, constant: Callable[[ir.Value], Any]) -> Term:
+        """The term with other things in the place of its constants."""
+        if not any(isinstance(x, ir.Value) for s in self.steps for x in s.operands):
+            return self
+        steps = (
+            replace(
+                step,
+                operands=tuple(
+                    constant(x) if isinstance(x, ir.Value) else x for x in step.operands
+                ),
+            )
+            for step in self.steps
+        )
+        return Term(tuple(steps))
+
     @property
     def operators(self) -> set[str]:
         """The operators of its steps."""
         return {step.operator for step in self.steps}
+
+
+def _told_apart(x: object) -> object:
+    """Python holds the number 1.0 and the place 1 for equal, and 0.0 and -0.0."""
+    return ("number", x.hex()) if isinstance(x, float) else x
 
 
 def value_of(term: Term, domain: Any) -> Any:
@@ -67,7 +91,7 @@ def value_of(term: Term, domain: Any) -> Any:
             return None
         if isinstance(reference, float):
             return domain.number(reference)
-        if isinstance(reference, ir.Value):
+        if not isinstance(reference, int):
             return domain.constant(reference)
         if reference not in known:
             step = term.steps[reference - 1]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from ...analysis.graph.dims import Dim
+from ...analysis.graph.dims import Dim, Dims
 from ..language.facts import Facts
 from ..language.operators.read_write import (
     WORDS,
@@ -26,7 +27,7 @@ from ..language.operators.read_write import (
     ints,
 )
 from .algebra import ONE, Algebra, Beyond, Monomial, Polynomial, Quotient
-from .denotation import value_of
+from .denotation import Term, value_of
 from .regions import Region
 
 STATEMENTS = {
@@ -46,20 +47,36 @@ class Row:
     text: str
 
 
+@dataclass(frozen=True)
+class Constant:
+    """A constant of several elements: which of a region's it is, and its sizes."""
+
+    place: int
+    dims: Dims | None
+
+
+# A sum of products of a region's constants, each product with its number.
+Combination = tuple[tuple[tuple[Constant, ...], float], ...]
+
+
+@dataclass(frozen=True)
+class _Proved:
+    """The operator along rows that a term is, whatever its constants are."""
+
+    name: str
+    parameters: tuple[tuple[str, Any], ...]
+    operands: tuple[Combination | None, ...] = ()  # beside x
+
+
 class Rows:
     """Operators on normal forms of the elements of rows."""
 
-    def __init__(self, algebra: Algebra, region: Region, facts: Facts) -> None:
-        dims, dtype = facts.dims(region.base), region.base.dtype
-        if dims is None or dtype is None or not region.axes:
-            raise Beyond("rows of unknown sizes")
-        self.dtype = dtype
-        self.algebra, self.facts, self.axes = algebra, facts, region.axes
-        self.sizes = tuple(dims[k] for k in sorted(region.axes))
-        self.dims = dims
+    def __init__(self, algebra: Algebra, axes: frozenset[int], dims: Dims) -> None:
+        self.algebra, self.axes, self.dims = algebra, axes, dims
+        self.sizes = tuple(dims[k] for k in sorted(axes))
         self._x = algebra.atom("x")
         self.operand = algebra.single(self._x)
-        self.constants: dict[int, ir.Value] = {}  # by atom
+        self.constants: dict[int, Constant] = {}  # by atom
         self.number = algebra.constant
         self.add, self.mul, self.div = algebra.add, algebra.mul, algebra.div
         self.exp, self.log, self.erf = algebra.exp, algebra.log, algebra.erf
@@ -79,9 +96,9 @@ class Rows:
             raise Beyond("rows without elements")
         return found
 
-    def constant(self, value: ir.Value) -> Quotient:
+    def constant(self, value: Constant) -> Quotient:
         """A constant that is the same for every row."""
-        dims = self.facts.dims(value)
+        dims = value.dims
         rank = len(self.dims)
         if dims is None or len(dims) > rank:
             raise Beyond("a constant of unknown sizes")
@@ -151,13 +168,47 @@ class Rows:
         return any(map(self._varies, monomials))
 
 
+OPERATORS = {
+    "softmax": "Softmax",
+    "log_softmax": "LogSoftmax",
+    "layer_norm": "LayerNormalization",
+    "rms_norm": "RMSNormalization",
+}
 _EXPONENTIAL = {"Exp", "ReduceLogSumExp"}
 _ROOT = {"Sqrt", "Pow", "ReduceL2"}
 
 
 def normalised_sum(region: Region, places: int, facts: Facts) -> Row | None:
     """The operator along rows that a region is, proved; None if none is known."""
-    operators = region.term.operators
+    dims, dtype = facts.dims(region.base), region.base.dtype
+    if dims is None or dtype is None or not region.axes:
+        return None
+    known: dict[ir.Value, Constant] = {}
+
+    def constant(value: ir.Value) -> Constant:
+        return known.setdefault(value, Constant(len(known), facts.dims(value)))
+
+    found = _proved(region.term.over(constant), places, region.axes, dims)
+    if found is None:
+        return None
+    sizes = tuple(dims[k] for k in sorted(region.axes))
+    writer = _Writer(list(known), sizes, dtype)
+    try:
+        inputs = [None if x is None else writer.row(x) for x in found.operands]
+    except CannotWrite:
+        return None
+    operator = OPERATORS[found.name]
+    last = WORDS[operator].write([region.base, *inputs], dict(found.parameters))
+    operands = "(x)" if not inputs else "(x, s, b)"
+    return Row(found.name, (*writer.drafts, last), f"{operator}{operands}")
+
+
+@lru_cache(maxsize=1024)
+def _proved(
+    term: Term, places: int, axes: frozenset[int], dims: Dims
+) -> _Proved | None:
+    """What a term along these axes is: the same in every block of a network."""
+    operators = term.operators
     if _EXPONENTIAL & operators:
         candidates = (_softmax, _log_softmax)
     elif _ROOT & operators:
@@ -165,64 +216,50 @@ def normalised_sum(region: Region, places: int, facts: Facts) -> Row | None:
     else:
         return None
     try:
-        rows = Rows(Algebra(places - 3), region, facts)
-        found = value_of(region.term, rows)
+        rows = Rows(Algebra(places - 3), axes, dims)
+        found = value_of(term, rows)
         for candidate in candidates:
-            row = candidate(rows, region, found)
+            row = candidate(rows, found)
             if row is not None:
                 return row
-    except (Beyond, CannotWrite, ArithmeticError):
+    except (Beyond, ArithmeticError):
         return None
     return None
 
 
-def _softmax(rows: Rows, region: Region, found: Quotient) -> Row | None:
+def _softmax(rows: Rows, found: Quotient) -> _Proved | None:
     power = rows.exp(rows.operand)
-    return _along(rows, region, found, "softmax", rows.div(power, rows.total(power)))
+    return _along(rows, found, "softmax", rows.div(power, rows.total(power)))
 
 
-def _log_softmax(rows: Rows, region: Region, found: Quotient) -> Row | None:
+def _log_softmax(rows: Rows, found: Quotient) -> _Proved | None:
     total = rows.log(rows.total(rows.exp(rows.operand)))
     right = rows.sub(rows.operand, total)
-    return _along(rows, region, found, "log_softmax", right)
+    return _along(rows, found, "log_softmax", right)
 
 
-_ALONG = {"softmax": "Softmax", "log_softmax": "LogSoftmax"}
-
-
-def _along(
-    rows: Rows, region: Region, found: Quotient, name: str, right: Quotient
-) -> Row | None:
+def _along(rows: Rows, found: Quotient, name: str, right: Quotient) -> _Proved | None:
     if len(rows.axes) != 1 or not rows.algebra.same(found, right):
         return None
     (axis,) = rows.axes
-    draft = WORDS[_ALONG[name]].write([region.base], {"axis": axis})
-    return Row(name, (draft,), f"{_ALONG[name]}(x)")
+    return _Proved(name, (("axis", axis),))
 
 
-def _layer_norm(rows: Rows, region: Region, found: Quotient) -> Row | None:
+def _layer_norm(rows: Rows, found: Quotient) -> _Proved | None:
     mean = rows.mean(rows.operand)
     centred = rows.sub(rows.operand, mean)
     variance = rows.mean(rows.mul(centred, centred))
-    return _normal(rows, region, found, "layer_norm", centred, variance)
+    return _normal(rows, found, "layer_norm", centred, variance)
 
 
-def _rms_norm(rows: Rows, region: Region, found: Quotient) -> Row | None:
+def _rms_norm(rows: Rows, found: Quotient) -> _Proved | None:
     square = rows.mean(rows.mul(rows.operand, rows.operand))
-    return _normal(rows, region, found, "rms_norm", rows.operand, square)
-
-
-_NORMS = {"layer_norm": "LayerNormalization", "rms_norm": "RMSNormalization"}
+    return _normal(rows, found, "rms_norm", rows.operand, square)
 
 
 def _normal(
-    rows: Rows,
-    region: Region,
-    found: Quotient,
-    name: str,
-    above: Quotient,
-    variance: Quotient,
-) -> Row | None:
+    rows: Rows, found: Quotient, name: str, above: Quotient, variance: Quotient
+) -> _Proved | None:
     """above / sqrt(variance + e) s + b, for an e, s and b that are read off."""
     rank = len(rows.dims)
     first = rank - len(rows.axes)
@@ -238,13 +275,11 @@ def _normal(
             continue
         if not rows.algebra.same(found, rows.add(rows.mul(scale, core), bias)):
             continue
-        writer = _Writer(rows)
-        inputs: list[Input] = [region.base, writer.row(scale)]
+        operands = [_combination(rows, scale)]
         if name == "layer_norm":
-            inputs.append(writer.row(bias) if bias else None)
-        parameters = {"axis": first, "epsilon": float(np.float32(epsilon))}
-        last = WORDS[_NORMS[name]].write(inputs, parameters)
-        return Row(name, (*writer.drafts, last), f"{_NORMS[name]}(x, s, b)")
+            operands.append(_combination(rows, bias) if bias else None)
+        given = (("axis", first), ("epsilon", float(np.float32(epsilon))))
+        return _Proved(name, given, tuple(operands))
     return None
 
 
@@ -318,20 +353,27 @@ def _is_constant(rows: Rows, q: Quotient) -> bool:
     )
 
 
+def _combination(rows: Rows, q: Quotient) -> Combination:
+    return tuple(
+        (tuple(rows.constants[atom] for atom, _ in monomial), number)
+        for monomial, number in sorted(q.above.items())
+    )
+
+
 class _Writer:
     """Sums of products of constants as drafts, of the shape of a row."""
 
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
+    def __init__(self, values: list[ir.Value], sizes: Dims, dtype: ir.DataType) -> None:
+        self._values, self._sizes, self._dtype = values, sizes, dtype
         self.drafts: list[Draft] = []
 
-    def row(self, q: Quotient) -> Input:
-        """A constant of exactly the shape of a row."""
-        terms = [self._term(m, n) for m, n in sorted(q.above.items())]
+    def row(self, given: Combination) -> Input:
+        """A constant of exactly the shape of a row. Raises CannotWrite."""
+        terms = [self._term(factors, number) for factors, number in given]
         return self._folded("Add", terms) if terms else self._number(0.0)
 
-    def _term(self, monomial: Monomial, number: float) -> Input:
-        factors = [self._shaped(self._rows.constants[atom]) for atom, _ in monomial]
+    def _term(self, constants: tuple[Constant, ...], number: float) -> Input:
+        factors = [self._shaped(constant) for constant in constants]
         if number != 1.0 or not factors:
             factors.append(self._number(number))
         return self._folded("Mul", factors)
@@ -342,17 +384,17 @@ class _Writer:
             first = self._add(Draft(op, [first, other]))
         return first
 
-    def _shaped(self, value: ir.Value) -> Input:
-        sizes = self._rows.sizes
-        if self._rows.facts.dims(value) == sizes:
+    def _shaped(self, constant: Constant) -> Input:
+        value = self._values[constant.place]
+        if constant.dims == self._sizes:
             return value
-        return self._add(Draft("Reshape", [value, ints(sizes)]))
+        return self._add(Draft("Reshape", [value, ints(self._sizes)]))
 
     def _number(self, x: float) -> Input:
-        sizes = tuple(n for n in self._rows.sizes if isinstance(n, int))
-        if len(sizes) != len(self._rows.sizes):
+        sizes = tuple(n for n in self._sizes if isinstance(n, int))
+        if len(sizes) != len(self._sizes):
             raise CannotWrite("a size is known only at run time")
-        return NewConstant(np.full(sizes, x).astype(self._rows.dtype.numpy()))
+        return NewConstant(np.full(sizes, x).astype(self._dtype.numpy()))
 
     def _add(self, draft: Draft) -> Output:
         self.drafts.append(draft)

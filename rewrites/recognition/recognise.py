@@ -9,7 +9,6 @@ import numpy as np
 import onnx_ir as ir
 
 from ..language.exactness import Exactness
-from ..language.facts import Facts
 from ..language.operators.read_write import (
     WORDS,
     Draft,
@@ -22,7 +21,7 @@ from .cast_chains import cast_of_cast
 from .denotation import MEANINGS, Reference, Term
 from .normalised_sums import STATEMENTS as ROW_STATEMENTS
 from .normalised_sums import normalised_sum
-from .regions import Region, regions
+from .regions import Neighbourhoods, Region, regions
 from .scalar_functions import FUNCTIONS, Found, scalar_function
 
 # Binary digits of the numbers of an element type.
@@ -58,19 +57,19 @@ class Recognition:
         return CLASSES[self.name]
 
 
-def recognitions(node: ir.Node, facts: Facts) -> Iterator[Recognition]:
+def recognitions(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     """What ends at a node, the largest parts first."""
     chain = cast_of_cast(node)
     if chain is not None:
         yield _of_casts(node, *chain)
-    for region in reversed(list(regions(node, facts))):
+    for region in reversed(list(regions(node, around))):
         dtype = region.root.dtype
         assert dtype is not None
         places = _PLACES.get(dtype.name)
         if places is None:
             continue
         if region.axes is not None:
-            row = normalised_sum(region, places, facts)
+            row = normalised_sum(region, places, around.facts)
             if row is not None:
                 evidence = f"{_steps(region.term)} has the normal form of {row.text}"
                 yield _recognition(row.name, region, row.drafts, evidence)

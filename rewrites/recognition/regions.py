@@ -6,8 +6,9 @@ same axes, and constants of several elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import onnx_ir as ir
 
@@ -45,31 +46,85 @@ class Region:
         )
 
 
-def regions(node: ir.Node, facts: Facts) -> Iterator[Region]:
+class _Site(NamedTuple):
+    """A node that has a meaning, as it was read."""
+
+    read: Reading
+    above: tuple[ir.Node, ...]  # what computes its operands in the same graph
+    vectors: int  # how many of its operands are constants of several elements
+
+
+class Neighbourhoods:
+    """The nodes around nodes of a graph, each read once for the inputs that it has."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self._sites: dict[ir.Node, tuple[Sequence[ir.Value | None], _Site | None]] = {}
+
+    def site(self, node: ir.Node) -> _Site | None:
+        """A node as it is; None if it has no meaning."""
+        known = self._sites.get(node)
+        if known is None or known[0] is not node.inputs:
+            known = self._sites[node] = node.inputs, self._site(node)
+        return known[1]
+
+    def _site(self, node: ir.Node) -> _Site | None:
+        read = _read(node, self.facts)
+        if read is None:
+            return None
+        producers = [x.producer() for x in node.inputs if x is not None]
+        above = [
+            p
+            for p in producers
+            if p is not None
+            and p.graph is node.graph
+            and not self.facts.is_constant(p.outputs[0])
+        ]
+        return _Site(read, tuple(above), _vectors(node, self.facts))
+
+    def above(self, node: ir.Node) -> list[tuple[ir.Node, _Site]]:
+        """The node, after the nearest ones that it is computed by, operands first."""
+        own = self.site(node)
+        if own is None or own.vectors:
+            return []
+        near, vectors = {node: own}, 0
+        for inner in (queue := [node]):
+            for producer in near[inner].above:
+                if producer in near or len(near) == NODES:
+                    continue
+                site = self.site(producer)
+                if site is None:
+                    continue
+                vectors += site.vectors
+                if vectors <= CONSTANTS:
+                    near[producer] = site
+                    queue.append(producer)
+        if TELLING.isdisjoint([inner.op_type for inner in near]):
+            return []
+        return [(inner, near[inner]) for inner in _in_order(node, near)]
+
+
+def regions(node: ir.Node, around: Neighbourhoods) -> Iterator[Region]:
     """The regions of at least two nodes that end at a node, smallest first.
 
     Each value that all ways from the operands to the node go through begins one. Sums
     and products alone are none, nor what reads constants but along rows.
     """
-    order = _above(node, facts)
-    if not any(inner.op_type in TELLING for inner in order):
-        return
-    root = node.outputs[0]
+    facts, root = around.facts, node.outputs[0]
     waiting: dict[ir.Value, None] = {root: None}
     inside: list[tuple[ir.Node, Reading]] = []
     axes: frozenset[int] | None = None
     telling, count = False, 0
-    for inner in reversed(order):
+    for inner, site in reversed(around.above(node)):
         waiting.pop(inner.outputs[0])
-        read = reading(inner, facts)
-        inside.append((inner, read))
+        inside.append((inner, site.read))
         telling = telling or inner.op_type in TELLING
-        for x in read.inputs:
+        for x in site.read.inputs:
             if x is not None and not facts.is_constant(x):
                 waiting[x] = None
         if inner.op_type in REDUCTIONS:
-            over = read.parameters["axes"]
-            if over != (axes or over) or not read.parameters["keepdims"]:
+            over = site.read.parameters["axes"]
+            if over != (axes or over) or not site.read.parameters["keepdims"]:
                 return
             axes = over
         if len(waiting) == 1 and len(inside) > 1 and telling and count < REGIONS:
@@ -93,39 +148,17 @@ def _alike(base: ir.Value, root: ir.Value, facts: Facts) -> bool:
     return dims is not None and dims == facts.dims(root)
 
 
-def _above(node: ir.Node, facts: Facts) -> list[ir.Node]:
-    """The node, after the nearest ones that it is computed by, operands first."""
-    if not _is_read(node, facts) or _vectors(node, facts):
-        return []
-    near, vectors = {node: None}, 0
-    for inner in (queue := [node]):
-        for x in inner.inputs:
-            producer = None if x is None else x.producer()
-            if producer is None or producer in near or len(near) == NODES:
-                continue
-            if producer.graph is not node.graph or not _is_read(producer, facts):
-                continue
-            if facts.is_constant(producer.outputs[0]):
-                continue
-            vectors += _vectors(producer, facts)
-            if vectors <= CONSTANTS:
-                near[producer] = None
-                queue.append(producer)
-    return _in_order(node, near)
-
-
-def _in_order(node: ir.Node, among: dict[ir.Node, None]) -> list[ir.Node]:
+def _in_order(node: ir.Node, among: Mapping[ir.Node, _Site]) -> list[ir.Node]:
     """The node after those among some that it is computed by, operands first."""
     order: list[ir.Node] = []
     seen = {node}
-    stack = [(node, iter(node.inputs))]
+    stack = [(node, iter(among[node].above))]
     while stack:
-        inner, inputs = stack[-1]
-        for x in inputs:
-            producer = None if x is None else x.producer()
-            if producer is not None and producer in among and producer not in seen:
+        inner, above = stack[-1]
+        for producer in above:
+            if producer in among and producer not in seen:
                 seen.add(producer)
-                stack.append((producer, iter(producer.inputs)))
+                stack.append((producer, iter(among[producer].above)))
                 break
         else:
             order.append(inner)
@@ -143,14 +176,16 @@ def _vectors(node: ir.Node, facts: Facts) -> int:
     )
 
 
-def _is_read(node: ir.Node, facts: Facts) -> bool:
+def _read(node: ir.Node, facts: Facts) -> Reading | None:
     if node.domain or node.op_type not in MEANINGS or len(node.outputs) != 1:
-        return False
+        return None
     try:
         read = reading(node, facts)
     except NoReading:
-        return False
-    return node.op_type != "Cast" or read.parameters["source"] == "BOOL"
+        return None
+    return (
+        read if node.op_type != "Cast" or read.parameters["source"] == "BOOL" else None
+    )
 
 
 def _number(value: ir.Value, facts: Facts) -> float | None:

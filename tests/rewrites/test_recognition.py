@@ -109,6 +109,16 @@ def test_numbers_are_right_to_their_last_places() -> None:
     assert scalar_function(gelu(rounded * (1 + 1e-5)), 24) is None
 
 
+def test_a_place_is_told_from_a_number() -> None:
+    def over(addend: float | int) -> Term:
+        exp = Step("Neg", {}, (0,)), Step("Exp", {}, (1,))
+        return Term((*exp, Step("Add", {}, (2, addend)), Step("Div", {}, (1.0, 3))))
+
+    assert over(1.0) != over(1) and over(0.0) != over(-0.0)
+    assert scalar_function(over(1.0), 24) is not None
+    assert scalar_function(over(1), 24) is None  # 1 / (exp(-x) - x)
+
+
 # ---- the meanings are those of ONNX
 
 PARAMETERS = {

@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-from time import process_time
+import importlib.util
+from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 from support.rule_samples import run
 
+from fairhand.analysis.graph.shape_facts import ShapeFacts
 from fairhand.analysis.graph.traversal import all_nodes
 from fairhand.codegen.load.read_model import load
 from fairhand.rewrites.engine.apply import Rewriter
+from fairhand.rewrites.engine.flop_search import Search
+from fairhand.rewrites.engine.match import Matcher
 from fairhand.rewrites.engine.termination import weight
+from fairhand.rewrites.recognition.regions import Neighbourhoods
 from fairhand.rewrites.simplify import simplify
 
+_PATH = Path(__file__).parents[2] / "benchmarks" / "rewrite_time.py"
+_SPEC = importlib.util.spec_from_file_location("rewrite_time", _PATH)
+assert _SPEC is not None and _SPEC.loader is not None
+GRAPHS = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(GRAPHS)
 
-def pairs(count: int, width: int = 8) -> onnx.ModelProto:
+
+def pairs(count: int) -> onnx.ModelProto:
     """x * a + b, `count` times, with constant vectors."""
-    random = np.random.default_rng(0)
-    nodes, weights, x = [], [], "x"
-    for i in range(count):
-        scale = random.uniform(0.9, 1.1, width).astype(np.float32)
-        shift = random.normal(size=width).astype(np.float32)
-        weights.append(numpy_helper.from_array(scale, f"a{i}"))
-        weights.append(numpy_helper.from_array(shift, f"b{i}"))
-        nodes.append(helper.make_node("Mul", [x, f"a{i}"], [f"m{i}"]))
-        nodes.append(helper.make_node("Add", [f"m{i}", f"b{i}"], [f"s{i}"]))
-        x = f"s{i}"
-    info = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, width])
-        for name in ("x", x)
-    ]
-    graph = helper.make_graph(nodes, "pairs", info[:1], info[1:], weights)
-    opsets = [helper.make_opsetid("", 20)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    return ir.to_proto(GRAPHS.graph_of("pairs", 2 * count, 4))
 
 
 @pytest.mark.parametrize("count", [1, 13, 14, 15, 40, 100])
@@ -45,7 +41,7 @@ def test_scales_and_shifts_become_one(count: int) -> None:
     model = load(original).model
     simplify(model)
     assert sorted(node.op_type for node in model.graph) == ["Add", "Mul"]
-    x = np.random.default_rng(1).normal(size=(4, 8)).astype(np.float32)
+    x = np.random.default_rng(1).normal(size=(4, GRAPHS.WIDTH)).astype(np.float32)
     (before,), (after,) = (run(m, {"x": x}) for m in (original, ir.to_proto(model)))
     np.testing.assert_allclose(after, before, rtol=1e-3, atol=1e-3)
 
@@ -68,9 +64,34 @@ def test_every_application_makes_the_graph_no_heavier(
     assert weights == sorted(weights, reverse=True)
 
 
-def test_a_thousand_pairs_take_a_second_per_hundred() -> None:
-    model = load(pairs(1000)).model
-    before = process_time()
-    simplify(model)
-    assert len(list(model.graph)) == 2
-    assert process_time() - before < 10
+@pytest.mark.parametrize("kind", [*GRAPHS.KINDS])
+def test_the_work_is_linear_in_the_nodes(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told by how often the matcher looks at a term or a leaf, and sizes are asked."""
+    looks: Counter[str] = Counter()
+
+    def counted(owner: type, method: str) -> None:
+        plain = getattr(owner, method)
+
+        def count(*given: Any, **named: Any) -> Any:
+            looks[kind] += 1
+            return plain(*given, **named)
+
+        monkeypatch.setattr(owner, method, count)
+
+    for owner, method in (
+        (Matcher, "_term"),
+        (Matcher, "_leaf"),
+        (Rewriter, "apply"),
+        (Search, "saving"),
+        (ShapeFacts, "dims"),
+        (Neighbourhoods, "above"),
+    ):
+        counted(owner, method)
+    found = []
+    for count in (200, 800):
+        looks.clear()
+        simplify(GRAPHS.graph_of(kind, count, 4))
+        found.append(looks[kind])
+    assert found[1] < 5 * found[0]

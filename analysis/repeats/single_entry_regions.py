@@ -107,7 +107,7 @@ def _regions_at(
         if not forked and readers[entry][-1] <= i:
             return
         alive.update(v for v in items[i].outputs if v in readers)
-        alive = {v for v in alive if readers[v][-1] > i}
+        alive.difference_update(v for v in items[i].reads if readers[v][-1] <= i)
         if forked and len(alive) <= 1:
             yield start, i + 1
             forked = False

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from ...rewrites.adapters.provenance import behind, own_origins
 from ..ir.assignment import Assignment
 from ..ir.control_flow import Action
-from ..ir.module_call import ModuleCall
+from ..ir.module_call import Item, ModuleCall
 from ..ir.package_plan import SourceNodes
 from ..modules.members import Attribute
 from .module_classes import ClassTable, ModuleClass
@@ -34,16 +34,24 @@ class Sources:
     def __init__(self, classes: ClassTable) -> None:
         self._classes = classes
         self._calls: dict[ModuleClass, list[_Call]] = {}
+        self._contents: dict[ModuleCall, list[Item]] = {}
         root = classes.root.call
         self._visit(_Call("", root, root))
 
     def _visit(self, call: _Call) -> None:
         self._calls.setdefault(self._classes.of[call.first], []).append(call)
-        for item, twin in zip(call.call.contents(), call.first.contents(), strict=True):
+        pairs = zip(self._of(call.call), self._of(call.first), strict=True)
+        for item, twin in pairs:
             if isinstance(item, ModuleCall) and isinstance(twin, ModuleCall):
                 inner = self._inner(call, item, twin)
                 if _alike(inner):
                     self._visit(inner)
+
+    def _of(self, call: ModuleCall) -> list[Item]:
+        """Its contents, which are asked for once for each of its lines."""
+        if call not in self._contents:
+            self._contents[call] = call.contents()
+        return self._contents[call]
 
     def _inner(self, call: _Call, item: ModuleCall, twin: ModuleCall) -> _Call:
         owner = twin.shares or twin
@@ -79,7 +87,7 @@ class Sources:
         nodes: dict[str, None],
         calls: dict[str, None],
     ) -> None:
-        mine, firsts = call.call.contents(), call.first.contents()
+        mine, firsts = self._of(call.call), self._of(call.first)
         for place in self._places(call, places):
             item, twin = mine[place], firsts[place]
             if isinstance(item, Assignment):
@@ -93,15 +101,14 @@ class Sources:
             elif self._classes.of[
                 inner.first
             ].chain:  # no class of its own, so no lines
-                self._collect(inner, range(len(item.contents())), nodes, calls)
+                self._collect(inner, range(len(self._of(item))), nodes, calls)
             else:
                 calls[inner.path] = None
 
     def _places(self, call: _Call, places: Iterable[int]) -> Iterable[int]:
         """Those of a list that grows to another depth: its end, or all of its loop."""
         end, mine = (
-            len(r.contents()) - 1
-            for r in (self._classes.of[call.first].call, call.call)
+            len(self._of(r)) - 1 for r in (self._classes.of[call.first].call, call.call)
         )
         if end == mine or self._classes.of[call.first].chain:
             return places

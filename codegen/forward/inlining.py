@@ -79,7 +79,10 @@ class Inlining(Naming):
 
     def _absorb(self, statement: Statement, ready: dict[ir.Value, Statement]) -> None:
         """Inline into one statement what is read there."""
-        for value in dict.fromkeys(reads(statement.expr)):
+        values = dict.fromkeys(reads(statement.expr))
+        if len(values) > WIDTH:  # more than a line has columns
+            return
+        for value in values:
             source = ready.get(value)
             if source is None:
                 continue

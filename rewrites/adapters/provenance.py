@@ -38,7 +38,7 @@ class Origins:
                 self._parts, self._flat = [*names], True
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._parts) if self._flat else _walk(self._parts)
+        return _walk(self._parts)
 
     def __bool__(self) -> bool:
         return bool(self._parts)

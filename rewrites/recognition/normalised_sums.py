@@ -275,7 +275,7 @@ def _normal(
             continue
         if not rows.algebra.same(found, rows.add(rows.mul(scale, core), bias)):
             continue
-        operands = [_combination(rows, scale)]
+        operands: list[Combination | None] = [_combination(rows, scale)]
         if name == "layer_norm":
             operands.append(_combination(rows, bias) if bias else None)
         given = (("axis", first), ("epsilon", float(np.float32(epsilon))))

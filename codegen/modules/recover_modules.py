@@ -109,9 +109,13 @@ def _owns(step: Assignment) -> bool:
 def _close(steps: list[Assignment]) -> list[Assignment]:
     """With what alone reads a value, and nothing else, right behind what makes it."""
     readers: dict[ir.Value, list[Assignment]] = {}
+    alone: set[Assignment] = set()  # what reads one computed value, and owns no layer
     for step in steps:
-        for value in set(step.reads()):
+        values = set(step.reads())
+        for value in values:
             readers.setdefault(value, []).append(step)
+        if sum(v.const_value is None for v in values) == 1 and not _owns(step):
+            alone.add(step)
     found: dict[Assignment, None] = {}
 
     def only_reader(step: Assignment) -> Assignment | None:
@@ -119,8 +123,7 @@ def _close(steps: list[Assignment]) -> list[Assignment]:
         if len(outputs) != 1 or len(readers[outputs[0]]) != 1:
             return None
         (reader,) = readers[outputs[0]]
-        reads = {v for v in reader.reads() if v.const_value is None}
-        return reader if len(reads) == 1 and not _owns(reader) else None
+        return reader if reader in alone else None
 
     for step in steps:
         following: Assignment | None = step

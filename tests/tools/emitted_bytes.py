@@ -55,7 +55,7 @@ def compiled(task: tuple[str, str, str]) -> tuple[str, dict[str, str]]:
     with TemporaryDirectory() as folder:
         try:
             package = fairhand.compile(
-                _model(source),
+                model_at(source),
                 Path(folder) / "net",
                 verify=False,
                 cache=False,
@@ -71,7 +71,8 @@ def compiled(task: tuple[str, str, str]) -> tuple[str, dict[str, str]]:
         return key, {"model.py": _hash(text), "beside": _hash(rest)}
 
 
-def _model(source: str) -> Any:
+def model_at(source: str) -> Any:
+    """A model by its source in `tasks`: a path, or ONNX of the repository's own."""
     kind, _, name = source.partition(":")
     if kind == "file":
         return name

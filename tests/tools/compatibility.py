@@ -191,7 +191,7 @@ def page(clients: list[Client]) -> str:
         " tests.tools.compatibility` finds them; tests/tools/compatibility_clients.py"
         " lists them. A job is run unchanged on ONNX Runtime, then by `fairhand run"
         " --packages`. Speed is its time on ONNX Runtime over that with packages,"
-        " engine and threads as they are by default.",
+        " engine and threads as they are by default, with whatever else ran beside it.",
         "",
         f"{verified} of {len(models)} models compile and verify; {same} of {len(jobs)}"
         " jobs have the same end result.",

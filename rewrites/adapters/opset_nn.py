@@ -23,6 +23,8 @@ def softmax(site: AdapterSite) -> None:
         if len(longer) <= 1:
             site.set("axis", longer[0] if longer else axis)
             return
+    if shape is not None and not -len(shape) <= axis <= len(shape):
+        raise site.unsupported(f"axis {axis} is outside a tensor of rank {len(shape)}")
     data = site.data
     site.set("axis", -1)
     site.set_inputs([site.before("Flatten", [data], "flat", axis=axis)])

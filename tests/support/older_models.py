@@ -154,6 +154,20 @@ CASES: list[Case] = [
 
 
 REFUSED: list[tuple[Case, str]] = [
+    (Case("Softmax", 7, (X,), {"axis": 4}), "axis 4 is outside a tensor of rank 3"),
+    (
+        Case(
+            "Resize",
+            11,
+            (SQUARE, EMPTY, GROW),
+            {
+                "coordinate_transformation_mode": "tf_half_pixel_for_nn",
+                "mode": "linear",
+                "nearest_mode": "floor",
+            },
+        ),
+        "'tf_half_pixel_for_nn' is supported for nearest neighbours only",
+    ),
     (
         Case("Dropout", 10, (X,), {"ratio": 0.5}, outputs=2),
         "Dropout: the mask has no defined value before opset 12",

@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from support.contrib_models import Arrays, call, check, emitted, model, normal, session
+from support.drawn_nodes import Known, by_operator, compared
 
 import fairhand
 from fairhand.analysis.errors import Unsupported
@@ -179,14 +180,16 @@ CASES: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_against_onnx_runtime(name: str, tmp_path: Path) -> None:
-    node, feeds, weights, expected = CASES[name]
+def known(name: str) -> Known:
+    node, feeds, weights, _ = CASES[name]
     used = {v: x for v, x in feeds.items() if v in node.input}
     stored = {v: x for v, x in weights.items() if v in node.input}
-    outputs = " ".join(filter(None, node.output))
-    text = check(model([node], used, stored, outputs), used, tmp_path)
-    assert expected in text
+    return model([node], used, stored, " ".join(filter(None, node.output))), used
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_against_onnx_runtime(name: str, tmp_path: Path) -> None:
+    assert CASES[name][3] in check(*known(name), tmp_path)
 
 
 def test_the_bias_goes_back_to_its_layer(tmp_path: Path) -> None:
@@ -199,6 +202,20 @@ def test_the_bias_goes_back_to_its_layer(tmp_path: Path) -> None:
     text = check(model(nodes, {"x": X}, weights), {"x": X}, tmp_path)
     assert "nn.Linear(8, 8)" in text
     assert "return self.norm(self.linear(x) + x)" in text
+
+
+DRAWN = by_operator(map(known, CASES))
+
+
+@pytest.mark.parametrize("op", DRAWN)
+def test_drawn_nodes_compute_the_same(op: str, tmp_path: Path) -> None:
+    assert compared(op, DRAWN[op], 4, tmp_path) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", DRAWN)
+def test_many_drawn_nodes_compute_the_same(op: str, tmp_path: Path) -> None:
+    assert compared(op, DRAWN[op], 200, tmp_path) >= 100
 
 
 # ---- without a kernel in ONNX Runtime

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from support.contrib_models import Arrays, call, check, emitted, model, normal, session
+from support.drawn_nodes import Known, by_operator, compared
 
 import fairhand
 from fairhand.analysis.errors import Unsupported
@@ -130,13 +131,15 @@ CASES: dict[str, Case] = {
 }
 
 
+def known(name: str) -> Known:
+    node, feeds, _ = CASES[name]
+    used = {v: x for v, x in feeds.items() if v in node.input}
+    return model([node], used, None, " ".join(node.output)), used
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_against_onnx_runtime(name: str, tmp_path: Path) -> None:
-    node, feeds, expected = CASES[name]
-    used = {v: x for v, x in feeds.items() if v in node.input}
-    outputs = " ".join(node.output)
-    text = check(model([node], used, None, outputs), used, tmp_path)
-    assert expected in text
+    assert CASES[name][2] in check(*known(name), tmp_path)
 
 
 @pytest.mark.parametrize("attrs", [{}, {"strides": [2, 2]}])
@@ -146,6 +149,20 @@ def test_pads_that_are_an_input(attrs: dict[str, Any], tmp_path: Path) -> None:
     node = call("ConvTransposeWithDynamicPads", "x w p b", **attrs)
     text = check(model([node], feeds, weights), feeds, tmp_path)
     assert "nn.ConvTranspose2d(3, 2, 3" in text
+
+
+DRAWN = by_operator(map(known, CASES))
+
+
+@pytest.mark.parametrize("op", DRAWN)
+def test_drawn_nodes_compute_the_same(op: str, tmp_path: Path) -> None:
+    assert compared(op, DRAWN[op], 4, tmp_path) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", DRAWN)
+def test_many_drawn_nodes_compute_the_same(op: str, tmp_path: Path) -> None:
+    assert compared(op, DRAWN[op], 200, tmp_path) >= 100
 
 
 def softmax(x: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from support.contrib_models import RNG, Arrays, call, check, model, normal
+from support.drawn_nodes import Known, by_operator, compared
 
 from fairhand.analysis.ops.helpers.packed import rounded_to_int8
 from fairhand.analysis.oracle.process import Session
@@ -156,12 +157,15 @@ CASES: dict[str, tuple[Any, Arrays, Arrays]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_against_onnx_runtime(name: str, tmp_path: Path) -> None:
+def known(name: str) -> Known:
     node, feeds, weights = CASES[name]
     stored = {v: x for v, x in weights.items() if v in node.input}
-    made = model([node], feeds, stored, " ".join(node.output))
-    check(made, feeds, tmp_path)
+    return model([node], feeds, stored, " ".join(node.output)), feeds
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_against_onnx_runtime(name: str, tmp_path: Path) -> None:
+    check(*known(name), tmp_path)
 
 
 @pytest.mark.parametrize("keep", [0, 1])
@@ -191,3 +195,18 @@ def test_numbers_half_way_are_rounded_as_onnx_runtime_rounds_them() -> None:
     (want,) = Session(made.SerializeToString()).run(None, {"x": x})
     found = rounded_to_int8(torch.from_numpy(x), 16).numpy()
     assert np.abs(found - want).max() < 1e-4
+
+
+DRAWN = by_operator(map(known, CASES))
+del DRAWN["QAttention"]  # ONNX Runtime's Attention takes no such masks
+
+
+@pytest.mark.parametrize("op", DRAWN)
+def test_drawn_nodes_compute_the_same(op: str, tmp_path: Path) -> None:
+    assert compared(op, DRAWN[op], 4, tmp_path) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", DRAWN)
+def test_many_drawn_nodes_compute_the_same(op: str, tmp_path: Path) -> None:
+    assert compared(op, DRAWN[op], 200, tmp_path) >= 100

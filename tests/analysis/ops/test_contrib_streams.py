@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from support.contrib_models import Arrays, call, check, emitted, model, normal
+from support.drawn_nodes import Known, by_operator, compared
 
 from fairhand.analysis.errors import Unsupported
 
@@ -79,12 +80,15 @@ CASES: dict[str, tuple[onnx.NodeProto, Arrays]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_against_onnx_runtime(name: str, tmp_path: Path) -> None:
+def known(name: str) -> Known:
     node, feeds = CASES[name]
     used = {v: feeds[v] for v in node.input}
-    proto = model([node], used, None, " ".join(node.output))
-    check(proto, used, tmp_path)
+    return model([node], used, None, " ".join(node.output)), used
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_against_onnx_runtime(name: str, tmp_path: Path) -> None:
+    check(*known(name), tmp_path)
 
 
 # Of all operators of ONNX Runtime that have a kernel for a CPU, those that stay out.
@@ -95,6 +99,19 @@ OUT = {
     "SparseToDenseMatMul": "sparse tensors as inputs",
     "VarlenNGramHashMapping": "it serves several requests in one batch",
 }
+
+DRAWN = by_operator(map(known, CASES))
+
+
+@pytest.mark.parametrize("op", DRAWN)
+def test_drawn_nodes_compute_the_same(op: str, tmp_path: Path) -> None:
+    assert compared(op, DRAWN[op], 4, tmp_path) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", DRAWN)
+def test_many_drawn_nodes_compute_the_same(op: str, tmp_path: Path) -> None:
+    assert compared(op, DRAWN[op], 200, tmp_path) >= 100
 
 
 def test_all_others_with_a_kernel_are_there() -> None:

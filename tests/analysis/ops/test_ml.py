@@ -15,6 +15,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper
+from support.drawn_nodes import Known, by_operator, compared
 from tools.conformance import imported
 
 import fairhand
@@ -203,11 +204,29 @@ CASES: list[tuple[str, list[Any], int, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
-def test_operator(case: Any, tmp_path: Path) -> None:
+def known(case: Any) -> Known:
     op, inputs, outputs, attributes = case
     feed = {f"x{i}": value for i, value in enumerate(inputs)}
-    check(model(op, inputs, outputs, **attributes), feed, tmp_path)
+    return model(op, inputs, outputs, **attributes), feed
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
+def test_operator(case: Any, tmp_path: Path) -> None:
+    check(*known(case), tmp_path)
+
+
+DRAWN = by_operator(map(known, CASES))
+
+
+@pytest.mark.parametrize("op", DRAWN)
+def test_drawn_nodes_compute_the_same(op: str, tmp_path: Path) -> None:
+    assert compared(op, DRAWN[op], 4, tmp_path) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", DRAWN)
+def test_many_drawn_nodes_compute_the_same(op: str, tmp_path: Path) -> None:
+    assert compared(op, DRAWN[op], 200, tmp_path) >= 100
 
 
 def map_input(key: int, value: int) -> onnx.ValueInfoProto:

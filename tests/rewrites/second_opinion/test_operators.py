@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 import onnx_ir as ir
@@ -21,6 +22,7 @@ from fairhand.rewrites.second_opinion.elementwise import BINARY, UNARY
 from fairhand.rewrites.second_opinion.places import Kind, Undefined, Unknown, stored
 
 NAMES = sorted({*UNARY, *BINARY, *OPERATORS})
+NEVER = ["IsInf", "IsNaN", "Range"]  # of infinities, and of constants alone
 LARGEST = 3000  # elements of a case
 COMMON = {"FLOAT", "DOUBLE", "FLOAT16", "BOOL"}
 COMMON |= {f"{u}INT{n}" for u in ("", "U") for n in (8, 16, 32, 64)}
@@ -44,18 +46,33 @@ REFUSALS = (Fail, InvalidGraph, NotImplemented)
 
 
 @pytest.mark.parametrize(
-    ("op", "index"), CASES, ids=[f"{op.name}-{k}" for op, k in CASES]
+    "place", range(len(CASES)), ids=[f"{op.name}-{k}" for op, k in CASES]
 )
-def test_an_operator_is_what_the_runtime_computes(op: OpDef, index: int) -> None:
+def test_an_operator_is_what_the_runtime_computes(place: int) -> None:
+    reason = why_not_compared(place)
+    if reason:
+        pytest.skip(reason)
+
+
+def test_most_cases_are_compared() -> None:
+    compared = [case for k, case in enumerate(CASES) if not why_not_compared(k)]
+    assert len(compared) >= 0.82 * len(CASES)  # 1,700 of 2,052
+    assert sorted(set(NAMES) - {op.name for op, _ in compared}) == NEVER
+
+
+@cache
+def why_not_compared(place: int) -> str:
+    """Why a case says nothing; '' if it does, and is right."""
+    op, index = CASES[place]
     inputs = arrays(op, index)
     if any(
         x is not None and (isinstance(x, tuple) or x.size > LARGEST) for x in inputs
     ):
-        pytest.skip("too many elements, or no tensors")
+        return "too many elements, or no tensors"
     if {str(a) for a in _types(op, index)} - COMMON:
-        pytest.skip("types that NumPy hasn't")
+        return "types that NumPy hasn't"
     if any(_odd(x) for x in inputs):
-        pytest.skip("no numbers")
+        return "no numbers"
     model = one_node(op, op.cases[index], inputs)
     node = ir.from_proto(model).graph[0]
     attributes = {name: a.value for name, a in node.attributes.items()}
@@ -67,7 +84,7 @@ def test_an_operator_is_what_the_runtime_computes(op: OpDef, index: int) -> None
         found = apply(op.name, tensors, attributes, op.cases[index].outputs)
         elements = [t.all() for t in found]
     except (Unknown, Undefined) as reason:
-        pytest.skip(str(reason))
+        return str(reason)
     feeds = {
         f"x{i}": np.asarray(x)
         for i, x in enumerate(inputs)
@@ -76,7 +93,7 @@ def test_an_operator_is_what_the_runtime_computes(op: OpDef, index: int) -> None
     try:
         outputs = run(model, feeds)
     except REFUSALS as reason:  # no kernel for a type, a form that it doesn't load
-        pytest.skip(f"ONNX Runtime: {reason}")
+        return f"ONNX Runtime: {reason}"
     for tensor, numbers, expected in zip(found, elements, outputs, strict=False):
         assert tensor.shape == expected.shape
         if tensor.kind.name != "float":
@@ -88,6 +105,7 @@ def test_an_operator_is_what_the_runtime_computes(op: OpDef, index: int) -> None
         scale = np.max(np.abs(wanted[finite]), initial=1.0)
         difference = np.abs(got[finite] - wanted[finite])
         assert np.all(difference <= 4e-3 * scale)
+    return ""
 
 
 def _odd(x: np.ndarray | None) -> bool:

@@ -1,0 +1,437 @@
+"""Small networks of timm, transformers and PyTorch, and their ONNX files.
+
+    python tests/tools/originals.py OUT [NAME ...]
+
+writes OUT/NAME.EXPORTER.onnx by each exporter of `EXPORTERS`, and prints which of them
+refuse a network. Needs the packages in requirements_originals.txt beside this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+import torch
+from torch import Tensor, nn
+
+# torchvision's compiled operators don't load beside a PyTorch without CUDA; timm needs
+# their schemas alone.
+_SCHEMAS = torch.library.Library("torchvision", "DEF")
+for _name in ("nms", "qnms"):
+    _SCHEMAS.define(
+        f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+    )
+
+import timm  # noqa: E402
+import transformers  # noqa: E402
+
+EXPORTERS = ("dynamo", "dynamo_raw", "script", "script_raw")
+SEED = 20261123
+VOCAB, LENGTH, BATCH = 96, 12, 2
+
+# The same sizes under the names that configurations of transformers use.
+_PLAIN = {
+    "vocab_size": VOCAB,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+}
+_CAUSAL = _PLAIN | {"pad_token_id": 0, "use_cache": False}
+_GROUPED = _CAUSAL | {"num_key_value_heads": 2}
+_SEQ2SEQ = {
+    "vocab_size": VOCAB,
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48,
+    "use_cache": False,
+}
+_PATCHES = _PLAIN | {"image_size": 32, "patch_size": 8}
+
+
+@dataclass
+class Original:
+    """A network in eval mode, and what it is called with by name."""
+
+    module: nn.Module
+    inputs: dict[str, Tensor]
+
+    def outputs(self) -> list[Tensor]:
+        """The tensors that it gives for its inputs."""
+        return tensors(self.module(**self.inputs))
+
+
+def tensors(result: Any) -> list[Tensor]:
+    """All tensors of a nested result, in order."""
+    if isinstance(result, Tensor):
+        return [result]
+    items = result.values() if isinstance(result, Mapping) else result or ()
+    return [tensor for item in items for tensor in tensors(item)]
+
+
+# ---- inputs
+
+
+def _image(size: int = 32, channels: int = 3) -> dict[str, Tensor]:
+    return {"pixel_values": torch.randn(BATCH, channels, size, size)}
+
+
+def _ids(name: str = "input_ids") -> dict[str, Tensor]:
+    return {name: torch.randint(3, VOCAB, (BATCH, LENGTH))}
+
+
+def _text() -> dict[str, Tensor]:
+    mask = torch.ones(BATCH, LENGTH, dtype=torch.int64)
+    mask[1, -3:] = 0
+    return {**_ids(), "attention_mask": mask}
+
+
+# ---- networks
+
+
+def _hf(
+    kind: str,
+    inputs: Callable[[], dict[str, Tensor]],
+    settings: dict[str, Any],
+    prefix: str = "",
+) -> Callable[[], Original]:
+    """A network of transformers: bert's BertModel by BertConfig."""
+
+    def make() -> Original:
+        config = getattr(transformers, f"{prefix or kind}Config")(**settings)
+        config._attn_implementation = "eager"
+        module = getattr(transformers, kind if prefix else f"{kind}Model")(config)
+        return Original(module, inputs())
+
+    return make
+
+
+def _timm(name: str, size: int = 64, **settings: Any) -> Callable[[], Original]:
+    def make() -> Original:
+        module = timm.create_model(name, pretrained=False, num_classes=10, **settings)
+        return Original(module, {"x": torch.randn(BATCH, 3, size, size)})
+
+    return make
+
+
+class Cached(nn.Module):
+    """A decoder's step with its cache as flat inputs and outputs."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, past: list[Tensor]
+    ) -> tuple[Tensor, list[Tensor]]:
+        cache = transformers.DynamicCache(config=self.model.config)
+        for layer, (key, value) in enumerate(zip(past[::2], past[1::2], strict=True)):
+            cache.update(key, value, layer)
+        logits = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            past_key_values=cache,
+            use_cache=True,
+            return_dict=True,
+        ).logits
+        return logits, [x for layer in cache.layers for x in (layer.keys, layer.values)]
+
+
+def _step(kind: str, settings: dict[str, Any], heads: int) -> Callable[[], Original]:
+    def make() -> Original:
+        config = getattr(transformers, f"{kind}Config")(**settings)
+        config._attn_implementation = "eager"
+        network = "LMHeadModel" if kind == "GPT2" else "ForCausalLM"
+        module = Cached(getattr(transformers, f"{kind}{network}")(config))
+        past = [torch.randn(BATCH, heads, 5, 8) for _ in range(4)]
+        ids = torch.randint(3, VOCAB, (BATCH, 1))
+        mask = torch.ones(BATCH, 6, dtype=torch.int64)
+        inputs = {"input_ids": ids, "attention_mask": mask, "past": past}
+        return Original(module, inputs)
+
+    return make
+
+
+class Tagger(nn.Module):
+    """An embedding, a bidirectional LSTM of two layers, a linear layer per step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(VOCAB, 16)
+        self.lstm = nn.LSTM(16, 12, 2, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(24, 5)
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        return self.head(self.lstm(self.embedding(input_ids))[0])
+
+
+class Gru(nn.Module):
+    """A GRU over features, its last state normalised."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru = nn.GRU(8, 16, batch_first=True)
+        self.norm = nn.LayerNorm(16, elementwise_affine=False)
+        self.register_buffer("gain", torch.linspace(0.5, 1.5, 16))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.gru(x)[1][0]) * self.gain
+
+
+class Detector(nn.Module):
+    """Convolutions, a transformer over their places, learned queries, two heads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.backbone = nn.Sequential(
+            nn.Conv2d(3, 16, 3, 2, 1),
+            nn.BatchNorm2d(16),
+            nn.ReLU(),
+            nn.Conv2d(16, 32, 3, 2, 1),
+            nn.BatchNorm2d(32),
+            nn.ReLU(),
+        )
+        self.transformer = nn.Transformer(32, 4, 2, 2, 48, batch_first=True)
+        self.query = nn.Parameter(torch.randn(6, 32))
+        self.row = nn.Parameter(torch.randn(16, 16))
+        self.column = nn.Parameter(torch.randn(16, 16))
+        self.classes = nn.Linear(32, 7)
+        self.boxes = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 4))
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        x = self.backbone(image)
+        n, _, h, w = x.shape
+        rows = self.row[:h, None].expand(h, w, 16)
+        columns = self.column[None, :w].expand(h, w, 16)
+        places = torch.cat([rows, columns], dim=-1).flatten(0, 1)
+        x = x.flatten(2).transpose(1, 2) + places
+        x = self.transformer(x, self.query.expand(n, -1, -1))
+        return self.classes(x), self.boxes(x).sigmoid()
+
+
+def _plain(kind: type[nn.Module], **inputs: Callable[[], Tensor]) -> Any:
+    return lambda: Original(kind(), {name: make() for name, make in inputs.items()})
+
+
+_TOKENS = lambda: _ids()["input_ids"]  # noqa: E731
+_WHISPER = _SEQ2SEQ | {
+    "num_mel_bins": 8,
+    "max_source_positions": 16,
+    "max_target_positions": 24,
+    "pad_token_id": 0,
+}
+_GPT2 = {"vocab_size": VOCAB, "n_embd": 32, "n_layer": 2, "n_head": 4}
+_GPT2 |= {"use_cache": False}
+
+NETWORKS: dict[str, Callable[[], Original]] = {
+    "bert": _hf("Bert", _text, _PLAIN),
+    "roberta": _hf("Roberta", _text, _PLAIN | {"pad_token_id": 1}),
+    "albert": _hf("Albert", _text, _PLAIN | {"embedding_size": 16}),
+    "electra": _hf("Electra", _text, _PLAIN | {"embedding_size": 16}),
+    "distilbert": _hf(
+        "DistilBert",
+        _text,
+        {"vocab_size": VOCAB, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48},
+    ),
+    "deberta": _hf(
+        "DebertaV2",
+        _text,
+        _PLAIN | {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
+    ),
+    "mpnet": _hf("MPNet", _text, _PLAIN),
+    "modernbert": _hf("ModernBert", _text, _PLAIN | {"pad_token_id": 0}),
+    "gpt2": _hf("GPT2LMHeadModel", _text, _GPT2, "GPT2"),
+    "gpt2_step": _step("GPT2", _GPT2, 4),
+    "gptneox": _hf("GPTNeoX", _text, _CAUSAL),
+    "opt": _hf("OPT", _text, _CAUSAL | {"ffn_dim": 48, "word_embed_proj_dim": 32}),
+    "bloom": _hf("Bloom", _text, _CAUSAL | {"n_layer": 2, "n_head": 4}),
+    "llama": _hf("LlamaForCausalLM", _text, _GROUPED, "Llama"),
+    "llama_step": _step("Llama", _GROUPED, 2),
+    "gemma2": _hf("Gemma2ForCausalLM", _text, _GROUPED | {"head_dim": 8}, "Gemma2"),
+    "qwen3": _hf("Qwen3ForCausalLM", _text, _GROUPED | {"head_dim": 8}, "Qwen3"),
+    "mixtral": _hf(
+        "MixtralForCausalLM", _text, _GROUPED | {"num_local_experts": 4}, "Mixtral"
+    ),
+    "phi": _hf("PhiForCausalLM", _text, _CAUSAL, "Phi"),
+    "mamba": _hf("Mamba", _ids, _CAUSAL | {"state_size": 4, "time_step_rank": 4}),
+    "t5": _hf(
+        "T5EncoderModel",
+        _text,
+        {"vocab_size": VOCAB, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2}
+        | {"num_heads": 4},
+        "T5",
+    ),
+    "bart": _hf("Bart", _text, _SEQ2SEQ),
+    "whisper": _hf(
+        "Whisper",
+        lambda: {
+            "input_features": torch.randn(BATCH, 8, 32),
+            "decoder_input_ids": _ids()["input_ids"],
+        },
+        _WHISPER,
+    ),
+    "wav2vec2": _hf(
+        "Wav2Vec2",
+        lambda: {"input_values": torch.randn(BATCH, 400)},
+        _PLAIN
+        | {"conv_dim": (16, 16), "conv_stride": (5, 2), "conv_kernel": (10, 3)}
+        | {"num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 4}
+        | {"mask_time_prob": 0.0},
+    ),
+    "vit": _hf("ViT", _image, _PATCHES),
+    "deit": _hf("DeiT", _image, _PATCHES),
+    "beit": _hf("Beit", _image, _PATCHES | {"use_relative_position_bias": True}),
+    "dinov2": _hf("Dinov2", _image, _PATCHES),
+    "swin": _hf(
+        "Swin",
+        _image,
+        {"image_size": 32, "patch_size": 4, "embed_dim": 16, "depths": (2, 2)}
+        | {"num_heads": (2, 4), "window_size": 4},
+    ),
+    "segformer": _hf(
+        "SegformerForSemanticSegmentation",
+        lambda: _image(64),
+        {"num_encoder_blocks": 2, "depths": [1, 1], "sr_ratios": [2, 1]}
+        | {"hidden_sizes": [16, 32], "num_attention_heads": [2, 4]}
+        | {"patch_sizes": [7, 3], "strides": [4, 2], "mlp_ratios": [2, 2]}
+        | {"decoder_hidden_size": 16, "num_labels": 5},
+        "Segformer",
+    ),
+    "clip": _hf(
+        "CLIPModel",
+        lambda: {**_ids(), **_image(), "attention_mask": _text()["attention_mask"]},
+        {
+            "text_config": _PLAIN | {"eos_token_id": 2},
+            "vision_config": _PATCHES,
+            "projection_dim": 16,
+        },
+        "CLIP",
+    ),
+    "lstm": _plain(Tagger, input_ids=_TOKENS),
+    "gru": _plain(Gru, x=lambda: torch.randn(BATCH, 9, 8)),
+    "detector": _plain(Detector, image=lambda: torch.randn(BATCH, 3, 32, 32)),
+    "timm_resnet": _timm("test_resnet"),
+    "timm_resnet18": _timm("resnet18"),
+    "timm_mobilenetv3": _timm("mobilenetv3_small_050"),
+    "timm_efficientnet": _timm("test_efficientnet"),
+    "timm_convnext": _timm("test_convnext"),
+    "timm_nfnet": _timm("test_nfnet"),
+    "timm_vit": _timm("test_vit", img_size=64),
+    "timm_vit_relpos": _timm("test_vit_relpos", img_size=64),
+    "timm_maxvit": _timm("test_maxvit", img_size=64),
+    "timm_coatnet": _timm("test_coatnet", img_size=64),
+    "timm_byobnet": _timm("test_byobnet"),
+    "timm_mambaout": _timm("test_mambaout"),
+    "timm_swin": _timm(
+        "swin_tiny_patch4_window7_224",
+        img_size=64,
+        window_size=4,
+        embed_dim=16,
+        depths=(2, 2),
+        num_heads=(2, 4),
+    ),
+    "timm_densenet": _timm("densenet121", block_config=(2, 2), growth_rate=8),
+    "timm_regnet": _timm("regnety_002"),
+}
+
+
+def original(name: str) -> Original:
+    """The network of that name with its weights and inputs, the same at each call."""
+    torch.manual_seed(SEED)
+    made = NETWORKS[name]()
+    with torch.no_grad():
+        for tensor in (*made.module.parameters(), *made.module.buffers()):
+            if tensor.is_floating_point() and tensor.unique().numel() == 1:
+                tensor += 0.1 * torch.rand_like(tensor)  # ones and zeros say nothing
+    made.module.eval()
+    return made
+
+
+# ---- export
+
+
+def export(made: Original, exporter: str, path: Path) -> None:
+    """Write the ONNX file of a network; raises what the exporter raises."""
+    by, _, raw = exporter.partition("_")
+    names = list(made.inputs)
+    if by == "dynamo":
+        torch.onnx.export(
+            made.module,
+            kwargs=made.inputs,
+            f=path,
+            dynamo=True,
+            optimize=not raw,
+            external_data=False,
+            verbose=False,
+            dynamic_shapes={name: _batched(x) for name, x in made.inputs.items()},
+        )
+        return
+    flat = len(tensors(made.inputs)) == len(names)
+    axes = {name: {0: "batch"} for name in names} if flat else None
+    torch.onnx.export(
+        made.module,
+        (made.inputs,),
+        path,
+        dynamo=False,
+        dynamic_axes=axes,
+        input_names=names if flat else None,
+        do_constant_folding=not raw,
+        training=torch.onnx.TrainingMode.PRESERVE,
+        opset_version=17,
+    )
+
+
+def _batched(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return {0: torch.export.Dim.DYNAMIC}
+    return [_batched(item) for item in value]
+
+
+def files(folder: Path, names: list[str]) -> Iterator[tuple[str, str, Path]]:
+    """Network, exporter and path of each file, exported where it isn't there yet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names or NETWORKS:
+        for exporter in EXPORTERS:
+            path = folder / f"{name}.{exporter}.onnx"
+            refused = path.with_suffix(".refused")
+            if not path.exists() and not refused.exists():
+                try:
+                    with torch.no_grad(), warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        made = original(name)
+                        export(made, exporter, path)
+                    taken = onnx.load(path, load_external_data=False).graph.input
+                    if len(taken) > len(tensors(made.inputs)):
+                        raise ValueError(f"inputs {[value.name for value in taken]}")
+                except Exception as error:  # an exporter's limit is none of ours
+                    path.unlink(missing_ok=True)
+                    refused.write_text(f"{type(error).__name__}: {error}")
+            if path.exists():
+                yield name, exporter, path
+
+
+def main() -> None:
+    """Export the networks named, or all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*")
+    given = parser.parse_args()
+    for name, exporter, _ in files(given.folder, given.names):
+        print(name, exporter, flush=True)
+    for path in sorted(given.folder.glob("*.refused")):
+        print("refused", path.stem, path.read_text()[:150].replace("\n", " "))
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

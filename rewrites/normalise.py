@@ -17,6 +17,7 @@ import onnx_ir as ir
 from ..analysis.graph.map_types import is_map, set_map_type
 from ..analysis.graph.traversal import all_nodes, sort
 from ..analysis.graph.weightless import skeleton
+from ..analysis.ops.facts.trainable import mark_parameters
 from ..analysis.ops.registry import OWN
 from ..analysis.ops.type_rules import known_to_onnx
 from .adapters import (  # noqa: F401
@@ -77,6 +78,7 @@ def normalise(model: ir.Model) -> ir.Model:
     remove_idle_nodes(model, names)
     remove_unused(model)
     _import_newest(model)
+    mark_parameters(model)
     return model
 
 

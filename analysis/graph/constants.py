@@ -7,6 +7,7 @@ that prints or saves it can write `torch.full`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -104,3 +105,20 @@ def uniform_element(tensor: ir.TensorProtocol | None) -> np.ndarray | None:
     if array.size <= 1 or any(array.strides):
         return None
     return np.asarray(array[(0,) * array.ndim])
+
+
+def is_wave(tensor: ir.TensorProtocol) -> bool:
+    """Whether a table holds sines and cosines of positions, the first of frequency 1.
+
+    The cache notes that a table was read if it is one.
+    """
+    shape = [size for size in tensor.shape.numpy() if size != 1]
+    if len(shape) < 2 or shape[-2] < 2 or not tensor.dtype.is_floating_point():
+        return False
+    rows = glance(tensor).reshape(-1, shape[-1])[:2].astype(np.float64)
+    starts = np.isin(rows[0], (0.0, 1.0)).all()
+    turns = np.abs(rows[1][:, None] - (math.sin(1), math.cos(1))).min() < 1e-3
+    if not (starts and turns and np.abs(rows[1]).max() <= 1):
+        return False
+    note_read(tensor)
+    return True

@@ -1,4 +1,4 @@
-"""Which constants of a file are parameters of the original network, told by name."""
+"""Which constants of a file are parameters of the original network."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ _MADE_UP = re.compile(
 _BOUNDS = re.compile(r"constant|\b(min|max)_val\b", re.IGNORECASE)
 
 
+# In a value's `meta`: whether its uses say that it trains, where they say anything.
+TRAINS = "trains"
+
+
 def has_name(value: ir.Value) -> bool:
     """Whether a constant's name is the original program's, not an exporter's."""
     name = value.name or ""
@@ -24,10 +28,20 @@ def has_name(value: ir.Value) -> bool:
     return bool(re.fullmatch(r"[A-Za-z][\w.]*", name)) and not made_up
 
 
+def is_made_up(value: ir.Value) -> bool:
+    """Whether a constant is an exporter's or this compiler's, and no program's."""
+    return bool(value.meta.get("made")) or _is_made_up(value.name or "")
+
+
+def _is_made_up(name: str) -> bool:
+    made_up = _MADE_UP.search(name) or _BOUNDS.search(name)
+    return name.startswith("/") or made_up is not None
+
+
 def is_parameter(value: ir.Value) -> bool:
-    """A float constant that the file names like an attribute, e.g. norm.weight."""
+    """A float constant that trains: by its uses, else by a name like norm.weight."""
+    if value.const_value is None or value.meta.get(TRAINS) is not None:
+        return value.const_value is not None and bool(value.meta[TRAINS])
     name = value.name or ""
     is_float = value.dtype is not None and value.dtype.is_floating_point()
-    if name.startswith("/") or _MADE_UP.search(name) or _BOUNDS.search(name):
-        return False
-    return value.const_value is not None and is_float and "." in name
+    return is_float and "." in name and not _is_made_up(name)

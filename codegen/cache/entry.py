@@ -23,7 +23,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis import ops
-from ...analysis.graph.constants import uniform_number
+from ...analysis.graph.constants import is_wave, uniform_number
 from ...analysis.graph.weight_access import FileTensor, glance
 from ...analysis.ops.module_form import Weight
 from ...rewrites.certificate.graph_hash import Step, digest_steps, finished
@@ -161,7 +161,7 @@ def _weights(
             read.add(name)
             if _hash(tensor) != head["read"][name]:
                 return None
-        elif uniform_number(tensor.held) is not None:
+        elif uniform_number(tensor.held) is not None or is_wave(tensor.held):
             return None
     if _equal(model) != head["equal"]:
         return None

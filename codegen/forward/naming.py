@@ -12,6 +12,7 @@ from ...analysis.graph.dims import is_invented
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.spelling.expr import (
     ATOM,
+    Attribute,
     Call,
     Expr,
     Leaf,
@@ -21,6 +22,7 @@ from ...analysis.spelling.expr import (
     Tuple,
     Unary,
     callee,
+    callees,
     nodes,
 )
 from ..classes.module_classes import ClassTable, ModuleClass
@@ -184,7 +186,7 @@ class Naming:
             attr = self.name(found[0]).removeprefix("self.")
             if re.fullmatch(r"[A-Za-z_]+", attr) and not is_plain(attr):
                 return variable(attr)
-        if callee(statement.expr) == "torch.where" and _has_lowest(statement.expr):
+        if callee(_uncast(statement.expr)) == "torch.where" and _has_lowest(expr):
             return "mask"
         return statement.result
 
@@ -279,8 +281,17 @@ def _leading(expr: Expr) -> LayerRef | ModuleRef | None:
     return member(expr)
 
 
+def _uncast(expr: Expr) -> Expr:
+    """What `.to(dtype)` is called on, or the expression itself."""
+    called = expr.operands[0] if isinstance(expr, Call) else expr
+    is_cast = isinstance(called, Attribute) and called.label == "to"
+    return called.operands[0] if is_cast else expr
+
+
 def _has_lowest(expr: Expr) -> bool:
     """Whether the lowest number of a type stands in an expression."""
+    if "torch.finfo" in callees(expr):
+        return True
     numbers = (x.label for x in nodes(expr) if isinstance(x, Literal))
     floats = (x for x in numbers if isinstance(x, np.floating))
     return any(x == np.finfo(x.dtype).min for x in floats)

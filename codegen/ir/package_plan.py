@@ -104,6 +104,7 @@ class StatePlan:
 
     parameters: int  # how many numbers they are
     constants: bool  # some are no parameters, and not in state_dict
+    unwritten: bool  # the constructor reads constants from the file
     filled: bool  # some hold one value throughout and are stored as that
     ties: tuple[list[str], ...]  # keys of one parameter, the stored one first
 

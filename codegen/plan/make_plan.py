@@ -10,11 +10,11 @@ import numpy as np
 import onnx_ir as ir
 
 from ... import __version__
-from ...analysis.graph.parameters import has_name, is_parameter
 from ...analysis.literals import one_line
 from ...analysis.spelling.expr import Function, HelperRef, leaves
 from ...rewrites.simplify import Rewriting
 from ..classes.bodies import repeated_lines
+from ..classes.constant_texts import Constants
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..classes.provenance import Sources, merged
 from ..classes.stored_parameters import is_filled, parameter_count, weights_of
@@ -37,7 +37,7 @@ from ..kernels.kernel_set import KernelSet
 from ..lanes.divide import Divided
 from ..lanes.lane_lines import ForkWriter
 from ..load.read_model import Loaded
-from ..modules.members import Attribute, ConstructorValue
+from ..modules.members import ConstructorValue
 from ..statements.module_scopes import network_class
 from .body_styles import BodyWriters
 from .interface import Interface, interface_plan
@@ -87,12 +87,14 @@ def make_plan(
     divided, collection = writers.divided, writers.collection
     if collection is not None:  # written twice: to find kernels, to call them
         collection.start()
-        _class_plans(classes, interface, writers)
+        _class_plans(classes, interface, writers, Constants(classes))
         collection.choose(classes.taken | _helper_names(classes.root.call))
-    plans, functions = _class_plans(classes, interface, writers)
-    helpers = helper_sources(functions)
+    constants = Constants(classes)
+    plans, functions = _class_plans(classes, interface, writers, constants)
     tied = tie(weights_of(classes))
-    plans[-1] = tied.network(plans[-1])
+    stored = classes.faithful and any(w.constant for w in tied.weights)
+    helpers = helper_sources([*functions, *constants.helpers(stored)])
+    plans[-1] = constants.network(tied.network(plans[-1]))
     plan = PackagePlan(
         title=one_line(title),
         source=source,
@@ -103,7 +105,8 @@ def make_plan(
         network=classes.root.name,
         state=StatePlan(
             parameters=parameter_count(classes) - tied.spared,
-            constants=classes.faithful and any(w.constant for w in tied.weights),
+            constants=stored,
+            unwritten=constants.unwritten,
             filled=any(is_filled(w.array()) for w in tied.weights),
             ties=tied.keys,
         ),
@@ -134,7 +137,10 @@ def network_name(model: ir.Model, root: ModuleCall, title: str) -> str:
 
 
 def _class_plans(
-    classes: ClassTable, interface: Interface, writers: BodyWriters
+    classes: ClassTable,
+    interface: Interface,
+    writers: BodyWriters,
+    constants: Constants,
 ) -> tuple[list[ClassPlan], Helpers]:
     """The classes as they are written, innermost first, and the helpers they call.
 
@@ -159,7 +165,9 @@ def _class_plans(
             body = writer.write(arguments, interface.outputs, *caches)
         else:
             body = writer.write(arguments, cls.call.outputs)
-        plans[cls] = _class_plan(cls, classes, sources, writer, body, helpers)
+        plans[cls] = _class_plan(
+            cls, classes, constants, sources, writer, body, helpers
+        )
         for call, names in writer.callees:
             if call.shares is None:
                 todo.append((classes.of[call], names))
@@ -170,6 +178,7 @@ def _class_plans(
 def _class_plan(
     cls: ModuleClass,
     classes: ClassTable,
+    constants: Constants,
     sources: Sources,
     writer: BodyWriter,
     body: Body,
@@ -180,7 +189,7 @@ def _class_plan(
     for written in (body, *(lane for _, lane in lanes)):
         helpers.update(dict.fromkeys(written.helpers))  # type: ignore[arg-type]
     loop = repeated_lines(classes, cls, cls.holes)
-    members = loop or _member_lines(cls, classes)
+    members = loop or _member_lines(cls, classes, constants)
     behind = sources.members(cls)
     one_loop = (SourceNodes(), merged(behind))  # for all members
     return ClassPlan(
@@ -244,7 +253,9 @@ def _parameters(cls: ModuleClass, classes: ClassTable) -> tuple[ArgumentPlan, ..
     return tuple(found)
 
 
-def _member_lines(cls: ModuleClass, classes: ClassTable) -> list[str]:
+def _member_lines(
+    cls: ModuleClass, classes: ClassTable, constants: Constants
+) -> list[str]:
     lines: list[str] = []
     lists: dict[str, list[str]] = {}
     deep: dict[str, dict[tuple[str, ...], str]] = {}
@@ -266,7 +277,7 @@ def _member_lines(cls: ModuleClass, classes: ClassTable) -> list[str]:
         elif isinstance(member.what, ConstructorValue):
             lines.append(f"self.{member.attr} = {text}")
         elif isinstance(member.what, ir.Value):
-            lines.append(_constant_line(member, text, classes.faithful))
+            lines.append(constants.line(cls, member, text))
         else:
             lines.append(f"self.{member.attr} = {text}")
     made = []
@@ -278,14 +289,6 @@ def _member_lines(cls: ModuleClass, classes: ClassTable) -> list[str]:
             line = f"self.{line} = {_dictionary(deep[line], kind)}"
         made.append(line)
     return made
-
-
-def _constant_line(member: Attribute, text: str, faithful: bool) -> str:
-    assert isinstance(member.what, ir.Value)
-    if is_parameter(member.what):
-        return f"self.{member.attr} = nn.Parameter({text})"
-    persistent = ", persistent=False" if faithful and not has_name(member.what) else ""
-    return f'self.register_buffer("{member.attr}", {text}{persistent})'
 
 
 def _dictionary(entries: dict[tuple[str, ...], str], kind: str) -> str:

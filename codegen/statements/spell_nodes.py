@@ -14,7 +14,7 @@ import onnx_ir as ir
 import sympy
 
 from ...analysis.errors import MALFORMED, FairhandError, Unsupported
-from ...analysis.graph.parameters import is_parameter
+from ...analysis.graph.parameters import has_name, is_parameter
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.literals import one_line
 from ...analysis.ops.module_form import ModuleForm
@@ -24,6 +24,7 @@ from ...analysis.ops.string_constants import string_array
 from ...analysis.spelling.expr import DimOf, Expr, Leaf, Name, Printing, Ref, substitute
 from ..ir.assignment import Assignment, LayerRef, Scope
 from ..ir.size_expr import dim_expr
+from .float_types import FloatTypes
 from .inferred_scopes import (
     JOINS,
     ahead,
@@ -53,6 +54,7 @@ class Spelling:
         self.model, self.faithful = model, faithful
         self.shapes = shapes
         self.t = Printing()
+        self.floats = FloatTypes(model)
         self.scopes = _all_scopes(model)
         self.missing: list[ir.Node] = []
         self.refused: list[tuple[ir.Node, Unsupported]] = []
@@ -112,8 +114,8 @@ class Spelling:
         """The assignments of a node or layer; Unsupported where it can't be spelled."""
         op = lookup(node)
         if form is not None:
-            values = [Ref(value) for value in form.inputs]
             layer = LayerRef(form)
+            values = [self._fed(value, form, layer) for value in form.inputs]
             made = form.call(self.t, layer, *values) if form.call else layer(*values)
             return self.steps(node, op, made, form.outputs, needed, form)
         strings = op.strings if op is not None and of_strings(node) else None
@@ -127,7 +129,8 @@ class Spelling:
             operands = self.operands(view, op)
             if strings is None and not op.takes(len(operands)):  # an own one's schema
                 view.refuse(f"{node.op_type} with {len(operands)} inputs")
-            made = spelling(self.t, view, *operands)
+            is_idle = node in self.floats.idle
+            made = operands[0] if is_idle else spelling(self.t, view, *operands)
             for out in node.outputs if strings is None else ():
                 if out in needed and out.dtype is not None:
                     view.out_dtype(out.index() or 0)
@@ -165,10 +168,19 @@ class Spelling:
             elif value.const_value is not None and value.dtype == ir.DataType.STRING:
                 found.append(string_array(self.t, value))
             else:
-                found.append(Ref(value))
+                like = self.floats.like(view.node, i)
+                ref: Expr = Ref(value)
+                found.append(ref if like is None else ref.to(Ref(like).dtype))
         while found and found[-1] is None:
             found.pop()
         return found
+
+    def _fed(self, value: ir.Value, form: ModuleForm, layer: LayerRef) -> Expr:
+        """An operand of a layer, of the type that its weights have."""
+        is_float = "weight" in form.weights and form.source is None
+        if is_float and value in self.floats.fixed:
+            return Ref(value).to(layer.weight.dtype)
+        return Ref(value)
 
     def _scalar_inputs(self, view: NodeView, op: OpDef) -> dict[int, Expr | np.generic]:
         """Inputs that print as numbers without changing the result's shape or type."""
@@ -211,6 +223,8 @@ class Spelling:
         form: ModuleForm | None,
     ) -> list[Assignment]:
         """The assignments that give outputs of what a spelling made."""
+        if form is None and isinstance(made, Expr):
+            made = self.floats.in_bounds(node, made)
         scopes = self.scopes[node]
         wanted = tuple(out if out in needed else None for out in outputs)
         common = dict(
@@ -270,7 +284,12 @@ NCHWC_HINT = (
 
 
 def _alters(form: ModuleForm) -> bool:
-    return any(w.how and is_parameter(w.value) for w in form.weights.values())
+    """Whether a named weight would be stored otherwise, or under another name."""
+    return any(
+        (w.how and is_parameter(w.value))
+        or (has_name(w.value) and (w.value.name or "").rpartition(".")[2] != name)
+        for name, w in form.weights.items()
+    )
 
 
 def _all_scopes(model: ir.Model) -> dict[ir.Node, tuple[Scope, ...]]:

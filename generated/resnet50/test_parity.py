@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 import pytest
+import torch
 
-from .model import INPUTS, OUTPUTS
+from .model import INPUTS, OUTPUTS, load
 from .session import Session
 
 HERE = Path(__file__).resolve().parent
@@ -50,6 +51,19 @@ def test_parity(
     for name, want, got in zip(OUTPUTS, wanted, session.run(None, feed), strict=True):
         for actual, right in zip(arrays(got), arrays(want), strict=True):
             assert_same(actual, right, name)
+
+
+def test_round_trip() -> None:
+    """The class itself holds all that its state_dict leaves out."""
+    loaded = load()
+    bare = type(loaded)()
+    bare.load_state_dict(loaded.state_dict())
+    wanted = {**dict(loaded.named_parameters()), **dict(loaded.named_buffers())}
+    for name, got in [*bare.named_parameters(), *bare.named_buffers()]:
+        want = wanted[name]
+        assert (got.dtype, got.shape) == (want.dtype, want.shape), name
+        same = (x.detach().reshape(-1).view(torch.uint8) for x in (got, want))
+        assert torch.equal(*same), name
 
 
 def assert_same(got: np.ndarray, want: np.ndarray, name: str) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.graph.constants import RANDOM, uniform, uniform_element
-from ...analysis.graph.parameters import has_name
+from ...analysis.graph.parameters import TRAINS, has_name
 from ...analysis.graph.traversal import all_graphs, all_nodes
 from ...analysis.graph.weight_access import note_read
 from ..adapters.cleanup import remove_unused
@@ -222,8 +222,10 @@ def reads_learned(node: ir.Node) -> bool:
 
 def _is_learned(value: ir.Value, reader: ir.Node) -> bool:
     shape = value.const_value.shape if value.const_value is not None else ()
-    if not len(shape) or not has_name(value):
+    if not has_name(value):
         return False
+    if not len(shape):  # a number of the program's own, unless it is known to train
+        return bool(value.meta.get(TRAINS))
     if value.dtype is not None and value.dtype.is_floating_point():
         return True
     return "." in (value.name or "") and reader.op_type != "Slice"

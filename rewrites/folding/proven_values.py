@@ -45,6 +45,26 @@ def store_known_sizes(
     return found
 
 
+def settle_types(model: ir.Model) -> int:
+    """Cast constants to a type where it is known, and not like another value.
+
+    Values that are computed from them may now fold. Returns how many were.
+    """
+    found = 0
+    for node in all_nodes(model.graph):
+        if node.domain or node.op_type != "CastLike":
+            continue
+        number, like = node.inputs
+        if number is None or number.const_value is None:
+            continue
+        if like is not None and like.dtype is not None:
+            node.op_type = "Cast"
+            node.attributes.add(ir.AttrInt64("to", like.dtype.value))
+            node.resize_inputs(1)
+            found += 1
+    return found
+
+
 def take_decided(model: ir.Model, shapes: ShapeFacts) -> int:
     """Let the operand that decides stand for such a node; returns how many.
 

@@ -13,7 +13,7 @@ from ...analysis.graph.traversal import all_nodes, bodies
 from ...analysis.shapes.infer import infer
 from .constant_branches import take, take_branches
 from .constant_folding import fold_constants
-from .proven_values import store_known_sizes, take_decided
+from .proven_values import settle_types, store_known_sizes, take_decided
 
 _MOST_TRIED = 32  # undecided Ifs
 
@@ -38,7 +38,7 @@ def _settled(
     folded = 0
     while True:
         known = store_known_sizes(model, shapes, faithful)
-        if known + take_decided(model, shapes):
+        if known + settle_types(model) + take_decided(model, shapes):
             folded += fold_constants(model, faithful)
             shapes = infer(model)
         if not take_branches(model) and not choose(model, shapes):

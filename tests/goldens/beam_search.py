@@ -246,7 +246,14 @@ class Attn(nn.Module):
         v = past_0[0]
         past_0 = past_0[1]
         x, y, z = masked_attention(
-            x, z, u, mask=y, past_key=v, past_value=past_0, heads=(2, 2), causal=True
+            x,
+            z,
+            u,
+            mask=y.to(x.dtype),
+            past_key=v,
+            past_value=past_0,
+            heads=(2, 2),
+            causal=True,
         )[:3]
         return x, torch.cat([y.unsqueeze(0), z.unsqueeze(0)])
 

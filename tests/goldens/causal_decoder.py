@@ -41,7 +41,7 @@ class Attention(nn.Module):
         q = q.unflatten(2, (2, 4)).transpose(1, 2)
         k = k.unflatten(2, (2, 4)).transpose(1, 2)
         v = v.unflatten(2, (2, 4)).transpose(1, 2)
-        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=y)
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=y.to(q.dtype))
         return self.c_proj(attended.transpose(1, 2).flatten(2))
 
 

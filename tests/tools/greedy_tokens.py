@@ -3,7 +3,8 @@
     python -m tests.tools.greedy_tokens [--tokens 64] [--room N] MODEL.onnx ...
 
 The likeliest token is the next; each side keeps the cache that it computed. Tokens must
-be equal, and logits as close as verification allows in every step. A decoder without a
+be equal. Besides, in every step, the package is given what ONNX Runtime has computed
+so far: logits must be as close as verification allows. A decoder without a
 cache reads all tokens in each step; one of a fixed length, as many as it takes. With
 --room, caches begin with room for so many keys, where the file leaves their length open
 (a buffer that past and present share). A line of JSON is written for each file.
@@ -26,7 +27,7 @@ import onnx_ir as ir
 
 import fairhand
 from fairhand.codegen.load.read_model import load
-from fairhand.codegen.verify.input_sizes import dynamic_sizes
+from fairhand.codegen.verify.input_sizes import decoding_sizes, dynamic_sizes
 from fairhand.codegen.verify.inputs import make_inputs
 from fairhand.codegen.verify.parity import oracle
 from fairhand.codegen.verify.rounding_noise import allowance, own_noise
@@ -47,8 +48,11 @@ class Decoded:
     file: str
     steps: int
     same: int  # steps in which all tokens were the same
+    same_from_cache: int  # the same, each from the cache that ONNX Runtime computed
     varied: int  # different tokens in all
-    error: float  # of logits, relative to the largest, in the worst step
+    error: (
+        float  # of logits from that cache, relative to the largest, in the worst step
+    )
     off: int  # steps in which they were further off than is allowed
 
 
@@ -59,14 +63,16 @@ class Decoder:
         self.outputs = [tensor.name for tensor in session.get_outputs()]
         self._inputs = {t.name: t for t in session.get_inputs()}
         tries = dynamic_sizes(model)
-        sizes = {**tries[0], "batch_size": BATCH, "batch": BATCH}
-        self._only = {key for key in tries[0] if len({s[key] for s in tries[:2]}) == 1}
-        self._given = make_inputs(model, 0, sizes)
+        self._given = make_inputs(model, 0, _several(tries[0]))
         self._ids = next(
             name
             for name, array in self._given.items()
             if array.dtype.kind == "i" and array.ndim == 2 and "mask" not in name
         )
+        if self._given[self._ids].shape[1] == 1:  # no prompt beside a cache
+            tries = decoding_sizes(model) or tries
+            self._given = make_inputs(model, 0, _several(tries[0]))
+        self._only = {key for key in tries[0] if len({s[key] for s in tries[:2]}) == 1}
         fed = [n for n in self._inputs if not _NOT_STATES.search(n)]
         states = [n for n in self.outputs if n != self.logits]
         self._states = _paired(fed, states)
@@ -141,6 +147,11 @@ class Decoder:
         raise ValueError(f"nothing is known of input {name!r}")
 
 
+def _several(sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes, of a batch."""
+    return {**sizes, "batch_size": BATCH, "batch": BATCH}
+
+
 def _paired(past: list[str], present: list[str]) -> dict[str, str]:
     """Each state that is fed, and the output that it is in the next step."""
 
@@ -161,7 +172,7 @@ def decode(path: Path, package: Path, steps: int, room: int = 0) -> Decoded:
     decoder, allowed = Decoder(ours, model, room), allowance(model)
     tokens = [decoder.prompt(), decoder.prompt()]
     states = [decoder.begin(), decoder.begin()]
-    same = off = 0
+    same = same_from_cache = off = 0
     worst, new = 0.0, tokens[0].shape[1]
     for _ in range(steps):
         found = []
@@ -172,19 +183,26 @@ def decode(path: Path, package: Path, steps: int, room: int = 0) -> Decoded:
             states[side] = decoder.keep(found[side], states[side])
             if side == 0:
                 reference = feed, results
-        want, got = (side[decoder.logits] for side in found)
-        result = compare(got, want)
+        place = decoder.outputs.index(decoder.logits)
+        want, given = reference[1][place], ours.run(None, reference[0])[place]
+        result = compare(given, want)
         worst = max(worst, result.error)
         if not result:
             noise = own_noise(str(path), session, oracle, *reference)[decoder.logits]
             off += result.error > allowed.of(noise)
-        for side, logits in enumerate((want, got)):
-            token = logits[:, -1].argmax(axis=-1)[:, None]
-            tokens[side] = np.concatenate([tokens[side], token], axis=1)
+        for side, outputs in enumerate(found):
+            token = _likeliest(outputs[decoder.logits])
+            tokens[side] = np.concatenate([tokens[side], token[:, None]], axis=1)
+        same_from_cache += int(np.array_equal(_likeliest(want), _likeliest(given)))
         same += int(np.array_equal(tokens[0][:, -1], tokens[1][:, -1]))
         new = 1
     varied = len(np.unique(tokens[0][:, -steps:]))
-    return Decoded(str(path), steps, same, varied, float(f"{worst:.3g}"), off)
+    error = float(f"{worst:.3g}")
+    return Decoded(str(path), steps, same, same_from_cache, varied, error, off)
+
+
+def _likeliest(logits: np.ndarray) -> np.ndarray:
+    return np.asarray(logits[:, -1].argmax(axis=-1))
 
 
 def rows(paths: list[Path], steps: int, room: int) -> Iterator[dict[str, Any]]:

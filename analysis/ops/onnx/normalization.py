@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ...graph.constants import uniform_number
 from ...graph.dims import same
+from ...graph.parameters import is_made_up
 from ..facts import fitting_sizes, flop_counts, sizes_elementwise, sizes_windows, tiles
 from ..helpers import norms as helpers
 from ..module_form import ModuleForm, Weight
@@ -156,6 +158,12 @@ def _check_stash(n: NodeView) -> None:
         n.refuse(f"{n.node.op_type} with stash_type {n.attr('stash_type')}")
 
 
+def _is_idle(n: NodeView, i: int, number: float) -> bool:
+    """Whether an input is a number throughout that no program trains or stores."""
+    value = n.value(i)
+    return is_made_up(value) and uniform_number(value.const_value) == number
+
+
 def _layer_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
     _check_stash(n)
     axis = _trailing(n)
@@ -164,7 +172,11 @@ def _layer_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> A
         affine = (weight,) if bias is None else (weight, bias)
         return wanted(n, helper(x, axis, *affine, **_eps(n)), 3)
     shape = _normalised_shape(n, x, axis)
-    if not _fits(n, 1, axis):
+    if bias is not None and _fits(n, 2, axis) and _is_idle(n, 2, 0):
+        bias = None
+    if _fits(n, 1, axis) and _is_idle(n, 1, 1):
+        y = t.F.layer_norm(x, shape, **_eps(n))
+    elif not _fits(n, 1, axis):
         y = t.F.layer_norm(x, shape, **_eps(n)) * weight
     elif bias is not None and _fits(n, 2, axis):
         return t.F.layer_norm(x, shape, weight, bias, **_eps(n))
@@ -179,10 +191,13 @@ def _layer_norm_module(n: NodeView) -> ModuleForm | None:
         return None
     if not all(_fits(n, i, axis) for i in affine):
         return None
+    if _is_idle(n, 1, 1):
+        return None
     _check_stash(n)
-    weights = _affine(n, "weight", "bias") if n.has(2) else _affine(n, "weight")
+    has_bias = n.has(2) and not _is_idle(n, 2, 0)
+    weights = _affine(n, "weight", "bias") if has_bias else _affine(n, "weight")
     shape = _parameter_shape(n)
-    return _layer(n, "nn.LayerNorm", (shape,), weights, bias=(n.has(2), True))
+    return _layer(n, "nn.LayerNorm", (shape,), weights, bias=(has_bias, True))
 
 
 def _parameter_shape(n: NodeView) -> Any:
@@ -224,6 +239,8 @@ def _rms_norm(t: Any, n: NodeView, x: Any, weight: Any) -> Any:
     _check_stash(n)
     axis, eps = _trailing(n), number(n, "epsilon", 1e-5)
     shape = _normalised_shape(n, x, axis)
+    if _fits(n, 1, axis) and _is_idle(n, 1, 1):
+        return t.F.rms_norm(x, shape, eps=eps)
     if _fits(n, 1, axis):
         return t.F.rms_norm(x, shape, weight, eps=eps)
     y = t.F.rms_norm(x, shape, eps=eps)
@@ -232,7 +249,7 @@ def _rms_norm(t: Any, n: NodeView, x: Any, weight: Any) -> Any:
 
 def _rms_norm_module(n: NodeView) -> ModuleForm | None:
     axis = _trailing(n)
-    if not _constants(n, 1) or not _fits(n, 1, axis):
+    if not _constants(n, 1) or not _fits(n, 1, axis) or _is_idle(n, 1, 1):
         return None
     _check_stash(n)
     eps = (number(n, "epsilon", 1e-5), None)
@@ -287,11 +304,14 @@ def _check_groups(n: NodeView) -> int:
 
 
 def _group_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any) -> Any:
-    return t.F.group_norm(x, _check_groups(n), weight, bias, **_eps(n))
+    groups = _check_groups(n)
+    if _is_idle(n, 1, 1) and _is_idle(n, 2, 0):
+        return t.F.group_norm(x, groups, **_eps(n))
+    return t.F.group_norm(x, groups, weight, bias, **_eps(n))
 
 
 def _group_norm_module(n: NodeView) -> ModuleForm | None:
-    if not _constants(n, 1, 2):
+    if not _constants(n, 1, 2) or (_is_idle(n, 1, 1) and _is_idle(n, 2, 0)):
         return None
     sizes = (_check_groups(n), n.size(1, 0))
     return _layer(n, "nn.GroupNorm", sizes, _affine(n, "weight", "bias"))
@@ -301,11 +321,15 @@ def _instance_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any) -> Any:
     if n.rank(0) < 3:
         n.refuse("InstanceNormalization without spatial axes is not supported")
     _refuse_single(n, 0)
+    if _is_idle(n, 1, 1) and _is_idle(n, 2, 0):
+        return t.F.instance_norm(x, **_eps(n))
     return t.F.instance_norm(x, weight=weight, bias=bias, **_eps(n))
 
 
 def _instance_norm_module(n: NodeView) -> ModuleForm | None:
     if not _constants(n, 1, 2) or not 3 <= n.rank(0) <= 5:
+        return None
+    if _is_idle(n, 1, 1) and _is_idle(n, 2, 0):
         return None
     _refuse_single(n, 0)
     layer, weights = f"nn.InstanceNorm{n.rank(0) - 2}d", _affine(n, "weight", "bias")

@@ -344,7 +344,7 @@ def test_a_loop_that_fills_a_sequence(emitted: Emit) -> None:
         }>
         k = SequenceLength(ys) }""")
     found = emitted(model)
-    assert "s.append(x * torch.tensor(i, device=n.device).float())" in found.body()
+    assert "s.append(x * torch.tensor(i, device=n.device).to(x.dtype))" in found.body()
     check(model, found, *({"n": np.array(n), "x": floats(2)} for n in (0, 1, 3)))
 
 

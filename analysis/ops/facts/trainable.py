@@ -1,0 +1,181 @@
+"""Which float constants of a file a program would train, by what is done with them.
+
+A weight of a product, norm or bias trains, and so does an addend or factor of what is
+computed from the inputs. Frequencies, tables of positions, bounds, the statistics of a
+norm and what inputs are normalised by don't.
+"""
+
+from __future__ import annotations
+
+import re
+
+import onnx_ir as ir
+
+from ...graph.constants import is_wave
+from ...graph.parameters import TRAINS, has_name
+from ...graph.traversal import all_nodes
+from ...graph.weight_access import glance
+
+# Arguments of functions that exporters name numbers after.
+_SETTING = re.compile(r"(^|\.)(alpha|beta|lambd|threshold|eps|pow)(_\d+)*$")
+_SHAPES = ("Exp", "Softplus", "Sigmoid", "Tanh")
+_DEPTH = 24  # nodes between a constant and what decides
+# Operators whose first operand keeps its meaning, whatever its shape and type.
+_SAME = frozenset(
+    "Cast Expand Flatten Identity Reshape Slice Split Squeeze Tile Transpose Unsqueeze "
+    "Abs Ceil Clip Erf Exp Floor Log Neg Reciprocal Relu Sigmoid Softmax Softplus Sqrt "
+    "Tanh LpNormalization ReduceL1 ReduceL2 ReduceSum ReduceSumSquare ReduceMean "
+    "Concat GatherElements GatherND Pad CastLike".split()
+)
+_SUMS = frozenset({"Add", "Mul", "Sub", "Div", "Pow", "Max", "Min", "MatMul", "Einsum"})
+# By the place of the operand: what is a constant there, by what the operator says.
+_FIXED = {
+    "BatchNormalization": (3, 4),
+    "QuantizeLinear": (1, 2),
+    "DequantizeLinear": (1, 2),
+    "Resize": (1, 2),
+    "Clip": (1, 2),
+    "Pad": (2,),
+    "OneHot": (2,),
+}
+
+
+def mark_parameters(model: ir.Model) -> None:
+    """Note on each named float constant whether it trains, where its uses say so."""
+    roles = _Roles()
+    graphs = {model.graph, *(node.graph for node in all_nodes(model.graph))}
+    for graph in graphs:
+        if not isinstance(graph, ir.Graph):
+            continue
+        for value in graph.initializers.values():
+            is_float = value.dtype is not None and value.dtype.is_floating_point()
+            if is_float and has_name(value):
+                value.meta[TRAINS] = roles.trains(value)
+
+
+class _Roles:
+    def __init__(self) -> None:
+        self._learned: dict[ir.Value, bool] = {}
+
+    def trains(self, value: ir.Value) -> bool | None:
+        """None where no use of a constant says."""
+        tensor = value.const_value
+        if tensor is None:
+            return None
+        if tensor.size == 1 and (_is_setting(value) or _scales_rows(value)):
+            return False
+        found = self._used(value, _DEPTH)
+        return found and not (self._places(value) and is_wave(tensor))
+
+    def _used(self, value: ir.Value, depth: int) -> bool | None:
+        said = {self._use(node, i, depth) for node, i in value.uses()}
+        return True if True in said else False if False in said else None
+
+    def _use(self, node: ir.Node, place: int, depth: int) -> bool | None:
+        """Whether an operand that comes of constants alone trains."""
+        if node.domain not in ("", "ai.onnx") or depth == 0:
+            return None
+        kind = node.op_type
+        if place in _FIXED.get(kind, ()):
+            return False
+        others = [x for i, x in enumerate(node.inputs) if i != place and x is not None]
+        if kind == "Gather":
+            if place or others[0].const_value is not None:
+                return None if place else self._used(node.outputs[0], depth - 1)
+            return True
+        if kind in ("Cos", "Sin"):
+            return False
+        if kind in _SAME or kind in _SUMS or kind == "Where":
+            if any(map(self._is_computed, others)):
+                is_shift = kind in ("Sub", "Div") and place == 1
+                return not (is_shift and self._is_input(others[0]))
+            if all(x.const_value is None for x in others) and kind in _SUMS:
+                return False  # counts, positions and masks
+            return self._used(node.outputs[0], depth - 1)
+        return None
+
+    def _is_computed(self, value: ir.Value) -> bool:
+        """Whether weights or float inputs went into what is no constant."""
+        return value.const_value is None and self._comes_of_floats(value)
+
+    def _comes_of_floats(self, value: ir.Value) -> bool:
+        todo, seen = [value], set[ir.Value]()
+        while todo:
+            one = todo.pop()
+            if one in seen:
+                continue
+            seen.add(one)
+            if one in self._learned:
+                if self._learned[one]:
+                    break
+                continue
+            if _is_float_source(one):
+                self._learned[one] = True
+                break
+            node = one.producer()
+            if node is not None and node.op_type != "Shape":
+                todo += [x for x in node.inputs if x is not None]
+        else:
+            self._learned.update(dict.fromkeys(seen, False))
+            return False
+        self._learned[value] = True
+        return True
+
+    def _is_input(self, value: ir.Value) -> bool:
+        """Whether a value is an input of the model, or that normalised."""
+        for _ in range(_DEPTH):
+            node = value.producer()
+            if node is None:
+                return value.is_graph_input()
+            if node.op_type not in ("Cast", "Sub", "Div", "Mul", "Identity"):
+                return False
+            operand = node.inputs[0]
+            if operand is None:
+                return False
+            value = operand
+        return False
+
+    def _places(self, value: ir.Value) -> bool:
+        """Whether a matrix is read at positions, which no input lists, or added."""
+        for node, place in value.uses():
+            if node.op_type == "Gather" and place == 0:
+                index = node.inputs[1]
+                if index is not None and index.is_graph_input():
+                    return False
+            elif node.op_type not in (*_SAME, "Add", "Mul"):
+                return False
+        return True
+
+
+def _is_float_source(value: ir.Value) -> bool:
+    floats = value.dtype is not None and value.dtype.is_floating_point()
+    if value.const_value is not None:
+        return floats and value.const_value.size > 1
+    return floats and value.is_graph_input()
+
+
+def _is_setting(value: ir.Value) -> bool:
+    """Whether a number is an argument of a program rather than what it learns.
+
+    One without a path is, unless a function shapes it, as none shapes a setting.
+    """
+    name = value.name or ""
+    shaped = any(node.op_type in _SHAPES for node, _ in value.uses())
+    return bool(_SETTING.search(name)) or ("." not in name and not shaped)
+
+
+def _scales_rows(value: ir.Value) -> bool:
+    """Whether a number is the root of the width of a table whose rows it scales."""
+    assert value.const_value is not None
+    square = float(glance(value.const_value).reshape(-1)[0]) ** 2
+    for node, place in value.uses():
+        other = node.inputs[1 - place] if node.op_type == "Mul" else None
+        rows = other.producer() if other is not None else None
+        table = (
+            rows.inputs[0] if rows is not None and rows.op_type == "Gather" else None
+        )
+        if table is not None and table.const_value is not None:
+            width = table.const_value.shape.numpy()[-1:]
+            if width and abs(square - width[0]) < 1e-4 * square:
+                return True
+    return False

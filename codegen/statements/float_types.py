@@ -1,0 +1,128 @@
+"""Where a float that counts, masks or positions give meets one of the network's type.
+
+A network may be cast to half precision, and its weights, inputs and what is computed
+from them with it; what is made of integers stays float32. PyTorch's layers refuse two
+types, and its sums become float32 again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from ...analysis.graph.parameters import is_parameter
+from ...analysis.graph.traversal import all_nodes
+from ...analysis.graph.weight_access import glance
+from ...analysis.ops.registry import ONE_TO_ONE, lookup
+from ...analysis.spelling.expr import Expr, Literal, Name, Ref, exchange
+
+_FLOAT = ir.DataType.FLOAT
+_HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.DOUBLE)
+# Besides elementwise ones, the operators whose operands have to be of one type.
+_OF_ONE_TYPE = frozenset({"MatMul", "Gemm", "Einsum", "Concat", "Attention"})
+
+
+class FloatTypes:
+    """`fixed` are values that are float32 whatever type the network is cast to.
+
+    Of a network that has weights of several types, none are. `idle` are casts whose
+    result is cast again, by its only reader.
+    """
+
+    def __init__(self, model: ir.Model) -> None:
+        self.fixed: set[ir.Value] = set()
+        self.idle: set[ir.Node] = set()
+        self._bounds: dict[ir.Node, ir.Value] = {}
+        self._like: dict[tuple[ir.Node, int], ir.Value] = {}
+        self._settled: set[ir.Node] = set()  # given the network's type at once
+        self._known: list[ir.Value] = []  # of the network's type, in order
+        stored = model.graph.initializers.values()
+        if any(value.dtype in _HALF for value in (*stored, *model.graph.inputs)):
+            return
+        self._known += (v for v in model.graph.inputs if v.dtype == _FLOAT)
+        self._places = {node: i for i, node in enumerate(model.graph)}
+        for node in all_nodes(model.graph):
+            self._visit(node)
+
+    def like(self, node: ir.Node, place: int) -> ir.Value | None:
+        """The operand whose type another one has to take; None where it may stay."""
+        return self._like.get((node, place))
+
+    def in_bounds(self, node: ir.Node, expr: Expr) -> Expr:
+        """An expression whose lowest and largest floats are those of the network's."""
+        like = self._bounds.get(node)
+        if like is None:
+            return expr
+        dtype = Ref(like).dtype
+        info = Name("torch.finfo")(dtype)
+
+        def replace(part: Expr) -> Expr | None:
+            end = _end(part.label) if isinstance(part, Literal) else ""
+            return getattr(info, end) if end else None
+
+        bounded = exchange(expr, replace)
+        return bounded.to(dtype) if node in self._settled else bounded
+
+    def _visit(self, node: ir.Node) -> None:
+        inputs = enumerate(node.inputs)
+        operands = [(i, v) for i, v in inputs if v is not None and v.dtype == _FLOAT]
+        fixed = [(i, v) for i, v in operands if v in self.fixed]
+        moving = [v for _, v in operands if v not in self.fixed and not _is_number(v)]
+        if any(_is_number(v) and _end(_number(v)) for _, v in operands):
+            like = next((v for v in moving if v.const_value is None), None)
+            if like is None and not moving:
+                like = self._alive(node)
+                if like is not None:
+                    self._settled.add(node)
+                    moving.append(like)
+            if like is not None:
+                self._bounds[node] = like
+        if moving and fixed and _has_one_type(node):
+            like = next((v for v in moving if v.const_value is None), moving[0])
+            for i, value in fixed:
+                self._like[node, i] = like
+                producer = value.producer()
+                if producer is not None and producer.op_type == "Cast":
+                    self.idle |= {producer} if len(value.uses()) == 1 else set()
+        if moving or (node.op_type == "CastLike" and not fixed):
+            self._known += (v for v in node.outputs if v.dtype == _FLOAT)
+        else:
+            self.fixed.update(v for v in node.outputs if v.dtype == _FLOAT)
+
+    def _alive(self, node: ir.Node) -> ir.Value | None:
+        """The last value of the network's type that is there, and read again later."""
+        here = self._places.get(node)
+        if here is None:
+            return None  # in a body
+        alive = (
+            value
+            for value in reversed(self._known)
+            if any(self._places.get(user, -1) > here for user, _ in value.uses())
+        )
+        return next(alive, None)
+
+
+def _is_number(value: ir.Value) -> bool:
+    """Whether a constant is spelled as a number, which has no type of its own."""
+    tensor = value.const_value
+    return tensor is not None and tensor.size == 1 and not is_parameter(value)
+
+
+def _number(value: ir.Value) -> np.generic:
+    assert value.const_value is not None
+    number: np.generic = glance(value.const_value).reshape(-1)[0]
+    return number
+
+
+def _end(number: object) -> str:
+    """min or max, for the ends of float32."""
+    if not isinstance(number, np.float32):
+        return ""
+    info = np.finfo(np.float32)
+    return "min" if number == info.min else "max" if number == info.max else ""
+
+
+def _has_one_type(node: ir.Node) -> bool:
+    op = lookup(node)
+    one = op is not None and op.mapping is ONE_TO_ONE
+    return one or (node.domain == "" and node.op_type in _OF_ONE_TYPE)

@@ -1,0 +1,177 @@
+"""Emitted modules behave like those that their files were exported from."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support.emitted import imported
+from support.emitter_models import Graph
+from torch import nn
+
+import fairhand
+
+RANDOM = np.random.default_rng(1)
+TABLE = RANDOM.integers(0, 90, (6, 40))
+ANGLES = np.arange(64)[:, None] * 10000 ** (-np.arange(0, 8, 2) / 8)
+WAVES = np.stack([np.sin(ANGLES), np.cos(ANGLES)], -1).reshape(64, 8)
+
+
+def package(g: Graph, folder: Path, level: int = 0, **outputs: str) -> Any:
+    fairhand.compile(g.model(**outputs), folder / "net", level=level)
+    return imported(folder / "net")
+
+
+def bare(made: Any) -> nn.Module:
+    return type(made.load())().eval()
+
+
+# ---- a network without `load`
+
+
+def constants(g: Graph) -> str:
+    """A literal, a count and a table, none of which the program has a name for."""
+    small = g("Mul", "x", g.weight("val_1", value=np.float32([2, 3, 5, 7])))
+    counted = g.weight("val_2", value=np.arange(9).reshape(9, 1).astype(np.float32))
+    y = g("Relu", g("Add", g("Relu", small), counted))
+    table = g.weight("val_3", value=RANDOM.normal(size=(9, 4)).astype(np.float32))
+    return str(g.linear(g("Mul", y, table), "fc", 4, 4))
+
+
+def test_constants_are_there_without_load(tmp_path: Path) -> None:
+    g = Graph(x=["batch", 9, 4])
+    made = package(g, tmp_path, y=constants(g))
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert "torch.tensor([2.0, 3.0, 5.0, 7.0])" in text and "torch.arange(9" in text
+    loaded, other = made.load(), bare(made)
+    assert sorted(other.state_dict()) == ["fc.bias", "fc.weight"]
+    other.load_state_dict(loaded.state_dict())
+    x = torch.randn(2, 9, 4)
+    for module in (other, copy.deepcopy(other), pickle.loads(pickle.dumps(other))):
+        assert torch.equal(module(x), loaded(x))
+
+
+def test_weights_may_stand_elsewhere(tmp_path: Path) -> None:
+    g = Graph(x=["batch", 9, 4])
+    made = package(g, tmp_path, y=constants(g))
+    wanted = made.load()(torch.ones(1, 9, 4))
+    weights = tmp_path / "net" / "weights.safetensors"
+    weights = weights.rename(tmp_path / "moved.safetensors")
+    assert torch.equal(made.load(weights)(torch.ones(1, 9, 4)), wanted)
+
+
+def test_buffers_that_originals_may_leave_out(tmp_path: Path) -> None:
+    """PyTorch's programs differ in which buffers they store; files don't say."""
+    g = Graph(x=("int64", ["batch", 40]))
+    counts = g.weight("block.places", value=TABLE)
+    mixed = g("Gather", counts, g.ints(4), axis=0, at="block")
+    mixed = g("Add", "x", mixed, at="block")
+    table = g.weight("block.table.weight", 190, 3)
+    rows = g("Gather", table, mixed, at="block/table")
+    made = package(g, tmp_path, y=rows)
+    loaded = made.load()
+    full = loaded.state_dict()
+    assert torch.equal(full["block.places"], torch.from_numpy(TABLE))
+    x = torch.arange(40)[None]
+    for state in (full, {"block.table.weight": full["block.table.weight"]}):
+        other = bare(made)
+        other.load_state_dict(state, strict=True)
+        assert torch.equal(other(x), loaded(x))
+        holder = nn.ModuleDict({"inner": bare(made)})
+        holder.load_state_dict({f"inner.{k}": v for k, v in state.items()})
+        assert torch.equal(holder["inner"](x), loaded(x))
+    with pytest.raises(RuntimeError, match="Missing key"):
+        bare(made).load_state_dict({"block.places": full["block.places"]})
+
+
+# ---- parameters and buffers
+
+
+def names(made: Any) -> tuple[set[str], set[str]]:
+    module = made.load()
+    return set(dict(module.named_parameters())), set(dict(module.named_buffers()))
+
+
+def test_addends_and_factors_train(tmp_path: Path) -> None:
+    g = Graph(x=["batch", 5, 8])
+    token = g("Expand", g.weight("cls_token", 1, 1, 8), g.ints(1, 1, 8))
+    first = g("Slice", "x", g.ints(0), g.ints(1), g.ints(1))
+    token = g("Add", token, g("Mul", first, g.weight("onnx::n", value=np.float32(0))))
+    x = g("Concat", token, "x", axis=1)
+    x = g("Add", x, g.weight("pos_embed", 1, 6, 8))
+    x = g("Mul", g.linear(x, "fc", 8, 8), g.weight("gamma", 8))
+    scale = g("Exp", g.weight("logit_scale", value=np.float32(2.6)))
+    made = package(g, tmp_path, y=g("Mul", x, scale))
+    found, buffers = names(made)
+    assert {"cls_token", "pos_embed", "gamma", "logit_scale"} <= found
+    assert not buffers & found
+
+
+def test_frequencies_tables_and_scales_do_not(tmp_path: Path) -> None:
+    g = Graph(x=["batch", 5, 8], ids=("int64", ["batch", 5]))
+    positions = g("Unsqueeze", g("Cast", "ids", to=1), g.ints(-1))
+    angle = g(
+        "Mul", positions, g.weight("rotary.inv_freq", value=np.float32(ANGLES[1]))
+    )
+    angle = g("Concat", g("Cos", angle), g("Sin", angle), axis=-1)
+    table = g.weight("embed.weights", value=WAVES.astype(np.float32))
+    rows = g("Gather", table, g("Add", "ids", g.ints(2)))
+    image = g("Sub", "x", g.weight("norm.mean", value=np.float32([0.485] * 8)))
+    image = g("Div", image, g.weight("norm.std", 8))
+    root = g.weight("embed.scale", value=np.float32(8**0.5))
+    words = g("Mul", g("Gather", g.weight("words.weight", 90, 8), "ids"), root)
+    x = g("Add", g.linear(image, "fc", 8, 8), words)
+    made = package(g, tmp_path, y=g("Add", g("Add", x, rows), angle))
+    assert names(made)[0] == {"fc.weight", "fc.bias", "words.weight"}
+
+
+def test_weights_keep_their_names(tmp_path: Path) -> None:
+    """A matrix called in_proj_weight is no nn.Linear's weight, nor a gain a norm's."""
+    g = Graph(x=["batch", 5, 8])
+    weight = g.weight("attn.in_proj_weight", 12, 8)
+    x = g("MatMul", "x", g("Transpose", weight, perm=[1, 0]))
+    x = g("Add", x, g.weight("attn.in_proj_bias", 12))
+    one, zero = (g.weight(f"val_{i}", value=np.full(12, i, np.float32)) for i in (1, 0))
+    x = g("LayerNormalization", x, one, zero, axis=-1)
+    x = g("LayerNormalization", x, g.weight("norm.weight", 12), zero, axis=-1)
+    made = package(g, tmp_path, y=x)
+    assert set(made.load().state_dict()) == {
+        *("attn.in_proj_weight", "attn.in_proj_bias", "norm.weight")
+    }
+
+
+# ---- half precision
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("level", [0, 1])
+def test_half_precision(level: int, dtype: torch.dtype, tmp_path: Path) -> None:
+    """Masks, counts and bounds take the type of what they meet."""
+    g = Graph(x=["batch", 5, 8], mask=("int64", ["batch", 5]))
+    x = g.linear("x", "fc", 8, 8)
+    column = g("Unsqueeze", "mask", g.ints(-1))
+    x = g("Mul", x, g("Cast", column, to=1))
+    counts = g("Cast", g("CumSum", "mask", g.weight("val_0", value=np.int64(1))), to=1)
+    x = g("Add", x, g("Unsqueeze", counts, g.ints(-1)))
+    lowest = g.weight("val_1", value=np.finfo(np.float32).min)
+    zero = g.weight("val_2", value=np.float32(0))
+    row = g("Cast", g("Unsqueeze", "mask", g.ints(1)), to=9)
+    bias = g("Where", row, zero, lowest)
+    scores = g("MatMul", x, g("Transpose", x, perm=[0, 2, 1]))
+    probs = g("Softmax", g("Add", scores, bias), axis=-1)
+    made = package(g, tmp_path, level, y=g.linear(g("MatMul", probs, x), "out", 8, 3))
+    model = made.load()
+    names_ = list(sys.modules[f"{made.__name__}.model"].INPUTS)
+    mask = torch.tensor([[1, 1, 1, 0, 0], [0, 0, 0, 0, 0]])
+    feed = {"x": torch.randn(2, 5, 8), "mask": mask}
+    wanted = model(*(feed[name] for name in names_))
+    feed["x"] = feed["x"].to(dtype)
+    got = model.to(dtype)(*(feed[name] for name in names_))
+    assert got.dtype == dtype and got.isfinite().all()
+    assert torch.allclose(got.float(), wanted, atol=0.1, rtol=0.1)

@@ -106,10 +106,14 @@ def test_addends_and_factors_train(tmp_path: Path) -> None:
     x = g("Concat", token, "x", axis=1)
     x = g("Add", x, g.weight("pos_embed", 1, 6, 8))
     x = g("Mul", g.linear(x, "fc", 8, 8), g.weight("gamma", 8))
+    # A mask that counts give is added to the bias before both are, as in Swin.
+    mask = g("Cast", g("Shape", "x"), to=1)
+    mask = g("Add", g.weight("bias_table", 8), g("Slice", mask, g.ints(0), g.ints(1)))
+    x = g("Add", x, mask)
     scale = g("Exp", g.weight("logit_scale", value=np.float32(2.6)))
     made = package(g, tmp_path, y=g("Mul", x, scale))
     found, buffers = names(made)
-    assert {"cls_token", "pos_embed", "gamma", "logit_scale"} <= found
+    assert {"cls_token", "pos_embed", "gamma", "bias_table", "logit_scale"} <= found
     assert not buffers & found
 
 

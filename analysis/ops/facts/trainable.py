@@ -89,8 +89,9 @@ class _Roles:
             if any(map(self._is_computed, others)):
                 is_shift = kind in ("Sub", "Div") and place == 1
                 return not (is_shift and self._is_input(others[0]))
-            if all(x.const_value is None for x in others) and kind in _SUMS:
-                return False  # counts, positions and masks
+            # Factors of counts, positions and masks; a bias may be added to a mask.
+            if all(x.const_value is None for x in others) and kind in _SUMS - {"Add"}:
+                return False
             return self._used(node.outputs[0], depth - 1)
         return None
 

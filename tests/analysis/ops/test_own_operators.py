@@ -206,4 +206,4 @@ def test_files_of_operators_that_fail(
     assert main(["inspect", str(CNN), "--ops", str(tmp_path / "ops.py")]) == 1
     printed, error = capfd.readouterr()
     assert error.startswith(f"error: {tmp_path / 'ops.py'} {message}") and not printed
-    assert "hint: it should call fairhand.register" in error
+    assert "hint: --ops takes a Python file that calls fairhand.register(" in error

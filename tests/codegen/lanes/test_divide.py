@@ -307,7 +307,7 @@ def test_lanes_are_kept_where_they_are_measured_to_gain(
     text = (
         "2 lanes with 1 thread each were measured to take 10.0 ms, one with 2 threads"
     )
-    text += f" on engine onednn {10 * gain:.1f} ms: {gain:.2f} times as fast"
+    text += f" on engine auto {10 * gain:.1f} ms: {gain:.2f} times as fast"
     if gain > 1.05:
         assert (found["count"], found["reason"]) == (2, text)
         return
@@ -376,7 +376,7 @@ def test_a_prediction_knows_one_engine(
     found = fairhand.compile(branching(), tmp_path / "net", **options).report["lanes"]
     assert found["count"] == count
     if engine == "auto":
-        text = ": one lane would run on engine onednn, which was not measured"
+        text = ": one lane would run on engine auto, which was not measured"
         assert found["reason"].endswith(text)
 
 

@@ -105,6 +105,16 @@ def _take_pad(law: Law, pool: Pool, value: Term | None) -> None:
             forall(r, lambda k: (k >= 2) | (eq(before(k), 0) & eq(after(k), 0))),
             "channels are padded",
         )
+    # ONNX Runtime and PyTorch take no window that sees pads alone.
+    law.require(
+        forall(
+            r,
+            lambda k: (k < 2)
+            | (low(k) + before(k) < pool.kernel(k))
+            & (high(k) + after(k) < pool.kernel(k)),
+        ),
+        "a pad is as wide as the window",
+    )
     law.rewrite(
         pool(Pad(pool.x, value, low=before, high=after, mode="constant")),
         pool(

@@ -32,6 +32,8 @@ def engines_text(plan: EnginePlan) -> str:
     }
     used = [f"engines/{file}" for file, is_used in files.items() if is_used]
     given = {"ENGINES": _engines(plan)}
+    if not plan.packs:
+        given["FOR_ALL"] = "FOR_ALL = ()  # engines that take all sizes as they come"
     if plan.precision != "float32":
         given["CLOSE"] = f"CLOSE = 0.1  # {EXCEEDS}"
     if plan.integers:
@@ -113,7 +115,7 @@ INTEGERS = """
 ONEDNN = "traced, frozen, and run by oneDNN Graph: layers fused, weights laid out once"
 OPENVINO = "compiled by OpenVINO: where its wheel is installed"
 LIBRARY = "a library by AOTInductor: 20 to 90 s and a C++ compiler, once for each size"
-MEASURED = "the fastest but for `compile`, as measured in the second call of each size"
+MEASURED = "the fastest but for `compile`, measured after a few calls of each size"
 COMPILE = "torch.compile: needs a C++ compiler, and 10 to 60 s for each new size"
 HALF = """\
 error that was measured. Weights are taken over when a size is prepared: make a new

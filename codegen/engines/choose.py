@@ -93,6 +93,7 @@ def engine_plan(
         and calls.isdisjoint(_SIZES),
         makes=not (plan.lanes or plan.kernels) and makes_results(graph),
         integers=integers,
+        packs=bool(layers or integers),
     )
 
 

@@ -34,6 +34,7 @@ class EnginePlan:
     caches: bool = False  # lists of them are all that is in the way of a trace
     makes: bool = False  # memory of its own for each result, from what is fed
     integers: tuple[str, ...] = ()  # layers of QDQ pairs, in model.py
+    packs: bool = True  # layers for which `packed` has others
     failed: tuple[tuple[str, str], ...] = ()  # engines that didn't verify, and why
 
     def as_dict(self) -> dict[str, Any]:

@@ -22,12 +22,15 @@ from .base import ENGINES
 from .by_size import MOST_SEEN, MOST_SIZES
 from .results import check, sizes_of
 
+ALL = "all"  # sizes
 FOR_ALL = ("packed",)  # engines that take all sizes as they come
 BY_SIZE = ("onednn", "openvino", "aot")  # those that prepare each combination of sizes
 # After which no other engine is tried, and none is timed once more.
 SECONDS = float(os.environ.get("FAIRHAND_SECONDS", 10))
 LIBRARY = 90.0  # seconds that one may take to make
-ROUNDS = 5  # in which engines are timed in turn, at least
+CALLS = 5  # that are worth a measurement
+SPENT = 1.0  # seconds of calls that are, if they are fewer
+ROUNDS = 2  # in which engines are timed in turn, at least
 TIMED = 0.5  # seconds, at least
 WORTH = 1.03  # an engine that is faster by less isn't worth another copy of weights
 
@@ -37,13 +40,13 @@ Run = Callable[..., Any]
 class Auto:
     """For each combination of sizes and threads, the fastest engine.
 
-    The first call runs the network as it stands. The second prepares the engines that
-    take all sizes, and times them and the network on what it was given; so does a call
-    whose sizes come again with those that prepare each size. Results are compared with
-    the network's; an engine that fails or takes too long is given up. Times are kept in
-    a file, so that other processes need not measure. Where there is no memory for the
-    weights twice more, the network runs as it stands. Several threads may call at
-    once: one measures, the others don't wait.
+    The first calls run the network as it stands. One that comes after enough of them
+    prepares the engines that take all sizes, and times them and the network on what it
+    was given; so does one after enough calls of its sizes with those that prepare each
+    size. Results are compared with the network's; an engine that fails or takes too
+    long is given up. Times are kept in a file, so that other processes need not
+    measure. Where there is no memory for the weights twice more, the network runs as it
+    stands. Several threads may call at once: one measures, the others don't wait.
     """
 
     def __init__(self, model: nn.Module):
@@ -52,43 +55,51 @@ class Auto:
         self.base = self.plain  # for sizes that are new
         self.chosen: dict[Any, Run] = {}  # by threads and sizes
         self.measured: list[dict[str, Any]] = []  # what Session.engines() tells
-        self.seen: set[Any] = set()
-        self.was_called = self.has_base = False
+        # By threads and sizes, and for all: the calls, and the seconds that they took.
+        self.spent: dict[Any, tuple[int, float]] = {}
+        self.has_base = False
         self.lock = threading.Lock()
 
     def __call__(self, *feeds: Any) -> Any:
         key = (torch.get_num_threads(), *sizes_of(feeds))
         run = self.chosen.get(key)
-        if run is None:
-            if self.lock.acquire(blocking=False):
-                try:
-                    self.choose(key, feeds)
-                finally:
-                    self.lock.release()
-            run = self.chosen.get(key, self.base)
-        return run(*feeds)
+        if run is not None:
+            return run(*feeds)
+        if self.lock.acquire(blocking=False):
+            try:
+                self.choose(key, feeds)
+            finally:
+                self.lock.release()
+        begun = time.perf_counter()
+        results = self.chosen.get(key, self.base)(*feeds)
+        self.count(key, time.perf_counter() - begun)
+        return results
+
+    def count(self, key: Any, seconds: float) -> None:
+        """One call more, which took so long."""
+        if len(self.spent) > MOST_SEEN:
+            self.spent = {ALL: self.spent[ALL]}
+        for each in (ALL, key):
+            calls, before = self.spent.get(each, (0, 0.0))
+            self.spent[each] = calls + 1, before + seconds
+
+    def is_worth_it(self, key: Any) -> bool:
+        """Whether what was spent on calls is what a measurement may cost."""
+        calls, seconds = self.spent.get(key, (0, 0.0))
+        return calls >= CALLS - 1 or seconds >= SPENT
 
     def choose(self, key: Any, feeds: tuple[Any, ...]) -> None:
         """Measure what may be measured by a call of these sizes."""
-        recurs = key in self.seen and len(self.chosen) < MOST_SIZES
-        if len(self.seen) == MOST_SEEN:
-            self.seen.clear()
-        self.seen.add(key)
-        first, self.was_called = not self.was_called, True
-        if first or any(0 in size for size in key[1:]):
+        if any(0 in size for size in key[1:]):
             return
-        if not self.has_base:
+        if not self.has_base and self.is_worth_it(ALL):
             self.base, self.has_base = self.fastest(FOR_ALL, feeds, ()), True
-        if recurs:
+        if len(self.chosen) < MOST_SIZES and self.is_worth_it(key):
             self.chosen[key] = self.fastest(BY_SIZE, feeds, feeds)
 
     def fastest(self, names: Iterable[str], feeds: Any, sizes: Any) -> Run:
         """`self.base`, or one of these engines if it is faster on what is fed."""
-        names = [name for name in names if name in ENGINES]
-        if find_spec("openvino") is None:
-            names = [name for name in names if name != "openvino"]
-        if SECONDS < LIBRARY and not is_kept(self.model, sizes):
-            names = [name for name in names if name != "aot"]
+        names = [name for name in names if self.is_at_hand(name, sizes)]
         if not (names and has_room(self.model)):
             return self.base
         with warnings.catch_warnings():  # of engines that give the network up
@@ -107,22 +118,30 @@ class Auto:
         self.measured.append(row | {"engine": best, "ms": ms})
         return runs.get(best, self.base)
 
+    def is_at_hand(self, name: str, sizes: Any) -> bool:
+        """Whether an engine is there."""
+        if name == "openvino" and find_spec("openvino") is None:
+            return False
+        if name == "aot" and SECONDS < LIBRARY and not is_kept(self.model, sizes):
+            return False
+        return name in ENGINES
+
 
 def prepared(
     names: Iterable[str], model: nn.Module, feeds: Any, plain: Run
 ) -> dict[str, Run]:
     """Engines that give the network's results, ready for what is fed."""
-    runs = {}
+    runs: dict[str, Run] = {}
     end = time.monotonic() + SECONDS
     wanted = plain(*feeds)
     for name in names:
-        with suppress(
-            RuntimeError, AttributeError, MemoryError
-        ):  # they have their gaps
+        with suppress(RuntimeError, AttributeError, MemoryError):  # they have gaps
+            if time.monotonic() > end:
+                raise RuntimeError("the others took too long")
             run = ENGINES[name](model)
-            for _ in range(3):  # a size is prepared when it comes again
-                if time.monotonic() > end:
-                    raise RuntimeError("it takes too long")
+            if hasattr(run, "made_for"):
+                run = run.made_for(feeds)
+            for _ in range(2):  # layers join in the first, or a trace is made
                 found = run(*feeds)
             check(found, wanted)
             runs[name] = run

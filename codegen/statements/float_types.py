@@ -90,13 +90,18 @@ class FloatTypes:
             self.fixed.update(v for v in node.outputs if v.dtype == _FLOAT)
 
     def _alive(self, node: ir.Node) -> ir.Value | None:
-        """The last value of the network's type that is there, and read again later."""
+        """The first value of the network's type that is there, and read again later.
+
+        The first one is seen where the network is put together: one from inside of a
+        layer would make a mask that many layers share that layer's. A cache is one
+        layer's too: inputs come last.
+        """
         here = self._places.get(node)
         if here is None:
             return None  # in a body
         alive = (
             value
-            for value in reversed(self._known)
+            for value in sorted(self._known, key=ir.Value.is_graph_input)
             if any(self._places.get(user, -1) > here for user, _ in value.uses())
         )
         return next(alive, None)

@@ -179,3 +179,23 @@ def test_half_precision(level: int, dtype: torch.dtype, tmp_path: Path) -> None:
     got = model.to(dtype)(*(feed[name] for name in names_))
     assert got.dtype == dtype and got.isfinite().all()
     assert torch.allclose(got.float(), wanted, atol=0.1, rtol=0.1)
+
+
+def test_a_mask_of_all_layers_is_no_layer_s(tmp_path: Path) -> None:
+    """Its type is that of what all layers are given, not of what is inside of one."""
+    g = Graph(ids=("int64", ["batch", 5]), mask=("int64", ["batch", 5]))
+    x = g("Gather", g.weight("embed.weight", 30, 8), "ids", at="embed")
+    bias = ""
+    for i in range(3):
+        at = f"layers.{i}"
+        q, k = (g.linear(x, f"{at}.{n}", 8, 8, at=f"{at}/{n}") for n in "qk")
+        if not bias:
+            row = g("Cast", g("Unsqueeze", "mask", g.ints(1)), to=9)
+            lowest = g.weight("val_1", value=np.finfo(np.float32).min)
+            bias = g("Where", row, g.weight("val_2", value=np.float32(0)), lowest)
+        scores = g("MatMul", q, g("Transpose", k, perm=[0, 2, 1], at=at), at=at)
+        probs = g("Softmax", g("Add", scores, bias, at=at), axis=-1, at=at)
+        x = g("Add", x, g("MatMul", probs, x, at=at), at=at)
+    package(g, tmp_path, 1, y=g.linear(x, "out", 8, 3))
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert "x = self.embed(ids)" in text and "torch.finfo(x.dtype).min" in text

@@ -18,11 +18,11 @@ from typing import Any
 
 import onnx
 import torch
-from torch import Tensor, nn
+from torch import Tensor, library, nn
 
 # torchvision's compiled operators don't load beside a PyTorch without CUDA; timm needs
 # their schemas alone.
-_SCHEMAS = torch.library.Library("torchvision", "DEF")
+_SCHEMAS = library.Library("torchvision", "DEF")
 for _name in ("nms", "qnms"):
     _SCHEMAS.define(
         f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"

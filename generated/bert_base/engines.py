@@ -52,8 +52,7 @@ INDUCTOR = {
 ALL = "all"  # sizes
 FOR_ALL = ("packed",)  # engines that take all sizes as they come
 BY_SIZE = ("onednn", "openvino", "aot")  # those that prepare each combination of sizes
-# After which no other engine is tried, and none is timed once more.
-SECONDS = float(os.environ.get("FAIRHAND_SECONDS", 10))
+SECONDS = 10.0  # after which no other engine is tried; FAIRHAND_SECONDS sets it
 LIBRARY = 90.0  # seconds that one may take to make
 CALLS = 5  # that are worth a measurement
 SPENT = 1.0  # seconds of calls that are, if they are fewer
@@ -484,9 +483,9 @@ class Auto:
         with warnings.catch_warnings():  # of engines that give the network up
             warnings.simplefilter("ignore")
             file = kept(self.model, sizes, ".json")
-            ms = recalled(file)
+            ms = recalled(file, ["", *names])
             runs = {"": self.base}
-            if not {"", *names} <= ms.keys():
+            if not ms:
                 runs |= prepared(names, self.model, feeds, self.plain)
                 ms = dict.fromkeys(names, math.inf) | times(runs, feeds)
                 remember(file, ms)
@@ -501,7 +500,7 @@ class Auto:
         """Whether an engine is there."""
         if name == "openvino" and find_spec("openvino") is None:
             return False
-        if name == "aot" and SECONDS < LIBRARY and not is_kept(self.model, sizes):
+        if name == "aot" and budget() < LIBRARY and not is_kept(self.model, sizes):
             return False
         return name in ENGINES
 
@@ -511,7 +510,7 @@ def prepared(
 ) -> dict[str, Run]:
     """Engines that give the network's results, ready for what is fed."""
     runs: dict[str, Run] = {}
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + budget()
     wanted = plain(*feeds)
     for name in names:
         with suppress(RuntimeError, AttributeError, MemoryError):  # they have gaps
@@ -537,9 +536,16 @@ def times(runs: dict[str, Run], feeds: Any) -> dict[str, float]:
             begun = time.perf_counter()
             run(*feeds)
             least[name] = min(least[name], 1e3 * (time.perf_counter() - begun))
-        if time.monotonic() - start > SECONDS:
+        if time.monotonic() - start > budget():
             break
     return least
+
+
+def budget() -> float:
+    """Seconds; SECONDS where FAIRHAND_SECONDS isn't set to a number."""
+    with suppress(KeyError, ValueError):
+        return float(os.environ["FAIRHAND_SECONDS"])
+    return SECONDS
 
 
 def has_room(model: nn.Module) -> bool:
@@ -553,13 +559,14 @@ def has_room(model: nn.Module) -> bool:
     return 2 * weights < 1024 * int(free.split()[1])
 
 
-def recalled(file: Path | None) -> dict[str, float]:
-    """Times that were measured before, by engine; none where there are none."""
-    with suppress(OSError, ValueError):
+def recalled(file: Path | None, names: list[str]) -> dict[str, float]:
+    """Times of these that were measured before; none where one wasn't."""
+    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
         if file is not None:
             found = json.loads(file.read_text("utf-8"))
-            if isinstance(found, dict) and {*map(type, found.values())} == {float}:
-                return found
+            ms = {name: float(found[name]) for name in names}
+            if all(each > 0 for each in ms.values()):  # as NaN isn't
+                return ms
     return {}
 
 

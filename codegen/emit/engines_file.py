@@ -10,6 +10,13 @@ from .runtime_files import put_together
 
 EXCEEDS = "of the largest result: what a wrong operator would exceed"
 DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
+PACKED_TYPE = "dict[type[nn.Module], Callable[[Any], nn.Module]]"
+# Layers, and what `packed` has in their place.
+PACKED = {
+    "nn.Linear": "LaidOutLinear",
+    "nn.LSTM": "PackedLSTM",
+    "PackedLinear": "UnpackedLinear",
+}
 
 
 def engines_text(plan: EnginePlan) -> str:
@@ -22,7 +29,8 @@ def engines_text(plan: EnginePlan) -> str:
         "recorded.py": plan.caches,
         "joined.py": plan.joins,
         "integers.py": plan.integers,
-        "recurrent.py": plan.recurrent,
+        "recurrent.py": True,
+        "unpacked.py": True,
         "by_size.py": True,
         "onednn.py": True,
         "aot.py": True,
@@ -32,7 +40,10 @@ def engines_text(plan: EnginePlan) -> str:
     }
     used = [f"engines/{file}" for file, is_used in files.items() if is_used]
     given = {"ENGINES": _engines(plan)}
-    if not plan.packs:
+    others = dict.fromkeys(["nn.Linear", *plan.layers])
+    rows = ", ".join(f"{layer}: {PACKED[layer]}" for layer in others)
+    given["PACKED"] = f"PACKED: {PACKED_TYPE} = {{{rows}}}"
+    if not (plan.layers or plan.integers):
         given["FOR_ALL"] = "FOR_ALL = ()  # engines that take all sizes as they come"
     if plan.precision != "float32":
         given["CLOSE"] = f"CLOSE = 0.1  # {EXCEEDS}"
@@ -54,8 +65,9 @@ def _offered(plan: EnginePlan) -> dict[str, tuple[list[str], str]]:
     packs += ["join_when_called"] if plan.joins else []
     packs += ["take_integers_when_called"] if plan.integers else []
     packs += ["Recorded"] if plan.caches else []
-    layers = "linear layers and LSTMs" if plan.recurrent else "linear layers"
+    layers = "linear layers" + " and LSTMs" * ("nn.LSTM" in plan.layers)
     packing = f"the same, {layers} by oneDNN, their weights laid out once"
+    packing += UNPACKED * ("PackedLinear" in plan.layers)
     found = {
         "eager": (first, "the network as it stands, call by call"),
         "packed": ([*first, *packs], packing + INTEGERS * bool(plan.integers)),
@@ -110,6 +122,8 @@ def _notes(plan: EnginePlan) -> Iterator[str]:
             yield RECORDED
 
 
+UNPACKED = """
+         in float32, those of few bits too: for speed, not for memory"""
 INTEGERS = """
          and what FakeQuantize rounded multiplied as integers of 8 bits"""
 ONEDNN = "traced, frozen, and run by oneDNN Graph: layers fused, weights laid out once"

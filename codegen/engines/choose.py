@@ -19,6 +19,7 @@ from ...analysis.graph.dims import Dim, Invented
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.literals import one_line
 from ...analysis.ops import lookup
+from ..emit.engines_file import PACKED
 from ..emit.session_file import kind_of
 from ..ir.copied_source import definition
 from ..ir.engine_plan import TRACING, EnginePlan
@@ -32,7 +33,6 @@ WORTH_PREPARING = 2e7  # operations of one run
 
 # Products of these are what oneDNN Graph lays weights out for.
 _HEAVY = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
-_PACKED = frozenset({"nn.Linear", "nn.LSTM"})  # what `packed` has other layers for
 _INTEGERS = ("FakeQuantize", "QuantizedConv2d", "QuantizedLinear")
 _PLAIN = ("float32", "int64", "int32", "bool")
 CACHES = "it takes lists of caches"
@@ -55,7 +55,7 @@ def engine_plan(
     calls = frozenset(_calls(plan))
     found = list(_obstacles(graph, shapes, plan, calls))
     refused = found[0] if found else ""
-    layers = _PACKED & calls
+    layers = tuple(layer for layer in PACKED if layer in calls)
     if precision in ("bf16", "fp16"):
         _check_half(precision, refused, plan)
     if precision == "int8":
@@ -71,7 +71,9 @@ def engine_plan(
         plainest = "packed" if precision == "float32" else "eager"
         name = plainest if refused else "onednn"
     elif wanted == AUTO:
-        worth = precision != "float32" or _is_worth_preparing(graph, cost, sizes)
+        worth = precision != "float32" or _is_worth_preparing(
+            graph, layers, cost, sizes
+        )
         others = not refused or (layers and precision != "int8")
         name = AUTO if worth and others and _NOT_TENSORS not in found else "eager"
     if name == "eager" and precision == "float32" and not refused:
@@ -83,7 +85,7 @@ def engine_plan(
         takes_images(graph, shapes),
         precision=precision,
         lists=bool(plan.interface.nested),
-        recurrent="nn.LSTM" in layers and precision != "int8",
+        layers=layers,
         joins=precision != "int8"
         and len(set(rows)) < len(rows)
         and "nn.Linear" in layers,
@@ -93,7 +95,6 @@ def engine_plan(
         and calls.isdisjoint(_SIZES),
         makes=not (plan.lanes or plan.kernels) and makes_results(graph),
         integers=integers,
-        packs=bool(layers or integers),
     )
 
 
@@ -183,12 +184,15 @@ def _depends_on_values(dim: Dim) -> bool:
 
 
 def _is_worth_preparing(
-    graph: ir.Model, cost: GraphCost | None, sizes: Mapping[str, int]
+    graph: ir.Model,
+    layers: Collection[str],
+    cost: GraphCost | None,
+    sizes: Mapping[str, int],
 ) -> bool:
     """Products in float32 that take longer than it takes to start them."""
     heavy = [node for node in graph.graph if node.op_type in _HEAVY | {"LSTM"}]
     types = {node.outputs[0].dtype for node in heavy}
-    if types != {ir.DataType.FLOAT} or cost is None:
+    if cost is None or not (types or layers) or types - {ir.DataType.FLOAT}:
         return False
     count = cost.at(sizes).flops
     if not isinstance(count, int):  # sizes without a name

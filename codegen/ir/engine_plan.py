@@ -29,12 +29,11 @@ class EnginePlan:
     measured: Measured | None = None
     precision: str = "float32"
     lists: bool = False  # among the results
-    recurrent: bool = False  # an LSTM
+    layers: tuple[str, ...] = ()  # for which `packed` has others
     joins: bool = False  # linear layers take the same single row
     caches: bool = False  # lists of them are all that is in the way of a trace
     makes: bool = False  # memory of its own for each result, from what is fed
     integers: tuple[str, ...] = ()  # layers of QDQ pairs, in model.py
-    packs: bool = True  # layers for which `packed` has others
     failed: tuple[tuple[str, str], ...] = ()  # engines that didn't verify, and why
 
     def as_dict(self) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def packed(model: nn.Module) -> nn.Module:
     return network.eval()
 
 
-class PackedLinear(nn.Module):
+class LaidOutLinear(nn.Module):
     """A linear layer by oneDNN, on a copy of its weight that is laid out once."""
 
     def __init__(self, layer: nn.Linear):
@@ -269,7 +269,9 @@ def has_room(model: nn.Module) -> bool:
         free = next(line for line in lines if line.startswith("MemAvailable"))
     except (OSError, StopIteration):
         return True
-    weights = sum(t.nbytes for t in (*model.parameters(), *model.buffers()))
+    tensors = (*model.parameters(), *model.buffers())
+    # Up to four numbers stand in a byte: an engine may take them out.
+    weights = sum(t.nbytes * (16 if t.dtype == torch.uint8 else 1) for t in tensors)
     return 2 * weights < 1024 * int(free.split()[1])
 
 
@@ -315,6 +317,6 @@ def sizes_of(feeds: Any) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(tensor.shape) for tensor in listed(feeds))
 
 
-PACKED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {nn.Linear: PackedLinear}
+PACKED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {nn.Linear: LaidOutLinear}
 
 ENGINES = {"eager": lambda model: model, "packed": packed, "auto": Auto}

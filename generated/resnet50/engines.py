@@ -93,7 +93,7 @@ def packed(model: nn.Module) -> nn.Module:
     return network.eval()
 
 
-class PackedLinear(nn.Module):
+class LaidOutLinear(nn.Module):
     """A linear layer by oneDNN, on a copy of its weight that is laid out once."""
 
     def __init__(self, layer: nn.Linear):
@@ -555,7 +555,9 @@ def has_room(model: nn.Module) -> bool:
         free = next(line for line in lines if line.startswith("MemAvailable"))
     except (OSError, StopIteration):
         return True
-    weights = sum(t.nbytes for t in (*model.parameters(), *model.buffers()))
+    tensors = (*model.parameters(), *model.buffers())
+    # Up to four numbers stand in a byte: an engine may take them out.
+    weights = sum(t.nbytes * (16 if t.dtype == torch.uint8 else 1) for t in tensors)
     return 2 * weights < 1024 * int(free.split()[1])
 
 
@@ -608,7 +610,7 @@ def refilled(nested: Any, tensors: Iterator[Tensor]) -> Any:
     return type(nested)(refilled(each, tensors) for each in nested)
 
 
-PACKED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {nn.Linear: PackedLinear}
+PACKED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {nn.Linear: LaidOutLinear}
 
 SPELLINGS = {
     F.max_pool2d: strided(F.max_pool2d),

@@ -40,6 +40,24 @@ class QuantizedLinear(nn.Linear):
     scale: Tensor
 
 
+class PackedLinear(nn.Module):
+    """A linear layer whose weight is blocks of few bits."""
+
+    in_features: int
+    bits: int
+    weight: Tensor
+    scales: Tensor
+    zero_points: Tensor | None
+    bias: Tensor | None
+
+
+def dequantized(
+    weight: Tensor, scales: Tensor, zero_points: Tensor | None, bits: int
+) -> Tensor:
+    """What such a weight stands for."""
+    raise NotImplementedError
+
+
 def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> nn.Module:
     """The network; this one has its own weights."""
     with torch.device(device):

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..case_arrays import i32, i64, u8
+from ..facts import flop_counts
 from ..facts.requirements import IndexOf
 from ..helpers import packed as helpers
 from ..module_form import ModuleForm, Weight
@@ -144,6 +145,7 @@ define(
         domain=DOMAIN,
         mapping=MANY_TO_MANY,
         torch=_matmul_nbits,
+        flops=flop_counts.matmul,
         module=_matmul_nbits_module,
         cases=[
             case([2, 48], _W, _S, constants=(1, 2), **_48),
@@ -239,6 +241,7 @@ define(
         domain=DOMAIN,
         mapping=MANY_TO_MANY,
         torch=_matmul_bnb4,
+        flops=flop_counts.matmul,
         cases=[
             case(
                 shape,

@@ -30,7 +30,7 @@ class PackedLinear(nn.Module):
         super().__init__()
         blocks = -(-in_features // block)
         width, spare = block * bits // 8, -(-blocks * bits // 8)
-        self.bits = bits
+        self.in_features, self.bits = in_features, bits
         self.register_buffer(
             "weight", torch.empty(out_features, blocks, width, dtype=torch.uint8)
         )
@@ -62,9 +62,24 @@ def packed_linear(
 ) -> Tensor:
     """F.linear with a weight of [out, blocks, bytes], `bits` bits for each number.
 
+    Half precision is multiplied in float32.
+    """
+    full = dequantized(weight, scales, zero_points, bits, groups)
+    bias = None if bias is None else bias.float()
+    return F.linear(x.float(), full[:, : x.shape[-1]], bias).to(x.dtype)
+
+
+def dequantized(
+    weight: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    bits: int,
+    groups: Tensor | None = None,
+) -> Tensor:
+    """What a weight of [out, blocks, bytes] stands for: [out, features] in float32.
+
     Each block has a scale and a zero point, the middle of the range if none is given;
-    `groups` names the block of each input feature where they don't stand in a row. Half
-    precision is multiplied in float32.
+    `groups` names the block of each input feature where they don't stand in a row.
     """
     numbers = unpacked(weight, bits)
     count = numbers.shape[1]
@@ -77,12 +92,9 @@ def packed_linear(
         zeros = zero_points.reshape(-1, count)
     zeros = zeros.float()
     if groups is None:
-        full = ((numbers - zeros[:, :, None]) * scales[:, :, None]).flatten(1)
-    else:
-        rows = numbers.flatten(1)[:, : len(groups)]
-        full = (rows - zeros[:, groups]) * scales[:, groups]
-    bias = None if bias is None else bias.float()
-    return F.linear(x.float(), full[:, : x.shape[-1]], bias).to(x.dtype)
+        return ((numbers - zeros[:, :, None]) * scales[:, :, None]).flatten(1)
+    rows = numbers.flatten(1)[:, : len(groups)]
+    return (rows - zeros[:, groups]) * scales[:, groups]
 
 
 def rounded_to_int8(x: Tensor, block: int) -> Tensor:

@@ -176,7 +176,9 @@ def has_room(model: nn.Module) -> bool:
         free = next(line for line in lines if line.startswith("MemAvailable"))
     except (OSError, StopIteration):
         return True
-    weights = sum(t.nbytes for t in (*model.parameters(), *model.buffers()))
+    tensors = (*model.parameters(), *model.buffers())
+    # Up to four numbers stand in a byte: an engine may take them out.
+    weights = sum(t.nbytes * (16 if t.dtype == torch.uint8 else 1) for t in tensors)
     return 2 * weights < 1024 * int(free.split()[1])
 
 

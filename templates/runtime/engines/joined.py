@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .packed import PackedLinear
+from .packed import LaidOutLinear, linear
 
 
 def join_when_called(network: nn.Module) -> nn.Module:
     """The first call shows which layers take the same row: they become one product."""
-    calls: list[tuple[PackedLinear, Tensor]] = []
+    calls: list[tuple[LaidOutLinear, Tensor]] = []
 
     def record(layer: Any, args: tuple[Tensor, ...]) -> None:
         calls.append((layer, args[0]))
@@ -38,7 +38,7 @@ def join_when_called(network: nn.Module) -> nn.Module:
                     setattr(owner, name, parts[child])
         calls.clear()
 
-    layers = [layer for layer in network.modules() if isinstance(layer, PackedLinear)]
+    layers = [layer for layer in network.modules() if isinstance(layer, LaidOutLinear)]
     hooks = [layer.register_forward_pre_hook(record) for layer in layers]
     hooks.append(network.register_forward_hook(join))
     return network
@@ -47,13 +47,11 @@ def join_when_called(network: nn.Module) -> nn.Module:
 class Joined:
     """Layers that take the same row: the first that is called computes for all."""
 
-    def __init__(self, layers: list[PackedLinear]):
+    def __init__(self, layers: list[LaidOutLinear]):
         self.weights = [(layer.weight, layer.bias) for layer in layers]
-        whole = nn.Linear(1, 1, bias=layers[0].bias is not None, device="meta")
-        whole.weight = nn.Parameter(torch.cat([w for w, _ in self.weights]), False)
-        if whole.bias is not None:
-            whole.bias = nn.Parameter(torch.cat([b for _, b in self.weights]), False)
-        self.product = PackedLinear(whole)
+        weights, biases = zip(*self.weights, strict=True)
+        bias = None if biases[0] is None else torch.cat(biases)
+        self.product = LaidOutLinear(linear(torch.cat(weights), bias))
         del self.product.weight  # laid out, it isn't read again
         self.sizes = [len(weight) for weight, _ in self.weights]
         self.last = threading.local()

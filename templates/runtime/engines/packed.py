@@ -24,7 +24,7 @@ def packed(model: nn.Module) -> nn.Module:
     return network.eval()
 
 
-class PackedLinear(nn.Module):
+class LaidOutLinear(nn.Module):
     """A linear layer by oneDNN, on a copy of its weight that is laid out once."""
 
     def __init__(self, layer: nn.Linear):
@@ -39,4 +39,13 @@ class PackedLinear(nn.Module):
         )
 
 
-PACKED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {nn.Linear: PackedLinear}
+def linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
+    """The layer of these, that nothing trains."""
+    layer = nn.Linear(1, 1, bias=bias is not None, device="meta")
+    layer.weight = nn.Parameter(weight, False)
+    if bias is not None:
+        layer.bias = nn.Parameter(bias, False)
+    return layer
+
+
+PACKED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {nn.Linear: LaidOutLinear}

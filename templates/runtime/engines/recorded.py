@@ -82,7 +82,7 @@ class Flat(nn.Module):
         return tupled(self.network(*refilled(self.feeds, iter(tensors))))
 
 
-class PackedLinear(nn.Module):
+class LaidOutLinear(nn.Module):
     """A linear layer by oneDNN, on a copy of its weight that is laid out once."""
 
     def __init__(self, layer: nn.Linear):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-
-from .packed import PackedLinear
 
 
 class PackedLSTM(nn.Module):
@@ -51,9 +48,3 @@ class PackedLSTM(nn.Module):
         return torch.mkldnn_rnn_layer(
             x, *tensors, h, c, back, batch_sizes=(), **lstm, **rest, train=False
         )[:3]
-
-
-PACKED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
-    nn.Linear: PackedLinear,
-    nn.LSTM: PackedLSTM,
-}

@@ -46,7 +46,7 @@ from fairhand.codegen.verify.parity import run_package
 @pytest.fixture(scope="module")
 def engines() -> ModuleType:
     """engines.py as it is emitted, by itself."""
-    return emitted_engines(recurrent=True, joins=True)
+    return emitted_engines(layers=("nn.Linear", "nn.LSTM"), joins=True)
 
 
 def emitted_engines(**given: Any) -> ModuleType:
@@ -377,12 +377,54 @@ def test_packed_weights_are_the_same_weights(engines: ModuleType, bias: bool) ->
     for each, right in zip(x, wanted, strict=True):
         torch.testing.assert_close(run[:3](each), right)
     assert [type(layer).__name__ for layer in run] == [
-        *("PackedLinear", "ReLU", "PackedLinear"),
+        *("LaidOutLinear", "ReLU", "LaidOutLinear"),
         "Linear",  # of numbers that oneDNN has no product for
     ]
     assert list(net) == [*layers, net[3]], "the network itself is as it was"
     for name, value in net.state_dict().items():
         assert torch.equal(value, before[name])
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("level", [0, 4])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_layers_of_few_bits_are_taken_out_once(
+    bits: int, level: int, dtype: str, tmp_path: Path
+) -> None:
+    """41 numbers in blocks of 16: the last one isn't full."""
+    rng = np.random.default_rng(bits)
+    parts = {
+        "weight": rng.integers(0, 256, (8, 3, 2 * bits)).astype(np.uint8),
+        "scales": rng.uniform(0.01, 0.1, 24).astype(dtype),
+        "zeros": rng.integers(0, 256, 8 * -(-3 * bits // 8)).astype(np.uint8),
+    }
+    g = Graph(x=(dtype, ["n", 41]))
+    names = [g.weight(f"fc.{name}", value=part) for name, part in parts.items()]
+    sizes = {"K": 41, "N": 8, "bits": bits, "block_size": 16, "accuracy_level": level}
+    y = g("MatMulNBits", "x", *names, domain="com.microsoft", **sizes)
+    fairhand.compile(g.model(y=y), tmp_path / "net", engine="packed", verify=False)
+    package = imported(tmp_path / "net")
+    x = {"x": rng.standard_normal((3, 41)).astype(dtype)}
+    session = package.Session()
+    (found,) = session.run(None, x)
+    (wanted,) = package.Session(engine="eager").run(None, x)
+    assert np.abs(wanted).max() > 0.1
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
+    layers = [type(layer).__name__ for layer in session.runs_on.modules()]
+    assert "UnpackedLinear" in layers and "PackedLinear" not in layers
+
+
+@pytest.mark.parametrize(("rows", "engine"), [(1, "eager"), (16, "auto")])
+def test_engines_of_few_bits_are_there_where_they_are_worth_it(
+    rows: int, engine: str, tmp_path: Path
+) -> None:
+    g = Graph(x=[rows, 1024])
+    weight = g.weight("weight", value=np.zeros((1024, 32, 16), np.uint8))
+    scales = g.weight("scales", value=np.ones(1024 * 32, np.float32))
+    sizes = {"K": 1024, "N": 1024, "bits": 4, "block_size": 32}
+    y = g("MatMulNBits", "x", weight, scales, domain="com.microsoft", **sizes)
+    report = fairhand.compile(g.model(y=y), tmp_path / "net", verify=False).report
+    assert report["engine"]["name"] == engine
 
 
 def test_who_reads_a_packed_layer_s_weight_gets_it(engines: ModuleType) -> None:
@@ -420,7 +462,7 @@ def test_layers_that_take_the_same_row_become_one(
     joined = [run.q, run.k, *run.heads]
     assert {type(layer).__name__ for layer in joined} == {"Part"}
     assert len({id(layer.joined) for layer in joined}) == 1
-    assert {type(run.twice), type(run.out)} == {engines.PackedLinear}
+    assert {type(run.twice), type(run.out)} == {engines.LaidOutLinear}
     assert run.k.weight is net.k.weight and run.k.bias is net.k.bias
     assert not run._forward_hooks and not run.out._forward_pre_hooks
     x = torch.randn(1, 6)
@@ -433,7 +475,7 @@ def test_layers_stay_apart_where_rows_are_many(engines: ModuleType) -> None:
     for rows in (3, 1):
         x = torch.randn(rows, 6)
         torch.testing.assert_close(run(x), net(x))
-    assert type(run.q) is engines.PackedLinear
+    assert type(run.q) is engines.LaidOutLinear
 
 
 def test_joined_layers_in_several_threads(engines: ModuleType) -> None:
@@ -665,7 +707,7 @@ def test_a_decoder_runs_on_packed_weights(tmp_path: Path) -> None:
     module = imported(tmp_path / "a")
     text = (tmp_path / "a" / "engines.py").read_text()
     assert reason in text and "OneDNN" not in text and "LSTM" not in text
-    assert len(text.splitlines()) < 490
+    assert len(text.splitlines()) < 505
     with pytest.raises(ValueError, match=r"are \['eager', 'packed', 'auto'\]"):
         module.Session(engine="onednn")
     rng = np.random.default_rng(0)

@@ -19,7 +19,7 @@ from fairhand.codegen.ir.copied_source import (
 from fairhand.codegen.ir.engine_plan import EnginePlan
 
 FILES = sorted(path.relative_to(RUNTIME) for path in RUNTIME.rglob("*.py"))
-GIVEN = {"ENGINES", "CLOSE", "PRECISION", "INTEGER_LAYERS"}
+GIVEN = {"CLOSE", "ENGINES", "FOR_ALL", "INTEGER_LAYERS", "PACKED", "PRECISION"}
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
@@ -39,19 +39,20 @@ def test_engines_are_definitions_of_files(
         for file in (RUNTIME / "engines").glob("*.py")
         for each in source_file(file).definitions.values()
     }
-    for recurrent, joins, caches in product((False, True), repeat=3):
+    others = [(), ("nn.Linear", "nn.LSTM"), ("PackedLinear",)]
+    for layers, joins, caches in product(others, (False, True), (False, True)):
         text = engines_text(
             EnginePlan(
                 "eager",
                 refused,
                 False,
                 precision=precision,
-                recurrent=recurrent,
+                layers=layers,
                 joins=joins,
                 caches=caches and bool(refused),
             )
         )
-        path = tmp_path / f"{recurrent}{joins}{caches}.py"
+        path = tmp_path / f"{len(layers)}{joins}{caches}.py"
         path.write_text(text)
         found = source_file(path).definitions
         assert "make_engine" in found and "ENGINES" in found

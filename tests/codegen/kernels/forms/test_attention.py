@@ -153,6 +153,7 @@ def test_one_tensor_as_queries_and_keys_is_pytorchs(tmp_path: Path) -> None:
         compiled(g.model(y=g("Attention", x, x, "v")), tmp_path)
 
 
+@pytest.mark.slow
 def test_attention_compiles_for_a_gpu(tmp_path: Path) -> None:
     models = {named(b): model_of(b) for b in KINDS}
     models |= {f"wide_{named(b)}": model_of(b, wide=True) for b in KINDS}

@@ -83,6 +83,7 @@ def softmax_of(g: Graph) -> dict[str, str]:
     return {"y": g("Softmax", g("Neg", "image"), axis=1)}
 
 
+@pytest.mark.slow
 def test_columns_compile_for_gpus(tmp_path: Path) -> None:
     compile_for_gpus({named(b): model_of(b) for b in GROUPS}, tmp_path)
 

@@ -272,5 +272,6 @@ def test_random_axes(
     assert close(got, torch.tensor(oracle(proto, feed)[0]), ulps=32)
 
 
+@pytest.mark.slow
 def test_axes_apart_compile_for_gpus(tmp_path: Path) -> None:
     compile_for_gpus({named(b): model_of(b) for b in KINDS}, tmp_path)

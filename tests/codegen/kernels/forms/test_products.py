@@ -113,6 +113,7 @@ def test_what_a_kernel_is_not_launched_on(
             assert kernels.runs_triton(x)
 
 
+@pytest.mark.slow
 def test_products_compile_for_gpus(tmp_path: Path) -> None:
     compile_for_gpus({named(b): model_of(b) for b in GROUPS}, tmp_path)
 

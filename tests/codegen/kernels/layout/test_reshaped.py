@@ -114,5 +114,6 @@ def test_sizes_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
             kernel.kernel(wrong)
 
 
+@pytest.mark.slow
 def test_reshaped_compile_for_gpus(tmp_path: Path) -> None:
     compile_for_gpus({named(b): model_of(b) for b in KINDS}, tmp_path)

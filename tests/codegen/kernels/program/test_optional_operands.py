@@ -132,6 +132,7 @@ def test_with_and_without_the_other_tensor(package: fairhand.Package) -> None:
                     fused(*values[:at], wrong, *values[at + 1 :])
 
 
+@pytest.mark.slow
 def test_both_compile_for_a_gpu(package: fairhand.Package, tmp_path: Path) -> None:
     """With the tensor, and with None: forward launches both."""
     script = Path(__file__).parents[3] / "tools" / "compile_kernels.py"

@@ -133,5 +133,6 @@ def test_what_no_kernel_finds(tmp_path: Path) -> None:
             compiled(g.model(v=values, i=indices), tmp_path)
 
 
+@pytest.mark.slow
 def test_rows_compile_for_gpus(tmp_path: Path) -> None:
     compile_for_gpus({named(b): model_of(b) for b in KINDS}, tmp_path)

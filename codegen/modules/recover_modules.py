@@ -12,15 +12,18 @@ from ...analysis.repeats.cycles import Block
 from ...analysis.repeats.find_blocks import find_blocks
 from ...analysis.repeats.single_entry_regions import Item
 from ...analysis.spelling.expr import (
+    Attribute,
     Binary,
     Expr,
     Leaf,
     Ref,
     callee,
     callees,
+    nodes,
     render,
 )
 from ..ir.assignment import Assignment, LayerRef, Scope
+from ..ir.control_flow import Block as ControlFlow
 from ..ir.control_flow import inside, laid_out
 from ..ir.identifiers import variable
 
@@ -90,16 +93,40 @@ def _told(steps: list[Assignment]) -> str:
 
 
 def _hoist(steps: list[Assignment]) -> None:
-    """Begin with what needs no layer: masks, which exporters leave in the first use."""
-    made: set[ir.Value] = set()
+    """Begin with what needs no layer: masks, which exporters leave in the first use.
+
+    What takes its type alone from what a layer gives stands right behind that layer.
+    """
+    late: dict[ir.Value, int] = {}  # what layers have to do with, by its step
+    behind: dict[ir.Value, int] = {}  # what stands right behind one of them
     first: list[Assignment] = []
-    rest: list[Assignment] = []
+    rest: list[list[Assignment]] = []
     for step in steps:
-        late = _owns(step) or not made.isdisjoint(step.reads())
-        (rest if late else first).append(step)
-        if late:
-            made.update(out for out in step.outputs if out is not None)
-    steps[:] = _close(first + rest)
+        outputs = [out for out in step.outputs if out is not None]
+        if _owns(step) or not late.keys().isdisjoint(_operands(step)):
+            late.update(dict.fromkeys(outputs, len(rest)))
+            rest.append([step])
+            continue
+        after = [(late | behind)[v] for v in step.reads() if v in late or v in behind]
+        if after:
+            behind.update(dict.fromkeys(outputs, max(after)))
+        (rest[max(after)] if after else first).append(step)
+    steps[:] = _close(first + [step for group in rest for step in group])
+
+
+def _operands(step: Assignment) -> list[ir.Value]:
+    """What a step reads, but for that of which it takes the type alone."""
+    if isinstance(step, ControlFlow):
+        return step.reads()
+    every, types = step.reads(), [n.operands[0] for n in nodes(step.expr) if _type(n)]
+    for each in types:
+        if isinstance(each, Ref):
+            every.remove(each.value)
+    return every
+
+
+def _type(expr: Expr) -> bool:
+    return isinstance(expr, Attribute) and expr.label == "dtype"
 
 
 def _owns(step: Assignment) -> bool:
@@ -186,7 +213,7 @@ def _item(step: Assignment) -> Item:
         return f"{leaf.form.layer}<{', '.join(leaf.form.weights)}>"
 
     outputs = tuple(out for out in step.outputs if out is not None)
-    reads = tuple(v for v in step.reads() if v.const_value is None)
+    reads = tuple(v for v in _operands(step) if v.const_value is None)
     whole = list(laid_out([step]))
     texts = (render(inner.expr, name) for inner in whole)
     signature = _NUMBER.sub("#", "; ".join(texts))

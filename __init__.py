@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         case,
     )
     from .codegen.commands.run import packages_in_place
+    from .codegen.export.onnx_file import Exported, export
     from .codegen.pipeline import Package, compile
 
 __version__ = "0.1.0"
@@ -57,8 +58,10 @@ _HOMES = {
     "OpDef": "analysis.ops.registry",
     "Weight": "analysis.ops.module_form",
     "case": "analysis.ops.registry",
+    "Exported": "codegen.export.onnx_file",
     "Package": "codegen.pipeline",
     "compile": "codegen.pipeline",
+    "export": "codegen.export.onnx_file",
     "packages_in_place": "codegen.commands.run",
 }
 
@@ -69,6 +72,7 @@ __all__ = [
     "OPAQUE",
     "REORGANIZE",
     "SHUFFLE",
+    "Exported",
     "FairhandError",
     "LoadError",
     "ModuleForm",
@@ -81,6 +85,7 @@ __all__ = [
     "__version__",
     "case",
     "compile",
+    "export",
     "packages_in_place",
     "register",
 ]

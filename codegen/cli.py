@@ -1,4 +1,4 @@
-"""The command line: compile, verify, where, diff, check, inspect, rules, prove, bench.
+"""The command line: what may be given to each command, and where it is run.
 
 Exit codes: 0 done; 1 the model can't be compiled, or doesn't verify; 2 wrong usage.
 """
@@ -86,6 +86,13 @@ def _parser() -> argparse.ArgumentParser:
         "--seeds",
         type=_positive,
         help="random inputs per size (default: 2, or none" " beside --inputs)",
+    )
+
+    sub = command("export", _export, "Write a package, as it is now, as an ONNX file.")
+    sub.add_argument("package")
+    sub.add_argument("-o", "--out", required=True, metavar="NEW.onnx")
+    sub.add_argument(
+        "--opset", type=_positive, help="of the file (default: as the original's)"
     )
 
     _add_reading(command)
@@ -334,6 +341,15 @@ def _verify(arguments: argparse.Namespace) -> None:
         package, model, given, arguments.seeds
     ):
         _say(text)
+
+
+def _export(arguments: argparse.Namespace) -> None:
+    with err.status("export"):
+        made = _module(".export.onnx_file").export_package(
+            arguments.package, arguments.out, opset=arguments.opset
+        )
+    for label, text in _module(".commands.export").summary_rows(made):
+        _say(Text.assemble((f"{label:9} ", "bold"), printable(text)))
 
 
 def _run(arguments: argparse.Namespace) -> int:

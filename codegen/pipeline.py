@@ -29,7 +29,7 @@ from .cache.store import key_of
 from .classes.module_classes import ClassTable
 from .emit.atomic_folder import check_target, empty, replacing
 from .emit.model_file import model_text
-from .emit.package_files import write_report
+from .emit.package_files import note_files, write_report
 from .emit.weights import write_weights
 from .engines.choose import engine_plan
 from .ir.engine_plan import TRACED, EnginePlan
@@ -132,6 +132,7 @@ def compile(
         if report is None:
             stage = stage_writer(debug, progress)
             report = _built(key, loaded, request, draft, stage, progress)
+        note_files(draft, report)
     return Package(folder, report, cached)
 
 

@@ -67,8 +67,9 @@ class _CacheEntry:
             draft / "weights.safetensors", plans, new
         )
         report["source"]["sha256"] = new
-        text = (draft / "model.py").read_bytes()
-        report["source_map"]["sha256"] = hashlib.sha256(text).hexdigest()
+        written = (draft / "model.py").read_text("utf-8")
+        digest = hashlib.sha256(written.encode()).hexdigest()
+        report["source_map"] |= {"sha256": digest, "text": written}
         steps = [_decoded(step) for step in self.head["digest"]]
         report["certificate"]["graph"] = finished(steps, self.weights)
         return report

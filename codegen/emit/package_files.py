@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ...analysis.errors import FairhandError
 from ..load.given_shapes import with_shapes
@@ -16,7 +18,8 @@ SOURCES = (
     "lanes.py plan.json test_parity.py"
 ).split()
 # Anything else in a package's folder belongs to the user.
-GENERATED = [*SOURCES, "weights.safetensors", "report.json", "__pycache__"]
+WEIGHTS = "weights.safetensors"
+GENERATED = [*SOURCES, WEIGHTS, "report.json", "__pycache__"]
 
 
 def read_report(folder: Path) -> dict[str, Any]:
@@ -55,6 +58,29 @@ def of_package(folder: Path, loaded: Loaded) -> Loaded:
             hint="compile the model again",
         )
     return with_shapes(loaded, source.get("shapes", {}))
+
+
+def note_files(folder: Path, report: dict[str, Any]) -> None:
+    """Enter the hash of each file of a package, and write the report: it is done."""
+    report["files"] = file_hashes(folder)
+    write_report(folder, report)
+
+
+def file_hashes(folder: Path) -> dict[str, str]:
+    """SHA-256 of the files of a package that fairhand writes, but of the report."""
+    found = {}
+    for name in (*SOURCES, WEIGHTS):
+        with suppress(FileNotFoundError), (folder / name).open("rb") as file:
+            found[name] = file_digest(file)
+    return found
+
+
+def file_digest(file: BinaryIO) -> str:
+    """SHA-256 of what is left to read of a file, which may be large."""
+    digest = hashlib.sha256()
+    while part := file.read(2**22):
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def write_report(folder: Path, report: dict[str, Any]) -> None:

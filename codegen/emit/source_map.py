@@ -3,6 +3,9 @@
 It is kept in report.json. "lines" lists the nodes that a line stands for, under the
 path of each module that runs it; "calls" the modules that a line calls, whose nodes
 stand behind their own lines; "elsewhere" the nodes that no line computes, by reason.
+For the way back to ONNX "text" is what the lines are of, as it was written;
+"operators" has the operator of each node, "values" the node that a value comes from,
+and "weights" the initializers of the file by their keys here, where they are others.
 """
 
 from __future__ import annotations
@@ -17,10 +20,11 @@ from typing import Any
 import onnx_ir as ir
 
 from ...analysis.errors import FairhandError
+from ...analysis.graph.traversal import all_nodes
 from ...analysis.literals import one_line
-from ...rewrites.adapters.provenance import behind, last_of
+from ...rewrites.adapters.provenance import behind, last_of, node_names
 from ...rewrites.engine.history import Application
-from ..ir.package_plan import ClassPlan, PackagePlan, SourceNodes
+from ..ir.package_plan import ClassPlan, PackagePlan, SourceNodes, WeightPlan
 from .package_files import read_report
 
 CONSTANT, KNOWN, UNREAD = "constant", "known", "unread"
@@ -54,7 +58,38 @@ def source_map(
         if name not in seen:
             elsewhere.setdefault(reasons.get(name, UNREAD), []).append(name)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return {"sha256": digest, "lines": lines, "calls": calls, "elsewhere": elsewhere}
+    return {
+        "sha256": digest,
+        "lines": lines,
+        "calls": calls,
+        "elsewhere": elsewhere,
+        "text": text,
+    }
+
+
+def names_in_file(file: ir.Model, weights: Sequence[WeightPlan]) -> dict[str, Any]:
+    """The part of the map that says what the file calls what it holds."""
+    nodes = [*all_nodes(file.graph)]
+    named = list(zip(node_names(nodes), nodes, strict=True))
+    stored = {
+        weight.key: weight.origin or str(weight.weight.value.name)
+        for weight in weights
+        if weight.weight is not None
+    }
+    return {
+        "operators": {name: node.op_type for name, node in named},
+        "values": {
+            value.name: name
+            for name, node in named
+            for value in node.outputs
+            if value.name
+        },
+        "weights": {
+            key: name
+            for key, name in stored.items()
+            if key != name and name in file.graph.initializers
+        },
+    }
 
 
 def _reasons(model: ir.Model, history: Sequence[Application]) -> dict[str, str]:

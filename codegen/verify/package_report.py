@@ -16,7 +16,7 @@ from ...rewrites.certificate.proof_store import kernel_hash, unproved, verdict_o
 from ...rewrites.recognition.recognise import PROOF
 from ...rewrites.rules.catalogue import RULES
 from ...rewrites.simplify import Rewriting
-from ..emit.source_map import source_map
+from ..emit.source_map import names_in_file, source_map
 from ..ir.engine_plan import EnginePlan
 from ..lanes.plan_json import parts_report
 from ..load.random_outputs import drawn_outputs, inlined
@@ -51,7 +51,10 @@ def make_report(
         **_facts(loaded, compiled, weights_bytes),
         "engine": engine.as_dict(),
         "activations": None if peak is None else {"sizes": sizes, **asdict(peak)},
-        "source_map": source_map(text, compiled.plan, graph, rewriting.history),
+        "source_map": {
+            **source_map(text, compiled.plan, graph, rewriting.history),
+            **names_in_file(loaded.model, compiled.weights),
+        },
         **parts_report(divided, options.lanes, options.profile, options.fusion),
         **(collection.report() if collection is not None else {}),
         "certificate": make_certificate(rewriting, options.exactness, digest),

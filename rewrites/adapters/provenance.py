@@ -91,9 +91,14 @@ def number_nodes(model: ir.Model) -> list[ir.Node]:
     return nodes
 
 
+def node_names(nodes: Sequence[ir.Node]) -> list[str]:
+    """What the nodes of the file are called; one without a name after its operator."""
+    return [node.name or f"{node.op_type}_{i}" for i, node in enumerate(nodes)]
+
+
 def remember_origins(model: ir.Model, numbered: Sequence[ir.Node]) -> None:
     """Let every node know the node of the file behind it, now that it has a name."""
-    names = [node.name or f"{node.op_type}_{i}" for i, node in enumerate(numbered)]
+    names = node_names(numbered)
     for node in all_nodes(model.graph):
         number = node.metadata_props.pop(_NUMBER, None)
         if number is not None:

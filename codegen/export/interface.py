@@ -1,0 +1,170 @@
+"""What an exported network takes and returns: names, types, sizes that stay open."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+
+from ...analysis.errors import FairhandError
+from ...analysis.lazy import lazy
+from ..emit.package_files import is_package, read_report
+from ..verify.input_sizes import complete, dynamic_sizes
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
+
+Shape = tuple[int | str, ...]  # a name for a size that stays open
+
+
+@dataclass(frozen=True)
+class Interface:
+    """Inputs by name, in the order of the file; outputs likewise, if they have names.
+
+    `nested` are the arguments of forward that are lists of tuples of inputs. `report`
+    is that of the package whose model.py, at `source`, has the module's class; both
+    are empty for a module that came from nowhere.
+    """
+
+    shapes: Mapping[str, Shape]
+    values: Mapping[str, Any]
+    outputs: Mapping[str, Shape | None]
+    nested: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    source: Path | None = None
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+    def arguments(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        """One value for each input, as forward takes them."""
+        inside = {name for rows in self.nested.values() for row in rows for name in row}
+        plain = [value for name, value in values.items() if name not in inside]
+        lists = (
+            [tuple(values[name] for name in row) for row in rows]
+            for rows in self.nested.values()
+            if rows[0][0] in values
+        )
+        return (*plain, *lists)
+
+
+def flat(result: Any) -> Iterator[Any]:
+    """The tensors of a result, in the order of the outputs."""
+    if isinstance(result, list | tuple):
+        for item in result:
+            yield from flat(item)
+    else:
+        yield result
+
+
+def interface_of(
+    module: torch.nn.Module,
+    inputs: Mapping[str, Any] | Sequence[Any] | None,
+    shapes: Mapping[str, Sequence[int | str]] | None,
+) -> Interface:
+    """The interface of a module, by its package's tables or by its forward.
+
+    `inputs` are values by name or in order, for a package's module None; `shapes` are
+    those of inputs of which sizes stay open. Raises FairhandError where the two don't
+    fit, or an input is missing.
+    """
+    page = sys.modules.get(type(module).__module__)
+    table = getattr(page, "INPUTS", None)
+    source = Path(getattr(page, "__file__", None) or "")
+    if not (isinstance(table, dict) and is_package(source.parent)):
+        return _plain(module, inputs, shapes or {})
+    report = read_report(source.parent)
+    known: dict[str, Shape] = {}
+    for name, (_, dims) in table.items():
+        if dims is None:
+            raise FairhandError(
+                f"input {name} has no rank", hint=f"give its shape in {source}"
+            )
+        open_sizes = [f"{name}_{axis}" for axis in range(len(dims))]
+        pairs = zip(dims, open_sizes, strict=True)
+        known[name] = tuple(own if dim is None else dim for dim, own in pairs)
+    known |= {name: tuple(dims) for name, dims in (shapes or {}).items()}
+    values = _named(inputs, list(known)) if inputs is not None else None
+    if values is None:
+        values = _examples(
+            {n: (table[n][0], dims) for n, dims in known.items()}, report
+        )
+    return Interface(
+        known,
+        values,
+        {name: dims for name, (_, dims) in getattr(page, "OUTPUTS", {}).items()},
+        getattr(page, "NESTED", {}),
+        source,
+        report,
+    )
+
+
+def _plain(
+    module: torch.nn.Module,
+    inputs: Mapping[str, Any] | Sequence[Any] | None,
+    shapes: Mapping[str, Sequence[int | str]],
+) -> Interface:
+    if inputs is None:
+        raise FairhandError(
+            f"{type(module).__name__} stands in no package that says what it takes",
+            hint="give inputs: fairhand.export(module, inputs, path)",
+        )
+    takes = inspect.signature(module.forward).parameters
+    given = inputs if isinstance(inputs, Mapping) else [*takes][: len(inputs)]
+    needed = [n for n, p in takes.items() if p.default is p.empty or n in given]
+    values = _named(inputs, needed)
+    known = {name: tuple(shapes.get(name, v.shape)) for name, v in values.items()}
+    return Interface(known, values, {})
+
+
+def _named(
+    inputs: Mapping[str, Any] | Sequence[Any], names: Sequence[str]
+) -> dict[str, Any]:
+    """Tensors by name, in the order of the names."""
+    if not isinstance(inputs, Mapping):
+        inputs = dict(zip(names, flat(inputs), strict=False))
+    missing = [name for name in names if name not in inputs]
+    unknown = [name for name in inputs if name not in names]
+    if missing or unknown:
+        what = (
+            f"no input {unknown[0]!r}" if unknown else f"input {missing[0]} is missing"
+        )
+        raise FairhandError(what, hint=f"inputs are {', '.join(names)}")
+    return {name: torch.as_tensor(inputs[name]) for name in names}
+
+
+def _examples(
+    table: Mapping[str, tuple[str, Shape]], report: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Tensors to trace with, in the sizes of a test, none of them 1 if that may be."""
+    bare = ir.Graph(
+        [
+            ir.Value(name=name, shape=ir.Shape(dims))
+            for name, (_, dims) in table.items()
+        ],
+        [],
+        nodes=[],
+    )
+    model = ir.Model(bare, ir_version=10)
+    tried = [*report.get("sizes", ()), *dynamic_sizes(model)]
+    sizes = max((complete(model, one) for one in tried), key=_telling)
+    found = {}
+    for name, (dtype, dims) in table.items():
+        kind = getattr(torch, dtype, None)
+        if kind is None:
+            raise FairhandError(
+                f"input {name} is {dtype}", hint="only tensors of numbers are exported"
+            )
+        numbers = [dim if isinstance(dim, int) else sizes[dim] for dim in dims]
+        found[name] = torch.zeros(numbers, dtype=kind)
+    return found
+
+
+def _telling(sizes: Mapping[str, int]) -> tuple[bool, int, int]:
+    """How well sizes show which are the same; torch.export takes 0 and 1 for fixed."""
+    found = list(sizes.values())
+    return min(found, default=2) > 1, len(set(found)), -sum(found)

@@ -1,0 +1,223 @@
+"""From a module, or a package as it is now, to a checked ONNX file."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ...analysis.errors import FairhandError, VerificationError
+from ...analysis.lazy import lazy
+from ...analysis.literals import one_line
+from ..emit.package_files import read_report
+from ..load.read_model import load
+from ..verify.feeds import Case, find_cases
+from ..verify.parity import oracle
+from ..verify.rounding_noise import allowance, own_noise
+from ..verify.tolerances import compare_values
+from .interface import Interface, flat, interface_of
+from .origins import restore_names
+from .program import in_opset, place_of, traced
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
+
+LARGEST_FILE = 2**31 - 2**20  # protobuf ends at 2 GiB; the rest is for the graph
+_UNKNOWN_VERSION = 2**63 - 1  # what ONNX Runtime reports where a file gives none
+_NEWEST = 20  # the opset of a module that came from no file
+_numbers = count()
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file that was written, and how far ONNX Runtime is from the module on it."""
+
+    path: Path
+    opset: int
+    wanted: int  # the opset that was asked for, or is the original's
+    nodes: int
+    restored: int  # nodes that have the names they had in the original file
+    external: bool
+    worst: float
+    runs: int
+
+
+def export_package(
+    folder: str | Path, path: str | Path, *, opset: int | None = None
+) -> Exported:
+    """Write a package, as it is now, as an ONNX file. Raises FairhandError."""
+    folder = Path(folder).resolve()
+    read_report(folder)
+    try:
+        module = imported(folder).load()
+    except Exception as error:  # what a user wrote there
+        raise FairhandError(
+            f"the package can't be loaded: {type(error).__name__}: {error}",
+            str(folder / "model.py"),
+        ) from error
+    return export(module, None, path, opset=opset)
+
+
+def imported(folder: Path) -> ModuleType:
+    """An emitted package, by its place, under a name that no other has."""
+    name = f"fairhand_package_{next(_numbers)}_{folder.name}"
+    spec = importlib.util.spec_from_file_location(name, folder / "__init__.py")
+    if spec is None or spec.loader is None:
+        raise FairhandError(f"{folder} is no package")
+    sys.modules[name] = package = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(package)
+    return package
+
+
+def export(
+    module: torch.nn.Module,
+    inputs: Mapping[str, Any] | Sequence[Any] | None,
+    path: str | Path,
+    *,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    opset: int | None = None,
+) -> Exported:
+    """Write a module as an ONNX file that agrees with it on ONNX Runtime.
+
+    `inputs` are example tensors, by name or in order; of a package's module they may be
+    None. `shapes` gives inputs sizes that stay open, by name: {"image": ("batch", 3)}.
+    A package's module has those of INPUTS, the names and metadata of its file and,
+    unless `opset` is given, the opset. The file takes its place at once, after it
+    verified. Raises FairhandError for what can't be exported, VerificationError for a
+    file that disagrees.
+    """
+    path = Path(path)
+    if path.suffix != ".onnx" or path.is_dir():
+        raise FairhandError(f"{path} is no place for an ONNX file", hint="-o new.onnx")
+    known = interface_of(module, inputs, shapes)
+    source = known.report.get("source", {})
+    with _evaluating(module):
+        wanted = opset or source.get("opset", _NEWEST)
+        model = traced(module, known, wanted)
+        restored = restore_names(model.graph, module, known)
+        in_opset(model, wanted)
+        _restore_metadata(model, known.report.get("meta", {}))
+        large = sum(
+            value.const_value.nbytes
+            for value in model.graph.initializers.values()
+            if value.const_value is not None
+        )
+        external = large > LARGEST_FILE or bool(source.get("external_data"))
+        with _taking_place(path, external) as (draft, data):
+            ir.save(model, draft, external_data=data)
+            worst, runs = _parity(module, known, draft)
+    version = model.opset_imports[""]
+    nodes = sum(1 for _ in model.graph.all_nodes())
+    return Exported(path, version, wanted, nodes, restored, external, worst, runs)
+
+
+@contextmanager
+def _evaluating(module: torch.nn.Module) -> Iterator[None]:
+    """Without dropout or batch statistics, whatever it was about to do."""
+    modes = {part: part.training for part in module.modules()}
+    module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+
+
+def _restore_metadata(model: ir.Model, meta: Mapping[str, Any]) -> None:
+    """What the original file said of itself."""
+    if not meta:
+        return
+    model.producer_name = meta["producer_name"] or None
+    model.domain = meta["domain"] or None
+    model.doc_string = meta["description"] or None
+    model.graph.name = meta["graph_name"] or None
+    model.graph.doc_string = meta["graph_description"] or None
+    if meta["version"] != _UNKNOWN_VERSION:
+        model.model_version = meta["version"]
+    model.metadata_props.clear()
+    model.metadata_props.update(meta["custom_metadata_map"])
+
+
+@contextmanager
+def _taking_place(path: Path, external: bool) -> Iterator[tuple[Path, str | None]]:
+    """A draft of a file, and the name of its weights' file if it has one, that take
+    their places when the block ends well. A file that holds its weights elsewhere keeps
+    them until the new one, with weights under another name, stands in its place."""
+    path = path.resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    names = (f"{path.name}{'' if i == 0 else f'.{i}'}.data" for i in count())
+    data = next(name for name in names if not (path.parent / name).exists())
+    with TemporaryDirectory(prefix=".fairhand-", dir=path.parent) as folder:
+        draft = Path(folder) / path.name
+        yield draft, data if external else None
+        before = _weights_of(path)
+        if external:
+            os.replace(draft.with_name(data), path.with_name(data))
+        os.replace(draft, path)
+        for old in before:
+            (path.parent / old).unlink(missing_ok=True)
+
+
+def _weights_of(path: Path) -> list[str]:
+    """Files of weights that a model at this place, if there is one, has for its own."""
+    if not path.exists():
+        return []
+    try:
+        held = load(path).external_data
+    except FairhandError:
+        return []
+    own = {path.name} | {f"{path.name}.{i}" for i in range(100)}
+    return [name for name in held if name.removesuffix(".data") in own]
+
+
+def _parity(module: torch.nn.Module, known: Interface, path: Path) -> tuple[float, int]:
+    """The largest error of ONNX Runtime on a file beside the module that it was made
+    of, and the number of runs. Raises VerificationError."""
+    model, source = load(path).model, str(path)
+    session = oracle(source)
+    allowed, worst = allowance(model), 0.0
+    names = [tensor.name for tensor in session.get_outputs()]
+    runs = find_cases(session, model, None).runs
+    for case in runs:
+        got = [t.numpy(force=True) for t in flat(_run(module, known, case))]
+        noise: dict[str, float] = {}
+        for name, theirs, ours in zip(names, case.expected, got, strict=True):
+            distance, reason = compare_values(theirs, ours)
+            if reason and np.isfinite(distance):
+                noise = noise or own_noise(
+                    source, session, oracle, case.feed, case.expected
+                )
+                reason = "" if distance <= allowed.of(noise[name]) else reason
+            if reason:
+                raise VerificationError(
+                    f"output {name} of the exported file differs from the module's on"
+                    f" {case.label}: {reason}",
+                    hint="nothing was written",
+                )
+            worst = max(worst, distance)
+    return worst, len(runs)
+
+
+def _run(module: torch.nn.Module, known: Interface, case: Case) -> Any:
+    values = {name: torch.from_numpy(case.feed[name].copy()) for name in known.shapes}
+    try:
+        return module(*known.arguments(values))
+    except Exception as error:
+        raise VerificationError(
+            f"the network can't run on {case.label}: {one_line(str(error), 300)}",
+            place_of(error, known),
+        ) from error

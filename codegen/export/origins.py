@@ -1,0 +1,196 @@
+"""Names of the original file for what an exported graph has in common with it.
+
+The exporter notes on which line of model.py a node was made, in which module. The
+source map has the nodes of the original file behind that line, and a line that was
+moved is found by what stands around it. What is left in lines that were changed is
+compared by operators and their order.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import onnx_ir as ir
+
+from .interface import Interface
+
+if TYPE_CHECKING:
+    import torch
+
+_TRACE, _SCOPES = "pkg.torch.onnx.stack_trace", "pkg.torch.onnx.name_scopes"
+_KEPT = (_SCOPES, "pkg.torch.onnx.class_hierarchy", "namespace")
+_PLACE = re.compile(r'File "(.+)", line (\d+)')
+
+Key = TypeVar("Key", bound=Hashable)
+_CHANGED = 0  # in the place of a line that the other text hasn't
+
+
+def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) -> int:
+    """Give nodes, values and weights the names that they had in the original file.
+
+    No other one gets such a name; returns how many nodes do. What the exporter noted
+    of where files lie is dropped.
+    """
+    weights = _weight_names(graph, module)
+    found, pairs = known.report.get("source_map", {}), dict[ir.Node, str]()
+    if known.source is not None and "text" in found:
+        lines = _same_lines(known.source.read_text(encoding="utf-8"), found["text"])
+        pairs = _pairs(graph, found, str(known.source), lines)
+        called = found["weights"]
+        weights = {value: called.get(key, key) for value, key in weights.items()}
+        _rename(graph, pairs, weights, found)
+    imported = type(module).__module__.rpartition(".")[0]
+    folder = known.source.parent.name if known.source is not None else imported
+    for node in graph.all_nodes():
+        kept = {key: node.metadata_props.get(key, "") for key in _KEPT}
+        node.metadata_props.clear()
+        for key, text in kept.items():
+            named = text.replace(f"{imported}.model.", f"{folder}.model.")
+            node.metadata_props[key] = named
+    return len(pairs)
+
+
+def _same_lines(now: str, then: str) -> dict[int, int]:
+    """Lines of a text, by their numbers, and those of an older one that they were."""
+    matcher = difflib.SequenceMatcher(
+        None, now.splitlines(), then.splitlines(), autojunk=False
+    )
+    return {
+        block.a + i + 1: block.b + i + 1
+        for block in matcher.get_matching_blocks()
+        for i in range(block.size)
+    }
+
+
+def _pairs(
+    graph: ir.Graph, found: Mapping[str, Any], source: str, lines: Mapping[int, int]
+) -> dict[ir.Node, str]:
+    """The nodes that stand for one of the original file, and its name."""
+    operators: dict[str, str] = found["operators"]
+    place = {name: i for i, name in enumerate(operators)}
+    spans = list(_spans(found["lines"], set(lines.values())))
+    paths = {path for _, _, groups in spans for path in groups}
+    were: dict[tuple[str, int], dict[str, None]] = {}
+    for first, _, groups in spans:
+        for path, names in groups.items():
+            were.setdefault((path, first), {}).update(dict.fromkeys(names))
+    are: dict[tuple[str, int], list[ir.Node]] = {}
+    for node in graph:
+        line = lines.get(_line(node, source), _CHANGED)
+        first = min(
+            (span for span in spans if span[0] <= line <= span[1]),
+            key=lambda span: span[1] - span[0],
+            default=(_CHANGED,),
+        )[0]
+        scopes = [scope for scope in _scopes(node)[:-1] if scope in paths]
+        are.setdefault((max(scopes, key=len, default=""), first), []).append(node)
+    pairs: dict[ir.Node, str] = {}
+    for key in sorted(are, key=lambda key: key[1] == _CHANGED):
+        taken = set(pairs.values())
+        names = sorted({*were.get(key, ())} - taken, key=place.__getitem__)
+        kinds = [operators[name] for name in names]
+        for i, j in _common([node.op_type for node in are[key]], kinds):
+            pairs[are[key][i]] = names[j]
+    return pairs
+
+
+def _spans(
+    lines: Mapping[str, Mapping[str, Sequence[str]]], kept: set[int]
+) -> Iterator[tuple[int, int, Mapping[str, Sequence[str]]]]:
+    """First and last line of each statement, and the nodes behind it by module; those
+    of which no line is left stand together."""
+    for span, groups in lines.items():
+        first, _, last = span.partition("-")
+        numbers = range(int(first), int(last or first) + 1)
+        if kept.isdisjoint(numbers):
+            yield _CHANGED, _CHANGED, groups
+        else:
+            yield numbers[0], numbers[-1], groups
+
+
+def _line(node: ir.Node, source: str) -> int:
+    """The innermost line of the source that made a node."""
+    places = _PLACE.findall(node.metadata_props.get(_TRACE, ""))
+    return next((int(n) for file, n in reversed(places) if file == source), _CHANGED)
+
+
+def _scopes(node: ir.Node) -> list[str]:
+    found = ast.literal_eval(node.metadata_props.get(_SCOPES, "[]"))
+    return [str(scope) for scope in found]
+
+
+def _common(now: Sequence[Key], then: Sequence[Key]) -> Iterator[tuple[int, int]]:
+    matcher = difflib.SequenceMatcher(None, now, then, autojunk=False)
+    for block in matcher.get_matching_blocks():
+        yield from ((block.a + i, block.b + i) for i in range(block.size))
+
+
+def _rename(
+    graph: ir.Graph,
+    pairs: Mapping[ir.Node, str],
+    weights: Mapping[ir.Value, str],
+    found: Mapping[str, Any],
+) -> None:
+    outputs: dict[str, list[str]] = {}
+    for value, node in found["values"].items():
+        outputs.setdefault(node, []).append(value)
+    fixed = {value.name for value in (*graph.inputs, *graph.outputs)}
+    names = dict(weights)
+    for node, name in pairs.items():
+        old = outputs.get(name, ())
+        if len(old) == len(node.outputs):
+            pairs_of = zip(node.outputs, old, strict=True)
+            names |= {v: n for v, n in pairs_of if not {v.name, n} & fixed}
+    values = [*graph.initializers.values()]
+    values += [value for node in graph.all_nodes() for value in node.outputs]
+    free = [v for v in values if v not in names and v.name not in fixed]
+    taken = {*found["values"], *names.values(), *fixed}
+    for value in free:
+        value.name = _unused(value.name or "value", taken)
+    # In two steps, as one may have the name that another one is to get.
+    for i, value in enumerate(names):
+        value.name = f"fairhand.{i}"
+    for value, name in names.items():
+        value.name = name
+    taken = {*found["operators"]}
+    for node in graph.all_nodes():
+        node.name = pairs.get(node) or _unused(node.name or node.op_type, taken)
+
+
+def _unused(name: str, taken: set[str | None]) -> str:
+    """The name, or the first with a number behind it that is free; it is taken now."""
+    number, found = 1, name
+    while found in taken:
+        number, found = number + 1, f"{name}_{number}"
+    taken.add(found)
+    return found
+
+
+def _weight_names(graph: ir.Graph, module: torch.nn.Module) -> dict[ir.Value, str]:
+    """The keys of a module's tensors that initializers are, as they are or, as the
+    exporter lays out those of linear layers, transposed."""
+    state = module.state_dict(keep_vars=True)
+    laid_out = {
+        _fingerprint(tensor.detach().T.numpy(force=True)): key
+        for key, tensor in state.items()
+        if tensor.ndim == 2
+    }
+    found: dict[str, ir.Value] = {}
+    for value in graph.initializers.values():
+        tensor = value.const_value
+        key = value.name if value.name in state else None
+        if key is None and tensor is not None and len(tensor.shape) == 2:
+            key = laid_out.get(_fingerprint(tensor.numpy()))
+        if key is not None:
+            found.setdefault(key, value)
+    return {value: key for key, value in found.items()}
+
+
+def _fingerprint(matrix: np.ndarray) -> tuple[Sequence[int], bytes, bytes]:
+    """Shape, first row and first column: no two trained weights share them."""
+    return matrix.shape, matrix[:1].tobytes(), matrix[:, :1].tobytes()

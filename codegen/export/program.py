@@ -1,0 +1,219 @@
+"""A module as a graph of ONNX, by the exporter of PyTorch."""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import onnx
+import onnx_ir as ir
+
+from ...analysis.errors import FairhandError
+from ...analysis.lazy import lazy
+from ...analysis.literals import one_line
+from .interface import Interface
+
+if TYPE_CHECKING:
+    import onnxscript
+    import torch
+else:
+    onnxscript, torch = lazy("onnxscript"), lazy("torch")
+
+
+def traced(module: torch.nn.Module, known: Interface, opset: int) -> ir.Model:
+    """The graph of a module, under its interface's names and with its open sizes.
+
+    The opset is `opset`, or the nearest that the exporter has. Raises FairhandError
+    for what can't be exported: the reason, and the line of model.py.
+    """
+    if find_spec("onnxscript") is None:
+        raise FairhandError(
+            "PyTorch's exporter needs onnxscript, which isn't installed",
+            hint='pip install "fairhand[export]"',
+        )
+    error: Exception | None = None
+    for dims in _open_sizes(known):
+        try:
+            with _silence():
+                graph = torch.export.export(
+                    module,
+                    known.arguments(known.values),
+                    dynamic_shapes=known.arguments(dims),
+                    strict=False,
+                )
+                program = torch.onnx.export(
+                    graph,
+                    dynamo=True,
+                    opset_version=opset,
+                    input_names=list(known.values),
+                    verbose=False,
+                )
+        except Exception as reason:  # of whatever kind: it runs what a user wrote
+            error = error or reason
+            continue
+        assert program is not None
+        _name_outputs(program.model.graph, known)
+        _name_sizes(program.model.graph, known)
+        return program.model
+    assert error is not None
+    raise _refusal(error, known) from error
+
+
+def in_opset(model: ir.Model, opset: int) -> None:
+    """Convert a graph that the exporter couldn't write in so old an opset; it stays
+    what it is where an operator of its has no older form."""
+    if model.opset_imports[""] <= opset:
+        return
+    metadata = {node.name: dict(node.metadata_props) for node in model.graph}
+    for node in model.graph.all_nodes():
+        schema = onnx.defs.get_schema(
+            node.op_type, model.opset_imports[""], node.domain
+        )
+        for name, attribute in list(node.attributes.items()):
+            default = schema.attributes[name].default_value
+            known = ir.serde.deserialize_attribute(default) if default.type else None
+            if known is not None and known.value == attribute.value:
+                del node.attributes[name]  # an older operator may not have it
+    with _silence():
+        onnxscript.version_converter.convert_version(model, opset, fallback=True)
+    for node in model.graph:
+        node.metadata_props.update(metadata.get(node.name, {}))
+
+
+def _open_sizes(known: Interface) -> Iterator[dict[str, dict[int, Any]]]:
+    """What torch.export is told of each input: first that equal names are equal sizes,
+    as far as they are plain names; then that it finds out how they hang together."""
+    export = torch.export
+    open_sizes = [
+        (name, axis, dim)
+        for name, dims in known.shapes.items()
+        for axis, dim in enumerate(dims)
+        if isinstance(dim, str)
+    ]
+    names = list(dict.fromkeys(dim for _, _, dim in open_sizes))
+    if all(name.isidentifier() for name in names):
+        dims = {name: export.Dim(f"d{i}") for i, name in enumerate(names)}
+        named: dict[str, dict[int, Any]] = {name: {} for name in known.shapes}
+        for name, axis, dim in open_sizes:
+            named[name][axis] = dims[dim]
+        yield named
+    found: dict[str, dict[int, Any]] = {name: {} for name in known.shapes}
+    for name, axis, _ in open_sizes:
+        found[name][axis] = export.Dim.AUTO
+    if open_sizes:
+        yield found
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """The exporter's progress and advice are of no use to who reads our errors."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(None), redirect_stderr(None):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _refusal(error: Exception, known: Interface) -> FairhandError:
+    """The first cause, in a line, and the last line of the network's source in it."""
+    text, cause = str(error), error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__  # type: ignore[assignment]
+        text += f"\n{cause}"
+    reason = next((line for line in str(cause).splitlines() if line.strip()), "")
+    return FairhandError(
+        f"PyTorch can't export this network: {one_line(reason.strip(), 300)}",
+        place_of(error, known, text),
+        "what a file of ONNX holds may not depend on values that only a run has",
+    )
+
+
+def place_of(error: BaseException, known: Interface, text: str = "") -> str:
+    """The last line of the network's source that led to an error, or is in `text`."""
+    if known.source is None:
+        return ""
+    lines = re.findall(rf'File "{re.escape(str(known.source))}", line (\d+)', text)
+    cause: BaseException | None = error
+    while cause is not None:
+        frames = traceback.extract_tb(cause.__traceback__)
+        lines += [f.lineno for f in frames if f.filename == str(known.source)]
+        cause = cause.__cause__
+    return f"{known.source}:{lines[-1]}" if lines else str(known.source)
+
+
+def _name_outputs(graph: ir.Graph, known: Interface) -> None:
+    """Give results the names of the interface. Raises FairhandError where there are
+    more or fewer."""
+    if known.outputs and len(known.outputs) != len(graph.outputs):
+        raise FairhandError(
+            f"the network returns {len(graph.outputs)} tensors, of which OUTPUTS names"
+            f" {len(known.outputs)}",
+            str(known.source or ""),
+            "OUTPUTS has to name what forward returns, in its order",
+        )
+    taken = set(known.outputs)
+    for value in _values(graph):
+        if value.name in taken:
+            value.name = f"{value.name}_inside"
+    for value, name in zip(graph.outputs, known.outputs, strict=False):
+        value.name = name
+
+
+def _values(graph: ir.Graph) -> Iterator[ir.Value]:
+    yield from graph.initializers.values()
+    for node in graph.all_nodes():
+        yield from node.outputs
+
+
+def _name_sizes(graph: ir.Graph, known: Interface) -> None:
+    """Open sizes under the names of the interface. Raises FairhandError where one of
+    them is fixed by what the network does."""
+    names: dict[str, str] = {}
+    for value, dims in zip(graph.inputs, known.shapes.values(), strict=True):
+        for traced_dim, dim in zip(value.shape or (), dims, strict=True):
+            if isinstance(dim, int):
+                continue
+            if isinstance(traced_dim, int):
+                raise FairhandError(
+                    f"size {dim} of input {value.name} is fixed to {traced_dim} by what"
+                    " the network does",
+                    str(known.source or ""),
+                    f"write {traced_dim} in its place, or read the size off the input",
+                )
+            names.setdefault(str(traced_dim.value), dim)
+    for value in [*graph.outputs, *_values(graph)]:
+        if value.shape is not None:
+            value.shape = ir.Shape(_renamed(dim, names) for dim in value.shape)
+    for value, dims in zip(graph.inputs, known.shapes.values(), strict=True):
+        value.shape = ir.Shape(dims)
+    for value, said in zip(graph.outputs, known.outputs.values(), strict=False):
+        if (
+            value.shape is not None
+            and said is not None
+            and len(said) == len(value.shape)
+        ):
+            value.shape = ir.Shape(
+                name if isinstance(name, str) and not isinstance(dim, int) else dim
+                for dim, name in zip(value.shape, said, strict=True)
+            )
+
+
+def _renamed(dim: Any, names: Mapping[str, str]) -> Any:
+    """A size as the interface calls it; None where that would be no expression."""
+    if isinstance(dim, int) or dim.value is None:
+        return dim
+    if dim.value in names:
+        return names[dim.value]
+    parts = set(re.findall(r"[A-Za-z_]\w*", dim.value)) & set(names)
+    if not all(names[part].isidentifier() for part in parts):
+        return None
+    return re.sub(r"[A-Za-z_]\w*", lambda m: names.get(m[0], m[0]), dim.value)

@@ -1,0 +1,222 @@
+"""A package as it is now, or a module, as an ONNX file that ONNX Runtime agrees on."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from support.emitted import EXAMPLES, contents
+from torch import Tensor, nn
+
+import fairhand
+from fairhand.codegen.cli import main
+from fairhand.codegen.export import onnx_file, program
+from fairhand.codegen.export.onnx_file import export_package
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compiled") / "digits"
+    fairhand.compile(EXAMPLES / "digits_cnn.onnx", folder, verify=False)
+    return folder
+
+
+@pytest.fixture
+def package(compiled: Path, tmp_path: Path) -> Path:
+    shutil.copytree(compiled, tmp_path / "digits")
+    return tmp_path / "digits"
+
+
+def edit(package: Path, *changes: tuple[str, str]) -> None:
+    path = package / "model.py"
+    text = path.read_text(encoding="utf-8")
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    path.write_text(text, encoding="utf-8")
+
+
+def scores(model: Path, images: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(model)
+    (found,) = session.run(None, {"image": images})
+    return np.asarray(found)
+
+
+def nodes_of(model: Path) -> dict[str, onnx.NodeProto]:
+    return {node.name: node for node in onnx.load(model).graph.node}
+
+
+def test_an_unedited_package_comes_back_as_it_was(
+    compiled: Path, tmp_path: Path
+) -> None:
+    original, new = EXAMPLES / "digits_cnn.onnx", tmp_path / "new.onnx"
+    made = export_package(compiled, new)
+    was, now = onnx.load(original), onnx.load(new)
+    onnx.checker.check_model(now, full_check=True)
+    signature = [
+        [
+            (node.name, node.op_type, list(node.output), sorted(node.input)[:1])
+            for node in model.graph.node
+        ]
+        for model in (was, now)
+    ]
+    assert signature[0] == signature[1]
+    assert made.restored == len(was.graph.node)
+    weights = [{t.name for t in model.graph.initializer} for model in (was, now)]
+    # The axes of a mean have no name in the package.
+    assert len(weights[0] ^ weights[1]) == 2
+    for ours, theirs in zip(now.graph.output, was.graph.output, strict=True):
+        assert (ours.name, ours.type) == (theirs.name, theirs.type)
+    assert [(v.name, v.type) for v in now.graph.input] == [
+        (v.name, v.type) for v in was.graph.input
+    ]
+    assert now.opset_import == was.opset_import
+    assert now.graph.name == was.graph.name and now.producer_name == was.producer_name
+    assert "stack_trace" not in str(now.graph.node) and str(tmp_path) not in str(now)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new.onnx"]
+    images = np.random.default_rng(0).standard_normal((5, 1, 8, 8)).astype(np.float32)
+    found, wanted = scores(new, images), scores(original, images)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_what_an_edit_leaves_alone_keeps_its_names(
+    package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(
+        package,
+        (
+            "    def forward(self, image",
+            "    # Moves all lines.\n\n    def forward(self, image",
+        ),
+        ("y = F.relu(self.conv1(x))", "y = F.silu(self.conv1(x))"),
+        ("return self.head(x)", "return self.head(F.relu(x)).softmax(-1)"),
+    )
+    new = tmp_path / "new.onnx"
+    assert main(["export", str(package), "-o", str(new)]) == 0
+    assert "opset 20" in capsys.readouterr().out
+    was, now = nodes_of(EXAMPLES / "digits_cnn.onnx"), nodes_of(new)
+    gone = set(was) - set(now)
+    assert {was[name].op_type for name in gone} == {"Relu"} and len(gone) == 2
+    for name in set(was) & set(now):
+        assert was[name].op_type == now[name].op_type
+        if was[name].op_type != "Gemm":  # whose result is an output no more
+            assert was[name].output == now[name].output
+
+
+def test_training_and_another_head(package: Path, tmp_path: Path) -> None:
+    module = onnx_file.imported(package).load().train().requires_grad_(True)
+    with torch.no_grad():
+        module.stem.weight.mul_(0.5)
+    module.head = nn.Linear(32, 4)
+    made = fairhand.export(module, None, tmp_path / "new.onnx")
+    assert module.training and made.worst < 5e-5
+    graph = onnx.load(made.path).graph
+    dims = [
+        d.dim_param or d.dim_value for d in graph.output[0].type.tensor_type.shape.dim
+    ]
+    assert dims == ["batch", 4]
+    images = torch.randn(3, 1, 8, 8)
+    wanted = module.eval()(images).detach().numpy()
+    np.testing.assert_allclose(scores(made.path, images.numpy()), wanted, atol=1e-5)
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 2, bias=False)
+
+    def forward(self, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        return self.fc(x) * scale, x.sum(-1)
+
+
+def test_a_module_of_no_package(tmp_path: Path) -> None:
+    shapes: Mapping[str, Any] = {"x": ("rows", 3)}
+    made = fairhand.export(
+        Scaled(),
+        (torch.ones(2, 3), torch.tensor(2.0)),
+        tmp_path / "x.onnx",
+        shapes=shapes,
+    )
+    graph = onnx.load(made.path).graph
+    assert [value.name for value in graph.input] == ["x", "scale"]
+    assert graph.input[0].type.tensor_type.shape.dim[0].dim_param == "rows"
+    with pytest.raises(fairhand.FairhandError, match="input scale is missing"):
+        fairhand.export(Scaled(), {"x": torch.ones(2, 3)}, tmp_path / "y.onnx")
+    with pytest.raises(fairhand.FairhandError, match="stands in no package"):
+        fairhand.export(Scaled(), None, tmp_path / "y.onnx")
+
+
+@pytest.mark.parametrize(
+    "new, message",
+    [
+        (
+            "if x.sum() > 0:\n            x = -x\n        return self.head(x)",
+            "model.py:5",
+        ),
+        (
+            "return self.head(x.reshape(3, 32))",
+            "model.py:5",
+        ),
+        ("return self.head(x), x", "returns 2 tensors, of which OUTPUTS names 1"),
+        ("return self.head(y)", "model.py:5"),
+    ],
+)
+def test_what_cant_be_exported_is_said_and_nothing_written(
+    package: Path, tmp_path: Path, new: str, message: str
+) -> None:
+    edit(package, ("return self.head(x)", new))
+    (tmp_path / "new.onnx").write_text("an older file")
+    before = contents(tmp_path)
+    with pytest.raises(fairhand.FairhandError) as error:
+        export_package(package, tmp_path / "new.onnx")
+    assert message in str(error.value)
+    assert contents(tmp_path) == before
+
+
+def test_a_file_that_disagrees_takes_no_place(
+    compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(*arguments: Any) -> Any:
+        model = program.traced(*arguments)
+        model.graph.initializers["head.bias"].const_value = onnx_file.ir.tensor(
+            np.ones(10, np.float32)
+        )
+        return model
+
+    monkeypatch.setattr(onnx_file, "traced", wrong)
+    with pytest.raises(fairhand.VerificationError, match="output logits"):
+        export_package(compiled, tmp_path / "new.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_large_weights_stand_beside_the_file(
+    compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_file, "LARGEST_FILE", 1)
+    for names in (["new.onnx", "new.onnx.data"], ["new.onnx", "new.onnx.1.data"]):
+        assert export_package(compiled, tmp_path / "new.onnx").external
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
+        onnx.checker.check_model(tmp_path / "new.onnx")
+
+
+def test_a_missing_exporter_is_named(
+    compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "find_spec", lambda name: None)
+    with pytest.raises(fairhand.FairhandError, match=r"fairhand\[export\]"):
+        export_package(compiled, tmp_path / "new.onnx")
+
+
+@pytest.mark.slow
+def test_an_older_opset(compiled: Path, tmp_path: Path) -> None:
+    made = export_package(compiled, tmp_path / "new.onnx", opset=13)
+    assert (made.opset, made.wanted) in {(13, 13), (18, 13)}
+    assert onnx.load(made.path).opset_import[0].version == made.opset

@@ -31,6 +31,7 @@ def engines_text(plan: EnginePlan) -> str:
         "integers.py": plan.integers,
         "recurrent.py": True,
         "unpacked.py": True,
+        "float16.py": plan.halves,
         "by_size.py": True,
         "onednn.py": True,
         "aot.py": True,
@@ -41,11 +42,12 @@ def engines_text(plan: EnginePlan) -> str:
     used = [f"engines/{file}" for file, is_used in files.items() if is_used]
     given = {"ENGINES": _engines(plan)}
     others = dict.fromkeys(["nn.Linear", *plan.layers])
-    rows = ", ".join(f"{layer}: {PACKED[layer]}" for layer in others)
+    made = PACKED | {"nn.Linear": "LaidOutHalves"} if plan.halves else PACKED
+    rows = ", ".join(f"{layer}: {made[layer]}" for layer in others)
     given["PACKED"] = f"PACKED: {PACKED_TYPE} = {{{rows}}}"
     if not (plan.layers or plan.integers):
         given["FOR_ALL"] = "FOR_ALL = ()  # engines that take all sizes as they come"
-    if plan.precision != "float32":
+    if plan.precision != "float32" or plan.halves:
         given["CLOSE"] = f"CLOSE = 0.1  # {EXCEEDS}"
     if plan.integers:
         layers = ", ".join(plan.integers[1:])

@@ -66,13 +66,18 @@ def engine_plan(
             hint="leave out --engine, or give --engine eager",
         )
     rows = _single_rows(graph, shapes)
+    heavy = [node for node in graph.graph if node.op_type in _HEAVY | {"LSTM"}]
+    types = {node.outputs[0].dtype for node in heavy}
+    halves = types == {ir.DataType.FLOAT16}
     name = wanted
     if wanted == PROFILE:  # a package that has them all, to measure them in
         plainest = "packed" if precision == "float32" else "eager"
         name = plainest if refused else "onednn"
     elif wanted == AUTO:
-        worth = precision != "float32" or _is_worth_preparing(
-            graph, layers, cost, sizes
+        worth = precision != "float32" or (
+            types <= {ir.DataType.FLOAT, ir.DataType.FLOAT16}
+            and bool(types or layers)
+            and _is_worth_preparing(cost, sizes)
         )
         others = not refused or (layers and precision != "int8")
         name = AUTO if worth and others and _NOT_TENSORS not in found else "eager"
@@ -86,12 +91,13 @@ def engine_plan(
         precision=precision,
         lists=bool(plan.interface.nested),
         layers=layers,
+        halves=halves,
         joins=precision != "int8"
         and len(set(rows)) < len(rows)
         and "nn.Linear" in layers,
         caches=found == [CACHES]
         and precision != "int8"
-        and not integers
+        and not (integers or halves)
         and calls.isdisjoint(_SIZES),
         makes=not (plan.lanes or plan.kernels) and makes_results(graph),
         integers=integers,
@@ -183,16 +189,9 @@ def _depends_on_values(dim: Dim) -> bool:
     )
 
 
-def _is_worth_preparing(
-    graph: ir.Model,
-    layers: Collection[str],
-    cost: GraphCost | None,
-    sizes: Mapping[str, int],
-) -> bool:
-    """Products in float32 that take longer than it takes to start them."""
-    heavy = [node for node in graph.graph if node.op_type in _HEAVY | {"LSTM"}]
-    types = {node.outputs[0].dtype for node in heavy}
-    if cost is None or not (types or layers) or types - {ir.DataType.FLOAT}:
+def _is_worth_preparing(cost: GraphCost | None, sizes: Mapping[str, int]) -> bool:
+    """Products that take longer than it takes to start them."""
+    if cost is None:
         return False
     count = cost.at(sizes).flops
     if not isinstance(count, int):  # sizes without a name

@@ -414,6 +414,25 @@ def test_layers_of_few_bits_are_taken_out_once(
     assert "UnpackedLinear" in layers and "PackedLinear" not in layers
 
 
+def test_more_than_one_row_of_halves_is_multiplied_in_float32(tmp_path: Path) -> None:
+    g = Graph(x=("float16", ["n", 16]))
+    weights = np.random.default_rng(0).standard_normal((2, 16, 16)).astype(np.float16)
+    first, second = (g.weight(f"fc{i}.weight", value=w) for i, w in enumerate(weights))
+    bias = g.weight("fc1.bias", value=weights[0, 0])
+    y = g("Relu", g("MatMul", "x", first))
+    y = g("Add", g("MatMul", y, second), bias)
+    fairhand.compile(g.model(y=y), tmp_path / "net", engine="packed", verify=False)
+    package = imported(tmp_path / "net")
+    session, plain = package.Session(), package.Session(engine="eager")
+    layers = [type(layer).__name__ for layer in session.runs_on.modules()]
+    assert layers.count("LaidOutHalves") == 2 and "Linear" not in layers
+    for rows in (1, 3, 0, 1):
+        x = {"x": np.ones((rows, 16), np.float16)}
+        (found,), (wanted,) = session.run(None, x), plain.run(None, x)
+        assert found.dtype == np.float16
+        np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=2e-2)
+
+
 @pytest.mark.parametrize(("rows", "engine"), [(1, "eager"), (16, "auto")])
 def test_engines_of_few_bits_are_there_where_they_are_worth_it(
     rows: int, engine: str, tmp_path: Path

@@ -18,7 +18,15 @@ from fairhand.codegen.ir.copied_source import (
 from fairhand.codegen.ir.engine_plan import EnginePlan
 
 FILES = sorted(path.relative_to(RUNTIME) for path in RUNTIME.rglob("*.py"))
-GIVEN = {"CLOSE", "ENGINES", "FOR_ALL", "INTEGER_LAYERS", "PACKED", "PRECISION"}
+GIVEN = {
+    "CLOSE",
+    "ENGINES",
+    "FLOATS",
+    "FOR_ALL",
+    "INTEGER_LAYERS",
+    "PACKED",
+    "PRECISION",
+}
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)

@@ -74,13 +74,11 @@ def engine_plan(
         plainest = "packed" if precision == "float32" else "eager"
         name = plainest if refused else "onednn"
     elif wanted == AUTO:
-        worth = precision != "float32" or (
-            types <= {ir.DataType.FLOAT, ir.DataType.FLOAT16}
-            and bool(types or layers)
-            and _is_worth_preparing(cost, sizes)
-        )
+        floats = types <= {ir.DataType.FLOAT, ir.DataType.FLOAT16}
+        known = floats and bool(types or layers) and _is_worth_preparing(cost, sizes)
         others = not refused or (layers and precision != "int8")
-        name = AUTO if worth and others and _NOT_TENSORS not in found else "eager"
+        worth = (known or precision != "float32") and others
+        name = AUTO if worth and _NOT_TENSORS not in found else "eager"
     if name == "eager" and precision == "float32" and not refused:
         refused = "compile with --engine onednn to have more"
     integers = () if precision == "int8" else _integer_layers(plan)

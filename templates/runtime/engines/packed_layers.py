@@ -1,4 +1,4 @@
-"""LSTMs by oneDNN."""
+"""LSTMs, and linear layers whose weights are blocks of few bits, by oneDNN."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from ..model import PackedLinear, dequantized
+from .packed import LaidOutLinear, linear
 
 
 class PackedLSTM(nn.Module):
@@ -48,3 +51,18 @@ class PackedLSTM(nn.Module):
         return torch.mkldnn_rnn_layer(
             x, *tensors, h, c, back, batch_sizes=(), **lstm, **rest, train=False
         )[:3]
+
+
+class UnpackedLinear(nn.Module):
+    """A linear layer of few bits, on its weight in float32: it is taken out once."""
+
+    def __init__(self, layer: PackedLinear):
+        super().__init__()
+        parts = layer.weight, layer.scales, layer.zero_points
+        full = dequantized(*parts, layer.bits)[:, : layer.in_features]
+        bias = None if layer.bias is None else layer.bias.float()
+        self.product = LaidOutLinear(linear(full.contiguous(), bias))
+        del self.product.weight  # laid out, it isn't read again
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.product(x.float()).to(x.dtype)

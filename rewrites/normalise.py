@@ -45,6 +45,7 @@ from .adapters.opset_adapters import (
     adapter_of,
 )
 from .adapters.provenance import number_nodes, remember_origins
+from .adapters.split_sequences import slice_sequences
 from .adapters.unique_names import UniqueNames, fix_names
 from .lowering import load
 from .lowering.by_type import lower
@@ -73,6 +74,7 @@ def normalise(model: ir.Model) -> ir.Model:
     lift_constants(model)
     sort(model.graph)
     _adapt(model, names)
+    slice_sequences(model, names)
     split_long(model, names)
     lower(model, names, lambda: _infer_types(model))
     remove_idle_nodes(model, names)

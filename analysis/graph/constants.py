@@ -25,6 +25,11 @@ RANDOM = frozenset(
 # worth removing differs from its first elements early or is small.
 _PEEK = 64
 
+_SMALL = 2**20  # elements of a table that is looked at whole
+
+# What an element of a softmax is given so that it comes to nothing.
+_FAR = -100.0
+
 
 def stored(value: ir.Value) -> np.ndarray | None:
     """The elements of an initializer; None for any other value."""
@@ -105,6 +110,38 @@ def uniform_element(tensor: ir.TensorProtocol | None) -> np.ndarray | None:
     if array.size <= 1 or any(array.strides):
         return None
     return np.asarray(array[(0,) * array.ndim])
+
+
+def is_mask(tensor: ir.TensorProtocol) -> bool:
+    """Whether a table is 0 where something is seen, and far below 0 elsewhere.
+
+    The cache notes that a table was read if it is one.
+    """
+    if len(tensor.shape) < 2 or not tensor.dtype.is_floating_point():
+        return False
+    array = glance(tensor)
+    first = np.unique(array.reshape(-1)[:_PEEK])
+    if len(first) > 2 or not np.isin(first[first != 0], first[first <= _FAR]).all():
+        return False
+    found = np.unique(array)
+    if len(found) != 2 or found[0] > _FAR or found[1] != 0:
+        return False
+    note_read(tensor)
+    return True
+
+
+def is_grid(tensor: ir.TensorProtocol) -> bool:
+    """Whether a small table has few different numbers, as coordinates have.
+
+    The cache notes that a table was read if it is one.
+    """
+    if not 16 <= tensor.size <= _SMALL or not tensor.dtype.is_floating_point():
+        return False
+    found = len(np.unique(glance(tensor)))
+    if found == 1 or found**2 > tensor.size:
+        return False
+    note_read(tensor)
+    return True
 
 
 def is_wave(tensor: ir.TensorProtocol) -> bool:

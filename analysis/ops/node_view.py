@@ -164,12 +164,22 @@ class NodeView:
 
     def only_user(self, j: int = 0) -> ir.Node | None:
         """The one node that reads output j; None when returned or read elsewhere."""
-        out = self.node.outputs[j]
-        uses = list(out.uses())
-        if out.is_graph_output() or len(uses) != 1:
+        return self.only_reader(self.node.outputs[j])
+
+    def only_reader(self, value: ir.Value) -> ir.Node | None:
+        """The one node of the same graph that reads the elements of a value, if alone.
+
+        Its sizes may be read elsewhere, as far as they are known without it.
+        """
+        known = self.shapes.dims(value) is not None
+        users = [
+            use.node
+            for use in value.uses()
+            if not (known and use.node.op_type == "Shape")
+        ]
+        if value.is_graph_output() or len(users) != 1:
             return None
-        user = uses[0].node
-        return user if user.graph is self.node.graph else None
+        return users[0] if users[0].graph is self.node.graph else None
 
     def refuse(self, what: str, hint: str = "") -> NoReturn:
         """Give up on this node with a message a user can act on."""

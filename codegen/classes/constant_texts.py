@@ -13,7 +13,7 @@ from ...analysis.literals import literal
 from ...analysis.ops.helpers import buffers
 from ...analysis.ops.module_form import Weight
 from ...analysis.spelling.expr import TORCH_DTYPES
-from ..ir.package_plan import ArgumentPlan, ClassPlan, SourceNodes
+from ..ir.package_plan import ArgumentPlan, ClassPlan, SourceNodes, path_text
 from ..modules.members import Attribute
 from .module_classes import ClassTable, ModuleClass
 
@@ -48,7 +48,11 @@ class Constants:
         self.unwritten |= text is None
         self.optional |= has_name(value)
         persistent = "" if has_name(value) else ", persistent=False"
-        return f'self.register_buffer("{member.attr}", {text or empty}{persistent})'
+        *holder, name = member.path
+        return (
+            f'{path_text(tuple(holder))}.register_buffer("{name}", '
+            f"{text or empty}{persistent})"
+        )
 
     def helpers(self, stored: bool) -> list[Callable[..., object]]:
         """The functions that see to buffers; some are `stored` beside state_dict."""

@@ -119,9 +119,14 @@ class Sources:
     def members(self, cls: ModuleClass) -> list[SourceNodes]:
         """SourceNodes each line of __init__: what uses the layers that it makes."""
         lines: dict[str, list[int]] = {}
+        buffers: list[list[int]] = []  # of dictionaries, behind all others
         for member in cls.members:  # those of one list share a line
-            lines.setdefault(member.attr, []).extend(_users(cls.call, member))
-        return [self.behind(cls, dict.fromkeys(places)) for places in lines.values()]
+            line = lines.setdefault(member.attr, [])
+            line.extend(users := list(_users(cls.call, member)))
+            if member.is_deep_buffer:
+                buffers.append(users)
+        places = (*lines.values(), *buffers)
+        return [self.behind(cls, dict.fromkeys(users)) for users in places]
 
 
 def merged(lines: Iterable[SourceNodes]) -> SourceNodes:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...analysis.graph.parameters import has_name
+from ..ir.identifiers import attribute
 from ..ir.package_plan import (
     ClassPlan,
     Item,
@@ -44,8 +46,12 @@ class Tied:
         return replace(plan, constructor=replace(init, body=body, sources=sources))
 
 
-def tie(weights: Sequence[WeightPlan]) -> Tied:
-    """Layers share weights that come of one initializer and are equal to the bit."""
+def tie(weights: Sequence[WeightPlan], faithful: bool = False) -> Tied:
+    """Layers share weights that come of one initializer and are equal to the bit.
+
+    If `faithful`, one that the file has under another module's name is that one's too:
+    a model's `shared` is its decoder's embed_tokens.
+    """
     owners: dict[str, list[WeightPlan]] = {}
     keys: dict[str, list[str]] = {}
     lines: list[tuple[MemberPath, MemberPath]] = []
@@ -63,10 +69,42 @@ def tie(weights: Sequence[WeightPlan]) -> Tied:
         keys.setdefault(owner.key, [owner.key]).append(weight.key)
         lines.append((weight.path, owner.path))
         spared += weight.array().size
+    for weight in _named_elsewhere(weights) if faithful else ():
+        group = keys.setdefault(weight.key, [weight.key])
+        group.append(weight.origin)
+        *holder, _ = weight.path
+        lines.append((tuple(weight.origin.split(".")[:-1]), tuple(holder)))
     groups = tuple(sorted(group) for group in keys.values())
     copies = {key for group in groups for key in group[1:]}
     stored = [weight for weight in weights if weight.key not in copies]
     return Tied(stored, groups, tuple(tied_lines(lines)), spared)
+
+
+def _named_elsewhere(weights: Sequence[WeightPlan]) -> Iterator[WeightPlan]:
+    """The first weight of each initializer with the path of a module that there isn't,
+    beside one that there is."""
+    held = {"", *(path for w in weights for path in _prefixes(w.key))}
+    seen = {weight.key for weight in weights}
+    for weight in weights:
+        stored, (holder, _, last) = weight.weight, weight.origin.rpartition(".")
+        if stored is None or stored.how or not has_name(stored.value):
+            continue
+        if weight.origin in seen or weight.key.rpartition(".")[2] != last:
+            continue
+        seen.add(weight.origin)
+        words = holder.split(".")
+        alone = holder not in held and attribute(words[-1]) == words[-1]
+        if alone and holder.rpartition(".")[0] in held and not _has_number(words):
+            yield weight
+
+
+def _prefixes(key: str) -> Iterator[str]:
+    words = key.split(".")
+    return (".".join(words[:n]) for n in range(1, len(words)))
+
+
+def _has_number(words: Iterable[str]) -> bool:
+    return any(word.isdigit() for word in words)
 
 
 def _made_alike(a: WeightPlan, b: WeightPlan) -> bool:

@@ -78,8 +78,24 @@ class Attribute:
         )
 
     @property
+    def is_buffer(self) -> bool:
+        """Whether it is a tensor that isn't trained."""
+        what = self.what
+        if not isinstance(what, ir.Value) or isinstance(what, ConstructorValue):
+            return False
+        return not is_parameter(what)
+
+    @property
+    def is_deep_buffer(self) -> bool:
+        """Whether it is a buffer of a dictionary of modules, made by a line of its
+        own."""
+        return bool(self.inner) and self.is_buffer
+
+    @property
     def path(self) -> MemberPath:
         """From the module that owns it: ("layers", Item(0))."""
+        if self.is_deep_buffer:
+            return self.attr, *map(Item, self.inner[:-1]), self.inner[-1]
         keys = self.inner if self.index is None else (self.index,)
         return self.attr, *map(Item, keys)
 
@@ -152,8 +168,8 @@ def _faithful(owned: list[tuple[Any, list[str]]]) -> list[Attribute]:
         path = tuple(words) if named and words else (_role(what),)
         if isinstance(what, ir.Value) and not named:
             path = (what.meta.get("word", "constant"),)
-        elif isinstance(what, ir.Value) and not is_parameter(what):
-            path = ("_".join(path),)  # a dictionary of parameters can't hold it
+        elif isinstance(what, ir.Value) and path[-1].isdigit():
+            path = ("_".join(path),)  # no name for a buffer
         path = (attribute(path[0]), *map(_dictionary_key, path[1:]))
         if any(other[: len(path)] == path != other for other in paths):
             path = (*path, _role(what))  # a dictionary of the others

@@ -47,7 +47,7 @@ def make_tree(
     If `faithful`, members keep the paths that the file gives them. `cache` are inputs
     that come as lists, which the network's own forward goes through.
     """
-    root = ModuleCall("", items=group_blocks(steps))
+    root = ModuleCall("", items=group_blocks(steps, faithful))
     _simplify(root, faithful, set(deep_places(root)))
     _separate_clashing(root)
     _peel(root)
@@ -60,8 +60,12 @@ def make_tree(
         _open_wrappers(root, cache)
     _unify_layers(root)
     _own_constants(root, results, faithful)
+    while faithful and _dissolve(root, _divided(root)):
+        for call in (root, *root.all_calls()):
+            call.constants.clear()
+        _own_constants(root, results, faithful)
     _interfaces(root, set(results))
-    _share(root)
+    _share(root, faithful)
     return root
 
 
@@ -140,7 +144,8 @@ def _kept_path(call: ModuleCall) -> list[Item]:
         path.startswith(start) and not path.removeprefix(start)[:1].isdigit()
         for path in members
     )
-    owns = bool(members) or any(map(_constants, call.steps()))
+    read = (value for step in call.steps() for value in _constants(step))
+    owns = bool(members) or any(_up_to_holder(value, (call,)) for value in read)
     return [call] if owns and inside and not alone and not is_list(call) else call.items
 
 
@@ -206,6 +211,30 @@ def _separate_clashing(root: ModuleCall) -> None:
         }
         if clashing:
             changed = _dissolve(root, clashing)
+
+
+def _divided(root: ModuleCall) -> set[int]:
+    """Calls of modules of which another module has a member: no class has them all."""
+    paths: dict[str, list[ModuleCall]] = {}
+    for call in root.all_calls():
+        paths.setdefault(call.path, []).append(call)
+    doomed: set[int] = set()
+
+    def visit(call: ModuleCall, around: frozenset[ModuleCall]) -> None:
+        around |= {call}
+        owned = [item.path for item in call.contents() if _owns(item)]
+        owned += [value.name or "" for value in call.constants if has_name(value)]
+        inside = f"{call.path}." if call.path else ""
+        for path in filter(lambda path: path.startswith(inside), owned):
+            words = path.split(".")
+            for n in range(1, len(words)):
+                for other in paths.get(".".join(words[:n]), ()):
+                    doomed.update({id(other)} if other not in around else ())
+        for child in call.calls():
+            visit(child, around)
+
+    visit(root, frozenset())
+    return doomed
 
 
 def _dissolve(call: ModuleCall, doomed: set[int]) -> bool:
@@ -290,7 +319,10 @@ def _own_constants(root: ModuleCall, results: list[ir.Value], faithful: bool) ->
             users.setdefault(value, []).append((root,))
     for value, chains in users.items():
         assert value.const_value is not None
-        own = is_parameter(value) or (faithful and has_name(value))
+        named = faithful and has_name(value)
+        if named:
+            chains = [_up_to_holder(value, chain) for chain in chains]
+        own = is_parameter(value) or named
         if own and value.const_value.nbytes <= OWN_COPY_BYTES:
             owners = list(dict.fromkeys(chain[-1] for chain in chains))
         else:
@@ -301,6 +333,18 @@ def _own_constants(root: ModuleCall, results: list[ir.Value], faithful: bool) ->
             owners = [common[-1]]
         for owner in owners:
             owner.constants.append(value)
+
+
+def _up_to_holder(
+    value: ir.Value, chain: tuple[ModuleCall, ...]
+) -> tuple[ModuleCall, ...]:
+    """The calls around a reader, without those inside of the module in a name.
+
+    What computes a weight of `conv`, conv.parametrizations.weight.0, owns none of what
+    it is computed from: conv.parametrizations.weight.original0.
+    """
+    inside = f"{(value.name or '').rpartition('.')[0]}."
+    return tuple(call for call in chain if not call.path.startswith(inside))
 
 
 def _interfaces(root: ModuleCall, results: set[ir.Value]) -> None:
@@ -359,15 +403,19 @@ def _interfaces(root: ModuleCall, results: set[ir.Value]) -> None:
                 holder.outputs.append(value)
 
 
-def _share(root: ModuleCall) -> None:
-    """Calls of one module after its first share the first one's members."""
+def _share(root: ModuleCall, faithful: bool) -> None:
+    """Calls of one module after its first share the first one's members.
+
+    If `faithful`, a module of another path that has the same weights is another one.
+    """
     first: dict[object, ModuleCall] = {}
 
     def visit(call: ModuleCall, holder: ModuleCall) -> None:
         for child in call.calls():
             if any(map(owned_matrices, child.steps())):
                 outs = _output_positions(child)
-                key = (id(holder), sequence_key(list(child.steps())), outs)
+                path = child.path if faithful else ""
+                key = (id(holder), path, sequence_key(list(child.steps())), outs)
                 if key in first:
                     child.shares = first[key]
                     continue

@@ -91,7 +91,7 @@ def make_plan(
         collection.choose(classes.taken | _helper_names(classes.root.call))
     constants = Constants(classes)
     plans, functions = _class_plans(classes, interface, writers, constants)
-    tied = tie(weights_of(classes))
+    tied = tie(weights_of(classes), classes.faithful)
     stored = classes.faithful and any(w.constant for w in tied.weights)
     helpers = helper_sources([*functions, *constants.helpers(stored)])
     plans[-1] = constants.network(tied.network(plans[-1]))
@@ -260,16 +260,22 @@ def _member_lines(
     lists: dict[str, list[str]] = {}
     deep: dict[str, dict[tuple[str, ...], str]] = {}
     stored = set[str]()  # those of `deep` that hold parameters
+    buffers: list[str] = []
     column = 0
     for member in cls.members:
         text, column = classes.constructor(member, column, cls.holes)
         if member.inner:
             if member.attr not in deep:
                 lines.append(member.attr)
+            entries = deep.setdefault(member.attr, {})
+            if member.is_deep_buffer:
+                entries[member.inner[:-1]] = ""
+                buffers.append(constants.line(cls, member, text))
+                continue
             if isinstance(member.what, ir.Value):
                 text = f"nn.Parameter({text})"
                 stored.add(member.attr)
-            deep.setdefault(member.attr, {})[member.inner] = text
+            entries[member.inner] = text
         elif member.index is not None:
             if member.attr not in lists:
                 lines.append(member.attr)  # its place; filled in below
@@ -288,18 +294,23 @@ def _member_lines(
             kind = "Parameter" if line in stored else "Module"
             line = f"self.{line} = {_dictionary(deep[line], kind)}"
         made.append(line)
-    return made
+    return [*made, *buffers]
 
 
 def _dictionary(entries: dict[tuple[str, ...], str], kind: str) -> str:
-    """nn.ModuleDict's or nn.ParameterDict's in each other, for keys of many words."""
+    """nn.ModuleDict's or nn.ParameterDict's in each other, for keys of many words.
+
+    One that holds buffers has an entry without a text for itself.
+    """
+    if text := entries.get((), ""):
+        return text
     inner: dict[str, dict[tuple[str, ...], str]] = {}
     for words, text in entries.items():
-        inner.setdefault(words[0], {})[words[1:]] = text
-    parts = [
-        f'"{word}": {rest[()] if () in rest else _dictionary(rest, kind)}'
-        for word, rest in inner.items()
-    ]
+        if words:
+            inner.setdefault(words[0], {})[words[1:]] = text
+    if not inner:
+        return "nn.ModuleDict()"
+    parts = [f'"{word}": {_dictionary(rest, kind)}' for word, rest in inner.items()]
     return f"nn.{kind}Dict({{{', '.join(parts)}}})"
 
 

@@ -6,18 +6,20 @@ from itertools import groupby
 
 import onnx_ir as ir
 
-from ..ir.assignment import Assignment
+from ...analysis.graph.parameters import is_parameter
+from ..ir.assignment import Assignment, Scope
 from ..ir.control_flow import Action, Block, steps_of
 from ..ir.module_call import ModuleCall, owned_matrices, sequence_key, weights_key
 from .module_scopes import common_scopes
 
 
 def group_blocks(
-    steps: list[Assignment], depth: int = 0
+    steps: list[Assignment], faithful: bool = False, depth: int = 0
 ) -> list[Assignment | ModuleCall]:
     """Steps to calls of modules, in bodies too, as parts of the modules around them.
 
-    `depth` is how many modules around the steps have been entered already.
+    If `faithful`, what reads a parameter stays in the module that owns it. `depth` is
+    how many modules around the steps have been entered already.
     """
 
     def enter(items: list[Assignment | ModuleCall], depth: int) -> None:
@@ -31,10 +33,12 @@ def group_blocks(
                         for own, part in groupby(
                             steps_of(body), lambda step: isinstance(step, Action)
                         )
-                        for x in (part if own else group_blocks([*part], depth))
+                        for x in (
+                            part if own else group_blocks([*part], faithful, depth)
+                        )
                     ]
 
-    items = _group(_hoisted(_sunk(steps)), depth)
+    items = _group(_hoisted(_sunk(steps), faithful), depth)
     enter(items, depth)
     return items
 
@@ -61,7 +65,7 @@ def _sunk(steps: list[Assignment]) -> list[Assignment]:
     return [step for user in kept for step in (*before.get(user, ()), user)]
 
 
-def _hoisted(steps: list[Assignment]) -> list[Assignment]:
+def _hoisted(steps: list[Assignment], faithful: bool) -> list[Assignment]:
     """Move what several modules share in front of the first of them.
 
     An exporter that merges equal work leaves it where it was met first: the mask of
@@ -85,11 +89,21 @@ def _hoisted(steps: list[Assignment]) -> list[Assignment]:
             while start and ordered[start - 1].scopes[: len(inner)] == inner:
                 start -= 1
             moved = _with_sources(ordered[start:])
+            if faithful and any(_is_learned_in(inner[-1], mover) for mover in moved):
+                continue
             rest = [s for s in ordered[start:] if s not in moved]
             ordered[start:] = moved + rest
             for mover in moved:
                 mover.scopes = shared
     return ordered
+
+
+def _is_learned_in(scope: Scope, step: Assignment) -> bool:
+    """Whether a step reads a parameter of a module, by its name."""
+    inside = f"{scope.path}."
+    return any(
+        is_parameter(v) and (v.name or "").startswith(inside) for v in step.reads()
+    )
 
 
 def _with_sources(steps: list[Assignment]) -> list[Assignment]:

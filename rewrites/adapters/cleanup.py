@@ -9,10 +9,13 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass, RemoveUnusedNodesPass
 
 from ...analysis.errors import Unsupported
+from ...analysis.graph.parameters import has_name
 from ...analysis.graph.traversal import all_graphs, all_nodes, bodies
+from ...analysis.graph.weight_access import glance, note_read
 from .opset_adapters import constant_array
 from .unique_names import UniqueNames
 
+_LARGEST_COPY = 2**20  # elements of a parameter that is stored twice
 _MOST_OPERANDS = 32  # of an operator that joins any number of them
 
 
@@ -210,6 +213,10 @@ def _bypass(node: ir.Node, names: UniqueNames) -> None:
     source, output, graph = node.inputs[0], node.outputs[0], node.graph
     if source is None or graph is None:
         return
+    if source.is_initializer() and _is_another(source, output):
+        _copy(source, output)
+        graph.remove(node, safe=True)
+        return
     if output.is_graph_output():
         producer = source.producer()
         if producer is None or producer.graph is not graph or source.is_graph_output():
@@ -227,6 +234,34 @@ def _bypass(node: ir.Node, names: UniqueNames) -> None:
     if was_output:
         output.name = names.value(f"{name}_removed")
         source.name = name
+
+
+def _is_another(source: ir.Value, output: ir.Value) -> bool:
+    """Whether an exporter took two parameters for one since they are equal.
+
+    As all norms are that were never trained. Equal matrices of numbers that don't come
+    back are one that two layers share.
+    """
+    stored = source.const_value
+    if output.is_graph_output() or stored is None or not has_name(output):
+        return False
+    floats = stored.dtype.is_floating_point() and "." in (output.name or "")
+    if not floats or len(stored.shape) < 2 or stored.size > _LARGEST_COPY:
+        return floats and stored.size <= _LARGEST_COPY
+    array = glance(stored)
+    note_read(stored)
+    return 2 * len(np.unique(array)) <= array.size
+
+
+def _copy(source: ir.Value, output: ir.Value) -> None:
+    """Put an initializer of the same elements in the place of a value."""
+    tensor, graph = source.const_value, source.graph
+    assert tensor is not None and graph is not None
+    new = ir.Value(
+        name=output.name, type=source.type, shape=source.shape, const_value=tensor
+    )
+    output.replace_all_uses_with(new)
+    graph.register_initializer(new)
 
 
 def give_texts(model: ir.Model) -> bool:

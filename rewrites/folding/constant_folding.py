@@ -215,8 +215,10 @@ def reads_learned(node: ir.Node) -> bool:
 
     Of integers only an attribute path counts, since numbers of the graph have names
     too, and only the whole of them: counts up to the longest sequence, of which a part
-    is taken, are what programs make anew and store nowhere.
+    is taken, are what programs make anew and store nowhere. A shape is no element.
     """
+    if node.op_type in ("Shape", "Size"):
+        return False
     return any(v is not None and _is_learned(v, node) for v in node.inputs)
 
 

@@ -58,11 +58,15 @@ class Recognition:
 
 
 def recognitions(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
-    """What ends at a node, the largest parts first."""
+    """What ends at a node: parts none of which is needed elsewhere, the largest first.
+
+    A factor that what is normalised has elsewhere too is no part of the norm.
+    """
     chain = cast_of_cast(node)
     if chain is not None:
         yield _of_casts(node, *chain)
-    for region in reversed(list(regions(node, around))):
+    found = sorted(regions(node, around), key=lambda r: (_left(r), -len(r.nodes)))
+    for region in found:
         dtype = region.root.dtype
         assert dtype is not None
         places = _PLACES.get(dtype.name)
@@ -74,9 +78,19 @@ def recognitions(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]
                 evidence = f"{_steps(region.term)} has the normal form of {row.text}"
                 yield _recognition(row.name, region, row.drafts, evidence)
         elif not region.constants:
-            found = scalar_function(region.term, places)
-            if found is not None:
-                yield _of_scalar(region, found)
+            function = scalar_function(region.term, places)
+            if function is not None:
+                yield _of_scalar(region, function)
+
+
+def _left(region: Region) -> int:
+    """How many nodes of a region stay beside what takes its place."""
+    inside = set(region.nodes)
+    return sum(
+        any(user not in inside for value in node.outputs for user, _ in value.uses())
+        for node in region.nodes
+        if node.outputs[0] is not region.root
+    )
 
 
 def _of_scalar(region: Region, found: Found) -> Recognition:

@@ -21,6 +21,7 @@ RANDOM = np.random.default_rng(1)
 TABLE = RANDOM.integers(0, 90, (6, 40))
 ANGLES = np.arange(64)[:, None] * 10000 ** (-np.arange(0, 8, 2) / 8)
 WAVES = np.stack([np.sin(ANGLES), np.cos(ANGLES)], -1).reshape(64, 8)
+ZEROS = np.zeros(5, np.float32)
 
 
 def package(g: Graph, folder: Path, level: int = 0, **outputs: str) -> Any:
@@ -199,3 +200,144 @@ def test_a_mask_of_all_layers_is_no_layer_s(tmp_path: Path) -> None:
     package(g, tmp_path, 1, y=g.linear(x, "out", 8, 3))
     text = (tmp_path / "net" / "model.py").read_text()
     assert "x = self.embed(ids)" in text and "torch.finfo(x.dtype).min" in text
+
+
+# ---- weights that one module has and another reads, and names for one tensor
+
+
+def keys(made: Any) -> set[str]:
+    module = bare(made)
+    module.load_state_dict(made.load().state_dict(), strict=True)
+    return set(module.state_dict())
+
+
+def test_what_layers_share_stays_where_it_was_learned(tmp_path: Path) -> None:
+    """A bias of positions of all layers is the first one's, as in T5."""
+    g = Graph(ids=("int64", ["batch", 6]))
+    x = g("Gather", g.weight("embed.weight", 90, 8), "ids", at="embed")
+    bias = ""
+    for i in range(2):
+        at = f"block.{i}"
+        if not bias:
+            table = g.weight(f"{at}.positions.weight", 40, 6)
+            places = g.weight("val_1", value=TABLE[:, :6] % 40)
+            bias = g("Gather", table, places, at=f"{at}/positions")
+            bias = g("Transpose", g("ReduceSum", bias, g.ints(0), keepdims=0, at=at))
+        x = g("Add", g.linear(x, f"{at}.fc", 8, 8, at=f"{at}/fc"), x, at=at)
+        x = g("MatMul", g("Softmax", bias, axis=-1, at=at), x, at=at)
+    found = keys(package(g, tmp_path, y=g.linear(x, "out", 8, 3)))
+    assert "block.0.positions.weight" in found and "block.1.fc.weight" in found
+
+
+def test_a_weight_that_is_computed(tmp_path: Path) -> None:
+    """As by PyTorch's parametrizations, whose function owns none of what it reads."""
+    g = Graph(x=["batch", 6, 9])
+    at = "conv/parametrizations.weight/parametrizations.weight.0"
+    v = g.weight("conv.parametrizations.weight.original1", 4, 6, 3)
+    gain = g.weight("conv.parametrizations.weight.original0", 1, 1, 3)
+    norm = g("ReduceL2", v, g.ints(0, 1), keepdims=1, at=at)
+    weight = g("Mul", v, g("Div", gain, norm, at=at), at=at)
+    nothing = g("Shape", v, start=0, end=1, at="conv")
+    zeros = g("Expand", g.weight("val_1", value=np.float32(0)), nothing, at="conv")
+    x = g("Conv", "x", weight, zeros, at="conv")
+    x = g("Conv", x, g.weight("fc.weight", 5, 4, 1), at="fc")
+    x = g("Conv", x, g.weight("up.weight", 5, 5, 1), g.weight("val_2", value=ZEROS))
+    assert keys(package(g, tmp_path, y=x)) == {
+        "conv.parametrizations.weight.original0",
+        "conv.parametrizations.weight.original1",
+        "fc.weight",
+        "up.weight",
+    }
+
+
+def test_buffers_of_modules_that_are_none_here(tmp_path: Path) -> None:
+    """A table of waves that is added as it is, of an nn.Embedding, and a mask."""
+    g = Graph(x=["batch", 64, 8])
+    x = g("Add", "x", g.weight("positions.weight", value=WAVES.astype(np.float32)))
+    mask = np.where(np.tri(64) > 0, 0, -100).astype(np.float32)
+    at = "block.0/block.0.attn"
+    mask = g("Unsqueeze", g.weight("block.0.mask", value=mask), g.ints(0), at=at)
+    q = g.linear(x, "block.0.attn.q", 8, 8, at=f"{at}/block.0.attn.q")
+    scores = g("MatMul", q, g("Transpose", q, perm=[0, 2, 1], at=at), at=at)
+    x = g("MatMul", g("Softmax", g("Add", scores, mask, at=at), axis=-1, at=at), x)
+    made = package(g, tmp_path, y=g.linear(x, "block.1.fc", 8, 8))
+    _, buffers = names(made)
+    assert buffers == {"positions.weight", "block.0.mask"} < keys(made)
+
+
+def test_one_tensor_of_several_modules(tmp_path: Path) -> None:
+    """The file's own name for it is a module that nothing calls."""
+    g = Graph(left=("int64", ["batch", 6]), right=("int64", ["batch", 6]))
+    table = g.weight("shared.weight", 90, 8)
+    x, y = (g("Gather", table, at, at=f"{at}/embed") for at in ("left", "right"))
+    x = g.linear(x, "left.fc", 8, 8, at="left/fc")
+    y = g.linear(y, "right.fc", 8, 8, at="right/fc")
+    made = package(g, tmp_path, y=g("Mul", x, y))
+    assert {"shared.weight", "left.embed.weight", "right.embed.weight"} < keys(made)
+    module = made.load()
+    assert module.shared is module.left.embed
+
+
+def test_a_norm_of_what_is_scaled(tmp_path: Path) -> None:
+    """A factor that the residual has too is no part of the norm, nor of its epsilon."""
+    g = Graph(ids=("int64", ["batch", 6]))
+    rows = g("Gather", g.weight("embed.weight", 90, 8), "ids", at="embed")
+    x = g("Mul", rows, g.weight("onnx::n", value=np.float32(3)), at="embed")
+    square = g("ReduceMean", g("Mul", x, x, at="norm"), g.ints(-1), at="norm")
+    small = g.weight("val_1", value=np.float32(1e-6))
+    root = g("Sqrt", g("Add", square, small, at="norm"), at="norm")
+    gain = g.weight("norm.weight", 8)
+    y = g("Mul", g("Div", x, root, at="norm"), gain, at="norm")
+    package(g, tmp_path, 1, y=g("Add", g.linear(y, "fc", 8, 8), x))
+    assert "nn.RMSNorm(8, eps=1e-6)" in (tmp_path / "net" / "model.py").read_text()
+
+
+def test_equal_parameters_that_an_exporter_merged(tmp_path: Path) -> None:
+    """Vectors, and tables whose numbers come back; matrices of others are tied."""
+    g = Graph(x=["batch", 6, 8])
+    for name, value in (("b", np.ones(8)), ("log", np.tile(np.arange(1, 9), (8, 1)))):
+        g.weight(f"layers.0.{name}", value=value.astype(np.float32))
+        g("Identity", f"layers.0.{name}", out=f"layers.1.{name}")
+    g("Identity", g.weight("layers.0.fc", 8, 8), out="layers.1.fc")
+    x = "x"
+    for i in range(2):
+        at = f"layers.{i}"
+        x = g("Add", g("MatMul", x, f"{at}.fc", at=at), f"{at}.b", at=at)
+        x = g("MatMul", x, g("Neg", g("Exp", f"{at}.log", at=at), at=at), at=at)
+    found = keys(package(g, tmp_path, y=x))
+    assert {f"layers.{i}.{name}" for i in range(2) for name in ("b", "log")} < found
+
+
+# ---- what exporters spell by more than there was
+
+
+def test_a_weight_that_is_standardised_trains(tmp_path: Path) -> None:
+    """By a batch norm without statistics of its own, as in ResNets of big transfer."""
+    g = Graph(x=["batch", 3, 9, 9])
+    rows = g("Reshape", g.weight("conv.weight", 4, 3, 3, 3), g.ints(1, 4, -1))
+    mean = g("ReduceMean", rows, g.ints(0, 2), keepdims=0)
+    off = g("Sub", rows, g("ReduceMean", rows, g.ints(0, 2), keepdims=1))
+    var = g("ReduceMean", g("Mul", off, off), g.ints(0, 2), keepdims=0)
+    gain = g("Reshape", g.weight("conv.gain", 4, 1, 1, 1), g.ints(-1))
+    zeros = g.weight("val_1", value=np.zeros(4, np.float32))
+    weight = g("BatchNormalization", rows, gain, zeros, mean, var)
+    weight = g("Reshape", weight, g.ints(4, 3, 3, 3))
+    made = package(g, tmp_path, y=g("Conv", "x", weight, g.weight("conv.bias", 4)))
+    module = made.load().requires_grad_(True)
+    module(torch.randn(2, 3, 9, 9)).square().sum().backward()
+    found = {name for name, p in module.named_parameters() if p.grad.any()}
+    assert found == {"conv.weight", "conv.gain", "conv.bias"}
+
+
+def test_parts_by_way_of_a_sequence(tmp_path: Path) -> None:
+    g = Graph(x=["batch", 5, 9])
+    whole = g.linear("x", "qkv", 9, 12)
+    three = g("SplitToSequence", whole, g.weight("val_1", value=np.int64(4)), axis=-1)
+    ends = g("SplitToSequence", whole, g.ints(5, 7), axis=2)
+    place = [g.weight(f"val_{i + 2}", value=np.int64(i)) for i in range(3)]
+    q, k, v = (g("SequenceAt", three, i) for i in place)
+    y = g("SequenceAt", ends, place[1])
+    x = g("MatMul", g("Mul", g("Add", q, k), v), g("Transpose", v, perm=[0, 2, 1]))
+    package(g, tmp_path, y=g("Concat", x, y, axis=-1))
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert "q, k, v = " in text or ".chunk(3, dim=-1)" in text

@@ -350,7 +350,7 @@ def original(name: str) -> Original:
     torch.manual_seed(SEED)
     made = NETWORKS[name]()
     with torch.no_grad():
-        for tensor in (*made.module.parameters(), *made.module.buffers()):
+        for tensor in made.module.state_dict().values():
             if tensor.is_floating_point() and tensor.unique().numel() == 1:
                 tensor += 0.1 * torch.rand_like(tensor)  # ones and zeros say nothing
     made.module.eval()

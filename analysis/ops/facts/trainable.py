@@ -1,8 +1,8 @@
 """Which float constants of a file a program would train, by what is done with them.
 
 A weight of a product, norm or bias trains, and so does an addend or factor of what is
-computed from the inputs. Frequencies, tables of positions, bounds, the statistics of a
-norm and what inputs are normalised by don't.
+computed from the inputs. Frequencies, tables of positions, masks, bounds, the
+statistics of a norm and what inputs are normalised by don't.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 
 import onnx_ir as ir
 
-from ...graph.constants import is_wave
+from ...graph.constants import is_grid, is_mask, is_wave
 from ...graph.parameters import TRAINS, has_name
 from ...graph.traversal import all_nodes
 from ...graph.weight_access import glance
@@ -65,7 +65,12 @@ class _Roles:
         if tensor.size == 1 and (_is_setting(value) or _scales_rows(value)):
             return False
         found = self._used(value, _DEPTH)
-        return found and not (self._places(value) and is_wave(tensor))
+        computed = (
+            is_mask(tensor)
+            or (self._places(value) and is_wave(tensor))
+            or (_is_fed(value) and is_grid(tensor))
+        )
+        return found and not computed
 
     def _used(self, value: ir.Value, depth: int) -> bool | None:
         said = {self._use(node, i, depth) for node, i in value.uses()}
@@ -146,6 +151,11 @@ class _Roles:
             elif node.op_type not in (*_SAME, "Add", "Mul"):
                 return False
         return True
+
+
+def _is_fed(value: ir.Value) -> bool:
+    """Whether products take a constant for their input, and not for their weight."""
+    return all(n.op_type in ("MatMul", "Gemm") and not i for n, i in value.uses())
 
 
 def _is_float_source(value: ir.Value) -> bool:

@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 def own_buffers(model: nn.Module, prefix: str = "") -> list[str]:
     """Buffers that are constants of the graph, and in none of PyTorch's layers."""
+    dictionaries = nn.ModuleDict | nn.ParameterDict
     return [
         name
         for path, module in model.named_modules(prefix=prefix)
-        if type(module).__module__ == __name__
+        if type(module).__module__ == __name__ or isinstance(module, dictionaries)
         for name, _ in module.named_buffers(path, recurse=False)
     ]
 

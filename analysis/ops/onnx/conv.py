@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ...graph.constants import uniform_number
 from ...graph.dims import Dim
+from ...graph.parameters import is_made_up
 from ..facts import fitting_sizes, flop_counts, sizes_windows, tiles
 from ..helpers import conv as helpers
 from ..helpers import quant as quant_helpers
@@ -55,8 +57,13 @@ def _is_layer(n: NodeView) -> bool:
 
 
 def _weights(n: NodeView) -> dict[str, Weight]:
+    """Weight and bias; zeros that an exporter put in are no bias."""
     weights = {"weight": Weight(n.value(1))}
-    return weights | ({"bias": Weight(n.value(2))} if n.has(2) else {})
+    if n.has(2) and not (
+        is_made_up(n.value(2)) and uniform_number(n.value(2).const_value) == 0
+    ):
+        weights["bias"] = Weight(n.value(2))
+    return weights
 
 
 def _weight_shape(n: NodeView) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from ...graph.parameters import is_made_up
 from ..facts import fitting_sizes, flop_counts, sizes_elementwise, sizes_windows, tiles
 from ..helpers import norms as helpers
 from ..module_form import ModuleForm, Weight
-from ..node_view import NodeView
+from ..node_view import NodeView, constant
 from ..operands import number, wanted
 from ..registry import MANY_TO_MANY, ONE_TO_ONE, OpDef, case, define
 
@@ -71,7 +71,51 @@ def _batch_norm(
         made = helper(x, weight, bias, mean, var, momentum, **_eps(n))
         return wanted(n, made, 3)
     _same_types(n, 1, 2, 3, 4)
+    if _of_the_batch(n):
+        affine = (weight,) if _is_no_bias(n.value(2)) else (weight, bias)
+        return t.F.batch_norm(x, None, None, *affine, training=True, **_eps(n))
     return t.F.batch_norm(x, mean, var, weight, bias, **_eps(n))
+
+
+def _is_no_bias(value: ir.Value) -> bool:
+    """Whether a constant is zeros that an exporter put in."""
+    return is_made_up(value) and uniform_number(value.const_value) == 0
+
+
+def _of_the_batch(n: NodeView) -> bool:
+    """Whether mean and variance are those of the input itself.
+
+    PyTorch takes no derivative by statistics that it is given.
+    """
+    mean, var = (_mean_of(n, n.value(i), keepdims=0) for i in (3, 4))
+    square = var.producer() if var is not None else None
+    if mean is not n.value(0) or square is None or len(square.inputs) != 2:
+        return False
+    centred, by = square.inputs
+    twice = centred is by if square.op_type == "Mul" else _is_two(n, square, by)
+    difference = centred.producer() if centred is not None and twice else None
+    if difference is None or difference.op_type != "Sub":
+        return False
+    x, middle = difference.inputs
+    return x is mean and middle is not None and _mean_of(n, middle, keepdims=1) is x
+
+
+def _is_two(n: NodeView, node: ir.Node, exponent: ir.Value | None) -> bool:
+    found = constant(exponent, n.shapes) if exponent is not None else None
+    return node.op_type == "Pow" and found is not None and bool(np.all(found == 2))
+
+
+def _mean_of(n: NodeView, value: ir.Value, keepdims: int) -> ir.Value | None:
+    """What a value is the mean of, over all axes but the channels'."""
+    node, rank = value.producer(), n.rank(0)
+    if node is None or node.op_type != "ReduceMean" or node.inputs[0] is None:
+        return None
+    mean = NodeView(node, n.shapes)
+    axes = mean.ints(1) if mean.has(1) else None
+    over = sorted(int(axis) % rank for axis in axes or () if isinstance(axis, int))
+    kept = mean.attr("keepdims", 1)
+    rows = over == [axis for axis in range(rank) if axis != 1] and kept == keepdims
+    return node.inputs[0] if rows else None
 
 
 def _same_types(n: NodeView, *positions: int) -> None:

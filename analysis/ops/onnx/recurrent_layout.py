@@ -64,7 +64,7 @@ def _above(
     n: NodeView, value: ir.Value, joins: Callable[[NodeView], bool]
 ) -> NodeView | None:
     """The node of the same kind that alone reads `value`, as its input."""
-    user = _only_user(n, value)
+    user = n.only_reader(value)
     if user is None or user.op_type != n.node.op_type or user.inputs[0] is not value:
         return None
     above = NodeView(user, n.shapes)
@@ -84,7 +84,7 @@ def _with_states(
         if len(made) == 1 or not any(v.uses() or v.is_graph_output() for v in made):
             outputs.append(made[-1])
             continue
-        concat = _only_user(n, made[0])
+        concat = n.only_reader(made[0])
         if concat is None or concat.op_type != "Concat" or list(concat.inputs) != made:
             return None
         if concat.attributes["axis"].as_int() not in (0, -3):
@@ -101,7 +101,7 @@ def _with_states(
 
 def _batch_first(n: NodeView, found: Surroundings, turned: bool) -> Surroundings | None:
     """The same with the Transposes before and behind, if both are there."""
-    before, after = n.value(0).producer(), _only_user(n, found.outputs[0])
+    before, after = n.value(0).producer(), n.only_reader(found.outputs[0])
     if before is None or not _swaps(before):
         return None
     source = before.inputs[0]
@@ -135,7 +135,7 @@ def _flattening(n: NodeView, directions: int, hidden: int) -> list[ir.Node]:
             return [user]
     if user.op_type != "Transpose" or _permutation(user) != [0, 2, 1, 3]:
         return []
-    reshape = _only_user(n, user.outputs[0])
+    reshape = n.only_reader(user.outputs[0])
     if reshape is None or reshape.op_type != "Reshape":
         return []
     return [user, reshape] if _has(n, reshape, wanted) else []
@@ -166,12 +166,6 @@ def _may_move(n: NodeView, found: Surroundings) -> bool:
     users = [use.node for out in found.outputs for use in out.uses()]
     last = max(order[node] for node in found.absorbed)
     return all(order.get(user, -1) > last for user in users)
-
-
-def _only_user(n: NodeView, value: ir.Value) -> ir.Node | None:
-    users = [use.node for use in value.uses()]
-    alone = not value.is_graph_output() and len(users) == 1
-    return users[0] if alone and users[0].graph is n.node.graph else None
 
 
 def _permutation(node: ir.Node) -> list[int] | None:

@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 the model can't be compiled, or doesn't verify; 2 wrong us
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -207,9 +208,24 @@ def _add_reading(command: Command) -> None:
     either.add_argument("line", nargs="?", help="a line of model.py: model.py:87")
     either.add_argument("--node", metavar="NAME", help="the other way round")
 
-    sub = command("diff", _diff, "Show what another model would change in model.py.")
-    sub.add_argument("package")
-    sub.add_argument("model", help=".onnx or .onnxtxt file; nothing is written")
+    _add_json(sub)
+
+    sub = command("diff", _diff, "Show what tells two networks apart.")
+    sub.add_argument("one", help="a package, or an .onnx or .onnxtxt file")
+    sub.add_argument("other", help="likewise; nothing is written")
+    sub.add_argument("--markdown", action="store_true", help="for a review")
+    _add_json(sub)
+
+    sub = command("status", _status, "List the packages of a folder.")
+    sub.add_argument("folder")
+    sub.add_argument(
+        "--check", action="store_true", help="exit with 1 where one isn't as written"
+    )
+    _add_json(sub)
+
+
+def _add_json(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--json", action="store_true", help="print it for other programs")
 
 
 def _add_laws(command: Command) -> None:
@@ -359,21 +375,41 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _where(arguments: argparse.Namespace) -> None:
-    folder = Path(arguments.package)
-    if arguments.node is not None:
-        found = _module(".emit.source_map").lines_of(folder, arguments.node)
-    else:
-        found = _module(".emit.source_map").nodes_behind(folder, arguments.line)
-    for text in found:
+    folder, node = Path(arguments.package), arguments.node
+    key = arguments.line if node is None else node
+    if arguments.json:
+        facts = _module(".emit.source_map")
+        _say_json((facts.line_facts if node is None else facts.node_facts)(folder, key))
+        return
+    where = _module(".commands.where")
+    for text in (where.nodes_behind if node is None else where.lines_of)(folder, key):
         _say(printable(text))
 
 
 def _diff(arguments: argparse.Namespace) -> None:
-    lines, notes = _module(".commands.diff").diff(
-        Path(arguments.package), Path(arguments.model)
-    )
-    for text in (*lines, *notes):
-        _say(printable(text))
+    compare = _module(".compare.comparison").compare
+    found = compare(Path(arguments.one), Path(arguments.other))
+    if arguments.json:
+        _say_json(found.as_dict())
+    elif arguments.markdown:
+        for text in _module(".commands.diff").markdown(found):
+            _say(printable(text))
+    else:
+        _module(".commands.diff").show(found, out)
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    packages = [*_module(".compare.status").packages_in(Path(arguments.folder))]
+    if arguments.json:
+        _say_json({"packages": [one.as_dict() for one in packages]})
+    else:
+        for one in packages:
+            _say(printable(_module(".commands.status").status_line(one)))
+    return int(arguments.check and not all(one.is_as_written for one in packages))
+
+
+def _say_json(found: object) -> None:
+    print(json.dumps(found), file=out.file)
 
 
 def _inspect(arguments: argparse.Namespace) -> None:
@@ -385,7 +421,7 @@ def _inspect(arguments: argparse.Namespace) -> None:
         arguments.device,
         arguments.profile,
     )
-    if not wanted.any and (arguments.json or arguments.profile):
+    if not wanted.any and arguments.profile:
         raise FairhandError("there is no plan to show", hint="add --fusion or --lanes")
     model, explain = Path(arguments.model), arguments.explain
     _module(".commands.inspect").inspect_model(

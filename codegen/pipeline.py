@@ -28,6 +28,7 @@ from .cache.entry import recall, remember
 from .cache.store import key_of
 from .classes.module_classes import ClassTable
 from .emit.atomic_folder import check_target, empty, replacing
+from .emit.kept_edits import keep_edits
 from .emit.model_file import model_text
 from .emit.package_files import note_files, write_report
 from .emit.weights import write_weights
@@ -68,12 +69,14 @@ from .write_beside import write_beside
 class Package:
     """What compile() wrote: the folder, and the contents of its report.json.
 
-    `cached`: but for the weights and the verification, it was made before.
+    `cached`: but for the weights and the verification, it was made before. `edited` are
+    files in which what a user changed was kept; what verified is the text without.
     """
 
     path: Path
     report: dict[str, Any]
     cached: bool = False
+    edited: tuple[str, ...] = ()
 
 
 def compile(
@@ -100,8 +103,9 @@ def compile(
     """ONNX model in, checked PyTorch package out. Raises FairhandError.
 
     `out` is the package's folder (default: generated/<model>), replaced only by a
-    package that verified. `inputs` are sample inputs (.npz, .pb) to verify with instead
-    of random ones; `shapes` gives inputs of open size a shape of their own;
+    package that verified; what was edited there is merged, or nothing is replaced.
+    `inputs` are sample inputs (.npz, .pb) to verify with instead of random ones;
+    `shapes` gives inputs of open size a shape of their own;
     `debug` is a folder for the graph after each stage. What is written follows from
     `level` to `target` and from `autotune` (Options). `engine` is what Session runs on:
     "eager", "packed", "onednn", "compile", or "auto" for what suits the network;
@@ -133,7 +137,8 @@ def compile(
             stage = stage_writer(debug, progress)
             report = _built(key, loaded, request, draft, stage, progress)
         note_files(draft, report)
-    return Package(folder, report, cached)
+        edited = keep_edits(folder, draft)
+    return Package(folder, report, cached, tuple(edited))
 
 
 def _built(

@@ -28,6 +28,11 @@ def summary_rows(package: Package) -> list[tuple[str, str]]:
         *([("warning", _lost(certificate))] if unproved else []),
         *([("lanes", lanes["reason"])] if lanes else []),
         *([("cache", "all but the weights as written before")] * package.cached),
+        *(
+            [("edits", f"kept in {', '.join(package.edited)}")]
+            if package.edited
+            else []
+        ),
         ("parity", summary(report["verification"])),
     ]
 

@@ -1,60 +1,95 @@
-"""What compiling another model would change in the model.py of a package."""
+"""`fairhand diff`: what tells two networks apart, for terminals, reviews, programs."""
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from ...analysis.literals import one_line
-from ..emit.model_file import model_text
-from ..emit.package_files import read_report
-from ..ir.identifiers import class_name
-from ..load.given_shapes import with_shapes
-from ..load.read_model import load
-from ..pipeline import lower
-from ..plan.make_plan import source_plan
-from ..request.options import CompileOptions
+from ..compare.comparison import CHANGED, LAWS, SAME, WEIGHTS, Comparison, Place
+
+MOST_NAMES = 4  # of nodes or weights that are listed
 
 
-def diff(folder: Path, model: Path) -> tuple[list[str], list[str]]:
-    """Lines of a unified diff, and notes on what it leaves out. Nothing is written.
+def headline(found: Comparison) -> str:
+    """What tells them apart, in a line."""
+    if found.verdict == SAME:
+        return "the same"
+    if found.verdict == WEIGHTS:
+        return f"weights only: {_weights(found)}"
+    if found.verdict == LAWS:
+        named = [f"{name} ({a} : {b})" for name, (a, b) in found.laws.items()]
+        return f"the same up to {_some(named) or 'names and order'}"
+    lines = [sum(p is not None for p in side) for side in zip(*found.rows, strict=True)]
+    weights = _weights(found)
+    return f"{lines[0]} : {lines[1]} lines differ" + (f"; {weights}" if weights else "")
 
-    The new text is made as if the model had the old one's file name and hash: they
-    stand in every package, and say nothing about the network.
-    """
-    report = read_report(folder)
-    source, lanes = report["source"], report.get("lanes", {})
-    path = folder / "model.py"
-    text = path.read_text(encoding="utf-8")
-    loaded = with_shapes(load(model), source.get("shapes", {}))
-    certificate, target = report.get("certificate", {}), report.get("target", {})
-    options = CompileOptions(
-        level=certificate.get("level", 1),
-        exactness=certificate.get("exactness", "real"),
-        lanes=lanes["asked"] if lanes.get("count", 1) > 1 else None,
-        profile=lanes.get("profile", False),
-        fusion=report.get("fusion"),
-        target=target.get("name", "torch"),
-        autotune=target.get("autotune", False),
+
+def _weights(found: Comparison) -> str:
+    counts = {"changed": f"of {found.shared} weights differ", "missing": "are gone"}
+    counts["new"] = "are new"
+    parts = [
+        f"{len(found.weights[kind])} {text} ({_some(found.weights[kind])})"
+        for kind, text in counts.items()
+        if found.weights[kind]
+    ]
+    return ", ".join(parts)
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(one_line(name, 60) for name in names[:MOST_NAMES])
+    return shown + (
+        f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     )
-    alike = replace(
-        source_plan(loaded), file=one_line(source["file"]), sha256=source["sha256"]
-    )
-    title = class_name(text.removeprefix('"""').partition(",")[0])
-    plan = lower(loaded, options, alike, title).plan
-    new = model_text(plan)
-    lines = list(
-        difflib.unified_diff(
-            text.splitlines(),
-            new.splitlines(),
-            str(path),
-            f"{path}, from {model}",
-            lineterm="",
-        )
-    )
-    notes = [] if lines else ["model.py would say the same"]
-    if loaded.sha256 != source["sha256"]:
-        was, now = source["sha256"][:12], loaded.sha256[:12]
-        notes.append(f"the model's hash would change in model.py: {was} to {now}")
-    return lines, notes
+
+
+def show(found: Comparison, out: Console) -> None:
+    """Print a comparison, lines side by side."""
+    out.print(headline(found), soft_wrap=True)
+    if found.verdict != CHANGED:
+        return
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for _ in found.sides:
+        table.add_column(justify="right", style="dim")
+        table.add_column(overflow="fold", ratio=1)
+    for row in found.rows:
+        table.add_row(*_cell(row[0], "red"), *_cell(row[1], "green"))
+    out.print(table)
+    nodes = [
+        f"{sign} {_some(names)}"
+        for sign, names in zip("-+", _nodes(found), strict=True)
+    ]
+    if any(_nodes(found)):
+        out.print(Text("nodes  " + "\n       ".join(nodes), "dim"), soft_wrap=True)
+
+
+def _nodes(found: Comparison) -> list[list[str]]:
+    """Names of the nodes behind the lines of each side, each once."""
+    return [
+        list(dict.fromkeys(n for p in side if p is not None for n in p.nodes))
+        for side in zip(*found.rows, strict=True)
+    ]
+
+
+def _cell(place: Place | None, style: str) -> tuple[str, Text]:
+    if place is None:
+        return "", Text()
+    return str(place.line), Text(place.text, style)
+
+
+def markdown(found: Comparison) -> Iterator[str]:
+    """The lines of a comment on a review."""
+    yield f"**{headline(found)}**"
+    if found.verdict != CHANGED:
+        return
+    yield from ("", "```diff")
+    for a, b in found.rows:
+        yield from (f"-{a.line:5} {a.text}" for _ in (1,) if a is not None)
+        yield from (f"+{b.line:5} {b.text}" for _ in (1,) if b is not None)
+    yield "```"
+    for what, nodes in zip(("before", "after"), _nodes(found), strict=True):
+        if nodes:
+            yield f"ONNX nodes {what}: {_some([f'`{n}`' for n in nodes])}"

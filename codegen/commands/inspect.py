@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import onnx_ir as ir
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from ...analysis.errors import Unsupported
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.traversal import all_nodes
 from ...analysis.literals import one_line
 from ...analysis.ops.registry import lookup
@@ -19,7 +21,7 @@ from ...rewrites.simplify import simplify
 from ..ir.control_flow import laid_out
 from ..ir.package_plan import shape_text
 from ..lanes.plan_json import plan_data
-from ..load.read_model import load
+from ..load.read_model import Loaded, load
 from ..statements.from_graph import make_steps
 from .inspect_page import write_page
 from .inspect_plans import Wanted, make_plans, show_plans
@@ -37,7 +39,7 @@ def inspect_model(
     """Print inputs, outputs and operators; raises Unsupported for what is missing.
 
     `explain` names a rule and a node: print why it applies there, or why not, instead.
-    So it is with `wanted` plans: `as_json` for other programs, or as a `page` to write.
+    So it is with `wanted` plans, or as a `page` to write. `as_json` is for programs.
     """
     loaded = load(path)
     model = loaded.model.clone()
@@ -55,50 +57,93 @@ def inspect_model(
         else:
             show_plans(plans, out)
         return
-    out.print(
-        f"{one_line(path.name)}: opset {loaded.opset}, {loaded.node_count} nodes, "
-        f"{model.graph.num_nodes()} after rewriting",
-        soft_wrap=True,
-    )
-    for what, values in (
-        ("input", model.graph.inputs),
-        ("output", model.graph.outputs),
-    ):
-        for value in values:
-            dims = shape_text(shapes.dims(value))
-            dtype = value.dtype.name.lower() if value.dtype is not None else "?"
-            name = one_line(value.name or "?")
-            out.print(f"  {what:6} {name} {dtype} {dims}", soft_wrap=True)
+    found, refused = _facts(loaded, model, shapes)
+    if as_json:
+        print(json.dumps(found), file=out.file)
+    else:
+        _show(found, out)
+    if refused is not None:
+        raise refused
+
+
+def _facts(
+    loaded: Loaded, model: ir.Model, shapes: ShapeFacts
+) -> tuple[dict[str, Any], Unsupported | None]:
+    """What a model holds, as docs/schemas/inspect.json says; the error if a part of it
+    can't be compiled."""
+    refused, steps = None, []
     try:
         steps = list(laid_out(make_steps(model, shapes)))
     except Unsupported as error:
-        out.print(_operators(model, error.nodes))
-        raise
-    out.print(_operators(model))
+        refused = error
     layers = Counter(s.form.layer for s in steps if s.form is not None)
-    text = ", ".join(f"{n} {layer}" for layer, n in sorted(layers.items()))
+    values = {"inputs": model.graph.inputs, "outputs": model.graph.outputs}
+    found: dict[str, Any] = {
+        "file": loaded.path.name if loaded.path is not None else loaded.name,
+        "opset": loaded.opset,
+        "nodes": loaded.node_count,
+        "rewritten": model.graph.num_nodes(),
+        "operators": _operators(model, refused.nodes if refused is not None else ()),
+        "operations": None if refused is not None else len(steps),
+        "layers": dict(sorted(layers.items())),
+    }
+    for side, of in values.items():
+        found[side] = [
+            {
+                "name": value.name or "?",
+                "dtype": value.dtype.name.lower() if value.dtype is not None else "?",
+                "shape": shape_text(shapes.dims(value)),
+            }
+            for value in of
+        ]
+    return found, refused
+
+
+def _show(found: Mapping[str, Any], out: Console) -> None:
     out.print(
-        f"{len(steps)} operations to emit" + (f", of them {text}" if text else ""),
+        f"{one_line(found['file'])}: opset {found['opset']}, {found['nodes']} nodes, "
+        f"{found['rewritten']} after rewriting",
         soft_wrap=True,
     )
-
-
-def _operators(model: ir.Model, refused: Collection[ir.Node] = ()) -> Table:
-    """A row for each operator; `refused` are the nodes that can't be compiled."""
+    for side in ("input", "output"):
+        for value in found[f"{side}s"]:
+            name = one_line(value["name"])
+            out.print(
+                f"  {side:6} {name} {value['dtype']} {value['shape']}", soft_wrap=True
+            )
     table = Table(box=None, pad_edge=False)
     for column in ("operator", "count", "mapping type", "supported"):
-        side: JustifyMethod = "right" if column == "count" else "left"
-        table.add_column(column, justify=side, overflow="fold")
+        side_of: JustifyMethod = "right" if column == "count" else "left"
+        table.add_column(column, justify=side_of, overflow="fold")
+    for row in found["operators"]:
+        label, count, known = one_line(row["operator"]), row["count"], row["supported"]
+        part = f"{known} of {count}" if known else "no"
+        table.add_row(
+            label, str(count), row["mapping"], "yes" if known == count else part
+        )
+    out.print(table)
+    if found["operations"] is not None:
+        text = ", ".join(f"{n} {layer}" for layer, n in found["layers"].items())
+        of_them = f", of them {text}" if text else ""
+        out.print(f"{found['operations']} operations to emit{of_them}", soft_wrap=True)
+
+
+def _operators(model: ir.Model, refused: Collection[ir.Node]) -> list[dict[str, Any]]:
+    """An entry for each operator; `refused` are the nodes that can't be compiled."""
     kinds: dict[tuple[str, str], list[ir.Node]] = {}
     for node in all_nodes(model.graph):
         kinds.setdefault((node.domain, node.op_type), []).append(node)
+    found = []
     for (domain, name), nodes in sorted(
         kinds.items(), key=lambda i: (-len(i[1]), i[0])
     ):
         op = lookup(nodes[0])
-        label = one_line(f"{domain}.{name}" if domain else name)
-        bad = sum(node in refused for node in nodes)
-        known = "no" if bad == len(nodes) else f"{len(nodes) - bad} of {len(nodes)}"
-        mapping = op.mapping.value if op is not None else "Opaque"
-        table.add_row(label, str(len(nodes)), mapping, known if bad else "yes")
-    return table
+        found.append(
+            {
+                "operator": f"{domain}.{name}" if domain else name,
+                "count": len(nodes),
+                "mapping": op.mapping.value if op is not None else "Opaque",
+                "supported": sum(node not in refused for node in nodes),
+            }
+        )
+    return found

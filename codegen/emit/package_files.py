@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from ...analysis.errors import FairhandError
 from ..load.given_shapes import with_shapes
@@ -62,25 +63,20 @@ def of_package(folder: Path, loaded: Loaded) -> Loaded:
 
 def note_files(folder: Path, report: dict[str, Any]) -> None:
     """Enter the hash of each file of a package, and write the report: it is done."""
-    report["files"] = file_hashes(folder)
+    report["files"] = file_hashes(folder, [*SOURCES, WEIGHTS])
     write_report(folder, report)
 
 
-def file_hashes(folder: Path) -> dict[str, str]:
-    """SHA-256 of the files of a package that fairhand writes, but of the report."""
+def file_hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """SHA-256 of those of the files that are there."""
     found = {}
-    for name in (*SOURCES, WEIGHTS):
+    for name in names:
         with suppress(FileNotFoundError), (folder / name).open("rb") as file:
-            found[name] = file_digest(file)
+            digest = hashlib.sha256()
+            while part := file.read(2**22):
+                digest.update(part)
+            found[name] = digest.hexdigest()
     return found
-
-
-def file_digest(file: BinaryIO) -> str:
-    """SHA-256 of what is left to read of a file, which may be large."""
-    digest = hashlib.sha256()
-    while part := file.read(2**22):
-        digest.update(part)
-    return digest.hexdigest()
 
 
 def write_report(folder: Path, report: dict[str, Any]) -> None:

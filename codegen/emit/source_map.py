@@ -136,6 +136,18 @@ def _span(statement: ast.stmt) -> str:
     return str(first) if last == first else f"{first}-{last}"
 
 
+def same_lines(now: str, then: str) -> dict[int, int]:
+    """Lines of a text, by their numbers, and those of an older one that they were."""
+    matcher = difflib.SequenceMatcher(
+        None, now.splitlines(), then.splitlines(), autojunk=False
+    )
+    return {
+        block.a + i + 1: block.b + i + 1
+        for block in matcher.get_matching_blocks()
+        for i in range(block.size)
+    }
+
+
 # --------------------------------------------------------------------------- reading
 
 
@@ -159,9 +171,8 @@ class _Map:
             )
         self.text = text.splitlines()
 
-    def shown(self, span: str) -> str:
-        first = int(span.partition("-")[0])
-        return f"model.py:{span}  {self.text[first - 1].strip()}"
+    def first(self, span: str) -> str:
+        return self.text[int(span.partition("-")[0]) - 1].strip()
 
     def below(self, path: str) -> int:
         """How many nodes are behind the lines of a module and of those in it."""
@@ -175,8 +186,9 @@ class _Map:
         return len(found)
 
 
-def nodes_behind(folder: Path, line: str) -> list[str]:
-    """`model.py:87` or `87`: the nodes behind that line, one a line of text."""
+def line_facts(folder: Path, line: str) -> dict[str, Any]:
+    """`model.py:87` or `87`: the statements on that line with the nodes behind them and
+    the modules that they call, by module; as docs/schemas/where.json says."""
     known = _Map(folder)
     number = line.rpartition(":")[2]
     if not (number.isascii() and number.isdecimal() and len(number) < 10):
@@ -184,39 +196,47 @@ def nodes_behind(folder: Path, line: str) -> list[str]:
     if not 1 <= int(number) <= len(known.text):
         raise FairhandError(f"model.py has {len(known.text)} lines")
     spans = [s for s in {**known.lines, **known.calls} if _covers(s, int(number))]
-    if not spans:
-        return [known.shown(number), "no node of the model is behind this line"]
-    texts = []
-    for span in spans:
-        texts.append(known.shown(span))
-        for path, names in known.lines.get(span, {}).items():
-            texts.append(f"  {_module(path)}")
-            texts += [f"    {_printed(name)}" for name in names]
-        for paths in known.calls.get(span, {}).values():
-            texts += [f"  calls {p}: {known.below(p)} nodes" for p in paths]
-    return texts
+    return {
+        "lines": [
+            {
+                "line": span,
+                "text": known.first(span),
+                "nodes": dict(known.lines.get(span, {})),
+                "calls": {
+                    path: known.below(path)
+                    for paths in known.calls.get(span, {}).values()
+                    for path in paths
+                },
+            }
+            for span in spans or [number]
+        ]
+    }
 
 
-def lines_of(folder: Path, name: str) -> list[str]:
-    """The lines that a node of the model is behind, or why there is none."""
+def node_facts(folder: Path, name: str) -> dict[str, Any]:
+    """The lines that a node of the model is behind, by module, or why there is none."""
     known = _Map(folder)
-    spelled = [n for n in _names(known) if name in (n, _printed(n))]
+    spelled = {n for n in _names(known) if name in (n, printed(n))}
     if not spelled:
         near = difflib.get_close_matches(name, [*_names(known)], 1)
         raise FairhandError(
             f"the model has no node {name!r}",
-            hint=f"there is {_printed(near[0])}" if near else "",
+            hint=f"there is {printed(near[0])}" if near else "",
         )
-    texts = []
-    for span, groups in known.lines.items():
-        for path, names in groups.items():
-            if not set(spelled).isdisjoint(names):
-                texts.append(f"{known.shown(span)}  ({_module(path)})")
-    for reason, names in known.elsewhere.items():
-        if not set(spelled).isdisjoint(names):
-            why = REASONS.get(reason, f"was rewritten by {reason}")
-            texts.append(f"behind no line: {_printed(name)} {why}")
-    return texts
+    return {
+        "node": name,
+        "lines": [
+            {"line": span, "text": known.first(span), "module": path}
+            for span, groups in known.lines.items()
+            for path, names in groups.items()
+            if not spelled.isdisjoint(names)
+        ],
+        "elsewhere": [
+            REASONS.get(reason, f"was rewritten by {reason}")
+            for reason, names in known.elsewhere.items()
+            if not spelled.isdisjoint(names)
+        ],
+    }
 
 
 def _names(known: _Map) -> dict[str, None]:
@@ -231,9 +251,6 @@ def _covers(span: str, number: int) -> bool:
     return int(first) <= number <= int(last or first)
 
 
-def _module(path: str) -> str:
-    return path or "the network"
-
-
-def _printed(name: str) -> str:
+def printed(name: str) -> str:
+    """The name of a node as it is shown: a line of text."""
     return one_line(name, LONGEST)

@@ -21,7 +21,7 @@ from ..classes.stored_parameters import is_filled
 from ..ir.package_plan import WeightPlan
 
 # NumPy (and ml_dtypes) names -> safetensors names.
-_NAMES = {
+TYPE_NAMES = {
     "float64": "F64",
     "float32": "F32",
     "float16": "F16",
@@ -53,7 +53,7 @@ def write_weights(path: Path, weights: list[WeightPlan], sha256: str) -> int:
     offset = 0
     for weight in weights:
         array = as_stored(weight.array())
-        if array.dtype.name not in _NAMES:
+        if array.dtype.name not in TYPE_NAMES:
             raise Unsupported(
                 f"weights of type {array.dtype.name} are not supported: safetensors has"
                 " no such type",
@@ -61,7 +61,7 @@ def write_weights(path: Path, weights: list[WeightPlan], sha256: str) -> int:
             )
         end = offset + array.nbytes
         header[weight.key] = {
-            "dtype": _NAMES[array.dtype.name],
+            "dtype": TYPE_NAMES[array.dtype.name],
             "shape": list(array.shape),
             "data_offsets": [offset, end],
         }

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import onnx_ir as ir
 
+from ..emit.source_map import same_lines
 from .interface import Interface
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
     weights = _weight_names(graph, module)
     found, pairs = known.report.get("source_map", {}), dict[ir.Node, str]()
     if known.source is not None and "text" in found:
-        lines = _same_lines(known.source.read_text(encoding="utf-8"), found["text"])
+        lines = same_lines(known.source.read_text(encoding="utf-8"), found["text"])
         pairs = _pairs(graph, found, str(known.source), lines)
         called = found["weights"]
         weights = {value: called.get(key, key) for value, key in weights.items()}
@@ -53,18 +54,6 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
             named = text.replace(f"{imported}.model.", f"{folder}.model.")
             node.metadata_props[key] = named
     return len(pairs)
-
-
-def _same_lines(now: str, then: str) -> dict[int, int]:
-    """Lines of a text, by their numbers, and those of an older one that they were."""
-    matcher = difflib.SequenceMatcher(
-        None, now.splitlines(), then.splitlines(), autojunk=False
-    )
-    return {
-        block.a + i + 1: block.b + i + 1
-        for block in matcher.get_matching_blocks()
-        for i in range(block.size)
-    }
 
 
 def _pairs(

@@ -89,8 +89,8 @@ def test_measured_costs_are_used(
     assert float(text.split("one lane ")[1].split(" ms")[0]) >= 250 * 5
 
 
-def test_data_of_no_plan_is_refused(capfd: Capture) -> None:
-    assert main(["inspect", str(CNN), "--json"]) == 1
+def test_a_measured_plan_of_none_is_refused(capfd: Capture) -> None:
+    assert main(["inspect", str(CNN), "--profile"]) == 1
     assert "add --fusion or --lanes" in capfd.readouterr().err
 
 

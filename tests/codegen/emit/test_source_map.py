@@ -17,7 +17,7 @@ from support.networks import looped, residual, transformer
 
 import fairhand
 from fairhand.codegen.cli import main
-from fairhand.codegen.emit.source_map import lines_of, nodes_behind
+from fairhand.codegen.commands.where import lines_of, nodes_behind
 
 Capture = pytest.CaptureFixture[str]
 

@@ -25,8 +25,8 @@ from fairhand.analysis.dataflow.dag import Dag
 from fairhand.analysis.dataflow.dataflow import Dataflow
 from fairhand.analysis.schedule.fork_join import Work, find_forks, fork_seconds
 from fairhand.codegen.cli import main
-from fairhand.codegen.commands.diff import diff
-from fairhand.codegen.emit.source_map import lines_of, nodes_behind
+from fairhand.codegen.commands.where import lines_of, nodes_behind
+from fairhand.codegen.compare.comparison import compare
 from fairhand.codegen.profile.package_times import times
 
 torch.set_num_threads(1)
@@ -219,8 +219,8 @@ def test_without_enough_gain_nothing_changes(
 
 def test_another_model_is_compared_with_lanes(packages: tuple[Path, Path]) -> None:
     onnx.save(branching(), packages[0].parent / "net.onnx")
-    lines, _ = diff(packages[1], packages[0].parent / "net.onnx")
-    assert lines == []
+    found = compare(packages[1], packages[0].parent / "net.onnx")
+    assert not found.rows
 
 
 def test_a_loop_stays_in_one_lane(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_lanes_are_kept_where_they_are_measured_to_gain(
         lanes.pop(extra)
     assert plain.pop("report.json") and lanes == plain
     onnx.save(model, tmp_path / "net.onnx")
-    assert diff(out, tmp_path / "net.onnx")[0] == []
+    assert not compare(out, tmp_path / "net.onnx").rows
 
 
 @pytest.mark.parametrize("gain", [1.04, 1.06])

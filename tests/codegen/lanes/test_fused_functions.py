@@ -16,7 +16,7 @@ from support.networks import branching, residual, transformer
 
 import fairhand
 from fairhand.codegen.cli import main
-from fairhand.codegen.emit.source_map import lines_of
+from fairhand.codegen.commands.where import lines_of
 
 torch.set_num_threads(1)
 NETWORKS = {"residual": residual(), "transformer": transformer(2), "x": branching()}

@@ -1,0 +1,1 @@
+"""Two networks, each a package or an ONNX file, and what tells them apart."""

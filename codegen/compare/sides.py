@@ -1,0 +1,178 @@
+"""A network to compare: a package as it stands, or what an ONNX file would become."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...analysis.errors import FairhandError
+from ...analysis.literals import one_line
+from ..emit.model_file import model_text
+from ..emit.package_files import WEIGHTS, read_report
+from ..emit.source_map import source_map
+from ..emit.weights import TYPE_NAMES, as_stored
+from ..ir.identifiers import class_name
+from ..load.given_shapes import with_shapes
+from ..load.read_model import load
+from ..pipeline import lower
+from ..plan.make_plan import source_plan
+from ..request.options import CompileOptions
+
+_NUMPY = {name: numpy for numpy, name in TYPE_NAMES.items()}
+
+# Of a weight: type, shape and a hash of its content.
+Weight = tuple[str, tuple[int, ...], str]
+NodesByLine = Mapping[str, Mapping[str, list[str]]]
+
+
+@dataclass(frozen=True)
+class Side:
+    """The source of a network with the nodes behind its lines, and its weights.
+
+    `lines` leaves out what speaks of the file alone: the first docstring, the hash.
+    `hash` is the file's, or that of the one a package was made from; `laws` counts the
+    rewrites that led to the source. `emitted` is what the source map is about, which
+    is another text if the package was edited.
+    """
+
+    path: Path
+    hash: str
+    lines: Mapping[int, str]
+    text: str
+    emitted: str
+    nodes: NodesByLine
+    weights: Mapping[str, Weight]
+    laws: Mapping[str, int]
+    is_model: bool
+
+
+def two_sides(one: Path, other: Path) -> tuple[Side, Side]:
+    """Both, where an ONNX file is lowered as the package on the other side was, and
+    under its name. Raises FairhandError for what is neither."""
+    alike = next((path for path in (one, other) if path.is_dir()), None)
+    report = read_report(alike) if alike is not None else {}
+    title = ""
+    if alike is not None:
+        title = (alike / "model.py").read_text(encoding="utf-8")
+        title = class_name(title.removeprefix('"""').partition(",")[0])
+    first, second = (
+        (
+            _package(path)
+            if path.is_dir()
+            else _file(path, report, title or class_name("net"))
+        )
+        for path in (one, other)
+    )
+    return first, second
+
+
+def options_of(report: Mapping[str, Any]) -> CompileOptions:
+    """What a package was compiled with, as far as it shapes its text."""
+    lanes, certificate = report.get("lanes", {}), report.get("certificate", {})
+    target = report.get("target", {})
+    return CompileOptions(
+        level=certificate.get("level", 1),
+        exactness=certificate.get("exactness", "real"),
+        lanes=lanes["asked"] if lanes.get("count", 1) > 1 else None,
+        profile=lanes.get("profile", False),
+        fusion=report.get("fusion"),
+        target=target.get("name", "torch"),
+        autotune=target.get("autotune", False),
+    )
+
+
+def _file(path: Path, report: Mapping[str, Any], title: str) -> Side:
+    source = report.get("source", {})
+    loaded = with_shapes(load(path), source.get("shapes", {}))
+    alike = replace(
+        source_plan(loaded),
+        file=one_line(source.get("file", "net")),
+        sha256=source.get("sha256", ""),
+    )
+    made = lower(loaded, options_of(report), alike, title)
+    text = model_text(made.plan)
+    found = source_map(text, made.plan, made.graph, made.rewriting.history)
+    weights = {w.key: _weight(as_stored(w.array())) for w in made.weights}
+    laws = made.rewriting.counts()
+    return Side(
+        path,
+        loaded.sha256,
+        _lines(text),
+        text,
+        text,
+        found["lines"],
+        weights,
+        laws,
+        True,
+    )
+
+
+def _package(folder: Path) -> Side:
+    report = read_report(folder)
+    try:
+        text = (folder / "model.py").read_text(encoding="utf-8")
+        lines = _lines(text)
+    except (OSError, SyntaxError) as error:
+        raise FairhandError(f"model.py can't be read: {error}", str(folder)) from error
+    found = report.get("source_map", {})
+    return Side(
+        folder,
+        report["source"]["sha256"],
+        lines,
+        text,
+        found.get("text", text),
+        found.get("lines", {}),
+        dict(_stored(folder / WEIGHTS)),
+        report.get("rewrites", {}),
+        False,
+    )
+
+
+def _lines(text: str) -> dict[int, str]:
+    """The lines of a module that speak of the network, by their numbers."""
+    body = ast.parse(text).body
+    left_out = {*range(1, (body[0].end_lineno or 0) + 1)} if body else set()
+    for node in body:
+        if (
+            isinstance(node, ast.Assign)
+            and ast.unparse(node.targets[0]) == "MODEL_SHA256"
+        ):
+            left_out |= {*range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    return {
+        number: line
+        for number, line in enumerate(text.splitlines(), 1)
+        if number not in left_out
+    }
+
+
+def _weight(array: np.ndarray) -> Weight:
+    content = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+    return array.dtype.name, array.shape, hashlib.sha256(content).hexdigest()
+
+
+def _stored(path: Path) -> dict[str, Weight]:
+    """The weights of a safetensors file, one in memory at a time."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > path.stat().st_size:
+                raise ValueError("the header is longer than the file")
+            header = json.loads(file.read(length))
+            header.pop("__metadata__", None)
+            found = {}
+            for key, entry in header.items():
+                start, end = entry["data_offsets"]
+                file.seek(8 + length + start)
+                digest = hashlib.sha256(file.read(end - start)).hexdigest()
+                name = _NUMPY.get(entry["dtype"], entry["dtype"])
+                found[key] = (name, tuple(entry["shape"]), digest)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise FairhandError(f"{path.name} can't be read: {error}", str(path)) from error
+    return found

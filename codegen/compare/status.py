@@ -1,0 +1,84 @@
+"""The packages of a folder: what they came from, and whether they are as written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ...analysis.errors import FairhandError
+from ..emit.kept_edits import edited_files
+from ..emit.package_files import is_package, read_report
+from ..load.read_model import load
+
+FOUND, OTHER, ABSENT = "found", "other", "absent"
+
+
+@dataclass(frozen=True)
+class PackageStatus:
+    """One package. `model_is` says whether the ONNX file of its name, in its folder or
+    the two above, is the one that it was made from: "found", "other" or "absent".
+    `error` is the largest one that verification measured, None if there was none."""
+
+    package: str
+    generator: str
+    model: str
+    sha256: str
+    opset: int
+    level: int
+    edited: tuple[str, ...]
+    missing: tuple[str, ...]
+    verified: bool
+    error: float | None
+    model_is: str
+
+    @property
+    def is_as_written(self) -> bool:
+        """Whether the report is about the files that are there."""
+        return not self.edited and not self.missing
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `--json` prints it: docs/schemas/status.json."""
+        return asdict(self)
+
+
+def packages_in(folder: Path) -> Iterator[PackageStatus]:
+    """The packages at or below a folder, by their paths. Raises FairhandError where
+    there is no such folder."""
+    if not folder.is_dir():
+        raise FairhandError(f"{folder} is no folder")
+    for report in sorted(folder.rglob("report.json")):
+        if is_package(report.parent):
+            yield _status(report.parent)
+
+
+def _status(folder: Path) -> PackageStatus:
+    report = read_report(folder)
+    source, verification = report["source"], report.get("verification")
+    written = report.get("files", {})
+    return PackageStatus(
+        str(folder),
+        str(report["generator"]),
+        str(source["file"]),
+        str(source["sha256"]),
+        source["opset"],
+        report.get("certificate", {}).get("level", 1),
+        tuple(edited_files(folder, report)),
+        tuple(name for name in written if not (folder / name).is_file()),
+        verification is not None,
+        verification and verification["worst_relative_error"],
+        _model_is(folder, source),
+    )
+
+
+def _model_is(folder: Path, source: dict[str, Any]) -> str:
+    folder = folder.resolve()
+    for place in (folder, *folder.parents[:2]):
+        path = place / str(source["file"])
+        if path.is_file():
+            with suppress(FairhandError):
+                return FOUND if load(path).sha256 == source["sha256"] else OTHER
+            return OTHER
+    return ABSENT

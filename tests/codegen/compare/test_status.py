@@ -1,0 +1,84 @@
+"""Packages of a folder, and what the reading commands print for other programs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.emitted import EXAMPLES
+from support.json_schema import check, faults_of
+
+import fairhand
+from fairhand.codegen.cli import main
+
+Capture = pytest.CaptureFixture[str]
+MODEL = EXAMPLES / "digits_cnn.onnx"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("one", "inner/two"):
+        fairhand.compile(MODEL, tmp_path / name, verify=False)
+    (tmp_path / "inner" / "report.json").write_text("{}")
+    return tmp_path
+
+
+def printed(capfd: Capture, *command: str | Path, code: int = 0) -> Any:
+    assert main([*map(str, command), "--json"]) == code
+    return json.loads(capfd.readouterr().out)
+
+
+def test_status_of_a_folder(folder: Path, capfd: Capture) -> None:
+    shutil.copy(MODEL, folder / "digits_cnn.onnx")
+    found = printed(capfd, "status", folder)
+    check(found, "status")
+    two, one = found["packages"]
+    assert (two["package"], one["package"]) == (
+        str(folder / "inner" / "two"),
+        str(folder / "one"),
+    )
+    assert one["model_is"] == two["model_is"] == "found"
+    assert not one["verified"] and one["edited"] == [] and one["opset"] == 20
+    text = folder / "one" / "model.py"
+    text.write_text(text.read_text() + "# mine\n")
+    (folder / "inner" / "two" / "session.py").unlink()
+    shutil.copy(EXAMPLES / "digits_transformer.onnx", folder / "digits_cnn.onnx")
+    two, one = printed(capfd, "status", folder, "--check", code=1)["packages"]
+    assert (one["edited"], two["missing"]) == (["model.py"], ["session.py"])
+    assert one["model_is"] == "other"
+    assert main(["status", str(folder)]) == 0
+    shown = capfd.readouterr().out
+    assert "model.py edited" in shown and "another one now" in shown
+    assert main(["status", str(folder / "none")]) == 1
+    assert "is no folder" in capfd.readouterr().err
+
+
+def test_what_is_printed_for_programs(folder: Path, capfd: Capture) -> None:
+    package = folder / "one"
+    found = printed(capfd, "where", package, "model.py:53")
+    check(found, "where")
+    (line,) = found["lines"]
+    assert line["nodes"] == {"": ["node_mean"]}
+    assert line["calls"] == {"blocks.0": 5, "blocks.1": 5}
+    found = printed(capfd, "where", package, "--node", "node_mean")
+    check(found, "where")
+    assert [line["module"] for line in found["lines"]] == [""]
+    found = printed(capfd, "inspect", MODEL)
+    check(found, "inspect")
+    assert found["inputs"] == [
+        {"name": "image", "dtype": "float", "shape": "[batch, 1, 8, 8]"}
+    ]
+    found = printed(capfd, "diff", package, EXAMPLES / "digits_transformer.onnx")
+    check(found, "diff")
+    assert found["verdict"] == "changed" and found["weights"]["new"]
+
+
+def test_the_schemas_refuse_what_they_dont_know() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    schema |= {"required": ["a"], "additionalProperties": False}
+    assert faults_of({"a": 1}, schema, "x") == []
+    assert faults_of({"a": "1"}, schema, "x") == ["x.a: str, not ['integer']"]
+    assert faults_of({"b": 1}, schema, "x") == ["x.a is missing", "x.b is unknown"]

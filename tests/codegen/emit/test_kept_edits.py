@@ -1,0 +1,116 @@
+"""What a user changed in a package outlives the next compile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+from support.emitted import contents
+from support.networks import looped
+
+import fairhand
+from fairhand.codegen.emit import kept_edits
+from fairhand.codegen.emit.kept_edits import edited_files
+
+
+def retrained() -> onnx.ModelProto:
+    model = looped()
+    for tensor in model.graph.initializer:
+        array = numpy_helper.to_array(tensor)
+        if array.ndim == 2:
+            tensor.CopyFrom(
+                numpy_helper.from_array(array * np.float32(0.5), tensor.name)
+            )
+    return model
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    fairhand.compile(looped(), tmp_path / "net", verify=False)
+    assert edited_files(tmp_path / "net") == []
+    return tmp_path / "net"
+
+
+def edit(path: Path, old: str, new: str) -> str:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("made", ["anew", "from the cache"])
+def test_an_edit_is_merged_again_and_again(package: Path, made: str) -> None:
+    mine = edit(package / "model.py", "torch.tanh", "torch.sin")
+    init = edit(package / "__init__.py", "Session() stands", "My Session() stands")
+    for model in (retrained(), looped()):
+        found = fairhand.compile(model, package, verify=False, cache=made != "anew")
+        assert found.edited == ("__init__.py", "model.py")
+        now = (package / "model.py").read_text(encoding="utf-8")
+        changed = set(now.splitlines()) ^ set(mine.splitlines())
+        assert all(line.startswith("MODEL_SHA256 = ") for line in changed)
+        assert (package / "__init__.py").read_text(encoding="utf-8") == init
+        assert edited_files(package) == ["__init__.py", "model.py"]
+        text = json.loads((package / "report.json").read_text())["source_map"]["text"]
+        assert "torch.tanh" in text
+
+
+def test_without_an_edit_all_is_replaced(package: Path) -> None:
+    found = fairhand.compile(looped(shared="Sigmoid"), package, verify=False)
+    assert found.edited == ()
+    assert "torch.sigmoid" in (package / "model.py").read_text(encoding="utf-8")
+
+
+def test_a_conflict_leaves_the_package_alone(package: Path) -> None:
+    edit(package / "model.py", "torch.tanh", "torch.sin")
+    before = contents(package.parent)
+    with pytest.raises(fairhand.FairhandError, match="1 conflicts") as error:
+        fairhand.compile(looped(shared="Sigmoid"), package, verify=False)
+    assert error.value.where == str(package.resolve() / "model.py")
+    assert contents(package.parent) == before
+
+
+def test_an_edit_where_git_is_not(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(package / "model.py", "torch.tanh", "torch.sin")
+    before = contents(package)
+
+    def run(*arguments: object, **options: object) -> None:
+        raise FileNotFoundError("git")
+
+    monkeypatch.setattr(kept_edits.subprocess, "run", run)
+    with pytest.raises(fairhand.FairhandError, match="git, which would merge"):
+        fairhand.compile(retrained(), package, verify=False)
+    assert contents(package) == before
+
+
+def test_trained_weights_are_not_overwritten(package: Path) -> None:
+    path = package / "weights.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    before = contents(package)
+    with pytest.raises(
+        fairhand.FairhandError, match=r"weights\.safetensors was edited"
+    ):
+        fairhand.compile(retrained(), package, verify=False)
+    assert contents(package) == before
+    path.unlink()
+    fairhand.compile(retrained(), package, verify=False)
+    assert edited_files(package) == []
+
+
+def test_a_package_of_an_older_version(package: Path) -> None:
+    path = package / "report.json"
+    report = json.loads(path.read_text())
+    del report["files"], report["source_map"]["text"]
+    path.write_text(json.dumps(report))
+    fairhand.compile(looped(), package, verify=False)
+    path.write_text(json.dumps(report))
+    edit(package / "model.py", "torch.tanh", "torch.sin")
+    with pytest.raises(fairhand.FairhandError, match=r"model\.py was edited"):
+        fairhand.compile(retrained(), package, verify=False)

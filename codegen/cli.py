@@ -216,6 +216,14 @@ def _add_reading(command: Command) -> None:
     sub.add_argument("--markdown", action="store_true", help="for a review")
     _add_json(sub)
 
+    sub = command("review", _review, "Say what a change does to a repository's models.")
+    sub.add_argument("base", help="the commit to compare with; Markdown is printed")
+    sub.add_argument(
+        "--speed", action="store_true", help="time packages beside ONNX Runtime"
+    )
+
+    command("mcp", _mcp, "Serve the reading commands to agents (needs fairhand[mcp]).")
+
     sub = command("status", _status, "List the packages of a folder.")
     sub.add_argument("folder")
     sub.add_argument(
@@ -361,8 +369,8 @@ def _verify(arguments: argparse.Namespace) -> None:
 
 def _export(arguments: argparse.Namespace) -> None:
     with err.status("export"):
-        made = _module(".export.onnx_file").export_package(
-            arguments.package, arguments.out, opset=arguments.opset
+        made = _module(".export.onnx_file").export(
+            arguments.package, None, arguments.out, opset=arguments.opset
         )
     for label, text in _module(".commands.export").summary_rows(made):
         _say(Text.assemble((f"{label:9} ", "bold"), printable(text)))
@@ -406,6 +414,17 @@ def _status(arguments: argparse.Namespace) -> int:
         for one in packages:
             _say(printable(_module(".commands.status").status_line(one)))
     return int(arguments.check and not all(one.is_as_written for one in packages))
+
+
+def _review(arguments: argparse.Namespace) -> int:
+    lines, good = _module(".commands.review").review(arguments.base, arguments.speed)
+    for text in lines:
+        _say(printable(text))
+    return int(not good)
+
+
+def _mcp(arguments: argparse.Namespace) -> None:
+    _module(".commands.mcp_server").server().run("stdio")
 
 
 def _say_json(found: object) -> None:

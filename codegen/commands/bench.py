@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import onnxruntime as ort
 from rich.console import Console
@@ -16,6 +13,7 @@ from rich.console import Console
 from ...analysis.lazy import lazy
 from ...analysis.literals import one_line
 from ..emit.package_files import of_package, read_report
+from ..export.onnx_file import imported
 from ..load.read_model import load
 from ..verify.inputs import make_inputs
 
@@ -35,7 +33,7 @@ def bench(
     feed = make_inputs(loaded.model, 0, sizes)
     if threads is not None:
         torch.set_num_threads(threads)
-    session = _session(package)
+    session = imported(package).Session()
     runs = {"package": session.run}
     for name, level in _LEVELS.items():
         runs[name] = _reference(model, level, threads).run
@@ -74,20 +72,6 @@ def _reference(model: Path, level: str, threads: int | None) -> ort.InferenceSes
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
     options.intra_op_num_threads = threads or torch.get_num_threads()
     return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-
-
-def _session(package: Path) -> Any:
-    """The package's Session, whatever its folder is called."""
-    name = "fairhand_bench_package"
-    spec = importlib.util.spec_from_file_location(name, package / "__init__.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    inner = [k for k in sys.modules if k.partition(".")[0] == name]
-    for key in inner:  # of the package that was measured before
-        del sys.modules[key]
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module.Session()
 
 
 def _seconds(call: Callable[[], object]) -> float:

@@ -55,22 +55,6 @@ class Exported:
     runs: int
 
 
-def export_package(
-    folder: str | Path, path: str | Path, *, opset: int | None = None
-) -> Exported:
-    """Write a package, as it is now, as an ONNX file. Raises FairhandError."""
-    folder = Path(folder).resolve()
-    read_report(folder)
-    try:
-        module = imported(folder).load()
-    except Exception as error:  # what a user wrote there
-        raise FairhandError(
-            f"the package can't be loaded: {type(error).__name__}: {error}",
-            str(folder / "model.py"),
-        ) from error
-    return export(module, None, path, opset=opset)
-
-
 def imported(folder: Path) -> ModuleType:
     """An emitted package, by its place, under a name that no other has."""
     name = f"fairhand_package_{next(_numbers)}_{folder.name}"
@@ -83,7 +67,7 @@ def imported(folder: Path) -> ModuleType:
 
 
 def export(
-    module: torch.nn.Module,
+    module: torch.nn.Module | str | Path,
     inputs: Mapping[str, Any] | Sequence[Any] | None,
     path: str | Path,
     *,
@@ -92,14 +76,17 @@ def export(
 ) -> Exported:
     """Write a module as an ONNX file that agrees with it on ONNX Runtime.
 
-    `inputs` are example tensors, by name or in order; of a package's module they may be
-    None. `shapes` gives inputs sizes that stay open, by name: {"image": ("batch", 3)}.
+    `module` may be the folder of a package, which is taken as it is now. `inputs` are
+    example tensors, by name or in order; of a package's module they may be None.
+    `shapes` gives inputs sizes that stay open, by name: {"image": ("batch", 3)}.
     A package's module has those of INPUTS, the names and metadata of its file and,
     unless `opset` is given, the opset. The file takes its place at once, after it
     verified. Raises FairhandError for what can't be exported, VerificationError for a
     file that disagrees.
     """
     path = Path(path)
+    if isinstance(module, str | Path):
+        module = _loaded(Path(module).resolve())
     if path.suffix != ".onnx" or path.is_dir():
         raise FairhandError(f"{path} is no place for an ONNX file", hint="-o new.onnx")
     known = interface_of(module, inputs, shapes)
@@ -122,6 +109,18 @@ def export(
     version = model.opset_imports[""]
     nodes = sum(1 for _ in model.graph.all_nodes())
     return Exported(path, version, wanted, nodes, restored, external, worst, runs)
+
+
+def _loaded(folder: Path) -> torch.nn.Module:
+    read_report(folder)
+    try:
+        module: torch.nn.Module = imported(folder).load()
+    except Exception as error:  # of whatever kind: a user may have written it
+        raise FairhandError(
+            f"the package can't be loaded: {type(error).__name__}: {error}",
+            str(folder / "model.py"),
+        ) from error
+    return module
 
 
 @contextmanager

@@ -62,12 +62,11 @@ class Trip:
 def measure(model: Path, folder: Path) -> Trip:
     """One network there and back, in a folder for its packages."""
     import fairhand
-    from fairhand.codegen.export.onnx_file import export_package
 
     name = model.name.removesuffix(".onnx")
     try:
         package = fairhand.compile(model, folder / "net", verify=False, cache=False)
-        back = export_package(package.path, folder / model.name)
+        back = fairhand.export(package.path, None, folder / model.name)
         again = fairhand.compile(
             back.path, folder / "again" / "net", verify=False, cache=False
         )

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 import fairhand
 from fairhand.codegen.cli import main
 from fairhand.codegen.export import onnx_file, program
-from fairhand.codegen.export.onnx_file import export_package
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +56,7 @@ def test_an_unedited_package_comes_back_as_it_was(
     compiled: Path, tmp_path: Path
 ) -> None:
     original, new = EXAMPLES / "digits_cnn.onnx", tmp_path / "new.onnx"
-    made = export_package(compiled, new)
+    made = fairhand.export(compiled, None, new)
     was, now = onnx.load(original), onnx.load(new)
     onnx.checker.check_model(now, full_check=True)
     signature = [
@@ -175,7 +174,7 @@ def test_what_cant_be_exported_is_said_and_nothing_written(
     (tmp_path / "new.onnx").write_text("an older file")
     before = contents(tmp_path)
     with pytest.raises(fairhand.FairhandError) as error:
-        export_package(package, tmp_path / "new.onnx")
+        fairhand.export(package, None, tmp_path / "new.onnx")
     assert message in str(error.value)
     assert contents(tmp_path) == before
 
@@ -192,7 +191,7 @@ def test_a_file_that_disagrees_takes_no_place(
 
     monkeypatch.setattr(onnx_file, "traced", wrong)
     with pytest.raises(fairhand.VerificationError, match="output logits"):
-        export_package(compiled, tmp_path / "new.onnx")
+        fairhand.export(compiled, None, tmp_path / "new.onnx")
     assert not list(tmp_path.iterdir())
 
 
@@ -202,7 +201,7 @@ def test_large_weights_stand_beside_the_file(
 ) -> None:
     monkeypatch.setattr(onnx_file, "LARGEST_FILE", 1)
     for names in (["new.onnx", "new.onnx.data"], ["new.onnx", "new.onnx.1.data"]):
-        assert export_package(compiled, tmp_path / "new.onnx").external
+        assert fairhand.export(compiled, None, tmp_path / "new.onnx").external
         assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
         onnx.checker.check_model(tmp_path / "new.onnx")
 
@@ -212,11 +211,11 @@ def test_a_missing_exporter_is_named(
 ) -> None:
     monkeypatch.setattr(program, "find_spec", lambda name: None)
     with pytest.raises(fairhand.FairhandError, match=r"fairhand\[export\]"):
-        export_package(compiled, tmp_path / "new.onnx")
+        fairhand.export(compiled, None, tmp_path / "new.onnx")
 
 
 @pytest.mark.slow
 def test_an_older_opset(compiled: Path, tmp_path: Path) -> None:
-    made = export_package(compiled, tmp_path / "new.onnx", opset=13)
+    made = fairhand.export(compiled, None, tmp_path / "new.onnx", opset=13)
     assert (made.opset, made.wanted) in {(13, 13), (18, 13)}
     assert onnx.load(made.path).opset_import[0].version == made.opset

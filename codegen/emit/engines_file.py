@@ -62,8 +62,7 @@ def _offered(plan: EnginePlan) -> dict[str, tuple[list[str], str]]:
     """Of each engine the functions that the network goes through, and what it is."""
     first = ["Half"] if plan.precision in DTYPES else []
     first += ["in_int8"] if plan.precision == "int8" else []
-    packs = ["packed"]
-    packs += ["join_when_called"] if plan.joins else []
+    packs = ["join_when_called" if plan.joins else "packed"]
     packs += ["take_integers_when_called"] if plan.integers else []
     packs += ["Recorded"] if plan.caches else []
     layers = "linear layers" + " and LSTMs" * ("nn.LSTM" in plan.layers)

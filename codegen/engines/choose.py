@@ -91,6 +91,7 @@ def engine_plan(
         layers=layers,
         halves=halves,
         joins=precision != "int8"
+        and not halves
         and len(set(rows)) < len(rows)
         and "nn.Linear" in layers,
         caches=found == [CACHES]

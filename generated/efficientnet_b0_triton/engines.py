@@ -61,20 +61,30 @@ def make_engine(
 
 def packed(model: nn.Module) -> nn.Module:
     """The model, with other layers on the same parameters."""
+    network = on_same_parameters(model)
+    pack(network)
+    return network
+
+
+def on_same_parameters(model: nn.Module) -> nn.Module:
+    """A copy of the model, whose parameters are the model's own."""
     shared = {id(w): w for w in (*model.parameters(), *model.buffers())}
-    network = copy.deepcopy(model, shared)
+    return copy.deepcopy(model, shared).eval()
+
+
+def pack(network: nn.Module) -> None:
+    """Put other layers in the place of a network's."""
     for layer in list(network.modules()):
         for name, child in layer.named_children():
             made = PACKED.get(type(child))
             if made and all(w.dtype in FLOATS for w in child.parameters()):
                 setattr(layer, name, made(child))
-    return network.eval()
 
 
 class LaidOutLinear(nn.Module):
     """A linear layer by oneDNN, on a copy of its weight that is laid out once."""
 
-    def __init__(self, layer: nn.Linear):
+    def __init__(self, layer: Any):
         super().__init__()
         self.weight, self.bias = layer.weight, layer.bias  # for who reads them
         # For two rows: what oneDNN lays out for one, it reads at half the speed.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .packed import LaidOutLinear, linear
+from .packed import LaidOutLinear
 
 FLOATS = (torch.float16,)  # of the layers here
 
@@ -21,7 +23,8 @@ class LaidOutHalves(nn.Module):
         super().__init__()
         self.weight, self.bias = layer.weight, layer.bias
         bias = None if layer.bias is None else layer.bias.float()
-        self.product = LaidOutLinear(linear(layer.weight.float(), bias))
+        wide = SimpleNamespace(weight=layer.weight.float(), bias=bias)
+        self.product = LaidOutLinear(wide)
         del self.product.weight  # laid out, it isn't read again
 
     def forward(self, x: Tensor) -> Tensor:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .packed import LaidOutLinear, linear
+from .packed import FLOATS, LaidOutLinear, on_same_parameters, pack
 
 
-def join_when_called(network: nn.Module) -> nn.Module:
-    """The first call shows which layers take the same row: they become one product."""
-    calls: list[tuple[LaidOutLinear, Tensor]] = []
+def join_when_called(model: nn.Module) -> nn.Module:
+    """The model, with other layers once a call has shown which of them take the same
+    row: those become one product. No weight is laid out twice."""
+    network = on_same_parameters(model)
+    calls: list[tuple[nn.Linear, Tensor]] = []
 
     def record(layer: Any, args: tuple[Tensor, ...]) -> None:
         calls.append((layer, args[0]))
@@ -37,8 +40,10 @@ def join_when_called(network: nn.Module) -> nn.Module:
                 if child in parts:
                     setattr(owner, name, parts[child])
         calls.clear()
+        pack(network)
 
-    layers = [layer for layer in network.modules() if isinstance(layer, LaidOutLinear)]
+    every = (layer for layer in network.modules() if type(layer) is nn.Linear)
+    layers = [layer for layer in every if layer.weight.dtype in FLOATS]
     hooks = [layer.register_forward_pre_hook(record) for layer in layers]
     hooks.append(network.register_forward_hook(join))
     return network
@@ -47,11 +52,12 @@ def join_when_called(network: nn.Module) -> nn.Module:
 class Joined:
     """Layers that take the same row: the first that is called computes for all."""
 
-    def __init__(self, layers: list[LaidOutLinear]):
+    def __init__(self, layers: list[nn.Linear]):
         self.weights = [(layer.weight, layer.bias) for layer in layers]
         weights, biases = zip(*self.weights, strict=True)
         bias = None if biases[0] is None else torch.cat(biases)
-        self.product = LaidOutLinear(linear(torch.cat(weights), bias))
+        whole = SimpleNamespace(weight=torch.cat(weights), bias=bias)
+        self.product = LaidOutLinear(whole)
         del self.product.weight  # laid out, it isn't read again
         self.sizes = [len(weight) for weight, _ in self.weights]
         self.last = threading.local()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..model import PackedLinear, dequantized
-from .packed import LaidOutLinear, linear
+from .packed import LaidOutLinear
 
 
 class PackedLSTM(nn.Module):
@@ -61,7 +62,8 @@ class UnpackedLinear(nn.Module):
         parts = layer.weight, layer.scales, layer.zero_points
         full = dequantized(*parts, layer.bits)[:, : layer.in_features]
         bias = None if layer.bias is None else layer.bias.float()
-        self.product = LaidOutLinear(linear(full.contiguous(), bias))
+        wide = SimpleNamespace(weight=full.contiguous(), bias=bias)
+        self.product = LaidOutLinear(wide)
         del self.product.weight  # laid out, it isn't read again
 
     def forward(self, x: Tensor) -> Tensor:

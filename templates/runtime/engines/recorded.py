@@ -85,7 +85,7 @@ class Flat(nn.Module):
 class LaidOutLinear(nn.Module):
     """A linear layer by oneDNN, on a copy of its weight that is laid out once."""
 
-    def __init__(self, layer: nn.Linear):
+    def __init__(self, layer: Any):
         super().__init__()
         self.weight, self.bias = layer.weight, layer.bias  # for who reads them
         # For two rows: what oneDNN lays out for one, it reads at half the speed.

@@ -49,6 +49,12 @@ def engines() -> ModuleType:
     return emitted_engines(layers=("nn.Linear", "nn.LSTM"), joins=True)
 
 
+def packed(engines: ModuleType, model: nn.Module) -> Any:
+    network = engines.on_same_parameters(model)
+    engines.pack(network)
+    return network
+
+
 def emitted_engines(**given: Any) -> ModuleType:
     plan = EnginePlan(
         **{"name": "onednn", "refused": "", "channels_last": False} | given
@@ -373,7 +379,7 @@ def test_packed_weights_are_the_same_weights(engines: ModuleType, bias: bool) ->
     shapes = [(1, 5), (4, 5), (2, 3, 5), (0, 5), (5,)]
     x = [torch.randn(shape) for shape in shapes] + [torch.randn(5, 4).t()]
     wanted = [net[:3](each) for each in x]
-    run = engines.ENGINES["packed"](net)
+    run = packed(engines, net)
     for each, right in zip(x, wanted, strict=True):
         torch.testing.assert_close(run[:3](each), right)
     assert [type(layer).__name__ for layer in run] == [
@@ -449,7 +455,7 @@ def test_engines_of_few_bits_are_there_where_they_are_worth_it(
 def test_who_reads_a_packed_layer_s_weight_gets_it(engines: ModuleType) -> None:
     """A tied output layer, and kernels, take the weight and not the layer."""
     net = nn.Sequential(nn.Linear(4, 8))
-    layer = engines.packed(net)[0]
+    layer = packed(engines, net)[0]
     assert layer.weight is net[0].weight and layer.bias is net[0].bias
 
 
@@ -618,7 +624,7 @@ def test_a_packed_lstm_gives_the_same(
 ) -> None:
     options = {"bidirectional": bidirectional, **options}
     lstm = nn.LSTM(3, 4, num_layers=num_layers, **options).eval()
-    run = engines.packed(nn.Sequential(lstm))[0]
+    run = packed(engines, nn.Sequential(lstm))[0]
     assert isinstance(run, engines.PackedLSTM)
     count = num_layers * (1 + bidirectional)
     for shape in [(5, 2, 3), (1, 1, 3), (5, 3)]:

@@ -50,10 +50,12 @@ from .request.choices import AUTO, PROFILE
 from .request.options import CompileOptions, CompileRequest, Progress
 from .statements.from_graph import make_steps
 from .statements.symbolic_sizes import settle_dimensions
+from .validate.reference import reference
+from .validate.verdict import Validation
 from .verify import parity
 from .verify.debug_dump import stage_writer
 from .verify.feeds import first_feed
-from .verify.input_sizes import first_sizes
+from .verify.input_sizes import first_sizes, telling_sizes
 from .verify.package_report import make_report, note_verification
 from .verify.parity import (
     Verification,
@@ -162,8 +164,9 @@ def _built(
     unverified = deepcopy(report)
     if request.verify:
         progress("verify")
-        found, engine = _verified(loaded, compiled, request, draft, chosen)
+        found, engine, emission = _verified(loaded, compiled, request, draft, chosen)
         report["engine"] = unverified["engine"] = engine.as_dict()
+        report["emission"] = emission
         note_verification(report, found)
         write_report(draft, report)
     shapes = compiled.rewriting.shapes
@@ -240,10 +243,11 @@ def _verified(
     request: CompileRequest,
     draft: Path,
     runs_on: EnginePlan,
-) -> tuple[Verification, EnginePlan]:
+) -> tuple[Verification, EnginePlan, dict[str, Any]]:
     """Parity on the engine: the fastest one if that is wanted. Where a Session is to
     choose, on the network as it stands, and the engine that traces by itself is left
-    out if it fails: it may crash. Raises VerificationError."""
+    out if it fails: it may crash. With it, what was found of model.py for all inputs.
+    Raises VerificationError."""
     graph, given = compiled.graph, request.inputs
     refuse_huge(graph, compiled.rewriting.shapes)
     if request.engine == PROFILE:
@@ -258,7 +262,10 @@ def _verified(
         likewise = lower(other, options, source_plan(other), plan.title)
         _emitted(other, likewise, alike, folder)
 
-    found = check_package(draft, loaded, graph, given, build)
+    shapes, sizes = compiled.rewriting.shapes, telling_sizes(loaded.model)
+    table = reference(graph, shapes, sizes, request.options.level == 0)
+    validation = Validation(draft, table)
+    found = check_package(draft, loaded, graph, given, build, validation)
     if runs_on.name == AUTO and TRACED in runs_on.candidates():
         try:
             parity.verify(draft, loaded, given, None if given else (0,), TRACED)
@@ -266,7 +273,7 @@ def _verified(
             reason = one_line(error.what, 200)
             runs_on = replace(runs_on, failed=((TRACED, reason),))
             write_beside(draft, compiled, runs_on)
-    return found, runs_on
+    return found, runs_on, validation.found
 
 
 def _lanes_if_worth_it(

@@ -15,12 +15,16 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from . import child
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_ROOT = str(Path(__file__).parents[3])
 _PATIENCE_S = 5  # to wait for a process that was told to end
 
 
@@ -119,7 +123,7 @@ class Process:
             running.kill()
             running.wait()
 
-    def __enter__(self) -> Process:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -205,18 +209,32 @@ class Session:
             _SHARED.unused.append(self._number)
 
 
-def run_apart(
-    package: Path, feeds: Sequence[Sequence[Any]], engine: str, limits: Limits
-) -> list[list[Any]]:
-    """Results of an emitted package's Session, in a process that is not used again.
+class Apart(Process):
+    """An emitted package's Session, in a process that is not used for anything else."""
 
-    Each feed has the values of its inputs in their order. Raises RunFailed.
-    """
-    with Process() as process:
-        loaded = process.ask({"package": str(package), "engine": engine}, limits)
-        number = loaded["session"]
-        requests = [{"run": number, "values": list(values)} for values in feeds]
-        return [process.ask(request, limits)["results"] for request in requests]
+    def __init__(self, package: Path, engine: str, limits: Limits) -> None:
+        """Load it. Raises RunFailed, and the process is gone then."""
+        super().__init__()
+        self._limits = limits
+        request = {"package": str(package), "engine": engine}
+        try:
+            self._number = self.ask(request, limits)["session"]
+        except RunFailed:
+            self.close()
+            raise
+
+    def run(self, feed: Sequence[Any]) -> list[Any]:
+        """The results for the values of inputs, in their order. Raises RunFailed."""
+        request = {"run": self._number, "values": list(feed)}
+        return list(self.ask(request, self._limits)["results"])
+
+    def call(self, function: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What a function of ours, as "module:function", answers there.
+
+        Raises RunFailed.
+        """
+        request = {"call": function, "root": _ROOT, "given": dict(given)}
+        return self.ask(request, self._limits)
 
 
 def available_memory() -> int | None:

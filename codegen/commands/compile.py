@@ -6,6 +6,7 @@ from typing import Any
 
 from ...analysis.literals import one_line
 from ..pipeline import Package
+from ..validate.verdict import emission_line
 from ..verify.parity import summary
 
 
@@ -34,6 +35,7 @@ def summary_rows(package: Package) -> list[tuple[str, str]]:
             else []
         ),
         ("parity", summary(report["verification"])),
+        ("emission", emission_line(report.get("emission"))),
     ]
 
 

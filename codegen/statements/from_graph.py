@@ -26,10 +26,20 @@ BODIES: Mapping[str, Writer] = {
 def make_steps(
     model: ir.Model, shapes: ShapeFacts, faithful: bool = False, kernels: bool = False
 ) -> list[Assignment]:
-    """The steps in the file's own order; one Unsupported for all that is missing.
+    """The steps in the file's own order, idioms as such. Raises Unsupported.
 
-    If `faithful`, no layer holds a named weight otherwise than the file does. `kernels`
-    are going to be made of the steps.
+    `faithful` as in `spelled_steps`; `kernels` are going to be made of the steps.
+    """
+    steps = spelled_steps(model, shapes, faithful)
+    return spell_idioms(steps, shapes, set(model.graph.outputs), kernels)
+
+
+def spelled_steps(
+    model: ir.Model, shapes: ShapeFacts, faithful: bool = False
+) -> list[Assignment]:
+    """Each node as the operator table spells it; one Unsupported for all it lacks.
+
+    If `faithful`, no layer holds a named weight otherwise than the file does.
     """
     spelling = BlockSpelling(model, shapes, faithful, BODIES)
     steps = spelling.run(model.graph, model.graph.outputs)
@@ -38,9 +48,7 @@ def make_steps(
         refused = (node for node, _ in spelling.refused)
         error.nodes = frozenset([*spelling.missing, *refused])
         raise error
-    results = set(model.graph.outputs)
-    steps = _without_aliases(steps, results, {})
-    return spell_idioms(steps, shapes, results, kernels)
+    return _without_aliases(steps, set(model.graph.outputs), {})
 
 
 def _without_aliases(

@@ -61,6 +61,33 @@ def dynamic_sizes(model: ir.Model) -> list[dict[str, int]]:
     return [sizes for i, sizes in enumerate(found) if sizes not in found[:i]]
 
 
+def telling_sizes(model: ir.Model) -> list[dict[tuple[str, int], int]]:
+    """Two tries in which dimensions have different primes, or what is nearest to them.
+
+    Keys are inputs' names and axes; one empty dict if no size is open.
+    """
+    unknowns, model = _unknowns(model), inlined(model)
+    keys = list(_kinds(model))
+    if not keys:
+        return [{}]
+    limits = length_limits(model.graph)
+    most = 20 * (len(keys) + 2)
+    primes = [n for n in range(3, most) if all(n % d for d in range(2, n))]
+    found = []
+    for some in (primes, primes[len(keys) :]):
+        wanted = dict(zip(keys, some, strict=False))
+        wanted = {k: max(1, min(n, limits.get(k, n))) for k, n in wanted.items()}
+        sizes = _with_expressions(model, unknowns.solve(wanted))
+        found.append(
+            {
+                (str(value.name), axis): sizes[key]
+                for value in free_inputs(model)
+                for axis, key in dynamic_dims(value)
+            }
+        )
+    return found
+
+
 def decoding_sizes(model: ir.Model) -> list[dict[str, int]]:
     """Those of a prompt, before anything is cached, and of one token after it.
 

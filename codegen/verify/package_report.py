@@ -118,6 +118,7 @@ def _facts(
         "rewrites": compiled.rewriting.counts(),
         "classes": [c.name for c in plan.classes],
         "verification": None,
+        "emission": None,
     }
 
 

@@ -23,11 +23,11 @@ from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.weightless import to_proto
 from ...analysis.literals import one_line
 from ...analysis.oracle.process import (
+    Apart,
     Limits,
     RunFailed,
     Session,
     available_memory,
-    run_apart,
 )
 from ...rewrites.folding.island import size_of
 from ..emit.package_files import read_report
@@ -142,14 +142,15 @@ def verify(
     seeds: Sequence[int] | None = None,
     engine: str = "",
     unsteady: Mapping[str, float] | None = None,
+    then: Then | None = None,
 ) -> Verification:
     """Compare a package with its ONNX file.
 
     `given` is a file of inputs, `seeds` are those of random ones (two, where neither is
     given), `engine` is the package's own unless named. Of outputs that are drawn at
     random, types and shapes are compared. `unsteady` is how far an output may be off
-    since its weights make it hang on their last bits (ill_conditioned.py): what the
-    package's report says unless given. Raises VerificationError.
+    since its weights make it hang on their last bits (ill_conditioned.py), by default
+    as the report says; `then` runs in the package's process. Raises VerificationError.
     """
     model = loaded.model
     drawn, allowed = drawn_outputs(model), allowance(model)
@@ -163,7 +164,7 @@ def verify(
     session = load(source)
     cases = find_cases(session, model, given, seeds)
     try:
-        results = run_package(package, [case.feed for case in cases.runs], engine)
+        results = run_package(package, [c.feed for c in cases.runs], engine, then)
     except VerificationError as error:
         error.feed, error.expected = cases.runs[0].feed, cases.runs[0].expected
         raise
@@ -217,6 +218,7 @@ def _oracle_for(model: ir.Model) -> Callable[[str | bytes], Session]:
 
 
 Build = Callable[[Loaded, Path], object]
+Then = Callable[[Apart], None]
 
 
 def _coarse(report: Mapping[str, Any], model: ir.Model) -> dict[str, float]:
@@ -226,15 +228,21 @@ def _coarse(report: Mapping[str, Any], model: ir.Model) -> dict[str, float]:
 
 
 def check_package(
-    package: Path, loaded: Loaded, graph: ir.Model, inputs: Path | None, build: Build
+    package: Path,
+    loaded: Loaded,
+    graph: ir.Model,
+    inputs: Path | None,
+    build: Build,
+    then: Then | None = None,
 ) -> Verification:
     """Compare a package with its model; `build` writes one of another model likewise.
 
     `graph` is the rewritten one that the package was written from, `inputs` a file of
-    sample inputs. Raises VerificationError, which names the first node that differs.
+    sample inputs, `then` as in `verify`. Raises VerificationError, which names the
+    first node that differs.
     """
     try:
-        return verify(package, loaded, inputs)
+        return verify(package, loaded, inputs, then=then)
     except VerificationError as error:
         if error.feed is None:
             raise
@@ -297,15 +305,20 @@ def huge_value(model: ir.Model, shapes: ShapeFacts) -> tuple[str | None, float] 
 
 
 def run_package(
-    package: Path, feeds: list[Mapping[str, Any]], engine: str = ""
+    package: Path,
+    feeds: list[Mapping[str, Any]],
+    engine: str = "",
+    then: Then | None = None,
 ) -> list[list[Any]]:
-    """Outputs of the package's Session for each feed, from a fresh process.
-
-    Raises VerificationError.
+    """Outputs of the package's Session for each feed, from a fresh process, in which
+    more is done `then`. Raises VerificationError.
     """
-    values = [list(feed.values()) for feed in feeds]
     try:
-        return run_apart(package, values, engine, _limits())
+        with Apart(package, engine, _limits()) as running:
+            results = [running.run(list(feed.values())) for feed in feeds]
+            if then is not None:
+                then(running)
+            return results
     except RunFailed as error:
         fault = "this is a fault in fairhand, not in the model; please report it"
         smaller = "try smaller inputs with --inputs FILE.npz"

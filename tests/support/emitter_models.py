@@ -199,9 +199,15 @@ def emit(model: onnx.ModelProto, folder: Path) -> Emitted:
 
 
 def run_here(
-    package: Path, feeds: list[Mapping[str, np.ndarray]], engine: str = ""
+    package: Path,
+    feeds: list[Mapping[str, np.ndarray]],
+    engine: str = "",
+    then: object = None,
 ) -> list[list[np.ndarray]]:
-    """As codegen.verify.run_package, without the seconds that a new process takes."""
+    """As codegen.verify.run_package, without the seconds that a new process takes.
+
+    What is to be done in that process isn't.
+    """
     chosen = {"engine": engine} if engine else {}
     session = import_package(package).Session(**chosen)
     names = [tensor.name for tensor in session.get_inputs()]

@@ -58,7 +58,8 @@ def test_compile(tmp_path: Path, capfd: Capture) -> None:
     worst = report["verification"]["worst_relative_error"]
     oracle = f"onnxruntime {ort.__version__}, optimisation off"
     text = f"1 runs against {oracle}: worst relative error {worst}"
-    assert lines[4] == ["parity", text] and len(lines) == 5
+    assert lines[4] == ["parity", text] and len(lines) == 6
+    assert lines[5][0] == "emission" and "all inputs of all sizes" in lines[5][1]
     cases = [case["inputs"] for case in report["verification"]["cases"]]
     assert cases == ["digits_sample.npz"]
 

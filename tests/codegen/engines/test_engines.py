@@ -813,10 +813,10 @@ def test_an_engine_that_fails_verification_is_not_ours(
     """Unless it was asked for."""
     genuine, reason = parity.run_package, "the emitted package died: signal 11"
 
-    def crashes(package: Path, feeds: Any, engine: str = "") -> Any:
+    def crashes(package: Path, feeds: Any, engine: str = "", *then: Any) -> Any:
         if (engine or read_report(package)["engine"]["name"]) == "onednn":
             raise fairhand.VerificationError(reason)
-        return genuine(package, feeds, engine)
+        return genuine(package, feeds, engine, *then)
 
     monkeypatch.setattr(parity, "run_package", crashes)
     report = fairhand.compile(convolutions(), tmp_path / "a").report
@@ -989,10 +989,10 @@ def test_no_engine_computes_in_more_bits_than_was_asked_for(
     assert report["verification"]["worst_relative_error"] > 1e-4
     genuine = parity.run_package
 
-    def not_traced(package: Path, feeds: Any, engine: str = "") -> Any:
+    def not_traced(package: Path, feeds: Any, engine: str = "", *then: Any) -> Any:
         if engine == "onednn":
             raise fairhand.VerificationError("it crashed")
-        return genuine(package, feeds, engine)
+        return genuine(package, feeds, engine, *then)
 
     monkeypatch.setattr(parity, "run_package", not_traced)
     report = fairhand.compile(model, tmp_path / "b", **options).report

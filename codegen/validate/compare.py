@@ -1,0 +1,321 @@
+"""Whether model.py makes the calls that the graph stands for; run beside a package.
+
+Both run on the same fake inputs, whose sizes are symbols, or numbers that all differ,
+and the names of what they return are compared (recorder.py). This is called by its name
+in a process that has the package loaded (child.py).
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import linecache
+import math
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch._guards import GuardSource, Source
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+
+from .memory import CannotFollow
+from .recorder import Recorded, Recorder
+
+_REFERENCE = "<the graph, node by node>"
+
+
+class _Side(NamedTuple):
+    """What one side made: names of its outputs, its calls, the lines behind them."""
+
+    outputs: list[object]
+    calls: list[Recorded]
+    lines: set[int]
+
+
+class Differs(Exception):
+    """The two sides are not the same; `found` says where they part."""
+
+    def __init__(self, found: dict[str, Any]) -> None:
+        super().__init__(found)
+        self.found = found
+
+
+def compare(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The verdict on the package in the folder `package`, to be what `reference` is.
+
+    `reference` is reference.py's as a dict; its `tries` are numbers for open sizes. The
+    answer has "validated" and, of what was, "calls", "classes" and "sizes": the tries,
+    or "all" with the conditions "where" that held there. Else it has the "reason" why
+    nothing could be compared, or "differs", which says where the sides part first.
+    """
+    warnings.simplefilter("ignore")
+    tries = request["reference"]["tries"]
+    try:
+        found = _attempt(request, tries[0], symbolic=True)
+        if not found["where"]:
+            return found
+    except Exception:
+        found = {}  # what symbols and places in memory can't tell, numbers may
+    try:
+        tried = [_attempt(request, sizes, symbolic=False) for sizes in tries]
+    except Differs as error:
+        return {"validated": False, "differs": error.found}
+    except CannotFollow as error:
+        return {"validated": False, "reason": str(error)}
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        return {"validated": False, "reason": reason[:300]}
+    return found or {**tried[0], "sizes": tries if tries[0] else "all"}
+
+
+def _attempt(
+    request: Mapping[str, Any], sizes: Mapping[str, int], symbolic: bool
+) -> dict[str, Any]:
+    """Compare once. Raises Differs, CannotFollow, and what the graph's side does."""
+    both = _Both(request, sizes, symbolic)
+    inputs = both.inputs()
+    right = both.graph(inputs)
+    try:
+        ours = both.emitted(inputs)
+    except CannotFollow:
+        raise
+    except Exception as error:
+        raise Differs(both.failure(error)) from None
+    if ours.outputs != right.outputs:
+        raise Differs(both.difference(right, ours))
+    return {
+        "validated": True,
+        "sizes": "all",
+        "where": [*both.taken, *both.conditions()],
+        "calls": len(ours.calls),
+        "classes": both.classes(ours.lines),
+    }
+
+
+class _Named(Source):
+    """Where a size comes from: an input's dimension of this name."""
+
+    def __init__(self, name: str) -> None:
+        self._text = name
+
+    @property
+    def _name_template(self) -> str:
+        return self._text
+
+    @cached_property
+    def guard_source(self) -> GuardSource:
+        return GuardSource.CONSTANT
+
+
+class _Both:
+    """The two networks, and inputs and weights that both are given."""
+
+    def __init__(
+        self, request: Mapping[str, Any], sizes: Mapping[str, int], symbolic: bool
+    ) -> None:
+        self.reference = request["reference"]
+        package = Path(request["package"]).resolve()
+        if str(package.parent) not in sys.path:
+            sys.path.insert(0, str(package.parent))
+        self.module = importlib.import_module(f"{package.name}.model")
+        self.source = str(self.module.__file__)
+        if "run_lanes" in vars(self.module):  # one after the other, in this thread
+            vars(self.module)["run_lanes"] = _in_turn
+        self.sizes = sizes
+        self.symbols: dict[str, str] = {}
+        self.taken: list[str] = []  # for granted, of sizes
+        # Without open sizes nobody waits for what stands behind a ShapeEnv to load.
+        self.env = ShapeEnv() if symbolic and sizes else None
+        self.fake = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
+        self.recorder = Recorder(self.fake, elements=not symbolic)
+        self.network = self.module.load()
+        for part in self.network.modules():  # of the type that the graph's side has
+            for held in (part._parameters, part._buffers):
+                for name, tensor in held.items():
+                    if tensor is not None:
+                        held[name] = self.recorder.lend(tensor)
+
+    # ------------------------------------------------------------------------ inputs
+
+    def inputs(self) -> list[Any]:
+        """A fake tensor for each input, or a list of them."""
+        known: dict[str, Any] = {}
+        shared: dict[tuple[int, ...], Any] = {}  # what no try sets apart is one size
+        for name, short in self.reference["sizes"].items():
+            size = self.sizes[name]
+            key = tuple(numbers[name] for numbers in self.reference["tries"])
+            if self.env is None or size < 2:  # which PyTorch takes for a number
+                known[short] = size
+                self.taken += [f"{name} = {size}"] if self.env else []
+            elif key in shared:
+                known[short] = shared[key]
+                self.taken.append(
+                    f"{name} = {self.symbols[str(shared[key].node.expr)]}"
+                )
+            else:
+                known[short] = shared[key] = self._symbol(name, size)
+        return [
+            self._input(i, given, known)
+            for i, given in enumerate(self.reference["inputs"])
+        ]
+
+    def _symbol(self, name: str, size: int) -> Any:
+        assert self.env is not None  # else sizes are numbers
+        source = _Named(name)
+        symbol = self.env.create_symbol(size, source, DimDynamic.DYNAMIC)
+        self.symbols[str(symbol)] = name
+        return self.env.create_symintnode(symbol, hint=size, source=source)
+
+    def _input(self, i: int, given: Mapping[str, Any], known: dict[str, Any]) -> Any:
+        if not given["dtype"]:
+            raise CannotFollow(f"input {given['name']} is no tensor of numbers")
+        if given["dims"] is None:
+            raise CannotFollow(f"input {given['name']} has no rank")
+        dims = [
+            eval(d, dict(known)) if isinstance(d, str) else d for d in given["dims"]
+        ]
+        is_list = "list" in given["wraps"]
+        dtype = getattr(torch, given["dtype"])
+        with self.fake:
+            made = [torch.empty(dims, dtype=dtype) for _ in range(3 if is_list else 1)]
+        for k, tensor in enumerate(made):
+            self.recorder.given(tensor, f"input {i}.{k}")
+        return made if is_list else made[0]
+
+    # -------------------------------------------------------------------------- runs
+
+    def emitted(self, inputs: Sequence[Any]) -> _Side:
+        """Run model.py; lists of NESTED are filled and opened as Session does."""
+        takes, gives = self.module.INPUTS, list(self.module.OUTPUTS)
+        nested = getattr(self.module, "NESTED", {})
+        given = dict(zip(takes, inputs, strict=True))
+        lists = [rows for rows in nested.values() if _leaves(rows)[0] in takes]
+        inside = {name for rows in lists for name in _leaves(rows)}
+        flat = [value for name, value in given.items() if name not in inside]
+        starts = {_leaves(rows)[0]: _leaves(rows) for rows in nested.values()}
+
+        def call() -> list[Any]:
+            made = self.network(*flat, *(_filled(rows, given) for rows in lists))
+            found: dict[str, Any] = {}
+            for value in made if isinstance(made, tuple) else (made,):
+                name = next(name for name in gives if name not in found)
+                if name in starts:
+                    found.update(zip(starts[name], _leaves(value), strict=True))
+                else:
+                    found[name] = value
+            return [found[name] for name in gives]
+
+        return self._run(call, self.source)
+
+    def graph(self, inputs: Sequence[Any]) -> _Side:
+        """Run the reference."""
+        text = self.reference["text"]
+        linecache.cache[_REFERENCE] = len(text), None, text.splitlines(True), _REFERENCE
+        space: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
+        space |= {"math": math, "np": np, "nn": torch.nn}
+        for name, (module, path) in self.reference["imports"].items():
+            thing: Any = importlib.import_module(module)
+            for word in path.split("."):
+                thing = getattr(thing, word)
+            space[name] = thing
+        for name, held in self.reference["constants"].items():
+            space[name] = self._held(held)
+        for name, layer in self.reference["layers"].items():
+            space[name] = self._layer(layer, space)
+        exec(compile(text, _REFERENCE, "exec"), space)  # our own, from names we made
+        return self._run(lambda: space["run"](*inputs), _REFERENCE)
+
+    def _held(self, held: Mapping[str, Any]) -> Any:
+        if "array" in held:
+            return held["array"]
+        dtype, real = getattr(torch, held["dtype"]), None
+        with self.fake:
+            made = torch.empty(held["shape"], dtype=dtype)
+        if "numbers" in held:
+            real = torch.tensor(held["numbers"], dtype=dtype).reshape(held["shape"])
+        return self.recorder.given(made, held["digest"], real)
+
+    def _layer(self, layer: Mapping[str, Any], space: dict[str, Any]) -> Any:
+        with torch.device("meta"):
+            made = eval(layer["text"], space)  # as in `graph`
+        state = {name: self._held(held) for name, held in layer["holds"].items()}
+        made.load_state_dict(state, assign=True)
+        return made.eval().requires_grad_(False)
+
+    def _run(self, call: Callable[[], list[Any]], source: str) -> _Side:
+        self.recorder.begin(source)
+        with torch.no_grad(), self.fake, self.recorder:
+            made = call()
+        outputs = [self.recorder.name(output) for output in made]
+        return _Side(outputs, self.recorder.calls, self.recorder.lines)
+
+    # ---------------------------------------------------------------------- verdicts
+
+    def conditions(self) -> list[str]:
+        """What PyTorch took for granted of open sizes while it ran, by their names."""
+        guards = self.env.guards if self.env is not None else ()
+        found = dict.fromkeys(guard.expr for guard in guards)
+        names = {
+            symbol: type(symbol)(self.symbols.get(str(symbol), str(symbol)))
+            for expr in found
+            for symbol in expr.free_symbols
+        }
+        return [str(expr.xreplace(names)) for expr in found]
+
+    def classes(self, lines: set[int]) -> list[str]:
+        """The classes of model.py that some of the lines are in."""
+        tree = ast.parse(Path(self.source).read_text(encoding="utf-8"))
+        return [
+            part.name
+            for part in tree.body
+            if isinstance(part, ast.ClassDef)
+            and not lines.isdisjoint(range(part.lineno, (part.end_lineno or 0) + 1))
+        ]
+
+    def failure(self, error: Exception) -> dict[str, Any]:
+        """That model.py fails where the graph's side didn't."""
+        line, trace = 0, error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == self.source:
+                line = trace.tb_lineno
+            trace = trace.tb_next
+        text = str(error).partition("\n")[0][:200]
+        return self._at(line) | {"calls": f"{type(error).__name__}: {text}"}
+
+    def difference(self, right: _Side, ours: _Side) -> dict[str, Any]:
+        """The first call of model.py that the graph's side doesn't make, and back."""
+        known, made = ({call.name for call in side.calls} for side in (right, ours))
+        mine = next((call for call in ours.calls if call.name not in known), None)
+        other = next((call for call in right.calls if call.name not in made), None)
+        found = self._at(mine.line if mine is not None else 0)
+        found["calls"] = mine.operator if mine is not None else ""
+        found["wants"] = other.operator if other is not None else ""
+        if other is not None:
+            found["node"] = self.reference["nodes"].get(str(other.line), "")
+        return found
+
+    def _at(self, line: int) -> dict[str, Any]:
+        lines = Path(self.source).read_text(encoding="utf-8").splitlines()
+        return {"line": line, "text": lines[line - 1].strip() if line else ""}
+
+
+def _in_turn(*calls: tuple[Any, ...]) -> list[Any]:
+    return [function(*given) for function, *given in calls]
+
+
+def _leaves(nested: Any) -> list[Any]:
+    if not isinstance(nested, list | tuple):
+        return [nested]
+    return [leaf for item in nested for leaf in _leaves(item)]
+
+
+def _filled(nested: Any, given: Mapping[str, Any]) -> Any:
+    if isinstance(nested, str):
+        return given[nested]
+    return type(nested)(_filled(item, given) for item in nested)

@@ -1,0 +1,331 @@
+"""What tensors are called, by the memory that they look at.
+
+Two ways to name what a call is given, of which both are sound: equal names stand for
+equal contents.
+
+`Places` names memory by the call that made it, and a tensor by its memory and where it
+looks: sizes, strides, offset. It takes symbols for sizes, and views need no rules: what
+x.unbind(1)[0] and x[:, 0] are is one place. `Elements` knows of each element where it
+came from, whatever moved it: joined, rolled, copied in another order, a tensor is its
+elements in order. It needs numbers for sizes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.utils._python_dispatch import _disable_current_modes
+
+from .digests import content_digest, digest
+
+_AT = torch.ops.aten
+# They put elements elsewhere and look at none: what they do to numbers of elements
+# they do to elements.
+_MOVES = frozenset(
+    {
+        _AT.cat.default,
+        _AT.clone.default,
+        _AT.flip.default,
+        _AT.pixel_shuffle.default,
+        _AT.pixel_unshuffle.default,
+        _AT.repeat.default,
+        _AT.roll.default,
+    }
+)
+# They do so to the first operand, by numbers that have to be known.
+_PICKS = frozenset(
+    {
+        _AT.embedding.default,
+        _AT.gather.default,
+        _AT.index.Tensor,
+        _AT.index_select.default,
+    }
+)
+_UNSAID = frozenset({_AT.empty.memory_format, _AT.empty_like.default})
+_WIDTH = 40  # bits for the place of an element in what it came from
+_MOST = 2**20  # elements of a tensor that are followed one by one
+_SMALL = 2**12  # elements of a tensor whose numbers are computed, if they can be
+
+SizeName = Callable[[Any], object]
+
+
+class CannotFollow(Exception):
+    """What was run does what a recording can't tell; the text says what that is."""
+
+
+def tensors_in(given: Any) -> Iterable[torch.Tensor]:
+    """The tensors among arguments, those in lists too."""
+    if isinstance(given, torch.Tensor):
+        yield given
+    elif isinstance(given, list | tuple):
+        for item in given:
+            yield from tensors_in(item)
+
+
+class Places:
+    """Memory by the call that made it, a tensor by its place in there."""
+
+    def __init__(self, size: SizeName) -> None:
+        self.size = size
+        self._names: dict[int, str] = {}  # by the address of a storage's record
+        self._alive: list[object] = []  # so that no address is used again
+
+    def key(self, tensor: torch.Tensor) -> int:
+        """What tells a tensor's memory from any other."""
+        storage = tensor.untyped_storage()
+        self._alive.append(storage)
+        return int(storage._cdata)
+
+    def enter(self, tensor: torch.Tensor, name: str) -> None:
+        """A new tensor whose elements, in order, are called so."""
+        self._names[self.key(tensor)] = digest(name, self.place(tensor))
+
+    def write(self, tensor: torch.Tensor, name: str) -> None:
+        """A tensor's memory was written to, by a call of that name."""
+        self._names[self.key(tensor)] = digest(name, "written")
+
+    def moved(
+        self, func: Any, args: Sequence[Any], kwargs: Any, made: torch.Tensor
+    ) -> bool:
+        """Enter what a call only copied, if it can be told; whether it could."""
+        if func is not _AT.clone.default:
+            return False
+        # The same elements at the same places: all of the memory, as it was.
+        source, size = args[0], made.untyped_storage().nbytes()
+        whole = made.numel() * made.element_size() == size
+        same = source.untyped_storage().nbytes() == size
+        alike = self.place(source) == self.place(made)
+        if not (alike and all(map(statically_known_true, (whole, same)))):
+            return False
+        self._names[self.key(made)] = self.stored(source)
+        return True
+
+    def hold(self, tensor: torch.Tensor, numbers: torch.Tensor) -> None:
+        """A new tensor holds these numbers, for who computes with them."""
+
+    def learn(
+        self, func: Any, args: Sequence[Any], kwargs: Any, made: torch.Tensor
+    ) -> bool:
+        """Enter the numbers that a call gives, if they can be told; whether so."""
+        return False
+
+    def name(self, tensor: torch.Tensor) -> object:
+        """What a tensor is called as an operand."""
+        return (self.stored(tensor), *self.place(tensor))
+
+    def stored(self, tensor: torch.Tensor) -> str:
+        """What its memory is called."""
+        key = self.key(tensor)
+        if key not in self._names:
+            raise CannotFollow("a tensor that no recorded call made")
+        return self._names[key]
+
+    def place(self, tensor: torch.Tensor) -> tuple[object, ...]:
+        """Where a tensor looks, and how it reads what is there."""
+        sizes = (*tensor.shape, *tensor.stride(), tensor.storage_offset())
+        bits = (tensor.is_conj(), tensor.is_neg())
+        return (str(tensor.dtype), *map(self.size, sizes), *bits)
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """What one memory holds: all of `base` in order, or these `elements`."""
+
+    serial: int
+    dtype: torch.dtype
+    size: int
+    base: int = -1
+    elements: np.ndarray | None = None
+    numbers: torch.Tensor | None = None  # those of the whole memory, where known
+
+    def all(self) -> np.ndarray:
+        if self.elements is not None:
+            return self.elements
+        start = self.base << _WIDTH
+        return np.arange(start, start + self.size)
+
+
+class Elements(Places):
+    """Each element by what made it, and where in that it stood.
+
+    A tensor of more than _MOST elements is named by its place in what made it.
+    """
+
+    def __init__(self, size: SizeName) -> None:
+        super().__init__(size)
+        self._bases: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._held: dict[int, _Memory] = {}
+        self._serials = itertools.count()
+        self._known: dict[object, object] = {}
+
+    def enter(self, tensor: torch.Tensor, name: str) -> None:
+        size, base = _room(tensor), self._base(name)
+        if tensor.is_contiguous() and tensor.numel() == size:
+            self._hold(tensor, size, base=base)
+        else:
+            start = base << _WIDTH
+            self._put(tensor, np.arange(start, start + tensor.numel()))
+
+    def write(self, tensor: torch.Tensor, name: str) -> None:
+        base = self._base(digest(name, "written"))
+        self._hold(tensor, _room(tensor), base=base)
+
+    def _base(self, name: str) -> int:
+        if name not in self._numbers:
+            self._numbers[name] = len(self._bases)
+            self._bases.append(name)
+        return self._numbers[name]
+
+    def _hold(self, tensor: torch.Tensor, size: int, **held: Any) -> None:
+        memory = _Memory(next(self._serials), tensor.dtype, size, **held)
+        self._held[self.key(tensor)] = memory
+
+    def _put(self, tensor: torch.Tensor, elements: np.ndarray) -> None:
+        """A new tensor has these elements, in order."""
+        size, held = _room(tensor), elements
+        if not tensor.is_contiguous() or size != tensor.numel():
+            held = np.full(size, -1)
+            held[_looks(tensor, np.arange(size))] = elements
+        self._hold(tensor, size, elements=held)
+
+    def _memory(self, tensor: torch.Tensor) -> _Memory:
+        key = self.key(tensor)
+        if key not in self._held:
+            raise CannotFollow("a tensor that no recorded call made")
+        held = self._held[key]
+        if held.dtype != tensor.dtype:
+            raise CannotFollow("a tensor that is read as one of another type")
+        return held
+
+    def moved(
+        self, func: Any, args: Sequence[Any], kwargs: Any, made: torch.Tensor
+    ) -> bool:
+        picks = func in _PICKS
+        if made.numel() > _MOST or not (picks or func in _MOVES):
+            return False
+        source, rest = (args[:1], args[1:]) if picks else (args, ())
+        if len({tensor.dtype for tensor in tensors_in(source)}) > 1:
+            return False
+        numbers = [_each(self.numbers, given) for given in rest]
+        if any(self.numbers(tensor) is None for tensor in tensors_in(rest)):
+            return False
+        try:
+            with _disable_current_modes():
+                found = func(*_each(self._places, list(source)), *numbers)
+                elements = found.contiguous().reshape(-1).numpy()
+        except IndexError:
+            return False  # at sizes at which it can't run
+        self._put(made, elements)
+        return True
+
+    def _places(self, tensor: torch.Tensor) -> torch.Tensor:
+        seen = _looks(tensor, self._memory(tensor).all())
+        return torch.from_numpy(seen).reshape(tensor.shape)
+
+    def numbers(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """What a tensor holds, if that is known."""
+        found = self._memory(tensor).numbers
+        if found is None:
+            return None
+        with _disable_current_modes():
+            place = tuple(tensor.shape), tensor.stride(), tensor.storage_offset()
+            return found.as_strided(*place)
+
+    def hold(self, tensor: torch.Tensor, numbers: torch.Tensor) -> None:
+        if tensor.numel() > _SMALL or not tensor.is_contiguous():
+            return
+        with _disable_current_modes():
+            whole = numbers.detach().clone().contiguous()
+            base = self._base(real_digest(whole))
+            whole = whole.reshape(-1)
+        self._hold(tensor, len(whole), base=base, numbers=whole)
+
+    def learn(
+        self, func: Any, args: Sequence[Any], kwargs: Any, made: torch.Tensor
+    ) -> bool:
+        if made.numel() > _SMALL or not made.is_contiguous():
+            return False
+        if func in _UNSAID or torch.Tag.nondeterministic_seeded in func.tags:
+            return False
+        if func._schema.is_mutable or _room(made) != made.numel():
+            return False
+        given = list(tensors_in([*args, *kwargs.values()]))
+        if any(t.numel() > _SMALL or self.numbers(t) is None for t in given):
+            return False
+        real = [_each(self.numbers, arg) for arg in args]
+        with _disable_current_modes():
+            found = func(
+                *real, **{k: _each(self.numbers, v) for k, v in kwargs.items()}
+            )
+        if not isinstance(found, torch.Tensor) or found.dtype != made.dtype:
+            return False
+        self.hold(made, found)
+        return True
+
+    def name(self, tensor: torch.Tensor) -> object:
+        place = self._memory(tensor).serial, self.place(tensor)
+        if place not in self._known:
+            self._known[place] = self._name(tensor)
+        return self._known[place]
+
+    def _name(self, tensor: torch.Tensor) -> object:
+        memory = self._memory(tensor)
+        bits = tensor.is_conj(), tensor.is_neg()
+        kind = (str(tensor.dtype), *tensor.shape, *bits)
+        whole = tensor.is_contiguous() and tensor.numel() == memory.size
+        if memory.elements is None and whole:
+            return (self._bases[memory.base], *kind)
+        if memory.elements is None and tensor.numel() > _MOST:
+            return (self._bases[memory.base], *self.place(tensor))
+        seen = _looks(tensor, memory.all())
+        if seen.size and seen.min() < 0:
+            raise CannotFollow("a tensor that is read where nothing was written")
+        used, which = np.unique(seen >> _WIDTH, return_inverse=True)
+        names = [self._bases[i] for i in used]
+        if len(names) == 1:
+            start = int(used[0]) << _WIDTH
+            if np.array_equal(seen, np.arange(start, start + seen.size)):
+                return (names[0], *kind)
+        ranks = np.argsort(np.argsort(np.array(names, dtype=object)))
+        shown = seen & ((1 << _WIDTH) - 1) | ranks[which.reshape(-1)] << _WIDTH
+        return (
+            sorted(names),
+            content_digest("int64", shown.shape, [shown.data]),
+            *kind,
+        )
+
+
+def real_digest(tensor: torch.Tensor) -> str:
+    """The digest of a real tensor, as reference.py makes it of an array."""
+    whole = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return content_digest(dtype, tensor.shape, [whole.numpy().data])
+
+
+def _each(change: Callable[[torch.Tensor], Any], given: Any) -> Any:
+    """The same with other tensors, those in lists too."""
+    if isinstance(given, torch.Tensor):
+        return change(given)
+    if isinstance(given, list | tuple):
+        return [_each(change, item) for item in given]
+    return given
+
+
+def _room(tensor: torch.Tensor) -> int:
+    """The elements that a tensor's memory has room for."""
+    return int(tensor.untyped_storage().nbytes()) // tensor.element_size()
+
+
+def _looks(tensor: torch.Tensor, held: np.ndarray) -> np.ndarray:
+    """What a tensor sees of what its memory holds, in order."""
+    steps = tuple(8 * step for step in tensor.stride())
+    begin = held[tensor.storage_offset() :]
+    seen = np.lib.stride_tricks.as_strided(begin, tuple(tensor.shape), steps)
+    return np.ascontiguousarray(seen).reshape(-1)

@@ -1,0 +1,217 @@
+"""Runs of a network as the calls of PyTorch that it makes, on tensors without content.
+
+A `Recorder` is a dispatch mode over fake tensors: nothing is computed, sizes are
+symbols where the network's are open. What a call makes is named by the call: the
+operator that PyTorch dispatches to, and the names of its operands (memory.py). So equal
+names say that one function of inputs and weights was called for, whatever those hold.
+That is sound because a call's result is a function of its operands, random numbers
+aside, which are named by their turn.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from .digests import digest
+from .memory import CannotFollow, Elements, Places, real_digest, tensors_in
+
+_AT = torch.ops.aten
+# Options of calls that make tensors which say nothing of their numbers.
+_IDLE_OPTIONS = frozenset({"device", "layout", "pin_memory", "non_blocking"})
+# ~(x == y) is written x != y, which is true of numbers that are none as well.
+_UNEQUAL = {_AT.eq.Scalar: _AT.ne.Scalar, _AT.eq.Tensor: _AT.ne.Tensor}
+_NOT = frozenset({_AT.bitwise_not.default, _AT.logical_not.default})
+_SYMBOLS = torch.SymInt | torch.SymFloat | torch.SymBool
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One call of PyTorch: the operator, what its result is named, who called it.
+
+    `line` is that of the source that is recorded, 0 if it wasn't called from there.
+    """
+
+    operator: str
+    name: str
+    line: int
+
+
+class Recorder(TorchDispatchMode):
+    """Names what is computed while it is active, in run after run.
+
+    `elements` says whether each element is followed, which needs numbers for sizes.
+    """
+
+    def __init__(self, fake: FakeTensorMode, elements: bool = False) -> None:
+        super().__init__()
+        self.fake = fake
+        self.memory = (Elements if elements else Places)(self._size)
+        self.calls: list[Recorded] = []
+        self.lines: set[int] = set()  # of the source, behind which calls are
+        self._source = ""
+        self._given: set[int] = set()  # memory that is weights' or inputs'
+        self._lent: dict[int, torch.Tensor] = {}  # for real tensors, by id
+        self._alive: list[torch.Tensor] = []
+        self._sizes: dict[sympy.Expr, str] = {}
+        self._unknown: dict[sympy.Symbol, sympy.Symbol] = {}  # sizes that data decide
+        self._unequal: dict[object, str] = {}  # calls, by the truths they deny
+        self._draws = 0
+
+    def begin(self, source: str) -> None:
+        """Record another run; calls are ascribed to lines of the file `source`."""
+        self._source, self.calls, self.lines = source, [], set()
+        self._draws = 0
+
+    def given(
+        self, tensor: torch.Tensor, name: str, real: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The same fake tensor, whose elements, which runs are given, have a name.
+
+        `real` is a tensor with its content, if that is to be known: whole numbers.
+        """
+        self._given.add(self.memory.key(tensor))
+        self.memory.enter(tensor, name)
+        if real is not None:
+            self.memory.hold(tensor, real)
+        return tensor
+
+    # ------------------------------------------------------------------------- names
+
+    def name(self, thing: object) -> object:
+        """What stands for a tensor, a number or a list of them in names of calls.
+
+        Raises CannotFollow for tensors that it didn't see made.
+        """
+        if isinstance(thing, torch.Tensor):
+            return self.memory.name(self.lend(thing))
+        if isinstance(thing, list | tuple):
+            return tuple(map(self.name, thing))
+        return self._size(thing) if isinstance(thing, _SYMBOLS) else repr(thing)
+
+    def lend(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The fake tensor in the place of a real one, named by its content."""
+        if isinstance(tensor, FakeTensor):
+            return tensor
+        if id(tensor) not in self._lent:
+            with _disable_current_modes():
+                name = real_digest(tensor)
+                place = tensor.shape, tensor.stride()
+                with self.fake:
+                    fake = torch.empty_strided(*place, dtype=tensor.dtype)
+            self._alive.append(tensor)
+            whole = not (tensor.is_floating_point() or tensor.is_complex())
+            known = tensor if whole else None
+            self._lent[id(tensor)] = self.given(fake, name, known)
+        return self._lent[id(tensor)]
+
+    def _size(self, size: Any) -> object:
+        if isinstance(size, int):
+            return size
+        expr = size.node.expr
+        if expr not in self._sizes:
+            free = {
+                s: self._unknown[s] for s in expr.free_symbols & self._unknown.keys()
+            }
+            self._sizes[expr] = str(expr.xreplace(free))
+        return self._sizes[expr]
+
+    # ------------------------------------------------------------------------- calls
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.ops.prim.device.default:
+            return func(*args)
+        if func is _AT._local_scalar_dense.default and not isinstance(
+            args[0], FakeTensor
+        ):
+            with _disable_current_modes():
+                return args[0].item()  # of a constant
+        if func is _AT.lift_fresh.default:
+            return self.lend(args[0])
+        args, kwargs = self._borrowed(args), self._borrowed(kwargs)
+        call = self._call(func, args, kwargs)
+        if func in _NOT:
+            call = self._unequal.get(self.name(args[0]), call)
+        made = func(*args, **kwargs)
+        if self._enter(func, call, args, kwargs, made):
+            self.calls.append(Recorded(str(func), call, self._caller()))
+        if func in _UNEQUAL:
+            self._unequal[self.name(made)] = self._call(_UNEQUAL[func], args, kwargs)
+        return made
+
+    def _borrowed(self, given: Any) -> Any:
+        if isinstance(given, torch.Tensor):
+            return self.lend(given)
+        if isinstance(given, list | tuple):
+            return [self._borrowed(item) for item in given]
+        if isinstance(given, dict):
+            return {key: self._borrowed(value) for key, value in given.items()}
+        return given
+
+    def _call(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+        options = sorted((k, v) for k, v in kwargs.items() if k not in _IDLE_OPTIONS)
+        named = [(key, self.name(value)) for key, value in options]
+        drawn = 0
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            self._draws = drawn = self._draws + 1
+        return digest(str(func), [self.name(arg) for arg in args], named, drawn)
+
+    def _enter(
+        self, func: Any, call: str, args: Sequence[Any], kwargs: Any, made: Any
+    ) -> bool:
+        """Name what a call made or wrote; whether it did more than look elsewhere."""
+        given = [*args, *kwargs.values()]
+        known = {self.memory.key(tensor) for tensor in tensors_in(given)}
+        did = False
+        for i, tensor in self._written(func, args, kwargs):
+            if self.memory.key(tensor) in self._given:
+                raise CannotFollow("a weight or an input is written to")
+            self.memory.write(tensor, digest(call, i))
+            did = True
+        for i, result in enumerate(made if isinstance(made, list | tuple) else [made]):
+            if isinstance(result, torch.Tensor):
+                if self.memory.key(result) in known:
+                    continue
+                how = func, args, kwargs, result
+                if not (self.memory.learn(*how) or self.memory.moved(*how)):
+                    self.memory.enter(result, digest(call, i))
+            elif isinstance(result, _SYMBOLS):
+                for symbol in result.node.expr.free_symbols:
+                    self._unknown.setdefault(symbol, sympy.Symbol(digest(call, i)))
+            did = True
+        return did
+
+    def _written(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Iterable[tuple[int, torch.Tensor]]:
+        if not func._schema.is_mutable:
+            return
+        for i, argument in enumerate(func._schema.arguments):
+            given = args[i] if i < len(args) else kwargs.get(argument.name)
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                for tensor in tensors_in(given):
+                    yield i, tensor
+
+    def _caller(self) -> int:
+        """The line of the source that is running."""
+        frame, line = sys._getframe(2), 0
+        while frame is not None:
+            if frame.f_code.co_filename == self._source:
+                self.lines.add(frame.f_lineno)
+                line = line or frame.f_lineno
+            frame = frame.f_back  # type: ignore[assignment]
+        return line

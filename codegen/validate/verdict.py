@@ -1,0 +1,58 @@
+"""What is known of model.py for all inputs: validated, or why it isn't."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ...analysis.literals import one_line
+from ...analysis.oracle.process import Apart, RunFailed
+from .reference import Reference
+
+_COMPARE = "fairhand.codegen.validate.compare:compare"
+
+
+class Validation:
+    """Compares a package with its reference, in the process that runs the package.
+
+    `found` is the answer of compare.py then.
+    """
+
+    def __init__(self, package: Path, reference: Reference) -> None:
+        self._request = {"package": str(package), "reference": asdict(reference)}
+        self.found: dict[str, Any] = {"validated": False, "reason": "it was not run"}
+
+    def __call__(self, running: Apart) -> None:
+        try:
+            self.found = running.call(_COMPARE, self._request)
+        except RunFailed as error:
+            self.found["reason"] = one_line(str(error), 300)
+
+
+def emission_line(found: Mapping[str, Any] | None) -> str:
+    """A line about the emission of a report."""
+    if found is None:
+        return "not compared for all inputs"
+    if "differs" in found:
+        return f"sampled only: other calls, {difference(found['differs'])}"
+    if not found["validated"]:
+        return f"sampled only: {one_line(found['reason'], 200)}"
+    sizes = "all sizes"
+    if found["sizes"] != "all":
+        tries = (", ".join(f"{k}={v}" for k, v in s.items()) for s in found["sizes"])
+        sizes = "; ".join(tries)
+    where = f" where {', '.join(found['where'])}" if found["where"] else ""
+    calls = f"{found['calls']} calls as the graph's"
+    return one_line(f"validated for all inputs of {sizes}{where}: {calls}", 300)
+
+
+def difference(parts: Mapping[str, Any]) -> str:
+    """Where model.py makes other calls than the graph, as compare.py found it."""
+    what = one_line(parts["calls"] or "leaves a call out", 200)
+    text = one_line(parts["text"], 100)
+    line = f"line {parts['line']}, {text}: " if parts["line"] else ""
+    node = f" for {one_line(parts['node'], 200)}" if parts.get("node") else ""
+    wants = f"; the graph has {parts['wants']}{node}" if parts.get("wants") else ""
+    return f"{line}{what}{wants}"

@@ -1,0 +1,119 @@
+"""model.py and the graph, call by call: the same for all inputs, or where they part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+import fairhand
+from fairhand.codegen import pipeline
+from fairhand.codegen.commands.compile import summary_rows
+from fairhand.codegen.load.read_model import load
+from fairhand.codegen.plan.make_plan import CompiledModel
+from fairhand.codegen.validate.compare import compare
+from fairhand.codegen.validate.reference import Reference, reference
+from fairhand.codegen.verify.input_sizes import telling_sizes
+from tests.support.networks import residual, transformer
+
+
+def emitted(
+    model: onnx.ModelProto,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    level: int = 1,
+) -> Reference:
+    """Write a package, and return what its model.py has to be."""
+    kept: list[CompiledModel] = []
+    lower = pipeline.lower
+
+    def keep(*given: Any, **named: Any) -> CompiledModel:
+        kept.append(lower(*given, **named))
+        return kept[-1]
+
+    monkeypatch.setattr(pipeline, "lower", keep)
+    fairhand.compile(model, folder, verify=False, cache=False, level=level)
+    made = kept[-1]
+    sizes = telling_sizes(load(model).model)
+    return reference(made.graph, made.rewriting.shapes, sizes, level == 0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A package's, whose name no other test imports."""
+    return tmp_path / tmp_path.name
+
+
+def verdict(folder: Path, right: Reference) -> dict[str, Any]:
+    """What compare.py says of a package, here and now."""
+    return compare({"package": str(folder), "reference": asdict(right)})
+
+
+def parsed(body: str) -> onnx.ModelProto:
+    text = f'<ir_version: 10, opset_import: ["" : 20]>\n{body}'
+    return onnx.parser.parse_model(text)
+
+
+ROLLED = """
+    net (float[n, 8, 6] x) => (float[n, 8, 6] y)
+        <int64[2] sizes = {3, 5}> {
+        a, b = Split <axis = 1> (x, sizes)
+        r = Concat <axis = 1> (b, a)
+        s = Relu (r)
+        y = Mul (s, x)
+    }"""
+
+
+def test_a_package_is_validated_when_it_is_compiled(tmp_path: Path) -> None:
+    package = fairhand.compile(transformer(layers=2), tmp_path / "net")
+    found = package.report["emission"]
+    assert found["validated"] and found["sizes"] == "all" and not found["where"]
+    assert set(found["classes"]) == set(package.report["classes"])
+    shown = dict(summary_rows(package))["emission"]
+    assert shown.startswith("validated for all inputs of all sizes: ")
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_layers_classes_and_loops_are_the_calls_of_the_graph(
+    level: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = emitted(residual(), folder, monkeypatch, level)
+    assert verdict(folder, right)["validated"]
+
+
+def test_idioms_are_the_moves_that_they_stand_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = emitted(parsed(ROLLED), folder, monkeypatch)
+    assert ".roll(" in (folder / "model.py").read_text("utf-8")
+    found = verdict(folder, right)
+    assert found["validated"] and found["sizes"] == [{"n": 3}, {"n": 5}]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("F.relu(", "F.silu("),
+        ("self.fc(", "2 * self.fc("),
+        (" + self.downsample(x)", ""),
+    ],
+    ids=" ".join,
+)
+def test_the_first_line_that_differs_is_named(
+    change: Sequence[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = emitted(residual(), folder, monkeypatch)
+    path = folder / "model.py"
+    text = path.read_text("utf-8")
+    lines = text.splitlines()
+    at = next(
+        i for i, line in enumerate(lines) if change[0] in line and "def" not in line
+    )
+    lines[at] = lines[at].replace(*change)
+    path.write_text("\n".join(lines), "utf-8")
+    found = verdict(folder, right)["differs"]
+    assert found["line"] == at + 1

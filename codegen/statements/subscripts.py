@@ -1,20 +1,35 @@
-"""Indices and sizes that TorchScript computes, as what they stand for.
+"""Indices and sizes that exporters compute, as what they stand for.
 
-It writes `mask[batch, position]` as a column of all elements and places in it, and a
-size that is added to positions as an element of a shape.
+TorchScript writes `mask[batch, position]` as a column of all elements and places in it,
+and a size that is added to positions as an element of a shape. PyTorch's other exporter
+joins a table of places, which are all that there are: `mask[:, None, None, :]`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
+from ...analysis.graph.dims import Dim, Dims
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.ops.operands import equal
-from ...analysis.spelling.expr import DeviceOf, DimOf, Expr, Name, Ref
+from ...analysis.spelling.expr import (
+    Attribute,
+    Call,
+    DeviceOf,
+    DimOf,
+    Expr,
+    Name,
+    Ref,
+    Subscript,
+    callee,
+    joined,
+)
 from ..ir.assignment import Assignment
-from .combine import Flow, does, size_of, without
+from .combine import Flow, axis_of, does, size_of, without
 
 
 def spell_picks(
@@ -29,7 +44,7 @@ def spell_picks(
         if _filled(step, shapes, alone):
             alone.update(out for out in step.outputs if out and flow.uses[out] == 1)
             changed.append(step)
-        elif picks.spelled(step):
+        elif picks.spelled(step) or picks.counted(step):
             changed.append(step)
     return _without_unread(steps, flow.uses, results, changed)
 
@@ -100,6 +115,88 @@ class _Picks:
         (x,) = flat.reads()
         step.expr = self.picked(x, places)
         return True
+
+    def counted(self, step: Assignment) -> bool:
+        """x[rows, columns], which places hold as columns; a slice where each counts
+        along an axis of its own, in the order of x's axes."""
+        match step.expr:
+            case Subscript(
+                (Ref() as of, Call((Attribute((Ref() as by,), "unbind"), *_)))
+            ):
+                x, places = of.value, by.value
+            case _:
+                return False
+        dims, rank = self.shapes.dims(x) or (), len(self.shapes.dims(places) or ())
+        join = self.makers.get(places)
+        columns = (
+            [x.value for x in joined(join.expr) if isinstance(x, Ref)] if join else []
+        )
+        if join is None or not columns or axis_of(join, rank) != rank - 1:
+            return False
+        parts = [self.column(value) for value in columns]
+        if len(parts) != len(join.reads()) or any(part is None for part in parts):
+            return False
+        items = self.slices(columns, dims, rank) or parts
+        step.expr = Ref(x)[tuple(items)]
+        return True
+
+    def column(self, value: ir.Value) -> Expr | None:
+        """One column of a table, without the axis that it has for that."""
+        dims, step = self.shapes.dims(value) or (0,), self.makers.get(value)
+        if dims[-1] != 1:
+            return None
+        if step is not None and does(step, "Unsqueeze") and step.node is not None:
+            source = step.node.inputs[0]
+            inner = self.shapes.dims(source) if source is not None else None
+            if inner is not None and equal((*inner, 1), dims) and source is not None:
+                return Ref(source)
+        return Ref(value).squeeze(-1)
+
+    def slices(
+        self, columns: Sequence[ir.Value], dims: Dims, rank: int
+    ) -> list[object]:
+        """The item for each axis, if columns are counts along their own; else none."""
+        items: list[object] = [None] * (rank - 1)
+        last = -1
+        if len(columns) != len(dims):
+            return []
+        for column, size in zip(columns, dims, strict=True):
+            found = self.count(column)
+            at = -1 if found is None else found[0] + rank
+            if found is None or not last < at < rank - 1:
+                return []
+            stop = None if equal((found[1],), (size,)) else found[1]
+            shown = stop if stop is None or isinstance(stop, int) else DimOf(stop)
+            items[at], last = slice(None, shown), at
+        return items
+
+    def count(self, value: ir.Value) -> tuple[int, Dim] | None:
+        """The axis, from behind, along which a value is 0, 1, 2 ... and how far."""
+        dims = self.shapes.dims(value)
+        step = self.makers.get(value)
+        node = step.node if step is not None else None
+        if dims is None:
+            return None
+        wide = [i for i, dim in enumerate(dims) if dim != 1]
+        if value.const_value is not None:
+            array = value.const_value.numpy().reshape(-1)
+            plain = len(wide) == 1 and np.array_equal(array, np.arange(array.size))
+            return (wide[0] - len(dims), array.size) if plain else None
+        if step is None or node is None or step.form is not None or not node.inputs:
+            return None
+        source = node.inputs[0]
+        if source is None:
+            return None
+        if callee(step.expr) == ".expand":
+            return self.count(source)
+        if len(wide) == 1:
+            axis = self.counts(value, dims[wide[0]])
+            return None if axis is None else (axis, dims[wide[0]])
+        inner = self.shapes.dims(source)
+        if does(step, "Unsqueeze") and inner is not None and (*inner, 1) == tuple(dims):
+            found = self.count(source)
+            return None if found is None else (found[0] - 1, found[1])
+        return None
 
     def picked(self, x: ir.Value, places: ir.Value) -> Expr:
         dims = self.shapes.dims(x) or ()

@@ -191,7 +191,7 @@ class Rewriter:
             (
                 self._alters_parameter(x.draft)
                 if isinstance(x, Output)
-                else isinstance(x, ir.Value) and is_parameter(x)
+                else isinstance(x, ir.Value) and _holds_parameter(x)
             )
             for x in inputs
         )
@@ -271,6 +271,13 @@ class Rewriter:
                     stack.append(producer)
                     # Another user may be the only one now, which rules may ask for.
                     self.touched += [user for user, _ in x.uses()][:2]
+
+
+def _holds_parameter(value: ir.Value) -> bool:
+    """Whether a constant is a parameter, or computed from one."""
+    node = value.producer()
+    inputs = [x for x in node.inputs if x is not None] if node is not None else []
+    return is_parameter(value) or any(map(_holds_parameter, inputs))
 
 
 def _producer(value: ir.Value) -> ir.Node:

@@ -308,6 +308,18 @@ def test_equal_parameters_that_an_exporter_merged(tmp_path: Path) -> None:
     assert {f"layers.{i}.{name}" for i in range(2) for name in ("b", "log")} < found
 
 
+def test_a_factor_of_a_result_stays_one(tmp_path: Path) -> None:
+    """It would be another weight, also where that is transposed first."""
+    g = Graph(ids=("int64", ["batch", 6]))
+    x = g("Gather", g.weight("embed.weight", 90, 8), "ids", at="embed")
+    x = g("Relu", g.linear(x, "fc", 8, 8))
+    head = g("Transpose", g.weight("head.weight", 90, 8), perm=[1, 0], at="head")
+    y = g("Mul", g("MatMul", x, head, at="head"), g.weight("n", value=np.float32(0.5)))
+    package(g, tmp_path, y=y)
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert "self.head = nn.Linear(8, 90, bias=False)" in text
+
+
 # ---- what exporters spell by more than there was
 
 

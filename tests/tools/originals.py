@@ -317,6 +317,18 @@ NETWORKS: dict[str, Callable[[], Original]] = {
         },
         "CLIP",
     ),
+    **{
+        name.lower(): _hf(name, _text, _PLAIN)
+        for name in ("Camembert", "ConvBert", "Ernie", "RoFormer", "XLMRoberta")
+    },
+    **{
+        name.lower(): _hf(f"{name}ForCausalLM", _text, _GROUPED, name)
+        for name in ("Cohere", "Mistral", "Olmo2", "Qwen2", "StableLm", "Starcoder2")
+    },
+    "gptj": _hf("GPTJModel", _text, _GPT2 | {"rotary_dim": 4}, "GPTJ"),
+    "falcon": _hf("Falcon", _text, _CAUSAL),
+    "pegasus": _hf("Pegasus", _text, _SEQ2SEQ),
+    "yolos": _hf("Yolos", _image, _PATCHES | {"image_size": [32, 32]}),
     "lstm": _plain(Tagger, input_ids=_TOKENS),
     "gru": _plain(Gru, x=lambda: torch.randn(BATCH, 9, 8)),
     "detector": _plain(Detector, image=lambda: torch.randn(BATCH, 3, 32, 32)),
@@ -342,6 +354,19 @@ NETWORKS: dict[str, Callable[[], Original]] = {
     ),
     "timm_densenet": _timm("densenet121", block_config=(2, 2), growth_rate=8),
     "timm_regnet": _timm("regnety_002"),
+    **{
+        f"timm_{name}": _timm(name)
+        for name in (
+            *("test_convnext2", "test_efficientnet_gn", "test_efficientnet_ln"),
+            *("dla46_c", "edgenext_xx_small", "ghostnet_050", "lcnet_035"),
+            *("mobilenetv4_conv_small_035", "mobilevit_xxs", "repvgg_a0"),
+            *("skresnet18", "tinynet_e", "resnetv2_18", "hrnet_w18_small"),
+        )
+    },
+    **{
+        f"timm_{name}": _timm(name, img_size=64)
+        for name in ("test_vit2", "test_vit3", "pvt_v2_b0", "test_vit4")
+    },
 }
 
 

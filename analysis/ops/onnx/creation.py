@@ -189,13 +189,22 @@ define(
 
 
 def _constant_of_shape(t: Any, n: NodeView, sizes: Any) -> Any:
-    value = _number(np.asarray(n.attr("value", np.float32(0))).reshape(-1)[0])
-    dtype = n.out_dtype()
+    value = np.asarray(n.attr("value", np.float32(0))).reshape(-1)[0]
     found = n.ints(0)
     wanted = sizes.tolist() if found is None else tuple(found)
+    return filled(t, value, wanted, n.out_dtype())
+
+
+def filled(t: Any, element: np.generic, wanted: Any, dtype: ir.DataType) -> Any:
+    """A tensor of one number: torch.zeros(2, 3), torch.full((2, 3), 0.5).
+
+    `wanted` is a tuple of sizes, or what gives them at run time.
+    """
+    value = _number(element)
     if value in (0, 1) and not isinstance(value, bool) and math.copysign(1, value) > 0:
         make = t.ones if value else t.zeros
-        args: Any = found or [wanted]  # sizes one by one; () and run-time sizes whole
+        one_by_one = isinstance(wanted, tuple) and wanted
+        args: Any = wanted if one_by_one else [wanted]  # () and run-time sizes whole
         return make(*args, **_with_dtype(t, dtype))
     usual = ir.DataType.FLOAT
     if isinstance(value, bool):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...graph.dims import Dim, Dims, same
+from ...graph.parameters import has_name
 from ...spelling.expr import DimOf, Expr
 from ..facts import (
     fitting_sizes,
@@ -31,6 +32,7 @@ from ..operands import (
     kernel_view,
 )
 from ..registry import ONE_TO_MANY, ONE_TO_ONE, SHUFFLE, OpDef, Pattern, case, define
+from .creation import filled
 
 
 def _i64(*values: int) -> Any:
@@ -99,6 +101,9 @@ def _expand(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     added = max(len(target) - len(src), 0)
     have: list[Dim] = [1] * added + list(src)
     asked: list[int | Expr] = [*[1] * (len(have) - len(target)), *target]
+    number = n.const(0)
+    if number is not None and number.size == 1 and not has_name(n.value(0)):
+        return filled(t, number.reshape(-1)[0], tuple(asked), n.out_dtype())
     sizes: list[int | Expr] = []
     for old, item in zip(have, asked, strict=True):
         new = item.dim if isinstance(item, DimOf) else item

@@ -56,18 +56,23 @@ class Body:
 
 
 def body_of(
-    classes: ClassTable, call: ModuleCall, without: Extra | None = None
+    classes: ClassTable,
+    call: ModuleCall,
+    without: Extra | None = None,
+    arguments: Sequence[int] = (),
 ) -> Body:
     """The body of a call whose inner calls have classes.
 
-    As if it had no step of `without`, whose readers read what that gives.
+    As if it had no step of `without`, whose readers read what that gives; and as if it
+    were given those `arguments` of another call, one for each of its inputs.
     """
     left = without or {}
     if not left and (repeated := repetition(classes, call)) is not None:
         return Body(repeated.form, (), {})
     texts = {m.what: m.text for m in classes.members[call] if m.what not in left}
     numbers: dict[object, int] = {}
-    unused_numbers = count()
+    numbers.update(zip(call.inputs, arguments, strict=False))
+    unused_numbers = count(len(set(arguments)))
 
     def number(value: object) -> int:
         if value not in numbers:

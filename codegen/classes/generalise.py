@@ -10,7 +10,8 @@ several classes:
 - a layer that some lack is nn.Identity there; a sum or a product that some leave out,
   such as the residual of a block whose sizes change, is decided by a switch, and so are
   two rolls, there and back. A class has few of those;
-- the number of equal modules in a row is its depth.
+- the number of equal modules in a row is its depth;
+- what some calls are given once, others are given two values for.
 
 What a body is, and where it has holes, stands in bodies.py.
 """
@@ -20,7 +21,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from itertools import combinations, combinations_with_replacement, count, permutations
+from itertools import (
+    combinations,
+    combinations_with_replacement,
+    count,
+    permutations,
+    product,
+)
 from typing import TYPE_CHECKING, TypeAlias
 
 import onnx_ir as ir
@@ -78,7 +85,51 @@ def generalise(
         found += [every] if one else groups
     while any(_take_parts(classes, found, *pair) for pair in permutations(found, 2)):
         pass
+    while any(
+        _take_arguments(classes, found, *pair) for pair in permutations(found, 2)
+    ):
+        pass
     return found
+
+
+# ---- arguments that are one value in some calls
+
+MOST_INPUTS = 5
+
+
+def _take_arguments(
+    classes: ClassTable,
+    groups: list[list[ModuleCall]],
+    wide: list[ModuleCall],
+    narrow: list[ModuleCall],
+) -> bool:
+    """Let one class stand for two, of which one is given a value for two arguments.
+
+    An attention to oneself is one to another sequence: `self.self_attn(x, x, mask)`.
+    """
+    first, other = wide[0], narrow[0]
+    fewer = len(other.inputs)
+    if (
+        classes.hint(first) != classes.hint(other)
+        or not fewer < len(first.inputs) <= MOST_INPUTS
+        or len(first.items) != len(other.items)
+        or first.sizes
+        or other.sizes
+        or classes.root_call in (first, other)
+        or len({*other.inputs}) < fewer
+    ):
+        return False
+    wanted = body_of(classes, other)
+    for places in product(range(fewer), repeat=len(first.inputs)):
+        if len({*places}) == fewer:
+            body = body_of(classes, first, arguments=places)
+            if (body.form, body.numbers) == (wanted.form, wanted.numbers):
+                for call in narrow:
+                    call.inputs = [call.inputs[place] for place in places]
+                wide += narrow  # the class is written from the first of its calls
+                groups.remove(narrow)
+                return True
+    return False
 
 
 # ---- numbers

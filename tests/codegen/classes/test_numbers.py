@@ -197,3 +197,30 @@ def test_lists_as_long_everywhere_are_written_out(emitted: Emit) -> None:
     text = emitted(staged((2, of_depth(2)), (3, of_depth(2)))).text
     assert "nn.Sequential(Block(hidden), Block(hidden))" in text
     assert "depth" not in text
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_attention_to_oneself_is_of_the_same_class(
+    swapped: bool, emitted: Emit
+) -> None:
+    """One value for two arguments, unless what is done with them differs."""
+    g = Traced(x=["batch", 5, 8], memory=["batch", 5, 8])
+
+    def attended(x: str, y: str) -> str:
+        x, y = (y, x) if swapped and x != y else (x, y)
+        k, v = (g.fc(y, name, 8, 8) for name in ("k", "v"))
+        scores = g("MatMul", g.fc(x, "q", 8, 8), g("Transpose", k, perm=[0, 2, 1]))
+        return str(g.fc(g("MatMul", g("Relu", scores), v), "out", 8, 8))
+
+    x = "x"
+    for i in range(2):
+        with g.module(f"layers.{i}", "Layer"):
+            with g.module(f"layers.{i}.self", "Attention"):
+                y = attended(x, x)
+            x = str(g("Add", x, y))
+            with g.module(f"layers.{i}.other", "Attention"):
+                y = attended(x, "memory")
+            x = str(g("Add", x, y))
+    text = emitted(g.model(y=x)).text
+    assert text.count("class Attention") == 1
+    assert "self.self(x, x)" in text and "self.other(" in text

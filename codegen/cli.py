@@ -105,6 +105,8 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--rounds", type=_positive, default=30)
     sub.add_argument("--threads", type=_positive, default=None)
 
+    _add_generate(command)
+
     sub = command("run", _run, "Run a program with packages in its models' places.")
     sub.add_argument("--packages", required=True, metavar="DIR")
     sub.add_argument(
@@ -199,6 +201,40 @@ def _add_ways(sub: argparse.ArgumentParser) -> None:
         " multiply in integers where layers are linear; the error is measured and"
         " reported",
     )
+
+
+def _add_generate(command: Command) -> None:
+    sub = command("generate", _generate, "Generate tokens with a decoder's package.")
+    sub.add_argument("package")
+    prompt = sub.add_mutually_exclusive_group(required=True)
+    prompt.add_argument("--prompt-ids", type=_numbers, metavar="1,2,3")
+    prompt.add_argument("--prompt", metavar="TEXT")
+    sub.add_argument(
+        "--tokenizer",
+        type=Path,
+        metavar="FOLDER",
+        help="tokenizer.json, or its folder; ascii: characters by their numbers",
+    )
+    sub.add_argument("--max-new-tokens", type=_positive, default=100)
+    sub.add_argument("--eos", type=_numbers, default=[], metavar="2")
+    for name, value in _SAMPLING.items():
+        sub.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
+
+
+_SAMPLING = {
+    "temperature": 0.0,
+    "top_k": 0,
+    "top_p": 1.0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "seed": 0,
+}
+
+
+def _numbers(text: str) -> list[int]:
+    if not all(part.strip().isdecimal() for part in text.split(",")):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of whole numbers: 1,2,3")
+    return [int(part) for part in text.split(",")]
 
 
 def _add_reading(command: Command) -> None:
@@ -463,6 +499,21 @@ def _prove(arguments: argparse.Namespace) -> None:
     prove = _module(".commands.prove")
     how = prove.Proving(arguments.jobs, arguments.write, arguments.check, own)
     prove.prove_rules(arguments.rule, how, out)
+
+
+def _generate(arguments: argparse.Namespace) -> None:
+    how = {name: getattr(arguments, name) for name in _SAMPLING}
+    prompt = arguments.prompt if arguments.prompt_ids is None else arguments.prompt_ids
+    _module(".generation.from_shell").generate(
+        Path(arguments.package),
+        prompt,
+        arguments.max_new_tokens,
+        arguments.tokenizer,
+        out,
+        err,
+        eos=arguments.eos,
+        **how,
+    )
 
 
 def _bench(arguments: argparse.Namespace) -> None:

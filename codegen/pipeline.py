@@ -33,6 +33,9 @@ from .emit.model_file import model_text
 from .emit.package_files import note_files, write_report
 from .emit.weights import write_weights
 from .engines.choose import engine_plan
+from .generation.decoder import find_decoder
+from .generation.generate_files import Layout, generate_texts
+from .generation.room import find_layout
 from .ir.engine_plan import TRACED, EnginePlan
 from .ir.identifiers import class_name, package_name
 from .ir.package_plan import SourcePlan
@@ -55,7 +58,7 @@ from .validate.verdict import Validation
 from .verify import parity
 from .verify.debug_dump import stage_writer
 from .verify.feeds import first_feed
-from .verify.input_sizes import first_sizes, telling_sizes
+from .verify.input_sizes import dynamic_sizes, first_sizes, telling_sizes
 from .verify.package_report import make_report, note_verification
 from .verify.parity import (
     Verification,
@@ -168,7 +171,10 @@ def _built(
         report["engine"] = unverified["engine"] = engine.as_dict()
         report["emission"] = emission
         note_verification(report, found)
-        write_report(draft, report)
+    generation = _generating(loaded, compiled, request, draft)
+    report |= generation
+    unverified |= generation
+    write_report(draft, report)
     shapes = compiled.rewriting.shapes
     if key is not None and huge_value(compiled.graph, shapes) is None:
         remember(key, loaded, compiled, draft, unverified)
@@ -274,6 +280,24 @@ def _verified(
             runs_on = replace(runs_on, failed=((TRACED, reason),))
             write_beside(draft, compiled, runs_on)
     return found, runs_on, validation.found
+
+
+def _generating(
+    loaded: Loaded, compiled: CompiledModel, request: CompileRequest, draft: Path
+) -> dict[str, Any]:
+    """Write what generates tokens, of a decoder; returns what the report has of it."""
+    graph, plan = compiled.graph.graph, compiled.plan
+    sizes = dynamic_sizes(loaded.model)
+    decoder = find_decoder(graph, compiled.rewriting.shapes, sizes)
+    if decoder is None:
+        return {}
+    layout = Layout()
+    if request.verify:
+        layout = find_layout(draft, decoder, graph, plan.interface)
+    texts = generate_texts(decoder, layout, plan.network, bool(plan.interface.nested))
+    for name, text in texts.items():
+        (draft / name).write_text(text, encoding="utf-8", newline="\n")
+    return {"generation": layout.as_dict()}
 
 
 def _lanes_if_worth_it(

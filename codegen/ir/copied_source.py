@@ -152,13 +152,13 @@ def _extended(old: Definition, new: Definition) -> Definition | None:
 
 
 def _members(node: ast.ClassDef, text: str) -> dict[str, str]:
-    """The docstring, which has no name, and methods of a class, as text."""
+    """The docstring, which has no name, attributes and methods of a class, as text."""
     lines = text.splitlines()
     found = {}
     for part in node.body:
         first = min([part, *getattr(part, "decorator_list", ())], key=_line).lineno
         own = "\n".join(lines[first - 1 : part.end_lineno])
-        found[getattr(part, "name", "")] = own
+        found[_name(part) or ""] = own
     return found
 
 

@@ -31,6 +31,8 @@ GIVEN = {
 
 @pytest.mark.parametrize("file", FILES, ids=str)
 def test_each_file_is_a_module_of_this_tree(file: Path) -> None:
+    if file.name == "for_transformers.py":
+        pytest.importorskip("transformers", reason="transformers isn't installed")
     if file.name != "test_parity.py":  # which reads the report of its package
         name = ".".join(file.with_suffix("").parts)
         importlib.import_module(f"fairhand.templates.runtime.{name}")

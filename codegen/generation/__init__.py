@@ -1,0 +1,1 @@
+"""Decoders: their caches, and generate.py, which calls them token by token."""

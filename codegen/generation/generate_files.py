@@ -1,0 +1,149 @@
+"""generate.py and caches.py of a decoder's package."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...analysis.literals import short_literal
+from ..emit.runtime_files import put_together
+from .decoder import Cache, Decoder
+
+BLOCK = 64  # places
+
+_GENERATE = """\
+Tokens, each from those before: greedy or drawn, in several rows at once.
+
+    generate(load(), [[1, 2, 3]], 20, temperature=0.8, seed=7)
+
+A tokenizer is the caller's to bring. The steps are caches.py's; nothing here depends on
+the model.
+"""
+_CACHES = """\
+Steps of {network} with its caches, which are buffers that are written in place.
+
+{room}
+"""
+_ROOM = {
+    "before": "The network sees a multiple of BLOCK places, of which a mask hides those"
+    " before a\nrow's first token: report.json says how little that changes.",
+    "behind": "The network sees a multiple of BLOCK places, of which a mask hides those"
+    " behind a\nrow's last token: report.json says how little that changes.",
+    "": "The network sees the places that are in use, so that its shapes are new with"
+    " each\ntoken: {reason}.",
+}
+
+
+_CACHE_NOTE = """\
+# Input -> the output that is the next one, and its sizes: "rows" of a batch, "places"
+# of tokens; one without places is a state. CROSS are an encoder's, of the first step.\
+"""
+_NOTES = {
+    "BRANCH": "  # whether there is a past",
+    "GIVEN": "  # inputs that are the caller's, and the same in every step",
+    "VOCABULARY": "  # tokens that there are",
+    "ROWS": "  # that a batch must have; 0 for any number",
+    "CHUNK": "  # tokens of a prompt that a step takes; 0 for all",
+    "MOST": "  # tokens that there are places for; 0 for any number",
+    "ROOM": '  # where places stand that are not in use; "" for nowhere',
+    "BLOCK": "  # the network sees so many places, or a multiple; 1 for those in use",
+}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a network may see more places than are in use: "before" a row's tokens,
+    "behind" them, or nowhere; what was measured of that, or why it can't be."""
+
+    room: str = ""
+    error: float = 0.0
+    reason: str = "that more may be shown was not tried"
+
+    def as_dict(self) -> dict[str, str | float]:
+        """As report.json has it."""
+        if not self.room:
+            return {"room": "", "reason": self.reason}
+        return {"room": self.room, "error": float(f"{self.error:.1e}")}
+
+
+def generate_texts(
+    decoder: Decoder, layout: Layout, network: str, nested: bool
+) -> dict[str, str]:
+    """The text of each file."""
+    chunk = decoder.chunk or (0 if decoder.branch else BLOCK)
+    values: dict[str, object] = {
+        "IDS": decoder.ids,
+        "LOGITS": decoder.logits,
+        "MASK": decoder.mask,
+        "POSITIONS": decoder.positions,
+        "BRANCH": decoder.branch,
+        "GIVEN": decoder.given,
+        "VOCABULARY": decoder.vocabulary,
+        "ROWS": decoder.rows,
+        "CHUNK": chunk,
+        "MOST": decoder.most,
+        "ROOM": layout.room,
+        "BLOCK": BLOCK if layout.room else 1,
+    }
+    given = {
+        name: f"{name} = {short_literal(value)}{_NOTES.get(name, '')}"
+        for name, value in values.items()
+    }
+    given["CACHES"] = f"{_CACHE_NOTE}\nCACHES = {{{_rows(decoder.caches)}}}"
+    given["CROSS"] = f"CROSS = {{{_rows(decoder.cross)}}}"
+    room = _ROOM[layout.room].format(reason=layout.reason)
+    files = {
+        "caches.py": True,
+        "behind.py": layout.room == "behind",
+        "nested.py": nested,
+    }
+    used = [f"caches/{file}" for file, is_used in files.items() if is_used]
+    names = ["Caches", "buffers", "dtype_of", "flat", *given]
+    docstring = _CACHES.format(network=network, room=room)
+    adapter = "ForTransformers"
+    return {
+        "for_transformers.py": put_together(
+            f"The network as transformers generates with it: {adapter}(load()).",
+            ["generate/for_transformers.py"],
+            [adapter],
+            {},
+        ),
+        "generate.py": put_together(
+            _GENERATE, ["generate/generate.py"], ["generate"], {}
+        ),
+        "caches.py": put_together(docstring, used, names, given),
+    }
+
+
+def _rows(caches: Sequence[Cache]) -> str:
+    """Entries of CACHES; numbered ones that are alike are a comprehension."""
+    alike: dict[tuple[str, str, tuple[int | str, ...]], list[Cache]] = defaultdict(list)
+    for cache in caches:
+        alike[_numbered(cache.input), _numbered(cache.output), cache.shape].append(
+            cache
+        )
+    rows = []
+    for (name, output, shape), members in alike.items():
+        count = len(members)
+        same = [
+            (name.format(i=i), output.format(i=i)) == (cache.input, cache.output)
+            for i, cache in enumerate(members)
+        ]
+        if count > 1 and all(same) and name != members[0].input:
+            entry = f'f"{name}": (f"{output}", {short_literal(shape)})'
+            rows.append(f"**{{{entry} for i in range({count})}}")
+        else:
+            rows += [
+                f"{short_literal(c.input)}: {short_literal((c.output, c.shape))}"
+                for c in members
+            ]
+    return ", ".join(rows)
+
+
+def _numbered(name: str) -> str:
+    """A name with {i} for its number, if an f-string can hold the rest."""
+    if not re.fullmatch(r"[\w./:-]+", name, re.ASCII):
+        return name.replace("{", "{{").replace("}", "}}")
+    return re.sub(r"[0-9]+", "{i}", name, count=1)

@@ -1,0 +1,1 @@
+"""generate.py of a decoder's package, and what transformers generates with."""

@@ -1,0 +1,133 @@
+"""Tokens by a package's generate(), beside ONNX Runtime on the original."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+import fairhand
+
+from ...support.decoders import FORMS, PLACES, VOCABULARY, decoder
+from ...support.generating import Generating
+
+PROMPT, NEW = [3, 14, 15, 9, 2], 80
+ROOM = {"masked": "before", "stacked": "before", "grouped": "behind"}
+
+
+@pytest.fixture(scope="module", params=FORMS)
+def package(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Generating:
+    folder = tmp_path_factory.mktemp(request.param.split()[0])
+    onnx.save(decoder(request.param), folder / "model.onnx")
+    fairhand.compile(folder / "model.onnx", folder / "package")
+    made = Generating(folder / "model.onnx", folder / "package", request.param)
+    hidden = np.random.default_rng(1).normal(size=(1, 6, 8)).astype(np.float32)
+    made.given = {name: torch.tensor(hidden) for name in made.caches.GIVEN}
+    return made
+
+
+def test_greedy_tokens_are_those_of_the_original(package: Generating) -> None:
+    expected = [int(scores.argmax()) for scores in package.expected(PROMPT, NEW)]
+    assert package.generate(PROMPT) == [expected]
+    assert len(set(expected)) > 2
+
+
+def test_scores_are_within_the_tolerance_and_shapes_are_few(
+    package: Generating,
+) -> None:
+    package.generate(PROMPT, new=1)
+    with package.noted() as (scores, shapes):
+        package.generate(PROMPT)
+    for ours, theirs in zip(scores, package.expected(PROMPT, NEW), strict=True):
+        assert np.abs(ours - theirs).max() < 1e-5 * np.abs(theirs).max()
+    blocks = {"before": 2, "behind": 2, "state": 1}
+    assert package.room == ROOM.get(package.name, "")
+    assert len(shapes) == blocks.get(package.room or package.name, NEW - 1)
+
+
+def test_rows_of_unequal_prompts_are_what_each_is_alone(package: Generating) -> None:
+    prompts = [PROMPT, [7], list(range(20)), [1, 2, 3]]
+    together = package.generate(*prompts, new=30)
+    assert together == [package.generate(prompt, new=30)[0] for prompt in prompts]
+    drawn = package.generate(*prompts, new=9, temperature=0.9, top_p=0.95, seed=5)
+    alone = [
+        package.generate(prompt, new=9, temperature=0.9, top_p=0.95, seed=5 + i)[0]
+        for i, prompt in enumerate(prompts)
+    ]
+    assert drawn == alone
+
+
+def test_long_prompts_are_read_in_chunks(package: Generating) -> None:
+    prompt = [i * 7 % VOCABULARY for i in range(100)]
+    expected = [int(scores.argmax()) for scores in package.expected(prompt, 5)]
+    assert package.generate(prompt, new=5) == [expected]
+
+
+def test_a_step_writes_the_new_keys_and_values_alone(package: Generating) -> None:
+    caches, device = package.caches, torch.device("cpu")
+    memory = caches.Caches([5], 60, device)
+    network = caches.flat(package.network)
+    memory.read(network, [PROMPT], package.given)
+    before = {n: (t.data_ptr(), t.clone()) for n, t in memory.tensors.items()}
+    memory.step(network, [[4]], slice(0, 1), package.given)
+    for name, (_, shape) in caches.CACHES.items():
+        place, old = before[name]
+        changed = (memory.tensors[name] != old).nonzero()
+        assert memory.tensors[name].data_ptr() == place
+        if "places" in shape:
+            assert len(changed[:, shape.index("places")].unique()) == 1
+
+
+def test_ends_streams_and_sampling(package: Generating) -> None:
+    (greedy,) = package.generate(PROMPT, new=20)
+    end, heard = greedy[4], list[tuple[int, int]]()
+    first = greedy[: greedy.index(end) + 1]
+    how = {"eos": [end], "stream": lambda *token: heard.append(token)}
+    assert package.generate(PROMPT, new=20, **how) == [first]
+    assert heard == [(0, token) for token in first]
+    assert package.generate(PROMPT, new=20, stop=[greedy[2:4]])[0][-2:] == greedy[2:4]
+    for how in ({"top_k": 1}, {"top_p": 1e-9}, {"min_p": 1.0}):
+        assert package.generate(PROMPT, new=20, temperature=0.7, **how) == [greedy]
+    drawn = package.generate(PROMPT, new=20, temperature=2.0, seed=3)
+    assert drawn == package.generate(PROMPT, new=20, temperature=2.0, seed=3)
+    assert drawn != package.generate(PROMPT, new=20, temperature=2.0, seed=4)
+    (varied,) = package.generate(PROMPT, new=10, repetition_penalty=1e6)
+    assert len({*varied, *PROMPT}) == len(varied) + len(PROMPT)
+
+
+def test_wrong_use_is_one_clear_error(package: Generating) -> None:
+    def refused(*prompts: list[int], **how: Any) -> str:
+        with pytest.raises(ValueError) as error:
+            package.generate(*prompts, **how)
+        return str(error.value)
+
+    assert "each prompt needs a token" in refused([])
+    assert "each prompt needs a token" in refused()
+    assert f"tokens 0 to {VOCABULARY - 1}, not {VOCABULARY}" in refused([VOCABULARY])
+    assert "not -1" in refused([-1])
+    assert "at least 1 is needed" in refused([1], new=0)
+    assert "`given` has" in refused([1], given={"other": torch.zeros(1)})
+    if package.name in ("masked", "stacked"):
+        assert f"the network has {PLACES} places" in refused([1] * 9, new=PLACES)
+    if package.name == "by length":
+        assert f"no place for {PLACES + 1} tokens" in refused([1] * (PLACES + 1))
+    if package.given:
+        two = {name: value.repeat(2, 1, 1) for name, value in package.given.items()}
+        assert "2 rows for 1 prompts" in refused([1], given=two)
+
+
+def test_generate_is_short(package: Generating) -> None:
+    lines = (package.path / "generate.py").read_text().splitlines()
+    assert len(lines) <= 150
+
+
+def test_a_network_without_caches_has_none(tmp_path: Path) -> None:
+    model = decoder("state")
+    del model.graph.output[1]
+    onnx.save(model, tmp_path / "model.onnx")
+    path = fairhand.compile(tmp_path / "model.onnx", tmp_path / "out").path
+    assert not (path / "generate.py").exists()

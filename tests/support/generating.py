@@ -1,0 +1,108 @@
+"""A decoder's package that generates, and ONNX Runtime on the file it was made from."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import torch
+
+from .emitted import imported
+
+
+class Generating:
+    """Both, on the same inputs besides tokens: `given`, which whoever makes it sets."""
+
+    def __init__(self, model: Path, package: Path, name: str = "") -> None:
+        self.name, self.path = name, package
+        module = imported(package).__name__
+        self.caches = importlib.import_module(f"{module}.caches")
+        self.module = importlib.import_module(f"{module}.generate")
+        self.network = importlib.import_module(f"{module}.model").load()
+        report = json.loads((package / "report.json").read_text("utf-8"))
+        self.room = report["generation"]["room"]
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        options.log_severity_level = 4
+        self.session = ort.InferenceSession(str(model), options)
+        self.given: dict[str, torch.Tensor] = {}
+
+    def generate(self, *prompts: list[int], new: int = 80, **how: Any) -> Any:
+        """Tokens behind each of the prompts."""
+        rows = {
+            name: tensor.repeat(len(prompts), *[1] * (tensor.dim() - 1))
+            for name, tensor in self.given.items()
+        }
+        return self.module.generate(
+            self.network, prompts, new, **{"given": rows, **how}
+        )
+
+    @contextmanager
+    def noted(self) -> Iterator[tuple[list[np.ndarray], set[Any]]]:
+        """The scores of the first row in each step that is made in here but those that
+        read a prompt and don't end it, and the shapes of steps of one token."""
+        scores: list[np.ndarray] = []
+        shapes: set[Any] = set()
+        read, step = self.caches.Caches.read, self.caches.Caches.step
+
+        def reading(*arguments: Any) -> torch.Tensor:
+            found: torch.Tensor = read(*arguments)
+            scores[:] = [found[0].float().numpy()]
+            shapes.clear()
+            return found
+
+        def stepping(memory: Any, network: Any, *rest: Any) -> torch.Tensor:
+            def seen(*values: torch.Tensor) -> Any:
+                shapes.add(tuple(value.shape for value in values))
+                return network(*values)
+
+            found: torch.Tensor = step(memory, seen, *rest)
+            scores.append(found[0].float().numpy())
+            return found
+
+        self.caches.Caches.read, self.caches.Caches.step = reading, stepping
+        try:
+            yield scores, shapes
+        finally:
+            self.caches.Caches.read, self.caches.Caches.step = read, step
+
+    def expected(
+        self, prompt: list[int], new: int, tokens: list[int] | None = None
+    ) -> Iterator[np.ndarray]:
+        """Scores by ONNX Runtime, step by step: of `tokens`, else of the likeliest."""
+        caches, fresh, length = self.caches, list(prompt), 0
+        feeds: dict[str, Any] = {n: t.numpy() for n, t in self.given.items()}
+        for name, (_, shape) in {**caches.CACHES, **caches.CROSS}.items():
+            # What is told of lengths may be given buffers; windows count on them.
+            room = len(prompt) + new if self.room == "behind" else 0
+            sizes = [{"rows": 1, "places": room}.get(size, size) for size in shape]
+            feeds[name] = np.zeros(sizes, caches.INPUTS[name][0])
+        names = [output.name for output in self.session.get_outputs()]
+        for count in range(new):
+            size = 1 if caches.CHUNK == 1 else len(fresh)
+            for at in range(0, len(fresh), size):
+                ids = fresh[at : at + size]
+                fed = {
+                    caches.IDS: np.array([ids]),
+                    caches.MASK: np.ones((1, length + len(ids))),
+                    caches.POSITIONS: np.arange(length, length + len(ids))[None],
+                    caches.BRANCH: np.array([length > 0]),
+                }
+                for name in fed.keys() & caches.INPUTS.keys():
+                    feeds[name] = fed[name].astype(caches.INPUTS[name][0])
+                results = self.session.run(None, feeds)
+                found = dict(zip(names, results, strict=True))
+                feeds |= {n: found[out] for n, (out, _) in caches.CACHES.items()}
+                if not length:
+                    feeds |= {n: found[out] for n, (out, _) in caches.CROSS.items()}
+                length += len(ids)
+            rows = found[caches.LOGITS].astype(np.float32)
+            scores = rows.reshape(-1, rows.shape[-1])[-1]
+            yield scores
+            fresh = [tokens[count] if tokens else int(scores.argmax())]

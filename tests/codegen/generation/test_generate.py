@@ -19,7 +19,11 @@ PROMPT, NEW = [3, 14, 15, 9, 2], 80
 ROOM = {"masked": "before", "stacked": "before", "grouped": "behind"}
 
 
-@pytest.fixture(scope="module", params=FORMS)
+SLOW = ("by length", "stacked")  # each has a network to compile
+PARAMS = [pytest.param(f, marks=[pytest.mark.slow] * (f in SLOW)) for f in FORMS]
+
+
+@pytest.fixture(scope="module", params=PARAMS)
 def package(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Generating:
     folder = tmp_path_factory.mktemp(request.param.split()[0])
     onnx.save(decoder(request.param), folder / "model.onnx")

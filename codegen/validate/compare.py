@@ -14,11 +14,14 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
+import sympy
 import torch
 from torch._guards import GuardSource, Source
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -56,12 +59,14 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
     """
     warnings.simplefilter("ignore")
     tries = request["reference"]["tries"]
-    try:
+    found: dict[str, Any] = {}
+    with suppress(Exception):  # what symbols can't tell, numbers may
         found = _attempt(request, tries[0], symbolic=True)
+        if found["where"] and tries[0]:  # of sizes on the other side of a bound?
+            other = _attempt(request, tries[1], symbolic=True)
+            found["where"] = _either(found["where"], other["where"])
         if not found["where"]:
             return found
-    except Exception:
-        found = {}  # what symbols and places in memory can't tell, numbers may
     try:
         tried = [_attempt(request, sizes, symbolic=False) for sizes in tries]
     except Differs as error:
@@ -78,7 +83,7 @@ def _attempt(
     request: Mapping[str, Any], sizes: Mapping[str, int], symbolic: bool
 ) -> dict[str, Any]:
     """Compare once. Raises Differs, CannotFollow, and what the graph's side does."""
-    both = _Both(request, sizes, symbolic)
+    both = Both(request, sizes, symbolic)
     inputs = both.inputs()
     right = both.graph(inputs)
     try:
@@ -98,6 +103,16 @@ def _attempt(
     }
 
 
+def _either(some: list[str], others: list[str]) -> list[str]:
+    """The conditions that remain where one list of them holds, or the other."""
+    if len(some) == len(others) == 1:
+        with suppress(Exception):  # not all of what PyTorch writes is read back
+            one, other = (sympy.sympify(text) for (text,) in (some, others))
+            if sympy.Or(one, other).simplify() is sympy.true:
+                return []
+    return some
+
+
 class _Named(Source):
     """Where a size comes from: an input's dimension of this name."""
 
@@ -113,7 +128,7 @@ class _Named(Source):
         return GuardSource.CONSTANT
 
 
-class _Both:
+class Both:
     """The two networks, and inputs and weights that both are given."""
 
     def __init__(
@@ -123,10 +138,6 @@ class _Both:
         package = Path(request["package"]).resolve()
         if str(package.parent) not in sys.path:
             sys.path.insert(0, str(package.parent))
-        self.module = importlib.import_module(f"{package.name}.model")
-        self.source = str(self.module.__file__)
-        if "run_lanes" in vars(self.module):  # one after the other, in this thread
-            vars(self.module)["run_lanes"] = _in_turn
         self.sizes = sizes
         self.symbols: dict[str, str] = {}
         self.taken: list[str] = []  # for granted, of sizes
@@ -134,7 +145,14 @@ class _Both:
         self.env = ShapeEnv() if symbolic and sizes else None
         self.fake = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
         self.recorder = Recorder(self.fake, elements=not symbolic)
-        self.network = self.module.load()
+        self.take(importlib.import_module(f"{package.name}.model"))
+
+    def take(self, module: ModuleType) -> None:
+        """Let this be model.py."""
+        self.module, self.source = module, str(module.__file__)
+        if "run_lanes" in vars(module):  # one after the other, in this thread
+            vars(module)["run_lanes"] = _in_turn
+        self.network = module.load()
         for part in self.network.modules():  # of the type that the graph's side has
             for held in (part._parameters, part._buffers):
                 for name, tensor in held.items():
@@ -191,27 +209,8 @@ class _Both:
     # -------------------------------------------------------------------------- runs
 
     def emitted(self, inputs: Sequence[Any]) -> _Side:
-        """Run model.py; lists of NESTED are filled and opened as Session does."""
-        takes, gives = self.module.INPUTS, list(self.module.OUTPUTS)
-        nested = getattr(self.module, "NESTED", {})
-        given = dict(zip(takes, inputs, strict=True))
-        lists = [rows for rows in nested.values() if _leaves(rows)[0] in takes]
-        inside = {name for rows in lists for name in _leaves(rows)}
-        flat = [value for name, value in given.items() if name not in inside]
-        starts = {_leaves(rows)[0]: _leaves(rows) for rows in nested.values()}
-
-        def call() -> list[Any]:
-            made = self.network(*flat, *(_filled(rows, given) for rows in lists))
-            found: dict[str, Any] = {}
-            for value in made if isinstance(made, tuple) else (made,):
-                name = next(name for name in gives if name not in found)
-                if name in starts:
-                    found.update(zip(starts[name], _leaves(value), strict=True))
-                else:
-                    found[name] = value
-            return [found[name] for name in gives]
-
-        return self._run(call, self.source)
+        """Run model.py."""
+        return self._run(lambda: called(self.module, self.network, inputs), self.source)
 
     def graph(self, inputs: Sequence[Any]) -> _Side:
         """Run the reference."""
@@ -303,6 +302,26 @@ class _Both:
     def _at(self, line: int) -> dict[str, Any]:
         lines = Path(self.source).read_text(encoding="utf-8").splitlines()
         return {"line": line, "text": lines[line - 1].strip() if line else ""}
+
+
+def called(module: Any, network: Any, inputs: Sequence[Any]) -> list[Any]:
+    """The outputs of a model.py's network, whose lists are filled and opened."""
+    takes, gives = module.INPUTS, list(module.OUTPUTS)
+    nested = getattr(module, "NESTED", {})
+    given = dict(zip(takes, inputs, strict=True))
+    lists = [rows for rows in nested.values() if _leaves(rows)[0] in takes]
+    inside = {name for rows in lists for name in _leaves(rows)}
+    flat = [value for name, value in given.items() if name not in inside]
+    starts = {_leaves(rows)[0]: _leaves(rows) for rows in nested.values()}
+    made = network(*flat, *(_filled(rows, given) for rows in lists))
+    found: dict[str, Any] = {}
+    for value in made if isinstance(made, tuple) else (made,):
+        name = next(name for name in gives if name not in found)
+        if name in starts:
+            found.update(zip(starts[name], _leaves(value), strict=True))
+        else:
+            found[name] = value
+    return [found[name] for name in gives]
 
 
 def _in_turn(*calls: tuple[Any, ...]) -> list[Any]:

@@ -62,30 +62,32 @@ def dynamic_sizes(model: ir.Model) -> list[dict[str, int]]:
 
 
 def telling_sizes(model: ir.Model) -> list[dict[tuple[str, int], int]]:
-    """Two tries in which dimensions have different primes, or what is nearest to them.
+    """Two tries in which dimensions have different primes, or what is nearest to them,
+    and one of `dynamic_sizes`, which sets apart what primes may not.
 
     Keys are inputs' names and axes; one empty dict if no size is open.
     """
-    unknowns, model = _unknowns(model), inlined(model)
-    keys = list(_kinds(model))
+    unknowns, plain = _unknowns(model), inlined(model)
+    keys = list(_kinds(plain))
     if not keys:
         return [{}]
-    limits = length_limits(model.graph)
-    most = 20 * (len(keys) + 2)
+    limits = length_limits(plain.graph)
+    most = 20 * (len(keys) + 4)
     primes = [n for n in range(3, most) if all(n % d for d in range(2, n))]
-    found = []
-    for some in (primes, primes[len(keys) :]):
+    tries = []
+    for some in (primes, primes[max(5, len(keys)) :]):
         wanted = dict(zip(keys, some, strict=False))
         wanted = {k: max(1, min(n, limits.get(k, n))) for k, n in wanted.items()}
-        sizes = _with_expressions(model, unknowns.solve(wanted))
-        found.append(
-            {
-                (str(value.name), axis): sizes[key]
-                for value in free_inputs(model)
-                for axis, key in dynamic_dims(value)
-            }
-        )
-    return found
+        tries.append(_with_expressions(plain, unknowns.solve(wanted)))
+    tries.append(dynamic_sizes(model)[-1])
+    return [
+        {
+            (str(value.name), axis): sizes[key]
+            for value in free_inputs(plain)
+            for axis, key in dynamic_dims(value)
+        }
+        for sizes in tries
+    ]
 
 
 def decoding_sizes(model: ir.Model) -> list[dict[str, int]]:

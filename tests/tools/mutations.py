@@ -1,0 +1,289 @@
+"""Mutations of emitted source: does validation catch each one that matters?
+
+    python -m tests.tools.mutations MODEL.onnx ... [--each 100] [--seed 0]
+
+Each package gets so many mutants, a change of one expression each, by its syntax tree.
+Each runs against what the graph stands for (codegen/validate/), and on three random
+inputs against ONNX Runtime, with the tolerances that packages are verified with. A line
+per kind of change says how many there were; how many changed the function, as results
+differ in a bit from the package's own, on these inputs or on wilder ones; how many of
+those validation caught, and sampling missed. What validation doesn't catch makes the
+same calls as the graph: it is the same function, and `escaped` counts those that
+compute something else. `other calls` are caught though no result differed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import random
+import sys
+import tempfile
+import types
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import torch
+
+import fairhand
+from fairhand.codegen.load.read_model import load
+from fairhand.codegen.pipeline import lower
+from fairhand.codegen.plan.make_plan import source_plan
+from fairhand.codegen.request.options import CompileOptions
+from fairhand.codegen.validate.compare import Both, called
+from fairhand.codegen.validate.reference import reference
+from fairhand.codegen.verify.input_sizes import first_sizes, telling_sizes
+from fairhand.codegen.verify.inputs import make_inputs
+from fairhand.codegen.verify.tolerances import compare_values
+
+Change = Callable[[random.Random], None]  # of a copy of the tree, in place
+_OTHER = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult}
+_SEEDS = 3
+
+
+def changes(tree: ast.Module) -> Iterator[tuple[str, Change]]:
+    """The kinds of change that its classes admit, and how each is made."""
+    for part in tree.body:
+        if not isinstance(part, ast.ClassDef):
+            continue
+        members = sorted({n.attr for n in ast.walk(part) if _member(n)})
+        for function in part.body:
+            if isinstance(function, ast.FunctionDef):
+                names = sorted({n.id for n in ast.walk(function) if _local(n)})
+                for node in ast.walk(function):
+                    yield from _of(node, members, names, function.name == "__init__")
+
+
+def _member(node: ast.AST) -> bool:
+    own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    return own and node.value.id == "self" and node.attr != "register_buffer"
+
+
+def _local(node: ast.AST) -> bool:
+    known = {"self", "torch", "F", "nn", "math", "range", "zip", "super", "Tensor"}
+    return (
+        isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Load)
+        and node.id not in known
+        and node.id.islower()
+    )
+
+
+def _of(
+    node: Any, members: list[str], names: list[str], making: bool
+) -> Iterator[tuple[str, Change]]:
+    """The changes of one node of a method; `making` in a constructor."""
+    if isinstance(node, ast.Call):
+        if len(node.args) > 1 and not making:
+            yield "swapped arguments", lambda draw: _swap(node.args, draw)
+        text = ast.unparse(node.func)
+        if text == "range" and isinstance(node.args[-1], ast.Constant):
+            yield "an iteration more", lambda draw: _add(node.args[-1], 1)
+            yield "an iteration less", lambda draw: _add(node.args[-1], -1)
+        if text.startswith("F.") and len(node.args) == 1 and not making:
+            yield "a dropped activation", lambda draw: _become(node, node.args[0])
+        for keyword in node.keywords:
+            if keyword.arg == "dim" and isinstance(keyword.value, ast.Constant):
+                yield "a wrong axis", lambda draw, at=keyword.value: _add(at, 1)
+        moves = isinstance(node.func, ast.Attribute)
+        if moves and node.func.attr in ("transpose", "flatten", "unsqueeze"):
+            for number in node.args:
+                if isinstance(number, ast.Constant):
+                    yield "a wrong axis", lambda draw, at=number: _add(at, 1)
+    elif isinstance(node, ast.BinOp) and type(node.op) in _OTHER and not making:
+        yield "a changed operator", lambda draw: _operate(node)
+        if isinstance(node.op, ast.Add):
+            yield "a dropped residual", lambda draw: _become(node, node.left)
+            yield "a dropped residual", lambda draw: _become(node, node.right)
+    elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        yield "a changed constant", lambda draw: _add(node, draw.choice((1, -1, 0.5)))
+    elif _member(node) and isinstance(node.ctx, ast.Load) and not making:
+        others = [name for name in members if name != node.attr]
+        if others:
+            yield "another weight", lambda draw: _set(node, "attr", draw.choice(others))
+    elif isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
+        yield "swapped outputs", lambda draw: _swap(node.value.elts, draw)
+    elif isinstance(node, ast.Name) and _local(node) and not making:
+        others = [name for name in names if name != node.id]
+        if others:
+            yield "another value", lambda draw: _set(node, "id", draw.choice(others))
+
+
+def _swap(items: list[Any], draw: random.Random) -> None:
+    i, j = draw.sample(range(len(items)), 2)
+    items[i], items[j] = items[j], items[i]
+
+
+def _add(node: Any, step: float) -> None:
+    whole = isinstance(node.value, int) and step == int(step)
+    node.value = node.value + int(step) if whole else node.value * 1.5
+
+
+def _set(node: Any, field: str, value: str) -> None:
+    setattr(node, field, value)
+
+
+def _operate(node: Any) -> None:
+    node.op = _OTHER[type(node.op)]()
+
+
+def _become(node: Any, other: Any) -> None:
+    """What stands there is `other`, as an argument that is not changed."""
+    kept = copy.deepcopy(other)
+    node.__class__ = kept.__class__
+    node.__dict__ = kept.__dict__
+
+
+def mutants(text: str, count: int, seed: int) -> Iterator[tuple[str, str]]:
+    """So many different texts that differ from this one, and what was changed."""
+    draw, seen = random.Random(seed), {ast.unparse(ast.parse(text))}
+    for _ in range(20 * count):
+        tree = ast.parse(text)
+        by_kind: dict[str, list[Change]] = {}
+        for kind, change in changes(tree):
+            by_kind.setdefault(kind, []).append(change)
+        if not by_kind or count <= 0:
+            return
+        kind = draw.choice(sorted(by_kind))
+        draw.choice(by_kind[kind])(draw)
+        made = ast.unparse(ast.fix_missing_locations(tree))
+        if made not in seen:
+            seen.add(made)
+            count -= 1
+            yield kind, made
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What was found of a mutant."""
+
+    kind: str
+    validation: bool  # caught
+    sampling: bool
+    changed: bool
+    text: str = ""
+
+
+class Judge:
+    """Runs mutants of one package, which is emitted into `folder`."""
+
+    def __init__(self, model: str | Path, folder: Path) -> None:
+        loaded = load(model)
+        made = lower(loaded, CompileOptions(), source_plan(loaded), "Network")
+        fairhand.compile(model, folder, verify=False, cache=False)
+        sizes, self.folder = telling_sizes(loaded.model), folder
+        right = reference(made.graph, made.rewriting.shapes, sizes)
+        request = {"package": str(folder), "reference": asdict(right)}
+        self.both = Both(request, right.tries[0], symbolic=False)
+        self.fakes = self.both.inputs()
+        self.right = self.both.graph(self.fakes).outputs
+        own = self.both.module
+        self.text = Path(str(own.__file__)).read_text("utf-8")
+        assert self.both.emitted(self.fakes).outputs == self.right, "validated as it is"
+        first = first_sizes(loaded.model)
+        self.feeds = [make_inputs(loaded.model, seed, first) for seed in range(_SEEDS)]
+        session = ort.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+        self.expected = [session.run(None, feed) for feed in self.feeds]
+        self.wild = self.feeds + [
+            {k: 50 * v if v.dtype.kind == "f" else v for k, v in feed.items()}
+            for feed in self.feeds
+        ]
+        self.own = [self.run(own, feed) for feed in self.wild]
+
+    def run(self, module: Any, feed: Mapping[str, Any]) -> list[np.ndarray] | None:
+        """What a model.py computes; None if it fails."""
+        try:
+            flat = [torch.from_numpy(np.asarray(v)) for v in feed.values()]
+            with torch.inference_mode():
+                made = called(module, module.load(), flat)
+            return [np.asarray(x) for x in made]
+        except Exception:
+            return None
+
+    def judge(self, kind: str, text: str) -> Judged:
+        """Whether validation and sampling catch a mutant, and whether they should."""
+        module = types.ModuleType("mutant")
+        module.__dict__.update(__file__=str(self.folder / "model.py"))
+        module.__dict__["__package__"] = self.folder.name
+        try:
+            exec(compile(text, str(self.folder / "model.py"), "exec"), vars(module))
+            self.both.take(module)
+            caught = self.both.emitted(self.fakes).outputs != self.right
+        except Exception:
+            caught = True
+        results = [self.run(module, feed) for feed in self.wild]
+        sampled = any(
+            _off(got, wanted)
+            for got, wanted in zip(results, self.expected, strict=False)
+        )
+        changed = not all(map(_same, results, self.own))
+        return Judged(kind, caught, sampled, changed, text)
+
+
+def _off(got: list[np.ndarray] | None, wanted: Sequence[Any]) -> bool:
+    if got is None or len(got) != len(wanted):
+        return True
+    return any(compare_values(a, b)[1] for a, b in zip(got, wanted, strict=True))
+
+
+def _same(a: list[np.ndarray] | None, b: list[np.ndarray] | None) -> bool:
+    if a is None or b is None or len(a) != len(b):
+        return a is b
+    return all(
+        x.shape == y.shape
+        and x.dtype == y.dtype
+        and np.array_equal(x, y, x.dtype.kind in "fc")
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def table(found: Sequence[Judged]) -> list[str]:
+    """A line per kind of change, and one of all."""
+    lines = [
+        f"{'':22}  mutants  changed  caught  sampling misses  escaped  other calls"
+    ]
+    for kind in [*sorted({one.kind for one in found}), "all"]:
+        some = [one for one in found if kind in (one.kind, "all")]
+        changed = [one for one in some if one.changed]
+        counts = (
+            len(some),
+            len(changed),
+            sum(one.validation for one in changed),
+            sum(not one.sampling for one in changed),
+            sum(not one.validation for one in changed),
+            sum(one.validation for one in some if not one.changed),
+        )
+        lines.append(f"{kind:22}  " + "  ".join(f"{n:7}" for n in counts))
+    return lines
+
+
+def main() -> None:
+    """Print the table for the models on the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--each", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    found: list[Judged] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for i, model in enumerate(given.models):
+            judge = Judge(model, Path(folder) / f"mutated_{i}")
+            made = mutants(judge.text, given.each, given.seed + i)
+            some = [judge.judge(kind, text) for kind, text in made]
+            found += some
+            print(Path(model).name, table(found)[-1], flush=True)
+            for one in some:
+                if one.changed and not one.validation:
+                    print(f"escaped, {one.kind}:\n{one.text}", file=sys.stderr)
+    print("\n".join(table(found)))
+
+
+if __name__ == "__main__":
+    main()

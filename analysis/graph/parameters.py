@@ -38,8 +38,15 @@ def _is_made_up(name: str) -> bool:
     return name.startswith("/") or made_up is not None
 
 
+# What torch's exporter says of an initializer.
+_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+
+
 def is_parameter(value: ir.Value) -> bool:
-    """A float constant that trains: by its uses, else by a name like norm.weight."""
+    """A float constant that trains: no buffer that the exporter noted; by its uses,
+    else by a name like norm.weight."""
+    if value.metadata_props.get(_KIND) == "BUFFER":
+        return False
     if value.const_value is None or value.meta.get(TRAINS) is not None:
         return value.const_value is not None and bool(value.meta[TRAINS])
     name = value.name or ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
 from io import StringIO
@@ -44,7 +45,8 @@ def status(folder: str) -> dict[str, Any]:
     return {"packages": [one.as_dict() for one in packages_in(Path(folder))]}
 
 
-TOOLS: tuple[Callable[..., dict[str, Any]], ...] = (where, inspect, diff, status)
+Tool = Callable[..., dict[str, Any]]
+TOOLS: tuple[Tool, ...] = (where, inspect, diff, status)
 
 
 def server() -> Any:
@@ -53,6 +55,20 @@ def server() -> Any:
         raise FairhandError("mcp isn't installed", hint='pip install "fairhand[mcp]"')
     made = import_module("mcp.server").MCPServer("fairhand")
     hints = import_module("mcp.types").ToolAnnotations(read_only_hint=True)
+    said = import_module("mcp.server.mcpserver.exceptions").ToolError
     for tool in TOOLS:
-        made.tool(annotations=hints)(tool)
+        made.tool(annotations=hints)(_saying(tool, said))
     return made
+
+
+def _saying(tool: Tool, error: type[Exception]) -> Tool:
+    """The same tool; what it refuses is said to who called it."""
+
+    @wraps(tool)
+    def call(**arguments: str) -> dict[str, Any]:
+        try:
+            return tool(**arguments)
+        except (FairhandError, OSError) as reason:
+            raise error(str(reason)) from reason
+
+    return call

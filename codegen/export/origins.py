@@ -12,6 +12,8 @@ import ast
 import difflib
 import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -41,10 +43,12 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
     found, pairs = known.report.get("source_map", {}), dict[ir.Node, str]()
     if known.source is not None and "text" in found:
         lines = same_lines(known.source.read_text(encoding="utf-8"), found["text"])
-        pairs = _pairs(graph, found, str(known.source), lines)
+        pairs, owners = _pairs(graph, found, str(known.source), lines)
         called = found["weights"]
         weights = {value: called.get(key, key) for value, key in weights.items()}
         _rename(graph, pairs, weights, found)
+        order = {name: i for i, name in enumerate(found["operators"])}
+        _reorder(graph, owners, {node: order[name] for node, name in pairs.items()})
     imported = type(module).__module__.rpartition(".")[0]
     folder = known.source.parent.name if known.source is not None else imported
     for node in graph.all_nodes():
@@ -58,8 +62,9 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
 
 def _pairs(
     graph: ir.Graph, found: Mapping[str, Any], source: str, lines: Mapping[int, int]
-) -> dict[ir.Node, str]:
-    """The nodes that stand for one of the original file, and its name."""
+) -> tuple[dict[ir.Node, str], dict[ir.Node, str]]:
+    """The nodes that stand for one of the original file, with its name, and all nodes
+    with the module that they belong to."""
     operators: dict[str, str] = found["operators"]
     place = {name: i for i, name in enumerate(operators)}
     spans = list(_spans(found["lines"], set(lines.values())))
@@ -69,6 +74,7 @@ def _pairs(
         for path, names in groups.items():
             were.setdefault((path, first), {}).update(dict.fromkeys(names))
     are: dict[tuple[str, int], list[ir.Node]] = {}
+    owners: dict[ir.Node, str] = {}
     for node in graph:
         line = lines.get(_line(node, source), _CHANGED)
         first = min(
@@ -77,7 +83,8 @@ def _pairs(
             default=(_CHANGED,),
         )[0]
         scopes = [scope for scope in _scopes(node)[:-1] if scope in paths]
-        are.setdefault((max(scopes, key=len, default=""), first), []).append(node)
+        owners[node] = max(scopes, key=len, default="")
+        are.setdefault((owners[node], first), []).append(node)
     pairs: dict[ir.Node, str] = {}
     for key in sorted(are, key=lambda key: key[1] == _CHANGED):
         taken = set(pairs.values())
@@ -85,7 +92,7 @@ def _pairs(
         kinds = [operators[name] for name in names]
         for i, j in _common([node.op_type for node in are[key]], kinds):
             pairs[are[key][i]] = names[j]
-    return pairs
+    return pairs, owners
 
 
 def _spans(
@@ -149,6 +156,34 @@ def _rename(
     taken = {*found["operators"]}
     for node in graph.all_nodes():
         node.name = pairs.get(node) or _unused(node.name or node.op_type, taken)
+
+
+def _reorder(
+    graph: ir.Graph, owners: Mapping[ir.Node, str], places: Mapping[ir.Node, int]
+) -> None:
+    """Put what a module computes in one go in the order of the original file, as far as
+    what nodes read admits, where the file has all of them: source may compute in
+    another order."""
+    done: list[ir.Node] = []
+    for _, run in groupby(list(graph), owners.__getitem__):
+        nodes = list(run)
+        if not all(node in places for node in nodes):
+            done += nodes
+            continue
+        by_place, inside = {places[node]: node for node in nodes}, set(nodes)
+        waits = {node: set(node.predecessors()) & inside for node in nodes}
+        ready = [places[node] for node in nodes if not waits[node]]
+        heapify(ready)
+        while ready:
+            node = by_place[heappop(ready)]
+            done.append(node)
+            for reader in dict.fromkeys(node.successors()):
+                if node in waits.get(reader, ()):
+                    waits[reader].remove(node)
+                    if not waits[reader]:
+                        heappush(ready, places[reader])
+    graph.remove(done)
+    graph.extend(done)
 
 
 def _unused(name: str, taken: set[str | None]) -> str:

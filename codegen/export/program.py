@@ -71,6 +71,7 @@ def in_opset(model: ir.Model, opset: int) -> None:
     if model.opset_imports[""] <= opset:
         return
     metadata = {node.name: dict(node.metadata_props) for node in model.graph}
+    noted = {n: dict(v.metadata_props) for n, v in model.graph.initializers.items()}
     for node in model.graph.all_nodes():
         schema = onnx.defs.get_schema(
             node.op_type, model.opset_imports[""], node.domain
@@ -84,6 +85,8 @@ def in_opset(model: ir.Model, opset: int) -> None:
         onnxscript.version_converter.convert_version(model, opset, fallback=True)
     for node in model.graph:
         node.metadata_props.update(metadata.get(node.name, {}))
+    for name, value in model.graph.initializers.items():
+        value.metadata_props.update(noted.get(name, {}))
 
 
 def _open_sizes(known: Interface) -> Iterator[dict[str, dict[int, Any]]]:

@@ -61,7 +61,8 @@ def test_the_code_runs(
             "head.weight"
         ]
     was = {node.name for node in onnx.load("digits_cnn.onnx").graph.node}
-    for name, gone in PARTS.get(title, {"two_heads.onnx": was}).items():
+    assert title in PARTS or len(onnx.load("two_heads.onnx").graph.output) == 2
+    for name, gone in PARTS.get(title, {}).items():
         assert was - {node.name for node in onnx.load(name).graph.node} == gone
 
 

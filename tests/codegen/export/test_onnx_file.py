@@ -219,3 +219,17 @@ def test_an_older_opset(compiled: Path, tmp_path: Path) -> None:
     made = fairhand.export(compiled, None, tmp_path / "new.onnx", opset=13)
     assert (made.opset, made.wanted) in {(13, 13), (18, 13)}
     assert onnx.load(made.path).opset_import[0].version == made.opset
+
+
+@pytest.mark.slow
+def test_what_comes_back_compiles_to_the_same_source(tmp_path: Path) -> None:
+    """Its constants are buffers, its nodes in the order of the file."""
+    texts = []
+    model = EXAMPLES / "digits_transformer.onnx"
+    for name in ("one", "two"):
+        folder = tmp_path / name / "digits"
+        fairhand.compile(model, folder, verify=False)
+        text = (folder / "model.py").read_text(encoding="utf-8")
+        texts.append(text[text.index("WEIGHTS = ") :])
+        model = fairhand.export(folder, None, tmp_path / f"{name}.onnx").path
+    assert texts[0] == texts[1] and "register_buffer" in texts[0]

@@ -1,4 +1,5 @@
-"""What a package is made of, and its report.json."""
+"""What a package is made of, its report.json, which people read, and provenance.json,
+which only tools do."""
 
 from __future__ import annotations
 
@@ -20,14 +21,24 @@ SOURCES = (
 ).split()
 # Anything else in a package's folder belongs to the user.
 WEIGHTS = "weights.safetensors"
-GENERATED = [*SOURCES, WEIGHTS, "report.json", "__pycache__"]
+REPORT, PROVENANCE = "report.json", "provenance.json"
+GENERATED = [*SOURCES, WEIGHTS, REPORT, PROVENANCE, "__pycache__"]
+# What of a report stands in provenance.json, and what of its entry "target" does.
+TRACED, OF_TARGET = ("source_map", "certificate", "files"), "groups"
+_WIDTH, _SHORT = 88, 44  # characters of a line, and of what shares one
 
 
 def read_report(folder: Path) -> dict[str, Any]:
-    """The report of an emitted package; raises FairhandError where there is none."""
+    """The report of an emitted package, and its provenance; raises FairhandError where
+    there is none."""
     try:
-        found = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = json.loads((folder / REPORT).read_text(encoding="utf-8"))
+        with suppress(FileNotFoundError):
+            traced = json.loads((folder / PROVENANCE).read_text(encoding="utf-8"))
+            traced["source_map"]["text"] = "\n".join(traced["source_map"]["text"])
+            for key, part in traced.items():
+                found[key] = found.get(key, {}) | part
+    except (OSError, ValueError, TypeError, KeyError):
         found = None
     generator = found.get("generator") if isinstance(found, dict) else None
     if str(generator).split()[:1] != ["fairhand"]:
@@ -80,6 +91,44 @@ def file_hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 def write_report(folder: Path, report: dict[str, Any]) -> None:
-    """Write report.json, indented, keys in the order that they were entered."""
-    text = json.dumps(report, indent=1, ensure_ascii=True)
-    (folder / "report.json").write_text(text + "\n", encoding="utf-8", newline="\n")
+    """Write report.json and provenance.json, keys in the order that they were entered.
+
+    The text of model.py is there line by line, for who compares two of them.
+    """
+    traced = {key: report[key] for key in TRACED if key in report}
+    rest = {key: value for key, value in report.items() if key not in traced}
+    if "source_map" in traced:
+        lines = traced["source_map"]["text"].split("\n")
+        traced["source_map"] = traced["source_map"] | {"text": lines}
+    if OF_TARGET in rest.get("target", {}):
+        rest["target"] = dict(rest["target"])
+        traced["target"] = {OF_TARGET: rest["target"].pop(OF_TARGET)}
+    for name, part in ((REPORT, rest), (PROVENANCE, traced)):
+        if part:
+            text = _laid_out(part, "") + "\n"
+            (folder / name).write_text(text, encoding="utf-8", newline="\n")
+
+
+def _laid_out(value: Any, indent: str) -> str:
+    """JSON; what has room on one line stands there, and short parts share lines."""
+    line = json.dumps(value, ensure_ascii=True)
+    if len(indent) + len(line) <= _WIDTH or not isinstance(value, dict | list):
+        return line
+    inner = indent + " "
+    if isinstance(value, dict):
+        pairs = ((json.dumps(key), each) for key, each in value.items())
+        parts = [f"{key}: {_laid_out(each, inner)}" for key, each in pairs]
+        first, last = "{", "}"
+    else:
+        parts = [_laid_out(each, inner) for each in value]
+        first, last = "[", "]"
+    rows, is_open = list[str](), False
+    for part in parts:
+        is_short = bool(indent) and len(part) <= _SHORT
+        if is_short and is_open and len(f"{inner}{rows[-1]}, {part},") <= _WIDTH:
+            rows[-1] += f", {part}"
+        else:
+            rows.append(part)
+        is_open = is_short
+    body = ",\n".join(inner + row for row in rows)
+    return f"{first}\n{body}\n{indent}{last}"

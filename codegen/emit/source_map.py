@@ -1,6 +1,6 @@
 """The source map: which ONNX nodes are behind a line of model.py, and the way back.
 
-It is kept in report.json. "lines" lists the nodes that a line stands for, under the
+It is kept in provenance.json. "lines" lists the nodes that a line stands for, under the
 path of each module that runs it; "calls" the modules that a line calls, whose nodes
 stand behind their own lines; "elsewhere" the nodes that no line computes, by reason.
 For the way back to ONNX "text" is what the lines are of, as it was written;
@@ -39,7 +39,7 @@ LONGEST = 1000  # characters of a name that are shown
 def source_map(
     text: str, plan: PackagePlan, model: ir.Model, history: Sequence[Application]
 ) -> dict[str, Any]:
-    """For report.json; `text` is the finished model.py, `model` the rewritten graph."""
+    """For provenance.json; `text` is the finished model.py, `model` the rewritten graph."""
     places = {name: i for i, name in enumerate(model.meta["nodes"])}
     lines: dict[str, dict[str, list[str]]] = {}
     calls: dict[str, dict[str, list[str]]] = {}

@@ -279,7 +279,7 @@ class KernelSet:
     # ---- what the report says
 
     def report(self) -> dict[str, Any]:
-        """The part of report.json that says what became of each group."""
+        """The part of the report that says what became of each group."""
         return {
             "target": {
                 "name": "triton",

@@ -20,6 +20,7 @@ import torch
 from support.emitter_models import import_package
 
 import fairhand
+from fairhand.codegen.emit.package_files import read_report
 
 ROOT = Path(__file__).parents[2]
 GENERATED, EXAMPLES = ROOT / "generated", ROOT / "examples"
@@ -32,6 +33,7 @@ SOURCES = {
     "ort_interface.py",
     "test_parity.py",
     "report.json",
+    "provenance.json",
 }
 # What a reviewer is asked to read at most.
 MOST_LINES = dict.fromkeys(
@@ -101,7 +103,7 @@ def test_package_is_what_is_written_now(remade: Path) -> None:
 def test_package_is_complete(name: str) -> None:
     files = {p.name for p in (GENERATED / name).iterdir()} - {"__pycache__"}
     weights = {"weights.safetensors"} if name in MODELS else set()
-    report = json.loads((GENERATED / name / "report.json").read_text("utf-8"))
+    report = read_report(GENERATED / name)
     engines = set() if report["engine"]["name"] == "eager" else {"engines.py"}
     kernels = {"kernels.py"} if "target" in report else set()
     session = (GENERATED / name / "session.py").read_text("utf-8")
@@ -143,7 +145,7 @@ def test_package_gives_the_shapes_it_declares(name: str) -> None:
     """On the meta device, which has no memory: BERT-base would take half a gigabyte."""
     package = import_package(GENERATED / name)
     module = sys.modules[package.Model.__module__]
-    report = json.loads((GENERATED / name / "report.json").read_text("utf-8"))
+    report = read_report(GENERATED / name)
     for sizes in report["sizes"]:
         with torch.device("meta"):
             model = package.Model().eval()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import onnx
 import pytest
 
 from fairhand.codegen.cli import main
+from fairhand.codegen.emit.package_files import read_report
 
 Capture = pytest.CaptureFixture[str]
 LAWS = """
@@ -54,7 +54,7 @@ def applied(model: Path, rules: Path) -> tuple[set[str], dict[str, object]]:
     """The names of the laws that a compilation applied, and its certificate."""
     folder = model.parent / "package"
     assert main(["compile", str(model), "-o", str(folder), "--rules", str(rules)]) == 0
-    found = json.loads((folder / "report.json").read_text())["certificate"]
+    found = read_report(folder)["certificate"]
     return {step["rule"] for step in found["applications"]}, found
 
 

@@ -22,6 +22,7 @@ FILES = {
     "session.py",
     "weights.safetensors",
     "report.json",
+    "provenance.json",
     "ort_interface.py",
     "test_parity.py",
 }

@@ -139,11 +139,11 @@ def test_what_fails_to_verify_is_made_anew(
     written(tmp_path, model())
     genuine, calls = parity.verify, list[int]()
 
-    def once(*arguments: Any) -> Any:
+    def once(*arguments: Any, **options: Any) -> Any:
         calls.append(1)
         if len(calls) == 1:
             raise fairhand.VerificationError("differs")
-        return genuine(*arguments)
+        return genuine(*arguments, **options)
 
     monkeypatch.setattr(parity, "verify", once)
     found = written(tmp_path, model(both), verify=True)

@@ -32,6 +32,7 @@ from support.emitted import (
 )
 
 import fairhand
+from fairhand.codegen.emit.package_files import read_report
 from fairhand.rewrites.simplify import Rewriting, simplify
 
 CNN = EXAMPLES / "digits_cnn.onnx"
@@ -68,7 +69,7 @@ def test_the_package(name: str, packages: dict[str, fairhand.Package]) -> None:
     assert {path.name for path in package.path.iterdir()} >= FILES
     assert {p.name for p in package.path.iterdir()} - FILES <= {"__pycache__"}
     assert [p.name for p in package.path.parent.glob(".*")] == []
-    assert json.loads((package.path / "report.json").read_text()) == package.report
+    assert read_report(package.path) == package.report
 
 
 @pytest.mark.parametrize("name", EXAMPLE_MODELS)

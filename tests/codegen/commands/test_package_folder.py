@@ -64,7 +64,9 @@ def test_an_empty_folder_and_an_older_package_are_replaced(tmp_path: Path) -> No
     assert second.pop("tools/model.py") == b"mine too"
     assert set(second) == FILES
     changed = {name for name in FILES if first[name] != second[name]}
-    assert changed == {"model.py", "weights.safetensors", "report.json"}
+    assert changed == {
+        *("model.py", "weights.safetensors", "report.json", "provenance.json")
+    }
     assert [path.name for path in tmp_path.iterdir()] == ["net"]
     module = imported(out)
     x = np.eye(4, dtype=np.float32)

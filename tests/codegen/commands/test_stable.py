@@ -18,6 +18,7 @@ from support.networks import looped, residual, transformer
 import fairhand
 from fairhand.codegen.cli import main
 from fairhand.codegen.compare.comparison import compare
+from fairhand.codegen.emit.package_files import read_report
 
 Capture = pytest.CaptureFixture[str]
 
@@ -63,7 +64,13 @@ def test_other_weights_change_the_hash_and_the_weights_alone(
     old, new = map(contents, folders)
     assert set(old) == set(new)
     changed = {name for name in old if old[name] != new[name]}
-    assert changed == {"model.py", "report.json", "weights.safetensors"}
+    assert changed == {
+        *("model.py", "report.json", "provenance.json", "weights.safetensors")
+    }
+    maps = [read_report(folder)["source_map"] for folder in folders]
+    for found in maps:
+        del found["sha256"], found["text"]
+    assert maps[0] == maps[1]
     texts = [files["model.py"].decode().splitlines() for files in (old, new)]
     pairs = [(a, b) for a, b in zip(*texts, strict=True) if a != b]
     (pair,) = pairs

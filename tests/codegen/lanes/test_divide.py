@@ -214,6 +214,7 @@ def test_without_enough_gain_nothing_changes(
     assert (report["count"], report["asked"]) == (1, 2)
     assert report["predicted_seconds"] <= report["predicted_seconds_without"]
     assert lanes.pop("plan.json") and plain.pop("report.json")
+    assert lanes.pop("provenance.json") and plain.pop("provenance.json")
     assert lanes == plain
 
 
@@ -317,9 +318,11 @@ def test_lanes_are_kept_where_they_are_measured_to_gain(
     )
     fairhand.compile(model, tmp_path / "plain" / "net")
     lanes, plain = contents(out), contents(tmp_path / "plain" / "net")
-    for extra in ("report.json", "plan.json"):
+    for extra in ("report.json", "provenance.json", "plan.json"):
         lanes.pop(extra)
-    assert plain.pop("report.json") and lanes == plain
+    for extra in ("report.json", "provenance.json"):
+        assert plain.pop(extra)
+    assert lanes == plain
     onnx.save(model, tmp_path / "net.onnx")
     assert not compare(out, tmp_path / "net.onnx").rows
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from support.networks import branching, residual, transformer
 import fairhand
 from fairhand.codegen.cli import main
 from fairhand.codegen.commands.where import lines_of
+from fairhand.codegen.emit.package_files import read_report
 
 torch.set_num_threads(1)
 NETWORKS = {"residual": residual(), "transformer": transformer(2), "x": branching()}
@@ -41,7 +41,7 @@ def test_functions_compute_the_same_bits(
     results = zip(plain.run(None, feed), groups.run(None, feed), strict=True)
     for one, two in results:
         np.testing.assert_array_equal(one, two)
-    source = json.loads((tmp_path / "groups" / "report.json").read_text())
+    source = read_report(tmp_path / "groups")
     for nodes in list(source["source_map"]["lines"].values())[:5]:
         for names in nodes.values():
             assert all("model.py" in t for t in lines_of(tmp_path / "groups", names[0]))

@@ -6,7 +6,6 @@ Every model is compiled with verification, so that none of this is wrong code.
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +28,7 @@ import fairhand
 from fairhand.analysis.ops.module_form import ModuleForm, Weight
 from fairhand.analysis.shapes.infer import infer
 from fairhand.codegen import pipeline
+from fairhand.codegen.emit.package_files import read_report
 from fairhand.codegen.ir.assignment import Scope
 from fairhand.codegen.ir.cache_arguments import find_families
 from fairhand.codegen.load.read_model import load
@@ -410,7 +410,7 @@ def test_levels_are_said(tmp_path: Path) -> None:
         head = (folder / "model.py").read_text().split('"""')[1]
         (line,) = (x for x in head.splitlines() if x.startswith("Rewrites "))
         assert f" -O{level}: " in line
-        stored = json.loads((folder / "report.json").read_text())
+        stored = read_report(folder)
         assert report["certificate"]["level"] == level == stored["certificate"]["level"]
         counts[level] = report["rewrites"]
     merges = [any("matmuls_merged" in rule for rule in counts[n]) for n in (1, 2)]

@@ -16,6 +16,7 @@ from support.emitter_models import Graph
 from support.traced import Traced
 
 import fairhand
+from fairhand.codegen.emit.package_files import read_report
 
 INDEX = np.array([3, 0, 2, 1, 3, 3, 0, 2, 1])
 
@@ -77,7 +78,7 @@ def test_parts_that_change_places_are_rolled(tmp_path: Path) -> None:
     text = text_of(g, tmp_path, y=y)
     assert ".roll((-2, -2), dims=(1, 2))" in text
     assert ".roll(2, dims=2)" in text and "split" not in text
-    report = json.loads((tmp_path / "net" / "report.json").read_text())
+    report = read_report(tmp_path / "net")
     lines = json.dumps(report["source_map"])
     assert all(node.name in lines for node in g.nodes)
 
@@ -129,7 +130,7 @@ def test_rotations_share_a_helper(level: int, tmp_path: Path) -> None:
     assert "apply_rotary(q, cos, sin)" in text
     assert "torch.cat([apply_rotary(x, cos, sin), y], dim=-1)" in text
     assert "angles = torch.cat([times, times], dim=-1)" in text
-    report = json.loads((tmp_path / "net" / "report.json").read_text())
+    report = read_report(tmp_path / "net")
     lines = json.dumps(report["source_map"])
     assert all(node.name in lines for node in g.nodes)
 

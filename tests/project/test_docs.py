@@ -75,7 +75,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 def test_the_pages_were_found_and_a_broken_link_is() -> None:
     assert {"README.md", "CONTRIBUTING.md", "docs/architecture.md"} <= set(PAGES)
-    bad = "[a](nowhere.md) [b](README.md#no-such) [c](#two-commands) [d](http://x.y)"
+    bad = "[a](nowhere.md) [b](README.md#no-such) [c](#three-commands) [d](http://x.y)"
     assert broken_links("README.md", bad) == ["nowhere.md", "README.md#no-such"]
 
 

@@ -150,7 +150,7 @@ def is_wave(tensor: ir.TensorProtocol) -> bool:
     The cache notes that a table was read if it is one.
     """
     shape = [size for size in tensor.shape.numpy() if size != 1]
-    if len(shape) < 2 or shape[-2] < 2 or not tensor.dtype.is_floating_point():
+    if len(shape) < 2 or 0 in shape or not tensor.dtype.is_floating_point():
         return False
     rows = glance(tensor).reshape(-1, shape[-1])[:2].astype(np.float64)
     starts = np.isin(rows[0], (0.0, 1.0)).all()

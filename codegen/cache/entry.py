@@ -36,14 +36,12 @@ from ...rewrites.folding.recomputable_weights import (
     made_again,
 )
 from ..emit.package_files import SOURCES
-from ..emit.runtime_files import DECODER_FILES
 from ..emit.weights import as_stored, write_weights
 from ..ir.package_plan import WeightPlan
 from ..load.read_model import Loaded
 from ..plan.make_plan import CompiledModel
 from .store import LARGEST_ENTRY, entries, store
 
-_TEXTS = (*SOURCES, *DECODER_FILES)
 Convert = Callable[[np.ndarray], np.ndarray]
 
 
@@ -60,7 +58,7 @@ class _CacheEntry:
         """Write the files with this model's hash and weights; returns the report."""
         old, new = self.head["sha256"], self.loaded.sha256
         for name, text in self.head["files"].items():
-            if name in _TEXTS:
+            if name in SOURCES:
                 text = text.replace(old, new)
                 (draft / name).write_text(text, encoding="utf-8", newline="\n")
         plans = [self._plan(row) for row in self.head["weights"]]
@@ -131,7 +129,7 @@ def remember(
     made = _made([w.weight for w in weights if w.weight is not None], leaves)
     if made is None:
         return
-    texts = {name: draft / name for name in _TEXTS if (draft / name).is_file()}
+    texts = {name: draft / name for name in SOURCES if (draft / name).is_file()}
     head = {
         "sha256": loaded.sha256,
         "files": {name: path.read_text("utf-8") for name, path in texts.items()},

@@ -14,7 +14,6 @@ from typing import Any
 
 from ...analysis.errors import FairhandError
 from .package_files import GENERATED, is_package
-from .runtime_files import DECODER_FILES
 
 _PREFIX = ".fairhand-"  # of folders for drafts
 _REPLACED = ".replaced"  # in them: the package whose place is taken
@@ -85,12 +84,11 @@ def _take_place(draft: Path, folder: Path, replaced: Path) -> None:
     if not folder.exists():
         draft.rename(folder)
         return
-    generated = [*GENERATED, *DECODER_FILES]
     shutil.copytree(
         folder,
         draft,
         symlinks=True,
-        ignore=lambda at, _: generated if Path(at) == folder else (),
+        ignore=lambda at, _: GENERATED if Path(at) == folder else (),
         dirs_exist_ok=True,
     )
     if not _exchanged(draft, folder):

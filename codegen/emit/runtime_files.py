@@ -7,9 +7,6 @@ from collections.abc import Iterable, Mapping
 from ..ir.copied_source import RUNTIME, picked
 from .render import formatted
 
-# Beside those of package_files.py, of a package that generates tokens.
-DECODER_FILES = ("generate.py", "caches.py", "for_transformers.py")
-
 
 def copied_whole(name: str) -> str:
     """A file that is the same in every package."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
+import pytest
 
+from fairhand.analysis.graph.constants import is_wave
 from fairhand.analysis.graph.parameters import TRAINS, is_parameter
 
 
@@ -16,3 +18,8 @@ def test_a_buffer_of_the_exporter_is_no_parameter() -> None:
     assert not is_parameter(value)
     value.meta[TRAINS] = True  # by its uses, as a scale would be
     assert not is_parameter(value)
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (2, 0), (1, 0, 4), (0,)])
+def test_an_empty_table_holds_no_waves(shape: tuple[int, ...]) -> None:
+    assert not is_wave(ir.tensor(np.zeros(shape, np.float32)))

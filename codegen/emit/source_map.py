@@ -39,7 +39,7 @@ LONGEST = 1000  # characters of a name that are shown
 def source_map(
     text: str, plan: PackagePlan, model: ir.Model, history: Sequence[Application]
 ) -> dict[str, Any]:
-    """Of provenance.json; `text` is the finished model.py, `model` the rewritten one."""
+    """For provenance.json; `text` is model.py's, `model` the rewritten graph."""
     places = {name: i for i, name in enumerate(model.meta["nodes"])}
     lines: dict[str, dict[str, list[str]]] = {}
     calls: dict[str, dict[str, list[str]]] = {}

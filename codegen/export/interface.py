@@ -28,28 +28,37 @@ Shape = tuple[int | str, ...]  # a name for a size that stays open
 class Interface:
     """Inputs by name, in the order of the file; outputs likewise, if they have names.
 
-    `nested` are the arguments of forward that are lists of tuples of inputs. `report`
-    is that of the package whose model.py, at `source`, has the module's class; both
-    are empty for a module that came from nowhere.
+    `nested` are the arguments of forward that are lists of inputs, or of tuples of
+    them. `report` is that of the package whose model.py, at `source`, has the module's
+    class; both are empty for a module that came from nowhere.
     """
 
     shapes: Mapping[str, Shape]
     values: Mapping[str, Any]
     outputs: Mapping[str, Shape | None]
-    nested: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    nested: Mapping[str, Sequence[str | Sequence[str]]] = field(default_factory=dict)
     source: Path | None = None
     report: Mapping[str, Any] = field(default_factory=dict)
 
     def arguments(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """One value for each input, as forward takes them."""
-        inside = {name for rows in self.nested.values() for row in rows for name in row}
+        inside = {
+            n for rows in self.nested.values() for row in rows for n in _names(row)
+        }
         plain = [value for name, value in values.items() if name not in inside]
         lists = (
-            [tuple(values[name] for name in row) for row in rows]
+            [
+                values[row] if isinstance(row, str) else tuple(values[n] for n in row)
+                for row in rows
+            ]
             for rows in self.nested.values()
-            if rows[0][0] in values
+            if _names(rows[0])[0] in values
         )
         return (*plain, *lists)
+
+
+def _names(row: str | Sequence[str]) -> Sequence[str]:
+    return [row] if isinstance(row, str) else row
 
 
 def flat(result: Any) -> Iterator[Any]:

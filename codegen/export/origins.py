@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import groupby
@@ -46,6 +47,8 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
         pairs, owners = _pairs(graph, found, str(known.source), lines)
         called = found["weights"]
         weights = {value: called.get(key, key) for value, key in weights.items()}
+        times = Counter(weights.values())  # of a matrix that became several
+        weights = {value: name for value, name in weights.items() if times[name] == 1}
         _rename(graph, pairs, weights, found)
         order = {name: i for i, name in enumerate(found["operators"])}
         _reorder(graph, owners, {node: order[name] for node, name in pairs.items()})

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 else:
     onnxscript, torch = lazy("onnxscript"), lazy("torch")
 
+# That the exporter writes by itself. From there to an older one leads `in_opset`, once
+# names are restored: any conversion drops what they are restored by.
+_OLDEST = 18
+
 
 def traced(module: torch.nn.Module, known: Interface, opset: int) -> ir.Model:
     """The graph of a module, under its interface's names and with its open sizes.
@@ -50,7 +54,7 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> ir.Model:
                 program = torch.onnx.export(
                     graph,
                     dynamo=True,
-                    opset_version=opset,
+                    opset_version=max(opset, _OLDEST),
                     input_names=list(known.values),
                     verbose=False,
                 )

@@ -222,6 +222,18 @@ def test_an_older_opset(compiled: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_an_older_opset_keeps_names(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        net (float[n, 4] x) => (float[n, 4] y) { h = Relu(x) y = Tanh(h) }""")
+    for node in model.graph.node:
+        node.name = f"my_{node.op_type}"
+    fairhand.compile(model, tmp_path / "net", verify=False)
+    made = fairhand.export(tmp_path / "net", None, tmp_path / "new.onnx")
+    assert (made.opset, made.restored) == (17, 2)
+    assert [*nodes_of(made.path)] == ["my_Relu", "my_Tanh"]
+
+
+@pytest.mark.slow
 def test_what_comes_back_compiles_to_the_same_source(tmp_path: Path) -> None:
     """Its constants are buffers, its nodes in the order of the file."""
     texts = []

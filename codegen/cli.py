@@ -408,7 +408,7 @@ def _export(arguments: argparse.Namespace) -> None:
         made = _module(".export.onnx_file").export(
             arguments.package, None, arguments.out, opset=arguments.opset
         )
-    for label, text in _module(".commands.export").summary_rows(made):
+    for label, text in _module(".commands.compile").exported_rows(made):
         _say(Text.assemble((f"{label:9} ", "bold"), printable(text)))
 
 

@@ -1,13 +1,16 @@
-"""`fairhand compile`: what it says about the package that it wrote."""
+"""`fairhand compile` and `export`: what they say about what they wrote."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...analysis.literals import one_line
 from ..pipeline import Package
 from ..validate.verdict import emission_line
 from ..verify.parity import summary
+
+if TYPE_CHECKING:
+    from ..export.onnx_file import Exported
 
 
 def summary_rows(package: Package) -> list[tuple[str, str]]:
@@ -49,3 +52,17 @@ def _lost(certificate: dict[str, Any]) -> str:
 def _frozen(names: list[str]) -> str:
     shown = ", ".join(map(one_line, names[:3])) + (" ..." if len(names) > 3 else "")
     return f"{len(names)} inputs that have one are constants here: {shown}"
+
+
+def exported_rows(made: Exported) -> list[tuple[str, str]]:
+    """The same of an ONNX file."""
+    file = f"{made.path}, opset {made.opset}, {made.nodes} nodes"
+    weights = ", weights beside it" if made.external else ""
+    parity = f"{made.runs} runs on ONNX Runtime: worst relative error {made.worst:.3g}"
+    newer = made.opset > made.wanted
+    return [
+        ("model", file + weights),
+        ("names", f"{made.restored} nodes have the names of the original file"),
+        *([("opset", f"not {made.wanted}: an operator has no older form")] * newer),
+        ("parity", parity),
+    ]

@@ -109,8 +109,9 @@ class _KernelBody(BodyWriter):
             rounds = self.loops.get(loop)
             if rounds is None or rounds.word:
                 continue  # a row of layers alone reads the same values as its steps
-            inside = set(loop.bodies[0])
-            around = {v for s in flat(items) if s is not loop for v in reads(s.expr)}
+            inside = set(flat(loop.bodies[0]))
+            outside = (s for s in flat(items) if s is not loop and s not in inside)
+            around = {v for s in outside for v in reads(s.expr)}
             loop.bodies[0] = self._fused(loop.bodies[0], around)
             for s in loop.bodies[0]:
                 s.expr = s.expr if s in inside else rounds.inside(s.expr)

@@ -44,7 +44,7 @@ def emission_line(found: Mapping[str, Any] | None) -> str:
         tries = (", ".join(f"{k}={v}" for k, v in s.items()) for s in found["sizes"])
         sizes = "; ".join(tries)
     where = f" where {', '.join(found['where'])}" if found["where"] else ""
-    calls = f"{found['calls']} calls as the graph's"
+    calls = f"{found['calls']} calls, those of the graph"
     return one_line(f"validated for all inputs of {sizes}{where}: {calls}", 300)
 
 

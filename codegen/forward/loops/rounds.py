@@ -119,6 +119,7 @@ class Rounds:
         self.counter = ir.Value(name="i")
         self.counter.meta["counter"] = True
         self.counts = False
+        self.is_numbered = False  # members of lists are reached by the counter
         self.collected: list[_Collected] = []
         self.places: tuple[int, ...] = ()  # of the line that fills a list
         self.word = ""  # what the variables of the loop are called
@@ -310,8 +311,13 @@ class Rounds:
             listed = self.begins.get(attr) == at and not isinstance(leaf, Ref)
             return self._reached(leaf, attr) if listed else None
 
-        states = {state.initial: state.variable for state in self.states}
-        return renamed(substitute(expr, item), states)
+        named: dict[ir.Value, ir.Value | Expr] = {
+            state.initial: state.variable for state in self.states
+        }
+        found = substitute(expr, item)
+        if self.is_numbered:
+            named |= self._by_number(Ref(self.counter))
+        return renamed(found, named)
 
     # ---- the loop
 
@@ -371,6 +377,7 @@ class Rounds:
         elif self.items or self.counts or not parts:
             unpacked = (Statement(v, x[i], False, kind="set") for v, x in parts)
             body[:0] = unpacked
+            self.is_numbered = True
             for s in body:
                 s.expr = renamed(s.expr, self._by_number(i))
             parts = [((self.counter,), Name("range")(self.count))]

@@ -35,6 +35,8 @@ def generate(
     a row of each for every prompt. Raises ValueError for what the network has no
     tokens, places or inputs for.
     """
+    if temperature < 0:
+        raise ValueError(f"temperature is {temperature}, but at least 0 is needed")
     prompts = [[int(token) for token in prompt] for prompt in prompt_ids]
     given = dict(given or {})
     check(prompts, max_new_tokens, given)

@@ -114,6 +114,7 @@ def test_wrong_use_is_one_clear_error(package: Generating) -> None:
     assert f"tokens 0 to {VOCABULARY - 1}, not {VOCABULARY}" in refused([VOCABULARY])
     assert "not -1" in refused([-1])
     assert "at least 1 is needed" in refused([1], new=0)
+    assert "at least 0 is needed" in refused([1], temperature=-0.5)
     assert "`given` has" in refused([1], given={"other": torch.zeros(1)})
     if package.name in ("masked", "stacked"):
         assert f"the network has {PLACES} places" in refused([1] * 9, new=PLACES)

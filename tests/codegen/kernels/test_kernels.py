@@ -544,3 +544,20 @@ def test_package_needs_no_triton(
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == package.report["parameters"]
+
+
+def test_a_kernel_reads_members_by_the_counter_of_a_loop(tmp_path: Path) -> None:
+    """And a value that its round alone reads is none of its results."""
+    g = Graph(x=[100_000, 64])
+    x = "x"
+    for i in range(3):
+        y = g.linear(x, f"fc1.{i}", 64, 64, at=f"fc1.{i}")
+        x = g("Add", x, y)
+        y = g.norm(x, f"norms.{i}", 64, at=f"norms.{i}")
+        x = g.linear(y, f"fc2.{i}", 64, 64, at=f"fc2.{i}")
+    folder = tmp_path / "net"
+    fairhand.compile(g.model(y=x), folder, target="triton", verify=False)
+    text = (folder / "model.py").read_text()
+    _, _, loop = text.partition("for i in range(3):\n")
+    assert "self.norms[i].weight" in loop and "add_layer_norm(" in loop
+    assert "_, " not in loop

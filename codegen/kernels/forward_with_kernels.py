@@ -115,7 +115,11 @@ class _KernelBody(BodyWriter):
             loop.bodies[0] = self._fused(loop.bodies[0], around)
             for s in loop.bodies[0]:
                 s.expr = s.expr if s in inside else rounds.inside(s.expr)
+        known = set(items)
         items = self._fused(items, self.lists.collected)
+        for s in items:
+            for rounds in self.loops.values() if s not in known else ():
+                s.expr = rounds.outside(s.expr)
         self.used = list(flat(items))
         return items
 

@@ -561,3 +561,19 @@ def test_a_kernel_reads_members_by_the_counter_of_a_loop(tmp_path: Path) -> None
     _, _, loop = text.partition("for i in range(3):\n")
     assert "self.norms[i].weight" in loop and "add_layer_norm(" in loop
     assert "_, " not in loop
+
+
+def test_a_kernel_behind_a_loop_reads_what_its_last_round_made(tmp_path: Path) -> None:
+    g = Graph(x=[100_000, 64])
+    x = "x"
+    for i in range(3):
+        block = f"ffn.{i}"
+        y = g.linear(x, f"{block}.a", 64, 64, at=f"{block}/a")
+        y = g.linear(g("Tanh", y, at=block), f"{block}.b", 64, 64, at=f"{block}/b")
+        x = g("Add", x, y, at=block)
+    y = g("Relu", g.linear(x, "out", 64, 64, at="out"))
+    folder = tmp_path / "net"
+    fairhand.compile(g.model(y=y, x_=x), folder, target="triton", verify=False)
+    text = (folder / "model.py").read_text()
+    _, _, behind = text.partition("for block in self.ffn:\n")
+    assert "x = block(x)" in behind and "linear_relu(x, self.out.weight" in behind

@@ -14,8 +14,7 @@ import torch
 import torch.nn.functional as F
 from safetensors import safe_open
 from safetensors.torch import save_file
-from support.emitted import EXAMPLES
-from support.emitter_models import import_package
+from support.emitted import EXAMPLES, imported
 from support.networks import transformer
 from torch import Tensor, nn
 
@@ -55,7 +54,7 @@ def case(
         target = F.layer_norm(inputs.flip(-1), (8,))
         dynamic = {0: batch, 1: torch.export.Dim("seq")}
         return Case(
-            import_package(folder),
+            imported(folder),
             inputs,
             torch.randn(3, 7, 8),
             dynamic,
@@ -67,7 +66,7 @@ def case(
     images = images + 0.05 * torch.randn_like(images)
     labels = (torch.from_numpy(sample["labels"]).repeat(8) + 1) % 10  # another task
     return Case(
-        import_package(GENERATED / request.param),
+        imported(GENERATED / request.param),
         images,
         images[:5],
         {0: batch},

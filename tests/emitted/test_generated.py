@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.emitter_models import import_package
+from support.emitted import imported
 
 import fairhand
 from fairhand.codegen.emit.package_files import read_report
@@ -125,12 +125,12 @@ def test_package_is_short_and_stands_alone(name: str) -> None:
             allowed = IMPORTS | {"pytest", "onnxruntime"}
         if path.name == "kernels.py":
             allowed = IMPORTS | {"triton"}
-        assert imported(text) <= allowed, path.name
+        assert modules_of(text) <= allowed, path.name
         if path.name == "model.py":
             assert text.count("\n") < MOST_LINES.get(name, 400)
 
 
-def imported(text: str) -> set[str]:
+def modules_of(text: str) -> set[str]:
     """The packages that a file imports, its own left out."""
     found = set()
     for node in ast.walk(ast.parse(text)):
@@ -143,7 +143,7 @@ def imported(text: str) -> set[str]:
 
 def test_package_gives_the_shapes_it_declares(name: str) -> None:
     """On the meta device, which has no memory: BERT-base would take half a gigabyte."""
-    package = import_package(GENERATED / name)
+    package = imported(GENERATED / name)
     module = sys.modules[package.Model.__module__]
     report = read_report(GENERATED / name)
     for sizes in report["sizes"]:

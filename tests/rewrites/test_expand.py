@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
-from support.emitter_models import import_package
+from support.emitted import imported
 
 import fairhand
 from fairhand.codegen.load.read_model import load
@@ -56,7 +56,7 @@ def test_a_definition_takes_the_place_of_its_node(tmp_path: Path) -> None:
     feed = {n: rng.standard_normal(s).astype("f") for n, s in SHAPES.items()}
     feed["bias"] = np.array(0, np.float32)
     fairhand.compile(proto, tmp_path / "flex", verify=False)
-    (found,) = import_package(tmp_path / "flex").Session().run(None, feed)
+    (found,) = imported(tmp_path / "flex").Session().run(None, feed)
     (wanted,) = ReferenceEvaluator(proto).run(None, feed)
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 

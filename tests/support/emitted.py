@@ -26,12 +26,12 @@ FILES = {
     "ort_interface.py",
     "test_parity.py",
 }
-_NUMBERS = count()
 
 
 def imported(folder: Path) -> ModuleType:
     """An emitted package as a module, under a name that no other test has used."""
-    name = f"emitted_{next(_NUMBERS)}"
+    names = map("emitted_{}".format, count())
+    name = next(name for name in names if name not in sys.modules)
     spec = importlib.util.spec_from_file_location(name, folder / "__init__.py")
     assert spec is not None and spec.loader is not None
     sys.modules[name] = module = importlib.util.module_from_spec(spec)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 import fairhand
+
+from .emitted import imported
 
 Shape = Sequence[int | str]
 
@@ -181,21 +181,12 @@ class Emitted:
         return [a.strip() for a in found[1].split(",") if a.strip()]
 
 
-def import_package(folder: Path) -> ModuleType:
-    name = f"emitted_{len(sys.modules)}"
-    spec = importlib.util.spec_from_file_location(name, folder / "__init__.py")
-    assert spec is not None and spec.loader is not None
-    sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def emit(model: onnx.ModelProto, folder: Path) -> Emitted:
     # Without rewrites: these tests are about how a graph is written, whatever it is.
     package = fairhand.compile(model, folder, rules=())
     assert package.report["verification"]["cases"]
     text = (folder / "model.py").read_text(encoding="utf-8")
-    return Emitted(folder, text, import_package(folder), package.report)
+    return Emitted(folder, text, imported(folder), package.report)
 
 
 def run_here(
@@ -209,7 +200,7 @@ def run_here(
     What is to be done in that process isn't.
     """
     chosen = {"engine": engine} if engine else {}
-    session = import_package(package).Session(**chosen)
+    session = imported(package).Session(**chosen)
     names = [tensor.name for tensor in session.get_inputs()]
     return [
         session.run(None, dict(zip(names, feed.values(), strict=True)))

@@ -11,7 +11,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 from safetensors import safe_open
-from support.emitter_models import import_package
+from support.emitted import imported
 
 import fairhand
 from fairhand.analysis.ops.helpers.casts import power_of_two, round_float
@@ -43,7 +43,7 @@ def test_weights_and_edges_of_narrow_types(name: str, tmp_path: Path) -> None:
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 28)])
     fairhand.compile(proto, tmp_path / "narrow", verify=False)
-    module = import_package(tmp_path / "narrow")
+    module = imported(tmp_path / "narrow")
     same, wide = module.Session().run(None, {"x": values})
     wanted = np.concatenate([values, values]).astype(np.float32)
     assert wide.tolist() == wanted.tolist()
@@ -149,6 +149,6 @@ def test_complex_numbers_are_moved(dtype: type, tmp_path: Path) -> None:
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     package = fairhand.compile(model, tmp_path / "net", verify=False)
     x = (np.arange(6).reshape(2, 3) + 1j).astype(dtype)
-    (found,) = import_package(package.path).Session().run(None, {"x": x})
+    (found,) = imported(package.path).Session().run(None, {"x": x})
     wanted = np.concatenate([x.T, x.T])[1:5][:, [0, 0]].reshape(-1)
     assert found.dtype == dtype and np.array_equal(found, wanted)

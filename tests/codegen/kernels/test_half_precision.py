@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from support.emitter_models import import_package, run_here
+from support.emitted import imported
+from support.emitter_models import run_here
 from support.golden_images import IMAGES
 from support.golden_sequences import SEQUENCES
 
@@ -51,7 +52,7 @@ def test_kernels_are_launched_on_halves(precision: str, tmp_path: Path) -> None:
     folder = tmp_path / "masked_pool"
     options = {"target": "triton", "precision": precision}
     fairhand.compile(SEQUENCES["masked_pool"](), folder, **options)
-    module = import_package(folder)
+    module = imported(folder)
     kernels = sys.modules[f"{module.__name__}.kernels"]
     launches = [0]
     for name in [n for n in vars(kernels) if n.endswith("_kernel")]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from support.emitter_models import import_package
+from support.emitted import imported
 
 import fairhand
 from fairhand.codegen.load.random_outputs import drawn_outputs
@@ -52,7 +52,7 @@ def test_numbers_are_drawn_as_they_should(
     expression: str, check: Check, tmp_path: Path
 ) -> None:
     fairhand.compile(model(expression), tmp_path / "drawn", verify=False)
-    session = import_package(tmp_path / "drawn").Session()
+    session = imported(tmp_path / "drawn").Session()
     x = np.full(ROWS, 0.25, np.float32)
     (y, _), (again, _) = (session.run(None, {"x": x}) for _ in range(2))
     assert y.dtype == np.float32 and y.shape == (ROWS,) and check(y)

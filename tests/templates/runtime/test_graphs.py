@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 import torch
-from support.emitter_models import import_package, run_here
+from support.emitted import imported
+from support.emitter_models import run_here
 from support.golden_sequences import SEQUENCES
 from torch import Tensor
 
@@ -30,7 +31,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
         patch.setattr(kernel_set, "SMALL_PRODUCT", 0.0)
         patch.setattr(kernel_set, "SAVED_BYTES", 0.0)
         fairhand.compile(SEQUENCES["masked_pool"](), folder, target="triton")
-    return import_package(folder)
+    return imported(folder)
 
 
 class Card:

@@ -13,7 +13,8 @@ from typing import Any
 import onnx_ir as ir
 import pytest
 import torch
-from support.emitter_models import import_package, run_here
+from support.emitted import imported
+from support.emitter_models import run_here
 from support.golden_sequences import SEQUENCES
 
 import fairhand
@@ -111,7 +112,7 @@ def test_the_fastest_launch_is_written(
     assert reason == "kernel 5.0 us, PyTorch 20.0 us, measured on GPU of tests"
     tried = [options for name, options in clock.asked if name == "linear_gelu"]
     assert tried[0] == {} and len({str(o) for o in tried}) == len(tried) == 8
-    kernels = sys.modules[f"{import_package(package.path).__name__}.kernels"]
+    kernels = sys.modules[f"{imported(package.path).__name__}.kernels"]
     assert kernels.tuned("add_layer_norm", num_warps=1) == {"num_warps": 1}  # no GPU
     kernels.launched_here = lambda: True
     assert kernels.tuned("add_layer_norm", num_warps=1) == {"num_warps": 8}

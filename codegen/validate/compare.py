@@ -61,14 +61,16 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
     tries = request["reference"]["tries"]
     found: dict[str, Any] = {}
     with suppress(Exception):  # what symbols can't tell, numbers may
-        found = _attempt(request, tries[0], symbolic=True)
-        if found["where"] and tries[0]:  # of sizes on the other side of a bound?
-            other = _attempt(request, tries[1], symbolic=True)
-            found["where"] = _either(found["where"], other["where"])
+        first, guards = _attempt(request, tries[0], symbolic=True)
+        found = first | {"where": [*first["where"], *map(str, guards)]}
+        if guards and tries[0]:  # of sizes on the other side of a bound?
+            _, others = _attempt(request, tries[1], symbolic=True)
+            if _always(guards, others):
+                found = first
         if not found["where"]:
             return found
     try:
-        tried = [_attempt(request, sizes, symbolic=False) for sizes in tries]
+        tried = [_attempt(request, sizes, symbolic=False)[0] for sizes in tries]
     except Differs as error:
         return {"validated": False, "differs": error.found}
     except CannotFollow as error:
@@ -81,8 +83,9 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def _attempt(
     request: Mapping[str, Any], sizes: Mapping[str, int], symbolic: bool
-) -> dict[str, Any]:
-    """Compare once. Raises Differs, CannotFollow, and what the graph's side does."""
+) -> tuple[dict[str, Any], list[sympy.Basic]]:
+    """Compare once: what was found, and PyTorch's conditions. Raises Differs,
+    CannotFollow, and what the graph's side does."""
     both = Both(request, sizes, symbolic)
     inputs = both.inputs()
     right = both.graph(inputs)
@@ -94,23 +97,25 @@ def _attempt(
         raise Differs(both.failure(error)) from None
     if ours.outputs != right.outputs:
         raise Differs(both.difference(right, ours))
-    return {
+    found = {
         "validated": True,
         "sizes": "all",
-        "where": [*both.taken, *both.conditions()],
+        "where": both.taken,
         "calls": len(ours.calls),
         "classes": both.classes(ours.lines),
     }
+    return found, both.conditions()
 
 
-def _either(some: list[str], others: list[str]) -> list[str]:
-    """The conditions that remain where one list of them holds, or the other."""
+def _always(some: list[sympy.Basic], others: list[sympy.Basic]) -> bool:
+    """Whether of two conditions one holds at all sizes.
+
+    They stay expressions: in a text would stand what the file calls its sizes.
+    """
     if len(some) == len(others) == 1:
-        with suppress(Exception):  # not all of what PyTorch writes is read back
-            one, other = (sympy.sympify(text) for (text,) in (some, others))
-            if sympy.Or(one, other).simplify() is sympy.true:
-                return []
-    return some
+        with suppress(Exception):  # sympy can't simplify all that PyTorch has
+            return sympy.Or(*some, *others).simplify() is sympy.true
+    return False
 
 
 class _Named(Source):
@@ -256,7 +261,7 @@ class Both:
 
     # ---------------------------------------------------------------------- verdicts
 
-    def conditions(self) -> list[str]:
+    def conditions(self) -> list[sympy.Basic]:
         """What PyTorch took for granted of open sizes while it ran, by their names."""
         guards = self.env.guards if self.env is not None else ()
         found = dict.fromkeys(guard.expr for guard in guards)
@@ -265,7 +270,7 @@ class Both:
             for expr in found
             for symbol in expr.free_symbols
         }
-        return [str(expr.xreplace(names)) for expr in found]
+        return [expr.xreplace(names) for expr in found]
 
     def classes(self, lines: set[int]) -> list[str]:
         """The classes of model.py that some of the lines are in."""

@@ -13,11 +13,11 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from support.emitter_models import run_here
 
 import fairhand
 from fairhand.analysis.errors import FairhandError
 from fairhand.codegen.verify import parity
-from tests.support.emitter_models import run_here
 
 FLT_MAX = float(np.finfo(np.float32).max)
 RNG = np.random.default_rng(0)

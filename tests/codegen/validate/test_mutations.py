@@ -6,8 +6,8 @@ from pathlib import Path
 
 import onnx
 import pytest
+from support.networks import residual, transformer
 
-from tests.support.networks import residual, transformer
 from tests.tools.mutations import Judge, mutants, table
 
 

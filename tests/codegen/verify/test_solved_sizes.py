@@ -9,6 +9,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from onnx import numpy_helper
+from support.emitter_models import run_here
 
 import fairhand
 from fairhand.analysis.errors import FairhandError
@@ -18,7 +19,6 @@ from fairhand.codegen.verify import parity
 from fairhand.codegen.verify.feeds import find_cases
 from fairhand.codegen.verify.input_sizes import dynamic_sizes
 from fairhand.codegen.verify.inputs import make_inputs
-from tests.support.emitter_models import run_here
 
 RNG = np.random.default_rng(0)
 

@@ -79,15 +79,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_compile(command)
 
-    sub = command("verify", _verify, "Compare a package with its model again.")
-    sub.add_argument("package")
-    sub.add_argument("model")
-    sub.add_argument("--inputs", metavar="FILE")
-    sub.add_argument(
-        "--seeds",
-        type=_positive,
-        help="random inputs per size (default: 2, or none" " beside --inputs)",
-    )
+    _add_verify(command)
 
     sub = command("export", _export, "Write a package, as it is now, as an ONNX file.")
     sub.add_argument("package")
@@ -200,6 +192,26 @@ def _add_ways(sub: argparse.ArgumentParser) -> None:
         help="bf16: compute in bfloat16; fp16: in float16, with kernels alone; int8:"
         " multiply in integers where layers are linear; the error is measured and"
         " reported",
+    )
+
+
+def _add_verify(command: Command) -> None:
+    sub = command("verify", _verify, "Compare a package with its model again.")
+    sub.add_argument("package")
+    sub.add_argument(
+        "model", nargs="?", help="may be left out where it lies near the package"
+    )
+    sub.add_argument("--inputs", metavar="FILE")
+    sub.add_argument(
+        "--all-inputs",
+        action="store_true",
+        help="run nothing: compare the calls that model.py makes with the graph's",
+    )
+    _add_own_laws(sub)
+    sub.add_argument(
+        "--seeds",
+        type=_positive,
+        help="random inputs per size (default: 2, or none" " beside --inputs)",
     )
 
 
@@ -395,12 +407,17 @@ def _compile(arguments: argparse.Namespace) -> None:
 
 
 def _verify(arguments: argparse.Namespace) -> None:
-    package, model = Path(arguments.package), Path(arguments.model)
-    given = Path(arguments.inputs) if arguments.inputs else None
-    for text in _module(".commands.verify").verify_again(
-        package, model, given, arguments.seeds
-    ):
-        _say(text)
+    package = Path(arguments.package)
+    model, given, rules = (
+        Path(path) if path else None
+        for path in (arguments.model, arguments.inputs, arguments.rules)
+    )
+    verify = _module(".commands.verify")
+    if arguments.all_inputs:
+        _say(printable(verify.verify_all_inputs(package, model, rules)))
+        return
+    for text in verify.verify_again(package, model, given, arguments.seeds, rules):
+        _say(printable(text))
 
 
 def _export(arguments: argparse.Namespace) -> None:

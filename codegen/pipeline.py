@@ -54,7 +54,7 @@ from .request.options import CompileOptions, CompileRequest, Progress
 from .statements.from_graph import make_steps
 from .statements.symbolic_sizes import settle_dimensions
 from .validate.reference import reference
-from .validate.verdict import Validation
+from .validate.verdict import Validation, recalled
 from .verify import parity
 from .verify.debug_dump import stage_writer
 from .verify.feeds import first_feed
@@ -170,6 +170,7 @@ def _built(
         found, engine, emission = _verified(loaded, compiled, request, draft, chosen)
         report["engine"] = unverified["engine"] = engine.as_dict()
         report["emission"] = emission
+        unverified["emission"] = recalled(emission)
         note_verification(report, found)
     generation = _generating(loaded, compiled, request, draft)
     report |= generation
@@ -253,7 +254,7 @@ def _verified(
     """Parity on the engine: the fastest one if that is wanted. Where a Session is to
     choose, on the network as it stands, and the engine that traces by itself is left
     out if it fails: it may crash. With it, what was found of model.py for all inputs.
-    Raises VerificationError."""
+    Raises VerificationError, also where model.py makes other calls than the graph."""
     graph, given = compiled.graph, request.inputs
     refuse_huge(graph, compiled.rewriting.shapes)
     if request.engine == PROFILE:
@@ -272,6 +273,7 @@ def _verified(
     table = reference(graph, shapes, sizes, request.options.level == 0)
     validation = Validation(draft, table)
     found = check_package(draft, loaded, graph, given, build, validation)
+    validation.refuse_other_calls()
     if runs_on.name == AUTO and TRACED in runs_on.candidates():
         try:
             parity.verify(draft, loaded, given, None if given else (0,), TRACED)

@@ -4,23 +4,86 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..emit.package_files import of_package
-from ..load.read_model import load
+from ...analysis.errors import FairhandError
+from ...rewrites.certificate.rule_file import read_rules
+from ...rewrites.simplify import simplify
+from ..compare.status import model_of
+from ..emit.package_files import of_package, read_report
+from ..load.read_model import Loaded, load
+from ..validate.reference import reference
+from ..validate.verdict import Validation, emission_line
 from ..verify import parity
+from ..verify.input_sizes import telling_sizes
 
 
 def verify_again(
-    package: Path, model: Path, inputs: Path | None, seeds: int | None
+    package: Path,
+    model: Path | None,
+    inputs: Path | None,
+    seeds: int | None,
+    rules: Path | None = None,
 ) -> list[str]:
-    """What was compared, line by line, with so many random inputs of each size.
+    """What was compared, line by line, with so many random inputs of each size, and the
+    verdict for all inputs.
 
-    Raises VerificationError where the two differ, FairhandError for another model.
+    `model` and `rules` as for `verify_all_inputs`. Raises VerificationError where the
+    two differ, FairhandError for another model.
     """
-    loaded = of_package(package, load(model))
-    found = parity.verify(package, loaded, inputs, range(seeds) if seeds else None)
+    loaded = _loaded(package, model)
+    own = read_report(package).get("certificate", {}).get("rules")
+    validation = None
+    if own is None or rules is not None:
+        validation = _validation(package, loaded, rules)
+    drawn = range(seeds) if seeds else None
+    found = parity.verify(package, loaded, inputs, drawn, then=validation)
+    if validation is not None:
+        validation.refuse_other_calls()
     lines = []
     for case in found.cases:
         worst = max((e for _, e in case.errors), default=0.0)
         lines.append(f"{case.inputs}: relative error {worst:.3g}")
     lines += [f"skipped, ONNX Runtime refuses {text}" for text in found.skipped]
+    lines.append(emission_line(None if validation is None else validation.found))
     return [*lines, f"worst relative error {found.worst:.3g}: verified"]
+
+
+def verify_all_inputs(
+    package: Path, model: Path | None, rules: Path | None = None
+) -> str:
+    """The verdict on model.py, as it is now, for all inputs, in a line.
+
+    `model` is the package's, by default the file of its name in the package's folder or
+    the two above; `rules` is the file of own laws that it was compiled with. Raises
+    VerificationError where model.py makes other calls than the model's graph,
+    FairhandError for another model.
+    """
+    validation = _validation(package, _loaded(package, model), rules)
+    parity.run_package(package, [], then=validation)
+    validation.refuse_other_calls()
+    return emission_line(validation.found)
+
+
+def _loaded(package: Path, model: Path | None) -> Loaded:
+    source = read_report(package)["source"]
+    model = model or model_of(package, source)
+    if model is None:
+        raise FairhandError(
+            f"{source['file']} isn't near {package}",
+            hint="give the model as well: fairhand verify PACKAGE MODEL",
+        )
+    return of_package(package, load(model))
+
+
+def _validation(package: Path, loaded: Loaded, rules: Path | None) -> Validation:
+    certificate = read_report(package).get("certificate", {})
+    if "rules" in certificate and rules is None:
+        raise FairhandError(
+            f"{package} was compiled with the laws of {certificate['rules']}",
+            hint="give them: --rules FILE",
+        )
+    level, graph = certificate.get("level", 1), loaded.model.clone()
+    own = read_rules(rules) if rules is not None else None
+    exactness = certificate.get("exactness", "real")
+    shapes = simplify(graph, exactness, own, level=level).shapes
+    table = reference(graph, shapes, telling_sizes(loaded.model), level == 0)
+    return Validation(package, table)

@@ -74,11 +74,19 @@ def _status(folder: Path) -> PackageStatus:
 
 
 def _model_is(folder: Path, source: dict[str, Any]) -> str:
+    path = model_of(folder, source)
+    if path is None:
+        return ABSENT
+    with suppress(FairhandError):
+        return FOUND if load(path).sha256 == source["sha256"] else OTHER
+    return OTHER
+
+
+def model_of(folder: Path, source: dict[str, Any]) -> Path | None:
+    """The file of the name that a package's report has as its `source`, in the
+    package's folder or the two above; None if there is none."""
     folder = folder.resolve()
-    for place in (folder, *folder.parents[:2]):
-        path = place / str(source["file"])
-        if path.is_file():
-            with suppress(FairhandError):
-                return FOUND if load(path).sha256 == source["sha256"] else OTHER
-            return OTHER
-    return ABSENT
+    # A report may have been written by anybody: the name is looked for, no path.
+    name = Path(str(source["file"])).name
+    places = (place / name for place in (folder, *folder.parents[:2]))
+    return next((path for path in places if path.is_file()), None)

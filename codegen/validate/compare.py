@@ -14,7 +14,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -23,13 +23,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import sympy
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import GuardSource, Source
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental import _config as symbol_config
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from .memory import CannotFollow
-from .recorder import Recorded, Recorder
+from .recorder import COUNTS, Recorded, Recorder
 
+# Calls are followed as they are for sizes in general: PyTorch tells 0 and 1 apart, and
+# does the same to them by shorter ways.
+_GENERAL = symbol_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
+# Where data decide what is done: ways that are followed, calls after which no other is.
+_MOST_WAYS, _MOST_CALLS = 24, 5000
 _REFERENCE = "<the graph, node by node>"
 
 
@@ -53,69 +60,69 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
     """The verdict on the package in the folder `package`, to be what `reference` is.
 
     `reference` is reference.py's as a dict; its `tries` are numbers for open sizes. The
-    answer has "validated" and, of what was, "calls", "classes" and "sizes": the tries,
-    or "all" with the conditions "where" that held there. Else it has the "reason" why
-    nothing could be compared, or "differs", which says where the sides part first.
+    answer has "validated" and, of what was, "calls", "classes" and "sizes": "all", with
+    the conditions "where" that held of them, or the tries, "since" symbols didn't do.
+    Else it has the "reason" why nothing could be compared, or "differs", which says
+    where the sides part first.
     """
     warnings.simplefilter("ignore")
     tries = request["reference"]["tries"]
-    found: dict[str, Any] = {}
-    with suppress(Exception):  # what symbols can't tell, numbers may
-        first, guards = _attempt(request, tries[0], symbolic=True)
-        found = first | {"where": [*first["where"], *map(str, guards)]}
-        if guards and tries[0]:  # of sizes on the other side of a bound?
-            _, others = _attempt(request, tries[1], symbolic=True)
-            if _always(guards, others):
-                found = first
-        if not found["where"]:
-            return found
     try:
-        tried = [_attempt(request, sizes, symbolic=False)[0] for sizes in tries]
+        return _attempt(request, tries[0], symbolic=True)
+    except Exception as error:  # what symbols can't tell, numbers may
+        since = _reason(error)
+    try:
+        tried = [_attempt(request, sizes, symbolic=False) for sizes in tries]
     except Differs as error:
         return {"validated": False, "differs": error.found}
-    except CannotFollow as error:
-        return {"validated": False, "reason": str(error)}
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-        return {"validated": False, "reason": reason[:300]}
-    return found or {**tried[0], "sizes": tries if tries[0] else "all"}
+        return {"validated": False, "reason": _reason(error)}
+    return {**tried[0], "sizes": tries, "since": since} if tries[0] else tried[0]
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, Differs):
+        return f"other calls, as symbols tell: {error.found['text'] or 'one left out'}"
+    text = str(error) if isinstance(error, CannotFollow) else ""
+    return (text or f"{type(error).__name__}: {error}").partition("\n")[0][:300]
 
 
 def _attempt(
     request: Mapping[str, Any], sizes: Mapping[str, int], symbolic: bool
-) -> tuple[dict[str, Any], list[sympy.Basic]]:
-    """Compare once: what was found, and PyTorch's conditions. Raises Differs,
-    CannotFollow, and what the graph's side does."""
+) -> dict[str, Any]:
+    """Compare on each way that data may take. Raises Differs, CannotFollow, and what
+    the graph's side does."""
     both = Both(request, sizes, symbolic)
     inputs = both.inputs()
-    right = both.graph(inputs)
-    try:
-        ours = both.emitted(inputs)
-    except CannotFollow:
-        raise
-    except Exception as error:
-        raise Differs(both.failure(error)) from None
-    if ours.outputs != right.outputs:
-        raise Differs(both.difference(right, ours))
-    found = {
-        "validated": True,
-        "sizes": "all",
-        "where": both.taken,
-        "calls": len(ours.calls),
-        "classes": both.classes(ours.lines),
-    }
-    return found, both.conditions()
-
-
-def _always(some: list[sympy.Basic], others: list[sympy.Basic]) -> bool:
-    """Whether of two conditions one holds at all sizes.
-
-    They stay expressions: in a text would stand what the file calls its sizes.
-    """
-    if len(some) == len(others) == 1:
-        with suppress(Exception):  # sympy can't simplify all that PyTorch has
-            return sympy.Or(*some, *others).simplify() is sympy.true
-    return False
+    waiting: list[Mapping[str, object]] = [{}]
+    lines, calls, ways, made = set[int](), 0, 0, 0
+    where: list[str] = []
+    while waiting and ways < _MOST_WAYS and made < _MOST_CALLS:
+        choices = waiting.pop(0)
+        try:
+            right = both.graph(inputs, choices)
+        except Exception:
+            if not ways:
+                raise
+            continue  # nothing is asked of what the graph can't do
+        asked = both.recorder.chosen
+        ours = both.emitted(inputs, choices)
+        if ours.outputs != right.outputs:
+            raise Differs(both.difference(right, ours))
+        taken = {name: kinds[0] for name, kinds in asked.items()}
+        for i, (name, kinds) in enumerate(asked.items()):
+            if kinds is COUNTS:
+                where.append(f"numbers that data decide are 0 to {max(COUNTS)}")
+            before = dict(list(taken.items())[:i])
+            waiting += [{**choices, **before, name: kind} for kind in kinds[1:]]
+        lines |= ours.lines
+        ways, calls = ways + 1, max(calls, len(ours.calls))
+        made += len(ours.calls)
+    if waiting:
+        where.append(f"data take one of {ways} ways, those of the fewest rounds")
+    found = {"validated": True, "sizes": "all", "calls": calls}
+    where = [*both.taken, *map(str, both.conditions()), *dict.fromkeys(where)]
+    return found | {"where": where, "classes": both.classes(lines)}
 
 
 class _Named(Source):
@@ -191,7 +198,8 @@ class Both:
     def _symbol(self, name: str, size: int) -> Any:
         assert self.env is not None  # else sizes are numbers
         source = _Named(name)
-        symbol = self.env.create_symbol(size, source, DimDynamic.DYNAMIC)
+        with _GENERAL:
+            symbol = self.env.create_symbol(size, source, DimDynamic.DYNAMIC)
         self.symbols[str(symbol)] = name
         return self.env.create_symintnode(symbol, hint=size, source=source)
 
@@ -213,12 +221,24 @@ class Both:
 
     # -------------------------------------------------------------------------- runs
 
-    def emitted(self, inputs: Sequence[Any]) -> _Side:
-        """Run model.py."""
-        return self._run(lambda: called(self.module, self.network, inputs), self.source)
+    def emitted(
+        self, inputs: Sequence[Any], choices: Mapping[str, object] | None = None
+    ) -> _Side:
+        """Run model.py, `choices` as in `Recorder.begin`. Raises Differs if it fails,
+        CannotFollow."""
+        try:
+            return self._run(
+                lambda: called(self.module, self.network, inputs), self.source, choices
+            )
+        except CannotFollow:
+            raise
+        except Exception as error:
+            raise Differs(self.failure(error)) from None
 
-    def graph(self, inputs: Sequence[Any]) -> _Side:
-        """Run the reference."""
+    def graph(
+        self, inputs: Sequence[Any], choices: Mapping[str, object] | None = None
+    ) -> _Side:
+        """Run the reference, likewise; raises what PyTorch does."""
         text = self.reference["text"]
         linecache.cache[_REFERENCE] = len(text), None, text.splitlines(True), _REFERENCE
         space: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
@@ -233,7 +253,7 @@ class Both:
         for name, layer in self.reference["layers"].items():
             space[name] = self._layer(layer, space)
         exec(compile(text, _REFERENCE, "exec"), space)  # our own, from names we made
-        return self._run(lambda: space["run"](*inputs), _REFERENCE)
+        return self._run(lambda: space["run"](*inputs), _REFERENCE, choices)
 
     def _held(self, held: Mapping[str, Any]) -> Any:
         if "array" in held:
@@ -252,9 +272,17 @@ class Both:
         made.load_state_dict(state, assign=True)
         return made.eval().requires_grad_(False)
 
-    def _run(self, call: Callable[[], list[Any]], source: str) -> _Side:
-        self.recorder.begin(source)
-        with torch.no_grad(), self.fake, self.recorder:
+    def _run(
+        self,
+        call: Callable[[], list[Any]],
+        source: str,
+        choices: Mapping[str, object] | None,
+    ) -> _Side:
+        self.recorder.begin(source, choices)
+        # Without it what is composed of other operators takes numbers alone for sizes.
+        composed = enable_python_dispatcher() if self.env is not None else nullcontext()
+        plain = torch.backends.nnpack.flags(enabled=False)  # which asks for batches
+        with torch.no_grad(), plain, composed, _GENERAL, self.fake, self.recorder:
             made = call()
         outputs = [self.recorder.name(output) for output in made]
         return _Side(outputs, self.recorder.calls, self.recorder.lines)

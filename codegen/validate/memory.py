@@ -3,9 +3,10 @@
 Two ways to name what a call is given, of which both are sound: equal names stand for
 equal contents.
 
-`Places` names memory by the call that made it, and a tensor by its memory and where it
-looks: sizes, strides, offset. It takes symbols for sizes, and views need no rules: what
-x.unbind(1)[0] and x[:, 0] are is one place. `Elements` knows of each element where it
+`Places` names memory by the call that made it, and a tensor by the elements that it
+sees there: strides, offset. It takes symbols for sizes, views need no rules (what
+x.unbind(1)[0] and x[:, 0] are is one place), and what only puts elements elsewhere is
+looked through (moves.py). `Elements` knows of each element where it
 came from, whatever moved it: joined, rolled, copied in another order, a tensor is its
 elements in order. It needs numbers for sizes.
 """
@@ -18,27 +19,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import sympy
 import torch
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .digests import content_digest, digest
+from .layout import Size, View, product, row_major, stored_order
+from .moves import MOVES, Memory, copied
 
 _AT = torch.ops.aten
-# They put elements elsewhere and look at none: what they do to numbers of elements
-# they do to elements.
-_MOVES = frozenset(
-    {
-        _AT.cat.default,
-        _AT.clone.default,
-        _AT.flip.default,
-        _AT.pixel_shuffle.default,
-        _AT.pixel_unshuffle.default,
-        _AT.repeat.default,
-        _AT.roll.default,
-    }
-)
-# They do so to the first operand, by numbers that have to be known.
+# They put elements of the first operand elsewhere, by numbers in another one.
 _PICKS = frozenset(
     {
         _AT.embedding.default,
@@ -50,6 +40,7 @@ _PICKS = frozenset(
 _UNSAID = frozenset({_AT.empty.memory_format, _AT.empty_like.default})
 _WIDTH = 40  # bits for the place of an element in what it came from
 _MOST = 2**20  # elements of a tensor that are followed one by one
+_MOST_WRITTEN = 2**24  # elements of a memory that is written to
 _SMALL = 2**12  # elements of a tensor whose numbers are computed, if they can be
 
 SizeName = Callable[[Any], object]
@@ -69,11 +60,12 @@ def tensors_in(given: Any) -> Iterable[torch.Tensor]:
 
 
 class Places:
-    """Memory by the call that made it, a tensor by its place in there."""
+    """Memory by the call that made it or the memories that it copies, a tensor by what
+    it sees there."""
 
     def __init__(self, size: SizeName) -> None:
         self.size = size
-        self._names: dict[int, str] = {}  # by the address of a storage's record
+        self._memories: dict[int, Memory] = {}  # by the address of a storage's record
         self._alive: list[object] = []  # so that no address is used again
 
     def key(self, tensor: torch.Tensor) -> int:
@@ -84,30 +76,70 @@ class Places:
 
     def enter(self, tensor: torch.Tensor, name: str) -> None:
         """A new tensor whose elements, in order, are called so."""
-        self._names[self.key(tensor)] = digest(name, self.place(tensor))
+        view = seen_by(tensor)
+        order = stored_order(view.dims) if view.offset == 0 else None
+        if order is None:
+            name = digest(name, self.place(tensor))
+            made = Memory(name, tensor.dtype)
+        else:
+            there = row_major([size for size, _ in view.dims])
+            space = View(tuple(there[i] for i in order), 0)
+            made = copied(Memory(name, tensor.dtype), space, self.text)
+        self._memories[self.key(tensor)] = made
 
     def write(self, tensor: torch.Tensor, name: str) -> None:
         """A tensor's memory was written to, by a call of that name."""
-        self._names[self.key(tensor)] = digest(name, "written")
+        old = self.memory(tensor)
+        changed = digest(name, "written", old.name, self.place(tensor))
+        self._memories[self.key(tensor)] = Memory(changed, old.dtype)
 
     def moved(
         self, func: Any, args: Sequence[Any], kwargs: Any, made: torch.Tensor
     ) -> bool:
-        """Enter what a call only copied, if it can be told; whether it could."""
-        if func is not _AT.clone.default:
+        """Enter what a call only copied or picked, if it can be told; whether so."""
+        given = list(tensors_in([*args, *kwargs.values()]))
+        if not all(map(_is_plain, (made, *given))):
             return False
-        # The same elements at the same places: all of the memory, as it was.
-        source, size = args[0], made.untyped_storage().nbytes()
-        whole = made.numel() * made.element_size() == size
-        same = source.untyped_storage().nbytes() == size
-        alike = self.place(source) == self.place(made)
-        if not (alike and all(map(statically_known_true, (whole, same)))):
+        if any(self.memory(tensor).dtype != tensor.dtype for tensor in given):
             return False
-        self._names[self.key(made)] = self.stored(source)
+        if func in _PICKS:
+            return self._picked(func, args, made)
+        if func not in MOVES:
+            return False
+        order = stored_order(seen_by(made).dims)
+        if order is None or len({tensor.dtype for tensor in (made, *given)}) > 1:
+            return False
+        sources = [(self.memory(tensor), seen_by(tensor)) for tensor in given]
+        moved = MOVES[func](sources, args, kwargs, self.text)
+        if moved is None:
+            return False
+        there = row_major([_expr(size) for size in made.shape])
+        space = View(tuple(there[i] for i in order), 0)
+        self._memories[self.key(made)] = copied(moved, space, self.text)
+        return True
+
+    def _picked(self, func: Any, args: Sequence[Any], made: torch.Tensor) -> bool:
+        """Rows of the first operand, by the numbers that the other one holds."""
+        source, *rest = args
+        which = [t for t in tensors_in(rest)]
+        plain = func in (_AT.embedding.default, _AT.index.Tensor) or rest[0] == 0
+        if func is _AT.gather.default or len(which) != 1 or not plain:
+            return False
+        if func is _AT.index.Tensor and len(rest[0]) != 1:
+            return False
+        if which[0].dtype not in (torch.int32, torch.int64) or not source.dim():
+            return False
+        rows = product(map(_expr, source.shape[1:]))
+        known = [self._elements(tensor) for tensor in (source, which[0])]
+        self.enter(made, digest("rows", str(func), known, self.text(rows)))
         return True
 
     def hold(self, tensor: torch.Tensor, numbers: torch.Tensor) -> None:
         """A new tensor holds these numbers, for who computes with them."""
+
+    def numbers(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """What a tensor holds, if that is known."""
+        return None
 
     def learn(
         self, func: Any, args: Sequence[Any], kwargs: Any, made: torch.Tensor
@@ -116,21 +148,52 @@ class Places:
         return False
 
     def name(self, tensor: torch.Tensor) -> object:
-        """What a tensor is called as an operand."""
-        return (self.stored(tensor), *self.place(tensor))
+        """What a tensor is called as an operand: its elements, its type, its sizes."""
+        bits = (tensor.is_conj(), tensor.is_neg())
+        return (self._elements(tensor), *map(self.size, tensor.shape), *bits)
 
-    def stored(self, tensor: torch.Tensor) -> str:
-        """What its memory is called."""
+    def _elements(self, tensor: torch.Tensor) -> object:
+        memory = self.memory(tensor)
+        if memory.dtype != tensor.dtype:
+            return (memory.name, self.place(tensor))
+        source, view = memory.behind(seen_by(tensor))
+        part = source.columns(view, self.text)
+        if part is not None:
+            source, view = part.behind(View(((part.size, 1),), 0))
+        return (source.name, str(tensor.dtype), *view.merged.texts(self.text))
+
+    def text(self, size: Size) -> object:
+        """A size as names have it: equal ones alike."""
+        return self.size(size if isinstance(size, int) else sympy.expand(size))
+
+    def memory(self, tensor: torch.Tensor) -> Memory:
+        """The memory that a tensor looks at. Raises CannotFollow for an unknown one."""
         key = self.key(tensor)
-        if key not in self._names:
+        if key not in self._memories:
             raise CannotFollow("a tensor that no recorded call made")
-        return self._names[key]
+        return self._memories[key]
 
     def place(self, tensor: torch.Tensor) -> tuple[object, ...]:
         """Where a tensor looks, and how it reads what is there."""
         sizes = (*tensor.shape, *tensor.stride(), tensor.storage_offset())
         bits = (tensor.is_conj(), tensor.is_neg())
         return (str(tensor.dtype), *map(self.size, sizes), *bits)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether it reads elements as they are stored."""
+    return not (tensor.is_conj() or tensor.is_neg())
+
+
+def _expr(size: Any) -> Size:
+    return size if isinstance(size, int) else size.node.expr
+
+
+def seen_by(tensor: torch.Tensor) -> View:
+    """What a tensor sees of its memory."""
+    sizes, strides = map(_expr, tensor.shape), map(_expr, tensor.stride())
+    dims = tuple(zip(sizes, strides, strict=True))
+    return View(dims, _expr(tensor.storage_offset()))
 
 
 @dataclass(frozen=True)
@@ -174,8 +237,13 @@ class Elements(Places):
             self._put(tensor, np.arange(start, start + tensor.numel()))
 
     def write(self, tensor: torch.Tensor, name: str) -> None:
-        base = self._base(digest(name, "written"))
-        self._hold(tensor, _room(tensor), base=base)
+        room, held = _room(tensor), self._memory(tensor)
+        if room > _MOST_WRITTEN:
+            raise CannotFollow("a large tensor is written to in place")
+        start, elements = self._base(name) << _WIDTH, held.all().copy()
+        at = _looks(tensor, np.arange(room))
+        elements[at] = np.arange(start, start + len(at))
+        self._hold(tensor, room, elements=elements)
 
     def _base(self, name: str) -> int:
         if name not in self._numbers:
@@ -208,7 +276,7 @@ class Elements(Places):
         self, func: Any, args: Sequence[Any], kwargs: Any, made: torch.Tensor
     ) -> bool:
         picks = func in _PICKS
-        if made.numel() > _MOST or not (picks or func in _MOVES):
+        if made.numel() > _MOST or not (picks or func in MOVES):
             return False
         source, rest = (args[:1], args[1:]) if picks else (args, ())
         if len({tensor.dtype for tensor in tensors_in(source)}) > 1:
@@ -230,7 +298,6 @@ class Elements(Places):
         return torch.from_numpy(seen).reshape(tensor.shape)
 
     def numbers(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """What a tensor holds, if that is known."""
         found = self._memory(tensor).numbers
         if found is None:
             return None
@@ -296,7 +363,7 @@ class Elements(Places):
         ranks = np.argsort(np.argsort(np.array(names, dtype=object)))
         shown = seen & ((1 << _WIDTH) - 1) | ranks[which.reshape(-1)] << _WIDTH
         return (
-            sorted(names),
+            tuple(sorted(names)),
             content_digest("int64", shown.shape, [shown.data]),
             *kind,
         )

@@ -29,6 +29,7 @@ _IDLE_OPTIONS = frozenset({"device", "layout", "pin_memory", "non_blocking"})
 # ~(x == y) is written x != y, which is true of numbers that are none as well.
 _UNEQUAL = {_AT.eq.Scalar: _AT.ne.Scalar, _AT.eq.Tensor: _AT.ne.Tensor}
 _NOT = frozenset({_AT.bitwise_not.default, _AT.logical_not.default})
+COUNTS = (2, 1, 0, 3)  # what a number is followed as that data decide
 _SYMBOLS = torch.SymInt | torch.SymFloat | torch.SymBool
 
 
@@ -64,10 +65,18 @@ class Recorder(TorchDispatchMode):
         self._unknown: dict[sympy.Symbol, sympy.Symbol] = {}  # sizes that data decide
         self._unequal: dict[object, str] = {}  # calls, by the truths they deny
         self._draws = 0
+        self._choices: Mapping[str, object] = {}
+        self.chosen: dict[str, Sequence[object]] = {}
 
-    def begin(self, source: str) -> None:
-        """Record another run; calls are ascribed to lines of the file `source`."""
+    def begin(self, source: str, choices: Mapping[str, object] | None = None) -> None:
+        """Record another run; calls are ascribed to lines of the file `source`.
+
+        Numbers that data decide, and the source asks for, are those of `choices`, by
+        what they are called. `chosen` has then, of those that `choices` lacked, what
+        they may be: the first was taken.
+        """
         self._source, self.calls, self.lines = source, [], set()
+        self._choices, self.chosen = choices or {}, {}
         self._draws = 0
 
     def given(
@@ -115,7 +124,7 @@ class Recorder(TorchDispatchMode):
     def _size(self, size: Any) -> object:
         if isinstance(size, int):
             return size
-        expr = size.node.expr
+        expr = size if isinstance(size, sympy.Expr) else size.node.expr
         if expr not in self._sizes:
             free = {
                 s: self._unknown[s] for s in expr.free_symbols & self._unknown.keys()
@@ -135,11 +144,10 @@ class Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         if func is torch.ops.prim.device.default:
             return func(*args)
-        if func is _AT._local_scalar_dense.default and not isinstance(
-            args[0], FakeTensor
-        ):
-            with _disable_current_modes():
-                return args[0].item()  # of a constant
+        if func is _AT._local_scalar_dense.default:
+            number = self._number(args[0])
+            if number is not None:
+                return number
         if func is _AT.lift_fresh.default:
             return self.lend(args[0])
         args, kwargs = self._borrowed(args), self._borrowed(kwargs)
@@ -152,6 +160,25 @@ class Recorder(TorchDispatchMode):
         if func in _UNEQUAL:
             self._unequal[self.name(made)] = self._call(_UNEQUAL[func], args, kwargs)
         return made
+
+    def _number(self, tensor: torch.Tensor) -> Any:
+        """A number that Python is given: that of a constant, or one that was chosen;
+        None for what may be a symbol."""
+        is_fake = isinstance(tensor, FakeTensor)
+        known = self.memory.numbers(tensor) if is_fake else tensor
+        if known is not None:
+            with _disable_current_modes():
+                return known.item()
+        if tensor.dtype == torch.bool:
+            ways: Sequence[object] = (False, True)  # a loop ends first
+        elif self.fake.shape_env is None and not tensor.is_floating_point():
+            ways = COUNTS
+        else:
+            return None
+        name = digest(self.name(tensor))
+        if name not in self._choices:
+            self.chosen.setdefault(name, ways)
+        return self._choices.get(name, ways[0])
 
     def _borrowed(self, given: Any) -> Any:
         if isinstance(given, torch.Tensor):

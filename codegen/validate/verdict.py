@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ...analysis.errors import VerificationError
 from ...analysis.literals import one_line
 from ...analysis.oracle.process import Apart, RunFailed
 from .reference import Reference
@@ -30,6 +31,21 @@ class Validation:
         except RunFailed as error:
             self.found["reason"] = one_line(str(error), 300)
 
+    def refuse_other_calls(self) -> None:
+        """Raise VerificationError where model.py makes other calls than the graph."""
+        if "differs" in self.found:
+            raise VerificationError(
+                f"model.py makes other calls than the graph: "
+                f"{difference(self.found['differs'])}",
+                hint="this is a fault in fairhand, not in the model, unless the package"
+                " was edited; please report it",
+            )
+
+
+def recalled(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The verdict for the same text with other weights, from the compile cache."""
+    return {**found, "recalled": True}
+
 
 def emission_line(found: Mapping[str, Any] | None) -> str:
     """A line about the emission of a report."""
@@ -45,7 +61,9 @@ def emission_line(found: Mapping[str, Any] | None) -> str:
         sizes = "; ".join(tries)
     where = f" where {', '.join(found['where'])}" if found["where"] else ""
     calls = f"{found['calls']} calls, those of the graph"
-    return one_line(f"validated for all inputs of {sizes}{where}: {calls}", 300)
+    other = " (with the weights it was first written with)" * found.get("recalled", 0)
+    text = f"validated for all inputs of {sizes}{where}: {calls}{other}"
+    return one_line(text, 300)
 
 
 def difference(parts: Mapping[str, Any]) -> str:

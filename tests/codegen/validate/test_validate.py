@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +16,7 @@ from support.networks import residual, transformer
 import fairhand
 from fairhand.codegen import pipeline
 from fairhand.codegen.commands.compile import summary_rows
+from fairhand.codegen.commands.verify import verify_all_inputs
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.plan.make_plan import CompiledModel
 from fairhand.codegen.validate.compare import compare
@@ -130,3 +132,54 @@ def test_what_a_file_calls_its_sizes_is_not_evaluated(tmp_path: Path) -> None:
                 dim.dim_param = f"__import__('os').mkdir({str(marker)!r})"
     found = fairhand.compile(proto, tmp_path / "net", cache=False).report["emission"]
     assert found["validated"] and not marker.exists()
+
+
+def test_what_makes_other_calls_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Samples agree: no number is that large."""
+    written = pipeline.model_text
+
+    def changed(plan: Any) -> str:
+        text = written(plan)
+        assert "F.relu(" in text
+        return text.replace("F.relu(", "torch.clamp(max=1e30, input=F.relu(", 1)
+
+    def text(plan: Any) -> str:
+        lines = changed(plan).split("\n")
+        at = next(i for i, line in enumerate(lines) if "1e30" in line)
+        lines[at] += ")"
+        return "\n".join(lines)
+
+    monkeypatch.setattr(pipeline, "model_text", text)
+    folder = tmp_path / "net"
+    with pytest.raises(fairhand.VerificationError, match=r"line \d+, .*aten.clamp"):
+        fairhand.compile(residual(), folder, cache=False)
+    assert not folder.exists()
+
+
+def test_a_package_is_validated_again_as_it_is_now(tmp_path: Path) -> None:
+    onnx.save(residual(), tmp_path / "net.onnx")
+    folder = tmp_path / "out" / tmp_path.name
+    fairhand.compile(tmp_path / "net.onnx", folder, verify=False, cache=False)
+    path = folder / "model.py"
+    text = path.read_text("utf-8")
+    moved = text.replace("\n\n\nclass ", "\n\n\n# A comment.\n\n\nclass ")
+    assert moved != text
+    path.write_text(ast.unparse(ast.parse(moved)), "utf-8")
+    line = verify_all_inputs(folder, None)
+    assert line.startswith("validated for all inputs of all sizes: ")
+    path.write_text(text.replace("F.relu(", "F.silu(", 1), "utf-8")
+    with pytest.raises(fairhand.VerificationError, match=r"F\.silu"):
+        verify_all_inputs(folder, tmp_path / "net.onnx")
+
+
+def test_the_compile_cache_keeps_the_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRHAND_CACHE", str(tmp_path / "cache"))
+    first = fairhand.compile(residual(), tmp_path / "a")
+    again = fairhand.compile(residual(), tmp_path / "b")
+    assert again.cached
+    assert again.report["emission"] == {**first.report["emission"], "recalled": True}
+    assert "first written with" in dict(summary_rows(again))["emission"]

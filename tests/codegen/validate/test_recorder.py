@@ -1,0 +1,154 @@
+"""Equal names stand for equal values: of tensors, by Places and by Elements."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from fairhand.codegen.validate.memory import CannotFollow
+from fairhand.codegen.validate.recorder import Recorder
+
+Program = Callable[[Tensor], Any]
+_X = torch.arange(96.0).reshape(4, 4, 6)
+
+
+def name(program: Program, elements: bool) -> object:
+    """What a program's result is called."""
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    recorder = Recorder(fake, elements)
+    with fake:
+        x = torch.empty(4, 4, 6)
+    recorder.given(x, "x")
+    recorder.begin("")
+    with torch.no_grad(), fake, recorder:
+        return recorder.name(program(x))
+
+
+def _swapped(x: Tensor) -> Tensor:
+    front, back = x.split([2, 4], dim=2)
+    return torch.cat([back, front], dim=2)
+
+
+SAME: list[tuple[Program, Program]] = [
+    (_swapped, lambda x: x.roll(-2, 2)),
+    (_swapped, lambda x: torch.cat([x, x], 2)[:, :, 2:8]),
+    (
+        lambda x: torch.cat([torch.cat([x, x.sin()], 1), x], 1),
+        lambda x: torch.cat([x, x.sin(), x], 1),
+    ),
+    (lambda x: torch.cat([x[:, :2], x[:, 2:]], 1).sin(), torch.sin),
+    (lambda x: torch.cat([x.cos(), x.sin()], 1)[:, 4:], lambda x: x.sin()),
+    (
+        lambda x: torch.cat([x.cos(), x.sin()], 1).chunk(2, 1)[1].transpose(1, 2),
+        lambda x: x.sin().mT,
+    ),
+    (lambda x: x.transpose(0, 1).contiguous()[2, 3], lambda x: x[3, 2]),
+    (
+        lambda x: x.transpose(0, 2).reshape(6, 16).T,
+        lambda x: x.flatten(0, 1).reshape(4, 4, 6).transpose(0, 1).reshape(16, 6),
+    ),
+    (lambda x: x.repeat(2, 1, 1)[4:], lambda x: x.clone()),
+    (lambda x: x.flip(1).flip(1), lambda x: x),
+    (
+        lambda x: torch.pixel_shuffle(x.reshape(4, 4, 2, 3), 2),
+        lambda x: x.reshape(4, 1, 2, 2, 2, 3)
+        .permute(0, 1, 4, 2, 5, 3)
+        .reshape(4, 1, 4, 6),
+    ),
+    (
+        lambda x: x.reshape(-1, 1)[torch.arange(3)[:, None]].squeeze(-1),
+        lambda x: x.flatten()[torch.arange(3)[:, None]],
+    ),
+]
+OTHER: list[tuple[Program, Program]] = [
+    (_swapped, lambda x: x.roll(2, 2)),
+    (lambda x: torch.cat([x, x.sin()], 1), lambda x: torch.cat([x.sin(), x], 1)),
+    (lambda x: torch.cat([x, x], 1), lambda x: torch.cat([x, x], 0)),
+    (lambda x: x.mT.contiguous().view(4, 4, 6), lambda x: x.contiguous()),
+    (lambda x: x.flip(1), lambda x: x.flip(2)),
+    (lambda x: x[0], lambda x: x[1]),
+    (lambda x: x[0].sum(0), lambda x: x[0].sum(1)),
+    (lambda x: x.reshape(16, 6), lambda x: x.reshape(6, 16)),
+    (torch.rand_like, torch.zeros_like),
+    (
+        lambda x: torch.rand_like(x) + torch.rand_like(x),
+        lambda x: (y := torch.rand_like(x)) + y,
+    ),
+]
+
+
+@pytest.mark.parametrize("elements", [False, True], ids=["places", "elements"])
+def test_one_value_has_one_name(elements: bool) -> None:
+    for one, other in SAME:
+        assert name(one, elements) == name(other, elements), SAME.index((one, other))
+
+
+@pytest.mark.parametrize("elements", [False, True], ids=["places", "elements"])
+def test_other_values_have_other_names(elements: bool) -> None:
+    for one, other in OTHER:
+        assert name(one, elements) != name(other, elements), OTHER.index((one, other))
+
+
+def _into(rest: Callable[[Tensor], Tensor], row: int) -> Program:
+    def program(x: Tensor) -> Tensor:
+        whole = rest(x).clone()
+        whole[row] = x[0].sin()
+        return whole
+
+    return program
+
+
+@pytest.mark.parametrize("elements", [False, True], ids=["places", "elements"])
+def test_what_is_written_stands_beside_what_was_there(elements: bool) -> None:
+    """Of two memories of which the same part is written, the rest may be another."""
+    ones = [_into(rest, row) for rest in (torch.cos, torch.exp) for row in (0, 1)]
+    names = [name(one, elements) for one in ones]
+    assert len(set(names)) == len(ones)
+    assert names[0] == name(_into(torch.cos, 0), elements)
+
+
+@pytest.mark.parametrize("elements", [False, True], ids=["places", "elements"])
+def test_what_is_given_is_not_written_to(elements: bool) -> None:
+    with pytest.raises(CannotFollow, match="written"):
+        name(lambda x: x.add_(1), elements)
+
+
+STEPS: list[Callable[[random.Random, Tensor], Tensor]] = [
+    lambda draw, x: x.transpose(*draw.sample(range(x.dim()), 2)),
+    lambda draw, x: x.contiguous(),
+    lambda draw, x: x.flip(draw.randrange(x.dim())),
+    lambda draw, x: x.roll(draw.choice((-2, -1, 1, 2, 3)), draw.randrange(x.dim())),
+    lambda draw, x: x.roll((1, 2), (0, x.dim() - 1)),
+    lambda draw, x: torch.cat(x.chunk(2, at := draw.randrange(x.dim()))[::-1], at),
+    lambda draw, x: torch.cat([x, x], draw.randrange(x.dim())),
+    lambda draw, x: x.chunk(2, draw.randrange(x.dim()))[0],
+    lambda draw, x: x.reshape(draw.choice(((4, -1), (2, -1), (-1, 2)))),
+    lambda draw, x: x.reshape(2, 2, -1),
+    lambda draw, x: x.repeat((2, *[1] * (x.dim() - 1))),
+    lambda draw, x: torch.stack([x[0], x[-1]]),
+    lambda draw, x: x.mT.mT.mul(1) if x.dim() > 1 else x,
+]
+
+
+@pytest.mark.parametrize("elements", [False, True], ids=["places", "elements"])
+def test_drawn_programs_of_one_name_compute_the_same(elements: bool) -> None:
+    found: dict[object, list[Tensor]] = {}
+    for seed in range(250):
+
+        def program(x: Tensor, seed: int = seed) -> Tensor:
+            draw = random.Random(seed)
+            for _ in range(draw.randint(1, 5)):
+                x = draw.choice(STEPS)(draw, x)
+            return x
+
+        found.setdefault(name(program, elements), []).append(program(_X))
+    shared = [values for values in found.values() if len(values) > 1]
+    assert len(shared) > 5
+    for first, *others in shared:
+        assert all(torch.equal(first, other) for other in others)

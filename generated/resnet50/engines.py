@@ -55,7 +55,6 @@ BY_SIZE = ("onednn", "openvino", "aot")  # those that prepare each combination o
 SECONDS = 10.0  # after which no other engine is tried; FAIRHAND_SECONDS sets it
 LIBRARY = 90.0  # seconds that one may take to make
 CALLS = 5  # that are worth a measurement
-SPENT = 1.0  # seconds of calls that are, if they are fewer
 ROUNDS = 2  # in which engines are timed in turn, at least
 TIMED = 0.5  # seconds, at least
 WORTH = 1.03  # an engine that is faster by less isn't worth another copy of weights
@@ -431,10 +430,12 @@ class Auto:
     The first calls run the network as it stands. One that comes after enough of them
     prepares the engines that take all sizes, and times them and the network on what it
     was given; so does one after enough calls of its sizes with those that prepare each
-    size. Results are compared with the network's; an engine that fails or takes too
-    long is given up. Times are kept in a file, so that other processes need not
-    measure. Where there is no memory for the weights twice more, the network runs as it
-    stands. Several threads may call at once: one measures, the others don't wait.
+    size. More sizes are measured once their calls took as long as the last measurement,
+    so that sizes which change all the time cost at most as much again. Results are
+    compared with the network's; an engine that fails or takes too long is given up.
+    Times are kept in a file, so that other processes need not measure. Where there is
+    no memory for the weights twice more, the network runs as it stands. Several threads
+    may call at once: one measures, the others don't wait.
     """
 
     def __init__(self, model: nn.Module):
@@ -446,6 +447,7 @@ class Auto:
         # By threads and sizes, and for all: the calls, and the seconds that they took.
         self.spent: dict[Any, tuple[int, float]] = {}
         self.has_base = False
+        self.price = 0.0  # seconds that measuring the last sizes took
         self.lock = threading.Lock()
 
     def __call__(self, *feeds: Any) -> Any:
@@ -471,10 +473,10 @@ class Auto:
             calls, before = self.spent.get(each, (0, 0.0))
             self.spent[each] = calls + 1, before + seconds
 
-    def is_worth_it(self, key: Any) -> bool:
-        """Whether what was spent on calls is what a measurement may cost."""
+    def is_worth_it(self, key: Any, price: float = 0.0) -> bool:
+        """Whether enough calls, of so many seconds, were made before."""
         calls, seconds = self.spent.get(key, (0, 0.0))
-        return calls >= CALLS - 1 or seconds >= SPENT
+        return calls >= CALLS - 1 and seconds >= price
 
     def choose(self, key: Any, feeds: tuple[Any, ...]) -> None:
         """Measure what may be measured by a call of these sizes."""
@@ -482,8 +484,10 @@ class Auto:
             return
         if not self.has_base and self.is_worth_it(ALL):
             self.base, self.has_base = self.fastest(FOR_ALL, feeds, ()), True
-        if len(self.chosen) < MOST_SIZES and self.is_worth_it(key):
+        if len(self.chosen) < MOST_SIZES and self.is_worth_it(key, self.price):
+            begun = time.perf_counter()
             self.chosen[key] = self.fastest(BY_SIZE, feeds, feeds)
+            self.price = time.perf_counter() - begun
 
     def fastest(self, names: Iterable[str], feeds: Any, sizes: Any) -> Run:
         """`self.base`, or one of these engines if it is faster on what is fed."""

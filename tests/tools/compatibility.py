@@ -192,7 +192,8 @@ def page(clients: list[Client]) -> str:
         "# Compatibility",
         "",
         "Programs that run models on ONNX Runtime, and exporters, as `python -m"
-        " tests.tools.compatibility` finds them; two files beside that list them. A job is run unchanged on ONNX Runtime, then by `fairhand run"
+        " tests.tools.compatibility` finds them; two files beside that list them. A"
+        " job is run unchanged on ONNX Runtime, then by `fairhand run"
         " --packages`, engine and threads as they are by default, with whatever else"
         " ran beside it, and each is repeated until it gets no faster.",
         "",

@@ -107,6 +107,7 @@ models = {
         l.Dense(16, "swish"), l.Flatten(), l.Dense(2)]),
 }
 for name, model in models.items():
+    model(keras.ops.zeros((1, *model.input_shape[1:])))
     model.export(f"{name}.onnx", format="onnx", verbose=False)
 """,
     },
@@ -173,7 +174,7 @@ torch.manual_seed(0)
 net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(),
     nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))
 torch.onnx.export(net.eval(), (torch.randn(2, 3, 16, 16),), "plain.onnx",
-    input_names=["x"], dynamo=True)
+    input_names=["x"], dynamo=False, opset_version=17)
 
 class Reader(q.CalibrationDataReader):
     def __init__(self):
@@ -210,9 +211,12 @@ models = {
 for name, (model, shape, free) in models.items():
     for opset in (11, 17):
         names = {i: f for i, f in enumerate(free.split()) if not f.isdigit()}
-        torch.onnx.export(model.eval(), (torch.randn(shape),), f"{name}_{opset}.onnx",
-            opset_version=opset, dynamo=False, input_names=["x"],
-            dynamic_axes={"x": names})
+        try:
+            torch.onnx.export(model.eval(), (torch.randn(shape),),
+                f"{name}_{opset}.onnx", opset_version=opset, dynamo=False,
+                input_names=["x"], dynamic_axes={"x": names})
+        except torch.onnx.errors.UnsupportedOperatorError as error:
+            print(name, error)  # an operator that this opset lacks
 """,
     },
     "skl2onnx-text": {

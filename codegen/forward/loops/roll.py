@@ -316,10 +316,11 @@ def _block(statement: Statement) -> Expr:
 
 def _as_joined(layer: Statement, join: Statement) -> list[Statement] | None:
     """The first of the layers that grow, as if what it is given were joined, too."""
-    given = layer.expr.operands[1]
-    if not joined(join.expr) or not isinstance(given, Ref):
-        return None
-    function, _, *options = join.expr.operands
+    match layer.expr.operands:
+        case [_, Ref() as given, *_] if joined(join.expr):
+            function, _, *options = join.expr.operands
+        case _:  # it reads a member of a list, and calls none
+            return None
     value = ir.Value()
     whole = Call(function, List(given), *options, label=join.expr.label)
     return [

@@ -146,7 +146,8 @@ def test_sizes_that_do_not_recur_run_on_what_takes_all(
         auto(torch.ones(size, 4))
     assert auto.base.name == "packed" and not auto.chosen
     assert times.made == ["eager", "packed"]
-    for size in range(12 * engines.CALLS):
+    monkeypatch.setattr(engines, "TIMED", 0.0)
+    for size in range(120 * engines.CALLS):
         auto(torch.ones(size % 12, 4))
     assert len(auto.chosen) == engines.MOST_SIZES
     for size in range(2 * engines.MOST_SEEN):
@@ -154,15 +155,23 @@ def test_sizes_that_do_not_recur_run_on_what_takes_all(
     assert len(auto.spent) < 2 * engines.MOST_SEEN
 
 
-def test_slow_calls_are_worth_a_measurement_sooner(
+def test_more_sizes_are_measured_once_their_calls_took_as_long(
     engines: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines, "ENGINES", Table(eager=SLOW, onednn=FAST))
-    monkeypatch.setattr(engines, "SPENT", 1.5 * SLOW)
-    auto = engines.Auto(Net().eval())
-    for measured in (False, False, True):
-        auto(X)
-        assert bool(auto.chosen) == measured
+    """Sizes that change all the time would be measured all the time."""
+    times = Table(eager=PLAIN, onednn=FAST)
+    monkeypatch.setattr(engines, "ENGINES", times)
+    auto, sizes, spent = engines.Auto(Net().eval()), range(1, 7), clock.now
+    for _ in range(2 * engines.CALLS):
+        for size in sizes:
+            auto(torch.ones(size, 4))
+    assert len(auto.chosen) == 1
+    calls = 2 * engines.CALLS * len(sizes) * PLAIN
+    assert clock.now - spent < 2 * calls + auto.price
+    while len(auto.chosen) == 1:
+        auto(torch.ones(2, 4))
+    calls, seconds = auto.spent[torch.get_num_threads(), (2, 4)]
+    assert seconds - PLAIN < auto.price <= seconds + FAST
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from support.emitter_models import Emitted
 from support.traced import Traced
+
+import fairhand
 
 Emit = Callable[[onnx.ModelProto], Emitted]
 
@@ -91,3 +95,29 @@ def test_what_reads_the_last_state_before_the_join(emitted: Emit) -> None:
     assert body.index("for i in range(5):") < body.index(
         next(line for line in body if ".abs()" in line)
     )
+
+
+def test_a_row_of_weights_among_other_weights(tmp_path: Path) -> None:
+    """Nearest neighbours, as skl2onnx writes them: no layer is called there."""
+    text = """<ir_version: 9, opset_import: ["" : 20]>
+        g (float[n, 6] x) => (float[k, m] y) {
+        last, far = Scan <num_scan_inputs = 1,
+            body = b (float[a, 6] kept, float[6] row) => (float[a, 6] next, float[m] d)
+            { next = Identity(kept) s = Sub(kept, row)
+              d = ReduceSumSquare<keepdims = 0>(s, one) }> (x, rows)
+        u = Transpose(far) v, w = TopK<largest = 0>(u, two)
+        p = Gather(first, w) q = Gather(then, p)
+        a0 = Equal(q, c0) b0 = Cast<to = 1>(a0) s0 = ReduceSum(b0, one)
+        a1 = Equal(q, c1) b1 = Cast<to = 1>(a1) s1 = ReduceSum(b1, one)
+        a2 = Equal(q, c2) b2 = Cast<to = 1>(a2) s2 = ReduceSum(b2, one)
+        y = Concat<axis = 1>(s0, s1, s2) }"""
+    model = onnx.parser.parse_model(text)
+    rng = np.random.default_rng(0)
+    weights = {"rows": rng.standard_normal((6, 6)).astype(np.float32)}
+    weights |= {"first": rng.integers(0, 200, 6), "then": rng.integers(0, 3, 200)}
+    weights |= {"one": np.array([1]), "two": np.array([2])}
+    weights |= {f"c{i}": np.array([i]) for i in range(3)}
+    for name, array in weights.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    fairhand.compile(model, tmp_path / "nearest", cache=False)
+    assert "for row in self.rows:" in (tmp_path / "nearest" / "model.py").read_text()

@@ -233,7 +233,8 @@ for name, words in {
     "counts": feature_extraction.text.CountVectorizer(ngram_range=(1, 2)),
 }.items():
     model = pipeline.make_pipeline(words, linear_model.LogisticRegression())
-    made = to_onnx(model.fit(texts, kind), initial_types=given)
+    made = to_onnx(model.fit(texts, kind), initial_types=given,
+        options={id(words): {"locale": "C"}})
     open(f"{name}.onnx", "wb").write(made.SerializeToString())
 table = pd.DataFrame({"colour": ["red", "blue"] * 10, "size": np.arange(20.0)})
 columns = compose.ColumnTransformer([

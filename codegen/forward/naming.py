@@ -13,16 +13,19 @@ from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.spelling.expr import (
     ATOM,
     Attribute,
+    Binary,
     Call,
     Expr,
     Leaf,
     List,
     Literal,
+    Name,
     Ref,
     Tuple,
     Unary,
     callee,
     callees,
+    exchange,
     nodes,
 )
 from ..classes.module_classes import ClassTable, ModuleClass
@@ -30,7 +33,9 @@ from ..ir.assignment import LayerRef
 from ..ir.identifiers import unused, variable
 from ..ir.module_call import ModuleCall, ModuleRef, member, members
 from ..ir.naming import (
+    BRANCHES,
     GENERIC,
+    PASSING,
     REBOUND,
     VARIABLES,
     callee_arguments,
@@ -38,9 +43,11 @@ from ..ir.naming import (
     is_plain,
 )
 from ..ir.package_plan import shape_text
-from ..ir.statement_tree import Statement, reads
+from ..ir.statement_tree import Statement, flat, reads
 from ..modules.members import member_name
 from .loops.rounds import Lists, Rounds
+
+_SAYS = r"(?!constant)[A-Za-z_]+"  # an attribute that is called after what it is
 
 
 class Naming:
@@ -63,6 +70,7 @@ class Naming:
         self.names: dict[ir.Value, str] = {}
         self.fixed: dict[ir.Value, str] = {}  # results of the network
         self.wishes: dict[ir.Value, str] = {}  # by the part a value plays
+        self.branches: dict[ir.Value, str] = {}  # what stands on one -> BRANCHES
         self.carriers: set[ir.Value] = set()  # variables of loops over layers
         self.kept: set[ir.Value] = set()  # what has a line of its own
         self.overwritten: dict[ir.Value, set[ir.Value]] = {}  # see statement_tree.py
@@ -123,6 +131,10 @@ class Naming:
             row = self.in_list(statement) or self.repeats(statement)
             return "" if row else self.fixed.get(target, "")
 
+        def branch() -> str:
+            name = self.branches.get(target, "")
+            return "" if name in live else name
+
         ask: dict[str, Callable[[], str]] = {
             "becomes": becomes,
             "set by bodies": lambda: (
@@ -133,7 +145,9 @@ class Naming:
                 variable(target.name or "size") if target in self.ints else ""
             ),
             "state": lambda: (
-                (old if old in REBOUND else letter) if target in self.carriers else ""
+                (old if old in (*REBOUND, *PASSING) else letter)
+                if target in self.carriers
+                else ""
             ),
             "part": lambda: self.wishes.get(target, ""),
             "known word": lambda: target.meta.get("word", ""),
@@ -141,11 +155,10 @@ class Naming:
                 old if old in REBOUND and self.is_block(statement) else ""
             ),
             "layer or operator": lambda: self.hint(statement) if alone else "",
+            "branch": branch,
             "chain": lambda: old if old in REBOUND else "",
             "same meaning": lambda: (
-                old
-                if alone and old.isidentifier() and self.stays(statement.expr, main)
-                else ""
+                self.same_meaning(statement.expr, main, old) if alone else ""
             ),
             "letter": lambda: letter,
         }
@@ -157,9 +170,18 @@ class Naming:
 
     def stays(self, expr: Expr, main: ir.Value | None) -> bool:
         """Whether a value keeps its meaning: reshaped or scaled, not joined."""
-        if members(expr):
-            return False
-        return {v for v in reads(expr) if v not in self.texts} == {main}
+        return not members(expr) and self._sources(expr) == {main}
+
+    def same_meaning(self, expr: Expr, main: ir.Value | None, old: str) -> str:
+        """What keeps its meaning keeps its name. `old` is that of `main`; a stored
+        tensor is called as its attribute."""
+        if self.stays(expr, main):
+            return old if old.isidentifier() else ""
+        if members(expr) or self._sources(expr):
+            return ""
+        stored = {self.texts[v] for v in reads(expr) if v in self.texts}
+        attr = stored.pop().removeprefix("self.") if len(stored) == 1 else ""
+        return attr if re.fullmatch(_SAYS, attr) else ""
 
     def repeats(self, statement: Statement) -> bool:
         """Whether a statement calls a block of a list, or one that is called again."""
@@ -242,6 +264,47 @@ class Naming:
             self.wishes.setdefault(value, role)
             operand = statement.expr
 
+    def note_branches(self, statements: Sequence[Statement]) -> None:
+        """Note what stands between a value and where that comes back as an operand."""
+        all_of_them = list(flat(statements))
+        plain = (s for s in all_of_them if not s.kind and len(s.targets) == 1)
+        made = {s.targets[0]: s for s in plain}
+        for statement in all_of_them:
+            for node in nodes(statement.expr):
+                name = BRANCHES.get(node.label) if isinstance(node, Binary) else None
+                if name is None:
+                    continue
+                left, right = node.operands
+                for kept, other in ((left, right), (right, left)):
+                    between = self._between(self._sources(kept), other, made)
+                    self.branches |= dict.fromkeys(between, name)
+
+    def _sources(self, expr: Expr) -> set[ir.Value]:
+        """The variables that an expression reads, but those whose sizes alone."""
+        return {v for v in reads(_sized(expr)) if v not in self.texts}
+
+    def _between(
+        self,
+        kept: set[ir.Value],
+        operand: Expr,
+        made: Mapping[ir.Value | None, Statement],
+    ) -> list[ir.Value]:
+        """The variables between what is kept, one value or what is computed of it, and
+        an operand with a layer on its way, if only one way leads there."""
+        between = list[ir.Value]()
+        layers = len(members(operand))
+        while len(kept) == 1:
+            sources = self._sources(operand)
+            if kept <= sources:
+                return between if layers else []
+            value = sources.pop() if len(sources) == 1 else None
+            if value not in made or value in between:
+                break
+            between.append(value)
+            operand = made[value].expr
+            layers += len(members(operand))
+        return []
+
     def called(self, value: ir.Value) -> str:
         """A value's name, or of the only variable that its expression reads."""
         sources = self.sources.get(value, [])
@@ -279,6 +342,16 @@ def _leading(expr: Expr) -> LayerRef | ModuleRef | None:
             return None
         expr = expr.operands[0]
     return member(expr)
+
+
+def _sized(expr: Expr) -> Expr:
+    """An expression without the values of which it only takes sizes."""
+    return exchange(
+        expr,
+        lambda e: (
+            Name("shape") if isinstance(e, Attribute) and e.label == "shape" else None
+        ),
+    )
 
 
 def _uncast(expr: Expr) -> Expr:

@@ -27,7 +27,7 @@ from ..ir.assignment import Assignment
 from ..ir.cache_arguments import CacheArgument
 from ..ir.control_flow import Action, Block
 from ..ir.module_call import ModuleCall, ModuleRef
-from ..ir.naming import GENERIC, REBOUND, output_names
+from ..ir.naming import PASSING, REBOUND, output_names
 from ..ir.package_plan import ArgumentPlan, MethodPlan
 from ..ir.statement_tree import (
     Line,
@@ -191,7 +191,7 @@ class BodyWriter(Inlining):
         """Whether a value would be called as what a row of layers makes of it, and not
         be written where the first of them reads it."""
         if value not in makers:
-            return self.names.get(value) in REBOUND
+            return self.names.get(value) in (*REBOUND, *PASSING)
         return not self.hint(makers[value]) and _is_deep(value, makers)
 
     # ---- lines
@@ -201,6 +201,7 @@ class BodyWriter(Inlining):
     ) -> list[Line]:
         """The lines of a body; the values in `live` are needed when it has ended."""
         trace(items, self.texts.keys(), live)
+        self.note_branches(items)
         self.read.update(v for s in flat(items) for v in reads(s.expr))
         self.overwritten.update(overwritten(items))
         parts = [self.item(s) for s in items]
@@ -222,7 +223,7 @@ class BodyWriter(Inlining):
         several = isinstance(end.expr, ExpressionList)
         returned = end.expr.operands if several else (end.expr,)
         values = [x.value for x in returned if isinstance(x, Ref)]
-        plain = all(self.names.get(v) in GENERIC for v in values)
+        plain = all(self.names.get(v) in PASSING for v in values)
         return (
             values == list(made.targets)
             and len(values) == len(returned)

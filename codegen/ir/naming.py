@@ -17,6 +17,9 @@ from .identifiers import unused, variable
 GENERIC = ("x", "y", "z", "u", "v", "w", "s", "t")
 LEVEL = "level"  # one map of a pyramid, in a loop over them
 REBOUND = (*GENERIC, LEVEL)
+# On a branch that comes back to the value it left: added to it, or a factor of it.
+BRANCHES = {"+": "out", "*": "gate"}
+PASSING = (*GENERIC, *BRANCHES.values())  # what no argument is called after
 
 
 class NameSource(NamedTuple):
@@ -52,6 +55,11 @@ VARIABLES = (
         "layer or operator",
         "what it comes from has a word that tells something",
         "resized = F.interpolate(",
+    ),
+    NameSource(
+        "branch",
+        "it comes back to the value that it left: added, or as a factor",
+        "out = F.relu(self.conv1(x))",
     ),
     NameSource(
         "chain", "the last one to read a letter takes it over", "x = x + self.out(y)"
@@ -120,10 +128,10 @@ def is_plain(attr: str) -> bool:
 
 def callee_arguments(outer: list[str]) -> list[str]:
     """Telling names are kept; the others become x, y, z in order."""
-    taken = {name for name in outer if name and name not in GENERIC}
+    taken = {name for name in outer if name and name not in PASSING}
     names: list[str] = []
     for name in outer:
-        if not name or name in GENERIC or name in names:
+        if not name or name in PASSING or name in names:
             name = next((n for n in GENERIC if n not in taken), "") or unused(
                 "x", taken
             )

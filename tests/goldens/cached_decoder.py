@@ -72,8 +72,8 @@ class DecoderLayer(nn.Module):
         v = torch.cat([past_v, v], dim=2)
         y = F.scaled_dot_product_attention(q, k, v).reshape(-1, 1, 8)
         x = x + self.out(y)
-        y = F.gelu(self.up(self.norm2(x)))
-        return k, v, x + self.down(y)
+        out = F.gelu(self.up(self.norm2(x)))
+        return k, v, x + self.down(out)
 
 
 class CachedDecoder(nn.Module):

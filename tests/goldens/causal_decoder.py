@@ -56,8 +56,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         x = x + self.attn(self.ln_1(x), y)
-        y = F.gelu(self.fc(self.ln_2(x)), approximate="tanh")
-        return x + self.proj(y)
+        out = F.gelu(self.fc(self.ln_2(x)), approximate="tanh")
+        return x + self.proj(out)
 
 
 class CausalDecoder(nn.Module):

@@ -50,10 +50,10 @@ class InvertedResidual(nn.Module):
         self.residual = residual
 
     def forward(self, x: Tensor) -> Tensor:
-        y = F.relu6(self.conv[0](x))
-        y = F.relu6(self.conv[1](y))
-        y = self.conv[2](y)
-        return x + y if self.residual else y
+        out = F.relu6(self.conv[0](x))
+        out = F.relu6(self.conv[1](out))
+        out = self.conv[2](out)
+        return x + out if self.residual else out
 
 
 class InvertedResiduals(nn.Module):

@@ -103,8 +103,8 @@ class Block(nn.Module):
         self.round = FakeQuantize(signed=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.conv1_round(self.conv1(x))
-        return self.round(self.conv2_round(self.conv2(y)) + x)
+        out = self.conv1_round(self.conv1(x))
+        return self.round(self.conv2_round(self.conv2(out)) + x)
 
 
 class QuantizedQdq(nn.Module):

@@ -42,8 +42,8 @@ class BasicBlock(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        y = F.relu(self.conv1(x))
-        return F.relu(self.conv2(y) + self.downsample(x))
+        out = F.relu(self.conv1(x))
+        return F.relu(self.conv2(out) + self.downsample(x))
 
 
 class Resnet(nn.Module):

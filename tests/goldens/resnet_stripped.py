@@ -42,8 +42,8 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        y = F.relu(self.conv1(x))
-        return F.relu(self.conv2(y) + self.shortcut(x))
+        out = F.relu(self.conv1(x))
+        return F.relu(self.conv2(out) + self.shortcut(x))
 
 
 class ResnetStripped(nn.Module):

@@ -38,8 +38,8 @@ class SqueezeExcitation(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         mean = x.mean(dim=(2, 3), keepdim=True)
-        y = F.relu(self.fc1(mean))
-        return x * torch.sigmoid(self.fc2(y))
+        gate = F.relu(self.fc1(mean))
+        return x * torch.sigmoid(self.fc2(gate))
 
 
 class Block(nn.Module):
@@ -50,9 +50,9 @@ class Block(nn.Module):
         self.se = SqueezeExcitation()
 
     def forward(self, x: Tensor) -> Tensor:
-        y = F.relu(self.conv1(x))
-        y = self.conv2(y)
-        return F.relu(self.se(y) + x)
+        out = F.relu(self.conv1(x))
+        out = self.conv2(out)
+        return F.relu(self.se(out) + x)
 
 
 class Senet(nn.Module):

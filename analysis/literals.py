@@ -106,7 +106,17 @@ def string_literal(text: str) -> str:
 
 def one_line(text: str, limit: int = 72) -> str:
     """Untrusted text for a docstring or comment: printable ASCII, one line, cut."""
-    clean = "".join(c if " " <= c <= "~" and c not in "\\\"'" else "?" for c in text)
+    return "".join("?" if c in "\\\"'" else c for c in message_line(text, limit))
+
+
+def printable(text: str) -> str:
+    """Lines for a terminal, without the codes in a model's names that it would obey."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+
+
+def message_line(text: str, limit: int) -> str:
+    """Untrusted text for a message, never for source: printable ASCII, one line."""
+    clean = "".join(c if " " <= c <= "~" else "?" for c in text)
     return clean if len(clean) <= limit else clean[: limit - 3] + "..."
 
 

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from .. import __version__
 from ..analysis.errors import FairhandError
+from ..analysis.literals import printable
 from ..analysis.user_code import run_file
 from ..rewrites.language.exactness import LEVELS
 from .request.choices import (
@@ -368,19 +369,16 @@ def _shape(text: str) -> tuple[str, list[int | str | None]]:
     ]
 
 
-def printable(text: str) -> str:
-    """Some texts quote a model, which may hold codes that a terminal obeys."""
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
-
-
 def _module(name: str) -> Any:
     """What a command needs is loaded by it alone, so that others don't wait for it."""
     return import_module(name, __package__)
 
 
-def _say(text: str | Text) -> None:
+def _say(text: str, label: str = "") -> None:
     """Print a line whole, however wide the terminal or the pipe is."""
-    out.print(text, soft_wrap=True)
+    shown = printable(text)
+    line = Text.assemble((f"{label:9} ", "bold"), shown) if label else shown
+    out.print(line, soft_wrap=True)
 
 
 # Options of `compile` that are called the same here and there.
@@ -403,7 +401,7 @@ def _compile(arguments: argparse.Namespace) -> None:
         if label == "warning":
             err.print(f"{label:9} {printable(text)}", soft_wrap=True)
             continue
-        _say(Text.assemble((f"{label:9} ", "bold"), text))
+        _say(text, label)
 
 
 def _verify(arguments: argparse.Namespace) -> None:
@@ -426,7 +424,7 @@ def _export(arguments: argparse.Namespace) -> None:
             arguments.package, None, arguments.out, opset=arguments.opset
         )
     for label, text in _module(".commands.compile").exported_rows(made):
-        _say(Text.assemble((f"{label:9} ", "bold"), printable(text)))
+        _say(text, label)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -444,7 +442,7 @@ def _where(arguments: argparse.Namespace) -> None:
         return
     where = _module(".commands.where")
     for text in (where.nodes_behind if node is None else where.lines_of)(folder, key):
-        _say(printable(text))
+        _say(text)
 
 
 def _diff(arguments: argparse.Namespace) -> None:
@@ -454,7 +452,7 @@ def _diff(arguments: argparse.Namespace) -> None:
         _say_json(found.as_dict())
     elif arguments.markdown:
         for text in _module(".commands.diff").markdown(found):
-            _say(printable(text))
+            _say(text)
     else:
         _module(".commands.diff").show(found, out)
 
@@ -465,14 +463,14 @@ def _status(arguments: argparse.Namespace) -> int:
         _say_json({"packages": [one.as_dict() for one in packages]})
     else:
         for one in packages:
-            _say(printable(_module(".commands.status").status_line(one)))
+            _say(_module(".commands.status").status_line(one))
     return int(arguments.check and not all(one.is_as_written for one in packages))
 
 
 def _review(arguments: argparse.Namespace) -> int:
     lines, good = _module(".commands.review").review(arguments.base, arguments.speed)
     for text in lines:
-        _say(printable(text))
+        _say(text)
     return int(not good)
 
 

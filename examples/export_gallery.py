@@ -1,12 +1,6 @@
 """Export the large models whose emitted sources stand in generated/.
 
-    pip install torchvision transformers onnxscript
-    python examples/export_gallery.py out
-    fairhand compile out/resnet50.onnx -o generated/resnet50
-    fairhand compile out/bert_base.onnx -o generated/bert_base
-    for name in bert_base convnext_tiny efficientnet_b0 llama; do
-        fairhand compile out/$name.onnx -o generated/${name}_triton --target triton
-    done
+generated/README.md has the commands that follow.
 
 The weights are random (seeded), with BatchNorm statistics measured on random images, so
 that activations keep a sane scale; the sources don't depend on them but for the hash.
@@ -16,9 +10,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    import numpy as np
+    from transformers import LlamaConfig, WhisperForConditionalGeneration
 
 
 def images(name: str, out: Path) -> None:
@@ -86,17 +85,9 @@ class Llama(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        from transformers import LlamaConfig, LlamaForCausalLM
+        from transformers import LlamaForCausalLM
 
-        config = LlamaConfig(
-            hidden_size=768,
-            intermediate_size=2048,
-            num_hidden_layers=6,
-            num_attention_heads=12,
-            num_key_value_heads=4,
-            use_cache=False,
-        )
-        self.model = LlamaForCausalLM(config)
+        self.model = LlamaForCausalLM(_llama_config(use_cache=False))
 
     def forward(self, input_ids: Tensor) -> Tensor:
         logits: Tensor = self.model(input_ids).logits
@@ -118,6 +109,151 @@ def llama(out: Path) -> None:
     )
 
 
+def _llama_config(**options: object) -> LlamaConfig:
+    from transformers import LlamaConfig
+
+    return LlamaConfig(
+        hidden_size=768,
+        intermediate_size=2048,
+        num_hidden_layers=6,
+        num_attention_heads=12,
+        num_key_value_heads=4,
+        **options,
+    )
+
+
+class LlamaStep(nn.Module):
+    """The same network, some tokens further: caches are arguments and results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from transformers import LlamaForCausalLM
+
+        self.model = LlamaForCausalLM(_llama_config())
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, *past: Tensor
+    ) -> tuple[Tensor, ...]:
+        from transformers import DynamicCache
+
+        pairs = list(zip(past[::2], past[1::2], strict=True))
+        found = self.model(
+            input_ids, attention_mask, past_key_values=DynamicCache(pairs)
+        )
+        caches = [x for layer in found.past_key_values.layers for x in _pair(layer)]
+        return found.logits, *caches
+
+
+def _pair(layer: object) -> tuple[Tensor, Tensor]:
+    return layer.keys, layer.values  # type: ignore[attr-defined]
+
+
+def llama_step(out: Path) -> None:
+    """A small Llama with caches; its checkpoint too, for other exporters."""
+    model = LlamaStep().eval()
+    model.model.save_pretrained(out / "llama_checkpoint")
+    layers = model.model.config.num_hidden_layers
+    keys = [f"{i}.{part}" for i in range(layers) for part in ("key", "value")]
+    batch, new, past = (torch.export.Dim(name) for name in ("batch", "seq", "past"))
+    total = torch.export.Dim("total")
+    torch.onnx.export(
+        model,
+        (
+            torch.randint(0, 32000, (2, 3)),
+            torch.ones(2, 8, dtype=torch.int64),
+            *(torch.randn(2, 4, 5, 64) for _ in keys),
+        ),
+        out / "llama_step.onnx",
+        dynamo=True,
+        verbose=False,
+        input_names=[
+            "input_ids",
+            "attention_mask",
+            *(f"past_key_values.{key}" for key in keys),
+        ],
+        output_names=["logits", *(f"present.{key}" for key in keys)],
+        dynamic_shapes=(
+            {0: batch, 1: new},
+            {0: batch, 1: total},
+            tuple({0: batch, 2: past} for _ in keys),
+        ),
+    )
+
+
+class WhisperDecoder(nn.Module):
+    """The decoder of Whisper on whole texts, with its tied head."""
+
+    def __init__(self, model: WhisperForConditionalGeneration) -> None:
+        super().__init__()
+        self.decoder, self.proj_out = model.model.decoder, model.proj_out
+
+    def forward(self, input_ids: Tensor, encoder_hidden_states: Tensor) -> Tensor:
+        found = self.decoder(
+            input_ids, encoder_hidden_states=encoder_hidden_states, use_cache=False
+        )
+        logits: Tensor = self.proj_out(found.last_hidden_state)
+        return logits
+
+
+class WhisperEncoder(nn.Module):
+    """The encoder of Whisper with a tensor for its result."""
+
+    def __init__(self, model: WhisperForConditionalGeneration) -> None:
+        super().__init__()
+        self.encoder = model.model.encoder
+
+    def forward(self, input_features: Tensor) -> Tensor:
+        hidden: Tensor = self.encoder(input_features).last_hidden_state
+        return hidden
+
+
+def whisper(out: Path) -> None:
+    """Whisper of the size "tiny": encoder and decoder."""
+    from transformers import WhisperConfig, WhisperForConditionalGeneration
+
+    model = WhisperForConditionalGeneration(WhisperConfig()).eval()
+    batch, length = torch.export.Dim("batch"), torch.export.Dim("seq", max=448)
+    torch.onnx.export(
+        WhisperEncoder(model).eval(),
+        (torch.randn(2, 80, 3000),),
+        out / "whisper_encoder.onnx",
+        dynamo=True,
+        verbose=False,
+        input_names=["input_features"],
+        output_names=["encoder_hidden_states"],
+        dynamic_shapes=({0: batch},),
+    )
+    torch.onnx.export(
+        WhisperDecoder(model).eval(),
+        (torch.randint(0, 51865, (2, 16)), torch.randn(2, 1500, 384)),
+        out / "whisper_decoder.onnx",
+        dynamo=True,
+        verbose=False,
+        input_names=["input_ids", "encoder_hidden_states"],
+        output_names=["logits"],
+        dynamic_shapes=({0: batch, 1: length}, {0: batch}),
+    )
+
+
+def mobilenet_int8(out: Path) -> None:
+    """MobileNetV2 in 8 bits, as ONNX Runtime's static quantiser writes it."""
+    import numpy as np
+    from onnxruntime import quantization
+
+    class Images(quantization.CalibrationDataReader):
+        def __init__(self) -> None:
+            random = np.random.default_rng(0)
+            self.left = [random.normal(size=(4, 3, 224, 224)) for _ in range(4)]
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            return {"image": self.left.pop().astype(np.float32)} if self.left else None
+
+    images("mobilenet_v2", out)
+    quantization.quantize_static(
+        out / "mobilenet_v2.onnx", out / "mobilenet_v2_int8.onnx", Images()
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path, help="folder for the .onnx files")
@@ -126,7 +262,7 @@ def main() -> None:
     for name in ("resnet50", "convnext_tiny", "efficientnet_b0"):
         torch.manual_seed(0)
         images(name, out)
-    for export in (bert_base, llama):
+    for export in (bert_base, llama, llama_step, whisper, mobilenet_int8):
         torch.manual_seed(0)
         export(out)
 

@@ -23,7 +23,7 @@ import sympy
 from ...analysis.graph.dims import Dim
 from ...analysis.graph.quantization import quantises
 from ...analysis.lazy import lazy
-from ...analysis.literals import one_line
+from ...analysis.literals import message_line, one_line
 from ...analysis.ops.module_form import ModuleForm
 from ...analysis.ops.node_view import describe
 from ...analysis.shapes.infer import infer
@@ -154,7 +154,7 @@ class _Bisection:
             made = eval(text, names)  # our own text, from identifiers that we made
             results = tuple(made) if len(step.outputs) > 1 else (made,)
         except Exception as error:
-            reason = one_line(f"{type(error).__name__}: {error}", 300)
+            reason = message_line(f"{type(error).__name__}: {error}", 300)
             return f"{shown} fails: {reason}"
         if len(results) != len(step.outputs):
             return f"{shown} gives {len(results)} results, not {len(step.outputs)}"

@@ -18,7 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.errors import VerificationError
-from ...analysis.literals import one_line
+from ...analysis.literals import message_line, one_line
 from ...analysis.oracle.process import RunFailed, Session
 from .input_sizes import complete, decoding_sizes, dynamic_sizes, free_inputs
 from .inputs import make_inputs, optional_inputs, read_given
@@ -56,7 +56,7 @@ class Cases:
         try:
             self.runs.append(Case(label, feed, session.run(None, dict(feed))))
         except RunFailed as error:
-            return one_line(str(error), MOST_TEXT)
+            return message_line(str(error), MOST_TEXT)
         return ""
 
 

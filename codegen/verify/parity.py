@@ -21,7 +21,7 @@ import onnx_ir as ir
 from ...analysis.errors import VerificationError
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.weightless import to_proto
-from ...analysis.literals import one_line
+from ...analysis.literals import message_line, one_line
 from ...analysis.oracle.process import (
     Apart,
     Limits,
@@ -125,7 +125,7 @@ def oracle(model: str | bytes, threads: int = 0) -> Session:
     except RunFailed as error:
         raise VerificationError(
             "ONNX Runtime can't load this model, so there is nothing to compare with: "
-            + one_line(str(error), MOST_TEXT),
+            + message_line(str(error), MOST_TEXT),
             hint="compile with --no-verify to write the package unchecked",
         ) from None
 
@@ -323,6 +323,6 @@ def run_package(
         fault = "this is a fault in fairhand, not in the model; please report it"
         smaller = "try smaller inputs with --inputs FILE.npz"
         raise VerificationError(
-            f"the emitted package can't run: {one_line(str(error), 300)}",
+            f"the emitted package can't run: {message_line(str(error), 300)}",
             hint=smaller if error.fatal else fault,
         ) from None

@@ -154,6 +154,19 @@ def test_names_are_printed_as_they_are(tmp_path: Path, capfd: Capture) -> None:
     assert f"  input  {name} float [{name[:21]}" in printed
 
 
+def test_no_name_holds_codes_that_a_terminal_obeys(
+    tmp_path: Path, capfd: Capture
+) -> None:
+    size = "a\x1b]0;b\x1b[31m\n# c"
+    made = model(node("Relu", "x", "y"), inputs=(floats("x", size, 4),), weights={})
+    path = save(made, tmp_path)
+    for arguments in ([], ["--fusion"], ["--lanes", "2"]):
+        assert run("inspect", path, *arguments) == 0
+        printed = capfd.readouterr().out
+        assert "a?]0;b?[31m" in printed
+        assert "\x1b" not in printed and "\n# c" not in printed
+
+
 def test_bench(package: Path, capfd: Capture) -> None:
     assert run("bench", package, CNN, "--rounds", "2") == 0
     printed, error = capfd.readouterr()

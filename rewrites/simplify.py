@@ -170,7 +170,7 @@ def _elements(content: Content | None) -> tuple[Dim, ...] | None:
 
 def _sweep(model: ir.Model, classes: dict[str, Exactness], done: Rewriting) -> bool:
     """Rewrite to a fixpoint with what is known; returns whether anything applied."""
-    rewriter = Rewriter(model, done.shapes, classes, done.level == 0, done.sweeps)
+    rewriter = Rewriter(model, done.shapes, classes, done.level, done.sweeps)
     wanted = ("always", "asked") if done.level == 2 else ("always",)
     own = () if done.own is None else done.own.rules
     phases = [("own", own), *((p.name, p.rules) for p in PHASES)]

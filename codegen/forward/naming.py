@@ -297,7 +297,9 @@ class Naming:
             sources = self._sources(operand)
             if kept <= sources:
                 return between if layers else []
-            value = sources.pop() if len(sources) == 1 else None
+            if len(sources) != 1:
+                break
+            value = sources.pop()
             if value not in made or value in between:
                 break
             between.append(value)
@@ -345,13 +347,13 @@ def _leading(expr: Expr) -> LayerRef | ModuleRef | None:
 
 
 def _sized(expr: Expr) -> Expr:
-    """An expression without the values of which it only takes sizes."""
-    return exchange(
-        expr,
-        lambda e: (
-            Name("shape") if isinstance(e, Attribute) and e.label == "shape" else None
-        ),
-    )
+    """An expression without the values that it only asks for size, type and place."""
+
+    def asked(e: Expr) -> Expr | None:
+        is_asked = isinstance(e, Attribute) and e.label in ("shape", "dtype", "device")
+        return Name(e.label) if is_asked else None
+
+    return exchange(expr, asked)
 
 
 def _uncast(expr: Expr) -> Expr:

@@ -50,6 +50,7 @@ class _Change:
     results: Sequence[Input]
     measure: str = "weight"
     sums: bool = False  # whether a sum of floats is reordered
+    merges: bool = False  # whether constants of two operators become one
 
 
 class Rewriter:
@@ -60,11 +61,12 @@ class Rewriter:
         model: ir.Model,
         shapes: ShapeFacts,
         classes: Mapping[str, Exactness],
-        faithful: bool = False,
+        level: int = 2,
         sweep: int = 0,
     ) -> None:
         self.model, self.shapes, self.classes = model, shapes, classes
-        self.faithful = faithful  # whether stored weights stay what they are
+        # 0: stored weights stay what they are; 1: none takes in another constant.
+        self.level = level
         self.sweep = sweep  # of how many through the catalogue, for the certificate
         self.facts = GraphFacts(shapes)
         self.around = Neighbourhoods(self.facts)
@@ -93,6 +95,7 @@ class Rewriter:
             drafts=builder.drafts,
             results=results,
             measure=rule.measure,
+            merges=rule.family == "merging",
             sums=self.classes[rule.name] is Exactness.RING
             or match.binding.reassociated,
         )
@@ -161,8 +164,10 @@ class Rewriter:
         if unchanged == len(change.results):
             return "nothing would change"
         new = [draft for draft in change.drafts if there[id(draft)] is None]
-        if self.faithful and any(map(self._alters_parameter, new)):
+        if self.level == 0 and any(map(self._alters_parameter, new)):
             return "a stored weight would change"
+        if self.level < 2 and change.merges and any(map(self._joins_parameter, new)):
+            return "a stored weight would take in another constant"
         # What the right side uses stays, even if it is part of the left side.
         replaced = [n for n in change.matched if n not in there.values()]
         dead = dying(replaced, change.roots)
@@ -195,6 +200,19 @@ class Rewriter:
             )
             for x in inputs
         )
+
+    def _joins_parameter(self, draft: Draft) -> bool:
+        """Whether a planned node makes one tensor of a parameter and another constant:
+        the layer that it is of would have none of its own any more."""
+        tensors = sum(map(self._is_tensor, draft.inputs))
+        return tensors > 1 and self._alters_parameter(draft)
+
+    def _is_tensor(self, x: Input) -> bool:
+        """Whether a constant has several elements, as far as that is known."""
+        if isinstance(x, NewConstant):
+            return bool(x.array.size > 1)
+        dims = self.facts.dims(x) if isinstance(x, ir.Value) else None
+        return dims is None or any(n != 1 for n in dims)
 
     def _is_constant(self, x: Input) -> bool:
         if isinstance(x, Output):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
+from ...analysis.graph.parameters import TRAINS
 from ..language.facts import Facts
 from ..language.operators.read_write import NoReading, Reading, reading
 from .denotation import MEANINGS, REDUCTIONS, Reference, Step, Term
@@ -189,8 +190,12 @@ def _read(node: ir.Node, facts: Facts) -> Reading | None:
 
 
 def _number(value: ir.Value, facts: Facts) -> float | None:
-    """The number that a constant is throughout."""
-    found = facts.uniform(value) if value.const_value is not None else None
+    """The number that a constant is throughout, if it isn't one by chance: biases that
+    nobody has trained are 0."""
+    tensor = value.const_value
+    if tensor is None or (tensor.size > 1 and value.meta.get(TRAINS)):
+        return None
+    found = facts.uniform(value)
     if found is None or isinstance(found, bool) or value.is_graph_input():
         return None
     return float(found)

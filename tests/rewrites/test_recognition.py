@@ -188,3 +188,43 @@ def test_a_root_squared_is_what_is_under_it() -> None:
 )
 def test_casts_that_are_one(types: str, one: bool) -> None:
     assert is_one_cast(*types.split()) == one
+
+
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("bias", ["zeros", "drawn"])
+def test_a_layer_keeps_its_own_bias(bias: str, level: int) -> None:
+    """A bias that nobody has trained is 0, and a table of positions added further on
+    is as constant as the bias is: neither takes it from its layer at -O1."""
+    random = np.random.default_rng(0)
+    zeros = np.zeros(8, np.float32)
+    weights = {
+        "fc.weight": random.normal(size=(8, 8)).astype(np.float32),
+        "fc.bias": (
+            random.normal(size=8).astype(np.float32) if bias == "drawn" else zeros
+        ),
+        "out.weight": random.normal(size=(8, 8)).astype(np.float32),
+        "out.bias": (
+            random.normal(size=8).astype(np.float32) if bias == "drawn" else zeros
+        ),
+        "positions": random.normal(size=(4, 8)).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("MatMul", ["x", "fc.weight"], ["a"]),
+        helper.make_node("Add", ["a", "fc.bias"], ["b"]),
+        helper.make_node("Gelu", ["b"], ["c"]),
+        helper.make_node("MatMul", ["c", "out.weight"], ["d"]),
+        helper.make_node("Add", ["d", "out.bias"], ["e"]),
+        helper.make_node("Add", ["e", "x"], ["f"]),
+        helper.make_node("Add", ["f", "positions"], ["y"]),
+    ]
+    typed = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 4, 8])
+        for name in "xy"
+    ]
+    stored = [onnx.numpy_helper.from_array(w, name) for name, w in weights.items()]
+    graph = helper.make_graph(nodes, "g", typed[:1], typed[1:], stored)
+    opset = [helper.make_opsetid("", 20)]
+    model = load(helper.make_model(graph, opset_imports=opset, ir_version=10)).model
+    simplify(model, level=level)
+    left = {name for name, v in model.graph.initializers.items() if v.uses()}
+    assert {"fc.bias", "out.bias"} <= left or level == 2

@@ -34,8 +34,13 @@ from .emit.package_files import note_files, write_report
 from .emit.weights import write_weights
 from .engines.choose import engine_plan
 from .generation.decoder import find_decoder
-from .generation.generate_files import Layout, generate_texts
-from .generation.room import find_layout
+from .generation.generate_files import (
+    GENERATION,
+    Layout,
+    first_layout,
+    write_generation,
+)
+from .generation.room import confirm_layout, find_layout
 from .ir.engine_plan import TRACED, EnginePlan
 from .ir.identifiers import class_name, package_name
 from .ir.package_plan import SourcePlan
@@ -172,9 +177,9 @@ def _built(
         report["emission"] = emission
         unverified["emission"] = recalled(emission)
         note_verification(report, found)
-    generation = _generating(loaded, compiled, request, draft)
+    generation = _generating(loaded, compiled, request, draft, report)
     report |= generation
-    unverified |= generation
+    unverified |= generation | {"certificate": report["certificate"]}
     write_report(draft, report)
     shapes = compiled.rewriting.shapes
     if key is not None and huge_value(compiled.graph, shapes) is None:
@@ -285,20 +290,37 @@ def _verified(
 
 
 def _generating(
-    loaded: Loaded, compiled: CompiledModel, request: CompileRequest, draft: Path
+    loaded: Loaded,
+    compiled: CompiledModel,
+    request: CompileRequest,
+    draft: Path,
+    report: dict[str, Any],
 ) -> dict[str, Any]:
-    """Write what generates tokens, of a decoder; returns what the report has of it."""
+    """Write what generates tokens, of a decoder; returns what the report has of it,
+    and enters into its certificate what generate.py counts on."""
     graph, plan = compiled.graph.graph, compiled.plan
     sizes = dynamic_sizes(loaded.model)
     decoder = find_decoder(graph, compiled.rewriting.shapes, sizes)
     if decoder is None:
         return {}
-    layout = Layout()
-    if request.verify:
-        layout = find_layout(draft, decoder, graph, plan.interface)
-    texts = generate_texts(decoder, layout, plan.network, bool(plan.interface.nested))
-    for name, text in texts.items():
-        (draft / name).write_text(text, encoding="utf-8", newline="\n")
+    nested = bool(plan.interface.nested)
+
+    def write(layout: Layout) -> None:
+        write_generation(draft, decoder, layout, plan.network, nested)
+
+    if not request.verify:
+        layout = first_layout(decoder)
+        write(layout)
+        return {"generation": layout.as_dict()}
+    inputs = first_feed(loaded.model, request.inputs)
+    allowed = report["tolerance"].get(decoder.logits, 0.0)
+    try:
+        layout = find_layout(draft, decoder, graph, inputs, allowed, write)
+    except VerificationError as error:
+        for name in GENERATION:
+            (draft / name).unlink(missing_ok=True)
+        return {"generation": {"refused": error.what}}
+    report["certificate"]["generation"] = layout.certificate
     return {"generation": layout.as_dict()}
 
 
@@ -335,11 +357,18 @@ def _recalled(
     if entry is None:
         return None
     report = entry.write(draft)
+    generation = report["certificate"].get("generation")
+    if "generation" in report and (generation is not None) != request.verify:
+        empty(draft)  # files that count on what was tried are others
+        return None
     write_report(draft, report)
     if request.verify:
         progress("verify")
         try:
             found = parity.verify(draft, loaded, request.inputs)
+            if generation is not None:
+                feed = first_feed(loaded.model, request.inputs)
+                confirm_layout(draft, generation, feed)
         except VerificationError:
             empty(draft)
             return None

@@ -8,11 +8,14 @@ from ...analysis.errors import FairhandError
 from ...rewrites.certificate.rule_file import read_rules
 from ...rewrites.replay import replay
 from ..emit.package_files import of_package, read_report
+from ..generation.room import confirm_layout
 from ..load.read_model import load
+from ..verify.feeds import first_feed
 
 
 def check(report: Path, model: Path, rules: Path | None = None) -> str:
-    """Replay the certificate of a package; raises FairhandError where it fails.
+    """Replay the certificate of a package, and try what generate.py counts on; raises
+    FairhandError where either fails.
 
     `rules` is the file of own laws that the package was compiled with.
     """
@@ -28,7 +31,11 @@ def check(report: Path, model: Path, rules: Path | None = None) -> str:
         )
     count, compared = replay(loaded.model.clone(), certificate, own)
     names = {step["rule"] for step in certificate["applications"]}
-    return (
+    text = (
         f"{count} applications of {len(names)} proven rules lead from {model.name} to "
         f"graph {certificate['graph'][:12]}: checked, {compared} of them by values too"
     )
+    if "generation" in certificate and (folder / "generate.py").exists():
+        feed = first_feed(loaded.model, None)
+        text += "; " + confirm_layout(folder, certificate["generation"], feed)
+    return text

@@ -167,9 +167,10 @@ class _Interface:
                 v for v in inputs if v not in found and _fit(v, output, self.shapes)
             }
             nearest, word = _nearest(output, fitting), _place(output)
-            called = [v for v in fitting if word and _place(v) == word]
-            if nearest and (not called or set(called) & set(nearest)):
-                found[(called or nearest)[0]] = output
+            called = {v for v in fitting if word and _place(v) == word}
+            likely = [v for v in nearest if v in called or not called]
+            if likely:
+                found[likely[0]] = output
         return found
 
     def caches(self, pairs: Mapping[ir.Value, ir.Value]) -> list[Cache | None]:
@@ -207,11 +208,12 @@ class _Interface:
     def roles(self, rest: Sequence[ir.Value]) -> tuple[ir.Value | None, ...]:
         """The mask of all places, the positions of new tokens, and the branch."""
         mask = positions = branch = None
+        places = self.shapes.dims(self.ids) or ()
         for value in rest:
             name, dims = (value.name or "").lower(), self.shapes.dims(value) or ()
             if value.dtype is ir.DataType.BOOL and len(dims) < 2:
                 branch = value
-            elif "position" in name and dims == self.shapes.dims(self.ids):
+            elif "position" in name and dims in (places, places[1:]):
                 positions = value
             elif (
                 "mask" in name

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from ...analysis.errors import FairhandError
 from ...analysis.lazy import lazy
+from ...analysis.literals import one_line
 from ..emit.package_files import read_report
 
 tokenizers = lazy("tokenizers")
@@ -37,14 +38,16 @@ def generate(
     A tokenizer is a folder or file of the tokenizers package; "ascii" takes characters
     for their numbers. Raises FairhandError for what isn't a decoder, or wrong values.
     """
-    if "generation" not in read_report(package):
+    report = read_report(package).get("generation")
+    if report is not None and "refused" in report:
+        raise FairhandError(f"{package}: {report['refused']}")
+    if report is None:
         raise FairhandError(
             f"{package} is no decoder: its model has no tokens, or no caches",
             hint="`fairhand run` runs any other package",
         )
     encode, decode = _tokenizer(tokenizer)
     ids = encode(prompt) if isinstance(prompt, str) else list(prompt)
-    model = _part(package, "model").load()
     tokens: list[int] = []
     written = ""
     start = time.perf_counter()
@@ -58,11 +61,12 @@ def generate(
             written = text
 
     try:
+        model = _part(package, "model").load()
         _part(package, "generate").generate(
             model, [ids], max_new_tokens, stream=show, **how
         )
-    except ValueError as error:
-        raise FairhandError(str(error)) from None
+    except Exception as error:  # its files are the user's
+        raise FairhandError(one_line(str(error), 300)) from None
     seconds = time.perf_counter() - start
     out.print()
     rate = len(tokens) / seconds
@@ -78,7 +82,7 @@ def _tokenizer(
     if given is None:
         return _no_text, lambda tokens: " ".join(map(str, tokens))
     if str(given) == "ascii":
-        return lambda text: list(text.encode("ascii", "replace")), _characters
+        return _numbers, _characters
     file = given / "tokenizer.json" if given.is_dir() else given
     try:
         made = tokenizers.Tokenizer.from_file(str(file))
@@ -97,6 +101,12 @@ def _no_text(text: str) -> list[int]:
         "a text needs a tokenizer",
         hint="--tokenizer FOLDER, or --tokenizer ascii; or give --prompt-ids 1,2,3",
     )
+
+
+def _numbers(text: str) -> list[int]:
+    if not text.isascii():
+        raise FairhandError("--tokenizer ascii reads characters of ASCII alone")
+    return list(text.encode())
 
 
 def _characters(tokens: list[int]) -> str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from ...analysis.literals import short_literal
 from ..emit.runtime_files import put_together
 from .decoder import Cache, Decoder
 
 BLOCK = 64  # places
+GENERATION = ("generate.py", "caches.py", "for_transformers.py")
 
 _GENERATE = """\
 Tokens, each from those before: greedy or drawn, in several rows at once.
@@ -54,25 +57,39 @@ _NOTES = {
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a network may see more places than are in use: "before" a row's tokens,
-    "behind" them, or nowhere; what was measured of that, or why it can't be."""
+    """How generate.py calls a network, and what was tried of that."""
 
-    room: str = ""
-    error: float = 0.0
-    reason: str = "that more may be shown was not tried"
+    chunk: int  # tokens of a prompt that a step takes; 0 for all
+    rows: int  # that a batch must have; 0 for any number
+    room: str = ""  # "before" a row's tokens or "behind" them more places may be shown
+    reason: str = "that more may be shown was not tried"  # where they may not
+    certificate: Mapping[str, Any] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, str | float]:
+    def as_dict(self) -> dict[str, Any]:
         """As report.json has it."""
         if not self.room:
             return {"room": "", "reason": self.reason}
-        return {"room": self.room, "error": float(f"{self.error:.1e}")}
+        return {"room": self.room, "error": self.certificate["error"]}
+
+
+def first_layout(decoder: Decoder) -> Layout:
+    """What the network's inputs leave open, before anything is tried."""
+    return Layout(decoder.chunk or (0 if decoder.branch else BLOCK), decoder.rows)
+
+
+def write_generation(
+    folder: Path, decoder: Decoder, layout: Layout, network: str, nested: bool
+) -> None:
+    """Put generate.py and the files that it needs into a package's folder."""
+    texts = generate_texts(decoder, layout, network, nested)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
 
 
 def generate_texts(
     decoder: Decoder, layout: Layout, network: str, nested: bool
 ) -> dict[str, str]:
     """The text of each file."""
-    chunk = decoder.chunk or (0 if decoder.branch else BLOCK)
     values: dict[str, object] = {
         "IDS": decoder.ids,
         "LOGITS": decoder.logits,
@@ -81,8 +98,8 @@ def generate_texts(
         "BRANCH": decoder.branch,
         "GIVEN": decoder.given,
         "VOCABULARY": decoder.vocabulary,
-        "ROWS": decoder.rows,
-        "CHUNK": chunk,
+        "ROWS": layout.rows,
+        "CHUNK": layout.chunk,
         "MOST": decoder.most,
         "ROOM": layout.room,
         "BLOCK": BLOCK if layout.room else 1,
@@ -100,7 +117,7 @@ def generate_texts(
         "nested.py": nested,
     }
     used = [f"caches/{file}" for file, is_used in files.items() if is_used]
-    names = ["Caches", "buffers", "dtype_of", "flat", *given]
+    names = ["Caches", "buffers", "check_fit", "fitting", "flat", *given]
     docstring = _CACHES.format(network=network, room=room)
     adapter = "ForTransformers"
     return {

@@ -63,12 +63,31 @@ def _step(node: ir.Node, index: int) -> int | None:
     if node.op_type == "Range" and index == 1:
         return -1  # the last number lies below the limit
     if node.op_type in ("Add", "Sub"):
-        added, subtracts = constant(node.inputs[1 - index]), node.op_type == "Sub"
+        other, subtracts = node.inputs[1 - index], node.op_type == "Sub"
+        added = constant(other)
+        if added is None and not subtracts and _counts(other):
+            return 0
         if added is None or not added.size or (subtracts and index == 1):
             return None
         step = -added.min() if subtracts else added.max()
         return int(step) if np.isfinite(step) else None
     return None
+
+
+def _counts(value: ir.Value | None) -> bool:
+    """Whether a value is a size, or counts from 0: it lowers nothing it is added to."""
+    for _ in range(16):
+        node = value.producer() if value is not None else None
+        if node is None or node.op_type in ("Shape", "Size"):
+            return node is not None
+        if node.op_type == "Range":
+            first = constant(node.inputs[0])
+            return first is not None and bool((first >= 0).all())
+        op = _definition(node)
+        if op is None or op.carries is None or 0 not in op.carries:
+            return False
+        value = node.inputs[0]
+    return False
 
 
 def _definition(node: ir.Node) -> OpDef | None:

@@ -105,6 +105,15 @@ FORMS = {
         f"{_LOGITS}, {_NEXT}",
         _PLACED + _HEADS + _JOINED + _CAUSAL + _MASKED + _ATTEND,
     ),
+    "one row of places": (
+        f"{_IDS}, int64[new] cache_position, {_PAIR}",
+        f"{_LOGITS}, {_NEXT}",
+        _PLACED.replace("position_ids", "cache_position")
+        + _HEADS
+        + _JOINED
+        + _CAUSAL
+        + _ATTEND.replace("visible", "causal"),
+    ),
     "by length": (  # positions are counted from the past's size
         f"{_IDS}, {_MASK}, {_PAIR}",
         f"{_LOGITS}, {_NEXT}",
@@ -199,9 +208,35 @@ FORMS = {
 }
 
 
+def _masked(old: str, new: str) -> tuple[str, str, str]:
+    inputs, outputs, nodes = FORMS["masked"]
+    assert old in nodes
+    return inputs, outputs, nodes.replace(old, new)
+
+
+# Those that keep to fewer laws, by which one they don't.
+ODD = {
+    "in parts": _masked(
+        "z = Add(x, y)",
+        "tokens = Constant<value_ints=[1]>()\n  mean = ReduceMean(x, tokens)\n"
+        "  both = Add(x, mean)\n  z = Add(both, y)",
+    ),
+    "by rows": _masked(
+        "z = Add(x, y)",
+        "everything = Constant<value_ints=[0, 1]>()\n"
+        "  mean = ReduceMean(x, everything)\n"
+        "  both = Add(x, mean)\n  z = Add(both, y)",
+    ),
+    "in place": _masked(
+        "keys = Concat<axis=2>(past_k, k)\n  values = Concat<axis=2>(past_v, v)",
+        "keys = Concat<axis=2>(k, past_k)\n  values = Concat<axis=2>(v, past_v)",
+    ),
+}
+
+
 def decoder(form: str, seed: int = 0) -> onnx.ModelProto:
-    """A decoder whose caches have this form."""
-    inputs, outputs, nodes = FORMS[form]
+    """A decoder whose caches have this form, or that is odd in this way."""
+    inputs, outputs, nodes = (FORMS | ODD)[form]
     text = f"{_HEAD}decoder ({inputs}) => ({outputs})\n{{{nodes}}}"
     model = parser.parse_model(text)
     draw = np.random.default_rng(seed)

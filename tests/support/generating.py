@@ -95,7 +95,9 @@ class Generating:
                     caches.BRANCH: np.array([length > 0]),
                 }
                 for name in fed.keys() & caches.INPUTS.keys():
-                    feeds[name] = fed[name].astype(caches.INPUTS[name][0])
+                    dtype, shape = caches.INPUTS[name]
+                    one = fed[name][0] if len(shape) < fed[name].ndim else fed[name]
+                    feeds[name] = one.astype(dtype)
                 results = self.session.run(None, feeds)
                 found = dict(zip(names, results, strict=True))
                 feeds |= {n: found[out] for n, (out, _) in caches.CACHES.items()}

@@ -11,8 +11,11 @@ from torch import Tensor
 from ..model import INPUTS, OUTPUTS
 
 # Inputs and outputs by what they are in a step; "" is what the network lacks.
-IDS, LOGITS = "input_ids", "logits"
-MASK, POSITIONS, BRANCH = "attention_mask", "position_ids", ""
+IDS = "input_ids"
+LOGITS = "logits"
+MASK = "attention_mask"
+POSITIONS = "position_ids"
+BRANCH = ""  # whether there is a past
 GIVEN: tuple[str, ...] = ()  # the caller's, the same in every step
 # Input -> the output that is the next one, and its sizes: "rows" of a batch, "places"
 # of tokens; one without places is a state. CROSS are an encoder's, of the first step.
@@ -24,11 +27,8 @@ CHUNK = 64  # tokens of a prompt that a step takes; 0 for all
 MOST = 0  # tokens that there are places for; 0 for any number
 ROOM = "before"  # where places stand that are not in use: "behind", or "" for nowhere
 BLOCK = 64  # the network sees so many places, or a multiple; 1 for those in use
-
-
-Network = Callable[
-    ..., Sequence[Any]
-]  # as forward, but with an argument for each input
+# Takes an argument for each of INPUTS, and returns all of OUTPUTS.
+Network = Callable[..., Sequence[Any]]
 
 
 class Room(Tensor):
@@ -77,7 +77,7 @@ class Caches:
 
     def __init__(self, prompts: Sequence[int], most: int, device: torch.device) -> None:
         """For rows with prompts of these lengths, and `most` tokens of the longest."""
-        self.device = device
+        self.device, self.most = device, most
         self.lengths = [0] * len(prompts)  # tokens of each row so far
         self.first = [BLOCK + max(prompts) - length for length in prompts]
         self.tensors = buffers(len(prompts), BLOCK + whole_blocks(most), device)
@@ -109,14 +109,18 @@ class Caches:
     ) -> Tensor:
         """The scores behind the last of `ids`, which the caches know from then on.
 
-        Raises ValueError where the network has no place for them.
+        Raises ValueError for other rows, or where there is no place for them.
         """
         lengths, new = self.lengths[rows], len(ids[0])
+        if [len(row) for row in ids] != [new] * len(lengths):
+            raise ValueError(f"{len(lengths)} rows of equal length are to be read")
+        if max(lengths) + new > self.most:
+            raise ValueError(f"the caches have room for {self.most} tokens")
         start, seen = self.window(rows, new)
         feeds = self.tensors | {name: value[rows] for name, value in given.items()}
         places = self.places(lengths, new, seen) | {IDS: torch.tensor(ids)}
         for name in INPUTS.keys() & places.keys():
-            feeds[name] = places[name].to(self.device, dtype_of(name))
+            feeds[name] = fitting(name, places[name]).to(self.device)
         parts = {}
         for name, (_, shape) in CACHES.items():
             axis = shape.index("rows")
@@ -140,7 +144,7 @@ class Caches:
 
     def window(self, rows: slice, new: int) -> tuple[int, int]:
         """Where what the network sees of the caches begins, and how long it is."""
-        seen = whole_blocks(max(self.lengths[rows]))
+        seen = whole_blocks(max(self.lengths[rows]), new)
         return self.first[rows.start] + self.lengths[rows.start] - seen, seen
 
     def places(self, lengths: list[int], new: int, seen: int) -> dict[str, Tensor]:
@@ -175,9 +179,11 @@ def buffers(rows: int, places: int, device: torch.device) -> dict[str, Tensor]:
     }
 
 
-def whole_blocks(places: int) -> int:
-    """So many places, or as few more as make a multiple of BLOCK."""
-    return -(-places // BLOCK) * BLOCK
+def whole_blocks(places: int, new: int = 0) -> int:
+    """So many places, or as few more as make a multiple of BLOCK, if the network has
+    these and `new` ones."""
+    blocks = -(-places // BLOCK) * BLOCK
+    return min(blocks, MOST - new) if MOST else blocks
 
 
 def dtype_of(name: str) -> torch.dtype:
@@ -186,6 +192,42 @@ def dtype_of(name: str) -> torch.dtype:
     return found
 
 
+def fitting(name: str, value: Tensor) -> Tensor:
+    """A value of the type that an input has, and of its rank, if that is of one row."""
+    rank = len(INPUTS[name][1] or ())
+    return (value[0] if rank < value.dim() else value).to(dtype_of(name))
+
+
 def flat(model: Network) -> Network:
     """What takes inputs in the order of INPUTS, and returns them in that of OUTPUTS."""
     return model
+
+
+def check_fit(prompts: list[list[int]], most: int, given: Mapping[str, Tensor]) -> None:
+    """Raise ValueError for what the network can't read, or `most` tokens behind it."""
+    if not prompts or not all(prompts):
+        raise ValueError("each prompt needs a token; one that begins a text will do")
+    if most < 1:
+        raise ValueError(f"max_new_tokens is {most}, but at least 1 is needed")
+    for token in (token for prompt in prompts for token in prompt):
+        if not 0 <= token < VOCABULARY:
+            last = VOCABULARY - 1
+            raise ValueError(f"the network has tokens 0 to {last}, not {token}")
+    longest = max(map(len, prompts))
+    if ROWS > 1 and [longest] * ROWS != [len(prompt) for prompt in prompts]:
+        raise ValueError(f"the network takes {ROWS} prompts of one length at once")
+    if MOST and longest + most > MOST:
+        raise ValueError(
+            f"a prompt of {longest} tokens and {most} new ones"
+            f" don't fit: the network has {MOST} places"
+        )
+    if given.keys() != set(GIVEN):
+        raise ValueError(f"`given` has {sorted(given)}, but is to have {sorted(GIVEN)}")
+    for name, value in given.items():
+        sizes = (len(prompts), *(INPUTS[name][1] or ())[1:])
+        if value.dtype != dtype_of(name) or value.dim() != len(sizes):
+            found = f"{value.dtype} {list(value.shape)}"
+            raise ValueError(f"{name} is {found}, but is to be {INPUTS[name]}")
+        for size, own in zip(sizes, value.shape, strict=True):
+            if isinstance(size, int) and size != own:
+                raise ValueError(f"{name} is {list(value.shape)}, not {list(sizes)}")

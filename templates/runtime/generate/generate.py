@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
+from operator import index
 
 import torch
 from torch import Tensor, nn
 
-from ..caches.caches import BLOCK, CROSS, GIVEN, MOST, ROWS, VOCABULARY, Caches, flat
+from ..caches.caches import BLOCK, CROSS, ROWS, Caches, check_fit, flat
 
 
 @torch.inference_mode()
 def generate(
     model: nn.Module,
-    prompt_ids: Sequence[Sequence[int]],
+    prompt_ids: Iterable[Iterable[int]],
     max_new_tokens: int,
     *,
-    eos: Iterable[int] = (),
+    eos: int | Iterable[int] = (),
     stop: Iterable[Sequence[int]] = (),
     temperature: float = 0.0,
     top_k: int = 0,
@@ -33,14 +35,14 @@ def generate(
     The likeliest token is taken at temperature 0; else one is drawn, in row i by
     `seed + i`. `stream(row, token)` is called with each. `given` are the inputs GIVEN,
     a row of each for every prompt. Raises ValueError for what the network has no
-    tokens, places or inputs for.
+    tokens, places or inputs for, and TypeError for tokens that are no whole numbers.
     """
-    if temperature < 0:
-        raise ValueError(f"temperature is {temperature}, but at least 0 is needed")
-    prompts = [[int(token) for token in prompt] for prompt in prompt_ids]
+    prompts = [[index(token) for token in prompt] for prompt in prompt_ids]
+    ends = [[eos]] if isinstance(eos, int) else [[index(token)] for token in eos]
+    ends += [[index(token) for token in end] for end in stop]
     given = dict(given or {})
-    check(prompts, max_new_tokens, given)
-    ends = [*([token] for token in eos), *map(list, stop)]
+    check_choice(temperature, top_k, top_p, min_p, repetition_penalty, seed, ends)
+    check_fit(prompts, max_new_tokens, given)
     device = next(model.parameters()).device
     draws = [torch.Generator(device).manual_seed(seed + i) for i in range(len(prompts))]
     found: list[list[int]] = [[] for _ in prompts]
@@ -93,41 +95,37 @@ def sample(
     min_p: float = 0.0,
     draw: torch.Generator | None = None,
 ) -> int:
-    """A token by its scores [vocabulary], of those that the bounds leave."""
+    """A token by its scores [vocabulary]: of the `top_k` likeliest, as many as share
+    `top_p` of what these have, if each has at least `min_p` of the likeliest."""
     if temperature == 0:
         return int(scores.argmax())
-    chances, tokens = (scores / temperature).softmax(-1).sort(descending=True)
+    chances = ((scores - scores.max()).double() / temperature).softmax(-1)
+    chances, tokens = chances.topk(min(top_k or len(scores), len(scores)))
+    chances = chances / chances.sum()
     beyond = (chances.cumsum(-1) - chances >= top_p) | (chances < min_p * chances[0])
-    beyond[top_k or len(tokens) :] = True
     beyond[0] = False
     return int(tokens[chances.masked_fill(beyond, 0).multinomial(1, generator=draw)])
 
 
-def check(
-    prompts: list[list[int]], max_new_tokens: int, given: Mapping[str, Tensor]
+def check_choice(
+    temperature: float,
+    top_k: int,
+    top_p: float,
+    min_p: float,
+    penalty: float,
+    seed: int,
+    ends: list[list[int]],
 ) -> None:
-    """Raise ValueError for what can't be generated."""
-    if not prompts or not all(prompts):
-        raise ValueError("each prompt needs a token; one that begins a text will do")
-    if max_new_tokens < 1:
-        raise ValueError(
-            f"max_new_tokens is {max_new_tokens}, but at least 1 is needed"
-        )
-    for token in (token for prompt in prompts for token in prompt):
-        if not 0 <= token < VOCABULARY:
-            raise ValueError(
-                f"the network has tokens 0 to {VOCABULARY - 1}, not {token}"
-            )
-    longest = max(map(len, prompts))
-    if ROWS > 1 and [longest] * ROWS != [len(prompt) for prompt in prompts]:
-        raise ValueError(f"the network takes {ROWS} prompts of one length at once")
-    if MOST and longest + max_new_tokens > MOST:
-        raise ValueError(
-            f"a prompt of {longest} tokens and {max_new_tokens} new ones"
-            f" don't fit: the network has {MOST} places"
-        )
-    if given.keys() != set(GIVEN):
-        raise ValueError(f"`given` has {sorted(given)}, but is to have {sorted(GIVEN)}")
-    for name, value in given.items():
-        if len(value) != len(prompts):
-            raise ValueError(f"{name} has {len(value)} rows for {len(prompts)} prompts")
+    """Raise ValueError for numbers that choose no token, and for an end of none."""
+    for name, value, fits, bounds in (
+        ("temperature", temperature, 0 <= temperature < inf, "at least 0"),
+        ("top_k", top_k, index(top_k) >= 0, "at least 0; 0 for all"),
+        ("top_p", top_p, 0 < top_p <= 1, "above 0 and at most 1"),
+        ("min_p", min_p, 0 <= min_p <= 1, "from 0 to 1"),
+        ("repetition_penalty", penalty, 0 < penalty < inf, "above 0; 1 for none"),
+        ("seed", seed, 0 <= index(seed) < 2**63, "from 0 to 2**63 - 1"),
+    ):
+        if not fits:
+            raise ValueError(f"{name} is {value}, but is to be {bounds}")
+    if not all(ends):
+        raise ValueError("a sequence that stops a row needs a token")

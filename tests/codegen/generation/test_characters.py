@@ -57,6 +57,15 @@ def test_wrong_use_is_said(
     assert "needs a token" in refused(
         str(package), "--prompt", "", "--tokenizer", "ascii"
     )
+    assert "ASCII alone" in refused(
+        str(package), "--prompt", "é", "--tokenizer", "ascii"
+    )
+    assert "temperature is nan" in refused(
+        str(package), "--prompt-ids", "1", "--temperature", "nan"
+    )
+    assert "allocate" in refused(
+        str(package), "--prompt-ids", "1", "--max-new-tokens", "100000000000"
+    )
     other = EXAMPLES.parent / "generated" / "digits_cnn"
     assert "is no decoder" in refused(str(other), "--prompt-ids", "1")
     assert "is not a package" in refused(str(tmp_path), "--prompt-ids", "1")
@@ -101,3 +110,36 @@ def test_transformers_generates_the_same(package: Path) -> None:
     scores = theirs(line[None]).logits[0].log_softmax(-1)
     other = [float(scores[i - 1, line[i]]) for i in range(first, len(line))]
     assert sum(own) >= sum(other) - 1e-4
+
+
+def test_an_assistant_of_transformers_changes_no_token(package: Path) -> None:
+    pytest.importorskip("transformers", reason="transformers isn't installed")
+    name = imported(package).__name__
+    model: Any = importlib.import_module(f"{name}.model").load()
+    made = importlib.import_module(f"{name}.for_transformers")
+    theirs, helper = (made.ForTransformers(model, pad_token_id=0) for _ in range(2))
+    prompt = torch.tensor([list(PROMPT.encode())])
+    how = {"max_new_tokens": 30, "do_sample": False}
+    plain = theirs.generate(prompt, **how)
+    assert torch.equal(plain, theirs.generate(prompt, assistant_model=helper, **how))
+    found = theirs.generate(prompt, prompt_lookup_num_tokens=3, **how)
+    assert torch.equal(plain, found)
+
+
+def test_a_pipeline_of_transformers(package: Path, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers", reason="it isn't installed")
+    tokenizers = pytest.importorskip("tokenizers", reason="it isn't installed")
+    words = {chr(code): code for code in range(128)}
+    made = tokenizers.Tokenizer(tokenizers.models.BPE(words, []))
+    made.decoder = tokenizers.decoders.Fuse()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=made)
+    name = imported(package).__name__
+    model: Any = importlib.import_module(f"{name}.model").load()
+    adapter = importlib.import_module(f"{name}.for_transformers").ForTransformers
+    write = transformers.pipeline(
+        "text-generation", adapter(model, pad_token_id=0), tokenizer=tokenizer
+    )
+    (found,) = write(PROMPT, max_new_tokens=30, do_sample=False)
+    generate = importlib.import_module(f"{name}.generate").generate
+    (tokens,) = generate(model, [PROMPT.encode()], 30)
+    assert found["generated_text"] == PROMPT + "".join(map(chr, tokens))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,15 @@ PROMPT, NEW = [3, 14, 15, 9, 2], 80
 ROOM = {"masked": "before", "stacked": "before", "grouped": "behind"}
 
 
-SLOW = ("by length", "stacked")  # each has a network to compile
+WRONG = {
+    "temperature": -0.5,
+    "top_k": -1,
+    "top_p": 0.0,
+    "min_p": 1.5,
+    "repetition_penalty": 0.0,
+    "seed": 2**64,
+}
+SLOW = ("by length", "one row of places", "stacked")  # each has a network to compile
 PARAMS = [pytest.param(f, marks=[pytest.mark.slow] * (f in SLOW)) for f in FORMS]
 
 
@@ -96,11 +105,33 @@ def test_ends_streams_and_sampling(package: Generating) -> None:
     assert package.generate(PROMPT, new=20, stop=[greedy[2:4]])[0][-2:] == greedy[2:4]
     for how in ({"top_k": 1}, {"top_p": 1e-9}, {"min_p": 1.0}):
         assert package.generate(PROMPT, new=20, temperature=0.7, **how) == [greedy]
+    tiny = {"temperature": 1e-300, "eos": end}
+    assert package.generate(PROMPT, new=20, **tiny) == [first]
     drawn = package.generate(PROMPT, new=20, temperature=2.0, seed=3)
     assert drawn == package.generate(PROMPT, new=20, temperature=2.0, seed=3)
     assert drawn != package.generate(PROMPT, new=20, temperature=2.0, seed=4)
     (varied,) = package.generate(PROMPT, new=10, repetition_penalty=1e6)
     assert len({*varied, *PROMPT}) == len(varied) + len(PROMPT)
+
+
+def test_transformers_generates_the_same(package: Generating) -> None:
+    outputs = pytest.importorskip(
+        "transformers.modeling_outputs", reason="transformers isn't installed"
+    )
+    module = package.module.__name__.replace("generate", "for_transformers")
+    adapter = importlib.import_module(module).ForTransformers
+    theirs = adapter(package.network, pad_token_id=0, decoder_start_token_id=PROMPT[0])
+    how: dict[str, Any] = {"inputs": torch.tensor([PROMPT])}
+    if package.given:
+        (states,) = package.given.values()
+        how = {
+            "encoder_outputs": outputs.BaseModelOutput(last_hidden_state=states),
+            "decoder_input_ids": how["inputs"],
+        }
+    found = theirs.generate(**how, max_new_tokens=20, do_sample=False)
+    assert found[:, len(PROMPT) :].tolist() == package.generate(PROMPT, new=20)
+    beams = theirs.generate(**how, max_new_tokens=20, do_sample=False, num_beams=3)
+    assert beams.shape == found.shape
 
 
 def test_wrong_use_is_one_clear_error(package: Generating) -> None:
@@ -114,15 +145,22 @@ def test_wrong_use_is_one_clear_error(package: Generating) -> None:
     assert f"tokens 0 to {VOCABULARY - 1}, not {VOCABULARY}" in refused([VOCABULARY])
     assert "not -1" in refused([-1])
     assert "at least 1 is needed" in refused([1], new=0)
-    assert "at least 0 is needed" in refused([1], temperature=-0.5)
+    for name, value in WRONG.items():
+        assert f"{name} is {value}, but is to be" in refused([1], **{name: value})
+    assert "needs a token" in refused([1], stop=[[]])
     assert "`given` has" in refused([1], given={"other": torch.zeros(1)})
-    if package.name in ("masked", "stacked"):
+    for how in ({"stop": ["of"]}, {"eos": ["a"]}, {"top_k": 1.5}):
+        with pytest.raises(TypeError, match="interpreted as an integer"):
+            package.generate([1], **how)
+    with pytest.raises(TypeError, match="float"):
+        package.generate([1.5])
+    if package.name in ("masked", "stacked", "by length", "one row of places"):
         assert f"the network has {PLACES} places" in refused([1] * 9, new=PLACES)
-    if package.name == "by length":
-        assert f"no place for {PLACES + 1} tokens" in refused([1] * (PLACES + 1))
     if package.given:
         two = {name: value.repeat(2, 1, 1) for name, value in package.given.items()}
-        assert "2 rows for 1 prompts" in refused([1], given=two)
+        assert "[2, 6, 8], not [1, " in refused([1], given=two)
+        wide = {name: value.double() for name, value in package.given.items()}
+        assert "is to be ('float32'" in refused([1], given=wide)
 
 
 def test_generate_is_short(package: Generating) -> None:

@@ -1,0 +1,129 @@
+"""A decoder's steps with its buffers beside those with joined caches.
+
+These functions run in the process of a package, which imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+# Tokens of two prompts, of which one is read in two parts and ends shortly before a
+# multiple of BLOCK, and steps behind them, which end beyond that.
+_LONG, _SHORT, _STEPS = 126, 3, 4
+
+
+def trial(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Scores [rows, steps, vocabulary] of tokens drawn at random: `alone`, where each
+    row is read as a whole with caches that are joined, and `shown`, by caches.py.
+
+    `given` has the "package", a folder that is imported already, and some "inputs" of
+    its network. The lengths of the "prompts" are said besides.
+    """
+    package = Path(given["package"]).name
+    caches, generate = _loaded(package)
+    network = caches.flat(_model(package))
+    draw = torch.Generator().manual_seed(0)
+    rows = [
+        torch.randint(caches.VOCABULARY, (size,), generator=draw).tolist()
+        for size in _sizes(caches)
+    ]
+    inputs = given["inputs"]
+    same = {name: _tensor(inputs[name][:1]) for name in caches.GIVEN}
+    with torch.inference_mode():
+        alone = [list(_joined(caches, network, row, same)) for row in rows]
+        shown = list(_shown(caches, network, rows, generate.batches, same))
+    return {
+        "alone": torch.stack([torch.stack(row) for row in alone]).float().numpy(),
+        "shown": torch.stack(shown).float().numpy(),
+        "prompts": [len(row) - _STEPS for row in rows],
+    }
+
+
+def _sizes(caches: Any) -> list[int]:
+    """Of all tokens of each row; two are of one length where others are apart."""
+    most = min(_LONG + _STEPS, caches.MOST or sys.maxsize)
+    if caches.ROWS:
+        return [most] * caches.ROWS
+    return [most, *[min(_SHORT + _STEPS, most)] * 2]
+
+
+def _tensor(array: np.ndarray) -> Tensor:
+    """Of an array of any type, bfloat16 too."""
+    if array.dtype.name == "bfloat16":
+        return torch.tensor(array.view(np.int16)).view(torch.bfloat16)
+    return torch.tensor(array)
+
+
+@cache
+def _model(package: str) -> nn.Module:
+    model: nn.Module = importlib.import_module(f"{package}.model").load()
+    return model
+
+
+def _loaded(package: str) -> list[Any]:
+    """caches.py and generate.py as they are now."""
+    names = [f"{package}.caches", f"{package}.generate"]
+    for name in names:
+        sys.modules.pop(name, None)
+    importlib.invalidate_caches()
+    return [importlib.import_module(name) for name in names]
+
+
+def _joined(
+    caches: Any, network: Any, tokens: list[int], same: Mapping[str, Tensor]
+) -> Iterator[Tensor]:
+    """Scores behind a row's prompt and each of its last tokens."""
+    device = torch.device("cpu")
+    feeds = caches.buffers(1, 0, device) | same
+    prompt = len(tokens) - _STEPS
+    ends = [*range(1, prompt)] if caches.CHUNK == 1 else []
+    at = 0
+    for end in [*ends, *range(prompt, len(tokens) + 1)]:
+        places = {
+            caches.IDS: torch.tensor([tokens[at:end]]),
+            caches.MASK: torch.ones(1, end),
+            caches.POSITIONS: torch.arange(at, end)[None],
+            caches.BRANCH: torch.tensor([at > 0]),
+        }
+        for name in places.keys() & caches.INPUTS.keys():
+            feeds[name] = caches.fitting(name, places[name])
+        results = network(*(feeds[name] for name in caches.INPUTS))
+        outputs = dict(zip(caches.OUTPUTS, results, strict=True))
+        later = caches.CACHES if at else caches.CACHES | caches.CROSS
+        feeds |= {name: outputs[out] for name, (out, _) in later.items()}
+        at = end
+        if at >= prompt:
+            yield outputs[caches.LOGITS].flatten(0, -2)[-1]
+
+
+def _shown(
+    caches: Any,
+    network: Any,
+    rows: list[list[int]],
+    batches: Callable[[list[int]], list[list[int]]],
+    same: Mapping[str, Tensor],
+) -> Iterator[Tensor]:
+    """The same of each row, computed as generate.py does."""
+    for batch in batches([len(row) for row in rows]):
+        theirs = [rows[i] for i in batch]
+        prompts = [row[:-_STEPS] for row in theirs]
+        given = {
+            name: value.expand(len(batch), *value.shape[1:])
+            for name, value in same.items()
+        }
+        most = max(map(len, theirs))
+        memory = caches.Caches([*map(len, prompts)], most, torch.device("cpu"))
+        found = [memory.read(network, prompts, given)]
+        for step in range(-_STEPS, 0):
+            ids = [[row[step]] for row in theirs]
+            found.append(memory.step(network, ids, slice(0, len(batch)), given))
+        yield from torch.stack(found, 1)

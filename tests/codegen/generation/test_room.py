@@ -1,0 +1,87 @@
+"""What generate.py counts on is tried: on fewer laws where a network breaks some."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+
+import fairhand
+from fairhand.codegen.cli import main
+from fairhand.codegen.commands.check import check
+from fairhand.codegen.emit.package_files import read_report
+
+from ...support.decoders import decoder
+from ...support.emitted import EXAMPLES
+from ...support.generating import Generating
+
+PROMPT = [(7 * i) % 23 for i in range(90)]
+
+
+def compiled(form: str, folder: Path) -> Path:
+    onnx.save(decoder(form), folder / "model.onnx")
+    return fairhand.compile(folder / "model.onnx", folder / "package").path
+
+
+@pytest.mark.parametrize(
+    "law", ["in parts", pytest.param("by rows", marks=pytest.mark.slow)]
+)
+def test_what_a_network_breaks_is_not_counted_on(law: str, tmp_path: Path) -> None:
+    package = compiled(law, tmp_path)
+    found = read_report(package)["certificate"]["generation"]
+    assert found["laws"] and law not in found["laws"]
+    made = Generating(tmp_path / "model.onnx", package)
+    expected = [int(scores.argmax()) for scores in made.expected(PROMPT, 5)]
+    assert made.generate(PROMPT, PROMPT[::-1], new=5)[0] == expected
+
+
+def test_caches_that_no_layout_is_right_for_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = compiled("in place", tmp_path)
+    assert not (package / "generate.py").exists()
+    assert main(["generate", str(package), "--prompt-ids", "1"]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "is not what it computes by its caches: scores are off" in said
+
+
+@pytest.mark.slow
+def test_check_tries_again(tmp_path: Path) -> None:
+    package = compiled("grouped", tmp_path)
+    said = check(package, tmp_path / "model.onnx")
+    assert "in place, masked, in parts, by rows: tried, not proved" in said
+    caches = package / "caches.py"
+    text = caches.read_text()
+    caches.write_text(text.replace("known + new,", "known,"))
+    assert caches.read_text() != text
+    with pytest.raises(fairhand.FairhandError, match="by its caches"):
+        check(package, tmp_path / "model.onnx")
+
+
+def test_wrong_steps_of_caches_are_said(tmp_path: Path) -> None:
+    onnx.save(decoder("masked"), tmp_path / "model.onnx")
+    path = fairhand.compile(tmp_path / "model.onnx", tmp_path / "out", verify=False)
+    made = Generating(tmp_path / "model.onnx", path.path)
+    memory = made.caches.Caches([3, 3], 4, torch.device("cpu"))
+    network, rows = made.caches.flat(made.network), slice(0, 2)
+    with pytest.raises(ValueError, match="2 rows of equal length"):
+        memory.step(network, [[1]], rows, {})
+    with pytest.raises(ValueError, match="room for 4 tokens"):
+        memory.step(network, [[1] * 5] * 2, rows, {})
+
+
+@pytest.mark.slow
+def test_what_was_not_tried_is_not_recalled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRHAND_CACHE", str(tmp_path / "cache"))
+    # Other tests of this process may have registered operators.
+    monkeypatch.setattr("fairhand.codegen.request.options.registered", {})
+    made = [
+        fairhand.compile(EXAMPLES / "characters.onnx", tmp_path / "out", verify=verify)
+        for verify in (False, True, True)
+    ]
+    assert [each.report["generation"]["room"] for each in made] == ["", *["before"] * 2]
+    assert [each.cached for each in made] == [False, False, True]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ...analysis.errors import FairhandError
-from ..emit.kept_edits import edited_files
-from ..emit.package_files import is_package, read_report
+from ..emit.kept_edits import MODEL, edited_files
+from ..emit.package_files import PROVENANCE, REPORT, is_package, read_report
 from ..load.read_model import load
 
 FOUND, OTHER, ABSENT = "found", "other", "absent"
@@ -49,9 +49,20 @@ def packages_in(folder: Path) -> Iterator[PackageStatus]:
     there is no such folder."""
     if not folder.is_dir():
         raise FairhandError(f"{folder} is no folder")
-    for report in sorted(folder.rglob("report.json")):
-        if is_package(report.parent):
-            yield _status(report.parent)
+    marks = (*folder.rglob(REPORT), *folder.rglob(PROVENANCE))
+    for at in sorted({mark.parent for mark in marks}):
+        if is_package(at):
+            yield _status(at)
+        elif (at / MODEL).is_file() and (at / "session.py").is_file():
+            yield _unreadable(at)
+
+
+def _unreadable(folder: Path) -> PackageStatus:
+    """Of a package whose report or provenance is gone, or says nothing."""
+    missing = (REPORT, PROVENANCE)
+    return PackageStatus(
+        str(folder), "", "", "", 0, 0, (), missing, False, None, ABSENT
+    )
 
 
 def _status(folder: Path) -> PackageStatus:
@@ -66,7 +77,7 @@ def _status(folder: Path) -> PackageStatus:
         source["opset"],
         report.get("certificate", {}).get("level", 1),
         tuple(edited_files(folder, report)),
-        tuple(name for name in written if not (folder / name).is_file()),
+        tuple(n for n in (*written, PROVENANCE) if not (folder / n).is_file()),
         verification is not None,
         verification and verification["worst_relative_error"],
         _model_is(folder, source),

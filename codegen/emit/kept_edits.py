@@ -15,9 +15,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ...analysis.errors import FairhandError
-from .package_files import SOURCES, file_hashes, is_package, read_report
+from .package_files import (
+    PROVENANCE,
+    SOURCES,
+    WEIGHTS,
+    file_hashes,
+    in_lines,
+    is_package,
+    read_report,
+)
 
 MODEL = "model.py"
+_CHANGED = "was edited by hand, and what fairhand writes there has changed too"
 
 
 def edited_files(folder: Path, report: dict[str, Any] | None = None) -> list[str]:
@@ -42,17 +51,49 @@ def keep_edits(folder: Path, draft: Path) -> list[str]:
     if not is_package(folder):
         return []
     report = read_report(folder)
+    _keep_others(folder, draft, report)
     names = edited_files(folder, report)
     for name in names:
         mine, new = folder / name, draft / name
         merged = mine.read_bytes()
+        if name in SOURCES and not _is_text(merged):
+            raise _refusal(mine, "is no UTF-8")
         if not _is_as_written(new, name, report):
             base = report.get("source_map", {}).get("text") if name == MODEL else None
             if name not in SOURCES or base is None or not new.is_file():
-                raise _refusal(mine, "what fairhand writes there has changed too")
+                raise _refusal(mine, _CHANGED)
             merged = _merge(mine, base, new)
         new.write_bytes(merged)
     return names
+
+
+def _keep_others(folder: Path, draft: Path, report: dict[str, Any]) -> None:
+    """Keep files of which nothing says that fairhand wrote them, or refuse.
+
+    They have names of a package's files, but are a user's own; or the package's hashes
+    are gone, and with them what would tell edits.
+    """
+    written = report.get("files", {})
+    if not written and "source_map" in report:  # of a version that noted no others
+        return
+    for name in (*SOURCES, WEIGHTS):
+        mine, new = folder / name, draft / name
+        if name in written or not mine.is_file():
+            continue
+        if not new.exists():
+            new.write_bytes(mine.read_bytes())
+        elif file_hashes(folder, [name]) != file_hashes(draft, [name]):
+            raise _refusal(
+                mine, f"is not noted in {PROVENANCE} as a file that fairhand wrote"
+            )
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _is_as_written(new: Path, name: str, report: dict[str, Any]) -> bool:
@@ -66,6 +107,8 @@ def _merge(mine: Path, base: str, new: Path) -> bytes:
     with TemporaryDirectory() as at:
         before = Path(at) / "as_written.py"
         before.write_text(base, encoding="utf-8", newline="\n")
+        edited = Path(at) / "edited.py"
+        edited.write_bytes(in_lines(mine.read_bytes()))
         labels = [
             part
             for label in ("edited", "written before", "new")
@@ -73,12 +116,13 @@ def _merge(mine: Path, base: str, new: Path) -> bytes:
         ]
         try:
             run = subprocess.run(
-                ["git", "merge-file", "-p", "--diff3", *labels, mine, before, new],
+                ["git", "merge-file", "-p", "--diff3", *labels, edited, before, new],
                 capture_output=True,
             )
         except OSError:
             raise _refusal(
-                mine, "git, which would merge the two, isn't there"
+                mine,
+                "was edited by hand, and git, which would merge the two, isn't there",
             ) from None
     try:
         if run.returncode == 0 and ast.parse(run.stdout):
@@ -86,12 +130,12 @@ def _merge(mine: Path, base: str, new: Path) -> bytes:
     except (SyntaxError, ValueError):
         pass
     found = f"{run.returncode} conflicts" if 0 < run.returncode < 128 else "no merge"
-    raise _refusal(mine, f"what fairhand writes there has changed too: {found}")
+    raise _refusal(mine, f"{_CHANGED}: {found}")
 
 
 def _refusal(path: Path, why: str) -> FairhandError:
     return FairhandError(
-        f"{path.name} was edited by hand, and {why}",
+        f"{path.name} {why}",
         str(path),
         "nothing was replaced; compile into another folder with -o, or remove the file"
         " to have it written anew",

@@ -79,15 +79,21 @@ def note_files(folder: Path, report: dict[str, Any]) -> None:
 
 
 def file_hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """SHA-256 of those of the files that are there."""
+    """SHA-256 of those of the files that are there; of text, whatever ends its lines,
+    since git may have brought it into another system's form."""
     found = {}
     for name in names:
         with suppress(FileNotFoundError), (folder / name).open("rb") as file:
             digest = hashlib.sha256()
-            while part := file.read(2**22):
-                digest.update(part)
+            while part := file.read() if name in SOURCES else file.read(2**22):
+                digest.update(in_lines(part) if name in SOURCES else part)
             found[name] = digest.hexdigest()
     return found
+
+
+def in_lines(text: bytes) -> bytes:
+    """Text whose lines end as those that fairhand writes."""
+    return text.replace(b"\r\n", b"\n")
 
 
 def write_report(folder: Path, report: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ Generator  fairhand 0.1.0
 Rewrites   -O1: 0 proven rules applied 0 times, as report.json lists
 Weights    weights.safetensors, 37,642 parameters
 
-Regenerating overwrites this file, which needs PyTorch and safetensors alone.
+Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.
 """
 
 from pathlib import Path
@@ -37,8 +37,8 @@ class ResidualBlock(nn.Module):
         self.conv2 = nn.Conv2d(32, 32, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = F.relu(self.conv1(x))
-        return F.relu(x + self.conv2(y))
+        out = F.relu(self.conv1(x))
+        return F.relu(x + self.conv2(out))
 
 
 class DigitsCNN(nn.Module):

@@ -9,7 +9,7 @@ Generator  fairhand 0.1.0
 Rewrites   -O1: 1 proven rule applied 5 times, as report.json lists
 Weights    weights.safetensors, 578 parameters
 
-Regenerating overwrites this file, which needs PyTorch and safetensors alone.
+Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.
 """
 
 from pathlib import Path

@@ -10,7 +10,7 @@ Generator  fairhand 0.1.0
 Rewrites   -O1: 8 proven rules applied 24 times, as report.json lists
 Weights    weights.safetensors, 3,920 parameters
 
-Regenerating overwrites this file, which needs PyTorch and safetensors alone.
+Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.
 """
 
 from __future__ import annotations

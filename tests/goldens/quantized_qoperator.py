@@ -8,7 +8,7 @@ Generator  fairhand 0.1.0
 Rewrites   -O1: 0 proven rules applied 0 times, as report.json lists
 Weights    weights.safetensors, 2,655 parameters
 
-Regenerating overwrites this file, which needs PyTorch and safetensors alone.
+Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.
 """
 
 from __future__ import annotations

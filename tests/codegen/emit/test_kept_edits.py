@@ -117,3 +117,43 @@ def test_a_package_of_an_older_version(package: Path) -> None:
     edit(package / "model.py", "torch.tanh", "torch.sin")
     with pytest.raises(fairhand.FairhandError, match=r"model\.py was edited"):
         fairhand.compile(retrained(), package, verify=False)
+
+
+def test_without_hashes_nothing_is_overwritten(package: Path) -> None:
+    mine = edit(package / "model.py", "torch.tanh", "torch.sin")
+    (package / "provenance.json").unlink()
+    with pytest.raises(fairhand.FairhandError, match=r"model\.py is not noted in"):
+        fairhand.compile(retrained(), package, verify=False)
+    assert (package / "model.py").read_text(encoding="utf-8") == mine
+
+
+def test_without_hashes_what_is_as_it_would_be_may_be_written(package: Path) -> None:
+    (package / "provenance.json").unlink()
+    before = contents(package)
+    fairhand.compile(looped(), package, verify=False)
+    assert {**contents(package), **before} == contents(package)
+
+
+def test_a_file_of_the_users_stays_whatever_it_is_called(package: Path) -> None:
+    (package / "generate.py").write_text("MINE = 1\n", encoding="utf-8")
+    fairhand.compile(retrained(), package, verify=False)
+    assert (package / "generate.py").read_text(encoding="utf-8") == "MINE = 1\n"
+    assert edited_files(package) == []
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_lines_may_end_as_on_windows(package: Path, edited: bool) -> None:
+    if edited:
+        edit(package / "model.py", "torch.tanh", "torch.sin")
+    for path in package.glob("*.py"):
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert edited_files(package) == (["model.py"] if edited else [])
+    fairhand.compile(retrained(), package, verify=False)
+    assert ("torch.sin" in (package / "model.py").read_text("utf-8")) == edited
+
+
+def test_what_is_no_text_is_refused(package: Path) -> None:
+    path = package / "model.py"
+    path.write_bytes(path.read_bytes() + b"# \xe9\n")
+    with pytest.raises(fairhand.FairhandError, match=r"model\.py is no UTF-8"):
+        fairhand.compile(looped(), package, verify=False)

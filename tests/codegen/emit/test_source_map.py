@@ -176,10 +176,10 @@ def line_of(package: Path, text: str) -> int:
 
 
 def test_where_shows_the_nodes_of_a_line(package: Path, capfd: Capture) -> None:
-    number = line_of(package, "y = self.fc2(F.relu(self.fc1(x)))")
+    number = line_of(package, "out = self.fc2(F.relu(self.fc1(x)))")
     assert main(["where", str(package), f"model.py:{number}"]) == 0
     printed = capfd.readouterr().out.splitlines()
-    assert printed[0] == f"model.py:{number}  y = self.fc2(F.relu(self.fc1(x)))"
+    assert printed[0] == f"model.py:{number}  out = self.fc2(F.relu(self.fc1(x)))"
     assert printed[1:7] == [
         "  layers.0",
         "    /layers.0/fc1/MatMul_1",
@@ -200,12 +200,12 @@ def test_where_shows_the_lines_of_a_node(package: Path, capfd: Capture) -> None:
         line_of(package, text)
         for text in (
             "self.fc1 = nn.Linear(8, 16)",
-            "y = self.fc2(F.relu(self.fc1(x)))",
+            "out = self.fc2(F.relu(self.fc1(x)))",
         )
     )
     assert capfd.readouterr().out.splitlines() == [
         f"model.py:{init}  self.fc1 = nn.Linear(8, 16)  (layers.1)",
-        f"model.py:{forward}  y = self.fc2(F.relu(self.fc1(x)))  (layers.1)",
+        f"model.py:{forward}  out = self.fc2(F.relu(self.fc1(x)))  (layers.1)",
     ]
 
 

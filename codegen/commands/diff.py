@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -14,33 +14,45 @@ from ..compare.comparison import CHANGED, LAWS, SAME, WEIGHTS, Comparison, Place
 MOST_NAMES = 4  # of nodes or weights that are listed
 
 
-def headline(found: Comparison) -> str:
-    """What tells them apart, in a line."""
+Mark = Callable[[str], str]
+
+
+def _plain(name: str) -> str:
+    return one_line(name, 60)
+
+
+def code(name: str) -> str:
+    """A name from a file, as Markdown shows it and doesn't read it."""
+    return f"`{_plain(name).replace('`', '?')}`"
+
+
+def headline(found: Comparison, mark: Mark = _plain) -> str:
+    """What tells them apart, in a line, with names as `mark` shows them."""
     if found.verdict == SAME:
         return "the same"
     if found.verdict == WEIGHTS:
-        return f"weights only: {_weights(found)}"
+        return f"weights only: {_weights(found, mark)}"
     if found.verdict == LAWS:
         named = [f"{name} ({a} : {b})" for name, (a, b) in found.laws.items()]
         return f"the same up to {_some(named) or 'names and order'}"
     lines = [sum(p is not None for p in side) for side in zip(*found.rows, strict=True)]
-    weights = _weights(found)
+    weights = _weights(found, mark)
     return f"{lines[0]} : {lines[1]} lines differ" + (f"; {weights}" if weights else "")
 
 
-def _weights(found: Comparison) -> str:
+def _weights(found: Comparison, mark: Mark) -> str:
     counts = {"changed": f"of {found.shared} weights differ", "missing": "are gone"}
     counts["new"] = "are new"
     parts = [
-        f"{len(found.weights[kind])} {text} ({_some(found.weights[kind])})"
+        f"{len(found.weights[kind])} {text} ({_some(found.weights[kind], mark)})"
         for kind, text in counts.items()
         if found.weights[kind]
     ]
     return ", ".join(parts)
 
 
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(one_line(name, 60) for name in names[:MOST_NAMES])
+def _some(names: Sequence[str], mark: Mark = _plain) -> str:
+    shown = ", ".join(map(mark, names[:MOST_NAMES]))
     return shown + (
         f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     )
@@ -82,7 +94,7 @@ def _cell(place: Place | None, style: str) -> tuple[str, Text]:
 
 def markdown(found: Comparison) -> Iterator[str]:
     """The lines of a comment on a review."""
-    yield f"**{headline(found)}**"
+    yield f"**{headline(found, code)}**"
     if found.verdict != CHANGED:
         return
     yield from ("", "```diff")
@@ -92,4 +104,4 @@ def markdown(found: Comparison) -> Iterator[str]:
     yield "```"
     for what, nodes in zip(("before", "after"), _nodes(found), strict=True):
         if nodes:
-            yield f"ONNX nodes {what}: {_some([f'`{n}`' for n in nodes])}"
+            yield f"ONNX nodes {what}: {_some(nodes, code)}"

@@ -17,7 +17,7 @@ from ..compare.comparison import compare
 from ..pipeline import compile
 from .bench import bench
 from .compile import summary_rows
-from .diff import markdown
+from .diff import code, markdown
 
 _ROUNDS = 10
 _SAID = ("model.py", "weights", "parity")
@@ -31,13 +31,15 @@ def review(base: str, speed: bool) -> tuple[list[str], bool]:
     changed = _git(*names, "--", *kinds).decode().split("\0")
     lines, good = [], True
     for name in filter(None, changed):
-        lines += [f"### {one_line(name)}", ""]
+        lines += [f"### {code(name)}", ""]
         try:
             with TemporaryDirectory() as folder:
                 lines += _about(Path(name), base, Path(folder), speed)
         except FairhandError as error:
             good = False
-            lines += ["```", *map(one_line, str(error).splitlines()), "```", ""]
+            # Indented: no line of it ends the block.
+            lines += [f"    {one_line(line)}" for line in str(error).splitlines()]
+            lines.append("")
     return lines or ["No model has changed."], good
 
 

@@ -4,7 +4,8 @@ It is kept in provenance.json. "lines" lists the nodes that a line stands for, u
 path of each module that runs it; "calls" the modules that a line calls, whose nodes
 stand behind their own lines; "elsewhere" the nodes that no line computes, by reason.
 For the way back to ONNX "text" is what the lines are of, as it was written;
-"operators" has the operator of each node, "values" the node that a value comes from,
+"operators" has the operator of each node, "attributes" a digest of what it says beside
+defaults (options), "values" the node that a value comes from,
 and "weights" the initializers of the file by their keys here, where they are others.
 """
 
@@ -17,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import onnx
 import onnx_ir as ir
 
 from ...analysis.errors import FairhandError
@@ -33,6 +35,14 @@ REASONS = {
     KNOWN: "has a result that is known: a size, or its own input",
     UNREAD: "does nothing here, or nothing reads its result any more",
 }
+_NO_OPTIONS = frozenset(
+    {
+        ir.AttributeType.GRAPH,
+        ir.AttributeType.GRAPHS,
+        ir.AttributeType.TENSOR,
+        ir.AttributeType.TENSORS,
+    }
+)
 LONGEST = 1000  # characters of a name that are shown
 
 
@@ -78,6 +88,7 @@ def names_in_file(file: ir.Model, weights: Sequence[WeightPlan]) -> dict[str, An
     }
     return {
         "operators": {name: node.op_type for name, node in named},
+        "attributes": {name: told for name, node in named if (told := options(node))},
         "values": {
             value.name: name
             for name, node in named
@@ -90,6 +101,33 @@ def names_in_file(file: ir.Model, weights: Sequence[WeightPlan]) -> dict[str, An
             if key != name and name in file.graph.initializers
         },
     }
+
+
+def options(node: ir.Node) -> str:
+    """A short digest of the attributes of a node that are not their defaults; empty if
+    there are none."""
+    try:
+        schema = onnx.defs.get_schema(node.op_type, domain=node.domain)
+        defaults = {
+            name: each.default_value for name, each in schema.attributes.items()
+        }
+    except onnx.defs.SchemaError:
+        defaults = {}
+    told = []
+    for name, attribute in sorted(node.attributes.items()):
+        if attribute.is_ref() or attribute.type in _NO_OPTIONS:
+            continue
+        default = defaults.get(name)
+        value: Any = attribute.value
+        usual = (
+            ir.serde.deserialize_attribute(default).value
+            if default is not None and default.type
+            else None
+        )
+        if usual is not None and usual == value:
+            continue
+        told.append((name, [*value] if isinstance(value, Sequence) else value))
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:8] if told else ""
 
 
 def _reasons(model: ir.Model, history: Sequence[Application]) -> dict[str, str]:

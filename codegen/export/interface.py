@@ -36,6 +36,7 @@ class Interface:
     shapes: Mapping[str, Shape]
     values: Mapping[str, Any]
     outputs: Mapping[str, Shape | None]
+    types: Mapping[str, str] = field(default_factory=dict)  # of outputs, as said
     nested: Mapping[str, Sequence[str | Sequence[str]]] = field(default_factory=dict)
     source: Path | None = None
     report: Mapping[str, Any] = field(default_factory=dict)
@@ -88,6 +89,14 @@ def interface_of(
         return _plain(module, inputs, shapes or {})
     report = read_report(source.parent)
     known: dict[str, Shape] = {}
+    outputs = getattr(page, "OUTPUTS", {})
+    for where, rows in (("INPUTS", table), ("OUTPUTS", outputs)):
+        if not all(map(_is_row, rows.values())):
+            raise FairhandError(
+                f"{where} is no table of types and shapes",
+                str(source),
+                'a line of it: "image": ("float32", ("batch", 3))',
+            )
     for name, (_, dims) in table.items():
         if dims is None:
             raise FairhandError(
@@ -95,7 +104,7 @@ def interface_of(
             )
         open_sizes = [f"{name}_{axis}" for axis in range(len(dims))]
         pairs = zip(dims, open_sizes, strict=True)
-        known[name] = tuple(own if dim is None else dim for dim, own in pairs)
+        known[name] = tuple(own if dim in (None, "") else dim for dim, own in pairs)
     known |= {name: tuple(dims) for name, dims in (shapes or {}).items()}
     values = _named(inputs, list(known)) if inputs is not None else None
     if values is None:
@@ -105,11 +114,19 @@ def interface_of(
     return Interface(
         known,
         values,
-        {name: dims for name, (_, dims) in getattr(page, "OUTPUTS", {}).items()},
+        {name: dims for name, (_, dims) in outputs.items()},
+        {name: kind for name, (kind, _) in outputs.items()},
         getattr(page, "NESTED", {}),
         source,
         report,
     )
+
+
+def _is_row(row: Any) -> bool:
+    """Whether this is a type and a shape, or no shape."""
+    if not isinstance(row, tuple) or len(row) != 2 or not isinstance(row[0], str):
+        return False
+    return row[1] is None or isinstance(row[1], tuple)
 
 
 def _plain(

@@ -192,7 +192,15 @@ def _parity(module: torch.nn.Module, known: Interface, path: Path) -> tuple[floa
     names = [tensor.name for tensor in session.get_outputs()]
     runs = find_cases(session, model, None).runs
     for case in runs:
-        got = [t.numpy(force=True) for t in flat(_run(module, known, case))]
+        made = list(flat(_run(module, known, case)))
+        other = next((x for x in made if not isinstance(x, torch.Tensor)), None)
+        if other is not None:
+            raise FairhandError(
+                f"forward returns a {type(other).__name__}",
+                str(known.source or ""),
+                "return a tensor, or a tuple of them",
+            )
+        got = [tensor.numpy(force=True) for tensor in made]
         noise: dict[str, float] = {}
         for name, theirs, ours in zip(names, case.expected, got, strict=True):
             distance, reason = compare_values(theirs, ours)

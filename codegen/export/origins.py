@@ -3,7 +3,7 @@
 The exporter notes on which line of model.py a node was made, in which module. The
 source map has the nodes of the original file behind that line, and a line that was
 moved is found by what stands around it. What is left in lines that were changed is
-compared by operators and their order.
+compared by operators, their attributes and their order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import onnx_ir as ir
 
-from ..emit.source_map import same_lines
+from ..emit.source_map import options, same_lines
 from .interface import Interface
 
 if TYPE_CHECKING:
@@ -92,8 +92,15 @@ def _pairs(
     for key in sorted(are, key=lambda key: key[1] == _CHANGED):
         taken = set(pairs.values())
         names = sorted({*were.get(key, ())} - taken, key=place.__getitem__)
-        kinds = [operators[name] for name in names]
-        for i, j in _common([node.op_type for node in are[key]], kinds):
+        then: list[tuple[str, ...]] = [(operators[name],) for name in names]
+        now: list[tuple[str, ...]] = [(node.op_type,) for node in are[key]]
+        if key[1] == _CHANGED and "attributes" in found:
+            told = found["attributes"]
+            then = [
+                (*kind, told.get(n, "")) for kind, n in zip(then, names, strict=True)
+            ]
+            now = [(node.op_type, options(node)) for node in are[key]]
+        for i, j in _common(now, then):
             pairs[are[key][i]] = names[j]
     return pairs, owners
 

@@ -6,7 +6,7 @@ import logging
 import re
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ import onnx_ir as ir
 from ...analysis.errors import FairhandError
 from ...analysis.lazy import lazy
 from ...analysis.literals import one_line
+from ...analysis.spelling.expr import TORCH_DTYPES
 from .interface import Interface
 
 if TYPE_CHECKING:
@@ -167,12 +168,36 @@ def _name_outputs(graph: ir.Graph, known: Interface) -> None:
             str(known.source or ""),
             "OUTPUTS has to name what forward returns, in its order",
         )
+    said = [*known.outputs.values()]
+    fits = [
+        [dims is None or _fits(value, dims, kind) for value in graph.outputs]
+        for dims, kind in zip(said, known.types.values(), strict=False)
+    ]
+    for i, name in enumerate(known.types):
+        if not fits[i][i] and any(fits[i]):
+            returned = list(known.types)[fits[i].index(True)]
+            raise FairhandError(
+                f"what OUTPUTS says of {name} is what forward returns for {returned}",
+                str(known.source or ""),
+                "OUTPUTS has to name what forward returns, in its order",
+            )
     taken = set(known.outputs)
     for value in _values(graph):
         if value.name in taken:
             value.name = f"{value.name}_inside"
     for value, name in zip(graph.outputs, known.outputs, strict=False):
         value.name = name
+
+
+def _fits(value: ir.Value, dims: Sequence[int | str | None], kind: str) -> bool:
+    """Whether a result has the type and the fixed sizes that were said of it."""
+    if value.dtype is not None and TORCH_DTYPES.get(value.dtype, kind) != kind:
+        return False
+    sizes = [*(value.shape or ())]
+    return len(sizes) == len(dims) and all(
+        not isinstance(said, int) or not isinstance(size, int) or said == size
+        for size, said in zip(sizes, dims, strict=True)
+    )
 
 
 def _values(graph: ir.Graph) -> Iterator[ir.Value]:

@@ -107,6 +107,9 @@ def _attempt(
             continue  # nothing is asked of what the graph can't do
         asked = both.recorder.chosen
         ours = both.emitted(inputs, choices)
+        if ours.outputs != right.outputs and both.take_for_equal():
+            waiting.insert(0, choices)
+            continue
         if ours.outputs != right.outputs:
             raise Differs(both.difference(right, ours))
         taken = {name: kinds[0] for name, kinds in asked.items()}
@@ -120,9 +123,14 @@ def _attempt(
         made += len(ours.calls)
     if waiting:
         where.append(f"data take one of {ways} ways, those of the fewest rounds")
-    found = {"validated": True, "sizes": "all", "calls": calls}
     where = [*both.taken, *map(str, both.conditions()), *dict.fromkeys(where)]
-    return found | {"where": where, "classes": both.classes(lines)}
+    return {
+        "validated": True,
+        "sizes": "all",
+        "where": where,
+        "calls": calls,
+        "classes": both.classes(lines),
+    }
 
 
 class _Named(Source):
@@ -299,6 +307,16 @@ class Both:
             for symbol in expr.free_symbols
         }
         return [expr.xreplace(names) for expr in found]
+
+    def take_for_equal(self) -> bool:
+        """Let sizes be equal that have to be for PyTorch to go on, as `conditions` say;
+        whether there are any that weren't known."""
+        known = len(self.recorder.equal)
+        for guard in self.env.guards if self.env is not None else ():
+            if isinstance(guard.expr, sympy.Eq):
+                simple, other = sorted(guard.expr.args, key=sympy.count_ops)
+                self.recorder.equal[other] = simple
+        return len(self.recorder.equal) > known
 
     def classes(self, lines: set[int]) -> list[str]:
         """The classes of model.py that some of the lines are in."""

@@ -25,7 +25,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .digests import content_digest, digest
 from .layout import Size, View, product, row_major, stored_order
-from .moves import MOVES, Memory, copied
+from .moves import MOVES, Memory, copied, indexed
 
 _AT = torch.ops.aten
 # They put elements of the first operand elsewhere, by numbers in another one.
@@ -37,6 +37,7 @@ _PICKS = frozenset(
         _AT.index_select.default,
     }
 )
+_COUNTS = frozenset({_AT.arange.default, _AT.arange.start, _AT.arange.start_step})
 _UNSAID = frozenset({_AT.empty.memory_format, _AT.empty_like.default})
 _WIDTH = 40  # bits for the place of an element in what it came from
 _MOST = 2**20  # elements of a tensor that are followed one by one
@@ -121,7 +122,9 @@ class Places:
     def _picked(self, func: Any, args: Sequence[Any], made: torch.Tensor) -> bool:
         """Rows of the first operand, by the numbers that the other one holds."""
         source, *rest = args
-        which = [t for t in tensors_in(rest)]
+        which = list(tensors_in(rest))
+        if func is _AT.index.Tensor and self._indexed(source, rest[0], made):
+            return True
         plain = func in (_AT.embedding.default, _AT.index.Tensor) or rest[0] == 0
         if func is _AT.gather.default or len(which) != 1 or not plain:
             return False
@@ -134,8 +137,30 @@ class Places:
         self.enter(made, digest("rows", str(func), known, self.text(rows)))
         return True
 
+    def _indexed(
+        self, source: torch.Tensor, indices: Sequence[Any], made: torch.Tensor
+    ) -> bool:
+        """Whether the numbers only count, and what stands there is a view."""
+        if any(i is None or i.dtype != torch.int64 for i in indices):
+            return False
+        if not made.is_contiguous():
+            return False
+        left = source.dim() - len(indices)
+        sizes = [_expr(size) for size in made.shape[: made.dim() - left]]
+        x, *counted = ((self.memory(t), seen_by(t)) for t in (source, *indices))
+        found = indexed(x, counted, sizes, self.text)
+        if found is not None:
+            self._memories[self.key(made)] = found
+        return found is not None
+
     def hold(self, tensor: torch.Tensor, numbers: torch.Tensor) -> None:
         """A new tensor holds these numbers, for who computes with them."""
+        if numbers.dtype == torch.int64 and tensor.is_contiguous() and len(numbers):
+            with _disable_current_modes():
+                flat = numbers.detach().reshape(-1)
+                steps = flat.diff().unique()
+                if len(flat) > 1 and len(steps) == 1:
+                    self.memory(tensor).counts = int(flat[0]), int(steps[0])
 
     def numbers(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """What a tensor holds, if that is known."""
@@ -145,7 +170,15 @@ class Places:
         self, func: Any, args: Sequence[Any], kwargs: Any, made: torch.Tensor
     ) -> bool:
         """Enter the numbers that a call gives, if they can be told; whether so."""
-        return False
+        if func not in _COUNTS or made.dtype != torch.int64:
+            return False
+        if any(isinstance(number, float | torch.SymFloat) for number in args):
+            return False
+        start = _expr(args[0]) if len(args) > 1 else 0
+        step = _expr(args[2]) if len(args) > 2 else 1
+        self.enter(made, digest("counted", self.text(start), self.text(step)))
+        self.memory(made).counts = start, step
+        return True
 
     def name(self, tensor: torch.Tensor) -> object:
         """What a tensor is called as an operand: its elements, its type, its sizes."""

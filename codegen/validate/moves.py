@@ -49,8 +49,10 @@ class Memory:
     """Elements that a call made, or a run is given, or copies of such.
 
     Two of one name hold the same. What was copied has `rows`, and the pieces that each
-    is made of.
+    is made of; `counts` are the first number and the step of what counts.
     """
+
+    counts: tuple[Size, Size] | None = None
 
     def __init__(
         self,
@@ -272,6 +274,28 @@ def _unshuffle(
         return None
     spread = ((r, by_h), (r, by_w), (high, r * by_h), (wide, r * by_w))
     return copied(source, View((*rest, channel, *spread), offset), text)
+
+
+def indexed(
+    x: Source, indices: Sequence[Source], sizes: Sequence[Size], text: SizeText
+) -> Memory | None:
+    """What stands in a tensor at numbers that count, of the given sizes together; None
+    where the numbers do anything else."""
+    source, (dims, offset) = x
+    steps: list[Size] = [0] * len(sizes)
+    for (_, stride), index in zip(dims, indices, strict=False):
+        memory, seen = index[0].behind(index[1])
+        if memory.counts is None:
+            return None
+        first, step = memory.counts
+        offset = offset + stride * (first + step * seen.offset)
+        if len(seen.dims) != len(index[1].dims):
+            return None  # one of them goes on in two directions
+        for at, (size, there) in enumerate(reversed(seen.dims), 1):
+            if not equal(size, 1):
+                steps[-at] = steps[-at] + stride * step * there
+    spread = tuple(zip(sizes, steps, strict=True))
+    return copied(source, View((*spread, *dims[len(indices) :]), offset), text)
 
 
 # Calls that put elements elsewhere and look at none, as the memory that they make.

@@ -61,6 +61,7 @@ class Recorder(TorchDispatchMode):
         self._given: set[int] = set()  # memory that is weights' or inputs'
         self._lent: dict[int, torch.Tensor] = {}  # for real tensors, by id
         self._alive: list[torch.Tensor] = []
+        self.equal: dict[sympy.Expr, sympy.Expr] = {}  # sizes, for others
         self._sizes: dict[sympy.Expr, str] = {}
         self._unknown: dict[sympy.Symbol, sympy.Symbol] = {}  # sizes that data decide
         self._unequal: dict[object, str] = {}  # calls, by the truths they deny
@@ -77,6 +78,7 @@ class Recorder(TorchDispatchMode):
         """
         self._source, self.calls, self.lines = source, [], set()
         self._choices, self.chosen = choices or {}, {}
+        self._sizes.clear()
         self._draws = 0
 
     def given(
@@ -129,7 +131,7 @@ class Recorder(TorchDispatchMode):
             free = {
                 s: self._unknown[s] for s in expr.free_symbols & self._unknown.keys()
             }
-            self._sizes[expr] = str(expr.xreplace(free))
+            self._sizes[expr] = str(expr.xreplace(self.equal).xreplace(free))
         return self._sizes[expr]
 
     # ------------------------------------------------------------------------- calls

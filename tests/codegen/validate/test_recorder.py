@@ -65,8 +65,21 @@ SAME: list[tuple[Program, Program]] = [
         lambda x: x.reshape(-1, 1)[torch.arange(3)[:, None]].squeeze(-1),
         lambda x: x.flatten()[torch.arange(3)[:, None]],
     ),
+    (
+        lambda x: x[torch.arange(3)[:, None], torch.arange(1, 4)],
+        lambda x: x[:3, 1:4],
+    ),
+    (
+        lambda x: x[torch.arange(3), torch.arange(3)],
+        lambda x: x.diagonal().mT[:3],
+    ),
 ]
 OTHER: list[tuple[Program, Program]] = [
+    (
+        lambda x: x[torch.arange(2), torch.arange(2)],
+        lambda x: x[torch.arange(2)[:, None], torch.arange(2)],
+    ),
+    (lambda x: x[torch.arange(1, 3)], lambda x: x[:2]),
     (_swapped, lambda x: x.roll(2, 2)),
     (lambda x: torch.cat([x, x.sin()], 1), lambda x: torch.cat([x.sin(), x], 1)),
     (lambda x: torch.cat([x, x], 1), lambda x: torch.cat([x, x], 0)),

@@ -202,7 +202,7 @@ class _Interface:
         """How many places may come before a token, by tables that are read there."""
         for value in pairs:
             for size in self.shapes.dims(value) or ():
-                if str(size) in limits:
+                if size != self.batch and str(size) in limits:
                     yield limits[str(size)]
 
     def roles(self, rest: Sequence[ir.Value]) -> tuple[ir.Value | None, ...]:

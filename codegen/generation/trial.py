@@ -83,7 +83,9 @@ def _joined(
 ) -> Iterator[Tensor]:
     """Scores behind a row's prompt and each of its last tokens."""
     device = torch.device("cpu")
-    feeds = caches.buffers(1, 0, device) | same
+    # What is told of lengths is given buffers by its clients; windows count on them.
+    room = len(tokens) if caches.ROOM == "behind" else 0
+    feeds = caches.buffers(1, room, device) | same
     prompt = len(tokens) - _STEPS
     ends = [*range(1, prompt)] if caches.CHUNK == 1 else []
     at = 0

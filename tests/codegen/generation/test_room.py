@@ -85,3 +85,9 @@ def test_what_was_not_tried_is_not_recalled(
     ]
     assert [each.report["generation"]["room"] for each in made] == ["", *["before"] * 2]
     assert [each.cached for each in made] == [False, False, True]
+
+
+def test_a_table_of_rows_limits_no_places(tmp_path: Path) -> None:
+    onnx.save(decoder("rows of a table"), tmp_path / "model.onnx")
+    fairhand.compile(tmp_path / "model.onnx", tmp_path / "out", verify=False)
+    assert "\nMOST = 0 " in (tmp_path / "out" / "caches.py").read_text()

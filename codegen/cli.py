@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -186,6 +187,7 @@ def _add_ways(sub: argparse.ArgumentParser) -> None:
         choices=("tvm", "dnnfusion"),
         help="write the larger groups of a fusion plan as functions of their own",
     )
+    _add_devices(sub)
     sub.add_argument(
         "--precision",
         choices=PRECISIONS,
@@ -214,6 +216,32 @@ def _add_verify(command: Command) -> None:
         type=_positive,
         help="random inputs per size (default: 2, or none" " beside --inputs)",
     )
+
+
+def _add_devices(sub: argparse.ArgumentParser) -> None:
+    """Over how many devices, of which sort."""
+    sub.add_argument(
+        "--parallel",
+        metavar="tp=2|pp=2|dp=2,tp=2|N",
+        help="write parallel.py, too: layers cut into tp parts, pp stages, dp parts of"
+        " a batch; N devices are divided as is predicted to be best",
+    )
+    sub.add_argument(
+        "--memory", type=_bytes, metavar="24G", help="what each of the devices has"
+    )
+    sub.add_argument(
+        "--devices",
+        default="cpu",
+        metavar="cpu|a100|h100|FILE.json",
+        help="what costs are estimated for",
+    )
+
+
+def _bytes(text: str) -> float:
+    match = re.fullmatch(r"([0-9]+(?:[.][0-9]+)?)([KMGT]?)B?", text, re.ASCII)
+    if match is None or float(match[1]) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no amount of memory: 24G")
+    return float(match[1]) * 1000.0 ** ["", "K", "M", "G", "T"].index(match[2])
 
 
 def _add_generate(command: Command) -> None:
@@ -383,7 +411,7 @@ def _say(text: str, label: str = "") -> None:
 
 # Options of `compile` that are called the same here and there.
 _PLAIN = """inputs debug level exactness engine lanes profile autotune fusion precision
-    target rules"""
+    target rules parallel devices memory"""
 
 
 def _compile(arguments: argparse.Namespace) -> None:

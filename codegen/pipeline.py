@@ -49,6 +49,7 @@ from .load.given_shapes import Shapes, with_shapes
 from .load.read_model import Loaded, load
 from .modules.module_tree import make_tree
 from .modules.recover_modules import find_scopes
+from .parallel.add import add_parallel
 from .plan.body_styles import BodyWriters, body_style
 from .plan.interface import interface_of
 from .plan.make_plan import CompiledModel, make_plan, network_name, source_plan
@@ -108,6 +109,9 @@ def compile(
     autotune: bool = False,
     fusion: str | None = None,
     cache: bool = True,
+    parallel: str | None = None,
+    devices: str = "cpu",
+    memory: float | None = None,
     progress: Progress = lambda stage: None,
 ) -> Package:
     """ONNX model in, checked PyTorch package out. Raises FairhandError.
@@ -121,15 +125,14 @@ def compile(
     "eager", "packed", "onednn", "compile", or "auto" for what suits the network;
     `precision` "bf16" or "fp16" computes in these, "int8" multiplies in integers where
     layers are linear. `profile` measures here which engine is the fastest. `cache` lets
-    a package serve again, with the weights of this model.
+    a package serve again. `parallel` ("tp=2", "8"): on `devices` of `memory` bytes.
     """
     laws = read_rules(Path(rules)) if isinstance(rules, str | Path) else rules
-    options = CompileOptions(
-        level, exactness, laws, lanes, profile, fusion, target, autotune
-    )
+    ways = lanes, profile, fusion, target, autotune
+    options = CompileOptions(level, exactness, laws, *ways)
     wanted = PROFILE if profile and engine == "auto" and lanes is None else engine
-    given = Path(inputs) if inputs is not None else None
-    request = CompileRequest(options, wanted, precision, verify, given)
+    besides = Path(inputs) if inputs else None, parallel, devices, memory
+    request = CompileRequest(options, wanted, precision, verify, *besides)
     progress("load")
     with no_garbage_collection():
         loaded = with_shapes(load(model), shapes or {})
@@ -139,9 +142,7 @@ def compile(
     check_target(folder)
     key = key_of(loaded, request) if cache and debug is None else None
     with replacing(folder) as draft:
-        report = None
-        if key is not None:
-            report = _recalled(key, loaded, request, draft, progress)
+        report = _recalled(key, loaded, request, draft, progress) if key else None
         cached = report is not None
         if report is None:
             stage = stage_writer(debug, progress)
@@ -181,6 +182,17 @@ def _built(
     report |= generation
     unverified |= generation | {"certificate": report["certificate"]}
     write_report(draft, report)
+    if request.parallel is not None:
+        progress("parallel")
+        report |= add_parallel(
+            draft,
+            compiled,
+            request.parallel,
+            request.devices,
+            request.memory,
+            request.verify,
+        )
+        write_report(draft, report)
     shapes = compiled.rewriting.shapes
     if key is not None and huge_value(compiled.graph, shapes) is None:
         remember(key, loaded, compiled, draft, unverified)
@@ -220,7 +232,7 @@ def lower(
     if writers.divided is not None:
         progress(f"lanes: {writers.divided.reason}")
     return CompiledModel(
-        graph, rewriting, plan, weights, writers.divided, writers.collection
+        graph, rewriting, plan, weights, classes, writers.divided, writers.collection
     )
 
 

@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from ..graph.dims import Dim
 from ..graph.shape_facts import ContentResult, DimsResult, NodeFacts
-from .facts import fitting_sizes, flop_counts, index_functions
+from .facts import cuts, fitting_sizes, flop_counts, index_functions
 from .facts.fitting_sizes import Fits
 from .facts.requirements import Requirement
 from .facts.sizes_elementwise import broadcast_together
@@ -105,6 +105,7 @@ class OpDef:
       `by_index(node)`: of any, as functions of their place.
     - `flops`: arithmetic operations, for each element of the result or by a function.
     - `tile`: what it needs whole of its inputs. `pattern`: TVM's class of it.
+    - `cut`: along which axes parts of it are computed from parts (facts/cuts.py).
     - `views`: the result looks at the memory of the first input.
     - `fresh`: the result is memory of its own, never an input or a view.
     - `traceable`: what it does depends on sizes and types, never on values.
@@ -131,6 +132,7 @@ class OpDef:
     by_index: index_functions.Rule | None = None
     flops: int | flop_counts.Count | None = None
     tile: Callable[[NodeFacts], TileNeeds | None] | None = None
+    cut: cuts.Rule | None = None
     pattern: Pattern | None = None
     views: bool | None = None
     fresh: bool = False
@@ -175,6 +177,11 @@ def _defaults(op: OpDef) -> Mapping[str, Any]:
         "views": op.mapping is REORGANIZE,
         "traceable": op.mapping is not OPAQUE,
         "carries": (0,) if moves else (),
+        "cut": (
+            cuts.elementwise
+            if op.shape in (None, broadcast_together) and op.mapping is ONE_TO_ONE
+            else None
+        ),
     }
 
 
@@ -183,7 +190,7 @@ registered: dict[tuple[str, str], OpDef] = {}  # by users
 
 # What is true of an operator however it is spelled.
 _OF_THE_OPERATOR = (
-    "shape onnx_errs values by_index flops tile pattern carries requires runs_until"
+    "shape onnx_errs values by_index flops tile cut pattern carries requires runs_until"
 ).split()
 
 

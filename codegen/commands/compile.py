@@ -38,8 +38,14 @@ def summary_rows(package: Package) -> list[tuple[str, str]]:
             else []
         ),
         ("parity", summary(report["verification"])),
+        *([("parallel", _devices(report["parallel"]))] if "parallel" in report else []),
         ("emission", emission_line(report.get("emission"))),
     ]
+
+
+def _devices(plan: dict[str, Any]) -> str:
+    degrees = ",".join(f"{name}={n}" for name, n in plan["degrees"].items())
+    return f"{degrees}, {max(plan['bytes']):,} bytes a device; {plan['check']}"
 
 
 def _lost(certificate: dict[str, Any]) -> str:

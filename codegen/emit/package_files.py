@@ -17,7 +17,8 @@ from ..load.read_model import Loaded
 # Those that are text and hold nothing measured.
 SOURCES = (
     "__init__.py model.py session.py ort_interface.py engines.py kernels.py graphs.py "
-    "lanes.py plan.json generate.py caches.py for_transformers.py test_parity.py"
+    "lanes.py plan.json parallel.py devices.py generate.py caches.py "
+    "for_transformers.py test_parity.py"
 ).split()
 # Anything else in a package's folder belongs to the user.
 WEIGHTS = "weights.safetensors"

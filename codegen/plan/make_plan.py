@@ -54,6 +54,7 @@ class CompiledModel:
     rewriting: Rewriting
     plan: PackagePlan
     weights: list[WeightPlan]
+    classes: ClassTable
     divided: Divided | None = None  # into lanes
     collection: KernelSet | None = None  # of kernels
 

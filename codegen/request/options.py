@@ -73,6 +73,9 @@ class CompileRequest:
     precision: str
     verify: bool
     inputs: Path | None
+    parallel: str | None = None  # as --parallel gives it
+    devices: str = "cpu"
+    memory: float | None = None  # bytes of a device
 
     def __post_init__(self) -> None:
         """Raises FairhandError where an engine is to be measured and not verified."""
@@ -81,8 +84,8 @@ class CompileRequest:
 
     def key(self) -> dict[str, Any] | None:
         """What of it decides what is written; None where no key can tell."""
-        if self.options.rules is not None or registered:
-            return None  # that is code
+        if self.options.rules is not None or registered or self.parallel:
+            return None  # that is code, or hangs on the tree of modules
         key = asdict(self.options) | {
             "engine": self.engine,
             "precision": self.precision,

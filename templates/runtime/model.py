@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+MODEL_SHA256 = ""
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..case_arrays import FLOATS, INTS, f16, f32, f64, i32, i64, spread, u32
-from ..facts import flop_counts, sizes_elementwise, small_values, tiles
+from ..facts import cuts, flop_counts, sizes_elementwise, small_values, tiles
 from ..helpers import elementwise as helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView
@@ -368,6 +368,7 @@ for _name, _flops, _spelling, _result in (
             shape=sizes_elementwise.like_input,
             flops=_flops,
             tile=tiles.normalise,
+            cut=cuts.but_axis(-1),
             fresh=True,
             torch=_spelling,
             result=_result,

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...graph.dims import same
-from ..facts import fitting_sizes, flop_counts, sizes_elementwise, sizes_windows
+from ..facts import cuts, fitting_sizes, flop_counts, sizes_elementwise, sizes_windows
 from ..facts.requirements import Between, IndexOf
 from ..helpers import attention as helpers
 from ..node_view import NodeView
@@ -137,6 +137,7 @@ define(
     OpDef(
         "Attention",
         since=25,
+        cut=cuts.attention,
         fits=fitting_sizes.attention,
         mapping=MANY_TO_MANY,
         shape=sizes_windows.attention,
@@ -192,6 +193,7 @@ define(
     OpDef(
         "RotaryEmbedding",
         since=23,
+        cut=cuts.rotary,
         mapping=MANY_TO_MANY,
         shape=sizes_elementwise.like_input,
         flops=flop_counts.rotary,

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from ...graph.constants import uniform_number
 from ...graph.dims import Dim
 from ...graph.parameters import is_made_up
-from ..facts import fitting_sizes, flop_counts, sizes_windows, tiles
+from ..facts import cuts, fitting_sizes, flop_counts, sizes_windows, tiles
 from ..helpers import conv as helpers
 from ..helpers import quant as quant_helpers
 from ..module_form import ModuleForm, Weight
@@ -132,6 +132,7 @@ define(
     OpDef(
         "Conv",
         since=11,
+        cut=cuts.along(0),
         fits=fitting_sizes.window(1),
         mapping=MANY_TO_MANY,
         shape=sizes_windows.conv,
@@ -281,6 +282,7 @@ define(
     OpDef(
         "ConvTranspose",
         since=11,
+        cut=cuts.along(0),
         fits=fitting_sizes.window(1, channels=0),
         mapping=MANY_TO_MANY,
         shape=sizes_windows.conv_transpose,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..facts import index_functions, sizes_elementwise, small_values
+from ..facts import cuts, index_functions, sizes_elementwise, small_values
 from ..facts.requirements import BelowNumber, Between
 from ..helpers import indexing as helpers
 from ..node_view import NodeView
@@ -246,6 +246,7 @@ define(
     OpDef(
         "ConstantOfShape",
         since=25,
+        cut=cuts.filled,
         mapping=ONE_TO_MANY,
         shape=sizes_elementwise.constant_of_shape,
         values=small_values.constant_of_shape,

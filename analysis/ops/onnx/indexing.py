@@ -12,6 +12,7 @@ import onnx_ir as ir
 from ...graph.dims import same
 from ...spelling.expr import Expr
 from ..facts import (
+    cuts,
     fitting_sizes,
     flop_counts,
     index_functions,
@@ -142,6 +143,7 @@ define(
     OpDef(
         "Gather",
         since=13,
+        cut=cuts.gather,
         fits=fitting_sizes.gather,
         mapping=ONE_TO_MANY,
         shape=sizes_elementwise.gather,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..facts import fitting_sizes, flop_counts, sizes_windows, tiles
+from ..facts import cuts, fitting_sizes, flop_counts, sizes_windows, tiles
 from ..helpers import quant as helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView
@@ -126,6 +126,7 @@ define(
     OpDef(
         "MatMul",
         since=9,
+        cut=cuts.matmul,
         fits=fitting_sizes.matmul(),
         mapping=MANY_TO_MANY,
         shape=sizes_windows.matmul,
@@ -265,6 +266,7 @@ define(
     OpDef(
         "Gemm",
         since=11,
+        cut=cuts.gemm,
         fits=fitting_sizes.gemm,
         mapping=MANY_TO_MANY,
         shape=sizes_windows.gemm,

@@ -12,6 +12,7 @@ from ...graph.dims import Dim, Dims, same
 from ...graph.parameters import has_name
 from ...spelling.expr import DimOf, Expr
 from ..facts import (
+    cuts,
     fitting_sizes,
     index_functions,
     sizes_elementwise,
@@ -68,6 +69,7 @@ define(
     OpDef(
         "Transpose",
         since=25,
+        cut=cuts.transpose,
         mapping=SHUFFLE,
         shape=sizes_movement.transpose,
         values=small_values.transpose,
@@ -132,6 +134,7 @@ define(
     OpDef(
         "Expand",
         since=13,
+        cut=cuts.expand,
         fits=fitting_sizes.expand,
         mapping=ONE_TO_MANY,
         shape=sizes_movement.expand,
@@ -227,6 +230,7 @@ define(
     OpDef(
         "Concat",
         since=13,
+        cut=cuts.concat,
         fits=fitting_sizes.concat,
         mapping=ONE_TO_ONE,
         shape=sizes_movement.concat,
@@ -252,6 +256,7 @@ define(
     OpDef(
         "Split",
         since=18,
+        cut=cuts.split,
         fits=fitting_sizes.split,
         mapping=ONE_TO_ONE,
         shape=sizes_movement.split,
@@ -335,6 +340,7 @@ define(
     OpDef(
         "DepthToSpace",
         since=13,
+        cut=cuts.along(0),
         fits=fitting_sizes.blocks((1, 2)),
         mapping=SHUFFLE,
         shape=sizes_windows.depth_to_space,
@@ -353,6 +359,7 @@ define(
     OpDef(
         "SpaceToDepth",
         since=13,
+        cut=cuts.along(0),
         fits=fitting_sizes.blocks((2, 1), (3, 1)),
         mapping=SHUFFLE,
         shape=sizes_windows.space_to_depth,

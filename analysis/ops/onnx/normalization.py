@@ -12,7 +12,14 @@ import onnx_ir as ir
 from ...graph.constants import uniform_number
 from ...graph.dims import same
 from ...graph.parameters import is_made_up
-from ..facts import fitting_sizes, flop_counts, sizes_elementwise, sizes_windows, tiles
+from ..facts import (
+    cuts,
+    fitting_sizes,
+    flop_counts,
+    sizes_elementwise,
+    sizes_windows,
+    tiles,
+)
 from ..helpers import norms as helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView, constant
@@ -147,6 +154,7 @@ define(
     OpDef(
         "BatchNormalization",
         since=15,
+        cut=cuts.along(0),
         fits=fitting_sizes.channelwise,
         mapping=ONE_TO_ONE,
         shape=sizes_elementwise.like_input,
@@ -253,6 +261,7 @@ define(
     OpDef(
         "LayerNormalization",
         since=17,
+        cut=cuts.before_axis,
         fits=fitting_sizes.last_axes,
         mapping=MANY_TO_MANY,
         shape=sizes_windows.layer_norm,
@@ -306,6 +315,7 @@ define(
     OpDef(
         "RMSNormalization",
         since=23,
+        cut=cuts.before_axis,
         fits=fitting_sizes.last_axes,
         mapping=MANY_TO_MANY,
         shape=sizes_elementwise.like_input,
@@ -386,6 +396,7 @@ define(
     OpDef(
         "GroupNormalization",
         since=21,
+        cut=cuts.along(0),
         fits=fitting_sizes.channelwise,
         mapping=MANY_TO_MANY,
         shape=sizes_elementwise.like_input,
@@ -404,6 +415,7 @@ define(
     OpDef(
         "InstanceNormalization",
         since=6,
+        cut=cuts.along(0),
         fits=fitting_sizes.channelwise,
         mapping=MANY_TO_MANY,
         shape=sizes_elementwise.like_input,
@@ -434,6 +446,7 @@ define(
     OpDef(
         "LpNormalization",
         since=1,
+        cut=cuts.but_axis(-1),
         mapping=MANY_TO_MANY,
         shape=sizes_elementwise.like_input,
         flops=3,

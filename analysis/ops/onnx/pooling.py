@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..facts import fitting_sizes, flop_counts, sizes_windows, tiles
+from ..facts import cuts, fitting_sizes, flop_counts, sizes_windows, tiles
 from ..helpers import pool as helpers
 from ..node_view import NodeView
 from ..operands import wanted
@@ -104,6 +104,7 @@ define(
     OpDef(
         "MaxPool",
         since=12,
+        cut=cuts.along(0, 1),
         fits=fitting_sizes.window(),
         mapping=MANY_TO_MANY,
         shape=sizes_windows.pool,
@@ -201,6 +202,7 @@ define(
     OpDef(
         "AveragePool",
         since=19,
+        cut=cuts.along(0, 1),
         fits=fitting_sizes.window(),
         mapping=MANY_TO_MANY,
         shape=sizes_windows.pool,
@@ -280,6 +282,7 @@ define(
     OpDef(
         "LpPool",
         since=18,
+        cut=cuts.along(0, 1),
         fits=fitting_sizes.window(),
         mapping=MANY_TO_MANY,
         shape=sizes_windows.pool,
@@ -326,6 +329,7 @@ define(
     OpDef(
         "GlobalAveragePool",
         since=1,
+        cut=cuts.along(0, 1),
         mapping=MANY_TO_MANY,
         shape=sizes_windows.global_pool,
         flops=flop_counts.per_input(1),
@@ -344,6 +348,7 @@ define(
     OpDef(
         "GlobalMaxPool",
         since=1,
+        cut=cuts.along(0, 1),
         mapping=MANY_TO_MANY,
         shape=sizes_windows.global_pool,
         flops=flop_counts.per_input(1),
@@ -358,6 +363,7 @@ define(
     OpDef(
         "GlobalLpPool",
         since=2,
+        cut=cuts.along(0, 1),
         mapping=MANY_TO_MANY,
         shape=sizes_windows.global_pool,
         flops=flop_counts.per_input(2),

@@ -9,7 +9,14 @@ import numpy as np
 import onnx_ir as ir
 
 from ..case_arrays import i64, u64
-from ..facts import flop_counts, index_functions, sizes_elementwise, small_values, tiles
+from ..facts import (
+    cuts,
+    flop_counts,
+    index_functions,
+    sizes_elementwise,
+    small_values,
+    tiles,
+)
 from ..facts.requirements import Between
 from ..helpers import elementwise as helpers
 from ..node_view import NodeView
@@ -193,6 +200,7 @@ _STEPS = {"ReduceL1": 2, "ReduceL2": 2, "ReduceSumSquare": 2, "ReduceLogSumExp":
 _REDUCES: dict[str, Any] = {
     "shape": sizes_elementwise.reduce,
     "tile": tiles.reduce,
+    "cut": cuts.reduce,
     "pattern": Pattern.REDUCTION,
     "requires": {1: Between(0, 1)},  # axes
 }

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...graph.dims import Dim, Dims, same
 from ...spelling.expr import Expr
-from ..facts import fitting_sizes, index_functions, sizes_movement, small_values
+from ..facts import cuts, fitting_sizes, index_functions, sizes_movement, small_values
 from ..facts.requirements import Between
 from ..helpers import movement as helpers
 from ..node_view import NodeView
@@ -139,6 +139,7 @@ define(
     OpDef(
         "Reshape",
         since=25,
+        cut=cuts.reshape,
         fits=fitting_sizes.reshape,
         mapping=REORGANIZE,
         shape=sizes_movement.reshape,
@@ -197,6 +198,7 @@ define(
     OpDef(
         "Flatten",
         since=25,
+        cut=cuts.reshape,
         mapping=REORGANIZE,
         shape=sizes_movement.flatten,
         values=small_values.same_elements,
@@ -245,6 +247,7 @@ define(
     OpDef(
         "Squeeze",
         since=25,
+        cut=cuts.squeeze,
         fits=fitting_sizes.squeeze,
         mapping=REORGANIZE,
         shape=sizes_movement.squeeze,
@@ -267,6 +270,7 @@ define(
     OpDef(
         "Unsqueeze",
         since=25,
+        cut=cuts.reshape,
         mapping=REORGANIZE,
         shape=sizes_movement.unsqueeze,
         values=small_values.same_elements,

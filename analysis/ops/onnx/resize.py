@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from ...graph.dims import Dim, same, simplify
 from ...literals import shortest
-from ..facts import flop_counts, sizes_movement
+from ..facts import cuts, flop_counts, sizes_movement
 from ..helpers import resize as helpers
 from ..node_view import NodeView
 from ..operands import equal, front, size
@@ -440,6 +440,7 @@ define(
     OpDef(
         "Resize",
         since=19,
+        cut=cuts.along(0),
         mapping=ONE_TO_MANY,
         shape=sizes_movement.resize,
         flops=flop_counts.resize,

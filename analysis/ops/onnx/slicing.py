@@ -10,7 +10,7 @@ from ml_dtypes import float8_e4m3fn
 
 from ...graph.dims import Dim, same, slice_range
 from ...spelling.expr import DimOf, Expr
-from ..facts import index_functions, sizes_movement, small_values
+from ..facts import cuts, index_functions, sizes_movement, small_values
 from ..facts.requirements import Between
 from ..helpers import slicing as helpers
 from ..node_view import NodeView
@@ -149,6 +149,7 @@ define(
     OpDef(
         "Slice",
         since=13,
+        cut=cuts.slices,
         mapping=ONE_TO_ONE,
         shape=sizes_movement.slice_,
         onnx_errs=True,

@@ -1,0 +1,1 @@
+"""How a network is divided over devices, and what that costs."""

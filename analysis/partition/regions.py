@@ -1,0 +1,195 @@
+"""Where a cut may go on: from columns of some layers to rows of others.
+
+A region begins where layers compute columns, goes on through operators that may be cut
+along the axis at hand (OpDef.cut), and ends in layers that take rows: query, key and
+value up to the output's projection, or the layers of an MLP. Within it no device needs
+anything of another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from ..graph.dims import Dims
+from ..graph.shape_facts import NodeFacts, ShapeFacts
+from ..literals import one_line
+from ..ops import lookup
+from ..ops.facts import cuts
+from ..ops.facts.cuts import Cut
+from .layers import Layer
+
+
+@dataclass
+class Region:
+    """`columns` to `rows`; `parts` is what a degree has to divide.
+
+    `cut` has the axis of each value, `steps` the cut that each node between is taken
+    along; `pieces` is in how many pieces a joint product is used; `blocked` says why
+    there is no region after all.
+    """
+
+    columns: list[Layer]
+    rows: list[Layer] = field(default_factory=list)
+    parts: int = 0
+    cut: dict[ir.Value, int] = field(default_factory=dict)
+    steps: dict[ir.Node, Cut] = field(default_factory=dict)
+    pieces: dict[Layer, int] = field(default_factory=dict)
+    blocked: str = ""
+
+    @property
+    def layers(self) -> list[Layer]:
+        """All of them."""
+        return [*self.columns, *self.rows]
+
+
+def site_cuts(node: ir.Node, shapes: ShapeFacts) -> list[Cut]:
+    """The cuts of a node; none of an operator of which nothing is said."""
+    op = lookup(node)
+    if op is None or op.cut is None:
+        return []
+    results: list[Dims | None] = [shapes.dims(value) for value in node.outputs]
+    return op.cut(NodeFacts(node, shapes), results)
+
+
+def known_by_sizes(node: ir.Node, shapes: ShapeFacts) -> bool:
+    """Whether all that a node gives hangs on sizes alone."""
+    return all(shapes.content(value) is not None for value in node.outputs)
+
+
+def find_regions(layers: Sequence[Layer], shapes: ShapeFacts) -> list[Region]:
+    """All of them, by their first layers; those that are blocked say why."""
+    owners = {node: layer for layer in layers for node in layer.nodes}
+    grown = [_grow(x, owners, shapes) for x in layers if not x.looks_up]
+    joined = list(_joined([region for region in grown if not region.blocked]))
+    for region in joined:
+        _check_others(region)
+    return [*joined, *(region for region in grown if region.blocked)]
+
+
+def _grow(seed: Layer, owners: dict[ir.Node, Layer], shapes: ShapeFacts) -> Region:
+    """From the columns of one layer onwards, until rows take them all."""
+    region = Region([seed], parts=seed.columns)
+    rank = shapes.rank(seed.result)
+    if not rank:
+        return Region([seed], blocked="its result's rank is not known")
+    pieces = _pieces(seed.result, rank - 1, owners, shapes)
+    region.pieces[seed], region.parts = pieces, seed.columns // pieces
+    region.cut[seed.result] = rank - 1
+    todo = [(seed.result, rank - 1, pieces)]
+    while todo and not region.blocked:
+        value, axis, held = todo.pop()
+        if value.is_graph_output():
+            region.blocked = f"{_name(value)} is an output of the network"
+        for node in dict.fromkeys(node for node, _ in value.uses()):
+            layer = owners.get(node)
+            if layer is not None:
+                last = axis == (shapes.rank(value) or 0) - 1
+                if layer.source is not value or not last or held > 1 or layer.looks_up:
+                    region.blocked = f"{layer.path} needs all of its input"
+                elif layer not in region.rows:
+                    region.rows.append(layer)
+                    region.parts = math.gcd(region.parts, layer.rows)
+                continue
+            if known_by_sizes(node, shapes):
+                continue  # whole on all devices, whatever is cut
+            step = _step(node, value, axis, held, shapes)
+            if step is None or not isinstance(step.parts, int):
+                region.blocked = f"{_label(node)} needs all of what {seed.path} gives"
+                break
+            region.steps[node] = step
+            region.parts = math.gcd(region.parts, step.parts)
+            for result, new in zip(node.outputs, step.outputs, strict=True):
+                if new is not None and result not in region.cut:
+                    region.cut[result] = new
+                    todo.append((result, new, 1))
+    if not region.rows and not region.blocked:
+        region.blocked = "nothing takes its result"
+    return region
+
+
+def _pieces(
+    value: ir.Value, axis: int, owners: dict[ir.Node, Layer], shapes: ShapeFacts
+) -> int:
+    """In how many equal pieces a value is used; 1 if as a whole."""
+    found = {
+        cut.pieces if cut.pieces > 1 and cut.inputs[0] == axis else 1
+        for node, _ in value.uses()
+        for cut in ([] if node in owners else site_cuts(node, shapes))
+        if cut.inputs[0] == axis
+    }
+    return found.pop() if len(found) == 1 else 1
+
+
+def _step(
+    node: ir.Node, value: ir.Value, axis: int, pieces: int, shapes: ShapeFacts
+) -> Cut | None:
+    """The cut of a node along an axis of one of its inputs."""
+    for cut in site_cuts(node, shapes):
+        places = [i for i, other in enumerate(node.inputs) if other is value]
+        if cut.pieces == pieces and all(cut.inputs[i] == axis for i in places):
+            return cut
+    return None
+
+
+def _joined(regions: Sequence[Region]) -> Iterator[Region]:
+    """Those that meet, in a value or in a layer that takes rows, are one."""
+    left = list(regions)
+    while left:
+        one = left.pop(0)
+        while met := [other for other in left if _meet(one, other)]:
+            for other in met:
+                left.remove(other)
+                one = _union(one, other)
+        yield one
+
+
+def _meet(a: Region, b: Region) -> bool:
+    return not set(a.rows).isdisjoint(b.rows) or not a.steps.keys().isdisjoint(b.steps)
+
+
+def _union(a: Region, b: Region) -> Region:
+    rows = list(dict.fromkeys([*a.rows, *b.rows]))
+    both = Region([*a.columns, *b.columns], rows, math.gcd(a.parts, b.parts))
+    both.cut, both.steps = a.cut | b.cut, a.steps | b.steps
+    both.pieces = a.pieces | b.pieces
+    same = all(a.steps[n] == b.steps[n] for n in a.steps.keys() & b.steps.keys())
+    if not same or any(a.cut[v] != b.cut[v] for v in a.cut.keys() & b.cut.keys()):
+        both.blocked = f"{a.columns[0].path} and {b.columns[0].path} need other cuts"
+    if not set(both.columns).isdisjoint(rows):
+        both.blocked = "a layer would give columns and take rows"
+    return both
+
+
+def _check_others(region: Region) -> None:
+    """What else a node takes is cut likewise, or whole on all devices and may be."""
+    for node, step in region.steps.items():
+        op = lookup(node)
+        spread = op is not None and op.cut is cuts.elementwise
+        for value, axis in zip(node.inputs, step.inputs, strict=False):
+            if value is None:
+                continue
+            held = region.cut.get(value)
+            given = value.is_graph_input() or value.const_value is not None
+            if held is not None and held != axis:
+                region.blocked = f"{_label(node)} needs all of {_name(value)}"
+            if held is None and axis is not None and not (spread or given):
+                region.blocked = f"{_label(node)} takes {_name(value)}, which is whole"
+
+
+def _label(node: ir.Node) -> str:
+    return one_line(f"{node.op_type} {node.name or _name(node.outputs[0])}", 60)
+
+
+def _name(value: ir.Value) -> str:
+    return one_line(value.name or "?", 40)
+
+
+def degrees(regions: Iterable[Region], most: int = 1024) -> list[int]:
+    """Into how many parts all regions that may be cut at all can be, from 2 on."""
+    counts = [r.parts for r in regions if not r.blocked and r.parts > 1]
+    common = math.gcd(*counts)
+    return [n for n in range(2, min(common, most) + 1) if common % n == 0]

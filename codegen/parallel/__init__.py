@@ -1,0 +1,1 @@
+"""parallel.py: how a network runs on several devices."""

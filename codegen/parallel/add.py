@@ -1,0 +1,79 @@
+"""parallel.py is added to a package that is written, and tried."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ...analysis.partition.machine import Machine, read_machine
+from ...analysis.partition.request import read_degrees, reduced
+from ..emit.runtime_files import copied_whole
+from ..plan.make_plan import CompiledModel
+from .network import Network, read_network
+from .plan import Plan, held_bytes, parts_of, plans
+from .rehearse import rehearse
+from .write import exchanges, page_text
+
+REHEARSED = 8  # devices at most; of more, a smaller mesh of the same plan is tried
+
+
+def add_parallel(
+    folder: Path,
+    compiled: CompiledModel,
+    wanted: str,
+    machine: str = "cpu",
+    memory: float | None = None,
+    verify: bool = True,
+) -> dict[str, Any]:
+    """Write parallel.py, after its plan ran; returns what report.json has of it.
+
+    `wanted` and `machine` are as `--parallel` and `--devices` give them, `memory` the
+    bytes of a device. Raises FairhandError where there is no such plan, and
+    VerificationError where it doesn't run as it says.
+    """
+    devices: Machine = read_machine(machine, memory)
+    network = read_network(compiled)
+    found = plans(network, read_degrees(wanted), devices)
+    best, others = found[0], found[1:4]
+    path = folder / "parallel.py"
+    runtime = copied_whole("devices.py")
+    (folder / "devices.py").write_text(runtime, encoding="utf-8", newline="\n")
+    said = ""
+    if verify:
+        smaller = _smaller(network, best)
+        path.write_text(page_text(network, smaller), encoding="utf-8", newline="\n")
+        said = rehearse(folder, smaller.degrees.world)
+    text = page_text(network, best, others)
+    path.write_text(text, encoding="utf-8", newline="\n")
+    return {"parallel": _report(network, best, others, said)}
+
+
+def _smaller(network: Network, plan: Plan) -> Plan:
+    """The same ways on as few devices as show them, where there are too many to try."""
+    if plan.degrees.world <= REHEARSED:
+        return plan
+    degrees = reduced(plan.degrees)
+    sharing = replace(plan.sharing, degree=degrees.tp)
+    step = len(plan.starts) // max(degrees.pp - 1, 1)
+    starts = plan.starts[:: max(step, 1)][: degrees.pp - 1]
+    held = tuple(
+        held_bytes(network, sharing, {u.path for u in part} if starts else None)
+        for part in parts_of(network.units, starts)
+    )
+    return replace(plan, degrees=degrees, sharing=sharing, starts=starts, held=held)
+
+
+def _report(
+    network: Network, plan: Plan, others: list[Plan], said: str
+) -> dict[str, Any]:
+    return {
+        "degrees": plan.degrees.mesh,
+        "bytes": list(plan.held),
+        "exchanges": exchanges(plan),
+        "seconds": float(f"{plan.seconds:.3g}"),
+        "stages": [network.units[i].path for i in plan.starts],
+        "layers": {x.path: way.value for x, way in plan.sharing.ways.items()},
+        "others": {str(p.degrees): float(f"{p.seconds:.3g}") for p in others},
+        "check": said,
+    }

@@ -1,0 +1,130 @@
+"""All of a compiled network that a plan for several devices hangs on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import onnx_ir as ir
+
+from ...analysis.cost.flops import flops
+from ...analysis.cost.typical_sizes import BATCH, Sizes
+from ...analysis.graph.dims import product
+from ...analysis.graph.shape_facts import ShapeFacts
+from ...analysis.partition.batch import batch_sizes, mixes_rows
+from ...analysis.partition.layers import Layer
+from ...analysis.partition.regions import Region, degrees, find_regions
+from ...analysis.partition.search import Work
+from ..plan.make_plan import CompiledModel
+from .tree import Paths, Unit, divide_tree, has_blocks, layers_of
+
+
+@dataclass
+class Network:
+    """`layers` with their `regions`, `units` for stages, and amounts of work."""
+
+    compiled: CompiledModel
+    layers: list[Layer]
+    regions: list[Region]
+    units: list[Unit]
+    held: dict[str, int]  # bytes of each tensor, by its key
+    sizes: Sizes
+    refused: str = ""  # why no plan can be made of it at all
+    _flops: dict[ir.Node, float] = field(default_factory=dict)
+
+    @property
+    def shapes(self) -> ShapeFacts:
+        """Of the rewritten graph."""
+        return self.compiled.rewriting.shapes
+
+    @property
+    def graph(self) -> ir.Graph:
+        """That was rewritten."""
+        return self.compiled.graph.graph
+
+    @cached_property
+    def mixes(self) -> str:
+        """Why parts of a batch can't be computed apart; "" if they can."""
+        return mixes_rows(self.graph, self.shapes)
+
+    @cached_property
+    def batch(self) -> list[str]:
+        """The names of the sizes that are the batch's."""
+        return sorted(size.name for size in batch_sizes(self.graph, self.shapes))
+
+    @property
+    def degrees(self) -> list[int]:
+        """Into how many parts its layers can be cut."""
+        return degrees(self.regions)
+
+    @cached_property
+    def ties(self) -> list[frozenset[Layer]]:
+        """Layers that share a matrix."""
+        groups: dict[str, set[Layer]] = {}
+        for layer in self.layers:
+            groups.setdefault(layer.stored, set()).add(layer)
+        return [frozenset(group) for group in groups.values() if len(group) > 1]
+
+    def node_flops(self, node: ir.Node) -> float:
+        """Operations of a node; 0 where they aren't known."""
+        if node not in self._flops:
+            count = flops(node, self.shapes)
+            self._flops[node] = 0.0 if count is None else self.sizes.number(count)
+        return self._flops[node]
+
+    def work(self) -> Work:
+        """Numbers of one call."""
+        tokens, results = {}, {}
+        for layer in self.layers:
+            dims = self.sizes.dims(layer.source) or (1,)
+            tokens[layer] = int(product(dims if layer.looks_up else dims[:-1]))
+            results[layer] = self.sizes.bytes(layer.result)
+        between = {
+            id(region): sum(map(self.node_flops, region.steps))
+            for region in self.regions
+        }
+        own = {node for layer in self.layers for node in layer.nodes}
+        own |= {node for region in self.regions for node in region.steps}
+        rest = sum(self.node_flops(node) for node in self.graph if node not in own)
+        layered = {layer.path for layer in self.layers}
+        besides = sum(
+            size
+            for key, size in self.held.items()
+            if key.rpartition(".")[0] not in layered
+        )
+        return Work(tokens, results, between, float(besides), rest)
+
+
+def read_network(compiled: CompiledModel, rows: int | None = None) -> Network:
+    """What a plan hangs on, of a compiled network; `rows` are those of a batch."""
+    classes, plan, shapes = compiled.classes, compiled.plan, compiled.rewriting.shapes
+    paths = Paths(classes)
+    layers = layers_of(classes.root.call, paths, plan.state.ties)
+    sizes = Sizes(shapes)
+    for size in batch_sizes(compiled.graph.graph, shapes):
+        sizes.taken[size.name] = BATCH if rows is None else rows
+    held = {weight.key: weight.array().nbytes for weight in compiled.weights}
+    regions = find_regions(layers, shapes)
+    units = divide_tree(classes, paths).units
+    return Network(
+        compiled, layers, regions, units, held, sizes, _refused(compiled, layers)
+    )
+
+
+def _refused(compiled: CompiledModel, layers: Sequence[Layer]) -> str:
+    plan = compiled.plan
+    if plan.state.constants or plan.state.unwritten:
+        return "its constants are read by its constructor: compile with -O1"
+    if plan.lanes or plan.kernels:
+        return "it has lanes or kernels"
+    if plan.interface.nested:
+        return "its caches are lists"
+    if has_blocks(compiled.classes.root.call):
+        return "it has branches or loops"
+    if any(
+        "(" in t.dtype or t.dtype == "object" or t.shape is None
+        for t in plan.interface.tensors
+    ):
+        return "it takes or gives what is no tensor"
+    return ""

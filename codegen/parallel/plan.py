@@ -1,0 +1,200 @@
+"""A plan for several devices, found among those that there are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ...analysis.errors import FairhandError
+from ...analysis.partition.layers import Layer, Way
+from ...analysis.partition.machine import Machine
+from ...analysis.partition.request import Degrees, divisions
+from ...analysis.partition.search import Sharing, share
+from ...analysis.partition.stages import Chain, Stages, divide
+from .network import Network
+from .tree import Unit
+
+BATCHES = 4  # parts of a batch that a pipeline runs in turn
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How layers are shared, where stages begin, and what a call costs.
+
+    `held` are the bytes of weights of a device of each stage, `starts` the units that
+    later stages begin with, `batches` the parts of a batch.
+    """
+
+    degrees: Degrees
+    sharing: Sharing
+    starts: tuple[int, ...]
+    held: tuple[int, ...]
+    seconds: float
+    batches: int
+
+
+def plans(network: Network, wanted: Degrees | int, machine: Machine) -> list[Plan]:
+    """Those that fit, best first. Raises FairhandError where there is none, saying why
+    and which degrees there are."""
+    if network.refused:
+        raise FairhandError(f"no plan for several devices: {network.refused}")
+    if isinstance(wanted, Degrees):
+        refuse_degrees(network, wanted)
+        found = sorted(_arranged(network, wanted, machine), key=_uncut)
+        found = [plan for plan in found if _uncut(plan) == _uncut(found[0])]
+    else:
+        possible = [d for d in divisions(wanted) if not why_not(network, d)]
+        found = [p for d in possible for p in list(_arranged(network, d, machine))[:3]]
+        if not possible:
+            reasons = dict.fromkeys(why_not(network, d) for d in divisions(wanted))
+            what = f"{wanted} devices can't share the network"
+            raise FairhandError(what, hint="; ".join(list(reasons)[:3]))
+    if not found:
+        what = f"no plan needs less than {machine.memory / 1e9:g} GB on each device"
+        raise FairhandError(what, hint="give more devices, or more --memory")
+    return sorted(found, key=lambda p: (p.seconds, p.degrees.pp, p.degrees.dp))
+
+
+def _uncut(plan: Plan) -> int:
+    """Bytes of the layers that no region cuts: who names a degree wants few."""
+    cut = {layer for region in plan.sharing.regions for layer in region.layers}
+    return sum(x.weight_bytes for x in plan.sharing.ways if x not in cut)
+
+
+def refuse_degrees(network: Network, degrees: Degrees) -> None:
+    """Raises FairhandError for those that the network can't have."""
+    reason = why_not(network, degrees)
+    if reason:
+        raise FairhandError(f"no plan for {degrees}: {reason}")
+
+
+def why_not(network: Network, degrees: Degrees) -> str:
+    """Why the network can't be shared so; "" if it can."""
+    if degrees.tp > 1 and degrees.tp not in network.degrees:
+        possible = ", ".join(map(str, network.degrees))
+        if possible:
+            return f"its layers can't be cut into {degrees.tp}; tp may be {possible}"
+        return f"its layers can't be cut: {blocked(network)}"
+    places = [unit for unit in network.units if unit.crossing is not None]
+    if degrees.pp > len(places) + 1:
+        most = f"; pp may be up to {len(places) + 1}" if places else ""
+        return f"there are {len(places)} places where a stage may begin{most}"
+    if degrees.dp > 1 and network.mixes:
+        return f"a batch can't be divided: {network.mixes}"
+    return ""
+
+
+def blocked(network: Network) -> str:
+    """Why nothing can be cut, of the layer that holds most."""
+    regions = [region for region in network.regions if region.blocked]
+    if not regions:
+        return "there are no linear layers"
+    worst = max(regions, key=lambda r: sum(x.weight_bytes for x in r.layers))
+    return f"{worst.columns[0].path}: {worst.blocked}"
+
+
+def _arranged(network: Network, degrees: Degrees, machine: Machine) -> Iterator[Plan]:
+    """Plans of these degrees, one for each good way to share the layers."""
+    work = network.work()
+    batches = 1 if network.mixes or degrees.pp == 1 else BATCHES
+    roomy = machine if degrees.pp == 1 else replace(machine, memory=math.inf)
+    layers = network.layers
+    for sharing in share(
+        layers, network.regions, degrees.tp, work, roomy, network.ties
+    ):
+        if degrees.tp > 1 and not any(
+            w is not Way.WHOLE for w in sharing.ways.values()
+        ):
+            continue
+        if degrees.pp == 1:
+            held: tuple[int, ...] = (held_bytes(network, sharing, None),)
+            seconds = sharing.seconds / degrees.dp
+            if held[0] <= machine.memory:
+                yield Plan(degrees, sharing, (), held, seconds, 1)
+            continue
+        stages = _stages(network, sharing, degrees, batches, machine)
+        if stages is not None:
+            held = tuple(
+                held_bytes(network, sharing, {unit.path for unit in part})
+                for part in parts_of(network.units, stages.starts)
+            )
+            if max(held) <= machine.memory:
+                seconds = stages.seconds / batches / degrees.dp
+                yield Plan(degrees, sharing, stages.starts, held, seconds, batches)
+
+
+def parts_of(units: Sequence[Unit], starts: Sequence[int]) -> list[Sequence[Unit]]:
+    """The units of each stage."""
+    ends = [*starts, len(units)]
+    return [units[a:b] for a, b in zip([0, *starts], ends, strict=True)]
+
+
+def _stages(
+    network: Network,
+    sharing: Sharing,
+    degrees: Degrees,
+    batches: int,
+    machine: Machine,
+) -> Stages | None:
+    ways = {layer: way for layer, way in sharing.ways.items()}
+    by_node = {node: layer for layer in ways for node in layer.nodes}
+    inside = {node for region in sharing.regions for node in region.steps}
+    seconds, held, sent = [], [], []
+    for unit in network.units:
+        flops = 0.0
+        for node in unit.nodes:
+            shared = ways.get(by_node[node]) if node in by_node else None
+            cut = node in inside or shared not in (None, Way.WHOLE)
+            flops += network.node_flops(node) / (degrees.tp if cut else 1)
+        size = held_bytes(network, sharing, {unit.path})
+        held.append(size)
+        seconds.append(machine.compute(flops, size))
+        crossed = unit.crossed if unit.crossing is not None else None
+        moved = sum(network.sizes.bytes(v) for v in crossed or ())
+        sent.append(math.inf if crossed is None else machine.send(moved))
+    chain = Chain(seconds, held, sent)
+    return divide(chain, degrees.pp, batches, machine.memory)
+
+
+def held_bytes(network: Network, sharing: Sharing, units: set[str] | None) -> int:
+    """Bytes of weights that a device with these units holds; None for all units."""
+    ways = {layer.path: (layer, way) for layer, way in sharing.ways.items()}
+    aliases = {
+        key: keys[0] for keys in network.compiled.plan.state.ties for key in keys
+    }
+    every = {unit.path for unit in network.units}
+    names = dict.fromkeys([*network.held, *aliases])
+    stored: dict[str, int] = {}
+    for name in names:
+        if units is not None and _within(name, every) and not _within(name, units):
+            continue
+        key = aliases.get(name, name)
+        owner, _, leaf = name.rpartition(".")
+        size = network.held[key]
+        layer, way = ways.get(owner, (None, Way.WHOLE))
+        whole = way is Way.WHOLE or (
+            leaf != "weight" and way in (Way.ROWS, Way.VOCABULARY)
+        )
+        stored[key] = size if layer is None or whole else size // sharing.degree
+    return sum(stored.values())
+
+
+def _within(name: str, paths: set[str]) -> bool:
+    parts = name.split(".")
+    return any(".".join(parts[:i]) in paths for i in range(1, len(parts) + 1))
+
+
+def exchange_bytes(network: Network, sharing: Sharing) -> int:
+    """Bytes that a device sends in a call, besides those between stages."""
+    n, total = sharing.degree, 0.0
+    work = network.work()
+    for layer, way in sharing.ways.items():
+        size = work.result_bytes[layer] * (n - 1) / n
+        total += {"sum": 2 * size, "gather": size}.get(way.exchange, 0.0)
+    return round(total)
+
+
+def named_layers(sharing: Sharing) -> list[tuple[Layer, Way]]:
+    """The layers that are cut."""
+    return [(x, way) for x, way in sharing.ways.items() if way is not Way.WHOLE]

@@ -1,0 +1,210 @@
+"""The text of parallel.py, from a plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from ...analysis.literals import one_line
+from ...analysis.partition.layers import Layer, Way, folded
+from ..emit.render import formatted
+from ..emit.runtime_files import put_together
+from .network import Network
+from .plan import Plan, exchange_bytes, named_layers, parts_of
+
+_HEAD = """\
+{title} on several devices; model.py stays as it is.
+
+    torchrun --nproc-per-node {world} -m PACKAGE.parallel --check
+    network = load(make_mesh())       in a program that torchrun starts
+
+{story}
+"""
+_COLLECTIVES = {"sum": "all_reduce", "gather": "all_gather_into_tensor"}
+_SAID = {
+    Way.COLUMNS: ("cut along their outputs", "no exchange"),
+    Way.ROWS: ("cut along their inputs", "one sum each"),
+    Way.GATHERED: ("cut along their outputs", "one gather each"),
+    Way.VOCABULARY: ("cut along the words", "one sum each"),
+}
+
+
+_NOTES = {
+    "MESH": "devices along each dimension",
+    "HELD": "bytes of weights that a device holds, by stage",
+    "EXCHANGES": "of a call",
+    "CROSSING": "arguments of a later stage's first module that come from before",
+    "BLOCKS": "sharded one by one",
+    "TIES": "names -> that of the parameter they share",
+    "SIZES": "with which --check runs",
+}
+_WAYS_NOTE = """\
+# How layers are cut, and how many products lie side by side in their columns.
+"""
+_MAIN = """
+
+if __name__ == "__main__":  # --check
+    check()
+"""
+
+
+def page_text(network: Network, plan: Plan, others: Sequence[Plan] = ()) -> str:
+    """The text of parallel.py; `others` are the runners-up."""
+    package, degrees = network.compiled.plan, plan.degrees
+    ties = {k: keys[0] for keys in package.state.ties for k in keys if k != keys[0]}
+    parts = parts_of(network.units, plan.starts) if degrees.pp > 1 else []
+    stages = [", ".join(_listed([unit.path for unit in part])) for part in parts]
+    blocks = _listed([u.path for u in network.units if u.crossing is not None])
+    ways = [f'"{path}": {cut}' for path, cut in _ways(plan)] if degrees.tp > 1 else []
+    rows = degrees.dp * plan.batches * 2
+    values = {
+        "NETWORK": f'"{package.network}"',
+        "MESH": degrees.mesh,
+        "HELD": list(plan.held),
+        "EXCHANGES": exchanges(plan),
+        "WAYS": f"{{{', '.join(ways)}}}",
+        "STAGES": f"[{', '.join(f'[{stage}]' for stage in stages)}]",
+        "CROSSING": [list(network.units[i].crossing or ()) for i in plan.starts],
+        "BLOCKS": f"[{', '.join(blocks)}]",
+        "TIES": ties,
+        "BATCHES": plan.batches,
+        "SIZES": dict.fromkeys(network.batch, rows),
+    }
+    types = {"WAYS": ": devices.Ways", "STAGES": ": list[list[str]]"}
+    types |= {"CROSSING": ": list[list[int]]", "BLOCKS": ": list[str]"}
+    types |= {"TIES": ": dict[str, str]", "SIZES": ": dict[str, int]"}
+    types |= {"EXCHANGES": ": dict[str, int]"}
+    given = {
+        name: f"{name}{types.get(name, '')} = {value}"
+        + (f"  # {_NOTES[name]}" if name in _NOTES else "")
+        for name, value in values.items()
+    }
+    given["WAYS"] = _WAYS_NOTE + given["WAYS"]
+    story = "\n".join(_story(network, plan, others))
+    head = _HEAD.format(title=package.title, world=degrees.world, story=story)
+    names = [*given, "make_mesh", "load", "pipeline", "fully_sharded", "check"]
+    text = put_together(head, ["parallel.py"], names, given)
+    return formatted(text + _MAIN, "parallel.py")
+
+
+def exchanges(plan: Plan) -> dict[str, int]:
+    """How many collectives of each name a call makes."""
+    found = plan.sharing.exchanges()
+    return {_COLLECTIVES[name]: count for name, count in found.items()}
+
+
+def _ways(plan: Plan) -> list[tuple[str, str]]:
+    """A line for each layer that is cut; one for a layer and its copies."""
+    pieces = {x: n for r in plan.sharing.regions for x, n in r.pieces.items()}
+    said: dict[str, tuple[str, int]] = {}
+    for layer, way in plan.sharing.ways.items():
+        said[layer.path] = (way.value, pieces.get(layer, 1))
+    alike: dict[str, set[tuple[str, int]]] = {}
+    for path, value in said.items():
+        alike.setdefault(folded(path), set()).add(value)
+    lines: dict[str, str] = {}
+    for path, (named, count) in said.items():
+        if named != Way.WHOLE.value:
+            key = folded(path) if len(alike[folded(path)]) == 1 else path
+            lines[key] = f'("{named}", {count})'
+    return list(lines.items())
+
+
+def _listed(paths: Sequence[str]) -> list[str]:
+    """The paths as items of a list; those that are numbered in turn as one."""
+
+    def key(pair: tuple[int, str]) -> tuple[object, ...]:
+        place, path = pair
+        match = re.fullmatch(r"(.*\.)(\d+)", path)
+        return (match[1], int(match[2]) - place) if match else (path,)
+
+    items = []
+    for (head, *_), run in groupby(enumerate(paths), key):
+        found = [path for _, path in run]
+        if len(found) < 3:
+            items += [f'"{path}"' for path in found]
+            continue
+        first, last = (int(p.rpartition(".")[2]) for p in (found[0], found[-1]))
+        items.append(f'*(f"{head}{{i}}" for i in range({first}, {last + 1}))')
+    return items
+
+
+def _story(network: Network, plan: Plan, others: Sequence[Plan]) -> list[str]:
+    degrees = plan.degrees
+    lines = [f"Plan    {degrees}: {_devices(plan)}"]
+    named = named_layers(plan.sharing) if degrees.tp > 1 else []
+    for way, (cut, cost) in _SAID.items():
+        names = dict.fromkeys(_leaf(x) for x, found in named if found is way)
+        if names:
+            lines += _wrapped(f"{', '.join(names)}: {cut}, {cost}")
+    if named:
+        lines.append("        the rest: whole on every device")
+        possible = ", ".join(map(str, network.degrees))
+        lines.append(f"Degrees tp may be {possible}")
+    if degrees.pp > 1:
+        starts = [network.units[i].path for i in plan.starts]
+        text = f"stages begin at {', '.join(starts)}; {plan.batches} parts of a batch"
+        lines += _wrapped(text)
+    whole = sum(network.held.values())
+    least, most = min(plan.held), max(plan.held)
+    each = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    lines += ["", f"Weights  {each} bytes a device, of {whole:,}"]
+    if named:
+        counts = " and ".join(f"{n} {name}" for name, n in exchanges(plan).items())
+        size = exchange_bytes(network, plan.sharing)
+        sizes = ", ".join(
+            f"{one_line(k, 20)} {n}" for k, n in network.sizes.taken.items()
+        )
+        at = f" ({sizes})" if sizes else ""
+        lines += _wrapped(
+            f"{counts or 'none'} in a call, {size:,} bytes a device{at}", "Exchange "
+        )
+    if degrees.pp > 1 and network.mixes:
+        lines += _wrapped(f"a batch is not divided: {network.mixes}", "Batch    ")
+    for other in others[:3]:
+        lines += _wrapped(
+            f"{other.degrees}, {other.seconds / plan.seconds:.2f} times the time",
+            "Next     ",
+        )
+    laws = [
+        "columns of a product are the product with columns (to the bit, but for the"
+        " order of sums)",
+        "a product of cut rows is the sum of its parts",
+    ]
+    lines += _wrapped(
+        (
+            "; ".join(laws)
+            if named
+            else "each stage computes what the whole does, to the bit"
+        ),
+        "Law      ",
+    )
+    return lines
+
+
+def _devices(plan: Plan) -> str:
+    degrees = plan.degrees
+    said = []
+    if degrees.pp > 1:
+        said.append(f"{degrees.pp} stages")
+    if degrees.dp > 1:
+        said.append(f"{degrees.dp} parts of a batch")
+    if degrees.tp > 1:
+        said.append(f"layers in {degrees.tp}")
+    return " x ".join(said)
+
+
+def _leaf(layer: Layer) -> str:
+    return folded(layer.path).rpartition("*.")[2] or layer.path
+
+
+def _wrapped(text: str, head: str = "        ") -> Iterable[str]:
+    """Lines of at most 86 characters, the later ones indented."""
+    words, line, lines = text.split(" "), head, []
+    for word in words:
+        if len(line) + len(word) > 85 and line.strip():
+            lines.append(line.rstrip())
+            line = " " * len(head)
+        line += word + " "
+    return [*lines, line.rstrip()]

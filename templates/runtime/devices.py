@@ -1,0 +1,375 @@
+"""How a network runs on several devices, by the plan in parallel.py; the same in every
+package. torch.distributed does the work: DTensor, fully_shard, pipelining.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from safetensors import safe_open
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor.debug import CommDebugMode
+from torch.distributed.tensor.experimental import implicit_replication
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+TIMEOUT = timedelta(seconds=120)  # until a device that doesn't answer is an error
+
+# How a layer is cut, and how many products lie side by side in its columns.
+Way = tuple[str, int]
+Ways = Mapping[str, Way]
+STYLES = {
+    "columns": ColwiseParallel(use_local_output=False),
+    "rows": RowwiseParallel(),
+    "gathered": ColwiseParallel(output_layouts=Replicate()),
+    "vocabulary": RowwiseParallel(input_layouts=Replicate()),
+}
+
+
+def mesh_of(sizes: Mapping[str, int], device: str = "cpu") -> DeviceMesh:
+    """All devices that torchrun started. Raises ValueError for another number."""
+    world, need = int(os.environ.get("WORLD_SIZE", "1")), math.prod(sizes.values())
+    if world != need:
+        raise ValueError(
+            f"the plan is for {need} devices, {sizes}, and not for {world}"
+        )
+    if not dist.is_initialized():
+        dist.init_process_group(timeout=TIMEOUT)
+    return init_device_mesh(device, tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+
+
+def way(ways: Ways, path: str) -> Way | None:
+    """How the layer at `path` is cut, as its copies in other blocks are."""
+    return ways.get(path) or ways.get(re.sub(r"(?<=\.)\d+(?=\.|$)", "*", path))
+
+
+def within(name: str, paths: Collection[str]) -> bool:
+    """Whether a tensor or module is in one of the modules."""
+    parts = name.split(".")
+    return any(".".join(parts[: i + 1]) in paths for i in range(len(parts)))
+
+
+def cut_layers(
+    model: nn.Module, mesh: DeviceMesh, ways: Ways, absent: Collection[str] = ()
+) -> nn.Module:
+    """Cut the layers over `mesh`, which has one dimension, but for those `absent`."""
+    found = {path: way(ways, path) for path, _ in model.named_modules()}
+    styles = {
+        path: STYLES[cut[0]]
+        for path, cut in found.items()
+        if cut is not None and not within(path, absent)
+    }
+    model.forward = partial(_cut_forward, model.forward)
+    return parallelize_module(model, mesh, styles)
+
+
+def _cut_forward(forward: Callable[..., Any], *args: Any) -> Any:
+    with implicit_replication(), OwnParts():
+        return forward(*args)
+
+
+class OwnParts(TorchFunctionMode):
+    """Attention by heads, and the parts of products that lie side by side: each device
+    computes its own, where DTensor would gather them."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs, first = kwargs or {}, args[0] if args else None
+        if isinstance(first, DTensor) and first.placements[0].is_shard():
+            mesh, placed = first.device_mesh, first.placements
+            if func is F.scaled_dot_product_attention:
+                own = partial(_own_heads, first)
+                given = {name: own(value) for name, value in kwargs.items()}
+                made = func(*map(own, args), **given)
+                return DTensor.from_local(made, mesh, placed, run_check=False)
+            dim = kwargs.get("dim", args[2] if len(args) > 2 else 0)
+            if func is Tensor.chunk and placed[0].is_shard(dim % first.ndim):
+                parts = func(first.to_local(), *args[1:], **kwargs)
+                wrap = partial(DTensor.from_local, run_check=False)
+                return tuple(wrap(part, mesh, placed) for part in parts)
+        return func(*args, **kwargs)
+
+
+def _own_heads(query: DTensor, value: Any) -> Any:
+    """A device's part of what attention takes; a mask for all heads is whole."""
+    if not isinstance(value, Tensor):
+        return value
+    mesh, (placed,) = query.device_mesh, query.placements
+    if not isinstance(value, DTensor):
+        value = DTensor.from_local(value, mesh, [Replicate()], run_check=False)
+    assert isinstance(placed, Shard)
+    cut = value.ndim == query.ndim and value.shape[placed.dim] > 1
+    return value.redistribute(placements=[placed if cut else Replicate()]).to_local()
+
+
+class Weights:
+    """The tensors of one safetensors file, or of several with an index
+    (model.safetensors.index.json). Raises ValueError for those of another model."""
+
+    def __init__(self, path: str | Path, sha256: str) -> None:
+        path = Path(path)
+        self.stack, self.files = ExitStack(), {}
+        names = {path.name}
+        self.places: Mapping[str, str] | None = None
+        if path.suffix == ".json":
+            index = json.loads(path.read_text(encoding="utf-8"))
+            self.places = {str(k): str(v) for k, v in index["weight_map"].items()}
+            names = set(self.places.values())
+        for name in sorted(names):
+            if Path(name).name != name:
+                raise ValueError(f"{path}: {name!r} is not in its folder")
+            opened = safe_open(path.parent / name, framework="pt")
+            self.files[name] = file = self.stack.enter_context(opened)
+            found = (file.metadata() or {}).get("model_sha256")
+            if found != sha256:
+                raise ValueError(f"{name} holds the weights of another model: {found}")
+        self.only = min(names)
+
+    def __enter__(self) -> Weights:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stack.close()
+
+    def part(self, key: str, old: Tensor, pieces: int) -> Tensor:
+        """What this device holds of a tensor like `old`; nothing else is read."""
+        file = self.files[self.only if self.places is None else self.places[key]]
+        placed = old.placements[0] if isinstance(old, DTensor) else None
+        if not isinstance(old, DTensor) or not isinstance(placed, Shard):
+            whole = file.get_tensor(key).expand(old.shape).contiguous()
+            if not isinstance(old, DTensor):
+                return whole
+            return DTensor.from_local(
+                whole, old.device_mesh, old.placements, run_check=False
+            )
+        stored = file.get_slice(key)
+        if tuple(stored.get_shape()) != tuple(old.shape):  # one value throughout
+            stored = file.get_tensor(key).expand(old.shape)
+        dim, mesh = placed.dim, old.device_mesh
+        size = old.shape[dim] // pieces
+        step = size // mesh.size()
+        starts = [size * i + step * mesh.get_local_rank() for i in range(pieces)]
+        ahead = (slice(None),) * dim
+        places = [(*ahead, slice(start, start + step)) for start in starts]
+        own = torch.cat([stored[place] for place in places], dim)
+        return DTensor.from_local(own, mesh, old.placements, run_check=False)
+
+
+def read(
+    model: nn.Module,
+    weights: Weights,
+    device: str,
+    ways: Ways,
+    ties: Mapping[str, str],
+    absent: Collection[str] = (),
+) -> None:
+    """Give a network on the meta device its tensors, but for absent modules."""
+    state: dict[str, Tensor] = {}
+    for name, old in model.state_dict().items():
+        if not within(name, absent):
+            cut = way(ways, name.rpartition(".")[0])
+            part = weights.part(ties.get(name, name), old, cut[1] if cut else 1)
+            state[name] = part.to(device)
+    model.load_state_dict(state, strict=False, assign=True)
+    shared: dict[str, nn.Parameter] = {}
+    for name in [*ties.values(), *ties]:
+        if name in state:
+            owner, _, leaf = name.rpartition(".")
+            own = model.get_parameter(name)
+            parameter = shared.setdefault(ties.get(name, name), own)
+            setattr(model.get_submodule(owner), leaf, parameter)
+
+
+class _Reached(Exception):
+    """The next stage begins here."""
+
+
+class Stage(nn.Module):
+    """A network of which one stage computes.
+
+    What comes before gives zeros, which are exchanged for what crosses over where the
+    stage begins; where the next one begins this one ends. `crossing` are the arguments
+    of the first module of each later stage that cross over to it.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        number: int,
+        stages: Sequence[Sequence[str]],
+        crossing: Sequence[Sequence[int]],
+    ) -> None:
+        super().__init__()
+        self.model, self.number, self.count = model, number, len(stages)
+        self.takes: Sequence[int] = crossing[number - 1] if number else ()
+        self.gives: Sequence[int] = crossing[number] if number + 1 < len(stages) else ()
+        self.given: tuple[Tensor, ...] = ()
+        self.known: dict[int, tuple[Tensor, Tensor]] = {}
+        for path in absent_modules(stages, number):
+            module = model.get_submodule(path)
+            module.forward = partial(_zeros, module.forward)
+        if number:
+            first = model.get_submodule(stages[number][0])
+            first.register_forward_pre_hook(self._receive)
+        for path in stages[number]:
+            model.get_submodule(path).register_forward_pre_hook(self._exchange)
+        if number + 1 < len(stages):
+            after = model.get_submodule(stages[number + 1][0])
+            after.register_forward_pre_hook(self._hand_on)
+
+    def forward(self, *given: Tensor, **inputs: Any) -> Any:
+        """What crosses over to the next stage; of the last one, the results."""
+        self.given, self.known = given, {}
+        try:
+            result = self.model(*inputs.values())
+        except _Reached as reached:
+            return reached.args
+        return tree_map_only(Tensor, self._real, result)
+
+    def _real(self, value: Any) -> Any:
+        return self.known[id(value)][1] if id(value) in self.known else value
+
+    def _receive(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        for place, real in zip(self.takes, self.given, strict=True):
+            self.known.setdefault(id(args[place]), (args[place], real))
+
+    def _exchange(self, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(map(self._real, args))
+
+    def _hand_on(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        raise _Reached(*(self._real(args[place]) for place in self.gives))
+
+
+def absent_modules(stages: Sequence[Sequence[str]], number: int) -> set[str]:
+    """The modules that other stages have, and this one has not."""
+    own = set(stages[number]) if stages else set()
+    return {path for stage in stages for path in stage} - own
+
+
+def _zeros(forward: Callable[..., Any], *args: Any) -> Any:
+    """What a module that isn't here would give, in shape and type."""
+    device = next((x.device for x in args if isinstance(x, Tensor)), "cpu")
+    made = forward(*tree_map_only(Tensor, lambda x: x.to("meta"), args))
+    return tree_map_only(Tensor, lambda x: torch.zeros_like(x, device=device), made)
+
+
+def pipeline_of(stage: Stage, mesh: DeviceMesh, batches: int) -> ScheduleGPipe:
+    """Runs `batches` parts of a batch in turn: step(x0=..., x1=...) on every device;
+    that of the last stage returns the results."""
+    group, device = mesh["pp"].get_group(), torch.device(mesh.device_type)
+    part = PipelineStage(stage, stage.number, stage.count, device, group=group)
+    return ScheduleGPipe(part, batches)
+
+
+def held_bytes(model: nn.Module) -> int:
+    """Bytes of the parameters and buffers on this device, each once."""
+    tensors = tree_leaves(list(model.state_dict().values()))
+    parts = [x.to_local() if isinstance(x, DTensor) else x for x in tensors]
+    here = {x.data_ptr(): x.nbytes for x in parts if x.device.type != "meta"}
+    return sum(here.values())
+
+
+def make_inputs(
+    inputs: Mapping[str, tuple[str, Sequence[Any] | None]],
+    report: Mapping[str, Any],
+    sizes: Mapping[str, int],
+) -> Iterator[Tensor]:
+    """Random values that suit the network, the same on every device."""
+    torch.manual_seed(0)
+    known = report["sizes"][0] | sizes
+    for name, (dtype, shape) in inputs.items():
+        dims = [
+            size if isinstance(size, int) else known[size or f"{name}#{axis}"]
+            for axis, size in enumerate(shape or ())
+        ]
+        limits = report["inputs"].get(name, {"low": 0, "high": 2})
+        is_float = "float" in dtype
+        drawn = torch.randn(dims) if is_float else torch.randint(**limits, size=dims)
+        yield drawn.to(getattr(torch, dtype))
+
+
+def compare(
+    network: nn.Module,
+    whole: nn.Module,
+    feeds: Sequence[Tensor],
+    mesh: DeviceMesh,
+    batches: int,
+    tolerance: float,
+    plan: tuple[int, Mapping[str, int]],
+) -> str:
+    """What a run of all devices came to, beside the whole network on one.
+
+    `plan` are the bytes that this device should hold, and the collectives of a call.
+    Raises ValueError on all devices where one of them differs.
+    """
+    names = mesh.mesh_dim_names or ()
+    if "dp" in names:
+        own = mesh["dp"].get_local_rank()
+        feeds = [x.chunk(mesh["dp"].size())[own].contiguous() for x in feeds]
+    counts = CommDebugMode()
+    with torch.no_grad():
+        expected = tree_leaves(whole(*feeds))
+        if isinstance(network, Stage):
+            schedule = pipeline_of(network, mesh, batches)
+            named: dict[str, Any] = {f"x{i}": x for i, x in enumerate(feeds)}
+            made = schedule.step(**named)
+            got = expected if made is None else tree_leaves(made)
+        else:
+            with counts:
+                got = tree_leaves(network(*feeds))
+    errors = [_error(a, b) for a, b in zip(got, expected, strict=True)]
+    held, collectives = held_bytes(network), dict(plan[1])
+    if not isinstance(network, Stage):
+        found = counts.get_comm_counts().items()
+        collectives = {str(op).split(".")[-1]: n for op, n in found}
+    wrong = held != plan[0] or collectives != dict(plan[1])
+    worst = torch.tensor([max(errors, default=0.0), float(wrong)])
+    dist.all_reduce(worst, dist.ReduceOp.MAX)
+    said = f"worst relative error {worst[0]:.1e}; {held:,} bytes, {collectives}"
+    if not float(worst[0]) <= tolerance or float(worst[1]):
+        raise ValueError(f"not as planned ({plan[0]:,} bytes, {dict(plan[1])}): {said}")
+    return said
+
+
+def _error(got: Tensor, expected: Tensor) -> float:
+    """The largest difference over the largest magnitude; infinite in another shape."""
+    if isinstance(got, DTensor):
+        got = got.full_tensor()
+    if got.shape != expected.shape or got.dtype != expected.dtype:
+        return math.inf
+    if not expected.numel():
+        return 0.0
+    a, b = got.double(), expected.double()
+    same = (a == b) | (a.isnan() & b.isnan())
+    scale = b[b.isfinite()].abs().max().clamp(1e-3) if b.isfinite().any() else 1.0
+    difference = torch.where(same, 0.0, (a - b).abs() / scale).max()
+    return math.inf if difference.isnan() else float(difference)
+
+
+def report_check(said: str) -> None:
+    """Print on the first device, and end."""
+    if dist.get_rank() == 0:
+        print(said, flush=True)
+    dist.barrier()
+    dist.destroy_process_group()

@@ -1,0 +1,106 @@
+"""Laws of cutting against ONNX Runtime: parts of inputs give parts of results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime as ort
+import pytest
+from support.one_operator import arrays, one_node
+
+from fairhand.analysis.graph.shape_facts import NodeFacts
+from fairhand.analysis.ops.facts.cuts import Cut
+from fairhand.analysis.ops.registry import ONE_TO_ONE, OPS, Case, OpDef
+from fairhand.analysis.shapes.infer import infer
+
+# Inputs that hold sizes, which are those of a part where that is computed.
+SIZES = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0, "Split": 1}
+# Where a part of a batch would be drawn or padded by sizes that a case fixes.
+FIXED = {"Resize"}
+
+CUT = [
+    (op, index)
+    for op in OPS.values()
+    if op.cut is not None and not op.domain and op.name not in FIXED
+    for index in range(len(op.cases))
+    if index < (1 if op.mapping is ONE_TO_ONE else 8)
+]
+
+
+def parts(x: np.ndarray, axis: int, count: int, pieces: int = 1) -> list[np.ndarray]:
+    whole = [np.split(piece, count, axis) for piece in np.split(x, pieces, axis)]
+    return [np.concatenate(own, axis) for own in zip(*whole, strict=True)]
+
+
+def run(op: OpDef, case: Case, inputs: list[np.ndarray | None]) -> list[np.ndarray]:
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    model = one_node(op, case, inputs).SerializeToString()
+    session = ort.InferenceSession(model, options, ["CPUExecutionProvider"])
+    names = {f"x{i}" for i in case.constants}
+    feed = {f"x{i}": x for i, x in enumerate(inputs) if x is not None}
+    return session.run(None, {k: v for k, v in feed.items() if k not in names})
+
+
+def laws(op: OpDef, index: int, wholes: list[np.ndarray]) -> Iterator[Cut]:
+    model = ir.from_proto(one_node(op, op.cases[index], arrays(op, index)))
+    facts = infer(model)
+    (node,) = model.graph
+    assert op.cut is not None
+    yield from op.cut(NodeFacts(node, facts), [np.shape(x) for x in wholes])
+
+
+@pytest.mark.parametrize(("op", "index"), CUT, ids=[f"{op.name}-{i}" for op, i in CUT])
+def test_parts_of_inputs_give_parts_of_results(op: OpDef, index: int) -> None:
+    case, inputs = op.cases[index], arrays(op, index)
+    try:
+        wholes = run(op, case, inputs)
+    except Exception:  # no kernel for the type: test_operators.py has those
+        pytest.skip("ONNX Runtime can't run the case")
+    if any(not isinstance(x, np.ndarray) for x in wholes):
+        pytest.skip("no tensors")
+    for law in laws(op, index, wholes):
+        counts = [n for n in (2, 3, 5, 7) if law.parts and law.parts % n == 0]
+        for count, own in [(n, n - 1) for n in counts[:1]]:
+            given: list[np.ndarray | None] = []
+            for x, axis in zip(inputs, law.inputs, strict=False):
+                cut = x is not None and axis is not None
+                given.append(parts(x, axis, count, law.pieces)[own] if cut else x)  # type: ignore[arg-type]
+            given += inputs[len(law.inputs) :]
+            wanted = [
+                x if axis is None else parts(x, axis, count)[own]
+                for x, axis in zip(wholes, law.outputs, strict=True)
+            ]
+            place = SIZES.get(op.name)
+            if place is not None and place < len(given) and given[place] is not None:
+                sizes = np.array(np.shape(wanted[0]), np.int64)
+                if op.name == "Split":
+                    axis = case.attrs.get("axis", 0)
+                    sizes = np.array([np.shape(x)[axis] for x in wanted], np.int64)
+                given[place] = sizes
+            for got, want in zip(run(op, case, given), wanted, strict=True):
+                assert got.shape == want.shape, law
+                if want.dtype.kind in "fc":
+                    np.testing.assert_allclose(
+                        got.astype(np.float64), want.astype(np.float64), 1e-2, 1e-4
+                    )
+                else:
+                    assert np.array_equal(got, want), law
+
+
+def test_laws_are_said_of_the_operators_of_networks() -> None:
+    """Those of decoders, of convolutional networks and of masks have one."""
+    names = {op.name for op, _ in CUT}
+    assert names >= {
+        "MatMul",
+        "Gemm",
+        "Add",
+        "Where",
+        "Softmax",
+        "Reshape",
+        "Attention",
+    }
+    assert names >= {"Conv", "MaxPool", "Concat", "Split", "Slice", "Gather", "Expand"}

@@ -110,7 +110,7 @@ def values(model: onnx.ModelProto, names: set[str]) -> dict[str, Any]:
     for name in sorted(names - held):
         model.graph.output.append(onnx.ValueInfoProto(name=name))
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    image = np.random.default_rng(0).random((3, 64), np.float32)
+    image = np.random.default_rng(0).random((3, 1, 8, 8), np.float32)
     wanted = sorted(names)
     return dict(zip(wanted, session.run(wanted, {"image": image}), strict=True))
 

@@ -19,7 +19,6 @@ from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.traversal import all_nodes, sort
 from ..adapters.provenance import take_over
 from ..language.exactness import Exactness
-from ..language.operators.elementwise import FAMILIES
 from ..language.operators.read_write import (
     CannotWrite,
     Draft,
@@ -35,9 +34,6 @@ from .graph_facts import GraphFacts
 from .history import Application, describe, describe_recognised
 from .match import Match
 from .termination import draft_weight, dying, weight
-
-# The rank of their result is the largest of their operands' ranks.
-_BROADCASTING = FAMILIES["unary"] | FAMILIES["binary"] | {"Where"}
 
 
 @dataclass(frozen=True)
@@ -158,9 +154,6 @@ class Rewriter:
                     continue
                 if root.is_graph_output() and not _may_be_output(result, root):
                     return "the result is an output of the graph"
-            ranks = self._rank(result), self._rank(root)
-            if None not in ranks and ranks[0] != ranks[1]:
-                return "broadcasting adds or takes an axis"
         if unchanged == len(change.results):
             return "nothing would change"
         new = [draft for draft in change.drafts if there[id(draft)] is None]
@@ -220,18 +213,6 @@ class Rewriter:
         return isinstance(x, NewConstant) or (
             x is not None and self.facts.is_constant(x)
         )
-
-    def _rank(self, x: Input) -> int | None:
-        """The rank of a value, or of what planned elementwise operators compute."""
-        if isinstance(x, ir.Value):
-            dims = self.facts.dims(x)
-            return None if dims is None else len(dims)
-        if isinstance(x, NewConstant):
-            return int(x.array.ndim)
-        if not isinstance(x, Output) or x.draft.op_type not in _BROADCASTING:
-            return None
-        ranks = [self._rank(y) for y in x.draft.inputs if y is not None]
-        return None if None in ranks else max(r or 0 for r in ranks)
 
     def _replace(self, old: ir.Value, new: ir.Value) -> None:
         """Let `new` be what `old` was: name, declared type, sizes where unknown."""

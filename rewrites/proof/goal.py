@@ -16,6 +16,7 @@ import z3
 from ..language.pattern import Apply, Chain, Leaf, Many, Node, Pointwise, Term, Var
 from ..language.rule import Law
 from ..language.terms import Axes, Fn, Int, Perm, Real, Sizes
+from .added_axes import axes_conditions
 from .kernel.scalars import Const, Element, Ite, NegInf, Scalar, Symbol
 from .kernel.smt import both, fresh, term
 from .kernel.tensors import Context, Family, Tensor, shape
@@ -266,4 +267,14 @@ def goal(law: Law, semantics: Semantics | None = None) -> Goal:
     left = [semantics.tensor(t) for t in law.left]
     context.on_rhs = True
     right = [semantics.tensor(t) for t in law.right]
+
+    def rank(t: Term, on_left: bool) -> Any:
+        context.on_rhs = not on_left
+        return semantics.tensor(t).rank
+
+    needed = list(axes_conditions(law, rank))
+    context.on_rhs = True
+    for condition in needed:
+        if condition is not True:
+            context.require(condition, "the axes that operands add")
     return Goal(list(zip(left, right, strict=True)), context, context.obligations)

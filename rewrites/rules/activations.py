@@ -24,11 +24,11 @@ from ..language.rule import Law, Rule, rule
 from ..language.terms import eq, forall
 
 
-@rule("recompose", samples=[dict(r=2, x=[3], y=[2, 3]), dict(r=2, x=[2, 3], y=[])])
+@rule("recompose", samples=[dict(r=2, x=[1, 3], y=[2, 3]), dict(r=2, x=[2, 3], y=[])])
 def over_one_plus_exp(law: Law) -> None:
     """y / (1 + exp(-x)) = y * Sigmoid(x)"""
     r = law.rank()
-    x, y = law.operand("x", r, kinds="float"), law.operand("y", r)
+    x, y = law.tensor("x", r, kinds="float"), law.operand("y", r)
     gate = Sigmoid(Neg(x)) if law.mutant("inverted") else Sigmoid(x)
     law.rewrite(Div(y, Add(Exp(Neg(x)), law.full("one", r, 1))), Mul(y, gate))
 

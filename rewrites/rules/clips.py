@@ -34,7 +34,7 @@ CHOSEN = [
 CLIPS = [
     law_of(
         "Min(Relu(x), b) = Clip(x, 0, b)",
-        "float x b:scalar",
+        "float x:tensor b:scalar",
         lambda x, b: Min(Relu(x), b),
         lambda x, b: Clip(x, number(0), b),
         wrong={"bound": lambda x, b: Clip(x, None, b)},

@@ -41,6 +41,7 @@ def equation(
     """left = right, for operands of any rank that broadcast against each other.
 
     `operands` names them in the order in which both sides take them: `x` is any tensor,
+    `x:tensor` one that has all axes of the result,
     `c:constant` and `k:scalar` don't depend on the model's inputs (a scalar has one
     element), `one:1` is that number throughout, `alpha:real` a parameter. A kind before
     the names ("float", "int" or "bool") holds for all but those like `two:2:any`. What
@@ -114,6 +115,8 @@ def _operand(law: Law, spelled: str, rank: Int, kind: str, exact: bool) -> Any:
     if what == "real":
         return law.real(name)
     kinds = "" if other == "any" else kind
+    if what == "tensor":
+        return law.tensor(name, rank, kinds=kinds)
     if what == "constant":
         return law.constant_operand(name, rank, kinds=kinds)
     if what == "scalar":

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import onnx_ir as ir
 
+from ..graph.constants import stored
 from ..graph.dims import Dims
 from ..graph.shape_facts import ShapeFacts
 from ..ops import lookup
@@ -19,6 +21,7 @@ from ..ops.facts.index_functions import (
     moved,
 )
 
+_STORED = 1 << 16  # elements of a constant that are looked at, at most
 DEPTH = 64  # operators between a tensor and the sizes that it comes from
 
 
@@ -50,7 +53,9 @@ class Places:
         if content is not None and content.size and len(set(content.flat)) == 1:
             element = content.flat[0]
             return element if isinstance(element, bool) else constant(element, dims)
-        if node is None or node.domain or len(node.outputs) != 1:
+        if node is None:
+            return _counted(stored(value))
+        if node.domain or len(node.outputs) != 1:
             return None
         op = lookup(node)
         if op is None or op.by_index is None:
@@ -61,6 +66,21 @@ class Places:
         """The element as a function of the place in what `value` is broadcast to."""
         dims = None if value is None else self.shapes.dims(value)
         return None if dims is None else aligned(self.of(value), dims, out)
+
+
+def _counted(array: np.ndarray | None) -> Found:
+    """Stored whole numbers that grow by a fixed step along each axis."""
+    if array is None or array.dtype.kind != "i" or not 0 < array.size <= _STORED:
+        return None
+    steps = tuple(
+        int(np.diff(np.moveaxis(array, k, 0).reshape(n, -1)[:2, 0])[0]) if n > 1 else 0
+        for k, n in enumerate(array.shape)
+    )
+    found = Count(int(array.flat[0]), steps)
+    counted = np.full(array.shape, found.first)
+    for place, step in zip(np.indices(array.shape), steps, strict=True):
+        counted += place * step
+    return found if np.array_equal(array, counted) else None
 
 
 def _is_whole(value: ir.Value) -> bool:

@@ -253,7 +253,13 @@ MEANINGS: dict[str, Meaning] = {
 }
 
 
-# Along rows, with a size of 1 left of each; only `Rows` (normalised_sums.py) has them.
+def _softmax(d: Any, p: Parameters, x: Any) -> Any:
+    power = d.exp(x)
+    return d.div(power, d.total(power))
+
+
+# Along rows; all but the last two leave a size of 1 of each. Only `Rows`
+# (normalised_sums.py) has them.
 REDUCTIONS: dict[str, Meaning] = {
     "ReduceMean": lambda d, p, x: d.mean(x),
     "ReduceSum": lambda d, p, x: d.total(x),
@@ -261,6 +267,8 @@ REDUCTIONS: dict[str, Meaning] = {
     "ReduceSumSquare": lambda d, p, x: d.total(d.mul(x, x)),
     "ReduceL2": lambda d, p, x: d.sqrt(d.total(d.mul(x, x))),
     "ReduceLogSumExp": lambda d, p, x: d.log(d.total(d.exp(x))),
+    "Softmax": _softmax,
+    "LogSoftmax": lambda d, p, x: d.sub(x, d.log(d.total(d.exp(x)))),
 }
 MEANINGS |= REDUCTIONS
 

@@ -7,7 +7,7 @@ squaring, scaling and dividing comes to the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -34,7 +34,9 @@ STATEMENTS = {
     "softmax": "exp(x) / sum exp(x), whatever x is shifted by",
     "log_softmax": "x - log(sum exp(x)), whatever x is shifted by",
     "layer_norm": "(x - mean x) / sqrt(mean x^2 - (mean x)^2 + e) s + b",
+    "instance_norm": "the same over each channel, s and b one number per channel",
     "rms_norm": "x / sqrt(mean x^2 + e) s",
+    "l2_norm": "x / max(sqrt(sum x^2), e)",
 }
 
 
@@ -83,6 +85,12 @@ class Rows:
         self.sqrt, self.power = algebra.sqrt, algebra.raised
         self.count = self._count()
 
+    @property
+    def of_images(self) -> bool:
+        """Whether a row is all of a channel of an image: of more than one axis."""
+        rank = len(self.dims)
+        return rank > 3 and self.axes == frozenset(range(2, rank))
+
     def _count(self) -> Quotient:
         found = self.algebra.constant(1.0)
         for n in self.sizes:
@@ -97,12 +105,16 @@ class Rows:
         return found
 
     def constant(self, value: Constant) -> Quotient:
-        """A constant that is the same for every row."""
+        """A constant that is the same for every row, or a number for each channel."""
         dims = value.dims
         rank = len(self.dims)
         if dims is None or len(dims) > rank:
             raise Beyond("a constant of unknown sizes")
         filled: tuple[Dim, ...] = (1,) * (rank - len(dims)) + dims
+        if self.of_images and filled == (1, self.dims[1], *[1] * (rank - 2)):
+            atom = self.algebra.atom("channels", value)
+            self.constants[atom] = value
+            return self.algebra.single(atom)
         if any(n != 1 for k, n in enumerate(filled) if k not in self.axes):
             raise Beyond("a constant that rows differ in")
         if tuple(filled[k] for k in sorted(self.axes)) != self.sizes:
@@ -122,11 +134,34 @@ class Rows:
             raise Beyond("a power that isn't a number")
         return found
 
-    def less(self, a: Quotient, b: Quotient) -> Any:
-        """A condition that no row decides."""
+    def less(self, a: Quotient, b: Quotient) -> tuple[Quotient, Quotient]:
+        """A condition that no row decides: its two sides."""
+        return a, b
+
+    def choose(
+        self,
+        asked: tuple[Quotient, Quotient],
+        then: Callable[[], Quotient],
+        other: Callable[[], Quotient],
+    ) -> Quotient:
+        """The larger of two that are the same along the row; no other choice."""
+        (a, b), chosen, left = asked, then(), other()
+        if not (self.algebra.same(chosen, b) and self.algebra.same(left, a)):
+            raise Beyond("a condition on rows")
+        return self.larger(a, b)
+
+    def larger(self, a: Quotient, b: Quotient) -> Quotient:
+        """max(a, b), of numbers that are the same along the row."""
+        if any(self._varies(m) for q in (a, b) for p in (q.above, q.below) for m in p):
+            raise Beyond("a condition on rows")
+        keys = sorted((_key(q.above), _key(q.below)) for q in (a, b))
+        return self.algebra.single(self.algebra.atom("larger", *keys))
+
+    def negated(self, asked: Any) -> Any:
+        """No other condition than less."""
         raise Beyond("a condition on rows")
 
-    negated = both = choose = less
+    both = negated
 
     # ---- along a row
 
@@ -151,7 +186,7 @@ class Rows:
 
     def largest(self, a: Quotient) -> Quotient:
         """A number of which nothing is known but that it is one of the row."""
-        keys = tuple(tuple(sorted(p.items())) for p in (a.above, a.below))
+        keys = tuple(map(_key, (a.above, a.below)))
         return self.algebra.single(self.algebra.atom("largest", *keys))
 
     def _varies(self, monomial: Monomial) -> bool:
@@ -159,7 +194,7 @@ class Rows:
 
     def _atom_varies(self, atom: int) -> bool:
         kind, *rest = self.algebra.names[atom]
-        if kind in ("mean", "largest", "size"):
+        if kind in ("mean", "largest", "larger", "size", "channels"):
             return False
         if kind in ("x", "constant"):
             return True
@@ -168,13 +203,19 @@ class Rows:
         return any(map(self._varies, monomials))
 
 
+def _key(p: Polynomial) -> tuple[Any, ...]:
+    return tuple(sorted(p.items()))
+
+
 OPERATORS = {
     "softmax": "Softmax",
     "log_softmax": "LogSoftmax",
     "layer_norm": "LayerNormalization",
     "rms_norm": "RMSNormalization",
+    "instance_norm": "InstanceNormalization",
+    "l2_norm": "ReduceL2",
 }
-_EXPONENTIAL = {"Exp", "ReduceLogSumExp"}
+_EXPONENTIAL = {"Exp", "ReduceLogSumExp", "Softmax", "LogSoftmax"}
 _ROOT = {"Sqrt", "Pow", "ReduceL2"}
 
 
@@ -191,7 +232,10 @@ def normalised_sum(region: Region, places: int, facts: Facts) -> Row | None:
     found = _proved(region.term.over(constant), places, region.axes, dims)
     if found is None:
         return None
-    sizes = tuple(dims[k] for k in sorted(region.axes))
+    if found.name == "l2_norm":
+        return _l2_row(region, found, dtype)
+    along = {1} if found.name == "instance_norm" else region.axes
+    sizes = tuple(dims[k] for k in sorted(along))
     writer = _Writer(list(known), sizes, dtype)
     try:
         inputs = [None if x is None else writer.row(x) for x in found.operands]
@@ -209,10 +253,11 @@ def _proved(
 ) -> _Proved | None:
     """What a term along these axes is: the same in every block of a network."""
     operators = term.operators
+    candidates: tuple[Callable[[Rows, Quotient], _Proved | None], ...]
     if _EXPONENTIAL & operators:
         candidates = (_softmax, _log_softmax)
     elif _ROOT & operators:
-        candidates = (_layer_norm, _rms_norm)
+        candidates = (_instance_norm, _layer_norm, _rms_norm, _l2_norm)
     else:
         return None
     try:
@@ -245,11 +290,50 @@ def _along(rows: Rows, found: Quotient, name: str, right: Quotient) -> _Proved |
     return _Proved(name, (("axis", axis),))
 
 
-def _layer_norm(rows: Rows, found: Quotient) -> _Proved | None:
+def _l2_row(region: Region, found: _Proved, dtype: ir.DataType) -> Row:
+    """x over its length, which is bounded from below by a number."""
+    axes = ints(sorted(region.axes or ()))
+    length = Draft("ReduceL2", [region.base, axes])
+    drafts = [length]
+    for _, least in found.parameters:
+        bound = NewConstant(np.array(least, dtype.numpy()))
+        drafts.append(Draft("Max", [Output(length), bound]))
+    drafts.append(Draft("Div", [region.base, Output(drafts[-1])]))
+    return Row(found.name, tuple(drafts), "x / max(ReduceL2(x), e)")
+
+
+def _l2_norm(rows: Rows, found: Quotient) -> _Proved | None:
+    square = rows.total(rows.mul(rows.operand, rows.operand))
+    length = rows.sqrt(square)
+    if rows.algebra.same(found, rows.div(rows.operand, length)):
+        return _Proved("l2_norm", ())
+    for name in list(rows.algebra.names):
+        if name[0] != "larger":
+            continue
+        sides: Any = name[1:]
+        for above, _ in sides:
+            least = rows.algebra.number_of(Quotient(dict(above), {ONE: 1.0}))
+            if least is None or not least > 0:
+                continue
+            bounded = rows.larger(length, rows.number(least))
+            if rows.algebra.same(found, rows.div(rows.operand, bounded)):
+                return _Proved("l2_norm", (("least", least),))
+    return None
+
+
+def _instance_norm(rows: Rows, found: Quotient) -> _Proved | None:
+    if not rows.of_images or not isinstance(rows.dims[1], int):
+        return None
+    return _layer_norm(rows, found, "instance_norm")
+
+
+def _layer_norm(
+    rows: Rows, found: Quotient, name: str = "layer_norm"
+) -> _Proved | None:
     mean = rows.mean(rows.operand)
     centred = rows.sub(rows.operand, mean)
     variance = rows.mean(rows.mul(centred, centred))
-    return _normal(rows, found, "layer_norm", centred, variance)
+    return _normal(rows, found, name, centred, variance)
 
 
 def _rms_norm(rows: Rows, found: Quotient) -> _Proved | None:
@@ -275,10 +359,17 @@ def _normal(
             continue
         if not rows.algebra.same(found, rows.add(rows.mul(scale, core), bias)):
             continue
+        kinds = {rows.algebra.names[a][0] for a in _constants(rows, scale, bias)}
+        if not kinds <= {"channels" if name == "instance_norm" else "constant"}:
+            continue
         operands: list[Combination | None] = [_combination(rows, scale)]
+        given: tuple[tuple[str, Any], ...] = (("epsilon", float(np.float32(epsilon))),)
+        if name == "instance_norm":
+            operands.append(_combination(rows, bias))
+        else:
+            given = (("axis", first), *given)
         if name == "layer_norm":
             operands.append(_combination(rows, bias) if bias else None)
-        given = (("axis", first), ("epsilon", float(np.float32(epsilon))))
         return _Proved(name, given, tuple(operands))
     return None
 
@@ -351,6 +442,10 @@ def _is_constant(rows: Rows, q: Quotient) -> bool:
     return q.below == {ONE: 1.0} and all(
         atom in rows.constants and n == 1 for m in q.above for atom, n in m
     )
+
+
+def _constants(rows: Rows, *terms: Quotient) -> set[int]:
+    return {atom for q in terms for m in q.above for atom, _ in m}
 
 
 def _combination(rows: Rows, q: Quotient) -> Combination:

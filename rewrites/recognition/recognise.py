@@ -16,9 +16,15 @@ from ..language.operators.read_write import (
     NewConstant,
     Output,
 )
+from .attention import STATEMENTS as ATTENTION_STATEMENTS
+from .attention import attention, rescaled, shared_heads
 from .cast_chains import STATEMENT as CAST_STATEMENT
 from .cast_chains import cast_of_cast
 from .denotation import MEANINGS, Reference, Term
+from .gather_in_order import STATEMENT as GATHER_STATEMENT
+from .gather_in_order import gather_in_order
+from .group_norm import STATEMENT as GROUP_STATEMENT
+from .group_norm import group_norm
 from .normalised_sums import STATEMENTS as ROW_STATEMENTS
 from .normalised_sums import normalised_sum
 from .regions import Neighbourhoods, Region, regions
@@ -28,15 +34,22 @@ from .scalar_functions import FUNCTIONS, Found, scalar_function
 _PLACES = {"FLOAT": 24, "DOUBLE": 53, "FLOAT16": 11, "BFLOAT16": 8}
 
 PROOF = "normal-form"  # what a certificate has in the place of a law's proof
-OPERATORS = frozenset(MEANINGS)  # that a recognised part of a graph may end with
+OPERATORS = frozenset(
+    [*MEANINGS, "MatMul", "Attention", "Reshape", "Gather"]
+)  # that a recognised part of a graph may end with
 STATEMENTS = {
     **{function.name: function.statement for function in FUNCTIONS},
     **ROW_STATEMENTS,
+    **ATTENTION_STATEMENTS,
+    "group_norm": GROUP_STATEMENT,
     "cast_of_cast": CAST_STATEMENT,
+    "gather_in_order": GATHER_STATEMENT,
 }
 CLASSES = {
     **dict.fromkeys(STATEMENTS, Exactness.ROUNDED),
-    "cast_of_cast": Exactness.BITWISE,
+    **dict.fromkeys(
+        ("cast_of_cast", "gather_in_order", "attention_grouped"), Exactness.BITWISE
+    ),
 }
 
 
@@ -62,9 +75,7 @@ def recognitions(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]
 
     A factor that what is normalised has elsewhere too is no part of the norm.
     """
-    chain = cast_of_cast(node)
-    if chain is not None:
-        yield _of_casts(node, *chain)
+    yield from _of_a_form(node, around)
     found = sorted(regions(node, around), key=lambda r: (_left(r), -len(r.nodes)))
     for region in found:
         dtype = region.root.dtype
@@ -76,11 +87,41 @@ def recognitions(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]
             row = normalised_sum(region, places, around.facts)
             if row is not None:
                 evidence = f"{_steps(region.term)} has the normal form of {row.text}"
-                yield _recognition(row.name, region, row.drafts, evidence)
+                root, nodes = region.root, region.nodes
+                yield _recognition(row.name, root, nodes, row.drafts, evidence)
         elif not region.constants:
             function = scalar_function(region.term, places)
             if function is not None:
                 yield _of_scalar(region, function)
+
+
+def _of_a_form(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
+    """What isn't a function of one value's elements or rows."""
+    root = node.outputs[0]
+    chain = cast_of_cast(node)
+    if chain is not None:
+        yield _of_casts(node, *chain)
+    in_order = gather_in_order(node, around.facts)
+    if in_order is not None:
+        evidence = f"the places {node.inputs[1].name} count by ones"  # type: ignore[union-attr]
+        yield _recognition("gather_in_order", root, (node,), (in_order,), evidence)
+    groups = group_norm(node, around.facts)
+    if groups is not None:
+        x, nodes, draft = groups
+        evidence = f"{nodes[1].name} normalises groups of {x.name}"
+        yield _recognition("group_norm", root, nodes, (draft,), evidence)
+    for name, recognised in (
+        ("attention", attention),
+        ("attention_rescaled", rescaled),
+    ):
+        whole = recognised(node, around.facts)
+        if whole is not None:
+            yield _recognition(name, root, whole.nodes, whole.drafts, whole.evidence)
+    shared = shared_heads(node, around.facts)
+    if shared is not None:
+        nodes, draft = shared
+        evidence = "keys and values are copied, head by head"
+        yield _recognition("attention_grouped", root, nodes, (draft,), evidence)
 
 
 def _left(region: Region) -> int:
@@ -106,14 +147,18 @@ def _of_scalar(region: Region, found: Found) -> Recognition:
         if word is None
         else word.write(inputs, parameters)
     )
-    return _recognition(function.name, region, (draft,), _equation(region.term, found))
+    evidence = _equation(region.term, found)
+    return _recognition(function.name, region.root, region.nodes, (draft,), evidence)
 
 
 def _recognition(
-    name: str, region: Region, drafts: tuple[Draft, ...], evidence: str
+    name: str,
+    root: ir.Value,
+    nodes: tuple[ir.Node, ...],
+    drafts: tuple[Draft, ...],
+    evidence: str,
 ) -> Recognition:
-    last = Output(drafts[-1])
-    return Recognition(name, region.root, region.nodes, drafts, last, evidence)
+    return Recognition(name, root, nodes, drafts, Output(drafts[-1]), evidence)
 
 
 def _of_casts(

@@ -124,8 +124,9 @@ def regions(node: ir.Node, around: Neighbourhoods) -> Iterator[Region]:
             if x is not None and not facts.is_constant(x):
                 waiting[x] = None
         if inner.op_type in REDUCTIONS:
-            over = site.read.parameters["axes"]
-            if over != (axes or over) or not site.read.parameters["keepdims"]:
+            given = site.read.parameters
+            over = given["axes"] if "axes" in given else frozenset([given["axis"]])
+            if over != (axes or over) or not given.get("keepdims", 1):
                 return
             axes = over
         if len(waiting) == 1 and len(inside) > 1 and telling and count < REGIONS:

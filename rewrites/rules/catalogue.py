@@ -19,6 +19,7 @@ from . import (
     clips,
     concat,
     convolution,
+    einsum,
     gather,
     horizontal_fusion,
     identity,
@@ -75,6 +76,7 @@ PHASES = (
         indexing.RULES,
         quantization.RULES,
         masks.RULES,
+        einsum.RULES,
     ),
     _phase(
         RECOMPOSE,

@@ -11,7 +11,6 @@ from ..language.operators.elementwise import Mul
 from ..language.pattern import Var
 from ..language.rule import Law, Rule, rule
 from ..language.terms import Int
-from .einsum import RULES as EINSUM_RULES
 from .gemm import RULES as GEMM_RULES
 from .linear import RULES as LINEAR_RULES
 from .product_patterns import Product, column, row
@@ -49,5 +48,4 @@ RULES: list[Rule] = [
     matmul_scaled_input,
     *GEMM_RULES,
     *LINEAR_RULES,
-    *EINSUM_RULES,
 ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ..language.operators.elementwise import Add, Mul
-from ..language.operators.movement import Reshape, Squeeze
+from ..language.operators.movement import Squeeze
 from ..language.operators.normalization import (
     GroupNormalization,
     InstanceNormalization,
@@ -32,8 +32,6 @@ from ..language.terms import (
     choose,
     eq,
     forall,
-    integer,
-    sizes_of,
 )
 
 HALF = Fraction(1, 2)
@@ -177,40 +175,6 @@ def rms_norm_rescale(law: Law) -> None:
 # ---- GroupNormalization and InstanceNormalization
 
 
-def _group_norm(name: str, rank: int) -> Rule:
-    @rule(
-        "recompose",
-        name=name,
-        statement="InstanceNormalization of groups = GroupNormalization(x, 1, 0), "
-        f"for images of {rank} axes",
-        samples=[
-            dict(
-                x=[2, 6, 3, 2, 2][:rank], s=_GROUPS[rank], ones=[2], zeros=[2], eps=1e-3
-            )
-        ],
-    )
-    def build(law: Law) -> None:
-        x, s = law.tensor("x", rank, kinds="float"), law.sizes("s", 3)
-        groups, eps = s.dim(1), law.real("eps")
-        image = integer(1)
-        for k in range(1, rank):
-            image = image * x.dim(k)
-        law.require(eq(s.dim(0), x.dim(0)), "the images are mixed")
-        law.require((groups >= 1) & eq(groups * s.dim(2), image), "no groups")
-        ones, zeros = law.filled("ones", 1, 1), law.filled("zeros", 1, 0)
-        rows = InstanceNormalization(Reshape(x, shape=s), ones, zeros, epsilon=eps)
-        channels = Sizes(1, lambda k: x.dim(1))
-        bias = law.number(1 if law.mutant("biased") else 0, channels)
-        right = GroupNormalization(
-            x, law.number(1, channels), bias, groups=groups, epsilon=eps
-        )
-        law.rewrite(Reshape(rows, shape=sizes_of(x)), right)
-
-    return build
-
-
-_GROUPS = {3: [2, 2, 9], 4: [2, 2, 18], 5: [2, 2, 36]}
-
 Normal = Callable[[Term, Term, Term], Term]
 
 
@@ -280,9 +244,6 @@ def _channel_norm_bias(name: str, kind: str) -> Rule:
 
 
 CHANNEL_NORMS: list[Rule] = [
-    _group_norm("group_norm_1d", 3),
-    _group_norm("group_norm_2d", 4),
-    _group_norm("group_norm_3d", 5),
     _channel_norm_scale("group_norm_rescale", "group"),
     _channel_norm_scale("instance_norm_rescale", "instance"),
     _channel_norm_bias("group_norm_rebias", "group"),

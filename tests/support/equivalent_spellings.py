@@ -9,7 +9,7 @@ only counted. `model_of` writes a tree as a graph.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any, TypeAlias
 
@@ -37,7 +37,7 @@ _SIXTH = ("clip", ("add", ("mul", "x", 1 / 6), 0.5), 0.0, 1.0)
 _ERF = ("add", 1.0, ("erf", ("div", "x", ROOT_2)))
 _EXP = ("exp", ("sub", "x", ("max_of", "x")))
 _VARIANCE = ("mean", ("pow", _centred("x"), 2.0))
-_NORMAL = ("div", _centred("x"), ("sqrt", ("add", _VARIANCE, 1e-5)))
+NORMAL = ("div", _centred("x"), ("sqrt", ("add", _VARIANCE, 1e-5)))
 _RMS = ("div", "x", ("sqrt", ("add", ("mean", ("pow", "x", 2.0)), 1e-5)))
 
 # What a spelling means, by the operator that is to be left.
@@ -61,7 +61,7 @@ NORMS: dict[str, tuple[Tree, str]] = {
     "softmax": (("div", _EXP, ("sum", _EXP)), "Softmax"),
     "log_softmax": (("sub", "x", ("log", ("sum", ("exp", "x")))), "LogSoftmax"),
     "layer_norm": (
-        ("add", ("mul", _NORMAL, "s"), "b"),
+        ("add", ("mul", NORMAL, "s"), "b"),
         "LayerNormalization",
     ),
     "rms_norm": (("mul", _RMS, "s"), "RMSNormalization"),
@@ -109,7 +109,7 @@ def _shown(t: Tree, r: Random) -> Iterator[Tree]:
     if op == "softplus":
         yield ("log", ("add", 1.0, ("exp", a[0])))
     if op == "mean":
-        yield ("mul", ("sum", a[0]), 1 / WIDTH)
+        yield ("mul", ("sum", a[0]), ("one_over_count",))
 
 
 def _held(t: Tree, r: Random) -> Iterator[Tree]:
@@ -155,7 +155,7 @@ def _held(t: Tree, r: Random) -> Iterator[Tree]:
         gate = ("exp", ("neg", ("abs", a[0])))
         yield ("add", ("relu", a[0]), ("log", ("add", 1.0, gate)))
     if op == "mean":
-        yield ("div", ("sum", a[0]), float(WIDTH))
+        yield ("div", ("sum", a[0]), ("count",))
     if op == "exp" and isinstance(a[0], tuple) and a[0][0] == "sub":
         yield ("div", ("exp", a[0][1]), ("exp", a[0][2]))
 
@@ -222,17 +222,30 @@ _OPERATORS = {
 }  # fmt: skip
 
 
-class _Writer:
-    def __init__(self) -> None:
+class Writer:
+    """Trees as nodes; reductions go over `axes`, constants have `sizes`.
+
+    A mean is of `count` elements.
+    """
+
+    def __init__(
+        self,
+        axes: Sequence[int] = (-1,),
+        sizes: Sequence[int] = (WIDTH,),
+        rank: int = 3,
+        count: int = WIDTH,
+    ) -> None:
+        self.axes, self.sizes, self.rank, self.count = axes, sizes, rank, count
         self.nodes: list[Any] = []
         self.constants: dict[Any, Any] = {}
         self.known: dict[Tree, str] = {}
 
     def write(self, t: Tree) -> str:
+        """The name of the value of a tree."""
         if t == "x":
             return "x"
-        if t in ("s", "b"):
-            row = np.random.default_rng(ord(t)).uniform(0.5, 1.5, WIDTH)
+        if isinstance(t, str):
+            row = np.random.default_rng(ord(t)).uniform(0.5, 1.5, self.sizes)
             return self.constant(t, row.astype(np.float32))
         if isinstance(t, float):
             return self.constant(t, np.array(t, np.float32))
@@ -241,32 +254,43 @@ class _Writer:
         return self.known[t]
 
     def constant(self, key: Any, array: np.ndarray) -> str:
+        """The name of a constant."""
         name = f"onnx::c{key}"
         self.constants[name] = numpy_helper.from_array(array, name)
         return name
 
     def node(self, t: Tree) -> str:
+        """The name of what an operator makes of its operands."""
         op, *a = t
         if op == "there_and_back":
-            turned = self.add("Transpose", [self.write(a[0])], perm=[0, 2, 1])
-            return self.add("Transpose", [turned], perm=[0, 2, 1])
+            swap = [*range(self.rank - 2), self.rank - 1, self.rank - 2]
+            turned = self.add("Transpose", [self.write(a[0])], perm=swap)
+            return self.add("Transpose", [turned], perm=swap)
+        if op in ("count", "one_over_count"):
+            number = self.count if op == "count" else 1 / self.count
+            return self.constant(op, np.array(number, np.float32))
+        if op == "reshape":
+            sizes = self.constant(a[1], np.array(a[1], np.int64))
+            return self.add("Reshape", [self.write(a[0]), sizes])
         inputs = [self.write(x) for x in a]
         if op in ("mean", "sum", "max_of"):
-            inputs.append(self.constant("axes", np.array([-1], np.int64)))
+            inputs.append(self.constant("axes", np.array(self.axes, np.int64)))
         return self.add(_OPERATORS[op], inputs)
 
     def add(self, op: str, inputs: list[str], **more: Any) -> str:
+        """The name of the value of a new node."""
         name = f"v{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, inputs, [name], name=name, **more))
         return name
 
 
-def model_of(tree: Tree) -> onnx.ModelProto:
-    """A graph of one operand of shape [2, 3, WIDTH] that computes the tree."""
-    writer = _Writer()
+def model_of(
+    tree: Tree, shape: Sequence[int] = (2, 3, WIDTH), writer: Writer | None = None
+) -> onnx.ModelProto:
+    """A graph of one operand that computes the tree."""
+    writer = writer or Writer()
     last = writer.write(tree)
     writer.nodes.append(helper.make_node("Identity", [last], ["y"]))
-    shape = [2, 3, WIDTH]
     graph = helper.make_graph(
         writer.nodes,
         "spelling",

@@ -1,0 +1,87 @@
+"""Normalisations and attention are recognised by what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx.reference import ReferenceEvaluator
+from support.equivalent_spellings import FAMILIES
+from support.layer_spellings import LAYERS, attention, operands
+
+from fairhand.codegen.load.read_model import load
+from fairhand.rewrites.simplify import simplify
+
+Draw = Callable[[Random], onnx.ModelProto]
+LEFT = {"l2_norm": 3, "batch_norm": 2}  # nodes of a layer, where that isn't 1
+SPELLED = {"MatMul", "Softmax", "Einsum", "Exp", "Log", "LogSoftmax", "Tile"}
+
+
+def rewritten(model: onnx.ModelProto) -> tuple[ir.Model, list[str]]:
+    """The network, and the operators that are left of it."""
+    found = load(model).model
+    simplify(found)
+    return found, [node.op_type for node in found.graph]
+
+
+def is_attention(ops: list[str]) -> bool:
+    """Whether one operator is left of it, and no copies of heads."""
+    repeated = {"Unsqueeze", "Expand"} <= set(ops)
+    return ops.count("Attention") == 1 and not repeated and not SPELLED & set(ops)
+
+
+def counted(
+    draw: Draw, good: Callable[[list[str]], bool], count: int, of: Random
+) -> int:
+    """How many of some spellings are recognised; each 20th is computed as well."""
+    found = 0
+    for k in range(count):
+        before = draw(of)
+        model, ops = rewritten(before)
+        found += good(ops)
+        if k % 20 == 0:
+            feeds = operands(before, k)
+            left, right = (
+                ReferenceEvaluator(m).run(None, feeds)[0]
+                for m in (before, ir.to_proto(model))
+            )
+            np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-4)
+    return found
+
+
+def layer(name: str, family: str, count: int) -> int:
+    draw, operators = LAYERS[name]
+    most = LEFT.get(name, 1)
+    return counted(
+        lambda r: draw(family, r),
+        lambda ops: set(ops) <= operators and len(ops) <= most,
+        count,
+        Random(f"{name} {family}"),
+    )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_few_layers(name: str, family: str) -> None:
+    assert layer(name, family, 3) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [*FAMILIES, "both"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_nearly_all_layers(name: str, family: str) -> None:
+    assert layer(name, family, 300) >= 285
+
+
+def test_some_attention() -> None:
+    assert counted(attention, is_attention, 20, Random("few")) == 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", ["shown", "held"])
+def test_nearly_all_attention(seed: str) -> None:
+    assert counted(attention, is_attention, 300, Random(seed)) >= 285

@@ -60,7 +60,7 @@ from .request.options import CompileOptions, CompileRequest, Progress
 from .statements.from_graph import make_steps
 from .statements.symbolic_sizes import settle_dimensions
 from .validate.reference import reference
-from .validate.verdict import Validation, recalled
+from .validate.verdict import Validation, kept, recalled
 from .verify import parity
 from .verify.debug_dump import stage_writer
 from .verify.feeds import first_feed
@@ -176,7 +176,7 @@ def _built(
         found, engine, emission = _verified(loaded, compiled, request, draft, chosen)
         report["engine"] = unverified["engine"] = engine.as_dict()
         report["emission"] = emission
-        unverified["emission"] = recalled(emission)
+        unverified["emission"] = kept(emission, loaded.sha256)
         note_verification(report, found)
     generation = _generating(loaded, compiled, request, draft, report)
     report |= generation
@@ -370,9 +370,12 @@ def _recalled(
         return None
     report = entry.write(draft)
     generation = report["certificate"].get("generation")
-    if "generation" in report and (generation is not None) != request.verify:
-        empty(draft)  # files that count on what was tried are others
+    untried = "generation" in report and (generation is not None) != request.verify
+    if untried or (request.verify and report["emission"] is None):
+        empty(draft)  # what was tried or compared isn't what is asked for
         return None
+    found = report["emission"]
+    report["emission"] = recalled(found, loaded.sha256) if request.verify else None
     write_report(draft, report)
     if request.verify:
         progress("verify")

@@ -42,9 +42,16 @@ class Validation:
             )
 
 
-def recalled(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The verdict for the same text with other weights, from the compile cache."""
-    return {**found, "recalled": True}
+def kept(found: Mapping[str, Any], sha256: str) -> dict[str, Any]:
+    """A verdict as the compile cache keeps it: about the file of this hash."""
+    return {**found, "of": sha256}
+
+
+def recalled(entry: Mapping[str, Any], sha256: str) -> dict[str, Any]:
+    """The verdict on the same text for the file of this hash; with other weights than
+    it was made with it is "recalled"."""
+    found = {key: value for key, value in entry.items() if key != "of"}
+    return found if entry["of"] == sha256 else {**found, "recalled": True}
 
 
 def emission_line(found: Mapping[str, Any] | None) -> str:

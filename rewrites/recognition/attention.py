@@ -276,10 +276,23 @@ class _Writer:
                 b, h, d, t = sizes
                 if _fit(dims[1:], (t, d), exactly=True):
                     self._scores.nodes += [last, turn]
+                    whole = self._whole_again(flat, (b, h, t, d))
+                    if whole is not None:
+                        return self.unscaled(whole)
                     parameters = {"shape": (b, h, t, d)}
                     return self._add(WORDS["Reshape"].write([flat], parameters))
         turned = {"perm": [0, 1, 3, 2]}
         return self._add(Draft("Transpose", [self.unscaled(value)], turned))
+
+    def _whole_again(self, flat: ir.Value, sizes: Dims) -> ir.Value | None:
+        """What was brought from these sizes to [b h, t, d], if anything was."""
+        node = _producer(flat, self._root, "Reshape")
+        value = None if node is None else node.inputs[0]
+        dims = None if value is None else self._facts.dims(value)
+        if node is None or dims is None or not _fit(dims, sizes, exactly=True):
+            return None
+        self._scores.nodes.append(node)
+        return value
 
     def _add(self, draft: Draft) -> Output:
         self.drafts.append(draft)

@@ -85,3 +85,29 @@ def test_some_attention() -> None:
 @pytest.mark.parametrize("seed", ["shown", "held"])
 def test_nearly_all_attention(seed: str) -> None:
     assert counted(attention, is_attention, 300, Random(seed)) >= 285
+
+
+def test_keys_that_are_turned_in_batches_where_batch_and_length_are_open() -> None:
+    """As torch's exporter writes it: no Reshape can be written with two open sizes."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[b,2,s,8] q, float[b,2,s,8] k, float[b,2,s,8] v, bool[b,1,s,s] m)
+            => (float[b,2,s,8] y)
+            <int64[1] rest = {-1}, int64[1] eight = {8}, float none = {0.0},
+             float low = {-3.4028234663852886e38}>
+        {
+            batch = Shape<start = 0, end = 2>(k)
+            length = Shape<start = 2, end = 3>(k)
+            of_three = Concat<axis = 0>(rest, length, eight)
+            flat = Reshape(k, of_three)
+            turned = Transpose<perm = [0, 2, 1]>(flat)
+            of_four = Concat<axis = 0>(batch, eight, length)
+            keys = Reshape(turned, of_four)
+            scores = MatMul(q, keys)
+            added = Where(m, none, low)
+            masked = Add(scores, added)
+            shares = Softmax(masked)
+            nan = IsNaN(shares)
+            weights = Where(nan, none, shares)
+            y = MatMul(weights, v)
+        }""")
+    assert is_attention(rewritten(model)[1])

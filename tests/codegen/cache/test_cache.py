@@ -20,6 +20,7 @@ import fairhand
 from fairhand.analysis.errors import LoadError
 from fairhand.codegen import pipeline
 from fairhand.codegen.cache import store
+from fairhand.codegen.commands.compile import summary_rows
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.request.options import CompileOptions, CompileRequest
 from fairhand.codegen.verify import parity
@@ -82,6 +83,14 @@ def test_a_second_run_plans_and_formats_nothing(
     assert again.report == first.report
 
 
+def test_a_verdict_that_was_made_with_other_weights_says_so(tmp_path: Path) -> None:
+    first = written(tmp_path, model(), verify=True)
+    again = written(tmp_path, model({"next.weight": lambda w: w / 2}), verify=True)
+    assert again.cached
+    assert again.report["emission"] == {**first.report["emission"], "recalled": True}
+    assert "first written with" in dict(summary_rows(again))["emission"]
+
+
 def test_every_file_of_a_package_is_found_again(tmp_path: Path) -> None:
     for options in ({"engine": "onednn"}, {"lanes": 2}, {"target": "triton"}):
         first = written(tmp_path, model(), **options)
@@ -126,7 +135,7 @@ def test_other_weights(tmp_path: Path, changes: dict[str, Change], hit: bool) ->
 
 
 def test_a_hit_is_verified(tmp_path: Path, emitted: object) -> None:
-    written(tmp_path, model())
+    written(tmp_path, model(), verify=True)
     found = written(tmp_path, model(both), verify=True)
     assert found.cached
     assert found.report["verification"]["worst_relative_error"] < 1e-5
@@ -136,7 +145,7 @@ def test_a_hit_is_verified(tmp_path: Path, emitted: object) -> None:
 def test_what_fails_to_verify_is_made_anew(
     tmp_path: Path, emitted: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written(tmp_path, model())
+    written(tmp_path, model(), verify=True)
     genuine, calls = parity.verify, list[int]()
 
     def once(*arguments: Any, **options: Any) -> Any:

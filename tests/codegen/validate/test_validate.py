@@ -10,8 +10,8 @@ from typing import Any
 
 import onnx
 import pytest
-from support.emitted import EXAMPLES
-from support.networks import residual, transformer
+from support.emitted import EXAMPLES, contents
+from support.networks import looped, residual, transformer
 
 import fairhand
 from fairhand.codegen import pipeline
@@ -177,9 +177,13 @@ def test_a_package_is_validated_again_as_it_is_now(tmp_path: Path) -> None:
 def test_the_compile_cache_keeps_the_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Asked for or not before, the package is the same to the byte."""
     monkeypatch.setenv("FAIRHAND_CACHE", str(tmp_path / "cache"))
-    first = fairhand.compile(residual(), tmp_path / "a")
-    again = fairhand.compile(residual(), tmp_path / "b")
-    assert again.cached
-    assert again.report["emission"] == {**first.report["emission"], "recalled": True}
-    assert "first written with" in dict(summary_rows(again))["emission"]
+    asked = (False, True, True, False)
+    made = [
+        fairhand.compile(looped(), tmp_path / str(i) / "net", verify=verify)
+        for i, verify in enumerate(asked)
+    ]
+    assert [each.cached for each in made] == [False, False, True, True]
+    one, two, three, four = (contents(tmp_path / str(i) / "net") for i in range(4))
+    assert two == three and one == four

@@ -258,7 +258,8 @@ class Stage(nn.Module):
         return tuple(map(self._real, args))
 
     def _hand_on(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        raise _Reached(*(self._real(args[place]) for place in self.gives))
+        given = (self._real(args[place]) for place in self.gives)
+        raise _Reached(*(value.contiguous() for value in given))  # as sending needs
 
 
 def absent_modules(stages: Sequence[Sequence[str]], number: int) -> set[str]:

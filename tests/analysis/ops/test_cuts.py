@@ -25,7 +25,7 @@ CUT = [
     for op in OPS.values()
     if op.cut is not None and not op.domain and op.name not in FIXED
     for index in range(len(op.cases))
-    if index < (1 if op.mapping is ONE_TO_ONE else 8)
+    if index < (1 if op.mapping is ONE_TO_ONE else 5)
 ]
 
 

@@ -73,6 +73,7 @@ def test_wrong_degrees_are_refused_with_those_that_are_possible(
     assert not (tmp_path / "p").exists()
 
 
+@pytest.mark.slow
 def test_a_mesh_of_another_size_is_one_error(cut: Path) -> None:
     code = "import sys; sys.path.insert(0, sys.argv[1]); import digits.parallel as p;"
     run = subprocess.run(

@@ -36,7 +36,7 @@ EDITS: dict[str, tuple[tuple[str, str], ...]] = {
     "an activation of another kind": (
         ("F.gelu(self", 'F.gelu(approximate="tanh", input=self'),
     ),
-    "no residual": (("return x + self.mlp[1](y)", "return self.mlp[1](y)"),),
+    "no residual": (("return x + self.mlp[1](", "return self.mlp[1]("),),
     "residuals the other way round": (
         ("x + self.attention(", "1.0 * x + self.attention("),
     ),
@@ -46,7 +46,7 @@ EDITS: dict[str, tuple[tuple[str, str], ...]] = {
     "a temperature": (("return self.head(mean)", "return self.head(mean) / 2.5"),),
     "the largest in the mean's place": ((".mean(dim=1)", ".amax(dim=1)"),),
     "the first position": ((_MEAN, "mean = self.norm(x)[:, 0]"),),
-    "a layer less": (("range(2)", "range(1)"),),
+    "a layer less": (("in self.layers:", "in self.layers[:1]:"),),
     "each layer twice": ((_LOOP, _LOOP + "            x = layer(x)\n"),),
     "a norm more": (("x = layer(x)", "x = F.layer_norm(layer(x), (48,))"),),
     "inputs brought to a range": (

@@ -318,7 +318,7 @@ def _generating(
     nested = bool(plan.interface.nested)
 
     def write(layout: Layout) -> None:
-        write_generation(draft, decoder, layout, plan.network, nested)
+        write_generation(draft, decoder, layout, nested)
 
     if not request.verify:
         layout = first_layout(decoder)

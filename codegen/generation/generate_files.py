@@ -25,7 +25,7 @@ A tokenizer is the caller's to bring. The steps are caches.py's; nothing here de
 the model.
 """
 _CACHES = """\
-Steps of {network} with its caches, which are buffers that are written in place.
+Steps of the network with its caches, which are buffers that are written in place.
 
 {room}
 """
@@ -78,17 +78,15 @@ def first_layout(decoder: Decoder) -> Layout:
 
 
 def write_generation(
-    folder: Path, decoder: Decoder, layout: Layout, network: str, nested: bool
+    folder: Path, decoder: Decoder, layout: Layout, nested: bool
 ) -> None:
     """Put generate.py and the files that it needs into a package's folder."""
-    texts = generate_texts(decoder, layout, network, nested)
+    texts = generate_texts(decoder, layout, nested)
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
 
 
-def generate_texts(
-    decoder: Decoder, layout: Layout, network: str, nested: bool
-) -> dict[str, str]:
+def generate_texts(decoder: Decoder, layout: Layout, nested: bool) -> dict[str, str]:
     """The text of each file."""
     values: dict[str, object] = {
         "IDS": decoder.ids,
@@ -118,7 +116,7 @@ def generate_texts(
     }
     used = [f"caches/{file}" for file, is_used in files.items() if is_used]
     names = ["Caches", "buffers", "check_fit", "fitting", "flat", *given]
-    docstring = _CACHES.format(network=network, room=room)
+    docstring = _CACHES.format(room=room)
     adapter = "ForTransformers"
     return {
         "for_transformers.py": put_together(

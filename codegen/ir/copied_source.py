@@ -227,9 +227,10 @@ def import_lines(names: Mapping[str, tuple[str, str]]) -> list[str]:
     return "\n\n".join("\n".join(lines) for lines in sections if lines).splitlines()
 
 
-def _by_type(name: str) -> tuple[int, str]:
-    """CONSTANTS, then Classes, then functions."""
-    return (0 if name.isupper() and name[1:] else 1 if name[0].isupper() else 2), name
+def _by_type(name: str) -> tuple[int, str, str]:
+    """CONSTANTS, then Classes, then functions, of which cases are alike."""
+    kind = 0 if name.isupper() and name[1:] else 1 if name[0].isupper() else 2
+    return kind, name.lower(), name
 
 
 def _section(module: str) -> int:

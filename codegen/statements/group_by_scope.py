@@ -85,10 +85,7 @@ def _hoisted(steps: list[Assignment], faithful: bool) -> list[Assignment]:
             inner = step.scopes[: len(shared) + 1]
             if all(u.scopes[: len(inner)] != inner for u in around):
                 continue  # the result of its module, which others are meant to read
-            start = len(ordered) - 1
-            while start and ordered[start - 1].scopes[: len(inner)] == inner:
-                start -= 1
-            moved = _with_sources(ordered[start:])
+            moved = _with_sources(ordered[(start := _start_of(inner, ordered)) :])
             if faithful and any(_is_learned_in(inner[-1], mover) for mover in moved):
                 continue
             rest = [s for s in ordered[start:] if s not in moved]
@@ -96,6 +93,20 @@ def _hoisted(steps: list[Assignment], faithful: bool) -> list[Assignment]:
             for mover in moved:
                 mover.scopes = shared
     return ordered
+
+
+def _start_of(inner: tuple[Scope, ...], steps: list[Assignment]) -> int:
+    """Where the module's steps begin that end with the last step; what that is made of
+    may stand between them, of no module within."""
+    start, wanted = len(steps) - 1, set(steps[-1].reads())
+    while start:
+        step = steps[start - 1]
+        is_source = step.form is None and not wanted.isdisjoint(step.outputs)
+        if not is_source and step.scopes[: len(inner)] != inner:
+            break
+        wanted |= set(step.reads()) if is_source else set()
+        start -= 1
+    return start
 
 
 def _is_learned_in(scope: Scope, step: Assignment) -> bool:

@@ -36,21 +36,6 @@ def is_supported(device: torch.device) -> bool:
     return torch.cuda.get_device_capability(device) >= (8, 0)
 
 
-def runs_triton(*given: Tensor | None) -> bool:
-    """Whether a kernel can be launched on these tensors, and nothing is lost by it."""
-    tensors = [t for t in given if t is not None]
-    if triton is None or torch.compiler.is_compiling():
-        return False  # torch.compile and torch.export read what they know
-    if any(t.numel() == 0 or t.dtype == torch.float64 for t in tensors):
-        return False
-    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        return False  # kernels have no backward
-    if torch.is_autocast_enabled("cuda"):
-        return False  # which types it chooses PyTorch knows
-    device, *others = {t.device for t in tensors}
-    return not others and is_supported(device)
-
-
 def expect(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
     """Raise unless a tensor has the shape that a kernel finds its elements by."""
     if tensor.shape != shape:
@@ -117,6 +102,21 @@ def tile_count(
     n_rows: int, n_cols: int, BLOCK_M: int, BLOCK_N: int, **others: int
 ) -> int:
     return triton.cdiv(n_rows, BLOCK_M) * triton.cdiv(n_cols, BLOCK_N)
+
+
+def runs_triton(*given: Tensor | None) -> bool:
+    """Whether a kernel can be launched on these tensors, and nothing is lost by it."""
+    tensors = [t for t in given if t is not None]
+    if triton is None or torch.compiler.is_compiling():
+        return False  # torch.compile and torch.export read what they know
+    if any(t.numel() == 0 or t.dtype == torch.float64 for t in tensors):
+        return False
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        return False  # kernels have no backward
+    if torch.is_autocast_enabled("cuda"):
+        return False  # which types it chooses PyTorch knows
+    device, *others = {t.device for t in tensors}
+    return not others and is_supported(device)
 
 
 def depthwise_conv_silu(

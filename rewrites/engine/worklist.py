@@ -17,11 +17,14 @@ import onnx_ir as ir
 from ...analysis.graph.traversal import all_nodes
 from ..language.rule import Rule
 from ..recognition.recognise import CLASSES, OPERATORS, recognitions
-from ..rules.catalogue import RECOMPOSE
+from ..rules.catalogue import RECOMPOSE, SHARE
 from .apply import Rewriter
 from .history import Application
 from .match import Matcher
 from .rule_index import form_of, index_of
+
+_LATE = {"attention_grouped"}
+PHASED = {RECOMPOSE: CLASSES.keys() - _LATE, SHARE: _LATE}
 
 
 class Worklist:
@@ -39,7 +42,7 @@ class Worklist:
                 self._lists_of.setdefault(op, []).append(worklist)
         self._recognised = rewriter.classes.keys() & CLASSES.keys()
         for worklist in self._lists if self._recognised else ():
-            if worklist.phase == RECOMPOSE:
+            if worklist.phase in PHASED:
                 for op in OPERATORS - worklist.index.operators.keys():
                     self._lists_of.setdefault(op, []).append(worklist)
         self.push(all_nodes(rewriter.model.graph))
@@ -68,7 +71,7 @@ class Worklist:
             if node.domain or not node.outputs:
                 continue
             rules = admitted(facts.forms.get(node) or form_of(node, facts))
-            named = self._recognised and worklist.phase == RECOMPOSE
+            named = self._recognised and worklist.phase in PHASED
             # A constant is folded, not rewritten.
             if not (rules or named) or facts.is_constant(node.outputs[0]):
                 continue
@@ -78,7 +81,7 @@ class Worklist:
     def _recognise(self, node: ir.Node, phase: str) -> bool:
         """Name what ends at a node; returns whether anything has changed."""
         for found in recognitions(node, self._rewriter.around):
-            if found.name in self._recognised:
+            if found.name in self._recognised & PHASED[phase]:
                 done = self._rewriter.apply_recognised(found, phase)
                 if isinstance(done, Application):
                     self._note(done, node)

@@ -55,7 +55,8 @@ def _phase(name: str, why: str, *families: Sequence[Rule]) -> Phase:
     return Phase(name, why, tuple(rule for family in families for rule in family))
 
 
-RECOMPOSE = "recompose"  # where operators are recognised by meaning, too
+# Where operators are recognised by meaning, too.
+RECOMPOSE, SHARE = "recompose", "share"
 
 PHASES = (
     _phase(
@@ -113,6 +114,11 @@ PHASES = (
         horizontal_fusion.RULES,
         associative.SHARED,
         attention.CAUSAL,
+    ),
+    _phase(
+        SHARE,
+        "Heads of keys serve several of queries; a mask is seen to be causal, and"
+        " copies move to where they are recognised, while each still has its own.",
     ),
 )
 

@@ -111,3 +111,37 @@ def test_keys_that_are_turned_in_batches_where_batch_and_length_are_open() -> No
             y = MatMul(weights, v)
         }""")
     assert is_attention(rewritten(model)[1])
+
+
+def test_heads_are_shared_after_masks_are_seen_to_be_causal() -> None:
+    """A causal mask is one for as many heads of keys as of queries, as exported."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[b,4,s,8] q, float[b,2,s,8] k, float[b,2,s,8] v) => (float[b,4,s,8] y)
+            <int64[3] ahead = {0, 1, 2}, int64[3] around = {0, 1, 3},
+             int64[1] two = {2}, int64[4] all = {0, 4, -1, 8}, int64 zero = {0},
+             int64 one = {1}, float none = {0.0}, float low = {-3.4028234663852886e38},
+             int64[5] twice = {1, 1, 2, 1, 1}>
+        {
+            length = Shape<start = 2, end = 3>(k)
+            count = Squeeze(length)
+            places = Range(zero, count, one)
+            row = Unsqueeze(places, ahead)
+            column = Unsqueeze(places, around)
+            seen = LessOrEqual(row, column)
+            added = Where(seen, none, low)
+            k5 = Unsqueeze(k, two)
+            k_copies = Expand(k5, twice)
+            keys = Reshape(k_copies, all)
+            v5 = Unsqueeze(v, two)
+            v_copies = Expand(v5, twice)
+            values = Reshape(v_copies, all)
+            turned = Transpose<perm = [0, 1, 3, 2]>(keys)
+            scores = MatMul(q, turned)
+            masked = Add(scores, added)
+            weights = Softmax(masked)
+            y = MatMul(weights, values)
+        }""")
+    found, ops = rewritten(model)
+    assert is_attention(ops)
+    (node,) = (n for n in found.graph if n.op_type == "Attention")
+    assert node.attributes["is_causal"].as_int() == 1

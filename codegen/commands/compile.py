@@ -39,8 +39,15 @@ def summary_rows(package: Package) -> list[tuple[str, str]]:
         ),
         ("parity", summary(report["verification"])),
         *([("parallel", _devices(report["parallel"]))] if "parallel" in report else []),
-        ("emission", emission_line(report.get("emission"))),
+        *_emission(report.get("emission")),
     ]
+
+
+def _emission(found: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """What is known for all inputs; other calls are worth a look."""
+    line = emission_line(found)
+    differs = found is not None and "differs" in found
+    return [("warning" if differs else "emission", line)]
 
 
 def _devices(plan: dict[str, Any]) -> str:

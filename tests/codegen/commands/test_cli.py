@@ -87,8 +87,9 @@ def test_verify(package: Path, tmp_path: Path, capfd: Capture) -> None:
     assert lines[0].startswith("digits_sample.npz: relative error ")
     assert lines[1].startswith("seed 0, batch=1: relative error ")
     assert lines[2].startswith("seed 0, batch=3: relative error ")
-    assert lines[3].startswith("worst relative error ") and len(lines) == 4
-    assert lines[3].endswith(": verified") and error == ""
+    assert lines[3].startswith("validated for all inputs of all sizes: ")
+    assert lines[4].startswith("worst relative error ") and len(lines) == 5
+    assert lines[4].endswith(": verified") and error == ""
 
     assert run("verify", package, TRANSFORMER) == 1
     text = f"error: {package} was not generated from {TRANSFORMER}\n"
@@ -200,7 +201,7 @@ def test_python_dash_m_is_the_command() -> None:
         (["compile"], "the following arguments are required: model"),
         (["decompile", "x.onnx"], "invalid choice: 'decompile'"),
         (["compile", "x.onnx", "--fast"], "unrecognized arguments: --fast"),
-        (["verify", "x"], "the following arguments are required: model"),
+        (["verify"], "the following arguments are required: package"),
         (["verify", "x", "y", "--seeds", "0"], "'0' is no whole number above 0"),
         (["bench", "x", "y", "--rounds", "many"], "'many' is no whole number above 0"),
     ],

@@ -12,6 +12,7 @@ from support.emitted import FILES, contents, imported, small_model
 
 import fairhand
 from fairhand.analysis.ops.registry import OPS
+from fairhand.codegen.emit.package_files import note_files, read_report
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,9 @@ def test_an_empty_folder_and_an_older_package_are_replaced(tmp_path: Path) -> No
     fairhand.compile(small_model(), out, verify=False)
     first = contents(out)
     assert set(first) == FILES
+    report = read_report(out)
     (out / "kernels.py").write_text("of an older version")
+    note_files(out, report)
     (out / "NOTES.md").write_text("mine")
     (out / "tools").mkdir()
     (out / "tools" / "model.py").write_text("mine too")

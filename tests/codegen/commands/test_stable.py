@@ -129,8 +129,8 @@ CHANGES: dict[str, Case] = {
     "the activation of a class": (
         looped,
         {"acts": ["Tanh"] * 3},
-        ["y = self.fc2(F.relu(self.fc1(x)))"],
-        ["y = self.fc2(torch.tanh(self.fc1(x)))"],
+        ["out = self.fc2(F.relu(self.fc1(x)))"],
+        ["out = self.fc2(torch.tanh(self.fc1(x)))"],
     ),
     "the width of all layers": (
         looped,
@@ -214,7 +214,7 @@ def test_one_other_activation_is_an_argument(tmp_path: Path) -> None:
     assert gone == {
         "self.layers = nn.ModuleList(Layer() for _ in range(3))",
         "def __init__(self):",
-        "y = self.fc2(F.relu(self.fc1(x)))",
+        "out = self.fc2(F.relu(self.fc1(x)))",
     }
     assert "[Layer(F.relu), Layer(F.relu), Layer(torch.tanh)]" in "".join(came)
     assert "self.activation = activation" in came

@@ -94,7 +94,7 @@ def test_what_an_edit_leaves_alone_keeps_its_names(
             "    def forward(self, image",
             "    # Moves all lines.\n\n    def forward(self, image",
         ),
-        ("y = F.relu(self.conv1(x))", "y = F.silu(self.conv1(x))"),
+        ("out = F.relu(self.conv1(x))", "out = F.silu(self.conv1(x))"),
         ("return self.head(x)", "return self.head(F.relu(x)).softmax(-1)"),
     )
     new = tmp_path / "new.onnx"

@@ -70,8 +70,8 @@ def test_repeated_blocks_are_a_class_a_list_and_a_loop(
         "return self.head(x)",
     ]
     assert found.body(name) == [
-        "y = F.relu(self.fc1(self.norm(x)))",
-        "return x + self.fc2(y)",
+        "out = F.relu(self.fc1(self.norm(x)))",
+        "return x + self.fc2(out)",
     ]
     assert set(found.weights) == parameters
     assert found.report["classes"] == found.classes
@@ -83,8 +83,8 @@ def test_without_scopes_what_repeats_is_a_class_named_after_its_weights(
     found = emitted(feed_forward("none")[0])
     assert found.classes == ["Layer", "Net"]
     assert found.body("Layer") == [
-        "y = F.relu(self.fc1(self.norm(x)))",
-        "return x + self.fc2(y)",
+        "out = F.relu(self.fc1(self.norm(x)))",
+        "return x + self.fc2(out)",
     ]
     assert found.body() == [
         "for layer in self.layers:",

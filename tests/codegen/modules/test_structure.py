@@ -74,7 +74,7 @@ def test_a_sum_that_some_leave_out_is_a_flag(emitted: Emit) -> None:
     assert found.classes == ["Block", "Net"]
     assert "def __init__(self, residual: bool = True):" in found.source("Block")
     assert "Block(), Block(residual=False), Block()" in found.source()
-    assert found.body("Block")[-1].endswith(" if self.residual else y")
+    assert found.body("Block")[-1].endswith(" if self.residual else out")
 
 
 def test_a_sum_behind_a_module_is_a_flag(emitted: Emit) -> None:
@@ -135,7 +135,7 @@ def test_a_class_with_a_flag_is_one_however_wide(emitted: Emit) -> None:
     a, b = (2, 3, 4, 5, 6, 7, 9, 10), (3, 2, 5, 4, 7, 6, 10, 9)
     found = emitted(chained(*(varied(s, s == a) for s in (a, a, b, b))))
     assert found.classes == ["Block", "Net"]
-    assert "x + y if self.residual else y" in found.text
+    assert "x + out if self.residual else out" in found.text
 
 
 def test_a_larger_difference_is_another_class(emitted: Emit) -> None:

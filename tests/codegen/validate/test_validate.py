@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +17,7 @@ from support.networks import looped, residual, transformer
 import fairhand
 from fairhand.codegen import pipeline
 from fairhand.codegen.commands.compile import summary_rows
-from fairhand.codegen.commands.verify import verify_all_inputs
+from fairhand.codegen.commands.verify import verify_again, verify_all_inputs
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.plan.make_plan import CompiledModel
 from fairhand.codegen.validate.compare import compare
@@ -134,7 +135,7 @@ def test_what_a_file_calls_its_sizes_is_not_evaluated(tmp_path: Path) -> None:
     assert found["validated"] and not marker.exists()
 
 
-def test_what_makes_other_calls_is_not_written(
+def test_what_makes_other_calls_is_written_with_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Samples agree: no number is that large."""
@@ -153,9 +154,16 @@ def test_what_makes_other_calls_is_not_written(
 
     monkeypatch.setattr(pipeline, "model_text", text)
     folder = tmp_path / "net"
+    onnx.save(residual(), tmp_path / "net.onnx")
+    found = fairhand.compile(tmp_path / "net.onnx", folder, cache=False)
+    assert re.search(r"line \d+, .*aten.clamp", dict(summary_rows(found))["warning"])
+    assert verify_again(folder, None, None, 1)[-1].endswith(": verified")
     with pytest.raises(fairhand.VerificationError, match=r"line \d+, .*aten.clamp"):
-        fairhand.compile(residual(), folder, cache=False)
-    assert not folder.exists()
+        verify_all_inputs(folder, None)
+    path = folder / "model.py"
+    path.write_text(f"{path.read_text('utf-8')}\n# Edited.\n", "utf-8")
+    with pytest.raises(fairhand.VerificationError, match=r"line \d+, .*aten.clamp"):
+        verify_again(folder, None, None, 1)
 
 
 def test_a_package_is_validated_again_as_it_is_now(tmp_path: Path) -> None:

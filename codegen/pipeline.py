@@ -261,7 +261,7 @@ def _emitted(
     return report, runs_on
 
 
-MORE_SEEDS = range(2, 8)  # of inputs, where validation finds other calls
+_MORE_SEEDS = range(2, 8)  # of inputs, where validation finds other calls
 
 
 def _verified(
@@ -295,7 +295,7 @@ def _verified(
     validation = Validation(draft, table)
     found = check_package(draft, loaded, graph, given, build, validation)
     if "differs" in validation.found and given is None:
-        parity.verify(draft, loaded, None, MORE_SEEDS)
+        parity.verify(draft, loaded, None, _MORE_SEEDS)
     if runs_on.name == AUTO and TRACED in runs_on.candidates():
         try:
             parity.verify(draft, loaded, given, None if given else (0,), TRACED)
@@ -376,10 +376,10 @@ def _recalled(
     report = entry.write(draft)
     generation = report["certificate"].get("generation")
     untried = "generation" in report and (generation is not None) != request.verify
-    if untried or (request.verify and report["emission"] is None):
+    found = report["emission"]
+    if untried or (request.verify and (found is None or "differs" in found)):
         empty(draft)  # what was tried or compared isn't what is asked for
         return None
-    found = report["emission"]
     report["emission"] = recalled(found, loaded.sha256) if request.verify else None
     write_report(draft, report)
     if request.verify:

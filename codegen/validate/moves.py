@@ -263,6 +263,16 @@ def _shuffle(sources: Sequence[Source], args: Any, kwargs: Any, text: SizeText) 
     return copied(source, View((*rest, *spread), offset), text)
 
 
+def _stack(sources: Sequence[Source], args: Any, kwargs: Any, text: SizeText) -> Any:
+    dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
+    at = dim % (len(sources[0][1].dims) + 1)
+    parts = [
+        (source, View((*view.dims[:at], (1, 1), *view.dims[at:]), view.offset))
+        for source, view in sources
+    ]
+    return joined(parts, at, text)
+
+
 def _unshuffle(
     sources: Sequence[Source], args: Any, kwargs: Any, text: SizeText
 ) -> Any:
@@ -307,4 +317,5 @@ MOVES: dict[Any, Callable[..., Memory | None]] = {
     _AT.pixel_unshuffle.default: _unshuffle,
     _AT.repeat.default: _repeat,
     _AT.roll.default: _roll,
+    _AT.stack.default: _stack,
 }

@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from .digests import digest
 from .memory import CannotFollow, Elements, Places, real_digest, tensors_in
+from .moves import MOVES
 
 _AT = torch.ops.aten
 # Options of calls that make tensors which say nothing of their numbers.
@@ -29,6 +30,23 @@ _IDLE_OPTIONS = frozenset({"device", "layout", "pin_memory", "non_blocking"})
 # ~(x == y) is written x != y, which is true of numbers that are none as well.
 _UNEQUAL = {_AT.eq.Scalar: _AT.ne.Scalar, _AT.eq.Tensor: _AT.ne.Tensor}
 _NOT = frozenset({_AT.bitwise_not.default, _AT.logical_not.default})
+# Of two tensors, one result to the bit in either order.
+_COMMUTE = frozenset(
+    {
+        _AT.add.Tensor,
+        _AT.bitwise_and.Tensor,
+        _AT.bitwise_or.Tensor,
+        _AT.bitwise_xor.Tensor,
+        _AT.eq.Tensor,
+        _AT.logical_and.default,
+        _AT.logical_or.default,
+        _AT.logical_xor.default,
+        _AT.maximum.default,
+        _AT.minimum.default,
+        _AT.mul.Tensor,
+        _AT.ne.Tensor,
+    }
+)
 COUNTS = (2, 1, 0, 3)  # what a number is followed as that data decide
 _SYMBOLS = torch.SymInt | torch.SymFloat | torch.SymBool
 
@@ -158,6 +176,8 @@ class Recorder(TorchDispatchMode):
             call = self._unequal.get(self.name(args[0]), call)
         made = func(*args, **kwargs)
         if self._enter(func, call, args, kwargs, made):
+            if func in MOVES and isinstance(made, torch.Tensor):
+                call = digest(self.name(made))  # by what is moved, not by how
             self.calls.append(Recorded(str(func), call, self._caller()))
         if func in _UNEQUAL:
             self._unequal[self.name(made)] = self._call(_UNEQUAL[func], args, kwargs)
@@ -197,7 +217,10 @@ class Recorder(TorchDispatchMode):
         drawn = 0
         if torch.Tag.nondeterministic_seeded in func.tags:
             self._draws = drawn = self._draws + 1
-        return digest(str(func), [self.name(arg) for arg in args], named, drawn)
+        names = [self.name(arg) for arg in args]
+        if func in _COMMUTE and not named and len(list(tensors_in(args))) == 2:
+            names.sort(key=str)
+        return digest(str(func), names, named, drawn)
 
     def _enter(
         self, func: Any, call: str, args: Sequence[Any], kwargs: Any, made: Any

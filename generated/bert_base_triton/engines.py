@@ -141,15 +141,13 @@ def processor() -> str:
 class Auto:
     """For each combination of sizes and threads, the fastest engine.
 
-    The first calls run the network as it stands. One that comes after enough of them
-    prepares the engines that take all sizes, and times them and the network on what it
-    was given; so does one after enough calls of its sizes with those that prepare each
-    size. More sizes are measured once their calls took as long as the last measurement,
-    so that sizes which change all the time cost at most as much again. Results are
-    compared with the network's; an engine that fails or takes too long is given up.
-    Times are kept in a file, so that other processes need not measure. Where there is
-    no memory for the weights twice more, the network runs as it stands. Several threads
-    may call at once: one measures, the others don't wait.
+    The first calls run the network as it stands. A later one prepares the engines that
+    take all sizes, and times them and the network on its inputs; so does one, after
+    enough calls of its sizes, with those that prepare each size. More sizes are measured
+    once their calls took as long as the last measurement, since some keep changing. An
+    engine that fails, takes too long or gives other results is given up. Times are kept
+    in a file for other processes. Without memory for the weights twice more, and in
+    threads beside one that measures, the network runs as it stands.
     """
 
     def __init__(self, model: nn.Module):

@@ -142,6 +142,8 @@ def test_tables_of_a_rotation_are_called_cos_and_sin(tmp_path: Path) -> None:
     text = text_of(g, tmp_path, y=made["q"], z=made["k"])
     assert "apply_interleaved_rotary(q, self.cos, self.sin)" in text
     assert text.count("stack") == 1
+    emission = read_report(tmp_path / "net")["emission"]
+    assert emission["validated"], "pairs are joined and added in another order"
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ import onnx_ir as ir
 
 from ..analysis.errors import VerificationError
 from ..analysis.literals import one_line
+from ..analysis.oracle.process import FORKS
 from ..rewrites.certificate.graph_hash import digest
 from ..rewrites.certificate.rule_file import read_rules
 from ..rewrites.language.rule import Rule
@@ -119,13 +120,11 @@ def compile(
     `out` is the package's folder (default: generated/<model>), replaced only by a
     package that verified; what was edited there is merged, or nothing is replaced.
     `inputs` are sample inputs (.npz, .pb) to verify with instead of random ones;
-    `shapes` gives inputs of open size a shape of their own;
-    `debug` is a folder for the graph after each stage. What is written follows from
-    `level` to `target` and from `autotune` (Options). `engine` is what Session runs on:
-    "eager", "packed", "onednn", "compile", or "auto" for what suits the network;
-    `precision` "bf16" or "fp16" computes in these, "int8" multiplies in integers where
-    layers are linear. `profile` measures here which engine is the fastest. `cache` lets
-    a package serve again. `parallel` ("tp=2", "8"): on `devices` of `memory` bytes.
+    `shapes` gives inputs of open size one; `debug` is a folder for the graph after each
+    stage. `level` to `target` and `autotune` say what is written (CompileOptions).
+    `engine` is what Session runs on: "eager", "packed", "onednn", "compile", or "auto"
+    for what suits, measured if `profile`; `precision` may be "bf16", "fp16", or "int8"
+    in linear layers; `parallel` is a plan ("tp=2") for `devices` of `memory` bytes.
     """
     laws = read_rules(Path(rules)) if isinstance(rules, str | Path) else rules
     ways = lanes, profile, fusion, target, autotune
@@ -140,6 +139,8 @@ def compile(
             refuse_wrong(loaded)
     folder = Path(out or Path("generated") / package_name(loaded.name))
     check_target(folder)
+    if verify:
+        FORKS.warm()  # while this process lowers and emits
     key = key_of(loaded, request) if cache and debug is None else None
     with replacing(folder) as draft:
         report = _recalled(key, loaded, request, draft, progress) if key else None

@@ -17,6 +17,16 @@ nothing of ours, and neither may a package.
 
 A request may say how many bytes of "memory" answering it may take. What fails is
 answered by {"error": TEXT}.
+
+    python child.py fork
+
+forks processes that do all this, without the second that it takes to load PyTorch.
+Standard input is a socket then:
+
+    {"environ": {..}, "folder": PATH}, and descriptors of its standard input and output
+        -> {"pid": N}
+    {"kill": N} -> {}
+    {"wait": N} -> {"code": its return code, or None while it runs}
 """
 
 import sys
@@ -29,6 +39,8 @@ import importlib
 import json
 import os
 import queue
+import signal
+import socket
 import threading
 import warnings
 from pathlib import Path
@@ -37,6 +49,7 @@ from typing import Any
 import numpy as np
 
 BANNED = {"fairhand", "onnx", "onnxruntime", "onnx_ir"}  # in a package's process
+_LOADED = ["torch", "safetensors", "torch.fx.experimental.symbolic_shapes"]
 
 
 class Sessions:
@@ -143,6 +156,45 @@ def main() -> None:
         del reply
 
 
+def fork() -> None:
+    """Fork a process for each request, until the parent closes the socket, or dies.
+
+    Variables that libraries read when they load are as they were when this began.
+    """
+    for name in _LOADED:
+        importlib.import_module(name)
+    parent = socket.socket(fileno=0)
+    children = set[int]()
+    while True:
+        text, descriptors, _, _ = socket.recv_fds(parent, 1 << 20, 2)
+        if not text:
+            os._exit(0)
+        request = json.loads(text)
+        reply: dict[str, Any] = {}
+        if "kill" in request and request["kill"] in children:
+            os.kill(request["kill"], signal.SIGKILL)
+        elif "wait" in request:
+            pid, status = os.waitpid(request["wait"], os.WNOHANG)
+            children.discard(pid)
+            reply = {"code": os.waitstatus_to_exitcode(status) if pid else None}
+        elif "environ" in request:
+            reply = {"pid": os.fork()}
+            if not reply["pid"]:
+                break
+            children.add(reply["pid"])
+        for descriptor in descriptors:
+            os.close(descriptor)
+        parent.send(json.dumps(reply).encode())
+    parent.detach()
+    for descriptor, place in zip(descriptors, (0, 1), strict=True):
+        os.dup2(descriptor, place)  # the socket is closed by it
+        os.close(descriptor)
+    os.environ.clear()
+    os.environ.update(request["environ"])
+    os.chdir(request["folder"])
+    main()
+
+
 def _said(error: Exception) -> str:
     """What an exception says; ONNX Runtime's name their kind themselves."""
     name = type(error).__name__
@@ -229,4 +281,4 @@ def _dtype(name: str) -> Any:
 
 
 if __name__ == "__main__":
-    main()
+    fork() if sys.argv[1:] == ["fork"] else main()

@@ -7,11 +7,14 @@ divided by -1), take all memory, or never end. So it runs in child.py, with limi
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -49,11 +52,118 @@ class Limits(NamedTuple):
 UNLIMITED = Limits()
 
 
+class Forks:
+    """A process with PyTorch loaded, from which others are forked; see child.py."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+
+    def warm(self) -> None:
+        """Start it, if it doesn't run and can: it takes seconds until it answers."""
+        with self._lock, suppress(OSError):
+            self._started()
+
+    def _started(self) -> socket.socket:
+        # Elsewhere a fork is no process that systems' libraries may be used in.
+        if sys.platform != "linux":
+            raise OSError(f"no forks on {sys.platform}")
+        if self._socket is not None:
+            return self._socket
+        self._socket, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+        with theirs:
+            self._running = subprocess.Popen(
+                [sys.executable, child.__file__, "fork"],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        return self._socket
+
+    def ask(
+        self, request: Mapping[str, Any], descriptors: Sequence[int] = ()
+    ) -> dict[str, Any]:
+        """The reply to a request. Raises OSError if there is none."""
+        with self._lock:
+            asked = self._started()
+            try:
+                socket.send_fds(asked, [json.dumps(request).encode()], descriptors)
+                return dict(json.loads(asked.recv(1 << 10)))
+            except BaseException as error:  # its reply would answer the next request
+                self._end()
+                if isinstance(error, ValueError):
+                    raise OSError("the process that forks ended") from None
+                raise
+
+    def close(self) -> None:
+        """End it, and leave alone what was forked."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+        if self._running is not None:
+            self._running.kill()
+            self._running.wait()
+        self._socket = self._running = None
+
+    def forget(self) -> None:
+        """In a process that was forked off: the running one belongs to the parent."""
+        self._lock = threading.Lock()
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = self._running = None
+
+
+class Forked:
+    """A process that was forked, as far as it is used like a subprocess.Popen."""
+
+    def __init__(self, forks: Forks) -> None:
+        """Raises OSError."""
+        self._forks = forks
+        self.returncode: int | None = None
+        requests, stdin = os.pipe()
+        stdout, replies = os.pipe()
+        self.stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
+        where = {"environ": dict(os.environ), "folder": os.getcwd()}
+        try:
+            self.pid = forks.ask(where, [requests, replies])["pid"]
+        except OSError:
+            _close_pipes(self)
+            raise
+        finally:
+            os.close(requests)
+            os.close(replies)
+
+    def kill(self) -> None:
+        """End it, if it runs."""
+        with suppress(OSError):
+            self._forks.ask({"kill": self.pid})
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its return code, once it ended. Raises subprocess.TimeoutExpired."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while self.returncode is None:
+            try:
+                self.returncode = self._forks.ask({"wait": self.pid})["code"]
+            except OSError:
+                self.returncode = -signal.SIGKILL
+            if end is not None and time.monotonic() > end:
+                raise subprocess.TimeoutExpired("child.py", timeout or 0)
+            time.sleep(0.002)
+        return self.returncode
+
+
+_Running = subprocess.Popen[bytes] | Forked
+
+
 class Process:
     """A process that answers requests as child.py describes; started when needed."""
 
     def __init__(self) -> None:
-        self._running: subprocess.Popen[bytes] | None = None
+        self._running: _Running | None = None
         self._lock = threading.Lock()
         self.ends = 0  # how often it ended, and its sessions with it
         self.unused: list[int] = []  # sessions to be dropped
@@ -101,15 +211,18 @@ class Process:
         self._running, self.unused = None, []
         self.ends += 1
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self) -> _Running:
         if self._running is None:
-            self._running = subprocess.Popen(
-                [sys.executable, child.__file__],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
+            self._running = self._start()
         return self._running
+
+    def _start(self) -> _Running:
+        return subprocess.Popen(
+            [sys.executable, child.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
 
     def _end(self) -> None:
         running, self._running = self._running, None
@@ -131,9 +244,7 @@ class Process:
 
 
 @contextmanager
-def _ended_after(
-    running: subprocess.Popen[bytes], seconds: float | None
-) -> Iterator[threading.Event]:
+def _ended_after(running: _Running, seconds: float | None) -> Iterator[threading.Event]:
     """Kill a process that takes longer than the block may; the event says so."""
     late = threading.Event()
 
@@ -151,7 +262,7 @@ def _ended_after(
         timer.cancel()
 
 
-def _close_pipes(running: subprocess.Popen[bytes] | None) -> None:
+def _close_pipes(running: _Running | None) -> None:
     for stream in () if running is None else (running.stdin, running.stdout):
         with suppress(OSError):
             if stream is not None:
@@ -223,6 +334,11 @@ class Apart(Process):
             self.close()
             raise
 
+    def _start(self) -> _Running:
+        with suppress(OSError):
+            return Forked(FORKS)
+        return super()._start()
+
     def run(self, feed: Sequence[Any]) -> list[Any]:
         """The results for the values of inputs, in their order. Raises RunFailed."""
         request = {"run": self._number, "values": list(feed)}
@@ -248,7 +364,8 @@ def available_memory() -> int | None:
     return int(found[0]) << 10 if found else None
 
 
-_SHARED = Process()
-atexit.register(_SHARED.close)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_SHARED.forget)
+_SHARED, FORKS = Process(), Forks()
+for each in (_SHARED, FORKS):
+    atexit.register(each.close)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=each.forget)

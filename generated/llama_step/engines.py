@@ -229,7 +229,7 @@ class Auto:
 
     The first calls run the network as it stands. A later one prepares the engines that
     take all sizes, and times them and the network on its inputs; so does one, after
-    enough calls of its sizes, with those that prepare each size. More sizes are measured
+    enough calls of its sizes, with those that prepare each size. More sizes are timed
     once their calls took as long as the last measurement, since some keep changing. An
     engine that fails, takes too long or gives other results is given up. Times are kept
     in a file for other processes. Without memory for the weights twice more, and in

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import ml_dtypes
@@ -16,7 +17,16 @@ import onnx
 import pytest
 
 from fairhand.analysis.oracle import child
-from fairhand.analysis.oracle.process import Limits, Process, RunFailed, Session
+from fairhand.analysis.oracle.process import (
+    UNLIMITED,
+    Apart,
+    Forked,
+    Forks,
+    Limits,
+    Process,
+    RunFailed,
+    Session,
+)
 
 HEAD = '<ir_version: 9, opset_import: ["" : 20]> g '
 
@@ -102,33 +112,98 @@ def test_after_a_fork_each_has_its_own() -> None:
     assert session.run(None, feed)[0].tolist() == [1]
 
 
-PARENT = f"""
-import sys
-from fairhand.analysis.oracle.process import Process
-process = Process()
+PARENT = """
+import os, sys
+from fairhand.analysis.oracle.process import FORKS, Apart, Process
+class Waiting(Apart):
+    def __init__(self):
+        Process.__init__(self)
+process = {kind}()
 process.ask({{"drop": 1}})
-print(process._running.pid, flush=True)
-process.ask({{"package": {str(Path(__file__).parent / "endless")!r}, "engine": ""}})
+forks = FORKS._running
+print(process._running.pid, forks.pid if forks else process._running.pid, flush=True)
+process.ask({{"package": {package!r}, "engine": ""}})
 """
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system has no SIGKILL")
-def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["Process", "Waiting"])
+def test_a_child_ends_with_its_parent(kind: str, tmp_path: Path) -> None:
     package = tmp_path / "endless"
     package.mkdir()
     (package / "__init__.py").write_text("import time\nwhile True: time.sleep(0.1)\n")
-    text = PARENT.replace(str(Path(__file__).parent / "endless"), str(package))
+    text = PARENT.format(kind=kind, package=str(package))
     with subprocess.Popen(
         [sys.executable, "-c", text], stdout=subprocess.PIPE, text=True
     ) as parent:
         assert parent.stdout is not None
-        pid = int(parent.stdout.readline())
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
         time.sleep(0.3)
         parent.kill()
     end = time.monotonic() + 5
-    while _alive(pid):
+    while any(map(_alive, pids)):
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+@pytest.fixture
+def forks() -> Iterator[Forks]:
+    if sys.platform != "linux":
+        pytest.skip("processes are forked on Linux alone")
+    found = Forks()
+    yield found
+    found.close()
+
+
+def package(folder: Path, text: str) -> Path:
+    """A package whose Session's one output is what `text` gives."""
+    (folder / "net").mkdir()
+    (folder / "net" / "__init__.py").write_text(
+        "import os, signal, time\nfrom types import SimpleNamespace\nclass Session:\n"
+        "    def get_outputs(self): return [SimpleNamespace(name='y')]\n"
+        "    get_inputs = lambda self: []\n"
+        f"    def run(self, names, feed): return [{text}]\n"
+    )
+    return folder / "net"
+
+
+def test_a_forked_process_has_our_environment_and_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = package(tmp_path, "[os.environ.get('FOR_ONE'), os.getcwd()]")
+    for given in ("a", "b"):
+        monkeypatch.setenv("FOR_ONE", given)
+        monkeypatch.chdir(tmp_path)
+        with Apart(asked, "", UNLIMITED) as running:
+            assert running.run([]) == [[given, str(tmp_path)]]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("os.kill(os.getpid(), signal.SIGFPE)", "SIGFPE"),
+        ("os._exit(7)", "exit code 7"),
+        ("time.sleep(60)", r"more than 0\.5 s"),
+    ],
+)
+def test_how_a_forked_process_ended(text: str, said: str, tmp_path: Path) -> None:
+    with Apart(package(tmp_path, text), "", Limits(0.5)) as running:
+        with pytest.raises(RunFailed, match=said) as failed:
+            running.run([])
+        assert failed.value.fatal
+
+
+def test_the_process_that_forks_may_die(forks: Forks) -> None:
+    first = Forked(forks)
+    assert forks._running is not None
+    forks._running.kill()
+    with pytest.raises(OSError, match=r"ended|reset|pipe"):
+        Forked(forks)
+    second = Forked(forks)  # from another one
+    second.kill()
+    assert second.wait(5) == -signal.SIGKILL
+    assert first.wait(5) == -signal.SIGKILL
+    first.stdin.close()  # at which it ends by itself
 
 
 def _alive(pid: int) -> bool:

@@ -1,36 +1,81 @@
-"""Check a certificate: repeat each application it lists, and nothing else.
+"""Make a certificate, and check one: repeat each application it lists, and no other.
 
 The search for places where rules apply is left out here. Each application is looked up
 by the value it replaced, its law is matched there, its preconditions are evaluated on
-the graph as it is at that point, and its proof must be the one that is shipped. The
-graph that comes out must be the one the certificate ends with.
+the graph as it is at that point, and its proof must be the one that is shipped. What
+was done is certified again: the two certificates must be one.
 """
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import onnx_ir as ir
 
+from ..analysis.cost.graph_cost import GraphCost, graph_cost
 from ..analysis.errors import FairhandError
+from ..analysis.graph.dims import text as size_text
 from ..analysis.graph.shape_facts import ShapeFacts
 from ..analysis.graph.traversal import all_nodes
 from ..analysis.shapes.infer import infer
+from .adapters.cleanup import give_texts
 from .certificate.graph_hash import digest
-from .certificate.proof_store import verdict_of
+from .certificate.proof_store import kernel_hash, unproved, verdict_of
 from .certificate.rule_file import RuleFile
 from .engine.apply import Rewriter
 from .engine.history import Application
 from .engine.match import Matcher
+from .engine.worklist import phase_of
+from .folding.constant_branches import take_truths
 from .folding.constant_folding import fold_constants
+from .language.exactness import LEVELS
 from .language.rule import Rule
 from .recognition.recognise import CLASSES, PROOF, recognitions
-from .rules.catalogue import BY_NAME
+from .rules.catalogue import BY_NAME, RULES
 from .second_opinion.compare import Difference, Sides
-from .simplify import Rewriting, know_sizes, prepare, usable
+from .simplify import Rewriting, applied_at, know_sizes, prepare, usable
 
 _OWN = "laws of your own are named by --rules"
+_VERSION = "was the package made by this version of fairhand?"
+
+
+def make_certificate(done: Rewriting, exactness: str, graph: str) -> dict[str, Any]:
+    """What `fairhand check` repeats: each application with its proof and evidence.
+
+    `graph` is the digest of the one they led to.
+    """
+    rules = (*RULES, *(done.own.rules if done.own else ()))
+    verdicts = {rule.name: verdict_of(rule) for rule in rules}
+    proofs = {name: v.proof_id for name, v in verdicts.items() if v is not None}
+    classes = Counter(a.exactness.value for a in done.history)
+    left_out = unproved(rules)
+    return {
+        **({"rules": done.own.path.name} if done.own else {}),
+        **({"unproved": left_out} if left_out else {}),
+        "level": done.level,
+        "exactness": exactness,
+        "classes": dict(sorted(classes.items())),
+        "kernel": kernel_hash(),
+        "sweeps": done.sweeps,
+        "applications": [a.as_dict(proofs.get(a.rule, PROOF)) for a in done.history],
+        "graph": graph,
+        "cost": {"before": _cost(done.before), "after": _cost(done.after)},
+    }
+
+
+def _cost(cost: GraphCost | None) -> dict[str, Any]:
+    """Counts; those that depend on dynamic sizes as formulas of their names."""
+    assert cost is not None
+    found: dict[str, Any] = {"nodes": cost.nodes}
+    for name, count in (
+        ("operations", cost.flops),
+        ("intermediate_bytes", cost.intermediate_bytes),
+    ):
+        found[name] = count if isinstance(count, int) else size_text(count)
+    return found
 
 
 def replay(
@@ -43,27 +88,75 @@ def replay(
     second_opinion/ doesn't know. Raises FairhandError for the first application that
     doesn't check.
     """
-    steps = certificate["applications"]
+    _check_form(certificate)
+    steps, level = certificate["applications"], certificate["level"]
     rules = BY_NAME | {rule.name: rule for rule in (own.rules if own else ())}
     _check_proofs(steps, rules)
-    level = certificate["level"]
     prepare(model, level=level)
     done = Rewriting(infer(model), level=level, own=own)
+    take_truths(model, done.shapes)
+    done.before = graph_cost(model, done.shapes)
+    classes = usable(certificate["exactness"], own)
     compared = 0
     for sweep in range(certificate["sweeps"]):
         know_sizes(model, done)
+        rewriter = Rewriter(model, done.shapes, classes, level, sweep)
         here = [step for step in steps if step["sweep"] == sweep]
-        compared += _sweep(model, done, here, rules)
+        compared += _sweep(rewriter, done, here, rules)
+        if not here and not rewriter.merged and sweep + 1 < certificate["sweeps"]:
+            raise FairhandError(f"nothing was done in sweep {sweep}")
+        done.sweeps += 1
         done.folded += fold_constants(model, level == 0)
         done.shapes = infer(model)
-    found = digest(model)
-    if found != certificate["graph"]:
-        raise FairhandError(
-            f"the graph after {len(steps)} applications is another one "
-            f"({found[:12]} instead of {certificate['graph'][:12]})",
-            hint="was the package made by this version of fairhand?",
-        )
+    if give_texts(model):
+        done.shapes = infer(model)
+    done.after = graph_cost(model, done.shapes)
+    _check_same(
+        make_certificate(done, certificate["exactness"], digest(model)), certificate
+    )
     return len(steps), compared
+
+
+_OF_STEP = {
+    **dict.fromkeys(("rule", "proof", "phase", "exactness"), str),
+    "sweep": int,
+    **dict.fromkeys(("before", "results", "after", "evidence"), list),
+    "symbols": dict,
+}
+
+
+def _check_form(certificate: dict[str, Any]) -> None:
+    """Raises FairhandError unless everything that is read of it is there."""
+    levels, words = range(3), certificate.get("exactness")
+    sweeps, steps = certificate.get("sweeps"), certificate.get("applications")
+    if not (
+        certificate.get("level") in levels
+        and words in LEVELS
+        and isinstance(sweeps, int)
+        and isinstance(steps, list)
+        and all(isinstance(step, dict) for step in steps)
+        and all(isinstance(s.get(k), of) for s in steps for k, of in _OF_STEP.items())
+        and all(step["results"] for step in steps)
+    ):
+        raise FairhandError("this is no certificate", hint=_VERSION)
+
+
+def _check_same(found: dict[str, Any], certificate: dict[str, Any]) -> None:
+    """Raises FairhandError where another certificate would have been made."""
+    found = json.loads(json.dumps(found))
+    known = {"graph", "generation"}
+    for key in ("graph", *sorted({*found, *certificate} - known)):
+        if found.get(key) != certificate.get(key):
+            raise FairhandError(
+                f"{key} of the certificate is {_short(certificate.get(key))}, "
+                f"and comes out as {_short(found.get(key))}",
+                hint=_VERSION,
+            )
+
+
+def _short(x: Any) -> str:
+    text = json.dumps(x)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _check_proofs(steps: list[dict[str, Any]], rules: Mapping[str, Rule]) -> None:
@@ -83,14 +176,13 @@ def _check_proofs(steps: list[dict[str, Any]], rules: Mapping[str, Rule]) -> Non
 
 
 def _sweep(
-    model: ir.Model,
+    rewriter: Rewriter,
     done: Rewriting,
     steps: list[dict[str, Any]],
     rules: Mapping[str, Rule],
 ) -> int:
     """Apply what a sweep applied; returns how many could be compared by values."""
-    compared = 0
-    rewriter = Rewriter(model, done.shapes, usable(rules=done.own))
+    compared, model = 0, rewriter.model
     values = _computed(all_nodes(model.graph))
     for number, step in enumerate(steps):
         where = f"application {number} of {step['rule']} at {step['results'][0]}"
@@ -105,16 +197,19 @@ def _sweep(
         applied = _applied(rewriter, node, step["rule"], rules, where)
         if not isinstance(applied, Application):
             raise FairhandError(f"the rule may not be applied: {applied}", where)
-        again = applied.as_dict(step["proof"])
-        for key in ("before", "after", "results", "symbols", "exactness"):
-            if again[key] != step[key]:
+        again = json.loads(json.dumps(applied.as_dict(step["proof"])))
+        for key in sorted({*again, *step}):
+            if again.get(key) != step.get(key):
                 raise FairhandError(
-                    f"{key} is {again[key]}, the certificate says {step[key]}", where
+                    f"{key} is {again.get(key)}, the certificate says {step.get(key)}",
+                    where,
                 )
+        done.history.append(applied)
         compared += standing.compare(where)
         values.update(_computed(rewriter.touched))
         rewriter.touched.clear()
     rewriter.finish()
+    done.merged += rewriter.merged
     return compared
 
 
@@ -181,16 +276,19 @@ def _applied(
         reason = "nothing of this name ends here"
         for found in recognitions(node, rewriter.around):
             if found.name == name:
-                done = rewriter.apply_recognised(found)
+                done = rewriter.apply_recognised(found, phase_of(name))
                 if isinstance(done, Application):
                     return done
                 reason = done
         return reason
-    matcher = Matcher(rules[name], rewriter.facts)
+    rule = rules[name]
+    if rule.when not in applied_at(rewriter.level):
+        return f"it isn't applied at -O{rewriter.level}"
+    matcher = Matcher(rule, rewriter.facts)
     match = matcher.at(node)
     if match is None:
         raise FairhandError(f"the law doesn't hold: {matcher.why}", where)
-    return rewriter.apply(match)
+    return rewriter.apply(match, phase_of(name))
 
 
 def _computed(nodes: Iterable[ir.Node]) -> dict[str, ir.Value]:

@@ -19,9 +19,9 @@ from .adapters.cleanup import give_texts
 from .certificate.proof_store import proven
 from .certificate.rule_file import RuleFile
 from .engine.apply import Rewriter
-from .engine.flop_search import Search
+from .engine.flop_search import SEARCH, Search
 from .engine.history import Application
-from .engine.worklist import Worklist
+from .engine.worklist import OWN, Worklist
 from .folding.constant_branches import take_branches, take_truths
 from .folding.constant_folding import fold_constants
 from .folding.duplicate_constants import merge_constants
@@ -130,6 +130,11 @@ def usable(
     return {name: found for name, found in known.items() if found in wanted}
 
 
+def applied_at(level: int) -> tuple[str, ...]:
+    """When rules are applied at a level: what their `when` may be."""
+    return ("always", SEARCH, *(["asked"] if level == 2 else []))
+
+
 def prepare(
     model: ir.Model, stage: Stage = lambda name, model: None, level: int = 1
 ) -> tuple[int, int]:
@@ -171,15 +176,18 @@ def _elements(content: Content | None) -> tuple[Dim, ...] | None:
 def _sweep(model: ir.Model, classes: dict[str, Exactness], done: Rewriting) -> bool:
     """Rewrite to a fixpoint with what is known; returns whether anything applied."""
     rewriter = Rewriter(model, done.shapes, classes, done.level, done.sweeps)
-    wanted = ("always", "asked") if done.level == 2 else ("always",)
+    wanted = applied_at(done.level)
     own = () if done.own is None else done.own.rules
-    phases = [("own", own), *((p.name, p.rules) for p in PHASES)]
+    phases = [(OWN, own), *((p.name, p.rules) for p in PHASES)]
     known = [(name, [r for r in rules if r.name in classes]) for name, rules in phases]
     engine = Worklist(
         rewriter,
-        [(name, [r for r in rules if r.when in wanted]) for name, rules in known],
+        [
+            (name, [r for r in rules if r.when in wanted and r.when != SEARCH])
+            for name, rules in known
+        ],
     )
-    rules = [r for _, some in known for r in some if r.when == "search"]
+    rules = [r for _, some in known for r in some if r.when == SEARCH]
     applied: list[Application] = []
     while True:
         engine.run()

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
 import onnx_ir as ir
 
 from ... import __version__
-from ...analysis.cost.graph_cost import GraphCost
 from ...analysis.cost.peak_memory import peak_memory
-from ...analysis.graph.dims import text as size_text
-from ...rewrites.certificate.proof_store import kernel_hash, unproved, verdict_of
-from ...rewrites.recognition.recognise import PROOF
-from ...rewrites.rules.catalogue import RULES
-from ...rewrites.simplify import Rewriting
+from ...rewrites.replay import make_certificate
 from ..emit.source_map import names_in_file, source_map
 from ..ir.engine_plan import EnginePlan
 from ..lanes.plan_json import parts_report
@@ -152,39 +146,3 @@ def _numbers_of(dtype: str) -> str:
 def _version(declared: int | None) -> int:
     """As ONNX Runtime reports it, which takes the largest int64 for "not given"."""
     return 2**63 - 1 if declared is None else declared
-
-
-def make_certificate(done: Rewriting, exactness: str, graph: str) -> dict[str, Any]:
-    """What `fairhand check` repeats: each application with its proof and evidence.
-
-    `graph` is the digest of the one they led to.
-    """
-    rules = (*RULES, *(done.own.rules if done.own else ()))
-    verdicts = {rule.name: verdict_of(rule) for rule in rules}
-    proofs = {name: v.proof_id for name, v in verdicts.items() if v is not None}
-    classes = Counter(a.exactness.value for a in done.history)
-    left_out = unproved(rules)
-    return {
-        **({"rules": done.own.path.name} if done.own else {}),
-        **({"unproved": left_out} if left_out else {}),
-        "level": done.level,
-        "exactness": exactness,
-        "classes": dict(sorted(classes.items())),
-        "kernel": kernel_hash(),
-        "sweeps": done.sweeps,
-        "applications": [a.as_dict(proofs.get(a.rule, PROOF)) for a in done.history],
-        "graph": graph,
-        "cost": {"before": _cost(done.before), "after": _cost(done.after)},
-    }
-
-
-def _cost(cost: GraphCost | None) -> dict[str, Any]:
-    """Counts; those that depend on dynamic sizes as formulas of their names."""
-    assert cost is not None
-    found: dict[str, Any] = {"nodes": cost.nodes}
-    for name, count in (
-        ("operations", cost.flops),
-        ("intermediate_bytes", cost.intermediate_bytes),
-    ):
-        found[name] = count if isinstance(count, int) else size_text(count)
-    return found

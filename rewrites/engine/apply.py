@@ -13,7 +13,6 @@ from functools import partial
 
 import onnx_ir as ir
 
-from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.quantization import quantises
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.traversal import all_nodes, sort
@@ -61,7 +60,8 @@ class Rewriter:
         sweep: int = 0,
     ) -> None:
         self.model, self.shapes, self.classes = model, shapes, classes
-        # 0: stored weights stay what they are; 1: none takes in another constant.
+        # 0: stored weights stay what they are; 1: no law of the family "merging" makes
+        # one parameter of two, as those of convolutions and their norms do.
         self.level = level
         self.sweep = sweep  # of how many through the catalogue, for the certificate
         self.facts = GraphFacts(shapes)
@@ -189,7 +189,7 @@ class Rewriter:
             (
                 self._alters_parameter(x.draft)
                 if isinstance(x, Output)
-                else isinstance(x, ir.Value) and _holds_parameter(x)
+                else isinstance(x, ir.Value) and self.facts.holds_parameter(x)
             )
             for x in inputs
         )
@@ -270,13 +270,6 @@ class Rewriter:
                     stack.append(producer)
                     # Another user may be the only one now, which rules may ask for.
                     self.touched += [user for user, _ in x.uses()][:2]
-
-
-def _holds_parameter(value: ir.Value) -> bool:
-    """Whether a constant is a parameter, or computed from one."""
-    node = value.producer()
-    inputs = [x for x in node.inputs if x is not None] if node is not None else []
-    return is_parameter(value) or any(map(_holds_parameter, inputs))
 
 
 def _producer(value: ir.Value) -> ir.Node:

@@ -17,14 +17,28 @@ import onnx_ir as ir
 from ...analysis.graph.traversal import all_nodes
 from ..language.rule import Rule
 from ..recognition.recognise import CLASSES, OPERATORS, recognitions
-from ..rules.catalogue import RECOMPOSE, SHARE
+from ..rules.catalogue import PHASES, RECOMPOSE, RULES, SHARE
 from .apply import Rewriter
+from .flop_search import SEARCH
 from .history import Application
 from .match import Matcher
 from .rule_index import form_of, index_of
 
 _LATE = {"attention_grouped"}
-PHASED = {RECOMPOSE: CLASSES.keys() - _LATE, SHARE: _LATE}
+_PHASED = {RECOMPOSE: CLASSES.keys() - _LATE, SHARE: _LATE}
+
+
+OWN = "own"  # the phase of the user's laws, before those of the catalogue
+_PHASES = {
+    **{name: phase for phase, names in _PHASED.items() for name in names},
+    **{rule.name: phase.name for phase in PHASES for rule in phase.rules},
+    **{rule.name: SEARCH for rule in RULES if rule.when == SEARCH},
+}
+
+
+def phase_of(name: str) -> str:
+    """When a law is applied, or an operator recognised: the phase in a certificate."""
+    return _PHASES.get(name, OWN)
 
 
 class Worklist:
@@ -42,7 +56,7 @@ class Worklist:
                 self._lists_of.setdefault(op, []).append(worklist)
         self._recognised = rewriter.classes.keys() & CLASSES.keys()
         for worklist in self._lists if self._recognised else ():
-            if worklist.phase in PHASED:
+            if worklist.phase in _PHASED:
                 for op in OPERATORS - worklist.index.operators.keys():
                     self._lists_of.setdefault(op, []).append(worklist)
         self.push(all_nodes(rewriter.model.graph))
@@ -71,7 +85,7 @@ class Worklist:
             if node.domain or not node.outputs:
                 continue
             rules = admitted(facts.forms.get(node) or form_of(node, facts))
-            named = self._recognised and worklist.phase in PHASED
+            named = self._recognised and worklist.phase in _PHASED
             # A constant is folded, not rewritten.
             if not (rules or named) or facts.is_constant(node.outputs[0]):
                 continue
@@ -81,7 +95,7 @@ class Worklist:
     def _recognise(self, node: ir.Node, phase: str) -> bool:
         """Name what ends at a node; returns whether anything has changed."""
         for found in recognitions(node, self._rewriter.around):
-            if found.name in self._recognised & PHASED[phase]:
+            if found.name in self._recognised & _PHASED[phase]:
                 done = self._rewriter.apply_recognised(found, phase)
                 if isinstance(done, Application):
                     self._note(done, node)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import copy
+import json
 import random
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from support.corrupted_certificates import corrupted
 
+import fairhand
 from fairhand.analysis.errors import FairhandError
+from fairhand.codegen.commands.check import check
+from fairhand.codegen.emit.package_files import PROVENANCE
 from fairhand.codegen.load.read_model import load
-from fairhand.codegen.verify.package_report import make_certificate
 from fairhand.rewrites.certificate.graph_hash import digest
-from fairhand.rewrites.replay import replay
-from fairhand.rewrites.rules.catalogue import RULES
+from fairhand.rewrites.replay import make_certificate, replay
 from fairhand.rewrites.simplify import simplify
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]> g '
@@ -25,7 +29,8 @@ GRAPH = """(float[2,3,4] x) => (float[6,4] y)
         c = Mul(b, one)  d = Relu(c)  e = Relu(d)
         s = Sigmoid(e)  t = Mul(e, s)
         f = Reshape(t, deep)  y = Reshape(f, flat) }"""
-WAYS = 200
+NUMBER = 200
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def model_of(text: str) -> ir.Model:
@@ -47,44 +52,54 @@ def test_what_was_done_is_certified_and_seen_by_values() -> None:
     assert count == compared == len(CERTIFICATE["applications"]) >= 4
 
 
-def corrupted(number: int) -> dict[str, Any]:
-    """The certificate with one thing changed."""
-    draw = random.Random(number)
-    found = copy.deepcopy(CERTIFICATE)
-    steps = found["applications"]
-    place = draw.randrange(len(steps))
-    step = steps[place]
-    way = number % 12
-    if way == 0:
-        step["rule"] = draw.choice([r.name for r in RULES if r.name != step["rule"]])
-    elif way == 1:
-        step["proof"] = f"{draw.getrandbits(64):016x}-{draw.getrandbits(32):08x}"
-    elif way == 2:
-        step["exactness"] = draw.choice(
-            [c for c in "BVFOZRA" if c != step["exactness"]]
-        )
-    elif way == 3:
-        step["before"] = [*step["before"], f"node_{number}"]
-    elif way == 4:
-        step["after"] = [*step["after"], f"Neg node_{number}"]
-    elif way == 5:
-        step["results"] = [f"value_{number}"]
-    elif way == 6:
-        step["symbols"] = {**step["symbols"], "r": str(7 + number)}
-    elif way == 7:
-        del steps[place]
-    elif way == 8:
-        steps.insert(place, copy.deepcopy(step))
-    elif way == 9:
-        found["graph"] = f"{draw.getrandbits(128):032x}"
-    elif way == 10:
-        step["before"] = [f"node_{number}"]
-    else:
-        step["results"] = [steps[place - 1]["results"][0] + "_" * (1 + number)]
-    return found
-
-
-@pytest.mark.parametrize("number", range(WAYS))
+@pytest.mark.parametrize("number", range(NUMBER))
 def test_a_corrupted_certificate_is_refused(number: int) -> None:
     with pytest.raises(FairhandError):
-        replay(model_of(GRAPH), corrupted(number))
+        replay(model_of(GRAPH), corrupted(CERTIFICATE, number))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["characters", "digits_transformer"])
+def test_a_corrupted_package_is_refused(name: str, tmp_path: Path) -> None:
+    """In 200 ways each, by the command that a user calls."""
+    file, folder = EXAMPLES / f"{name}.onnx", tmp_path / name
+    fairhand.compile(file, folder, verify=False)
+    check(folder, file)
+    report = folder / PROVENANCE
+    content = json.loads(report.read_text("utf-8"))
+    accepted = []
+    for number in range(NUMBER):
+        wrong = corrupted(content["certificate"], number)
+        report.write_text(json.dumps({**content, "certificate": wrong}), "utf-8")
+        try:
+            check(folder, file)
+        except FairhandError:
+            continue
+        accepted.append(number)
+    assert not accepted
+
+
+def other_model(number: int, file: Path) -> onnx.ModelProto:
+    """The model with one stored tensor changed: an element, its type, its sizes."""
+    draw = random.Random(number)
+    model = onnx.load(file)
+    tensor = draw.choice([t for t in model.graph.initializer if t.data_type == 1])
+    array = onnx.numpy_helper.to_array(tensor).copy()
+    if number % 3 == 0:
+        array.flat[draw.randrange(array.size)] += 1
+    elif number % 3 == 1:
+        array = array.astype(np.float16)
+    else:
+        array = np.concatenate([array.reshape(-1), array.reshape(-1)])
+    tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+    return model
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(12))
+def test_a_certificate_is_of_one_model(number: int, tmp_path: Path) -> None:
+    file = EXAMPLES / "digits_cnn.onnx"
+    fairhand.compile(file, tmp_path / "net", verify=False)
+    onnx.save(other_model(number, file), tmp_path / "other.onnx")
+    with pytest.raises(FairhandError):
+        check(tmp_path / "net", tmp_path / "other.onnx")

@@ -6,6 +6,7 @@ pytest -m slow tests/rewrites/test_tampering.py     each file, changed in a copy
 from __future__ import annotations
 
 import ast
+import copy
 import os
 import shutil
 import subprocess
@@ -43,16 +44,54 @@ NAMED = {
 }
 
 
-def changed(source: str) -> str:
-    """The file with its first comparison, or else its first call, turned round."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Compare) and type(node.ops[0]) in OPPOSITE:
-            node.ops[0] = OPPOSITE[type(node.ops[0])]()
-            return ast.unparse(tree)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and node.args:
-            node.args = node.args[::-1] if len(node.args) > 1 else []
+def _comparison(node: ast.AST) -> bool:
+    """Turn a comparison round."""
+    if not isinstance(node, ast.Compare) or type(node.ops[0]) not in OPPOSITE:
+        return False
+    node.ops = [OPPOSITE[type(node.ops[0])](), *node.ops[1:]]
+    return True
+
+
+def _condition(node: ast.AST) -> bool:
+    """Drop the last of several conditions, or turn what is asked by an if."""
+    if isinstance(node, ast.BoolOp):
+        node.values = node.values[:-1]
+    elif isinstance(node, ast.If):
+        node.test = ast.UnaryOp(ast.Not(), node.test)
+    else:
+        return False
+    return True
+
+
+def _answer(node: ast.AST) -> bool:
+    """Return True, whatever was found."""
+    if not isinstance(node, ast.Return) or node.value is None:
+        return False
+    is_true = isinstance(node.value, ast.Constant) and node.value.value is True
+    node.value = ast.Constant(not is_true)
+    return True
+
+
+def _operand(node: ast.AST) -> bool:
+    """Leave the last argument of a call out."""
+    if not isinstance(node, ast.Call) or not node.args:
+        return False
+    node.args = node.args[:-1]
+    return True
+
+
+CHANGES = (_comparison, _condition, _answer, _operand)
+
+
+def changed(source: str, first: int = 0) -> str:
+    """The file with one thing changed, at a place that the length of the file draws: by
+    the first of the changes, from that one on, that has a place there."""
+    nodes = [*ast.walk(ast.parse(source))]
+    for change in (*CHANGES[first:], *CHANGES[:first]):
+        places = [k for k, node in enumerate(nodes) if change(copy.copy(node))]
+        if places:
+            tree = ast.parse(source)
+            change([*ast.walk(tree)][places[len(source) % len(places)]])
             return ast.unparse(tree)
     raise AssertionError("there is nothing to change")
 
@@ -60,7 +99,8 @@ def changed(source: str) -> str:
 @pytest.mark.parametrize("name", FILES)
 def test_each_trusted_file_counts_with_all_its_code(name: str) -> None:
     source = FILES[name].read_text("utf-8")
-    assert proof_store._code(changed(source)) != proof_store._code(source)
+    for first in range(len(CHANGES)):
+        assert proof_store._code(changed(source, first)) != proof_store._code(source)
 
 
 def test_the_kernel_is_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,14 +120,14 @@ def test_the_kernel_is_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def copied(folder: Path) -> Path:
     """A copy of fairhand whose rewrites may be changed; the rest are links."""
-    copy = folder / "fairhand"
-    copy.mkdir()
+    made = folder / "fairhand"
+    made.mkdir()
     for path in ROOT.iterdir():
         if path.name == "rewrites":
-            shutil.copytree(path, copy / path.name)
+            shutil.copytree(path, made / path.name)
         elif path.suffix == ".py" or path.name in ("analysis", "codegen", "templates"):
-            (copy / path.name).symlink_to(path)
-    return copy
+            (made / path.name).symlink_to(path)
+    return made
 
 
 def run(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -137,5 +177,6 @@ def test_tampering_shows(attack: str, tmp_path: Path) -> None:
 def test_each_trusted_file_changed_in_a_copy_shows(name: str, tmp_path: Path) -> None:
     copy = copied(tmp_path)
     path = copy / "rewrites" / name
-    path.write_text(changed(path.read_text("utf-8")), "utf-8")
+    first = [*FILES].index(name) % len(CHANGES)
+    path.write_text(changed(path.read_text("utf-8"), first), "utf-8")
     check_that_it_shows(copy)

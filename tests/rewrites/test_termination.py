@@ -35,13 +35,15 @@ def pairs(count: int) -> onnx.ModelProto:
     return ir.to_proto(GRAPHS.graph_of("pairs", 2 * count, 4))
 
 
+@pytest.mark.parametrize("level", [1, 2])
 @pytest.mark.parametrize("count", [1, 13, 14, 15, 40, 100])
-def test_scales_and_shifts_become_one(count: int) -> None:
-    """At -O2: before, no parameter takes in another."""
+def test_scales_and_shifts_become_one(count: int, level: int) -> None:
     original = pairs(count)
     model = load(original).model
-    simplify(model, level=2)
-    assert sorted(node.op_type for node in model.graph) == ["Add", "Mul"]
+    simplify(model, level=level)
+    found = Counter(node.op_type for node in model.graph)
+    assert found.keys() == {"Mul", "Add"}
+    assert found.total() == 2 or level == 1  # where biases that train stay apart
     x = np.random.default_rng(1).normal(size=(4, GRAPHS.WIDTH)).astype(np.float32)
     (before,), (after,) = (run(m, {"x": x}) for m in (original, ir.to_proto(model)))
     np.testing.assert_allclose(after, before, rtol=1e-3, atol=1e-3)

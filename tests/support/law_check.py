@@ -5,14 +5,17 @@ from __future__ import annotations
 import random
 import re
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
+from support.bfloat16_model import is_bfloat16, widened
 from support.law_instances import FLOATS, Range, dtypes, elements, shapes, varied
 from support.rule_samples import POSITIVE, sample_model
 
@@ -31,8 +34,13 @@ SAME_BITS = {Exactness.BITWISE, Exactness.EVALUATED, Exactness.FINITE}
 SAME_NUMBERS = {Exactness.ZERO_SIGN, Exactness.FINITE_ZERO_SIGN}
 OF_FINITE = {Exactness.FINITE, Exactness.FINITE_ZERO_SIGN}
 UNITS = 64.0  # that a result may be off, of the largest number it is made of
-# What ONNX Runtime says of sizes that its kernels lack: masks, and pools of four axes.
-LACKS = ("while running Attention node", "Unsupported pooling size")
+# What ONNX Runtime says of sizes that its kernels lack: masks, pools of four axes, and
+# pools without elements.
+LACKS = (
+    "while running Attention node",
+    "Unsupported pooling size",
+    "Only N can be zero",
+)
 TRIES = 8  # per model, for an instance that the law applies to
 
 
@@ -50,13 +58,24 @@ class Tally:
     violations: list[str] = field(default_factory=list)
 
 
-def examine(rule: Rule, of: Any, models: int, feeds: int, first: int = 0) -> Tally:
-    """Draw that many instances, each with that many elements, and compare."""
+def examine(
+    rule: Rule,
+    of: Any,
+    models: int,
+    feeds: int,
+    first: int = 0,
+    before: Callable[[str, str], object] = lambda side, instance: None,
+) -> Tally:
+    """Draw that many instances, each with that many elements, and compare.
+
+    `before` is called with "left" or "right" and the instance before ONNX Runtime runs
+    that side of it, which may end the process.
+    """
     tally = Tally()
     for number in range(first, first + models):
         for attempt in range(TRIES):
             name = f"{rule.name} {np.dtype(of)} {number} {attempt}"
-            if _instance(rule, of, name, feeds, tally, plain=not number):
+            if _instance(rule, of, name, feeds, tally, not number, before):
                 break
             if tally.violations:
                 return tally
@@ -64,7 +83,13 @@ def examine(rule: Rule, of: Any, models: int, feeds: int, first: int = 0) -> Tal
 
 
 def _instance(
-    rule: Rule, of: Any, name: str, feeds: int, tally: Tally, plain: bool
+    rule: Rule,
+    of: Any,
+    name: str,
+    feeds: int,
+    tally: Tally,
+    plain: bool,
+    before: Callable[[str, str], object],
 ) -> bool:
     """Whether this was an instance of the law that could be compared, or tells."""
     seed = zlib.crc32(name.encode())
@@ -75,9 +100,10 @@ def _instance(
     draw_elements = elements(values, among(rule, of))
     try:
         left = sample_model(rule, sample, dtypes(of, draw), draw_elements)
+        before("left", f"{name}: {sample}")
         runs = _session(left)
         fed = [_feed(left, draw_elements) for _ in range(feeds)]
-        wanted = [runs.run(None, feed) for feed in fed]
+        wanted = [runs.run(None, _readable(feed)) for feed in fed]
     except NoKernel:
         tally.no_kernel += 1
         return False
@@ -86,6 +112,7 @@ def _instance(
     right = rewritten(rule, left)
     if right is None:
         return False
+    before("right", f"{name}: {sample}")
     try:
         wrong = _violation(CLASSES[rule.name], left, right, fed, wanted)
     except (NoKernel, Lacking):
@@ -108,14 +135,15 @@ def _violation(
     """How the right side differs from what was wanted; '' if it doesn't."""
     names = {x.name for x in right.graph.input}
     results = len(left.graph.output)
-    single = any(n.op_type == "Attention" for n in right.graph.node)
+    unit = _last_place(left, right)
     try:
         session = _session(right)
-        for feed, before in zip(fed, wanted, strict=True):
-            after = session.run(None, {k: v for k, v in feed.items() if k in names})
-            scale = _largest([*feed.values(), *before, *after])
-            for a, b in zip(before[:results], after[:results], strict=True):
-                if wrong := disagreement(exactness, a, b, scale, single):
+        for feed, expected in zip(fed, wanted, strict=True):
+            used = {k: v for k, v in feed.items() if k in names}
+            after = session.run(None, _readable(used))
+            scale = _largest([*feed.values(), *expected, *after])
+            for a, b in zip(expected[:results], after[:results], strict=True):
+                if wrong := disagreement(exactness, a, b, scale, unit):
                     return wrong
     except NoKernel:
         raise
@@ -176,9 +204,9 @@ def _session(model: onnx.ModelProto) -> ort.InferenceSession:
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     wide = onnx.ModelProto()
-    wide.CopyFrom(model)
+    wide.CopyFrom(widened(model) if is_bfloat16(model) else model)
     there = {x.name for x in wide.graph.output}
-    for node in wide.graph.node:
+    for node in model.graph.node:
         for output in node.output:
             if output and output not in there:
                 wide.graph.output.add().name = output
@@ -199,6 +227,23 @@ def _feed(model: onnx.ModelProto, draw_elements: Any) -> dict[str, np.ndarray]:
     return found
 
 
+def _readable(feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """With float32 where ONNX Runtime takes no arrays of the element type."""
+    narrow = ml_dtypes.bfloat16
+    return {
+        k: v.astype(np.float32) if v.dtype == narrow else v for k, v in feed.items()
+    }
+
+
+def _last_place(left: onnx.ModelProto, right: onnx.ModelProto) -> float:
+    """The relative distance of neighbouring numbers of the narrowest type that results
+    are computed in where it is another than their own."""
+    if is_bfloat16(left):
+        return float(ml_dtypes.finfo(ml_dtypes.bfloat16).eps)
+    single = any(n.op_type == "Attention" for n in right.graph.node)
+    return float(np.finfo(np.float32).eps) * single
+
+
 def _largest(arrays: list[Any]) -> float:
     """Of the finite numbers among them, at least 1."""
     largest = 1.0
@@ -214,11 +259,11 @@ def disagreement(
     a: np.ndarray,
     b: np.ndarray,
     scale: float,
-    single: bool = False,
+    last_place: float = 0.0,
 ) -> str:
     """How two results differ, if by more than the class promises; else ''.
 
-    `single`: doubles were computed with as float32.
+    `last_place`: of a narrower type that they were computed in.
     """
     if a.shape != b.shape or a.dtype != b.dtype:
         return f"{a.dtype}{a.shape} and {b.dtype}{b.shape}"
@@ -229,8 +274,7 @@ def disagreement(
         if exactness in SAME_BITS:
             wrong |= (np.signbit(a) != np.signbit(b)) & ~np.isnan(a)
     else:
-        units = [np.finfo(a.dtype).eps, np.finfo(np.float32).eps * single]
-        unit = float(max(units))
+        unit = max(float(np.finfo(a.dtype).eps), last_place)
         with np.errstate(invalid="ignore"):
             apart = np.abs(np.subtract(a, b, dtype=np.float64))
         wrong = np.isfinite(a) & ~(apart <= UNITS * unit * scale)

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from fairhand.rewrites.language.pattern import Leaf, Var, leaves
 from fairhand.rewrites.language.rule import Rule
 from fairhand.rewrites.language.terms import Axes, Int, Perm
 
-FLOATS = (np.float32, np.float64, np.float16)
+FLOATS = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
 WHOLES = tuple(np.dtype(f"{u}int{n}").type for n in (64, 32, 16, 8) for u in ("", "u"))
 TYPES = {"float": FLOATS, "int": WHOLES, "bool": (np.bool_,)}
 SIZES = (0, 1, 1, 2, 3, 5)
@@ -35,7 +36,7 @@ def element_types(rule: Rule, kinds: tuple[str, ...]) -> list[Any]:
 
 def dtypes(main: Any, draw: random.Random) -> dict[str, Any]:
     """The element type of each kind of leaf in an instance of which one is `main`."""
-    kind = {"f": "float", "b": "bool"}.get(np.dtype(main).kind, "int")
+    kind = next(kind for kind, types in TYPES.items() if main in types)
     others = {
         "float": np.float32,
         "int": draw.choice([np.int64, np.int32]),
@@ -146,13 +147,15 @@ def _renumbered(
     names = [
         k
         for k, v in sample.items()
-        if type(v) is int or (isinstance(v, tuple) and v and type(v[0]) is int)
+        if type(v) in (int, float) or (isinstance(v, tuple) and v and type(v[0]) is int)
         if k != "r" and not isinstance(rule.law.symbols.get(k), Var)
     ]
     if not names:
         return sample
     name = draw.choice(names)
     given = sample[name]
+    if isinstance(given, float):  # such as float32 has
+        return {**sample, name: draw.choice([0.5, 0.25, 2.0**-10])}
     if isinstance(given, int):
         return {**sample, name: given + draw.choice([-1, 1, 2])}
     changed = list(given)
@@ -216,7 +219,7 @@ def _wholes(
 
 
 def _odd(kind: Any, among: Range) -> np.ndarray:
-    limits = np.finfo(kind)
+    limits = ml_dtypes.finfo(kind)
     found = [0.0, -0.0, 1.0, -1.0, 0.5]
     if among.huge:
         found += [limits.max, limits.min, limits.smallest_subnormal]

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import onnx_ir as ir
 import sympy
 
 from ..graph.shape_facts import ShapeFacts
 from ..literals import one_line
+from ..ops import lookup
+from ..ops.facts.cuts import ALL, Cut
+from ..shapes.infer import infer
 from .regions import known_by_sizes, site_cuts
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value is cut: along `axis`, each of `pieces` that lie side by side.
+
+    Elements that are places along what is cut count from each part's own first: all of
+    them, or those of component `counted` of the last axis.
+    """
+
+    axis: int
+    pieces: int = 1
+    counted: int | None = None
+
+
+Claim = tuple[tuple[Place | None, ...], tuple[Place | None, ...]]
 
 
 def batch_sizes(graph: ir.Graph, shapes: ShapeFacts) -> frozenset[sympy.Symbol]:
@@ -18,53 +40,124 @@ def batch_sizes(graph: ir.Graph, shapes: ShapeFacts) -> frozenset[sympy.Symbol]:
     return frozenset(leads)
 
 
-def mixes_rows(graph: ir.Graph, shapes: ShapeFacts) -> str:
-    """Why the network can't be given part of a batch; "" if it can.
+def _with_one_batch(
+    model: ir.Model, shapes: ShapeFacts, sizes: frozenset[sympy.Symbol]
+) -> ShapeFacts:
+    """All sizes where those that come first are one: rows of a batch go together."""
+    if len(sizes) < 2:
+        return shapes
+    given = {value: value.shape for value in model.graph.inputs}
+    name = min(size.name for size in sizes)
+    for value, shape in given.items():
+        value.shape = ir.Shape([name, *tuple(shape or ())[1:]])
+    try:
+        return infer(model)
+    finally:
+        for value, shape in given.items():
+            value.shape = shape
 
-    Every input is cut along its first axis. Where every operator may be cut likewise,
-    as OpDef.cut says, up to all outputs, the parts of a batch give the parts of the
-    results.
+
+class Rows:
+    """Every input is cut along its first axis. Where every operator may be cut
+    likewise, as OpDef.cut says, up to all outputs, parts of a batch give the parts of
+    the results.
+
+    `mixed` says why the network can't be given part of a batch; "" if it can.
+    `claims` have how inputs and outputs of each node are cut.
     """
-    sizes = batch_sizes(graph, shapes)
-    if not sizes:
-        return "an input has no open size that comes first"
-    cut: dict[ir.Value, int] = dict.fromkeys(graph.inputs, 0)
-    for node in graph:
-        reason = _through(node, cut, sizes, shapes)
-        if reason:
-            return reason
-    whole = [value for value in graph.outputs if cut.get(value) != 0]
-    if whole:
-        return f"{one_line(whole[0].name or '?', 40)} is no result for each row"
-    return ""
 
+    def __init__(self, model: ir.Model, shapes: ShapeFacts) -> None:
+        graph = model.graph
+        self._sizes = batch_sizes(graph, shapes)
+        self._shapes = _with_one_batch(model, shapes, self._sizes)
+        self._places: dict[ir.Value, Place] = dict.fromkeys(graph.inputs, Place(0))
+        self._lost: dict[ir.Value, ir.Node] = {}  # what may hang on several rows
+        self.claims: dict[ir.Node, Claim] = {}
+        self.mixed = ""
+        if not self._sizes:
+            self.mixed = "an input has no open size that comes first"
+            return
+        for node in graph:
+            self._through(node)
+        for value in graph.outputs:
+            node, place = self._lost.get(value), self._places.get(value)
+            if self.mixed:
+                break
+            if node is not None:
+                name = one_line(node.name or node.outputs[0].name or "?", 40)
+                self.mixed = f"{node.op_type} {name} may take rows of a batch together"
+            elif place is not None and place != Place(place.axis):
+                name = one_line(value.name or "?", 40)
+                self.mixed = f"{name} is no result for each row"
 
-def _through(
-    node: ir.Node,
-    cut: dict[ir.Value, int],
-    sizes: frozenset[sympy.Symbol],
-    shapes: ShapeFacts,
-) -> str:
-    """Note how a node's results are cut; says why they are not."""
-    has_rows = any(_has(value, sizes, shapes) for value in node.outputs)
-    taken = [cut.get(value) if value is not None else None for value in node.inputs]
-    if not has_rows and (
-        all(axis is None for axis in taken) or known_by_sizes(node, shapes)
-    ):
-        return ""
-    for law in site_cuts(node, shapes):
-        axes = zip(taken, law.inputs, strict=False)
-        if all(axis == wanted for axis, wanted in axes) and law.pieces == 1:
-            for value, axis in zip(node.outputs, law.outputs, strict=True):
-                if axis is not None:
-                    cut[value] = axis
-            return ""
-    name = one_line(node.name or node.outputs[0].name or "?", 40)
-    return f"{node.op_type} {name} may take rows of a batch together"
+    def _through(self, node: ir.Node) -> None:
+        """Note how a node's results are cut; those of which it isn't known are lost."""
+        taken = [self._places.get(v) if v is not None else None for v in node.inputs]
+        lost = [self._lost[v] for v in node.inputs if v is not None and v in self._lost]
+        has_rows = any(map(self._has, node.outputs))
+        if not has_rows and known_by_sizes(node, self._shapes):
+            return
+        if not has_rows and not lost and not any(taken):
+            return
+        claim = None if lost else self._claim(node, taken)
+        if claim is None:
+            self._lost |= dict.fromkeys(node.outputs, lost[0] if lost else node)
+            return
+        self.claims[node] = claim
+        pairs = zip(node.outputs, claim[1], strict=True)
+        self._places |= {value: place for value, place in pairs if place is not None}
 
+    def _claim(self, node: ir.Node, taken: Sequence[Place | None]) -> Claim | None:
+        pieces = {place.pieces for place in taken if place is not None} or {1}
+        counted = tuple(place and place.counted for place in taken)
+        held = max(pieces)
+        for law in site_cuts(node, self._shapes):
+            axes = zip(taken, law.inputs, strict=False)
+            if len(pieces) > 1 or any((p and p.axis) != axis for p, axis in axes):
+                continue
+            if not any(taken) and not self._has(node.outputs[0], law.outputs[0]):
+                continue
+            gives = self._counted(node, law, counted)
+            made = law.made if law.pieces == held else self._kept(node, law) * held
+            if gives is None or not made:
+                continue
+            marks = gives if gives else (None,)
+            places = [None if a is None else Place(a, made, *marks) for a in law.outputs]
+            return tuple(taken), tuple(places)
+        return None
 
-def _has(value: ir.Value, sizes: frozenset[sympy.Symbol], shapes: ShapeFacts) -> bool:
-    return any(
-        not isinstance(dim, int) and not sizes.isdisjoint(dim.free_symbols)
-        for dim in shapes.dims(value) or ()
-    )
+    def _counted(
+        self, node: ir.Node, law: Cut, counted: tuple[int | None, ...]
+    ) -> tuple[int | None, ...] | None:
+        """Which elements of the results are places then: (), or a component; None if
+        that can't be told."""
+        if any(x is not None for x in (*counted, *law.counted)):
+            wanted = (*law.counted, *[None] * len(counted))[: len(counted)]
+            op = lookup(node)
+            if counted == wanted:
+                return (law.gives,)
+            alone = not any(law.counted) and all(a is None for a in law.inputs[1:])
+            moves = op is not None and 0 in op.carries and alone
+            return (ALL,) if moves and counted[0] == ALL else None
+        return (law.gives,)
+
+    def _kept(self, node: ir.Node, law: Cut) -> int:
+        """1 where what is cut stays one axis, so that pieces of it stay, too."""
+        before = [
+            (self._shapes.dims(value) or ())[axis]
+            for value, axis in zip(node.inputs, law.inputs, strict=False)
+            if value is not None and axis is not None
+        ]
+        after = [
+            (self._shapes.dims(value) or ())[axis]
+            for value, axis in zip(node.outputs, law.outputs, strict=True)
+            if axis is not None
+        ]
+        return int(law.pieces == law.made == 1 and len({*before, *after}) == 1)
+
+    def _has(self, value: ir.Value, axis: int | None = None) -> bool:
+        dims = self._shapes.dims(value) or ()
+        return any(
+            not isinstance(dim, int) and not self._sizes.isdisjoint(dim.free_symbols)
+            for dim in (dims if axis is None else dims[axis : axis + 1])
+        )

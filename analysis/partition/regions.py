@@ -46,13 +46,15 @@ class Region:
         return [*self.columns, *self.rows]
 
 
-def site_cuts(node: ir.Node, shapes: ShapeFacts) -> list[Cut]:
-    """The cuts of a node; none of an operator of which nothing is said."""
+def site_cuts(node: ir.Node, shapes: ShapeFacts, sums: bool = False) -> list[Cut]:
+    """The cuts of a node, or those whose results add up; none of an operator of which
+    nothing is said."""
     op = lookup(node)
     if op is None or op.cut is None:
         return []
     results: list[Dims | None] = [shapes.dims(value) for value in node.outputs]
-    return op.cut(NodeFacts(node, shapes), results)
+    found = op.cut(NodeFacts(node, shapes), results)
+    return [cut for cut in found if cut.sums == sums]
 
 
 def known_by_sizes(node: ir.Node, shapes: ShapeFacts) -> bool:

@@ -12,7 +12,7 @@ from ...analysis.cost.flops import flops
 from ...analysis.cost.typical_sizes import BATCH, Sizes
 from ...analysis.graph.dims import product
 from ...analysis.graph.shape_facts import ShapeFacts
-from ...analysis.partition.batch import batch_sizes, mixes_rows
+from ...analysis.partition.batch import Rows, batch_sizes
 from ...analysis.partition.layers import Layer
 from ...analysis.partition.regions import Region, degrees, find_regions
 from ...analysis.partition.search import Work
@@ -44,9 +44,14 @@ class Network:
         return self.compiled.graph.graph
 
     @cached_property
+    def rows(self) -> Rows:
+        """How a batch is divided, or why it can't be."""
+        return Rows(self.compiled.graph, self.shapes)
+
+    @property
     def mixes(self) -> str:
         """Why parts of a batch can't be computed apart; "" if they can."""
-        return mixes_rows(self.graph, self.shapes)
+        return self.rows.mixed
 
     @cached_property
     def batch(self) -> list[str]:

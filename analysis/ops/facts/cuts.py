@@ -9,8 +9,9 @@ leaves out what it can't tell; it is given the sizes of the outputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import sympy
 
@@ -21,12 +22,26 @@ from ...graph.shape_facts import NodeFacts
 @dataclass(frozen=True)
 class Cut:
     """One way to cut a node. `pieces` above 1: the input holds so many tensors side by
-    side, of each of which a part has its share."""
+    side, of each of which a part has its share; `made` says it of the results.
+
+    Where `sums`, the results of the parts add up to the result; inputs in `once` then
+    belong to one part, and are zero for the others. Where `counted` has a component of
+    an input's last axis, or ALL, such elements are places along what is cut, and each
+    part counts them from its own first; `gives` says it of the results.
+    """
 
     inputs: tuple[int | None, ...]
     outputs: tuple[int | None, ...]
     parts: Dim
     pieces: int = 1
+    made: int = 1
+    sums: bool = False
+    once: tuple[int, ...] = ()
+    counted: tuple[int | None, ...] = ()
+    gives: int | None = None
+
+
+ALL = -1  # every component
 
 
 Rule = Callable[[NodeFacts, Sequence[Dims | None]], list[Cut]]
@@ -137,19 +152,39 @@ def _ratio(a: Dim, b: Dim) -> Dim | None:
 
 
 def reshape(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
-    """Along the outermost axis of each group of axes that become a group of others."""
+    """Along the outermost axis of each group of axes that become a group of others;
+    along inner ones of those that become one axis, which then has pieces."""
     before, after = site.dims(0), results[0]
     if before is None or after is None or 0 in (*before, *after):
         return []
-    count, found = len(site.node.inputs), []
+    whole, found = (None,) * (len(site.node.inputs) - 1), []
+    for (i, olds), (j, news) in _groups(before, after):
+        size = _common(before[i], after[j])
+        found.append(Cut((i, *whole), (j,), size))
+        for k in range(1, len(olds) if len(news) == 1 else 0):
+            outer = product(olds[:k])
+            if isinstance(outer, int):
+                cut = Cut((i + k, *whole), (j,), olds[k], made=outer)
+                found.append(cut)
+        for k in range(1, len(news) if len(olds) == 1 else 0):
+            outer = product(news[:k])
+            if isinstance(outer, int):
+                cut = Cut((i, *whole), (j + k,), news[k], pieces=outer)
+                found.append(cut)
+    return found
+
+
+Group = tuple[tuple[int, Dims], tuple[int, Dims]]
+
+
+def _groups(before: Dims, after: Dims) -> Iterator[Group]:
+    """Adjacent axes that become adjacent others: the first of them, and their sizes."""
     i = j = 0
     while i < len(before) and j < len(after):
         if before[i] == 1 or after[j] == 1:
             i, j = i + (before[i] == 1), j + (after[j] == 1)
             continue
-        parts = _common(before[i], after[j])
-        found.append(Cut((i, *[None] * (count - 1)), (j,), parts))
-        left, right = before[i], after[j]
+        first, left, right = (i, j), before[i], after[j]
         i, j = i + 1, j + 1
         while left != right:
             if i < len(before) and _ratio(right, left) is not None:
@@ -157,8 +192,8 @@ def reshape(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
             elif j < len(after) and _ratio(left, right) is not None:
                 right, j = product([right, after[j]]), j + 1
             else:
-                return found[:-1]
-    return found
+                return
+        yield (first[0], before[first[0] : i]), (first[1], after[first[1] : j])
 
 
 def squeeze(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
@@ -193,11 +228,17 @@ def concat(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     if made is None:
         return []
     joined, count = site.axis(len(made)), len(site.node.inputs)
-    return [
-        Cut((axis,) * count, (axis,), size)
-        for axis, size in enumerate(made)
-        if axis != joined
-    ]
+    axes = [(axis, size) for axis, size in enumerate(made) if axis != joined]
+    found = [Cut((axis,) * count, (axis,), size) for axis, size in axes]
+    ends = accumulate((site.dims(i) or (0,) * len(made))[joined] for i in range(count))
+    for place, end in enumerate(ends if joined == len(made) - 1 else ()):
+        if (site.dims(place) or ())[joined:] == (1,) and isinstance(end, int):
+            counted = tuple(ALL if i == place else None for i in range(count))
+            found += [
+                Cut((a,) * count, (a,), n, counted=counted, gives=end - 1)
+                for a, n in axes
+            ]
+    return found
 
 
 def split(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
@@ -251,11 +292,166 @@ def gather(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
         if a != axis
     ]
     found += [Cut((None, a), (axis + a,), size) for a, size in enumerate(places)]
+    found += [
+        Cut((axis, a), (axis + a,), size, counted=(None, ALL))
+        for a, size in enumerate(places)
+    ]
     return found
 
 
+def gather_nd(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+    """Along axes of the indices; where these count places along what is cut, with it."""
+    table, places, ahead = site.dims(0), site.dims(1), site.attr("batch_dims", 0)
+    if table is None or places is None:
+        return []
+    found = [Cut((a, a), (a,), size) for a, size in enumerate(places[:ahead])]
+    axes = [(a, n) for a, n in enumerate(places[:-1]) if a >= ahead]
+    found += [Cut((None, a), (a,), size) for a, size in axes]
+    if isinstance(places[-1], int):
+        found += [
+            Cut((ahead + k, a), (a,), size, counted=(None, k if places[-1] > 1 else ALL))
+            for a, size in axes
+            for k in range(places[-1])
+        ]
+    return found
+
+
+def scatter_nd(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+    """Along the axes that indices say nothing of."""
+    table, places = site.dims(0), site.dims(1)
+    if table is None or places is None or not isinstance(places[-1], int):
+        return []
+    back = len(places) - 1 - places[-1]
+    return [
+        Cut((a, None, a + back), (a,), table[a])
+        for a in range(places[-1], len(table))
+    ]
+
+
+def together(default: int = 0) -> Rule:
+    """Along every axis but the one that is worked on, of all inputs of equal sizes."""
+
+    def rule(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+        dims, count = site.dims(0), len(site.node.inputs)
+        if dims is None:
+            return []
+        worked = site.axis(len(dims), default)
+        others = [site.dims(i) for i in range(1, count)]
+        return [
+            Cut((a,) * count, (a,) * len(results), size)
+            for a, size in enumerate(dims)
+            if a != worked and all(x is not None and x[a : a + 1] == (size,) for x in others)
+        ]
+
+    return rule
+
+
+def cumulative(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+    """Along every axis but the one that is gone along."""
+    dims = site.dims(0) or ()
+    worked = site.axes(1, len(dims))
+    axes = [a for a in range(len(dims)) if worked is not None and a not in worked]
+    return [_same(site, results, a) for a in axes]
+
+
+def matrices(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+    """Along every axis ahead of the last two."""
+    return [_same(site, results, a) for a in range(len(site.dims(0) or ()) - 2)]
+
+
+def extreme(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+    """Along every axis but the one of which the place is said."""
+    dims = site.dims(0) or ()
+    worked, kept = site.axis(len(dims)), site.attr("keepdims", 1)
+    return [
+        Cut((a,), (a if kept or a < worked else a - 1,), size)
+        for a, size in enumerate(dims)
+        if a != worked
+    ]
+
+
+def counting(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+    """0, 1, 2, ..: each part counts its own."""
+    made = results[0]
+    if made is None or site.numbers(0) != [0] or site.numbers(2) != [1]:
+        return []
+    return [Cut((None,) * 3, (0,), made[0], gives=ALL)]
+
+
+def tile(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+    """Along axes that are not repeated, and fewer times along those that are."""
+    dims, times = site.dims(0), site.numbers(1)
+    if dims is None or times is None:
+        return []
+    found = [
+        Cut((a, None), (a,), size)
+        for a, (size, count) in enumerate(zip(dims, times, strict=True))
+        if count == 1
+    ]
+    found += [
+        Cut((None, None), (a,), count)
+        for a, count in enumerate(times)
+        if count is not None and not isinstance(count, int)
+    ]
+    return found
+
+
+def padded(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+    """Along every axis to which nothing is added."""
+    dims, made = site.dims(0), results[0]
+    if dims is None or made is None or site.has(3):
+        return []
+    added = site.numbers(1) or []
+    return [
+        _same(site, results, a)
+        for a in range(len(dims))
+        if len(added) == 2 * len(dims) and added[a] == added[a + len(dims)] == 0
+    ]
+
+
+def recurrent(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+    """Along the batch."""
+    dims, first = site.dims(0), site.attr("layout", 0)
+    if dims is None or first:
+        return []
+    axes = (1, None, None, None, 0, 1, 1, None)
+    own = [a if site.has(i) else None for i, a in enumerate(axes)]
+    count = len(site.node.inputs)
+    return [Cut(tuple(own[:count]), (2, 1, 1)[: len(results)], dims[1])]
+
+
+def einsum(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+    """Along every axis that the result has."""
+    text = "".join(str(site.attr("equation", "")).split())
+    given, arrow, made = text.partition("->")
+    terms = given.split(",")
+    if not arrow or "." in text or any(len(set(t)) < len(t) for t in terms):
+        return []
+    return [
+        Cut(
+            tuple(t.index(c) if c in t else None for t in terms),
+            (a,),
+            (results[0] or (0,) * len(made))[a],
+        )
+        for a, c in enumerate(made)
+    ]
+
+
+def quantized(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+    """Along every axis; with the scales, where each place has one."""
+    dims, scale = site.dims(0), site.dims(1)
+    if dims is None or scale is None or site.attr("block_size", 0):
+        return []
+    worked = site.axis(len(dims), 1) if len(scale) == 1 and scale != (1,) else None
+    rest = len(site.node.inputs) - 1
+    return [
+        Cut((a, *[0 if a == worked else None] * rest), (a,), size)
+        for a, size in enumerate(dims)
+    ]
+
+
 def matmul(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
-    """Rows of the left, columns of the right, and what both have many of."""
+    """Rows of the left, columns of the right, what both have many of; and sums."""
     left, right, made = site.dims(0), site.dims(1), results[0]
     if left is None or right is None or made is None or min(len(left), len(right)) < 2:
         return []
@@ -263,6 +459,7 @@ def matmul(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     found = [
         Cut((len(left) - 2, None), (rank - 2,), left[-2]),
         Cut((None, len(right) - 1), (rank - 1,), right[-1]),
+        Cut((len(left) - 1, len(right) - 2), (None,), left[-1], sums=True),
     ]
     for axis in range(rank - 2):
         own = [axis - rank + len(dims) for dims in (left, right)]
@@ -275,13 +472,27 @@ def matmul(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
 
 
 def gemm(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
-    """Rows of the left."""
-    left, added = site.dims(0), site.dims(2)
-    if left is None or site.attr("transA", 0):
+    """Rows of the left, columns of the right; and sums."""
+    left, right, added = site.dims(0), site.dims(1), site.dims(2)
+    if left is None or right is None or (site.has(2) and added is None):
         return []
-    spread = added is None or len(added) < 2 or added[0] == 1
-    axes = (0, None, *([None if spread else 0] if site.has(2) else ()))
-    return [Cut(axes, (0,), left[0])]
+    rows, columns = int(site.attr("transA", 0)), 1 - int(site.attr("transB", 0))
+    bias: list[tuple[int | None, ...]] = [(), ()]
+    if added is not None:
+        last = len(added) - 1
+        bias[0] = (0 if last == 1 and added[0] != 1 else None,)
+        bias[1] = (last if added and added[last] != 1 else None,)
+    return [
+        Cut((rows, None, *bias[0]), (0,), left[rows]),
+        Cut((None, columns, *bias[1]), (1,), right[columns]),
+        Cut(
+            (1 - rows, 1 - columns, *[None] * len(bias[0])),
+            (None,),
+            left[1 - rows],
+            sums=True,
+            once=(2,) if bias[0] else (),
+        ),
+    ]
 
 
 def attention(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:

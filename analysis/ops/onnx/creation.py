@@ -151,6 +151,7 @@ define(
         "Range",
         since=27,
         mapping=OPAQUE,
+        cut=cuts.counting,
         shape=sizes_elementwise.range_,
         onnx_errs=True,
         values=small_values.range_,

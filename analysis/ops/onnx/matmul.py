@@ -335,6 +335,7 @@ define(
         since=12,
         fits=fitting_sizes.einsum,
         mapping=MANY_TO_MANY,
+        cut=cuts.einsum,
         shape=sizes_windows.einsum,
         flops=flop_counts.einsum,
         torch=_einsum,

@@ -492,6 +492,7 @@ define(
         "LRN",
         since=1,
         mapping=MANY_TO_MANY,
+        cut=cuts.along(0),
         shape=sizes_elementwise.like_input,
         flops=flop_counts.local_response_norm,
         torch=_lrn,

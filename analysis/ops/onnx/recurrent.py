@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...literals import one_line, shortest
-from ..facts import fitting_sizes, flop_counts, sizes_windows
+from ..facts import cuts, fitting_sizes, flop_counts, sizes_windows
 from ..facts.requirements import Between
 from ..helpers import recurrent as helpers
 from ..module_form import ModuleForm, Weight
@@ -316,6 +316,7 @@ define(
         since=14,
         fits=fitting_sizes.recurrent,
         mapping=MANY_TO_MANY,
+        cut=cuts.recurrent,
         shape=sizes_windows.recurrent,
         flops=flop_counts.recurrent(gates=4, extra=13),
         traceable=False,
@@ -349,6 +350,7 @@ define(
         since=14,
         fits=fitting_sizes.recurrent,
         mapping=MANY_TO_MANY,
+        cut=cuts.recurrent,
         shape=sizes_windows.recurrent,
         flops=flop_counts.recurrent(gates=3, extra=11),
         traceable=False,
@@ -369,6 +371,7 @@ define(
         since=14,
         fits=fitting_sizes.recurrent,
         mapping=MANY_TO_MANY,
+        cut=cuts.recurrent,
         shape=sizes_windows.recurrent,
         flops=flop_counts.recurrent(gates=1, extra=2),
         traceable=False,

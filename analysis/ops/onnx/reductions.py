@@ -343,6 +343,7 @@ for _name, _method in (("ArgMax", "argmax"), ("ArgMin", "argmin")):
             shape=sizes_elementwise.arg_reduce,
             flops=flop_counts.per_input(1),
             pattern=Pattern.REDUCTION,
+            cut=cuts.extreme,
             torch=_position(_method),
             result="index",
             cases=[
@@ -404,6 +405,7 @@ for _name, _since, _method, _by_index in (
             mapping=MANY_TO_MANY,
             shape=sizes_elementwise.like_input,
             by_index=_by_index,
+            cut=cuts.cumulative,
             flops=1,
             requires={1: Between(0, 1)},
             torch=_running(_method, f"exclusive_{_method}"),

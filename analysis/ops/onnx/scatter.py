@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..facts import fitting_sizes, flop_counts, sizes_elementwise, small_values
+from ..facts import cuts, fitting_sizes, flop_counts, sizes_elementwise, small_values
 from ..facts.requirements import Between, IndexOf, PlaceIn
 from ..helpers import indexing as helpers
 from ..node_view import NodeView
@@ -112,6 +112,7 @@ define(
         since=18,
         fits=fitting_sizes.scattered,
         mapping=MANY_TO_MANY,
+        cut=cuts.together(),
         shape=sizes_elementwise.like_input,
         flops=flop_counts.scatter,
         requires={1: IndexOf(0, "axis")},
@@ -143,6 +144,7 @@ define(
         since=18,
         fits=fitting_sizes.scattered,
         mapping=MANY_TO_MANY,
+        cut=cuts.scatter_nd,
         shape=sizes_elementwise.like_input,
         values=small_values.scatter_nd,
         flops=flop_counts.scatter,

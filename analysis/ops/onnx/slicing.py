@@ -314,6 +314,7 @@ define(
         "Pad",
         since=25,
         mapping=ONE_TO_ONE,
+        cut=cuts.padded,
         shape=sizes_movement.pad,
         flops=0,
         pattern=Pattern.INJECTIVE,

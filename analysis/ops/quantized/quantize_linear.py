@@ -10,7 +10,7 @@ from ml_dtypes import bfloat16, float8_e4m3fn, int4, uint4
 
 from ...graph.dims import same
 from ..case_arrays import f16, f32, i32, u8
-from ..facts import sizes_elementwise
+from ..facts import cuts, sizes_elementwise
 from ..helpers import quant as helpers
 from ..node_view import NodeView
 from ..onnx.casts import cast
@@ -105,6 +105,7 @@ define(
         "QuantizeLinear",
         since=25,
         mapping=ONE_TO_ONE,
+        cut=cuts.quantized,
         shape=sizes_elementwise.like_input,
         flops=3,
         traceable=False,
@@ -148,6 +149,7 @@ define(
         "DequantizeLinear",
         since=25,
         mapping=ONE_TO_ONE,
+        cut=cuts.quantized,
         shape=sizes_elementwise.like_input,
         flops=2,
         traceable=False,

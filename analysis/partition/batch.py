@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
-import sympy
 
 from ..graph.shape_facts import ShapeFacts
 from ..literals import one_line
 from ..ops import lookup
 from ..ops.facts.cuts import ALL, Cut
-from ..shapes.infer import infer
+from ..shapes.one_batch import one_batch
 from .regions import known_by_sizes, site_cuts
 
 
@@ -32,31 +31,6 @@ class Place:
 Claim = tuple[tuple[Place | None, ...], tuple[Place | None, ...]]
 
 
-def batch_sizes(graph: ir.Graph, shapes: ShapeFacts) -> frozenset[sympy.Symbol]:
-    """The open sizes that come first in the inputs; none if an input has no such."""
-    leads = [(shapes.dims(value) or (0,))[0] for value in graph.inputs]
-    if not all(isinstance(size, sympy.Symbol) for size in leads):
-        return frozenset()
-    return frozenset(leads)
-
-
-def _with_one_batch(
-    model: ir.Model, shapes: ShapeFacts, sizes: frozenset[sympy.Symbol]
-) -> ShapeFacts:
-    """All sizes where those that come first are one: rows of a batch go together."""
-    if len(sizes) < 2:
-        return shapes
-    given = {value: value.shape for value in model.graph.inputs}
-    name = min(size.name for size in sizes)
-    for value, shape in given.items():
-        value.shape = ir.Shape([name, *tuple(shape or ())[1:]])
-    try:
-        return infer(model)
-    finally:
-        for value, shape in given.items():
-            value.shape = shape
-
-
 class Rows:
     """Every input is cut along its first axis. Where every operator may be cut
     likewise, as OpDef.cut says, up to all outputs, parts of a batch give the parts of
@@ -68,8 +42,7 @@ class Rows:
 
     def __init__(self, model: ir.Model, shapes: ShapeFacts) -> None:
         graph = model.graph
-        self._sizes = batch_sizes(graph, shapes)
-        self._shapes = _with_one_batch(model, shapes, self._sizes)
+        self._shapes, self._sizes = one_batch(model, shapes)
         self._places: dict[ir.Value, Place] = dict.fromkeys(graph.inputs, Place(0))
         self._lost: dict[ir.Value, ir.Node] = {}  # what may hang on several rows
         self.claims: dict[ir.Node, Claim] = {}
@@ -80,10 +53,11 @@ class Rows:
         for node in graph:
             self._through(node)
         for value in graph.outputs:
-            node, place = self._lost.get(value), self._places.get(value)
+            place = self._places.get(value)
             if self.mixed:
                 break
-            if node is not None:
+            if value in self._lost:
+                node = self._lost[value]
                 name = one_line(node.name or node.outputs[0].name or "?", 40)
                 self.mixed = f"{node.op_type} {name} may take rows of a batch together"
             elif place is not None and place != Place(place.axis):
@@ -109,7 +83,7 @@ class Rows:
 
     def _claim(self, node: ir.Node, taken: Sequence[Place | None]) -> Claim | None:
         pieces = {place.pieces for place in taken if place is not None} or {1}
-        counted = tuple(place and place.counted for place in taken)
+        counted = tuple(None if p is None else p.counted for p in taken)
         held = max(pieces)
         for law in site_cuts(node, self._shapes):
             axes = zip(taken, law.inputs, strict=False)
@@ -122,7 +96,9 @@ class Rows:
             if gives is None or not made:
                 continue
             marks = gives if gives else (None,)
-            places = [None if a is None else Place(a, made, *marks) for a in law.outputs]
+            places = [
+                None if a is None else Place(a, made, *marks) for a in law.outputs
+            ]
             return tuple(taken), tuple(places)
         return None
 
@@ -137,7 +113,7 @@ class Rows:
             if counted == wanted:
                 return (law.gives,)
             alone = not any(law.counted) and all(a is None for a in law.inputs[1:])
-            moves = op is not None and 0 in op.carries and alone
+            moves = op is not None and op.carries == (0,) and alone
             return (ALL,) if moves and counted[0] == ALL else None
         return (law.gives,)
 

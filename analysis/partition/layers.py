@@ -36,7 +36,8 @@ class Layer:
     """A linear layer, or a table if `looks_up`.
 
     `rows` inputs, or words, become `columns` outputs; `weight_bytes` are those of the
-    matrix, `bias_bytes` of the rest; `nodes` of the graph are its work.
+    matrix, `bias_bytes` of the rest; `nodes` of the graph are its work, in
+    their order.
     """
 
     path: str
@@ -46,9 +47,10 @@ class Layer:
     columns: int
     weight_bytes: int
     bias_bytes: int
-    nodes: frozenset[ir.Node]
+    nodes: tuple[ir.Node, ...]
     looks_up: bool = False
     key: str = ""  # under which the matrix is stored, where others share it
+    matrix: str = ""  # its name in the graph
 
     @property
     def stored(self) -> str:

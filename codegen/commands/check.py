@@ -10,12 +10,13 @@ from ...rewrites.replay import replay
 from ..emit.package_files import of_package, read_report
 from ..generation.room import confirm_layout
 from ..load.read_model import load
+from ..parallel.check_package import check_parallel
 from ..verify.feeds import first_feed
 
 
 def check(report: Path, model: Path, rules: Path | None = None) -> str:
-    """Replay the certificate of a package, and try what generate.py counts on; raises
-    FairhandError where either fails.
+    """Replay the certificate of a package, try what generate.py counts on, and look at
+    the plan of parallel.py; raises FairhandError where one of them fails.
 
     `rules` is the file of own laws that the package was compiled with.
     """
@@ -29,7 +30,8 @@ def check(report: Path, model: Path, rules: Path | None = None) -> str:
         raise FairhandError(
             f"{folder} has no certificate", hint="compile the model again"
         )
-    count, compared = replay(loaded.model.clone(), certificate, own)
+    graph = loaded.model.clone()
+    count, compared = replay(graph, certificate, own)
     names = {step["rule"] for step in certificate["applications"]}
     text = (
         f"{count} applications of {len(names)} proven rules lead from {model.name} to "
@@ -38,4 +40,7 @@ def check(report: Path, model: Path, rules: Path | None = None) -> str:
     if "generation" in certificate and (folder / "generate.py").exists():
         feed = first_feed(loaded.model, None)
         text += "; " + confirm_layout(folder, certificate["generation"], feed)
+    if "parallel" in found and (folder / "parallel.py").exists():
+        claims = found["parallel"]["certificate"]
+        text += "; " + check_parallel(folder, graph, claims)
     return text

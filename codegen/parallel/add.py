@@ -10,6 +10,7 @@ from ...analysis.partition.machine import Machine, read_machine
 from ...analysis.partition.request import read_degrees, reduced
 from ..emit.runtime_files import copied_whole
 from ..plan.make_plan import CompiledModel
+from .certificate import certificate
 from .network import Network, read_network
 from .plan import Plan, held_bytes, parts_of, plans
 from .rehearse import rehearse
@@ -76,4 +77,5 @@ def _report(
         "layers": {x.path: way.value for x, way in plan.sharing.ways.items()},
         "others": {str(p.degrees): float(f"{p.seconds:.3g}") for p in others},
         "check": said,
+        "certificate": certificate(network, plan),
     }

@@ -12,10 +12,11 @@ from ...analysis.cost.flops import flops
 from ...analysis.cost.typical_sizes import BATCH, Sizes
 from ...analysis.graph.dims import product
 from ...analysis.graph.shape_facts import ShapeFacts
-from ...analysis.partition.batch import Rows, batch_sizes
+from ...analysis.partition.batch import Rows
 from ...analysis.partition.layers import Layer
 from ...analysis.partition.regions import Region, degrees, find_regions
 from ...analysis.partition.search import Work
+from ...analysis.shapes.one_batch import batch_sizes
 from ..plan.make_plan import CompiledModel
 from .tree import Paths, Unit, divide_tree, has_blocks, layers_of
 

@@ -76,9 +76,10 @@ def layers_of(
                 bias_bytes=sum(
                     _bytes(w.value) for k, w in form.weights.items() if k != "weight"
                 ),
-                nodes=frozenset({step.node, *form.absorbs}),
+                nodes=(step.node, *form.absorbs),
                 looks_up=_SHARED[form.layer],
                 key=keys.get(f"{path}.weight", ""),
+                matrix=matrix.name or "",
             )
         )
     return found

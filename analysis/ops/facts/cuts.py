@@ -300,7 +300,7 @@ def gather(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
 
 
 def gather_nd(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
-    """Along axes of the indices; where these count places along what is cut, with it."""
+    """Along axes of the indices; with what is cut, where these count its places."""
     table, places, ahead = site.dims(0), site.dims(1), site.attr("batch_dims", 0)
     if table is None or places is None:
         return []
@@ -309,7 +309,9 @@ def gather_nd(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     found += [Cut((None, a), (a,), size) for a, size in axes]
     if isinstance(places[-1], int):
         found += [
-            Cut((ahead + k, a), (a,), size, counted=(None, k if places[-1] > 1 else ALL))
+            Cut(
+                (ahead + k, a), (a,), size, counted=(None, k if places[-1] > 1 else ALL)
+            )
             for a, size in axes
             for k in range(places[-1])
         ]
@@ -323,8 +325,7 @@ def scatter_nd(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
         return []
     back = len(places) - 1 - places[-1]
     return [
-        Cut((a, None, a + back), (a,), table[a])
-        for a in range(places[-1], len(table))
+        Cut((a, None, a + back), (a,), table[a]) for a in range(places[-1], len(table))
     ]
 
 
@@ -340,7 +341,8 @@ def together(default: int = 0) -> Rule:
         return [
             Cut((a,) * count, (a,) * len(results), size)
             for a, size in enumerate(dims)
-            if a != worked and all(x is not None and x[a : a + 1] == (size,) for x in others)
+            if a != worked
+            and all(x is not None and x[a : a + 1] == (size,) for x in others)
         ]
 
     return rule

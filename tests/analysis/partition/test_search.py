@@ -27,7 +27,7 @@ BLOCKS = 200
 def layer(path: str, rows: int, columns: int) -> Layer:
     value = ir.Value(name=path)
     size = rows * columns * 4
-    return Layer(path, value, value, rows, columns, size, columns * 4, frozenset())
+    return Layer(path, value, value, rows, columns, size, columns * 4, ())
 
 
 def drawn_block(

@@ -1,0 +1,296 @@
+"""parallel.py of a package beside its certificate: the same layers, bytes, exchanges
+and stages, and every operator cut as it is claimed (check_plan.py)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from safetensors import safe_open
+
+from ...analysis.shapes.infer import infer
+from ...analysis.shapes.one_batch import one_batch
+from .check_plan import Operators, refuse
+
+_AXIS = {"columns": 0, "gathered": 0, "vocabulary": 0, "rows": 1}  # of what is stored
+_EXCHANGE = {"columns": "", "gathered": "gather", "vocabulary": "sum", "rows": "sum"}
+_NAMED = {"sum": "all_reduce", "gather": "all_gather_into_tensor"}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tensor of the package's weights."""
+
+    shape: tuple[int, ...]
+    nbytes: int
+
+
+def check_parallel(folder: Path, model: ir.Model, claims: Mapping[str, Any]) -> str:
+    """Whether the plan of a package is what its certificate says, and that is right.
+
+    `model` has the graph that was written. Raises FairhandError where not.
+    """
+    values = read_values((folder / "parallel.py").read_text(encoding="utf-8"))
+    with safe_open(folder / "weights.safetensors", "np") as file:
+        stored = {}
+        for key in file.keys():  # noqa: SIM118
+            part = file.get_slice(key)
+            size = int(re.sub(r"\D", "", part.get_dtype()) or 8) // 8
+            shape = tuple(part.get_shape())
+            stored[key] = Stored(shape, max(size, 1) * prod(shape))
+        return check_values(values, model, claims, stored, file.get_tensor)
+
+
+def read_values(text: str) -> dict[str, Any]:
+    """The data of a parallel.py, which is not run. Raises FairhandError for other
+    expressions than data."""
+    found = {}
+    try:
+        for statement in ast.parse(text).body:
+            if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value:
+                target = (
+                    statement.targets[0]
+                    if isinstance(statement, ast.Assign)
+                    else statement.target
+                )
+                assert isinstance(target, ast.Name)
+                found[target.id] = _value(statement.value)
+    except (SyntaxError, ValueError, AssertionError, RecursionError) as error:
+        refuse(f"parallel.py is no plan: {type(error).__name__} {error}")
+    return found
+
+
+def _value(node: ast.expr) -> Any:
+    """Data; a list may have f"h.{i}" for a range of i."""
+    if isinstance(node, ast.List):
+        items: list[Any] = []
+        for item in node.elts:
+            if isinstance(item, ast.Starred):
+                items += _numbered(item.value)
+            else:
+                items.append(_value(item))
+        return items
+    return ast.literal_eval(node)
+
+
+def _numbered(node: ast.expr) -> list[str]:
+    match = re.fullmatch(
+        r"\(f'([\w.]*)\{i\}([\w.]*)' for i in range\((\d{1,6}), (\d{1,6})\)\)",
+        ast.unparse(node),
+    )
+    if match is None:
+        raise ValueError(f"{ast.unparse(node)[:60]} is no list of names")
+    return [f"{match[1]}{i}{match[2]}" for i in range(int(match[3]), int(match[4]))]
+
+
+def check_values(
+    values: Mapping[str, Any],
+    model: ir.Model,
+    claims: Mapping[str, Any],
+    stored: Mapping[str, Stored],
+    tensor: Any,
+    known: dict[Any, bool] | None = None,
+) -> str:
+    """The same, of values that were read; `tensor` gives the weight of a name, `known`
+    what was evaluated before."""
+    try:
+        return _Checked(values, model, claims, stored, tensor, known).check()
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        refuse(f"it can't be read: {type(error).__name__} {error}")
+
+
+class _Checked:
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        model: ir.Model,
+        claims: Mapping[str, Any],
+        stored: Mapping[str, Stored],
+        tensor: Any,
+        known: dict[Any, bool] | None,
+    ) -> None:
+        self.values, self.model, self.claims = values, model, claims
+        self.known = {} if known is None else known
+        self.stored, self.tensor, self.graph = stored, tensor, model.graph
+        self.shapes, self.rows = one_batch(model, infer(model))
+        self.mesh = dict(values["MESH"])
+        self.tp = self.mesh.get("tp", 1)
+        self.layers: Mapping[str, Any] = claims.get("layers", {})
+
+    def check(self) -> str:
+        if list(self.mesh.items()) != list(self.claims["degrees"].items()):
+            refuse(f"the mesh is {self.mesh}, claimed for {self.claims['degrees']}")
+        known = {"pp", "dp", "tp"}
+        if not set(self.mesh) <= known or any(
+            type(n) is not int or n < 2 for n in self.mesh.values()
+        ):
+            refuse(f"{self.mesh} is no mesh")
+        compared = alone = 0
+        for operators, found, exchanges in self._parts():
+            operators.check(found, exchanges)
+            compared += operators.compared
+            alone += operators.alone
+            if exchanges or operators.held:
+                self._layers(operators.held)
+        self._exchanges()
+        self._stages()
+        self._held()
+        devices = prod(self.mesh.values())
+        text = f"a plan for {devices} devices: {compared} claims by values"
+        return text + (f", {alone} by their law alone" if alone else "")
+
+    def _parts(self) -> Iterable[tuple[Operators, Any, Any]]:
+        claims, batches = self.claims, self.values["BATCHES"]
+        if "tp" in self.mesh:
+            made = Operators(self.graph, self.shapes, self.tp, frozenset(), self.known)
+            yield made, claims["cuts"], claims["exchanges"]
+        parts = self.mesh.get("dp", 1) * batches
+        if parts > 1:
+            if not self.rows:
+                refuse("an input has no open size that comes first")
+            made = Operators(self.graph, self.shapes, parts, self.rows, self.known)
+            yield made, claims["rows"], {}
+
+    def _layers(self, held: Mapping[ir.Value, Any]) -> None:
+        """parallel.py cuts the matrices that are claimed to be cut, as is claimed."""
+        constants = {v.name: v for v in held}
+        matrices = set()
+        for path, (way, pieces, name) in self.layers.items():
+            value = constants.get(name)
+            array = None if value is None else self.graph.initializers[name].const_value
+            if value is None or array is None:
+                refuse(f"nothing is claimed of the matrix of {path}")
+            matrices.add(name)
+            axis, own, _ = held[value]
+            key = self._key(f"{path}.weight")
+            mine, theirs = self.tensor(key), array.numpy()
+            if np.array_equal(mine, theirs):
+                turned = axis
+            elif np.array_equal(mine, theirs.T):
+                turned = 1 - axis
+            else:
+                refuse(f"{key} is not {name}")
+            if turned != _AXIS[way] or own != pieces:
+                refuse(f"{path} is cut by {way}, {pieces}, not as {name} is")
+            if not any(self._exchange(n) == _EXCHANGE[way] for n, _ in value.uses()):
+                refuse(f"{path} is cut by {way}, and exchanged otherwise")
+        ways = self.values["WAYS"]
+        owners = {
+            key.rpartition(".")[0] for key in [*self.stored, *self.values["TIES"]]
+        }
+        for path in owners:
+            starred = re.sub(r"(?<=\.)\d+(?=\.|$)", "*", path)
+            found = ways.get(path) or ways.get(starred)
+            wanted = self.layers.get(path)
+            if (found and tuple(found)) != (wanted and tuple(wanted[:2])):
+                refuse(f"{path} is cut as {found}, claimed as {wanted and wanted[:2]}")
+        unknown = set(self.layers) - owners
+        if unknown:
+            refuse(f"there is no layer {min(unknown)}")
+
+    def _exchange(self, node: ir.Node) -> str:
+        """What is exchanged behind a product: of its result, or with the bias added."""
+        exchanges = self.claims["exchanges"]
+        result = node.outputs[0]
+        found = exchanges.get(result.name, "")
+        users = [user for user, _ in result.uses()]
+        if not found and len(users) == 1:
+            found = exchanges.get(users[0].outputs[0].name, "")
+        return str(found)
+
+    def _key(self, key: str) -> str:
+        return str(self.values["TIES"].get(key, key))
+
+    def _exchanges(self) -> None:
+        found = Counter(
+            _NAMED[kind] for kind in self.claims.get("exchanges", {}).values()
+        )
+        if dict(found) != self.values["EXCHANGES"]:
+            refuse(f"{self.values['EXCHANGES']} exchanges, claimed are {dict(found)}")
+
+    # ---- stages
+
+    def _stages(self) -> None:
+        stages, count = self.values["STAGES"], self.mesh.get("pp", 1)
+        crossing = self.values["CROSSING"]
+        if count == 1:
+            if stages or crossing or self.values["BATCHES"] != 1:
+                refuse("there are stages, and no devices for them")
+            return
+        units, claimed = self.claims["units"], self.claims["crossing"]
+        if len(stages) != count or [u for s in stages for u in s] != list(units):
+            refuse("the stages are not the units in their order, each once")
+        if [[int(p) for p in c] for c in claimed] != crossing or len(
+            claimed
+        ) != count - 1:
+            refuse("other arguments cross over than is claimed")
+        number = {unit: i for i, stage in enumerate(stages) for unit in stage}
+        owner = {name: number[unit] for unit, names in units.items() for name in names}
+        self._owned(units)
+        for stage in range(count):
+            given = set(claimed[stage - 1].values()) if stage else set()
+            there = self._computed(owner, stage, given)
+            later = claimed[stage] if stage + 1 < count else None
+            wanted = (
+                {v.name for v in self.graph.outputs}
+                if later is None
+                else later.values()
+            )
+            if missing := set(wanted) - there - (given if later is not None else set()):
+                refuse(f"stage {stage} doesn't have {min(map(str, missing))}")
+
+    def _computed(
+        self, owner: Mapping[str, int], stage: int, given: set[str]
+    ) -> set[str]:
+        """The values that a stage can compute. What crosses over is there for the
+        modules that the stage has, and for no other statement."""
+        there = {
+            v.name or ""
+            for v in (*self.graph.inputs, *self.graph.initializers.values())
+        }
+        for node in self.graph:
+            place = owner.get(node.outputs[0].name or "")
+            own = there | given if place is not None else there
+            if place in (None, stage) and all(
+                v is None or v.name in own for v in node.inputs
+            ):
+                there |= {v.name or "" for v in node.outputs}
+            elif place == stage:
+                refuse(f"stage {stage} has not all that {node.name} takes")
+        return there
+
+    def _owned(self, units: Mapping[str, Any]) -> None:
+        """Weights of a unit are read by its nodes."""
+        by_name = {node.outputs[0].name: node for node in self.graph}
+        for unit, names in units.items():
+            if missing := [name for name in names if name not in by_name]:
+                refuse(f"{unit} has a node {missing[0]}, which isn't there")
+
+    def _held(self) -> None:
+        """Bytes of a device of each stage: cut tensors in part, each once."""
+        stages = self.values["STAGES"] or [[]]
+        every = {unit for stage in stages for unit in stage}
+        ties = self.values["TIES"]
+        found = []
+        for stage in stages:
+            absent = every - set(stage)
+            sizes = {}
+            for key in [*self.stored, *ties]:
+                if any(key == unit or key.startswith(f"{unit}.") for unit in absent):
+                    continue
+                owner, _, leaf = key.rpartition(".")
+                way = self.layers.get(owner, [None])[0]
+                own = (_AXIS.get(way) == 0 and way != "vocabulary") or leaf == "weight"
+                size = self.stored[ties.get(key, key)].nbytes
+                sizes[ties.get(key, key)] = size // self.tp if way and own else size
+            found.append(sum(sizes.values()))
+        if found != self.values["HELD"]:
+            refuse(f"a device holds {found} bytes, said are {self.values['HELD']}")

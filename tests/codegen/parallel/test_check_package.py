@@ -1,0 +1,220 @@
+"""The check of a plan: right ones pass, and what is changed in one is refused."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairhand.analysis.errors import FairhandError
+from fairhand.analysis.partition.machine import read_machine
+from fairhand.analysis.partition.request import read_degrees
+from fairhand.codegen.ir.identifiers import class_name
+from fairhand.codegen.parallel.certificate import certificate
+from fairhand.codegen.parallel.check_package import Stored, check_values, read_values
+from fairhand.codegen.parallel.network import Network, read_network
+from fairhand.codegen.parallel.plan import plans
+from fairhand.codegen.parallel.write import page_text
+from fairhand.codegen.pipeline import load, lower
+from fairhand.codegen.plan.make_plan import source_plan
+from fairhand.codegen.request.options import CompileOptions
+
+TRANSFORMER = Path(__file__).parents[3] / "examples" / "digits_transformer.onnx"
+MUTANTS = 200
+
+
+class Planned:
+    """A network, and its plans as a package has them."""
+
+    def __init__(self, path: Path) -> None:
+        loaded = load(path)
+        self.network: Network = read_network(
+            lower(loaded, CompileOptions(), source_plan(loaded), class_name("n"))
+        )
+        weights = self.network.compiled.weights
+        self.arrays = {weight.key: weight.array() for weight in weights}
+        self.stored = {k: Stored(x.shape, x.nbytes) for k, x in self.arrays.items()}
+        self.known: dict[Any, bool] = {}
+
+    def plan(self, wanted: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        plan = plans(self.network, read_degrees(wanted), read_machine("cpu"))[0]
+        claims = json.loads(json.dumps(certificate(self.network, plan)))
+        return read_values(page_text(self.network, plan)), claims
+
+    def check(self, values: dict[str, Any], claims: dict[str, Any]) -> str:
+        model, tensor = self.network.compiled.graph, self.arrays.__getitem__
+        return check_values(values, model, claims, self.stored, tensor, self.known)
+
+
+@pytest.fixture(scope="module")
+def planned() -> Planned:
+    return Planned(TRANSFORMER)
+
+
+Both = tuple[dict[str, Any], dict[str, Any]]
+
+
+def of_claims(values: dict[str, Any], claims: dict[str, Any]) -> Iterator[Both]:
+    """Another axis, a part for the whole, a sum for a part, a claim left out."""
+    for kind in ("cuts", "rows"):
+        for name, sides in claims.get(kind, {}).items():
+            for side, places in enumerate(sides):
+                for i, place in enumerate(places):
+                    for other in (None, 0, 1, 2, [1, 2], [0, 1, -1], "sum", "once"):
+                        if other is None and place in (None, "sizes"):
+                            continue  # sizes may stand there as "what is left"
+                        if other != place and not (side == 0 and place is None):
+                            new = deepcopy(claims)
+                            new[kind][name][side][i] = other
+                            yield values, new
+            new = deepcopy(claims)
+            del new[kind][name]
+            yield values, new
+    for name, kind in claims.get("exchanges", {}).items():
+        for changed in ({}, {name: "gather" if kind == "sum" else "sum"}):
+            new = deepcopy(claims)
+            del new["exchanges"][name]
+            new["exchanges"] |= changed
+            fewer = deepcopy(values)  # the plan says the same
+            fewer["EXCHANGES"] = {
+                sort: list(new["exchanges"].values()).count(way)
+                for sort, way in (
+                    ("all_reduce", "sum"),
+                    ("all_gather_into_tensor", "gather"),
+                )
+                if way in new["exchanges"].values()
+            }
+            yield fewer, new
+
+
+def of_layers(values: dict[str, Any], claims: dict[str, Any]) -> Iterator[Both]:
+    """Rows for columns, other pieces, a layer left out: in the plan, and in both."""
+    for path, (way, pieces) in values["WAYS"].items():
+        changed: list[Any] = [
+            (other, pieces)
+            for other in ("columns", "rows", "gathered", "vocabulary")
+            if other != way
+        ]
+        for other in [*changed, (way, pieces + 1), None]:
+            new, both = deepcopy(values), deepcopy(claims)
+            del new["WAYS"][path]
+            if other is not None:
+                new["WAYS"][path] = other
+            yield new, claims
+            for layer in list(both["layers"]):
+                if path in (
+                    layer,
+                    ".".join("*" if p.isdigit() else p for p in layer.split(".")),
+                ):
+                    if other is None:
+                        del both["layers"][layer]
+                    else:
+                        both["layers"][layer][:2] = other
+            yield new, both
+
+
+def of_numbers(values: dict[str, Any], claims: dict[str, Any]) -> Iterator[Both]:
+    """Bytes, exchanges and meshes of another size."""
+    for i in range(len(values["HELD"])):
+        for factor in (0.5, 2):
+            new = deepcopy(values)
+            new["HELD"][i] = int(new["HELD"][i] * factor)
+            yield new, claims
+    for name in values["MESH"]:
+        for size in (1, 3, 5):
+            new, both = deepcopy(values), deepcopy(claims)
+            new["MESH"][name] = both["degrees"][name] = size
+            yield new, claims
+            if name != "dp":  # of which more parts are right, too
+                yield new, both
+    new = deepcopy(values)
+    new["EXCHANGES"] = {"all_reduce": 99}
+    yield new, claims
+
+
+def of_stages(values: dict[str, Any], claims: dict[str, Any]) -> Iterator[Both]:
+    """A boundary moved, a unit twice or nowhere, other arguments that cross over."""
+    stages = values["STAGES"]
+    for i in range(len(stages) - 1):
+        for change in ("later", "sooner", "twice", "none", "swapped"):
+            new = deepcopy(values)
+            a, b = new["STAGES"][i : i + 2]
+            if change == "later":
+                a.append(b.pop(0))
+            elif change == "sooner":
+                b.insert(0, a.pop())
+            elif change == "twice":
+                a.append(b[0])
+            elif change == "none":
+                b.pop(0)
+            else:
+                new["STAGES"][i : i + 2] = b, a
+            both = deepcopy(claims)
+            both["stages"] = new["STAGES"]
+            yield new, claims
+            yield new, both
+        for places in ([], [1], [0, 1]):
+            new = deepcopy(values)
+            new["CROSSING"][i] = places
+            if new != values:
+                yield new, claims
+
+
+SORTS: list[Callable[[dict[str, Any], dict[str, Any]], Iterator[Both]]] = [
+    of_claims,
+    of_layers,
+    of_numbers,
+    of_stages,
+]
+
+
+def mutants(planned: Planned, wanted: str) -> list[Both]:
+    values, claims = planned.plan(wanted)
+    return [both for sort in SORTS for both in sort(values, claims)]
+
+
+@pytest.mark.parametrize("wanted", ["tp=2", "tp=4", "pp=2", "dp=2", "dp=2,tp=2"])
+def test_right_plans_pass(planned: Planned, wanted: str) -> None:
+    text = planned.check(*planned.plan(wanted))
+    assert "by values" in text and "by their law" not in text
+
+
+def refused(planned: Planned, found: list[Both]) -> list[Both]:
+    """Those that pass."""
+    passed = []
+    for values, claims in found:
+        try:
+            planned.check(values, claims)
+        except FairhandError as error:
+            assert "plan for several devices is wrong" in str(error)
+        else:
+            passed.append((values, claims))
+    return passed
+
+
+def test_some_mutants_are_refused(planned: Planned) -> None:
+    drawn = random.Random(26)
+    found = mutants(planned, "tp=2") + mutants(planned, "pp=2")
+    assert not refused(planned, drawn.sample(found, 30))
+
+
+@pytest.mark.slow
+def test_mutants_are_refused(planned: Planned) -> None:
+    drawn = random.Random(26)
+    wanted = ("tp=2", "tp=4", "pp=2", "dp=2", "dp=2,tp=2", "pp=2,tp=2")
+    found = [both for text in wanted for both in mutants(planned, text)]
+    assert len(found) > MUTANTS
+    assert not refused(planned, drawn.sample(found, MUTANTS))
+
+
+@pytest.mark.parametrize(
+    "text", ["MESH = f()", "HELD = [*(x for x in y)]", "MESH = {", "a.b = 1"]
+)
+def test_what_is_no_data_is_no_plan(text: str) -> None:
+    with pytest.raises(FairhandError, match="is no plan"):
+        read_values(text)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from ...analysis.errors import FairhandError
+from ...analysis.errors import FairhandError, VerificationError
 from ...rewrites.certificate.rule_file import read_rules
 from ...rewrites.simplify import simplify
 from ..compare.status import model_of
-from ..emit.kept_edits import MODEL, edited_files
+from ..emit.kept_edits import MODEL, edited_files, edited_places
 from ..emit.package_files import of_package, read_report
 from ..load.read_model import Loaded, load
 from ..validate.reference import reference
@@ -36,9 +38,10 @@ def verify_again(
     if own is None or rules is not None:
         validation = _validation(package, loaded, rules)
     drawn = range(seeds) if seeds else None
-    found = parity.verify(package, loaded, inputs, drawn, then=validation)
-    if validation is not None and not _differed(package):
-        validation.refuse_other_calls()
+    with _laid_to_edits(package):
+        found = parity.verify(package, loaded, inputs, drawn, then=validation)
+        if validation is not None and not _differed(package):
+            validation.refuse_other_calls()
     lines = []
     for case in found.cases:
         worst = max((e for _, e in case.errors), default=0.0)
@@ -46,6 +49,23 @@ def verify_again(
     lines += [f"skipped, ONNX Runtime refuses {text}" for text in found.skipped]
     lines.append(emission_line(None if validation is None else validation.found))
     return [*lines, f"worst relative error {found.worst:.3g}: verified"]
+
+
+@contextmanager
+def _laid_to_edits(package: Path) -> Iterator[None]:
+    """Say where a package was edited, if it no longer is what was verified."""
+    try:
+        yield
+    except VerificationError as error:
+        places = edited_places(package)
+        if not places:
+            raise
+        hint = (
+            "fairhand wrote it otherwise; undo the edit unless other results are wanted"
+        )
+        raise VerificationError(
+            error.what, f"{package}, edited: {places}", hint
+        ) from None
 
 
 def _differed(package: Path) -> bool:
@@ -65,8 +85,9 @@ def verify_all_inputs(
     FairhandError for another model.
     """
     validation = _validation(package, _loaded(package, model), rules)
-    parity.run_package(package, [], then=validation)
-    validation.refuse_other_calls()
+    with _laid_to_edits(package):
+        parity.run_package(package, [], then=validation)
+        validation.refuse_other_calls()
     return emission_line(validation.found)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import subprocess
+from difflib import SequenceMatcher
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,6 +27,7 @@ from .package_files import (
 )
 
 MODEL = "model.py"
+_MOST_PLACES = 5  # that a message names
 _CHANGED = "was edited by hand, and what fairhand writes there has changed too"
 
 
@@ -40,6 +42,30 @@ def edited_files(folder: Path, report: dict[str, Any] | None = None) -> list[str
         written[MODEL] = report["source_map"]["sha256"]
     now = file_hashes(folder, written)
     return [name for name, digest in now.items() if digest != written[name]]
+
+
+def edited_places(folder: Path) -> str:
+    """The files of a package that were edited, and lines of model.py; "" for none."""
+    report = read_report(folder)
+    base = report.get("source_map", {}).get("text")
+    places = []
+    for name in edited_files(folder, report):
+        content = (folder / name).read_bytes()
+        if name == MODEL and base is not None and _is_text(content):
+            name += _edited_lines(base, content.decode("utf-8"))
+        places.append(name)
+    return "; ".join(places)
+
+
+def _edited_lines(base: str, now: str) -> str:
+    """The first few of the lines that are others, or that some are gone before."""
+    old, new = base.splitlines(), now.splitlines()
+    blocks = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    spans = [(a + 1, max(a + 1, b)) for kind, _, _, a, b in blocks if kind != "equal"]
+    lines = [str(a) if a == b else f"{a} to {b}" for a, b in spans]
+    more = ", ..." if len(lines) > _MOST_PLACES else ""
+    where = f", line {', '.join(lines[:_MOST_PLACES])}{more}"
+    return where if lines else ""
 
 
 def keep_edits(folder: Path, draft: Path) -> list[str]:

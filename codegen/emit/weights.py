@@ -79,6 +79,15 @@ def write_weights(path: Path, weights: list[WeightPlan], sha256: str) -> int:
         return file.tell()
 
 
+def float_types(path: Path) -> tuple[str, ...]:
+    """The types of the floats in a file that was written here, as torch calls them."""
+    with path.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    stored = {tensor.get("dtype") for tensor in header.values()}
+    names = [name for name, short in TYPE_NAMES.items() if short in stored]
+    return tuple(name for name in names if "float" in name)
+
+
 def parts(array: np.ndarray) -> Iterator[np.ndarray]:
     """Some rows at a time: what is transposed is copied, and may be large."""
     if array.ndim == 0 or array.nbytes <= PART:

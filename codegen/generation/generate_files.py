@@ -11,6 +11,7 @@ from typing import Any
 
 from ...analysis.literals import short_literal
 from ..emit.runtime_files import put_together
+from ..emit.weights import float_types
 from .decoder import Cache, Decoder
 
 BLOCK = 64  # places
@@ -46,6 +47,7 @@ _CACHE_NOTE = """\
 _NOTES = {
     "BRANCH": "  # whether there is a past",
     "GIVEN": "  # inputs that are the caller's, and the same in every step",
+    "WEIGHTS": "  # types of the floats that load() reads",
     "VOCABULARY": "  # tokens that there are",
     "ROWS": "  # that a batch must have; 0 for any number",
     "CHUNK": "  # tokens of a prompt that a step takes; 0 for all",
@@ -80,14 +82,18 @@ def first_layout(decoder: Decoder) -> Layout:
 def write_generation(
     folder: Path, decoder: Decoder, layout: Layout, nested: bool
 ) -> None:
-    """Put generate.py and the files that it needs into a package's folder."""
-    texts = generate_texts(decoder, layout, nested)
+    """Put generate.py and the files that it needs into a package's folder, which has
+    weights; `nested` tells whether forward takes lists."""
+    weights = float_types(folder / "weights.safetensors")
+    texts = generate_texts(decoder, layout, nested, weights)
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
 
 
-def generate_texts(decoder: Decoder, layout: Layout, nested: bool) -> dict[str, str]:
-    """The text of each file."""
+def generate_texts(
+    decoder: Decoder, layout: Layout, nested: bool, weights: tuple[str, ...]
+) -> dict[str, str]:
+    """The text of each file, where `weights` has floats of these types."""
     values: dict[str, object] = {
         "IDS": decoder.ids,
         "LOGITS": decoder.logits,
@@ -95,6 +101,7 @@ def generate_texts(decoder: Decoder, layout: Layout, nested: bool) -> dict[str, 
         "POSITIONS": decoder.positions,
         "BRANCH": decoder.branch,
         "GIVEN": decoder.given,
+        "WEIGHTS": weights,
         "VOCABULARY": decoder.vocabulary,
         "ROWS": layout.rows,
         "CHUNK": layout.chunk,
@@ -115,7 +122,8 @@ def generate_texts(decoder: Decoder, layout: Layout, nested: bool) -> dict[str, 
         "nested.py": nested,
     }
     used = [f"caches/{file}" for file, is_used in files.items() if is_used]
-    names = ["Caches", "buffers", "check_fit", "fitting", "flat", *given]
+    names = ["Caches", "buffers", "check_fit", "converted", "fitting", "flat"]
+    names += given
     docstring = _CACHES.format(room=room)
     adapter = "ForTransformers"
     return {

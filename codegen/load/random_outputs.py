@@ -14,12 +14,15 @@ from ...rewrites.adapters.cleanup import inline_functions
 
 
 def inlined(model: ir.Model) -> ir.Model:
-    """The model without functions; a copy if it had any."""
+    """The model without functions: a copy, which is kept with it, if it has any."""
     if not model.functions:
         return model
-    copy = model.clone()
-    inline_functions(copy)
-    return copy
+    found = model.meta.get("inlined")
+    if not isinstance(found, ir.Model):
+        found = model.clone()
+        inline_functions(found)
+        model.meta["inlined"] = found
+    return found
 
 
 def drawn_outputs(model: ir.Model) -> frozenset[str]:

@@ -245,6 +245,7 @@ class _Scope:
             for name in sorted(used - visible):
                 names.require(name, f"an input of {called(node)}")
             for graph in subgraphs(node):
+                _check_parameters(node, graph)
                 used |= self.check_graph(graph, visible)
             self._check_node(node)
             uses.append(used)
@@ -281,6 +282,19 @@ class _Scope:
                 return
             spelled = f"{where}, opset {opset}" if opset else where
             raise LoadError(first_line(error), spelled) from None
+
+
+def _check_parameters(node: NodeProto, body: GraphProto) -> None:
+    """A branch takes no inputs, the body of a loop those of its node."""
+    handed = {("", "If"): 0, ("", "Loop"): max(2, len(node.input))}
+    wanted = handed.get(_callee(node)[:2])
+    if wanted not in (None, len(body.input)):
+        raise LoadError(
+            f"graph {shown(body.name)} has {len(body.input)} inputs, not {wanted}",
+            called(node),
+            "a branch takes none, the body of a loop as many as its node, or two;"
+            " ONNX Runtime refuses it too",
+        )
 
 
 _TYPES = ("to", "dtype", "output_dtype", "output_datatype")  # attributes

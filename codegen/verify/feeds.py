@@ -166,7 +166,8 @@ def _search(
 def _attempts(
     model: ir.Model, seed: int, refused: str
 ) -> Iterator[tuple[ir.Model, Sizes, Feed]]:
-    """Other sizes, and for each of the first ones other whole numbers."""
+    """Other sizes than the first; for some of them other whole numbers too."""
+    tried_before = dynamic_sizes(model)[0]
     for shaped in _with_ranks(model):
         seen: list[Sizes] = []
         for tried in _other_sizes(shaped, refused):
@@ -174,7 +175,8 @@ def _attempts(
                 continue
             seen.append(tried)
             feed = make_inputs(shaped, seed, tried)
-            yield shaped, tried, feed
+            if shaped is not model or tried != tried_before:
+                yield shaped, tried, feed
             for number in (1, 0) if len(seen) <= 3 else ():
                 plain = {k: _whole(value, number) for k, value in feed.items()}
                 if any(plain[k] is not feed[k] for k in feed):

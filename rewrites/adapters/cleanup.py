@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes.common import InlinePass, RemoveUnusedNodesPass
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from ...analysis.errors import Unsupported
 from ...analysis.graph.parameters import has_name
@@ -28,30 +28,84 @@ def inline_functions(model: ir.Model) -> None:
     for function in model.functions.values():
         remember_version(function.graph, function.graph.opset_imports)
         _own_outputs(function)
-        for node in all_nodes(function.graph):
-            # The inliner would call it "node".
-            node.name = node.name or node.op_type
         for domain, version in function.graph.opset_imports.items():
             model.graph.opset_imports.setdefault(domain, version)
-    # The inliner wants the same imports everywhere; the nodes know their own by now.
-    for function in model.functions.values():
-        for domain in function.graph.opset_imports:
-            imported = model.graph.opset_imports[domain]
-            function.graph.opset_imports[domain] = imported
-    if not model.functions:
-        return
-    for graph in [model.graph, *(f.graph for f in model.functions.values())]:
-        for node in all_nodes(graph):
-            called = model.functions.get(node.op_identifier())
-            if called is not None:
-                # The last ones may be left out.
-                node.resize_inputs(max(len(node.inputs), len(called.inputs)))
-                node.resize_outputs(max(len(node.outputs), len(called.outputs)))
-                for output in node.outputs:
-                    # The inliner would pass the empty name on to the body.
-                    output.name = output.name or None
-    InlinePass()(model)
+    if model.functions:
+        _Inliner(model).inline_into(model.graph)
     model.functions.clear()
+
+
+class _Inliner:
+    """Puts copies of functions where they are called, with names of their own.
+
+    onnx_ir's own pass counts from 1 for each name, and so takes a minute for a function
+    that is called 4,000 times.
+    """
+
+    def __init__(self, model: ir.Model) -> None:
+        self.functions = model.functions
+        self.counts: dict[str, int] = {}  # of the values and nodes that have a name
+        for graph in all_graphs(model):
+            values = [*graph.inputs, *graph.initializers.values()]
+            values += [value for node in graph for value in node.outputs]
+            for part in (*values, *graph):
+                self.counts[part.name or ""] = 1
+
+    def inline_into(self, graph: ir.Graph) -> None:
+        """Replace all calls in a graph and in those of its nodes."""
+        for node in graph:  # goes on with what is put behind the node
+            function = self.functions.get(node.op_identifier())
+            if function is None:
+                for body in bodies(node):
+                    self.inline_into(body)
+                continue
+            copies, values = self._copied(function, node)
+            outputs = node.outputs[: len(values)]  # the last ones may be left out
+            for output in outputs:
+                output.name = output.name or None  # else the copy would lose its own
+            ir.convenience.replace_nodes_and_values(
+                graph, node, [node], copies, outputs, values[: len(outputs)]
+            )
+
+    def _copied(
+        self, function: ir.Function, call: ir.Node
+    ) -> tuple[list[ir.Node], list[ir.Value]]:
+        """The nodes of a function for one call, and what they return."""
+        own = function.clone()
+        given = {**own.attributes, **call.attributes}
+        for node in all_nodes(own.graph):
+            node.metadata_props.update(call.metadata_props)
+            node.name = self._unused(node.name or node.op_type)
+            for value in node.outputs:
+                if value.name:
+                    value.name = self._unused(value.name)
+            _bind_attributes(node, given)
+        arguments = [*call.inputs, *[None] * len(own.inputs)]
+        for parameter, argument in zip(own.inputs, arguments, strict=False):
+            for user, place in tuple(parameter.uses()):
+                user.replace_input_with(place, argument)
+        nodes, outputs = list(own), list(own.outputs)
+        own.outputs.clear()
+        own.remove(nodes)
+        return nodes, outputs
+
+    def _unused(self, name: str) -> str:
+        unused = name
+        while unused in self.counts:
+            self.counts[name] += 1
+            unused = f"{name}_{self.counts[name]}"
+        self.counts[unused] = 1
+        return unused
+
+
+def _bind_attributes(node: ir.Node, given: Mapping[str, ir.Attr]) -> None:
+    """Give a node what its function was given for the names that it refers to."""
+    for name, attribute in list(node.attributes.items()):
+        if attribute.is_ref():
+            del node.attributes[name]
+            value = given.get(attribute.ref_attr_name or "")
+            if value is not None and value.value is not None:
+                node.attributes[name] = ir.Attr(name, value.type, value.value)
 
 
 def remember_version(graph: ir.Graph, imports: dict[str, int]) -> None:
@@ -63,8 +117,8 @@ def remember_version(graph: ir.Graph, imports: dict[str, int]) -> None:
 def _own_outputs(function: ir.Function) -> None:
     """Give a function an Identity for each output that it takes from elsewhere.
 
-    The inliner names what a function returns after the output of the call. If that is
-    an input of the function, or returned twice, it would rename a value of the caller.
+    What a function returns is called as the output of the call. If that is an input of
+    the function, or returned twice, a value of the caller would be renamed.
     """
     seen: set[ir.Value] = set(function.inputs)
     for i, output in enumerate(function.outputs):

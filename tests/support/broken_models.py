@@ -43,6 +43,18 @@ def calls_twice(made: onnx.ModelProto) -> None:
     made.opset_import.append(imports[-1])
 
 
+def branches_on_an_input(made: onnx.ModelProto) -> None:
+    body = helper.make_graph([node("Neg", "z", "b")], "t", [floats("z", 2)], [])
+    body.output.append(helper.make_empty_tensor_value_info("b"))
+    made.graph.node.append(node("If", "x", "i", then_branch=body, else_branch=body))
+
+
+def loops_on_one_input(made: onnx.ModelProto) -> None:
+    body = helper.make_graph([node("Neg", "i", "b")], "t", [floats("i")], [])
+    body.output.append(helper.make_empty_tensor_value_info("b"))
+    made.graph.node.append(node("Loop", "x x x", "i", body=body))
+
+
 BROKEN: dict[str, tuple[Change, list[str]]] = {
     "2**40 elements": (
         dims(2**40),
@@ -148,6 +160,11 @@ BROKEN: dict[str, tuple[Change, list[str]]] = {
     ),
     "recursive function": (calls_itself, ["function calls itself", "function 'F'"]),
     "exponential functions": (calls_twice, ["functions expand to 1,099,511,627,7"]),
+    "branch of an input": (
+        branches_on_an_input,
+        ["graph 't' has 1 inputs, not 0", "node 'the_If' (If)", "a branch takes none"],
+    ),
+    "body of one input": (loops_on_one_input, ["graph 't' has 1 inputs, not 3"]),
     "no opset": (
         lambda m: m.ClearField("opset_import"),
         ["does not say which operators it means", "may be truncated"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,24 @@ def test_a_step_writes_the_new_keys_and_values_alone(package: Generating) -> Non
         assert memory.tensors[name].data_ptr() == place
         if "places" in shape:
             assert len(changed[:, shape.index("places")].unique()) == 1
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.float16, torch.bfloat16])
+def test_a_network_brought_to_another_type(
+    package: Generating, kind: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = package.generate(PROMPT, new=9)
+    with package.noted() as (scores, _):
+        package.generate(PROMPT, new=1)
+    monkeypatch.setattr(package, "network", copy.deepcopy(package.network).to(kind))
+    given = {name: tensor.to(kind) for name, tensor in package.given.items()}
+    monkeypatch.setattr(package, "given", given)
+    with package.noted() as (other, _):
+        package.generate(PROMPT, new=1)
+    bound = 1e-5 if kind is torch.float64 else 0.1
+    assert np.abs(scores[0] - other[0]).max() < bound * np.abs(scores[0]).max()
+    if kind is torch.float64:
+        assert package.generate(PROMPT, new=9) == expected
 
 
 def test_ends_streams_and_sampling(package: Generating) -> None:

@@ -182,6 +182,24 @@ def test_a_package_is_validated_again_as_it_is_now(tmp_path: Path) -> None:
         verify_all_inputs(folder, tmp_path / "net.onnx")
 
 
+@pytest.mark.parametrize("call", ["F.silu(", "F.no_such_function("])
+def test_an_edit_is_named_where_a_package_no_longer_verifies(
+    tmp_path: Path, call: str
+) -> None:
+    onnx.save(residual(), tmp_path / "net.onnx")
+    folder = tmp_path / "out" / tmp_path.name
+    fairhand.compile(tmp_path / "net.onnx", folder, verify=False, cache=False)
+    path = folder / "model.py"
+    lines = path.read_text("utf-8").splitlines()
+    at = next(i for i, line in enumerate(lines) if "F.relu(" in line)
+    lines[at] = lines[at].replace("F.relu(", call)
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    with pytest.raises(fairhand.VerificationError) as caught:
+        verify_again(folder, tmp_path / "net.onnx", None, 1)
+    assert f"edited: model.py, line {at + 1}\n" in str(caught.value)
+    assert "report" not in str(caught.value)
+
+
 def test_the_compile_cache_keeps_the_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

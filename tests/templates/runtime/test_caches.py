@@ -70,7 +70,7 @@ def test_names_of_a_file_are_text() -> None:
         ('g"',),
         *(320, 0, 0, 0),
     )
-    text = generate_texts(decoder, Layout(64, 0), False)["caches.py"]
+    text = generate_texts(decoder, Layout(64, 0), False, ("float32",))["caches.py"]
     space: dict[str, object] = {}
     tables = text.partition("class Room")[0]
     lines = [line for line in tables.splitlines() if "from ." not in line]

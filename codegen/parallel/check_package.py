@@ -244,7 +244,7 @@ class _Checked:
                 if later is None
                 else later.values()
             )
-            if missing := set(wanted) - there - (given if later is not None else set()):
+            if missing := set(wanted) - there - given:
                 refuse(f"stage {stage} doesn't have {min(map(str, missing))}")
 
     def _computed(

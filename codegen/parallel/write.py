@@ -83,7 +83,7 @@ def page_text(network: Network, plan: Plan, others: Sequence[Plan] = ()) -> str:
     given["WAYS"] = _WAYS_NOTE + given["WAYS"]
     story = "\n".join(_story(network, plan, others))
     head = _HEAD.format(title=package.title, world=degrees.world, story=story)
-    names = [*given, "make_mesh", "load", "pipeline", "fully_sharded", "check"]
+    names = [*given, "make_mesh", "load", "pipeline", "fully_sharded", "save", "check"]
     text = put_together(head, ["parallel.py"], names, given)
     return formatted(text + _MAIN, "parallel.py")
 

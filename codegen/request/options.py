@@ -85,7 +85,7 @@ class CompileRequest:
     def key(self) -> dict[str, Any] | None:
         """What of it decides what is written; None where no key can tell."""
         if self.options.rules is not None or registered or self.parallel:
-            return None  # that is code, or hangs on the tree of modules
+            return None  # code; and plans hang on the module tree, which no entry has
         key = asdict(self.options) | {
             "engine": self.engine,
             "precision": self.precision,

@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from safetensors import safe_open
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
@@ -199,6 +200,51 @@ def read(
             own = model.get_parameter(name)
             parameter = shared.setdefault(ties.get(name, name), own)
             setattr(model.get_submodule(owner), leaf, parameter)
+
+
+def save(
+    network: nn.Module,
+    path: str | Path,
+    sha256: str,
+    ways: Ways,
+    ties: Mapping[str, str],
+) -> None:
+    """Write what all devices hold as the one file that every plan reads.
+
+    Each stage of a pipeline writes a file of its own; `path` is then their index
+    (model.safetensors.index.json). All devices have to call it.
+    """
+    path, found = Path(path), {}
+    staged = isinstance(network, Stage)
+    number, model = (network.number, network.model) if staged else (0, network)
+    for name, value in model.state_dict().items():
+        if value.device.type != "meta" and ties.get(name, name) not in found:
+            cut = way(ways, name.rpartition(".")[0])
+            found[ties.get(name, name)] = _in_order(value, cut[1] if cut else 1)
+    file = f"model-{number + 1:05}.safetensors" if staged else path.name
+    every: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(every, (file, list(found)))
+    if [name for name, _ in every].index(file) == dist.get_rank():
+        save_file(found, path.parent / file, {"model_sha256": sha256})
+    if staged and dist.get_rank() == 0:
+        places = {key: name for name, keys in every for key in keys}
+        path.write_text(json.dumps({"metadata": {}, "weight_map": places}, indent=1))
+    dist.barrier()
+
+
+def _in_order(value: Tensor, pieces: int) -> Tensor:
+    """All of a tensor; products that lie side by side are put together again."""
+    value = value.detach()
+    if not isinstance(value, DTensor):
+        return value.cpu().contiguous()
+    names, whole = value.device_mesh.mesh_dim_names or (), value.full_tensor().cpu()
+    for i, place in enumerate(value.placements):
+        if pieces == 1 or names[i] != "tp" or not isinstance(place, Shard):
+            continue
+        count, dim = value.device_mesh.size(i), place.dim
+        parts = [part.chunk(pieces, dim) for part in whole.chunk(count, dim)]
+        whole = torch.cat([part[i] for i in range(pieces) for part in parts], dim)
+    return whole.contiguous()
 
 
 class _Reached(Exception):

@@ -57,11 +57,18 @@ def pipeline(
 
 
 def fully_sharded(network: nn.Module, mesh: DeviceMesh) -> nn.Module:
-    """For training: what each device holds is cut over `dp`, block by block."""
+    """For training: what each device holds is cut over `dp`, block by block. Its
+    parameters need `requires_grad_()`."""
     for path in BLOCKS:
         fully_shard(network.get_submodule(path), mesh=mesh["dp"])
     fully_shard(network, mesh=mesh["dp"])
     return network
+
+
+def save(network: nn.Module, path: str | Path) -> None:
+    """Write what all devices hold as the one file that every plan reads; of several
+    stages, files with `path` as their index. All devices have to call it."""
+    devices.save(network, path, model.MODEL_SHA256, WAYS, TIES)
 
 
 def check() -> None:

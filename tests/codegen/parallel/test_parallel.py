@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from fairhand import compile
 from fairhand.analysis.errors import FairhandError, VerificationError
+from fairhand.codegen.parallel import rehearse as rehearsal
 from fairhand.codegen.parallel.rehearse import rehearse
 
 TRANSFORMER = Path(__file__).parents[3] / "examples" / "digits_transformer.onnx"
@@ -93,3 +95,97 @@ def test_other_meshes_run_too(tmp_path: Path, wanted: str) -> None:
     assert report["parallel"]["check"].startswith("worst relative error")
     if wanted == "pp=2":
         assert "error 0.0e+00" in report["parallel"]["check"]
+
+
+# Two steps on all devices beside two on one; a checkpoint of torch's, read into another
+# network, which writes the one file; that file on one device again.
+TRAIN = """
+from pathlib import Path
+import torch, torch.distributed as dist, torch.distributed.checkpoint as dcp
+from network import devices, model, parallel
+mesh, here = parallel.make_mesh(), Path(sys.argv[1])
+report = {"sizes": [{}], "inputs": {}}
+feeds = list(devices.make_inputs(model.INPUTS, report, parallel.SIZES))
+def sharded():
+    network = parallel.load(mesh)
+    if "dp" in parallel.MESH:
+        network = parallel.fully_sharded(network, mesh)
+    return network.requires_grad_(True)
+def train(network, feeds):
+    steps = torch.optim.SGD(network.parameters(), lr=0.1)
+    for _ in range(2):
+        steps.zero_grad()
+        network(*feeds).square().mean().backward()
+        steps.step()
+whole, network, own = model.load().requires_grad_(True), sharded(), feeds
+train(whole, feeds)
+if "dp" in parallel.MESH:
+    rank, count = mesh["dp"].get_local_rank(), mesh["dp"].size()
+    own = [x.chunk(count)[rank].contiguous() for x in feeds]
+train(network, own)
+dcp.save({"model": network.state_dict()}, checkpoint_id=here / "checkpoint")
+again = sharded()
+state = {"model": again.state_dict()}
+dcp.load(state, checkpoint_id=here / "checkpoint")
+again.load_state_dict(state["model"])
+parallel.save(again, here / "trained.safetensors")
+back = model.load(here / "trained.safetensors").state_dict()
+untrained = model.load().state_dict()
+trained = whole.state_dict()
+worst = max(float((back[k] - trained[k]).abs().max()) for k in trained)
+moved = max(float((back[k] - untrained[k]).abs().max()) for k in trained)
+if not worst < 1e-5 < moved:
+    raise ValueError(f"{worst} from the single device, {moved} from the start")
+devices.report_check(f"worst {worst}")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wanted", ["tp=2", "dp=2", "dp=2,tp=2"])
+def test_training_is_the_single_devices_and_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    folder = tmp_path / "p"
+    compile(TRANSFORMER, folder, parallel=wanted, verify=False)
+    head = rehearsal._START.rpartition("importlib.import_module")[0]
+    monkeypatch.setattr(rehearsal, "_START", head + TRAIN)
+    assert rehearse(folder, 4 if "," in wanted else 2).startswith("worst")
+
+
+@pytest.mark.slow
+def test_a_device_that_dies_ends_the_others(
+    cut: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = rehearsal._START.rpartition("importlib.import_module")[0]
+    code = "import os\nif os.environ['RANK'] == '1': raise SystemExit('lost')\n"
+    run = "importlib.import_module('network.parallel').check()\n"
+    monkeypatch.setattr(rehearsal, "_START", head + code + run)
+    begin = time.monotonic()
+    with pytest.raises(VerificationError, match="lost"):
+        rehearse(cut, 2)
+    assert time.monotonic() - begin < 120
+
+
+STAGES = """
+from pathlib import Path
+from network import devices, model, parallel
+mesh, here = parallel.make_mesh(), Path(sys.argv[1])
+index = here / "model.safetensors.index.json"
+parallel.save(parallel.load(mesh), index)
+one, other = (parallel.load(mesh, x).state_dict() for x in (index, model.WEIGHTS))
+same = [a.is_meta or a.equal(other[k]) for k, a in one.items()]
+if not all(same) or one.keys() != other.keys():
+    raise ValueError("other weights")
+devices.report_check("worst none")
+"""
+
+
+@pytest.mark.slow
+def test_stages_write_files_with_an_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile(TRANSFORMER, tmp_path / "p", parallel="pp=2", verify=False)
+    head = rehearsal._START.rpartition("importlib.import_module")[0]
+    monkeypatch.setattr(rehearsal, "_START", head + STAGES)
+    assert rehearse(tmp_path / "p", 2) == "worst none"
+    assert len(list((tmp_path / "p").glob("model-0000?.safetensors"))) == 2

@@ -187,7 +187,7 @@ def _add_ways(sub: argparse.ArgumentParser) -> None:
         choices=("tvm", "dnnfusion"),
         help="write the larger groups of a fusion plan as functions of their own",
     )
-    _add_devices(sub)
+    _add_devices(sub, "write parallel.py, too: ")
     sub.add_argument(
         "--precision",
         choices=PRECISIONS,
@@ -218,12 +218,12 @@ def _add_verify(command: Command) -> None:
     )
 
 
-def _add_devices(sub: argparse.ArgumentParser) -> None:
+def _add_devices(sub: argparse.ArgumentParser, does: str) -> None:
     """Over how many devices, of which sort."""
     sub.add_argument(
         "--parallel",
         metavar="tp=2|pp=2|dp=2,tp=2|N",
-        help="write parallel.py, too: layers cut into tp parts, pp stages, dp parts of"
+        help=does + "layers cut into tp parts, pp stages, dp parts of"
         " a batch; N devices are divided as is predicted to be best",
     )
     sub.add_argument(
@@ -328,6 +328,7 @@ def _add_laws(command: Command) -> None:
         help="say why a rule applies at a node of the rewritten graph, or why not",
     )
     _add_plans(sub)
+    _add_devices(sub, "show plans: ")
 
     sub = command("rules", _rules, "List the rewrite rules and their proofs.")
     sub.add_argument("rule", nargs="?", help="show one rule in full")
@@ -512,6 +513,11 @@ def _say_json(found: object) -> None:
 
 def _inspect(arguments: argparse.Namespace) -> None:
     page = Path(arguments.html) if arguments.html else None
+    if arguments.parallel:
+        given = arguments.parallel, arguments.devices, arguments.memory
+        text, data = _module(".pipeline").parallel_plans(arguments.model, *given)
+        print(json.dumps(data) if arguments.json else printable(text), file=out.file)
+        return
     wanted = _module(".commands.inspect_plans").Wanted(
         arguments.fusion or ("dnnfusion" if page else None),
         arguments.lanes or (2 if page else None),

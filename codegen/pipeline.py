@@ -50,7 +50,7 @@ from .load.given_shapes import Shapes, with_shapes
 from .load.read_model import Loaded, load
 from .modules.module_tree import make_tree
 from .modules.recover_modules import find_scopes
-from .parallel.add import add_parallel
+from .parallel.add import add_parallel, described
 from .plan.body_styles import BodyWriters, body_style
 from .plan.interface import interface_of
 from .plan.make_plan import CompiledModel, make_plan, network_name, source_plan
@@ -151,6 +151,17 @@ def compile(
         note_files(draft, report)
         edited = keep_edits(folder, draft)
     return Package(folder, report, cached, tuple(edited))
+
+
+def parallel_plans(
+    model: str | Path, wanted: str, devices: str, memory: float | None
+) -> tuple[str, list[dict[str, Any]]]:
+    """Plans for several devices, as text and as data, best first; nothing is written.
+    Raises FairhandError where there is none."""
+    loaded = load(model)
+    title = class_name(loaded.name)
+    compiled = lower(loaded, CompileOptions(), source_plan(loaded), title)
+    return described(compiled, wanted, devices, memory)
 
 
 def _built(

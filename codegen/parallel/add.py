@@ -14,7 +14,7 @@ from .certificate import certificate
 from .network import Network, read_network
 from .plan import Plan, held_bytes, parts_of, plans
 from .rehearse import rehearse
-from .write import exchanges, page_text
+from .write import exchanges, page_text, story
 
 REHEARSED = 8  # devices at most; of more, a smaller mesh of the same plan is tried
 
@@ -48,6 +48,21 @@ def add_parallel(
     text = page_text(network, best, others)
     path.write_text(text, encoding="utf-8", newline="\n")
     return {"parallel": _report(network, best, others, said)}
+
+
+def described(
+    compiled: CompiledModel, wanted: str, machine: str, memory: float | None
+) -> tuple[str, list[dict[str, Any]]]:
+    """The best plan as text, with its price and the runners-up; and all as data.
+
+    Raises FairhandError as `add_parallel` does; nothing is written or run.
+    """
+    network, devices = read_network(compiled), read_machine(machine, memory)
+    found = plans(network, read_degrees(wanted), devices)[:4]
+    lines = story(network, found[0], found[1:])
+    price = f"Price    {found[0].seconds:.3g} s a call predicted, on {devices.name}"
+    data = [_report(network, plan, [], "") for plan in found]
+    return "\n".join([*lines, price]), data
 
 
 def _smaller(network: Network, plan: Plan) -> Plan:

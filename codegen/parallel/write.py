@@ -81,8 +81,8 @@ def page_text(network: Network, plan: Plan, others: Sequence[Plan] = ()) -> str:
         for name, value in values.items()
     }
     given["WAYS"] = _WAYS_NOTE + given["WAYS"]
-    story = "\n".join(_story(network, plan, others))
-    head = _HEAD.format(title=package.title, world=degrees.world, story=story)
+    told = "\n".join(story(network, plan, others))
+    head = _HEAD.format(title=package.title, world=degrees.world, story=told)
     names = [*given, "make_mesh", "load", "pipeline", "fully_sharded", "save", "check"]
     text = put_together(head, ["parallel.py"], names, given)
     return formatted(text + _MAIN, "parallel.py")
@@ -130,7 +130,8 @@ def _listed(paths: Sequence[str]) -> list[str]:
     return items
 
 
-def _story(network: Network, plan: Plan, others: Sequence[Plan]) -> list[str]:
+def story(network: Network, plan: Plan, others: Sequence[Plan]) -> list[str]:
+    """What a plan cuts, holds and exchanges, with the time of others beside its own."""
     degrees = plan.degrees
     lines = [f"Plan    {degrees}: {_devices(plan)}"]
     named = named_layers(plan.sharing) if degrees.tp > 1 else []

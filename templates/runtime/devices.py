@@ -215,18 +215,18 @@ def save(
     (model.safetensors.index.json). All devices have to call it.
     """
     path, found = Path(path), {}
-    staged = isinstance(network, Stage)
-    number, model = (network.number, network.model) if staged else (0, network)
+    number = network.number if isinstance(network, Stage) else None
+    model = network.model if isinstance(network, Stage) else network
     for name, value in model.state_dict().items():
         if value.device.type != "meta" and ties.get(name, name) not in found:
             cut = way(ways, name.rpartition(".")[0])
             found[ties.get(name, name)] = _in_order(value, cut[1] if cut else 1)
-    file = f"model-{number + 1:05}.safetensors" if staged else path.name
+    file = path.name if number is None else f"model-{number + 1:05}.safetensors"
     every: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(every, (file, list(found)))
     if [name for name, _ in every].index(file) == dist.get_rank():
         save_file(found, path.parent / file, {"model_sha256": sha256})
-    if staged and dist.get_rank() == 0:
+    if number is not None and dist.get_rank() == 0:
         places = {key: name for name, keys in every for key in keys}
         path.write_text(json.dumps({"metadata": {}, "weight_map": places}, indent=1))
     dist.barrier()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ import pytest
 
 from fairhand import compile
 from fairhand.analysis.errors import FairhandError, VerificationError
+from fairhand.codegen.cli import main
 from fairhand.codegen.parallel import rehearse as rehearsal
 from fairhand.codegen.parallel.rehearse import rehearse
 
@@ -73,6 +75,14 @@ def test_wrong_degrees_are_refused_with_those_that_are_possible(
     with pytest.raises(FairhandError, match=said):
         compile(TRANSFORMER, tmp_path / "p", parallel=wanted, verify=False)
     assert not (tmp_path / "p").exists()
+
+
+def test_plans_are_shown_and_nothing_is_written(capsys: pytest.CaptureFixture) -> None:
+    assert main(["inspect", str(TRANSFORMER), "--parallel", "4"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("Plan    ") and "Price    " in text and "Next     " in text
+    assert main(["inspect", str(TRANSFORMER), "--parallel", "tp=2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["degrees"] == {"tp": 2}
 
 
 @pytest.mark.slow

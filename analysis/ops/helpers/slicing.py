@@ -37,10 +37,13 @@ def pad_from_input(
 ) -> Tensor:
     """Pad each axis with (before, after) elements of x itself, as numpy.pad does.
 
-    `mode` is "edge", "reflect" (the end itself is not repeated) or "wrap".
+    What is negative is cut off first. `mode` is "edge", "reflect" (the end itself is
+    not repeated) or "wrap".
     """
     for axis, (before, after) in enumerate(around):
-        size = x.shape[axis]
+        start, end = max(-before, 0), x.shape[axis] - max(-after, 0)
+        x, size = x.narrow(axis, start, end - start), end - start
+        before, after = max(before, 0), max(after, 0)
         index = torch.arange(-before, size + after, device=x.device)
         if mode == "edge":
             index = index.clamp(0, size - 1)

@@ -248,18 +248,11 @@ def _pad(
     if _is_common(n, mode, around) and dtype.bitwidth >= 16:
         order += [0] * (-len(order) % 2)
         return t.F.pad(x, tuple(order), mode=_TORCH_MODES[mode])
-    if any(_mixes(pair) for pair in around):
-        n.refuse(f"Pad in mode {mode} that cuts one end of an axis is not supported")
     return t.helper(helpers.pad_from_input)(x, around, mode)
 
 
 def _is_none(pair: tuple[Bound, Bound]) -> bool:
     return all(isinstance(amount, int) and amount == 0 for amount in pair)
-
-
-def _mixes(pair: tuple[Bound, Bound]) -> bool:
-    known = [amount for amount in pair if isinstance(amount, int)]
-    return any(amount < 0 for amount in known) and not all(a <= 0 for a in known)
 
 
 def _is_common(n: NodeView, mode: str, around: Sequence[tuple[Bound, Bound]]) -> bool:
@@ -345,6 +338,12 @@ define(
             ),
             case([3, 4], _i64(1, 2, 2, 3), constants=(1,), mode="edge"),
             case([3, 4], _i64(-1, -1, 0, -1), constants=(1,), mode="edge"),
+            *(
+                case([3, 5], _i64(*pads), constants=(1,), mode=mode)
+                for mode in ("edge", "reflect", "wrap")
+                for pads in ((0, -1, 0, 2), (0, 2, 0, -2), (1, -3, -1, 1))
+            ),
+            case([5], _i64(2, -2), mode="wrap"),
             case(
                 [2, 3, 4, 5], _i64(0, 0, 1, 2, 0, 0, 3, 4), constants=(1,), mode="wrap"
             ),

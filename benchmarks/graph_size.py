@@ -31,9 +31,9 @@ from typing import Any
 import onnx_ir as ir
 
 import fairhand
-from fairhand.analysis.cost.graph_cost import flops, graph_cost
+from fairhand.analysis.cost import flops, graph_cost
 from fairhand.analysis.graph import dims
-from fairhand.analysis.shapes.infer import infer
+from fairhand.analysis.shapes import infer
 from fairhand.codegen.load.read_model import load
 from fairhand.rewrites.simplify import simplify
 

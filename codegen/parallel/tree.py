@@ -189,7 +189,9 @@ def _find_crossings(
     """
     made: dict[ir.Value, int] = {}  # that hang on a unit, and where they are made
     reads: list[list[ir.Value]] = []
+    runs: dict[str, list[int]] = {}  # where each unit runs
     for place, (item, _) in enumerate(items):
+        runs.setdefault(_path(item, paths) or "", []).append(place)
         taken = _taken(item)
         reads.append(taken)
         if _path(item, paths) or any(value in made for value in taken):
@@ -198,6 +200,10 @@ def _find_crossings(
     for place, (item, _) in enumerate(items):
         unit = units.get(_path(item, paths) or "")
         if unit is None or unit.reason or not isinstance(item, ModuleCall):
+            continue
+        both = [path for path, at in runs.items() if path and at[0] < place <= at[-1]]
+        if both:
+            unit.reason = f"{both[0]} runs before it and behind it"
             continue
         behind = range(place, len(items))
         needed = {v for i in behind for v in reads[i] if made.get(v, place) < place}

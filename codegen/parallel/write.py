@@ -177,7 +177,11 @@ def story(network: Network, plan: Plan, others: Sequence[Plan]) -> list[str]:
         (
             "; ".join(laws)
             if named
-            else "each stage computes what the whole does, to the bit"
+            else (
+                "each stage computes what the whole does, to the bit"
+                if degrees.pp > 1
+                else "rows of a batch are computed apart"
+            )
         ),
         "Law      ",
     )

@@ -308,6 +308,10 @@ def gather_nd(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     axes = [(a, n) for a, n in enumerate(places[:-1]) if a >= ahead]
     found += [Cut((None, a), (a,), size) for a, size in axes]
     if isinstance(places[-1], int):
+        rest, back = ahead + places[-1], len(places) - 1 - ahead - places[-1]
+        found += [
+            Cut((a, None), (a + back,), table[a]) for a in range(rest, len(table))
+        ]
         found += [
             Cut(
                 (ahead + k, a), (a,), size, counted=(None, k if places[-1] > 1 else ALL)

@@ -20,6 +20,7 @@ from .constructor_arguments import Parameter, parameters
 from .generalise import generalise
 
 MAX_PARAMETERS = 8
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]+")
 
 
 @dataclass(eq=False)
@@ -50,7 +51,7 @@ class ClassTable:
         )  # Assignment, call or value in a call -> member text
         self.order: list[ModuleClass] = []
         self.taken: set[str] = {network, *(s.__name__ for s in root.sources())}
-        self.root_call = root
+        self.root_call, self.network = root, network
         self._places = {call: i for i, call in enumerate((root, *root.all_calls()))}
         self.root = self.build(root, network)
 
@@ -102,7 +103,7 @@ class ClassTable:
         chain = is_chain(first) and not network
         cls = ModuleClass(network, first, members, chain)
         if not chain and not network:
-            self._name(cls, _class_wish(calls), len(calls))
+            self._name(cls, _class_wish(calls), calls)
         varying = self.varying(calls)
         labels: dict[int, str] = {}
         # Attributes of its own first: size1 is self.size1.
@@ -130,22 +131,37 @@ class ClassTable:
     def _values(self, call: ModuleCall) -> list[Any]:
         return [column.value for column in columns_of(self, call)]
 
-    def _name(self, cls: ModuleClass, wish: str, instances: int) -> None:
-        """Its name; of two classes of one name, one says what it has more."""
+    def _name(self, cls: ModuleClass, wish: str, calls: list[ModuleCall]) -> None:
+        """Its name; of two classes of one name, one says what it has more, or where it
+        stands."""
         cls.name = unused(wish, self.taken)
-        if cls.name != wish:
-            twin = next((k for k in self.order if k.name == wish), None)
-            mine = _layer_names(cls)
-            theirs = _layer_names(twin) if twin is not None else set()
-            if twin is not None and theirs > mine and len(theirs - mine) == 1:
+        twin = next((k for k in self.order if k.name == wish), None)
+        if cls.name != wish and twin is not None:
+            mine, theirs = _layer_names(cls), _layer_names(twin)
+            others = [call for call, known in self.of.items() if known is twin]
+            if theirs > mine and len(theirs - mine) == 1:
                 twin.name = self._with(wish, theirs - mine)
                 cls.name = wish
             elif theirs < mine and len(mine - theirs) == 1:
                 cls.name = self._with(wish, mine - theirs)
-            elif twin is not None and self.counts[twin.call] < instances:
+            elif word := _word_of_place(calls, others, wish):
+                self._name(cls, self._in_place(wish, word), calls)
+            elif word := _word_of_place(others, calls, wish):
+                twin.name, cls.name = (
+                    unused(self._in_place(wish, word), self.taken),
+                    wish,
+                )
+                self.taken.add(twin.name)
+            elif len(others) < len(calls):
                 twin.name, cls.name = cls.name, wish
                 self.taken.add(twin.name)
         self.taken.add(cls.name)
+
+    def _in_place(self, name: str, word: str) -> str:
+        """WhisperEncoderAttention, in a network whose name begins with Whisper."""
+        own = _WORDS.findall(self.network)[:1]
+        family = own[0] if own and name.startswith(own[0]) else ""
+        return family + class_name(word) + name.removeprefix(family)
 
     def _with(self, name: str, extra: set[str]) -> str:
         made = unused(f"{name}With{class_name(min(extra))}", self.taken)
@@ -225,6 +241,28 @@ def _layer_text(
 
 def _layer_names(cls: ModuleClass) -> set[str]:
     return {m.attr for m in cls.members if not isinstance(m.what, ConstructorValue)}
+
+
+def _word_of_place(
+    calls: Sequence[ModuleCall], others: Sequence[ModuleCall], name: str
+) -> str:
+    """A word, the innermost, that is in the paths of all calls, and of none of the
+    others, and isn't in the name; "" if there is none."""
+    mine, theirs = ([_words_of(call) for call in given] for given in (calls, others))
+    found = (
+        word
+        for word in reversed(mine[0])
+        if all(word in words for words in mine)
+        and not any(word in words for words in theirs)
+        and word not in name.lower()
+    )
+    return next(found, "")
+
+
+def _words_of(call: ModuleCall) -> list[str]:
+    """vision, model, layers of vision_model.layers.0."""
+    words = re.split(r"[^A-Za-z]+", call.path.lower())
+    return [word for word in words if len(word) > 2]
 
 
 def _class_wish(calls: Sequence[ModuleCall]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -27,6 +28,7 @@ from ...analysis.spelling.expr import (
     callees,
     exchange,
     nodes,
+    spell,
 )
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..ir.assignment import LayerRef
@@ -48,6 +50,14 @@ from ..modules.members import member_name
 from .loops.rounds import Lists, Rounds
 
 _SAYS = r"(?!constant)[A-Za-z_]+"  # an attribute that is called after what it is
+
+
+class Callee(NamedTuple):
+    """A call, and what its arguments and its results are to be called inside."""
+
+    call: ModuleCall
+    arguments: list[str]
+    results: list[str]
 
 
 class Naming:
@@ -78,7 +88,8 @@ class Naming:
         self.preferred: dict[ir.Value, ir.Value] = {}
         self.read: set[ir.Value] = set()
         self.labels: dict[ir.Value, str] = {}  # of what stands in the caller's lists
-        self.callees: list[tuple[ModuleCall, list[str]]] = []
+        self.asked: dict[ir.Value, str] = {}  # what the caller calls its results
+        self.callees: list[Callee] = []
         self.sources: dict[ir.Value, list[ir.Value]] = {}  # of what is inlined
         self.moved: set[ir.Value] = set()  # into the one line that reads it
         self.commented: set[object] = set()
@@ -155,6 +166,7 @@ class Naming:
                 old if old in REBOUND and self.is_block(statement) else ""
             ),
             "layer or operator": lambda: self.hint(statement) if alone else "",
+            "caller": lambda: self.asked.get(target, ""),
             "branch": branch,
             "chain": lambda: old if old in REBOUND else "",
             "same meaning": lambda: (
@@ -213,13 +225,19 @@ class Naming:
         return statement.result
 
     def note_callees(self, statement: Statement) -> None:
-        """Note what the arguments of the blocks that it calls are called there."""
+        """Note what the arguments of the blocks that it calls are called there, and the
+        results, if the statement does nothing else."""
         for node in nodes(statement.expr):
             found = member(node.operands[0]) if isinstance(node, Call) else None
             if isinstance(found, ModuleRef):
-                self._note_callee(found, node.operands[1:])
+                whole = node is statement.expr
+                names = [v and self.names.get(v) for v in statement.targets]
+                made = [name or "" for name in names if whole]
+                self._note_callee(found, node.operands[1:], made)
 
-    def _note_callee(self, block: ModuleRef, given: Sequence[Expr]) -> None:
+    def _note_callee(
+        self, block: ModuleRef, given: Sequence[Expr], made: list[str]
+    ) -> None:
         call = block.call
         pairs = zip(call.inputs, given, strict=False)
         outer = [self.called(x.value if isinstance(x, Ref) else v) for v, x in pairs]
@@ -227,7 +245,8 @@ class Naming:
         if outer and self.classes.counts.get(call, 1) > 1:
             outer[0] = ""  # one class for calls on different values
         names = callee_arguments(outer) + sizes
-        self.callees += [(r, names) for r in (call, *block.others)]
+        results = [name if name not in PASSING else "" for name in made]
+        self.callees += [Callee(r, names, results) for r in (call, *block.others)]
 
     def note_attention(self, statements: Iterable[Statement]) -> None:
         """What attention takes are q, k and v, before and after they change shape."""
@@ -267,8 +286,7 @@ class Naming:
     def note_branches(self, statements: Sequence[Statement]) -> None:
         """Note what stands between a value and where that comes back as an operand."""
         all_of_them = list(flat(statements))
-        plain = (s for s in all_of_them if not s.kind and len(s.targets) == 1)
-        made = {s.targets[0]: s for s in plain}
+        made = {t: s for s in all_of_them if not s.kind for t in s.targets}
         for statement in all_of_them:
             for node in nodes(statement.expr):
                 name = BRANCHES.get(node.label) if isinstance(node, Binary) else None
@@ -294,6 +312,8 @@ class Naming:
         between = list[ir.Value]()
         layers = len(members(operand))
         while len(kept) == 1:
+            if isinstance(operand, Call) and member(operand.operands[0]) is not None:
+                operand = spell(operand.operands[:2])  # what it is called on
             sources = self._sources(operand)
             if kept <= sources:
                 return between if layers else []

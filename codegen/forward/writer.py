@@ -64,9 +64,12 @@ class BodyWriter(Inlining):
         results: list[ir.Value],
         given: Sequence[CacheArgument] = (),
         made: Sequence[CacheArgument] = (),
+        asked: Sequence[str] = (),
     ) -> Body:
-        """`given` and `made` are caches among the arguments and the results."""
+        """`given` and `made` are caches among the arguments and the results, `asked`
+        what the results are to be called."""
         inputs = self.inputs
+        self.asked = dict(zip(results, asked, strict=False))
         self.names.update(zip(inputs, arguments, strict=True))
         nested = {v for family in given for row in family.rows for v in row}
         named = [
@@ -240,12 +243,14 @@ class BodyWriter(Inlining):
 
     def item(self, item: Statement) -> list[Line]:
         """The lines of a statement."""
-        self.note_callees(item)
-        if item.kind == "return":
-            return [(f"return {render(item.expr, self.name)}", item.places)]
         if item.kind in PRINTED:
+            self.note_callees(item)
             return PRINTED[item.kind](self, item)
-        return self.assignment(item)
+        returns = item.kind == "return"
+        text = f"return {render(item.expr, self.name)}" if returns else ""
+        lines = [(text, item.places)] if returns else self.assignment(item)
+        self.note_callees(item)
+        return lines
 
     def assignment(self, statement: Statement) -> list[Line]:
         """The line of a plain statement, whose targets get their names."""

@@ -57,6 +57,11 @@ VARIABLES = (
         "resized = F.interpolate(",
     ),
     NameSource(
+        "caller",
+        "the class returns it: as where it is called",
+        "present_key, present_value, out = self.self_attn(",
+    ),
+    NameSource(
         "branch",
         "it comes back to the value that it left: added, or as a factor",
         "out = F.relu(self.conv1(x))",

@@ -89,9 +89,10 @@ class _KernelBody(BodyWriter):
         results: list[ir.Value],
         given: Sequence[CacheArgument] = (),
         made: Sequence[CacheArgument] = (),
+        asked: Sequence[str] = (),
     ) -> Body:
         """Without the helpers that only kernels would call."""
-        body = super().write(arguments, results, given, made)
+        body = super().write(arguments, results, given, made, asked)
         self.collection.reasons.update(self.regions.reasons)
         if not self.used:
             return body

@@ -46,9 +46,10 @@ class ForkWriter(BodyWriter):
         results: list[ir.Value],
         given: Sequence[CacheArgument] = (),
         made: Sequence[CacheArgument] = (),
+        asked: Sequence[str] = (),
     ) -> Body:
         self.results = results
-        return super().write(arguments, results, given, made)
+        return super().write(arguments, results, given, made, asked)
 
     def statements(self) -> list[Statement]:
         whole = super().statements()

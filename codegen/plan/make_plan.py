@@ -131,7 +131,11 @@ def network_name(model: ir.Model, root: ModuleCall, title: str) -> str:
     name = root.hint if root.path else network_class(model)
     if name in ("", "Model", "Net", "Pick", "Wrapper"):
         name = title
-    return unused(class_name(name), {source.__name__ for source in root.sources()})
+    name = class_name(name)
+    if any(call.hint == name for call in root.all_calls()):
+        # A part of that name keeps it.
+        name += "Net" if name.endswith("Model") else "Model"
+    return unused(name, {source.__name__ for source in root.sources()})
 
 
 # ---- classes
@@ -152,26 +156,26 @@ def _class_plans(
     reserved = _helper_names(classes.root.call) | writers.names
     taken = _root_arguments(classes.root.call, interface, reserved)
     sources = Sources(classes)
-    todo: list[tuple[ModuleClass, list[str]]] = [(classes.root, taken)]
+    todo: list[tuple[ModuleClass, list[str], list[str]]] = [(classes.root, taken, [])]
     while todo:
-        cls, arguments = todo.pop(0)
+        cls, arguments, results = todo.pop(0)
         if cls in plans:
             continue
         if cls.chain:
-            todo += [(classes.of[r], ["x"]) for r in cls.call.calls()]
+            todo += [(classes.of[r], ["x"], []) for r in cls.call.calls()]
             continue
         writer = writers.writer(cls, reserved)
         if cls is classes.root:
             caches = interface.taken, interface.returned
             body = writer.write(arguments, interface.outputs, *caches)
         else:
-            body = writer.write(arguments, cls.call.outputs)
+            body = writer.write(arguments, cls.call.outputs, asked=results)
         plans[cls] = _class_plan(
             cls, classes, constants, sources, writer, body, helpers
         )
-        for call, names in writer.callees:
+        for call, names, results in writer.callees:
             if call.shares is None:
-                todo.append((classes.of[call], names))
+                todo.append((classes.of[call], names, results))
     ordered = [plans[cls] for cls in classes.order if cls in plans]
     return ordered, helpers
 

@@ -131,10 +131,12 @@ class LlamaDecoderLayer(nn.Module):
         mask: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         input_layernorm = self.input_layernorm(x)
-        y, z, u = self.self_attn(input_layernorm, cos, sin, past_key, past_value, mask)
-        x = x + u
+        present_key, present_value, out = self.self_attn(
+            input_layernorm, cos, sin, past_key, past_value, mask
+        )
+        x = x + out
         post_attention_layernorm = self.post_attention_layernorm(x)
-        return y, z, x + self.mlp(post_attention_layernorm)
+        return present_key, present_value, x + self.mlp(post_attention_layernorm)
 
 
 class LlamaForCausalLM(nn.Module):

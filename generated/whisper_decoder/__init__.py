@@ -4,7 +4,7 @@ Session() stands in for onnxruntime.InferenceSession: the same names, NumPy in a
 load() returns the network itself with its weights, an ordinary torch.nn.Module: Model.
 """
 
-from .model import WhisperDecoder as Model
+from .model import WhisperDecoderModel as Model
 from .model import load
 from .session import Session
 

@@ -32,15 +32,6 @@ OUTPUTS = {
 }
 
 
-class WhisperPositionalEmbedding(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("constant", torch.empty((448, 384)))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.constant[x]
-
-
 class WhisperAttention(nn.Module):
     def __init__(self):
         super().__init__()
@@ -57,7 +48,7 @@ class WhisperAttention(nn.Module):
         return self.out_proj(attended.transpose(1, 2).flatten(2))
 
 
-class WhisperAttention2(nn.Module):
+class WhisperEncoderAttention(nn.Module):
     def __init__(self):
         super().__init__()
         self.q_proj = nn.Linear(384, 384)
@@ -80,32 +71,32 @@ class WhisperDecoderLayer(nn.Module):
         self.self_attn_layer_norm = nn.LayerNorm(384)
         self.self_attn = WhisperAttention()
         self.encoder_attn_layer_norm = nn.LayerNorm(384)
-        self.encoder_attn = WhisperAttention2()
+        self.encoder_attn = WhisperEncoderAttention()
         self.final_layer_norm = nn.LayerNorm(384)
         self.fc1 = nn.Linear(384, 1536)
         self.fc2 = nn.Linear(1536, 384)
 
     def forward(self, x: Tensor, mask: Tensor, encoder_hidden_states: Tensor) -> Tensor:
         x = x + self.self_attn(self.self_attn_layer_norm(x), mask)
-        y = self.encoder_attn_layer_norm(x)
-        x = x + self.encoder_attn(y, encoder_hidden_states)
+        out = self.encoder_attn_layer_norm(x)
+        x = x + self.encoder_attn(out, encoder_hidden_states)
         final_layer_norm = self.final_layer_norm(x)
         return x + self.fc2(F.gelu(self.fc1(final_layer_norm)))
 
 
-class WhisperDecoder2(nn.Module):
+class WhisperDecoder(nn.Module):
     def __init__(self):
         super().__init__()
         self.embed_tokens = nn.Embedding(51865, 384)
-        self.embed_positions = WhisperPositionalEmbedding()
         self.layers = nn.ModuleList(WhisperDecoderLayer() for _ in range(4))
         self.layer_norm = nn.LayerNorm(384)
+        self.register_buffer("constant", torch.empty((448, 384)))
 
     def forward(self, input_ids: Tensor, encoder_hidden_states: Tensor) -> Tensor:
         seq = input_ids.shape[1]
         x = torch.arange(seq, device=input_ids.device).unsqueeze(0)
         x = x.repeat(input_ids.shape[0], 1)
-        y = self.embed_tokens(input_ids) + self.embed_positions(x)
+        y = self.embed_tokens(input_ids) + self.constant[x]
         z = torch.cat([x[:, :1] - 1, x], dim=1)
         z = (z[:, 1 : input_ids.shape[1] + 1] - z[:, :seq] != 1).long()
         z = z.cumsum(dim=-1)
@@ -118,10 +109,10 @@ class WhisperDecoder2(nn.Module):
         return self.layer_norm(y)
 
 
-class WhisperDecoder(nn.Module):
+class WhisperDecoderModel(nn.Module):
     def __init__(self):
         super().__init__()
-        self.decoder = WhisperDecoder2()
+        self.decoder = WhisperDecoder()
         self.proj_out = nn.Linear(384, 51865, bias=False)
         self.proj_out.weight = self.decoder.embed_tokens.weight
 
@@ -130,7 +121,7 @@ class WhisperDecoder(nn.Module):
         return self.proj_out(x)
 
 
-def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> WhisperDecoder:
+def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> WhisperDecoderModel:
     """Build the network and take every parameter from `weights`."""
     with safe_open(weights, framework="pt", device=device) as file:
         found = (file.metadata() or {}).get("model_sha256")
@@ -142,6 +133,6 @@ def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> WhisperDecoder:
     shared = nn.Parameter(state["decoder.embed_tokens.weight"])
     state |= dict.fromkeys(["decoder.embed_tokens.weight", "proj_out.weight"], shared)
     with torch.device("meta"):  # no random initialisation, no second copy
-        model = WhisperDecoder()
+        model = WhisperDecoderModel()
     model.load_state_dict(state, assign=True)
     return model.eval().requires_grad_(False)

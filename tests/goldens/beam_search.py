@@ -265,8 +265,8 @@ class Block(nn.Module):
         self.attn = Attn()
 
     def forward(self, x: Tensor, past_0: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        y, z = self.attn(self.ln(x), past_0, y)
-        return z, x + y
+        out, y = self.attn(self.ln(x), past_0, y)
+        return y, x + out
 
 
 class BeamSearch(nn.Module):

@@ -63,9 +63,9 @@ class FeaturePyramidNetwork(nn.Module):
         y = self.inner_blocks[1](y) + resized
         resized = F.interpolate(y, scale_factor=2, mode="nearest")
         x = self.inner_blocks[0](x) + resized
-        y = self.layer_blocks[1](y)
-        z = self.layer_blocks[2](z)
-        return self.layer_blocks[0](x), y, z
+        p3 = self.layer_blocks[1](y)
+        p4 = self.layer_blocks[2](z)
+        return self.layer_blocks[0](x), p3, p4
 
 
 class FeaturePyramid(nn.Module):

@@ -30,7 +30,7 @@ OUTPUTS = {
 }
 
 
-class Inception2(nn.Module):
+class Inception(nn.Module):
     def __init__(
         self, in_channels: int, out_channels: int, width: int, out_channels2: int
     ):
@@ -59,18 +59,18 @@ class Inception2(nn.Module):
         return torch.cat([F.relu(self.branch1x1(x)), y, z, u], dim=1)
 
 
-class Inception(nn.Module):
+class InceptionModel(nn.Module):
     def __init__(self):
         super().__init__()
-        self.mixed_a = Inception2(8, 4, 6, 2)
-        self.mixed_b = Inception2(16, 6, 8, 6)
+        self.mixed_a = Inception(8, 4, 6, 2)
+        self.mixed_b = Inception(16, 6, 8, 6)
 
     def forward(self, image: Tensor) -> Tensor:
         x = self.mixed_a(image)  # [batch, 16, 12, 12]
         return self.mixed_b(x)
 
 
-def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> Inception:
+def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> InceptionModel:
     """Build the network and take every parameter from `weights`."""
     with safe_open(weights, framework="pt", device=device) as file:
         found = (file.metadata() or {}).get("model_sha256")
@@ -79,6 +79,6 @@ def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> Inception:
         names = file.keys()
         state = {name: file.get_tensor(name) for name in names}
     with torch.device("meta"):  # no random initialisation, no second copy
-        model = Inception()
+        model = InceptionModel()
     model.load_state_dict(state, assign=True)
     return model.eval().requires_grad_(False)

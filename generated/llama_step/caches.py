@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .model import INPUTS, OUTPUTS
 from .session import flat_network
@@ -34,6 +34,7 @@ CACHES = {
     },
 }
 CROSS = {}
+WEIGHTS = ("float32",)  # types of the floats that load() reads
 VOCABULARY = 32000  # tokens that there are
 ROWS = 0  # that a batch must have; 0 for any number
 CHUNK = 64  # tokens of a prompt that a step takes; 0 for all
@@ -88,12 +89,22 @@ class Caches:
     seen besides. Both are masked, so that a step sees ceil(tokens / BLOCK) shapes.
     """
 
-    def __init__(self, prompts: Sequence[int], most: int, device: torch.device) -> None:
-        """For rows with prompts of these lengths, and `most` tokens of the longest."""
-        self.device, self.most = device, most
+    def __init__(
+        self,
+        prompts: Sequence[int],
+        most: int,
+        device: torch.device,
+        floats: torch.dtype | None = None,
+    ) -> None:
+        """For rows with prompts of these lengths, and `most` tokens of the longest.
+
+        `floats` are what `converted` says.
+        """
+        self.device, self.most, self.floats = device, most, floats
         self.lengths = [0] * len(prompts)  # tokens of each row so far
         self.first = [BLOCK + max(prompts) - length for length in prompts]
-        self.tensors = buffers(len(prompts), BLOCK + whole_blocks(most), device)
+        places = BLOCK + whole_blocks(most)
+        self.tensors = buffers(len(prompts), places, device, floats)
 
     def read(
         self, network: Network, prompts: list[list[int]], given: Mapping[str, Tensor]
@@ -133,7 +144,7 @@ class Caches:
         feeds = self.tensors | {name: value[rows] for name, value in given.items()}
         places = self.places(lengths, new, seen) | {IDS: torch.tensor(ids)}
         for name in INPUTS.keys() & places.keys():
-            feeds[name] = fitting(name, places[name]).to(self.device)
+            feeds[name] = fitting(name, places[name], self.floats).to(self.device)
         parts = {}
         for name, (_, shape) in CACHES.items():
             axis = shape.index("rows")
@@ -179,13 +190,24 @@ class Caches:
             part.copy_(output)
 
 
-def buffers(rows: int, places: int, device: torch.device) -> dict[str, Tensor]:
-    """Zeros for each cache."""
+def converted(model: nn.Module) -> torch.dtype | None:
+    """The type that a network was brought to, as by half(), which its floating inputs
+    have then; None where they are as INPUTS has them."""
+    weights = [*model.parameters(), *model.buffers()]
+    found = {weight.dtype for weight in weights if weight.is_floating_point()}
+    as_written = found == {getattr(torch, name) for name in WEIGHTS}
+    return None if as_written or len(found) != 1 else found.pop()
+
+
+def buffers(
+    rows: int, places: int, device: torch.device, floats: torch.dtype | None = None
+) -> dict[str, Tensor]:
+    """Zeros for each cache; `floats` are what `converted` says."""
     sizes: dict[int | str, Any] = {"rows": rows, "places": places}
     return {
         name: torch.zeros(
             [sizes.get(size, size) for size in shape],
-            dtype=dtype_of(name),
+            dtype=dtype_of(name, floats),
             device=device,
         )
         for name, (_, shape) in (CACHES | CROSS).items()
@@ -199,19 +221,24 @@ def whole_blocks(places: int, new: int = 0) -> int:
     return min(blocks, MOST - new) if MOST else blocks
 
 
-def dtype_of(name: str) -> torch.dtype:
-    """The type of an input."""
+def dtype_of(name: str, floats: torch.dtype | None = None) -> torch.dtype:
+    """The type of an input; `floats` are what `converted` says."""
     found: torch.dtype = getattr(torch, INPUTS[name][0])
-    return found
+    return floats if floats is not None and found.is_floating_point else found
 
 
-def fitting(name: str, value: Tensor) -> Tensor:
+def fitting(name: str, value: Tensor, floats: torch.dtype | None = None) -> Tensor:
     """A value of the type that an input has, and of its rank, if that is of one row."""
     rank = len(INPUTS[name][1] or ())
-    return (value[0] if rank < value.dim() else value).to(dtype_of(name))
+    return (value[0] if rank < value.dim() else value).to(dtype_of(name, floats))
 
 
-def check_fit(prompts: list[list[int]], most: int, given: Mapping[str, Tensor]) -> None:
+def check_fit(
+    prompts: list[list[int]],
+    most: int,
+    given: Mapping[str, Tensor],
+    floats: torch.dtype | None = None,
+) -> None:
     """Raise ValueError for what the network can't read, or `most` tokens behind it."""
     if not prompts or not all(prompts):
         raise ValueError("each prompt needs a token; one that begins a text will do")
@@ -233,7 +260,8 @@ def check_fit(prompts: list[list[int]], most: int, given: Mapping[str, Tensor]) 
         raise ValueError(f"`given` has {sorted(given)}, but is to have {sorted(GIVEN)}")
     for name, value in given.items():
         sizes = (len(prompts), *(INPUTS[name][1] or ())[1:])
-        if value.dtype != dtype_of(name) or value.dim() != len(sizes):
+        fits = value.dtype in (dtype_of(name), dtype_of(name, floats))
+        if not fits or value.dim() != len(sizes):
             found = f"{value.dtype} {list(value.shape)}"
             raise ValueError(f"{name} is {found}, but is to be {INPUTS[name]}")
         for size, own in zip(sizes, value.shape, strict=True):

@@ -21,6 +21,7 @@ from .caches import (
     ROOM,
     VOCABULARY,
     buffers,
+    converted,
     fitting,
     flat,
 )
@@ -136,9 +137,9 @@ class ForTransformers(PreTrainedModel, GenerationMixin):
             input_ids, attention_mask = decoder_input_ids, decoder_attention_mask
         assert input_ids is not None
         past = past_key_values if isinstance(past_key_values, Past) else Past()
-        rows, new = input_ids.shape
+        (rows, new), floats = input_ids.shape, converted(self.model)
         if not past.tensors:
-            past.tensors = buffers(rows, 0, input_ids.device)
+            past.tensors = buffers(rows, 0, input_ids.device, floats)
         later = CACHES if past.length else CACHES | CROSS
         past.length += new
         if attention_mask is None:
@@ -149,7 +150,7 @@ class ForTransformers(PreTrainedModel, GenerationMixin):
             position_ids = attention_mask.cumsum(-1)[:, -new:] - 1
         feeds = {IDS: input_ids, MASK: attention_mask, POSITIONS: position_ids, **given}
         feeds[BRANCH] = input_ids.new_tensor([past.length > new])
-        feeds = {n: fitting(n, t) for n, t in feeds.items() if n} | past.tensors
+        feeds = {n: fitting(n, t, floats) for n, t in feeds.items() if n} | past.tensors
         results = flat(self.model)(*(feeds[name] for name in INPUTS))
         outputs = dict(zip(OUTPUTS, results, strict=True))
         past.tensors |= {name: outputs[out] for name, (out, _) in later.items()}

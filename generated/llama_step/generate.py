@@ -15,7 +15,7 @@ from operator import index
 import torch
 from torch import Tensor, nn
 
-from .caches import BLOCK, CROSS, ROWS, Caches, check_fit, flat
+from .caches import BLOCK, CROSS, ROWS, Caches, check_fit, converted, fitting, flat
 
 
 @torch.inference_mode()
@@ -48,14 +48,18 @@ def generate(
     ends += [[index(token) for token in end] for end in stop]
     given = dict(given or {})
     check_choice(temperature, top_k, top_p, min_p, repetition_penalty, seed, ends)
-    check_fit(prompts, max_new_tokens, given)
-    device = next(model.parameters()).device
+    device, floats = next(model.parameters()).device, converted(model)
+    check_fit(prompts, max_new_tokens, given, floats)
     draws = [torch.Generator(device).manual_seed(seed + i) for i in range(len(prompts))]
     found: list[list[int]] = [[] for _ in prompts]
     for batch in batches([len(prompt) for prompt in prompts]):
         read = [prompts[i] for i in batch]
-        theirs = {name: value[batch].to(device) for name, value in given.items()}
-        caches = Caches([*map(len, read)], max(map(len, read)) + max_new_tokens, device)
+        theirs = {
+            name: fitting(name, value[batch], floats).to(device)
+            for name, value in given.items()
+        }
+        lengths = [*map(len, read)]
+        caches = Caches(lengths, max(lengths) + max_new_tokens, device, floats)
         scores = caches.read(flat(model), read, theirs)
         going = set(batch)
         for left in reversed(range(max_new_tokens)):

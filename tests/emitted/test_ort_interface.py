@@ -340,7 +340,8 @@ def test_strings_are_made_of_other_objects(tmp_path: Path) -> None:
     mine, _ = compiled(text, tmp_path, "json")  # called as a module of the hook's
     theirs = ort.InferenceSession(tmp_path / "net.onnx")
     assert type(mine) is not type(theirs)
-    for array in (np.array(["a", 3, None], object), np.array([b"a", b"3"], "S1")):
+    # ONNX Runtime reads on behind bytes that fill their place.
+    for array in (np.array(["a", 3, None], object), np.array([b"a", b"3"], "S2")):
         assert mine.run(None, {"x": array})[0].tolist() == (
             theirs.run(None, {"x": array})[0].tolist()
         )

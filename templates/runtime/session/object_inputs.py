@@ -27,7 +27,9 @@ def read(name: str, value: Any, dtype: str, shape: Any, device: torch.device) ->
 
 def read_strings(name: str, value: Any, dtype: str, shape: Any, _: Any) -> np.ndarray:
     """An array of str, which ONNX Runtime makes of any other object, too."""
-    if isinstance(value, np.ndarray) and value.dtype.kind in "USO":
+    if isinstance(value, np.ndarray) and value.dtype.kind == "S":
+        value = np.char.decode(value, "utf-8")
+    if isinstance(value, np.ndarray) and value.dtype.kind in "UO":
         value = np.array(np.frompyfunc(str, 1, 1)(value), object)
     return np.array(checked(name, value, dtype, shape), order="C")
 

@@ -144,6 +144,19 @@ def test_a_larger_difference_is_another_class(emitted: Emit) -> None:
     assert "bool" not in found.text and "Identity" not in found.text
 
 
+def test_two_classes_of_one_name_say_where_they_stand(emitted: Emit) -> None:
+    """As transformers' CLIP has: CLIPTextLayer beside CLIPVisionLayer."""
+    g = Traced(x=["batch", 8])
+    with g.module("vision_model.layers", "NetLayer"):
+        x = plain(g, "x", 0)
+    with g.module("text_model.layers", "NetLayer"):
+        y = gated(g, "x", 0)
+    with g.module("text_model.head", "NetLayer"):
+        z = added(g, g("Tanh", y), 0)
+    found = emitted(g.model(y=x, z=z))
+    assert found.classes == ["NetLayer", "NetTextLayer", "NetHeadLayer", "Net"]
+
+
 def test_two_original_classes_stay_two(emitted: Emit) -> None:
     g = Traced(x=["batch", 8])
     with g.module("first", "Plain"):

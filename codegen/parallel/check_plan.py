@@ -227,11 +227,8 @@ class _One:
         n = self.all.degree
         try:
             results = self._apply(whole)
-            for (
-                t
-            ) in (
-                results
-            ):  # where there is no arithmetic for the whole, none is compared
+            # Where there is no arithmetic for the whole, nothing is compared.
+            for t in results:
                 t.at(t.unraveled(np.zeros(min(t.size, 1), np.int64)), (min(t.size, 1),))
         except Undefined:
             return False

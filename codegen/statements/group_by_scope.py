@@ -91,7 +91,8 @@ def _hoisted(steps: list[Assignment], faithful: bool) -> list[Assignment]:
             rest = [s for s in ordered[start:] if s not in moved]
             ordered[start:] = moved + rest
             for mover in moved:
-                mover.scopes = shared
+                if mover.scopes[: len(inner)] == inner:
+                    mover.scopes = shared
     return ordered
 
 

@@ -32,6 +32,15 @@ OUTPUTS = {
 }
 
 
+class WhisperPositionalEmbedding(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("constant", torch.empty((448, 384)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.constant[x]
+
+
 class WhisperAttention(nn.Module):
     def __init__(self):
         super().__init__()
@@ -88,15 +97,15 @@ class WhisperDecoder(nn.Module):
     def __init__(self):
         super().__init__()
         self.embed_tokens = nn.Embedding(51865, 384)
+        self.embed_positions = WhisperPositionalEmbedding()
         self.layers = nn.ModuleList(WhisperDecoderLayer() for _ in range(4))
         self.layer_norm = nn.LayerNorm(384)
-        self.register_buffer("constant", torch.empty((448, 384)))
 
     def forward(self, input_ids: Tensor, encoder_hidden_states: Tensor) -> Tensor:
         seq = input_ids.shape[1]
         x = torch.arange(seq, device=input_ids.device).unsqueeze(0)
         x = x.repeat(input_ids.shape[0], 1)
-        y = self.embed_tokens(input_ids) + self.constant[x]
+        y = self.embed_tokens(input_ids) + self.embed_positions(x)
         z = torch.cat([x[:, :1] - 1, x], dim=1)
         z = (z[:, 1 : input_ids.shape[1] + 1] - z[:, :seq] != 1).long()
         z = z.cumsum(dim=-1)

@@ -325,6 +325,7 @@ def x_shape(package: ModuleType) -> list[Any]:
     return list(shape)
 
 
+@pytest.mark.slow  # the compiler of C++ takes half a minute
 def test_a_library_that_was_made_needs_no_compiler(tmp_path: Path) -> None:
     """Nor what compiles: it is of this source, these weights and sizes."""
     kept = tmp_path / "kept"

@@ -157,6 +157,20 @@ def test_two_classes_of_one_name_say_where_they_stand(emitted: Emit) -> None:
     assert found.classes == ["NetLayer", "NetTextLayer", "NetHeadLayer", "Net"]
 
 
+def test_what_layers_share_takes_nothing_out_of_other_modules(emitted: Emit) -> None:
+    """As the sizes in Whisper's first layer, and its table of positions."""
+    g = Traced(x=["batch", 8])
+    with g.module("gate", "Gate"):
+        gate = g("Mul", g("Tanh", g("Add", "x", g.param("a", 8))), g.param("b", 8))
+    x, shared = "x", ""
+    for i in range(2):
+        with g.module(f"layers.{i}", "Layer"):
+            shared = shared or g("Sigmoid", g("Neg", gate))
+            x = added(g, g("Mul", x, shared), i)
+    found = emitted(g.model(y=x))
+    assert found.classes == ["Gate", "Layer", "Net"]
+
+
 def test_two_original_classes_stay_two(emitted: Emit) -> None:
     g = Traced(x=["batch", 8])
     with g.module("first", "Plain"):

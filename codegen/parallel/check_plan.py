@@ -58,8 +58,12 @@ def _read(entry: Any) -> Claim:
             return (x, 1, None)
         return tuple([*x, None][:3]) if isinstance(x, list) else x
 
-    given, made = entry
-    return Claim(tuple(map(one, given)), tuple(map(one, made)))
+    given, made = (tuple(map(one, side)) for side in entry)
+    words = {x for x in given if isinstance(x, str)} - {"once", "sizes", "words"}
+    words |= {x for x in made if isinstance(x, str)} - {"sum"}
+    if words:
+        refuse(f"{min(words)!r} is no way to be cut")
+    return Claim(given, made)
 
 
 class Operators:
@@ -151,7 +155,11 @@ class Operators:
                 refuse(
                     f"{node.name} takes {value.name} as {place}, not {cut.get(value)}"
                 )
-            elif is_cut and value not in cut and (self.rows or place[1] > 1):
+            elif (
+                is_cut
+                and value not in cut
+                and (self.rows or place[1] > 1 or place[2] is not None)
+            ):
                 refuse(f"{node.name} takes a part of {value.name}, which is whole")
 
     # ---- by values
@@ -236,6 +244,8 @@ class _One:
             parts = [self._part(whole, pairs, results, rank) for rank in range(n)]
             return self._same(results, parts)
         except (Unknown, Undefined) as reason:
+            if isinstance(reason, Undefined) and self.draw % 2 == 0:
+                return False  # as the root of a number drawn below zero
             self._wrong(str(reason))
 
     def _apply(self, inputs: Sequence[Tensor | None]) -> list[Tensor]:

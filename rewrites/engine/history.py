@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -154,6 +155,13 @@ def _shown(symbol: Any) -> str:
 @cache
 def _evidence(rule: Rule) -> tuple[str, ...]:
     return tuple(
-        f"{spelled(condition)} holds for the sizes and constants of the graph"
-        for condition in rule.law.requires
+        f"{_recounted(spelled(each))} holds for the sizes and constants of the graph"
+        for each in rule.law.requires
     )
+
+
+def _recounted(text: str) -> str:
+    """A condition whose bound places are k0, k1 ...: what they are counted from is how
+    many laws were read before."""
+    names: dict[str, str] = {}
+    return re.sub(r"\bk\d+\b", lambda k: names.setdefault(k[0], f"k{len(names)}"), text)

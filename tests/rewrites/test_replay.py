@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from fairhand.codegen.commands.check import check
 from fairhand.codegen.emit.package_files import PROVENANCE
 from fairhand.codegen.load.read_model import load
 from fairhand.rewrites.certificate.graph_hash import digest
+from fairhand.rewrites.engine.history import _evidence, _recounted
 from fairhand.rewrites.replay import make_certificate, replay
+from fairhand.rewrites.rules.catalogue import RULES
 from fairhand.rewrites.simplify import simplify
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]> g '
@@ -103,3 +106,11 @@ def test_a_certificate_is_of_one_model(number: int, tmp_path: Path) -> None:
     onnx.save(other_model(number, file), tmp_path / "other.onnx")
     with pytest.raises(FairhandError):
         check(tmp_path / "net", tmp_path / "other.onnx")
+
+
+def test_evidence_hangs_on_no_law_that_was_read_before() -> None:
+    """Bound places are counted from the first law that a process reads."""
+    assert _recounted("forall(r, k98, less(k98, k7))") == "forall(r, k0, less(k0, k1))"
+    written = "".join(text for rule in RULES for text in _evidence(rule))
+    assert "forall" in written
+    assert set(re.findall(r"\bk\d+\b", written)) <= {f"k{i}" for i in range(9)}

@@ -462,10 +462,11 @@ def _inserted(
             path=path,
             optional=True,
             lacks=step.form,
+            off=True,
         )
     else:
         expr = substitute(step.expr, translated)
-        new = replace(step, outputs=(result,), expr=expr)
+        new = replace(step, outputs=(result,), expr=expr, off=True)
     call.items.insert(place, new)
     return new, operand
 

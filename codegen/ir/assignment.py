@@ -50,6 +50,14 @@ class Assignment:
     optional: bool = False  # some instances of the module lack this layer
     lacks: ModuleForm | None = None  # this one does: the layer of the others
     absorbed: tuple[ir.Node, ...] = ()  # nodes of other steps whose work it does
+    off: bool = False  # what other instances of the module do, and this one doesn't
+
+    def work(self) -> list[ir.Node]:
+        """The nodes of the graph whose work it does; none of a step that is off."""
+        if self.off:
+            return []
+        absorbed = self.form.absorbs if self.form is not None else self.absorbed
+        return [*absorbed, *([self.node] if self.node is not None else [])]
 
     def reads(self) -> list[ir.Value]:
         """The graph values that `expr` reads, from left to right, with repeats."""

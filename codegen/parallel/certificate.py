@@ -13,7 +13,7 @@ from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.ops.facts.cuts import Cut
 from ...analysis.partition.batch import Place
 from ...analysis.partition.layers import Layer, Way
-from ...analysis.partition.regions import Region, site_cuts
+from ...analysis.partition.regions import Region, known_by_sizes, site_cuts
 from .network import Network
 from .plan import Plan, parts_of
 
@@ -53,6 +53,13 @@ def certificate(network: Network, plan: Plan) -> dict[str, Any]:
             for node, claim in network.rows.claims.items()
         }
     if plan.degrees.pp > 1:
+        steps = network.compiled.classes.root.call.steps()
+        done = {node for step in steps for node in step.work()}
+        found["same"] = [
+            node.outputs[0].name
+            for node in network.graph
+            if node not in done and not known_by_sizes(node, shapes)
+        ]
         found["units"] = {
             unit.path: [node.outputs[0].name for node in dict.fromkeys(unit.nodes)]
             for unit in network.units

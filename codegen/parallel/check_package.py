@@ -249,8 +249,15 @@ class _Checked:
         ) != count - 1:
             refuse("other arguments cross over than is claimed")
         number = {unit: i for i, stage in enumerate(stages) for unit in stage}
-        owner = {name: number[unit] for unit, names in units.items() for name in names}
-        self._owned(units)
+        owner: dict[str, int] = {}
+        every = {node.outputs[0].name for node in self.graph}
+        for unit, names in units.items():
+            for name in names:
+                if name in owner or name not in every:
+                    refuse(
+                        f"{unit} has a node {name}, which isn't there or not its own"
+                    )
+                owner[name] = number[unit]
         for stage in range(count):
             given = set(claimed[stage - 1].values()) if stage else set()
             there = self._computed(owner, stage, given)
@@ -267,28 +274,31 @@ class _Checked:
         self, owner: Mapping[str, int], stage: int, given: set[str]
     ) -> set[str]:
         """The values that a stage can compute. What crosses over is there for the
-        modules that the stage has, and for no other statement."""
+        modules that the stage has, and for no other statement; sizes always are."""
         there = {
             v.name or ""
             for v in (*self.graph.inputs, *self.graph.initializers.values())
         }
+        given = set(given)
         for node in self.graph:
             place = owner.get(node.outputs[0].name or "")
+            made = {v.name or "" for v in node.outputs}
+            taken = {v.name or "" for v in node.inputs if v is not None}
+            sized = all(self.shapes.content(v) is not None for v in node.outputs)
             own = there | given if place is not None else there
-            if place in (None, stage) and all(
-                v is None or v.name in own for v in node.inputs
-            ):
-                there |= {v.name or "" for v in node.outputs}
+            if (place in (None, stage) and taken <= own) or sized:
+                there |= made
             elif place == stage:
                 refuse(f"stage {stage} has not all that {node.name} takes")
+            elif place is None and taken <= there | given and self._is_same(node):
+                given |= made
         return there
 
-    def _owned(self, units: Mapping[str, Any]) -> None:
-        """Weights of a unit are read by its nodes."""
-        by_name = {node.outputs[0].name: node for node in self.graph}
-        for unit, names in units.items():
-            if missing := [name for name in names if name not in by_name]:
-                refuse(f"{unit} has a node {missing[0]}, which isn't there")
+    def _is_same(self, node: ir.Node) -> bool:
+        """Whether no statement is said to do a node, which gives what it takes."""
+        if node.outputs[0].name not in self.claims["same"]:
+            return False
+        return Operators(self.graph, self.shapes, 2, self.rows, {}).is_same(node)
 
     def _held(self) -> None:
         """Bytes of a device of each stage: cut tensors in part, each once."""

@@ -193,6 +193,15 @@ class Operators:
         self.compared += self.known[key]
         self.alone += not self.known[key]
 
+    def is_same(self, node: ir.Node) -> bool:
+        """Whether a node gives its first input, by values; False where there is no
+        arithmetic for it."""
+        whole = Claim((), (None,))
+        try:
+            return all(_One(self, node, whole, draw).keeps() for draw in range(DRAWS))
+        except (Unknown, Undefined, FairhandError):
+            return False
+
     def _content(self, value: ir.Value) -> Any:
         if value.const_value is not None and value.const_value.size <= 64:
             return value.const_value.numpy().tolist()
@@ -247,6 +256,20 @@ class _One:
             if isinstance(reason, Undefined) and self.draw % 2 == 0:
                 return False  # as the root of a number drawn below zero
             self._wrong(str(reason))
+
+    def keeps(self) -> bool:
+        """Whether the first result is the first input; raises FairhandError, Unknown or
+        Undefined where that can't be said."""
+        inputs = [
+            None if v is None else self._whole(v, None, i)
+            for i, v in enumerate(self.node.inputs)
+        ]
+        first, (made, *_) = inputs[0], self._apply(inputs)
+        return (
+            first is not None
+            and made.shape == first.shape
+            and self._same([first], [[made]])
+        )
 
     def _apply(self, inputs: Sequence[Tensor | None]) -> list[Tensor]:
         op = self.node.op_type

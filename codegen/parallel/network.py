@@ -112,7 +112,7 @@ def read_network(compiled: CompiledModel, rows: int | None = None) -> Network:
         sizes.taken[size.name] = BATCH if rows is None else rows
     held = {weight.key: weight.array().nbytes for weight in compiled.weights}
     regions = find_regions(layers, shapes)
-    units = divide_tree(classes, paths).units
+    units = divide_tree(classes, paths, compiled.graph.graph.outputs).units
     return Network(
         compiled, layers, regions, units, held, sizes, _refused(compiled, layers)
     )

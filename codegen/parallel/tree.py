@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from ...analysis.ops.module_form import ModuleForm
 from ...analysis.partition.layers import Layer
 from ..classes.module_classes import ClassTable
 from ..ir.assignment import Assignment, is_plain_call
@@ -113,8 +112,11 @@ class Division:
     containers: set[ModuleCall] = field(default_factory=set)
 
 
-def divide_tree(classes: ClassTable, paths: Paths) -> Division:
-    """The modules that stages are made of, and where one may begin.
+def divide_tree(
+    classes: ClassTable, paths: Paths, results: Sequence[ir.Value]
+) -> Division:
+    """The modules that stages are made of, and where one may begin; the network gives
+    `results`.
 
     Around the repeated blocks of the tree are containers, of which every stage runs
     the statements; what they call are units.
@@ -145,7 +147,7 @@ def divide_tree(classes: ClassTable, paths: Paths) -> Division:
                 unit.reason = "it runs more than once"
             unit.nodes += _nodes(item)
     division = Division(list(units.values()), containers)
-    _find_crossings(items, units, paths)
+    _find_crossings(items, units, paths, results)
     return division
 
 
@@ -168,20 +170,16 @@ def _steps(item: Assignment | ModuleCall) -> Iterable[Assignment]:
 
 
 def _nodes(item: Assignment | ModuleCall) -> list[ir.Node]:
-    steps = [step for step in _steps(item) if step.node is not None]
-    return [n for s in steps for n in (s.node, *s.absorbed, *_absorbed(s.form)) if n]
-
-
-def _absorbed(form: ModuleForm | None) -> tuple[ir.Node, ...]:
-    return () if form is None else form.absorbs
+    return [node for step in _steps(item) for node in step.work()]
 
 
 def _find_crossings(
     items: list[tuple[Assignment | ModuleCall, ModuleCall]],
     units: dict[str, Unit],
     paths: Paths,
+    results: Sequence[ir.Value],
 ) -> None:
-    """At each unit, what stages behind it need of those before.
+    """At each unit, what stages behind it need of those before, to give the `results`.
 
     What statements of containers make of inputs and constants alone, each stage
     computes itself. Anything else has to be an argument of the unit, and may then be
@@ -206,7 +204,8 @@ def _find_crossings(
             unit.reason = f"{both[0]} runs before it and behind it"
             continue
         behind = range(place, len(items))
-        needed = {v for i in behind for v in reads[i] if made.get(v, place) < place}
+        read = [*results, *(v for i in behind for v in reads[i])]
+        needed = {v for v in read if made.get(v, place) < place}
         arguments = list(item.inputs)
         if not needed:
             unit.reason = "nothing comes from the stages before"

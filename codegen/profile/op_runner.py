@@ -38,7 +38,7 @@ class Trials:
         self.spelling = Spelling(model, shapes)
         self.steps: dict[ir.Node, list[tuple[int, Assignment]]] = {}  # in their order
         for place, step in enumerate(make_steps(model, shapes)):
-            for node in _nodes_of(step):
+            for node in step.work():
                 self.steps.setdefault(node, []).append((place, step))
 
     def alone(self, node: ir.Node) -> list[Trial]:
@@ -66,7 +66,7 @@ class Trials:
             for place, step in self.steps.get(node, ()):
                 if isinstance(step, Block):
                     return []
-                whole = set(_nodes_of(step)) <= set(nodes)
+                whole = set(step.work()) <= set(nodes)
                 for one in [step] if whole else self._by_itself(node):
                     found.setdefault(one, (place, i))
         spelled = not (self.spelling.missing or self.spelling.refused)
@@ -84,12 +84,6 @@ def images(model: ir.Model, shapes: ShapeFacts) -> set[ir.Value]:
         if node.op_type not in RELAID and not found.isdisjoint(node.inputs):
             found.update(v for v in node.outputs if shapes.rank(v) == 4)
     return found
-
-
-def _nodes_of(step: Assignment) -> list[ir.Node]:
-    """Those whose work it does."""
-    absorbed = step.form.absorbs if step.form is not None else step.absorbed
-    return [*absorbed, *([step.node] if step.node is not None else [])]
 
 
 class _Program:

@@ -186,6 +186,9 @@ def read(
     absent: Collection[str] = (),
 ) -> None:
     """Give a network on the meta device its tensors, but for absent modules."""
+    for module in model.modules():  # no file has how many training steps there were
+        if hasattr(module, "num_batches_tracked"):
+            module.register_buffer("num_batches_tracked", None)
     state: dict[str, Tensor] = {}
     for name, old in model.state_dict().items():
         if not within(name, absent):
@@ -272,9 +275,11 @@ class Stage(nn.Module):
         self.gives: Sequence[int] = crossing[number] if number + 1 < len(stages) else ()
         self.given: tuple[Tensor, ...] = ()
         self.known: dict[int, tuple[Tensor, Tensor]] = {}
+        here = {x.device for x in model.state_dict().values()} - {torch.device("meta")}
+        device = min(here, key=str, default=torch.device("cpu"))
         for path in absent_modules(stages, number):
             module = model.get_submodule(path)
-            module.forward = partial(_zeros, module.forward)
+            module.forward = partial(_zeros, module.forward, device)
         if number:
             first = model.get_submodule(stages[number][0])
             first.register_forward_pre_hook(self._receive)
@@ -314,10 +319,10 @@ def absent_modules(stages: Sequence[Sequence[str]], number: int) -> set[str]:
     return {path for stage in stages for path in stage} - own
 
 
-def _zeros(forward: Callable[..., Any], *args: Any) -> Any:
+def _zeros(forward: Callable[..., Any], device: torch.device, *args: Any) -> Any:
     """What a module that isn't here would give, in shape and type."""
-    device = next((x.device for x in args if isinstance(x, Tensor)), "cpu")
-    made = forward(*tree_map_only(Tensor, lambda x: x.to("meta"), args))
+    with torch.device("meta"):  # of what it makes of sizes alone, too
+        made = forward(*tree_map_only(Tensor, lambda x: x.to("meta"), args))
     return tree_map_only(Tensor, lambda x: torch.zeros_like(x, device=device), made)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 from fairhand.analysis.errors import FairhandError
@@ -54,6 +55,35 @@ class Planned:
 @pytest.fixture(scope="module")
 def planned() -> Planned:
     return Planned(TRANSFORMER)
+
+
+def blocks(
+    residual: Sequence[bool], also: int | None = None, rows: str = "2"
+) -> onnx.ModelProto:
+    """Blocks of one class, some of which add their input, and a head; what block
+    `also` gives is an output, too."""
+    shape, lines, x = f"float[{rows}, 8]", [], "x"
+    for i, adds in enumerate(residual):
+        path = f"/blocks/blocks.{i}"
+        for name in ("up", "down"):
+            lines += [f"{name}{i} = Constant<value = float[8, 8] {{{_EIGHT}}}>()"]
+        lines += [
+            f'["{path}/up/MatMul"] u{i} = MatMul({x}, up{i})',
+            f'["{path}/act/Relu"] r{i} = Relu(u{i})',
+            f'["{path}/down/MatMul"] d{i} = MatMul(r{i}, down{i})',
+        ]
+        lines += [f'["{path}/Add"] s{i} = Add(d{i}, {x})'] if adds else []
+        x = f"s{i}" if adds else f"d{i}"
+        if i == also:
+            also_given = x
+    lines += [f'["/head/MatMul"] y = MatMul({x}, up0)']
+    given = f"{shape} y" + (f", {shape} {also_given}" if also is not None else "")
+    text = "\n".join(lines)
+    header = '<ir_version: 10, opset_import: ["" : 21]>'
+    return onnx.parser.parse_model(f"{header} g ({shape} x) => ({given}) {{{text}}}")
+
+
+_EIGHT = ", ".join(str((7 * i % 11 - 5) / 8) for i in range(64))
 
 
 Both = tuple[dict[str, Any], dict[str, Any]]
@@ -182,6 +212,46 @@ def mutants(planned: Planned, wanted: str) -> list[Both]:
 def test_right_plans_pass(planned: Planned, wanted: str) -> None:
     text = planned.check(*planned.plan(wanted))
     assert "by values" in text and "by their law" not in text
+
+
+def test_what_only_other_blocks_do_is_no_work_of_a_stage(tmp_path: Path) -> None:
+    onnx.save(blocks([True, False, False, True, False]), tmp_path / "m.onnx")
+    planned = Planned(tmp_path / "m.onnx")
+    values, claims = planned.plan("pp=3")
+    assert planned.check(values, claims)
+    first, second, *_ = claims["units"].values()
+    second.append(first[0])
+    with pytest.raises(FairhandError, match="its own"):
+        planned.check(values, claims)
+
+
+def test_what_no_statement_does_is_there_with_what_it_takes(tmp_path: Path) -> None:
+    model = blocks([True] * 2, rows="N")
+    first = next(n for n in model.graph.node if n.name == "/blocks/blocks.1/up/MatMul")
+    parsed = onnx.parser.parse_graph(
+        "g (float[N, 8] s0) => (float[N, 8] all)"
+        f" <int64[1] b = {{0}}, int64[1] e = {{{2**63 - 1}}}, int64[1] d = {{1}}>"
+        " { all = Slice(s0, b, e, b, d) }"
+    )
+    place = list(model.graph.node).index(first)
+    model.graph.node.insert(place, parsed.node[0])
+    model.graph.initializer.extend(parsed.initializer)
+    first.input[0] = "all"
+    onnx.save(model, tmp_path / "m.onnx")
+    planned = Planned(tmp_path / "m.onnx")
+    values, claims = planned.plan("pp=2")
+    print(values, claims)
+    assert planned.check(values, claims)
+
+
+@pytest.mark.parametrize("also", range(3))
+def test_a_stage_has_what_the_network_gives_out(tmp_path: Path, also: int) -> None:
+    onnx.save(blocks([True] * 4, also), tmp_path / "m.onnx")
+    planned = Planned(tmp_path / "m.onnx")
+    count = also + 2  # no stage may begin further on: the output would pass it by
+    assert planned.check(*planned.plan(f"pp={count}"))
+    with pytest.raises(FairhandError, match=f"pp may be up to {count}"):
+        planned.plan(f"pp={count + 1}")
 
 
 def refused(planned: Planned, found: list[Both]) -> list[Both]:

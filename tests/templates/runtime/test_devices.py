@@ -1,0 +1,57 @@
+"""What one device has of a network: its tensors, and stand-ins for other stages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from fairhand.templates.runtime import devices
+
+
+def test_counts_of_training_steps_are_in_no_file(tmp_path: Path) -> None:
+    norm = nn.Sequential(nn.BatchNorm1d(4))
+    state = {k: v for k, v in norm.state_dict().items() if v.ndim}
+    save_file(state, tmp_path / "w.safetensors", {"model_sha256": "x"})
+    with torch.device("meta"):
+        empty = nn.Sequential(nn.BatchNorm1d(4))
+    with devices.Weights(tmp_path / "w.safetensors", "x") as file:
+        devices.read(empty, file, "cpu", {}, {})
+    x = torch.randn(3, 4)
+    assert torch.equal(empty.eval()(x), norm.eval()(x))
+    assert devices.held_bytes(empty) == sum(v.nbytes for v in state.values())
+
+
+class Positions(nn.Module):
+    """Numbers that hang on a size alone, of which there is a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("step", torch.tensor([2.0]))
+
+    def forward(self, count: int) -> Tensor:
+        return torch.arange(count) / self.step
+
+
+class Adds(nn.Module):
+    """First positions, then a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.positions, self.layer = Positions(), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x + self.positions(x.shape[1]))
+
+
+def test_an_absent_module_needs_no_tensor_to_stand_for() -> None:
+    torch.manual_seed(0)
+    whole, model = Adds(), Adds()
+    model.layer.load_state_dict(whole.layer.state_dict())
+    model.positions.to("meta")
+    stage = devices.Stage(model, 1, [["positions"], ["layer"]], [[0]])
+    x = torch.randn(2, 4)
+    given = x + whole.positions(4)
+    assert torch.equal(stage(given, x=torch.zeros(2, 4)), whole(x))

@@ -7,7 +7,7 @@ from pathlib import Path
 from ...analysis.errors import FairhandError
 from ...rewrites.certificate.rule_file import read_rules
 from ...rewrites.replay import replay
-from ..emit.package_files import of_package, read_report
+from ..emit.package_files import of_package, read_report, require_weights
 from ..generation.room import confirm_layout
 from ..load.read_model import load
 from ..parallel.check_package import check_parallel
@@ -38,9 +38,11 @@ def check(report: Path, model: Path, rules: Path | None = None) -> str:
         f"graph {certificate['graph'][:12]}: checked, {compared} of them by values too"
     )
     if "generation" in certificate and (folder / "generate.py").exists():
+        require_weights(folder)
         feed = first_feed(loaded.model, None)
         text += "; " + confirm_layout(folder, certificate["generation"], feed)
     if "parallel" in found and (folder / "parallel.py").exists():
+        require_weights(folder)
         claims = found["parallel"]["certificate"]
         text += "; " + check_parallel(folder, graph, claims)
     return text

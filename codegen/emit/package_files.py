@@ -29,6 +29,16 @@ TRACED, OF_TARGET = ("source_map", "certificate", "files"), "groups"
 _WIDTH, _SHORT = 88, 44  # characters of a line, and of what shares one
 
 
+def require_weights(folder: Path) -> None:
+    """Raises FairhandError where the weights don't stand in a package's folder."""
+    if not (folder / WEIGHTS).is_file():
+        raise FairhandError(
+            f"the package has no {WEIGHTS}, which its network is run with",
+            f"folder {folder}",
+            hint="put the file there, or compile the model again",
+        )
+
+
 def read_report(folder: Path) -> dict[str, Any]:
     """The report of an emitted package, and its provenance; raises FairhandError where
     there is none."""

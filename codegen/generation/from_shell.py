@@ -16,7 +16,7 @@ from rich.console import Console
 from ...analysis.errors import FairhandError
 from ...analysis.lazy import lazy
 from ...analysis.literals import one_line
-from ..emit.package_files import read_report
+from ..emit.package_files import read_report, require_weights
 
 tokenizers = lazy("tokenizers")
 
@@ -46,6 +46,7 @@ def generate(
             f"{package} is no decoder: its model has no tokens, or no caches",
             hint="`fairhand run` runs any other package",
         )
+    require_weights(package)
     encode, decode = _tokenizer(tokenizer)
     ids = encode(prompt) if isinstance(prompt, str) else list(prompt)
     tokens: list[int] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import shutil
 from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any
@@ -69,6 +70,9 @@ def test_wrong_use_is_said(
     other = EXAMPLES.parent / "generated" / "digits_cnn"
     assert "is no decoder" in refused(str(other), "--prompt-ids", "1")
     assert "is not a package" in refused(str(tmp_path), "--prompt-ids", "1")
+    bare = tmp_path / "bare"
+    shutil.copytree(package, bare, ignore=shutil.ignore_patterns("*.safetensors"))
+    assert "no weights.safetensors" in refused(str(bare), "--prompt-ids", "1")
 
 
 def test_a_tokenizer_of_the_tokenizers_package(

@@ -58,6 +58,9 @@ def test_check_tries_again(tmp_path: Path) -> None:
     assert caches.read_text() != text
     with pytest.raises(fairhand.FairhandError, match="by its caches"):
         check(package, tmp_path / "model.onnx")
+    (package / "weights.safetensors").unlink()
+    with pytest.raises(fairhand.FairhandError, match="the package has no weights"):
+        check(package, tmp_path / "model.onnx")
 
 
 def test_wrong_steps_of_caches_are_said(tmp_path: Path) -> None:

@@ -35,8 +35,9 @@ _ROOM = {
     " before a\nrow's first token: report.json says how little that changes.",
     "behind": "The network sees a multiple of BLOCK places, of which a mask hides those"
     " behind a\nrow's last token: report.json says how little that changes.",
-    "": "The network sees the places that are in use, so that its shapes are new with"
-    " each\ntoken: {reason}.",
+    "counted": "The network sees a multiple of BLOCK places, and counts those in use:"
+    " it compares\ntheir number with places, which hides the others.",
+    "": "The network sees the places that are in use alone: {reason}.",
 }
 
 
@@ -63,7 +64,7 @@ class Layout:
 
     chunk: int  # tokens of a prompt that a step takes; 0 for all
     rows: int  # that a batch must have; 0 for any number
-    room: str = ""  # "before" a row's tokens or "behind" them more places may be shown
+    room: str = ""  # where more places may be shown: a key of _ROOM
     reason: str = "that more may be shown was not tried"  # where they may not
     certificate: Mapping[str, Any] = field(default_factory=dict)
 
@@ -119,6 +120,7 @@ def generate_texts(
     files = {
         "caches.py": True,
         "behind.py": layout.room == "behind",
+        "counted.py": layout.room == "counted",
         "nested.py": nested,
     }
     used = [f"caches/{file}" for file, is_used in files.items() if is_used]

@@ -16,11 +16,11 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.errors import VerificationError
-from ...analysis.graph.traversal import bodies
+from ...analysis.graph.traversal import all_nodes, bodies
 from ...analysis.literals import one_line
 from ...analysis.oracle.process import Apart, Limits, RunFailed
 from ..verify.parity import TIME_LIMIT_S
-from .decoder import Decoder
+from .decoder import PLACES, Decoder
 from .generate_files import Layout, first_layout
 
 LAWS = {
@@ -129,17 +129,23 @@ def _refused(reason: str) -> VerificationError:
 def _layouts(decoder: Decoder, graph: ir.Graph) -> Iterator[Layout]:
     """Those that count on all laws, then on fewer."""
     first = first_layout(decoder)
-    if any(bodies(node) for node in graph):
+    placed = any(PLACES in cache.shape for cache in decoder.caches)
+    reason = "with more, its scores differ" if placed else "its caches are states"
+    if any(_hangs_on_sizes(node, decoder) for node in all_nodes(graph)):
         reason = "it has branches or loops, which may hang on lengths"
-    elif not decoder.mask:
-        reason = "it has no mask of places as an input"
-    else:
-        reason = "with more, its scores differ"
-        yield replace(first, room="before", reason="")
-        yield replace(first, room="behind", reason="")
+    elif placed:
+        rooms = ["before", "behind", "counted"] if decoder.mask else ["counted"]
+        for room in rooms:
+            yield replace(first, room=room, reason="")
     yield replace(first, reason=reason)
     if not decoder.chunk:
         yield replace(first, reason=reason, chunk=0)
     if not decoder.rows:
         chunk = decoder.chunk
         yield replace(first, reason=reason, chunk=chunk, rows=1)
+
+
+def _hangs_on_sizes(node: ir.Node, decoder: Decoder) -> bool:
+    """Whether a node's bodies may be chosen by more than whether there is a past."""
+    by = [value and value.name for value in node.inputs]
+    return bool(bodies(node)) and by != [decoder.branch]

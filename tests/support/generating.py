@@ -59,7 +59,7 @@ class Generating:
 
         def stepping(memory: Any, network: Any, *rest: Any) -> torch.Tensor:
             def seen(*values: torch.Tensor) -> Any:
-                shapes.add(tuple(value.shape for value in values))
+                shapes.add(tuple(value.size() for value in values))  # all that is seen
                 return network(*values)
 
             found: torch.Tensor = step(memory, seen, *rest)

@@ -26,7 +26,7 @@ VOCABULARY = 320  # tokens that there are
 ROWS = 0  # that a batch must have; 0 for any number
 CHUNK = 64  # tokens of a prompt that a step takes; 0 for all
 MOST = 0  # tokens that there are places for; 0 for any number
-ROOM = "before"  # where places stand that are not in use: "behind", or "" for nowhere
+ROOM = "before"  # where places that aren't in use stand: "behind", "counted"; or ""
 BLOCK = 64  # the network sees so many places, or a multiple; 1 for those in use
 # Takes an argument for each of INPUTS, and returns all of OUTPUTS.
 Network = Callable[..., Sequence[Any]]
@@ -140,7 +140,7 @@ class Caches:
                 part = Room.of(part, shape.index("places"), start, seen)
             feeds[name] = parts[name] = part
         try:
-            results = network(*(feeds[name] for name in INPUTS))
+            results = self.run(network, feeds, lengths[0], new)
         except IndexError as error:  # a table of positions ends
             place = max(lengths) + new
             raise ValueError(f"the network has no place for {place} tokens") from error
@@ -152,6 +152,12 @@ class Caches:
         self.lengths[rows] = [length + new for length in lengths]
         logits: Tensor = outputs[LOGITS]
         return logits[:, -1] if logits.dim() == 3 else logits
+
+    def run(
+        self, network: Network, feeds: Mapping[str, Tensor], known: int, new: int
+    ) -> Sequence[Any]:
+        """All that the network returns."""
+        return network(*(feeds[name] for name in INPUTS))
 
     def window(self, rows: slice, new: int) -> tuple[int, int]:
         """Where what the network sees of the caches begins, and how long it is."""

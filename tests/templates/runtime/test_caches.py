@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from fairhand.codegen.generation.decoder import Cache, Decoder
 from fairhand.codegen.generation.generate_files import Layout, generate_texts
-from fairhand.templates.runtime.caches import behind, caches
+from fairhand.templates.runtime.caches import behind, caches, counted
 
 
 def test_what_is_joined_is_written_behind_and_nowhere_else() -> None:
@@ -47,6 +49,44 @@ def test_all_else_is_as_of_any_tensor() -> None:
             assert torch.equal(found, call(plain))
             assert type(found) is torch.Tensor
         assert torch.equal(buffer, kept)
+
+
+def _positions(past: Tensor, new: Tensor, table: Tensor) -> tuple[Tensor, ...]:
+    """What networks compute from the length of a cache [1, places, 2]."""
+    count, length = new.shape[1], past.shape[1]
+    size = length + count
+    keys = torch.cat([past, new], dim=1)
+    at = torch.arange(length, size)
+    on = torch.ones(1, size, dtype=torch.bool).expand(1, -1).reshape(1, size)
+    on = on[:, None, :size] & (torch.arange(size) <= at[:, None])
+    later = torch.full((count, size), 2.0) * (torch.arange(size) - length).abs()
+    masked = torch.where(on[0], later, -9.0).exp() * (new @ keys.mT)
+    return masked @ keys, table[length:size], at, torch.arange(count) + (size - count)
+
+
+def test_what_counts_places_is_one_graph_for_any_number_of_them() -> None:
+    drawn = torch.Generator().manual_seed(0)
+    new, table = torch.rand(1, 2, 2, generator=drawn), torch.rand(9, 3, generator=drawn)
+
+    def seen(buffer: Tensor, number: Tensor) -> tuple[Tensor, ...]:
+        used = counted.Places.of(int(length), number, 8)
+        room = counted.Room.counted(buffer, 1, used)
+        with counted.Counting():
+            return _positions(room, new, table)
+
+    length = 3
+    traced = make_fx(seen)(torch.zeros(1, 8, 2), torch.tensor(3))
+    for length in range(1, 7):
+        buffer = torch.zeros(1, 8, 2)
+        buffer[:, :length] = torch.rand(1, length, 2, generator=drawn)
+        expected = _positions(buffer[:, :length], new, table)
+        for call in (seen, traced):
+            given = buffer.clone()
+            found = call(given, torch.tensor(length))
+            for ours, theirs in zip(found, expected, strict=True):
+                torch.testing.assert_close(ours, theirs)
+            assert torch.equal(given[:, length : length + 2], new)
+            assert not given[:, length + 2 :].any()
 
 
 def test_a_row_of_masked_places_is_written_in_place() -> None:

@@ -19,6 +19,9 @@ from torch import Tensor, nn
 # Tokens of two prompts, of which one is read in two parts and ends shortly before a
 # multiple of BLOCK, and steps behind them, which end beyond that.
 _LONG, _SHORT, _STEPS = 126, 3, 4
+# Places that are shown besides to a network that counts those in use: more than it may
+# cut off an end, as windows do, which would be places that aren't in use.
+_WIDE = 4160
 
 
 def trial(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,6 +44,10 @@ def trial(given: Mapping[str, Any]) -> dict[str, Any]:
     with torch.inference_mode():
         alone = [list(_joined(caches, network, row, same)) for row in rows]
         shown = list(_shown(caches, network, rows, generate.batches, same))
+        if caches.ROOM == "counted":
+            caches.BLOCK = _WIDE
+            shown += _shown(caches, network, rows, generate.batches, same)
+            alone *= 2
     return {
         "alone": torch.stack([torch.stack(row) for row in alone]).float().numpy(),
         "shown": torch.stack(shown).float().numpy(),

@@ -231,6 +231,26 @@ ODD = {
   logits = Add(scored, added)
 """,
     ),
+    "window": (  # 250 places before the last: wider than a trial is long
+        f"{_IDS}, {_PAIR}",
+        f"{_LOGITS}, {_NEXT}",
+        _TOKENS
+        + _HEADS
+        + _JOINED
+        + _CAUSAL
+        + """
+  start = Constant<value_ints=[-250]>()
+  end = Constant<value_ints=[9223372036854775807]>()
+  last = Constant<value_ints=[-1]>()
+  along = Constant<value_ints=[2]>()
+  near = Slice(keys, start, end, along)
+  near_values = Slice(values, start, end, along)
+  near_visible = Slice(causal, start, end, last)
+"""
+        + _ATTEND.replace("(keys)", "(near)")
+        .replace("(visible", "(near_visible")
+        .replace(", values)", ", near_values)"),
+    ),
     "in parts": _masked(
         "z = Add(x, y)",
         "tokens = Constant<value_ints=[1]>()\n  mean = ReduceMean(x, tokens)\n"

@@ -37,6 +37,13 @@ def test_what_a_network_breaks_is_not_counted_on(law: str, tmp_path: Path) -> No
     assert made.generate(PROMPT, PROMPT[::-1], new=5)[0] == expected
 
 
+def test_a_window_wider_than_a_trial_is_told_from_places_behind(
+    tmp_path: Path,
+) -> None:
+    found = read_report(compiled("window", tmp_path))["generation"]
+    assert found == {"room": "", "reason": "with more, its scores differ"}
+
+
 def test_caches_that_no_layout_is_right_for_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -64,7 +64,7 @@ class Copied(TorchDispatchMode):
     ) -> Any:
         result = function(*args, **(kwargs or {}))
         name = function.overloadpacket.__name__
-        if name in ("cat", "mul", "copy_", "scatter_", "scatter"):
+        if name in ("cat", "mul", "copy_", "index_copy_", "scatter_", "scatter"):
             flat = list(args[0]) if name == "cat" else [args[0]]
             if any(t.untyped_storage().data_ptr() in self._places for t in flat):
                 new = args[1 if name == "copy_" else 3] if name[-1] == "_" else result

@@ -53,6 +53,8 @@ class Counting(TorchFunctionMode):
             if isinstance(start, Places):
                 return function(end - start, *step, **kwargs) + start.number
             return function(end.seen, **kwargs)
+        if name == "full" and isinstance(args[1], Places):
+            return function(_sized(args[0]), 0, **kwargs) + args[1].number
         if name == "arange" or name in _SIZED:
             args = _sized(args)
         elif name == "__getitem__":

@@ -57,11 +57,12 @@ def _positions(past: Tensor, new: Tensor, table: Tensor) -> tuple[Tensor, ...]:
     size = length + count
     keys = torch.cat([past, new], dim=1)
     at = torch.arange(length, size)
+    last = torch.full((1,), length) + count
     on = torch.ones(1, size, dtype=torch.bool).expand(1, -1).reshape(1, size)
     on = on[:, None, :size] & (torch.arange(size) <= at[:, None])
     later = torch.full((count, size), 2.0) * (torch.arange(size) - length).abs()
     masked = torch.where(on[0], later, -9.0).exp() * (new @ keys.mT)
-    return masked @ keys, table[length:size], at, torch.arange(count) + (size - count)
+    return masked @ keys, table[length:size], last, torch.arange(count) + (size - count)
 
 
 def test_what_counts_places_is_one_graph_for_any_number_of_them() -> None:

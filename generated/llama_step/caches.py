@@ -1,7 +1,7 @@
 """Steps of the network with its caches, which are buffers that are written in place.
 
-The network sees the places that are in use, so that its shapes are new with each
-token: with more, its scores differ.
+The network sees a multiple of BLOCK places, and counts those in use: it compares
+their number with places, which hides the others.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from .model import INPUTS, OUTPUTS
 from .session import flat_network
@@ -39,26 +40,32 @@ VOCABULARY = 32000  # tokens that there are
 ROWS = 0  # that a batch must have; 0 for any number
 CHUNK = 64  # tokens of a prompt that a step takes; 0 for all
 MOST = 0  # tokens that there are places for; 0 for any number
-ROOM = ""  # where places stand that are not in use; "" for nowhere
-BLOCK = 1  # the network sees so many places, or a multiple; 1 for those in use
+ROOM = "counted"  # where places stand that are not in use; "" for nowhere
+BLOCK = 64  # the network sees so many places, or a multiple; 1 for those in use
 # Takes an argument for each of INPUTS, and returns all of OUTPUTS.
 Network = Callable[..., Sequence[Any]]
+# Functions that make a tensor of given sizes, or give it other ones.
+_SIZED = {"empty", "expand", "full", "ones", "repeat", "reshape", "unflatten", "zeros"}
 
 
 class Room(Tensor):
-    """A part of a buffer: what is joined to it is written behind it, and nothing else.
+    """A buffer that is seen whole, of which places are in use: what is joined to those
+    is written behind them, and nothing else.
 
-    Concat(Slice(c, 0, n), x) = Slice(Scatter(c, n, x), 0, n + 1)
+    Behind are zeros, which no new token looks at, as they come later.
     """
 
     buffer: Tensor
+
     axis: int
+
     start: int
 
     @classmethod
     def of(cls, buffer: Tensor, axis: int, start: int, length: int) -> Room:
         """`length` places of a buffer's axis."""
-        room = buffer.narrow(axis, start, length).as_subclass(cls)
+        buffer = buffer.narrow(axis, start, length)
+        room = buffer.as_subclass(cls)
         room.buffer, room.axis, room.start = buffer, axis, start
         return room
 
@@ -71,22 +78,35 @@ class Room(Tensor):
             if function is torch.cat and isinstance(args[0][0], cls):
                 axis = (kwargs or {}).get("dim", *args[1:])
                 return args[0][0].joined(args[0][1:], axis)
-            return function(*args, **(kwargs or {}))
+            found = function(*_plain(args), **(kwargs or {}))
+            if getattr(function, "__self__", None) is Tensor.shape:
+                axis = args[0].axis
+                return (*found[:axis], args[0].used, *found[axis + 1 :])
+            return found
 
     def joined(self, others: Sequence[Tensor], axis: int) -> Tensor:
         """All of them, one behind the other; in place along the axis of places."""
         if axis % self.dim() != self.axis or len(others) != 1:
-            return torch.cat([self, *others], axis)
-        length, new = self.shape[axis], others[0].shape[axis]
-        self.buffer.narrow(axis, self.start + length, new).copy_(others[0])
-        return self.buffer.narrow(axis, self.start, length + new)
+            return torch.cat([self.buffer, *others], axis)
+        new = others[0].shape[axis]
+        places = torch.arange(new, device=self.buffer.device) + self.used.number
+        self.buffer.index_copy_(self.axis, places, others[0])
+        return self.counted(self.buffer, self.axis, self.used + new)
+
+    used: Places
+
+    @classmethod
+    def counted(cls, buffer: Tensor, axis: int, used: Places) -> Room:
+        """A buffer of which so many places are in use."""
+        room = cls.of(buffer, axis, 0, used.seen)
+        room.used = used
+        return room
 
 
 class Caches:
-    """Those of a batch's rows, whose newest tokens stand at the same place.
+    """Those of a batch's rows, which have as many tokens, and zeros behind these.
 
-    Rows that are shorter begin later, and up to BLOCK - 1 places before the longest are
-    seen besides. Both are masked, so that a step sees ceil(tokens / BLOCK) shapes.
+    A step sees ceil(tokens / BLOCK) shapes.
     """
 
     def __init__(
@@ -153,7 +173,7 @@ class Caches:
                 part = Room.of(part, shape.index("places"), start, seen)
             feeds[name] = parts[name] = part
         try:
-            results = network(*(feeds[name] for name in INPUTS))
+            results = self.run(network, feeds, lengths[0], new)
         except IndexError as error:  # a table of positions ends
             place = max(lengths) + new
             raise ValueError(f"the network has no place for {place} tokens") from error
@@ -166,27 +186,42 @@ class Caches:
         logits: Tensor = outputs[LOGITS]
         return logits[:, -1] if logits.dim() == 3 else logits
 
+    def run(
+        self, network: Network, feeds: Mapping[str, Tensor], known: int, new: int
+    ) -> Sequence[Any]:
+        """All that the network returns."""
+        number = torch.tensor(known, device=self.device)
+        values = []
+        for name in INPUTS:
+            value = feeds[name]
+            if name == MASK:
+                used = Places.of(known + new, number + new, value.shape[1])
+                value = Room.counted(value, 1, used)
+            elif isinstance(value, Room):
+                seen = value.buffer.shape[value.axis]
+                value.used = Places.of(known, number, seen)
+            values.append(value)
+        with Counting():
+            return network(*values)
+
     def window(self, rows: slice, new: int) -> tuple[int, int]:
         """Where what the network sees of the caches begins, and how long it is."""
-        seen = whole_blocks(max(self.lengths[rows]), new)
-        return self.first[rows.start] + self.lengths[rows.start] - seen, seen
+        return 0, whole_blocks(max(self.lengths[rows]) + new)
 
     def places(self, lengths: list[int], new: int, seen: int) -> dict[str, Tensor]:
         """Which places the rows have, and those of their new tokens."""
         known = torch.tensor(lengths)[:, None]
         return {
-            MASK: torch.arange(seen + new) >= seen - known,
+            MASK: torch.arange(seen) < known + new,
             POSITIONS: known + torch.arange(new),
             BRANCH: known[0] > 0,
         }
 
     def keep(self, part: Tensor, output: Tensor, new: int) -> None:
-        """Keep what the network made of a part, unless it was joined in place."""
-        if isinstance(part, Room):
-            axis, end = part.axis, part.start + part.shape[part.axis]
-            part = part.buffer.narrow(axis, end, new)
-            output = output.narrow(axis, output.shape[axis] - new, new)
+        """Keep what the network made of a part, unless it was written in place."""
         if part.data_ptr() != output.data_ptr():
+            if isinstance(part, Room):  # without a past, there are new places alone
+                part = part.buffer.narrow(part.axis, 0, output.shape[part.axis])
             part.copy_(output)
 
 
@@ -267,6 +302,79 @@ def check_fit(
         for size, own in zip(sizes, value.shape, strict=True):
             if isinstance(size, int) and size != own:
                 raise ValueError(f"{name} is {list(value.shape)}, not {list(sizes)}")
+
+
+class Places(int):
+    """How many places are in use: as `number`, on the device, where a network adds or
+    compares; as `seen`, where it makes a tensor that has one for each."""
+
+    number: Tensor
+    seen: int
+
+    @classmethod
+    def of(cls, count: int, number: Tensor, seen: int) -> Places:
+        """`number` has `count`."""
+        found = cls(count)
+        found.number, found.seen = number, seen
+        return found
+
+    def __add__(self, other: int) -> Places:
+        return self.of(int(self) + other, self.number + other, self.seen)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: int) -> int:
+        return int(self) - other if isinstance(other, Places) else self + -other
+
+
+class Counting(TorchFunctionMode):
+    """In here, PyTorch takes Places for what they are."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """What PyTorch calls in the place of any of its functions."""
+        name, kwargs = getattr(function, "__name__", ""), kwargs or {}
+        if name == "arange" and isinstance(args[0], Places):
+            start, end, *step = args if len(args) > 1 else (0, *args)
+            if isinstance(start, Places):
+                return function(end - start, *step, **kwargs) + start.number
+            return function(end.seen, **kwargs)
+        if name == "full" and isinstance(args[1], Places):
+            return function(_sized(args[0]), 0, **kwargs) + args[1].number
+        if name == "arange" or name in _SIZED:
+            args = _sized(args)
+        elif name == "__getitem__":
+            args = args[0], _cut(args[1])
+        else:
+            args = [a.number if isinstance(a, Places) else a for a in args]
+        return function(*args, **kwargs)
+
+
+def _sized(value: Any) -> Any:
+    """The same with sizes of what is seen."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_sized, value))
+    return value.seen if isinstance(value, Places) else value
+
+
+def _cut(index: Any) -> Any:
+    """The same index of what is seen; by the number where it begins at Places."""
+    if isinstance(index, tuple):
+        return tuple(map(_cut, index))
+    if not isinstance(index, slice):
+        return index.number if isinstance(index, Places) else index
+    if isinstance(index.start, Places):
+        new = torch.arange(index.stop - index.start, device=index.start.number.device)
+        return new + index.start.number
+    return slice(index.start, _sized(index.stop), index.step)
+
+
+def _plain(value: Any) -> Any:
+    """The same with buffers in the place of each Room, which compilers need."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_plain, value))
+    return value.buffer if isinstance(value, Room) else value
 
 
 def flat(model: Network) -> Network:

@@ -101,8 +101,9 @@ def share(
         choices = [[_cut(group, degree, work, machine)] for group in chosen] + [
             _alone(same, degree, work, machine) for same in _alike_layers(rest, tied)
         ]
+        cut = {id(region) for region in taken}
         flops = work.flops_besides + sum(
-            work.between.get(id(r), 0.0) for r in regions if r not in taken
+            work.between.get(id(r), 0.0) for r in regions if id(r) not in cut
         )
         fixed = machine.compute(flops, 0.0)
         room = machine.memory - work.held_besides

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -65,7 +66,7 @@ def divide(chain: Chain, count: int, batches: int, memory: float) -> Stages | No
         found = _shortest(spans, count, limit)
         assert found is not None  # as wider limits allow what narrower ones do
         total, ends = found
-        slowest = max(float(spans[a, b]) for a, b in zip(ends, ends[1:], strict=False))
+        slowest = max(float(spans[a, b]) for a, b in pairwise(ends))
         total += (batches - 1) * slowest
         if best is None or total < best.seconds:
             starts = tuple(places[end] for end in ends[1:-1])

@@ -65,6 +65,29 @@ class Network:
         return degrees(self.regions)
 
     @cached_property
+    def aliases(self) -> dict[str, str]:
+        """The key under which a tensor is stored that others share, by its names."""
+        ties = self.compiled.plan.state.ties
+        return {key: keys[0] for keys in ties for key in keys}
+
+    @cached_property
+    def by_path(self) -> dict[str, Layer]:
+        """The layers by their paths: that which runs last, of several calls of one."""
+        return {layer.path: layer for layer in self.layers}
+
+    @cached_property
+    def tensors(self) -> dict[str, list[str]]:
+        """The names of the tensors of each unit; under "" those that are in none."""
+        units = {unit.path for unit in self.units}
+        found: dict[str, list[str]] = {"": []}
+        for name in dict.fromkeys([*self.held, *self.aliases]):
+            parts = name.split(".")
+            ahead = (".".join(parts[:i]) for i in range(1, len(parts)))
+            owner = next((path for path in ahead if path in units), "")
+            found.setdefault(owner, []).append(name)
+        return found
+
+    @cached_property
     def ties(self) -> list[frozenset[Layer]]:
         """Layers that share a matrix."""
         groups: dict[str, set[Layer]] = {}

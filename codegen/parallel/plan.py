@@ -50,6 +50,8 @@ def plans(network: Network, wanted: Degrees | int, machine: Machine) -> list[Pla
             reasons = dict.fromkeys(why_not(network, d) for d in divisions(wanted))
             what = f"{wanted} devices can't share the network"
             raise FairhandError(what, hint="; ".join(list(reasons)[:3]))
+    if not found and isinstance(wanted, Degrees):
+        _refuse_uncut(network, wanted, machine)
     if not found:
         what = f"no plan needs less than {machine.memory / 1e9:g} GB on each device"
         raise FairhandError(what, hint="give more devices, or more --memory")
@@ -67,6 +69,19 @@ def refuse_degrees(network: Network, degrees: Degrees) -> None:
     reason = why_not(network, degrees)
     if reason:
         raise FairhandError(f"no plan for {degrees}: {reason}")
+
+
+def _refuse_uncut(network: Network, degrees: Degrees, machine: Machine) -> None:
+    """Raises FairhandError where no layer would be cut, however much memory."""
+    roomy = replace(machine, memory=math.inf)
+    if degrees.tp > 1 and not any(True for _ in _arranged(network, degrees, roomy)):
+        shared = ", ".join(sorted({x.path for tie in network.ties for x in tie})[:2])
+        raise FairhandError(
+            f"no plan for {degrees}: layers that could be cut together run more than"
+            f" once or share a matrix ({shared}), and a gather behind each costs more"
+            " than it saves",
+            hint="give --memory below what they hold to have them cut one by one",
+        )
 
 
 def why_not(network: Network, degrees: Degrees) -> str:
@@ -159,30 +174,20 @@ def _stages(
 
 def held_bytes(network: Network, sharing: Sharing, units: set[str] | None) -> int:
     """Bytes of weights that a device with these units holds; None for all units."""
-    ways = {layer.path: (layer, way) for layer, way in sharing.ways.items()}
-    aliases = {
-        key: keys[0] for keys in network.compiled.plan.state.ties for key in keys
-    }
-    every = {unit.path for unit in network.units}
-    names = dict.fromkeys([*network.held, *aliases])
+    there = network.tensors.keys() if units is None else ["", *units]
+    names = [name for path in there for name in network.tensors.get(path, ())]
     stored: dict[str, int] = {}
     for name in names:
-        if units is not None and _within(name, every) and not _within(name, units):
-            continue
-        key = aliases.get(name, name)
+        key = network.aliases.get(name, name)
         owner, _, leaf = name.rpartition(".")
         size = network.held[key]
-        layer, way = ways.get(owner, (None, Way.WHOLE))
+        layer = network.by_path.get(owner)
+        way = Way.WHOLE if layer is None else sharing.ways[layer]
         whole = way is Way.WHOLE or (
             leaf != "weight" and way in (Way.ROWS, Way.VOCABULARY)
         )
         stored[key] = size if layer is None or whole else size // sharing.degree
     return sum(stored.values())
-
-
-def _within(name: str, paths: set[str]) -> bool:
-    parts = name.split(".")
-    return any(".".join(parts[:i]) in paths for i in range(1, len(parts) + 1))
 
 
 def exchange_bytes(network: Network, sharing: Sharing) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from itertools import combinations, pairwise, product
 
 import onnx_ir as ir
@@ -172,6 +173,15 @@ def test_what_is_asked_is_read(text: str, degrees: Degrees | int) -> None:
 def test_what_is_no_degree_is_refused(text: str) -> None:
     with pytest.raises(FairhandError, match=r"degree|devices"):
         read_degrees(text)
+
+
+def test_a_long_uneven_chain_is_divided_at_once() -> None:
+    drawn = random.Random(0)
+    seconds = [drawn.uniform(0.5, 1.5) for _ in range(126)]
+    start = time.perf_counter()
+    found = divide(Chain(seconds, [1.0] * 126, [0.01] * 126), 16, 8, float("inf"))
+    assert found is not None and len(found.starts) == 15
+    assert time.perf_counter() - start < 5  # trying every limit takes 36 s
 
 
 def test_devices_are_divided_in_every_way() -> None:

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import onnx
 import pytest
 
 from fairhand import compile
@@ -75,6 +76,21 @@ def test_wrong_degrees_are_refused_with_those_that_are_possible(
     with pytest.raises(FairhandError, match=said):
         compile(TRANSFORMER, tmp_path / "p", parallel=wanted, verify=False)
     assert not (tmp_path / "p").exists()
+
+
+def test_layers_that_run_twice_are_named(tmp_path: Path) -> None:
+    numbers = ", ".join(str(i % 5 - 2) for i in range(64))
+    others = ", ".join(str(i % 7 - 3) for i in range(64))
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[N, 8] x) => (float[N, 8] z)'
+        f"{{ a = Constant<value = float[8, 8] {{{numbers}}}>()"
+        f" b = Constant<value = float[8, 8] {{{others}}}>()"
+        ' ["/up/MatMul"] u = MatMul(x, a) t = Tanh(u) ["/down/MatMul"] y = MatMul(t, b)'
+        ' ["/up/MatMul_1"] v = MatMul(y, a) s = Tanh(v)'
+        ' ["/down/MatMul_1"] w = MatMul(s, b) z = Tanh(w) }'
+    )
+    with pytest.raises(FairhandError, match="run more than once or share a matrix"):
+        compile(model, tmp_path / "p", parallel="tp=2", verify=False)
 
 
 def test_plans_are_shown_and_nothing_is_written(capsys: pytest.CaptureFixture) -> None:

@@ -106,7 +106,7 @@ def replay(
         if not here and not rewriter.merged and sweep + 1 < certificate["sweeps"]:
             raise FairhandError(f"nothing was done in sweep {sweep}")
         done.sweeps += 1
-        done.folded += fold_constants(model, level == 0)
+        done.folded += fold_constants(model, level)
         done.shapes = infer(model)
     if give_texts(model):
         done.shapes = infer(model)

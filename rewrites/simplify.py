@@ -108,7 +108,7 @@ def _simplified(
         if not _sweep(model, classes, done):
             break
         folded, known = done.folded, facts_known(model, done.shapes)
-        done.folded += fold_constants(model, level == 0)
+        done.folded += fold_constants(model, level)
         done.shapes = infer(model)
     if give_texts(model):
         done.shapes = infer(model)
@@ -141,9 +141,9 @@ def prepare(
     """Normalise and fold; returns how many nodes were folded, how many merged."""
     normalise(model)
     stage("2-normalise", model)
-    folded = fold_constants(model, level == 0)
+    folded = fold_constants(model, level)
     if take_branches(model):
-        folded += fold_constants(model, level == 0)
+        folded += fold_constants(model, level)
     merged = merge_constants(model) if level else 0
     stage("3-fold", model)
     return folded, merged
@@ -152,7 +152,7 @@ def prepare(
 def know_sizes(model: ir.Model, done: Rewriting) -> None:
     """Sizes that turn out to be numbers make more of the graph constant, and masks that
     hide nothing take none of it."""
-    folded, done.shapes = settle(model, done.shapes, done.level == 0)
+    folded, done.shapes = settle(model, done.shapes, done.level)
     done.folded += folded
 
 

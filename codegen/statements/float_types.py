@@ -8,6 +8,7 @@ types, and its sums become float32 again.
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from ...analysis.graph.parameters import is_parameter
@@ -18,8 +19,6 @@ from ...analysis.spelling.expr import Expr, Literal, Name, Ref, exchange
 
 _FLOAT = ir.DataType.FLOAT
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.DOUBLE)
-# Besides elementwise ones, the operators whose operands have to be of one type.
-_OF_ONE_TYPE = frozenset({"MatMul", "Gemm", "Einsum", "Concat", "Attention"})
 
 
 class FloatTypes:
@@ -77,9 +76,11 @@ class FloatTypes:
                     moving.append(like)
             if like is not None:
                 self._bounds[node] = like
-        if moving and fixed and _has_one_type(node):
+        if moving and fixed:
             like = next((v for v in moving if v.const_value is None), moving[0])
             for i, value in fixed:
+                if not _follows(node, i):
+                    continue
                 self._like[node, i] = like
                 producer = value.producer()
                 if producer is not None and producer.op_type == "Cast":
@@ -127,7 +128,17 @@ def _end(number: object) -> str:
     return "min" if number == info.min else "max" if number == info.max else ""
 
 
-def _has_one_type(node: ir.Node) -> bool:
+def _follows(node: ir.Node, place: int) -> bool:
+    """Whether PyTorch wants an operand of the type that the others have.
+
+    ONNX says so by a type variable, where what is float32 in any network, as the
+    scales of Resize are, has its type spelled out.
+    """
     op = lookup(node)
-    one = op is not None and op.mapping is ONE_TO_ONE
-    return one or (node.domain == "" and node.op_type in _OF_ONE_TYPE)
+    if node.domain != "":
+        return op is not None and op.mapping is ONE_TO_ONE
+    schema = onnx.defs.get_schema(node.op_type)
+    formal = schema.inputs[min(place, len(schema.inputs) - 1)]
+    return all(kind.startswith("tensor(") for kind in formal.types) and (
+        "(" not in formal.type_str
+    )

@@ -54,7 +54,7 @@ _RECURRENT = ("LSTM", "GRU", "RNN")
 _QUANTISED = 1024
 
 
-def fold_constants(model: ir.Model, faithful: bool = False) -> int:
+def fold_constants(model: ir.Model, level: int = 2) -> int:
     """Replace nodes that compute constants by those constants; return how many.
 
     `model` must be normalised. Values keep their names. A value that was computed from
@@ -62,9 +62,10 @@ def fold_constants(model: ir.Model, faithful: bool = False) -> int:
     that are random, contain graphs, belong to another domain than ai.onnx, fail on ONNX
     Runtime or give results of excessive size; large quantised weights, which would
     lose their small type; and rearranged copies of weights that are needed as they are.
-    If `faithful`, nothing is computed from what is named as a parameter.
+    At `level` 0 nothing is computed from what is named as a parameter, below 2 nothing
+    from a number that trains: what it gave would be a number in the source.
     """
-    folder = _Folder(model, faithful)
+    folder = _Folder(model, level)
     while folder.round():
         pass
     remove_unused(model)
@@ -74,8 +75,8 @@ def fold_constants(model: ir.Model, faithful: bool = False) -> int:
 class _Folder:
     """Folds in rounds: a size that one round computes is known to the next."""
 
-    def __init__(self, model: ir.Model, faithful: bool) -> None:
-        self.model, self.faithful = model, faithful
+    def __init__(self, model: ir.Model, level: int) -> None:
+        self.model, self.level = model, level
         self.count = 0
         self.refused: set[ir.Node] = set()
         weights = [v for g in all_graphs(model) for v in g.initializers.values()]
@@ -105,8 +106,10 @@ class _Folder:
         kinds = {attribute.type for attribute in node.attributes.values()}
         if kinds & {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS}:
             return False
-        if self.faithful and reads_learned(node):
+        if self.level == 0 and reads_learned(node):
             return _is_layout(node)
+        if self.level == 1 and any(map(_is_trained_number, node.inputs)):
+            return False
         # An operator that nothing is put into computes no constant but a sample.
         return any(value is not None for value in node.inputs)
 
@@ -222,12 +225,16 @@ def reads_learned(node: ir.Node) -> bool:
     return any(v is not None and _is_learned(v, node) for v in node.inputs)
 
 
+def _is_trained_number(value: ir.Value | None) -> bool:
+    return value is not None and not value.shape and bool(value.meta.get(TRAINS))
+
+
 def _is_learned(value: ir.Value, reader: ir.Node) -> bool:
     shape = value.const_value.shape if value.const_value is not None else ()
     if not has_name(value):
         return False
     if not len(shape):  # a number of the program's own, unless it is known to train
-        return bool(value.meta.get(TRAINS))
+        return _is_trained_number(value)
     if value.dtype is not None and value.dtype.is_floating_point():
         return True
     return "." in (value.name or "") and reader.op_type != "Slice"

@@ -21,29 +21,29 @@ _Choice = Callable[[ir.Model, ShapeFacts], bool]
 
 
 def settle(
-    model: ir.Model, shapes: ShapeFacts, faithful: bool = False
+    model: ir.Model, shapes: ShapeFacts, level: int = 2
 ) -> tuple[int, ShapeFacts]:
     """Fold, and take branches, by what sizes say: how many nodes folded, and the sizes.
 
     Of branches that give different ranks, that one is taken without which nothing that
-    reads them can run. If `faithful`, no stored weight is changed. Raises FairhandError
+    reads them can run. `level` says what may be folded, see `fold_constants`. Raises FairhandError
     for a node whose inputs can't fit each other.
     """
-    return _settled(model, shapes, faithful, _take_fitting)
+    return _settled(model, shapes, level, _take_fitting)
 
 
 def _settled(
-    model: ir.Model, shapes: ShapeFacts, faithful: bool, choose: _Choice
+    model: ir.Model, shapes: ShapeFacts, level: int, choose: _Choice
 ) -> tuple[int, ShapeFacts]:
     folded = 0
     while True:
-        known = store_known_sizes(model, shapes, faithful)
+        known = store_known_sizes(model, shapes, level == 0)
         if known + settle_types(model) + take_decided(model, shapes):
-            folded += fold_constants(model, faithful)
+            folded += fold_constants(model, level)
             shapes = infer(model)
         if not take_branches(model) and not choose(model, shapes):
             return folded, shapes
-        folded += fold_constants(model, faithful)
+        folded += fold_constants(model, level)
         shapes = infer(model)
 
 

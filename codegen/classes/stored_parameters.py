@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from ...analysis.graph.parameters import has_name
+from ...analysis.graph.parameters import has_name, is_parameter
+from ...analysis.graph.weight_access import glance
 from ...analysis.ops.module_form import Weight
 from ..ir.assignment import Assignment
 from ..ir.module_call import ModuleCall
@@ -46,19 +47,27 @@ def weights_of(classes: ClassTable) -> list[WeightPlan]:
             elif not isinstance(what, ConstructorValue):
                 constant = not has_name(what)
                 weight = Weight(what)
-                found.append(WeightPlan(key, weight.glance, constant, weight))
+                plan = WeightPlan(key, weight.glance, constant, weight)
+                if is_parameter(what):
+                    plan = replace(plan, path=path, origin=_origin(what))
+                found.append(plan)
 
     visit(classes.root.call, "", ())
     return found
 
 
 def _origin(value: ir.Value) -> str:
-    """The initializer of the file that a matrix was made of, if it is one alone."""
+    """The initializer of the file that a weight was made of, if it is one alone.
+
+    Of a vector it says nothing where all elements are equal: exporters give the norms
+    of a network one array of ones.
+    """
     names = value.meta.get("folded_from", (value.name,))
     const = value.const_value
-    matrix = const is not None and len(const.shape) > 1 and value.dtype is not None
-    floats = matrix and value.dtype is not None and value.dtype.is_floating_point()
-    return names[0] or "" if floats and len(names) == 1 else ""
+    if const is None or value.dtype is None or not value.dtype.is_floating_point():
+        return ""
+    tells = len(const.shape) > 1 or np.ptp(glance(const)) != 0
+    return names[0] or "" if len(names) == 1 and tells else ""
 
 
 def is_filled(array: np.ndarray) -> bool:

@@ -70,10 +70,15 @@ def tie(weights: Sequence[WeightPlan], faithful: bool = False) -> Tied:
         lines.append((weight.path, owner.path))
         spared += weight.array().size
     for weight in _named_elsewhere(weights) if faithful else ():
-        group = keys.setdefault(weight.key, [weight.key])
-        group.append(weight.origin)
         *holder, _ = weight.path
-        lines.append((tuple(weight.origin.split(".")[:-1]), tuple(holder)))
+        other = weight.origin.rpartition(".")[0]
+        if (line := (tuple(other.split(".")), tuple(holder))) in lines:
+            continue
+        lines.append(line)
+        for one in weights:  # the module has all its weights under either name
+            if one.key.rpartition(".")[0] == weight.key.rpartition(".")[0]:
+                group = keys.setdefault(one.key, [one.key])
+                group.append(f"{other}.{one.key.rpartition('.')[2]}")
     groups = tuple(sorted(group) for group in keys.values())
     copies = {key for group in groups for key in group[1:]}
     stored = [weight for weight in weights if weight.key not in copies]

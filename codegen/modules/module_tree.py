@@ -7,6 +7,7 @@ function: what it reads is computed before it, what it returns is read after it.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
 import onnx_ir as ir
@@ -220,16 +221,17 @@ def _divided(root: ModuleCall) -> set[int]:
         paths.setdefault(call.path, []).append(call)
     doomed: set[int] = set()
 
-    def visit(call: ModuleCall, around: frozenset[ModuleCall]) -> None:
-        around |= {call}
+    def visit(call: ModuleCall, around: frozenset[str]) -> None:
+        around |= {call.path}
         owned = [item.path for item in call.contents() if _owns(item)]
         owned += [value.name or "" for value in call.constants if has_name(value)]
         inside = f"{call.path}." if call.path else ""
         for path in filter(lambda path: path.startswith(inside), owned):
             words = path.split(".")
             for n in range(1, len(words)):
-                for other in paths.get(".".join(words[:n]), ()):
-                    doomed.update({id(other)} if other not in around else ())
+                holder = ".".join(words[:n])
+                if holder not in around:
+                    doomed.update(map(id, paths.get(holder, ())))
         for child in call.calls():
             visit(child, around)
 
@@ -326,13 +328,15 @@ def _own_constants(root: ModuleCall, results: list[ir.Value], faithful: bool) ->
         if own and value.const_value.nbytes <= OWN_COPY_BYTES:
             owners = list(dict.fromkeys(chain[-1] for chain in chains))
         else:
-            common = chains[0]
-            for chain in chains[1:]:
-                same = [a for a, b in zip(common, chain, strict=False) if a is b]
-                common = tuple(same)
-            owners = [common[-1]]
+            depth = len(os.path.commonprefix([_paths(chain) for chain in chains]))
+            owners = list(dict.fromkeys(chain[depth - 1] for chain in chains))
         for owner in owners:
             owner.constants.append(value)
+
+
+def _paths(chain: tuple[ModuleCall, ...]) -> list[str]:
+    """The modules of calls in each other: calls of one path are one module's."""
+    return [call.path for call in chain]
 
 
 def _up_to_holder(

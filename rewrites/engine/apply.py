@@ -13,6 +13,7 @@ from functools import partial
 
 import onnx_ir as ir
 
+from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.quantization import quantises
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.traversal import all_nodes, sort
@@ -239,6 +240,8 @@ class Rewriter:
             node = stack.pop()
             if node.graph is None:
                 continue
+            if self.level == 0 and self._prepares_parameter(node):
+                continue  # or the calls of one module would share a part of it
             twin = self.graft.twin(node)
             if twin is None or any(y.is_graph_output() for y in node.outputs):
                 continue
@@ -251,6 +254,13 @@ class Rewriter:
             self.merged += 1
             self.touched += users
             stack += users
+
+    def _prepares_parameter(self, node: ir.Node) -> bool:
+        """Whether a node computes something of a parameter alone, as its transpose."""
+        inputs = [x for x in node.inputs if x is not None]
+        return any(map(is_parameter, inputs)) and all(
+            map(self.facts.is_constant, inputs)
+        )
 
     def _remove(self, nodes: Sequence[ir.Node]) -> None:
         """Remove those of the nodes that are unused, and what only they used."""

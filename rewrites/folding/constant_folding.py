@@ -17,7 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.graph.constants import RANDOM, uniform, uniform_element
-from ...analysis.graph.parameters import TRAINS, has_name
+from ...analysis.graph.parameters import TRAINS, has_name, is_parameter
 from ...analysis.graph.traversal import all_graphs, all_nodes
 from ...analysis.graph.weight_access import note_read
 from ..adapters.cleanup import remove_unused
@@ -39,7 +39,8 @@ from .recomputable_weights import arguments, tensors_of
 _SMALL = 64 << 20
 _GROWTH = 4
 
-# A rearranged copy of a weight up to this many bytes is no matter.
+# A rearranged copy of a constant up to this many bytes is no matter, but for a
+# parameter: two would train apart.
 _COPY = 64 << 10
 
 # ONNX Runtime takes a time to load a graph that grows faster than its nodes.
@@ -133,7 +134,7 @@ class _Folder:
             if node.op_type not in MOVES or weight is None or not is_constant(weight):
                 continue
             shared = any(user not in kept for user, _ in weight.uses())
-            if shared and _bytes_of(weight) > _COPY:
+            if shared and (is_parameter(weight) or _bytes_of(weight) > _COPY):
                 del kept[node]
         if len(kept) == len(nodes):
             return nodes

@@ -1,4 +1,4 @@
-"""Equal large constants become one, so that a module called twice shows as one."""
+"""Equal constants become one, so that a module called twice shows as one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import onnx_ir as ir
 
 from ...analysis.graph.weight_access import FileTensor, glance, note_read
 
-# Equal vectors say little: every norm starts with ones. Equal matrices are one.
+# Equal vectors say little: every norm starts with ones. Equal matrices are one, and
+# so is what was computed from the same weights, each time that the module was called.
 _SMALLEST = 1 << 16
 _SAMPLE = 1 << 12
 _PIECE = 1 << 24  # bytes that are compared at a time
 
 
 def merge_constants(model: ir.Model) -> int:
-    """Keep the first of equal initializers of two or more axes; returns how many went.
+    """Keep the first of equal initializers; returns how many went.
+
+    Equal are matrices, or whatever was computed from the same initializers of the file.
 
     Bits are compared, after a sample of them, so distinct weights are hardly read.
     """
@@ -35,16 +38,22 @@ def merge_constants(model: ir.Model) -> int:
 
 
 def equal_pairs(values: Iterable[ir.Value]) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """Each large constant that is equal to earlier ones, behind the first of those."""
+    """Each constant that is equal to earlier ones, behind the first of those: large
+    ones, and others computed from the same weights."""
     groups: dict[object, list[ir.Value]] = {}
     for value in values:
         tensor = value.const_value
-        if tensor is None or len(tensor.shape) < 2 or tensor.nbytes < _SMALLEST:
+        if tensor is None or not tensor.shape:
+            continue
+        large = len(tensor.shape) > 1 and tensor.nbytes >= _SMALLEST
+        origins = () if large else value.meta.get("folded_from", ())
+        if not large and not origins:
             continue
         array = glance(tensor)
         if not any(array.strides):
             continue  # one element in the guise of many: nothing to save
-        groups.setdefault((tensor.dtype, array.shape, _digest(array)), []).append(value)
+        key = (origins, tensor.dtype, array.shape, _digest(array))
+        groups.setdefault(key, []).append(value)
     for first, *others in groups.values():
         for other in others:
             if _same_bits(first, other):
@@ -52,7 +61,7 @@ def equal_pairs(values: Iterable[ir.Value]) -> Iterator[tuple[ir.Value, ir.Value
 
 
 def _digest(array: np.ndarray) -> bytes:
-    rows = array.reshape(array.shape[0], -1)
+    rows = array.reshape(max(1, array.shape[0]), -1)
     step = max(1, rows.shape[0] // 8)
     sample = np.ascontiguousarray(rows[::step][:8, : _SAMPLE // 8])
     return hashlib.sha256(sample.tobytes()).digest()

@@ -36,7 +36,8 @@ def weights_of(classes: ClassTable) -> list[WeightPlan]:
                     plan = WeightPlan(f"{key}.{name}", weight.glance, weight=weight)
                     if what.form.source is None:
                         origin = _origin(weight.value)
-                        plan = replace(plan, path=(*path, name), origin=origin)
+                        at = (*path, name)
+                        plan = replace(plan, path=at, origin=origin, layer=True)
                     found.append(plan)
                 for name, array in getattr(what.form, "buffers", {}).items():
                     found.append(

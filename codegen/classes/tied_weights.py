@@ -86,13 +86,15 @@ def tie(weights: Sequence[WeightPlan], faithful: bool = False) -> Tied:
 
 
 def _named_elsewhere(weights: Sequence[WeightPlan]) -> Iterator[WeightPlan]:
-    """The first weight of each initializer with the path of a module that there isn't,
-    beside one that there is."""
+    """The first matrix of each initializer with the path of a module that there isn't,
+    beside one that there is. (Exporters share vectors of numbers that are equal.)"""
     held = {"", *(path for w in weights for path in _prefixes(w.key))}
     seen = {weight.key for weight in weights}
     for weight in weights:
         stored, (holder, _, last) = weight.weight, weight.origin.rpartition(".")
         if stored is None or stored.how or not has_name(stored.value):
+            continue
+        if not weight.layer or stored.glance().ndim < 2:
             continue
         if weight.origin in seen or weight.key.rpartition(".")[2] != last:
             continue

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ...analysis.errors import FairhandError, VerificationError
 from ...rewrites.certificate.rule_file import read_rules
@@ -42,6 +43,7 @@ def verify_again(
         found = parity.verify(package, loaded, inputs, drawn, then=validation)
         if validation is not None and not _differed(package):
             validation.refuse_other_calls()
+            _refuse_fewer_sizes(package, validation.found)
     lines = []
     for case in found.cases:
         worst = max((e for _, e in case.errors), default=0.0)
@@ -74,6 +76,24 @@ def _differed(package: Path) -> bool:
     return "differs" in found and MODEL not in edited_files(package)
 
 
+def _refuse_fewer_sizes(package: Path, found: Mapping[str, Any]) -> None:
+    """Raise VerificationError where what was shown for all sizes no longer is, because
+    of an edit: a branch that some of them take."""
+    before = read_report(package).get("emission") or {}
+    if before.get("sizes") != "all" or MODEL not in edited_files(package):
+        return
+    if not found["validated"]:
+        return
+    new = [text for text in found["where"] if text not in before["where"]]
+    if found["sizes"] == "all" and not new:
+        return
+    since = f"; {found['since']}" if "since" in found else ""
+    raise VerificationError(
+        f"model.py is the graph at some sizes alone: {emission_line(found)}{since}",
+        hint="as written, it made them at all sizes",
+    )
+
+
 def verify_all_inputs(
     package: Path, model: Path | None, rules: Path | None = None
 ) -> str:
@@ -88,6 +108,7 @@ def verify_all_inputs(
     with _laid_to_edits(package):
         parity.run_package(package, [], then=validation)
         validation.refuse_other_calls()
+        _refuse_fewer_sizes(package, validation.found)
     return emission_line(validation.found)
 
 

@@ -22,13 +22,13 @@ from ...analysis.lazy import lazy
 from ...analysis.literals import one_line
 from ..emit.package_files import read_report
 from ..load.read_model import load
-from ..verify.feeds import Case, find_cases
+from ..verify.feeds import Case, case_at, find_cases
 from ..verify.parity import oracle
 from ..verify.rounding_noise import allowance, own_noise
 from ..verify.tolerances import compare_values
 from .interface import Interface, flat, interface_of
 from .origins import restore_names
-from .program import in_opset, place_of, traced
+from .program import Sizes, in_opset, place_of, traced
 
 if TYPE_CHECKING:
     import torch
@@ -93,7 +93,7 @@ def export(
     source = known.report.get("source", {})
     with _evaluating(module):
         wanted = opset or source.get("opset", _NEWEST)
-        model = traced(module, known, wanted)
+        model, beyond = traced(module, known, wanted)
         restored = restore_names(model.graph, module, known)
         in_opset(model, wanted)
         _restore_metadata(model, known.report.get("meta", {}))
@@ -105,7 +105,7 @@ def export(
         external = large > LARGEST_FILE or bool(source.get("external_data"))
         with _taking_place(path, external) as (draft, data):
             ir.save(model, draft, external_data=data)
-            worst, runs = _parity(module, known, draft)
+            worst, runs = _parity(module, known, draft, beyond)
     version = model.opset_imports[""]
     nodes = sum(1 for _ in model.graph.all_nodes())
     return Exported(path, version, wanted, nodes, restored, external, worst, runs)
@@ -183,14 +183,22 @@ def _weights_of(path: Path) -> list[str]:
     return [name for name in held if name.removesuffix(".data") in own]
 
 
-def _parity(module: torch.nn.Module, known: Interface, path: Path) -> tuple[float, int]:
+def _parity(
+    module: torch.nn.Module, known: Interface, path: Path, beyond: Sequence[Sizes]
+) -> tuple[float, int]:
     """The largest error of ONNX Runtime on a file beside the module that it was made
-    of, and the number of runs. Raises VerificationError."""
+    of, and the number of runs. Raises VerificationError.
+
+    At sizes `beyond` those that the file was traced for, the module may fail.
+    """
     model, source = load(path).model, str(path)
     session = oracle(source)
     allowed, worst = allowance(model), 0.0
     names = [tensor.name for tensor in session.get_outputs()]
     runs = find_cases(session, model, None).runs
+    for case in (case_at(session, model, sizes) for sizes in beyond):
+        if case is not None and _can_run(module, known, case):
+            runs.append(case)
     for case in runs:
         made = list(flat(_run(module, known, case)))
         other = next((x for x in made if not isinstance(x, torch.Tensor)), None)
@@ -217,6 +225,14 @@ def _parity(module: torch.nn.Module, known: Interface, path: Path) -> tuple[floa
                 )
             worst = max(worst, distance)
     return worst, len(runs)
+
+
+def _can_run(module: torch.nn.Module, known: Interface, case: Case) -> bool:
+    try:
+        _run(module, known, case)
+    except VerificationError:
+        return False
+    return True
 
 
 def _run(module: torch.nn.Module, known: Interface, case: Case) -> Any:

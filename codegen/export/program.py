@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import onnx
 import onnx_ir as ir
@@ -30,8 +30,17 @@ else:
 # names are restored: any conversion drops what they are restored by.
 _OLDEST = 18
 
+Sizes = dict[str, int]
 
-def traced(module: torch.nn.Module, known: Interface, opset: int) -> ir.Model:
+
+class Traced(NamedTuple):
+    """The graph of a module, and sizes that PyTorch left out of those it is for."""
+
+    model: ir.Model
+    beyond: list[Sizes]  # what `len(x) < 100` was taken to be true for: 100
+
+
+def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
     """The graph of a module, under its interface's names and with its open sizes.
 
     The opset is `opset`, or the nearest that the exporter has. Raises FairhandError
@@ -64,8 +73,8 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> ir.Model:
             continue
         assert program is not None
         _name_outputs(program.model.graph, known)
-        _name_sizes(program.model.graph, known)
-        return program.model
+        _name_sizes(program.model.graph, module, known)
+        return Traced(program.model, _beyond(graph, known))
     assert error is not None
     raise _refusal(error, known) from error
 
@@ -92,6 +101,29 @@ def in_opset(model: ir.Model, opset: int) -> None:
         node.metadata_props.update(metadata.get(node.name, {}))
     for name, value in model.graph.initializers.items():
         value.metadata_props.update(noted.get(name, {}))
+
+
+# A bound above so many is a limit of numbers, and no branch of a program.
+_LARGEST = 1 << 13
+
+
+def _beyond(graph: torch.export.ExportedProgram, known: Interface) -> list[Sizes]:
+    """The sizes next to the ends of each range that PyTorch took a size to be in."""
+    symbols: dict[Any, str] = {}
+    inputs = [node.meta["val"] for node in graph.graph.find_nodes(op="placeholder")]
+    inputs = inputs[len(inputs) - len(known.shapes) :]
+    for tensor, dims in zip(inputs, known.shapes.values(), strict=True):
+        for size, dim in zip(tensor.shape, dims, strict=True):
+            if isinstance(dim, str) and isinstance(size, torch.SymInt):
+                symbols.setdefault(size.node.expr, dim)
+    found: list[Sizes] = []
+    for symbol, span in graph.range_constraints.items():
+        if symbol in symbols:
+            ends = (
+                int(end) for end in (span.lower - 1, span.upper + 1) if end.is_finite
+            )
+            found += [{symbols[symbol]: end} for end in ends if 0 < end < _LARGEST]
+    return found
 
 
 def _open_sizes(known: Interface) -> Iterator[dict[str, dict[int, Any]]]:
@@ -206,7 +238,7 @@ def _values(graph: ir.Graph) -> Iterator[ir.Value]:
         yield from node.outputs
 
 
-def _name_sizes(graph: ir.Graph, known: Interface) -> None:
+def _name_sizes(graph: ir.Graph, module: torch.nn.Module, known: Interface) -> None:
     """Open sizes under the names of the interface. Raises FairhandError where one of
     them is fixed by what the network does."""
     names: dict[str, str] = {}
@@ -214,11 +246,12 @@ def _name_sizes(graph: ir.Graph, known: Interface) -> None:
         for traced_dim, dim in zip(value.shape or (), dims, strict=True):
             if isinstance(dim, int):
                 continue
-            if isinstance(traced_dim, int):
+            # Of a size that it fixed the exporter makes a symbol that is called "3".
+            if isinstance(traced_dim, int) or str(traced_dim.value).isdigit():
                 raise FairhandError(
                     f"size {dim} of input {value.name} is fixed to {traced_dim} by what"
                     " the network does",
-                    str(known.source or ""),
+                    _where_fixed(module, known, dim),
                     f"write {traced_dim} in its place, or read the size off the input",
                 )
             names.setdefault(str(traced_dim.value), dim)
@@ -237,6 +270,25 @@ def _name_sizes(graph: ir.Graph, known: Interface) -> None:
                 name if isinstance(name, str) and not isinstance(dim, int) else dim
                 for dim, name in zip(value.shape, said, strict=True)
             )
+
+
+def _where_fixed(module: torch.nn.Module, known: Interface, dim: str) -> str:
+    """The line of the network's source that fails where a size is another one."""
+    values = {
+        name: torch.zeros(
+            [
+                size + (said == dim)
+                for size, said in zip(value.shape, known.shapes[name], strict=True)
+            ],
+            dtype=value.dtype,
+        )
+        for name, value in known.values.items()
+    }
+    try:
+        module(*known.arguments(values))
+    except Exception as error:  # of whatever kind: it runs what a user wrote
+        return place_of(error, known)
+    return str(known.source or "")
 
 
 def _renamed(dim: Any, names: Mapping[str, str]) -> Any:

@@ -161,7 +161,8 @@ class WeightPlan:
     constant: bool = False  # no parameter of the original network
     weight: Weight | None = None  # that it stores; nothing is decided by its content
     path: MemberPath = ()  # "layers", Item(0), "fc", "weight", in the network's class
-    origin: str = ""  # of a layer's matrix: the initializer that it was made of
+    origin: str = ""  # of a parameter: the one initializer that it was made of
+    layer: bool = False  # one of PyTorch's has it
 
     def array(self) -> np.ndarray:
         """The tensor as it is stored."""

@@ -7,8 +7,8 @@ function: what it reads is computed before it, what it returns is read after it.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
+from itertools import takewhile
 
 import onnx_ir as ir
 
@@ -328,15 +328,17 @@ def _own_constants(root: ModuleCall, results: list[ir.Value], faithful: bool) ->
         if own and value.const_value.nbytes <= OWN_COPY_BYTES:
             owners = list(dict.fromkeys(chain[-1] for chain in chains))
         else:
-            depth = len(os.path.commonprefix([_paths(chain) for chain in chains]))
+            depth = _depth_of_common(chains)
             owners = list(dict.fromkeys(chain[depth - 1] for chain in chains))
         for owner in owners:
             owner.constants.append(value)
 
 
-def _paths(chain: tuple[ModuleCall, ...]) -> list[str]:
-    """The modules of calls in each other: calls of one path are one module's."""
-    return [call.path for call in chain]
+def _depth_of_common(chains: list[tuple[ModuleCall, ...]]) -> int:
+    """How many modules are around all readers: calls of one path are one module's."""
+    levels = zip(*chains, strict=False)
+    same = takewhile(lambda level: len({call.path for call in level}) == 1, levels)
+    return sum(1 for _ in same)
 
 
 def _up_to_holder(

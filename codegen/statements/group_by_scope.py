@@ -54,9 +54,8 @@ def _sunk(steps: list[Assignment]) -> list[Assignment]:
             users.setdefault(value, []).append(step)
     before: dict[Assignment, list[Assignment]] = {}
     for step in steps:
-        readers = [
-            u for out in step.outputs if out is not None for u in users.get(out, ())
-        ]
+        outs = [out for out in step.outputs if out is not None]
+        readers = list(dict.fromkeys(u for out in outs for u in users.get(out, ())))
         constant = step.form is None and all(v.is_initializer() for v in step.reads())
         if constant and step.reads() and len(readers) == 1:
             before.setdefault(readers[0], []).append(step)

@@ -108,6 +108,15 @@ def find_cases(
     return found
 
 
+def case_at(session: Session, model: ir.Model, sizes: Sizes) -> Case | None:
+    """A run at some sizes, the others being those of the first try; None where ONNX
+    Runtime refuses it."""
+    found, sizes = Cases(), complete(model, sizes)
+    label = _label(SEEDS[0], sizes)
+    found.attempt(session, label, make_inputs(model, SEEDS[0], sizes))
+    return found.runs[0] if found.runs else None
+
+
 def first_feed(model: ir.Model, given: Path | None) -> Feed:
     """The inputs that a package is verified on first, if they are not refused."""
     if given is not None:

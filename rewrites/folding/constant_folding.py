@@ -17,7 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.graph.constants import RANDOM, uniform, uniform_element
-from ...analysis.graph.parameters import TRAINS, has_name, is_parameter
+from ...analysis.graph.parameters import TRAINS, has_name
 from ...analysis.graph.traversal import all_graphs, all_nodes
 from ...analysis.graph.weight_access import note_read
 from ..adapters.cleanup import remove_unused
@@ -39,8 +39,7 @@ from .recomputable_weights import arguments, tensors_of
 _SMALL = 64 << 20
 _GROWTH = 4
 
-# A rearranged copy of a constant up to this many bytes is no matter, but for a
-# parameter: two would train apart.
+# A rearranged copy of a weight up to this many bytes is no matter.
 _COPY = 64 << 10
 
 # ONNX Runtime takes a time to load a graph that grows faster than its nodes.
@@ -134,7 +133,7 @@ class _Folder:
             if node.op_type not in MOVES or weight is None or not is_constant(weight):
                 continue
             shared = any(user not in kept for user, _ in weight.uses())
-            if shared and (is_parameter(weight) or _bytes_of(weight) > _COPY):
+            if shared and (_bytes_of(weight) > _COPY or _is_layer_s(weight)):
                 del kept[node]
         if len(kept) == len(nodes):
             return nodes
@@ -224,6 +223,13 @@ def reads_learned(node: ir.Node) -> bool:
     if node.op_type in ("Shape", "Size"):
         return False
     return any(v is not None and _is_learned(v, node) for v in node.inputs)
+
+
+def _is_layer_s(weight: ir.Value) -> bool:
+    """Whether a linear layer has the weight, which is one more call of that layer
+    where it is transposed for a product."""
+    users = (user for user, _ in weight.uses() if user.op_type == "Gemm")
+    return any(user.attributes.get_int("transB", 0) for user in users)
 
 
 def _is_trained_number(value: ir.Value | None) -> bool:

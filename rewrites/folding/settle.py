@@ -26,8 +26,8 @@ def settle(
     """Fold, and take branches, by what sizes say: how many nodes folded, and the sizes.
 
     Of branches that give different ranks, that one is taken without which nothing that
-    reads them can run. `level` says what may be folded, see `fold_constants`. Raises FairhandError
-    for a node whose inputs can't fit each other.
+    reads them can run. `level` says what may be folded, see `fold_constants`. Raises
+    FairhandError for a node whose inputs can't fit each other.
     """
     return _settled(model, shapes, level, _take_fitting)
 

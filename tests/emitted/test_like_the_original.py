@@ -13,6 +13,7 @@ import pytest
 import torch
 from support.emitted import imported
 from support.emitter_models import Graph
+from support.traced import Traced
 from torch import nn
 
 import fairhand
@@ -180,6 +181,17 @@ def test_half_precision(level: int, dtype: torch.dtype, tmp_path: Path) -> None:
     got = model.to(dtype)(*(feed[name] for name in names_))
     assert got.dtype == dtype and got.isfinite().all()
     assert torch.allclose(got.float(), wanted, atol=0.1, rtol=0.1)
+
+
+def test_zeros_are_of_the_type_of_what_is_written_into_them(tmp_path: Path) -> None:
+    g = Graph(x=["batch", 4], at=("int64", ["batch", 2]))
+    x = g.linear("x", "fc", 4, 4)
+    zeros = g("ConstantOfShape", g("Shape", "x"))
+    few = g("Slice", x, g.ints(0), g.ints(2), g.ints(1))
+    y = g("ScatterElements", zeros, "at", few, axis=1)
+    model = package(g, tmp_path, y=y).load().to(torch.bfloat16)
+    made = model(torch.randn(3, 4).bfloat16(), torch.tensor([[0, 1], [2, 3], [1, 0]]))
+    assert made.dtype == torch.bfloat16
 
 
 def test_a_mask_of_all_layers_is_no_layer_s(tmp_path: Path) -> None:
@@ -353,3 +365,49 @@ def test_parts_by_way_of_a_sequence(tmp_path: Path) -> None:
     package(g, tmp_path, y=g("Concat", x, y, axis=-1))
     text = (tmp_path / "net" / "model.py").read_text()
     assert "q, k, v = " in text or ".chunk(3, dim=-1)" in text
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_number_that_trains_is_none_of_the_source_below_2(
+    level: int, tmp_path: Path
+) -> None:
+    """CLIP's logit_scale.exp()."""
+    g = Graph(x=["batch", 8])
+    scale = g("Exp", g.weight("logit_scale", value=np.float32(1.5)))
+    made = package(g, tmp_path, level, y=g("Mul", g.linear("x", "fc", 8, 3), scale))
+    assert ("logit_scale" in keys(made)) == (level < 2)
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_module_that_is_called_twice_is_one(level: int, tmp_path: Path) -> None:
+    """With all that it has: norms, biases, and what no layer of PyTorch holds."""
+    g = Traced(x=["batch", 5, 8])
+    x = "x"
+    for _ in range(2):
+        with g.module("block", "Block"):
+            x = g.norm(x, "norm", 8)
+            turned = g("Transpose", g.param("own", 6, 8), perm=[1, 0])
+            x = g("MatMul", g("Tanh", g("MatMul", x, turned)), g.param("back", 6, 8))
+            x = g("Relu", g.fc(x, "fc", 8, 8))
+    found = keys(package(g, tmp_path, level, y=g.fc(x, "out", 8, 3)))
+    own = {"norm.weight", "norm.bias", "own", "back", "fc.weight", "fc.bias"}
+    if level == 0:
+        assert found == {f"block.{key}" for key in own} | {"out.weight", "out.bias"}
+    else:
+        assert len(found) == len(own) + 2
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_layer_that_is_written_in_two_ways_is_one(level: int, tmp_path: Path) -> None:
+    """Of two axes torch's exporter makes a Gemm, of three a product and a sum."""
+    g = Traced(x=["batch", 5, 8])
+    with g.module("bridge", "Linear"):
+        weight, bias = g.param("weight", 8, 8), g.param("bias", 8)
+    first = g(
+        "Gemm", g("ReduceMean", "x", g.ints(1), keepdims=0), weight, bias, transB=1
+    )
+    y = g("Unsqueeze", first, g.ints(1))
+    for _ in range(2):
+        product = g("MatMul", "x", g("Transpose", weight, perm=[1, 0]))
+        y = g("Mul", y, g("Tanh", g("Add", product, bias)))
+    assert keys(package(g, tmp_path, level, y=y)) == {"bridge.weight", "bridge.bias"}

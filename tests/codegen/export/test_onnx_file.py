@@ -165,6 +165,14 @@ def test_a_module_of_no_package(tmp_path: Path) -> None:
         ),
         ("return self.head(x), x", "returns 2 tensors, of which OUTPUTS names 1"),
         ("return self.head(y)", "model.py:5"),
+        (
+            "return self.head(x) if len(x) < 100 else self.head(-x)",
+            "batch of input image is fixed to",
+        ),
+        (
+            "return self.head(x) if x.shape[0] < 100 else self.head(-x)",
+            "differs from the module's on seed 0, batch=100",
+        ),
     ],
 )
 def test_what_cant_be_exported_is_said_and_nothing_written(

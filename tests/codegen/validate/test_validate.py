@@ -182,6 +182,26 @@ def test_a_package_is_validated_again_as_it_is_now(tmp_path: Path) -> None:
         verify_all_inputs(folder, tmp_path / "net.onnx")
 
 
+@pytest.mark.parametrize("count", ["len(x)", "x.shape[0]"])
+def test_an_edit_that_some_sizes_take_is_refused(count: str, tmp_path: Path) -> None:
+    onnx.save(residual(), tmp_path / "net.onnx")
+    folder = tmp_path / "out" / tmp_path.name
+    fairhand.compile(tmp_path / "net.onnx", folder, cache=False)
+    path = folder / "model.py"
+    text = path.read_text("utf-8")
+    lines = text.splitlines()
+    line = [line for line in lines if line.startswith("        return ")][-1]
+    result = line.removeprefix("        return ")
+    other = f"        return {result} if {count} < 100 else -({result})"
+    path.write_text(text.replace(line, other), "utf-8")
+    for again in (
+        lambda: verify_all_inputs(folder, tmp_path / "net.onnx"),
+        lambda: verify_again(folder, tmp_path / "net.onnx", None, 1),
+    ):
+        with pytest.raises(fairhand.VerificationError, match="at some sizes alone"):
+            again()
+
+
 @pytest.mark.parametrize("call", ["F.silu(", "F.no_such_function("])
 def test_an_edit_is_named_where_a_package_no_longer_verifies(
     tmp_path: Path, call: str

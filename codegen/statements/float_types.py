@@ -139,6 +139,5 @@ def _follows(node: ir.Node, place: int) -> bool:
         return op is not None and op.mapping is ONE_TO_ONE
     schema = onnx.defs.get_schema(node.op_type)
     formal = schema.inputs[min(place, len(schema.inputs) - 1)]
-    return all(kind.startswith("tensor(") for kind in formal.types) and (
-        "(" not in formal.type_str
-    )
+    variable = formal.type_str not in formal.types
+    return variable and "seq(tensor(float))" not in formal.types

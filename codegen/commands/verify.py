@@ -63,7 +63,8 @@ def _laid_to_edits(package: Path) -> Iterator[None]:
         if not places:
             raise
         hint = (
-            "fairhand wrote it otherwise; undo the edit unless other results are wanted"
+            "fairhand wrote it otherwise: undo the edit, or keep it as one that isn't"
+            " shown to be the model"
         )
         raise VerificationError(
             error.what, f"{package}, edited: {places}", hint

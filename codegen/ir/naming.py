@@ -87,10 +87,11 @@ TENSORS = (
     NameSource(
         "ending", "the end of a quantiser's name", 'self.register_buffer("scale"'
     ),
-    NameSource("learned", "a parameter without a name", "self.weight = nn.Parameter("),
     NameSource(
         "reader", "how it is read, or what it is added to", '["attention_bias"]'
     ),
+    NameSource("learned", "a parameter without a name", "self.weight = nn.Parameter("),
+    NameSource("none", "nothing else tells", 'self.register_buffer("constant"'),
 )
 CLASSES = (
     NameSource("file", "the class that the file names", "class BertSelfAttention("),

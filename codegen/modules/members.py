@@ -439,8 +439,9 @@ def _tensor_role(value: ir.Value, call: ModuleCall) -> str:
     ask: dict[str, Callable[[], str]] = {
         "known word": lambda: str(value.meta.get("word", "")),
         "ending": lambda: next(ends, ""),
-        "learned": lambda: "weight" if is_parameter(value) else "",
         "reader": lambda: _read_as(value, call),
+        "learned": lambda: "weight" if is_parameter(value) else "",
+        "none": lambda: "constant",
     }
     return first_name(TENSORS, ask)
 
@@ -448,7 +449,7 @@ def _tensor_role(value: ir.Value, call: ModuleCall) -> str:
 def _read_as(value: ir.Value, call: ModuleCall) -> str:
     reader = next((step for step in call.steps() if value in step.reads()), None)
     if reader is None:
-        return "constant"
+        return ""
     role = _used_as(value, reader)
     if role != "bias":
         return role
@@ -460,7 +461,7 @@ def _read_as(value: ir.Value, call: ModuleCall) -> str:
 
 def _used_as(value: ir.Value, reader: Assignment) -> str:
     uses = {use for node in nodes(reader.expr) for use in _uses(node, value)}
-    return next((use for use in _USES if use in uses), "constant")
+    return next((use for use in _USES if use in uses), "")
 
 
 def _uses(expr: Expr, value: ir.Value) -> Iterator[str]:

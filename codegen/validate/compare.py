@@ -361,6 +361,9 @@ class Both:
         found = self._at(mine.line if mine is not None else 0)
         found["calls"] = mine.operator if mine is not None else ""
         found["wants"] = other.operator if other is not None else ""
+        if mine is not None and other is not None and found["calls"] == found["wants"]:
+            found["calls"] += f" of {_listed(mine.options)}"
+            found["wants"] += f" of {_listed(other.options)}"
         if other is not None:
             found["node"] = self.reference["nodes"].get(str(other.line), "")
         return found
@@ -368,6 +371,11 @@ class Both:
     def _at(self, line: int) -> dict[str, Any]:
         lines = Path(self.source).read_text(encoding="utf-8").splitlines()
         return {"line": line, "text": lines[line - 1].strip() if line else ""}
+
+
+def _listed(options: Sequence[object]) -> str:
+    """Options of a call, where it has any: one call may be of other tensors too."""
+    return ", ".join(map(str, options)) or "other tensors"
 
 
 def called(module: Any, network: Any, inputs: Sequence[Any]) -> list[Any]:

@@ -30,6 +30,15 @@ _IDLE_OPTIONS = frozenset({"device", "layout", "pin_memory", "non_blocking"})
 # ~(x == y) is written x != y, which is true of numbers that are none as well.
 _UNEQUAL = {_AT.eq.Scalar: _AT.ne.Scalar, _AT.eq.Tensor: _AT.ne.Tensor}
 _NOT = frozenset({_AT.bitwise_not.default, _AT.logical_not.default})
+# Whose stride, where none is given, is the window's size.
+_POOLS = frozenset(
+    {
+        _AT.avg_pool2d.default,
+        _AT.avg_pool3d.default,
+        _AT.max_pool2d_with_indices.default,
+        _AT.max_pool3d_with_indices.default,
+    }
+)
 # Of two tensors, one result to the bit in either order.
 _COMMUTE = frozenset(
     {
@@ -55,12 +64,18 @@ _SYMBOLS = torch.SymInt | torch.SymFloat | torch.SymBool
 class Recorded:
     """One call of PyTorch: the operator, what its result is named, who called it.
 
-    `line` is that of the source that is recorded, 0 if it wasn't called from there.
+    `line` is that of the source that is recorded, 0 if it wasn't called from there;
+    `options` are arguments that are no tensors, for people.
     """
 
     operator: str
     name: str
     line: int
+    options: tuple[object, ...] = ()
+
+
+def _is_option(given: object) -> bool:
+    return not any(True for _ in tensors_in(given)) and given is not None
 
 
 class Recorder(TorchDispatchMode):
@@ -178,7 +193,8 @@ class Recorder(TorchDispatchMode):
         if self._enter(func, call, args, kwargs, made):
             if func in MOVES and isinstance(made, torch.Tensor):
                 call = digest(self.name(made))  # by what is moved, not by how
-            self.calls.append(Recorded(str(func), call, self._caller()))
+            options = (*filter(_is_option, args), *filter(_is_option, kwargs.items()))
+            self.calls.append(Recorded(str(func), call, self._caller(), options))
         if func in _UNEQUAL:
             self._unequal[self.name(made)] = self._call(_UNEQUAL[func], args, kwargs)
         return made
@@ -217,6 +233,8 @@ class Recorder(TorchDispatchMode):
         drawn = 0
         if torch.Tag.nondeterministic_seeded in func.tags:
             self._draws = drawn = self._draws + 1
+        if func in _POOLS and len(args) > 2 and list(args[1]) == list(args[2]):
+            args = [*args[:2], [], *args[3:]] if len(args) > 3 else args[:2]
         names = [self.name(arg) for arg in args]
         if func in _COMMUTE and not named and len(list(tensors_in(args))) == 2:
             names.sort(key=str)

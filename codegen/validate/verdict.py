@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...analysis.errors import VerificationError
-from ...analysis.literals import one_line
+from ...analysis.literals import message_line, one_line
 from ...analysis.oracle.process import Apart, RunFailed
 from .reference import Reference
 
@@ -65,7 +65,7 @@ def emission_line(found: Mapping[str, Any] | None) -> str:
     sizes = "all sizes"
     if found["sizes"] != "all":
         tries = (", ".join(f"{k}={v}" for k, v in s.items()) for s in found["sizes"])
-        sizes = "; ".join(tries)
+        sizes = "; ".join(dict.fromkeys(tries))
     where = f" where {', '.join(found['where'])}" if found["where"] else ""
     calls = f"{found['calls']} calls, those of the graph"
     other = " (with the weights it was first written with)" * found.get("recalled", 0)
@@ -75,9 +75,9 @@ def emission_line(found: Mapping[str, Any] | None) -> str:
 
 def difference(parts: Mapping[str, Any]) -> str:
     """Where model.py makes other calls than the graph, as compare.py found it."""
-    what = one_line(parts["calls"] or "leaves a call out", 200)
-    text = one_line(parts["text"], 100)
+    what = message_line(parts["calls"] or "leaves a call out", 200)
+    text = message_line(parts["text"], 100)
     line = f"line {parts['line']}, {text}: " if parts["line"] else ""
-    node = f" for {one_line(parts['node'], 200)}" if parts.get("node") else ""
+    node = f" for {message_line(parts['node'], 200)}" if parts.get("node") else ""
     wants = f"; the graph has {parts['wants']}{node}" if parts.get("wants") else ""
     return f"{line}{what}{wants}"

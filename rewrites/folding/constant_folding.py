@@ -17,7 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.graph.constants import RANDOM, uniform, uniform_element
-from ...analysis.graph.parameters import TRAINS, has_name
+from ...analysis.graph.parameters import TRAINS, has_name, is_parameter
 from ...analysis.graph.traversal import all_graphs, all_nodes
 from ...analysis.graph.weight_access import note_read
 from ..adapters.cleanup import remove_unused
@@ -189,9 +189,9 @@ class _Folder:
             self._fold(nodes[half:])
 
     def _replace(self, island: Island, results: dict[ir.Value, np.ndarray]) -> None:
-        origins = _origins(island)
+        origins, trained = _origins(island), _trained(island)
         for value, new in tensors_of(island, results).items():
-            _make_constant(value, new, origins[value])
+            _make_constant(value, new, origins[value], value in trained)
         became_constants(self.model, island.nodes)
         for node in reversed(island.nodes):
             assert node.graph is not None
@@ -309,8 +309,18 @@ def _origins(island: Island) -> dict[ir.Value, Origins]:
     return found
 
 
+def _trained(island: Island) -> set[ir.Value]:
+    """What is computed from parameters: a recurrent layer's in another order, a bias
+    for each pair of positions from a table."""
+    found = {value for value in island.inputs if is_parameter(value)}
+    for node in island.nodes:
+        if not found.isdisjoint(node.inputs) and node.op_type not in ("Shape", "Size"):
+            found.update(node.outputs)
+    return found
+
+
 def _make_constant(
-    value: ir.Value, tensor: ir.TensorProtocol, origins: Origins
+    value: ir.Value, tensor: ir.TensorProtocol, origins: Origins, trained: bool = False
 ) -> None:
     """Put an initializer of the same name in the place of a computed value."""
     node = value.producer()
@@ -325,6 +335,8 @@ def _make_constant(
     names = tuple(origins)
     if names:
         new.meta["folded_from"] = names
+    if trained and tensor.dtype.is_floating_point() and tensor.size > 1:
+        new.meta[TRAINS] = True
     value.replace_all_uses_with(new, replace_graph_outputs=True)
     node.graph.register_initializer(new)
 

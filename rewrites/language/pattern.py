@@ -80,7 +80,7 @@ class Var(Term):
 
 @dataclass(eq=False)
 class Operator:
-    """An ONNX operator as laws use it; see vocabulary/ for its reading and writing."""
+    """An ONNX operator as laws use it; see operators/ for its reading and writing."""
 
     name: str
     parameters: tuple[str, ...] = ()

@@ -67,7 +67,7 @@ def _origin(value: ir.Value) -> str:
     const = value.const_value
     if const is None or value.dtype is None or not value.dtype.is_floating_point():
         return ""
-    tells = len(const.shape) > 1 or np.ptp(glance(const)) != 0
+    tells = len(const.shape) > 1 or len(np.unique(glance(const))) > 1
     return names[0] or "" if len(names) == 1 and tells else ""
 
 

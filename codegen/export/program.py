@@ -119,10 +119,12 @@ def _beyond(graph: torch.export.ExportedProgram, known: Interface) -> list[Sizes
     found: list[Sizes] = []
     for symbol, span in graph.range_constraints.items():
         if symbol in symbols:
-            ends = (
-                int(end) for end in (span.lower - 1, span.upper + 1) if end.is_finite
-            )
-            found += [{symbols[symbol]: end} for end in ends if 0 < end < _LARGEST]
+            ends = (span.lower - 1, span.upper + 1)
+            found += [
+                {symbols[symbol]: int(end)}
+                for end in ends
+                if end.is_Integer and 0 < end < _LARGEST
+            ]
     return found
 
 

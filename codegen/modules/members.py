@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ...analysis.graph.parameters import has_name, is_parameter
+from ...analysis.graph.parameters import has_name, is_made_up, is_parameter
 from ...analysis.ops.module_form import ModuleForm
 from ...analysis.ops.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
 from ...analysis.spelling.expr import (
@@ -238,7 +238,8 @@ def _wish(
     role = roles.get(id(what.form), "") if isinstance(what, Assignment) else ""
     if isinstance(what, ir.Value):
         telling = re.fullmatch(r"[\w.]*[A-Za-z]{3}[\w.]*", inside) and has_name(what)
-        words = words if inside and (is_parameter(what) or telling) else []
+        learned = is_parameter(what) and not is_made_up(what)
+        words = words if inside and (learned or telling) else []
     elif words and words[-1].isdigit():
         stem = "_".join(words[:-1]) or "layers"
         return attribute(stem), int(words[-1][:6])

@@ -411,3 +411,13 @@ def test_a_layer_that_is_written_in_two_ways_is_one(level: int, tmp_path: Path) 
         product = g("MatMul", "x", g("Transpose", weight, perm=[1, 0]))
         y = g("Mul", y, g("Tanh", g("Add", product, bias)))
     assert keys(package(g, tmp_path, level, y=y)) == {"bridge.weight", "bridge.bias"}
+
+
+def test_what_is_computed_from_parameters_alone_trains(tmp_path: Path) -> None:
+    """A bias for each pair of positions, from a table for each distance."""
+    g = Graph(x=["batch", 6, 8])
+    x = g.linear("x", "fc", 8, 6)
+    places = g.weight("val_1", value=TABLE[:, :6] % 40)
+    bias = g("Gather", g.weight("attn.table", 40), places)
+    network = package(g, tmp_path, 1, y=g("Add", x, bias)).load()
+    assert (6, 6) in [tuple(p.shape) for p in network.parameters()]

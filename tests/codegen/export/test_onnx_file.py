@@ -191,11 +191,10 @@ def test_a_file_that_disagrees_takes_no_place(
     compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wrong(*arguments: Any) -> Any:
-        model = program.traced(*arguments)
-        model.graph.initializers["head.bias"].const_value = onnx_file.ir.tensor(
-            np.ones(10, np.float32)
-        )
-        return model
+        made = program.traced(*arguments)
+        bias = made.model.graph.initializers["head.bias"]
+        bias.const_value = onnx_file.ir.tensor(np.ones(10, np.float32))
+        return made
 
     monkeypatch.setattr(onnx_file, "traced", wrong)
     with pytest.raises(fairhand.VerificationError, match="output logits"):

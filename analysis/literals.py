@@ -116,7 +116,7 @@ def printable(text: str) -> str:
 
 def message_line(text: str, limit: int) -> str:
     """Untrusted text for a message, never for source: printable ASCII, one line."""
-    clean = "".join(c if " " <= c <= "~" else " " if c in "\n\t" else "?" for c in text)
+    clean = "".join(c if " " <= c <= "~" else "?" for c in text)
     return clean if len(clean) <= limit else clean[: limit - 3] + "..."
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.graph.parameters import has_name, is_parameter
-from ...analysis.graph.weight_access import glance
 from ...analysis.ops.module_form import Weight
 from ..ir.assignment import Assignment
 from ..ir.module_call import ModuleCall
@@ -58,17 +57,10 @@ def weights_of(classes: ClassTable) -> list[WeightPlan]:
 
 
 def _origin(value: ir.Value) -> str:
-    """The initializer of the file that a weight was made of, if it is one alone.
-
-    Of a vector it says nothing where all elements are equal: exporters give the norms
-    of a network one array of ones.
-    """
+    """The initializer of the file that a weight was made of, if it is one alone."""
     names = value.meta.get("folded_from", (value.name,))
-    const = value.const_value
-    if const is None or value.dtype is None or not value.dtype.is_floating_point():
-        return ""
-    tells = len(const.shape) > 1 or len(np.unique(glance(const))) > 1
-    return names[0] or "" if len(names) == 1 and tells else ""
+    floats = value.dtype is not None and value.dtype.is_floating_point()
+    return names[0] or "" if floats and len(names) == 1 else ""
 
 
 def is_filled(array: np.ndarray) -> bool:

@@ -49,6 +49,7 @@ class Tied:
 def tie(weights: Sequence[WeightPlan], faithful: bool = False) -> Tied:
     """Layers share weights that come of one initializer and are equal to the bit.
 
+    Vectors of one number throughout don't: exporters give all norms one array of ones.
     If `faithful`, one that the file has under another module's name is that one's too:
     a model's `shared` is its decoder's embed_tokens.
     """
@@ -64,8 +65,11 @@ def tie(weights: Sequence[WeightPlan], faithful: bool = False) -> Tied:
         if owner is None:
             same.append(weight)
             continue
-        if not _made_alike(owner, weight):
+        vector = weight.array().ndim < 2
+        if vector or not _made_alike(owner, weight):
             _note_read(owner, weight)
+        if vector and np.unique(weight.array()).size < 2:
+            continue
         keys.setdefault(owner.key, [owner.key]).append(weight.key)
         lines.append((weight.path, owner.path))
         spared += weight.array().size
@@ -77,7 +81,8 @@ def tie(weights: Sequence[WeightPlan], faithful: bool = False) -> Tied:
         lines.append(line)
         for one in weights:  # the module has all its weights under either name
             if one.key.rpartition(".")[0] == weight.key.rpartition(".")[0]:
-                group = keys.setdefault(one.key, [one.key])
+                tied = (group for group in keys.values() if one.key in group)
+                group = next(tied, None) or keys.setdefault(one.key, [one.key])
                 group.append(f"{other}.{one.key.rpartition('.')[2]}")
     groups = tuple(sorted(group) for group in keys.values())
     copies = {key for group in groups for key in group[1:]}

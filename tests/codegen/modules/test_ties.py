@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 import torch
@@ -145,3 +146,23 @@ def test_loops_say_what_the_lines_said(numbers: list[list[int]]) -> None:
     found: list[str] = []
     exec(re.sub(r"\[(\w+)\]", r"[{\1}]", said), {"found": found})
     assert sorted(found) == sorted(f"{path_text(a)} = {path_text(b)}" for a, b in pairs)
+
+
+@pytest.mark.parametrize("ones", [False, True])
+def test_a_vector_of_two_modules_is_one_unless_it_is_all_ones(
+    ones: bool, tmp_path: Path
+) -> None:
+    """An exporter gives the norms of a network that never trained one array."""
+    g = Traced(x=("float32", ["batch", 4, 4, 8]))
+    numbers = np.ones(8) if ones else np.linspace(1, 2, 8)
+    gain = g.weight("a.gain", value=numbers.astype(np.float32))
+    x = "x"
+    for name in "ab":
+        with g.module(name, "Block"):
+            y = g("Tanh", g("Mul", g("Tanh", g.fc(x, "fc", 8, 8)), gain))
+            x = g("Add", x, g("Relu", g.fc(y, "out", 8, 8)))
+    folder = tmp_path / "net"
+    fairhand.compile(g.model(y=x), folder, level=1, verify=False, cache=False)
+    network = imported(folder).load()
+    vectors = {p for n, p in network.named_parameters() if "bias" not in n}
+    assert len([v for v in vectors if v.dim() == 1]) == (2 if ones else 1)

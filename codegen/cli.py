@@ -205,16 +205,24 @@ def _add_verify(command: Command) -> None:
         "model", nargs="?", help="may be left out where it lies near the package"
     )
     sub.add_argument("--inputs", metavar="FILE")
-    sub.add_argument(
+    judged = sub.add_mutually_exclusive_group()
+    judged.add_argument(
         "--all-inputs",
         action="store_true",
         help="run nothing: compare the calls that model.py makes with the graph's",
+    )
+    judged.add_argument(
+        "--by-results",
+        action="store_true",
+        help="accept an edit by which model.py makes other calls, if results are as"
+        " before on many inputs, not with --all-inputs, which runs none; without it"
+        " equal results by other calls are refused",
     )
     _add_own_laws(sub)
     sub.add_argument(
         "--seeds",
         type=_positive,
-        help="random inputs per size (default: 2, or none" " beside --inputs)",
+        help="random inputs per size (default: 2, or none beside --inputs)",
     )
 
 
@@ -443,7 +451,9 @@ def _verify(arguments: argparse.Namespace) -> None:
     if arguments.all_inputs:
         _say(printable(verify.verify_all_inputs(package, model, rules)))
         return
-    for text in verify.verify_again(package, model, given, arguments.seeds, rules):
+    for text in verify.verify_again(
+        package, model, given, arguments.seeds, rules, arguments.by_results
+    ):
         _say(printable(text))
 
 

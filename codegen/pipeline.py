@@ -61,7 +61,7 @@ from .request.options import CompileOptions, CompileRequest, Progress
 from .statements.from_graph import make_steps
 from .statements.symbolic_sizes import settle_dimensions
 from .validate.reference import reference
-from .validate.verdict import Validation, kept, recalled
+from .validate.verdict import MODULES, Validation, kept, recalled
 from .verify import parity
 from .verify.debug_dump import stage_writer
 from .verify.feeds import first_feed
@@ -73,7 +73,6 @@ from .verify.parity import (
     huge_value,
     refuse_huge,
 )
-from .verify.unverified import refuse_wrong
 from .write_beside import write_beside
 
 
@@ -136,11 +135,9 @@ def compile(
     with no_garbage_collection():
         loaded = with_shapes(load(model), shapes or {})
         if not verify:
-            refuse_wrong(loaded)
+            parity.refuse_misfits(loaded)
     folder = Path(out or Path("generated") / package_name(loaded.name))
     check_target(folder)
-    if verify:
-        FORKS.warm()  # while this process lowers and emits
     key = key_of(loaded, request) if cache and debug is None else None
     with replacing(folder) as draft:
         report = _recalled(key, loaded, request, draft, progress) if key else None
@@ -174,6 +171,8 @@ def _built(
 ) -> dict[str, Any]:
     """Lower, emit and verify a package, and keep it under `key`; returns its report."""
     options = request.options
+    if request.verify:
+        FORKS.warm(MODULES)  # while this process lowers and emits
     with no_garbage_collection():
         stage("1-load", loaded.model)
         source, title = source_plan(loaded), class_name(loaded.name)
@@ -385,6 +384,8 @@ def _recalled(
     entry = recall(key, loaded)
     if entry is None:
         return None
+    if request.verify:
+        FORKS.warm()
     report = entry.write(draft)
     generation = report["certificate"].get("generation")
     untried = "generation" in report and (generation is not None) != request.verify

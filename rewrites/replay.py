@@ -274,12 +274,11 @@ def _applied(
 ) -> Application | str:
     if name in CLASSES:
         reason = "nothing of this name ends here"
-        for found in recognitions(node, rewriter.around):
-            if found.name == name:
-                done = rewriter.apply_recognised(found, phase_of(name))
-                if isinstance(done, Application):
-                    return done
-                reason = done
+        for found in recognitions(node, rewriter.around, {name}):
+            done = rewriter.apply_recognised(found, phase_of(name))
+            if isinstance(done, Application):
+                return done
+            reason = done
         return reason
     rule = rules[name]
     if rule.when not in applied_at(rewriter.level):

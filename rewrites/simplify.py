@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import RLock
 
 import onnx_ir as ir
 
@@ -78,17 +79,25 @@ def simplify(
         return _simplified(model, usable(exactness, rules), stage, done)
 
 
+_LOCK = RLock()
+
+
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
     """Nearly all that is made here lives on; to search it for garbage takes longer
-    than most of the work, and again for every quarter that it grows by."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+    than most of the work, and again for every quarter that it grows by.
+
+    One thread at a time: it is said for all, and several that read Python's syntax at
+    once fail in CPython 3.11 (AST constructor recursion depth mismatch).
+    """
+    with _LOCK:
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if enabled:
+                gc.enable()
 
 
 def _simplified(

@@ -9,7 +9,7 @@ import onnx_ir as ir
 # Exporters name what they fold after the operator, a letter, or a number.
 _MADE_UP = re.compile(
     r"val_\d|onnx|_output(_|$)|constant|^node_|^_|^.$|lifted_tensor"
-    r"|(^|\.)(add|arange|cat|clone|div|expand|full|index|mul|ones|permute|reshape|select"
+    r"|(^|\.(?=\w+_\d+$))(add|arange|cat|clone|div|expand|full|index|mul|ones|permute|reshape|select"
     r"|slice|squeeze|stack|sub|transpose|unsqueeze|view|zeros)(_\d+)?$",
     re.IGNORECASE,
 )
@@ -19,6 +19,8 @@ _BOUNDS = re.compile(r"constant|\b(min|max)_val\b", re.IGNORECASE)
 
 # In a value's `meta`: whether its uses say that it trains, where they say anything.
 TRAINS = "trains"
+# And whether it was computed, so that its name is a result's.
+COMPUTED = "computed"
 
 
 def has_name(value: ir.Value) -> bool:
@@ -26,6 +28,16 @@ def has_name(value: ir.Value) -> bool:
     name = value.name or ""
     made_up = _MADE_UP.search(name) or _BOUNDS.search(name)
     return bool(re.fullmatch(r"[A-Za-z][\w.]*", name)) and not made_up
+
+
+def is_saved(value: ir.Value) -> bool:
+    """Whether the original's state_dict has a constant, as far as the file tells.
+
+    Its name isn't a result's, and torch's exporter doesn't call it non-persistent.
+    """
+    if value.meta.get(COMPUTED) or value.metadata_props.get(_PERSISTENT) == "False":
+        return False
+    return has_name(value)
 
 
 def is_made_up(value: ir.Value) -> bool:
@@ -40,6 +52,7 @@ def _is_made_up(name: str) -> bool:
 
 # What torch's exporter says of an initializer.
 _KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+_PERSISTENT = "pkg.torch.export.graph_signature.InputSpec.persistent"
 
 
 def is_parameter(value: ir.Value) -> bool:

@@ -25,6 +25,7 @@ Standard input is a socket then:
 
     {"environ": {..}, "folder": PATH}, and descriptors of its standard input and output
         -> {"pid": N}
+    {"import": [NAME of a module ..]} and no reply, for those that are forked then
     {"kill": N} -> {}
     {"wait": N} -> {"code": its return code, or None while it runs}
 """
@@ -43,13 +44,14 @@ import signal
 import socket
 import threading
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 BANNED = {"fairhand", "onnx", "onnxruntime", "onnx_ir"}  # in a package's process
-_LOADED = ["torch", "safetensors", "torch.fx.experimental.symbolic_shapes"]
+_LOADED = ["torch", "safetensors"]
 
 
 class Sessions:
@@ -171,6 +173,11 @@ def fork() -> None:
             os._exit(0)
         request = json.loads(text)
         reply: dict[str, Any] = {}
+        if "import" in request:
+            for name in request["import"]:
+                with suppress(ImportError):  # another version of PyTorch
+                    importlib.import_module(name)
+            continue
         if "kill" in request and request["kill"] in children:
             os.kill(request["kill"], signal.SIGKILL)
         elif "wait" in request:

@@ -60,10 +60,11 @@ class Forks:
         self._running: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
 
-    def warm(self) -> None:
-        """Start it, if it doesn't run and can: it takes seconds until it answers."""
+    def warm(self, modules: Sequence[str] = ()) -> None:
+        """Start it, if it doesn't run and can, and let it import modules of PyTorch:
+        it takes seconds until it answers."""
         with self._lock, suppress(OSError):
-            self._started()
+            self._started().send(json.dumps({"import": modules}).encode())
 
     def _started(self) -> socket.socket:
         # Elsewhere a fork is no process that systems' libraries may be used in.

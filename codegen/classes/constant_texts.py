@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from ...analysis.graph.parameters import has_name, is_parameter
+from ...analysis.graph.parameters import is_parameter, is_saved
 from ...analysis.literals import literal
 from ...analysis.ops.helpers import buffers
 from ...analysis.ops.module_form import Weight
@@ -18,8 +18,8 @@ from ..modules.members import Attribute
 from .module_classes import ClassTable, ModuleClass
 
 _SHORT = 4  # elements of a tensor for which no formula is shorter
-_LISTED = 32  # integers of a tensor that is written out, and floats
-_LISTED_FLOATS = 4
+_LISTED = 32  # integers of a tensor that is written out, and floats,
+_ONE_LINE = 56  # if no more characters are
 _CHECKED = 2**24  # bytes of a tensor that formulas are tried on
 _COUNTED = ("float32", "float64", "int64", "int32")
 
@@ -46,8 +46,8 @@ class Constants:
             return f'self.register_buffer("{member.attr}", {empty})'
         text = self._text(cls, member)
         self.unwritten |= text is None
-        self.optional |= has_name(value)
-        persistent = "" if has_name(value) else ", persistent=False"
+        self.optional |= is_saved(value)
+        persistent = "" if is_saved(value) else ", persistent=False"
         *holder, name = member.path
         return (
             f'{path_text(tuple(holder))}.register_buffer("{name}", '
@@ -101,11 +101,12 @@ def constant_text(array: np.ndarray, dtype: str) -> str | None:
     if array.size > 1 and np.array_equal(_bits(array), _bits(first, array.shape)):
         return _full(first[0], array.shape, dtype)
     found = next((text for text, same in _formulas(array, dtype) if same), None)
-    most = _LISTED_FLOATS if array.dtype.kind == "f" else _LISTED
-    if found is None and array.size <= most:
+    if found is None and array.size <= _LISTED:
         default = dtype in ("float32", "int64", "bool")
         options = "" if default else f", dtype=torch.{dtype}"
-        return f"torch.tensor({_listed(array)}{options})"
+        listed = _listed(array)
+        if array.dtype.kind != "f" or len(listed) <= _ONE_LINE:
+            return f"torch.tensor({listed}{options})"
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from ...analysis.graph.parameters import has_name, is_parameter
+from ...analysis.graph.parameters import is_parameter, is_saved
 from ...analysis.ops.module_form import Weight
 from ..ir.assignment import Assignment
 from ..ir.module_call import ModuleCall
@@ -45,7 +45,7 @@ def weights_of(classes: ClassTable) -> list[WeightPlan]:
                         )
                     )
             elif not isinstance(what, ConstructorValue):
-                constant = not has_name(what)
+                constant = not is_saved(what)
                 weight = Weight(what)
                 plan = WeightPlan(key, weight.glance, constant, weight)
                 if is_parameter(what):

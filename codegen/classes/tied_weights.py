@@ -85,9 +85,12 @@ def tie(weights: Sequence[WeightPlan], faithful: bool = False) -> Tied:
                 group = next(tied, None) or keys.setdefault(one.key, [one.key])
                 group.append(f"{other}.{one.key.rpartition('.')[2]}")
     groups = tuple(sorted(group) for group in keys.values())
-    copies = {key for group in groups for key in group[1:]}
-    stored = [weight for weight in weights if weight.key not in copies]
-    return Tied(stored, groups, tuple(tied_lines(lines)), spared)
+    first = {key: group[0] for group in groups for key in group}
+    stored: dict[str, WeightPlan] = {}
+    for weight in weights:  # a module's other name may come first, and no layer have it
+        key = first.get(weight.key, weight.key)
+        stored.setdefault(key, replace(weight, key=key))
+    return Tied([*stored.values()], groups, tuple(tied_lines(lines)), spared)
 
 
 def _named_elsewhere(weights: Sequence[WeightPlan]) -> Iterator[WeightPlan]:

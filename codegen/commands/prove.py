@@ -16,6 +16,7 @@ from ...analysis.errors import FairhandError
 from ...analysis.lazy import lazy
 from ...rewrites.certificate.proof_store import FILE, Verdict, save, stored_in
 from ...rewrites.certificate.rule_file import RuleFile, place_of, read_rules
+from ...rewrites.counterexample import counterexample
 from ...rewrites.language.rule import Rule
 from ...rewrites.rules.catalogue import FALSE_RULES, RULES
 
@@ -78,21 +79,17 @@ def _verdicts(
     began, spent = monotonic(), Counter[str]()
     found = prove.prove_all(chosen, how.jobs, how.own)
     for rule in chosen:
-        try:
-            verdict, seconds = next(found)
-        except Exception as error:
-            if how.own is None:
-                raise
-            what = f"the law has no meaning: {type(error).__name__}: {error}"
-            raise FairhandError(what, place_of(how.own, rule)) from error
+        verdict, seconds = next(found)
         spent.update(seconds)
         verdicts.append(verdict)
         loose = [m for m, said in verdict.mutants.items() if said != "refused"]
         if verdict.proved == (rule in FALSE_RULES) or loose:
             wrong.append(rule.name)
         said = f"{verdict.level} {verdict.exactness}" if verdict.proved else verdict.why
-        extra = f"; proved the mutants {', '.join(loose)}" if loose else ""
-        out.print(f"{verdict.rule:36} {said}{extra}", soft_wrap=True)
+        example = "" if verdict.proved else counterexample(rule.law)
+        said = f"false where {example}" if example else said
+        said += "".join(f"; mutant {m}: {verdict.mutants[m]}" for m in loose)
+        out.print(f"{verdict.rule:36} {said}", soft_wrap=True)
     split = ", ".join(f"{what} {seconds:.0f}" for what, seconds in spent.items())
     out.print(
         f"{sum(spent.values()):.0f} CPU seconds ({split}) in {how.jobs} processes,"

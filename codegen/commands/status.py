@@ -12,7 +12,8 @@ def status_line(one: PackageStatus) -> str:
     """What there is to know of a package."""
     files = [f"{name} edited" for name in one.edited]
     files += [f"{name} missing" for name in one.missing]
-    parity = "not verified" if one.error is None else f"parity {one.error:.3g}"
+    parity = "parity not known since the edit" if one.edited else "not verified"
+    parity = parity if one.error is None else f"parity {one.error:.3g}"
     model = f"{one_line(one.model)}{_NOTES.get(one.model_is, '')} {one.sha256[:12]}"
     by = f"opset {one.opset}, {one_line(one.generator)} -O{one.level}"
     return f"{one.package}: {model}, {by}; {', '.join(files) or 'as written'}; {parity}"

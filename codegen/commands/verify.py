@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...analysis.errors import FairhandError, VerificationError
+from ...analysis.oracle.process import Apart
 from ...rewrites.certificate.rule_file import read_rules
 from ...rewrites.simplify import simplify
 from ..compare.status import model_of
@@ -15,9 +16,18 @@ from ..emit.kept_edits import MODEL, edited_files, edited_places
 from ..emit.package_files import of_package, read_report
 from ..load.read_model import Loaded, load
 from ..validate.reference import reference
-from ..validate.verdict import Validation, emission_line
+from ..validate.verdict import (
+    Results,
+    Validation,
+    difference,
+    emission_line,
+    is_of_fewer_sizes,
+)
 from ..verify import parity
-from ..verify.input_sizes import telling_sizes
+from ..verify.input_sizes import decoding_sizes, dynamic_sizes, telling_sizes
+from ..verify.inputs import make_inputs
+
+_SEEDS = 2  # of inputs of each size that results are compared on
 
 
 def verify_again(
@@ -26,23 +36,38 @@ def verify_again(
     inputs: Path | None,
     seeds: int | None,
     rules: Path | None = None,
+    by_results: bool = False,
 ) -> list[str]:
     """What was compared, line by line, with so many random inputs of each size, and the
     verdict for all inputs.
 
-    `model` and `rules` as for `verify_all_inputs`. Raises VerificationError where the
-    two differ, FairhandError for another model.
+    `model` and `rules` as for `verify_all_inputs`. An edited model.py whose calls are
+    other ones is accepted `by_results` that are as before (results.py). Raises
+    VerificationError where the two differ, FairhandError for another model.
     """
     loaded = _loaded(package, model)
     own = read_report(package).get("certificate", {}).get("rules")
     validation = None
     if own is None or rules is not None:
         validation = _validation(package, loaded, rules)
+    results = None
+    if by_results and MODEL in edited_files(package):
+        results = Results(package, _text_as_written(package), _feeds(loaded))
     drawn = range(seeds) if seeds else None
+
+    def more(running: Apart) -> None:
+        for each in (validation, results):
+            if each is not None:
+                each(running)
+
     with _laid_to_edits(package):
-        found = parity.verify(package, loaded, inputs, drawn, then=validation)
+        found = parity.verify(package, loaded, inputs, drawn, then=more)
+        if results is not None:
+            differs = validation.found.get("differs", {}) if validation else {}
+            results.refuse_others(differs.get("decides", ()))
         if validation is not None and not _differed(package):
-            validation.refuse_other_calls()
+            if results is None:
+                _refuse_other_calls(package, validation, found)
             _refuse_fewer_sizes(package, validation.found)
     lines = []
     for case in found.cases:
@@ -50,7 +75,47 @@ def verify_again(
         lines.append(f"{case.inputs}: relative error {worst:.3g}")
     lines += [f"skipped, ONNX Runtime refuses {text}" for text in found.skipped]
     lines.append(emission_line(None if validation is None else validation.found))
+    lines += [] if results is None else [results.line]
     return [*lines, f"worst relative error {found.worst:.3g}: verified"]
+
+
+def _text_as_written(package: Path) -> str:
+    text = read_report(package).get("source_map", {}).get("text")
+    if text is None:
+        raise FairhandError(f"the report of {package} has no text of model.py")
+    return str(text)
+
+
+def _feeds(loaded: Loaded) -> dict[str, list[Any]]:
+    """Inputs of all the sizes that are tried elsewhere, and of one of each."""
+    model = loaded.model
+    tries = [*dynamic_sizes(model), *decoding_sizes(model)]
+    tries.append(dict.fromkeys(tries[0], 1))
+    feeds = {}
+    for seed in range(_SEEDS):
+        for sizes in tries:
+            text = ", ".join(f"{name}={size}" for name, size in sizes.items())
+            feed = make_inputs(model, seed, sizes)
+            feeds[f"seed {seed}, {text}"] = list(feed.values())
+    return feeds
+
+
+def _refuse_other_calls(
+    package: Path, validation: Validation, found: parity.Verification
+) -> None:
+    """Raise VerificationError where model.py makes other calls than the graph, or can't
+    be followed any more, because of an edit: results agreed, on what was sampled."""
+    before = read_report(package).get("emission") or {}
+    now, edited = validation.found, MODEL in edited_files(package)
+    if not edited:
+        validation.refuse_other_calls()
+    elif "differs" in now or (before.get("validated") and not now["validated"]):
+        what = difference(now["differs"]) if "differs" in now else now["reason"]
+        runs = f"{len(found.cases)} inputs within {found.worst:.2g}"
+        raise VerificationError(
+            f"results agree on {runs}; calls aren't the graph's: {what}",
+            hint="--by-results tries more inputs, and takes their word for it",
+        )
 
 
 @contextmanager
@@ -62,13 +127,11 @@ def _laid_to_edits(package: Path) -> Iterator[None]:
         places = edited_places(package)
         if not places:
             raise
-        hint = (
-            "fairhand wrote it otherwise: undo the edit, or keep it as one that isn't"
-            " shown to be the model"
-        )
-        raise VerificationError(
-            error.what, f"{package}, edited: {places}", hint
-        ) from None
+        hint = error.hint
+        if not hint or "fault in fairhand" in hint:
+            hint = "fairhand wrote it otherwise"
+        where = f"{package}, edited: {places}"
+        raise VerificationError(error.what, where, hint) from None
 
 
 def _differed(package: Path) -> bool:
@@ -81,12 +144,9 @@ def _refuse_fewer_sizes(package: Path, found: Mapping[str, Any]) -> None:
     """Raise VerificationError where what was shown for all sizes no longer is, because
     of an edit: a branch that some of them take."""
     before = read_report(package).get("emission") or {}
-    if before.get("sizes") != "all" or MODEL not in edited_files(package):
+    if not found["validated"] or not before.get("validated"):
         return
-    if not found["validated"]:
-        return
-    new = [text for text in found["where"] if text not in before["where"]]
-    if found["sizes"] == "all" and not new:
+    if MODEL not in edited_files(package) or not is_of_fewer_sizes(found, before):
         return
     since = f"; {found['since']}" if "since" in found else ""
     raise VerificationError(

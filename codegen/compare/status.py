@@ -20,7 +20,8 @@ FOUND, OTHER, ABSENT = "found", "other", "absent"
 class PackageStatus:
     """One package. `model_is` says whether the ONNX file of its name, in its folder or
     the two above, is the one that it was made from: "found", "other" or "absent".
-    `error` is the largest one that verification measured, None if there was none."""
+    `verified` and `error`, the largest one that verification measured, are of the files
+    that are there: False and None where some were edited since, or nothing was."""
 
     package: str
     generator: str
@@ -67,7 +68,9 @@ def _unreadable(folder: Path) -> PackageStatus:
 
 def _status(folder: Path) -> PackageStatus:
     report = read_report(folder)
-    source, verification = report["source"], report.get("verification")
+    edited = edited_files(folder, report)
+    source = report["source"]
+    verification = None if edited else report.get("verification")  # of other text
     written = report.get("files", {})
     return PackageStatus(
         str(folder),
@@ -76,7 +79,7 @@ def _status(folder: Path) -> PackageStatus:
         str(source["sha256"]),
         source["opset"],
         report.get("certificate", {}).get("level", 1),
-        tuple(edited_files(folder, report)),
+        tuple(edited),
         tuple(n for n in (*written, PROVENANCE) if not (folder / n).is_file()),
         verification is not None,
         verification and verification["worst_relative_error"],

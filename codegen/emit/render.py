@@ -41,7 +41,7 @@ def render_python(template: str, **values: Any) -> str:
     return formatted(render_page(template, **values), template)
 
 
-@lru_cache(maxsize=16)  # session.py and engines.py are the same for many models
+@lru_cache(maxsize=64)  # session.py and engines.py are the same for many models
 def formatted(text: str, template: str) -> str:
     """Python in black's format; FairhandError where it is not valid."""
     try:

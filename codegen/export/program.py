@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import onnx
 import onnx_ir as ir
+import onnx_ir.passes.common as passes
 
 from ...analysis.errors import FairhandError
 from ...analysis.lazy import lazy
@@ -30,6 +31,7 @@ else:
 # names are restored: any conversion drops what they are restored by.
 _OLDEST = 18
 
+_SMALL = 1024  # elements of a constant that is made one with an equal one
 Sizes = dict[str, int]
 
 
@@ -67,11 +69,13 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
                     opset_version=max(opset, _OLDEST),
                     input_names=list(known.values),
                     verbose=False,
+                    optimize=False,
                 )
+                assert program is not None
+                _simplify(program.model, module)
         except Exception as reason:  # of whatever kind: it runs what a user wrote
             error = error or reason
             continue
-        assert program is not None
         _name_outputs(program.model.graph, known)
         _name_sizes(program.model.graph, module, known)
         return Traced(program.model, _beyond(graph, known))
@@ -101,6 +105,29 @@ def in_opset(model: ir.Model, opset: int) -> None:
         node.metadata_props.update(metadata.get(node.name, {}))
     for name, value in model.graph.initializers.items():
         value.metadata_props.update(noted.get(name, {}))
+
+
+def _simplify(model: ir.Model, module: torch.nn.Module) -> None:
+    """What the exporter does to a graph, except that equal weights stay apart: layers
+    of the file would be tied, and names be lost."""
+    passes.InlinePass()(model)
+    for _ in range(2):
+        onnxscript.optimizer.fold_constants(model, onnx_shape_inference=True)
+        onnxscript.rewriter.rewrite(model)
+    passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+    passes.LiftSubgraphInitializersToMainGraphPass()(model)
+    own, first = module.state_dict().keys(), dict[Any, ir.Value]()
+    for name, value in list(model.graph.initializers.items()):
+        tensor = value.const_value
+        if name in own or tensor is None or tensor.size > _SMALL:
+            continue
+        key = tensor.dtype, tuple(tensor.shape), tensor.tobytes()
+        if (same := first.setdefault(key, value)) is not value:
+            value.replace_all_uses_with(same)
+            del model.graph.initializers[name]
+    passes.CommonSubexpressionEliminationPass()(model)
+    passes.OutputFixPass()(model)
+    passes.NameFixPass()(model)
 
 
 # A bound above so many is a limit of numbers, and no branch of a program.

@@ -44,10 +44,13 @@ def trial(given: Mapping[str, Any]) -> dict[str, Any]:
     with torch.inference_mode():
         alone = [list(_joined(caches, network, row, same)) for row in rows]
         shown = list(_shown(caches, network, rows, generate.batches, same))
+        if len(generate.batches([*map(len, rows)])) > 1:  # those of one length aren't
+            shown += _shown(caches, network, rows[1:], generate.batches, same)
+            alone += alone[1:]
         if caches.ROOM == "counted":
             caches.BLOCK = _WIDE
             shown += _shown(caches, network, rows, generate.batches, same)
-            alone *= 2
+            alone += alone[: len(rows)]
     return {
         "alone": torch.stack([torch.stack(row) for row in alone]).float().numpy(),
         "shown": torch.stack(shown).float().numpy(),

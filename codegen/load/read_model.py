@@ -8,8 +8,9 @@ are views of the mapping. A model of 440 MB loads in a few MB of memory.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import count
 from math import prod
 from pathlib import Path
@@ -56,7 +57,7 @@ class Loaded:
     """
 
     model: ir.Model
-    sha256: str
+    digest: Callable[[], str]
     name: str
     folder: Path | None
     opset: int
@@ -65,6 +66,11 @@ class Loaded:
     external_data: tuple[str, ...] = ()  # as the model names them, first mention first
     outline: str = ""
     shapes: Mapping[str, Sequence[int | str | None]] = field(default_factory=dict)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Computed when it is asked for: it takes as long as to read all weights."""
+        return self.digest()
 
 
 @dataclass(frozen=True)
@@ -155,7 +161,7 @@ def _load(source: _Source) -> Loaded:
     path = source.path
     return Loaded(
         model=model,
-        sha256=_digest(source, payloads),
+        digest=partial(_digest, source, payloads),
         name=path.stem if path else proto.graph.name or "model",
         folder=path.parent.resolve() if path else None,
         opset=opset,

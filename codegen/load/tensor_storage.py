@@ -130,23 +130,27 @@ class Payloads:
                 f"{where}, external file {shown(location)}",
                 "pass the path of the .onnx file instead",
             )
-        outside = LoadError(
-            "external data must lie in the folder of the model file",
-            f"{where}, external file {shown(location)}",
-            "move the weights beside the model and name them by a relative path",
-        )
+
+        def refused(what: str) -> LoadError:
+            return LoadError(
+                what,
+                f"{where}, external file {shown(location)}",
+                "move the weights beside the model and name them by a relative path",
+            )
+
         parts = re.split(r"[/\\]", location)
-        if not location or "\0" in location or ".." in parts:
-            raise outside
+        if not location or "\0" in location:
+            raise refused("external data must be in a file with a name")
         # A drive or a root, whatever system the model was written for.
-        if os.path.isabs(location) or not parts[0] or parts[0].endswith(":"):
-            raise outside
+        rooted = os.path.isabs(location) or not parts[0] or parts[0].endswith(":")
+        if rooted or ".." in parts:
+            raise refused("external data is named by a path that leaves the folder")
         # Caches store a model as links into a pool of files: there, the folder of the
         # model file is the folder its own link leads to.
         folders = {self.path.parent.resolve(), self.path.resolve().parent}
         found = (self.path.parent / location).resolve()
         if not any(found.is_relative_to(folder) for folder in folders):
-            raise outside
+            raise refused("external data must lie in the folder of the model file")
         return found
 
 

@@ -304,6 +304,7 @@ def bare(node: NodeProto) -> NodeProto:
     """A copy without the graphs and tensors, which are checked by themselves."""
     bare = NodeProto()
     bare.CopyFrom(node)
+    bare.name = node.name or node.op_type  # for onnx's messages
     bare.domain = "" if node.domain == "ai.onnx" else node.domain
     for attribute in bare.attribute:
         if attribute.type == AttributeProto.GRAPH and not attribute.ref_attr_name:

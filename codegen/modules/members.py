@@ -67,7 +67,7 @@ class Attribute:
     attr: str
     index: int | None
     what: Assignment | ModuleCall | ir.Value
-    inner: tuple[str, ...] = ()  # keys of nn.ModuleDict's inside `attr`
+    inner: tuple[str | int, ...] = ()  # keys of dictionaries and lists in `attr`
 
     @property
     def is_flagged(self) -> bool:
@@ -95,7 +95,7 @@ class Attribute:
     def path(self) -> MemberPath:
         """From the module that owns it: ("layers", Item(0))."""
         if self.is_deep_buffer:
-            return self.attr, *map(Item, self.inner[:-1]), self.inner[-1]
+            return self.attr, *map(Item, self.inner[:-1]), str(self.inner[-1])
         keys = self.inner if self.index is None else (self.index,)
         return self.attr, *map(Item, keys)
 
@@ -109,7 +109,7 @@ class Attribute:
         """The attribute path that state_dict uses."""
         if self.index is not None:
             return f"{self.attr}.{self.index}"
-        return ".".join((self.attr, *self.inner))
+        return ".".join((self.attr, *map(str, self.inner)))
 
 
 def member_name(texts: dict[Any, str], leaf: LayerRef) -> str:
@@ -153,14 +153,7 @@ def _inside(path: str, holder: str) -> list[str]:
 
 def _faithful(owned: list[tuple[Any, list[str]]]) -> list[Attribute]:
     """Members by the words of their paths; what has none, or a taken one, gets one."""
-    numbered: dict[str, set[str]] = {}
-    deep: set[str] = set()
-    for _, words in owned:
-        if len(words) == 2 and re.fullmatch("[0-9]{1,6}", words[1]):
-            numbered.setdefault(words[0], set()).add(words[1])
-        elif len(words) > 1:
-            deep.add(words[0])
-    found: list[Attribute] = []
+    placed: list[tuple[Any, tuple[str, ...]]] = []
     paths = [tuple(words) for _, words in owned]
     taken: set[tuple[str, ...]] = set()
     for what, words in owned:
@@ -168,21 +161,39 @@ def _faithful(owned: list[tuple[Any, list[str]]]) -> list[Attribute]:
         path = tuple(words) if named and words else (_role(what),)
         if isinstance(what, ir.Value) and not named:
             path = (what.meta.get("word", "constant"),)
-        elif isinstance(what, ir.Value) and path[-1].isdigit():
-            path = ("_".join(path),)  # no name for a buffer
+        elif path[-1].isdigit() and isinstance(what, ir.Value):
+            # No list has buffers.
+            path = path if is_parameter(what) else ("_".join(path),)
         path = (attribute(path[0]), *map(_dictionary_key, path[1:]))
         if any(other[: len(path)] == path != other for other in paths):
             path = (*path, _role(what))  # a dictionary of the others
         if path in taken:
             path = (unused(path[0], {p[0] for p in taken}), *path[1:])
         taken.add(path)
-        attr, *inner = path
-        numbers = numbered.get(attr, set())
-        whole = numbers == {str(i) for i in range(len(numbers))}
-        if len(inner) == 1 and inner[0] in numbers and whole and attr not in deep:
-            found.append(Attribute(attr, int(inner[0]), what))
+        placed.append((what, path))
+    return _in_lists(placed)
+
+
+def _in_lists(placed: list[tuple[Any, tuple[str, ...]]]) -> list[Attribute]:
+    """Members in lists where the words under a path are 0, 1, 2 ..., else in
+    dictionaries."""
+    within: dict[tuple[str, ...], set[str]] = {}
+    for _, path in placed:
+        for n in range(1, len(path)):
+            within.setdefault(path[:n], set()).add(path[n])
+    deep = {path[0] for _, path in placed if len(path) > 2}
+    found: list[Attribute] = []
+    for what, path in placed:
+        inner = tuple(
+            int(path[n]) if words == set(map(str, range(len(words)))) else path[n]
+            for n in range(1, len(path))
+            for words in (within[path[:n]],)
+        )
+        listed = bool(inner) and isinstance(inner[0], int) and path[0] not in deep
+        if listed and _is_module(what):  # what a loop goes through
+            found.append(Attribute(path[0], int(inner[0]), what))
         else:
-            found.append(Attribute(attr, None, what, tuple(inner)))
+            found.append(Attribute(path[0], None, what, inner))
     return sorted(found, key=lambda m: (_first_of(found, m.attr), m.index or 0))
 
 

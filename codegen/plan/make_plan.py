@@ -262,64 +262,61 @@ def _member_lines(
     cls: ModuleClass, classes: ClassTable, constants: Constants
 ) -> list[str]:
     lines: list[str] = []
-    lists: dict[str, list[str]] = {}
-    deep: dict[str, dict[tuple[str, ...], str]] = {}
-    stored = set[str]()  # those of `deep` that hold parameters
+    deep: dict[str, dict[tuple[str | int, ...], str]] = {}
+    stored = set[tuple[str | int, ...]]()  # those of `deep` that hold parameters
     buffers: list[str] = []
     column = 0
     for member in cls.members:
         text, column = classes.constructor(member, column, cls.holes)
-        if member.inner:
+        inner = member.inner if member.index is None else (member.index,)
+        if inner:
             if member.attr not in deep:
-                lines.append(member.attr)
+                lines.append(member.attr)  # its place; filled in below
             entries = deep.setdefault(member.attr, {})
             if member.is_deep_buffer:
-                entries[member.inner[:-1]] = ""
+                entries[inner[:-1]] = ""
                 buffers.append(constants.line(cls, member, text))
                 continue
             if isinstance(member.what, ir.Value):
                 text = f"nn.Parameter({text})"
-                stored.add(member.attr)
-            entries[member.inner] = text
-        elif member.index is not None:
-            if member.attr not in lists:
-                lines.append(member.attr)  # its place; filled in below
-            lists.setdefault(member.attr, []).append(text)
+                stored.add((member.attr, *inner[:-1]))
+            entries[inner] = text
         elif isinstance(member.what, ConstructorValue):
             lines.append(f"self.{member.attr} = {text}")
         elif isinstance(member.what, ir.Value):
             lines.append(constants.line(cls, member, text))
         else:
             lines.append(f"self.{member.attr} = {text}")
-    made = []
-    for line in lines:
-        if line in lists:
-            line = f"self.{line} = {_module_list(lists[line])}"
-        elif line in deep:
-            kind = "Parameter" if line in stored else "Module"
-            line = f"self.{line} = {_dictionary(deep[line], kind)}"
-        made.append(line)
+    made = [
+        f"self.{line} = {_holder(deep[line], stored, line)}" if line in deep else line
+        for line in lines
+    ]
     return [*made, *buffers]
 
 
-def _dictionary(entries: dict[tuple[str, ...], str], kind: str) -> str:
-    """nn.ModuleDict's or nn.ParameterDict's in each other, for keys of many words.
+def _holder(
+    entries: dict[tuple[str | int, ...], str],
+    stored: set[tuple[str | int, ...]],
+    *path: str | int,
+) -> str:
+    """Lists and dictionaries in each other; those in `stored` have parameters.
 
     One that holds buffers has an entry without a text for itself.
     """
     if text := entries.get((), ""):
         return text
-    inner: dict[str, dict[tuple[str, ...], str]] = {}
+    inner: dict[str | int, dict[tuple[str | int, ...], str]] = {}
     for words, text in entries.items():
         if words:
             inner.setdefault(words[0], {})[words[1:]] = text
     if not inner:
         return "nn.ModuleDict()"
-    parts = [f'"{word}": {_dictionary(rest, kind)}' for word, rest in inner.items()]
-    return f"nn.{kind}Dict({{{', '.join(parts)}}})"
-
-
-def _module_list(items: list[str]) -> str:
+    kind = "Parameter" if path in stored else "Module"
+    parts = {word: _holder(rest, stored, *path, word) for word, rest in inner.items()}
+    if 0 not in parts:
+        listed = ", ".join(f'"{word}": {text}' for word, text in parts.items())
+        return f"nn.{kind}Dict({{{listed}}})"
+    items = [parts[i] for i in range(len(parts))]
     if len(set(items)) == 1:
-        return f"nn.ModuleList({items[0]} for _ in range({len(items)}))"
-    return f"nn.ModuleList([{', '.join(items)}])"
+        return f"nn.{kind}List({items[0]} for _ in range({len(items)}))"
+    return f"nn.{kind}List([{', '.join(items)}])"

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
@@ -23,28 +25,135 @@ MAX_DEPTH = 32
 _NORM = re.compile(r"norm\w*\.\w+$", re.IGNORECASE)  # LayerNorm.bias
 
 
-def scopes_of(node: ir.Node, attributes: frozenset[str]) -> tuple[Scope, ...] | None:
-    """The modules around a node, outermost first, the network itself left out.
+class FileNames:
+    """What the names in a file say of the modules that its nodes stand in.
 
-    None where the file doesn't say, as for nodes that an optimiser made. `attributes`
-    are the words of the file's dotted weight names (see attribute_words).
+    A node's own name has the modules that were called, `/attn_1/qkv`; a weight's has
+    those that hold them too, which nobody calls: `blocks.1.attn.qkv.weight`.
     """
-    names = _strings(node.metadata_props.get(_SCOPES))
-    if names and names[0] == "":  # the network itself comes first
-        return _from_metadata(names, _strings(node.metadata_props.get(_CLASSES)))
-    name = node.name or ""
-    return _from_name(name, attributes) if "/" in name else None
+
+    def __init__(self, model: ir.Model) -> None:
+        names = [
+            name[:500].split(".") for name in model.graph.initializers if "." in name
+        ]
+        self._words = frozenset(word for words in names for word in words)
+        self._modules = {
+            tuple(words[:n]) for words in names for n in range(1, len(words))
+        }
+        self._held: dict[str, tuple[Scope, ...]] = {}
+        nodes = list(model.graph.all_nodes())
+        at_home = {_caller(n) for n in nodes if self._reads_own(n)}
+        away = [n for n in nodes if _caller(n) not in at_home]
+        self._place(away, _holders, reads=True)
+        unknown = [n for n in away if self._is_unknown(n.name or "")]
+        count = -1
+        while count != len(self._held):  # what has no weights, by what is beside it
+            count = len(self._held)
+            rest = [n for n in unknown if _caller(n) not in self._held]
+            self._place(rest, self._beside)
+
+    def scopes(self, node: ir.Node) -> tuple[Scope, ...] | None:
+        """The modules around a node, outermost first, the network itself left out.
+
+        None where the file doesn't say, as for nodes that an optimiser made.
+        """
+        names = _strings(node.metadata_props.get(_SCOPES))
+        if names and names[0] == "":  # the network itself comes first
+            return _from_metadata(names, _strings(node.metadata_props.get(_CLASSES)))
+        if "/" not in (node.name or ""):
+            return None
+        return self._held.get(_caller(node)) or self._called(_caller(node))
+
+    def inside_of(self, owner: ir.Node, node: ir.Node) -> tuple[Scope, ...] | None:
+        """Those of a node in a body: `rnn/while` is no module where it names the
+        loop."""
+        scopes = self.scopes(node)
+        own = self._called(owner.name or "")
+        if scopes is None or not own:
+            return scopes
+        return tuple(scope for scope in scopes if scope.path != own[-1].path)
+
+    def _is_unknown(self, name: str) -> bool:
+        """Whether a node's name has a module that no weight is called after."""
+        scopes = self._called(name.rpartition("/")[0])
+        paths = (tuple(scope.path.split(".")) for scope in scopes)
+        return any(path not in self._modules for path in paths)
+
+    def _reads_own(self, node: ir.Node) -> bool:
+        """Whether a node reads a weight of the very module that its name has."""
+        scopes = self._called(_caller(node))
+        return bool(scopes) and scopes[-1].path.split(".") in _holders(node)
+
+    def _place(
+        self,
+        nodes: list[ir.Node],
+        holders: Callable[[ir.Node], list[list[str]]],
+        reads: bool = False,
+    ) -> None:
+        """Modules by what holds them, as most nodes called alike have it."""
+        votes: dict[str, Counter[tuple[Scope, ...]]] = {}
+        for node in nodes:
+            caller = _caller(node)
+            literal = self._called(caller)
+            for words in holders(node):
+                if (held := self._called(caller, words, reads)) != literal:
+                    votes.setdefault(caller, Counter())[held] += 1
+        for caller, found in votes.items():
+            self._held[caller] = found.most_common(1)[0][0]
+
+    def _beside(self, node: ir.Node) -> list[list[str]]:
+        near = (*node.predecessors(), *node.successors())
+        scopes = [self._held.get(_caller(other), ()) for other in near]
+        return [found[-1].path.split(".") for found in scopes if found]
+
+    def _called(
+        self, caller: str, holder: Sequence[str] = (), reads: bool = False
+    ) -> tuple[Scope, ...]:
+        """'/layer1/layer1.0/conv1' -> layer1, layer1.0, layer1.0.conv1.
+
+        `holder` has the modules in between, where no weight is called so, or where it
+        holds what the node itself reads: `/norm` may be any norm of a network.
+        """
+        path: list[str] = []
+        previous = ""
+        scopes = []
+        for segment in filter(None, caller.strip("/").split("/")[:MAX_DEPTH]):
+            # TorchScript repeats the parent's label in the children of a container.
+            inside = previous and segment.startswith(f"{previous}.")
+            relative = segment[len(previous) + 1 :] if inside else segment
+            path = self._step(path, relative, list(holder), reads)
+            scopes.append(Scope(".".join(path)))
+            previous = segment
+        return tuple(scopes)
+
+    def _step(
+        self, path: list[str], relative: str, holder: list[str], reads: bool
+    ) -> list[str]:
+        words = self._first_call(relative).split(".")
+        known = not reads and (*path, *words) in self._modules
+        if not known and holder[: len(path)] == path:
+            for at in range(len(path), len(holder)):
+                if holder[at : at + len(words)] == words:
+                    return holder[: at + len(words)]
+        return path + words
+
+    def _first_call(self, segment: str) -> str:
+        """TorchScript numbers a module's calls: `query_1` is `query` called again."""
+        stem, _, word = segment.rpartition(".")
+        base, _, number = word.rpartition("_")
+        if number.isdigit() and base in self._words and word not in self._words:
+            return f"{stem}.{base}" if stem else base
+        return segment
 
 
-def inside_of(
-    owner: ir.Node, node: ir.Node, attributes: frozenset[str]
-) -> tuple[Scope, ...] | None:
-    """Those of a node in a body: `rnn/while` is no module where it names the loop."""
-    scopes = scopes_of(node, attributes)
-    own = _from_name(f"{owner.name}/", attributes)
-    if scopes is None or not own:
-        return scopes
-    return tuple(scope for scope in scopes if scope.path != own[-1].path)
+def _caller(node: ir.Node) -> str:
+    return (node.name or "").rpartition("/")[0]
+
+
+def _holders(node: ir.Node) -> list[list[str]]:
+    """The modules in the names of the weights that a node reads."""
+    names = (v.name or "" for v in node.inputs if v is not None and v.const_value)
+    return [name[:500].split(".")[:-1] for name in names if "." in name]
 
 
 _INTEGER = ("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "QGemm")
@@ -84,12 +193,6 @@ def common_scopes(paths: list[tuple[Scope, ...]]) -> tuple[Scope, ...]:
             same += 1
         common = common[:same]
     return common
-
-
-def attribute_words(model: ir.Model) -> frozenset[str]:
-    """layers.0.fc1.bias -> layers, 0, fc1, bias: what the file calls a module."""
-    names = (name for name in model.graph.initializers if "." in name)
-    return frozenset(word for name in names for word in name[:500].split("."))
 
 
 def network_class(model: ir.Model) -> str:
@@ -166,29 +269,3 @@ def _from_metadata(names: list[str], classes: list[str]) -> tuple[Scope, ...]:
         hint = classes[i].rpartition(".")[2] if i < len(classes) else ""
         scopes.append(Scope(name, hint))
     return tuple(scopes)
-
-
-def _from_name(name: str, attributes: frozenset[str]) -> tuple[Scope, ...]:
-    """'/layer1/layer1.0/conv1/Conv' -> layer1, layer1.0, layer1.0.conv1."""
-    path, previous = "", ""
-    scopes = []
-    for segment in name.strip("/").split("/")[:-1][:MAX_DEPTH]:
-        if not segment:
-            continue
-        # TorchScript repeats the parent's label in the children of a container.
-        inside = previous and segment.startswith(f"{previous}.")
-        relative = segment[len(previous) + 1 :] if inside else segment
-        relative = _first_call(relative, attributes)
-        path = f"{path}.{relative}" if path else relative
-        scopes.append(Scope(path))
-        previous = segment
-    return tuple(scopes)
-
-
-def _first_call(segment: str, attributes: frozenset[str]) -> str:
-    """TorchScript numbers a module's calls: `query_1` is `query` called again."""
-    stem, _, word = segment.rpartition(".")
-    base, _, number = word.rpartition("_")
-    if number.isdigit() and base in attributes and word not in attributes:
-        return f"{stem}.{base}" if stem else base
-    return segment

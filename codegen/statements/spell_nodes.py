@@ -35,11 +35,9 @@ from .inferred_scopes import (
     rounds,
 )
 from .module_scopes import (
-    attribute_words,
+    FileNames,
     common_scopes,
     form_path,
-    inside_of,
-    scopes_of,
     scopes_of_weights,
     weight_scopes,
 )
@@ -294,24 +292,24 @@ def _alters(form: ModuleForm) -> bool:
 
 def _all_scopes(model: ir.Model) -> dict[ir.Node, tuple[Scope, ...]]:
     """The scopes of every node; one without its own stands between its neighbours."""
-    words = attribute_words(model)
+    names = FileNames(model)
     settled: dict[ir.Node, tuple[Scope, ...]] = {}
-    if _names_are_lost(model, words):
+    if _names_are_lost(model, names):
         return dict.fromkeys(model.graph.all_nodes(), ())
-    _settle_scopes(model.graph, words, settled)
+    _settle_scopes(model.graph, names, settled)
     known = {scopes[-1].path: scopes for scopes in settled.values() if scopes}
     for node, scopes in settled.items():
         settled[node] = scopes_of_weights(node, scopes, known)
     return settled
 
 
-def _names_are_lost(model: ir.Model, words: frozenset[str]) -> bool:
+def _names_are_lost(model: ir.Model, names: FileNames) -> bool:
     """Whether most matrices are read by nodes that a quantiser made, without scopes.
 
     The few nodes that kept theirs would then make modules of norms and sums alone.
     """
     lost = [
-        scopes_of(node, words) is None and weight_scopes(node) is None
+        names.scopes(node) is None and weight_scopes(node) is None
         for node in model.graph
         if any(len(value.shape or ()) > 1 for value in _constants(node))
     ]
@@ -332,15 +330,15 @@ def _constants(node: ir.Node) -> Iterator[ir.Value]:
 
 def _settle_scopes(
     graph: ir.Graph,
-    words: frozenset[str],
+    names: FileNames,
     settled: dict[ir.Node, tuple[Scope, ...]],
     owner: ir.Node | None = None,
 ) -> None:
     """The body of `owner` stands in the modules around it, whatever its nodes say."""
     if owner is None:
-        found = {node: scopes_of(node, words) for node in graph}
+        found = {node: names.scopes(node) for node in graph}
     else:
-        found = {node: inside_of(owner, node, words) for node in graph}
+        found = {node: names.inside_of(owner, node) for node in graph}
     around = () if owner is None else settled[owner]
     for node, scopes in found.items():
         scopes = weight_scopes(node) if scopes is None else scopes
@@ -357,7 +355,7 @@ def _settle_scopes(
         settled[node] = scopes if scopes[: len(around)] == around else around
         for attribute in node.attributes.values():
             if attribute.type == ir.AttributeType.GRAPH:
-                _settle_scopes(attribute.as_graph(), words, settled, node)
+                _settle_scopes(attribute.as_graph(), names, settled, node)
 
 
 def unsupported(

@@ -23,7 +23,7 @@ from ...analysis.spelling.expr import (
     substitute,
 )
 from ..ir.annotations import annotation
-from ..ir.assignment import Assignment
+from ..ir.assignment import Assignment, LayerRef
 from ..ir.module_call import ModuleCall
 from ..ir.size_expr import dim_expr
 
@@ -46,9 +46,7 @@ def _settle(call: ModuleCall, shapes: ShapeFacts) -> list[Dim]:
     for child in call.calls():
         child.size_args = [DimOf(dim) for dim in _settle(child, shapes)]
     sources = _sources(call, shapes)
-    tensors = [
-        v for v in call.inputs if v.const_value is None and annotation(v) == "Tensor"
-    ]
+    anchor = _on_the_device(call)
     counts: dict[Dim, int] = {}
     exprs = (
         expr
@@ -89,7 +87,7 @@ def _settle(call: ModuleCall, shapes: ShapeFacts) -> list[Dim]:
                 return Ref(bound[leaf.dim])
             return dim_expr(leaf.dim, atom)
         if isinstance(leaf, DeviceOf):
-            return Ref(tensors[0]).device if tensors else Literal("cpu")
+            return anchor.device if anchor is not None else Literal("cpu")
         return None
 
     for item in call.contents():
@@ -101,6 +99,20 @@ def _settle(call: ModuleCall, shapes: ShapeFacts) -> list[Dim]:
     call.ints = [*bound.values(), *passed.values()]
     call.sizes = list(passed.values())
     return list(passed)
+
+
+def _on_the_device(call: ModuleCall) -> Expr | None:
+    """A tensor that is where the module is: an argument, else a member."""
+    given = [v for v in call.inputs if annotation(v) == "Tensor"]
+    given.sort(key=lambda v: v.const_value is not None)
+    own = [v for v in call.constants if annotation(v) == "Tensor"]
+    for value in given + own:
+        return Ref(value)
+    forms = (s.form for s in call.contents() if isinstance(s, Assignment))
+    layers = (f for f in forms if f is not None and f.source is None and f.weights)
+    return next(
+        (getattr(LayerRef(f), name) for f in layers for name in f.weights), None
+    )
 
 
 def _together(

@@ -13,7 +13,7 @@ import linecache
 import math
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +38,7 @@ _GENERAL = symbol_config.patch(backed_size_oblivious=True)  # type: ignore[attr-
 # Where data decide what is done: ways that are followed, calls after which no other is.
 _MOST_WAYS, _MOST_CALLS = 24, 5000
 _REFERENCE = "<the graph, node by node>"
+_SIZES = sympy.Interval(0, 2**57)  # no memory has an address for more
 
 
 class _Side(NamedTuple):
@@ -64,10 +65,11 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
     """The verdict on the package in the folder `package`, to be what `reference` is.
 
     `reference` is reference.py's as a dict; its `tries` are numbers for open sizes. The
-    answer has "validated" and, of what was, "calls", "classes" and "sizes": "all", with
-    the conditions "where" that held of them, or the tries, "since" symbols didn't do.
+    answer has "validated" and, of what was, "calls", "classes" and "sizes": "all", of
+    "least" or more, with the conditions "where" that held of them, or the tries,
+    "since" symbols didn't do, or the only ones that the conditions leave.
     Else it has the "reason" why nothing could be compared, or "differs", which says
-    where the sides part first.
+    where the sides part first, and by what of sizes and data model.py alone "decides".
     """
     warnings.simplefilter("ignore")
     tries = request["reference"]["tries"]
@@ -75,6 +77,7 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
         return _attempt(request, tries[0], symbolic=True)
     except Exception as error:  # what symbols can't tell, numbers may
         since = _reason(error)
+        decides = error.found.get("decides", []) if isinstance(error, Differs) else []
     found: dict[str, Any] = {}
     ran = []
     for sizes in tries:
@@ -84,7 +87,8 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
         except Fails as error:  # these may be sizes that the network isn't for
             since = _reason(error)
         except Differs as error:
-            return {"validated": False, "differs": error.found}
+            decides += error.found["decides"]
+            return {"validated": False, "differs": error.found | {"decides": decides}}
         except Exception as error:
             return {"validated": False, "reason": _reason(error)}
     if not ran:
@@ -119,13 +123,14 @@ def _attempt(
             if not ways:
                 raise
             continue  # nothing is asked of what the graph can't do
-        asked = both.recorder.chosen
+        asked, known = both.recorder.chosen, both.conditions()
         ours = both.emitted(inputs, choices)
         if ours.outputs != right.outputs and both.take_for_equal():
             waiting.insert(0, choices)
             continue
         if ours.outputs != right.outputs:
-            raise Differs(both.difference(right, ours))
+            found = both.difference(right, ours)
+            raise Differs(found | {"decides": both.decisions(asked, known)})
         taken = {name: kinds[0] for name, kinds in asked.items()}
         for i, (name, kinds) in enumerate(asked.items()):
             if kinds is COUNTS:
@@ -137,11 +142,17 @@ def _attempt(
         made += len(ours.calls)
     if waiting:
         where.append(f"data take one of {ways} ways, those of the fewest rounds")
-    where = [*both.taken, *map(str, both.conditions()), *dict.fromkeys(where)]
+    known = both.conditions()
+    stated = [
+        f"{e.lhs} = {e.rhs}" if isinstance(e, sympy.Eq) else str(e) for e in known
+    ]
+    where = [*both.taken, *stated, *dict.fromkeys(where)]
+    only = both.only_sizes(known)
     return {
         "validated": True,
-        "sizes": "all",
-        "where": where,
+        "sizes": [only] if only else "all",
+        **({"least": 2} if both.symbols and not only else {}),
+        "where": [text for text in where if text not in stated] if only else where,
         "calls": calls,
         "classes": both.classes(lines),
     }
@@ -312,7 +323,8 @@ class Both:
     # ---------------------------------------------------------------------- verdicts
 
     def conditions(self) -> list[sympy.Basic]:
-        """What PyTorch took for granted of open sizes while it ran, by their names."""
+        """What PyTorch took for granted of open sizes while it ran, by their names,
+        unless it holds of every size that there is."""
         guards = self.env.guards if self.env is not None else ()
         found = dict.fromkeys(guard.expr for guard in guards)
         names = {
@@ -320,7 +332,20 @@ class Both:
             for expr in found
             for symbol in expr.free_symbols
         }
-        return [expr.xreplace(names) for expr in found]
+        named = (_solved(expr.xreplace(names)) for expr in found)
+        return [expr for expr in dict.fromkeys(named) if expr is not sympy.true]
+
+    def only_sizes(self, known: Sequence[sympy.Basic]) -> dict[str, int]:
+        """The number that conditions leave for each open size; {} if any has more."""
+        fixed = {str(e.lhs): int(e.rhs) for e in known if _is_number_of(e)}
+        return fixed if set(self.symbols.values()) == fixed.keys() else {}
+
+    def decisions(
+        self, asked: Mapping[str, object], known: Sequence[sympy.Basic]
+    ) -> list[str]:
+        """What model.py made of sizes and data that the graph didn't ask for."""
+        sizes = [str(each) for each in self.conditions() if each not in known]
+        return sizes + ["what data are"] * bool(self.recorder.chosen.keys() - asked)
 
     def take_for_equal(self) -> bool:
         """Let sizes be equal that have to be for PyTorch to go on, as `conditions` say;
@@ -362,8 +387,9 @@ class Both:
         found["calls"] = mine.operator if mine is not None else ""
         found["wants"] = other.operator if other is not None else ""
         if mine is not None and other is not None and found["calls"] == found["wants"]:
-            found["calls"] += f" of {_listed(mine.options)}"
-            found["wants"] += f" of {_listed(other.options)}"
+            apart = set(mine.options) ^ set(other.options)
+            found["calls"] += _listed(o for o in mine.options if o in apart)
+            found["wants"] += _listed(o for o in other.options if o in apart)
         if other is not None:
             found["node"] = self.reference["nodes"].get(str(other.line), "")
         return found
@@ -373,9 +399,36 @@ class Both:
         return {"line": line, "text": lines[line - 1].strip() if line else ""}
 
 
-def _listed(options: Sequence[object]) -> str:
-    """Options of a call, where it has any: one call may be of other tensors too."""
-    return ", ".join(map(str, options)) or "other tensors"
+def _solved(condition: sympy.Basic) -> sympy.Basic:
+    """A linear condition of one size as `size = number` where that is all it leaves,
+    and true where it leaves every size; others as they are."""
+    symbols = list(condition.free_symbols)
+    if len(symbols) != 1 or not isinstance(condition, sympy.core.relational.Relational):
+        return condition
+    real = sympy.Symbol("size", real=True)
+    alike = condition.xreplace({symbols[0]: real})
+    apart = sympy.expand(alike.lhs - alike.rhs)
+    if not sympy.diff(apart, real).is_number:
+        return condition
+    left = alike.as_set() & _SIZES
+    if left == _SIZES:
+        return sympy.true
+    if isinstance(left, sympy.FiniteSet) and len(left) == 1 and left.args[0].is_Integer:
+        return sympy.Eq(symbols[0], left.args[0], evaluate=False)
+    return condition
+
+
+def _is_number_of(condition: sympy.Basic) -> bool:
+    """Whether a condition gives a size its number."""
+    if not isinstance(condition, sympy.Eq):
+        return False
+    return condition.lhs.is_Symbol and condition.rhs.is_Integer
+
+
+def _listed(options: Iterable[str]) -> str:
+    """Options that another call of the same operator hasn't, behind its name."""
+    text = ", ".join(options)
+    return f" with {text}" if text else " of other tensors, or without options"
 
 
 def called(module: Any, network: Any, inputs: Sequence[Any]) -> list[Any]:

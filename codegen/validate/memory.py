@@ -180,10 +180,11 @@ class Places:
         self.memory(made).counts = start, step
         return True
 
-    def name(self, tensor: torch.Tensor) -> object:
-        """What a tensor is called as an operand: its elements, its type, its sizes."""
+    def name(self, tensor: torch.Tensor, kept: int | None = None) -> object:
+        """What a tensor is called as an operand: its elements, its type, its sizes, as
+        if its dimensions behind the first `kept` were one."""
         bits = (tensor.is_conj(), tensor.is_neg())
-        return (self._elements(tensor), *map(self.size, tensor.shape), *bits)
+        return (self._elements(tensor), *map(self.text, _sizes(tensor, kept)), *bits)
 
     def _elements(self, tensor: torch.Tensor) -> object:
         memory = self.memory(tensor)
@@ -220,6 +221,12 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 def _expr(size: Any) -> Size:
     return size if isinstance(size, int) else size.node.expr
+
+
+def _sizes(tensor: torch.Tensor, kept: int | None) -> list[Size]:
+    """A tensor's sizes, those behind the first `kept` as one."""
+    sizes = list(map(_expr, tensor.shape))
+    return sizes if kept is None else [*sizes[:kept], product(sizes[kept:])]
 
 
 def seen_by(tensor: torch.Tensor) -> View:
@@ -369,16 +376,16 @@ class Elements(Places):
         self.hold(made, found)
         return True
 
-    def name(self, tensor: torch.Tensor) -> object:
-        place = self._memory(tensor).serial, self.place(tensor)
+    def name(self, tensor: torch.Tensor, kept: int | None = None) -> object:
+        place = self._memory(tensor).serial, self.place(tensor), kept
         if place not in self._known:
-            self._known[place] = self._name(tensor)
+            self._known[place] = self._name(tensor, kept)
         return self._known[place]
 
-    def _name(self, tensor: torch.Tensor) -> object:
+    def _name(self, tensor: torch.Tensor, kept: int | None) -> object:
         memory = self._memory(tensor)
         bits = tensor.is_conj(), tensor.is_neg()
-        kind = (str(tensor.dtype), *tensor.shape, *bits)
+        kind = (str(tensor.dtype), *_sizes(tensor, kept), *bits)
         whole = tensor.is_contiguous() and tensor.numel() == memory.size
         if memory.elements is None and whole:
             return (self._bases[memory.base], *kind)

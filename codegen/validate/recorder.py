@@ -21,24 +21,14 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from .digests import digest
+from .meanings import meaning, reduced
 from .memory import CannotFollow, Elements, Places, real_digest, tensors_in
 from .moves import MOVES
 
 _AT = torch.ops.aten
-# Options of calls that make tensors which say nothing of their numbers.
-_IDLE_OPTIONS = frozenset({"device", "layout", "pin_memory", "non_blocking"})
 # ~(x == y) is written x != y, which is true of numbers that are none as well.
 _UNEQUAL = {_AT.eq.Scalar: _AT.ne.Scalar, _AT.eq.Tensor: _AT.ne.Tensor}
 _NOT = frozenset({_AT.bitwise_not.default, _AT.logical_not.default})
-# Whose stride, where none is given, is the window's size.
-_POOLS = frozenset(
-    {
-        _AT.avg_pool2d.default,
-        _AT.avg_pool3d.default,
-        _AT.max_pool2d_with_indices.default,
-        _AT.max_pool3d_with_indices.default,
-    }
-)
 # Of two tensors, one result to the bit in either order.
 _COMMUTE = frozenset(
     {
@@ -65,17 +55,17 @@ class Recorded:
     """One call of PyTorch: the operator, what its result is named, who called it.
 
     `line` is that of the source that is recorded, 0 if it wasn't called from there;
-    `options` are arguments that are no tensors, for people.
+    `options` are arguments that are no tensors, as "dim=[2, 3]", for people.
     """
 
     operator: str
     name: str
     line: int
-    options: tuple[object, ...] = ()
+    options: tuple[str, ...] = ()
 
 
-def _is_option(given: object) -> bool:
-    return not any(True for _ in tensors_in(given)) and given is not None
+def _has_tensors(given: object) -> bool:
+    return any(True for _ in tensors_in(given))
 
 
 class Recorder(TorchDispatchMode):
@@ -186,17 +176,17 @@ class Recorder(TorchDispatchMode):
         if func is _AT.lift_fresh.default:
             return self.lend(args[0])
         args, kwargs = self._borrowed(args), self._borrowed(kwargs)
-        call = self._call(func, args, kwargs)
+        call, shown = self._call(func, args, kwargs)
         if func in _NOT:
             call = self._unequal.get(self.name(args[0]), call)
         made = func(*args, **kwargs)
         if self._enter(func, call, args, kwargs, made):
             if func in MOVES and isinstance(made, torch.Tensor):
                 call = digest(self.name(made))  # by what is moved, not by how
-            options = (*filter(_is_option, args), *filter(_is_option, kwargs.items()))
-            self.calls.append(Recorded(str(func), call, self._caller(), options))
+            self.calls.append(Recorded(str(func), call, self._caller(), shown))
         if func in _UNEQUAL:
-            self._unequal[self.name(made)] = self._call(_UNEQUAL[func], args, kwargs)
+            unequal, _ = self._call(_UNEQUAL[func], args, kwargs)
+            self._unequal[self.name(made)] = unequal
         return made
 
     def _number(self, tensor: torch.Tensor) -> Any:
@@ -227,18 +217,24 @@ class Recorder(TorchDispatchMode):
             return {key: self._borrowed(value) for key, value in given.items()}
         return given
 
-    def _call(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-        options = sorted((k, v) for k, v in kwargs.items() if k not in _IDLE_OPTIONS)
-        named = [(key, self.name(value)) for key, value in options]
+    def _call(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[str, tuple[str, ...]]:
+        """The name of a call, and its options for people."""
+        func, given = meaning(func, args, kwargs)
         drawn = 0
         if torch.Tag.nondeterministic_seeded in func.tags:
             self._draws = drawn = self._draws + 1
-        if func in _POOLS and len(args) > 2 and list(args[1]) == list(args[2]):
-            args = [*args[:2], [], *args[3:]] if len(args) > 3 else args[:2]
-        names = [self.name(arg) for arg in args]
-        if func in _COMMUTE and not named and len(list(tensors_in(args))) == 2:
-            names.sort(key=str)
-        return digest(str(func), names, named, drawn)
+        shown = tuple(f"{k}={v}" for k, v in given.items() if not _has_tensors(v))
+        part = reduced(func, given)
+        if part is not None:
+            of = self.memory.name(part[0], part[1])
+            given = {**part[2], "self": of}
+        if func in _COMMUTE and len(given) == 2:
+            names: list[Any] = sorted(map(self.name, given.values()), key=str)
+        else:
+            names = [(key, self.name(value)) for key, value in given.items()]
+        return digest(str(func), names, drawn), shown
 
     def _enter(
         self, func: Any, call: str, args: Sequence[Any], kwargs: Any, made: Any

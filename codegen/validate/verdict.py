@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,11 @@ from ...analysis.literals import message_line, one_line
 from ...analysis.oracle.process import Apart, RunFailed
 from .reference import Reference
 
+# What PyTorch imports, for a second, when sizes are first followed as symbols.
+MODULES = ("torch.fx.experimental.validator", "torch.export._trace")
+
 _COMPARE = "fairhand.codegen.validate.compare:compare"
+_AGREE = "fairhand.codegen.validate.results:agree"
 
 
 class Validation:
@@ -37,9 +41,60 @@ class Validation:
             raise VerificationError(
                 f"model.py makes other calls than the graph: "
                 f"{difference(self.found['differs'])}",
-                hint="this is a fault in fairhand, not in the model, unless the package"
-                " was edited; please report it",
+                hint="this is a fault in fairhand, not in the model; please report it",
             )
+
+
+class Results:
+    """Compares what an edited package computes with what it did as it was `written`,
+    in the process that runs the package, on these feeds by their labels.
+
+    `found` is the answer of results.py then.
+    """
+
+    def __init__(
+        self, package: Path, written: str, feeds: Mapping[str, Sequence[Any]]
+    ) -> None:
+        named = {"package": str(package), "text": written}
+        self._request = {**named, "feeds": {k: list(v) for k, v in feeds.items()}}
+        self.found: dict[str, Any] = {}
+
+    def __call__(self, running: Apart) -> None:
+        try:
+            self.found = running.call(_AGREE, self._request)
+        except RunFailed as error:
+            self.found = {"differs": "what was tried", "why": str(error)}
+
+    def refuse_others(self, decides: Sequence[str]) -> None:
+        """Raise VerificationError where results are others, or may be: where model.py
+        alone decides by what no few inputs show."""
+        if "differs" in self.found:
+            why = message_line(self.found["why"], 300)
+            where = message_line(self.found["differs"], 100)
+            raise VerificationError(
+                f"model.py computes something else than as written, on {where}: {why}"
+            )
+        if decides:
+            text = message_line(", ".join(decides), 200)
+            raise VerificationError(
+                f"results agree on what was tried, but model.py decides by {text},"
+                " as the graph doesn't"
+            )
+
+    @property
+    def line(self) -> str:
+        """What was compared, and how closely it agrees."""
+        tried, worst = self.found["inputs"], self.found["worst"]
+        return (
+            f"results as written on {tried} inputs, in {self.found['precision']}:"
+            f" elements differ by {worst:.2g} at most"
+        )
+
+
+def is_of_fewer_sizes(found: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Whether a verdict is about some of the sizes alone that another one is about."""
+    new = set(found["where"]) - set(before["where"])
+    return before["sizes"] == "all" and (found["sizes"] != "all" or bool(new))
 
 
 def kept(found: Mapping[str, Any], sha256: str) -> dict[str, Any]:
@@ -62,7 +117,7 @@ def emission_line(found: Mapping[str, Any] | None) -> str:
         return f"sampled only: other calls, {difference(found['differs'])}"
     if not found["validated"]:
         return f"sampled only: {one_line(found['reason'], 200)}"
-    sizes = "all sizes"
+    sizes = "all sizes of two or more" if found.get("least") == 2 else "all sizes"
     if found["sizes"] != "all":
         tries = (", ".join(f"{k}={v}" for k, v in s.items()) for s in found["sizes"])
         sizes = "; ".join(dict.fromkeys(tries))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ...analysis.errors import VerificationError
+from ...analysis.errors import LoadError, VerificationError
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.weightless import to_proto
 from ...analysis.literals import message_line, one_line
@@ -38,10 +38,14 @@ from .bisect import first_difference
 from .computed_types import coarsest
 from .feeds import MOST_TEXT, Case, find_cases
 from .ill_conditioned import same_text, weight_noise, with_drawn_weights
+from .misfits import misfit
 from .rounding_noise import CONTINUOUS, Allowance, allowance, noise_text, own_noise
 from .tolerances import COARSE, compare_values
 
 DRAWN = "output {}: drawn at random: only its type and shape were compared"
+_CANNOT_LOAD = (
+    "ONNX Runtime can't load this model, so there is nothing to compare with: "
+)
 TIME_LIMIT_S = 900
 MOST_BYTES = 2**36  # of one value of a model that is run
 
@@ -124,10 +128,24 @@ def oracle(model: str | bytes, threads: int = 0) -> Session:
         return Session(model, threads, _limits())
     except RunFailed as error:
         raise VerificationError(
-            "ONNX Runtime can't load this model, so there is nothing to compare with: "
-            + message_line(str(error), MOST_TEXT),
+            f"{_CANNOT_LOAD}{message_line(str(error), MOST_TEXT)}",
             hint="compile with --no-verify to write the package unchecked",
         ) from None
+
+
+def refuse_misfits(loaded: Loaded) -> None:
+    """Raise LoadError for types or sizes that don't fit each other: onnx says so, and
+    ONNX Runtime doesn't load the model either."""
+    found = misfit(loaded.model)
+    if found:
+        try:
+            oracle(oracle_source(loaded))
+        except VerificationError as error:
+            refusal = error.what.removeprefix(_CANNOT_LOAD)
+            raise LoadError(
+                "the model's types or sizes don't fit each other",
+                f"{found}; ONNX Runtime: {refusal}",
+            ) from None
 
 
 def _limits() -> Limits:
@@ -161,7 +179,7 @@ def verify(
     if unsteady is None:
         unsteady = (report["verification"] or {}).get("unsteady", {})
     source = oracle_source(loaded)
-    session = load(source)
+    session = _opened(loaded, load, source)
     cases = find_cases(session, model, given, seeds)
     try:
         results = run_package(package, [c.feed for c in cases.runs], engine, then)
@@ -195,6 +213,16 @@ def verify(
     return Verification(
         tuple(found), tuple(skipped), allowed, coarse, hanging, sizes=tuple(cases.sizes)
     )
+
+
+def _opened(
+    loaded: Loaded, load: Callable[[str | bytes], Session], source: str | bytes
+) -> Session:
+    try:
+        return load(source)
+    except VerificationError:
+        refuse_misfits(loaded)
+        raise
 
 
 def _mismatch(case: Case, name: str, distance: float, reason: str) -> VerificationError:
@@ -322,7 +350,8 @@ def run_package(
     except RunFailed as error:
         fault = "this is a fault in fairhand, not in the model; please report it"
         smaller = "try smaller inputs with --inputs FILE.npz"
+        text = " ".join(str(error).split())  # PyTorch's lines
         raise VerificationError(
-            f"the emitted package can't run: {message_line(str(error), 300)}",
+            f"the emitted package can't run: {message_line(text, 300)}",
             hint=smaller if error.fatal else fault,
         ) from None

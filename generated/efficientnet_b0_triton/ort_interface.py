@@ -81,13 +81,15 @@ class OrtInterface:
         self._model_path = None
         if isinstance(path_or_bytes, (str, os.PathLike)):
             self._model_path = os.fspath(path_or_bytes)
-        if getattr(sess_options, "optimized_model_filepath", ""):
+        self._sess_options = sess_options
+        self.profile = None
+        if sess_options is None:
+            return
+        if sess_options.optimized_model_filepath:
             raise NotImplementedError(
                 "optimized_model_filepath: a Session has no ONNX graph to write"
             )
-        self._sess_options = sess_options
-        self.profile = None
-        if getattr(sess_options, "enable_profiling", False):
+        if sess_options.enable_profiling:
             if PROFILED.locked():
                 warnings.warn(
                     "another session is profiled: this one isn't", stacklevel=3
@@ -166,6 +168,22 @@ class OrtInterface:
         """None: initializers are parameters here, to be changed in `model`."""
         return []
 
+    # What programs read besides, although its names are private.
+    _inputs_meta = property(lambda self: self.get_inputs())
+    _outputs_meta = property(lambda self: self.get_outputs())
+    _model_meta = property(lambda self: self.get_modelmeta())
+    _providers = property(get_providers)
+
+    def check_options(self, run_options: Any) -> None:
+        """Raises TypeError for what isn't RunOptions, RuntimeError if they say stop."""
+        if run_options is None:
+            return
+        if not hasattr(run_options, "terminate"):
+            kind = type(run_options).__name__
+            raise TypeError(f"run_options must be RunOptions, got {kind}")
+        if run_options.terminate:
+            raise as_theirs(RuntimeError("run_options.terminate is set"), "Fail")
+
     def run_async(
         self,
         output_names: Sequence[str] | None,
@@ -192,7 +210,8 @@ class OrtInterface:
         input_dict_ort_values: Mapping[str, Any],
         run_options: object = None,
     ) -> list[Any]:
-        return [*map(ort_value, self.run(output_names, input_dict_ort_values))]
+        results = self.run(output_names, input_dict_ort_values, run_options)
+        return [*map(ort_value, results)]
 
     def run_with_ortvaluevector(
         self,
@@ -207,7 +226,7 @@ class OrtInterface:
         feed = {
             name: value.numpy() for name, value in zip(feed_names, feeds, strict=True)
         }
-        for result in self.run(fetch_names, feed):
+        for result in self.run(fetch_names, feed, run_options):
             fetches.push_back(ort_value(result)._ortvalue)
 
     def io_binding(self) -> IOBinding:
@@ -218,9 +237,14 @@ class OrtInterface:
     ) -> None:
         if iobinding.session is not self:
             raise ValueError("IOBinding must be used with the session that created it.")
+        if not iobinding.targets:
+            raise BindingError("at least one output must be bound")
         names = list(iobinding.targets)
         feeds = {name: feed() for name, feed in iobinding.feeds.items()}
-        results = self.run(names, feeds) if names else []
+        try:
+            results = self.run(names, feeds, run_options)
+        except (TypeError, ValueError) as error:
+            raise invalid(str(error), BindingError) from error
         iobinding.results = [
             written(result, iobinding.targets[name], name)
             for name, result in zip(names, results, strict=True)
@@ -281,6 +305,10 @@ class OrtInterface:
     def set_tuning_results(
         self, results: list[Any], *, error_on_invalid: bool = False
     ) -> None: ...
+
+
+class BindingError(RuntimeError, TypeError, ValueError):
+    """What a binding refuses: a RuntimeError of ONNX Runtime, another one of run()."""
 
 
 class IOBinding:
@@ -365,7 +393,7 @@ def restored(cls: type[OrtInterface], state: dict[str, Any]) -> Any:
 
 
 def require_source(path_or_bytes: str | os.PathLike[str] | bytes) -> None:
-    """Raise ValueError unless this is the ONNX file that the package was made from."""
+    """Raises ValueError for another model than the one that this was made from."""
     source = report()["source"]
     digest = hashlib.sha256()
     if isinstance(path_or_bytes, bytes):
@@ -379,10 +407,11 @@ def require_source(path_or_bytes: str | os.PathLike[str] | bytes) -> None:
     for data in source["external_data"]:
         add_file(digest, folder / data)
     if digest.hexdigest() != source["sha256"]:
-        raise ValueError(
-            f"{name} isn't the model that this package was made from, {source['file']} "
-            f"with sha256 {source['sha256']}: compile it anew, or leave the path out"
+        text = (
+            f"this package was made from {source['file']} with sha256 "
+            f"{source['sha256']}, not from {name}: compile anew, or leave the model out"
         )
+        raise as_theirs(ValueError(text), "InvalidProtobuf")
 
 
 def on_disk(path: str | Path) -> str | Path:
@@ -402,9 +431,12 @@ def report() -> dict[str, Any]:
 
 
 def add_file(digest: Any, path: Path) -> None:
-    with path.open("rb") as file:
-        while block := file.read(1 << 24):
-            digest.update(block)
+    try:
+        with path.open("rb") as file:
+            while block := file.read(1 << 24):
+                digest.update(block)
+    except FileNotFoundError as error:
+        raise as_theirs(error, "NoSuchFile") from None
 
 
 def usable_providers(
@@ -437,13 +469,18 @@ def usable_providers(
 
 
 def invalid(text: str, kind: type[Exception] = ValueError) -> Exception:
-    """An error of this kind, which is ONNX Runtime's as well where a program has it."""
-    theirs = getattr(sys.modules.get(ORT_TYPES), "InvalidArgument", None)
+    return as_theirs(kind(text), "InvalidArgument")
+
+
+def as_theirs(error: Exception, name: str) -> Exception:
+    """The error, which is ONNX Runtime's of this name too where a program has it."""
+    theirs = getattr(sys.modules.get(ORT_TYPES), name, None)
     if theirs is None:
-        return kind(text)
+        return error
     # In another process it is the plain one: a class made here can't be found there.
-    members = {"__reduce__": lambda error: (kind, error.args)}
-    return type("InvalidArgument", (kind, theirs), members)(text)
+    plain_one = error.__reduce__()
+    members = {"__reduce__": lambda self: plain_one}
+    return type(name, (type(error), theirs), members)(*plain_one[1])
 
 
 @contextmanager
@@ -475,7 +512,8 @@ def must_be_fed(name: str) -> bool:
 
 def known(name: str, table: Mapping[str, Any]) -> str:
     if name not in table:
-        raise invalid(f"no {name!r}, the names are {list(table)}")
+        text = f"no {name!r}, the names are {list(table)}"
+        raise invalid(text, BindingError)
     return name
 
 
@@ -502,11 +540,14 @@ def written(result: Any, target: Any, name: str) -> Any:
     """The result where it was bound to: in the caller's memory or OrtValue."""
     if target is None:
         return result
-    shape = list(target.shape() if is_ort_value(target) else target.shape)
-    if list(result.shape) != shape:
-        raise ValueError(
-            f"output {name!r} has shape {list(result.shape)}, bound is {shape}"
-        )
+    got = result.dtype.name, list(result.shape)
+    if is_ort_value(target):
+        bound = NUMBERED.get(target.element_type(), got[0]), target.shape()
+    else:
+        bound = str(target.dtype).removeprefix("torch."), list(target.shape)
+    if got != bound:
+        text = f"output {name!r} is of type and shape {got}, bound is {bound}"
+        raise invalid(text, BindingError)
     if is_ort_value(target):
         target.update_inplace(np.ascontiguousarray(result))
     else:

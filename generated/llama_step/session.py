@@ -93,6 +93,7 @@ class Session(OrtInterface):
             raise invalid(f"no inputs {unknown}, the inputs are {list(INPUTS)}")
         if unknown := [name for name in names if name not in OUTPUTS]:
             raise invalid(f"no outputs {unknown}, the outputs are {list(OUTPUTS)}")
+        self.check_options(run_options)
         feeds = [to_input(x, input_feed.get(x), self.inputs_on) for x in INPUTS]
         with torch_settings(self.threads, self.device):
             results = self.network(*feeds)

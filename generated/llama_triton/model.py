@@ -5,7 +5,7 @@
 
 Source     llama.onnx, opset 20, 496 nodes
 Generator  fairhand 0.1.0
-Rewrites   -O1: 8 proven rules applied 64 times, as report.json lists
+Rewrites   -O1: 9 proven rules applied 76 times, as report.json lists
 Weights    weights.safetensors, 86,910,752 parameters
 
 Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.

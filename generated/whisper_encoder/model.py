@@ -5,7 +5,7 @@
 
 Source     whisper_encoder.onnx, opset 20, 160 nodes
 Generator  fairhand 0.1.0
-Rewrites   -O1: 4 proven rules applied 17 times, as report.json lists
+Rewrites   -O1: 4 proven rules applied 21 times, as report.json lists
 Weights    weights.safetensors, 8,207,616 parameters
 
 Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.

@@ -291,17 +291,18 @@ def _bypass(node: ir.Node, names: UniqueNames) -> None:
 
 
 def _is_another(source: ir.Value, output: ir.Value) -> bool:
-    """Whether an exporter took two parameters for one since they are equal.
+    """Whether an exporter took two weights for one since they are equal.
 
-    As all norms are that were never trained. Equal matrices of numbers that don't come
-    back are one that two layers share.
+    As all norms are that were never trained, and tables of indices. Equal matrices of
+    floats that don't come back are one that two layers share.
     """
     stored = source.const_value
     if output.is_graph_output() or stored is None or not has_name(output):
         return False
-    floats = stored.dtype.is_floating_point() and "." in (output.name or "")
-    if not floats or len(stored.shape) < 2 or stored.size > _LARGEST_COPY:
-        return floats and stored.size <= _LARGEST_COPY
+    if "." not in (output.name or "") or stored.size > _LARGEST_COPY:
+        return False
+    if not stored.dtype.is_floating_point() or len(stored.shape) < 2:
+        return True
     array = glance(stored)
     note_read(stored)
     return 2 * len(np.unique(array)) <= array.size

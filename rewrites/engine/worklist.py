@@ -94,12 +94,12 @@ class Worklist:
 
     def _recognise(self, node: ir.Node, phase: str) -> bool:
         """Name what ends at a node; returns whether anything has changed."""
-        for found in recognitions(node, self._rewriter.around):
-            if found.name in self._recognised & _PHASED[phase]:
-                done = self._rewriter.apply_recognised(found, phase)
-                if isinstance(done, Application):
-                    self._note(done, node)
-                    return True
+        wanted = self._recognised & _PHASED[phase]
+        for found in recognitions(node, self._rewriter.around, wanted):
+            done = self._rewriter.apply_recognised(found, phase)
+            if isinstance(done, Application):
+                self._note(done, node)
+                return True
         return False
 
     def _visit(self, node: ir.Node, rules: Sequence[Rule], phase: str) -> None:

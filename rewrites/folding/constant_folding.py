@@ -17,7 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.graph.constants import RANDOM, uniform, uniform_element
-from ...analysis.graph.parameters import TRAINS, has_name, is_parameter
+from ...analysis.graph.parameters import COMPUTED, TRAINS, has_name, is_parameter
 from ...analysis.graph.traversal import all_graphs, all_nodes
 from ...analysis.graph.weight_access import note_read
 from ..adapters.cleanup import remove_unused
@@ -332,6 +332,7 @@ def _make_constant(
         const_value=tensor,
         metadata_props={**node.metadata_props, **value.metadata_props},
     )
+    new.meta[COMPUTED] = True
     names = tuple(origins)
     if names:
         new.meta["folded_from"] = names

@@ -19,6 +19,7 @@ from __future__ import annotations
 import builtins
 import hashlib
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -269,6 +270,7 @@ class Rule:
     # Small instances for the tests: numbers for the symbols, shapes (or elements, for
     # constants) for the leaves. See tests/support/rule_samples.py.
     samples: tuple[dict[str, Any], ...] = ()
+    line: int = 0  # of the module that makes it, see `rule`
 
     @property
     def mutants(self) -> list[str]:
@@ -298,9 +300,21 @@ def rule(
         said = statement or (build.__doc__ or "").strip().split("\n")[0]
         if "samples" in more:
             more["samples"] = tuple(more["samples"])
-        return Rule(name or build.__name__, family, build, law, said, **more)
+        made = Rule(name or build.__name__, family, build, law, said, **more)
+        made.line = _line_of_module()
+        return made
 
     return make
+
+
+def _line_of_module() -> int:
+    """Where the module that is being imported has come to; 0 if none is."""
+    frame = sys._getframe()
+    while frame.f_code.co_name != "<module>":
+        if frame.f_back is None:
+            return 0
+        frame = frame.f_back
+    return frame.f_lineno
 
 
 __all__ = ["Fraction", "Law", "Rule", "rule"]

@@ -31,7 +31,7 @@ from .runtime_kernels import RuntimeSemantics, decided_by_bits
 
 SILENT = ("float", "int", "bool")  # what leaves that name no kind may be of
 
-_ORDERED = COMPARISONS | LOGICAL | {"max", "min", "where", "relu", "clip"}
+ORDERED = COMPARISONS | LOGICAL | {"max", "min", "where", "relu", "clip"}
 _RING = frozenset("add sub mul neg square shl".split())
 
 
@@ -95,11 +95,12 @@ def _answer(left: Any, right: Any, context: Any, kinds: dict[str, str]) -> Answe
 def _constants(term: Scalar) -> Iterator[Fraction]:
     if isinstance(term, Const):
         yield term.value
-    for part in _parts(term):
+    for part in parts(term):
         yield from _constants(part)
 
 
-def _parts(term: Scalar) -> tuple[Scalar, ...]:
+def parts(term: Scalar) -> tuple[Scalar, ...]:
+    """The terms that it is made of; of a range of them, any one."""
     if isinstance(term, Op):
         return term.args
     if isinstance(term, Ite):
@@ -114,7 +115,7 @@ def _parts(term: Scalar) -> tuple[Scalar, ...]:
 def _ordered(term: Scalar) -> bool:
     """Whether elements are compared and chosen, nothing else."""
     if isinstance(term, Op):
-        return term.name in _ORDERED and all(map(_ordered, term.args))
+        return term.name in ORDERED and all(map(_ordered, term.args))
     if isinstance(term, Ite):
         return _ordered(term.a) and _ordered(term.b)
     return isinstance(term, Const | Element | FromInt)
@@ -127,7 +128,7 @@ def wraps(term: Scalar) -> bool:
     if isinstance(term, Ite):
         return wraps(term.a) and wraps(term.b)
     if isinstance(term, Red):
-        return term.kind in ("sum", "prod") and all(map(wraps, _parts(term)))
+        return term.kind in ("sum", "prod") and all(map(wraps, parts(term)))
     whole = isinstance(term, Const) and term.value.denominator == 1
     return whole or isinstance(term, Element | FromInt)
 
@@ -143,13 +144,13 @@ def computes_with_whole(law: Law, term: Scalar) -> bool:
 
 def _computes(term: Scalar, kinds: dict[str, str]) -> bool:
     if isinstance(term, Op):
-        free = term.name in _ORDERED or ":" in term.name  # casts, unknown functions
+        free = term.name in ORDERED or ":" in term.name  # casts, unknown functions
         if not free and any(_kind(x, kinds) == "int" for x in term.args):
             return True
     added = isinstance(term, Red) and term.kind in ("sum", "prod")
     if added and _kind(term, kinds) == "int":
         return True
-    return any(_computes(part, kinds) for part in _parts(term))
+    return any(_computes(part, kinds) for part in parts(term))
 
 
 def _kind(term: Scalar, kinds: dict[str, str]) -> str:
@@ -164,4 +165,4 @@ def _kind(term: Scalar, kinds: dict[str, str]) -> str:
             return "int" if "int" in target else "bool" * (target == "bool")
         args = term.args[1:] if term.name == "where" else term.args
         return next(filter(None, (_kind(x, kinds) for x in args)), "")
-    return next(filter(None, (_kind(x, kinds) for x in _parts(term))), "")
+    return next(filter(None, (_kind(x, kinds) for x in parts(term))), "")

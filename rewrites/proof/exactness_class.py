@@ -9,6 +9,8 @@ else    the two scalars are put to z3's floating-point theory (bitwise_decision.
 which finds
         the strongest class that holds; what it can't tell is RING if the proof used
         ring identities alone, else REAL
+What jumps where numbers are rounded refuses the law (outright.py).
+
 A law that makes or takes apart an operator which runtimes don't
 compute by its formula is REAL. One that names a constant such as sqrt(2), which a model
 holds rounded, is ROUNDED.
@@ -16,7 +18,7 @@ holds rounded, is ROUNDED.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..language.exactness import Exactness, weakest
@@ -26,8 +28,10 @@ from .element_kinds import of_floats
 from .goal import Goal, goal
 from .kernel.equality import Verdict as Answer
 from .kernel.equality import prove_equal
+from .kernel.scalars import Element, Scalar
 from .kernel.smt import fresh, fresh_function
 from .kernel.tensors import Family
+from .outright import refuse_jumps, unrounded
 from .runtime_kernels import RuntimeSemantics, adds_up, at_best, decided_by_bits
 
 _NAMED = {
@@ -37,18 +41,20 @@ _NAMED = {
     "finite-zero-sign": Exactness.FINITE_ZERO_SIGN,
 }
 _STRUCTURAL = ("struct", "comm")
+_OPEN = (Exactness.ORDER, Exactness.REAL)
 
 
 def exactness(law: Law, answers: Sequence[Answer]) -> Exactness:
-    """The weakest class among the results of a proven law."""
+    """The weakest class among the results of a proven law.
+
+    Raises Outright if a rounding may change one outright.
+    """
     if not of_floats(law):
         return Exactness.BITWISE  # or there are no answers, see element_kinds.py
-    rounded = (Leaf.ABOUT, Leaf.CAUSAL)
-    if any(isinstance(s, Var) and s.kind in rounded for s in law.symbols.values()):
-        return Exactness.ROUNDED
     found = _Class(law)
     pairs = zip(found.question.pairs, answers, strict=True)
-    return weakest(*(found.of(pair, answer) for pair, answer in pairs))
+    classes = [found.of(pair, answer) for pair, answer in pairs]
+    return Exactness.ROUNDED if found.rounded else weakest(*classes)
 
 
 class _Class:
@@ -57,6 +63,8 @@ class _Class:
     def __init__(self, law: Law) -> None:
         self.semantics = RuntimeSemantics(law)
         self.question: Goal = goal(law, self.semantics)
+        leaves = [s for s in law.symbols.values() if isinstance(s, Var)]
+        self.rounded = any(x.kind in (Leaf.ABOUT, Leaf.CAUSAL) for x in leaves)
 
     def of(self, sides: tuple[Any, Any], answer: Answer) -> Exactness:
         level = answer.level
@@ -65,16 +73,37 @@ class _Class:
             level = prove_equal(*sides, context, _STRUCTURAL).level
         j, index = fresh("j"), fresh_function("i")
         left, right = (t.member(j) if isinstance(t, Family) else t for t in sides)
-        a, b = left.at(index), right.at(index)
-        least = weakest(*(at_best(x, self.semantics.moves) for x in (a, b)))
-        ring = level == "ring"
+        elements = a, b = left.at(index), right.at(index)
+        least = weakest(*map(self.at_best, elements))
         if level in _STRUCTURAL:
+            self.refuse_jumps(elements, self.settled)
             return least
-        if isinstance(sides[0], Family) or adds_up(a) or adds_up(b):
-            return Exactness.RING if ring else Exactness.REAL
-        context = self.question.context
-        found = _NAMED.get(decided_by_bits(context, a, b, (left, index)).name or "")
+        found = None
+        if not (isinstance(sides[0], Family) or adds_up(a) or adds_up(b)):
+            context = self.question.context
+            found = _NAMED.get(decided_by_bits(context, a, b, (left, index)).name or "")
         if found is None:
-            return Exactness.RING if ring else Exactness.REAL
-        open_ = self.semantics.moves and least in (Exactness.ORDER, Exactness.REAL)
-        return weakest(found, Exactness.ORDER) if open_ else found
+            exact = _is_element if self.rounded else unrounded
+            self.refuse_jumps(elements, exact)
+            return Exactness.RING if level == "ring" else Exactness.REAL
+        if self.semantics.moves and least in _OPEN:
+            self.refuse_jumps(elements, self.settled)
+            return weakest(found, Exactness.ORDER)
+        return found
+
+    def at_best(self, term: Scalar) -> Exactness:
+        return at_best(term, self.semantics.moves)
+
+    def settled(self, term: Scalar) -> bool:
+        """Whether runtimes are left no choice but that of a zero."""
+        return self.at_best(term) not in _OPEN
+
+    def refuse_jumps(
+        self, elements: tuple[Scalar, Scalar], settled: Callable[[Scalar], bool]
+    ) -> None:
+        for term in elements:
+            refuse_jumps(term, settled)
+
+
+def _is_element(term: Scalar) -> bool:
+    return isinstance(term, Element)

@@ -139,6 +139,7 @@ class Semantics(Expressions):
 
     def _node(self, node: Node) -> Any:
         name = node.operator.name
+        _check_forms(node)
         if name == "pointwise":
             tensors = [self.tensor(x) for x in node.inputs if x is not None]
             f = node.parameters["f"]
@@ -238,6 +239,40 @@ class Semantics(Expressions):
 
     def scalar(self, leaf: Var) -> Scalar:
         return Element(leaf.name, 0, lambda k: 0)
+
+
+# What the parameters of these names have to be, and what may be in their place.
+_WORDS = {
+    Axes: "a set of axes",
+    Fn: "a number per axis",
+    Int: "a whole number",
+    Perm: "a permutation",
+    Real: "a real number",
+    Sizes: "a shape",
+}
+_FORMS = {
+    **dict.fromkeys(("begin", "end", "step", "stride", "dilation", "kernel"), Fn),
+    "axes": Axes,
+    "axis": Int,
+    "perm": Perm,
+    "shape": Sizes,
+}
+
+
+def _check_forms(node: Node) -> None:
+    """Raises ValueError if an operand is no tensor, or a parameter of another form."""
+    name = node.operator.name
+    for x in node.inputs:
+        if x is not None and not isinstance(x, Term):
+            said = _WORDS.get(type(x), repr(x))
+            raise ValueError(f"{name} of {x} takes tensors, and that is {said}")
+    for parameter, x in node.parameters.items():
+        wanted = _FORMS.get(parameter)
+        if wanted and type(x) in _WORDS and not isinstance(x, wanted):
+            raise ValueError(
+                f"{name} takes {_WORDS[wanted]} as {parameter}, "
+                f"and {getattr(x, 'name', x)} is {_WORDS[type(x)]}"
+            )
 
 
 # Which operators a chain may consist of.

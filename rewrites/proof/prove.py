@@ -30,6 +30,9 @@ from .kernel.equality import prove_equal
 from .kernel.scalars import Scalar
 from .kernel.smt import fresh, fresh_function
 from .kernel.tensors import Family, Tensor
+from .outright import Outright
+
+NO_MEANING = "has no meaning"  # so begins why nothing can be asked of a law
 
 
 def answer(law: Law) -> tuple[list[Answer], str]:
@@ -70,18 +73,15 @@ def kinds_proved(law: Law, proved: bool) -> tuple[str, ...]:
 def prove(rule: Rule) -> tuple[Verdict, Counter[str]]:
     """The verdict on one rule, mutants included, and the CPU seconds it took."""
     spent: Counter[str] = Counter()
+    answers, found, why = judge(rule.law, spent)
     with _timed(spent, "proofs"):
-        answers, why = answer(rule.law)
         kinds = kinds_proved(rule.law, bool(answers))
-    found = Exactness.REAL
-    if answers:
-        with _timed(spent, "classes"):
-            found = exactness(rule.law, answers)
     mutants = {}
     with _timed(spent, "mutants"):
         for mutant in rule.mutants:
-            wrongly, _ = answer(rule.mutated(mutant))
-            mutants[mutant] = "proved" if wrongly else "refused"
+            wrongly, _, why_not = judge(rule.mutated(mutant), Counter())
+            meaningless = why_not if why_not.startswith(NO_MEANING) else "refused"
+            mutants[mutant] = "proved" if wrongly else meaningless
     verdict = Verdict(
         rule=rule.name,
         law=rule.hash,
@@ -94,6 +94,25 @@ def prove(rule: Rule) -> tuple[Verdict, Counter[str]]:
         steps=tuple(sorted({step for a in answers for step in a.steps})),
     )
     return verdict, spent
+
+
+def judge(law: Law, spent: Counter[str]) -> tuple[list[Answer], Exactness, str]:
+    """The answers for a law and its class; no answers, and why, if it is refused.
+
+    The CPU seconds that it takes are added to `spent`.
+    """
+    try:
+        with _timed(spent, "proofs"):
+            answers, why = answer(law)
+        if not answers:
+            return [], Exactness.REAL, why
+        with _timed(spent, "classes"):
+            return answers, exactness(law, answers), ""
+    except Outright as reason:
+        return [], Exactness.REAL, str(reason)
+    except Exception as error:  # others are still to be proved
+        said = f"{type(error).__name__}: " * (not isinstance(error, ValueError))
+        return [], Exactness.REAL, f"{NO_MEANING}: {said}{error}"
 
 
 @contextmanager

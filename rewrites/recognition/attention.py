@@ -244,7 +244,7 @@ class _Writer:
         if not all(_fit(found, wanted, exactly=True) for found, wanted in expected):
             return None
         queries, keys = self.unscaled(q), self._turned(k)
-        scale = self._scale(d)
+        scale = self.scale(d)
         mask = self._mask()
         if scale is None or mask is False:
             return None
@@ -252,8 +252,11 @@ class _Writer:
         self.drafts.append(Draft("Attention", inputs, {"scale": scale}))  # type: ignore[arg-type]
         return self.drafts
 
-    def _scale(self, d: object) -> float | None:
-        """The factor; what is 1 / sqrt(d) but for its rounding is just that."""
+    def scale(self, d: object) -> float | None:
+        """The factor; what is 1 / sqrt(d) but for its rounding is just that.
+
+        None where an attribute can't have it.
+        """
         scale = self._scores.factor
         if not _fits_attribute(scale, self._root.outputs[0]):
             return None
@@ -390,7 +393,7 @@ def _fits_attribute(scale: float, value: ir.Value) -> bool:
 
 
 def rescaled(node: ir.Node, facts: Facts) -> Attention | None:
-    """Attention whose queries or keys are multiplied by numbers, without those."""
+    """Attention with numbers that queries or keys are multiplied by in its scale."""
     given = {name: a.value for name, a in node.attributes.items()}
     if node.op_type != "Attention" or node.domain or "scale" not in given:
         return None
@@ -400,11 +403,23 @@ def rescaled(node: ir.Node, facts: Facts) -> Attention | None:
     scores = _Scores(factor=float(given["scale"]), nodes=[node])
     writer = _Writer(facts, node, scores, ())
     inputs: list[Input] = [writer.unscaled(q), writer.unscaled(k), *others]
-    if len(scores.nodes) == 1 or not _fits_attribute(scores.factor, node.outputs[0]):
+    if len(scores.nodes) == 1:
         return None
-    writer.drafts.append(Draft("Attention", inputs, {**given, "scale": scores.factor}))
-    evidence = f"queries and keys times numbers: the scale is {scores.factor}"
+    scale = writer.scale(_head_size(node, facts))
+    if scale is None:
+        return None
+    writer.drafts.append(Draft("Attention", inputs, {**given, "scale": scale}))
+    evidence = f"queries and keys times numbers: the scale is {scale}"
     return Attention(tuple(scores.nodes), tuple(writer.drafts), evidence)
+
+
+def _head_size(node: ir.Node, facts: Facts) -> object:
+    """How many features a head of the queries has, if it is known."""
+    sizes = None if node.inputs[0] is None else facts.dims(node.inputs[0])
+    if sizes is None or len(sizes) == 4:
+        return sizes and sizes[3]
+    heads = node.attributes.get_int("q_num_heads", 0)
+    return sizes[-1] // heads if heads and isinstance(sizes[-1], int) else None
 
 
 def shared_heads(

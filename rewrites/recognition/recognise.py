@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,8 @@ from .gather_in_order import STATEMENT as GATHER_STATEMENT
 from .gather_in_order import gather_in_order
 from .group_norm import STATEMENT as GROUP_STATEMENT
 from .group_norm import group_norm
+from .movement_chains import MOVEMENTS, movement_chains
+from .movement_chains import STATEMENT as MOVEMENT_STATEMENT
 from .normalised_sums import STATEMENTS as ROW_STATEMENTS
 from .normalised_sums import normalised_sum
 from .regions import Neighbourhoods, Region, regions
@@ -35,7 +37,7 @@ _PLACES = {"FLOAT": 24, "DOUBLE": 53, "FLOAT16": 11, "BFLOAT16": 8}
 
 PROOF = "normal-form"  # what a certificate has in the place of a law's proof
 OPERATORS = frozenset(
-    [*MEANINGS, "MatMul", "Attention", "Reshape", "Gather"]
+    [*MEANINGS, *MOVEMENTS, "MatMul", "Attention", "Gather"]
 )  # that a recognised part of a graph may end with
 STATEMENTS = {
     **{function.name: function.statement for function in FUNCTIONS},
@@ -44,11 +46,13 @@ STATEMENTS = {
     "group_norm": GROUP_STATEMENT,
     "cast_of_cast": CAST_STATEMENT,
     "gather_in_order": GATHER_STATEMENT,
+    "movement_chain": MOVEMENT_STATEMENT,
 }
 CLASSES = {
     **dict.fromkeys(STATEMENTS, Exactness.ROUNDED),
     **dict.fromkeys(
-        ("cast_of_cast", "gather_in_order", "attention_grouped"), Exactness.BITWISE
+        ("cast_of_cast", "gather_in_order", "attention_grouped", "movement_chain"),
+        Exactness.BITWISE,
     ),
 }
 
@@ -70,12 +74,76 @@ class Recognition:
         return CLASSES[self.name]
 
 
-def recognitions(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
-    """What ends at a node: parts none of which is needed elsewhere, the largest first.
+def recognitions(
+    node: ir.Node, around: Neighbourhoods, wanted: Collection[str]
+) -> Iterator[Recognition]:
+    """What of these names ends at a node, the largest parts first.
 
-    A factor that what is normalised has elsewhere too is no part of the norm.
+    Nothing of a part is needed elsewhere. A factor that what is normalised has
+    elsewhere too is no part of the norm.
     """
-    yield from _of_a_form(node, around)
+    for names, recognised in _RECOGNISED:
+        if not names.isdisjoint(wanted):
+            yield from (x for x in recognised(node, around) if x.name in wanted)
+
+
+def _casts(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
+    chain = cast_of_cast(node)
+    if chain is not None:
+        yield _of_casts(node, *chain)
+
+
+def _places_in_order(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
+    in_order = gather_in_order(node, around.facts)
+    if in_order is not None:
+        evidence = f"the places {node.inputs[1].name} count by ones"  # type: ignore[union-attr]
+        root = node.outputs[0]
+        yield _recognition("gather_in_order", root, (node,), (in_order,), evidence)
+
+
+def _movements(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
+    for row in movement_chains(node, around.facts):
+        evidence = f"each element of {row.source.name} comes to the same place"
+        yield Recognition(
+            "movement_chain",
+            node.outputs[0],
+            row.nodes,
+            row.drafts,
+            row.result,
+            evidence,
+        )
+
+
+def _groups(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
+    groups = group_norm(node, around.facts)
+    if groups is not None:
+        x, nodes, draft = groups
+        evidence = f"{nodes[1].name} normalises groups of {x.name}"
+        yield _recognition("group_norm", node.outputs[0], nodes, (draft,), evidence)
+
+
+def _attention(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
+    for name, recognised in (
+        ("attention", attention),
+        ("attention_rescaled", rescaled),
+    ):
+        whole = recognised(node, around.facts)
+        if whole is not None:
+            root = node.outputs[0]
+            yield _recognition(name, root, whole.nodes, whole.drafts, whole.evidence)
+
+
+def _heads(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
+    shared = shared_heads(node, around.facts)
+    if shared is not None:
+        nodes, draft = shared
+        evidence = "keys and values are copied, head by head"
+        root = node.outputs[0]
+        yield _recognition("attention_grouped", root, nodes, (draft,), evidence)
+
+
+def _functions(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
+    """Functions of one value's elements, and of its rows."""
     found = sorted(regions(node, around), key=lambda r: (_left(r), -len(r.nodes)))
     for region in found:
         dtype = region.root.dtype
@@ -95,33 +163,15 @@ def recognitions(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]
                 yield _of_scalar(region, function)
 
 
-def _of_a_form(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
-    """What isn't a function of one value's elements or rows."""
-    root = node.outputs[0]
-    chain = cast_of_cast(node)
-    if chain is not None:
-        yield _of_casts(node, *chain)
-    in_order = gather_in_order(node, around.facts)
-    if in_order is not None:
-        evidence = f"the places {node.inputs[1].name} count by ones"  # type: ignore[union-attr]
-        yield _recognition("gather_in_order", root, (node,), (in_order,), evidence)
-    groups = group_norm(node, around.facts)
-    if groups is not None:
-        x, nodes, draft = groups
-        evidence = f"{nodes[1].name} normalises groups of {x.name}"
-        yield _recognition("group_norm", root, nodes, (draft,), evidence)
-    for name, recognised in (
-        ("attention", attention),
-        ("attention_rescaled", rescaled),
-    ):
-        whole = recognised(node, around.facts)
-        if whole is not None:
-            yield _recognition(name, root, whole.nodes, whole.drafts, whole.evidence)
-    shared = shared_heads(node, around.facts)
-    if shared is not None:
-        nodes, draft = shared
-        evidence = "keys and values are copied, head by head"
-        yield _recognition("attention_grouped", root, nodes, (draft,), evidence)
+_RECOGNISED: tuple[tuple[frozenset[str], Callable[..., Iterator[Recognition]]], ...] = (
+    (frozenset({"cast_of_cast"}), _casts),
+    (frozenset({"gather_in_order"}), _places_in_order),
+    (frozenset({"movement_chain"}), _movements),
+    (frozenset({"group_norm"}), _groups),
+    (frozenset({"attention", "attention_rescaled"}), _attention),
+    (frozenset({"attention_grouped"}), _heads),
+    (frozenset({*ROW_STATEMENTS, *(f.name for f in FUNCTIONS)}), _functions),
+)
 
 
 def _left(region: Region) -> int:

@@ -47,13 +47,6 @@ def conv_add(law: Law, conv: Convolution) -> None:
     law.rewrite(Add(conv.left, by), conv(conv.weight, bias))
 
 
-@of_both(dict(zero=[6]), biases=[False], measure="flops", when="asked")
-def conv_zero_bias(law: Law, conv: Convolution) -> None:
-    """Conv(x, w, 0) = Conv(x, w)"""
-    zero = law.filled("zero", 1, 1 if law.mutant("one") else 0)
-    law.rewrite(conv(conv.weight, zero), conv.left)
-
-
 @of_both(dict(before=(0, 0, 1, 0), after=(0, 0, 0, 2)), kinds=["conv"])
 def conv_padded(law: Law, conv: Convolution) -> None:
     """Conv(Pad(x), w, c) = Conv(x, w, c) with these pads"""
@@ -97,6 +90,5 @@ RULES: list[Rule] = [
     *conv_batchnorm,
     *conv_mul,
     *conv_add,
-    *conv_zero_bias,
     *conv_padded,
 ]

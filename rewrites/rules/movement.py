@@ -208,15 +208,32 @@ def expand_expand(law: Law) -> None:
     law.rewrite(Expand(Expand(x, shape=s), shape=t), right)
 
 
-@rule("movement", samples=[dict(r=2, x=[2, 3], n=(1, 1))])
-def tile_once(law: Law) -> None:
-    """Tile(x, 1 everywhere) = x"""
-    r = law.rank()
-    x = law.tensor("x", r)
-    n = law.fn("n", r)
-    if not law.mutant("any_number"):
-        law.require(forall(r, lambda k: eq(n(k), 1)), "x is repeated")
-    law.rewrite(Tile(x, repeats=n), x)
+def _without_expand(name: str, side: int) -> Rule:
+    """An operand that was enlarged to where the other one enlarges it anyway."""
+
+    def build(law: Law) -> None:
+        r = law.rank()
+        x, y = law.tensor("x", r), law.tensor("y", r)
+        s, f = law.sizes("s", r), law.pointwise("f", 2)
+        if not law.mutant("enlarging"):
+            law.require(
+                forall(r, lambda k: eq(s.dim(k), x.dim(k)) | eq(s.dim(k), y.dim(k))),
+                "the result is larger for it",
+            )
+        enlarged = Expand(x, shape=s)
+        if side == 0:
+            law.rewrite(f(enlarged, y), f(x, y))
+        else:
+            law.rewrite(f(y, enlarged), f(y, x))
+
+    said = ("f(Expand(x), y) = f(x, y)", "f(y, Expand(x)) = f(y, x)")[side]
+    sample = dict(r=2, x=[2, 1], s=[2, 3], y=[2, 3], f="Sub")
+    statement = f"{said}, y being as large"
+    return rule("movement", name=name, statement=statement, samples=[sample])(build)
+
+
+expand_first = _without_expand("expand_first", 0)
+expand_second = _without_expand("expand_second", 1)
 
 
 # An Expand is a view: nothing is copied.
@@ -278,7 +295,8 @@ RULES: list[Rule] = [
     squeeze_squeeze,
     expand_identity,
     expand_expand,
-    tile_once,
+    expand_first,
+    expand_second,
     tile_to_expand,
 ]
 FALSE_RULES = [expand_in_two_of_any_size]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import TypeAlias
 
 from ..language.operators.elementwise import (
@@ -11,7 +10,6 @@ from ..language.operators.elementwise import (
     Div,
     Log,
     Mul,
-    Pow,
     Sqrt,
 )
 from ..language.operators.reduction import (
@@ -61,10 +59,6 @@ def _spelled(
     return build
 
 
-def _squared(law: Law, x: Term) -> Term:
-    return Pow(x, law.full("two", x.rank, 2))
-
-
 def _over(op: Operator, of: Term, axes: Axes, keepdims: Int) -> Term:
     return op(of, axes=axes, keepdims=keepdims)
 
@@ -78,25 +72,9 @@ SPELLINGS = [
         ReduceSum,
     ),
     _spelled(
-        "sum_square_pow",
-        "ReduceSum(x^2) = ReduceSumSquare(x)",
-        lambda law, x, a, k: _over(ReduceSum, _squared(law, x), a, k),
-        ReduceSumSquare,
-        ReduceSum,
-    ),
-    _spelled(
         "l2_sqrt",
         "Sqrt(ReduceSumSquare(x)) = ReduceL2(x)",
         lambda law, x, a, k: Sqrt(_over(ReduceSumSquare, x, a, k)),
-        ReduceL2,
-        ReduceL1,
-    ),
-    _spelled(
-        "l2_pow",
-        "ReduceSumSquare(x)^0.5 = ReduceL2(x)",
-        lambda law, x, a, k: Pow(
-            _over(ReduceSumSquare, x, a, k), law.full("half", 0, Fraction(1, 2))
-        ),
         ReduceL2,
         ReduceL1,
     ),

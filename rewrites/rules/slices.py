@@ -207,29 +207,6 @@ SLICES_TO_SPLITS = [
 ]
 
 
-def _concat_of_slices(name: str, count: int) -> Rule:
-    def build(law: Law) -> None:
-        r = law.rank(low=1)
-        x = law.tensor("x", r)
-        a = law.axis("a", r)
-        cuts = [Cut(law, r, str(j)) for j in range(count)]
-        _require_partition(law, x, a, cuts)
-        law.rewrite(Concat(*(cut.of(x) for cut in cuts), axis=a), x)
-
-    return rule(
-        "slices",
-        name=name,
-        statement=f"Concat({count} slices of x, one after the other) = x",
-        samples=[{**_partition_sample(count), "a": 1}],
-    )(build)
-
-
-CONCATS_OF_SLICES = [
-    _concat_of_slices("concat_of_2_slices", 2),
-    _concat_of_slices("concat_of_3_slices", 3),
-]
-
-
 def _concat_of_split(name: str, count: int) -> Rule:
     def build(law: Law) -> None:
         r = law.rank(low=1)
@@ -311,7 +288,6 @@ RULES: list[Rule] = [
     slice_everything,
     slice_slice,
     slices_of_slice,
-    *CONCATS_OF_SLICES,
     *CONCATS_OF_SPLITS,
     *SPLITS_OF_CONCATS,
     split_single,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..language.operators.elementwise import Add, Exp, Log, Sub
+from ..language.operators.elementwise import Exp, Log, Sub
 from ..language.operators.reduction import (
     LogSoftmax,
     ReduceLogSumExp,
@@ -10,7 +10,7 @@ from ..language.operators.reduction import (
     ReduceSum,
     Softmax,
 )
-from ..language.pattern import Term, Var
+from ..language.pattern import Var
 from ..language.rule import Law, rule
 from ..language.terms import Axes, Int, one_axis
 
@@ -30,31 +30,12 @@ def _operand(law: Law) -> tuple[Int, Var, Axes, Int]:
     return r, x, one_axis(r, axis), other
 
 
-def total(x: Term, axes: Axes) -> Term:
-    """The sum along the axes, which stay with size 1."""
-    return ReduceSum(x, axes=axes, keepdims=1)
-
-
-def largest(x: Term, axes: Axes) -> Term:
-    """The maximum along the axes, which stay with size 1."""
-    return ReduceMax(x, axes=axes, keepdims=1)
-
-
-@rule("invariance", samples=[dict(r=2, x=[2, 3], c=(0.75,), a=1)])
-def softmax_shift(law: Law) -> None:
-    """Softmax(x + c) = Softmax(x), for one number c"""
-    r = law.rank(low=1)
-    x, axis = law.tensor("x", r), law.axis("a", r)
-    kind = law.constant_operand if law.mutant("any_constant") else law.scalar
-    law.rewrite(Softmax(Add(x, kind("c", r)), axis=axis), Softmax(x, axis=axis))
-
-
 @rule("invariance", samples=SAMPLES)
 def log_softmax_shift_max(law: Law) -> None:
     """LogSoftmax(x - max x) = LogSoftmax(x)"""
     _, x, axes, axis = _operand(law)
-    left = LogSoftmax(Sub(x, largest(x, axes)), axis=axis)
-    law.rewrite(left, LogSoftmax(x, axis=axis))
+    top = ReduceMax(x, axes=axes, keepdims=1)
+    law.rewrite(LogSoftmax(Sub(x, top), axis=axis), LogSoftmax(x, axis=axis))
 
 
 # ---- LogSoftmax
@@ -89,29 +70,8 @@ def log_sum_exp(law: Law) -> None:
     law.rewrite(left, ReduceLogSumExp(x, axes=axes, keepdims=kept))
 
 
-def _not_empty(law: Law, rank: Int) -> tuple[Var, Axes]:
-    """x and an axis along which it has elements, without which there is no maximum."""
-    x, axis = law.tensor("x", rank, kinds="float"), law.axis("a", rank)
-    if not law.mutant("empty"):
-        law.require(x.dim(axis) >= 1, "there may be nothing to take the maximum of")
-    return x, one_axis(rank, axis)
-
-
-@rule("recompose", samples=[dict(r=3, x=[2, 3, 4], a=1), dict(r=1, x=[3], a=0)])
-def log_sum_exp_stable(law: Law) -> None:
-    """max x + log(sum exp(x - max x)) = ReduceLogSumExp(x), size 1 kept"""
-    r = law.rank(low=1)
-    x, axes = _not_empty(law, r)
-    top = largest(x, axes)
-    left = Add(top, Log(total(Exp(Sub(x, top)), axes)))
-    right = top if law.mutant("max") else ReduceLogSumExp(x, axes=axes, keepdims=1)
-    law.rewrite(left, right)
-
-
 RULES = [
-    softmax_shift,
     log_softmax_shift_max,
     log_softmax,
     log_sum_exp,
-    log_sum_exp_stable,
 ]

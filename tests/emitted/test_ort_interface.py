@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import importlib
 import inspect
 import pickle
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,12 @@ import onnx.parser
 import onnxruntime as ort
 import pytest
 import torch
-from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
+from onnxruntime.capi.onnxruntime_pybind11_state import (
+    Fail,
+    InvalidArgument,
+    InvalidProtobuf,
+    NoSuchFile,
+)
 
 import fairhand
 
@@ -115,15 +122,30 @@ def test_takes_its_own_model(package: Any, model: Any, wanted: np.ndarray) -> No
     close(package.Session(model).run(None, FEED)[0], wanted)
 
 
-@pytest.mark.parametrize("model", [OTHER, OTHER.read_bytes()], ids=type)
+OTHERS = {"path": OTHER, "bytes": OTHER.read_bytes(), "garbage": b"garbage"}
+
+
+@pytest.mark.parametrize("model", OTHERS.values(), ids=OTHERS)
 def test_refuses_another_model(package: Any, model: Any) -> None:
-    with pytest.raises(ValueError, match="isn't the model that this package was made"):
+    with pytest.raises(ValueError, match="this package was made from digits_cnn") as e:
         package.Session(model)
+    assert isinstance(e.value, InvalidProtobuf)
+    assert type(pickle.loads(pickle.dumps(e.value))) is ValueError
 
 
 def test_refuses_what_is_no_model(package: Any) -> None:
-    with pytest.raises(FileNotFoundError):
-        package.Session("nowhere.onnx")
+    with pytest.raises(InvalidProtobuf):
+        ort.InferenceSession(b"garbage")
+    for make in (package.Session, ort.InferenceSession):
+        with pytest.raises(NoSuchFile) as caught:
+            make("nowhere.onnx")
+        if make is package.Session:
+            assert isinstance(caught.value, FileNotFoundError)
+            again = pickle.loads(pickle.dumps(caught.value))
+            assert type(again) is FileNotFoundError
+            for error in (caught.value, again):
+                assert error.errno == errno.ENOENT
+                assert str(error.filename) == "nowhere.onnx"
     with pytest.raises(TypeError, match="Unable to load from type"):
         package.Session(7)
     with pytest.raises(TypeError, match="wieghts"):
@@ -139,6 +161,46 @@ def test_options_that_work(package: Any) -> None:
     options.optimized_model_filepath = "optimized.onnx"
     with pytest.raises(NotImplementedError, match="optimized_model_filepath"):
         package.Session(MODEL, options)
+
+
+@pytest.mark.parametrize("wrong", [3, 0, "x", {}, ort.RunOptions()], ids=type)
+def test_refuses_what_are_no_options(package: Any, session: Any, wrong: Any) -> None:
+    for make in (package.Session, ort.InferenceSession):
+        with pytest.raises(AttributeError):
+            make(MODEL, wrong, CPU)
+    run_options = ort.SessionOptions() if isinstance(wrong, ort.RunOptions) else wrong
+    value = {"image": ort.OrtValue.ortvalue_from_numpy(X)}
+    for each in (session, ort.InferenceSession(MODEL, providers=CPU)):
+        with pytest.raises(TypeError):
+            each.run(None, FEED, run_options)
+        with pytest.raises(TypeError):
+            each.run_with_ort_values(["logits"], value, run_options)
+
+
+def test_options_that_say_stop(session: Any) -> None:
+    options = ort.RunOptions()
+    options.terminate = True
+    for each in (session, ort.InferenceSession(MODEL, providers=CPU)):
+        with pytest.raises(Fail, match="terminate"):
+            each.run(None, FEED, options)
+        binding = each.io_binding()
+        binding.bind_cpu_input("image", X)
+        binding.bind_output("logits")
+        with pytest.raises(RuntimeError, match="terminate"):
+            each.run_with_iobinding(binding, options)
+
+
+def test_private_names_that_programs_read(session: Any) -> None:
+    reference = ort.InferenceSession(MODEL, providers=CPU)
+    documented = set(re.findall(r"`(_\w+)`", DOCS))
+    held = {name for name in vars(reference) if hasattr(session, name)}
+    assert documented == held
+    for each in (session, reference):
+        assert [meta.name for meta in each._inputs_meta] == ["image"]
+        assert [meta.name for meta in each._outputs_meta] == ["logits"]
+        assert each._providers == CPU and each._provider_options == {CPU[0]: {}}
+        assert Path(each._model_path) == MODEL
+    assert session._model_meta.graph_name == reference._model_meta.graph_name
 
 
 BAD_PROVIDERS: list[tuple[Any, Any]] = [
@@ -231,6 +293,43 @@ def test_binding_of_arrays_and_ort_values(session: Any, wanted: np.ndarray) -> N
         session.run_with_iobinding(binding)
     with pytest.raises(ValueError, match="nothing"):
         binding.bind_cpu_input("nothing", X)
+
+
+def test_what_a_binding_refuses_is_a_runtime_error(
+    session: Any, wanted: np.ndarray
+) -> None:
+    """As of ONNX Runtime, and of the kinds that run() raises."""
+
+    def bound(shape: tuple[int, ...], dtype: Any) -> ort.OrtValue:
+        return ort.OrtValue.ortvalue_from_shape_and_type(shape, dtype)
+
+    one, whole = (1, 10), wanted.shape
+    double = np.zeros(whole)
+    at = "cpu", 0, np.float64, whole, double.ctypes.data
+    wrong: list[Callable[[Any], Any]] = [
+        lambda b: (b.bind_cpu_input("nothing", X), b.bind_output("logits")),
+        lambda b: (b.bind_cpu_input("image", X), b.bind_output("nothing")),
+        lambda b: b.bind_cpu_input("image", X),
+        lambda b: b.bind_output("logits"),
+        lambda b: (b.bind_cpu_input("image", X[0]), b.bind_output("logits")),
+        lambda b: (b.bind_cpu_input("image", X.astype("d")), b.bind_output("logits")),
+        lambda b: b.bind_ortvalue_output("logits", bound(one, np.float32)),
+        lambda b: b.bind_ortvalue_output("logits", bound(whole, np.float64)),
+        lambda b: b.bind_output("logits", *at),
+    ]
+    for each in (session, ort.InferenceSession(MODEL, providers=CPU)):
+        for index, bind in enumerate(wrong):
+            binding = each.io_binding()
+            with pytest.raises(RuntimeError) as caught:
+                if index > 5:
+                    binding.bind_cpu_input("image", X)
+                bind(binding)
+                each.run_with_iobinding(binding)
+            if each is session:
+                assert isinstance(caught.value, ValueError | TypeError)
+                again = pickle.loads(pickle.dumps(caught.value))
+                assert isinstance(again, RuntimeError)
+    assert not double.any()
 
 
 def test_binding_by_the_numbers_of_types(session: Any, wanted: np.ndarray) -> None:

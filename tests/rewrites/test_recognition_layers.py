@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from onnx import helper
 from onnx.reference import ReferenceEvaluator
 from support.equivalent_spellings import FAMILIES
 from support.layer_spellings import LAYERS, attention, operands
@@ -145,3 +146,22 @@ def test_heads_are_shared_after_masks_are_seen_to_be_causal() -> None:
     assert is_attention(ops)
     (node,) = (n for n in found.graph if n.op_type == "Attention")
     assert node.attributes["is_causal"].as_int() == 1
+
+
+@pytest.mark.parametrize("factor", [8**-0.25, 0.5])
+def test_roots_of_the_default_scale_come_to_the_default(factor: float) -> None:
+    nodes = [
+        helper.make_node("Mul", ["q", "c"], ["a"]),
+        helper.make_node("Mul", ["k", "c"], ["b"]),
+        helper.make_node("Attention", ["a", "b", "v"], ["y"], scale=1.0),
+    ]
+    values = [helper.make_tensor_value_info(n, 1, [2, 2, 3, 8]) for n in "qkvy"]
+    below = np.nextafter(np.float32(factor), np.float32(0))
+    stored = [helper.make_tensor("c", 1, [], [below])]
+    graph = helper.make_graph(nodes, "scaled", values[:3], values[3:], stored)
+    opset = helper.make_opsetid("", 23)
+    model = helper.make_model(graph, opset_imports=[opset], ir_version=11)
+    (left,) = rewritten(model)[0].graph
+    usual = np.float32(8**-0.5)
+    expected = usual if factor != 0.5 else np.float32(float(below) ** 2)
+    assert np.float32(left.attributes["scale"].value) == expected

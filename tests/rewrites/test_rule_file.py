@@ -7,8 +7,11 @@ from pathlib import Path
 import onnx
 import pytest
 
+import fairhand
 from fairhand.codegen.cli import main
 from fairhand.codegen.emit.package_files import read_report
+from fairhand.rewrites.language.operators.read_write import WORDS
+from fairhand.rewrites.language.rule import Law
 
 Capture = pytest.CaptureFixture[str]
 LAWS = """
@@ -123,14 +126,94 @@ def test_a_file_that_fails_names_the_line(
     assert error.startswith("error: ") and said in error
 
 
+WITHOUT_MEANING = """
+from fairhand.rewrites.language.operators.reduction import ReduceMax
+
+
+def stated(name, build):
+    @rule("own", name=name)
+    def made(law):
+        x = law.tensor("x", law.rank(low=1), kinds="float")
+        build(law, x, law.axis("a", 1))
+
+    return made
+
+
+typed = stated("typed", lambda law, x, a: law.rewrite(Sin(a), Sin(a)))
+reduced = stated(
+    "reduced",
+    lambda law, x, a: law.rewrite(
+        Neg(x), ReduceMax(x, axes=a, keepdims=1) if law.mutant("max") else Neg(x)
+    ),
+)
+"""
+
+
 def test_a_law_without_a_meaning_is_an_error_of_its_own(
     tmp_path: Path, capfd: Capture
 ) -> None:
-    more = "\n@rule('own')\ndef typed(law):\n    law.rewrite(Sin(3), Sin(3))"
-    rules = laws(tmp_path, more=more)
-    assert main(["prove", "--rules", str(rules), "typed"]) == 1
-    error = capfd.readouterr().err
-    assert "the law has no meaning" in error and "law typed" in error
+    rules = laws(tmp_path, more=WITHOUT_MEANING)
+    assert main(["prove", "--rules", str(rules)]) == 1
+    printed, error = capfd.readouterr()
+    assert "has no meaning: Sin of a takes tensors, and that is a whole num" in printed
+    meaning = "ReduceMax takes a set of axes as axes, and a is a whole number"
+    assert f"struct B; mutant max: has no meaning: {meaning}" in printed
+    assert "cos_twice_negated" in printed.split("has no meaning")[0]
+    line = rules.read_text().split("\n").index(WITHOUT_MEANING.split("\n")[13]) + 1
+    assert f"{rules}, line {line}, law typed" in error
+
+
+def test_numbers_show_that_a_law_is_false(tmp_path: Path, capfd: Capture) -> None:
+    """Where none are known it is only said that the law isn't shown."""
+    rules = tmp_path / "mine.py"
+    rules.write_text(ELEMENTWISE)
+    assert main(["prove", "--rules", str(rules)]) == 1
+    printed = capfd.readouterr().out
+    said = {
+        line.split()[0]: line.split(maxsplit=1)[1] for line in printed.split("\n")[:4]
+    }
+    assert said["root"].startswith("false where x = -")
+    assert said["halved"].endswith(
+        "two = 2 (int32): left -1073741824, right 1073741824"
+    )
+    assert said["turned"] == "not shown: the same values"
+    alone = "true of real numbers alone: less of rounded ones may differ outright"
+    assert said["shifted"] == alone
+
+
+ELEMENTWISE = """
+from fairhand.rewrites.language.operators import elementwise as e
+from fairhand.rewrites.rules.law_table import equation
+
+
+def law(name, operands, left, right):
+    more = {"name": name, "family": "own", "wrong": {}}
+    return equation(name, operands, left, right, **more)
+
+
+laws = [
+    law("root", "float x", lambda x: e.Sqrt(e.Mul(x, x)), lambda x: x),
+    law("halved", "int x two:2", lambda x, t: e.Div(e.Mul(x, t), t), lambda x, t: x),
+    law("turned", "float x", lambda x: e.Erf(e.Neg(x)), lambda x: e.Neg(e.Erf(x))),
+    law(
+        "shifted",
+        "float x y z",
+        lambda x, y, z: e.Less(e.Add(x, z), e.Add(y, z)),
+        lambda x, y, z: e.Less(x, y),
+    ),
+]
+"""
+
+
+def test_all_words_of_the_language_are_documented() -> None:
+    page = (Path(fairhand.__file__).parent / "docs" / "rewrites.md").read_text()
+    methods = (name for name, x in vars(Law).items() if name[0] != "_" and callable(x))
+    words = [f"law.{name}(" for name in methods if name != "text"]
+    for name, word in WORDS.items():
+        parameters = ", ".join(word.operator.parameters)
+        words.append(f"`{name}({parameters})`" if parameters else f"`{name}`")
+    written = " ".join(page.split())
+    assert [word for word in words if word not in written] == []
 
 
 def test_a_file_without_laws(tmp_path: Path, model: Path, capfd: Capture) -> None:

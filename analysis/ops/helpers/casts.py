@@ -7,7 +7,11 @@ from torch import Tensor
 
 
 def wrap_bits(x: Tensor, bits: int, dtype: torch.dtype) -> Tensor:
-    """The lowest bits of whole numbers; in a signed type the first of them is -2**n."""
+    """The lowest bits of x as whole numbers, halves rounded away from zero; in a signed
+    type the first of them is -2**n."""
+    if x.is_floating_point():
+        x = x.double()
+        x = x.trunc() + (2 * x.frac()).trunc()
     low = x.long() & ((1 << bits) - 1)
     if dtype.is_signed:
         low = low - (low >> bits - 1 << bits)

@@ -317,7 +317,7 @@ def _by_levels(
     levels: tuple[str, ...],
 ) -> Verdict:
     """At the lowest level at which two tensors of one shape are shown equal."""
-    why = "the values differ"
+    why = "not shown: the same values"
     index = fresh_function("i")
     for level in levels:
         new_attempt()

@@ -15,6 +15,7 @@ from support.emitted import imported
 
 import fairhand
 from fairhand.analysis.ops.helpers.casts import power_of_two, round_float
+from fairhand.codegen.verify.parity import oracle
 
 NARROW = ["int2", "uint2", "int4", "uint4", "float4_e2m1fn", "float6_e2m3fn"]
 NARROW += ["float6_e3m2fn", "float8_e8m0fnu", "float8_e4m3fnuz", "float8_e5m2fnuz"]
@@ -152,3 +153,22 @@ def test_complex_numbers_are_moved(dtype: type, tmp_path: Path) -> None:
     (found,) = imported(package.path).Session().run(None, {"x": x})
     wanted = np.concatenate([x.T, x.T])[1:5][:, [0, 0]].reshape(-1)
     assert found.dtype == dtype and np.array_equal(found, wanted)
+
+
+HALVES = [-9.2, -2.5, -0.5, 0.4, 0.49999997, 0.5, 1.5, 2.5, 7.6, 15.5, 255.5]
+
+
+@pytest.mark.parametrize("few", ["int4", "uint4"])
+def test_halves_are_rounded_away_from_zero(few: str, tmp_path: Path) -> None:
+    to = onnx.TensorProto.DataType.Value(few.upper())
+    """onnx's reference truncates."""
+    text = f"""<ir_version: 10, opset_import: ["" : 21]>
+        net (float[n] x) => (float[n] y)
+        {{ q = Cast <to = {to}> (x)
+           y = Cast <to = 1> (q) }}"""
+    model = onnx.parser.parse_model(text)
+    fairhand.compile(model, tmp_path / "net", verify=False)
+    feed = {"x": np.array(HALVES, np.float32)}
+    (wanted,) = oracle(model.SerializeToString()).run(None, feed)
+    (y,) = imported(tmp_path / "net").Session().run(None, feed)
+    assert y.tolist() == wanted.tolist()

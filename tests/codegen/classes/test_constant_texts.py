@@ -16,6 +16,7 @@ WRITTEN: list[tuple[Any, str, str]] = [
     (True, "bool", "torch.tensor(True)"),
     (7, "int32", "torch.tensor(7, dtype=torch.int32)"),
     ([0.485, 0.456, 0.406], "float32", "torch.tensor([0.485, 0.456, 0.406])"),
+    (np.eye(2, 3), "float32", "torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])"),
     ([[1, 5], [2, 4]], "int64", "torch.tensor([[1, 5], [2, 4]])"),
     (np.zeros((2, 9)), "float32", "torch.zeros((2, 9))"),
     (np.ones(9), "int64", "torch.ones((9,), dtype=torch.int64)"),

@@ -87,7 +87,7 @@ def test_verify(package: Path, tmp_path: Path, capfd: Capture) -> None:
     assert lines[0].startswith("digits_sample.npz: relative error ")
     assert lines[1].startswith("seed 0, batch=1: relative error ")
     assert lines[2].startswith("seed 0, batch=3: relative error ")
-    assert lines[3].startswith("validated for all inputs of all sizes: ")
+    assert lines[3].startswith("validated for all inputs of all sizes of two or more: ")
     assert lines[4].startswith("worst relative error ") and len(lines) == 5
     assert lines[4].endswith(": verified") and error == ""
 
@@ -203,6 +203,7 @@ def test_python_dash_m_is_the_command() -> None:
         (["compile", "x.onnx", "--fast"], "unrecognized arguments: --fast"),
         (["verify"], "the following arguments are required: package"),
         (["verify", "x", "y", "--seeds", "0"], "'0' is no whole number above 0"),
+        (["verify", "x", "--all-inputs", "--by-results"], "not allowed with argument"),
         (["bench", "x", "y", "--rounds", "many"], "'many' is no whole number above 0"),
     ],
 )

@@ -52,6 +52,7 @@ def test_status_of_a_folder(folder: Path, capfd: Capture) -> None:
     assert main(["status", str(folder)]) == 0
     shown = capfd.readouterr().out
     assert "model.py edited" in shown and "another one now" in shown
+    assert "parity not known since the edit" in shown
     assert main(["status", str(folder / "none")]) == 1
     assert "is no folder" in capfd.readouterr().err
 

@@ -149,7 +149,7 @@ def test_hostile_names_stay_names(emitted: Emit) -> None:
     bad = 'x"""; import os'
     g = Graph(**{bad: ["n", 4]})
     y = g("Relu", bad, at='a"\nimport os;b.0/class')
-    y = g.linear(y, "a.forward", 4, 4, at="forward")
+    y = g.linear(y, "forward", 4, 4, at="forward")
     y = g.linear(y, "lambda", 4, 4, at="lambda/None")
     found = emitted(g.model(**{"return": y, "__import__('os')": g("Neg", y)}))
     tree = ast.parse(found.text)

@@ -82,6 +82,25 @@ def test_it_stays_one(tmp_path: Path) -> None:
     assert again.head0.weight is again.wte.weight
 
 
+def test_the_other_name_of_a_module_may_come_first(tmp_path: Path) -> None:
+    """A table that the file has under the name of the head alone, as exporters write it
+    that turn the head's matrix themselves."""
+    g = Traced(tokens=("int64", ["batch", "seq"]))
+    with g.module("model", "Model"):
+        with g.module("wte", "Embedding"):
+            x = g("Gather", g.weight("head.weight", 20, 8), "tokens")
+        x = g.fc(g.relu(x), "fc", 8, 8)
+    fairhand.compile(g.model(y=x), tmp_path / "net", level=0)
+    package = imported(tmp_path / "net")
+    network = package.load()
+    assert network.head is network.model.wte
+    saved = str(tmp_path / "saved.safetensors")
+    save_model(network, saved, {"model_sha256": package.model.MODEL_SHA256})
+    assert {"head.weight"} <= load_file(saved).keys()
+    again = package.load(saved)
+    assert torch.equal(again.head.weight, network.head.weight)
+
+
 def test_equal_shapes_are_not_shared(tmp_path: Path) -> None:
     fairhand.compile(language_model(tied=False), tmp_path / "net", verify=False)
     stored = load_file(tmp_path / "net" / "weights.safetensors")

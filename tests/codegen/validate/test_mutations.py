@@ -14,8 +14,8 @@ from tests.tools.mutations import Judge, mutants, table
 @pytest.mark.parametrize(
     ("model", "count"),
     [
-        (residual(), 8),
-        pytest.param(residual(), 150, marks=pytest.mark.slow),
+        (residual(), 5),
+        pytest.param(residual(), 100, marks=pytest.mark.slow),
         pytest.param(transformer(layers=2), 150, marks=pytest.mark.slow),
     ],
     ids=["residual", "residual, many", "transformer, many"],

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fairhand.codegen.validate.memory import CannotFollow
@@ -73,6 +74,15 @@ SAME: list[tuple[Program, Program]] = [
         lambda x: x[torch.arange(3), torch.arange(3)],
         lambda x: x.diagonal().mT[:3],
     ),
+    (lambda x: x.clamp(min=0), F.relu),
+    (lambda x: x.clamp(0, 6), F.relu6),
+    (lambda x: x.sin() ** 2, lambda x: (y := x.sin()) * y),
+    (lambda x: x.softmax(-1), lambda x: x.softmax(2)),
+    (lambda x: F.max_pool2d(x, 2), nn.MaxPool2d(2)),
+    (lambda x: x.mean((1, 2)), lambda x: F.adaptive_avg_pool2d(x, 1).flatten()),
+    (lambda x: x.mean((-1, 1), keepdim=True)[:, 0, 0], lambda x: x.mean((1, 2))),
+    (lambda x: x.sum(), lambda x: x.sum((0, 1, 2))),
+    (lambda x: x.mT.sin().amax((1, 2)), lambda x: x.mT.sin().flatten(1).amax(1)),
 ]
 OTHER: list[tuple[Program, Program]] = [
     (
@@ -87,6 +97,13 @@ OTHER: list[tuple[Program, Program]] = [
     (lambda x: x.flip(1), lambda x: x.flip(2)),
     (lambda x: x[0], lambda x: x[1]),
     (lambda x: x[0].sum(0), lambda x: x[0].sum(1)),
+    (lambda x: x[:, :, :4].sum(0), lambda x: x[:, :, :4].sum(1)),
+    (lambda x: x.reshape(4, 4, 6).sum(2), lambda x: x.reshape(4, 6, 4).sum(2)),
+    (lambda x: x.sum((0, 1)), lambda x: x.flatten().sum()),
+    (lambda x: x.clamp(min=0, max=1e30), F.relu),
+    (lambda x: x.clamp(min=1e-30), F.relu),
+    (lambda x: x.softmax(1), lambda x: x.softmax(2)),
+    (lambda x: F.max_pool2d(x, 2), nn.MaxPool2d(2, 1)),
     (lambda x: x.reshape(16, 6), lambda x: x.reshape(6, 16)),
     (torch.rand_like, torch.zeros_like),
     (

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import onnx
 import pytest
+import sympy
 from support.emitted import EXAMPLES, contents
 from support.networks import looped, residual, transformer
 
@@ -20,7 +23,7 @@ from fairhand.codegen.commands.compile import summary_rows
 from fairhand.codegen.commands.verify import verify_again, verify_all_inputs
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.plan.make_plan import CompiledModel
-from fairhand.codegen.validate.compare import compare
+from fairhand.codegen.validate.compare import _solved, compare
 from fairhand.codegen.validate.reference import Reference, reference
 from fairhand.codegen.verify.input_sizes import telling_sizes
 
@@ -78,7 +81,25 @@ def test_a_package_is_validated_when_it_is_compiled(tmp_path: Path) -> None:
     assert found["validated"] and found["sizes"] == "all" and not found["where"]
     assert set(found["classes"]) == set(package.report["classes"])
     shown = dict(summary_rows(package))["emission"]
-    assert shown.startswith("validated for all inputs of all sizes: ")
+    assert shown.startswith("validated for all inputs of all sizes of two or more: ")
+
+
+def test_sizes_that_conditions_fix_are_said_as_numbers(tmp_path: Path) -> None:
+    net = """net (float[n, 7] x) => (float[a, b] y)
+        <int64[2] start = {4611686018427387904, 5}, int64[2] axes = {0, -1},
+         int64[2] end = {-9223372036854775808, -9}, int64[2] step = {-2, -1}>
+        { y = Slice (x, start, end, axes, step) }"""
+    found = fairhand.compile(parsed(net), tmp_path / "net", cache=False)
+    shown = dict(summary_rows(found))["emission"]
+    assert shown.startswith("validated for all inputs of n=3: ")
+
+
+def test_conditions_that_every_size_meets_are_left_out() -> None:
+    n, m = sympy.symbols("n m", integer=True)
+    assert _solved(sympy.Eq(2 * n - 1, 5, evaluate=False)) == sympy.Eq(n, 3)
+    assert _solved(n - 1 < 2**62) is sympy.true
+    for other in (n < 100, sympy.Ne(n, 1), n > 1, sympy.Eq(n, m), sympy.Eq(n**2, n)):
+        assert _solved(other) == other
 
 
 @pytest.mark.parametrize("level", [0, 1])
@@ -176,7 +197,7 @@ def test_a_package_is_validated_again_as_it_is_now(tmp_path: Path) -> None:
     assert moved != text
     path.write_text(ast.unparse(ast.parse(moved)), "utf-8")
     line = verify_all_inputs(folder, None)
-    assert line.startswith("validated for all inputs of all sizes: ")
+    assert line.startswith("validated for all inputs of all sizes of two or more: ")
     path.write_text(text.replace("F.relu(", "F.silu(", 1), "utf-8")
     with pytest.raises(fairhand.VerificationError, match=r"F\.silu"):
         verify_all_inputs(folder, tmp_path / "net.onnx")
@@ -200,6 +221,36 @@ def test_an_edit_that_some_sizes_take_is_refused(count: str, tmp_path: Path) -> 
     ):
         with pytest.raises(fairhand.VerificationError, match="at some sizes alone"):
             again()
+
+
+BY_OTHER_CALLS = {  # results -> what is said of them with --by-results
+    "x @ self.fc.weight.T + self.fc.bias": "",
+    "self.fc(x) if x.isfinite().all() else -self.fc(x)": "what data are",
+    "self.fc(x).clamp(-1e3, 1e3)": "something else than as written",
+    "self.fc(x)[: 10**6] + 0 * x.sum() * len(x)": "decides by Eq",
+}
+
+
+def test_an_edit_to_other_calls_is_accepted_by_results(tmp_path: Path) -> None:
+    onnx.save(residual(), tmp_path / "net.onnx")
+    written = tmp_path / "written" / "net"
+    fairhand.compile(tmp_path / "net.onnx", written, cache=False, verify=False)
+    for i, (edit, said) in enumerate(BY_OTHER_CALLS.items()):
+        folder = tmp_path / f"{tmp_path.name}_{i}"
+        shutil.copytree(written, folder)
+        path = folder / "model.py"
+        text = path.read_text("utf-8")
+        assert "return self.fc(x)" in text
+        path.write_text(text.replace("return self.fc(x)", f"return {edit}"), "utf-8")
+        again = partial(verify_again, folder, tmp_path / "net.onnx", None, 1)
+        if i == 0:
+            with pytest.raises(fairhand.VerificationError, match="results agree on"):
+                again()
+        if said:
+            with pytest.raises(fairhand.VerificationError, match=said):
+                again(by_results=True)
+        else:
+            assert any("results as written" in line for line in again(by_results=True))
 
 
 @pytest.mark.parametrize("call", ["F.silu(", "F.no_such_function("])

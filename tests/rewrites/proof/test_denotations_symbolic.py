@@ -326,9 +326,9 @@ def attention_that_broadcasts(law: Law) -> Sides:
 NOT_EQUAL = {
     scale_that_enlarges: "scale and bias",
     attention_that_broadcasts: "the batch of attention",
-    reshape_of_a_transpose: "differ",
+    reshape_of_a_transpose: "not shown: the same values",
     reshape_to_another_shape: "differ",
-    merge_of_other_axes: "differ",
+    merge_of_other_axes: "not shown: the same values",
     broadcast_without_condition: "differ",
     indices_out_of_range: "indices",
     map_out_of_bounds: "reading inside the tensor",

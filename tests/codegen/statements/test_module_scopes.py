@@ -1,0 +1,121 @@
+"""Where nodes stood in the original, by their own names and those of weights."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import helper, numpy_helper
+from torch import nn
+
+import fairhand
+
+WEIGHTS = {
+    f"net.blocks.{i}.{name}": shape
+    for i in range(2)
+    for name, shape in (
+        ("attn.qkv.weight", (4, 4)),
+        ("attn.table", (5, 4)),
+        ("mlp.0.weight", (4, 4)),
+        ("mlp.2.weight", (4, 4)),
+    )
+} | {
+    "net.gamma.0": (4,),
+    "net.gamma.1": (4,),
+    "out.parametrizations.weight.original0": (4, 4),
+}
+
+
+def _traced() -> onnx.ModelProto:
+    """A list of dictionaries of modules, as TorchScript calls its nodes."""
+    nodes, x = [], "x"
+
+    def add(kind: str, name: str, *inputs: str) -> str:
+        out = f"{name}_output"
+        nodes.append(helper.make_node(kind, inputs, [out], name=name))
+        return out
+
+    index = "net.blocks.0.attn.index"
+    for i, again in enumerate(("", "_1")):
+        if again:
+            add("Identity", "Identity_7", index)
+            index = nodes[-1].output[0] = "net.blocks.1.attn.index"
+        block = f"net.blocks.{i}"
+        qkv = f"/net/attn/qkv{again}/MatMul"
+        x = add("MatMul", qkv, x, f"{block}.attn.qkv.weight")
+        flat = add("Reshape", f"/net/attn{again}/Reshape", index, "flat")
+        taken = add("Gather", f"/net/attn{again}/Gather", f"{block}.attn.table", flat)
+        x = add("Add", f"/net/attn{again}/Add", x, taken)
+        x = add("MatMul", f"/net/mlp/mlp.0{again}/M", x, f"{block}.mlp.0.weight")
+        x = add("Tanh", f"/net/mlp/mlp.1{again}/Tanh", x)
+        x = add("MatMul", f"/net/mlp/mlp.2{again}/M", x, f"{block}.mlp.2.weight")
+    for i in range(2):  # alike, but for the weight
+        x = add("Mul", f"/net/Mul_{i}", x, f"net.gamma.{i}")
+    w = add("Exp", "/out/weight/weight.0/Exp", [*WEIGHTS][-1])
+    nodes.append(helper.make_node("MatMul", [x, w], ["y"], name="/out/MatMul"))
+    draw = np.random.default_rng(0).standard_normal
+    stored = {k: draw(shape).astype(np.float32) for k, shape in WEIGHTS.items()}
+    stored["net.blocks.0.attn.index"] = np.arange(64).reshape(8, 8) % 5
+    stored["flat"] = np.array([64])
+    floats = [helper.make_tensor_value_info(n, 1, [64, 4]) for n in "xy"]
+    weights = [numpy_helper.from_array(v, k) for k, v in stored.items()]
+    graph = helper.make_graph(nodes, "traced", floats[:1], floats[1:], weights)
+    opset = helper.make_opsetid("", 17)
+    return helper.make_model(graph, opset_imports=[opset], ir_version=8)
+
+
+def test_what_nobody_calls_holds_what_weights_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fairhand.compile(_traced(), tmp_path / "held", level=0)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    network = import_module("held").load()
+    own = {f"net.blocks.{i}.attn.index" for i in range(2)}
+    assert set(network.state_dict()) == {*WEIGHTS, *own}
+    assert isinstance(network.net.gamma, torch.nn.ParameterList)
+    assert set(dict(network.named_parameters())) == set(WEIGHTS)
+
+
+class _Stages(nn.Module):
+    """Norms in dictionaries that nobody calls, called as the one outside them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(4)
+        self.stages = nn.ModuleList(
+            nn.ModuleDict({"norm": nn.LayerNorm(4), "mix": nn.Linear(4, 4)})
+            for _ in range(2)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for stage in self.stages:
+            x = x + stage["mix"](stage["norm"](x)).tanh()
+        return self.norm(x)
+
+
+@pytest.mark.parametrize("opset", [14, 17])  # without LayerNormalization, and with it
+def test_a_weight_that_a_node_reads_says_which_of_equal_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opset: int
+) -> None:
+    network = _Stages().eval()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_()
+    x, name = torch.randn(3, 4), f"stages_{opset}"
+    torch.onnx.export(
+        network,
+        (x,),
+        str(tmp_path / "stages.onnx"),
+        dynamo=False,
+        do_constant_folding=False,
+        opset_version=opset,
+    )
+    fairhand.compile(tmp_path / "stages.onnx", tmp_path / name, level=0)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    loaded = import_module(name).load()
+    loaded.load_state_dict(network.state_dict())
+    torch.testing.assert_close(loaded(x), network(x))

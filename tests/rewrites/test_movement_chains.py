@@ -1,0 +1,103 @@
+"""Rows of movements become shorter ones that put each element where they did."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from fairhand.codegen.load.read_model import load
+from fairhand.rewrites.simplify import simplify
+
+HEAD = '<ir_version: 10, opset_import: ["": 20]> g'
+
+
+def rewritten(text: str) -> tuple[onnx.ModelProto, onnx.ModelProto, list[str]]:
+    """The network as it is written and as it becomes, and what is left of it."""
+    before = onnx.parser.parse_model(f"{HEAD} {text}")
+    model = load(before).model
+    simplify(model)
+    return before, ir.to_proto(model), [node.op_type for node in model.graph]
+
+
+def assert_alike(before: onnx.ModelProto, after: onnx.ModelProto, *shape: int) -> None:
+    x = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+    left, right = (
+        ReferenceEvaluator(m).run(None, {"x": x})[0] for m in (before, after)
+    )
+    np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize("batch", [0, 1, 3])
+def test_heads_that_are_put_together_and_taken_apart(batch: int) -> None:
+    """As torch's exporter writes keys: of open sizes, by two ways at once."""
+    steps = """
+        n = Shape <start = 0, end = 1> (x) t = Shape <start = 2, end = 3> (x)
+        all = Constant <value = int64[1] {-1}> ()
+        eight = Constant <value = int64[1] {8}> ()
+        four = Constant <value = int64[1] {4}> ()
+        s = Concat <axis = 0> (all, t, eight) a = Reshape(x, s)
+        b = Transpose <perm = [0, 2, 1]> (a)
+        u = Concat <axis = 0> (n, four, eight, t) c = Reshape(b, u)
+        d = Transpose <perm = [0, 1, 3, 2]> (c) y = Neg(d)"""
+    before, after, left = rewritten(
+        f"(float[n,4,t,8] x) => (float[n,4,t,8] y) {{ {steps} }}"
+    )
+    assert left == ["Neg"]
+    assert_alike(before, after, batch, 4, 5, 8)
+
+
+def test_what_is_mixed_stays() -> None:
+    """Halves of an axis that are exchanged aren't the axis."""
+    steps = """
+        s = Constant <value = int64[3] {0, 2, 3}> () a = Reshape(x, s)
+        b = Transpose <perm = [0, 2, 1]> (a)
+        u = Constant <value = int64[2] {0, 6}> () y = Reshape(b, u)"""
+    before, after, left = rewritten(f"(float[n,6] x) => (float[n,6] y) {{ {steps} }}")
+    assert left == ["Reshape", "Transpose", "Reshape"]
+    assert_alike(before, after, 4, 6)
+
+
+def drawn(of: Random, most: int) -> tuple[str, int]:
+    """Movements in a row of an operand [n, 4, 6], and how many."""
+    axes = [["n"], [2, 2], [3, 2]]
+    steps, x, count = [], "x", 0
+    for k in range(of.randint(2, most)):
+        y = f"v{k}"
+        if of.random() < 0.5:
+            perm = list(range(len(axes)))
+            of.shuffle(perm)
+            axes = [axes[p] for p in perm]
+            steps.append(f"{y} = Transpose <perm = {perm}> ({x})")
+        else:
+            flat = [factor for axis in axes for factor in axis]
+            axes = [[]]
+            for factor in flat:
+                if axes[-1] and of.random() < 0.5:
+                    axes.append([])
+                axes[-1].append(factor)
+            if of.random() < 0.3:
+                axes.insert(of.randint(0, len(axes)), [])
+            sizes = [-1 if "n" in axis else math.prod(axis) for axis in axes]
+            steps.append(
+                f"s{k} = Constant <value = int64[{len(sizes)}] "
+                f"{{{', '.join(map(str, sizes))}}}> () {y} = Reshape({x}, s{k})"
+            )
+        x, count = y, count + 1
+    rank = ",".join("abcdefgh"[: len(axes)])
+    body = " ".join([*steps, f"y = Neg({x})"])
+    return f"(float[n,4,6] x) => (float[{rank}] y) {{ {body} }}", count
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_drawn_rows_move_the_same(seed: int) -> None:
+    text, count = drawn(Random(seed), 8)
+    before, after, left = rewritten(text)
+    assert len(left) <= min(count, 5) + 1  # six are three at most
+    for batch in (0, 1, 5):
+        assert_alike(before, after, batch, 4, 6)

@@ -26,6 +26,7 @@ from ..language.operators.read_write import (
     NewConstant,
     Output,
 )
+from ..recognition.attention import OPEN
 from ..recognition.recognise import Recognition
 from ..recognition.regions import Neighbourhoods
 from .build import Builder
@@ -106,6 +107,8 @@ class Rewriter:
         self, found: Recognition, phase: str = ""
     ) -> Application | str:
         """Put an operator in the place of what computes the same; or the reason."""
+        if self.level == 0 and found.name == OPEN:
+            return "rows that are masked throughout would have a result"
         change = _Change(
             roots=(found.root,),
             matched=list(found.nodes),

@@ -16,6 +16,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.graph.dims import Dims, same
+from ...analysis.graph.parameters import is_parameter
+from ...analysis.ops.facts.index_functions import Count, Natural, opposite
 from ..language.facts import Facts
 from ..language.operators.read_write import (
     WORDS,
@@ -27,8 +29,13 @@ from ..language.operators.read_write import (
     ints,
 )
 
+# What is false where softmax has no result; -O0 does without.
+OPEN = "attention_open"
 STATEMENTS = {
-    "attention": "softmax(c q k^T + masks) v",
+    "attention": "softmax(c q k^T + masks) v, guarded against NaN, or where no row of"
+    " the masks is minus infinity throughout",
+    OPEN: "softmax(c q k^T + masks) v but for rows in which the masks are minus"
+    " infinity throughout: Attention is 0 there, and the softmax NaN",
     "attention_rescaled": "Attention(q a, k b, v, scale=s) = Attention(q, k, v, "
     "scale=a b s), a and b numbers",
     "attention_grouped": "Attention(q, repeat(k, g), repeat(v, g)) with g heads of "
@@ -36,6 +43,11 @@ STATEMENTS = {
 }
 _STEPS = 24  # from the weights to the product at most, and from there to a factor
 _MOVEMENTS = frozenset("Reshape Transpose Squeeze Unsqueeze Expand Identity".split())
+# Numbers of numbers; and what is one whatever it is given, infinities and NaN apart.
+_FINITE = _MOVEMENTS.union(
+    "Add Sub Mul Neg Where Cast Slice Gather Concat Trilu Tile".split()
+)
+_SUMS = frozenset("MatMul Gemm Einsum Conv LayerNormalization Sigmoid Tanh".split())
 # Scores added to a number below it are that number: it stands for minus infinity.
 _LOW = {"FLOAT": -1e30, "DOUBLE": -1e30, "BFLOAT16": -1e30, "FLOAT16": -6e4}
 
@@ -47,11 +59,16 @@ class Attention:
     nodes: tuple[ir.Node, ...]
     drafts: tuple[Draft, ...]
     evidence: str
+    is_open: bool = False  # whether a row may be masked throughout, and is 0 then
 
 
 @dataclass
 class _Scores:
-    """factor * product + masks; a mask is a draft, or a value with its number."""
+    """factor * product + masks; a mask is a draft, or a value with its number.
+
+    `keeps` has, for each mask that may have minus infinity, whether each of its rows is
+    known to have a number besides.
+    """
 
     product: ir.Node | None = None
     factor: float = 1.0
@@ -59,6 +76,7 @@ class _Scores:
     chosen: list[tuple[Draft, Dims]] = field(default_factory=list)
     finite: bool = False  # whether a choice has a number for minus infinity
     nodes: list[ir.Node] = field(default_factory=list)
+    keeps: list[bool] = field(default_factory=list)
 
 
 def attention(node: ir.Node, facts: Facts) -> Attention | None:
@@ -85,7 +103,8 @@ def attention(node: ir.Node, facts: Facts) -> Attention | None:
     inner = dict.fromkeys([*nodes, softmax, *scores.nodes])
     scale = made[-1].attributes["scale"]
     evidence = f"{len(inner)} nodes are softmax({scale} q k^T + masks) v"
-    return Attention(tuple(inner), tuple(made), evidence)
+    is_open = len(nodes) == 1 and scores.keeps not in ([], [True])
+    return Attention(tuple(inner), tuple(made), evidence, is_open)
 
 
 def _softmax(
@@ -162,12 +181,41 @@ class _Affine:
         if node.op_type == "Add":
             for inner, mask in ((a, b), (b, a)):
                 if mask is not None and self._leads(inner):
-                    found.masks.append((mask, found.factor))
+                    self._add(found, mask, found.factor)
                     return inner
         if node.op_type == "Sub" and b is not None and self._leads(a):
-            found.masks.append((b, -found.factor))
+            self._add(found, b, -found.factor)
             return a
         return self._choice(node, found) if node.op_type == "Where" else None
+
+    def _add(self, found: _Scores, mask: ir.Value, factor: float) -> None:
+        found.masks.append((mask, factor))
+        if _is_finite(mask):
+            return
+        array, node = self._facts.array(mask), _producer(mask, self._root, "Where")
+        kept = False
+        if array is not None:
+            kept = bool((factor * array > -math.inf).any(axis=-1).all())
+        if node is not None and factor > 0:
+            condition, *branches = node.inputs
+            for when, one in ((True, branches[0]), (False, branches[1])):
+                kept = kept or (
+                    one is not None and _is_finite(one) and self._keeps(condition, when)
+                )
+        found.keeps.append(kept)
+
+    def _keeps(self, condition: ir.Value | None, when: bool) -> bool:
+        """Whether each row of a condition is known to be so somewhere."""
+        if condition is None:
+            return False
+        array, found = self._facts.array(condition), self._facts.places.of(condition)
+        if array is not None:
+            return bool((array == when).any(axis=-1).all())
+        if not isinstance(found, Natural) or not found.count.steps:
+            return False
+        *steps, _ = found.count.steps  # at the first key
+        first = Count(found.count.first, (*steps, 0))
+        return (first if when else opposite(first)).is_natural
 
     def _choice(self, node: ir.Node, found: _Scores) -> ir.Value | None:
         """A condition keeps scores or puts minus infinity: so it adds 0 or that."""
@@ -183,6 +231,8 @@ class _Affine:
             if not low <= _LOW.get(dtype.name, -math.inf):
                 continue
             found.finite = found.finite or low != -math.inf
+            if low == -math.inf:
+                found.keeps.append(self._keeps(condition, kept == 0))
             added = [NewConstant(np.array(x, dtype.numpy())) for x in (0.0, low)]
             chosen = Draft("Where", [condition, added[kept], added[1 - kept]])
             found.chosen.append((chosen, dims))
@@ -206,6 +256,31 @@ class _Affine:
                 )
             waiting += node.inputs
         return False
+
+
+def _is_finite(value: ir.Value) -> bool:
+    """Whether all elements are numbers, as far as operators tell; what trains is."""
+    seen: set[ir.Value | None] = {None}
+    waiting: list[ir.Value | None] = [value]
+    while waiting:
+        inner = waiting.pop()
+        if inner in seen or inner is None or is_parameter(inner):
+            continue
+        seen.add(inner)
+        if inner.dtype is None or not inner.dtype.is_floating_point():
+            continue
+        node = inner.producer()
+        if inner.const_value is not None:
+            array = inner.const_value.numpy()
+            if inner.is_graph_input() or not np.isfinite(array).all():
+                return False
+        elif node is None or node.domain or len(seen) > _STEPS:
+            return False
+        elif node.op_type in _FINITE:
+            waiting += node.inputs
+        elif node.op_type not in _SUMS:
+            return False
+    return True
 
 
 def _divides(node: ir.Node) -> bool:

@@ -16,8 +16,8 @@ from ..language.operators.read_write import (
     NewConstant,
     Output,
 )
+from .attention import OPEN, attention, rescaled, shared_heads
 from .attention import STATEMENTS as ATTENTION_STATEMENTS
-from .attention import attention, rescaled, shared_heads
 from .cast_chains import STATEMENT as CAST_STATEMENT
 from .cast_chains import cast_of_cast
 from .denotation import MEANINGS, Reference, Term
@@ -129,7 +129,7 @@ def _attention(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     ):
         whole = recognised(node, around.facts)
         if whole is not None:
-            root = node.outputs[0]
+            root, name = node.outputs[0], OPEN if whole.is_open else name
             yield _recognition(name, root, whole.nodes, whole.drafts, whole.evidence)
 
 
@@ -168,7 +168,7 @@ _RECOGNISED: tuple[tuple[frozenset[str], Callable[..., Iterator[Recognition]]], 
     (frozenset({"gather_in_order"}), _places_in_order),
     (frozenset({"movement_chain"}), _movements),
     (frozenset({"group_norm"}), _groups),
-    (frozenset({"attention", "attention_rescaled"}), _attention),
+    (frozenset({"attention", OPEN, "attention_rescaled"}), _attention),
     (frozenset({"attention_grouped"}), _heads),
     (frozenset({*ROW_STATEMENTS, *(f.name for f in FUNCTIONS)}), _functions),
 )

@@ -165,3 +165,48 @@ def test_roots_of_the_default_scale_come_to_the_default(factor: float) -> None:
     usual = np.float32(8**-0.5)
     expected = usual if factor != 0.5 else np.float32(float(below) ** 2)
     assert np.float32(left.attributes["scale"].value) == expected
+
+
+LOW = np.where(np.tri(3, dtype=bool), 0, -np.inf).astype(np.float32)
+OPENS = LOW + np.float32([[-np.inf], [0], [0]])
+HIDDEN = "chosen = Where(seen, none, low)"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "low", "added", "is_open"),
+    [
+        (f"seen = Identity(some) {HIDDEN}", -np.inf, None, True),
+        (f"seen = Identity(some) {HIDDEN}", -3e38, None, False),
+        (f"seen = LessOrEqual(keys, queries) {HIDDEN}", -np.inf, None, False),
+        (f"seen = Greater(keys, queries) {HIDDEN}", -np.inf, None, True),
+        ("chosen = Sub(given, none)", 0, None, True),
+        ("chosen = Identity(stored)", 0, LOW, False),
+        ("chosen = Identity(stored)", 0, OPENS, True),
+    ],
+)
+def test_softmax_without_a_result_is_none_where_the_file_is_followed(
+    chosen: str, low: float, added: np.ndarray | None, is_open: bool
+) -> None:
+    """Attention is 0 where all keys are masked by minus infinity, the softmax NaN."""
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[2,2,3,8] q, float[2,2,8,3] k, float[2,2,3,8] v, bool[3,3] some,
+           float[3,3] given) => (float[2,2,3,8] y)
+            <float none = {{0.0}}, int64[1,3] keys = {{0, 1, 2}},
+             int64[3,1] queries = {{0, 1, 2}}> {{
+            scores = MatMul(q, k)
+            {chosen}
+            masked = Add(scores, chosen)
+            weights = Softmax(masked)
+            y = MatMul(weights, v)
+        }}""")
+    mask = LOW if added is None else added
+    stored = {"low": np.array(low, np.float32), "stored": mask}
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(array, name) for name, array in stored.items()
+    )
+    for level in (0, 1):
+        found = load(model).model
+        applied = [x.rule for x in simplify(found, level=level).history]
+        spelled = "Softmax" in [node.op_type for node in found.graph]
+        assert spelled == (is_open and level == 0)
+        assert ("attention_open" in applied) == (is_open and level == 1)

@@ -42,7 +42,7 @@ class Count:
         return isinstance(self.first, int) and not any(self.steps)
 
     @property
-    def _is_natural(self) -> bool:
+    def is_natural(self) -> bool:
         """Never below 0."""
         return min(self.steps, default=0) >= 0 and at_least(self.first, 0) is True
 
@@ -296,7 +296,7 @@ def gather_nd(site: IndexFacts) -> Found:
     def move(count: Count) -> Count | None:
         if not isinstance(rows, Rows) or dims is None or site.attr("batch_dims", 0):
             return None
-        if not all(row._is_natural and row.steps[-1] == 0 for row in rows.counts):
+        if not all(row.is_natural and row.steps[-1] == 0 for row in rows.counts):
             return None  # one below 0 counts from the end
         read = constant(count.first, dims)
         for step, row in zip(count.steps, rows.counts, strict=True):
@@ -388,12 +388,12 @@ less, less_or_equal = _not_below(1, 0, more=1), _not_below(1, 0)
 
 
 def _natural(count: Count) -> Natural | bool:
-    if count._is_natural:
+    if count.is_natural:
         return True
-    return False if _opposite(count)._is_natural else Natural(count)
+    return False if opposite(count).is_natural else Natural(count)
 
 
-def _opposite(count: Count) -> Count:
+def opposite(count: Count) -> Count:
     """Not below 0 where `count` is."""
     return Count(simplify(-count.first - 1), tuple(-step for step in count.steps))
 
@@ -403,7 +403,7 @@ def not_(site: IndexFacts) -> Found:
     found = site.of(0)
     if isinstance(found, bool):
         return not found
-    return Natural(_opposite(found.count)) if isinstance(found, Natural) else None
+    return Natural(opposite(found.count)) if isinstance(found, Natural) else None
 
 
 def _both(decides: bool) -> Rule:

@@ -58,6 +58,8 @@ def _loop(walk: _Walk, site: NodeFacts, body: ir.Graph) -> list[PartialDims | No
 
     states = body.outputs[1 : 1 + count]
     settled = _settle(walk, body, begin, body.inputs[2:], states, initial)
+    if _runs(site):  # what a state begins with isn't what the loop leaves
+        settled = [walk.shapes.dims(value) for value in states]
     found: list[PartialDims | None] = [_outside(dims, outside) for dims in settled]
     trips = _trips(site, body)
     for value in body.outputs[1 + count :]:
@@ -65,6 +67,14 @@ def _loop(walk: _Walk, site: NodeFacts, body: ir.Graph) -> list[PartialDims | No
         dims = _outside(walk.shapes.dims(value), outside)
         found.append(None if dims is None else [trips, *dims])
     return found
+
+
+def _runs(site: NodeFacts) -> bool:
+    """Whether a Loop is known to run once at least."""
+    first, numbers = site.input(1), site.numbers(0)
+    count = numbers[0] if numbers else None
+    counted = site.input(0) is None or (isinstance(count, int) and count > 0)
+    return counted and (first is None or _is_true(first))
 
 
 def _trips(site: NodeFacts, body: ir.Graph) -> Dim | None:

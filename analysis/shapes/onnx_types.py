@@ -126,7 +126,7 @@ class _Skeleton:
     def _output(self, value: ir.Value) -> onnx.ValueInfoProto:
         """What a file declares of an output is a claim; onnx is to find it itself."""
         node = value.producer()
-        if node is not None and not _is_inferable(node):
+        if node is None or not _is_inferable(node):
             return self._info(value)
         return onnx.ValueInfoProto(name=self._name(value))
 

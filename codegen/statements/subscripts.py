@@ -82,12 +82,21 @@ def _filled(step: Assignment, shapes: ShapeFacts, alone: set[ir.Value | None]) -
     first, *others = content.flat
     if isinstance(first, int) or any(other != first for other in others):
         return False
+    if not _is_given(first, shapes):
+        return False
     device = {"device": DeviceOf()}
     if content.ndim:
         step.expr = Name("torch.full")(content.shape, DimOf(first), **device)
     else:
         step.expr = Name("torch.tensor")(DimOf(first), **device)
     return True
+
+
+def _is_given(size: Dim, shapes: ShapeFacts) -> bool:
+    """Whether a size is one of the graph's inputs', which any function can be told."""
+    symbols = set() if isinstance(size, int) else size.free_symbols
+    anchors = map(shapes.anchor, symbols)
+    return all(found and found[0].is_graph_input() for found in anchors)
 
 
 class _Picks:
@@ -164,6 +173,8 @@ class _Picks:
             found = self.count(column)
             at = -1 if found is None else found[0] + rank
             if found is None or not last < at < rank - 1:
+                return []
+            if not _is_given(found[1], self.shapes):
                 return []
             stop = None if equal((found[1],), (size,)) else found[1]
             shown = stop if stop is None or isinstance(stop, int) else DimOf(stop)

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ SEEDS = (0, 1)
 MOST_TEXT = 2000  # characters of a message of ONNX Runtime
 
 _MOST_TRIES, _PATIENCE_S = 200, 30
+_LONG_SIZES = (4096, 32768)  # what cuts a signal in windows, and those in others
 _LARGEST_SIZE = 4096
 _RANKS = (3, 4, 2, 1, 5)  # in the order of how common they are
 
@@ -207,6 +208,8 @@ def _with_ranks(model: ir.Model) -> Iterator[ir.Model]:
 def _other_sizes(model: ir.Model, refused: str) -> Iterator[Sizes]:
     sizes, *others = dynamic_sizes(model)
     yield from (sizes, *others, *decoding_sizes(model))
+    for number, key in product(_LONG_SIZES, sizes):
+        yield complete(model, {**sizes, key: number})
     said = [
         int(number) for number in re.findall(r"(?<![\w.])\d{1,4}(?![\w.])", refused)
     ]

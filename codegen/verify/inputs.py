@@ -165,6 +165,9 @@ def _random(
         return np.asarray(numbers).astype(dtype.numpy())
     if _masks_by_subtraction(value):
         return _mask(shape).astype(dtype.numpy())
+    first, end = _table_range(index_limits(value), sizes)
+    if end is not None:  # indices, as floats
+        return np.asarray(rng.integers(first, end, shape)).astype(dtype.numpy())
     required = [requirement(reach) for reach in follow(value)]
     if any(isinstance(found, Fraction) for found in required):
         return np.asarray(rng.random(shape)).astype(dtype.numpy())

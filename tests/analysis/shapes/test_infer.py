@@ -135,6 +135,31 @@ def test_loops_are_left_to_onnx() -> None:
     assert shapes.rank(values["y"]) == 3
 
 
+def test_a_state_that_a_loop_hands_on_has_its_type() -> None:
+    body = """n = Constant<value_int=3>(); t = Constant<value=bool {1}>();
+    z, u, o = Loop (n, t, x, x) <body = l
+    (int64 i, bool go, float[2, 4] v, float[2, 4] c) =>
+    (bool on, float[2, 4] w, float[2, 4] c, float[2, 4] made)
+    { on = Identity(go) w = Relu(v) made = Mul(v, c) }>
+    y = Neg(o)"""
+    values, _ = analyse(build("float[2, 4] x", body))
+    assert values["o"].dtype == values["y"].dtype == ir.DataType.FLOAT
+
+
+def test_a_loop_that_runs_leaves_what_its_body_leaves() -> None:
+    body = """n = Constant<value_int=3>();
+    s = Constant<value_float=0.0>();
+    z = Loop (n, , s) <body = l
+    (int64 i, bool go, float v) => (bool on, float[b, 4] w)
+    { on = Identity(go) w = Relu(x) }>
+    y = Softmax<axis=1>(z)"""
+    values, shapes = analyse(build("float[b, 4] x", body))
+    assert spell(shapes.dims(values["y"])) == "[b, 4]"
+    unsure = body.replace("n = Constant<value_int=3>();", "n = Size(x);")
+    values, shapes = analyse(build("float[b, 4] x", unsure))
+    assert shapes.dims(values["y"]) is None
+
+
 def test_an_unknown_operator_is_taken_at_its_word() -> None:
     proto = build("float[b, 4] x", "y = custom.Twice(x); z = Neg(y)", "float[] z")
     values, shapes = analyse(proto)

@@ -97,6 +97,21 @@ def test_a_branch_that_keeps_a_value_is_left_out(emitted: Emit) -> None:
     check(model, found, *({"x": floats(3), "limit": np.float32([k])} for k in (-9, 9)))
 
 
+def test_a_size_that_a_loop_gives_is_read_off_its_result(emitted: Emit) -> None:
+    model = parse("""g (int64 n, float[2] x) => (int64[3] y, float[k] z)
+        <int64[1] three = {3}, int64[1] one = {1}, int64 zero = {0}> {
+        go = Constant <value = bool {1}> ()
+        last, made = Loop(n, go, x) <body = step
+          (int64 i, bool going, float[2] h) => (bool on, float[2] next, float[2] o) {
+            on = Identity(going) next = Tanh(h) o = Neg(next) }>
+        s = Shape(made)
+        k = Gather(s, zero)
+        y = Expand(k, three)
+        z = ReduceSum<keepdims = 0>(made, one)
+        }""")
+    check(model, emitted(model), *({"n": np.array(k), "x": floats(2)} for k in (1, 4)))
+
+
 def test_several_results_and_branches_in_branches(emitted: Emit) -> None:
     model = parse("""g (bool c, bool d, float[2] x) => (float[2] y, float[2] z) {
         y, z = If(c) <

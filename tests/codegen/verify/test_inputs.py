@@ -213,6 +213,15 @@ def test_ranges(case: str) -> None:
         assert low <= inputs["i"].min() <= inputs["i"].max() < most
 
 
+def test_indices_may_be_floats() -> None:
+    text = (
+        f"g (float[n] i) => (float[n, 2] y) {TABLE}"
+        "{ whole = Cast<to = 6>(i)  y = Gather(table, whole) }"
+    )
+    made, *_ = run_all(parse(text))
+    assert made["i"].dtype == np.float32 and (made["i"] == np.floor(made["i"])).all()
+
+
 def test_contrib_embeddings() -> None:
     rows = ", ".join("1" * 40)
     model = parse(f"""

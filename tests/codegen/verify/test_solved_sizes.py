@@ -240,6 +240,17 @@ def test_inputs_of_unknown_rank() -> None:
     assert found.runs[0].feed["x"].shape[2:] == (3,)
 
 
+def test_a_signal_is_as_long_as_windows_that_no_rule_sees() -> None:
+    text = """(float[1, 1, length] x) => (float[1, 1, windows] y) {
+        line = Reshape(x, flat) same = Equal(line, line)
+        all = Compress(line, same) signal = Reshape(all, row)
+        y = Conv<strides = [300]>(signal, w) }"""
+    lines = {"flat": np.array([-1]), "row": np.array([1, 1, -1])}
+    made = model(text, {**lines, "w": (1, 1, 900)})
+    found = find_cases(Session(made.SerializeToString()), ir.from_proto(made), None)
+    assert found.runs[0].feed["x"].size >= 900
+
+
 def test_a_refusal_is_whole_and_says_what_to_do(tmp_path: Path) -> None:
     text = """(float[n, k] x) => (float[m] y) { i = Cast<to = 7>(x) j = Sub(i, i)
         one = Constant<value_ints = [1]>() s = ReduceSum<keepdims = 0>(j, one)

@@ -146,14 +146,19 @@ for _name, _since, _spelling, _values, _carried in (
 # ---- arithmetic
 
 
+def _is_negative(x: Any) -> bool:
+    """Of a number in the text: x - 0.5 is x + -0.5 to the last bit."""
+    return isinstance(x, np.floating) and bool(x < 0)
+
+
 @through_signed()
 def _add(t: Any, n: NodeView, a: Any, b: Any) -> Any:
-    return a + b
+    return a - -b if _is_negative(b) else a + b
 
 
 @through_signed()
 def _sub(t: Any, n: NodeView, a: Any, b: Any) -> Any:
-    return a - b
+    return a + -b if _is_negative(b) else a - b
 
 
 @through_signed()

@@ -45,7 +45,7 @@ class FileNames:
         at_home = {_caller(n) for n in nodes if self._reads_own(n)}
         away = [n for n in nodes if _caller(n) not in at_home]
         self._place(away, _holders, reads=True)
-        unknown = [n for n in away if self._is_unknown(n.name or "")]
+        unknown = [n for n in away if self._is_unknown(n)]
         count = -1
         while count != len(self._held):  # what has no weights, by what is beside it
             count = len(self._held)
@@ -73,10 +73,9 @@ class FileNames:
             return scopes
         return tuple(scope for scope in scopes if scope.path != own[-1].path)
 
-    def _is_unknown(self, name: str) -> bool:
+    def _is_unknown(self, node: ir.Node) -> bool:
         """Whether a node's name has a module that no weight is called after."""
-        scopes = self._called(name.rpartition("/")[0])
-        paths = (tuple(scope.path.split(".")) for scope in scopes)
+        paths = (tuple(s.path.split(".")) for s in self._called(_caller(node)))
         return any(path not in self._modules for path in paths)
 
     def _reads_own(self, node: ir.Node) -> bool:
@@ -147,7 +146,13 @@ class FileNames:
 
 
 def _caller(node: ir.Node) -> str:
-    return (node.name or "").rpartition("/")[0]
+    """The modules in a node's name.
+
+    TensorFlow Lite joins the names of what it fuses, `net/act/Relu;net/conv/BiasAdd;
+    net/conv/Conv2D`: the module that most of them have is that of the weights.
+    """
+    callers = [name.rpartition("/")[0] for name in (node.name or "").split(";")]
+    return Counter(callers).most_common(1)[0][0]
 
 
 def _holders(node: ir.Node) -> list[list[str]]:

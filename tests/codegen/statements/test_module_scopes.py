@@ -10,6 +10,7 @@ import onnx
 import pytest
 import torch
 from onnx import helper, numpy_helper
+from support.emitter_models import Graph
 from torch import nn
 
 import fairhand
@@ -119,3 +120,29 @@ def test_a_weight_that_a_node_reads_says_which_of_equal_names(
     loaded = import_module(name).load()
     loaded.load_state_dict(network.state_dict())
     torch.testing.assert_close(loaded(x), network(x))
+
+
+def test_of_joined_names_the_commonest_module_counts(tmp_path: Path) -> None:
+    """As TensorFlow Lite names what it fuses."""
+    g = Graph(x=["batch", 2, 8, 8])
+    kernel = g.weight("const_fold_opt__1", 3, 2, 3, 3)
+    y = g("Conv", "x", kernel, g.weight("const_fold_opt__2", 3))
+    g.nodes[-1].name = (
+        "net/act_3/Relu;net/conv_3/BiasAdd/Read;net/conv_4/BiasAdd;net/conv_4/Conv2D1"
+    )
+    y = g("Relu", y)
+    g.nodes[-1].name = "Relu__38"
+    y = g("Conv", y, g.weight("const_fold_opt__3", 3, 3, 3, 3))
+    g.nodes[-1].name = "net/conv_5/Conv2D"
+    fairhand.compile(g.model(y=y), tmp_path / "net")
+    text = (tmp_path / "net" / "model.py").read_text(encoding="utf-8")
+    assert "conv_4 = nn.Conv2d(2, 3, 3)" in text and "act_3" not in text
+
+
+def test_a_negative_number_is_taken_away(tmp_path: Path) -> None:
+    g = Graph(x=["batch", 2])
+    half = g("Constant", value_float=-0.5)
+    y = g("Sub", g("Relu", g("Add", "x", half)), half)
+    fairhand.compile(g.model(y=y), tmp_path / "net")
+    text = (tmp_path / "net" / "model.py").read_text(encoding="utf-8")
+    assert "F.relu(x - 0.5) + 0.5" in text

@@ -11,11 +11,9 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from ...analysis.errors import Unsupported
 from ...analysis.graph.parameters import has_name
 from ...analysis.graph.traversal import all_graphs, all_nodes, bodies
-from ...analysis.graph.weight_access import glance, note_read
 from .opset_adapters import constant_array
 from .unique_names import UniqueNames
 
-_LARGEST_COPY = 2**20  # elements of a parameter that is stored twice
 _MOST_OPERANDS = 32  # of an operator that joins any number of them
 
 
@@ -291,21 +289,12 @@ def _bypass(node: ir.Node, names: UniqueNames) -> None:
 
 
 def _is_another(source: ir.Value, output: ir.Value) -> bool:
-    """Whether an exporter took two weights for one since they are equal.
+    """Whether TorchScript's exporter took two weights for one since they are equal.
 
-    As all norms are that were never trained, and tables of indices. Equal matrices of
-    floats that don't come back are one that two layers share.
+    It leaves each its name. What two modules share has one name alone.
     """
-    stored = source.const_value
-    if output.is_graph_output() or stored is None or not has_name(output):
-        return False
-    if "." not in (output.name or "") or stored.size > _LARGEST_COPY:
-        return False
-    if not stored.dtype.is_floating_point() or len(stored.shape) < 2:
-        return True
-    array = glance(stored)
-    note_read(stored)
-    return 2 * len(np.unique(array)) <= array.size
+    named = has_name(output) and not output.is_graph_output()
+    return named and source.const_value is not None
 
 
 def _copy(source: ir.Value, output: ir.Value) -> None:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from ...analysis.graph.parameters import is_parameter, is_saved
 from ...analysis.ops.module_form import Weight
 from ..ir.assignment import Assignment
-from ..ir.module_call import ModuleCall
+from ..ir.module_call import ModuleCall, layer_key
 from ..ir.package_plan import Item, MemberPath, WeightPlan
 from ..modules.members import ConstructorValue
 from .module_classes import ClassTable
@@ -36,7 +36,8 @@ def weights_of(classes: ClassTable) -> list[WeightPlan]:
                     if what.form.source is None:
                         origin = _origin(weight.value)
                         at = (*path, name)
-                        plan = replace(plan, path=at, origin=origin, layer=True)
+                        call = layer_key(what.form)
+                        plan = replace(plan, path=at, origin=origin, layer=call)
                     found.append(plan)
                 for name, array in getattr(what.form, "buffers", {}).items():
                     found.append(

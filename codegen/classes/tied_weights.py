@@ -37,6 +37,7 @@ class Tied:
     keys: tuple[list[str], ...]
     lines: tuple[str, ...]  # self.lm_head.weight = self.transformer.wte.weight
     spared: int  # elements that are not stored again
+    two_names: bool  # whether some layers have
 
     def network(self, plan: ClassPlan) -> ClassPlan:
         """The network's class, whose last lines make layers share their weights."""
@@ -54,9 +55,12 @@ def tie(weights: Sequence[WeightPlan], faithful: bool = False) -> Tied:
     a model's `shared` is its decoder's embed_tokens.
     """
     owners: dict[str, list[WeightPlan]] = {}
+    modules: dict[str, list[WeightPlan]] = {}
+    for weight in weights:
+        modules.setdefault(_holder(weight), []).append(weight)
     keys: dict[str, list[str]] = {}
-    lines: list[tuple[MemberPath, MemberPath]] = []
-    spared = 0
+    lines: dict[tuple[MemberPath, MemberPath], None] = {}
+    spared, two_names = 0, False
     for weight in weights:
         if not weight.origin:
             continue
@@ -70,17 +74,25 @@ def tie(weights: Sequence[WeightPlan], faithful: bool = False) -> Tied:
             _note_read(owner, weight)
         if vector and np.unique(weight.array()).size < 2:
             continue
-        keys.setdefault(owner.key, [owner.key]).append(weight.key)
-        lines.append((weight.path, owner.path))
-        spared += weight.array().size
+        pairs, line = [(owner, weight)], (weight.path, owner.path)
+        both = modules[_holder(owner)], modules[_holder(weight)]
+        if _are_one(*both):  # a module that has two names
+            pairs, line = [*zip(*both, strict=True)], (line[0][:-1], line[1][:-1])
+            two_names = True
+        if line in lines:
+            continue
+        lines[line] = None
+        for one, other in pairs:
+            keys.setdefault(one.key, [one.key]).append(other.key)
+            spared += other.array().size
     for weight in _named_elsewhere(weights) if faithful else ():
         *holder, _ = weight.path
         other = weight.origin.rpartition(".")[0]
         if (line := (tuple(other.split(".")), tuple(holder))) in lines:
             continue
-        lines.append(line)
+        lines[line] = None
         for one in weights:  # the module has all its weights under either name
-            if one.key.rpartition(".")[0] == weight.key.rpartition(".")[0]:
+            if _holder(one) == _holder(weight):
                 tied = (group for group in keys.values() if one.key in group)
                 group = next(tied, None) or keys.setdefault(one.key, [one.key])
                 group.append(f"{other}.{one.key.rpartition('.')[2]}")
@@ -90,7 +102,21 @@ def tie(weights: Sequence[WeightPlan], faithful: bool = False) -> Tied:
     for weight in weights:  # a module's other name may come first, and no layer have it
         key = first.get(weight.key, weight.key)
         stored.setdefault(key, replace(weight, key=key))
-    return Tied([*stored.values()], groups, tuple(tied_lines(lines)), spared)
+    return Tied([*stored.values()], groups, tuple(tied_lines(lines)), spared, two_names)
+
+
+def _holder(weight: WeightPlan) -> str:
+    return weight.key.rpartition(".")[0]
+
+
+def _are_one(a: Sequence[WeightPlan], b: Sequence[WeightPlan]) -> bool:
+    """Whether two modules are the same layer with the same initializers."""
+    return len(a) == len(b) and all(
+        x.layer == y.layer
+        and x.key.rpartition(".")[2] == y.key.rpartition(".")[2]
+        and (_made_alike(x, y) if x.layer and x.origin else not x.path)
+        for x, y in zip(a, b, strict=True)
+    )
 
 
 def _named_elsewhere(weights: Sequence[WeightPlan]) -> Iterator[WeightPlan]:

@@ -106,7 +106,8 @@ class StatePlan:
     constants: bool  # some are no parameters, and not in state_dict
     unwritten: bool  # the constructor reads constants from the file
     filled: bool  # some hold one value throughout and are stored as that
-    ties: tuple[list[str], ...]  # keys of one parameter, the stored one first
+    ties: tuple[list[str], ...]  # keys of one tensor, the stored one first
+    two_names: bool  # some modules have
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ class WeightPlan:
     weight: Weight | None = None  # that it stores; nothing is decided by its content
     path: MemberPath = ()  # "layers", Item(0), "fc", "weight", in the network's class
     origin: str = ""  # of a parameter: the one initializer that it was made of
-    layer: bool = False  # one of PyTorch's has it
+    layer: tuple[object, ...] = ()  # of PyTorch's, that has it: its constructor call
 
     def array(self) -> np.ndarray:
         """The tensor as it is stored."""

@@ -59,7 +59,7 @@ def make_tree(
         root = ModuleCall(only.path, only.hint, only.items)
     if not faithful and cache:
         _open_wrappers(root, cache)
-    _unify_layers(root)
+    _unify_layers(root, faithful)
     _own_constants(root, results, faithful)
     while faithful and _dissolve(root, _divided(root)):
         for call in (root, *root.all_calls()):
@@ -275,19 +275,24 @@ def _begins_joining(call: ModuleCall) -> bool:
     return joins and reads.isdisjoint(rest)
 
 
-def _unify_layers(call: ModuleCall) -> None:
+def _unify_layers(call: ModuleCall, faithful: bool) -> None:
     """One layer that a module uses twice becomes one form.
 
     Equal weights make two layers one if they are matrices, or if the layers have one
-    name: exporters give all equal vectors the same array.
+    name: exporters give all equal vectors the same array. If `faithful`, a layer of two
+    names has both.
     """
     first: dict[object, ModuleForm] = {}
     for item in call.contents():
         if isinstance(item, ModuleCall):
-            _unify_layers(item)
+            _unify_layers(item, faithful)
         elif item.form is not None:
             large = any(_is_large(weight) for weight in item.form.weights.values())
-            name = "" if large else item.path or id(item)
+            name = (
+                item.path
+                if large and faithful
+                else "" if large else item.path or id(item)
+            )
             key = (name, layer_key(item.form), weights_key(item.form))
             form = first.setdefault(key, item.form)
             if form is not item.form:

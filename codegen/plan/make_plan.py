@@ -110,6 +110,7 @@ def make_plan(
             unwritten=constants.unwritten,
             filled=any(is_filled(w.array()) for w in tied.weights),
             ties=tied.keys,
+            two_names=tied.two_names,
         ),
         lanes=divided.count if divided is not None and divided.forks else 0,
         kernels=collection.names if collection is not None else (),

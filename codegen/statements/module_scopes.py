@@ -210,13 +210,16 @@ def network_class(model: ir.Model) -> str:
     return ""
 
 
-def form_path(form: ModuleForm, scopes: tuple[Scope, ...]) -> str:
+def form_path(
+    form: ModuleForm, scopes: tuple[Scope, ...], faithful: bool = False
+) -> str:
     """The attribute path of a layer: from its parameters' names, else from its scope.
 
     A parameter's name counts only inside the module that the layer stands in: exporters
     give equal arrays one name, so a norm may carry the name of its twin elsewhere. A
     convolution folded with the norm after it stands in that norm's scope. Of a matrix
-    and a norm that became one layer, the matrix names it.
+    and a norm that became one layer, the matrix names it. TorchScript calls /block/norm
+    what a block calls of the network's `norm`: if `faithful`, that is its path.
     """
     leaf = scopes[-1].path if scopes else ""
     folded = (
@@ -238,6 +241,8 @@ def form_path(form: ModuleForm, scopes: tuple[Scope, ...]) -> str:
             continue
         beside = path.rpartition(".")[0] == leaf.rpartition(".")[0]
         if not scopes or path == leaf or path.startswith(f"{leaf}."):
+            return path
+        if faithful and not scopes[-1].class_hint and leaf.endswith(f".{path}"):
             return path
         if folded and beside:
             return path

@@ -231,7 +231,7 @@ class Spelling:
             inlines=op.inlines if op is not None else True,
             result=op.result if op is not None else "",
             form=form,
-            path=form_path(form, scopes) if form is not None else "",
+            path=form_path(form, scopes, self.faithful) if form is not None else "",
         )
         if isinstance(made, tuple):
             return [

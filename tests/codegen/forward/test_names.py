@@ -89,7 +89,7 @@ def module_names() -> set[str]:
         helpers=(),
         classes=(only,),
         network="Only",
-        state=StatePlan(0, False, False, False, ()),
+        state=StatePlan(0, False, False, False, (), False),
     )
     text = model_text(plan)
     bound = set(re.findall(r"^(?:def |class )?(\w+)(?:\(| = )", text, re.MULTILINE))

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_model
 from support.emitted import imported
+from support.emitter_models import Graph
 from support.traced import Traced
 
 import fairhand
@@ -185,3 +186,41 @@ def test_a_vector_of_two_modules_is_one_unless_it_is_all_ones(
     network = imported(folder).load()
     vectors = {p for n, p in network.named_parameters() if "bias" not in n}
     assert len([v for v in vectors if v.dim() == 1]) == (2 if ones else 1)
+
+
+def test_a_module_of_two_names_has_both(tmp_path: Path) -> None:
+    """enc2 = enc1: the file has the tensors under one name, and calls by both."""
+    g = Traced(x=("float32", ["batch", 4, 6, 6]))
+    conv = g.weight("enc2.0.weight", 4, 4, 1, 1)
+    vectors = [
+        g.weight(f"enc2.1.{name}", 4) for name in ("weight", "bias", "running_mean")
+    ]
+    spread = g.weight(
+        "enc2.1.running_var", value=np.linspace(1, 2, 4).astype(np.float32)
+    )
+    x = "x"
+    for name in ("enc1", "enc2"):
+        with g.module(f"{name}.0", "Conv2d"):
+            x = g("Conv", x, conv)
+        with g.module(f"{name}.1", "BatchNorm2d"):
+            x = g("BatchNormalization", x, *vectors, spread)
+        x = g.relu(x)
+    fairhand.compile(g.model(y=x), tmp_path / "net", level=0, cache=False)
+    network = imported(tmp_path / "net").load()
+    assert network.enc1[0] is network.enc2[0] and network.enc1[1] is network.enc2[1]
+    assert {"enc1.1.running_mean", "enc2.0.weight"} < network.state_dict().keys()
+    assert len(load_file(tmp_path / "net" / "weights.safetensors")) == 5
+
+
+def test_a_layer_that_blocks_call_is_the_network_s(tmp_path: Path) -> None:
+    """TorchScript calls /b1/norm what b1 calls of the network's `norm`."""
+    g = Graph(x=["batch", 3, 8])
+    gains = g.weight("norm.weight", 8), g.weight("norm.bias", 8)
+    x = "x"
+    for at in ("b1", "b2"):
+        x = g("LayerNormalization", x, *gains, at=f"{at}/norm")
+        x = g.linear(x, f"{at}.fc", 8, 8, at=f"{at}/fc")
+    x = g("LayerNormalization", x, *gains, at="norm")
+    fairhand.compile(g.model(y=x), tmp_path / "net", level=0, cache=False)
+    found = imported(tmp_path / "net").load().state_dict().keys()
+    assert {key.rpartition(".")[0] for key in found} == {"norm", "b1.fc", "b2.fc"}

@@ -8,13 +8,15 @@ import onnx_ir as ir
 
 # Exporters name what they fold after the operator, a letter, or a number.
 _MADE_UP = re.compile(
-    r"val_\d|onnx|_output(_|$)|constant|^node_|^_|^.$|lifted_tensor"
+    r"val_\d|onnx|_output(_|$)|(?<!\.)constant|constant(?!$)|^node_|^.$|lifted_tensor"
+    r"|^_(adaptive|cdist|conj|fft|log_softmax|native|reshape|scaled_dot|softmax|to_copy"
+    r"|unsafe|upsample|weight_norm)"
     r"|(^|\.(?=\w+_\d+$))(add|arange|cat|clone|div|expand|full|index|mul|ones|permute|reshape|select"
     r"|slice|squeeze|stack|sub|transpose|unsqueeze|view|zeros)(_\d+)?$",
     re.IGNORECASE,
 )
 # Exporters name numbers of their own after the module they are used in.
-_BOUNDS = re.compile(r"constant|\b(min|max)_val\b", re.IGNORECASE)
+_BOUNDS = re.compile(r"\b(min|max)_val\b", re.IGNORECASE)
 
 
 # In a value's `meta`: whether its uses say that it trains, where they say anything.
@@ -27,7 +29,7 @@ def has_name(value: ir.Value) -> bool:
     """Whether a constant's name is the original program's, not an exporter's."""
     name = value.name or ""
     made_up = _MADE_UP.search(name) or _BOUNDS.search(name)
-    return bool(re.fullmatch(r"[A-Za-z][\w.]*", name)) and not made_up
+    return bool(re.fullmatch(r"[A-Za-z_][\w.]*", name)) and not made_up
 
 
 def is_saved(value: ir.Value) -> bool:

@@ -36,8 +36,8 @@ def weights_of(classes: ClassTable) -> list[WeightPlan]:
                     if what.form.source is None:
                         origin = _origin(weight.value)
                         at = (*path, name)
-                        call = layer_key(what.form)
-                        plan = replace(plan, path=at, origin=origin, layer=call)
+                        made = layer_key(what.form)
+                        plan = replace(plan, path=at, origin=origin, layer=made)
                     found.append(plan)
                 for name, array in getattr(what.form, "buffers", {}).items():
                     found.append(

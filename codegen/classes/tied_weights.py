@@ -82,9 +82,9 @@ def tie(weights: Sequence[WeightPlan], faithful: bool = False) -> Tied:
         if line in lines:
             continue
         lines[line] = None
-        for one, other in pairs:
-            keys.setdefault(one.key, [one.key]).append(other.key)
-            spared += other.array().size
+        for first_named, again in pairs:
+            keys.setdefault(first_named.key, [first_named.key]).append(again.key)
+            spared += again.array().size
     for weight in _named_elsewhere(weights) if faithful else ():
         *holder, _ = weight.path
         other = weight.origin.rpartition(".")[0]

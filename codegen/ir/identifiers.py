@@ -40,9 +40,20 @@ _MODULE_ATTRIBUTES = frozenset(
     register_load_state_dict_pre_hook register_module register_parameter
     register_state_dict_post_hook register_state_dict_pre_hook requires_grad_
     set_extra_state set_submodule share_memory state_dict to to_empty train training
-    type xpu zero_grad""".split()
+    type xpu zero_grad
+    _apply _backward_hooks _backward_pre_hooks _buffers _call_impl _compiled_call_impl
+    _forward_hooks _forward_hooks_always_called _forward_hooks_with_kwargs
+    _forward_pre_hooks _forward_pre_hooks_with_kwargs _get_abs_string_index
+    _get_backward_hooks _get_backward_pre_hooks _get_name _is_full_backward_hook
+    _key_to_attr _keys _load_from_state_dict _load_state_dict_post_hooks
+    _load_state_dict_pre_hooks _maybe_warn_non_full_backward_hook _modules
+    _named_members _non_persistent_buffers_set _parameters
+    _register_load_state_dict_pre_hook _register_state_dict_hook
+    _replicate_for_data_parallel _save_to_state_dict _slow_forward _state_dict_hooks
+    _state_dict_pre_hooks _version _wrapped_call_impl""".split()
 )
 MAX_LENGTH = 40
+_MEMBER = re.compile("(?!__)[A-Za-z_][0-9A-Za-z_]{0,99}")
 
 
 def identifier(text: str, fallback: str = "x") -> str:
@@ -65,10 +76,13 @@ def variable(text: str) -> str:
 
 
 def attribute(text: str) -> str:
-    """A name for a member of an nn.Module; keeps the model's own spelling."""
-    name = identifier(text, "layer")
-    if name == f"{text}_" and not keyword.iskeyword(text):
-        name = text  # a builtin or a name of the module hides nothing after a dot
+    """A name for a member of an nn.Module; keeps the model's own spelling.
+
+    After a dot a builtin or a name of the module hides nothing. What begins with two
+    underscores has another name inside of a class.
+    """
+    own = _MEMBER.fullmatch(text) and not keyword.iskeyword(text) and text.strip("_")
+    name = text if own else identifier(text, "layer")
     return f"{name}_" if name in _MODULE_ATTRIBUTES else name
 
 

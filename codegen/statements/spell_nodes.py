@@ -14,7 +14,7 @@ import onnx_ir as ir
 import sympy
 
 from ...analysis.errors import MALFORMED, FairhandError, Unsupported
-from ...analysis.graph.parameters import has_name, is_parameter
+from ...analysis.graph.parameters import COMPUTED, has_name, is_parameter
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.literals import one_line
 from ...analysis.ops.module_form import ModuleForm
@@ -282,9 +282,12 @@ NCHWC_HINT = (
 
 
 def _alters(form: ModuleForm) -> bool:
-    """Whether a named weight would be stored otherwise, or under another name."""
+    """Whether a named weight would be stored otherwise, or under another name.
+
+    What was brought into the order of ONNX's recurrent operators is brought back.
+    """
     return any(
-        (w.how and is_parameter(w.value))
+        (w.how and is_parameter(w.value) and not w.value.meta.get(COMPUTED))
         or (has_name(w.value) and (w.value.name or "").rpartition(".")[2] != name)
         for name, w in form.weights.items()
     )

@@ -323,6 +323,40 @@ def test_equal_parameters_that_an_exporter_merged(tmp_path: Path) -> None:
     assert len(set(made.load().parameters())) == 5
 
 
+@pytest.mark.parametrize("state", ["", "zeros"])
+def test_recurrent_weights_are_those_of_the_layer(state: str, tmp_path: Path) -> None:
+    """PyTorch's exporters bring them into the order of ONNX's gates."""
+    g = Graph(x=[5, 2, 3])
+    joined: dict[str, list[str]] = {"weight_ih": [], "weight_hh": [], "bias": []}
+    for end in ("_l0", "_l0_reverse"):
+        for name, shape in (
+            *(("weight_ih", [16, 3]), ("weight_hh", [16, 4])),
+            *(("bias_ih", [16]), ("bias_hh", [16])),
+        ):
+            weight = g.weight(f"rnn.{name}{end}", *shape)
+            gates = [
+                g("Slice", weight, g.ints(4 * i), g.ints(4 * i + 4), at="rnn")
+                for i in (0, 3, 1, 2)
+            ]
+            weight = str(g("Concat", *gates, axis=0, at="rnn"))
+            joined["bias" if "bias" in name else name].append(weight)
+    operands = []
+    for name, parts in joined.items():
+        if name == "bias":
+            both = zip(parts[::2], parts[1::2], strict=True)
+            parts = [str(g("Concat", *pair, axis=0, at="rnn")) for pair in both]
+        rows = [g("Unsqueeze", part, g.ints(0), at="rnn") for part in parts]
+        operands.append(g("Concat", *rows, axis=0, at="rnn"))
+    zeros = [g.weight("val_1", value=np.zeros((2, 2, 4), np.float32))] * 2
+    rest = ["", *zeros] if state else []
+    kind = {"hidden_size": 4, "direction": "bidirectional"}
+    y = g("LSTM", "x", *operands, *rest, at="rnn", **kind)
+    found = keys(package(g, tmp_path, y=g("Tanh", y)))
+    ends = ("_l0", "_l0_reverse")
+    names_ = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    assert found == {f"rnn.{name}{end}" for name in names_ for end in ends}
+
+
 def test_a_factor_of_a_result_stays_one(tmp_path: Path) -> None:
     """It would be another weight, also where that is transposed first."""
     g = Graph(ids=("int64", ["batch", 6]))

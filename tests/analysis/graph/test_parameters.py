@@ -37,6 +37,8 @@ def test_what_state_dict_has() -> None:
         return is_saved(ir.Value(name=name, metadata_props=props))
 
     assert saved("blocks.0.attn.index") and saved("inv", persistent="True")
+    assert saved("_norm.weight") and saved("_scale") and saved("block.constant")
+    assert not saved("_to_copy_1") and not saved("block._tensor_constant0")
     assert not saved("blocks.0.index_3") and not saved("index")
     assert not saved("inv", kind="BUFFER", persistent="False")
     computed = ir.Value(name="pad_2")

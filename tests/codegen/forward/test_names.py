@@ -117,11 +117,12 @@ def test_any_text_becomes_an_identifier(make: Callable[[str], str], text: str) -
     name = make(text)
     assert name.isidentifier() and name.isascii()
     assert unicodedata.normalize("NFKC", name) == name
-    assert not keyword.iskeyword(name) and not name.startswith("_")
+    assert not keyword.iskeyword(name) and not name.startswith("__")
     if make is not attribute:  # which stands behind a dot, and hides nothing
+        assert not name.startswith("_") and len(name) <= MAX_LENGTH + 8
         assert not keyword.issoftkeyword(name) and name not in dir(builtins)
         assert name not in TAKEN | {"self"}
-    assert len(name) <= MAX_LENGTH + 8  # room for a prefix and an underscore
+    assert len(name) <= 101  # room for an underscore
     assert make(text) == name
 
 
@@ -160,6 +161,12 @@ def test_spelling_follows_what_is_named(text: str) -> None:
         (attribute, "0", "layer_0"),
         (attribute, "forward", "forward_"),
         (attribute, "type", "type_"),
+        (attribute, "a__b", "a__b"),
+        (attribute, "_p", "_p"),
+        (attribute, "B_", "B_"),
+        (attribute, "__p", "p"),
+        (attribute, "_modules", "_modules_"),
+        (attribute, "class", "class_"),
         (class_name, "resnet50", "Resnet50"),
         (class_name, "digits_cnn", "DigitsCnn"),
         (class_name, "BertLayer", "BertLayer"),

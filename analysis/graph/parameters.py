@@ -29,7 +29,7 @@ def has_name(value: ir.Value) -> bool:
     """Whether a constant's name is the original program's, not an exporter's."""
     name = value.name or ""
     made_up = _MADE_UP.search(name) or _BOUNDS.search(name)
-    return bool(re.fullmatch(r"[A-Za-z_][\w.]*", name)) and not made_up
+    return bool(re.fullmatch(r"[A-Za-z_][\w.-]*", name)) and not made_up
 
 
 def is_saved(value: ir.Value) -> bool:

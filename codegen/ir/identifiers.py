@@ -53,7 +53,8 @@ _MODULE_ATTRIBUTES = frozenset(
     _state_dict_pre_hooks _version _wrapped_call_impl""".split()
 )
 MAX_LENGTH = 40
-_MEMBER = re.compile("(?!__)[A-Za-z_][0-9A-Za-z_]{0,99}")
+LONGEST_KEY = 100  # of a word in a state dict's keys, where they are the file's
+_MEMBER = re.compile("(?!__)[A-Za-z_][0-9A-Za-z_]*")
 
 
 def identifier(text: str, fallback: str = "x") -> str:
@@ -75,14 +76,14 @@ def variable(text: str) -> str:
     return identifier(snake, "x")
 
 
-def attribute(text: str) -> str:
+def attribute(text: str, longest: int = MAX_LENGTH) -> str:
     """A name for a member of an nn.Module; keeps the model's own spelling.
 
     After a dot a builtin or a name of the module hides nothing. What begins with two
     underscores has another name inside of a class.
     """
-    own = _MEMBER.fullmatch(text) and not keyword.iskeyword(text) and text.strip("_")
-    name = text if own else identifier(text, "layer")
+    own = len(text) <= longest and _MEMBER.fullmatch(text) and text.strip("_")
+    name = text if own and not keyword.iskeyword(text) else identifier(text, "layer")
     return f"{name}_" if name in _MODULE_ATTRIBUTES else name
 
 

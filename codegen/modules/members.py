@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from ...analysis.spelling.expr import (
     nodes,
 )
 from ..ir.assignment import Assignment, LayerRef
-from ..ir.identifiers import attribute, unused
+from ..ir.identifiers import LONGEST_KEY, attribute, unused
 from ..ir.module_call import ModuleCall
 from ..ir.naming import ATTRIBUTES, TENSORS, first_name
 from ..ir.package_plan import Item, MemberPath, path_text
@@ -164,7 +165,9 @@ def _faithful(owned: list[tuple[Any, list[str]]]) -> list[Attribute]:
         elif path[-1].isdigit() and isinstance(what, ir.Value):
             # No list has buffers.
             path = path if is_parameter(what) else ("_".join(path),)
-        path = (attribute(path[0]), *map(_dictionary_key, path[1:]))
+        if isinstance(what, ir.Value) and len(path) > 1 and not path[-1].isdigit():
+            path = (*path[:-1], attribute(path[-1], LONGEST_KEY))
+        path = (attribute(path[0], LONGEST_KEY), *map(_dictionary_key, path[1:]))
         if any(other[: len(path)] == path != other for other in paths):
             path = (*path, _role(what))  # a dictionary of the others
         if path in taken:
@@ -204,10 +207,12 @@ _OF_DICTIONARIES = frozenset(
 
 
 def _dictionary_key(word: str) -> str:
-    """A word of an untrusted path, as the key of a dictionary of modules."""
-    if re.fullmatch("[0-9]{1,6}", word):
-        return word
-    key = attribute(word)
+    """A word of an untrusted path, as the key of a dictionary of modules: it need be no
+    identifier, as the `block1-0` of torchvision's RegNet."""
+    key = attribute(word, LONGEST_KEY)
+    hides = key == f"{word}_" and not keyword.iskeyword(word)
+    plain = re.fullmatch(r"[0-9]{1,6}|(?!__|[0-9]+$)\w[\w -]{0,99}", word, re.ASCII)
+    key = word if plain and not hides else key
     return f"{key}_" if key in _OF_DICTIONARIES else key
 
 

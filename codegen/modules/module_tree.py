@@ -16,6 +16,7 @@ from ...analysis.graph.parameters import has_name, is_parameter
 from ...analysis.ops.module_form import ModuleForm, Weight
 from ...analysis.spelling.expr import Expr, substitute
 from ..ir.assignment import Assignment, LayerRef
+from ..ir.identifiers import LONGEST_KEY, attribute
 from ..ir.module_call import (
     Item,
     ModuleCall,
@@ -137,13 +138,15 @@ def _skeleton(call: ModuleCall) -> tuple[str, ...]:
 
 
 def _kept_path(call: ModuleCall) -> list[Item]:
-    """The same for members that keep their paths: a class must own what is in it."""
+    """The same for members that keep their paths: a class must own what is in it, and
+    has members of names that are identifiers."""
     members = [item.path for item in call.contents() if _owns(item)]
     alone = len(call.items) == 1 and isinstance(call.items[0], ModuleCall)
     start = f"{call.path}."
     inside = all(
-        path.startswith(start) and not path.removeprefix(start)[:1].isdigit()
+        path.startswith(start) and attribute(word, LONGEST_KEY) in (word, f"{word}_")
         for path in members
+        for word in (path.removeprefix(start).partition(".")[0],)
     )
     read = (value for step in call.steps() for value in _constants(step))
     owns = bool(members) or any(_up_to_holder(value, (call,)) for value in read)

@@ -163,6 +163,8 @@ class Rewriter:
         new = [draft for draft in change.drafts if there[id(draft)] is None]
         if self.level == 0 and any(map(self._alters_parameter, new)):
             return "a stored weight would change"
+        if self.level == 0 and _parameters(change) - _left(change):
+            return "a parameter would not be needed any more, for its numbers"
         if self.level < 2 and change.merges and any(map(self._joins_parameter, new)):
             return "a stored weight would take in another constant"
         # What the right side uses stays, even if it is part of the left side.
@@ -283,6 +285,17 @@ class Rewriter:
                     stack.append(producer)
                     # Another user may be the only one now, which rules may ask for.
                     self.touched += [user for user, _ in x.uses()][:2]
+
+
+def _parameters(change: _Change) -> set[ir.Value]:
+    """What trains of what the matched nodes read."""
+    read = {value for node in change.matched for value in node.inputs}
+    return {value for value in read if value is not None and is_parameter(value)}
+
+
+def _left(change: _Change) -> set[object]:
+    """What the results are, and what the planned nodes read."""
+    return {*change.results, *(x for draft in change.drafts for x in draft.inputs)}
 
 
 def _producer(value: ir.Value) -> ir.Node:

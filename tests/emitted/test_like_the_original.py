@@ -458,3 +458,28 @@ def test_what_is_computed_from_parameters_alone_trains(tmp_path: Path) -> None:
     bias = g("Gather", g.weight("attn.table", 40), places)
     network = package(g, tmp_path, 1, y=g("Add", x, bias)).load()
     assert (6, 6) in [tuple(p.shape) for p in network.parameters()]
+
+
+def test_what_trains_stays_whatever_its_numbers_are(tmp_path: Path) -> None:
+    """A gain of one and a shift of zero of a network that was never trained."""
+    g = Graph(x=["batch", 6, 8])
+    x = g.linear("x", "fc", 8, 8, at="fc")
+    x = g("Mul", x, g.weight("lab.scale", value=np.ones(1, np.float32)), at="lab")
+    x = g("Add", x, g.weight("lab.bias", value=np.zeros(1, np.float32)), at="lab")
+    x = g("Add", x, g.weight("places", value=np.zeros((1, 6, 8), np.float32)))
+    found = keys(package(g, tmp_path, y=g.linear(x, "out", 8, 3, at="out")))
+    assert {"lab.scale", "lab.bias", "places"} < found
+
+
+def test_words_that_are_no_identifiers(tmp_path: Path) -> None:
+    """As of torchvision's RegNet, whose blocks are `block1-0`."""
+    g = Graph(x=["batch", 6, 8])
+    x = "x"
+    for i in range(2):
+        at = f"trunk.block-{i}"
+        x = g.linear(x, f"{at}.a", 8, 8, at=f"trunk/{at}/{at}.a")
+        x = g.linear(
+            g("Relu", x, at=f"trunk/{at}"), f"{at}.b", 8, 8, at=f"trunk/{at}/b"
+        )
+    found = keys(package(g, tmp_path, y=x))
+    assert {key[:13] for key in found} == {"trunk.block-0", "trunk.block-1"}

@@ -31,7 +31,7 @@ from .kernel.equality import prove_equal
 from .kernel.scalars import Element, Scalar
 from .kernel.smt import fresh, fresh_function
 from .kernel.tensors import Family
-from .outright import refuse_jumps, unrounded
+from .outright import refuse_edges, refuse_jumps, unrounded
 from .runtime_kernels import RuntimeSemantics, adds_up, at_best, decided_by_bits
 
 _NAMED = {
@@ -85,6 +85,7 @@ class _Class:
         if found is None:
             exact = _is_element if self.rounded else unrounded
             self.refuse_jumps(elements, exact)
+            refuse_edges(a, b)
             return Exactness.RING if level == "ring" else Exactness.REAL
         if self.semantics.moves and least in _OPEN:
             self.refuse_jumps(elements, self.settled)

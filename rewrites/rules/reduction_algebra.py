@@ -8,14 +8,12 @@ from typing import TypeAlias
 from ..language.operators.elementwise import (
     Abs,
     Div,
-    Log,
     Mul,
     Sqrt,
 )
 from ..language.operators.reduction import (
     ReduceL1,
     ReduceL2,
-    ReduceLogSum,
     ReduceMean,
     ReduceSum,
     ReduceSumSquare,
@@ -83,13 +81,6 @@ SPELLINGS = [
         "ReduceSum(Abs(x)) = ReduceL1(x)",
         lambda law, x, a, k: _over(ReduceSum, Abs(x), a, k),
         ReduceL1,
-        ReduceSum,
-    ),
-    _spelled(
-        "log_sum",
-        "Log(ReduceSum(x)) = ReduceLogSum(x)",
-        lambda law, x, a, k: Log(_over(ReduceSum, x, a, k)),
-        ReduceLogSum,
         ReduceSum,
     ),
 ]

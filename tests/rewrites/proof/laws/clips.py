@@ -131,7 +131,7 @@ RELUS = [
 BOUNDS = [
     law_of(
         "Min(Max(x, a), b) = Clip(x, a, b)",
-        "float x a:scalar b:scalar",
+        "float x:tensor a:scalar b:scalar",
         lambda x, a, b: Min(Max(x, a), b),
         Clip,
         wrong={"swapped": lambda x, a, b: Clip(x, b, a)},
@@ -139,7 +139,7 @@ BOUNDS = [
     ),
     law_of(
         "Max(Min(x, b), a) = Clip(x, a, max(a, b))",
-        "float x a:scalar b:scalar",
+        "float x:tensor a:scalar b:scalar",
         lambda x, a, b: Max(Min(x, b), a),
         lambda x, a, b: Clip(x, a, Max(a, b)),
         wrong={"bounds_may_cross": Clip},
@@ -147,7 +147,7 @@ BOUNDS = [
     ),
     law_of(
         "Max(Clip(x, a, b), c) = Clip(x, max(a, c), max(b, c))",
-        "float x a:scalar b:scalar c:scalar",
+        "float x:tensor a:scalar b:scalar c:scalar",
         lambda x, a, b, c: Max(Clip(x, a, b), c),
         lambda x, a, b, c: Clip(x, Max(a, c), Max(b, c)),
         wrong={"upper_bound": lambda x, a, b, c: Clip(x, Max(a, c), b)},
@@ -155,7 +155,7 @@ BOUNDS = [
     ),
     law_of(
         "Min(Clip(x, a, b), d) = Clip(x, a, min(b, d))",
-        "float x a:scalar b:scalar d:scalar",
+        "float x:tensor a:scalar b:scalar d:scalar",
         lambda x, a, b, d: Min(Clip(x, a, b), d),
         lambda x, a, b, d: Clip(x, a, Min(b, d)),
         wrong={"bound": lambda x, a, b, d: Clip(x, a, b)},
@@ -163,7 +163,7 @@ BOUNDS = [
     ),
     law_of(
         "Clip(Max(x, k), c, d) = Clip(x, max(k, c), d)",
-        "float x k:scalar c:scalar d:scalar",
+        "float x:tensor k:scalar c:scalar d:scalar",
         lambda x, k, c, d: Clip(Max(x, k), c, d),
         lambda x, k, c, d: Clip(x, Max(k, c), d),
         wrong={"bound": lambda x, k, c, d: Clip(x, k, d)},
@@ -171,7 +171,7 @@ BOUNDS = [
     ),
     law_of(
         "Clip(Min(x, k), c, d) = Clip(x, c, min(max(k, c), d))",
-        "float x k:scalar c:scalar d:scalar",
+        "float x:tensor k:scalar c:scalar d:scalar",
         lambda x, k, c, d: Clip(Min(x, k), c, d),
         lambda x, k, c, d: Clip(x, c, Min(Max(k, c), d)),
         wrong={"bound": lambda x, k, c, d: Clip(x, c, Min(k, d))},

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import onnx_ir as ir
 
+from ...analysis.graph.parameters import COMPUTED, has_name, is_parameter
 from ...analysis.graph.weight_access import FileTensor, glance, note_read
 
 # Equal vectors say little: every norm starts with ones. Equal matrices are one, and
@@ -20,7 +21,8 @@ _PIECE = 1 << 24  # bytes that are compared at a time
 def merge_constants(model: ir.Model) -> int:
     """Keep the first of equal initializers; returns how many went.
 
-    Equal are matrices, or whatever was computed from the same initializers of the file.
+    Equal are matrices, an exporter's own tensors, or whatever was computed from the
+    same initializers of the file.
 
     Bits are compared, after a sample of them, so distinct weights are hardly read.
     """
@@ -39,7 +41,7 @@ def merge_constants(model: ir.Model) -> int:
 
 def equal_pairs(values: Iterable[ir.Value]) -> Iterator[tuple[ir.Value, ir.Value]]:
     """Each constant that is equal to earlier ones, behind the first of those: large
-    ones, and others computed from the same weights."""
+    ones, an exporter's own, and others computed from the same weights."""
     groups: dict[object, list[ir.Value]] = {}
     for value in values:
         tensor = value.const_value
@@ -47,7 +49,7 @@ def equal_pairs(values: Iterable[ir.Value]) -> Iterator[tuple[ir.Value, ir.Value
             continue
         large = len(tensor.shape) > 1 and tensor.nbytes >= _SMALLEST
         origins = () if large else value.meta.get("folded_from", ())
-        if not large and not origins:
+        if not (large or origins or _is_an_exporters(value)):
             continue
         array = glance(tensor)
         if not any(array.strides):
@@ -58,6 +60,12 @@ def equal_pairs(values: Iterable[ir.Value]) -> Iterator[tuple[ir.Value, ir.Value
         for other in others:
             if _same_bits(first, other):
                 yield first, other
+
+
+def _is_an_exporters(value: ir.Value) -> bool:
+    """Whether it is no weight and has no name: a mask that was folded at each call."""
+    own = is_parameter(value) or has_name(value)
+    return not (own or value.meta.get(COMPUTED))
 
 
 def _digest(array: np.ndarray) -> bytes:

@@ -19,6 +19,7 @@ from fairhand.analysis.graph.constants import uniform, uniform_element
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.verify.debug_dump import save_stage
 from fairhand.rewrites.folding.constant_folding import fold_constants
+from fairhand.rewrites.folding.duplicate_constants import merge_constants
 from fairhand.rewrites.normalise import normalise
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
@@ -185,6 +186,7 @@ BOMB = """
 import resource, sys
 from fairhand.codegen.load.read_model import load
 from fairhand.rewrites.folding.constant_folding import fold_constants
+from fairhand.rewrites.folding.duplicate_constants import merge_constants
 from fairhand.rewrites.normalise import normalise
 resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
 for path in sys.argv[1:]:
@@ -363,3 +365,24 @@ def test_light_models(path: Path, tmp_path: Path) -> None:
     (expected,), (found,) = run(path, feed), run(tmp_path / "after.onnx", feed)
     # From opset 19 on, ONNX Runtime has another kernel for AveragePool.
     assert np.allclose(found, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_equal_masks_of_an_exporter_are_one() -> None:
+    """TorchScript folds what it computes anew at each call; weights stay apart."""
+    names = ("onnx::Where_1", "onnx::Where_2", "gain.a", "gain.b")
+    ops = ("Where", "Where", "Mul", "Mul")
+    nodes = [
+        helper.make_node(op, ["c"] * (op == "Where") + [f"x{i}", name], [f"x{i + 1}"])
+        for i, (op, name) in enumerate(zip(ops, names, strict=True))
+    ]
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3])
+        for name in ("x0", "x4")
+    )
+    c = helper.make_tensor_value_info("c", TensorProto.BOOL, [2, 3])
+    stored = [numpy_helper.from_array(X[0], name) for name in names]
+    model = ir.from_proto(
+        helper.make_model(helper.make_graph(nodes, "g", [x, c], [y], stored))
+    )
+    assert merge_constants(model) == 1
+    assert {"gain.a", "gain.b"} < model.graph.initializers.keys()

@@ -24,7 +24,7 @@ from ..validate.verdict import (
     is_of_fewer_sizes,
 )
 from ..verify import parity
-from ..verify.input_sizes import decoding_sizes, dynamic_sizes, telling_sizes
+from ..verify.input_sizes import complete, decoding_sizes, dynamic_sizes, telling_sizes
 from ..verify.inputs import make_inputs
 
 _SEEDS = 2  # of inputs of each size that results are compared on
@@ -76,6 +76,8 @@ def verify_again(
     lines += [f"skipped, ONNX Runtime refuses {text}" for text in found.skipped]
     lines.append(emission_line(None if validation is None else validation.found))
     lines += [] if results is None else [results.line]
+    if MODEL in edited_files(package):
+        lines.append("in evaluation mode: what runs in training alone isn't compared")
     return [*lines, f"worst relative error {found.worst:.3g}: verified"]
 
 
@@ -87,10 +89,11 @@ def _text_as_written(package: Path) -> str:
 
 
 def _feeds(loaded: Loaded) -> dict[str, list[Any]]:
-    """Inputs of all the sizes that are tried elsewhere, and of one of each."""
+    """Inputs of all the sizes that are tried elsewhere, of one and of none of each."""
     model = loaded.model
-    tries = [*dynamic_sizes(model), *decoding_sizes(model)]
-    tries.append(dict.fromkeys(tries[0], 1))
+    first, *others = [*dynamic_sizes(model), *decoding_sizes(model)]
+    tries = [first, *others, dict.fromkeys(first, 1)]
+    tries += [complete(model, {**first, name: 0}) for name in first]
     feeds = {}
     for seed in range(_SEEDS):
         for sizes in tries:

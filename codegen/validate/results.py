@@ -12,9 +12,9 @@ import sys
 import time
 import types
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -25,17 +25,45 @@ from .compare import called
 # which a constant has that was rounded another way, and what is left of cancellation.
 _MOST, _FLOOR = 2.0**-22, 2.0**-30
 _PATIENCE_S = 120
-_SCALES = {"": 1.0, " x 50": 50.0, " x -1": -1.0, " x 1e4": 1e4, " x 1e-3": 1e-3}
-_SCALES |= {" x 0": 0.0}
+# What is done to the inputs of some kinds, beside leaving them as they are.
+_Change: TypeAlias = Callable[[np.ndarray], np.ndarray]
+_CHANGES: dict[str, tuple[str, _Change]] = {
+    ", whole numbers below 0": ("i", lambda x: ~x),
+    ", whole numbers x 1001": ("i", lambda x: x * np.asarray(1001, x.dtype)),
+    ", beyond 32 bits": (
+        "i",
+        lambda x: x + np.asarray(2**31, np.int64).astype(x.dtype),
+    ),
+    ", a NaN": ("f", lambda x: _with_ends(x, np.nan, 1)),
+    ", infinite": ("f", lambda x: _with_ends(x, -np.inf, np.inf)),
+}
+
+
+def _scaled(scale: float) -> tuple[str, _Change]:
+    return "f", lambda x: x * np.asarray(scale, x.dtype)
+
+
+_CHANGES |= {f" x {k:g}": _scaled(k) for k in (50, -1, 1e4, 1e-3, 0, 1e35)}
+
+
+def _with_ends(x: np.ndarray, first: float, last: float) -> np.ndarray:
+    """A copy, with another first and last element."""
+    made = np.array(x)
+    if made.size:
+        made.flat[-1], made.flat[0] = last, first
+    return made
 
 
 def agree(request: Mapping[str, Any]) -> dict[str, Any]:
     """Compare model.py of the folder `package` with its `text` as it was written.
 
-    `feeds` are lists of inputs, by a label each; floats of them are tried at several
-    scales. The answer has how many "inputs" were tried in which "precision", the
-    "worst" difference of an element, relative to it, and where results are others,
-    which "output" on which "differs".
+    `feeds` are lists of inputs, by a label each; they are tried at several scales too,
+    and with numbers that aren't finite, negative or large. What a call leaves in its
+    inputs is compared like a result, and no weight may change.
+
+    The answer has how many "inputs" were tried in which "precision", the "worst"
+    difference of an element, relative to it, and where results are others, which
+    "output" on which "differs".
     """
     warnings.simplefilter("ignore")
     folder, found, end = Path(request["package"]).resolve(), 0, time.monotonic()
@@ -64,29 +92,42 @@ def agree(request: Mapping[str, Any]) -> dict[str, Any]:
             ours = _outputs(sides[1], feed, double)
         except Exception as error:
             return {"differs": label, "why": f"it fails: {str(error)[:200]}"}
-        for name, one, other in zip(written.OUTPUTS, right, ours, strict=True):
+        names = [f"output {name}" for name in written.OUTPUTS]
+        given = zip(written.INPUTS, feed, strict=True)
+        names += [f"what is left in input {name}" for name, x in given if _holds(x)]
+        for name, one, other in zip(names, right, ours, strict=True):
             off = _apart(one, other)
             if not off <= _MOST:
-                return {"differs": label, "why": f"output {name} by {off:.2g}"}
+                return {"differs": label, "why": f"{name} by {off:.2g}"}
             worst = max(worst, off)
         found += 1
+    if changed := _changed(sides[1][1], edited.load(), double):
+        return {"differs": "all of these", "why": f"{changed} changes in a call"}
     precision = "double precision" if double else "its own precision"
     return {"inputs": found, "worst": worst, "precision": precision}
 
 
-def _cases(feeds: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, list[Any]]]:
-    for note, scale in _SCALES.items():
+def _cases(feeds: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, list[Any]]]:
+    yield from ((label, list(feed)) for label, feed in feeds.items())
+    for note, (kind, change) in _CHANGES.items():
         for label, feed in feeds.items():
-            if note and not any(map(_is_float, feed)):
-                continue
-            yield label + note, [
-                value * np.asarray(scale, value.dtype) if _is_float(value) else value
-                for value in feed
-            ]
+            if any(_is_of(kind, value) for value in feed):
+                yield label + note, [
+                    change(value) if _is_of(kind, value) else value for value in feed
+                ]
 
 
-def _is_float(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
+def _is_of(kind: str, value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == kind
+
+
+def _changed(used: torch.nn.Module, fresh: torch.nn.Module, double: bool) -> str:
+    """The first of a network's tensors that isn't as it was loaded; '' if all are."""
+    before = (fresh.double() if double else fresh).state_dict()
+    for name, tensor in used.state_dict().items():
+        if name not in before or _apart(before[name].numpy(), tensor.numpy()):
+            return name
+    return ""
 
 
 def _runs_in_double(side: tuple[Any, Any], feed: Sequence[Any]) -> bool:
@@ -102,21 +143,28 @@ def _runs_in_double(side: tuple[Any, Any], feed: Sequence[Any]) -> bool:
 def _outputs(
     side: tuple[Any, Any], feed: Sequence[Any], double: bool
 ) -> list[np.ndarray]:
+    """The results, and the inputs as they are then."""
     module, network = side
     torch.manual_seed(0)
+    given = [_tensor(value, double) for value in feed]
     with torch.inference_mode():
-        made = called(module, network, [_tensor(value, double) for value in feed])
-    flat = [x.double() if x.is_floating_point() else x for x in _flat(made)]
-    return [x.numpy() for x in flat]
+        made = called(module, network, given)
+    flat = [*_flat(made), *(x for x in given if isinstance(x, torch.Tensor))]
+    return [x.double().numpy() if x.is_floating_point() else x.numpy() for x in flat]
 
 
 def _tensor(value: Any, double: bool) -> Any:
     if isinstance(value, list | tuple):
         return [_tensor(each, double) for each in value]
-    if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiubc":
+    if not _holds(value):
         return value
     made = torch.from_numpy(np.array(value))
     return made.double() if double and made.is_floating_point() else made
+
+
+def _holds(value: Any) -> bool:
+    """Whether a tensor can hold it."""
+    return isinstance(value, np.ndarray) and value.dtype.kind in "fiubc"
 
 
 def _flat(made: Any) -> list[torch.Tensor]:
@@ -135,7 +183,8 @@ def _apart(right: np.ndarray, ours: np.ndarray) -> float:
     if not np.array_equal(right[~known], ours[~known], equal_nan=True):
         return np.inf
     one, other = right[known], ours[known]
-    if not one.size:
+    off = np.abs(one - other)
+    if not off.any():
         return 0.0
     size = np.abs(one)
-    return float(np.max(np.abs(one - other) / np.maximum(size, size.max() * _FLOOR)))
+    return float(np.max(off / np.maximum(size, size.max() * _FLOOR)))

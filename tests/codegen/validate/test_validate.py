@@ -225,9 +225,13 @@ def test_an_edit_that_some_sizes_take_is_refused(count: str, tmp_path: Path) -> 
 
 BY_OTHER_CALLS = {  # results -> what is said of them with --by-results
     "x @ self.fc.weight.T + self.fc.bias": "",
-    "self.fc(x) if x.isfinite().all() else -self.fc(x)": "what data are",
+    "self.fc(x) if (x != 0.123).all() else -self.fc(x)": "what data are",
     "self.fc(x).clamp(-1e3, 1e3)": "something else than as written",
-    "self.fc(x)[: 10**6] + 0 * x.sum() * len(x)": "decides by Eq",
+    "x @ self.fc.weight.T + self.fc.bias if len(x) != 77 else x": "decides by",
+    "self.fc(x).nan_to_num(posinf=torch.inf, neginf=-torch.inf)": "a NaN",
+    "x @ self.fc.weight.T + self.fc.bias + 0 * image.mul_(2).sum()": "left in input",
+    "x @ self.fc.weight.T + self.fc.bias.data.mul_(1 + 1e-12)": "fc.bias changes",
+    "x.clamp(max=1e30) @ self.fc.weight.T + self.fc.bias": "output scores",
 }
 
 

@@ -163,6 +163,12 @@ def _add_compile(command: Command) -> None:
         default=AUTO,
         help="what Session runs the network on (default: it measures which is fastest)",
     )
+    sub.add_argument(
+        "--shared-runtime",
+        action="store_true",
+        help="packages in one folder read session.py and what goes with it from"
+        " runtime/ beside them",
+    )
     _add_ways(sub)
 
 
@@ -420,7 +426,7 @@ def _say(text: str, label: str = "") -> None:
 
 # Options of `compile` that are called the same here and there.
 _PLAIN = """inputs debug level exactness engine lanes profile autotune fusion precision
-    target rules parallel devices memory"""
+    target rules parallel devices memory shared_runtime"""
 
 
 def _compile(arguments: argparse.Namespace) -> None:

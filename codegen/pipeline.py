@@ -32,6 +32,7 @@ from .emit.atomic_folder import check_target, empty, replacing
 from .emit.kept_edits import keep_edits
 from .emit.model_file import model_text
 from .emit.package_files import note_files, write_report
+from .emit.shared_runtime import check_beside, place, share
 from .emit.weights import write_weights
 from .engines.choose import engine_plan
 from .generation.decoder import find_decoder
@@ -112,6 +113,7 @@ def compile(
     parallel: str | None = None,
     devices: str = "cpu",
     memory: float | None = None,
+    shared_runtime: bool = False,
     progress: Progress = lambda stage: None,
 ) -> Package:
     """ONNX model in, checked PyTorch package out. Raises FairhandError.
@@ -124,6 +126,7 @@ def compile(
     `engine` is what Session runs on: "eager", "packed", "onednn", "compile", or "auto"
     for what suits, measured if `profile`; `precision` may be "bf16", "fp16", or "int8"
     in linear layers; `parallel` is a plan ("tp=2") for `devices` of `memory` bytes.
+    `shared_runtime`: packages beside each other read what Session is from one folder.
     """
     laws = read_rules(Path(rules)) if isinstance(rules, str | Path) else rules
     ways = lanes, profile, fusion, target, autotune
@@ -138,16 +141,28 @@ def compile(
             parity.refuse_misfits(loaded)
     folder = Path(out or Path("generated") / package_name(loaded.name))
     check_target(folder)
+    check_beside(folder, shared_runtime)
     key = key_of(loaded, request) if cache and debug is None else None
+    stage = stage_writer(debug, progress)
     with replacing(folder) as draft:
         report = _recalled(key, loaded, request, draft, progress) if key else None
         cached = report is not None
         if report is None:
-            stage = stage_writer(debug, progress)
             report = _built(key, loaded, request, draft, stage, progress)
-        note_files(draft, report)
-        edited = keep_edits(folder, draft)
+        edited = _finished(folder, draft, report, shared_runtime)
     return Package(folder, report, cached, tuple(edited))
+
+
+def _finished(
+    folder: Path, draft: Path, report: dict[str, Any], shared_runtime: bool
+) -> list[str]:
+    """Make a draft ready to take its place; the files in which edits were kept."""
+    if shared_runtime:
+        share(draft, report)
+    note_files(draft, report)
+    edited = keep_edits(folder, draft)
+    place(draft, folder, report)
+    return edited
 
 
 def parallel_plans(

@@ -25,6 +25,7 @@ from .package_files import (
     is_package,
     read_report,
 )
+from .shared_runtime import shared_files
 
 MODEL = "model.py"
 _MOST_PLACES = 5  # that a message names
@@ -40,7 +41,8 @@ def edited_files(folder: Path, report: dict[str, Any] | None = None) -> list[str
     written = dict(report.get("files", {}))
     if not written and "source_map" in report:  # of a version that noted no others
         written[MODEL] = report["source_map"]["sha256"]
-    now = file_hashes(folder, written)
+    names = {*SOURCES, *shared_files(report), WEIGHTS}  # anybody may write a report
+    now = file_hashes(folder, [name for name in written if name in names])
     return [name for name, digest in now.items() if digest != written[name]]
 
 
@@ -82,9 +84,9 @@ def keep_edits(folder: Path, draft: Path) -> list[str]:
     for name in names:
         mine, new = folder / name, draft / name
         merged = mine.read_bytes()
-        if name in SOURCES and not _is_text(merged):
+        if name != WEIGHTS and not _is_text(merged):
             raise _refusal(mine, "is no UTF-8")
-        if not _is_as_written(new, name, report):
+        if not _is_as_written(draft, name, report):
             base = report.get("source_map", {}).get("text") if name == MODEL else None
             if name not in SOURCES or base is None or not new.is_file():
                 raise _refusal(mine, _CHANGED)
@@ -122,11 +124,9 @@ def _is_text(content: bytes) -> bool:
     return True
 
 
-def _is_as_written(new: Path, name: str, report: dict[str, Any]) -> bool:
+def _is_as_written(draft: Path, name: str, report: dict[str, Any]) -> bool:
     """Whether fairhand writes what it wrote before."""
-    if not new.is_file():
-        return False
-    return file_hashes(new.parent, [name])[name] == report.get("files", {}).get(name)
+    return file_hashes(draft, [name]).get(name) == report.get("files", {}).get(name)
 
 
 def _merge(mine: Path, base: str, new: Path) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any
 from ...analysis.errors import FairhandError
 from ..load.given_shapes import with_shapes
 from ..load.read_model import Loaded
+from .shared_runtime import shared_files
 
 # Those that are text and hold nothing measured.
 SOURCES = (
@@ -85,7 +86,8 @@ def of_package(folder: Path, loaded: Loaded) -> Loaded:
 
 def note_files(folder: Path, report: dict[str, Any]) -> None:
     """Enter the hash of each file of a package, and write the report: it is done."""
-    report["files"] = file_hashes(folder, [*SOURCES, WEIGHTS])
+    names = [*SOURCES, *shared_files(report), WEIGHTS]
+    report["files"] = file_hashes(folder, names)
     write_report(folder, report)
 
 
@@ -96,8 +98,9 @@ def file_hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
     for name in names:
         with suppress(FileNotFoundError), (folder / name).open("rb") as file:
             digest = hashlib.sha256()
-            while part := file.read() if name in SOURCES else file.read(2**22):
-                digest.update(in_lines(part) if name in SOURCES else part)
+            is_text = name.endswith(".py") or name in SOURCES
+            while part := file.read() if is_text else file.read(2**22):
+                digest.update(in_lines(part) if is_text else part)
             found[name] = digest.hexdigest()
     return found
 

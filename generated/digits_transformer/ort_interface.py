@@ -31,11 +31,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from . import model
 from .model import INPUTS, OUTPUTS
 
 ORT_TYPES = "onnxruntime.capi.onnxruntime_pybind11_state"
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
-REPORT = Path(__file__).with_name("report.json")
+REPORT = Path(model.__file__).with_name("report.json")
 PROCESS = os.getpid()
 PROFILED = threading.Lock()  # PyTorch has one profiler in a process
 # What the constructor of ONNX Runtime takes besides, of what only it has.

@@ -17,10 +17,11 @@ import onnxruntime as ort
 import pytest
 import torch
 
+from . import model
 from .model import INPUTS, OUTPUTS, load
 from .session import Session
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(model.__file__).resolve().parent
 REPORT = json.loads((HERE / "report.json").read_text(encoding="utf-8"))
 SOURCE = REPORT["source"]
 

@@ -263,6 +263,11 @@ def agree(a: Dim, b: Dim) -> Dim:
 
 
 @lru_cache(maxsize=65536)
+def is_size(element: object) -> bool:
+    """Whether it is a whole number that the symbols decide."""
+    return isinstance(element, sympy.Expr) and bool(element.is_integer)
+
+
 def is_bulky(dim: Dim) -> bool:
     """Whether an expression is too long to read, and to go on computing with."""
     return not isinstance(dim, int) and bool(sympy.count_ops(dim) > _MAX_OPERATIONS)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 import sympy
 
-from .dims import Dim, Dims, is_bulky
+from .dims import Dim, Dims, at_least, is_bulky
 from .weight_access import is_weight
 
 # None stands for one size, or one element, that the rule can't tell.
@@ -56,6 +56,10 @@ class ShapeFacts:
         # Sizes of what a loop collects, 0 where onnx can't tell: ONNX Runtime gives
         # these if the loop does not run at all.
         self.declared_sizes: dict[ir.Value, list[int]] = {}
+        # Sizes that are at least 1 wherever the model runs at all, and whether an
+        # element isn't known since one that may be negative is divided.
+        self.filled: set[sympy.Expr] = set()
+        self.unsure = False
         self._dims: dict[ir.Value, Dims] = {}
         self._elements: dict[ir.Value, Content | None] = {}
         self._anchors: dict[sympy.Symbol, tuple[ir.Value, int]] = {}
@@ -82,6 +86,13 @@ class ShapeFacts:
         if elements is None or not _is_whole(value):
             return None
         return None if any(e is None for e in elements.flat) else elements
+
+    def never_negative(self, size: Dim) -> bool:
+        """Whether a whole number is at least 0 wherever the model runs at all."""
+        if at_least(size, 0) or any(at_least(size, one - 1) for one in self.filled):
+            return True
+        self.unsure |= not isinstance(size, int)
+        return False
 
     def anchor(self, size: sympy.Symbol) -> tuple[ir.Value, int] | None:
         """The value and axis that `size` is read off: a graph input if there is one."""

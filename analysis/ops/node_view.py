@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..errors import Unsupported, malformed
-from ..graph.dims import Dim
+from ..graph.dims import Dim, is_size
 from ..graph.shape_facts import ShapeFacts
 from ..literals import one_line
 from ..spelling.expr import TORCH_DTYPES, DimOf, Expr
@@ -81,6 +81,13 @@ class NodeView:
                 return None
             return [int(x) for x in array.flatten()]
         return [x if isinstance(x, int) else DimOf(x) for x in content.flatten()]
+
+    def sizes(self, i: int) -> list[int | Expr] | None:
+        """Like `ints`, of floats too: those that are sizes, brought to their type."""
+        elements = self.shapes.elements(self.value(i))
+        if elements is None or not all(is_size(e) for e in elements.flat):
+            return self.ints(i)
+        return [DimOf(e) for e in elements.flat]
 
     def known_ints(self, i: int, what: str) -> list[int]:
         """Like `ints`, but refuses the node unless every element is a number."""

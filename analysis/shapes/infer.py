@@ -8,7 +8,7 @@ types. A size that neither can tell becomes a symbol of its own.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from enum import Enum, auto
 from typing import Any
 
@@ -84,11 +84,19 @@ def infer(model: ir.Model) -> ShapeFacts:
     Raises FairhandError for a node whose inputs can't fit each other, and where these
     rules and onnx give different numbers.
     """
+    walk = _walked(model, frozenset())
+    if walk.shapes.unsure and walk.shapes.filled:  # by nodes behind those that ask
+        walk = _walked(model, walk.shapes.filled)
+    return walk.shapes
+
+
+def _walked(model: ir.Model, filled: Set[sympy.Expr]) -> _Walk:
     walk = _Walk()
+    walk.shapes.filled |= filled
     walk.enter(model.graph)
     walk.types = infer_types(model, walk.shapes)
     walk.through(model.graph)
-    return walk.shapes
+    return walk
 
 
 class _Walk:
@@ -148,6 +156,7 @@ class _Walk:
     def _visit(self, node: ir.Node) -> None:
         bodies = [a.as_graph() for a in node.attributes.values() if _is_body(a)]
         outside = self.shapes.anchored() if bodies else frozenset()
+        filled = frozenset(self.shapes.filled) if bodies else frozenset()
         site = NodeFacts(node, self.shapes)
         enter = BODIES.get(node.op_type) if bodies and not node.domain else None
         try:
@@ -171,6 +180,8 @@ class _Walk:
                     given = proposed[i] if i < len(proposed) else None
                     self._settle(value, given, trust)
             self._elements(site)
+            if bodies:  # which may not run
+                self.shapes.filled &= filled
         except FairhandError as error:
             raise FairhandError(error.what, self._where(node), error.hint) from error
         except MALFORMED as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sympy
+
 from ...errors import FairhandError
 from ...graph.dims import (
     Dim,
@@ -86,8 +88,10 @@ def einsum(site: NodeFacts) -> DimsResult:
 
 
 def conv(site: NodeFacts, x: Dims, w: Dims) -> DimsResult:
-    """Batch, filters, and one size per window axis."""
-    return [(x[0], w[0], *_windows(site, x[2:], w[2:]))]
+    """Batch, filters, and one size per window axis, with room for a window at least."""
+    windows = _windows(site, x[2:], w[2:])
+    site.shapes.filled.update(n for n in windows if isinstance(n, sympy.Expr))
+    return [(x[0], w[0], *windows)]
 
 
 def qlinear_conv(site: NodeFacts) -> DimsResult:

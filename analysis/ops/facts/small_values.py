@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -318,12 +318,20 @@ def _product(a: Dim, b: Dim) -> Dim:
     return simplify(a * b)
 
 
-def _quotient(a: Dim, b: Dim) -> Dim | None:
-    """ONNX rounds towards zero, which is floor only where both are positive."""
+def div(site: NodeFacts, a: Content, b: Content) -> ContentResult:
+    """The quotient, which ONNX rounds towards zero: floor where both are positive."""
+    return _arithmetic(partial(_quotient, site), _divided, _ratio)(site, a, b)
+
+
+def _quotient(site: NodeFacts, a: Dim, b: Dim) -> Dim | None:
     if isinstance(a, int) and isinstance(b, int):
         return (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if b else None
-    positive = at_least(a, 0) and at_least(b, 0)
+    positive = at_least(b, 0) and site.shapes.never_negative(a)
     return floordiv(a, b) if positive and b != 0 else None
+
+
+def _divided(a: float, b: float) -> float | None:
+    return a / b if b else None
 
 
 def _ratio(a: Dim, b: Dim) -> Dim | None:
@@ -342,7 +350,6 @@ def _remainder(a: Dim, b: Dim) -> Dim | None:
 add = _arithmetic(_sum, operator.add, _sum)
 sub = _arithmetic(_difference, operator.sub, _difference)
 mul = _arithmetic(_product, operator.mul, _product)
-div = _arithmetic(_quotient, lambda a, b: a / b if b else None, _ratio)
 mod = _arithmetic(_remainder)
 
 

@@ -114,7 +114,7 @@ def _range(t: Any, n: NodeView, start: Any, limit: Any, delta: Any) -> Any:
         if length != math.ceil((end - begin) / step):
             # The step is rounded, so that counting in float64 finds another end.
             return t.arange(length, **made) * step + begin
-    if any(known[i] is None and n.ints(i) is None for i in range(3)):
+    if any(known[i] is None and n.sizes(i) is None for i in range(3)):
         options = {} if _is_number(step, 1) else {"step": step}
         return t.helper(helpers.range_of)(begin, end, **options, **made)
     if not _is_number(step, 1):
@@ -128,7 +128,7 @@ def _scalar(n: NodeView, i: int, operand: Any) -> Any:
     known = n.const(i)
     if known is not None:
         return _number(known.reshape(-1)[0])
-    found = n.ints(i)
+    found = n.sizes(i)
     return operand.item() if found is None else found[0]
 
 

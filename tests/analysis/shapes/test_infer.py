@@ -218,3 +218,40 @@ def test_what_cannot_fit_is_told_with_its_node(
     with pytest.raises(FairhandError) as caught:
         analyse(proto)
     assert str(caught.value) == message
+
+
+# A size that is divided before the convolution that it is a size for.
+HALVED = (
+    "s = Shape<start=2, end=3>(x); less = Sub(s, [1]); half = Div(less, [2]);"
+    "more = Add(half, [1]); z = {made}; y = Expand(c, more)"
+)
+CONV = "Conv<kernel_shape=[3], strides=[2], pads=[1, 1]>(x, w)"
+
+
+@pytest.mark.parametrize("size", ["h", "8*rows"])
+def test_where_a_convolution_runs_its_sizes_are_no_less_than_a_window(
+    size: str,
+) -> None:
+    inputs = "float[1, 1, h] x, float[1, 1, 3] w, float[1] c"
+    proto = build(inputs, HALVED.format(made=CONV), "float[n] y")
+    proto.graph.input[0].type.tensor_type.shape.dim[2].dim_param = size
+    values, shapes = analyse(proto)
+    more, (*_, windows) = shapes.content(values["more"]), shapes.dims(values["z"]) or ()
+    assert more is not None and more.item() == windows
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "Neg(x)",
+        "MaxPool<kernel_shape=[3], strides=[2], pads=[1, 1]>(x)",  # of 0 windows, too
+        f"If <then_branch = t () => (float[1, 1, k] a) {{ a = {CONV} }},"
+        " else_branch = e () => (float[1, 1, h] b) { b = Identity(x) }> (flag)",
+    ],
+)
+def test_a_size_that_may_be_0_is_divided_towards_0(made: str) -> None:
+    """(0 - 1) / 2 is 0 in ONNX, and -1 in Python."""
+    inputs = "float[1, 1, h] x, float[1, 1, 3] w, float[1] c, bool flag"
+    proto = build(inputs, HALVED.format(made=made), "float[n] y")
+    values, shapes = analyse(proto)
+    assert shapes.content(values["half"]) is None

@@ -5,6 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
+import onnx
+import onnx.numpy_helper
 import onnx.parser
 import pytest
 import torch
@@ -37,3 +40,34 @@ def test_what_a_module_makes_is_where_its_weights_are(
     network = import_module(name).load().to("meta")
     assert "self.freq.device" in (tmp_path / name / "model.py").read_text()
     assert network(torch.ones(7, 4, device="meta")).device.type == "meta"
+
+
+GRID = """
+<ir_version: 8, opset_import: ["" : 18]>
+grid (float[n, 3, "32*rows", 7] x) => (float[n, 2, k, 7] y)
+<int64 one = {1}, int64 two = {2}, int64[3] all = {2, 1, 7},
+ float nought = {0}, float step = {1}, int64[1] last = {-1}> {
+    s = Shape <start = 2, end = 3> (x)
+    n = Squeeze (s)
+    less = Sub (n, one)
+    half = Div (less, two)
+    more = Add (half, one)
+    z = Conv <kernel_shape = [3, 1], strides = [2, 1], pads = [1, 0, 1, 0]> (x, w)
+    f = Cast <to = 1> (more)
+    r = Range (nought, f, step)
+    u = Unsqueeze (r, last)
+    y = Add (z, u)
+}"""
+
+
+def test_counts_of_windows_are_read_off_what_is_counted(tmp_path: Path) -> None:
+    """Not computed as tensors; nor is what floats count up to such a number."""
+    model = onnx.parser.parse_model(GRID)
+    weight = np.random.default_rng(0).standard_normal((2, 3, 3, 1))
+    tensor = onnx.numpy_helper.from_array(weight.astype(np.float32), "w")
+    model.graph.initializer.append(tensor)
+    found = fairhand.compile(model, tmp_path / "grid")
+    text = (tmp_path / "grid" / "model.py").read_text()
+    assert "torch.arange((x.shape[2] + 1) // 2," in text
+    assert ".item()" not in text and "range_of" not in text
+    assert found.report["emission"]["sizes"] == "all"

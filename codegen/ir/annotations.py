@@ -11,8 +11,17 @@ def annotation(value: ir.Value) -> str:
     """The Python type of a value in `forward`."""
     if value.meta.get("counter"):
         return "int"
+    if value.meta.get("device"):
+        return "torch.device"
     kind = map_type(value)
     return map_annotation(kind) if kind is not None else _annotated(value.type)
+
+
+def device_argument() -> ir.Value:
+    """An argument that says where a function makes its tensors."""
+    value = ir.Value(name="device")
+    value.meta["device"] = True
+    return value
 
 
 def _annotated(type_: ir.TypeProtocol | None) -> str:

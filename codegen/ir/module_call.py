@@ -29,7 +29,7 @@ class ModuleCall:
     inputs: list[ir.Value] = field(default_factory=list)
     outputs: list[ir.Value] = field(default_factory=list)
     shares: ModuleCall | None = None  # an earlier call of the same module
-    sizes: list[ir.Value] = field(default_factory=list)  # passed as ints
+    sizes: list[ir.Value] = field(default_factory=list)  # passed as ints; and a device
     size_args: list[Expr] = field(default_factory=list)  # what the caller passes
     ints: list[ir.Value] = field(default_factory=list)  # every int variable of the body
 

@@ -1,7 +1,8 @@
 """Symbolic sizes become Python: `x.shape[0]`, a local name, or an argument.
 
 A size is read off a tensor argument of the function that uses it. When no argument has
-it, the caller passes it as an int. Used twice, it is bound to its ONNX name first.
+it, the caller passes it as an int. Used twice, it is bound to its ONNX name first. A
+device is that of an argument or a member; where there is none, the caller passes it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ...analysis.spelling.expr import (
     leaves,
     substitute,
 )
-from ..ir.annotations import annotation
+from ..ir.annotations import annotation, device_argument
 from ..ir.assignment import Assignment, LayerRef
 from ..ir.module_call import ModuleCall
 from ..ir.size_expr import dim_expr
@@ -33,20 +34,25 @@ def settle_dimensions(
 ) -> None:
     """Exchange every DimOf and DeviceOf in the tree; fills `Run.sizes`, `Run.ints`."""
     root.inputs = list(graph_inputs)
-    missing = _settle(root, shapes)
-    if missing:
+    for missing in _settle(root, shapes, Literal("cpu")):
         raise Unsupported(
-            f"size {missing[0]} can't be read off any input of the model",
+            f"size {missing} can't be read off any input of the model",
             hint="name the dynamic dimension in an input's shape",
         )
 
 
-def _settle(call: ModuleCall, shapes: ShapeFacts) -> list[Dim]:
-    """Rewrite one call, children first; returns the sizes its caller must pass."""
+def _settle(
+    call: ModuleCall, shapes: ShapeFacts, device: Expr | None = None
+) -> list[Dim | DeviceOf]:
+    """Rewrite one call, children first; returns what its caller must pass. `device` is
+    that of a call without tensors, where the caller may not be asked."""
     for child in call.calls():
-        child.size_args = [DimOf(dim) for dim in _settle(child, shapes)]
+        needed = _settle(child, shapes)
+        child.size_args = [x if isinstance(x, Leaf) else DimOf(x) for x in needed]
     sources = _sources(call, shapes)
     anchor = _on_the_device(call)
+    device = device if anchor is None else anchor.device
+    asked: dict[ir.Value, DeviceOf] = {}
     counts: dict[Dim, int] = {}
     exprs = (
         expr
@@ -87,7 +93,9 @@ def _settle(call: ModuleCall, shapes: ShapeFacts) -> list[Dim]:
                 return Ref(bound[leaf.dim])
             return dim_expr(leaf.dim, atom)
         if isinstance(leaf, DeviceOf):
-            return anchor.device if anchor is not None else Literal("cpu")
+            if device is None and not asked:
+                asked[device_argument()] = leaf
+            return Ref(*asked) if device is None else device
         return None
 
     for item in call.contents():
@@ -97,8 +105,8 @@ def _settle(call: ModuleCall, shapes: ShapeFacts) -> list[Dim]:
             item.expr = substitute(item.expr, replace)
     call.items = _together(prelude, sources, bound, shapes) + call.items
     call.ints = [*bound.values(), *passed.values()]
-    call.sizes = list(passed.values())
-    return list(passed)
+    call.sizes = [*passed.values(), *asked]
+    return [*passed, *asked.values()]
 
 
 def _on_the_device(call: ModuleCall) -> Expr | None:

@@ -71,3 +71,20 @@ def test_counts_of_windows_are_read_off_what_is_counted(tmp_path: Path) -> None:
     assert "torch.arange((x.shape[2] + 1) // 2," in text
     assert ".item()" not in text and "range_of" not in text
     assert found.report["emission"]["sizes"] == "all"
+
+
+def test_a_module_without_tensors_is_told_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = """["/pos/proj/Mul"] q = Mul (u, "pos.proj.freq")
+    ["/pos/proj/fc/MatMul"] m = MatMul (q, "pos.proj.fc.weight")"""
+    text = POSITIONS.replace('["/pos/Mul"] m = Mul (u, "pos.freq")', inner)
+    weights = ", ".join(map(str, range(16)))
+    fc = f'float[4, 4] "pos.proj.fc.weight" = {{{weights}}}'
+    new = f'"pos.proj.freq" = {{1, 2, 3, 4}}, {fc}'
+    model = onnx.parser.parse_model(text.replace('"pos.freq" = {1, 2, 3, 4}', new))
+    fairhand.compile(model, tmp_path / "told", level=0)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    network = import_module("told").load().to("meta")
+    assert "n: int, device: torch.device" in (tmp_path / "told/model.py").read_text()
+    assert network(torch.ones(7, 4, device="meta")).device.type == "meta"

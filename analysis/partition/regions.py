@@ -28,8 +28,9 @@ class Region:
     """`columns` to `rows`; `parts` is what a degree has to divide.
 
     `cut` has the axis of each value, `steps` the cut that each node between is taken
-    along; `pieces` is in how many pieces a joint product is used; `blocked` says why
-    there is no region after all.
+    along; `pieces` is in how many pieces a joint product is used; `caches` are what the
+    network takes and gives of it in parts; `blocked` says why there is no region after
+    all.
     """
 
     columns: list[Layer]
@@ -38,6 +39,7 @@ class Region:
     cut: dict[ir.Value, int] = field(default_factory=dict)
     steps: dict[ir.Node, Cut] = field(default_factory=dict)
     pieces: dict[Layer, int] = field(default_factory=dict)
+    caches: dict[ir.Value, int] = field(default_factory=dict)
     blocked: str = ""
 
     @property
@@ -69,6 +71,7 @@ def find_regions(layers: Sequence[Layer], shapes: ShapeFacts) -> list[Region]:
     joined = list(_joined([region for region in grown if not region.blocked]))
     for region in joined:
         _check_others(region)
+        _keep_caches(region, shapes)
     return [*joined, *(region for region in grown if region.blocked)]
 
 
@@ -84,8 +87,6 @@ def _grow(seed: Layer, owners: dict[ir.Node, Layer], shapes: ShapeFacts) -> Regi
     todo = [(seed.result, rank - 1, pieces)]
     while todo and not region.blocked:
         value, axis, held = todo.pop()
-        if value.is_graph_output():
-            region.blocked = f"{_name(value)} is an output of the network"
         for node in dict.fromkeys(node for node, _ in value.uses()):
             layer = owners.get(node)
             if layer is not None:
@@ -180,6 +181,34 @@ def _check_others(region: Region) -> None:
                 region.blocked = f"{_label(node)} needs all of {_name(value)}"
             if held is None and axis is not None and not (spread or given):
                 region.blocked = f"{_label(node)} takes {_name(value)}, which is whole"
+
+
+def _keep_caches(region: Region, shapes: ShapeFacts) -> None:
+    """A result that is cut stays in parts where an input is its like, as caches are:
+    cut along the same axis, of sizes that differ along one other at most."""
+    given = {v: axis for v, axis in region.cut.items() if v.is_graph_output()}
+    taken = {
+        value: axis
+        for node, step in region.steps.items()
+        for value, axis in zip(node.inputs, step.inputs, strict=False)
+        if value is not None and value.is_graph_input() and axis is not None
+    }
+    for result, axis in given.items():
+        like = [x for x, a in taken.items() if a == axis and _alike(x, result, shapes)]
+        if not like:
+            region.blocked = f"{_name(result)} is an output of the network"
+        for value in like:
+            users = {node for node, _ in value.uses()} - region.steps.keys()
+            if not all(known_by_sizes(node, shapes) for node in users):
+                region.blocked = f"{_name(value)} is read elsewhere, too"
+        region.caches |= dict.fromkeys([result, *like], axis)
+
+
+def _alike(a: ir.Value, b: ir.Value, shapes: ShapeFacts) -> bool:
+    one, other = shapes.dims(a), shapes.dims(b)
+    if one is None or other is None or len(one) != len(other) or a.dtype != b.dtype:
+        return False
+    return sum(n != m for n, m in zip(one, other, strict=True)) <= 1
 
 
 def _label(node: ir.Node) -> str:

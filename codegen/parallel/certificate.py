@@ -47,6 +47,11 @@ def certificate(network: Network, plan: Plan) -> dict[str, Any]:
             if way is not Way.WHOLE
         }
         found |= {"cuts": claims, "exchanges": exchanges}
+        found["parts"] = {
+            value.name: axis
+            for region in plan.sharing.regions
+            for value, axis in region.caches.items()
+        }
     if plan.degrees.dp > 1 or plan.batches > 1:
         found["rows"] = {
             node.outputs[0].name: [[_plain(p) for p in side] for side in claim]

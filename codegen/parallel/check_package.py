@@ -150,8 +150,8 @@ class _Checked:
         ):
             refuse(f"{self.mesh} is no mesh")
         compared = alone = 0
-        for operators, found, exchanges in self._parts():
-            operators.check(found, exchanges)
+        for operators, found, exchanges, parts in self._parts():
+            operators.check(found, exchanges, parts)
             compared += operators.compared
             alone += operators.alone
             if exchanges or operators.held:
@@ -163,17 +163,29 @@ class _Checked:
         text = f"a plan for {devices} devices: {compared} claims by values"
         return text + (f", {alone} by their law alone" if alone else "")
 
-    def _parts(self) -> Iterable[tuple[Operators, Any, Any]]:
+    def _parts(self) -> Iterable[tuple[Operators, Any, Any, dict[str, int]]]:
         claims, batches = self.claims, self.values["BATCHES"]
         if "tp" in self.mesh:
             made = Operators(self.graph, self.shapes, self.tp, frozenset(), self.known)
-            yield made, claims["cuts"], claims["exchanges"]
+            yield made, claims["cuts"], claims["exchanges"], self._ends()
         parts = self.mesh.get("dp", 1) * batches
         if parts > 1:
             if not self.rows:
                 refuse("an input has no open size that comes first")
             made = Operators(self.graph, self.shapes, parts, self.rows, self.known)
-            yield made, claims["rows"], {}
+            yield made, claims["rows"], {}, {}
+
+    def _ends(self) -> dict[str, int]:
+        """The axes of what the network takes and gives in parts, as claimed."""
+        said, found = self.values["PARTS"], {}
+        for value in (*self.graph.inputs, *self.graph.outputs):
+            name = value.name or ""
+            axis = said.get(name, said.get(re.sub(r"\d+", "*", name)))
+            if axis is not None:
+                found[name] = axis
+        if found != self.claims["parts"]:
+            refuse(f"in parts are {found}, claimed are {self.claims['parts']}")
+        return found
 
     def _layers(self, held: Mapping[ir.Value, Any]) -> None:
         """parallel.py cuts the matrices that are claimed to be cut, as is claimed."""

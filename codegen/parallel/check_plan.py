@@ -85,12 +85,21 @@ class Operators:
         self.compared = self.alone = 0  # claims, and those with no arithmetic here
         self.held: dict[ir.Value, Cutting] = {}  # how constants are cut
 
-    def check(self, claims: Mapping[str, Any], exchanges: Mapping[str, str]) -> None:
-        """Raises FairhandError for the first operator that is not as is claimed."""
-        first = (0, 1, None)
-        cut: dict[ir.Value, Any] = (
-            dict.fromkeys(self.graph.inputs, first) if self.rows else {}
-        )
+    def check(
+        self,
+        claims: Mapping[str, Any],
+        exchanges: Mapping[str, str],
+        parts: Mapping[str, int],
+    ) -> None:
+        """Raises FairhandError for the first operator that is not as is claimed;
+        `parts` are the axes of inputs and results of the network that are cut."""
+        ends = {value: 0 for value in self.graph.inputs if self.rows}
+        for value in (*self.graph.inputs, *self.graph.outputs):
+            if value.name in parts:
+                ends[value] = parts[value.name]
+        cut: dict[ir.Value, Any] = {
+            v: (axis, 1, None) for v, axis in ends.items() if v.is_graph_input()
+        }
         left, exchanged = dict(claims), dict(exchanges)
         lost: set[ir.Value] = set()
         whole = {x for x in self.graph.initializers.values()}
@@ -120,8 +129,10 @@ class Operators:
             refuse(f"claims are made of {name}, which isn't there")
         for value in self.graph.outputs:
             place = cut.get(value)
-            if value in lost or (place and (not self.rows or place[1:] != (1, None))):
+            if value in lost or (place and place[1:] != (1, None)):
                 refuse(f"the output {value.name} is not whole")
+            if not self.rows and (place and place[0]) != ends.get(value):
+                refuse(f"the output {value.name} is {place}, not {ends.get(value)}")
 
     def _has_rows(self, node: ir.Node) -> bool:
         dims = [n for v in node.outputs for n in self.shapes.dims(v) or ()]

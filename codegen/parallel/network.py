@@ -147,8 +147,6 @@ def _refused(compiled: CompiledModel, layers: Sequence[Layer]) -> str:
         return "its constants are read by its constructor: compile with -O1"
     if plan.lanes or plan.kernels:
         return "it has lanes or kernels"
-    if plan.interface.nested:
-        return "its caches are lists"
     if has_blocks(compiled.classes.root.call):
         return "it has branches or loops"
     if any(

@@ -91,6 +91,8 @@ def why_not(network: Network, degrees: Degrees) -> str:
         if possible:
             return f"its layers can't be cut into {degrees.tp}; tp may be {possible}"
         return f"its layers can't be cut: {blocked(network)}"
+    if degrees.pp > 1 and network.compiled.plan.interface.nested:
+        return "stages can't be handed lists of caches"
     places = [unit for unit in network.units if unit.crossing is not None]
     if degrees.pp > len(places) + 1:
         most = f"; pp may be up to {len(places) + 1}" if places else ""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import TypeVar
 
 from ...analysis.literals import one_line
 from ...analysis.partition.layers import Layer, Way, folded
@@ -42,6 +43,9 @@ _NOTES = {
 _WAYS_NOTE = """\
 # How layers are cut, and how many products lie side by side in their columns.
 """
+_PARTS_NOTE = """\
+# Inputs and results of which a device takes and gives its part, and along which axis.
+"""
 _MAIN = """
 
 if __name__ == "__main__":  # --check
@@ -64,6 +68,7 @@ def page_text(network: Network, plan: Plan, others: Sequence[Plan] = ()) -> str:
         "HELD": list(plan.held),
         "EXCHANGES": exchanges(plan),
         "WAYS": f"{{{', '.join(ways)}}}",
+        "PARTS": _caches(network, plan),
         "STAGES": f"[{', '.join(f'[{stage}]' for stage in stages)}]",
         "CROSSING": [list(network.units[i].crossing or ()) for i in plan.starts],
         "BLOCKS": f"[{', '.join(blocks)}]",
@@ -74,13 +79,14 @@ def page_text(network: Network, plan: Plan, others: Sequence[Plan] = ()) -> str:
     types = {"WAYS": ": devices.Ways", "STAGES": ": list[list[str]]"}
     types |= {"CROSSING": ": list[list[int]]", "BLOCKS": ": list[str]"}
     types |= {"TIES": ": dict[str, str]", "SIZES": ": dict[str, int]"}
-    types |= {"EXCHANGES": ": dict[str, int]"}
+    types |= {"EXCHANGES": ": dict[str, int]", "PARTS": ": dict[str, int]"}
     given = {
         name: f"{name}{types.get(name, '')} = {value}"
         + (f"  # {_NOTES[name]}" if name in _NOTES else "")
         for name, value in values.items()
     }
     given["WAYS"] = _WAYS_NOTE + given["WAYS"]
+    given["PARTS"] = _PARTS_NOTE + given["PARTS"]
     told = "\n".join(story(network, plan, others))
     head = _HEAD.format(title=package.title, world=degrees.world, story=told)
     names = [*given, "make_mesh", "load", "pipeline", "fully_sharded", "save", "check"]
@@ -97,18 +103,37 @@ def exchanges(plan: Plan) -> dict[str, int]:
 def _ways(plan: Plan) -> list[tuple[str, str]]:
     """A line for each layer that is cut; one for a layer and its copies."""
     pieces = {x: n for r in plan.sharing.regions for x, n in r.pieces.items()}
-    said: dict[str, tuple[str, int]] = {}
-    for layer, way in plan.sharing.ways.items():
-        said[layer.path] = (way.value, pieces.get(layer, 1))
-    alike: dict[str, set[tuple[str, int]]] = {}
-    for path, value in said.items():
-        alike.setdefault(folded(path), set()).add(value)
-    lines: dict[str, str] = {}
-    for path, (named, count) in said.items():
-        if named != Way.WHOLE.value:
-            key = folded(path) if len(alike[folded(path)]) == 1 else path
-            lines[key] = f'("{named}", {count})'
-    return list(lines.items())
+    said = {
+        layer.path: None if way is Way.WHOLE else (way.value, pieces.get(layer, 1))
+        for layer, way in plan.sharing.ways.items()
+    }
+    cut = _starred(said, folded).items()
+    return [(path, f'("{named}", {count})') for path, (named, count) in cut]
+
+
+def _caches(network: Network, plan: Plan) -> dict[str, int]:
+    """The axes of what the network takes and gives in parts, by its names."""
+    cut = {v: a for region in plan.sharing.regions for v, a in region.caches.items()}
+    values = [*network.graph.inputs, *network.graph.outputs]
+    axes = {value.name or "": cut.get(value) for value in values}
+    return _starred(axes, lambda name: re.sub(r"\d+", "*", name))
+
+
+T = TypeVar("T", bound=Hashable)
+
+
+def _starred(
+    values: Mapping[str, T | None], fold: Callable[[str], str]
+) -> dict[str, T]:
+    """All that are not None, those that are alike but for numbers as one."""
+    alike: dict[str, set[T | None]] = {}
+    for name, value in values.items():
+        alike.setdefault(fold(name), set()).add(value)
+    return {
+        fold(name) if len(alike[fold(name)]) == 1 else name: value
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 def _listed(paths: Sequence[str]) -> list[str]:
@@ -140,6 +165,9 @@ def story(network: Network, plan: Plan, others: Sequence[Plan]) -> list[str]:
         if names:
             lines += _wrapped(f"{', '.join(names)}: {cut}, {cost}")
     if named:
+        if caches := _caches(network, plan):
+            names = ", ".join(one_line(name, 20) for name in caches)
+            lines += _wrapped(f"{names}: taken and given in parts, no exchange")
         lines.append("        the rest: whole on every device")
         possible = ", ".join(map(str, network.degrees))
         lines.append(f"Degrees tp may be {possible}")

@@ -32,7 +32,13 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import (
+    tree_flatten,
+    tree_leaves,
+    tree_map,
+    tree_map_only,
+    tree_unflatten,
+)
 
 TIMEOUT = timedelta(seconds=120)  # until a device that doesn't answer is an error
 
@@ -70,23 +76,53 @@ def within(name: str, paths: Collection[str]) -> bool:
     return any(".".join(parts[: i + 1]) in paths for i in range(len(parts)))
 
 
+def arranged(names: Collection[str], model: Any) -> list[Any]:
+    """Names of inputs or results as the network of model.py takes or gives them: in
+    lists, where it does."""
+    nested = getattr(model, "NESTED", {}).values()
+    lists = {tree_leaves(rows)[0]: rows for rows in nested}
+    inner = set(tree_leaves(list(nested))) - lists.keys()
+    return [lists.get(name, name) for name in names if name not in inner]
+
+
+def axis_of(parts: Mapping[str, int], name: str) -> int | None:
+    """Along which axis a device has its part of an input or a result; None: all."""
+    return parts.get(name, parts.get(re.sub(r"\d+", "*", name)))
+
+
 def cut_layers(
-    model: nn.Module, mesh: DeviceMesh, ways: Ways, absent: Collection[str] = ()
+    network: nn.Module,
+    mesh: DeviceMesh,
+    ways: Ways,
+    axes: Sequence[int | None],
+    absent: Collection[str] = (),
 ) -> nn.Module:
-    """Cut the layers over `mesh`, which has one dimension, but for those `absent`."""
-    found = {path: way(ways, path) for path, _ in model.named_modules()}
+    """Cut the layers over `mesh`, which has one dimension, but for those `absent`.
+    `axes` are those along which its inputs are cut."""
+    found = {path: way(ways, path) for path, _ in network.named_modules()}
     styles = {
         path: STYLES[cut[0]]
         for path, cut in found.items()
         if cut is not None and not within(path, absent)
     }
-    model.forward = partial(_cut_forward, model.forward)
-    return parallelize_module(model, mesh, styles)
+    network.forward = partial(_cut_forward, network.forward, mesh, axes)
+    return parallelize_module(network, mesh, styles)
 
 
-def _cut_forward(forward: Callable[..., Any], *args: Any) -> Any:
+def _cut_forward(
+    forward: Callable[..., Any],
+    mesh: DeviceMesh,
+    axes: Sequence[int | None],
+    *args: Any,
+) -> Any:
+    given, form = tree_flatten(args)
+    given = [
+        x if a is None else DTensor.from_local(x, mesh, [Shard(a)], run_check=False)
+        for x, a in zip(given, axes, strict=True)
+    ]
     with implicit_replication(), OwnParts():
-        return forward(*args)
+        made = forward(*tree_unflatten(given, form))
+    return tree_map_only(DTensor, DTensor.to_local, made)
 
 
 class OwnParts(TorchFunctionMode):
@@ -363,35 +399,38 @@ def make_inputs(
 
 def compare(
     network: nn.Module,
-    whole: nn.Module,
-    feeds: Sequence[Tensor],
+    model: Any,
+    feeds: Mapping[str, Tensor],
     mesh: DeviceMesh,
+    parts: Mapping[str, int],
     batches: int,
     tolerance: float,
     plan: tuple[int, Mapping[str, int]],
 ) -> str:
-    """What a run of all devices came to, beside the whole network on one.
+    """What a run of all devices came to, beside the whole network of model.py on one.
 
-    `plan` are the bytes that this device should hold, and the collectives of a call.
-    Raises ValueError on all devices where one of them differs.
+    `parts` are the axes of inputs and results of which this device has its part, `plan`
+    the bytes that it should hold, and the collectives of a call. Raises ValueError on
+    all devices where one of them differs.
     """
-    names = mesh.mesh_dim_names or ()
-    counts, own, parts = CommDebugMode(), 0, 1
-    if "dp" in names:
-        own, parts = mesh["dp"].get_local_rank(), mesh["dp"].size()
+    counts, results = CommDebugMode(), tree_leaves(arranged(model.OUTPUTS, model))
+    takes, rows = arranged(model.INPUTS, model), _own(mesh, "dp")
     with torch.no_grad():
-        expected = tree_leaves(whole(*feeds))
-        feeds = [x.chunk(parts)[own].contiguous() for x in feeds]
+        made = tree_leaves(model.load()(*tree_map(feeds.__getitem__, takes)))
+        own = {name: _part(x, 0, *rows) for name, x in feeds.items()}
+        cut = partial(_part_of, mesh, parts)
+        expected = {name: cut(name, x) for name, x in zip(results, made, strict=True)}
+        given = tree_map(lambda name: cut(name, own[name]), takes)
         if isinstance(network, Stage):
             schedule = pipeline_of(network, mesh, batches)
-            named: dict[str, Any] = {f"x{i}": x for i, x in enumerate(feeds)}
+            named: dict[str, Any] = {f"x{i}": x for i, x in enumerate(given)}
             made = schedule.step(**named)
             got = None if made is None else tree_leaves(made)
         else:
             with counts:
-                got = tree_leaves(network(*feeds))
-    pairs = [] if got is None else list(zip(got, expected, strict=True))
-    errors = [_error(a, _rows_of(b, a.shape, own)) for a, b in pairs]
+                got = tree_leaves(network(*given))
+    pairs = [] if got is None else list(zip(got, expected.values(), strict=True))
+    errors = [_error(a, _rows_of(b, a.shape, rows[0])) for a, b in pairs]
     held, collectives = held_bytes(network), dict(plan[1])
     if not isinstance(network, Stage):
         found = counts.get_comm_counts().items()
@@ -405,6 +444,25 @@ def compare(
     return said
 
 
+def _own(mesh: DeviceMesh, dim: str) -> tuple[int, int]:
+    """The number of this device along a dimension, and how many there are."""
+    if dim not in (mesh.mesh_dim_names or ()):
+        return 0, 1
+    return mesh[dim].get_local_rank(), mesh[dim].size()
+
+
+def _part(whole: Tensor, axis: int, number: int, count: int) -> Tensor:
+    return whole.chunk(count, axis)[number].contiguous()
+
+
+def _part_of(
+    mesh: DeviceMesh, parts: Mapping[str, int], name: str, whole: Tensor
+) -> Tensor:
+    """What this device has of an input or a result of all layers."""
+    axis = axis_of(parts, name)
+    return whole if axis is None else _part(whole, axis, *_own(mesh, "tp"))
+
+
 def _rows_of(whole: Tensor, part: Sequence[int], number: int) -> Tensor:
     """The part with this number, of the axis that is longer in the whole."""
     pairs = list(zip(whole.shape, part, strict=False))
@@ -415,8 +473,6 @@ def _rows_of(whole: Tensor, part: Sequence[int], number: int) -> Tensor:
 
 def _error(got: Tensor, expected: Tensor) -> float:
     """The largest difference over the largest magnitude; infinite in another shape."""
-    if isinstance(got, DTensor):
-        got = got.full_tensor()
     if got.shape != expected.shape or got.dtype != expected.dtype:
         return math.inf
     if not expected.numel():

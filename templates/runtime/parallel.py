@@ -10,6 +10,7 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.pipelining import ScheduleGPipe
+from torch.utils._pytree import tree_leaves
 
 from . import devices, model
 
@@ -18,6 +19,7 @@ MESH: dict[str, int] = {"tp": 2}
 HELD: list[int] = []
 EXCHANGES: dict[str, int] = {}
 WAYS: devices.Ways = {}
+PARTS: dict[str, int] = {}
 STAGES: list[list[str]] = []
 CROSSING: list[list[int]] = []
 BLOCKS: list[str] = []
@@ -39,7 +41,9 @@ def load(mesh: DeviceMesh, weights: str | Path = model.WEIGHTS) -> nn.Module:
     with torch.device("meta"):
         network: nn.Module = getattr(model, NETWORK)()
     if "tp" in MESH:
-        devices.cut_layers(network, mesh["tp"], WAYS, absent)
+        names = tree_leaves(devices.arranged(model.INPUTS, model))
+        axes = [devices.axis_of(PARTS, name) for name in names]
+        devices.cut_layers(network, mesh["tp"], WAYS, axes, absent)
     with devices.Weights(weights, model.MODEL_SHA256) as file:
         devices.read(network, file, mesh.device_type, WAYS, TIES, absent)
     network.eval().requires_grad_(False)
@@ -76,9 +80,10 @@ def check() -> None:
     where bytes or exchanges are not those of the plan."""
     mesh = make_mesh()
     report = json.loads(Path(__file__).with_name("report.json").read_text("utf-8"))
-    feeds = list(devices.make_inputs(model.INPUTS, report, SIZES))
-    network, whole = load(mesh), model.load()
+    inputs = devices.make_inputs(model.INPUTS, report, SIZES)
+    feeds = dict(zip(model.INPUTS, inputs, strict=True))
+    network = load(mesh)
     tolerance = max(report["tolerance"].values(), default=1e-4)
     planned = HELD[mesh["pp"].get_local_rank() if "pp" in MESH else 0], EXCHANGES
-    said = devices.compare(network, whole, feeds, mesh, BATCHES, tolerance, planned)
-    devices.report_check(said)
+    given = network, model, feeds, mesh, PARTS, BATCHES, tolerance, planned
+    devices.report_check(devices.compare(*given))

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import onnx
-from onnx import numpy_helper, parser
+from onnx import helper, numpy_helper, parser
 
 VOCABULARY, PLACES = 23, 160
 
@@ -291,4 +291,16 @@ def decoder(form: str, seed: int = 0) -> onnx.ModelProto:
         if name in read
     )
     onnx.checker.check_model(model)
+    return model
+
+
+def projected() -> onnx.ModelProto:
+    """A decoder's step with caches, and a projection behind its attention."""
+    model = decoder("masked")
+    nodes = list(model.graph.node)
+    place = next(i for i, node in enumerate(nodes) if "y" in node.input)
+    nodes[place].input[1] = "p"
+    model.graph.node.insert(place, helper.make_node("MatMul", ["y", "wo"], ["p"]))
+    turned = np.random.default_rng(1).normal(size=(8, 8)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(turned, "wo"))
     return model

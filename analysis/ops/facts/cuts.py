@@ -502,16 +502,19 @@ def gemm(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
 
 
 def attention(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
-    """The batch, and heads of four axes: those that share keys go together."""
+    """The batch, and heads of four axes, with their caches: those that share keys go
+    together."""
     q, k, mask = site.dims(0), site.dims(1), site.dims(3)
-    if q is None or k is None or len(q) != 4 or len(site.node.inputs) > 4:
+    if q is None or k is None or len(q) != 4:
         return [] if q is None else _batch_of_attention(site, results)
     axes: list[Cut] = []
     for axis in (0, 1):
         own = None if mask is None else axis - 4 + len(mask)
         spread = own is None or own < 0 or (mask is not None and mask[own] == 1)
-        row = (axis, axis, axis, *([None if spread else own] * (site.has(3) or 0)))
-        row += (None,) * (len(site.node.inputs) - len(row))
+        counts = axis if axis == 0 else None
+        every = (axis, axis, axis, None if spread else own, axis, axis, counts)
+        row = tuple(a if site.has(i) else None for i, a in enumerate(every))
+        row = row[: len(site.node.inputs)]
         outputs = (axis,) * len(results)
         axes.append(Cut(row, outputs, _common(q[axis], k[axis])))
     return axes

@@ -11,6 +11,7 @@ from typing import Any
 
 import onnx
 import pytest
+from support.decoders import projected
 
 from fairhand.analysis.errors import FairhandError
 from fairhand.analysis.partition.machine import read_machine
@@ -167,6 +168,19 @@ def of_numbers(values: dict[str, Any], claims: dict[str, Any]) -> Iterator[Both]
     yield new, claims
 
 
+def of_parts(values: dict[str, Any], claims: dict[str, Any]) -> Iterator[Both]:
+    """Another axis of a cache, in the plan and in both; all of it, in the plan."""
+    for name, axis in values["PARTS"].items():
+        for other in (None, axis + 1):
+            new, both = deepcopy(values), deepcopy(claims)
+            for parts in (new["PARTS"], both["parts"]):
+                parts.pop(name)
+                parts |= {} if other is None else {name: other}
+            yield new, claims
+            if other is not None:  # all of an input is a right plan, too
+                yield new, both
+
+
 def of_stages(values: dict[str, Any], claims: dict[str, Any]) -> Iterator[Both]:
     """A boundary moved, a unit twice or nowhere, other arguments that cross over."""
     stages = values["STAGES"]
@@ -199,6 +213,7 @@ SORTS: list[Callable[[dict[str, Any], dict[str, Any]], Iterator[Both]]] = [
     of_claims,
     of_layers,
     of_numbers,
+    of_parts,
     of_stages,
 ]
 
@@ -212,6 +227,17 @@ def mutants(planned: Planned, wanted: str) -> list[Both]:
 def test_right_plans_pass(planned: Planned, wanted: str) -> None:
     text = planned.check(*planned.plan(wanted))
     assert "by values" in text and "by their law" not in text
+
+
+def test_caches_are_taken_and_given_in_parts(tmp_path: Path) -> None:
+    onnx.save(projected(), tmp_path / "m.onnx")
+    planned = Planned(tmp_path / "m.onnx")
+    values, claims = planned.plan("tp=2")
+    names = ("past_k", "past_v", "present_k", "present_v")
+    assert values["PARTS"] == dict.fromkeys(names, 1)
+    assert planned.check(values, claims)
+    found = list(of_parts(values, claims))
+    assert len(found) == 12 and not refused(planned, found)
 
 
 def test_what_only_other_blocks_do_is_no_work_of_a_stage(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from support.decoders import projected
 
 from fairhand import compile
 from fairhand.analysis.errors import FairhandError, VerificationError
@@ -215,3 +216,32 @@ def test_stages_write_files_with_an_index(
     monkeypatch.setattr(rehearsal, "_START", head + STAGES)
     assert rehearse(tmp_path / "p", 2) == "worst none"
     assert len(list((tmp_path / "p").glob("model-0000?.safetensors"))) == 2
+
+
+# Three steps of a decoder whose devices have the caches of their own heads.
+STEPS = """
+import torch
+from network import devices, model, parallel
+mesh = parallel.make_mesh()
+network, whole = parallel.load(mesh), model.load()
+own, every = [torch.zeros(2, 1, 0, 4)] * 2, [torch.zeros(2, 2, 0, 4)] * 2
+torch.manual_seed(0)
+for i in range(3):
+    ids, mask = torch.randint(23, (2, 1)), torch.ones(2, i + 1, dtype=torch.int64)
+    logits, *own = network(ids, mask, torch.full((2, 1), i), *own)
+    expected, *every = whole(ids, mask, torch.full((2, 1), i), *every)
+    parts = [x.chunk(2, 1)[mesh.get_local_rank()] for x in every]
+    for a, b in zip((logits, *own), (expected, *parts), strict=True):
+        torch.testing.assert_close(a, b)
+devices.report_check("worst none")
+"""
+
+
+@pytest.mark.slow
+def test_each_device_keeps_the_caches_of_its_heads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile(projected(), tmp_path / "p", parallel="tp=2", cache=False)
+    head = rehearsal._START.rpartition("importlib.import_module")[0]
+    monkeypatch.setattr(rehearsal, "_START", head + STEPS)
+    assert rehearse(tmp_path / "p", 2) == "worst none"

@@ -529,7 +529,7 @@ def _say_json(found: object) -> None:
 
 def _inspect(arguments: argparse.Namespace) -> None:
     page = Path(arguments.html) if arguments.html else None
-    if arguments.parallel:
+    if arguments.parallel is not None:
         given = arguments.parallel, arguments.devices, arguments.memory
         text, data = _module(".pipeline").parallel_plans(arguments.model, *given)
         print(json.dumps(data) if arguments.json else printable(text), file=out.file)

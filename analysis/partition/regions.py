@@ -208,7 +208,7 @@ def _alike(a: ir.Value, b: ir.Value, shapes: ShapeFacts) -> bool:
     one, other = shapes.dims(a), shapes.dims(b)
     if one is None or other is None or len(one) != len(other) or a.dtype != b.dtype:
         return False
-    return sum(n != m for n, m in zip(one, other, strict=True)) <= 1
+    return sum(bool(n != m) for n, m in zip(one, other, strict=True)) <= 1
 
 
 def _label(node: ir.Node) -> str:

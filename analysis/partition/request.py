@@ -46,8 +46,10 @@ def read_degrees(text: str) -> Degrees | int:
     found: dict[str, int] = {}
     for part in text.split(","):
         match = re.fullmatch(r" *(pp|dp|tp) *= *([0-9]{1,6}) *", part)
-        if match is None or match[1] in found or int(match[2]) < 1:
+        if match is None or int(match[2]) < 1:
             raise FairhandError(f"{part[:40]!r} is no degree", hint=_HINT)
+        if match[1] in found:
+            raise FairhandError(f"{match[1]} is given twice", hint=_HINT)
         found[match[1]] = int(match[2])
     degrees = Degrees(**found)
     if not 1 < degrees.world <= MOST_DEVICES:

@@ -95,8 +95,8 @@ class Operators:
         `parts` are the axes of inputs and results of the network that are cut."""
         ends = {value: 0 for value in self.graph.inputs if self.rows}
         for value in (*self.graph.inputs, *self.graph.outputs):
-            if value.name in parts:
-                ends[value] = parts[value.name]
+            if (name := value.name or "") in parts:
+                ends[value] = parts[name]
         cut: dict[ir.Value, Any] = {
             v: (axis, 1, None) for v, axis in ends.items() if v.is_graph_input()
         }

@@ -166,8 +166,8 @@ def story(network: Network, plan: Plan, others: Sequence[Plan]) -> list[str]:
             lines += _wrapped(f"{', '.join(names)}: {cut}, {cost}")
     if named:
         if caches := _caches(network, plan):
-            names = ", ".join(one_line(name, 20) for name in caches)
-            lines += _wrapped(f"{names}: taken and given in parts, no exchange")
+            text = ", ".join(one_line(name, 20) for name in caches)
+            lines += _wrapped(f"{text}: taken and given in parts, no exchange")
         lines.append("        the rest: whole on every device")
         possible = ", ".join(map(str, network.degrees))
         lines.append(f"Degrees tp may be {possible}")

@@ -69,6 +69,8 @@ def test_a_plan_that_was_changed_is_refused(
         ("tp=7", "its layers can't be cut into 7; tp may be 2, 4"),
         ("pp=99", "pp may be up to"),
         ("tp=x", "is no degree"),
+        ("", "is no degree"),
+        ("tp=2,tp=2", "tp is given twice"),
     ],
 )
 def test_wrong_degrees_are_refused_with_those_that_are_possible(
@@ -96,6 +98,7 @@ def test_layers_that_run_twice_are_named(tmp_path: Path) -> None:
 
 def test_plans_are_shown_and_nothing_is_written(capsys: pytest.CaptureFixture) -> None:
     assert main(["inspect", str(TRANSFORMER), "--parallel", "4"]) == 0
+    assert main(["inspect", str(TRANSFORMER), "--parallel", ""]) == 1
     text = capsys.readouterr().out
     assert text.startswith("Plan    ") and "Price    " in text and "Next     " in text
     assert main(["inspect", str(TRANSFORMER), "--parallel", "tp=2", "--json"]) == 0

@@ -168,10 +168,11 @@ def _union(a: Region, b: Region) -> Region:
 
 
 def _check_others(region: Region) -> None:
-    """What else a node takes is cut likewise, or whole on all devices and may be."""
+    """What else a node takes is cut likewise, or whole on all devices, of which each
+    takes its part: as PyTorch does for elementwise operators, devices.py for masks."""
     for node, step in region.steps.items():
         op = lookup(node)
-        spread = op is not None and op.cut is cuts.elementwise
+        spread = op is not None and op.cut in (cuts.elementwise, cuts.attention)
         for value, axis in zip(node.inputs, step.inputs, strict=False):
             if value is None:
                 continue

@@ -24,8 +24,9 @@ CUT = [
     (op, index)
     for op in OPS.values()
     if op.cut is not None and not op.domain and op.name not in FIXED
-    for index in range(len(op.cases))
+    for index, case in enumerate(op.cases)
     if index < (1 if op.mapping is ONE_TO_ONE else 5)
+    or len(case.inputs) > max(len(before.inputs) for before in op.cases[:index])
 ]
 
 

@@ -240,6 +240,29 @@ def test_caches_are_taken_and_given_in_parts(tmp_path: Path) -> None:
     assert len(found) == 12 and not refused(planned, found)
 
 
+def test_heads_take_their_part_of_a_mask_for_each_head(tmp_path: Path) -> None:
+    heads = "".join(
+        f"{x} = Constant<value = float[8, 8] {{{_EIGHT.replace('0.5', str(i))}}}>()"
+        f" {x}0 = MatMul(x, {x}) {x}1 = Reshape({x}0, apart)"
+        f" {x}2 = Transpose<perm = [0, 2, 1, 3]>({x}1)"
+        for i, x in enumerate("qkv")
+    )
+    model = onnx.parser.parse_model(
+        '<ir_version: 11, opset_import: ["" : 23]> g (float[N, 5, 8] x,'
+        " float[2, 5, 5] places) => (float[N, 5, 8] y)"
+        "{ apart = Constant<value_ints = [0, 0, 2, 4]>() "
+        f" {heads} bias = Tanh(places) a = Attention(q2, k2, v2, bias)"
+        " b = Transpose<perm = [0, 2, 1, 3]>(a)"
+        " flat = Constant<value_ints = [0, 0, 8]>() c = Reshape(b, flat)"
+        f" o = Constant<value = float[8, 8] {{{_EIGHT}}}>() y = MatMul(c, o) }}"
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    planned = Planned(tmp_path / "m.onnx")
+    values, claims = planned.plan("tp=2")
+    assert values["EXCHANGES"] == {"all_reduce": 1} and len(values["WAYS"]) == 4
+    assert planned.check(values, claims)
+
+
 def test_what_only_other_blocks_do_is_no_work_of_a_stage(tmp_path: Path) -> None:
     onnx.save(blocks([True, False, False, True, False]), tmp_path / "m.onnx")
     planned = Planned(tmp_path / "m.onnx")

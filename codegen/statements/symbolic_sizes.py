@@ -7,6 +7,8 @@ device is that of an argument or a member; where there is none, the caller passe
 
 from __future__ import annotations
 
+from collections import Counter
+
 import onnx_ir as ir
 import sympy
 
@@ -53,16 +55,6 @@ def _settle(
     anchor = _on_the_device(call)
     device = device if anchor is None else anchor.device
     asked: dict[ir.Value, DeviceOf] = {}
-    counts: dict[Dim, int] = {}
-    exprs = (
-        expr
-        for item in call.items
-        for expr in (item.size_args if isinstance(item, ModuleCall) else [item.expr])
-    )
-    for expr in exprs:
-        for leaf in leaves(expr):
-            if isinstance(leaf, DimOf):
-                counts[leaf.dim] = counts.get(leaf.dim, 0) + 1
     passed: dict[Dim, ir.Value] = {}
     bound: dict[Dim, ir.Value] = {}
 
@@ -77,7 +69,7 @@ def _settle(
         return None
 
     prelude: list[Assignment | ModuleCall] = []
-    for dim, count in counts.items():
+    for dim, count in _counts(call).items():
         if count > 1 and not isinstance(dim, int):
             expr = dim_expr(dim, atom)
             if isinstance(expr, Ref):
@@ -107,6 +99,18 @@ def _settle(
     call.ints = [*bound.values(), *passed.values()]
     call.sizes = [*passed.values(), *asked]
     return [*passed, *asked.values()]
+
+
+def _counts(call: ModuleCall) -> dict[Dim, int]:
+    """How often each size is read."""
+    exprs = (
+        expr
+        for item in call.items
+        for expr in (item.size_args if isinstance(item, ModuleCall) else [item.expr])
+    )
+    return Counter(
+        leaf.dim for expr in exprs for leaf in leaves(expr) if isinstance(leaf, DimOf)
+    )
 
 
 def _on_the_device(call: ModuleCall) -> Expr | None:

@@ -96,6 +96,24 @@ def test_layers_that_run_twice_are_named(tmp_path: Path) -> None:
         compile(model, tmp_path / "p", parallel="tp=2", verify=False)
 
 
+@pytest.mark.slow
+def test_exchanges_are_counted_where_a_layer_runs_twice(tmp_path: Path) -> None:
+    matrices = "".join(
+        f"{x} = Constant<value = float[8, 8] {{{', '.join(map(str, numbers))}}}>()"
+        for x in "abc"
+        for numbers in [[(i * ord(x)) % 7 - 3 for i in range(64)]]
+    )
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[N, 8] x) => (float[N, 8] y)'
+        f'{{ {matrices} ["/twice/MatMul"] p = MatMul(x, a) q = Tanh(p)'
+        ' ["/twice/MatMul_1"] r = MatMul(q, a) s = Tanh(r)'
+        ' ["/up/MatMul"] t = MatMul(s, b) u = Relu(t) ["/down/MatMul"] y = MatMul(u, c)'
+        " }"
+    )
+    package = compile(model, tmp_path / "p", parallel="tp=2", cache=False)
+    assert package.report["parallel"]["exchanges"] == {"all_reduce": 1}
+
+
 def test_plans_are_shown_and_nothing_is_written(capsys: pytest.CaptureFixture) -> None:
     assert main(["inspect", str(TRANSFORMER), "--parallel", "4"]) == 0
     assert main(["inspect", str(TRANSFORMER), "--parallel", ""]) == 1

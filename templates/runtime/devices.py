@@ -411,10 +411,10 @@ class Collectives(TorchDispatchMode):
     ) -> Any:
         if DTensor in types:
             return NotImplemented  # until DTensor has said what that is on this device
-        name = func.overloadpacket.__name__
-        helps = name == "wait_tensor" or name.startswith("_")
-        if func.namespace == "_c10d_functional" and not helps:
-            self.counts[name] += 1
+        if func.namespace == "_c10d_functional":
+            name = func.overloadpacket.__name__
+            if name != "wait_tensor" and not name.startswith("_"):
+                self.counts[name] += 1
         return func(*args, **kwargs or {})
 
 

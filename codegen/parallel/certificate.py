@@ -3,7 +3,7 @@ are cut, and where something is exchanged."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import onnx_ir as ir
@@ -35,7 +35,8 @@ def certificate(network: Network, plan: Plan) -> dict[str, Any]:
             claims |= _layer_claims(layer, way, pieces.get(layer, 1), shapes)
     for layer, way in layers.items():
         if way.exchange == "sum":
-            (summed,) = (v for v in _results(layer) if _is_sum(claims, v))
+            results = (node.outputs[0] for node in layer.nodes)
+            (summed,) = (v for v in results if _is_sum(claims, v))
             exchanges[summed.name or ""] = "sum"
         elif way.exchange:
             exchanges[layer.result.name or ""] = "gather"
@@ -93,11 +94,6 @@ def _plain(place: Place | None) -> Claimed:
 
 def _axis(axis: int | None, pieces: int) -> Claimed:
     return _plain(None if axis is None else Place(axis, pieces))
-
-
-def _results(layer: Layer) -> Iterator[ir.Value]:
-    for node in layer.nodes:
-        yield node.outputs[0]
 
 
 def _is_sum(claims: Mapping[str, Any], value: ir.Value) -> bool:

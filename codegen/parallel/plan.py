@@ -40,7 +40,8 @@ def plans(network: Network, wanted: Degrees | int, machine: Machine) -> list[Pla
     if network.refused:
         raise FairhandError(f"no plan for several devices: {network.refused}")
     if isinstance(wanted, Degrees):
-        refuse_degrees(network, wanted)
+        if reason := why_not(network, wanted):
+            raise FairhandError(f"no plan for {wanted}: {reason}")
         found = sorted(_arranged(network, wanted, machine), key=_uncut)
         found = [plan for plan in found if _uncut(plan) == _uncut(found[0])]
     else:
@@ -62,13 +63,6 @@ def _uncut(plan: Plan) -> int:
     """Bytes of the layers that no region cuts: who names a degree wants few."""
     cut = {layer for region in plan.sharing.regions for layer in region.layers}
     return sum(x.weight_bytes for x in plan.sharing.ways if x not in cut)
-
-
-def refuse_degrees(network: Network, degrees: Degrees) -> None:
-    """Raises FairhandError for those that the network can't have."""
-    reason = why_not(network, degrees)
-    if reason:
-        raise FairhandError(f"no plan for {degrees}: {reason}")
 
 
 def _refuse_uncut(network: Network, degrees: Degrees, machine: Machine) -> None:

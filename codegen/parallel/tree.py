@@ -241,11 +241,5 @@ def _plain_reader(
 
 def has_blocks(root: ModuleCall) -> bool:
     """Whether a network has branches or loops."""
-    return any(isinstance(item, Block) for item in _all_items(root))
-
-
-def _all_items(call: ModuleCall) -> Iterator[object]:
-    for item in call.items:
-        yield item
-        if isinstance(item, ModuleCall):
-            yield from _all_items(item)
+    calls = (root, *root.all_calls())
+    return any(isinstance(item, Block) for call in calls for item in call.items)

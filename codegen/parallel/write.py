@@ -78,8 +78,8 @@ def page_text(network: Network, plan: Plan, others: Sequence[Plan] = ()) -> str:
     }
     types = {"WAYS": ": devices.Ways", "STAGES": ": list[list[str]]"}
     types |= {"CROSSING": ": list[list[int]]", "BLOCKS": ": list[str]"}
-    types |= {"TIES": ": dict[str, str]", "SIZES": ": dict[str, int]"}
-    types |= {"EXCHANGES": ": dict[str, int]", "PARTS": ": dict[str, int]"}
+    types |= {"TIES": ": dict[str, str]"}
+    types |= dict.fromkeys(("SIZES", "EXCHANGES", "PARTS"), ": dict[str, int]")
     given = {
         name: f"{name}{types.get(name, '')} = {value}"
         + (f"  # {_NOTES[name]}" if name in _NOTES else "")

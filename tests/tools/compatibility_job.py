@@ -20,7 +20,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-PATIENCE_S = 60
+PATIENCE_S = 20
 ENOUGH = 12  # calls in a row of which none took less time than one before
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
@@ -21,7 +22,8 @@ def inline_functions(model: ir.Model) -> None:
     """Put the bodies of model-local functions in place of their calls.
 
     Each node of a body remembers the opset it was written for, because a function may
-    import another one than the model does.
+    import another one than the model does. Where an operator of ONNX has a function's
+    name, a call is the operator's, as it is in ONNX Runtime.
     """
     for function in model.functions.values():
         remember_version(function.graph, function.graph.opset_imports)
@@ -42,6 +44,7 @@ class _Inliner:
 
     def __init__(self, model: ir.Model) -> None:
         self.functions = model.functions
+        self.imports = model.graph.opset_imports
         self.counts: dict[str, int] = {}  # of the values and nodes that have a name
         for graph in all_graphs(model):
             values = [*graph.inputs, *graph.initializers.values()]
@@ -53,7 +56,7 @@ class _Inliner:
         """Replace all calls in a graph and in those of its nodes."""
         for node in graph:  # goes on with what is put behind the node
             function = self.functions.get(node.op_identifier())
-            if function is None:
+            if function is None or self._is_operator(node):
                 for body in bodies(node):
                     self.inline_into(body)
                 continue
@@ -64,6 +67,13 @@ class _Inliner:
             ir.convenience.replace_nodes_and_values(
                 graph, node, [node], copies, outputs, values[: len(outputs)]
             )
+
+    def _is_operator(self, node: ir.Node) -> bool:
+        """Whether ONNX has such an operator; definitions of ours have an overload."""
+        if node.overload:
+            return False
+        version = node.version or self.imports.get(node.domain, 1)
+        return bool(onnx.defs.has(node.op_type, version, node.domain))
 
     def _copied(
         self, function: ir.Function, call: ir.Node

@@ -220,6 +220,14 @@ def test_outputs_of_a_call_that_are_left_out(tmp_path: Path) -> None:
     assert np.allclose(z, np.exp(-X), atol=1e-6) and np.array_equal(same_as_x, X)
 
 
+def test_an_operator_goes_before_a_function_of_its_name(tmp_path: Path) -> None:
+    proto = parse("g (float[2, 3] x) => (float[2, 3] y) { y = Gelu(x) }", opset=20)
+    body = [helper.make_node("Neg", ["v"], ["w"])]
+    opsets = [helper.make_opsetid("", 20)]
+    proto.functions.append(helper.make_function("", "Gelu", "v", "w", body, opsets))
+    assert ops(same(proto, tmp_path, x=X).graph) == ["Gelu"]
+
+
 def test_functions_of_another_opset(tmp_path: Path) -> None:
     proto = parse("""g (float[2, 3, 4] x) => (float[2, 1, 3, 4] y)
         { t = local.old(x)  one = Constant<value_ints = [1]>()  y = Unsqueeze(t, one) }

@@ -33,6 +33,7 @@ from .build import Builder
 from .graph_editor import GraphEditor
 from .graph_facts import GraphFacts
 from .history import Application, describe, describe_recognised
+from .lost_numbers import lost
 from .match import Match
 from .termination import draft_weight, dying, weight
 
@@ -176,7 +177,7 @@ class Rewriter:
             return f"the graph would not get lighter ({before} to {after})"
         if after > before:
             return f"the graph would get heavier ({before} to {after})"
-        return self._unsettling(change)
+        return lost(new, is_constant) or self._unsettling(change)
 
     def _unsettling(self, change: _Change) -> str:
         """Whether floats, of which integers are made, would be summed otherwise."""

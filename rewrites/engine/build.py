@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -136,9 +137,13 @@ def _types_taken(operator: str, place: int) -> frozenset[str]:
 
 
 def _stored(number: Fraction | float | int, dtype: np.dtype[Any]) -> np.ndarray:
-    """A number as an element of that type; of whole numbers only what they have."""
+    """A number as an element of that type, which has it, of floats up to places."""
     if dtype.kind not in "iub":
-        return np.float64(number).astype(dtype)  # type: ignore[no-any-return]
+        with np.errstate(over="ignore"):
+            found: np.ndarray = np.float64(number).astype(dtype)
+        if number and math.isfinite(number) and not (np.isfinite(found) and found):
+            raise CannotWrite(f"{number} is no {dtype}")
+        return found
     low, high = (0, 1) if dtype.kind == "b" else _range(dtype)
     if number != int(number) or not low <= number <= high:
         raise CannotWrite(f"{number} is no {dtype}")

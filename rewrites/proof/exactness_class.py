@@ -26,12 +26,12 @@ from ..language.pattern import Leaf, Var
 from ..language.rule import Law
 from .element_kinds import of_floats
 from .goal import Goal, goal
+from .kernel.equality import Equality, prove_equal
 from .kernel.equality import Verdict as Answer
-from .kernel.equality import prove_equal
 from .kernel.scalars import Element, Scalar
 from .kernel.smt import fresh, fresh_function
 from .kernel.tensors import Family
-from .outright import refuse_edges, refuse_jumps, unrounded
+from .outright import Edges, refuse_jumps, unrounded
 from .runtime_kernels import RuntimeSemantics, adds_up, at_best, decided_by_bits
 
 _NAMED = {
@@ -85,7 +85,7 @@ class _Class:
         if found is None:
             exact = _is_element if self.rounded else unrounded
             self.refuse_jumps(elements, exact)
-            refuse_edges(a, b)
+            Edges(Equality(self.question.context, 0)).refuse(a, b)
             return Exactness.RING if level == "ring" else Exactness.REAL
         if self.semantics.moves and least in _OPEN:
             self.refuse_jumps(elements, self.settled)

@@ -21,10 +21,14 @@ No law is lost by that: what both sides round alike can be an operand of its own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from functools import partial
+from typing import Any
 
 from .element_kinds import ORDERED, parts
 from .kernel.definedness import NEVER_NEGATIVE
+from .kernel.equality import Equality
 from .kernel.scalars import (
     Const,
     Element,
@@ -38,6 +42,7 @@ from .kernel.scalars import (
     Scalar,
     Symbol,
 )
+from .kernel.smt import fresh, fresh_function
 from .machine.operators import COMPARISONS
 
 
@@ -56,85 +61,156 @@ def refuse_jumps(term: Scalar, settled: Callable[[Scalar], bool]) -> None:
     operands = _without_kinks(term)
     if _jumps(term) and not all(map(settled, operands)):
         assert isinstance(term, Op | Opaque)
-        name = term.name.removeprefix("kernel:").partition(":")[0]
         raise Outright(
-            f"true of real numbers alone: {name} of rounded ones may differ outright"
+            f"true of real numbers alone: {_plain(term.name)} of rounded ones may "
+            "differ outright"
         )
     for operand in operands:
         refuse_jumps(operand, settled)
 
 
-def refuse_edges(left: Scalar, right: Scalar) -> None:
-    """Raises Outright if a function is taken near where it ends, by one side alone."""
-    ours, theirs = dict(_edges(left)), dict(_edges(right))
-    for text in ours.keys() ^ theirs.keys():
-        name, operand = (ours | theirs)[text]
-        if not (_accurate(operand) or (name == "sqrt" and _not_negative(operand))):
+# The operand near whose zero a function has a pole, or ends.
+_ENDS = {"div": 1} | dict.fromkeys(
+    ("recip", "log", "sqrt", "pow", "tan", "kernel:ReduceLogSum"), 0
+)
+_POLES = {"recip": "div"}
+# These divide by what is left of a row without its mean.
+_CENTRES = {"LayerNormalization", "InstanceNormalization", "GroupNormalization"}
+_POSITIVE = {"exp", "sigmoid", "softplus", "kernel:Softmax"}
+_LENGTHS = {"kernel:ReduceL1", "kernel:ReduceL2"}
+_KEEPS = ORDERED | {"mul", "div", "recip", "sqrt", "neg", "abs", "square"}
+_EPSILON = Fraction(1, 10**13)  # from which on a number keeps a divisor from 0
+
+
+class Edges:
+    """Where functions end; `equality` shows that two terms are the very same.
+
+    What is inside of reductions is looked at in one place, the same on both sides.
+    """
+
+    def __init__(self, equality: Equality) -> None:
+        self.equality = equality
+        self.known = tuple(equality.context.hypotheses)
+        self.places: dict[tuple[int, bool], Any] = {}
+
+    def same(self, a: Scalar, b: Scalar) -> bool:
+        return bool(self.equality.equal(a, b, self.known))
+
+    def refuse(self, left: Scalar, right: Scalar) -> None:
+        """Raises Outright if one is met by one side alone, near a rounded number."""
+        ours, theirs = (
+            {f"{name} {x!r}": (name, x) for name, x in self._of(term, 0)}
+            for term in (left, right)
+        )
+        for own, others in ((ours, theirs), (theirs, ours)):
+            for text in own.keys() - others.keys():
+                self._check(*own[text], others.values())
+
+    def _check(
+        self, name: str, operand: Scalar, others: Iterable[tuple[str, Scalar]]
+    ) -> None:
+        near = _exact if name in _CENTRES else self.accurate
+        if near(operand) or (name == "sqrt" and self.not_negative(operand)):
+            return
+        if not any(name == other and self.same(operand, x) for other, x in others):
             raise Outright(
                 f"true of real numbers alone: {name} of rounded ones may be anything "
                 "near 0"
             )
 
+    def _of(self, term: Scalar, depth: int) -> Iterator[tuple[str, Scalar]]:
+        """The functions that end somewhere, and of what they are taken."""
+        match term:
+            case Op(name="pow", args=(_, Const(value=power))) if power in range(1, 64):
+                pass
+            case Op(name=name, args=args) if name in _ENDS:
+                yield _POLES.get(name, _plain(name)), args[_ENDS[name]]
+            case Opaque(name=name) if "Normalization" in name:
+                if not self.positive(term.tensors[-1].at(term.index)):
+                    # A batch has a variance of its own.
+                    spread = term.tensors[4 if "Batch" in name else 0]
+                    yield _plain(name), spread.at(term.index)
+        for part in self._parts(term, depth):
+            yield from self._of(part, depth + 1)
 
-# The operand near whose zero a function has a pole, or ends.
-_ENDS = {"div": 1, "recip": 0, "log": 0, "sqrt": 0, "pow": 0, "tan": 0}
+    def _parts(self, term: Scalar, depth: int) -> tuple[Scalar, ...]:
+        if isinstance(term, Red):
+            return (term.body(self._place(depth, term.vec)),)
+        if isinstance(term, Opaque):
+            return tuple(t.at(self._place(depth, True)) for t in term.tensors)
+        return parts(term)
 
+    def _place(self, depth: int, vec: bool) -> Any:
+        make = fresh_function if vec else fresh
+        return self.places.setdefault((depth, vec), make("inside"))
 
-def _edges(term: Scalar) -> Iterator[tuple[str, tuple[str, Scalar]]]:
-    """The functions that end somewhere, and of what they are taken, by their text."""
-    match term:
-        case Op(name="pow", args=(_, Const(value=power))) if power in range(1, 64):
-            pass
-        case Op(name=name, args=args) if name in _ENDS:
-            operand = args[_ENDS[name]]
-            yield f"{name} {operand!r}", (name, operand)
-    for part in parts(term):
-        yield from _edges(part)
-
-
-def _accurate(term: Scalar) -> bool:
-    """Whether a runtime has a number to some last places, however small it is."""
-    if _exact(term):
-        return True
-    if isinstance(term, Red):
-        one = all(map(_accurate, parts(term)))
-        return one and (term.kind != "sum" or _not_negative(term))
-    match term:
-        case Op(name=name) if name in _POSITIVE:
+    def accurate(self, term: Scalar) -> bool:
+        """Whether a runtime has a number to some last places, however small it is."""
+        if _exact(term):
             return True
-        case Op(name="add" | "sub", args=args) if all(map(_exact, args)):
-            return True  # one rounding
-        case Op(name="add", args=args):
-            return all(map(_accurate, args)) and all(map(_not_negative, args))
-        case Op(name="where", args=(_, *args)):
-            return all(map(_accurate, args))
-        case Op(name=name, args=args) if name in _KEEPS:
-            return all(map(_accurate, args))
-    return isinstance(term, Ite) and all(map(_accurate, parts(term)))
+        if isinstance(term, Red):
+            one = all(map(self.accurate, parts(term)))
+            return one and (term.kind != "sum" or self.not_negative(term))
+        match term:
+            case Op(name=name) if name in _POSITIVE:
+                return True
+            case Op(name=name, args=(Red() as total,)) if name in _LENGTHS:
+                return all(map(self.accurate, parts(total)))
+            case Op(name="add" | "sub" | "pow", args=args) if all(map(_exact, args)):
+                return True  # one rounding
+            case Op(name="add", args=args) if all(map(self.not_negative, args)):
+                return any(map(self.positive, args)) or all(map(self.accurate, args))
+            case Op(name="where", args=(_, *args)):
+                return all(map(self.accurate, args))
+            case Op(name=name, args=args) if name in _KEEPS:
+                return all(map(self.accurate, args))
+        return isinstance(term, Ite) and all(map(self.accurate, parts(term)))
+
+    def positive(self, term: Scalar) -> bool:
+        """Whether it is an epsilon: a number that isn't 0 up to rounding."""
+        if isinstance(term, Symbol):
+            return any(
+                map(partial(_says_positive, term), self.equality.context.scalar_facts)
+            )
+        return isinstance(term, Const) and term.value >= _EPSILON
+
+    def not_negative(self, term: Scalar) -> bool:
+        """Whether no rounding makes a number negative."""
+        if self.positive(term):
+            return True
+        match term:
+            case Const(value=value):
+                return value >= 0
+            case FromInt(value=value):
+                return self.equality.proves(self.known, value >= 0)
+            case Op(name=name) if name in _POSITIVE | NEVER_NEGATIVE:
+                return True
+            case Op(name="mul", args=(a, b)) if self.same(a, b):
+                return True
+            case Op(name="pow", args=(_, Const(value=power))) if power % 2 == 0:
+                return True
+            case Op(name="add" | "mul" | "div", args=args):
+                return all(map(self.not_negative, args))
+            case Red(kind="sum" | "prod" | "max" | "min"):
+                return all(map(self.not_negative, parts(term)))
+        return False
+
+
+def _says_positive(symbol: Symbol, fact: Scalar) -> bool:
+    match fact:
+        case Op(name="less", args=(Const(value=low), Symbol(name=name))):
+            return low >= 0 and name == symbol.name
+        case Op(name="greater", args=(Symbol(name=name), Const(value=low))):
+            return low >= 0 and name == symbol.name
+    return False
+
+
+def _plain(name: str) -> str:
+    return name.removeprefix("kernel:").partition(":")[0]
 
 
 def _exact(term: Scalar) -> bool:
     return unrounded(term) or isinstance(term, Const | FromInt | Symbol)
-
-
-_POSITIVE = {"exp", "sigmoid", "softplus", "kernel:Softmax"}
-_KEEPS = ORDERED | {"mul", "div", "recip", "sqrt", "neg", "abs", "square"}
-
-
-def _not_negative(term: Scalar) -> bool:
-    """Whether no rounding makes a number negative."""
-    match term:
-        case Const(value=value):
-            return value >= 0
-        case Op(name=name) if name in _POSITIVE | NEVER_NEGATIVE:
-            return True
-        case Op(name="mul", args=(a, b)) if repr(a) == repr(b):
-            return True
-        case Op(name="add" | "mul" | "div", args=args):
-            return all(map(_not_negative, args))
-        case Red(kind="sum" | "prod" | "max" | "min"):
-            return all(map(_not_negative, parts(term)))
-    return False
 
 
 def _without_kinks(term: Scalar) -> tuple[Scalar, ...]:

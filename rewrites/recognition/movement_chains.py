@@ -147,7 +147,8 @@ def _steps(
     steps: list[Dims | list[int]] = []
     flat = [x for axis in after for x in axis]
     if flat != [x for axis in before for x in axis]:
-        blocks = before if _contiguous(before, flat) else _by_order(before, after)
+        whole = _contiguous(before, flat) and not _taken_apart(before, after)
+        blocks = before if whole else _by_order(before, after)
         if blocks is not before:
             sizes = tuple(product(x.size for x in block) for block in blocks)
             steps.append(sizes)
@@ -167,6 +168,13 @@ def _contiguous(blocks: _Axes, flat: list[_Factor]) -> bool:
     return all(
         places[b] == places[a] + 1 for block in blocks for a, b in pairwise(block)
     )
+
+
+def _taken_apart(before: _Axes, after: _Axes) -> bool:
+    """Whether axes are split and none put together: done first, as view and permute."""
+    under = {x: k for k, axis in enumerate(after) for x in axis}
+    split = any(len({under[x] for x in axis}) > 1 for axis in before)
+    return split and _contiguous(after, [x for axis in before for x in axis])
 
 
 def _by_order(before: _Axes, after: _Axes) -> _Axes:

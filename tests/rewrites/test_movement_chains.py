@@ -52,6 +52,20 @@ def test_heads_that_are_put_together_and_taken_apart(batch: int) -> None:
     assert_alike(before, after, batch, 4, 5, 8)
 
 
+def test_heads_are_taken_apart_before_they_are_moved() -> None:
+    """As keys are, so that attention finds view and permute above its operand."""
+    steps = """
+        s = Constant <value = int64[4] {1, 5, 4, 8}> () a = Reshape(x, s)
+        b = Transpose <perm = [0, 2, 1, 3]> (a)
+        t = Constant <value = int64[3] {4, 5, 8}> () c = Reshape(b, t)
+        y = Transpose <perm = [0, 2, 1]> (c)"""
+    before, after, left = rewritten(
+        f"(float[1,5,32] x) => (float[4,8,5] y) {{ {steps} }}"
+    )
+    assert left == ["Reshape", "Transpose"]
+    assert_alike(before, after, 1, 5, 32)
+
+
 def test_what_is_mixed_stays() -> None:
     """Halves of an axis that are exchanged aren't the axis."""
     steps = """

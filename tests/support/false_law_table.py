@@ -1,4 +1,4 @@
-"""The false laws of false_laws.txt: their notation stands at the head of that file."""
+"""Laws on a line each: their notation stands at the head of false_laws.txt."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def _vocabulary() -> dict[str, Any]:
 VOCABULARY = _vocabulary()
 
 
-def false_laws() -> Iterator[tuple[str, str]]:
+def laws_in(file: Path = FILE) -> Iterator[tuple[str, str]]:
     """The name and the rest of each line."""
-    for line in FILE.read_text("utf-8").splitlines():
+    for line in file.read_text("utf-8").splitlines():
         if line and line[0] not in "#=":
             name, _, said = line.partition(": ")
             yield name, said

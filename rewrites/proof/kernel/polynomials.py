@@ -23,8 +23,9 @@ argument of a root is negative; the steps record those conditions ("domain: ..")
   inverse      1 / (c p q) = 1/c 1/p 1/q; what doesn't vary with a binder leaves the sum
                first; any other sum p becomes the atom p with power -1
   exp          exp(p) exp(q) = exp(p + q), sorted by the binders an exponent varies with
-  log          log(exp(q) p) = q + log(p); log(1 / p) = -log(p)
-  root         sqrt(p)^2 = p
+  log          log(exp(q) p) = q + log(p); log(1 / p) = -log(p); exp(log(p)) = p
+  root         sqrt(p)^2 = p; sqrt(p^2) = |p|; |p|^2 = p^2
+  whole        floor, ceil and round leave what they gave; ceil(p) = -floor(-p)
   denominator  an equation may be multiplied by a polynomial that is not 0; dividing by
                one that vanishes identically is refused
 """
@@ -33,6 +34,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from math import isqrt
 from typing import TypeGuard
 
 from .matching import Matching
@@ -67,6 +69,7 @@ from .substitution import may_be_infinite
 COMMUTATIVE = {"max", "min"}
 RING_RULES = {"add", "sub", "neg", "mul", "square", "shl", "pow"}
 FIELD_RULES = {"div", "recip", "sqrt", "rsqrt", "exp", "log", "sigmoid", "tanh", "min"}
+ROUNDINGS = {"floor", "ceil", "round"}
 POWERS = 8  # multiplied out at most
 
 
@@ -119,9 +122,19 @@ class Quotients(Matching):
         return Application(SUM, (p,))
 
     def exponential(self, p: Poly) -> Poly:
-        """exp(p); exp(0) = 1."""
+        """exp(p); exp(0) = 1, and exp(log(q)) = q where log(q) is defined."""
         p = self.merged(p, ())
-        return applied("exp", p) if p else (Term(),)
+        logs = [t for t in p if is_log(t)]
+        rest = tuple(t for t in p if t not in logs)
+        out = applied("exp", rest) if rest else (Term(),)
+        for t in logs:
+            self.steps.add("domain: log argument > 0")
+            q = t.atoms[0][0].args[0]  # type: ignore[union-attr]
+            if t.coefficient < 0:
+                # The logarithm divides by nothing elsewhere, as a branch doesn't.
+                q = self.inverse(q, (bound_truth("log"),))
+            out = self.multiplied(out, self.power(q, abs(int(t.coefficient))))
+        return out
 
     def logarithm(self, p: Poly) -> Poly:
         """log(p), with what is under an exp in front.
@@ -185,8 +198,12 @@ class Quotients(Matching):
         return replace(t, atoms=atoms)
 
     def expanded(self, t: Term, hypotheses: Hypotheses) -> Poly | None:
-        """Positive powers of sums and squares of roots multiplied out, if there are."""
+        """Powers of sums, squares of roots and of abs multiplied out, if there are."""
         for j, (a, n) in enumerate(t.atoms):
+            if isinstance(a, Application) and a.name == "abs" and n > 1:
+                odd = ((a, 1),) if n % 2 else ()
+                rest = replace(t, atoms=(*t.atoms[:j], *odd, *t.atoms[j + 1 :]))
+                return self.multiplied((rest,), self.power(a.args[0], n - n % 2))
             if isinstance(a, Application) and a.name == "sqrt" and abs(n) > 1:
                 self.steps.add("domain: sqrt argument >= 0")
                 half = abs(n) // 2 * (1 if n > 0 else -1)
@@ -292,6 +309,21 @@ def is_exp(a: Atom) -> bool:
     return isinstance(a, Application) and a.name == "exp"
 
 
+def is_log(t: Term) -> bool:
+    """Whether a term is a logarithm, times a whole number that is small."""
+    if t.binders or t.guards or len(t.atoms) != 1 or t.atoms[0][1] != 1:
+        return False
+    a, times = t.atoms[0][0], t.coefficient
+    known = isinstance(a, Application) and a.name == "log"
+    return known and times.denominator == 1 and abs(times) <= POWERS
+
+
+def is_whole(p: Poly) -> bool:
+    """Whether it is a rounded number, or its negative."""
+    a = only_atom(p) or only_atom(negated(p))
+    return isinstance(a, Application) and a.name in ROUNDINGS
+
+
 def is_sum(a: Atom) -> TypeGuard[Application]:
     """A denominator: 1 / sum."""
     return isinstance(a, Application) and a.name == SUM
@@ -307,6 +339,20 @@ def exponent_of(p: Poly) -> Poly | None:
     if not isinstance(a, Application) or a.name != "exp":
         return None
     return tuple(t.scaled(n) for t in a.args[0])
+
+
+def root_of_square(p: Poly) -> Poly | None:
+    """|c| |x| |y| .. of c**2 x**2 y**2 .., whose equal atoms are merged."""
+    if len(p) != 1 or p[0].binders or p[0].guards or not p[0].atoms:
+        return None
+    t, ratio = p[0], p[0].coefficient.as_integer_ratio()
+    root = Fraction(*map(isqrt, ratio)) if t.coefficient > 0 else Fraction()
+    if root * root != t.coefficient or any(n % 2 for _, n in t.atoms):
+        return None
+    sizes = [applied("abs", (Term(atoms=((a, 1),)),)) for a, _ in t.atoms]
+    powers = zip(sizes, t.atoms, strict=True)
+    atoms = tuple((size[0].atoms[0][0], n // 2) for size, (_, n) in powers)
+    return (Term(root, atoms=atoms),)
 
 
 def applied(name: str, *args: Poly, commutative: bool = False) -> Poly:
@@ -367,6 +413,10 @@ class NormalForm(Quotients):
             # nothing outside, which another hypothesis tells apart.
             hypotheses = (*hypotheses, bound_truth("branch"))
         args = tuple(self.normal(a, hypotheses) for a in e.args)
+        if e.name in ROUNDINGS and is_whole(args[0]):
+            return args[0]
+        if e.name == "ceil":
+            return negated(applied("floor", negated(args[0])))
         return applied(e.name, *args, commutative=e.name in COMMUTATIVE)
 
     # ----------------------------------------------------------------- ring
@@ -480,7 +530,8 @@ class NormalForm(Quotients):
         exponent = exponent_of(p)
         if exponent is not None:
             return self.exponential(tuple(t.scaled(Fraction(1, 2)) for t in exponent))
-        return applied("sqrt", p)
+        tidy = self.merged(self.tidied(p, hypotheses), hypotheses)
+        return root_of_square(tidy) or applied("sqrt", p)
 
     def normal_rsqrt(self, e: Op, hypotheses: Hypotheses) -> Poly:
         """The inverse of the root of a"""

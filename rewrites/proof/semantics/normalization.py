@@ -10,8 +10,8 @@ from ..kernel.scalars import Const, FromInt, Op, Red, Scalar
 from ..kernel.smt import IndexMap, Integer, Truth, both, choose, quotient, within
 from ..kernel.tensors import Context, Tensor, shape
 from .elementwise import Operand, add, div, elementwise, full, mul, require_into, sub
-from .index_maps import Axes, is_one, numel
-from .reduction import reduce_mean_set
+from .index_maps import Axes, is_one, numel, simple
+from .reduction import reduce_mean, reduce_mean_set
 from .reshape import reshape
 from .table import means
 
@@ -50,9 +50,13 @@ def batch_normalization(
     return per_channel(context, f, x, scale, bias, mean, variance)
 
 
-def _trailing(context: Context, x: Tensor, axis: Integer) -> Axes:
+def _mean(context: Context, x: Tensor, axis: Integer) -> Tensor:
+    """Over the axes from `axis` on; over one where it is evident that it is one."""
     context.require(within(axis, x.rank), "the axis of a normalisation")
-    return Axes(lambda k: k >= axis, x.rank - axis)
+    count = simple(x.rank - axis)
+    if is_one(count):
+        return reduce_mean(context, x, axis)
+    return reduce_mean_set(context, x, Axes(lambda k: k >= axis, count))
 
 
 @means("LayerNormalization")
@@ -65,10 +69,9 @@ def layer_normalization(
     epsilon: Number,
 ) -> Tensor:
     """Over the axes from `axis` on; scale and bias broadcast into x's shape."""
-    axes = _trailing(context, x, axis)
-    difference = sub(context, x, reduce_mean_set(context, x, axes))
+    difference = sub(context, x, _mean(context, x, axis))
     square = mul(context, difference, difference)
-    variance = reduce_mean_set(context, square, axes)
+    variance = _mean(context, square, axis)
     deviation = elementwise(context, lambda v: Op("sqrt", v + epsilon), variance)
     for operand in (scale, bias):
         if operand is not None:
@@ -82,8 +85,7 @@ def rms_normalization(
     context: Context, x: Tensor, scale: Operand, axis: Integer, epsilon: Number
 ) -> Tensor:
     """x / sqrt(mean of x*x + epsilon) * scale, over the axes from `axis` on."""
-    axes = _trailing(context, x, axis)
-    square = reduce_mean_set(context, mul(context, x, x), axes)
+    square = _mean(context, mul(context, x, x), axis)
     root = elementwise(context, lambda v: Op("sqrt", v + epsilon), square)
     require_into(context, scale, x, "the scale")
     return mul(context, div(context, x, root), scale)

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from support.false_law_table import false_laws, law_of
+from support.false_law_table import FILE, law_of, laws_in
 
 from fairhand.rewrites.language.exactness import Exactness
 from fairhand.rewrites.proof.exactness_class import exactness
 from fairhand.rewrites.proof.prove import NO_MEANING, answer, judge
 
-LAWS = list(false_laws())
+LAWS = list(laws_in())
+ORDINARY = list(laws_in(FILE.with_name("ordinary_laws.txt")))
 CONTRADICTORY = """
     pre_reversed_range pre_more_than_itself pre_odd_and_even pre_negative_size
     pre_negative_rank pre_axis_of_scalar pre_too_many_axes pre_sizes_both
@@ -55,6 +56,12 @@ def test_a_guard_by_comparisons_is_one_for_finite_numbers() -> None:
     law = law_of(f"float x zero=0 | {guard} | x")
     answers, _ = answer(law)
     assert exactness(law, answers) is Exactness.FINITE_ZERO_SIGN
+
+
+@pytest.mark.parametrize(("name", "said"), ORDINARY, ids=[name for name, _ in ORDINARY])
+def test_a_law_as_a_user_brings_it_is_proved(name: str, said: str) -> None:
+    answers, _, why = judge(law_of(said), Counter())
+    assert answers, why
 
 
 @pytest.mark.parametrize("name", CONTRADICTORY)

@@ -18,6 +18,7 @@ from ...analysis.graph.quantization import quantises
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.traversal import all_nodes, sort
 from ..adapters.provenance import take_over
+from ..folding.lost_numbers import lost
 from ..language.exactness import Exactness
 from ..language.operators.read_write import (
     CannotWrite,
@@ -33,7 +34,6 @@ from .build import Builder
 from .graph_editor import GraphEditor
 from .graph_facts import GraphFacts
 from .history import Application, describe, describe_recognised
-from .lost_numbers import lost
 from .match import Match
 from .termination import draft_weight, dying, weight
 

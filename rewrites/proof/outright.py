@@ -94,6 +94,7 @@ class Edges:
         self.places: dict[tuple[int, bool], Any] = {}
 
     def same(self, a: Scalar, b: Scalar) -> bool:
+        """Whether two terms are the same operations on the same elements."""
         return bool(self.equality.equal(a, b, self.known))
 
     def refuse(self, left: Scalar, right: Scalar) -> None:

@@ -67,5 +67,4 @@ RULES = [
         ),
         name="affine_mul_add_mul",
     ),
-    # Pixels that are divided by 255 and normalised inside the network.
 ]

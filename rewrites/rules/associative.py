@@ -9,7 +9,7 @@ from ..language.operators.elementwise import (
     Mul,
     Reciprocal,
 )
-from ..language.pattern import Chain, Operator, Term
+from ..language.pattern import Operator, Term
 from ..language.rule import Law, Rule, rule
 from ..language.terms import Bool, forall
 from .law_table import equation
@@ -24,10 +24,6 @@ def smaller(small: Term, large: Term) -> Bool:
 
 
 WORTH = "neither operand is smaller"
-
-
-def _twice(root: Term, *others: Term) -> Chain:
-    return Chain(Mul, (root, root, *others))
 
 
 def _small_apart(op: Operator, name: str) -> Rule:
@@ -88,5 +84,4 @@ def _shared(op: Operator, name: str) -> Rule:
     return build
 
 
-# Sums of the same three operands in another order are one.
 SHARED = [_shared(Add, "add_shared")]

@@ -7,7 +7,7 @@ rewrites/normalise.py brings older opsets to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 from inspect import signature
@@ -57,27 +57,6 @@ MANY_TO_MANY = MappingType.MANY_TO_MANY
 REORGANIZE = MappingType.REORGANIZE
 SHUFFLE = MappingType.SHUFFLE
 OPAQUE = MappingType.OPAQUE
-
-
-@dataclass(frozen=True)
-class Case:
-    """One test of an operator: NumPy inputs (None = absent) and attributes.
-
-    `constants` are the positions given as initializers. Inputs are made from a seed by
-    tests/; a shape stands for standard normal float32, an array for itself.
-    """
-
-    inputs: tuple[Any, ...]
-    attrs: Mapping[str, Any]
-    constants: tuple[int, ...] = ()
-    outputs: int = 1
-
-
-def case(
-    *inputs: Any, constants: Sequence[int] = (), outputs: int = 1, **attrs: Any
-) -> Case:
-    """A test of an operator: its inputs, and attributes by name."""
-    return Case(inputs, attrs, tuple(constants), outputs)
 
 
 Spelling = Callable[..., Any]
@@ -141,7 +120,6 @@ class OpDef:
     requires: Mapping[int, Requirement] = field(default_factory=dict)
     fits: Fits | None = None
     runs_until: int | None = None
-    cases: Sequence[Case] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         for name, default in _defaults(self).items():

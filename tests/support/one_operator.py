@@ -6,8 +6,9 @@ import zlib
 
 import numpy as np
 import onnx
+from support.operator_cases import Case, cases_of
 
-from fairhand.analysis.ops.registry import Case, OpDef
+from fairhand.analysis.ops.registry import OpDef
 
 OPSET, IR_VERSION = 26, 13
 
@@ -17,7 +18,7 @@ def arrays(op: OpDef, index: int) -> list[np.ndarray | None]:
     random = np.random.default_rng(zlib.crc32(f"{op.name}-{index}".encode()))
     return [
         random.standard_normal(x).astype(np.float32) if isinstance(x, list) else x
-        for x in op.cases[index].inputs
+        for x in cases_of(op)[index].inputs
     ]
 
 

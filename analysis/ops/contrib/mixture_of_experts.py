@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from ..helpers import experts as helpers
 from ..node_view import NodeView
 from ..operands import number
-from ..registry import DOMAIN, MANY_TO_MANY, OpDef, case, define
+from ..registry import DOMAIN, MANY_TO_MANY, OpDef, define
 from .attributes import check_attributes
 
 
@@ -75,9 +73,6 @@ def _moe(
     return helper(x, router, up, down, **biases, **_options(t, n))
 
 
-_TOKENS = ([2, 3, 8], [6, 4])
-_UP, _DOWN, _WIDE = [4, 16, 8], [4, 8, 16], [4, 32, 8]
-
 define(
     OpDef(
         "MoE",
@@ -85,26 +80,6 @@ define(
         domain=DOMAIN,
         mapping=MANY_TO_MANY,
         torch=_moe,
-        cases=[
-            case(*_TOKENS, _UP, None, _DOWN),
-            case(*_TOKENS, _UP, [4, 16], _DOWN, [4, 8], k=2, activation_type="silu"),
-            case([6, 8], [6, 4], _UP, None, _DOWN, k=4, activation_type="gelu"),
-            case(*_TOKENS, _UP, None, _DOWN, k=2, normalize_routing_weights=1),
-            case(*_TOKENS, _UP, None, _DOWN, activation_type="identity"),
-            case(
-                *_TOKENS,
-                _WIDE,
-                [4, 32],
-                _DOWN,
-                [4, 8],
-                k=2,
-                activation_type="swiglu",
-                activation_alpha=1.702,
-                activation_beta=1.0,
-                swiglu_fusion=1,
-                swiglu_limit=2.0,
-            ),
-        ],
     )
 )
 
@@ -137,16 +112,6 @@ def _qmoe(t: Any, n: NodeView, x: Any, router: Any, *inputs: Any) -> Any:
     return helper(x, router, *full, **biases, **options)
 
 
-def _bytes(*shape: int) -> np.ndarray:
-    return np.random.default_rng(5).integers(0, 256, shape).astype(np.uint8)
-
-
-def _scales(*shape: int) -> np.ndarray:
-    return np.random.default_rng(6).uniform(0.01, 0.1, shape).astype(np.float32)
-
-
-_MANY = ([2, 3, 32], [6, 4])
-
 define(
     OpDef(
         "QMoE",
@@ -154,41 +119,5 @@ define(
         domain=DOMAIN,
         mapping=MANY_TO_MANY,
         torch=_qmoe,
-        cases=[
-            case(
-                *_MANY,
-                _bytes(4, 32, 16),
-                _scales(4, 32),
-                None,
-                _bytes(4, 32, 16),
-                _scales(4, 32),
-                constants=(2, 3, 5, 6),
-                k=2,
-                activation_type="silu",
-            ),
-            case(
-                *_MANY,
-                _bytes(4, 32, 32),
-                _scales(4, 32),
-                [4, 32],
-                _bytes(4, 32, 32),
-                _scales(4, 32),
-                [4, 32],
-                constants=(2, 3, 5, 6),
-                k=2,
-                expert_weight_bits=8,
-            ),
-            case(
-                *_MANY,
-                _bytes(4, 32, 16),
-                _scales(4, 32, 2),
-                None,
-                _bytes(4, 32, 16),
-                _scales(4, 32, 2),
-                constants=(2, 3, 5, 6),
-                k=1,
-                block_size=16,
-            ),
-        ],
     )
 )

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
-from ..case_arrays import f32, i8, i32, u8
 from ..facts import sizes_elementwise, sizes_windows
 from ..helpers import quant as helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView
 from ..operands import number
 from ..quant_layers import integer_linear
-from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_ONE, OpDef, case, define
+from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_ONE, OpDef, define
 from .attributes import check_attributes
 
 _A, _B, _Y = 0, 3, 6  # of a pair: a tensor, its scale and its zero point
@@ -81,26 +79,6 @@ def _gemm_form(n: NodeView) -> ModuleForm | None:
     return integer_linear(n, (7, 8), bias=6, flip=not n.attr("transB", 0))
 
 
-_HUNDREDTH = np.array(0.0137, np.float32)
-_PAIR_U8 = (_HUNDREDTH, np.array(120, np.uint8))
-_PAIR_I8 = (_HUNDREDTH, np.array(-3, np.int8))
-_SUM_U8 = (f32(0.0311), np.array(99, np.uint8))
-_SUM_I8 = (f32(0.0311), np.array(9, np.int8))
-_BYTES = u8(np.arange(24).reshape(2, 3, 4) * 11 % 256)
-_SIGNED = i8(_BYTES.astype(np.int16) - 128)
-_ROW = _BYTES[0, :1]
-
-_PAIRS = [
-    case(_BYTES, *_PAIR_U8, _BYTES[::-1], f32(0.02), *_PAIR_U8[1:], *_SUM_U8),
-    case(_BYTES, *_PAIR_U8, _ROW, f32(0.02), *_PAIR_U8[1:], *_SUM_U8),
-    *[
-        case(
-            *(_SIGNED, *_PAIR_I8, _SIGNED[::-1], f32(0.02), *_PAIR_I8[1:], *_SUM_I8),
-            constants=constants,
-        )
-        for constants in ((), (1, 2, 4, 5, 6, 7), (1, 2, 3, 4, 5, 6, 7))
-    ],
-]
 for _name, _spelling in (
     ("QLinearAdd", _pair("qlinear_add")),
     ("QLinearMul", _pair("qlinear_mul")),
@@ -114,16 +92,9 @@ for _name, _spelling in (
             shape=sizes_elementwise.integer_pair,
             torch=_spelling,
             module=_pair_form,
-            cases=_PAIRS,
         )
     )
 
-_LEFT, _RIGHT = _BYTES[0], i8(np.arange(20).reshape(4, 5) * 9 - 90)
-_RIGHT_SCALE, _NO_ZERO = f32(0.0213), np.array(0, np.int8)
-_FACTORS = (_LEFT, *_PAIR_U8, _RIGHT, _RIGHT_SCALE, _NO_ZERO)
-_TURNED = (_LEFT, *_PAIR_U8, i8(_RIGHT.T), f32([0.02] * 5), i8([0] * 5))
-_UP = (_LEFT.T.copy(), *_PAIR_U8, _RIGHT, _RIGHT_SCALE, np.array(5, np.int8))
-_SUMS = i32([100, -2000, 40, 0, 7])
 
 define(
     OpDef(
@@ -134,13 +105,5 @@ define(
         shape=sizes_windows.quantised_gemm,
         torch=_gemm,
         module=_gemm_form,
-        cases=[
-            case(*_FACTORS, _SUMS, *_SUM_U8),
-            case(*_FACTORS),
-            case(*_FACTORS, _SUMS, alpha=0.5),
-            case(*_UP, None, *_SUM_U8, transA=1),
-            case(*_FACTORS, _SUMS, *_SUM_U8, constants=range(1, 9)),
-            case(*_TURNED, _SUMS, *_SUM_U8, constants=range(1, 9), transB=1),
-        ],
     )
 )

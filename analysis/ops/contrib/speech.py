@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ..case_arrays import f32, i64
 from ..helpers import contrib as helpers
 from ..node_view import NodeView
 from ..operands import shown
-from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_ONE, SHUFFLE, OpDef, case, define
+from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_ONE, SHUFFLE, OpDef, define
 from .attributes import check_attributes
 
 
@@ -30,11 +27,6 @@ define(
         domain=DOMAIN,
         mapping=SHUFFLE,
         torch=_unfold,
-        cases=[
-            case([2, 8], size=3),
-            case([2, 8, 3], dim=1, size=4, step=2),
-            case(i64(range(24)).reshape(6, 4), dim=0, size=2, step=3),
-        ],
     )
 )
 
@@ -51,13 +43,6 @@ define(
         domain=DOMAIN,
         mapping=MANY_TO_MANY,
         torch=_path,
-        cases=[
-            case([5, 8]),
-            case([1, 9, 4]),
-            case([1, 1]),
-            case(np.zeros((3, 4), np.float32)),
-            case(f32([[1, 2, 1], [2, 1, 2], [2, 2, 1]])),
-        ],
     )
 )
 
@@ -81,6 +66,5 @@ for _name in ("ComplexMul", "ComplexMulConj"):
             domain=DOMAIN,
             mapping=ONE_TO_ONE,
             torch=_complex_product,
-            cases=[case([2, 3, 2], [2, 3, 2]), case([2, 3, 2], [3, 2])],
         )
     )

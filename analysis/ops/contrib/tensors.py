@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ..case_arrays import f32, i32, i64
 from ..facts import sizes_windows
 from ..helpers import contrib as helpers
 from ..node_view import NodeView
 from ..operands import converted, number
-from ..registry import (
-    DOMAIN,
-    MANY_TO_MANY,
-    ONE_TO_MANY,
-    ONE_TO_ONE,
-    OpDef,
-    case,
-    define,
-)
+from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_MANY, ONE_TO_ONE, OpDef, define
 from .attributes import check_attributes
 
 
@@ -35,10 +24,6 @@ define(
         domain=DOMAIN,
         mapping=MANY_TO_MANY,
         torch=_inverse,
-        cases=[
-            case(f32([[2, 1], [1, 3]])),
-            case(np.array([[[2, 1], [1, 3]], [[0, 1], [2, 0]]], np.float64)),
-        ],
     )
 )
 
@@ -60,11 +45,6 @@ define(
         domain=DOMAIN,
         mapping=MANY_TO_MANY,
         torch=_cdist,
-        cases=[
-            case([3, 4], [5, 4]),
-            case([3, 4], [5, 4], metric="euclidean"),
-            case(np.eye(3), np.ones((2, 3)), metric="euclidean"),
-        ],
     )
 )
 
@@ -86,15 +66,6 @@ def _crop_and_resize(
     return helper(x, boxes, samples, tuple(sizes), **options)
 
 
-_BOXES = f32(
-    [[0, 0, 1, 1], [0.1, 0.2, 0.7, 0.9], [-0.2, 0.3, 0.5, 1.4], [0.9, 1, 0, 0]]
-)
-_WAYS: tuple[dict[str, Any], ...] = (
-    {},
-    {"mode": "nearest", "extrapolation_value": 2.5},
-)
-_FROM = i32([0, 1, 1, 0])
-
 define(
     OpDef(
         "CropAndResize",
@@ -103,11 +74,6 @@ define(
         mapping=ONE_TO_MANY,
         shape=sizes_windows.crop_and_resize,
         torch=_crop_and_resize,
-        cases=[
-            case([2, 3, 5, 6], _BOXES, _FROM, i32(size), constants=(3,), **attrs)
-            for size in ([3, 4], [1, 2], [7, 1])
-            for attrs in _WAYS
-        ],
     )
 )
 
@@ -120,8 +86,6 @@ def _without_repeats(t: Any, n: NodeView, ids: Any, scores: Any) -> Any:
     return t.helper(helpers.without_repeats)(ids, scores, size)
 
 
-_IDS = i64([[1, 2, 3, 1, 2], [4, 4, 4, 4, 4]])
-
 define(
     OpDef(
         "NGramRepeatBlock",
@@ -129,7 +93,6 @@ define(
         domain=DOMAIN,
         mapping=ONE_TO_ONE,
         torch=_without_repeats,
-        cases=[case(_IDS, [2, 6], ngram_size=size) for size in (2, 3, 5, 6, 7)],
     )
 )
 
@@ -171,7 +134,6 @@ define(
         mapping=MANY_TO_MANY,
         shape=sizes_windows.rfft,
         torch=_rfft,
-        cases=[case([2, 3, 8]), case([2, 4, 6], signal_ndim=2), case([1, 2])],
     )
 )
 define(
@@ -182,6 +144,5 @@ define(
         mapping=MANY_TO_MANY,
         shape=sizes_windows.irfft,
         torch=_irfft,
-        cases=[case([2, 5, 2], signal_ndim=1), case([2, 4, 3, 2], signal_ndim=2)],
     )
 )

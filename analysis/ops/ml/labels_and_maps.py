@@ -10,13 +10,11 @@ import onnx_ir as ir
 
 from ...graph.map_types import map_type
 from ...spelling.expr import Expr, Name, Ref
-from ..case_arrays import f32, i64
 from ..facts import fitting_sizes
 from ..helpers import ml as ml_helpers
 from ..helpers import strings as string_helpers
 from ..node_view import NodeView
-from ..onnx.strings import text
-from ..registry import ONE_TO_ONE, OPAQUE, OWN, OpDef, case, define
+from ..registry import ONE_TO_ONE, OPAQUE, OWN, OpDef, define
 from ..string_constants import SHORT, array_of, decoded, string_list
 
 ML = "ai.onnx.ml"
@@ -122,7 +120,6 @@ def _place_of(t: Any, n: NodeView, x: Any, keys: np.ndarray) -> Any:
     return t.where(x.isnan(), len(known), index)
 
 
-_LETTERS = text(["b", "a"], ["?", "c"])
 define(
     OpDef(
         "LabelEncoder",
@@ -131,45 +128,6 @@ define(
         mapping=ONE_TO_ONE,
         torch=_label_encoder,
         strings=_label_encoder,
-        cases=[
-            case(_LETTERS, keys_strings=["a", "b", "c"], values_int64s=[5, 7, -3]),
-            case(
-                _LETTERS, keys_strings=["a", "b", "a"], values_floats=[0.5, 7.25, 3.0]
-            ),
-            case(
-                _LETTERS,
-                keys_strings=["a", "c"],
-                values_strings=["x", "y"],
-                default_string="no",
-            ),
-            case(
-                i64([3, 1, 2, 9]), keys_int64s=[3, 1, 2], values_strings=["c", "a", "b"]
-            ),
-            case(
-                i64([[3, 1], [2, 9]]), keys_int64s=[3, 1, 2], values_int64s=[30, 10, 20]
-            ),
-            case(
-                i64([3, 25]),
-                keys_int64s=list(range(25, 0, -1)),
-                values_int64s=list(range(25)),
-            ),
-            case(
-                f32([0.5, np.nan, 2, 7]),
-                keys_floats=[2.0, 0.5],
-                values_floats=[1.5, 2.5],
-            ),
-            case(
-                f32([0.5, np.nan, 2, 7]),
-                keys_floats=[2.0, float("nan"), 0.5],
-                values_int64s=[1, 2, 3],
-            ),
-            case(
-                np.array([0.5, 2, 7]),
-                keys_tensor=np.array([2.0, 0.5]),
-                values_tensor=np.array([1, 0], np.int16),
-                default_tensor=np.array([42], np.int16),
-            ),
-        ],
     )
 )
 
@@ -195,7 +153,6 @@ define(
         domain=ML,
         mapping=OPAQUE,
         torch=_zip_map,
-        cases=[],
     )
 )
 
@@ -226,7 +183,6 @@ define(
         mapping=OPAQUE,
         torch=_dict_vectorizer,
         strings=_dict_vectorizer,
-        cases=[],
     )
 )
 
@@ -261,7 +217,6 @@ define(
         mapping=OPAQUE,
         torch=_cast_map,
         strings=_cast_map,
-        cases=[],
     )
 )
 
@@ -280,7 +235,6 @@ define(
         domain=OWN,
         mapping=OPAQUE,
         torch=_couple,
-        cases=[],
     )
 )
 
@@ -339,19 +293,6 @@ def _check_ngrams(
         n.refuse("TfIdfVectorizer of data of this rank, or in this mode")
 
 
-_NUMBERS = i64([1, 1, 3, 3, 3, 7, 8, 6, 7, 5, 6, 8])
-_MODES: list[tuple[str, int, int, dict[str, Any]]] = [
-    ("TF", 1, 0, {}),
-    ("TF", 2, 5, {}),
-    ("IDF", 1, 1, {}),
-    ("IDF", 1, 0, {"weights": [0.5, 2, 3, 4, 5, 6, 7.5]}),
-    ("TFIDF", 1, 5, {"weights": [0.5, 2, 3, 4, 5, 6, 7.5]}),
-]
-_POOL: dict[str, Any] = {
-    "ngram_counts": [0, 4],
-    "ngram_indexes": [0, 1, 2, 3, 4, 5, 6],
-    "pool_int64s": [2, 3, 5, 4, 5, 6, 7, 8, 6, 7],
-}
 define(
     OpDef(
         "TfIdfVectorizer",
@@ -360,30 +301,5 @@ define(
         torch=_tf_idf,
         strings=_tf_idf,
         inlines=False,
-        cases=[
-            case(
-                x,
-                mode=mode,
-                min_gram_length=low,
-                max_gram_length=2,
-                max_skip_count=skips,
-                **_POOL,
-                **weights,
-            )
-            for x in (_NUMBERS, _NUMBERS.reshape(2, 6).astype(np.int32))
-            for mode, low, skips, weights in _MODES
-        ]
-        + [
-            case(
-                text(["a", "b", "c"], ["b", "a", "b"]),
-                mode="TF",
-                min_gram_length=1,
-                max_gram_length=2,
-                max_skip_count=0,
-                ngram_counts=[0, 2],
-                ngram_indexes=[1, 0, 3],
-                pool_strings=["a", "b", "a", "b"],
-            )
-        ],
     )
 )

@@ -14,7 +14,7 @@ from ..facts.requirements import Between, IndexOf
 from ..helpers import attention as helpers
 from ..node_view import NodeView
 from ..operands import number, wanted
-from ..registry import MANY_TO_MANY, OpDef, case, define
+from ..registry import MANY_TO_MANY, OpDef, define
 
 _MASK, _PAST_KEY, _LENGTHS = 3, 4, 6
 
@@ -127,12 +127,6 @@ def _scaled_dot_product(t: Any, n: NodeView, q: Any, k: Any, v: Any, mask: Any) 
     return y.transpose(1, 2).flatten(2) if n.rank(0) == 3 else y
 
 
-_4D = ([2, 4, 3, 8], [2, 4, 5, 8], [2, 4, 5, 6])
-_3D = ([2, 3, 32], [2, 5, 32], [2, 5, 24])
-_BOOL = np.array([[1, 0, 1, 1, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]], bool)
-_PAST = ([2, 4, 2, 8], [2, 4, 2, 6])
-_HALF = np.linspace(-1, 1, 96).reshape(2, 4, 3, 4).astype(np.float16)
-
 define(
     OpDef(
         "Attention",
@@ -146,26 +140,6 @@ define(
         runs_until=24,
         torch=_attention,
         result="attended",
-        cases=[
-            case(*_4D),
-            case(*_4D, scale=0.25),
-            case(*_4D, is_causal=1),
-            case(*_4D, [3, 5]),
-            case(*_4D, _BOOL),
-            case(*_4D, [2, 1, 3, 5], is_causal=1),
-            case(*_4D, [4, 3, 4]),
-            case([2, 4, 3, 8], [2, 2, 5, 8], [2, 2, 5, 6], is_causal=1),
-            case(*_3D, q_num_heads=4, kv_num_heads=4),
-            case([2, 3, 32], [2, 5, 16], [2, 5, 8], q_num_heads=4, kv_num_heads=2),
-            case(*_3D, _BOOL, is_causal=1, q_num_heads=4, kv_num_heads=4),
-            case(*_4D, None, *_PAST, outputs=3),
-            case(*_4D, None, *_PAST, is_causal=1, outputs=3),
-            case(*_4D, [3, 7], *_PAST, outputs=4, qk_matmul_output_mode=2),
-            case(*_4D, outputs=4, qk_matmul_output_mode=3, softcap=0.5),
-            case(*_4D, None, None, None, np.array([3, 5]), is_causal=1),
-            case(*_4D, left_window_size=1, right_window_size=1),
-            case(_HALF, _HALF, _HALF),
-        ],
     )
 )
 
@@ -187,8 +161,6 @@ def _rotary(
     return t.helper(helpers.rotary_embedding)(x, cos, sin, **given)
 
 
-_POSITIONS = np.array([[0, 2, 1], [5, 4, 3]])
-
 define(
     OpDef(
         "RotaryEmbedding",
@@ -199,11 +171,5 @@ define(
         flops=flop_counts.rotary,
         requires={3: IndexOf(1)},
         torch=_rotary,
-        cases=[
-            case([2, 4, 3, 8], [6, 4], [6, 4], _POSITIONS),
-            case([2, 3, 32], [6, 4], [6, 4], _POSITIONS, num_heads=4),
-            case([2, 4, 3, 8], [2, 3, 4], [2, 3, 4], interleaved=1),
-            case([2, 4, 3, 8], [6, 2], [6, 2], _POSITIONS, rotary_embedding_dim=4),
-        ],
     )
 )

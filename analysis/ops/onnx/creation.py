@@ -13,15 +13,7 @@ from ..facts.requirements import BelowNumber, Between
 from ..helpers import indexing as helpers
 from ..node_view import NodeView
 from ..operands import signed, size
-from ..registry import ONE_TO_MANY, OPAQUE, OpDef, Pattern, case, define
-
-
-def _i64(*values: int) -> Any:
-    return np.array(values, dtype=np.int64)
-
-
-def _f32(*values: float) -> Any:
-    return np.array(values, dtype=np.float32)
+from ..registry import ONE_TO_MANY, OPAQUE, OpDef, Pattern, define
 
 
 def _number(value: Any) -> Any:
@@ -71,15 +63,6 @@ define(
         traceable=True,
         torch=_shape,
         result="shape",
-        cases=[
-            case([2, 3, 4]),
-            case([2, 3, 4], start=1),
-            case([2, 3, 4], end=-1),
-            case([2, 3, 4], start=-9, end=2),
-            case([2, 3, 4], start=1, end=2),
-            case([2, 3, 4], start=2, end=1),
-            case([]),
-        ],
     )
 )
 define(
@@ -92,7 +75,6 @@ define(
         flops=0,
         torch=lambda t, n, x: t.tensor(x.numel(), device=t.device),
         result="count",
-        cases=[case([2, 3, 4]), case([0, 3]), case([])],
     )
 )
 
@@ -142,10 +124,6 @@ def _length(*scalars: Any) -> int:
     return max(math.ceil((limit - start) / delta), 0)
 
 
-def _scalars(dtype: Any, *values: float) -> list[Any]:
-    return [np.array(value, dtype=dtype) for value in values]
-
-
 define(
     OpDef(
         "Range",
@@ -161,27 +139,6 @@ define(
         requires={0: Between(0, 1), 1: Between(1, 9), 2: Between(1, 2)},
         torch=_range,
         result="positions",
-        cases=[
-            case(*_scalars(np.int64, 0, 5, 1), constants=(0, 1, 2)),
-            case(*_scalars(np.int64, 2, 5, 1), constants=(0, 1, 2)),
-            case(*_scalars(np.int64, 10, 1, -3), constants=(0, 1, 2)),
-            case(*_scalars(np.int64, 3, 1, 1), constants=(0, 1, 2)),
-            case(*_scalars(np.int32, 1, 7, 2), constants=(0, 1, 2)),
-            case(*_scalars(np.int16, 1, 7, 2), constants=(0, 1, 2)),
-            case(*_scalars(np.float32, 0, 5, 1), constants=(0, 1, 2)),
-            case(*_scalars(np.float32, 0, 1, 0.1), constants=(0, 1, 2)),
-            case(*_scalars(np.float32, 0.5, 3, 0.4), constants=(0, 1, 2)),
-            case(*_scalars(np.float32, 0, 0.9, 0.3), constants=(0, 1, 2)),
-            case(*_scalars(np.float64, 0, 0.9, 0.3), constants=(0, 1, 2)),
-            case(*_scalars(np.int64, 2, 9, 3)),
-            case(*_scalars(np.int64, 0, 9, 1), constants=(0, 2)),
-            case(*_scalars(np.float32, 1, 2, 0.25)),
-            case(*_scalars(np.int32, 9, 2, -3)),
-            case(*_scalars(np.int64, 9, 2, 3)),
-            case(*_scalars(np.int64, 0, -2, 1), constants=(0, 2)),
-            case(*_scalars(np.int64, 2, 9, -1), constants=(2,)),
-            case(*_scalars(np.float32, 3, 1, 0.5), constants=(0, 2)),
-        ],
     )
 )
 
@@ -255,26 +212,6 @@ define(
         flops=0,
         requires={0: Between(1, 5)},
         torch=_constant_of_shape,
-        cases=[
-            case(_i64(2, 3), constants=(0,)),
-            case(_i64(2, 3), constants=(0,), value=np.ones(1, np.float32)),
-            case(_i64(2), constants=(0,), value=np.zeros(1, np.int64)),
-            case(_i64(2), constants=(0,), value=np.full(1, -1, np.int64)),
-            case(_i64(2), constants=(0,), value=np.full(1, 7, np.int32)),
-            case(_i64(2), constants=(0,), value=np.full(1, 0.1, np.float32)),
-            case(_i64(2), constants=(0,), value=np.full(1, -np.inf, np.float32)),
-            *(
-                case(_i64(2), constants=(0,), value=np.full(1, np.finfo(dtype).min))
-                for dtype in (np.float16, np.float32, np.float64)
-            ),
-            case(_i64(2), constants=(0,), value=np.full(1, 2.5, np.float16)),
-            case(_i64(2), constants=(0,), value=np.ones(1, bool)),
-            case(_i64(2), constants=(0,), value=np.zeros(1, np.uint8)),
-            case(_i64(0), constants=(0,)),
-            case(_i64(), constants=(0,)),
-            case(_i64(2, 3)),
-            case(_i64(2, 3), value=np.full(1, 0.1, np.float32)),
-        ],
     )
 )
 define(
@@ -285,15 +222,6 @@ define(
         shape=sizes_elementwise.like_input,
         flops=0,
         torch=_eye_like,
-        cases=[
-            case([3, 3]),
-            case([3, 4]),
-            case([3, 4], k=1),
-            case([3, 4], k=-1, dtype=7),
-            case(np.ones((2, 2), np.int32)),
-            case(np.ones((2, 2), np.int32), dtype=1),
-            case(np.ones((2, 3), np.uint64)),
-        ],
     )
 )
 define(
@@ -306,12 +234,5 @@ define(
         pattern=Pattern.INJECTIVE,
         requires={0: BelowNumber(1), 1: Between(2, 9)},
         torch=_one_hot,
-        cases=[
-            case(_i64(0, 2, -1, 7, -9), np.array(4), _f32(0, 1), constants=(1, 2)),
-            case(_i64(0, 2), np.array([4]), _i64(5, 7), constants=(1,), axis=0),
-            case(np.array([[0], [1]]), np.array(3), _f32(-1, 2), axis=1),
-            case(_f32(0, 2), np.float32(3), _f32(0, 1)),
-            case(np.array(2), np.array(3), _f32(0, 1), constants=(1, 2)),
-        ],
     )
 )

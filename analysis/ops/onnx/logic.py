@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from ml_dtypes import float8_e5m2
 
 from ...graph.dims import Dims
 from ...spelling.expr import DimOf
-from ..case_arrays import FLOATS, INTS, UNSIGNED, f16, f32, f64, i32, pairs, u8, u64
 from ..facts import index_functions, small_values
 from ..facts.requirements import Between
 from ..helpers import elementwise as helpers
 from ..node_view import NodeView
 from ..operands import FLOAT8_MAX, SIGNED, converted, exact, is_number, through_signed
-from ..registry import ONE_TO_ONE, OpDef, case, define
+from ..registry import ONE_TO_ONE, OpDef, define
 
 # ---- comparisons
 
@@ -46,7 +44,6 @@ def _equal(t: Any, n: NodeView, a: Any, b: Any) -> Any:
     return exact(a) == exact(b)
 
 
-_NAN = f32([1, np.nan, np.inf, 2])
 for _name, _since, _spelling, _values, _by_index in (
     ("Equal", 7, _equal, small_values.equal, index_functions.equal),
     ("Greater", 7, _greater, small_values.greater, index_functions.greater),
@@ -76,34 +73,21 @@ for _name, _since, _spelling, _values, _by_index in (
             torch=_spelling,
             scalars=(0, 1),
             result="mask",
-            cases=[
-                *pairs(),
-                case(_NAN, f32([1, 1, np.inf, np.nan])),
-                case(u64([2**63, 1, 1]), u64([1, 2**63, 1])),
-                case(u64([2**63, 1, 1]), u64(1), constants=(1,)),
-            ],
         )
     )
 
 
 # ---- logic and bits
 
-_BOOLS = (np.array([[True], [False]]), np.array([True, False, True]))
-_BITS = [
-    case(np.array([[1, 2, 7], [6, 5, 4]], dtype), np.array([3, 0, 6], dtype))
-    for dtype in (*INTS, *UNSIGNED)
-]
-_BITS.append(case(i32([1, 6, -7]), i32(3), constants=(1,)))
-
 _VALUES = {"And": small_values.and_, "Or": small_values.or_, "Xor": small_values.xor}
 _BY_INDEX = {"And": index_functions.and_, "Or": index_functions.or_}
-for _name, _since, _spelling, _cases in (
-    ("And", 7, lambda t, n, a, b: a & b, [case(*_BOOLS)]),
-    ("Or", 7, lambda t, n, a, b: a | b, [case(*_BOOLS)]),
-    ("Xor", 7, lambda t, n, a, b: a ^ b, [case(*_BOOLS)]),
-    ("BitwiseAnd", 18, lambda t, n, a, b: a & b, _BITS),
-    ("BitwiseOr", 18, lambda t, n, a, b: a | b, _BITS),
-    ("BitwiseXor", 18, lambda t, n, a, b: a ^ b, _BITS),
+for _name, _since, _spelling in (
+    ("And", 7, lambda t, n, a, b: a & b),
+    ("Or", 7, lambda t, n, a, b: a | b),
+    ("Xor", 7, lambda t, n, a, b: a ^ b),
+    ("BitwiseAnd", 18, lambda t, n, a, b: a & b),
+    ("BitwiseOr", 18, lambda t, n, a, b: a | b),
+    ("BitwiseXor", 18, lambda t, n, a, b: a ^ b),
 ):
     define(
         OpDef(
@@ -115,7 +99,6 @@ for _name, _since, _spelling, _cases in (
             torch=through_signed()(_spelling),
             scalars=(0, 1) if _name.startswith("Bitwise") else (),
             result="" if _name.startswith("Bitwise") else "mask",
-            cases=_cases,
         )
     )
 
@@ -134,7 +117,6 @@ define(
         by_index=index_functions.not_,
         torch=lambda t, n, x: ~x,
         result="mask",
-        cases=[case(_BOOLS[0])],
     )
 )
 define(
@@ -143,7 +125,6 @@ define(
         since=18,
         mapping=ONE_TO_ONE,
         torch=_bitwise_not,
-        cases=[case(np.array([0, 1, 100], dtype)) for dtype in (*INTS, *UNSIGNED)],
     )
 )
 
@@ -167,23 +148,6 @@ define(
         mapping=ONE_TO_ONE,
         requires={1: Between(0, 4)},
         torch=_shift,
-        cases=[
-            *[
-                case(
-                    np.array([16, 4, 200, 255, 1], dtype),
-                    np.array([1, 2, 3, 0, 7], dtype),
-                    direction=direction,
-                )
-                for dtype in UNSIGNED
-                for direction in ("LEFT", "RIGHT")
-            ],
-            case(
-                u64([2**64 - 1, 2**63, 5]),
-                u64([1, 63, 0]),
-                direction="RIGHT",
-            ),
-            case(u8([1, 2]), u8(1), constants=(1,), direction="LEFT"),
-        ],
     )
 )
 
@@ -206,10 +170,6 @@ def _is_nan(t: Any, n: NodeView, x: Any) -> Any:
     return t.isnan(x.float() if n.dtype(0) in FLOAT8_MAX else x)
 
 
-_SPECIAL = f32([[1, np.nan, np.inf], [-np.inf, 0, -2]])
-_SPECIALS = [
-    case(_SPECIAL.astype(dtype)) for dtype in ("float32", *FLOATS, float8_e5m2)
-]
 define(
     OpDef(
         "IsInf",
@@ -217,12 +177,6 @@ define(
         mapping=ONE_TO_ONE,
         torch=_is_inf,
         result="mask",
-        cases=[
-            *_SPECIALS,
-            case(_SPECIAL, detect_negative=0),
-            case(_SPECIAL, detect_positive=0),
-            case(_SPECIAL, detect_positive=0, detect_negative=0),
-        ],
     )
 )
 define(
@@ -232,7 +186,6 @@ define(
         mapping=ONE_TO_ONE,
         torch=_is_nan,
         result="mask",
-        cases=_SPECIALS,
     )
 )
 
@@ -271,7 +224,6 @@ def _fits(x: Any, dtype: ir.DataType) -> bool:
         return bool(np.isnan(x) or float(np.float32(x)) == float(x))
 
 
-_MASK = np.array([[True, False, True], [False, False, True]])
 define(
     OpDef(
         "Where",
@@ -281,26 +233,5 @@ define(
         carries=(1, 2),
         torch=_where,
         scalars=(1, 2),
-        cases=[
-            case(_MASK, [2, 3], [2, 3]),
-            case(_MASK, [3], [4, 1, 1]),
-            case(_MASK, [2, 3], f32(-np.inf), constants=(2,)),
-            case(_MASK, f32(0.1), [2, 3], constants=(1,)),
-            case(_MASK, f32(0.1), [3], constants=(1,)),
-            *[
-                made
-                for dtype in (*FLOATS, "float32", *INTS, *UNSIGNED, "bool")
-                for one, two in [(np.array(1, dtype), np.array([2, 0, 3], dtype))]
-                for made in (
-                    case(_MASK, one, two),
-                    case(_MASK, one, two, constants=(1,)),
-                    case(_MASK, two, one, constants=(2,)),
-                    case(_MASK, one, two[1], constants=(1, 2)),
-                )
-            ],
-            case(_MASK, f64(0.1), f64(0.2), constants=(1, 2)),
-            case(_MASK, u64(2**63), u64(2), constants=(1, 2)),
-            case(_MASK, f16(0.1), f16(0.2), constants=(1, 2)),
-        ],
     )
 )

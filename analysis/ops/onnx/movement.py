@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from ...graph.dims import Dim, Dims, same
 from ...graph.parameters import has_name
 from ...spelling.expr import DimOf, Expr
@@ -32,13 +30,8 @@ from ..operands import (
     kernel_result,
     kernel_view,
 )
-from ..registry import ONE_TO_MANY, ONE_TO_ONE, SHUFFLE, OpDef, Pattern, case, define
+from ..registry import ONE_TO_MANY, ONE_TO_ONE, SHUFFLE, OpDef, Pattern, define
 from .creation import filled
-
-
-def _i64(*values: int) -> Any:
-    return np.array(values, dtype=np.int64)
-
 
 # ---- Transpose
 
@@ -76,18 +69,6 @@ define(
         by_index=index_functions.transpose,
         views=True,
         torch=_transpose,
-        cases=[
-            case([2, 3]),
-            case([2, 3, 4]),
-            case([2, 3, 4], perm=[0, 2, 1]),
-            case([2, 3, 4], perm=[0, 1, 2]),
-            case([2, 3, 4, 5], perm=[0, 2, 3, 1]),
-            case([2, 3, 4, 5], perm=[0, 1, 3, 2]),
-            case([4, 1, 1, 3], perm=[0, 2, 1, 3]),
-            case([4, 1, 3], perm=[1, 0, 2]),
-            case([4]),
-            case([]),
-        ],
     )
 )
 
@@ -145,18 +126,6 @@ define(
         carries=(0,),
         requires={1: Between(1, 2)},
         torch=_expand,
-        cases=[
-            case([3, 1], _i64(3, 4), constants=(1,)),
-            case([3, 1], _i64(2, 1, 6), constants=(1,)),
-            case([3, 1], _i64(1, 1, 1, 6), constants=(1,)),
-            case([2, 3, 4], _i64(4), constants=(1,)),
-            case([2, 3, 4], _i64(1, 3, 1), constants=(1,)),
-            case([1], _i64(0, 5), constants=(1,)),
-            case([], _i64(2, 3), constants=(1,)),
-            case([2], _i64(), constants=(1,)),
-            case([3, 1], _i64(2, 1, 6)),
-            case(np.array([[True], [False]]), _i64(2, 3), constants=(1,)),
-        ],
     )
 )
 define(
@@ -171,13 +140,6 @@ define(
         carries=(0,),
         requires={1: Between(1, 4)},
         torch=_tile,
-        cases=[
-            case([2, 3], _i64(2, 1), constants=(1,)),
-            case([2, 3], _i64(1, 1), constants=(1,)),
-            case([2, 3], _i64(0, 2), constants=(1,)),
-            case([], _i64(), constants=(1,)),
-            case([2, 3], _i64(2, 2)),
-        ],
     )
 )
 
@@ -242,15 +204,6 @@ define(
         fresh=True,
         carries=EVERY,
         torch=_concat,
-        cases=[
-            case([2, 3], [2, 3], axis=0),
-            case([2, 3], [2, 1], [2, 2], axis=1),
-            case([2, 3, 4], [2, 3, 1], axis=-1),
-            case([2, 3, 4], [2, 5, 4], axis=1),
-            case([2, 3], axis=0),
-            case([0, 3], [2, 3], axis=0),
-            case(np.array([1, 2], np.uint32), np.array([3], np.uint32), axis=0),
-        ],
     )
 )
 define(
@@ -267,19 +220,6 @@ define(
         views=True,
         carries=(0,),
         torch=_split,
-        cases=[
-            case([6], outputs=3, num_outputs=3),
-            case([2, 6], outputs=3, axis=1, num_outputs=3),
-            case([2, 3, 6], outputs=2, axis=-1, num_outputs=2),
-            case([7], outputs=3, num_outputs=3),
-            case([2, 6], _i64(2, 4), constants=(1,), outputs=2, axis=1),
-            case([2, 6], _i64(3, 3), constants=(1,), outputs=2, axis=1),
-            case([2, 7], _i64(3, 3, 1), constants=(1,), outputs=3, axis=1),
-            case([6], _i64(0, 6, 0), constants=(1,), outputs=3),
-            case([0], _i64(0, 0, 0), constants=(1,), outputs=3),
-            case([2, 6], _i64(2, 4), outputs=2, axis=1),
-            case([2, 6], outputs=1, axis=1, num_outputs=1),
-        ],
     )
 )
 
@@ -336,7 +276,6 @@ def _trilu(t: Any, n: NodeView, x: Any, k: Any = None) -> Any:
     return kernel_result(t, dtype, part)
 
 
-_PIXELS = [1, 8, 2, 3]
 define(
     OpDef(
         "DepthToSpace",
@@ -346,14 +285,6 @@ define(
         mapping=SHUFFLE,
         shape=sizes_windows.depth_to_space,
         torch=_depth_to_space,
-        cases=[
-            case(_PIXELS, blocksize=2),
-            case(_PIXELS, blocksize=2, mode="CRD"),
-            case([2, 4, 2, 3], blocksize=2),
-            case([1, 4, 0, 3], blocksize=2, mode="CRD"),
-            case([2, 9, 2, 1], blocksize=3),
-            case([0, 8, 2, 1], blocksize=2),
-        ],
     )
 )
 define(
@@ -365,11 +296,6 @@ define(
         mapping=SHUFFLE,
         shape=sizes_windows.space_to_depth,
         torch=_space_to_depth,
-        cases=[
-            case([1, 3, 4, 6], blocksize=2),
-            case([2, 1, 4, 6], blocksize=2),
-            case([0, 2, 3, 3], blocksize=3),
-        ],
     )
 )
 define(
@@ -380,11 +306,6 @@ define(
         shape=sizes_elementwise.like_input,
         requires={1: Between(1, 2)},
         torch=_reverse_sequence,
-        cases=[
-            case([4, 3], _i64(4, 1, 2)),
-            case([3, 4, 2], _i64(4, 1, 2), batch_axis=0, time_axis=1),
-            case([4, 3, 2], _i64(4, 1, 2), batch_axis=1, time_axis=0),
-        ],
     )
 )
 define(
@@ -397,15 +318,5 @@ define(
         flops=0,
         pattern=Pattern.INJECTIVE,
         torch=_trilu,
-        cases=[
-            case([3, 4]),
-            case([3, 4], upper=0),
-            case([2, 3, 4], np.array(1), constants=(1,)),
-            case([3, 4], np.array(-1), constants=(1,), upper=0),
-            case([3, 4], np.array(2), upper=0),
-            case([0, 4]),
-            case(np.ones((3, 3), bool), upper=0),
-            case(np.ones((3, 3), np.int64)),
-        ],
     )
 )

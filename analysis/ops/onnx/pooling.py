@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from ..facts import cuts, fitting_sizes, flop_counts, sizes_windows, tiles
 from ..helpers import pool as helpers
 from ..node_view import NodeView
 from ..operands import wanted
-from ..registry import MANY_TO_MANY, OpDef, Pattern, case, define
+from ..registry import MANY_TO_MANY, OpDef, Pattern, define
 from .windows import Windows, padded, short, windows
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
@@ -98,8 +97,6 @@ def _max_pool_with_indices(t: Any, n: NodeView, w: Windows, x: Any) -> Any:
     return wanted(n, made(x, w.kernel, w.stride, **options), 2)
 
 
-_BYTES = np.arange(-60, 60, 3).astype(np.int8).reshape(1, 2, 5, 4)[..., ::-1].copy()
-
 define(
     OpDef(
         "MaxPool",
@@ -112,56 +109,6 @@ define(
         tile=tiles.pool,
         pattern=Pattern.OUT_ELEMWISE_FUSABLE,
         torch=_max_pool,
-        cases=[
-            case([1, 2, 8], kernel_shape=[2]),
-            case([1, 2, 8, 7], kernel_shape=[2, 2], strides=[2, 2]),
-            case([1, 2, 8, 7], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
-            case([1, 2, 8, 7], kernel_shape=[3, 2], dilations=[2, 1], strides=[1, 2]),
-            case([1, 2, 8, 7], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
-            case([1, 2, 5, 6, 4], kernel_shape=[2, 3, 2], pads=[1, 1, 0, 1, 1, 0]),
-            case([1, 2, 8, 7], kernel_shape=[3, 3], strides=[2, 2], pads=[0, 0, 1, 1]),
-            case([1, 2, 8, 7], kernel_shape=[3, 3], pads=[2, 2, 2, 2]),
-            case(
-                [1, 2, 8, 7],
-                kernel_shape=[3, 3],
-                strides=[2, 2],
-                pads=[0, 0, 1, 1],
-                ceil_mode=1,
-            ),
-            case([1, 2, 8], kernel_shape=[3], strides=[3], pads=[1, 2], ceil_mode=1),
-            case([1, 2, 8, 7], kernel_shape=[2, 2], auto_pad="SAME_UPPER"),
-            case([1, 2, 8, 7], kernel_shape=[2, 2], auto_pad="SAME_LOWER"),
-            case(
-                [1, 2, 8, 7],
-                kernel_shape=[3, 3],
-                strides=[2, 2],
-                auto_pad="SAME_LOWER",
-            ),
-            case([1, 2, 8, 7], kernel_shape=[3, 3], auto_pad="VALID"),
-            case(_BYTES, kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
-            case(_BYTES.view(np.uint8), kernel_shape=[2, 2], pads=[0, 0, 1, 1]),
-            case([1, 2, 8, 7], kernel_shape=[3, 3], outputs=2),
-            case([2, 3, 8], kernel_shape=[3], strides=[2], pads=[1, 1], outputs=2),
-            case(
-                [2, 3, 8, 7],
-                kernel_shape=[3, 3],
-                strides=[2, 2],
-                pads=[0, 1, 1, 2],
-                dilations=[2, 1],
-                storage_order=1,
-                outputs=2,
-            ),
-            case(
-                [2, 2, 4, 5, 6],
-                kernel_shape=[2, 2, 3],
-                strides=[2, 2, 2],
-                ceil_mode=1,
-                storage_order=1,
-                outputs=2,
-            ),
-            case(np.arange(8.0).reshape(1, 1, 8), kernel_shape=[3]),
-            case(np.ones((1, 1, 4, 4), np.float16), kernel_shape=[3, 3]),
-        ],
     )
 )
 
@@ -210,50 +157,6 @@ define(
         tile=tiles.pool,
         pattern=Pattern.OUT_ELEMWISE_FUSABLE,
         torch=_average_pool,
-        cases=[
-            case([1, 2, 8], kernel_shape=[2]),
-            case([1, 2, 8, 7], kernel_shape=[2, 2], strides=[2, 2]),
-            case([1, 2, 8, 7], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
-            case(
-                [1, 2, 8, 7],
-                kernel_shape=[3, 3],
-                pads=[1, 1, 1, 1],
-                count_include_pad=1,
-            ),
-            case([1, 2, 8, 7], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
-            case([1, 2, 5, 6, 4], kernel_shape=[2, 3, 2], pads=[1, 1, 0, 1, 1, 0]),
-            case([1, 2, 8, 7], kernel_shape=[3, 3], pads=[0, 0, 1, 1]),
-            case([1, 2, 8, 7], kernel_shape=[2, 2], auto_pad="SAME_UPPER"),
-            case(
-                [1, 2, 8, 7],
-                kernel_shape=[3, 3],
-                strides=[2, 2],
-                auto_pad="SAME_LOWER",
-                count_include_pad=1,
-            ),
-            case(
-                [1, 2, 8, 7],
-                kernel_shape=[3, 3],
-                strides=[2, 2],
-                pads=[0, 0, 1, 1],
-                count_include_pad=1,
-                ceil_mode=1,
-            ),
-            case([1, 2, 8], kernel_shape=[3], strides=[3], pads=[1, 2], ceil_mode=1),
-            case([1, 2, 8, 7], kernel_shape=[3, 2], dilations=[2, 1], strides=[1, 2]),
-            case(
-                [1, 2, 8, 7],
-                kernel_shape=[3, 3],
-                dilations=[2, 2],
-                pads=[2, 1, 2, 1],
-                strides=[2, 2],
-                ceil_mode=1,
-                count_include_pad=1,
-            ),
-            case([1, 2, 8, 7], kernel_shape=[3, 3], auto_pad="VALID"),
-            case(np.arange(8.0).reshape(1, 1, 8), kernel_shape=[3]),
-            case(np.ones((1, 1, 4, 4, 4), np.float16), kernel_shape=[3, 3, 2]),
-        ],
     )
 )
 
@@ -289,15 +192,6 @@ define(
         flops=flop_counts.pool(2),
         tile=tiles.pool,
         torch=_lp_pool,
-        cases=[
-            case([1, 2, 8], kernel_shape=[2]),
-            case([1, 2, 8, 7], kernel_shape=[3, 3], strides=[2, 2], p=1),
-            case([1, 2, 8, 7], kernel_shape=[3, 3], pads=[1, 1, 1, 1], p=3),
-            case([1, 2, 8, 7], kernel_shape=[2, 2], auto_pad="SAME_UPPER"),
-            case([1, 2, 8, 7], kernel_shape=[3, 2], dilations=[2, 1], p=3),
-            case([1, 2, 8, 7], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
-            case([1, 2, 5, 6, 4], kernel_shape=[2, 3, 2], pads=[1, 1, 0, 0, 0, 0]),
-        ],
     )
 )
 
@@ -323,8 +217,6 @@ def _global_lp_pool(t: Any, n: NodeView, x: Any) -> Any:
     return norm(x, **options) if p == 2 else norm(x, ord=p, **options)
 
 
-_GLOBAL = [case([2, 3, 5]), case([2, 3, 4, 5]), case([1, 2, 3, 2, 4])]
-
 define(
     OpDef(
         "GlobalAveragePool",
@@ -336,11 +228,6 @@ define(
         tile=tiles.global_pool,
         pattern=Pattern.OUT_ELEMWISE_FUSABLE,
         torch=lambda t, n, x: x.mean(dim=_all_axes(n), keepdim=True),
-        cases=[
-            *_GLOBAL,
-            case(np.ones((1, 2, 3, 4))),
-            case(np.ones((1, 1, 3), np.half)),
-        ],
         result="pooled",
     )
 )
@@ -355,7 +242,6 @@ define(
         tile=tiles.global_pool,
         pattern=Pattern.OUT_ELEMWISE_FUSABLE,
         torch=lambda t, n, x: x.amax(dim=_all_axes(n), keepdim=True),
-        cases=_GLOBAL,
         result="pooled",
     )
 )
@@ -370,7 +256,6 @@ define(
         tile=tiles.global_pool,
         runs_until=21,
         torch=_global_lp_pool,
-        cases=[*_GLOBAL, case([2, 3, 4, 5], p=1), case([2, 3, 4, 5], p=3)],
         result="pooled",
     )
 )

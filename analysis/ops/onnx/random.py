@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..case_arrays import f16, f32, f64
 from ..facts import sizes_elementwise
 from ..helpers import random as helpers
 from ..node_view import NodeView
 from ..operands import converted
-from ..registry import MANY_TO_MANY, ONE_TO_MANY, ONE_TO_ONE, OpDef, case, define
+from ..registry import MANY_TO_MANY, ONE_TO_MANY, ONE_TO_ONE, OpDef, define
 
 
 def generator(t: Any, n: NodeView) -> dict[str, Any]:
@@ -72,12 +71,7 @@ def _random_like(t: Any, n: NodeView, x: Any) -> Any:
     return _moved(y, scale, shift)
 
 
-_SHAPE: dict[str, Any] = {"shape": [2, 3]}
-_FIXED: dict[str, dict[str, Any]] = {
-    "RandomNormal": {"mean": 1.5, "scale": 0.0},
-    "RandomUniform": {"low": 0.3, "high": 0.3},
-}
-for _name, _fixed in _FIXED.items():
+for _name in ("RandomNormal", "RandomUniform"):
     define(
         OpDef(
             _name,
@@ -87,11 +81,6 @@ for _name, _fixed in _FIXED.items():
             runs_until=21,
             torch=_random,
             result="noise",
-            cases=[
-                case(**_SHAPE, **_fixed),
-                case(**_SHAPE, **_fixed, seed=3.0),
-                case(**_SHAPE, **_fixed, dtype=ir.DataType.DOUBLE.value),
-            ],
         )
     )
     define(
@@ -103,13 +92,6 @@ for _name, _fixed in _FIXED.items():
             runs_until=21,
             torch=_random_like,
             result="noise",
-            cases=[
-                case([2, 3], **_fixed),
-                case([2, 3], **_fixed, seed=0.5),
-                case(f64([1, 2]), **_fixed),
-                case([2], **_fixed, dtype=ir.DataType.DOUBLE.value),
-                case([2], **_fixed, seed=1.0, dtype=ir.DataType.DOUBLE.value),
-            ],
         )
     )
 
@@ -126,7 +108,6 @@ def _multinomial(t: Any, n: NodeView, x: Any) -> Any:
     return y if n.out_dtype() == ir.DataType.INT64 else y.int()
 
 
-_SURE = [[0, 1, 1], [1, 0, 0]]
 define(
     OpDef(
         "Bernoulli",
@@ -135,16 +116,8 @@ define(
         traceable=False,
         torch=_bernoulli,
         result="drawn",
-        cases=[
-            case(f32(_SURE)),
-            case(f64(_SURE), seed=2.0),
-            case(f16(_SURE)),
-            case(f32(_SURE), dtype=ir.DataType.INT32.value),
-            case(f32(_SURE), dtype=ir.DataType.BOOL.value, seed=7.0),
-        ],
     )
 )
-_ONE_CLASS = f32([[-900, 0, -900], [0, -900, -900]])
 define(
     OpDef(
         "Multinomial",
@@ -154,11 +127,6 @@ define(
         runs_until=21,
         torch=_multinomial,
         result="drawn",
-        cases=[
-            case(_ONE_CLASS),
-            case(_ONE_CLASS, sample_size=4, seed=3.0),
-            case(_ONE_CLASS, sample_size=4, dtype=ir.DataType.INT64.value),
-        ],
     )
 )
 
@@ -176,7 +144,6 @@ def _dropout(
     return made if n.used(1) else made[0]
 
 
-_YES, _NO = np.array(True), np.array(False)
 define(
     OpDef(
         "Dropout",
@@ -186,16 +153,5 @@ define(
         flops=0,
         traceable=False,
         torch=_dropout,
-        cases=[
-            case([2, 3]),
-            case([2, 3], f32(0.3)),
-            case([2, 3], f32(0.3), _NO, constants=(2,), outputs=2),
-            case([2, 3], outputs=2),
-            case([2, 3], f32(0), _YES, constants=(1, 2)),
-            case([2, 3], f32(0), _YES, constants=(1, 2), seed=7),
-            case([2, 3], f32(0), _YES, outputs=2),
-            case([2, 3], f32(0.3), _NO, outputs=2, seed=7),
-            case(f16([2, 3]), f32(0), _YES, outputs=2),
-        ],
     )
 )

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..case_arrays import i64, u64
 from ..facts import (
     cuts,
     flop_counts,
@@ -21,7 +20,7 @@ from ..facts.requirements import Between
 from ..helpers import elementwise as helpers
 from ..node_view import NodeView
 from ..operands import SIGNED, converted, front, shown_axis, through_signed
-from ..registry import MANY_TO_MANY, Case, OpDef, Pattern, case, define
+from ..registry import MANY_TO_MANY, OpDef, Pattern, define
 
 # ---- axes
 
@@ -151,44 +150,6 @@ def _prod(t: Any, n: NodeView, x: Any, over: Keywords) -> Any:
     return x
 
 
-def _cases(
-    values: Any = None, types: tuple[str, ...] = (), hollow: bool = True
-) -> list[Case]:
-    """Every way to give axes, over float32; and `types`; and no elements at all."""
-    grid = np.linspace(-3, 4, 24).reshape(2, 3, 4) if values is None else values
-    x = grid.astype(np.float32)
-    made = [case(x), case(x, keepdims=0), case(x[0, 0, 0]), case(x[:, 0, 0])]
-    for axes in ([1], [-1], [0, 2], [-1, -2], [0, 1, 2]):
-        for keep in (0, 1):
-            made.append(case(x, i64(axes), constants=(1,), keepdims=keep))
-            made.append(case(x, i64(axes), keepdims=keep))
-    for noop in (0, 1):
-        none = i64([])
-        made.append(case(x, none, constants=(1,), noop_with_empty_axes=noop))
-        made.append(case(x, none, noop_with_empty_axes=noop))
-        made.append(case(x, noop_with_empty_axes=noop))
-    for dtype in ("float64", "float16", *types):
-        typed = grid.astype(dtype)
-        made.append(case(typed, i64([1]), constants=(1,), keepdims=0))
-        made.append(case(typed))
-    if hollow:
-        shell = np.empty((2, 0, 3), np.float32)
-        made.append(case(shell, i64([1]), constants=(1,)))
-        made.append(case(shell, i64([0]), constants=(1,), keepdims=0))
-        made.append(case(shell, keepdims=0))
-    return made
-
-
-_WHOLE = ("int32", "int64", "uint32", "uint64")
-_POSITIVE = np.arange(1, 25).reshape(2, 3, 4)
-_FACTORS = np.array([[[1, 2, 1, 3], [2, 1, 1, 1], [1, 1, 2, 1]]] * 2)
-_UNSIGNED = _cases(_POSITIVE, types=_WHOLE[2:], hollow=False)[-4:]
-_ALL_TYPES = _cases(types=_WHOLE[:2]) + _UNSIGNED
-# The mean of nothing is undefined.
-_MEANS = _cases(types=_WHOLE[:2], hollow=False) + _UNSIGNED
-# Of uint32, onnx's own evaluator makes uint64.
-_SQUARES = _cases(types=_WHOLE[:2]) + _UNSIGNED[2:]
-
 _VALUES = {
     "ReduceSum": small_values.reduced_sum,
     "ReduceProd": small_values.reduced_product,
@@ -204,37 +165,33 @@ _REDUCES: dict[str, Any] = {
     "pattern": Pattern.REDUCTION,
     "requires": {1: Between(0, 1)},  # axes
 }
-for _name, _since, _spelling, _made, _result in (
-    ("ReduceSum", 13, through_signed(first=True)(_reduction(_sum)), None, "total"),
-    ("ReduceMean", 18, _in_double(_reduction(_mean)), _MEANS, "mean"),
+for _name, _since, _spelling, _result in (
+    ("ReduceSum", 13, through_signed(first=True)(_reduction(_sum)), "total"),
+    ("ReduceMean", 18, _in_double(_reduction(_mean)), "mean"),
     (
         "ReduceL1",
         18,
         through_signed(first=True)(_reduction(_l1, lambda x: x.abs())),
-        None,
         "norm",
     ),
-    ("ReduceL2", 18, _in_double(_reduction(_l2, lambda x: x.abs())), None, "norm"),
+    ("ReduceL2", 18, _in_double(_reduction(_l2, lambda x: x.abs())), "norm"),
     (
         "ReduceLogSum",
         18,
         _reduction(_log_sum, lambda x: x.log()),
-        _cases(_POSITIVE),
         "",
     ),
-    ("ReduceLogSumExp", 18, _reduction(_log_sum_exp), _cases(), ""),
+    ("ReduceLogSumExp", 18, _reduction(_log_sum_exp), ""),
     (
         "ReduceSumSquare",
         18,
         through_signed(first=True)(_reduction(_sum_square, lambda x: x.square())),
-        _SQUARES,
         "",
     ),
     (
         "ReduceProd",
         18,
         through_signed(first=True)(_reduction(_prod)),
-        _cases(_FACTORS, _WHOLE),
         "",
     ),
 ):
@@ -248,7 +205,6 @@ for _name, _since, _spelling, _made, _result in (
             torch=_spelling,
             result=_result,
             **_REDUCES,
-            cases=_made or _ALL_TYPES,
         )
     )
 
@@ -287,7 +243,6 @@ def _limit(dtype: ir.DataType, sign: int) -> float | int | bool:
     return int(info.min if sign < 0 else info.max)
 
 
-_BOOLS = np.array([[True, False, False], [False, False, True]])
 for _name, _method, _whole, _sign in (
     ("ReduceMax", "amax", "max", -1),
     ("ReduceMin", "amin", "min", 1),
@@ -301,17 +256,6 @@ for _name, _method, _whole, _sign in (
             flops=flop_counts.per_input(1),
             torch=_extreme(_method, _whole, _sign),
             **_REDUCES,
-            cases=[
-                *_cases(types=(*_WHOLE[:2], "int8")),
-                *_cases(_POSITIVE, types=(*_WHOLE[2:], "uint8"))[-6:],
-                case(_BOOLS, i64([0]), constants=(1,)),
-                case(_BOOLS, i64([1]), constants=(1,), keepdims=0),
-                case(_BOOLS, keepdims=0),
-                case(np.empty((2, 0), np.int32), i64([1]), constants=(1,)),
-                case(np.empty((2, 0), bool), i64([1]), constants=(1,)),
-                case(np.empty((2, 0), bool), i64([1])),
-                case(u64([[2**63, 1]]), i64([1]), constants=(1,)),
-            ],
         )
     )
 
@@ -333,7 +277,6 @@ def _position(method: str) -> Callable[..., Any]:
     return spelling
 
 
-_TIES = np.array([[1, 3, 3, 2], [2, 2, 2, 2], [3, 1, 0, 3]])
 for _name, _method in (("ArgMax", "argmax"), ("ArgMin", "argmin")):
     define(
         OpDef(
@@ -346,31 +289,6 @@ for _name, _method in (("ArgMax", "argmax"), ("ArgMin", "argmin")):
             cut=cuts.extreme,
             torch=_position(_method),
             result="index",
-            cases=[
-                case([2, 3, 4]),
-                *[
-                    case(
-                        _TIES.astype(np.float32),
-                        axis=axis,
-                        keepdims=keep,
-                        select_last_index=last,
-                    )
-                    for axis in (0, 1, -1)
-                    for keep in (0, 1)
-                    for last in (0, 1)
-                ],
-                *[
-                    case(_TIES.astype(dtype), axis=1)
-                    for dtype in (
-                        "float16",
-                        "float64",
-                        "int8",
-                        "int16",
-                        "uint8",
-                        *_WHOLE,
-                    )
-                ],
-            ],
         )
     )
 
@@ -409,32 +327,5 @@ for _name, _since, _method, _by_index in (
             flops=1,
             requires={1: Between(0, 1)},
             torch=_running(_method, f"exclusive_{_method}"),
-            cases=[
-                *[
-                    case(
-                        _FACTORS.astype(np.float32),
-                        np.array(axis, np.int64),
-                        constants=constants,
-                        exclusive=exclusive,
-                        reverse=reverse,
-                    )
-                    for axis in (0, 2, -2)
-                    for constants in ((), (1,))
-                    for exclusive in (0, 1)
-                    for reverse in (0, 1)
-                ],
-                *[
-                    case(
-                        _FACTORS.astype(dtype),
-                        np.array(1, np.int32),
-                        constants=(1,),
-                        exclusive=exclusive,
-                    )
-                    for dtype in ("float64", "float16", *_WHOLE)
-                    for exclusive in (0, 1)
-                ],
-                case(i64([3, 4, 5]), i64([0]), constants=(1,)),
-                case([2, 0], np.array(1, np.int64), constants=(1,), exclusive=1),
-            ],
         )
     )

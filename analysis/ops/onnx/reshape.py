@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ...graph.dims import Dim, Dims, same
 from ...spelling.expr import Expr
 from ..facts import cuts, fitting_sizes, index_functions, sizes_movement, small_values
@@ -19,7 +17,7 @@ from ..facts.requirements import Between
 from ..helpers import movement as helpers
 from ..node_view import NodeView
 from ..operands import EVERYTHING, equal, flat_ints, front, size, subscript
-from ..registry import REORGANIZE, OpDef, case, define
+from ..registry import REORGANIZE, OpDef, define
 
 Sizes = Sequence[int | Expr]
 
@@ -131,10 +129,6 @@ def _reshape(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     return reshaped(x, n.dims(0), n.out_dims(), target)
 
 
-def _i64(*values: int) -> Any:
-    return np.array(values, dtype=np.int64)
-
-
 define(
     OpDef(
         "Reshape",
@@ -147,34 +141,6 @@ define(
         by_index=index_functions.reshape,
         requires={1: Between(0, 1)},
         torch=_reshape,
-        cases=[
-            case([2, 3, 4], _i64(2, 3, 4), constants=(1,)),
-            case([2, 3, 4], _i64(0, -1), constants=(1,)),
-            case([2, 3, 4], _i64(-1, 4), constants=(1,)),
-            case([2, 3, 4], _i64(-1), constants=(1,)),
-            case([2, 3, 12], _i64(0, 0, 4, 3), constants=(1,)),
-            case([2, 12, 3], _i64(0, 4, 3, -1), constants=(1,)),
-            case([2, 12], _i64(2, 3, 2, 2), constants=(1,)),
-            case([12], _i64(3, -1), constants=(1,)),
-            case([2, 3], _i64(2, 1, 1, 3), constants=(1,)),
-            case([2, 3], _i64(2, 3, 1, 1), constants=(1,)),
-            case([2, 3], _i64(1, 2, 3), constants=(1,)),
-            case([2, 3, 2, 2], _i64(2, 3, 2, 2, 1, 1), constants=(1,)),
-            case([2, 3, 1, 1], _i64(2, 3), constants=(1,)),
-            case([2, 1, 3, 1], _i64(2, 3), constants=(1,)),
-            case([2, 1, 3], _i64(2, 3), constants=(1,)),
-            case([1, 1, 3], _i64(3), constants=(1,)),
-            case([2, 1, 3], _i64(2, 3, 1), constants=(1,)),
-            case([2, 8, 8, 3], _i64(-1, 4, 2, 4, 2, 3), constants=(1,)),
-            case([2, 3, 4], _i64(4, -1), constants=(1,)),
-            case([1, 1], _i64(), constants=(1,)),
-            case([], _i64(1, 1), constants=(1,)),
-            case([0, 3], _i64(3, 0, 2), constants=(1,), allowzero=1),
-            case([0, 3], _i64(-1, 3, 1), constants=(1,)),
-            case([2, 3, 4], _i64(0, -1)),
-            case([0, 3], _i64(3, 0), allowzero=1),
-            case(np.arange(6, dtype=np.uint16), _i64(2, 3), constants=(1,)),
-        ],
     )
 )
 
@@ -204,19 +170,6 @@ define(
         values=small_values.same_elements,
         by_index=index_functions.reshape,
         torch=_flatten,
-        cases=[
-            case([2, 3]),
-            case([2, 3, 4]),
-            case([2, 3, 4, 5], axis=2),
-            case([2, 3, 4], axis=2),
-            case([2, 3, 4], axis=3),
-            case([2, 3, 4], axis=0),
-            case([2, 3, 4], axis=-1),
-            case([4], axis=0),
-            case([4], axis=1),
-            case([], axis=0),
-            case([0, 3, 4]),
-        ],
     )
 )
 
@@ -255,15 +208,6 @@ define(
         by_index=index_functions.reshape,
         requires={1: Between(0, 1)},
         torch=_squeeze,
-        cases=[
-            case([1, 3, 1, 5]),
-            case([1, 3, 4, 5], _i64(0), constants=(1,)),
-            case([1, 3, 1, 5], _i64(0, -2), constants=(1,)),
-            case([3, 1], _i64(-1), constants=(1,)),
-            case([1], _i64(0), constants=(1,)),
-            case([2, 3], _i64(), constants=(1,)),
-            case([1, 3, 1, 5], _i64(0, -2)),
-        ],
     )
 )
 define(
@@ -277,18 +221,5 @@ define(
         by_index=index_functions.reshape,
         requires={1: Between(0, 1)},
         torch=_unsqueeze,
-        cases=[
-            case([3, 4], _i64(0), constants=(1,)),
-            case([3, 4], _i64(1), constants=(1,)),
-            case([3, 4], _i64(-1), constants=(1,)),
-            case([3, 4], _i64(1, 2), constants=(1,)),
-            case([3, 4], _i64(3, 2), constants=(1,)),
-            case([3, 4], _i64(0, 1), constants=(1,)),
-            case([3, 4, 5], _i64(4, 1), constants=(1,)),
-            case([3, 4, 5], _i64(3, 4), constants=(1,)),
-            case([], _i64(0), constants=(1,)),
-            case([], _i64(0, 1), constants=(1,)),
-            case([3, 4, 5], _i64(-1, 0)),
-        ],
     )
 )

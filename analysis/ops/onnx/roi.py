@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..facts import fitting_sizes, sizes_windows
 from ..facts.requirements import Corners, IndexOf
 from ..helpers import roi as helpers
 from ..node_view import NodeView
 from ..operands import number
-from ..registry import OPAQUE, OpDef, case, define
+from ..registry import OPAQUE, OpDef, define
 from .windows import windows
 
 # ---- RoiAlign
@@ -32,9 +30,6 @@ def _roi_align(t: Any, n: NodeView, x: Any, rois: Any, batch: Any) -> Any:
     return t.helper(helpers.roi_align)(x, rois, batch, size, **given)
 
 
-_ROIS = np.array([[0, 0, 9, 9], [0, 5, 4, 9], [5.3, 5, 9.7, 11]], np.float32)
-_BATCH = np.array([0, 1, 0])
-
 define(
     OpDef(
         "RoiAlign",
@@ -45,21 +40,6 @@ define(
         shape=sizes_windows.roi_align,
         runs_until=21,
         torch=_roi_align,
-        cases=[
-            case([2, 3, 10, 12], _ROIS, _BATCH, output_height=3, output_width=2),
-            case([2, 3, 10, 12], _ROIS - 2, _BATCH, sampling_ratio=2, output_height=4),
-            case(
-                [2, 3, 5, 6],
-                _ROIS,
-                _BATCH,
-                coordinate_transformation_mode="output_half_pixel",
-                spatial_scale=0.4,
-                output_height=4,
-                output_width=4,
-            ),
-            case([2, 3, 10, 12], _ROIS, _BATCH, mode="max", sampling_ratio=3),
-            case([2, 3, 10, 12], _ROIS[:0], _BATCH[:0], output_height=2),
-        ],
     )
 )
 
@@ -74,10 +54,6 @@ def _max_roi_pool(t: Any, n: NodeView, x: Any, rois: Any) -> Any:
     return helper(x, rois, size) if scale == 1 else helper(x, rois, size, scale=scale)
 
 
-_INDEXED_ROIS = np.array(
-    [[0, 0, 0, 9, 9], [1, 0, 5, 4, 9], [0, 5, 5, 20, 11], [1, 3, 3, 2, 2]], np.float32
-)
-
 define(
     OpDef(
         "MaxRoiPool",
@@ -86,10 +62,6 @@ define(
         mapping=OPAQUE,
         runs_until=21,
         torch=_max_roi_pool,
-        cases=[
-            case([2, 3, 10, 12], _INDEXED_ROIS, pooled_shape=[3, 2]),
-            case([2, 3, 10, 12], _INDEXED_ROIS, pooled_shape=[2, 4], spatial_scale=0.5),
-        ],
     )
 )
 
@@ -120,28 +92,5 @@ define(
         mapping=OPAQUE,
         flops=0,
         torch=_max_unpool,
-        cases=[
-            case(
-                [1, 1, 2, 2],
-                np.array([[[[5, 7], [13, 15]]]]),
-                kernel_shape=[2, 2],
-                strides=[2, 2],
-            ),
-            case(
-                [1, 2, 3],
-                np.array([[[1, 2, 5], [6, 9, 10]]]),
-                np.array([1, 2, 6]),
-                kernel_shape=[2],
-                strides=[2],
-                constants=(2,),
-            ),
-            case(
-                [1, 1, 2, 2],
-                np.array([[[[5, 7], [13, 15]]]]),
-                np.array([1, 1, 4, 4]),
-                kernel_shape=[2, 2],
-                strides=[2, 2],
-            ),
-        ],
     )
 )

@@ -11,13 +11,8 @@ from ..facts.requirements import Between, IndexOf, PlaceIn
 from ..helpers import indexing as helpers
 from ..node_view import NodeView
 from ..operands import COMPLEX, axis_of, kernel_result, kernel_view, shown, signed
-from ..registry import MANY_TO_MANY, OpDef, case, define
+from ..registry import MANY_TO_MANY, OpDef, define
 from .indexing import index_from_front
-
-
-def _i64(*values: Any) -> Any:
-    return np.array(values, dtype=np.int64)
-
 
 _REDUCE = {"mul": "prod", "min": "amin", "max": "amax"}
 
@@ -101,11 +96,6 @@ def _tensor_scatter(
     )
 
 
-_INDEX = _i64([1, 0, 2], [0, -1, 1])
-_ROWS = _i64([3], [1], [3])
-_COLUMN = _i64([[0, 1]], [[1, 1]])
-_CELLS = _i64([3, 1], [1, -1], [3, 1])
-
 define(
     OpDef(
         "ScatterElements",
@@ -117,25 +107,6 @@ define(
         flops=flop_counts.scatter,
         requires={1: IndexOf(0, "axis")},
         torch=_scatter_elements,
-        cases=[
-            case([3, 3], _INDEX, [2, 3], axis=0),
-            case([3, 3], _i64([1, 0], [2, 0]), [2, 2], axis=1, constants=(1,)),
-            case(
-                [3, 3, 2],
-                np.zeros((1, 2, 2), np.int32),
-                [1, 2, 2],
-                axis=-1,
-                reduction="max",
-            ),
-            case([3, 3], _i64([1, 1]), [1, 2], axis=1, constants=(1,), reduction="add"),
-            case([3, 3], _i64([1, 1]), [1, 2], axis=1, constants=(1,), reduction="mul"),
-            case([3, 3], _i64([1, 1]), [1, 2], axis=1, constants=(1,), reduction="min"),
-            case(
-                np.zeros(4, np.uint16), _i64(3, 1), np.array([7, 8], np.uint16), axis=0
-            ),
-            case(np.zeros(4, bool), _i64(3, 1), np.array([True, True]), axis=0),
-            case(np.arange(4), _i64(3, 3), _i64(5, 6), axis=0, reduction="mul"),
-        ],
     )
 )
 define(
@@ -150,21 +121,6 @@ define(
         flops=flop_counts.scatter,
         requires={1: PlaceIn(0)},
         torch=_scatter_nd,
-        cases=[
-            case([4, 3], _i64([3], [-3]), [2, 3]),
-            case([4, 3], _i64([2], [3]), [2, 3], constants=(1,)),
-            case([4, 3], _i64([3], [2]), [2, 3], constants=(1,)),
-            case([2, 3, 2], _COLUMN, [2, 1, 2], constants=(1,)),
-            case([4, 3, 2], _COLUMN, [2, 1, 2], constants=(1,)),
-            case([4, 3], _i64([3, 1], [1, -1]), [2]),
-            case([4, 3, 2], _i64([[3, 1]], [[1, -1]]), [2, 1, 2]),
-            case([4, 3], _ROWS, [3, 3], reduction="add"),
-            case([4, 3], _ROWS, [3, 3], reduction="mul"),
-            case([4, 3, 2], _CELLS, [3, 2], reduction="min"),
-            case([4, 3], _CELLS, [3], reduction="max"),
-            case(np.zeros((4, 2), np.uint32), _i64([3]), np.ones((1, 2), np.uint32)),
-            case(np.arange(4), _i64([3], [3]), _i64(5, 6), reduction="mul"),
-        ],
     )
 )
 define(
@@ -177,11 +133,5 @@ define(
         requires={2: Between(0, 1)},
         torch=_tensor_scatter,
         result="cache",
-        cases=[
-            case([2, 5, 3], [2, 2, 3], _i64(0, 3)),
-            case([2, 4, 5, 3], [2, 4, 2, 3], _i64(3, 4), mode="circular"),
-            case([2, 5, 4, 3], [2, 2, 4, 3], _i64(1, 0), axis=1),
-            case([2, 5, 3], [2, 2, 3], None),
-        ],
     )
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from ...spelling.expr import Binary, List, Literal, Name, Printing, Unary, spell
@@ -16,7 +15,7 @@ from ..facts import sizes_elementwise
 from ..helpers import sequences as helpers
 from ..node_view import NodeView
 from ..operands import front
-from ..registry import OPAQUE, REORGANIZE, OpDef, case, define
+from ..registry import OPAQUE, REORGANIZE, OpDef, define
 
 
 def _call(t: Any, name: str, *args: Any) -> Any:
@@ -94,22 +93,12 @@ def _optional(t: Any, n: NodeView, x: Any = None) -> Any:
     return Literal(None) if x is None and isinstance(t, Printing) else x
 
 
-_X = np.arange(6, dtype=np.float32).reshape(2, 3)
-_Y = np.ones((1, 3), np.float32)
-_SEQUENCE = (_X, _Y, -_X)
-
-
-def _place(i: int) -> np.ndarray:
-    return np.array(i, np.int64)
-
-
 define(
     OpDef(
         "SequenceEmpty",
         since=11,
         mapping=OPAQUE,
         torch=lambda t, n: _list(t),
-        cases=[case(), case(dtype=7)],
     )
 )
 define(
@@ -118,7 +107,6 @@ define(
         since=11,
         mapping=OPAQUE,
         torch=lambda t, n, *items: _list(t, *items),
-        cases=[case([2, 3]), case([2, 3], [1, 3], [4])],
     )
 )
 define(
@@ -127,11 +115,6 @@ define(
         since=11,
         mapping=OPAQUE,
         torch=_insert,
-        cases=[
-            case(_SEQUENCE, [2, 2]),
-            *(case(_SEQUENCE, [2], _place(i), constants=(2,)) for i in (0, 1, 3, -1)),
-            *(case(_SEQUENCE, [2], _place(i)) for i in (0, 2, -2)),
-        ],
     )
 )
 define(
@@ -140,11 +123,6 @@ define(
         since=11,
         mapping=OPAQUE,
         torch=_erase,
-        cases=[
-            case(_SEQUENCE),
-            *(case(_SEQUENCE, _place(i), constants=(1,)) for i in (0, 1, -1, -2)),
-            *(case(_SEQUENCE, _place(i)) for i in (2, -1)),
-        ],
     )
 )
 define(
@@ -154,11 +132,6 @@ define(
         mapping=OPAQUE,
         shape=sizes_elementwise.sequence_at,
         torch=_at,
-        cases=[
-            case(_SEQUENCE, _place(1), constants=(1,)),
-            case(_SEQUENCE, _place(-1)),
-            case(_SEQUENCE, np.array(2, np.int32)),
-        ],
     )
 )
 define(
@@ -167,7 +140,6 @@ define(
         since=11,
         mapping=OPAQUE,
         torch=lambda t, n, items: t.tensor(_call(t, "len", items), device=t.device),
-        cases=[case(_SEQUENCE)],
     )
 )
 define(
@@ -178,15 +150,6 @@ define(
         views=False,
         traceable=False,
         torch=_split,
-        cases=[
-            case([4, 3]),
-            case([4, 3], axis=1, keepdims=0),
-            case([4, 3], keepdims=0),
-            case([4, 3], axis=-1),
-            case([4, 3], _place(3), constants=(1,)),
-            case([4, 3], np.array([1, 2]), constants=(1,), axis=1),
-            case([4, 3], np.array([3, 1])),
-        ],
     )
 )
 define(
@@ -197,12 +160,6 @@ define(
         views=False,
         traceable=False,
         torch=_concat,
-        cases=[
-            case(_SEQUENCE, axis=0),
-            case((_X, -_X), axis=-1),
-            case((_X, -_X), axis=-1, new_axis=1),
-            case((_X, -_X), axis=0, new_axis=1),
-        ],
     )
 )
 define(
@@ -211,7 +168,6 @@ define(
         since=15,
         mapping=OPAQUE,
         torch=_optional,
-        cases=[case([2, 3]), case(_SEQUENCE)],
     )
 )
 define(
@@ -220,7 +176,6 @@ define(
         since=18,
         mapping=OPAQUE,
         torch=_has_element,
-        cases=[case([2, 3]), case(_SEQUENCE), case()],
     )
 )
 define(
@@ -229,6 +184,5 @@ define(
         since=18,
         mapping=OPAQUE,
         torch=lambda t, n, x: x,
-        cases=[case([2, 3]), case(_SEQUENCE)],
     )
 )

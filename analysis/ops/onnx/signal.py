@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from ...literals import shortest
-from ..case_arrays import f32, f64, i32, i64
 from ..facts import sizes_windows
 from ..helpers import signal as helpers
 from ..node_view import NodeView
 from ..operands import front
-from ..registry import MANY_TO_MANY, OPAQUE, OpDef, case, define
+from ..registry import MANY_TO_MANY, OPAQUE, OpDef, define
 
 
 def _scalar(n: NodeView, i: int, operand: Any) -> Any:
@@ -53,8 +51,6 @@ def _window(name: str, **options: float) -> Callable[..., Any]:
     return spell
 
 
-_DOUBLE = case(i64(10), constants=(0,), output_datatype=ir.DataType.DOUBLE.value)
-
 for _name, _spelling in (
     ("BlackmanWindow", _window("blackman_window")),
     ("HannWindow", _window("hann_window")),
@@ -68,13 +64,6 @@ for _name, _spelling in (
             shape=sizes_windows.window_function,
             torch=_spelling,
             result="window",
-            cases=[
-                case(i64(10), constants=(0,)),
-                case(i32(10), constants=(0,), periodic=0),
-                case(i64(7), periodic=1),
-                case(i64(9), output_datatype=ir.DataType.FLOAT16.value),
-                *([_DOUBLE] if _name == "HannWindow" else []),
-            ],
         )
     )
 
@@ -119,10 +108,6 @@ def _mel(t: Any, n: NodeView, *operands: Any) -> Any:
     return made if dtype == ir.DataType.FLOAT else made.to(t.dtype(dtype))
 
 
-_AXIS: dict[str, Any] = {"constants": (2,)}
-_HALF = np.linspace(-1, 1, 16).reshape(2, 8, 1)
-_MEL = (i64(8), i64(32), i64(8192), f32(0), f32(4096))
-
 define(
     OpDef(
         "DFT",
@@ -130,20 +115,6 @@ define(
         mapping=MANY_TO_MANY,
         traceable=False,
         torch=_dft,
-        cases=[
-            case([1, 10, 10, 1]),
-            case([1, 10, 8, 1], None, i64(1), **_AXIS),
-            case([1, 10, 8, 2], None, i64(1), **_AXIS),
-            case([1, 10, 8, 2], None, i64(-3), inverse=1, **_AXIS),
-            case([1, 10, 8, 1], None, i64(1), onesided=1, **_AXIS),
-            case([2, 5, 1], None, i64(1), inverse=1, **_AXIS),
-            case([2, 5, 2], None, i64(1), inverse=1, onesided=1, **_AXIS),
-            case([2, 5, 2], i64(9), i64(1), inverse=1, onesided=1, **_AXIS),
-            case([2, 10, 1], i64(16), i64(1), constants=(1, 2)),
-            case([2, 10, 1], i64(4), i64(1), onesided=1, **_AXIS),
-            case([1, 10, 8, 2], None, i64(-3)),
-            case(f64(_HALF)),
-        ],
     )
 )
 define(
@@ -155,13 +126,6 @@ define(
         onnx_errs=True,
         traceable=False,
         torch=_stft,
-        cases=[
-            case([2, 32, 1], i64(8), None, i64(16), constants=(1, 3)),
-            case([2, 32, 1], i64(8), [16], i64(16), constants=(1, 3)),
-            case([2, 32, 1], i64(5), [16], constants=(1, 2)),
-            case([1, 32, 1], i64(8), None, i64(16), onesided=0),
-            case([1, 32, 2], i64(8), [16], constants=(1,), onesided=0),
-        ],
     )
 )
 define(
@@ -170,11 +134,5 @@ define(
         since=17,
         mapping=OPAQUE,
         torch=_mel,
-        cases=[
-            case(*_MEL, constants=(0, 1, 2, 3, 4)),
-            case(*_MEL),
-            case(i64(20), i64(64), i64(16000), f32(20), f32(7600)),
-            case(*_MEL, output_datatype=ir.DataType.FLOAT16.value),
-        ],
     )
 )

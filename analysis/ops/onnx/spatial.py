@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from ..facts import fitting_sizes, flop_counts, sizes_windows
@@ -20,19 +19,9 @@ from ..registry import (
     OPAQUE,
     OpDef,
     Pattern,
-    case,
     define,
 )
 from .slicing import listed
-
-
-def _i64(*values: Any) -> Any:
-    return np.array(values, dtype=np.int64)
-
-
-def _f32(*values: Any) -> Any:
-    return np.array(values, dtype=np.float32)
-
 
 # ---- GridSample, AffineGrid
 
@@ -71,11 +60,6 @@ def _affine_grid(t: Any, n: NodeView, theta: Any, size: Any) -> Any:
     return t.F.affine_grid(theta.float(), sizes, align_corners=aligned).half()
 
 
-_IMAGE = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
-_PLACES = np.linspace(-1.3, 1.27, 20, dtype=np.float32).reshape(1, 2, 5, 2)
-_VOLUME = np.arange(24, dtype=np.float32).reshape(1, 1, 2, 3, 4)
-_PLACES_3D = np.linspace(-1.3, 1.27, 36, dtype=np.float32).reshape(1, 2, 3, 2, 3)
-
 define(
     OpDef(
         "GridSample",
@@ -85,18 +69,6 @@ define(
         shape=sizes_windows.grid_sample,
         torch=_grid_sample,
         result="sampled",
-        cases=[
-            case(_IMAGE, _PLACES),
-            case(_IMAGE, _PLACES, align_corners=1),
-            case(_IMAGE, _PLACES, mode="nearest"),
-            case(_IMAGE, _PLACES, mode="cubic"),
-            case(_IMAGE, _PLACES, mode="cubic", padding_mode="border"),
-            case(_IMAGE, _PLACES, padding_mode="border"),
-            case(_IMAGE, _PLACES, padding_mode="reflection", align_corners=1),
-            case(_IMAGE, _PLACES, padding_mode="reflection"),
-            case(_VOLUME, _PLACES_3D),
-            case(_VOLUME, _PLACES_3D, mode="nearest", padding_mode="border"),
-        ],
     )
 )
 define(
@@ -107,13 +79,6 @@ define(
         shape=sizes_windows.affine_grid,
         torch=_affine_grid,
         result="grid",
-        cases=[
-            case([2, 2, 3], _i64(2, 3, 4, 5), constants=(1,)),
-            case([2, 2, 3], _i64(2, 3, 4, 5), constants=(1,), align_corners=1),
-            case([2, 3, 4], _i64(2, 3, 4, 5, 6), constants=(1,)),
-            case([2, 2, 3], _i64(2, 3, 4, 5)),
-            case(np.ones((2, 2, 3), np.float16), _i64(2, 3, 4, 5), constants=(1,)),
-        ],
     )
 )
 
@@ -148,7 +113,6 @@ def _col2im(t: Any, n: NodeView, x: Any, image: Any, block: Any) -> Any:
     return t.F.fold(x, tuple(shape), tuple(kernel), **options)
 
 
-_FOLD: dict[str, Any] = {"constants": (1, 2)}
 define(
     OpDef(
         "Col2Im",
@@ -157,17 +121,6 @@ define(
         shape=sizes_windows.col2im,
         flops=flop_counts.per_input(1),
         torch=_col2im,
-        cases=[
-            case([1, 5, 5], _i64(5, 5), _i64(1, 5), **_FOLD),
-            case([1, 8, 9], _i64(4, 4), _i64(2, 2), **_FOLD),
-            case([1, 9, 4], _i64(5, 5), _i64(3, 3), strides=[2, 2], **_FOLD),
-            case([1, 5, 15], _i64(5, 5), _i64(1, 5), pads=[0, 1, 0, 1], **_FOLD),
-            case([1, 4, 5], _i64(6, 6), _i64(2, 2), dilations=[1, 5], **_FOLD),
-            case([1, 4, 16], _i64(4, 4), _i64(2, 2), pads=[0, 1, 1, 0], **_FOLD),
-            case([1, 10, 12], _i64(3, 4, 5), _i64(1, 1, 5), **_FOLD),
-            case([2, 6, 4], _i64(6), _i64(3), **_FOLD),
-            case([1, 8, 9], _i64(4, 4), _i64(2, 2)),
-        ],
     )
 )
 
@@ -207,13 +160,6 @@ define(
         flops=0,
         pattern=Pattern.INJECTIVE,
         torch=_center_crop_pad,
-        cases=[
-            case([5, 6], _i64(2, 3), constants=(1,)),
-            case([2, 3], _i64(5, 4), constants=(1,)),
-            case([2, 6], _i64(5, 3), constants=(1,)),
-            case([3, 6, 3], _i64(5, 3), constants=(1,), axes=[-3, 1]),
-            case([2, 6], _i64(5, 3)),
-        ],
     )
 )
 
@@ -256,19 +202,6 @@ def _det(t: Any, n: NodeView, x: Any) -> Any:
     return t.linalg.det(x.float()).to(t.dtype(n.dtype(0)))
 
 
-_BOXES = _f32(
-    [
-        [0, 0, 1, 1],
-        [0, 0.1, 1, 1.1],
-        [1, 0.9, 0, -0.1],
-        [0, 10, 1, 11],
-        [0, 10.1, 1, 11.1],
-        [0, 100, 1, 101],
-    ]
-)
-_SCORES = _f32([[0.9, 0.75, 0.6, 0.95, 0.5, 0.3], [0.1, 0.7, 0.7, 0.2, 0.9, 0.3]])
-_LIMITS = (_i64(3), _f32(0.5), _f32(0.4))
-
 define(
     OpDef(
         "NonMaxSuppression",
@@ -279,13 +212,6 @@ define(
         requires={2: Between(1, 10), 3: Fraction(), 4: Fraction()},
         torch=_non_max_suppression,
         result="kept",
-        cases=[
-            case(_BOXES, _SCORES, *_LIMITS, constants=(2, 3, 4)),
-            case(_BOXES, _SCORES, *_LIMITS[:2], constants=(2, 3)),
-            case(_BOXES, _SCORES, _LIMITS[0]),
-            case(_BOXES, _SCORES),
-            case(_BOXES, _SCORES, *_LIMITS, center_point_box=1),
-        ],
     )
 )
 define(
@@ -294,6 +220,5 @@ define(
         since=22,
         mapping=MANY_TO_MANY,
         torch=_det,
-        cases=[case([3, 3]), case([2, 3, 2, 2])],
     )
 )

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
-from ..case_arrays import f32, i64
 from ..helpers import strings as helpers
 from ..node_view import NodeView
-from ..registry import ONE_TO_ONE, OPAQUE, OPS, Case, OpDef, Spelling, case, define
+from ..registry import ONE_TO_ONE, OPAQUE, OPS, OpDef, Spelling, define
 from ..string_constants import array_of, string_list
 
 
-def text(*words: Any) -> np.ndarray:
-    """An array of strings for a case."""
-    return np.array(words, dtype=object)
-
-
-def _add(name: str, strings: Spelling, cases: Sequence[Case]) -> None:
+def _add(name: str, strings: Spelling) -> None:
     """Give an operator that stands in the table its spelling for strings."""
     op = OPS["", name]
-    OPS["", name] = replace(op, strings=strings, cases=[*op.cases, *cases])
+    OPS["", name] = replace(op, strings=strings)
 
 
 # ---- operators that move elements, whatever these are
@@ -74,64 +66,27 @@ def _gather(t: Any, n: NodeView, words: Any, places: Any) -> Any:
     return _moved(spelling)(t, n, words, places)
 
 
-_WORDS = text(["a", "b c", ""], ["d\u00e9", "'\"\\", "f"])
-for _name, _cases in {
-    "Compress": [case(_WORDS, np.array([False, True]), axis=0)],
-    "DepthToSpace": [case(text([[["a"]], [["b"]], [["c"]], [["d"]]]), blocksize=2)],
-    "Expand": [case(text(["a"], ["b"]), i64([2, 3]), constants=(1,))],
-    "Flatten": [case(_WORDS, axis=0)],
-    "GatherElements": [case(_WORDS, i64([[2, 0], [1, 1]]), axis=1)],
-    "GatherND": [case(_WORDS, i64([[1, 2], [0, 0]]))],
-    "Reshape": [case(_WORDS, i64([3, -1]), constants=(1,))],
-    "ReverseSequence": [case(_WORDS, i64([2, 1, 1]), batch_axis=1, time_axis=0)],
-    "Slice": [case(_WORDS, i64([1]), i64([3]), i64([1]), constants=(1, 2, 3))],
-    "SpaceToDepth": [case(text([[["a", "b"], ["c", "d"]]]), blocksize=2)],
-    "Split": [case(_WORDS, axis=1, num_outputs=3, outputs=3)],
-    "Squeeze": [case(text(["a", "b"]), i64([0]), constants=(1,))],
-    "Tile": [case(_WORDS, i64([1, 2]), constants=(1,))],
-    "Transpose": [case(_WORDS, perm=[1, 0])],
-    "Unsqueeze": [case(_WORDS, i64([1]), constants=(1,))],
-}.items():
+for _name in (
+    *("Compress", "DepthToSpace", "Expand", "Flatten", "GatherElements", "GatherND"),
+    *("Reshape", "ReverseSequence", "Slice", "SpaceToDepth", "Split", "Squeeze"),
+    *("Tile", "Transpose", "Unsqueeze"),
+):
     _spelling = OPS["", _name].torch
     assert _spelling is not None
-    _add(_name, _moved(_spelling), _cases)
+    _add(_name, _moved(_spelling))
 
-_add(
-    "Gather",
-    _gather,
-    [
-        case(_WORDS, i64([2, 0]), axis=1),
-        # Rows of strings come out of ONNX Runtime with their first column alone.
-        case(text("x", "y"), i64(1), constants=(1,)),
-        case(text("x", "y", "z"), i64([[2, 0], [1, -1]]), constants=(0,)),
-    ],
-)
-_add("Identity", lambda t, n, x: x, [case(_WORDS)])
-_add("Size", lambda t, n, x: t.tensor(x.size, device=t.device), [case(_WORDS)])
-_add(
-    "Concat",
-    lambda t, n, *xs: t.np.concatenate(list(xs), axis=n.attr("axis")),
-    [
-        case(_WORDS, _WORDS, axis=1),
-        case(_WORDS, text(["x"] * 3), axis=0, constants=(1,)),
-    ],
-)
-_add(
-    "Where",
-    lambda t, n, mask, x, y: t.np.where(mask.numpy(force=True), x, y),
-    [case(np.array([[True], [False]]), _WORDS, text("x", "y", "z"))],
-)
+_add("Gather", _gather)
+_add("Identity", lambda t, n, x: x)
+_add("Size", lambda t, n, x: t.tensor(x.size, device=t.device))
+_add("Concat", lambda t, n, *xs: t.np.concatenate(list(xs), axis=n.attr("axis")))
+_add("Where", lambda t, n, mask, x, y: t.np.where(mask.numpy(force=True), x, y))
 
 
 def _equal(t: Any, n: NodeView, x: Any, y: Any) -> Any:
     return t.helper(helpers.equal_strings)(x, y, t.device)
 
 
-_add(
-    "Equal",
-    _equal,
-    [case(_WORDS, text("a", "x", "f")), case(_WORDS, text("a"), constants=(1,))],
-)
+_add("Equal", _equal)
 
 
 # ---- conversions
@@ -150,25 +105,8 @@ def _cast(t: Any, n: NodeView, x: Any, like: Any = None) -> Any:
     return t.helper(helpers.integers_to_strings)(x)
 
 
-_SPELLED = text("1", "-2.5", "1e-3", "NaN", "INF", "-INF", "0.1")
-_TEXT = ir.DataType.STRING.value
-_add(
-    "Cast",
-    _cast,
-    [
-        case(_SPELLED, to=ir.DataType.FLOAT.value),
-        case(_SPELLED, to=ir.DataType.DOUBLE.value),
-        case(text(["3", "-14"]), to=ir.DataType.INT64.value),
-        case(text("3", "-14"), to=ir.DataType.INT32.value),
-        case(f32([1, -2.5, 1e-3, 0.47892547, 1e10, 123456.789]), to=_TEXT),
-        case(f32([np.nan, np.inf, -np.inf, 0, 100, 1e-10]), to=_TEXT),
-        case(np.array([1 / 3, 1e300, 5.0, -0.1]), to=_TEXT),
-        case(i64([[1, -2], [3, 2**60]]), to=_TEXT),
-        case(np.array([True, False]), to=_TEXT),
-        case(_WORDS, to=_TEXT),
-    ],
-)
-_add("CastLike", _cast, [case(text("3", "-1"), f32([0])), case(i64([3]), text("x"))])
+_add("Cast", _cast)
+_add("CastLike", _cast)
 
 
 # ---- operators of text
@@ -186,11 +124,6 @@ define(
         mapping=ONE_TO_ONE,
         traceable=False,
         strings=_join,
-        cases=[
-            case(_WORDS, text("x", "", "\u00e9")),
-            case(text("a", "b"), text("z"), constants=(1,)),
-            case(np.array("a", object), np.array("b", object)),
-        ],
     )
 )
 
@@ -228,12 +161,6 @@ define(
         mapping=ONE_TO_ONE,
         traceable=False,
         strings=_full_match,
-        cases=[
-            case(
-                text("www.google.com", "facebook"), pattern="www.[\\w.-]+\\.\\bcom\\b"
-            ),
-            case(text(["a", "ab"], ["abb", ""]), pattern="ab*"),
-        ],
     )
 )
 
@@ -245,7 +172,6 @@ def _split(t: Any, n: NodeView, words: Any) -> Any:
     return made[0] if n.used(0) and not n.used(1) else made
 
 
-_SENTENCES = text("a  b c", " x", "", "y,z,")
 define(
     OpDef(
         "StringSplit",
@@ -253,11 +179,6 @@ define(
         mapping=OPAQUE,
         strings=_split,
         inlines=False,
-        cases=[
-            case(_SENTENCES, outputs=2),
-            case(_SENTENCES, delimiter=",", outputs=2),
-            case(text(["a b c"], ["d"]), delimiter=" ", maxsplit=1, outputs=2),
-        ],
     )
 )
 
@@ -272,19 +193,11 @@ def _normalize(t: Any, n: NodeView, words: Any) -> Any:
     return t.helper(helpers.normalize_strings)(words, stopwords, folds, change[action])
 
 
-_DAYS = text("monday", "Tuesday", "FRIDAY")
 define(
     OpDef(
         "StringNormalizer",
         since=10,
         mapping=OPAQUE,
         strings=_normalize,
-        cases=[
-            case(_DAYS, stopwords=["monday"], is_case_sensitive=1),
-            case(_DAYS, stopwords=["MONDAY"], case_change_action="LOWER"),
-            case(_DAYS[None], stopwords=["Friday"], case_change_action="UPPER"),
-            case(_DAYS, case_change_action="UPPER"),
-            case(_DAYS[:1], stopwords=["monday"], is_case_sensitive=1),
-        ],
     )
 )

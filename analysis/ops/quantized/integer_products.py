@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
-from ..case_arrays import f32, i8, i32, u8
 from ..facts import fitting_sizes, flop_counts, sizes_windows
 from ..helpers import quant as helpers
 from ..module_form import ModuleForm, Weight
@@ -21,7 +19,7 @@ from ..onnx.conv import kernel_sizes, layer_form
 from ..onnx.windows import padded, short, windows
 from ..operands import is_zero
 from ..quant_layers import dynamic, int8_weight, integer_linear, per_filter
-from ..registry import MANY_TO_MANY, OpDef, case, define
+from ..registry import MANY_TO_MANY, OpDef, define
 from .quantize_linear import stretched, torch_dtype
 
 
@@ -122,38 +120,6 @@ def _qlinear_conv_module(n: NodeView) -> ModuleForm | None:
     )
 
 
-_A, _B = u8([[208, 236, 0, 238], [3, 214, 255, 29]]), u8(
-    np.arange(12).reshape(4, 3) * 20
-)
-_QUANTIZED = {
-    dtype: (
-        f32(0.0066),
-        np.array(113 - half, dtype),
-        f32(0.00705),
-        np.array(114 - half, dtype),
-        f32(0.0107),
-        np.array(118 - half, dtype),
-    )
-    for dtype, half in (("uint8", 0), ("int8", 127))
-}
-
-
-def _product(dtype: str, a: Any, b: Any, *more: Any, **options: Any) -> Any:
-    a_scale, a_zero, b_scale, b_zero, y_scale, y_zero = _QUANTIZED[dtype]
-    return case(
-        a.astype(dtype),
-        a_scale,
-        a_zero,
-        b.astype(dtype),
-        b_scale,
-        b_zero,
-        y_scale,
-        y_zero,
-        *more,
-        **options,
-    )
-
-
 define(
     OpDef(
         "QLinearMatMul",
@@ -164,28 +130,9 @@ define(
         traceable=False,
         torch=_qlinear_matmul,
         module=lambda n: integer_linear(n, (6, 7)),
-        cases=[
-            *[_product(d, _A, _B) for d in _QUANTIZED],
-            *[_product(d, np.stack([_A, _A + 1]), _B) for d in _QUANTIZED],
-            _product("uint8", _A, _B, constants=(1, 2, 3, 4, 5, 6, 7)),
-            *[
-                case(
-                    *(_A, f32(0.0066), np.array(113, np.uint8), i8(_B // 2)),
-                    *(scale, i8(zero), f32(0.0107), np.array(118, np.uint8)),
-                    constants=(1, 2, 3, 4, 5, 6, 7),
-                )
-                for scale, zero in (
-                    (f32(0.007), 0),
-                    (f32([0.01, 0.02, 0.03]), [0, 0, 0]),
-                )
-            ],
-        ],
     )
 )
 
-_IMAGE = u8(np.arange(48).reshape(1, 2, 4, 6) * 5)
-_FILTERS = u8(np.arange(24).reshape(3, 2, 2, 2) * 9)
-_PADS: dict[str, Any] = {"pads": [1, 0, 1, 1]}
 define(
     OpDef(
         "ConvInteger",
@@ -197,15 +144,6 @@ define(
         traceable=False,
         torch=_conv_integer,
         module=_conv_integer_module,
-        cases=[
-            case(_IMAGE, _FILTERS),
-            case(_IMAGE, _FILTERS, np.array(7, np.uint8), np.array(3, np.uint8)),
-            case(_IMAGE, _FILTERS, np.array(7, np.uint8), constants=(1,), **_PADS),
-            case(
-                _IMAGE, _FILTERS, np.array(7, np.uint8), u8([1, 2, 3]), strides=[2, 2]
-            ),
-            case(_IMAGE[:, :, 0], _FILTERS[:, :, 0], np.array(1, np.uint8)),
-        ],
     )
 )
 define(
@@ -218,23 +156,5 @@ define(
         traceable=False,
         torch=_qlinear_conv,
         module=_qlinear_conv_module,
-        cases=[
-            *[_product(d, _IMAGE, _FILTERS) for d in _QUANTIZED],
-            _product("uint8", _IMAGE, _FILTERS, i32([100, -2000, 40]), **_PADS),
-            _product("uint8", _IMAGE, _FILTERS, auto_pad="SAME_UPPER"),
-            case(
-                _IMAGE,
-                f32(0.03),
-                np.array(100, np.uint8),
-                i8(_FILTERS.astype(np.int8)),
-                f32([0.01, 0.02, 0.03]),
-                i8([0, 0, 0]),
-                f32(0.4),
-                np.array(120, np.uint8),
-                i32([100, -2000, 40]),
-                constants=(1, 2, 3, 4, 5, 6, 7, 8),
-                strides=[2, 1],
-            ),
-        ],
     )
 )

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...literals import shortest
-from ..case_arrays import f32, i64
 from ..helpers import training as helpers
 from ..node_view import NodeView
 from ..operands import wanted
-from ..registry import ONE_TO_ONE, OpDef, case, define
+from ..registry import ONE_TO_ONE, OpDef, define
 
 DOMAIN = "ai.onnx.preview.training"
 
@@ -42,12 +41,6 @@ def _spelling(
 
 _NORM = ("norm_coefficient", 0.0)
 _EPS = ("epsilon", 1e-6)
-_ONE = (f32(0.1), i64(0), f32([1.2, 2.8]), f32([-0.94, -2.5]), f32([1.7, 3.6]))
-_TWO = (
-    *(f32(0.1), i64(3), f32([1.2]), f32([0.5, 2])),
-    *(f32([-0.9]), f32([1, 3]), f32([2]), f32([4, 1])),
-)
-_STEEP: dict[str, Any] = {"norm_coefficient": 0.001, "alpha": 0.95, "beta": 0.85}
 
 define(
     OpDef(
@@ -58,10 +51,6 @@ define(
         torch=_spelling(
             "adagrad", 3, norm=_NORM, decay=("decay_factor", 0.0), eps=_EPS
         ),
-        cases=[
-            case(*_ONE, outputs=2),
-            case(*_TWO, outputs=4, norm_coefficient=0.001, decay_factor=0.1),
-        ],
     )
 )
 define(
@@ -73,11 +62,6 @@ define(
         torch=_spelling(
             "momentum", 3, norm=_NORM, alpha=("alpha", 0.0), beta=("beta", 0.0)
         ),
-        cases=[
-            case(*_ONE, outputs=2, mode="standard", **_STEEP),
-            case(*_TWO, outputs=4, mode="standard", **_STEEP),
-            case(*_TWO, outputs=4, mode="nesterov", **_STEEP),
-        ],
     )
 )
 define(
@@ -95,10 +79,5 @@ define(
             beta=("beta", 0.999),
             eps=_EPS,
         ),
-        cases=[
-            case(*_ONE, f32([0.4, 0.6]), outputs=3),
-            case(*_TWO, f32([1]), f32([2, 3]), outputs=6, **_STEEP),
-            case(*_TWO, f32([1]), f32([2, 3]), outputs=6, norm_coefficient_post=0.1),
-        ],
     )
 )

@@ -9,10 +9,11 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 from support.one_operator import arrays, one_node
+from support.operator_cases import Case, cases_of
 
 from fairhand.analysis.graph.shape_facts import NodeFacts
 from fairhand.analysis.ops.facts.cuts import Cut
-from fairhand.analysis.ops.registry import ONE_TO_ONE, OPS, Case, OpDef
+from fairhand.analysis.ops.registry import ONE_TO_ONE, OPS, OpDef
 from fairhand.analysis.shapes.infer import infer
 
 # Inputs that hold sizes, which are those of a part where that is computed.
@@ -24,9 +25,9 @@ CUT = [
     (op, index)
     for op in OPS.values()
     if op.cut is not None and not op.domain and op.name not in FIXED
-    for index, case in enumerate(op.cases)
+    for index, case in enumerate(cases_of(op))
     if index < (1 if op.mapping is ONE_TO_ONE else 5)
-    or len(case.inputs) > max(len(before.inputs) for before in op.cases[:index])
+    or len(case.inputs) > max(len(before.inputs) for before in cases_of(op)[:index])
 ]
 
 
@@ -47,7 +48,7 @@ def run(op: OpDef, case: Case, inputs: list[np.ndarray | None]) -> list[np.ndarr
 
 
 def laws(op: OpDef, index: int, wholes: list[np.ndarray]) -> Iterator[Cut]:
-    model = ir.from_proto(one_node(op, op.cases[index], arrays(op, index)))
+    model = ir.from_proto(one_node(op, cases_of(op)[index], arrays(op, index)))
     facts = infer(model)
     (node,) = model.graph
     assert op.cut is not None
@@ -68,7 +69,7 @@ def given_to(
 
 @pytest.mark.parametrize(("op", "index"), CUT, ids=[f"{op.name}-{i}" for op, i in CUT])
 def test_parts_of_inputs_give_parts_of_results(op: OpDef, index: int) -> None:
-    case, inputs = op.cases[index], arrays(op, index)
+    case, inputs = cases_of(op)[index], arrays(op, index)
     try:
         wholes = run(op, case, inputs)
     except Exception:  # no kernel for the type: test_operators.py has those

@@ -17,6 +17,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 from support import older_models, oldest_models
 from support.one_operator import IR_VERSION, arrays, one_node
+from support.operator_cases import cases_of
 
 from fairhand.analysis.ops import OPS
 from fairhand.codegen.verify.parity import oracle
@@ -54,7 +55,7 @@ VERSIONS = sorted((op, v) for op, versions in schemas().items() for v in version
 def spelled(op: str, index: int, version: int) -> onnx.ModelProto | None:
     """A case of the table in an older version, if that admits it."""
     entry = OPS["", op]
-    model = one_node(entry, entry.cases[index], arrays(entry, index))
+    model = one_node(entry, cases_of(entry)[index], arrays(entry, index))
     model.opset_import[0].version = version
     model.ir_version = IR_VERSION
     for info in model.graph.output:
@@ -73,7 +74,7 @@ def spelled(op: str, index: int, version: int) -> onnx.ModelProto | None:
 
 @cache
 def case_at(op: str, version: int) -> tuple[int, onnx.ModelProto] | None:
-    for index in range(len(OPS["", op].cases)):
+    for index in range(len(cases_of(OPS["", op]))):
         model = spelled(op, index, version)
         if model is not None:
             return index, model
@@ -119,7 +120,7 @@ def test_a_version_means_what_it_did(op: str, version: int) -> None:
     feed = {
         f"x{i}": list(x) if isinstance(x, tuple) else np.asarray(x)
         for i, x in enumerate(arrays(entry, index))
-        if x is not None and i not in entry.cases[index].constants
+        if x is not None and i not in cases_of(entry)[index].constants
     }
     newest = ir.to_proto(normalise(ir.from_proto(model)))
     results = computed(model, feed), computed(newest, feed)

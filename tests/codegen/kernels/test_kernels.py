@@ -18,6 +18,7 @@ from support.emitter_models import Graph, run_here
 from support.golden_images import IMAGES
 from support.golden_sequences import SEQUENCES
 from support.one_operator import arrays, one_node
+from support.operator_cases import cases_of
 
 import fairhand
 from fairhand.analysis.errors import Unsupported
@@ -79,7 +80,7 @@ def with_special(name: str, feed: dict[str, torch.Tensor]) -> dict[str, torch.Te
 def test_operator_in_a_kernel(name: str, tmp_path: Path) -> None:
     """The cases of the operator's table entry that give a kernel of their own."""
     op, made = OPS["", name], set[KernelSource]()
-    for i, case in enumerate(op.cases):
+    for i, case in enumerate(cases_of(op)):
         inputs = arrays(op, i)
         proto = one_node(op, case, inputs)
         feed = {f"x{j}": x for j, x in enumerate(inputs) if x is not None}

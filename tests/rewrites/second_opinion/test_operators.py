@@ -14,6 +14,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import (
     NotImplemented,
 )
 from support.one_operator import arrays, one_node
+from support.operator_cases import cases_of
 from support.rule_samples import run
 
 from fairhand.analysis.ops.registry import OPS, OpDef
@@ -32,7 +33,7 @@ def cases() -> Iterator[tuple[OpDef, int]]:
     for name in NAMES:
         for (domain, op_name), op in _defined(name):
             assert not domain or op_name
-            yield from ((op, k) for k in range(len(op.cases)))
+            yield from ((op, k) for k in range(len(cases_of(op))))
 
 
 def _defined(name: str) -> list[tuple[tuple[str, str], OpDef]]:
@@ -73,7 +74,7 @@ def why_not_compared(place: int) -> str:
         return "types that NumPy hasn't"
     if any(_odd(x) for x in inputs):
         return "no numbers"
-    model = one_node(op, op.cases[index], inputs)
+    model = one_node(op, cases_of(op)[index], inputs)
     node = ir.from_proto(model).graph[0]
     attributes = {name: a.value for name, a in node.attributes.items()}
     try:
@@ -81,14 +82,14 @@ def why_not_compared(place: int) -> str:
             None if x is None else stored(np.asarray(x), Kind.of(ir.tensor(x).dtype))
             for x in inputs
         ]
-        found = apply(op.name, tensors, attributes, op.cases[index].outputs)
+        found = apply(op.name, tensors, attributes, cases_of(op)[index].outputs)
         elements = [t.all() for t in found]
     except (Unknown, Undefined) as reason:
         return str(reason)
     feeds = {
         f"x{i}": np.asarray(x)
         for i, x in enumerate(inputs)
-        if x is not None and i not in op.cases[index].constants
+        if x is not None and i not in cases_of(op)[index].constants
     }
     try:
         outputs = run(model, feeds)
@@ -117,5 +118,5 @@ def _odd(x: np.ndarray | None) -> bool:
 
 def _types(op: OpDef, index: int) -> list[ir.DataType]:
     found = [ir.tensor(np.asarray(x)).dtype for x in arrays(op, index) if x is not None]
-    to = op.cases[index].attrs.get("to")
+    to = cases_of(op)[index].attrs.get("to")
     return found if to is None else [*found, ir.DataType(to)]

@@ -1,18 +1,61 @@
-"""Arrays for the cases of operators: every type, edges of broadcasting, no elements."""
+"""Cases of operators: small inputs and attributes, made into models of one node.
+
+`support/cases/` has them, a file for each of analysis/ops; `CASES` holds them all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .registry import Case, case
+from fairhand.analysis.ops.registry import OpDef
 
 FLOATS = ("float16", "float64", "bfloat16")
 INTS = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test of an operator: NumPy inputs (None = absent) and attributes.
+
+    `constants` are the positions given as initializers. A shape stands for standard
+    normal float32 from a fixed seed, an array for itself.
+    """
+
+    inputs: tuple[Any, ...]
+    attrs: Mapping[str, Any]
+    constants: tuple[int, ...] = ()
+    outputs: int = 1
+
+
+def case(
+    *inputs: Any, constants: Sequence[int] = (), outputs: int = 1, **attrs: Any
+) -> Case:
+    """A test of an operator: its inputs, and attributes by name."""
+    return Case(inputs, attrs, tuple(constants), outputs)
+
+
+CASES: dict[tuple[str, str], list[Case]] = {}
+
+
+def cases(name: str, *more: Case, domain: str = "") -> None:
+    """Adds to the cases of an operator."""
+    CASES.setdefault((domain, name), []).extend(more)
+
+
+def cases_of(op: OpDef) -> Sequence[Case]:
+    """The cases of an entry of the operator table."""
+    folder = Path(__file__).parent
+    for file in sorted(folder.glob("cases/*/*.py")) if not CASES else ():
+        importlib.import_module(f"support.cases.{file.parent.name}.{file.stem}")
+    return CASES.get((op.domain, op.name), ())
 
 
 def _of(dtype: str) -> Callable[[Any], npt.NDArray[Any]]:
@@ -22,6 +65,11 @@ def _of(dtype: str) -> Callable[[Any], npt.NDArray[Any]]:
 f16, f32, f64 = map(_of, ("float16", "float32", "float64"))
 i8, i32, i64 = map(_of, ("int8", "int32", "int64"))
 u8, u32, u64 = map(_of, ("uint8", "uint32", "uint64"))
+
+
+def text(*words: Any) -> npt.NDArray[Any]:
+    """An array of strings."""
+    return np.array(words, dtype=object)
 
 
 def spread(low: float, high: float, *dtypes: str) -> list[Case]:

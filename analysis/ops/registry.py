@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 from inspect import signature
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import onnx_ir as ir
 
@@ -183,6 +183,29 @@ def define(op: OpDef) -> OpDef:
         raise ValueError(f"{op.name} is defined twice")
     OPS[key] = _completed(registered[key], op) if key in registered else op
     return OPS[key]
+
+
+_Facts = ParamSpec("_Facts")
+_Spelling = TypeVar("_Spelling", bound=Spelling)
+
+
+def _decorator(
+    made: Callable[_Facts, OpDef],
+) -> Callable[_Facts, Callable[[_Spelling], _Spelling]]:
+    def facts(
+        *args: _Facts.args, **options: _Facts.kwargs
+    ) -> Callable[[_Spelling], _Spelling]:
+        def enter(spelling: _Spelling) -> _Spelling:
+            define(replace(made(*args, **options), torch=spelling))
+            return spelling
+
+        return enter
+
+    return facts
+
+
+# Takes what OpDef does, and enters the function below it as the spelling `torch`.
+operator = _decorator(OpDef)
 
 
 def register(op: OpDef) -> OpDef:

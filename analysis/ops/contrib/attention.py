@@ -8,12 +8,30 @@ from ..facts import fitting_sizes
 from ..helpers import cache as helpers
 from ..node_view import NodeView
 from ..operands import number, wanted
-from ..registry import DOMAIN, MANY_TO_MANY, OpDef, define
+from ..registry import DOMAIN, MANY_TO_MANY, operator
 from .attributes import check_attributes
 
 _PAST, _TOTAL, _COS = 3, 6, 7
 
 
+def _block(n: NodeView) -> int:
+    block, heads = n.attr("sparse_block_size"), n.attr("num_heads")
+    if not isinstance(block, int) or block < 1:
+        n.refuse("SparseAttention without the size of its blocks")
+    layouts = n.dims(5)[0]
+    if not isinstance(heads, int) or not isinstance(layouts, int) or heads % layouts:
+        n.refuse(f"SparseAttention of {layouts} layouts for {heads} heads")
+    return block
+
+
+@operator(
+    "GroupQueryAttention",
+    since=1,
+    domain=DOMAIN,
+    mapping=MANY_TO_MANY,
+    fits=fitting_sizes.grouped_query_attention,
+    result="attended",
+)
 def _grouped_query(t: Any, n: NodeView, *inputs: Any) -> Any:
     check_attributes(
         n,
@@ -60,6 +78,9 @@ def _grouped_query(t: Any, n: NodeView, *inputs: Any) -> Any:
     return wanted(n, made, 3)
 
 
+@operator(
+    "SparseAttention", since=1, domain=DOMAIN, mapping=MANY_TO_MANY, result="attended"
+)
 def _sparse(t: Any, n: NodeView, *inputs: Any) -> Any:
     check_attributes(
         n,
@@ -81,46 +102,26 @@ def _sparse(t: Any, n: NodeView, *inputs: Any) -> Any:
     return wanted(n, helper(*operands, total, lengths, heads, block, **given), 3)
 
 
-def _block(n: NodeView) -> int:
-    block, heads = n.attr("sparse_block_size"), n.attr("num_heads")
-    if not isinstance(block, int) or block < 1:
-        n.refuse("SparseAttention without the size of its blocks")
-    layouts = n.dims(5)[0]
-    if not isinstance(heads, int) or not isinstance(layouts, int) or heads % layouts:
-        n.refuse(f"SparseAttention of {layouts} layouts for {heads} heads")
-    return block
-
-
-define(
-    OpDef(
-        "GroupQueryAttention",
-        since=1,
-        domain=DOMAIN,
-        mapping=MANY_TO_MANY,
-        torch=_grouped_query,
-        fits=fitting_sizes.grouped_query_attention,
-        result="attended",
-    )
-)
-
-
-define(
-    OpDef(
-        "SparseAttention",
-        since=1,
-        domain=DOMAIN,
-        mapping=MANY_TO_MANY,
-        torch=_sparse,
-        result="attended",
-    )
-)
-
-
 # ---- one new word over a cache that has room for it
 
 _BEAMS = 8
 
 
+def _look_at(
+    t: Any, n: NodeView, heads: int, q: Any, k: Any, v: Any, *more: Any
+) -> Any:
+    """Attention to what an encoder gave."""
+    if any(x is not None for x in more):
+        n.refuse("DecoderMaskedMultiHeadAttention to an encoder, with a mask or bias")
+    options = {"scale": scale} if (scale := number(n, "scale", 0.0)) else {}
+    q = q.unflatten(2, (heads, -1)).transpose(1, 2)
+    y = t.F.scaled_dot_product_attention(q, k, v, **options)
+    return y.transpose(1, 2).flatten(2)
+
+
+@operator(
+    "DecoderMaskedMultiHeadAttention", since=1, domain=DOMAIN, mapping=MANY_TO_MANY
+)
 def _masked_decoder(t: Any, n: NodeView, *inputs: Any) -> Any:
     ints = "num_heads output_qk past_present_share_buffer"
     check_attributes(n, ints, "mask_filter_value scale", needs=(0, 1, 2))
@@ -155,26 +156,3 @@ def _masked_decoder(t: Any, n: NodeView, *inputs: Any) -> Any:
         (q, k, v), keys, values, at, heads, scale, **given
     )
     return wanted(n, made, 3)
-
-
-def _look_at(
-    t: Any, n: NodeView, heads: int, q: Any, k: Any, v: Any, *more: Any
-) -> Any:
-    """Attention to what an encoder gave."""
-    if any(x is not None for x in more):
-        n.refuse("DecoderMaskedMultiHeadAttention to an encoder, with a mask or bias")
-    options = {"scale": scale} if (scale := number(n, "scale", 0.0)) else {}
-    q = q.unflatten(2, (heads, -1)).transpose(1, 2)
-    y = t.F.scaled_dot_product_attention(q, k, v, **options)
-    return y.transpose(1, 2).flatten(2)
-
-
-define(
-    OpDef(
-        "DecoderMaskedMultiHeadAttention",
-        since=1,
-        domain=DOMAIN,
-        mapping=MANY_TO_MANY,
-        torch=_masked_decoder,
-    )
-)

@@ -14,7 +14,7 @@ from ..helpers import packed as helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView
 from ..operands import converted
-from ..registry import DOMAIN, MANY_TO_MANY, SHUFFLE, OpDef, define
+from ..registry import DOMAIN, MANY_TO_MANY, SHUFFLE, operator
 from .attributes import check_attributes
 
 _BYTE = (ir.DataType.UINT8,)
@@ -33,27 +33,6 @@ def _given(**options: Any) -> dict[str, Any]:
 
 
 # ---- MatMulNBits
-
-
-def _matmul_nbits(
-    t: Any,
-    n: NodeView,
-    x: Any,
-    weight: Any,
-    scales: Any,
-    zeros: Any = None,
-    groups: Any = None,
-    bias: Any = None,
-) -> Any:
-    bits, block = _packing(n)
-    options = _given(
-        zero_points=zeros, bias=bias, bits=None if bits == 4 else bits, groups=groups
-    )
-
-    def product(x: Any) -> Any:
-        return t.helper(helpers.packed_linear)(x, weight, scales, **options)
-
-    return _of_rounded(t, n, x, block, product) if _rounds(n) else product(x)
 
 
 def _rounds(n: NodeView) -> bool:
@@ -126,17 +105,33 @@ def _by_row(rows: int, array: np.ndarray) -> np.ndarray:
     return array.reshape(rows, -1)
 
 
-define(
-    OpDef(
-        "MatMulNBits",
-        since=1,
-        domain=DOMAIN,
-        mapping=MANY_TO_MANY,
-        torch=_matmul_nbits,
-        flops=flop_counts.matmul,
-        module=_matmul_nbits_module,
-    )
+@operator(
+    "MatMulNBits",
+    since=1,
+    domain=DOMAIN,
+    mapping=MANY_TO_MANY,
+    flops=flop_counts.matmul,
+    module=_matmul_nbits_module,
 )
+def _matmul_nbits(
+    t: Any,
+    n: NodeView,
+    x: Any,
+    weight: Any,
+    scales: Any,
+    zeros: Any = None,
+    groups: Any = None,
+    bias: Any = None,
+) -> Any:
+    bits, block = _packing(n)
+    options = _given(
+        zero_points=zeros, bias=bias, bits=None if bits == 4 else bits, groups=groups
+    )
+
+    def product(x: Any) -> Any:
+        return t.helper(helpers.packed_linear)(x, weight, scales, **options)
+
+    return _of_rounded(t, n, x, block, product) if _rounds(n) else product(x)
 
 
 # ---- MatMulBnb4
@@ -156,6 +151,9 @@ _NF4: tuple[float, ...] = (
 )
 
 
+@operator(
+    "MatMulBnb4", since=1, domain=DOMAIN, mapping=MANY_TO_MANY, flops=flop_counts.matmul
+)
 def _matmul_bnb4(t: Any, n: NodeView, x: Any, weight: Any, absmax: Any) -> Any:
     check_attributes(
         n, "K N block_size quant_type training_mode transB", needs=range(3)
@@ -170,41 +168,7 @@ def _matmul_bnb4(t: Any, n: NodeView, x: Any, weight: Any, absmax: Any) -> Any:
     return helper(x, weight, absmax, levels, sizes, block, **options)
 
 
-define(
-    OpDef(
-        "MatMulBnb4",
-        since=1,
-        domain=DOMAIN,
-        mapping=MANY_TO_MANY,
-        torch=_matmul_bnb4,
-        flops=flop_counts.matmul,
-    )
-)
-
-
 # ---- GatherBlockQuantized
-
-
-def _gather_block_quantized(
-    t: Any, n: NodeView, data: Any, indices: Any, scales: Any, zeros: Any = None
-) -> Any:
-    check_attributes(n, "bits block_size gather_axis quantize_axis", needs=range(3))
-    if n.dtype(0) in _NUMBERS:
-        return _gather_numbers(t, n, data, indices, scales, zeros)
-    bits, block = n.attr("bits", 4), n.attr("block_size", 128)
-    if n.dtype(0) not in _BYTE or bits not in _BITS:
-        n.refuse("GatherBlockQuantized of other numbers than bytes is not supported")
-    last = n.rank(0) - 1
-    if n.attr("gather_axis", 0) % (last + 1) or last < 1:
-        n.refuse("GatherBlockQuantized along other than the first axis")
-    if n.attr("quantize_axis", 1) % (last + 1) != last or block < 1:
-        n.refuse("GatherBlockQuantized in blocks of other than the last axis")
-    options = _given(
-        zero_points=zeros,
-        bits=None if bits == 4 else bits,
-        block=None if block == 128 else block,
-    )
-    return t.helper(helpers.gathered_blocks)(data, indices, scales, **options)
 
 
 _NUMBERS = (ir.DataType.INT4, ir.DataType.UINT4)
@@ -228,13 +192,30 @@ def _gather_numbers(
     return helper(data, indices, scales, **options)
 
 
-define(
-    OpDef(
-        "GatherBlockQuantized",
-        since=1,
-        domain=DOMAIN,
-        mapping=SHUFFLE,
-        requires={1: IndexOf(0, "gather_axis")},
-        torch=_gather_block_quantized,
-    )
+@operator(
+    "GatherBlockQuantized",
+    since=1,
+    domain=DOMAIN,
+    mapping=SHUFFLE,
+    requires={1: IndexOf(0, "gather_axis")},
 )
+def _gather_block_quantized(
+    t: Any, n: NodeView, data: Any, indices: Any, scales: Any, zeros: Any = None
+) -> Any:
+    check_attributes(n, "bits block_size gather_axis quantize_axis", needs=range(3))
+    if n.dtype(0) in _NUMBERS:
+        return _gather_numbers(t, n, data, indices, scales, zeros)
+    bits, block = n.attr("bits", 4), n.attr("block_size", 128)
+    if n.dtype(0) not in _BYTE or bits not in _BITS:
+        n.refuse("GatherBlockQuantized of other numbers than bytes is not supported")
+    last = n.rank(0) - 1
+    if n.attr("gather_axis", 0) % (last + 1) or last < 1:
+        n.refuse("GatherBlockQuantized along other than the first axis")
+    if n.attr("quantize_axis", 1) % (last + 1) != last or block < 1:
+        n.refuse("GatherBlockQuantized in blocks of other than the last axis")
+    options = _given(
+        zero_points=zeros,
+        bits=None if bits == 4 else bits,
+        block=None if block == 128 else block,
+    )
+    return t.helper(helpers.gathered_blocks)(data, indices, scales, **options)

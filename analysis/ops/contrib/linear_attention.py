@@ -8,7 +8,7 @@ from typing import Any
 from ..helpers import linear_attention as helpers
 from ..node_view import NodeView
 from ..operands import number, wanted
-from ..registry import MANY_TO_MANY, OpDef, define
+from ..registry import MANY_TO_MANY, operator
 
 # Which inputs an update rule uses: the decay, and the update rate beta.
 _RULES = {
@@ -19,6 +19,13 @@ _RULES = {
 }
 
 
+@operator(
+    "LinearAttention",
+    since=27,
+    mapping=MANY_TO_MANY,
+    traceable=False,
+    result="attended",
+)
 def linear_attention(
     t: Any,
     n: NodeView,
@@ -43,6 +50,7 @@ def linear_attention(
     return wanted(n, made, 2)
 
 
+@operator("CausalConvWithState", since=27, mapping=MANY_TO_MANY, traceable=False)
 def causal_conv(
     t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None, state: Any = None
 ) -> Any:
@@ -54,24 +62,3 @@ def causal_conv(
         return wanted(n, made, 2)
     y = t.F.silu(made[0])
     return (y, made[1]) if n.used(1) else y
-
-
-define(
-    OpDef(
-        "LinearAttention",
-        since=27,
-        mapping=MANY_TO_MANY,
-        traceable=False,
-        torch=linear_attention,
-        result="attended",
-    )
-)
-define(
-    OpDef(
-        "CausalConvWithState",
-        since=27,
-        mapping=MANY_TO_MANY,
-        traceable=False,
-        torch=causal_conv,
-    )
-)

@@ -8,7 +8,7 @@ from typing import Any
 from ..helpers import experts as helpers
 from ..node_view import NodeView
 from ..operands import number
-from ..registry import DOMAIN, MANY_TO_MANY, OpDef, define
+from ..registry import DOMAIN, MANY_TO_MANY, operator
 from .attributes import check_attributes
 
 
@@ -54,6 +54,7 @@ def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
+@operator("MoE", since=1, domain=DOMAIN, mapping=MANY_TO_MANY)
 def _moe(
     t: Any,
     n: NodeView,
@@ -73,17 +74,7 @@ def _moe(
     return helper(x, router, up, down, **biases, **_options(t, n))
 
 
-define(
-    OpDef(
-        "MoE",
-        since=1,
-        domain=DOMAIN,
-        mapping=MANY_TO_MANY,
-        torch=_moe,
-    )
-)
-
-
+@operator("QMoE", since=1, domain=DOMAIN, mapping=MANY_TO_MANY)
 def _qmoe(t: Any, n: NodeView, x: Any, router: Any, *inputs: Any) -> Any:
     _check(n, (0, 1, 2, 3, 5, 6), "block_size expert_weight_bits", "quant_type")
     bits = n.attr("expert_weight_bits", 4)
@@ -110,14 +101,3 @@ def _qmoe(t: Any, n: NodeView, x: Any, router: Any, *inputs: Any) -> Any:
     # The shares are those among the chosen experts, whatever the attribute says.
     options = _options(t, n) | {"normalise": True}
     return helper(x, router, *full, **biases, **options)
-
-
-define(
-    OpDef(
-        "QMoE",
-        since=1,
-        domain=DOMAIN,
-        mapping=MANY_TO_MANY,
-        torch=_qmoe,
-    )
-)

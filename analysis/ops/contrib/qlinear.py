@@ -15,7 +15,7 @@ from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView
 from ..operands import number
 from ..quant_layers import integer_linear
-from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_ONE, OpDef, define
+from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_ONE, OpDef, define, operator
 from .attributes import check_attributes
 
 _A, _B, _Y = 0, 3, 6  # of a pair: a tensor, its scale and its zero point
@@ -55,23 +55,6 @@ def _check_gemm(n: NodeView) -> None:
     check_attributes(n, "transA transB", "alpha", needs=range(6))
 
 
-def _gemm(t: Any, n: NodeView, *operands: Any) -> Any:
-    """alpha * (A' @ B' + C); C is in units of both scales."""
-    _check_gemm(n)
-    a, a_scale, a_zero, b, b_scale, b_zero, *more = operands
-    c, y_scale, y_zero = (*more, *[None] * 3)[:3]
-    a = (a.T if n.attr("transA", 0) else a).double() - a_zero
-    b = (b.T if n.attr("transB", 0) else b).double() - b_zero
-    y = a @ b
-    y = y if c is None else y + c
-    alpha = number(n, "alpha", 1.0)
-    scale = a_scale * b_scale if alpha == 1 else a_scale * alpha * b_scale
-    if y_scale is None:
-        return y.float() * scale
-    options = {} if n.out_dtype() == ir.DataType.UINT8 else {"dtype": t.int8}
-    return t.helper(helpers.requantize)(y, scale / y_scale, y_zero, **options)
-
-
 def _gemm_form(n: NodeView) -> ModuleForm | None:
     _check_gemm(n)
     if n.arity < 9 or n.attr("transA", 0) or n.attr("alpha", 1.0) != 1:
@@ -96,14 +79,26 @@ for _name, _spelling in (
     )
 
 
-define(
-    OpDef(
-        "QGemm",
-        since=1,
-        domain=DOMAIN,
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.quantised_gemm,
-        torch=_gemm,
-        module=_gemm_form,
-    )
+@operator(
+    "QGemm",
+    since=1,
+    domain=DOMAIN,
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.quantised_gemm,
+    module=_gemm_form,
 )
+def _gemm(t: Any, n: NodeView, *operands: Any) -> Any:
+    """alpha * (A' @ B' + C); C is in units of both scales."""
+    _check_gemm(n)
+    a, a_scale, a_zero, b, b_scale, b_zero, *more = operands
+    c, y_scale, y_zero = (*more, *[None] * 3)[:3]
+    a = (a.T if n.attr("transA", 0) else a).double() - a_zero
+    b = (b.T if n.attr("transB", 0) else b).double() - b_zero
+    y = a @ b
+    y = y if c is None else y + c
+    alpha = number(n, "alpha", 1.0)
+    scale = a_scale * b_scale if alpha == 1 else a_scale * alpha * b_scale
+    if y_scale is None:
+        return y.float() * scale
+    options = {} if n.out_dtype() == ir.DataType.UINT8 else {"dtype": t.int8}
+    return t.helper(helpers.requantize)(y, scale / y_scale, y_zero, **options)

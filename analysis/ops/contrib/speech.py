@@ -7,10 +7,19 @@ from typing import Any
 from ..helpers import contrib as helpers
 from ..node_view import NodeView
 from ..operands import shown
-from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_ONE, SHUFFLE, OpDef, define
+from ..registry import (
+    DOMAIN,
+    MANY_TO_MANY,
+    ONE_TO_ONE,
+    SHUFFLE,
+    OpDef,
+    define,
+    operator,
+)
 from .attributes import check_attributes
 
 
+@operator("UnfoldTensor", since=1, domain=DOMAIN, mapping=SHUFFLE)
 def _unfold(t: Any, n: NodeView, x: Any) -> Any:
     check_attributes(n, "dim size step")
     rank, size, step = n.rank(0), n.attr("size"), n.attr("step", 1)
@@ -20,31 +29,10 @@ def _unfold(t: Any, n: NodeView, x: Any) -> Any:
     return x.unfold(shown(axis, rank), size, step)
 
 
-define(
-    OpDef(
-        "UnfoldTensor",
-        since=1,
-        domain=DOMAIN,
-        mapping=SHUFFLE,
-        torch=_unfold,
-    )
-)
-
-
+@operator("DynamicTimeWarping", since=1, domain=DOMAIN, mapping=MANY_TO_MANY)
 def _path(t: Any, n: NodeView, cost: Any) -> Any:
     check_attributes(n)
     return t.helper(helpers.cheapest_path)(cost)
-
-
-define(
-    OpDef(
-        "DynamicTimeWarping",
-        since=1,
-        domain=DOMAIN,
-        mapping=MANY_TO_MANY,
-        torch=_path,
-    )
-)
 
 
 # ---- products of complex numbers, whose parts are the last axis: no kernel for a CPU

@@ -8,7 +8,7 @@ from ..helpers import recurrent as helpers
 from ..node_view import NodeView
 from ..onnx.recurrent import options_of
 from ..operands import wanted
-from ..registry import DOMAIN, MANY_TO_MANY, OpDef, define
+from ..registry import DOMAIN, MANY_TO_MANY, OpDef, define, operator
 from .attributes import check_attributes
 from .linear_attention import causal_conv, linear_attention
 
@@ -51,6 +51,7 @@ for _name, _spelling in (
 # ---- the LSTM that ONNX Runtime's dynamic quantisation writes
 
 
+@operator("DynamicQuantizeLSTM", since=1, domain=DOMAIN, mapping=MANY_TO_MANY)
 def _quantized_lstm(t: Any, n: NodeView, x: Any, w: Any, r: Any, *more: Any) -> Any:
     bias, lengths, h, c, peepholes, *numbers = more
     given = {"bias": bias, "lengths": lengths, "h": h, "c": c, "peepholes": peepholes}
@@ -61,14 +62,3 @@ def _quantized_lstm(t: Any, n: NodeView, x: Any, w: Any, r: Any, *more: Any) -> 
         x, w, r, w_numbers, r_numbers, **options
     )
     return wanted(n, made, 3)
-
-
-define(
-    OpDef(
-        "DynamicQuantizeLSTM",
-        since=1,
-        domain=DOMAIN,
-        mapping=MANY_TO_MANY,
-        torch=_quantized_lstm,
-    )
-)

@@ -8,26 +8,17 @@ from ..facts import sizes_windows
 from ..helpers import contrib as helpers
 from ..node_view import NodeView
 from ..operands import converted, number
-from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_MANY, ONE_TO_ONE, OpDef, define
+from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_MANY, ONE_TO_ONE, operator
 from .attributes import check_attributes
 
 
+@operator("Inverse", since=1, domain=DOMAIN, mapping=MANY_TO_MANY)
 def _inverse(t: Any, n: NodeView, x: Any) -> Any:
     y = t.linalg.inv(x.float() if n.dtype(0).bitwidth == 16 else x)
     return converted(t, y, n.dtype(0)) if n.dtype(0).bitwidth == 16 else y
 
 
-define(
-    OpDef(
-        "Inverse",
-        since=1,
-        domain=DOMAIN,
-        mapping=MANY_TO_MANY,
-        torch=_inverse,
-    )
-)
-
-
+@operator("CDist", since=1, domain=DOMAIN, mapping=MANY_TO_MANY)
 def _cdist(t: Any, n: NodeView, a: Any, b: Any) -> Any:
     check_attributes(n, strings="metric", needs=(0, 1))
     metric = n.attr("metric", "sqeuclidean")
@@ -38,17 +29,13 @@ def _cdist(t: Any, n: NodeView, a: Any, b: Any) -> Any:
     return (a[:, None] - b).square().sum(dim=-1)
 
 
-define(
-    OpDef(
-        "CDist",
-        since=1,
-        domain=DOMAIN,
-        mapping=MANY_TO_MANY,
-        torch=_cdist,
-    )
+@operator(
+    "CropAndResize",
+    since=1,
+    domain=DOMAIN,
+    mapping=ONE_TO_MANY,
+    shape=sizes_windows.crop_and_resize,
 )
-
-
 def _crop_and_resize(
     t: Any, n: NodeView, x: Any, boxes: Any, samples: Any, size: Any
 ) -> Any:
@@ -66,35 +53,13 @@ def _crop_and_resize(
     return helper(x, boxes, samples, tuple(sizes), **options)
 
 
-define(
-    OpDef(
-        "CropAndResize",
-        since=1,
-        domain=DOMAIN,
-        mapping=ONE_TO_MANY,
-        shape=sizes_windows.crop_and_resize,
-        torch=_crop_and_resize,
-    )
-)
-
-
+@operator("NGramRepeatBlock", since=1, domain=DOMAIN, mapping=ONE_TO_ONE)
 def _without_repeats(t: Any, n: NodeView, ids: Any, scores: Any) -> Any:
     check_attributes(n, "ngram_size", needs=(0, 1))
     size = n.attr("ngram_size")
     if not isinstance(size, int) or size < 1:
         n.refuse("NGramRepeatBlock needs a positive ngram_size")
     return t.helper(helpers.without_repeats)(ids, scores, size)
-
-
-define(
-    OpDef(
-        "NGramRepeatBlock",
-        since=1,
-        domain=DOMAIN,
-        mapping=ONE_TO_ONE,
-        torch=_without_repeats,
-    )
-)
 
 
 # ---- Rfft and Irfft: ONNX Runtime has no kernel for a CPU, so tests hold the formula
@@ -114,35 +79,19 @@ def _axes(count: int) -> tuple[int, ...]:
     return tuple(range(-count, 0))
 
 
+@operator(
+    "Rfft", since=1, domain=DOMAIN, mapping=MANY_TO_MANY, shape=sizes_windows.rfft
+)
 def _rfft(t: Any, n: NodeView, x: Any) -> Any:
     count = _signal_axes(n)
     made = t.fft.rfft(x) if count == 1 else t.fft.rfftn(x, dim=_axes(count))
     return t.view_as_real(made)
 
 
+@operator(
+    "Irfft", since=1, domain=DOMAIN, mapping=MANY_TO_MANY, shape=sizes_windows.irfft
+)
 def _irfft(t: Any, n: NodeView, x: Any) -> Any:
     count = _signal_axes(n)
     x = t.view_as_complex(x.contiguous())
     return t.fft.irfft(x) if count == 1 else t.fft.irfftn(x, dim=_axes(count))
-
-
-define(
-    OpDef(
-        "Rfft",
-        since=1,
-        domain=DOMAIN,
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.rfft,
-        torch=_rfft,
-    )
-)
-define(
-    OpDef(
-        "Irfft",
-        since=1,
-        domain=DOMAIN,
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.irfft,
-        torch=_irfft,
-    )
-)

@@ -11,7 +11,7 @@ from ..helpers import strings as string_helpers
 from ..node_view import NodeView
 from ..onnx.strings import python_pattern
 from ..operands import wanted
-from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_ONE, OPAQUE, OpDef, define
+from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_ONE, OPAQUE, OpDef, define, operator
 from .attributes import check_attributes
 
 
@@ -35,12 +35,13 @@ define(
         since=1,
         domain=DOMAIN,
         mapping=ONE_TO_ONE,
-        torch=_murmur,
         strings=_murmur,
+        torch=_murmur,
     )
 )
 
 
+@operator("NGramHashMapping", since=1, domain=DOMAIN, mapping=MANY_TO_MANY)
 def _ngrams(
     t: Any,
     n: NodeView,
@@ -74,17 +75,7 @@ def _ngrams(
     return wanted(n, found, 2)
 
 
-define(
-    OpDef(
-        "NGramHashMapping",
-        since=1,
-        domain=DOMAIN,
-        mapping=MANY_TO_MANY,
-        torch=_ngrams,
-    )
-)
-
-
+@operator("WordConvEmbedding", since=1, domain=DOMAIN, mapping=MANY_TO_MANY)
 def _embed(t: Any, n: NodeView, words: Any, weight: Any, bias: Any, table: Any) -> Any:
     check_attributes(
         n, "char_embedding_size conv_window_size embedding_size", needs=range(4)
@@ -94,17 +85,7 @@ def _embed(t: Any, n: NodeView, words: Any, weight: Any, bias: Any, table: Any) 
     return t.helper(helpers.word_embedding)(words, weight, bias, table)
 
 
-define(
-    OpDef(
-        "WordConvEmbedding",
-        since=1,
-        domain=DOMAIN,
-        mapping=MANY_TO_MANY,
-        torch=_embed,
-    )
-)
-
-
+@operator("BifurcationDetector", since=1, domain=DOMAIN, mapping=MANY_TO_MANY)
 def _bifurcation(
     t: Any, n: NodeView, source: Any, tokens: Any, start: Any, predicted: Any = None
 ) -> Any:
@@ -114,17 +95,6 @@ def _bifurcation(
         n.refuse("BifurcationDetector of such n-grams")
     helper = t.helper(helpers.join_at_suffix)
     return wanted(n, helper(source, tokens, start, predicted, shortest, longest), 2)
-
-
-define(
-    OpDef(
-        "BifurcationDetector",
-        since=1,
-        domain=DOMAIN,
-        mapping=MANY_TO_MANY,
-        torch=_bifurcation,
-    )
-)
 
 
 def _tokenize(t: Any, n: NodeView, words: Any) -> Any:

@@ -14,7 +14,7 @@ from ..facts import fitting_sizes
 from ..helpers import ml as ml_helpers
 from ..helpers import strings as string_helpers
 from ..node_view import NodeView
-from ..registry import ONE_TO_ONE, OPAQUE, OWN, OpDef, define
+from ..registry import ONE_TO_ONE, OPAQUE, OWN, OpDef, define, operator
 from ..string_constants import SHORT, array_of, decoded, string_list
 
 ML = "ai.onnx.ml"
@@ -84,6 +84,20 @@ def _default(n: NodeView, values: np.ndarray) -> Any:
     return n.attr("default_int64", -1)
 
 
+def _place_of(t: Any, n: NodeView, x: Any, keys: np.ndarray) -> Any:
+    nan = np.isnan(keys) if keys.dtype.kind == "f" else np.zeros(len(keys), bool)
+    known = keys[~nan]
+    if not len(known):
+        index = t.full_like(x, len(keys), dtype=t.int64)
+    else:
+        index = t.helper(ml_helpers.find_numbers)(x, _table(t, n, "keys", known))
+    if not nan.any():
+        return index
+    # NaN is sorted behind the others, and equal to none of them.
+    index = t.where(index == len(known), len(keys), index)
+    return t.where(x.isnan(), len(known), index)
+
+
 def _label_encoder(t: Any, n: NodeView, x: Any) -> Any:
     keys, values = _of_encoder(n, "keys"), _of_encoder(n, "values")
     if keys is None or values is None or len(keys) != len(values):
@@ -106,28 +120,14 @@ def _label_encoder(t: Any, n: NodeView, x: Any) -> Any:
     return _table(t, n, "values", values)[index]
 
 
-def _place_of(t: Any, n: NodeView, x: Any, keys: np.ndarray) -> Any:
-    nan = np.isnan(keys) if keys.dtype.kind == "f" else np.zeros(len(keys), bool)
-    known = keys[~nan]
-    if not len(known):
-        index = t.full_like(x, len(keys), dtype=t.int64)
-    else:
-        index = t.helper(ml_helpers.find_numbers)(x, _table(t, n, "keys", known))
-    if not nan.any():
-        return index
-    # NaN is sorted behind the others, and equal to none of them.
-    index = t.where(index == len(known), len(keys), index)
-    return t.where(x.isnan(), len(known), index)
-
-
 define(
     OpDef(
         "LabelEncoder",
         since=4,
         domain=ML,
         mapping=ONE_TO_ONE,
-        torch=_label_encoder,
         strings=_label_encoder,
+        torch=_label_encoder,
     )
 )
 
@@ -135,6 +135,7 @@ define(
 # ---- maps
 
 
+@operator("ZipMap", since=1, fits=fitting_sizes.labels, domain=ML, mapping=OPAQUE)
 def _zip_map(t: Any, n: NodeView, scores: Any) -> Any:
     keys = n.attr("classlabels_strings") or n.attr("classlabels_int64s") or []
     if not keys:
@@ -143,18 +144,6 @@ def _zip_map(t: Any, n: NodeView, scores: Any) -> Any:
     if dims is not None and isinstance(dims[-1], int) and dims[-1] != len(keys):
         n.refuse(f"ZipMap of {dims[-1]} scores, but {len(keys)} labels")
     return t.helper(ml_helpers.zip_map)(scores, _listed(t, n, "classes", keys))
-
-
-define(
-    OpDef(
-        "ZipMap",
-        since=1,
-        fits=fitting_sizes.labels,
-        domain=ML,
-        mapping=OPAQUE,
-        torch=_zip_map,
-    )
-)
 
 
 def _of_map(t: Any, n: NodeView, entries: Any, keys: Sequence[Any]) -> Any:
@@ -181,8 +170,8 @@ define(
         since=1,
         domain=ML,
         mapping=OPAQUE,
-        torch=_dict_vectorizer,
         strings=_dict_vectorizer,
+        torch=_dict_vectorizer,
     )
 )
 
@@ -215,8 +204,8 @@ define(
         since=1,
         domain=ML,
         mapping=OPAQUE,
-        torch=_cast_map,
         strings=_cast_map,
+        torch=_cast_map,
     )
 )
 
@@ -224,22 +213,35 @@ define(
 # ---- probabilities of classes, which libsvm finds by iteration
 
 
+@operator("PairwiseCoupling", since=1, domain=OWN, mapping=OPAQUE)
 def _couple(t: Any, n: NodeView, likely: Any) -> Any:
     return t.helper(ml_helpers.couple_pairs)(likely, n.attr("classes"))
 
 
-define(
-    OpDef(
-        "PairwiseCoupling",
-        since=1,
-        domain=OWN,
-        mapping=OPAQUE,
-        torch=_couple,
-    )
-)
-
-
 # ---- n-grams
+
+
+def _check_ngrams(
+    n: NodeView,
+    pool: Sequence[Any],
+    starts: Sequence[int],
+    columns: Sequence[int],
+    lengths: tuple[int, int],
+) -> None:
+    """The n-grams lie inside the pool, and there is a column for each."""
+    ends = [*starts[1:], len(pool)]
+    sizes = [end - start for start, end in zip(starts, ends, strict=True)]
+    fits = all(size >= 0 and size % (k + 1) == 0 for k, size in enumerate(sizes))
+    if not fits or (starts and starts[0] != 0):
+        n.refuse("TfIdfVectorizer with n-grams that are not in its pool")
+    count = sum(size // (k + 1) for k, size in enumerate(sizes))
+    given = n.attr("weights")
+    if count != len(columns) or not count or (given and len(given) != count):
+        n.refuse("TfIdfVectorizer without a column and weight for each n-gram")
+    if min(columns) < 0 or max(columns) >= 1 << 26 or not 0 < lengths[0] <= lengths[1]:
+        n.refuse("TfIdfVectorizer with impossible columns or lengths")
+    if n.rank(0) not in (1, 2) or n.attr("mode") not in ("TF", "IDF", "TFIDF"):
+        n.refuse("TfIdfVectorizer of data of this rank, or in this mode")
 
 
 def _tf_idf(t: Any, n: NodeView, x: Any) -> Any:
@@ -270,36 +272,13 @@ def _tf_idf(t: Any, n: NodeView, x: Any) -> Any:
     return counts * _table(t, n, "weights", weights)
 
 
-def _check_ngrams(
-    n: NodeView,
-    pool: Sequence[Any],
-    starts: Sequence[int],
-    columns: Sequence[int],
-    lengths: tuple[int, int],
-) -> None:
-    """The n-grams lie inside the pool, and there is a column for each."""
-    ends = [*starts[1:], len(pool)]
-    sizes = [end - start for start, end in zip(starts, ends, strict=True)]
-    fits = all(size >= 0 and size % (k + 1) == 0 for k, size in enumerate(sizes))
-    if not fits or (starts and starts[0] != 0):
-        n.refuse("TfIdfVectorizer with n-grams that are not in its pool")
-    count = sum(size // (k + 1) for k, size in enumerate(sizes))
-    given = n.attr("weights")
-    if count != len(columns) or not count or (given and len(given) != count):
-        n.refuse("TfIdfVectorizer without a column and weight for each n-gram")
-    if min(columns) < 0 or max(columns) >= 1 << 26 or not 0 < lengths[0] <= lengths[1]:
-        n.refuse("TfIdfVectorizer with impossible columns or lengths")
-    if n.rank(0) not in (1, 2) or n.attr("mode") not in ("TF", "IDF", "TFIDF"):
-        n.refuse("TfIdfVectorizer of data of this rank, or in this mode")
-
-
 define(
     OpDef(
         "TfIdfVectorizer",
         since=9,
         mapping=OPAQUE,
-        torch=_tf_idf,
         strings=_tf_idf,
         inlines=False,
+        torch=_tf_idf,
     )
 )

@@ -20,7 +20,7 @@ from ..operands import (
     through_signed,
     whole,
 )
-from ..registry import MANY_TO_MANY, ONE_TO_ONE, OpDef, define
+from ..registry import MANY_TO_MANY, ONE_TO_ONE, OpDef, define, operator
 
 # ---- without parameters
 
@@ -43,21 +43,12 @@ for _name, _since, _flops, _spelling in (
     )
 
 
+@operator("Relu", since=6, mapping=ONE_TO_ONE, fresh=True)
 def _relu(t: Any, n: NodeView, x: Any) -> Any:
     return t.F.relu(x)
 
 
-define(
-    OpDef(
-        "Relu",
-        since=6,
-        mapping=ONE_TO_ONE,
-        fresh=True,
-        torch=_relu,
-    )
-)
-
-
+@operator("Softplus", since=1, mapping=ONE_TO_ONE)
 def _softplus(t: Any, n: NodeView, x: Any) -> Any:
     """From a threshold on PyTorch returns x; its default of 20 is not for float64."""
     if n.dtype(0) == ir.DataType.DOUBLE:
@@ -65,30 +56,10 @@ def _softplus(t: Any, n: NodeView, x: Any) -> Any:
     return t.F.softplus(x)
 
 
-define(
-    OpDef(
-        "Softplus",
-        since=1,
-        mapping=ONE_TO_ONE,
-        torch=_softplus,
-    )
-)
-
-
+@operator("Gelu", since=20, mapping=ONE_TO_ONE, flops=flop_counts.gelu)
 def _gelu(t: Any, n: NodeView, x: Any) -> Any:
     approximate = n.attr("approximate", "none")
     return t.F.gelu(x) if approximate == "none" else t.F.gelu(x, approximate="tanh")
-
-
-define(
-    OpDef(
-        "Gelu",
-        since=20,
-        mapping=ONE_TO_ONE,
-        flops=flop_counts.gelu,
-        torch=_gelu,
-    )
-)
 
 
 # ---- with parameters
@@ -148,21 +119,13 @@ for _name, _since, _spelling in (
     )
 
 
+@operator("Celu", since=12, mapping=ONE_TO_ONE)
 def _celu(t: Any, n: NodeView, x: Any) -> Any:
     alpha = number(n, "alpha", 1.0)
     return t.F.celu(x) if alpha == 1 else t.F.celu(x, alpha=whole(alpha))
 
 
-define(
-    OpDef(
-        "Celu",
-        since=12,
-        mapping=ONE_TO_ONE,
-        torch=_celu,
-    )
-)
-
-
+@operator("Shrink", since=9, mapping=ONE_TO_ONE)
 def _shrink(t: Any, n: NodeView, x: Any) -> Any:
     lambd, bias = number(n, "lambd", 0.5), number(n, "bias", 0.0)
     if not n.is_float(0):
@@ -174,24 +137,6 @@ def _shrink(t: Any, n: NodeView, x: Any) -> Any:
     if bias == lambd and lambd >= 0:
         return t.F.softshrink(x) if lambd == 0.5 else t.F.softshrink(x, whole(lambd))
     return t.helper(helpers.shrink)(x, lambd, bias)
-
-
-define(
-    OpDef(
-        "Shrink",
-        since=9,
-        mapping=ONE_TO_ONE,
-        torch=_shrink,
-    )
-)
-
-
-def _clip(t: Any, n: NodeView, x: Any, low: Any = None, high: Any = None) -> Any:
-    if low is None and high is None:
-        return x
-    if n.is_float(0) and (_equals(low, 0), _equals(high, 6)) == (True, True):
-        return t.F.relu6(x)
-    return _clamp(t, n, x, *(b for b in (low, high) if b is not None))
 
 
 def _equals(bound: Any, value: int) -> bool:
@@ -210,17 +155,20 @@ def _clamp(t: Any, n: NodeView, x: Any, *bounds: Any) -> Any:
     return x.clamp(whole(low), whole(high))
 
 
-define(
-    OpDef(
-        "Clip",
-        since=11,
-        mapping=ONE_TO_ONE,
-        values=small_values.clip,
-        carries=(0,),
-        torch=_clip,
-        scalars=(1, 2),
-    )
+@operator(
+    "Clip",
+    since=11,
+    mapping=ONE_TO_ONE,
+    values=small_values.clip,
+    carries=(0,),
+    scalars=(1, 2),
 )
+def _clip(t: Any, n: NodeView, x: Any, low: Any = None, high: Any = None) -> Any:
+    if low is None and high is None:
+        return x
+    if n.is_float(0) and (_equals(low, 0), _equals(high, 6)) == (True, True):
+        return t.F.relu6(x)
+    return _clamp(t, n, x, *(b for b in (low, high) if b is not None))
 
 
 define(
@@ -232,12 +180,6 @@ define(
         torch=lambda t, n, gate, x: _swish(t, n, gate) * x,
     )
 )
-
-
-def _prelu(t: Any, n: NodeView, x: Any, slope: Any) -> Any:
-    if n.dtype(0) in SIGNED:
-        return x  # nothing is below zero
-    return t.where(x < 0, slope * x, x)
 
 
 def _prelu_module(n: NodeView) -> ModuleForm | None:
@@ -259,15 +201,11 @@ def _prelu_module(n: NodeView) -> ModuleForm | None:
     )
 
 
-define(
-    OpDef(
-        "PRelu",
-        since=7,
-        mapping=ONE_TO_ONE,
-        torch=_prelu,
-        module=_prelu_module,
-    )
-)
+@operator("PRelu", since=7, mapping=ONE_TO_ONE, module=_prelu_module)
+def _prelu(t: Any, n: NodeView, x: Any, slope: Any) -> Any:
+    if n.dtype(0) in SIGNED:
+        return x  # nothing is below zero
+    return t.where(x < 0, slope * x, x)
 
 
 # ---- along one axis

@@ -14,45 +14,11 @@ from ..facts.requirements import Between, IndexOf
 from ..helpers import attention as helpers
 from ..node_view import NodeView
 from ..operands import number, wanted
-from ..registry import MANY_TO_MANY, OpDef, define
+from ..registry import MANY_TO_MANY, operator
 
 _MASK, _PAST_KEY, _LENGTHS = 3, 4, 6
 
 # ---- Attention
-
-
-def _attention(
-    t: Any,
-    n: NodeView,
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any = None,
-    past_key: Any = None,
-    past_value: Any = None,
-    lengths: Any = None,
-) -> Any:
-    if n.rank(0) not in (3, 4):
-        n.refuse("Attention on other than 3 or 4 axes is not supported")
-    if mask is not None and n.dtype(_MASK) not in (ir.DataType.BOOL, n.dtype(0)):
-        n.refuse("Attention with a mask of such a type is not supported")
-    if is_plain(n):
-        return _scaled_dot_product(t, n, q, k, v, mask)
-    options = {
-        "mask": mask,
-        "past_key": past_key,
-        "past_value": past_value,
-        "lengths": lengths,
-        "heads": _heads(n) if n.rank(0) == 3 else None,
-        "scale": scale_of(n),
-        "causal": bool(n.attr("is_causal", 0)) or None,
-        "softcap": number(n, "softcap", 0.0) or None,
-        "window": _window(n),
-        "softmax_dtype": _softmax_dtype(t, n),
-        "scores": n.attr("qk_matmul_output_mode", 0) or None,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
-    return wanted(n, t.helper(helpers.masked_attention)(q, k, v, **given), 4)
 
 
 def is_plain(n: NodeView) -> bool:
@@ -127,26 +93,64 @@ def _scaled_dot_product(t: Any, n: NodeView, q: Any, k: Any, v: Any, mask: Any) 
     return y.transpose(1, 2).flatten(2) if n.rank(0) == 3 else y
 
 
-define(
-    OpDef(
-        "Attention",
-        since=25,
-        cut=cuts.attention,
-        fits=fitting_sizes.attention,
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.attention,
-        flops=flop_counts.attention,
-        requires={6: Between(1, 2)},
-        runs_until=24,
-        torch=_attention,
-        result="attended",
-    )
+@operator(
+    "Attention",
+    since=25,
+    cut=cuts.attention,
+    fits=fitting_sizes.attention,
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.attention,
+    flops=flop_counts.attention,
+    requires={6: Between(1, 2)},
+    runs_until=24,
+    result="attended",
 )
+def _attention(
+    t: Any,
+    n: NodeView,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any = None,
+    past_key: Any = None,
+    past_value: Any = None,
+    lengths: Any = None,
+) -> Any:
+    if n.rank(0) not in (3, 4):
+        n.refuse("Attention on other than 3 or 4 axes is not supported")
+    if mask is not None and n.dtype(_MASK) not in (ir.DataType.BOOL, n.dtype(0)):
+        n.refuse("Attention with a mask of such a type is not supported")
+    if is_plain(n):
+        return _scaled_dot_product(t, n, q, k, v, mask)
+    options = {
+        "mask": mask,
+        "past_key": past_key,
+        "past_value": past_value,
+        "lengths": lengths,
+        "heads": _heads(n) if n.rank(0) == 3 else None,
+        "scale": scale_of(n),
+        "causal": bool(n.attr("is_causal", 0)) or None,
+        "softcap": number(n, "softcap", 0.0) or None,
+        "window": _window(n),
+        "softmax_dtype": _softmax_dtype(t, n),
+        "scores": n.attr("qk_matmul_output_mode", 0) or None,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    return wanted(n, t.helper(helpers.masked_attention)(q, k, v, **given), 4)
 
 
 # ---- RotaryEmbedding
 
 
+@operator(
+    "RotaryEmbedding",
+    since=23,
+    cut=cuts.rotary,
+    mapping=MANY_TO_MANY,
+    shape=sizes_elementwise.like_input,
+    flops=flop_counts.rotary,
+    requires={3: IndexOf(1)},
+)
 def _rotary(
     t: Any, n: NodeView, x: Any, cos: Any, sin: Any, positions: Any = None
 ) -> Any:
@@ -159,17 +163,3 @@ def _rotary(
     }
     given = {name: value for name, value in options.items() if value}
     return t.helper(helpers.rotary_embedding)(x, cos, sin, **given)
-
-
-define(
-    OpDef(
-        "RotaryEmbedding",
-        since=23,
-        cut=cuts.rotary,
-        mapping=MANY_TO_MANY,
-        shape=sizes_elementwise.like_input,
-        flops=flop_counts.rotary,
-        requires={3: IndexOf(1)},
-        torch=_rotary,
-    )
-)

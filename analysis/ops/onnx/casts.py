@@ -10,13 +10,7 @@ from ..facts import index_functions, sizes_elementwise, small_values
 from ..helpers import casts as helpers
 from ..node_view import NodeView
 from ..operands import BITS, FLOAT8_MAX, SMALL_FLOATS, converted, signed
-from ..registry import ONE_TO_ONE, OpDef, define
-
-
-def _cast(t: Any, n: NodeView, x: Any, like: Any = None) -> Any:
-    """A float out of an integer type's range is undefined in ONNX, and in PyTorch."""
-    source, target = n.dtype(0), n.out_dtype()
-    return x if source == target else cast(t, n, x, source)
+from ..registry import ONE_TO_ONE, OpDef, define, operator
 
 
 def cast(t: Any, n: NodeView, x: Any, source: ir.DataType) -> Any:
@@ -56,18 +50,21 @@ def _cast_float8(t: Any, n: NodeView, x: Any, source: ir.DataType) -> Any:
     return x.to(dtype)
 
 
-define(
-    OpDef(
-        "Cast",
-        since=6,
-        mapping=ONE_TO_ONE,
-        values=small_values.cast,
-        by_index=index_functions.cast,
-        flops=0,
-        carries=(0,),
-        torch=_cast,
-    )
+@operator(
+    "Cast",
+    since=6,
+    mapping=ONE_TO_ONE,
+    values=small_values.cast,
+    by_index=index_functions.cast,
+    flops=0,
+    carries=(0,),
 )
+def _cast(t: Any, n: NodeView, x: Any, like: Any = None) -> Any:
+    """A float out of an integer type's range is undefined in ONNX, and in PyTorch."""
+    source, target = n.dtype(0), n.out_dtype()
+    return x if source == target else cast(t, n, x, source)
+
+
 define(
     OpDef(
         "CastLike",
@@ -81,21 +78,16 @@ define(
 )
 
 
+@operator(
+    "BitCast",
+    since=26,
+    mapping=ONE_TO_ONE,
+    shape=sizes_elementwise.like_input,
+    flops=0,
+    traceable=False,  # PyTorch records no view of another type
+)
 def _bit_cast(t: Any, n: NodeView, x: Any) -> Any:
     return x if n.dtype(0) == n.out_dtype() else x.view(t.dtype(n.out_dtype()))
-
-
-define(
-    OpDef(
-        "BitCast",
-        since=26,
-        mapping=ONE_TO_ONE,
-        shape=sizes_elementwise.like_input,
-        flops=0,
-        traceable=False,  # PyTorch records no view of another type
-        torch=_bit_cast,
-    )
-)
 
 
 # ---- nothing at all

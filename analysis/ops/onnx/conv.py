@@ -16,7 +16,7 @@ from ..helpers import quant as quant_helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView
 from ..quant_layers import bias, integers
-from ..registry import MANY_TO_MANY, OpDef, Pattern, define
+from ..registry import MANY_TO_MANY, Pattern, operator
 from .windows import Windows, padded, short, windows
 
 
@@ -84,14 +84,6 @@ def _options(n: NodeView, w: Windows) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def _conv(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
-    w = windows(n, kernel_sizes(n))
-    given = {k: v for k, (v, default) in _options(n, w).items() if v != default}
-    operands = [x if w.symmetric else padded(t, w, x), weight]
-    operands += [] if bias is None else [bias]
-    return getattr(t.F, f"conv{w.axes}d")(*operands, **given)
-
-
 def _conv_module(n: NodeView) -> ModuleForm | None:
     if not _is_layer(n):
         return _quantized_conv(n)
@@ -125,22 +117,25 @@ def layer_form(
     )
 
 
-define(
-    OpDef(
-        "Conv",
-        since=11,
-        cut=cuts.along(0),
-        fits=fitting_sizes.window(1),
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.conv,
-        flops=flop_counts.conv,
-        tile=tiles.conv,
-        pattern=Pattern.OUT_ELEMWISE_FUSABLE,
-        fresh=True,
-        torch=_conv,
-        module=_conv_module,
-    )
+@operator(
+    "Conv",
+    since=11,
+    cut=cuts.along(0),
+    fits=fitting_sizes.window(1),
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.conv,
+    flops=flop_counts.conv,
+    tile=tiles.conv,
+    pattern=Pattern.OUT_ELEMWISE_FUSABLE,
+    fresh=True,
+    module=_conv_module,
 )
+def _conv(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
+    w = windows(n, kernel_sizes(n))
+    given = {k: v for k, (v, default) in _options(n, w).items() if v != default}
+    operands = [x if w.symmetric else padded(t, w, x), weight]
+    operands += [] if bias is None else [bias]
+    return getattr(t.F, f"conv{w.axes}d")(*operands, **given)
 
 
 # ---- ConvTranspose
@@ -218,15 +213,6 @@ def _transpose_options(n: NodeView, w: Windows, output: list[int]) -> dict[str, 
     }
 
 
-def _conv_transpose(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
-    w, output, keep = _transposed(n)
-    options = _transpose_options(n, w, output)
-    given = {k: v for k, (v, default) in options.items() if v != default}
-    function = getattr(t.F, f"conv_transpose{w.axes}d")
-    operands = (x, weight) if bias is None else (x, weight, bias)
-    return _cut(function(*operands, **given), keep)
-
-
 def _conv_transpose_module(n: NodeView) -> ModuleForm | None:
     if not _is_layer(n):
         return None
@@ -246,27 +232,32 @@ def _conv_transpose_module(n: NodeView) -> ModuleForm | None:
     )
 
 
-define(
-    OpDef(
-        "ConvTranspose",
-        since=11,
-        cut=cuts.along(0),
-        fits=fitting_sizes.window(1, channels=0),
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.conv_transpose,
-        onnx_errs=True,
-        flops=flop_counts.conv_transpose,
-        pattern=Pattern.OUT_ELEMWISE_FUSABLE,
-        fresh=True,
-        torch=_conv_transpose,
-        module=_conv_transpose_module,
-    )
+@operator(
+    "ConvTranspose",
+    since=11,
+    cut=cuts.along(0),
+    fits=fitting_sizes.window(1, channels=0),
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.conv_transpose,
+    onnx_errs=True,
+    flops=flop_counts.conv_transpose,
+    pattern=Pattern.OUT_ELEMWISE_FUSABLE,
+    fresh=True,
+    module=_conv_transpose_module,
 )
+def _conv_transpose(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
+    w, output, keep = _transposed(n)
+    options = _transpose_options(n, w, output)
+    given = {k: v for k, (v, default) in options.items() if v != default}
+    function = getattr(t.F, f"conv_transpose{w.axes}d")
+    operands = (x, weight) if bias is None else (x, weight, bias)
+    return _cut(function(*operands, **given), keep)
 
 
 # ---- DeformConv
 
 
+@operator("DeformConv", since=19, mapping=MANY_TO_MANY, shape=sizes_windows.conv)
 def _deform_conv(
     t: Any,
     n: NodeView,
@@ -290,14 +281,3 @@ def _deform_conv(
     }
     given = {k: v for k, v in options.items() if v is not None}
     return t.helper(helpers.deform_conv2d)(x, weight, offset, **given)
-
-
-define(
-    OpDef(
-        "DeformConv",
-        since=19,
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.conv,
-        torch=_deform_conv,
-    )
-)

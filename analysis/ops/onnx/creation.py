@@ -13,7 +13,7 @@ from ..facts.requirements import BelowNumber, Between
 from ..helpers import indexing as helpers
 from ..node_view import NodeView
 from ..operands import signed, size
-from ..registry import ONE_TO_MANY, OPAQUE, OpDef, Pattern, define
+from ..registry import ONE_TO_MANY, OPAQUE, OpDef, Pattern, define, operator
 
 
 def _number(value: Any) -> Any:
@@ -41,6 +41,16 @@ def _with_dtype(
 # ---- Shape, Size
 
 
+@operator(
+    "Shape",
+    since=25,
+    mapping=OPAQUE,
+    shape=sizes_elementwise.shape_of,
+    values=small_values.shape,
+    flops=0,
+    traceable=True,
+    result="shape",
+)
 def _shape(t: Any, n: NodeView, x: Any) -> Any:
     rank = n.rank(0)
     start, end, _ = slice(n.attr("start", 0), n.attr("end")).indices(rank)
@@ -52,19 +62,6 @@ def _shape(t: Any, n: NodeView, x: Any) -> Any:
     return t.tensor(sizes, device=t.device)
 
 
-define(
-    OpDef(
-        "Shape",
-        since=25,
-        mapping=OPAQUE,
-        shape=sizes_elementwise.shape_of,
-        values=small_values.shape,
-        flops=0,
-        traceable=True,
-        torch=_shape,
-        result="shape",
-    )
-)
 define(
     OpDef(
         "Size",
@@ -82,6 +79,38 @@ define(
 # ---- Range
 
 
+def _scalar(n: NodeView, i: int, operand: Any) -> Any:
+    known = n.const(i)
+    if known is not None:
+        return _number(known.reshape(-1)[0])
+    found = n.sizes(i)
+    return operand.item() if found is None else found[0]
+
+
+def _is_number(item: Any, number: int) -> bool:
+    return isinstance(item, (int, float)) and item == number
+
+
+def _length(*scalars: Any) -> int:
+    """The number of elements, with the rounding of ONNX Runtime."""
+    start, limit, delta = (float(array.reshape(-1)[0]) for array in scalars)
+    return max(math.ceil((limit - start) / delta), 0)
+
+
+@operator(
+    "Range",
+    since=27,
+    mapping=OPAQUE,
+    cut=cuts.counting,
+    shape=sizes_elementwise.range_,
+    onnx_errs=True,
+    values=small_values.range_,
+    by_index=index_functions.range_,
+    flops=0,
+    traceable=True,
+    requires={0: Between(0, 1), 1: Between(1, 9), 2: Between(1, 2)},
+    result="positions",
+)
 def _range(t: Any, n: NodeView, start: Any, limit: Any, delta: Any) -> Any:
     known = [n.const(i) for i in range(3)]
     operands = (start, limit, delta)
@@ -106,51 +135,7 @@ def _range(t: Any, n: NodeView, start: Any, limit: Any, delta: Any) -> Any:
     )
 
 
-def _scalar(n: NodeView, i: int, operand: Any) -> Any:
-    known = n.const(i)
-    if known is not None:
-        return _number(known.reshape(-1)[0])
-    found = n.sizes(i)
-    return operand.item() if found is None else found[0]
-
-
-def _is_number(item: Any, number: int) -> bool:
-    return isinstance(item, (int, float)) and item == number
-
-
-def _length(*scalars: Any) -> int:
-    """The number of elements, with the rounding of ONNX Runtime."""
-    start, limit, delta = (float(array.reshape(-1)[0]) for array in scalars)
-    return max(math.ceil((limit - start) / delta), 0)
-
-
-define(
-    OpDef(
-        "Range",
-        since=27,
-        mapping=OPAQUE,
-        cut=cuts.counting,
-        shape=sizes_elementwise.range_,
-        onnx_errs=True,
-        values=small_values.range_,
-        by_index=index_functions.range_,
-        flops=0,
-        traceable=True,
-        requires={0: Between(0, 1), 1: Between(1, 9), 2: Between(1, 2)},
-        torch=_range,
-        result="positions",
-    )
-)
-
-
 # ---- ConstantOfShape, EyeLike, OneHot
-
-
-def _constant_of_shape(t: Any, n: NodeView, sizes: Any) -> Any:
-    value = np.asarray(n.attr("value", np.float32(0))).reshape(-1)[0]
-    found = n.ints(0)
-    wanted = sizes.tolist() if found is None else tuple(found)
-    return filled(t, value, wanted, n.out_dtype())
 
 
 def filled(t: Any, element: np.generic, wanted: Any, dtype: ir.DataType) -> Any:
@@ -172,6 +157,27 @@ def filled(t: Any, element: np.generic, wanted: Any, dtype: ir.DataType) -> Any:
     return t.full(wanted, value, **_with_dtype(t, dtype, usual))
 
 
+@operator(
+    "ConstantOfShape",
+    since=25,
+    cut=cuts.filled,
+    mapping=ONE_TO_MANY,
+    shape=sizes_elementwise.constant_of_shape,
+    values=small_values.constant_of_shape,
+    by_index=index_functions.constant_of_shape,
+    flops=0,
+    requires={0: Between(1, 5)},
+)
+def _constant_of_shape(t: Any, n: NodeView, sizes: Any) -> Any:
+    value = np.asarray(n.attr("value", np.float32(0))).reshape(-1)[0]
+    found = n.ints(0)
+    wanted = sizes.tolist() if found is None else tuple(found)
+    return filled(t, value, wanted, n.out_dtype())
+
+
+@operator(
+    "EyeLike", since=22, mapping=OPAQUE, shape=sizes_elementwise.like_input, flops=0
+)
 def _eye_like(t: Any, n: NodeView, x: Any) -> Any:
     rows, columns = (size(dim) for dim in n.dims(0))
     k = n.attr("k", 0)
@@ -187,6 +193,15 @@ def _eye_like(t: Any, n: NodeView, x: Any) -> Any:
     return eye if exact == dtype else eye.to(t.dtype(dtype))
 
 
+@operator(
+    "OneHot",
+    since=11,
+    mapping=ONE_TO_MANY,
+    shape=sizes_elementwise.one_hot,
+    flops=0,
+    pattern=Pattern.INJECTIVE,
+    requires={0: BelowNumber(1), 1: Between(2, 9)},
+)
 def _one_hot(t: Any, n: NodeView, indices: Any, depth: Any, values: Any) -> Any:
     known = n.const(1)
     count = n.ints(1)
@@ -198,41 +213,3 @@ def _one_hot(t: Any, n: NodeView, indices: Any, depth: Any, values: Any) -> Any:
     axis = n.attr("axis", -1)
     where = {} if axis == -1 else {"axis": axis}
     return t.helper(helpers.one_hot)(indices, classes, values, **where)
-
-
-define(
-    OpDef(
-        "ConstantOfShape",
-        since=25,
-        cut=cuts.filled,
-        mapping=ONE_TO_MANY,
-        shape=sizes_elementwise.constant_of_shape,
-        values=small_values.constant_of_shape,
-        by_index=index_functions.constant_of_shape,
-        flops=0,
-        requires={0: Between(1, 5)},
-        torch=_constant_of_shape,
-    )
-)
-define(
-    OpDef(
-        "EyeLike",
-        since=22,
-        mapping=OPAQUE,
-        shape=sizes_elementwise.like_input,
-        flops=0,
-        torch=_eye_like,
-    )
-)
-define(
-    OpDef(
-        "OneHot",
-        since=11,
-        mapping=ONE_TO_MANY,
-        shape=sizes_elementwise.one_hot,
-        flops=0,
-        pattern=Pattern.INJECTIVE,
-        requires={0: BelowNumber(1), 1: Between(2, 9)},
-        torch=_one_hot,
-    )
-)

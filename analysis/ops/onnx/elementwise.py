@@ -14,7 +14,7 @@ from ..facts.requirements import EVERY, Between
 from ..helpers import elementwise as helpers
 from ..node_view import NodeView
 from ..operands import SIGNED, converted, exact, is_number, through_signed, whole
-from ..registry import ONE_TO_ONE, OpDef, define
+from ..registry import ONE_TO_ONE, OpDef, define, operator
 
 _UINT64 = ir.DataType.UINT64
 
@@ -58,18 +58,11 @@ for _name, _since in (
     )
 
 
+@operator("Erf", since=9, mapping=ONE_TO_ONE)
 def _erf(t: Any, n: NodeView, x: Any) -> Any:
     return t.erf(x) if n.is_float(0) else t.erf(x).to(t.dtype(n.out_dtype()))
 
 
-define(
-    OpDef(
-        "Erf",
-        since=9,
-        mapping=ONE_TO_ONE,
-        torch=_erf,
-    )
-)
 define(
     OpDef(
         "Reciprocal",
@@ -173,6 +166,14 @@ def _div_int(t: Any, n: NodeView, a: Any, b: Any) -> Any:
     return t.div(a, b, rounding_mode="trunc")
 
 
+@operator(
+    "Div",
+    since=7,
+    mapping=ONE_TO_ONE,
+    values=small_values.div,
+    requires={1: Between(1, 10)},
+    scalars=(1,),
+)
 def _div(t: Any, n: NodeView, a: Any, b: Any) -> Any:
     if n.is_float(0):
         return exact(a) / exact(b)
@@ -181,43 +182,28 @@ def _div(t: Any, n: NodeView, a: Any, b: Any) -> Any:
     return _div_int(t, n, a, b)
 
 
-define(
-    OpDef(
-        "Div",
-        since=7,
-        mapping=ONE_TO_ONE,
-        values=small_values.div,
-        requires={1: Between(1, 10)},
-        torch=_div,
-        scalars=(1,),
-    )
-)
-
-
 @through_signed()
 def _mod_number(t: Any, n: NodeView, a: Any, b: Any) -> Any:
     return t.fmod(a, b) if n.attr("fmod", 0) else a % b
 
 
+@operator(
+    "Mod",
+    since=10,
+    mapping=ONE_TO_ONE,
+    values=small_values.mod,
+    requires={1: Between(1, 10)},
+    scalars=(1,),
+)
 def _mod(t: Any, n: NodeView, a: Any, b: Any) -> Any:
     if n.dtype(0) == _UINT64:
         return t.helper(helpers.uint64_remainder)(_as_uint64(t, a), _as_uint64(t, b))
     return _mod_number(t, n, a, b)
 
 
-define(
-    OpDef(
-        "Mod",
-        since=10,
-        mapping=ONE_TO_ONE,
-        values=small_values.mod,
-        requires={1: Between(1, 10)},
-        torch=_mod,
-        scalars=(1,),
-    )
+@operator(
+    "Pow", since=12, mapping=ONE_TO_ONE, requires={1: Between(0, 4)}, scalars=(1,)
 )
-
-
 def _pow(t: Any, n: NodeView, x: Any, y: Any) -> Any:
     """The result has the type of `x`; PyTorch would take the larger type of the two."""
     base, power = n.dtype(0), n.dtype(1)
@@ -236,18 +222,6 @@ def _pow(t: Any, n: NodeView, x: Any, y: Any) -> Any:
     if isinstance(y, (int, np.integer)) and y < 0:
         return converted(t, x.double() ** y, base)
     return x ** y if is_number(y) or base == power else converted(t, x**y, base)
-
-
-define(
-    OpDef(
-        "Pow",
-        since=12,
-        mapping=ONE_TO_ONE,
-        requires={1: Between(0, 4)},
-        torch=_pow,
-        scalars=(1,),
-    )
-)
 
 
 # ---- several operands

@@ -35,29 +35,13 @@ from ..operands import (
     signed,
     size,
 )
-from ..registry import MANY_TO_MANY, ONE_TO_MANY, OPAQUE, OpDef, define
+from ..registry import MANY_TO_MANY, ONE_TO_MANY, OPAQUE, operator
 from .reshape import reshaped
 
 LISTED = 8  # indices up to this many are written out
 
 
 # ---- Gather
-
-
-def _gather(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
-    rank, axis = n.rank(0), axis_of(n)
-    found = [i for i in n.ints(1) or () if isinstance(i, int)]
-    dim = n.dims(0)[axis]
-    if isinstance(dim, int) and any(not -dim <= i < dim for i in found):
-        n.refuse(f"{n.node.op_type} of an index that is out of range: {found[:9]}")
-    numbers = flat_ints(n.ints(1)) if n.rank(1) > 1 else None
-    run = _as_slice(numbers, n.dims(0)[axis]) if numbers else None
-    if run is None:
-        return at_axis(x, axis, rank, _index(n, axis, indices))
-    # Consecutive indices in several axes: the same elements in another shape.
-    src = [*n.dims(0)]
-    src[axis] = len(numbers or ())
-    return reshaped(at_axis(x, axis, rank, run), tuple(src), n.out_dims())
 
 
 def _index(n: NodeView, axis: int, operand: Any) -> Any:
@@ -134,22 +118,33 @@ def embedding(n: NodeView) -> ModuleForm | None:
     )
 
 
-define(
-    OpDef(
-        "Gather",
-        since=13,
-        cut=cuts.gather,
-        fits=fitting_sizes.gather,
-        mapping=ONE_TO_MANY,
-        shape=sizes_elementwise.gather,
-        values=small_values.gather,
-        flops=0,
-        carries=(0,),
-        requires={1: IndexOf(0, "axis")},
-        torch=_gather,
-        module=embedding,
-    )
+@operator(
+    "Gather",
+    since=13,
+    cut=cuts.gather,
+    fits=fitting_sizes.gather,
+    mapping=ONE_TO_MANY,
+    shape=sizes_elementwise.gather,
+    values=small_values.gather,
+    flops=0,
+    carries=(0,),
+    requires={1: IndexOf(0, "axis")},
+    module=embedding,
 )
+def _gather(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
+    rank, axis = n.rank(0), axis_of(n)
+    found = [i for i in n.ints(1) or () if isinstance(i, int)]
+    dim = n.dims(0)[axis]
+    if isinstance(dim, int) and any(not -dim <= i < dim for i in found):
+        n.refuse(f"{n.node.op_type} of an index that is out of range: {found[:9]}")
+    numbers = flat_ints(n.ints(1)) if n.rank(1) > 1 else None
+    run = _as_slice(numbers, n.dims(0)[axis]) if numbers else None
+    if run is None:
+        return at_axis(x, axis, rank, _index(n, axis, indices))
+    # Consecutive indices in several axes: the same elements in another shape.
+    src = [*n.dims(0)]
+    src[axis] = len(numbers or ())
+    return reshaped(at_axis(x, axis, rank, run), tuple(src), n.out_dims())
 
 
 # ---- GatherElements, GatherND
@@ -184,24 +179,6 @@ def is_nonnegative(n: NodeView, value: ir.Value) -> bool:
         value = source
 
 
-def _gather_elements(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
-    axis, rank, dtype = axis_of(n), n.rank(0), n.dtype(0)
-    index = index_from_front(n, 1, axis, indices)
-    found = kernel_view(t, dtype, x).gather(shown(axis, rank), index)
-    return kernel_result(t, dtype, found)
-
-
-def _gather_nd(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
-    batch = n.attr("batch_dims", 0)
-    if batch:
-        return t.helper(helpers.gather_nd)(x, indices, batch)
-    if _takes_all_in_order(n):
-        return reshaped(x, n.dims(0), n.out_dims())
-    if n.dims(1)[-1] == 1:
-        return x[indices.squeeze(-1)]
-    return x[indices.unbind(-1)]
-
-
 def _takes_all_in_order(n: NodeView) -> bool:
     """Whether constant indices name every element once, from the first to the last."""
     places = n.const(1)
@@ -219,45 +196,68 @@ def _takes_all_in_order(n: NodeView) -> bool:
     )
 
 
-define(
-    OpDef(
-        "GatherElements",
-        since=13,
-        mapping=ONE_TO_MANY,
-        cut=cuts.together(),
-        shape=sizes_elementwise.gather_elements,
-        values=small_values.gather_elements,
-        flops=0,
-        carries=(0,),
-        requires={1: IndexOf(0, "axis")},
-        torch=_gather_elements,
-    )
+@operator(
+    "GatherElements",
+    since=13,
+    mapping=ONE_TO_MANY,
+    cut=cuts.together(),
+    shape=sizes_elementwise.gather_elements,
+    values=small_values.gather_elements,
+    flops=0,
+    carries=(0,),
+    requires={1: IndexOf(0, "axis")},
 )
-define(
-    OpDef(
-        "GatherND",
-        since=13,
-        mapping=ONE_TO_MANY,
-        cut=cuts.gather_nd,
-        shape=sizes_elementwise.gather_nd,
-        by_index=index_functions.gather_nd,
-        flops=0,
-        carries=(0,),
-        requires={1: PlaceIn(0)},
-        torch=_gather_nd,
-    )
+def _gather_elements(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
+    axis, rank, dtype = axis_of(n), n.rank(0), n.dtype(0)
+    index = index_from_front(n, 1, axis, indices)
+    found = kernel_view(t, dtype, x).gather(shown(axis, rank), index)
+    return kernel_result(t, dtype, found)
+
+
+@operator(
+    "GatherND",
+    since=13,
+    mapping=ONE_TO_MANY,
+    cut=cuts.gather_nd,
+    shape=sizes_elementwise.gather_nd,
+    by_index=index_functions.gather_nd,
+    flops=0,
+    carries=(0,),
+    requires={1: PlaceIn(0)},
 )
+def _gather_nd(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
+    batch = n.attr("batch_dims", 0)
+    if batch:
+        return t.helper(helpers.gather_nd)(x, indices, batch)
+    if _takes_all_in_order(n):
+        return reshaped(x, n.dims(0), n.out_dims())
+    if n.dims(1)[-1] == 1:
+        return x[indices.squeeze(-1)]
+    return x[indices.unbind(-1)]
 
 
 # ---- NonZero, Compress
 
 
+@operator(
+    "NonZero",
+    since=13,
+    mapping=OPAQUE,
+    shape=sizes_elementwise.non_zero,
+    onnx_errs=True,
+    values=small_values.non_zero,
+    flops=0,
+    result="places",
+)
 def _nonzero(t: Any, n: NodeView, x: Any) -> Any:
     if n.rank(0) == 0:
         x = x.unsqueeze(0)  # ONNX counts a scalar as a vector of one element
     return kernel_view(t, n.dtype(0), x).nonzero().T
 
 
+@operator(
+    "Compress", since=11, mapping=OPAQUE, shape=sizes_elementwise.compress, flops=0
+)
 def _compress(t: Any, n: NodeView, x: Any, condition: Any) -> Any:
     axis = n.attr("axis")
     kept = condition.nonzero().squeeze(1)  # may be shorter than the axis
@@ -269,34 +269,19 @@ def _compress(t: Any, n: NodeView, x: Any, condition: Any) -> Any:
     return at_axis(x, axis, rank, condition if fits else kept)
 
 
-define(
-    OpDef(
-        "NonZero",
-        since=13,
-        mapping=OPAQUE,
-        shape=sizes_elementwise.non_zero,
-        onnx_errs=True,
-        values=small_values.non_zero,
-        flops=0,
-        torch=_nonzero,
-        result="places",
-    )
-)
-define(
-    OpDef(
-        "Compress",
-        since=11,
-        mapping=OPAQUE,
-        shape=sizes_elementwise.compress,
-        flops=0,
-        torch=_compress,
-    )
-)
-
-
 # ---- TopK, Unique
 
 
+@operator(
+    "TopK",
+    since=24,
+    fits=fitting_sizes.top_k,
+    mapping=MANY_TO_MANY,
+    cut=cuts.but_axis(-1),
+    shape=sizes_elementwise.top_k,
+    flops=flop_counts.per_input(1),
+    requires={1: Between(1, 2)},
+)
 def _top_k(t: Any, n: NodeView, x: Any, k: Any) -> Any:
     rank = n.rank(0)
     axis = front(int(n.attr("axis", -1)), rank)
@@ -311,6 +296,7 @@ def _top_k(t: Any, n: NodeView, x: Any, k: Any) -> Any:
     return made if n.used(1) else made[0]
 
 
+@operator("Unique", since=11, mapping=OPAQUE, shape=sizes_elementwise.unique)
 def _unique(t: Any, n: NodeView, x: Any) -> Any:
     if n.dtype(0) in COMPLEX:
         n.refuse("Unique of complex numbers is not supported")
@@ -324,27 +310,3 @@ def _unique(t: Any, n: NodeView, x: Any) -> Any:
     if not any(n.used(j) for j in range(1, n.outputs)):
         return found[0]
     return found if n.outputs == 4 else found[: n.outputs]
-
-
-define(
-    OpDef(
-        "TopK",
-        since=24,
-        fits=fitting_sizes.top_k,
-        mapping=MANY_TO_MANY,
-        cut=cuts.but_axis(-1),
-        shape=sizes_elementwise.top_k,
-        flops=flop_counts.per_input(1),
-        requires={1: Between(1, 2)},
-        torch=_top_k,
-    )
-)
-define(
-    OpDef(
-        "Unique",
-        since=11,
-        mapping=OPAQUE,
-        shape=sizes_elementwise.unique,
-        torch=_unique,
-    )
-)

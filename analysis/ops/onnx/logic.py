@@ -14,7 +14,7 @@ from ..facts.requirements import Between
 from ..helpers import elementwise as helpers
 from ..node_view import NodeView
 from ..operands import FLOAT8_MAX, SIGNED, converted, exact, is_number, through_signed
-from ..registry import ONE_TO_ONE, OpDef, define
+from ..registry import ONE_TO_ONE, OpDef, define, operator
 
 # ---- comparisons
 
@@ -103,11 +103,6 @@ for _name, _since, _spelling in (
     )
 
 
-@through_signed()
-def _bitwise_not(t: Any, n: NodeView, x: Any) -> Any:
-    return ~x
-
-
 define(
     OpDef(
         "Not",
@@ -119,14 +114,12 @@ define(
         result="mask",
     )
 )
-define(
-    OpDef(
-        "BitwiseNot",
-        since=18,
-        mapping=ONE_TO_ONE,
-        torch=_bitwise_not,
-    )
-)
+
+
+@operator("BitwiseNot", since=18, mapping=ONE_TO_ONE)
+@through_signed()
+def _bitwise_not(t: Any, n: NodeView, x: Any) -> Any:
+    return ~x
 
 
 @through_signed()
@@ -134,6 +127,7 @@ def _shift_bits(t: Any, n: NodeView, x: Any, y: Any) -> Any:
     return x >> y if n.attr("direction") == "RIGHT" else x << y
 
 
+@operator("BitShift", since=11, mapping=ONE_TO_ONE, requires={1: Between(0, 4)})
 def _shift(t: Any, n: NodeView, x: Any, y: Any) -> Any:
     """Shifts by the width of the type or more give 0, in PyTorch as in ONNX."""
     if n.dtype(0) == ir.DataType.UINT64 and n.attr("direction") == "RIGHT":
@@ -141,20 +135,10 @@ def _shift(t: Any, n: NodeView, x: Any, y: Any) -> Any:
     return _shift_bits(t, n, x, y)
 
 
-define(
-    OpDef(
-        "BitShift",
-        since=11,
-        mapping=ONE_TO_ONE,
-        requires={1: Between(0, 4)},
-        torch=_shift,
-    )
-)
-
-
 # ---- tests of single numbers
 
 
+@operator("IsInf", since=10, mapping=ONE_TO_ONE, result="mask")
 def _is_inf(t: Any, n: NodeView, x: Any) -> Any:
     positive, negative = n.attr("detect_positive", 1), n.attr("detect_negative", 1)
     if n.dtype(0) in FLOAT8_MAX:
@@ -166,40 +150,12 @@ def _is_inf(t: Any, n: NodeView, x: Any) -> Any:
     return t.isneginf(x) if negative else t.zeros_like(x, dtype=t.bool)
 
 
+@operator("IsNaN", since=9, mapping=ONE_TO_ONE, result="mask")
 def _is_nan(t: Any, n: NodeView, x: Any) -> Any:
     return t.isnan(x.float() if n.dtype(0) in FLOAT8_MAX else x)
 
 
-define(
-    OpDef(
-        "IsInf",
-        since=10,
-        mapping=ONE_TO_ONE,
-        torch=_is_inf,
-        result="mask",
-    )
-)
-define(
-    OpDef(
-        "IsNaN",
-        since=9,
-        mapping=ONE_TO_ONE,
-        torch=_is_nan,
-        result="mask",
-    )
-)
-
-
 # ---- a choice by a mask
-
-
-def _where(t: Any, n: NodeView, mask: Any, a: Any, b: Any) -> Any:
-    dtype = n.out_dtype()
-    if is_number(a) and is_number(b):
-        return _where_numbers(t, dtype, mask, exact(a), exact(b))
-    if is_number(a) and dtype not in SIGNED and _covers(n.dims(2), n.dims(0)):
-        return b.masked_fill(mask, exact(a))
-    return t.where(mask, exact(a), exact(b))
 
 
 def _covers(dims: Dims, mask: Dims) -> bool:
@@ -224,14 +180,18 @@ def _fits(x: Any, dtype: ir.DataType) -> bool:
         return bool(np.isnan(x) or float(np.float32(x)) == float(x))
 
 
-define(
-    OpDef(
-        "Where",
-        since=9,
-        mapping=ONE_TO_ONE,
-        values=small_values.where,
-        carries=(1, 2),
-        torch=_where,
-        scalars=(1, 2),
-    )
+@operator(
+    "Where",
+    since=9,
+    mapping=ONE_TO_ONE,
+    values=small_values.where,
+    carries=(1, 2),
+    scalars=(1, 2),
 )
+def _where(t: Any, n: NodeView, mask: Any, a: Any, b: Any) -> Any:
+    dtype = n.out_dtype()
+    if is_number(a) and is_number(b):
+        return _where_numbers(t, dtype, mask, exact(a), exact(b))
+    if is_number(a) and dtype not in SIGNED and _covers(n.dims(2), n.dims(0)):
+        return b.masked_fill(mask, exact(a))
+    return t.where(mask, exact(a), exact(b))

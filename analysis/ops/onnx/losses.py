@@ -9,7 +9,7 @@ import onnx_ir as ir
 from ..facts import sizes_windows
 from ..facts.requirements import IndexOf
 from ..node_view import NodeView
-from ..registry import MANY_TO_MANY, OpDef, define
+from ..registry import MANY_TO_MANY, operator
 
 
 def _options(n: NodeView, weight: Any) -> dict[str, Any]:
@@ -26,34 +26,26 @@ def _labels(n: NodeView, labels: Any) -> Any:
     return labels if n.dtype(1) == ir.DataType.INT64 else labels.long()
 
 
+@operator(
+    "NegativeLogLikelihoodLoss",
+    since=22,
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.loss,
+    requires={1: IndexOf(0, 1)},
+    result="loss",
+)
 def _nll(t: Any, n: NodeView, x: Any, labels: Any, weight: Any = None) -> Any:
     return t.F.nll_loss(x, _labels(n, labels), **_options(n, weight))
 
 
+@operator(
+    "SoftmaxCrossEntropyLoss",
+    since=13,
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.loss,
+    requires={1: IndexOf(0, 1)},
+    result="loss",
+)
 def _cross_entropy(t: Any, n: NodeView, x: Any, labels: Any, weight: Any = None) -> Any:
     loss = t.F.cross_entropy(x, _labels(n, labels), **_options(n, weight))
     return (loss, x.log_softmax(dim=1)) if n.used(1) else loss
-
-
-define(
-    OpDef(
-        "NegativeLogLikelihoodLoss",
-        since=22,
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.loss,
-        requires={1: IndexOf(0, 1)},
-        torch=_nll,
-        result="loss",
-    )
-)
-define(
-    OpDef(
-        "SoftmaxCrossEntropyLoss",
-        since=13,
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.loss,
-        requires={1: IndexOf(0, 1)},
-        torch=_cross_entropy,
-        result="loss",
-    )
-)

@@ -17,7 +17,7 @@ from ..node_view import NodeView
 from ..operands import SIGNED, is_zero, number, through_signed
 from ..quant_layers import bias as quantized_bias
 from ..quant_layers import dynamic, int8_weight, integers
-from ..registry import MANY_TO_MANY, OpDef, Pattern, define
+from ..registry import MANY_TO_MANY, Pattern, operator
 
 
 def _matrix(n: NodeView, i: int) -> tuple[int, int] | None:
@@ -55,11 +55,6 @@ def _linear(
 
 
 # ---- MatMul
-
-
-@through_signed()
-def _matmul(t: Any, n: NodeView, x: Any, y: Any) -> Any:
-    return x @ y
 
 
 def _matmul_module(n: NodeView) -> ModuleForm | None:
@@ -116,22 +111,22 @@ def _bias_of(n: NodeView, add: ir.Node, width: int) -> Weight | None:
     return Weight(bias) if len(shape) == 1 else Weight(bias, np.ravel, "flattened")
 
 
-define(
-    OpDef(
-        "MatMul",
-        since=9,
-        cut=cuts.matmul,
-        fits=fitting_sizes.matmul(),
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.matmul,
-        flops=flop_counts.matmul,
-        tile=tiles.matmul,
-        pattern=Pattern.OUT_ELEMWISE_FUSABLE,
-        fresh=True,
-        torch=_matmul,
-        module=_matmul_module,
-    )
+@operator(
+    "MatMul",
+    since=9,
+    cut=cuts.matmul,
+    fits=fitting_sizes.matmul(),
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.matmul,
+    flops=flop_counts.matmul,
+    tile=tiles.matmul,
+    pattern=Pattern.OUT_ELEMWISE_FUSABLE,
+    fresh=True,
+    module=_matmul_module,
 )
+@through_signed()
+def _matmul(t: Any, n: NodeView, x: Any, y: Any) -> Any:
+    return x @ y
 
 
 # ---- Gemm: alpha * A' @ B' + beta * C
@@ -155,10 +150,6 @@ def _product_and_sum(t: Any, n: NodeView, a: Any, b: Any, *c: Any) -> Any:
     if c and beta != 0:
         y = y + (c[0] if beta == 1 else beta * c[0])
     return y
-
-
-def _gemm(t: Any, n: NodeView, a: Any, b: Any, c: Any = None) -> Any:
-    return _product_and_sum(t, n, a, b, *([] if c is None else [c]))
 
 
 def _quantized_gemm(n: NodeView) -> ModuleForm | None:
@@ -236,27 +227,46 @@ def _gemm_bias(n: NodeView, beta: float, width: int) -> Weight | None:
     return Weight(value, convert, f"a row of {width} times {beta!r}")
 
 
-define(
-    OpDef(
-        "Gemm",
-        since=11,
-        cut=cuts.gemm,
-        fits=fitting_sizes.gemm,
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.gemm,
-        flops=flop_counts.gemm,
-        tile=tiles.matmul,
-        pattern=Pattern.OUT_ELEMWISE_FUSABLE,
-        fresh=True,
-        torch=_gemm,
-        module=_gemm_module,
-    )
+@operator(
+    "Gemm",
+    since=11,
+    cut=cuts.gemm,
+    fits=fitting_sizes.gemm,
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.gemm,
+    flops=flop_counts.gemm,
+    tile=tiles.matmul,
+    pattern=Pattern.OUT_ELEMWISE_FUSABLE,
+    fresh=True,
+    module=_gemm_module,
 )
+def _gemm(t: Any, n: NodeView, a: Any, b: Any, c: Any = None) -> Any:
+    return _product_and_sum(t, n, a, b, *([] if c is None else [c]))
 
 
 # ---- Einsum
 
 
+# Sums of these would be of another type in PyTorch, or have no kernel.
+_WIDENED = (*SIGNED, ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8)
+
+
+def _implicit(inputs: str) -> str:
+    """The output of an equation without an arrow: labels seen once, in order."""
+    labels = inputs.replace("...", "").replace(",", "")
+    once = sorted(x for x in set(labels) if labels.count(x) == 1)
+    return ("..." if "..." in inputs else "") + "".join(once)
+
+
+@operator(
+    "Einsum",
+    since=12,
+    fits=fitting_sizes.einsum,
+    mapping=MANY_TO_MANY,
+    cut=cuts.einsum,
+    shape=sizes_windows.einsum,
+    flops=flop_counts.einsum,
+)
 def _einsum(t: Any, n: NodeView, *operands: Any) -> Any:
     equation = "".join(n.attr("equation", "").split())
     inputs, arrow, output = equation.partition("->")
@@ -272,44 +282,7 @@ def _einsum(t: Any, n: NodeView, *operands: Any) -> Any:
     return t.einsum(equation, *wide).to(t.dtype(n.dtype(0)))
 
 
-# Sums of these would be of another type in PyTorch, or have no kernel.
-_WIDENED = (*SIGNED, ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8)
-
-
-def _implicit(inputs: str) -> str:
-    """The output of an equation without an arrow: labels seen once, in order."""
-    labels = inputs.replace("...", "").replace(",", "")
-    once = sorted(x for x in set(labels) if labels.count(x) == 1)
-    return ("..." if "..." in inputs else "") + "".join(once)
-
-
-define(
-    OpDef(
-        "Einsum",
-        since=12,
-        fits=fitting_sizes.einsum,
-        mapping=MANY_TO_MANY,
-        cut=cuts.einsum,
-        shape=sizes_windows.einsum,
-        flops=flop_counts.einsum,
-        torch=_einsum,
-    )
-)
-
-
 # ---- MatMulInteger: (A - a_zero_point) @ (B - b_zero_point) in int32
-
-
-def _matmul_integer(
-    t: Any, n: NodeView, a: Any, b: Any, a_zero: Any = None, b_zero: Any = None
-) -> Any:
-    # Exact up to 2**53. Products of integers are slow, and unknown on some devices.
-    a, b = a.double(), b.double()
-    if a_zero is not None and not is_zero(n, 2):
-        a = a - _zero_point(n, 2, n.rank(0), a_zero)
-    if b_zero is not None and not is_zero(n, 3):
-        b = b - b_zero
-    return (a @ b).to(t.int32)
 
 
 def _zero_point(n: NodeView, i: int, rank: int, zero: Any) -> Any:
@@ -327,16 +300,23 @@ def _matmul_integer_module(n: NodeView) -> ModuleForm | None:
     return dynamic(n, plain, helpers.DynamicQuantizedLinear)
 
 
-define(
-    OpDef(
-        "MatMulInteger",
-        since=10,
-        fits=fitting_sizes.matmul(),
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.matmul,
-        flops=flop_counts.matmul,
-        traceable=False,
-        torch=_matmul_integer,
-        module=_matmul_integer_module,
-    )
+@operator(
+    "MatMulInteger",
+    since=10,
+    fits=fitting_sizes.matmul(),
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.matmul,
+    flops=flop_counts.matmul,
+    traceable=False,
+    module=_matmul_integer_module,
 )
+def _matmul_integer(
+    t: Any, n: NodeView, a: Any, b: Any, a_zero: Any = None, b_zero: Any = None
+) -> Any:
+    # Exact up to 2**53. Products of integers are slow, and unknown on some devices.
+    a, b = a.double(), b.double()
+    if a_zero is not None and not is_zero(n, 2):
+        a = a - _zero_point(n, 2, n.rank(0), a_zero)
+    if b_zero is not None and not is_zero(n, 3):
+        b = b - b_zero
+    return (a @ b).to(t.int32)

@@ -30,12 +30,28 @@ from ..operands import (
     kernel_result,
     kernel_view,
 )
-from ..registry import ONE_TO_MANY, ONE_TO_ONE, SHUFFLE, OpDef, Pattern, define
+from ..registry import ONE_TO_MANY, ONE_TO_ONE, SHUFFLE, Pattern, operator
 from .creation import filled
 
 # ---- Transpose
 
 
+def _only_ones_move(dims: Dims, perm: Sequence[int]) -> bool:
+    """Whether the shape stays and so does the order of all axes but those of size 1."""
+    order = [axis for axis in perm if dims[axis] != 1]
+    return order == sorted(order) and equal(dims, [dims[axis] for axis in perm])
+
+
+@operator(
+    "Transpose",
+    since=25,
+    cut=cuts.transpose,
+    mapping=SHUFFLE,
+    shape=sizes_movement.transpose,
+    values=small_values.transpose,
+    by_index=index_functions.transpose,
+    views=True,
+)
 def _transpose(t: Any, n: NodeView, x: Any) -> Any:
     rank = n.rank(0)
     perm = list(n.attr("perm", range(rank)[::-1]))
@@ -52,30 +68,23 @@ def _transpose(t: Any, n: NodeView, x: Any) -> Any:
     return x.transpose(first, second)
 
 
-def _only_ones_move(dims: Dims, perm: Sequence[int]) -> bool:
-    """Whether the shape stays and so does the order of all axes but those of size 1."""
-    order = [axis for axis in perm if dims[axis] != 1]
-    return order == sorted(order) and equal(dims, [dims[axis] for axis in perm])
-
-
-define(
-    OpDef(
-        "Transpose",
-        since=25,
-        cut=cuts.transpose,
-        mapping=SHUFFLE,
-        shape=sizes_movement.transpose,
-        values=small_values.transpose,
-        by_index=index_functions.transpose,
-        views=True,
-        torch=_transpose,
-    )
-)
-
-
 # ---- Expand, Tile
 
 
+@operator(
+    "Expand",
+    since=13,
+    cut=cuts.expand,
+    fits=fitting_sizes.expand,
+    mapping=ONE_TO_MANY,
+    shape=sizes_movement.expand,
+    values=small_values.expand,
+    by_index=index_functions.expand,
+    flops=0,
+    views=True,
+    carries=(0,),
+    requires={1: Between(1, 2)},
+)
 def _expand(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     target = n.ints(1)
     if target is None:
@@ -102,6 +111,17 @@ def _expand(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     return x.expand(*sizes)
 
 
+@operator(
+    "Tile",
+    since=13,
+    mapping=ONE_TO_MANY,
+    cut=cuts.tile,
+    shape=sizes_movement.tile,
+    values=small_values.tile,
+    flops=0,
+    carries=(0,),
+    requires={1: Between(1, 4)},
+)
 def _tile(t: Any, n: NodeView, x: Any, repeats: Any) -> Any:
     times = n.ints(1)
     if times is None:
@@ -111,48 +131,54 @@ def _tile(t: Any, n: NodeView, x: Any, repeats: Any) -> Any:
     return x.repeat(*times)
 
 
-define(
-    OpDef(
-        "Expand",
-        since=13,
-        cut=cuts.expand,
-        fits=fitting_sizes.expand,
-        mapping=ONE_TO_MANY,
-        shape=sizes_movement.expand,
-        values=small_values.expand,
-        by_index=index_functions.expand,
-        flops=0,
-        views=True,
-        carries=(0,),
-        requires={1: Between(1, 2)},
-        torch=_expand,
-    )
-)
-define(
-    OpDef(
-        "Tile",
-        since=13,
-        mapping=ONE_TO_MANY,
-        cut=cuts.tile,
-        shape=sizes_movement.tile,
-        values=small_values.tile,
-        flops=0,
-        carries=(0,),
-        requires={1: Between(1, 4)},
-        torch=_tile,
-    )
-)
-
-
 # ---- Concat, Split
 
 
+def _even_pieces(n: NodeView, whole: Dim) -> list[int | Expr] | None:
+    """The sizes that `num_outputs` asks for: all equal, the last one what is left."""
+    count = n.outputs
+    if not isinstance(whole, int):
+        return None
+    piece = -(-whole // count)
+    last = whole - piece * (count - 1)
+    if last < 0:
+        n.refuse(f"Split can't make {count} even pieces of {whole}")
+    return [*[piece] * (count - 1), last]
+
+
+@operator(
+    "Concat",
+    since=13,
+    cut=cuts.concat,
+    fits=fitting_sizes.concat,
+    mapping=ONE_TO_ONE,
+    shape=sizes_movement.concat,
+    values=small_values.concat,
+    by_index=index_functions.concat,
+    flops=0,
+    pattern=Pattern.INJECTIVE,
+    fresh=True,
+    carries=EVERY,
+)
 def _concat(t: Any, n: NodeView, *parts: Any) -> Any:
     if len(parts) == 1:
         return parts[0]
     return t.cat(list(parts), **dim_keyword(axis_of(n), n.rank(0)))
 
 
+@operator(
+    "Split",
+    since=18,
+    cut=cuts.split,
+    fits=fitting_sizes.split,
+    mapping=ONE_TO_ONE,
+    shape=sizes_movement.split,
+    values=small_values.split,
+    flops=0,
+    pattern=Pattern.INJECTIVE,
+    views=True,
+    carries=(0,),
+)
 def _split(t: Any, n: NodeView, x: Any, sizes: Any = None) -> Any:
     count = n.outputs
     axis, rank = axis_of(n), n.rank(0)
@@ -177,53 +203,6 @@ def _split(t: Any, n: NodeView, x: Any, sizes: Any = None) -> Any:
     return x.split(numbers, **dim)
 
 
-def _even_pieces(n: NodeView, whole: Dim) -> list[int | Expr] | None:
-    """The sizes that `num_outputs` asks for: all equal, the last one what is left."""
-    count = n.outputs
-    if not isinstance(whole, int):
-        return None
-    piece = -(-whole // count)
-    last = whole - piece * (count - 1)
-    if last < 0:
-        n.refuse(f"Split can't make {count} even pieces of {whole}")
-    return [*[piece] * (count - 1), last]
-
-
-define(
-    OpDef(
-        "Concat",
-        since=13,
-        cut=cuts.concat,
-        fits=fitting_sizes.concat,
-        mapping=ONE_TO_ONE,
-        shape=sizes_movement.concat,
-        values=small_values.concat,
-        by_index=index_functions.concat,
-        flops=0,
-        pattern=Pattern.INJECTIVE,
-        fresh=True,
-        carries=EVERY,
-        torch=_concat,
-    )
-)
-define(
-    OpDef(
-        "Split",
-        since=18,
-        cut=cuts.split,
-        fits=fitting_sizes.split,
-        mapping=ONE_TO_ONE,
-        shape=sizes_movement.split,
-        values=small_values.split,
-        flops=0,
-        pattern=Pattern.INJECTIVE,
-        views=True,
-        carries=(0,),
-        torch=_split,
-    )
-)
-
-
 # ---- Blocks of pixels, sequences, triangles
 
 
@@ -237,6 +216,14 @@ def _block(n: NodeView, *parts: tuple[int, int]) -> int:
     return block
 
 
+@operator(
+    "DepthToSpace",
+    since=13,
+    cut=cuts.along(0),
+    fits=fitting_sizes.blocks((1, 2)),
+    mapping=SHUFFLE,
+    shape=sizes_windows.depth_to_space,
+)
 def _depth_to_space(t: Any, n: NodeView, x: Any) -> Any:
     block = _block(n, (1, 2))
     dtype = n.dtype(0)
@@ -248,6 +235,14 @@ def _depth_to_space(t: Any, n: NodeView, x: Any) -> Any:
     return t.helper(helpers.depth_to_space)(x, block)
 
 
+@operator(
+    "SpaceToDepth",
+    since=13,
+    cut=cuts.along(0),
+    fits=fitting_sizes.blocks((2, 1), (3, 1)),
+    mapping=SHUFFLE,
+    shape=sizes_windows.space_to_depth,
+)
 def _space_to_depth(t: Any, n: NodeView, x: Any) -> Any:
     block = _block(n, (2, 1), (3, 1))
     dtype = n.dtype(0)
@@ -258,6 +253,13 @@ def _space_to_depth(t: Any, n: NodeView, x: Any) -> Any:
     return t.helper(helpers.space_to_depth)(x, block)
 
 
+@operator(
+    "ReverseSequence",
+    since=10,
+    mapping=SHUFFLE,
+    shape=sizes_elementwise.like_input,
+    requires={1: Between(1, 2)},
+)
 def _reverse_sequence(t: Any, n: NodeView, x: Any, lengths: Any) -> Any:
     reverse = t.helper(helpers.reverse_sequence)
     if n.attr("time_axis", 0) == 0:
@@ -265,6 +267,15 @@ def _reverse_sequence(t: Any, n: NodeView, x: Any, lengths: Any) -> Any:
     return reverse(x, lengths)
 
 
+@operator(
+    "Trilu",
+    since=14,
+    mapping=ONE_TO_ONE,
+    cut=cuts.matrices,
+    shape=sizes_elementwise.like_input,
+    flops=0,
+    pattern=Pattern.INJECTIVE,
+)
 def _trilu(t: Any, n: NodeView, x: Any, k: Any = None) -> Any:
     dtype = n.dtype(0)
     found = n.ints(1) if k is not None else [0]
@@ -274,49 +285,3 @@ def _trilu(t: Any, n: NodeView, x: Any, k: Any = None) -> Any:
     whole = kernel_view(t, dtype, x)
     part = whole.triu(*args) if n.attr("upper", 1) else whole.tril(*args)
     return kernel_result(t, dtype, part)
-
-
-define(
-    OpDef(
-        "DepthToSpace",
-        since=13,
-        cut=cuts.along(0),
-        fits=fitting_sizes.blocks((1, 2)),
-        mapping=SHUFFLE,
-        shape=sizes_windows.depth_to_space,
-        torch=_depth_to_space,
-    )
-)
-define(
-    OpDef(
-        "SpaceToDepth",
-        since=13,
-        cut=cuts.along(0),
-        fits=fitting_sizes.blocks((2, 1), (3, 1)),
-        mapping=SHUFFLE,
-        shape=sizes_windows.space_to_depth,
-        torch=_space_to_depth,
-    )
-)
-define(
-    OpDef(
-        "ReverseSequence",
-        since=10,
-        mapping=SHUFFLE,
-        shape=sizes_elementwise.like_input,
-        requires={1: Between(1, 2)},
-        torch=_reverse_sequence,
-    )
-)
-define(
-    OpDef(
-        "Trilu",
-        since=14,
-        mapping=ONE_TO_ONE,
-        cut=cuts.matrices,
-        shape=sizes_elementwise.like_input,
-        flops=0,
-        pattern=Pattern.INJECTIVE,
-        torch=_trilu,
-    )
-)

@@ -23,7 +23,7 @@ from ..helpers import norms as helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView, constant
 from ..operands import number, wanted
-from ..registry import MANY_TO_MANY, ONE_TO_ONE, OpDef, define
+from ..registry import MANY_TO_MANY, ONE_TO_ONE, operator
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
@@ -61,24 +61,6 @@ def _affine(n: NodeView, *names: str) -> dict[str, Weight]:
 
 
 # ---- BatchNormalization
-
-
-def _batch_norm(
-    t: Any, n: NodeView, x: Any, weight: Any, bias: Any, mean: Any, var: Any
-) -> Any:
-    dims = n.shapes.dims(n.value(0))
-    if dims is not None and (len(dims) < 2 or dims[1] == 0):
-        n.refuse("BatchNormalization without channels is not supported")
-    if n.attr("training_mode", 0):
-        momentum = number(n, "momentum", 0.9)
-        helper = t.helper(helpers.batch_norm_in_training)
-        made = helper(x, weight, bias, mean, var, momentum, **_eps(n))
-        return wanted(n, made, 3)
-    _same_types(n, 1, 2, 3, 4)
-    if _of_the_batch(n):
-        affine = (weight,) if _is_no_bias(n.value(2)) else (weight, bias)
-        return t.F.batch_norm(x, None, None, *affine, training=True, **_eps(n))
-    return t.F.batch_norm(x, mean, var, weight, bias, **_eps(n))
 
 
 def _is_no_bias(value: ir.Value) -> bool:
@@ -143,19 +125,32 @@ def _batch_norm_module(n: NodeView) -> ModuleForm | None:
     return _layer(n, layer, (n.size(1, 0),), weights)
 
 
-define(
-    OpDef(
-        "BatchNormalization",
-        since=15,
-        cut=cuts.along(0),
-        fits=fitting_sizes.channelwise,
-        mapping=ONE_TO_ONE,
-        shape=sizes_elementwise.like_input,
-        flops=flop_counts.batch_norm,
-        torch=_batch_norm,
-        module=_batch_norm_module,
-    )
+@operator(
+    "BatchNormalization",
+    since=15,
+    cut=cuts.along(0),
+    fits=fitting_sizes.channelwise,
+    mapping=ONE_TO_ONE,
+    shape=sizes_elementwise.like_input,
+    flops=flop_counts.batch_norm,
+    module=_batch_norm_module,
 )
+def _batch_norm(
+    t: Any, n: NodeView, x: Any, weight: Any, bias: Any, mean: Any, var: Any
+) -> Any:
+    dims = n.shapes.dims(n.value(0))
+    if dims is not None and (len(dims) < 2 or dims[1] == 0):
+        n.refuse("BatchNormalization without channels is not supported")
+    if n.attr("training_mode", 0):
+        momentum = number(n, "momentum", 0.9)
+        helper = t.helper(helpers.batch_norm_in_training)
+        made = helper(x, weight, bias, mean, var, momentum, **_eps(n))
+        return wanted(n, made, 3)
+    _same_types(n, 1, 2, 3, 4)
+    if _of_the_batch(n):
+        affine = (weight,) if _is_no_bias(n.value(2)) else (weight, bias)
+        return t.F.batch_norm(x, None, None, *affine, training=True, **_eps(n))
+    return t.F.batch_norm(x, mean, var, weight, bias, **_eps(n))
 
 
 # ---- LayerNormalization and RMSNormalization, over the axes from `axis` on
@@ -198,6 +193,38 @@ def _is_idle(n: NodeView, i: int, number: float) -> bool:
     return is_made_up(value) and uniform_number(value.const_value) == number
 
 
+def _layer_norm_module(n: NodeView) -> ModuleForm | None:
+    axis, affine = _trailing(n), (1, 2) if n.has(2) else (1,)
+    if n.used(1) or n.used(2) or not _constants(n, *affine):
+        return None
+    if not all(_fits(n, i, axis) for i in affine):
+        return None
+    if _is_idle(n, 1, 1):
+        return None
+    _check_stash(n)
+    has_bias = n.has(2) and not _is_idle(n, 2, 0)
+    weights = _affine(n, "weight", "bias") if has_bias else _affine(n, "weight")
+    shape = _parameter_shape(n)
+    return _layer(n, "nn.LayerNorm", (shape,), weights, bias=(has_bias, True))
+
+
+def _parameter_shape(n: NodeView) -> Any:
+    shape = tuple(n.size(1, i) for i in range(n.rank(1)))
+    return shape[0] if len(shape) == 1 else shape
+
+
+@operator(
+    "LayerNormalization",
+    since=17,
+    cut=cuts.before_axis,
+    fits=fitting_sizes.last_axes,
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.layer_norm,
+    flops=flop_counts.layer_norm,
+    tile=tiles.normalise,
+    fresh=True,
+    module=_layer_norm_module,
+)
 def _layer_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
     _check_stash(n)
     axis = _trailing(n)
@@ -219,55 +246,6 @@ def _layer_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> A
     return y if bias is None else y + bias
 
 
-def _layer_norm_module(n: NodeView) -> ModuleForm | None:
-    axis, affine = _trailing(n), (1, 2) if n.has(2) else (1,)
-    if n.used(1) or n.used(2) or not _constants(n, *affine):
-        return None
-    if not all(_fits(n, i, axis) for i in affine):
-        return None
-    if _is_idle(n, 1, 1):
-        return None
-    _check_stash(n)
-    has_bias = n.has(2) and not _is_idle(n, 2, 0)
-    weights = _affine(n, "weight", "bias") if has_bias else _affine(n, "weight")
-    shape = _parameter_shape(n)
-    return _layer(n, "nn.LayerNorm", (shape,), weights, bias=(has_bias, True))
-
-
-def _parameter_shape(n: NodeView) -> Any:
-    shape = tuple(n.size(1, i) for i in range(n.rank(1)))
-    return shape[0] if len(shape) == 1 else shape
-
-
-define(
-    OpDef(
-        "LayerNormalization",
-        since=17,
-        cut=cuts.before_axis,
-        fits=fitting_sizes.last_axes,
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.layer_norm,
-        flops=flop_counts.layer_norm,
-        tile=tiles.normalise,
-        fresh=True,
-        torch=_layer_norm,
-        module=_layer_norm_module,
-    )
-)
-
-
-def _rms_norm(t: Any, n: NodeView, x: Any, weight: Any) -> Any:
-    _check_stash(n)
-    axis, eps = _trailing(n), number(n, "epsilon", 1e-5)
-    shape = _normalised_shape(n, x, axis)
-    if _fits(n, 1, axis) and _is_idle(n, 1, 1):
-        return t.F.rms_norm(x, shape, eps=eps)
-    if _fits(n, 1, axis):
-        return t.F.rms_norm(x, shape, weight, eps=eps)
-    y = t.F.rms_norm(x, shape, eps=eps)
-    return (y if n.dtype(1) == n.dtype(0) else y.to(t.dtype(n.dtype(1)))) * weight
-
-
 def _rms_norm_module(n: NodeView) -> ModuleForm | None:
     axis = _trailing(n)
     if not _constants(n, 1) or not _fits(n, 1, axis) or _is_idle(n, 1, 1):
@@ -279,20 +257,27 @@ def _rms_norm_module(n: NodeView) -> ModuleForm | None:
     )
 
 
-define(
-    OpDef(
-        "RMSNormalization",
-        since=23,
-        cut=cuts.before_axis,
-        fits=fitting_sizes.last_axes,
-        mapping=MANY_TO_MANY,
-        shape=sizes_elementwise.like_input,
-        flops=4,
-        tile=tiles.normalise,
-        torch=_rms_norm,
-        module=_rms_norm_module,
-    )
+@operator(
+    "RMSNormalization",
+    since=23,
+    cut=cuts.before_axis,
+    fits=fitting_sizes.last_axes,
+    mapping=MANY_TO_MANY,
+    shape=sizes_elementwise.like_input,
+    flops=4,
+    tile=tiles.normalise,
+    module=_rms_norm_module,
 )
+def _rms_norm(t: Any, n: NodeView, x: Any, weight: Any) -> Any:
+    _check_stash(n)
+    axis, eps = _trailing(n), number(n, "epsilon", 1e-5)
+    shape = _normalised_shape(n, x, axis)
+    if _fits(n, 1, axis) and _is_idle(n, 1, 1):
+        return t.F.rms_norm(x, shape, eps=eps)
+    if _fits(n, 1, axis):
+        return t.F.rms_norm(x, shape, weight, eps=eps)
+    y = t.F.rms_norm(x, shape, eps=eps)
+    return (y if n.dtype(1) == n.dtype(0) else y.to(t.dtype(n.dtype(1)))) * weight
 
 
 # ---- GroupNormalization and InstanceNormalization
@@ -317,27 +302,11 @@ def _check_groups(n: NodeView) -> int:
     return int(groups)
 
 
-def _group_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any) -> Any:
-    groups = _check_groups(n)
-    if _is_idle(n, 1, 1) and _is_idle(n, 2, 0):
-        return t.F.group_norm(x, groups, **_eps(n))
-    return t.F.group_norm(x, groups, weight, bias, **_eps(n))
-
-
 def _group_norm_module(n: NodeView) -> ModuleForm | None:
     if not _constants(n, 1, 2) or (_is_idle(n, 1, 1) and _is_idle(n, 2, 0)):
         return None
     sizes = (_check_groups(n), n.size(1, 0))
     return _layer(n, "nn.GroupNorm", sizes, _affine(n, "weight", "bias"))
-
-
-def _instance_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any) -> Any:
-    if n.rank(0) < 3:
-        n.refuse("InstanceNormalization without spatial axes is not supported")
-    _refuse_single(n, 0)
-    if _is_idle(n, 1, 1) and _is_idle(n, 2, 0):
-        return t.F.instance_norm(x, **_eps(n))
-    return t.F.instance_norm(x, weight=weight, bias=bias, **_eps(n))
 
 
 def _instance_norm_module(n: NodeView) -> ModuleForm | None:
@@ -350,37 +319,54 @@ def _instance_norm_module(n: NodeView) -> ModuleForm | None:
     return _layer(n, layer, (n.size(1, 0),), weights, affine=(True, False))
 
 
-define(
-    OpDef(
-        "GroupNormalization",
-        since=21,
-        cut=cuts.along(0),
-        fits=fitting_sizes.channelwise,
-        mapping=MANY_TO_MANY,
-        shape=sizes_elementwise.like_input,
-        flops=7,
-        torch=_group_norm,
-        module=_group_norm_module,
-    )
+@operator(
+    "GroupNormalization",
+    since=21,
+    cut=cuts.along(0),
+    fits=fitting_sizes.channelwise,
+    mapping=MANY_TO_MANY,
+    shape=sizes_elementwise.like_input,
+    flops=7,
+    module=_group_norm_module,
 )
-define(
-    OpDef(
-        "InstanceNormalization",
-        since=6,
-        cut=cuts.along(0),
-        fits=fitting_sizes.channelwise,
-        mapping=MANY_TO_MANY,
-        shape=sizes_elementwise.like_input,
-        flops=7,
-        torch=_instance_norm,
-        module=_instance_norm_module,
-    )
+def _group_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any) -> Any:
+    groups = _check_groups(n)
+    if _is_idle(n, 1, 1) and _is_idle(n, 2, 0):
+        return t.F.group_norm(x, groups, **_eps(n))
+    return t.F.group_norm(x, groups, weight, bias, **_eps(n))
+
+
+@operator(
+    "InstanceNormalization",
+    since=6,
+    cut=cuts.along(0),
+    fits=fitting_sizes.channelwise,
+    mapping=MANY_TO_MANY,
+    shape=sizes_elementwise.like_input,
+    flops=7,
+    module=_instance_norm_module,
 )
+def _instance_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any) -> Any:
+    if n.rank(0) < 3:
+        n.refuse("InstanceNormalization without spatial axes is not supported")
+    _refuse_single(n, 0)
+    if _is_idle(n, 1, 1) and _is_idle(n, 2, 0):
+        return t.F.instance_norm(x, **_eps(n))
+    return t.F.instance_norm(x, weight=weight, bias=bias, **_eps(n))
 
 
 # ---- LpNormalization
 
 
+@operator(
+    "LpNormalization",
+    since=1,
+    cut=cuts.but_axis(-1),
+    mapping=MANY_TO_MANY,
+    shape=sizes_elementwise.like_input,
+    flops=3,
+    tile=tiles.normalise,
+)
 def _lp_normalization(t: Any, n: NodeView, x: Any) -> Any:
     # F.normalize bounds the norm from below, here only a norm of 0 is special.
     p = n.attr("p", 2)
@@ -388,23 +374,17 @@ def _lp_normalization(t: Any, n: NodeView, x: Any) -> Any:
     return t.helper(helpers.lp_normalize)(x, **options)
 
 
-define(
-    OpDef(
-        "LpNormalization",
-        since=1,
-        cut=cuts.but_axis(-1),
-        mapping=MANY_TO_MANY,
-        shape=sizes_elementwise.like_input,
-        flops=3,
-        tile=tiles.normalise,
-        torch=_lp_normalization,
-    )
-)
-
-
 # ---- LRN
 
 
+@operator(
+    "LRN",
+    since=1,
+    mapping=MANY_TO_MANY,
+    cut=cuts.along(0),
+    shape=sizes_elementwise.like_input,
+    flops=flop_counts.local_response_norm,
+)
 def _lrn(t: Any, n: NodeView, x: Any) -> Any:
     size = n.attr("size")
     if size < 1:
@@ -426,36 +406,18 @@ def _lrn(t: Any, n: NodeView, x: Any) -> Any:
     return function(x, size, **given)
 
 
-define(
-    OpDef(
-        "LRN",
-        since=1,
-        mapping=MANY_TO_MANY,
-        cut=cuts.along(0),
-        shape=sizes_elementwise.like_input,
-        flops=flop_counts.local_response_norm,
-        torch=_lrn,
-    )
-)
-
-
 # ---- MeanVarianceNormalization
 
 
+@operator(
+    "MeanVarianceNormalization",
+    since=9,
+    mapping=MANY_TO_MANY,
+    shape=sizes_elementwise.like_input,
+    flops=5,
+)
 def _mean_variance(t: Any, n: NodeView, x: Any) -> Any:
     axes = n.attr("axes") or [0, 2, 3]
     dim = axes[0] if len(axes) == 1 else tuple(axes)
     spread = x.std(dim=dim, correction=0, keepdim=True)
     return (x - x.mean(dim=dim, keepdim=True)) / (spread + 1e-9)
-
-
-define(
-    OpDef(
-        "MeanVarianceNormalization",
-        since=9,
-        mapping=MANY_TO_MANY,
-        shape=sizes_elementwise.like_input,
-        flops=5,
-        torch=_mean_variance,
-    )
-)

@@ -11,7 +11,7 @@ from ..facts import cuts, fitting_sizes, flop_counts, sizes_windows, tiles
 from ..helpers import pool as helpers
 from ..node_view import NodeView
 from ..operands import wanted
-from ..registry import MANY_TO_MANY, OpDef, Pattern, define
+from ..registry import MANY_TO_MANY, OpDef, Pattern, define, operator
 from .windows import Windows, padded, short, windows
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
@@ -67,6 +67,31 @@ def _arguments(w: Windows, padding: bool = True) -> tuple[Any, dict[str, Any]]:
 # ---- MaxPool
 
 
+def _max_pool_with_indices(t: Any, n: NodeView, w: Windows, x: Any) -> Any:
+    if not n.is_float(0) or w.same:
+        n.refuse("MaxPool with indices on such an input is not supported")
+    options: dict[str, Any] = {}
+    if any((*w.begin, *w.end)):
+        options["padding"] = (*w.begin, *w.end)
+    if w.dilated():
+        options["dilation"] = w.dilation
+    if n.attr("storage_order", 0):
+        options["column_major"] = True
+    made = t.helper(helpers.max_pool_with_indices)
+    return wanted(n, made(x, w.kernel, w.stride, **options), 2)
+
+
+@operator(
+    "MaxPool",
+    since=12,
+    cut=cuts.along(0, 1),
+    fits=fitting_sizes.window(),
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.pool,
+    flops=flop_counts.pool(1),
+    tile=tiles.pool,
+    pattern=Pattern.OUT_ELEMWISE_FUSABLE,
+)
 def _max_pool(t: Any, n: NodeView, x: Any) -> Any:
     w = _windows(n)
     if n.used(1):
@@ -83,39 +108,20 @@ def _max_pool(t: Any, n: NodeView, x: Any) -> Any:
     return y.to(t.dtype(n.dtype(0))) if small else y
 
 
-def _max_pool_with_indices(t: Any, n: NodeView, w: Windows, x: Any) -> Any:
-    if not n.is_float(0) or w.same:
-        n.refuse("MaxPool with indices on such an input is not supported")
-    options: dict[str, Any] = {}
-    if any((*w.begin, *w.end)):
-        options["padding"] = (*w.begin, *w.end)
-    if w.dilated():
-        options["dilation"] = w.dilation
-    if n.attr("storage_order", 0):
-        options["column_major"] = True
-    made = t.helper(helpers.max_pool_with_indices)
-    return wanted(n, made(x, w.kernel, w.stride, **options), 2)
-
-
-define(
-    OpDef(
-        "MaxPool",
-        since=12,
-        cut=cuts.along(0, 1),
-        fits=fitting_sizes.window(),
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.pool,
-        flops=flop_counts.pool(1),
-        tile=tiles.pool,
-        pattern=Pattern.OUT_ELEMWISE_FUSABLE,
-        torch=_max_pool,
-    )
-)
-
-
 # ---- AveragePool
 
 
+@operator(
+    "AveragePool",
+    since=19,
+    cut=cuts.along(0, 1),
+    fits=fitting_sizes.window(),
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.pool,
+    flops=flop_counts.pool(1),
+    tile=tiles.pool,
+    pattern=Pattern.OUT_ELEMWISE_FUSABLE,
+)
 def _average_pool(t: Any, n: NodeView, x: Any) -> Any:
     w = _windows(n)
     include = bool(n.attr("count_include_pad", 0))
@@ -145,25 +151,19 @@ def _average_pool(t: Any, n: NodeView, x: Any) -> Any:
     return function(x, kernel, **options)
 
 
-define(
-    OpDef(
-        "AveragePool",
-        since=19,
-        cut=cuts.along(0, 1),
-        fits=fitting_sizes.window(),
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.pool,
-        flops=flop_counts.pool(1),
-        tile=tiles.pool,
-        pattern=Pattern.OUT_ELEMWISE_FUSABLE,
-        torch=_average_pool,
-    )
-)
-
-
 # ---- LpPool
 
 
+@operator(
+    "LpPool",
+    since=18,
+    cut=cuts.along(0, 1),
+    fits=fitting_sizes.window(),
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.pool,
+    flops=flop_counts.pool(2),
+    tile=tiles.pool,
+)
 def _lp_pool(t: Any, n: NodeView, x: Any) -> Any:
     w, p = _windows(n), n.attr("p", 2)
     if w.dilated() or w.ceil:
@@ -181,21 +181,6 @@ def _lp_pool(t: Any, n: NodeView, x: Any) -> Any:
     return function(x, p, kernel, **options)
 
 
-define(
-    OpDef(
-        "LpPool",
-        since=18,
-        cut=cuts.along(0, 1),
-        fits=fitting_sizes.window(),
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.pool,
-        flops=flop_counts.pool(2),
-        tile=tiles.pool,
-        torch=_lp_pool,
-    )
-)
-
-
 # ---- over everything
 
 
@@ -208,13 +193,6 @@ def _spatial(n: NodeView) -> tuple[int, ...]:
 def _all_axes(n: NodeView) -> Any:
     axes = _spatial(n)
     return axes[0] if len(axes) == 1 else axes
-
-
-def _global_lp_pool(t: Any, n: NodeView, x: Any) -> Any:
-    p = n.attr("p", 2)
-    norm = t.linalg.vector_norm
-    options = {"dim": _all_axes(n), "keepdim": True}
-    return norm(x, **options) if p == 2 else norm(x, ord=p, **options)
 
 
 define(
@@ -245,17 +223,21 @@ define(
         result="pooled",
     )
 )
-define(
-    OpDef(
-        "GlobalLpPool",
-        since=2,
-        cut=cuts.along(0, 1),
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.global_pool,
-        flops=flop_counts.per_input(2),
-        tile=tiles.global_pool,
-        runs_until=21,
-        torch=_global_lp_pool,
-        result="pooled",
-    )
+
+
+@operator(
+    "GlobalLpPool",
+    since=2,
+    cut=cuts.along(0, 1),
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.global_pool,
+    flops=flop_counts.per_input(2),
+    tile=tiles.global_pool,
+    runs_until=21,
+    result="pooled",
 )
+def _global_lp_pool(t: Any, n: NodeView, x: Any) -> Any:
+    p = n.attr("p", 2)
+    norm = t.linalg.vector_norm
+    options = {"dim": _all_axes(n), "keepdim": True}
+    return norm(x, **options) if p == 2 else norm(x, ord=p, **options)

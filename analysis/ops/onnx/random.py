@@ -15,7 +15,7 @@ from ..facts import sizes_elementwise
 from ..helpers import random as helpers
 from ..node_view import NodeView
 from ..operands import converted
-from ..registry import MANY_TO_MANY, ONE_TO_MANY, ONE_TO_ONE, OpDef, define
+from ..registry import MANY_TO_MANY, ONE_TO_MANY, ONE_TO_ONE, OpDef, define, operator
 
 
 def generator(t: Any, n: NodeView) -> dict[str, Any]:
@@ -96,11 +96,20 @@ for _name in ("RandomNormal", "RandomUniform"):
     )
 
 
+@operator("Bernoulli", since=22, mapping=ONE_TO_ONE, traceable=False, result="drawn")
 def _bernoulli(t: Any, n: NodeView, x: Any) -> Any:
     y = t.bernoulli(x, **generator(t, n))
     return y if n.dtype(0) == n.out_dtype() else converted(t, y, n.out_dtype())
 
 
+@operator(
+    "Multinomial",
+    since=7,
+    mapping=MANY_TO_MANY,
+    traceable=False,
+    runs_until=21,
+    result="drawn",
+)
 def _multinomial(t: Any, n: NodeView, x: Any) -> Any:
     count = n.attr("sample_size", 1)
     probs = x.softmax(dim=1)
@@ -108,29 +117,14 @@ def _multinomial(t: Any, n: NodeView, x: Any) -> Any:
     return y if n.out_dtype() == ir.DataType.INT64 else y.int()
 
 
-define(
-    OpDef(
-        "Bernoulli",
-        since=22,
-        mapping=ONE_TO_ONE,
-        traceable=False,
-        torch=_bernoulli,
-        result="drawn",
-    )
+@operator(
+    "Dropout",
+    since=22,
+    mapping=ONE_TO_ONE,
+    shape=sizes_elementwise.like_input_twice,
+    flops=0,
+    traceable=False,
 )
-define(
-    OpDef(
-        "Multinomial",
-        since=7,
-        mapping=MANY_TO_MANY,
-        traceable=False,
-        runs_until=21,
-        torch=_multinomial,
-        result="drawn",
-    )
-)
-
-
 def _dropout(
     t: Any, n: NodeView, x: Any, ratio: Any = None, training: Any = None
 ) -> Any:
@@ -142,16 +136,3 @@ def _dropout(
     known = ratio if share is None else float(str(share.reshape(-1)[0]))
     made = t.helper(helpers.dropout)(x, known, **options, **generator(t, n))
     return made if n.used(1) else made[0]
-
-
-define(
-    OpDef(
-        "Dropout",
-        since=22,
-        mapping=ONE_TO_ONE,
-        shape=sizes_elementwise.like_input_twice,
-        flops=0,
-        traceable=False,
-        torch=_dropout,
-    )
-)

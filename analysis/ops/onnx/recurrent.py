@@ -14,7 +14,7 @@ from ..helpers import recurrent as helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView
 from ..operands import number, wanted
-from ..registry import MANY_TO_MANY, OpDef, define
+from ..registry import MANY_TO_MANY, OpDef, define, operator
 from .recurrent_layout import first_axis, is_zero, surroundings, whole_length
 
 # The order of PyTorch's gates in ONNX's: i o f c -> i f g o, z r h -> r z n.
@@ -200,27 +200,6 @@ def _unpacked(t: Any, kind: str, result: Any, split: int, back: bool, time: int)
 # ---- the loop over time
 
 
-def _looped(t: Any, n: NodeView, x: Any, w: Any, r: Any, *rest: Any) -> Any:
-    kind = n.node.op_type
-    names = ["bias", "lengths", "h", "c", "peepholes"]
-    if kind != "LSTM":
-        names = names[:3]
-    given = dict(zip(names, rest, strict=False))
-    options = {name: value for name, value in given.items() if value is not None}
-    options |= options_of(n)
-    if n.attr("linear_before_reset", 0):
-        options["reset_after"] = True
-    if n.attr("layout", 0):
-        options["batch_first"] = True
-    function = {
-        "LSTM": helpers.run_lstm,
-        "GRU": helpers.run_gru,
-        "RNN": helpers.run_rnn,
-    }
-    made = t.helper(function[kind])(x, w, r, **options)
-    return wanted(n, made, 3 if kind == "LSTM" else 2)
-
-
 def options_of(n: NodeView) -> dict[str, Any]:
     """What the attributes of a cell say."""
     options: dict[str, Any] = {}
@@ -256,21 +235,39 @@ def _with_numbers(n: NodeView, found: list[str]) -> tuple[Any, ...]:
     return tuple(made)
 
 
-define(
-    OpDef(
-        "LSTM",
-        since=14,
-        fits=fitting_sizes.recurrent,
-        mapping=MANY_TO_MANY,
-        cut=cuts.recurrent,
-        shape=sizes_windows.recurrent,
-        flops=flop_counts.recurrent(gates=4, extra=13),
-        traceable=False,
-        requires={4: Between(1, 2)},
-        torch=_looped,
-        module=_module,
-    )
+@operator(
+    "LSTM",
+    since=14,
+    fits=fitting_sizes.recurrent,
+    mapping=MANY_TO_MANY,
+    cut=cuts.recurrent,
+    shape=sizes_windows.recurrent,
+    flops=flop_counts.recurrent(gates=4, extra=13),
+    traceable=False,
+    requires={4: Between(1, 2)},
+    module=_module,
 )
+def _looped(t: Any, n: NodeView, x: Any, w: Any, r: Any, *rest: Any) -> Any:
+    kind = n.node.op_type
+    names = ["bias", "lengths", "h", "c", "peepholes"]
+    if kind != "LSTM":
+        names = names[:3]
+    given = dict(zip(names, rest, strict=False))
+    options = {name: value for name, value in given.items() if value is not None}
+    options |= options_of(n)
+    if n.attr("linear_before_reset", 0):
+        options["reset_after"] = True
+    if n.attr("layout", 0):
+        options["batch_first"] = True
+    function = {
+        "LSTM": helpers.run_lstm,
+        "GRU": helpers.run_gru,
+        "RNN": helpers.run_rnn,
+    }
+    made = t.helper(function[kind])(x, w, r, **options)
+    return wanted(n, made, 3 if kind == "LSTM" else 2)
+
+
 define(
     OpDef(
         "GRU",

@@ -17,7 +17,7 @@ from ..facts.requirements import Between
 from ..helpers import movement as helpers
 from ..node_view import NodeView
 from ..operands import EVERYTHING, equal, flat_ints, front, size, subscript
-from ..registry import REORGANIZE, OpDef, define
+from ..registry import REORGANIZE, operator
 
 Sizes = Sequence[int | Expr]
 
@@ -120,6 +120,17 @@ def _spelled(dims: Dims, asked: Sizes | None) -> list[int | Expr]:
 # ---- Reshape
 
 
+@operator(
+    "Reshape",
+    since=25,
+    cut=cuts.reshape,
+    fits=fitting_sizes.reshape,
+    mapping=REORGANIZE,
+    shape=sizes_movement.reshape,
+    values=small_values.same_elements,
+    by_index=index_functions.reshape,
+    requires={1: Between(0, 1)},
+)
 def _reshape(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     target = n.ints(1)
     if target is None:
@@ -129,25 +140,18 @@ def _reshape(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     return reshaped(x, n.dims(0), n.out_dims(), target)
 
 
-define(
-    OpDef(
-        "Reshape",
-        since=25,
-        cut=cuts.reshape,
-        fits=fitting_sizes.reshape,
-        mapping=REORGANIZE,
-        shape=sizes_movement.reshape,
-        values=small_values.same_elements,
-        by_index=index_functions.reshape,
-        requires={1: Between(0, 1)},
-        torch=_reshape,
-    )
-)
-
-
 # ---- Flatten
 
 
+@operator(
+    "Flatten",
+    since=25,
+    cut=cuts.reshape,
+    mapping=REORGANIZE,
+    shape=sizes_movement.flatten,
+    values=small_values.same_elements,
+    by_index=index_functions.reshape,
+)
 def _flatten(t: Any, n: NodeView, x: Any) -> Any:
     rank = n.rank(0)
     axis = front(int(n.attr("axis", 1)), rank)
@@ -160,23 +164,20 @@ def _flatten(t: Any, n: NodeView, x: Any) -> Any:
     return x.flatten(0, axis - 1) if axis > 1 else x
 
 
-define(
-    OpDef(
-        "Flatten",
-        since=25,
-        cut=cuts.reshape,
-        mapping=REORGANIZE,
-        shape=sizes_movement.flatten,
-        values=small_values.same_elements,
-        by_index=index_functions.reshape,
-        torch=_flatten,
-    )
-)
-
-
 # ---- Squeeze, Unsqueeze
 
 
+@operator(
+    "Squeeze",
+    since=25,
+    cut=cuts.squeeze,
+    fits=fitting_sizes.squeeze,
+    mapping=REORGANIZE,
+    shape=sizes_movement.squeeze,
+    values=small_values.same_elements,
+    by_index=index_functions.reshape,
+    requires={1: Between(0, 1)},
+)
 def _squeeze(t: Any, n: NodeView, x: Any, axes: Any = None) -> Any:
     if axes is None:
         return x.squeeze()
@@ -188,38 +189,19 @@ def _squeeze(t: Any, n: NodeView, x: Any, axes: Any = None) -> Any:
     return squeezed(x, gone, rank) if gone else x
 
 
+@operator(
+    "Unsqueeze",
+    since=25,
+    cut=cuts.reshape,
+    mapping=REORGANIZE,
+    shape=sizes_movement.unsqueeze,
+    values=small_values.same_elements,
+    by_index=index_functions.reshape,
+    requires={1: Between(0, 1)},
+)
 def _unsqueeze(t: Any, n: NodeView, x: Any, axes: Any) -> Any:
     listed = flat_ints(n.ints(1))
     if listed is None:
         return t.helper(helpers.unsqueeze_axes)(x, axes)
     rank = n.rank(0) + len(listed)
     return unsqueezed(x, sorted(front(axis, rank) for axis in listed), rank)
-
-
-define(
-    OpDef(
-        "Squeeze",
-        since=25,
-        cut=cuts.squeeze,
-        fits=fitting_sizes.squeeze,
-        mapping=REORGANIZE,
-        shape=sizes_movement.squeeze,
-        values=small_values.same_elements,
-        by_index=index_functions.reshape,
-        requires={1: Between(0, 1)},
-        torch=_squeeze,
-    )
-)
-define(
-    OpDef(
-        "Unsqueeze",
-        since=25,
-        cut=cuts.reshape,
-        mapping=REORGANIZE,
-        shape=sizes_movement.unsqueeze,
-        values=small_values.same_elements,
-        by_index=index_functions.reshape,
-        requires={1: Between(0, 1)},
-        torch=_unsqueeze,
-    )
-)

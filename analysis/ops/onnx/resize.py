@@ -22,7 +22,7 @@ from ..facts import cuts, flop_counts, sizes_movement
 from ..helpers import resize as helpers
 from ..node_view import NodeView
 from ..operands import equal, front, size
-from ..registry import ONE_TO_MANY, OpDef, define
+from ..registry import ONE_TO_MANY, operator
 
 # ---- the places that are read
 
@@ -276,48 +276,6 @@ def _is_sure(target: Target) -> bool:
 # ---- the operator
 
 
-def _resize(
-    t: Any, n: NodeView, x: Any, roi: Any = None, scales: Any = None, sizes: Any = None
-) -> Any:
-    mode = n.attr("mode", "nearest")
-    coordinates = n.attr("coordinate_transformation_mode", "half_pixel")
-    if coordinates not in COORDINATES:
-        n.refuse(f"Resize with coordinate mode {coordinates!r} is not supported")
-    targets = targets_of(n)
-    if targets is not None and not targets:
-        return x
-    if 0 in n.out_dims() and 0 not in n.dims(0):
-        n.refuse("Resize to no elements is not supported")
-    _refuse_disputed(n, coordinates, targets)
-    if coordinates == "tf_crop_and_resize":
-        return _crop_and_resize(t, n, x, roi, sizes, targets)
-    if targets is not None:
-        keywords = _interpolation(n, targets)
-        if keywords is not None:
-            return t.F.interpolate(x, **keywords)
-    axes, extent = _explicit(t, n, targets, x, scales, sizes)
-    places = t.helper(getattr(helpers, coordinates))
-    if mode == "nearest":
-        if coordinates == "half_pixel_symmetric":
-            n.refuse(f"Resize in mode nearest with {coordinates} is not supported")
-        rounding = {
-            "round_prefer_floor": lambda: t.helper(helpers.half_down),
-            "round_prefer_ceil": lambda: t.helper(helpers.half_up),
-            "floor": lambda: t.floor,
-            "ceil": lambda: t.ceil,
-        }[n.attr("nearest_mode", "round_prefer_floor")]()
-        return t.helper(helpers.resize_nearest)(x, axes, places, rounding, **extent)
-    kernel, reach = _kernel(t, n, mode)
-    options = {
-        name: True for name in ("antialias", "exclude_outside") if n.attr(name, 0)
-    }
-    if mode == "linear" and not n.attr("antialias", 0):
-        options = {}  # a kernel of two pixels reads the edge either way
-    return t.helper(helpers.resize)(
-        x, axes, places, kernel, reach=reach, **extent, **options
-    )
-
-
 def _kernel(t: Any, n: NodeView, mode: str) -> tuple[Any, int]:
     if not n.is_float(0):
         n.refuse(f"Resize of {n.dtype(0).name.lower()} in mode {mode} is not supported")
@@ -405,15 +363,52 @@ def _crop_and_resize(
     return t.helper(helpers.crop_and_resize)(x, axes, region, new, **outside)
 
 
-define(
-    OpDef(
-        "Resize",
-        since=19,
-        cut=cuts.along(0),
-        mapping=ONE_TO_MANY,
-        shape=sizes_movement.resize,
-        flops=flop_counts.resize,
-        torch=_resize,
-        result="resized",
-    )
+@operator(
+    "Resize",
+    since=19,
+    cut=cuts.along(0),
+    mapping=ONE_TO_MANY,
+    shape=sizes_movement.resize,
+    flops=flop_counts.resize,
+    result="resized",
 )
+def _resize(
+    t: Any, n: NodeView, x: Any, roi: Any = None, scales: Any = None, sizes: Any = None
+) -> Any:
+    mode = n.attr("mode", "nearest")
+    coordinates = n.attr("coordinate_transformation_mode", "half_pixel")
+    if coordinates not in COORDINATES:
+        n.refuse(f"Resize with coordinate mode {coordinates!r} is not supported")
+    targets = targets_of(n)
+    if targets is not None and not targets:
+        return x
+    if 0 in n.out_dims() and 0 not in n.dims(0):
+        n.refuse("Resize to no elements is not supported")
+    _refuse_disputed(n, coordinates, targets)
+    if coordinates == "tf_crop_and_resize":
+        return _crop_and_resize(t, n, x, roi, sizes, targets)
+    if targets is not None:
+        keywords = _interpolation(n, targets)
+        if keywords is not None:
+            return t.F.interpolate(x, **keywords)
+    axes, extent = _explicit(t, n, targets, x, scales, sizes)
+    places = t.helper(getattr(helpers, coordinates))
+    if mode == "nearest":
+        if coordinates == "half_pixel_symmetric":
+            n.refuse(f"Resize in mode nearest with {coordinates} is not supported")
+        rounding = {
+            "round_prefer_floor": lambda: t.helper(helpers.half_down),
+            "round_prefer_ceil": lambda: t.helper(helpers.half_up),
+            "floor": lambda: t.floor,
+            "ceil": lambda: t.ceil,
+        }[n.attr("nearest_mode", "round_prefer_floor")]()
+        return t.helper(helpers.resize_nearest)(x, axes, places, rounding, **extent)
+    kernel, reach = _kernel(t, n, mode)
+    options = {
+        name: True for name in ("antialias", "exclude_outside") if n.attr(name, 0)
+    }
+    if mode == "linear" and not n.attr("antialias", 0):
+        options = {}  # a kernel of two pixels reads the edge either way
+    return t.helper(helpers.resize)(
+        x, axes, places, kernel, reach=reach, **extent, **options
+    )

@@ -9,12 +9,21 @@ from ..facts.requirements import Corners, IndexOf
 from ..helpers import roi as helpers
 from ..node_view import NodeView
 from ..operands import number
-from ..registry import OPAQUE, OpDef, define
+from ..registry import OPAQUE, operator
 from .windows import windows
 
 # ---- RoiAlign
 
 
+@operator(
+    "RoiAlign",
+    since=16,
+    fits=fitting_sizes.regions,
+    requires={1: Corners(), 2: IndexOf(0)},
+    mapping=OPAQUE,
+    shape=sizes_windows.roi_align,
+    runs_until=21,
+)
 def _roi_align(t: Any, n: NodeView, x: Any, rois: Any, batch: Any) -> Any:
     size = (n.attr("output_height", 1), n.attr("output_width", 1))
     options = {
@@ -30,23 +39,16 @@ def _roi_align(t: Any, n: NodeView, x: Any, rois: Any, batch: Any) -> Any:
     return t.helper(helpers.roi_align)(x, rois, batch, size, **given)
 
 
-define(
-    OpDef(
-        "RoiAlign",
-        since=16,
-        fits=fitting_sizes.regions,
-        requires={1: Corners(), 2: IndexOf(0)},
-        mapping=OPAQUE,
-        shape=sizes_windows.roi_align,
-        runs_until=21,
-        torch=_roi_align,
-    )
-)
-
-
 # ---- MaxRoiPool
 
 
+@operator(
+    "MaxRoiPool",
+    since=1,
+    fits=fitting_sizes.of_size({1: (5,)}),
+    mapping=OPAQUE,
+    runs_until=21,
+)
 def _max_roi_pool(t: Any, n: NodeView, x: Any, rois: Any) -> Any:
     size = tuple(n.attr("pooled_shape"))
     scale = number(n, "spatial_scale", 1.0)
@@ -54,21 +56,10 @@ def _max_roi_pool(t: Any, n: NodeView, x: Any, rois: Any) -> Any:
     return helper(x, rois, size) if scale == 1 else helper(x, rois, size, scale=scale)
 
 
-define(
-    OpDef(
-        "MaxRoiPool",
-        since=1,
-        fits=fitting_sizes.of_size({1: (5,)}),
-        mapping=OPAQUE,
-        runs_until=21,
-        torch=_max_roi_pool,
-    )
-)
-
-
 # ---- MaxUnpool
 
 
+@operator("MaxUnpool", since=11, mapping=OPAQUE, flops=0)
 def _max_unpool(t: Any, n: NodeView, x: Any, indices: Any, size: Any = None) -> Any:
     w = windows(n, n.attr("kernel_shape"))
     small = [n.size(0, 2 + i) for i in range(w.axes)]
@@ -83,14 +74,3 @@ def _max_unpool(t: Any, n: NodeView, x: Any, indices: Any, size: Any = None) -> 
         # the shape is known only at run time, it is as in ONNX's tests.
         n.refuse("MaxUnpool to another size than its windows give is not supported")
     return t.helper(helpers.zeros_behind)(y, size.tolist())
-
-
-define(
-    OpDef(
-        "MaxUnpool",
-        since=11,
-        mapping=OPAQUE,
-        flops=0,
-        torch=_max_unpool,
-    )
-)

@@ -11,7 +11,7 @@ from ..facts.requirements import Between, IndexOf, PlaceIn
 from ..helpers import indexing as helpers
 from ..node_view import NodeView
 from ..operands import COMPLEX, axis_of, kernel_result, kernel_view, shown, signed
-from ..registry import MANY_TO_MANY, OpDef, define
+from ..registry import MANY_TO_MANY, operator
 from .indexing import index_from_front
 
 _REDUCE = {"mul": "prod", "min": "amin", "max": "amax"}
@@ -28,34 +28,6 @@ def _reduction(n: NodeView) -> str:
             f"{dtype.name.lower()} is not supported"
         )
     return found
-
-
-def _scatter_elements(t: Any, n: NodeView, x: Any, indices: Any, updates: Any) -> Any:
-    axis, dtype = axis_of(n), n.dtype(0)
-    reduction = _reduction(n)
-    where = (shown(axis, n.rank(0)), index_from_front(n, 1, axis, indices))
-    if reduction == "add":
-        return x.scatter_add(*where, updates)
-    if reduction != "none":
-        return x.scatter_reduce(*where, updates, _REDUCE[reduction])
-    source = kernel_view(t, dtype, updates)
-    return kernel_result(t, dtype, kernel_view(t, dtype, x).scatter(*where, source))
-
-
-def _scatter_nd(t: Any, n: NodeView, x: Any, indices: Any, updates: Any) -> Any:
-    dtype = n.dtype(0)
-    reduction = _reduction(n)
-    if reduction in ("none", "add"):
-        adds = {"accumulate": True} if reduction == "add" else {}
-        source = kernel_view(t, dtype, updates)
-        part = _slice(n) if reduction == "none" else None
-        if part is not None:
-            put = kernel_view(t, dtype, x).slice_scatter(source, **part)
-        else:
-            places = indices.unbind(-1)
-            put = kernel_view(t, dtype, x).index_put(places, source, **adds)
-        return kernel_result(t, dtype, put)
-    return t.helper(helpers.scatter_nd)(x, indices, updates, _REDUCE[reduction])
 
 
 def _slice(n: NodeView) -> dict[str, int] | None:
@@ -78,6 +50,64 @@ def _slice(n: NodeView) -> dict[str, int] | None:
     return parts[0] if len(parts) == 1 else None
 
 
+@operator(
+    "ScatterElements",
+    since=18,
+    fits=fitting_sizes.scattered,
+    mapping=MANY_TO_MANY,
+    cut=cuts.together(),
+    shape=sizes_elementwise.like_input,
+    flops=flop_counts.scatter,
+    requires={1: IndexOf(0, "axis")},
+)
+def _scatter_elements(t: Any, n: NodeView, x: Any, indices: Any, updates: Any) -> Any:
+    axis, dtype = axis_of(n), n.dtype(0)
+    reduction = _reduction(n)
+    where = (shown(axis, n.rank(0)), index_from_front(n, 1, axis, indices))
+    if reduction == "add":
+        return x.scatter_add(*where, updates)
+    if reduction != "none":
+        return x.scatter_reduce(*where, updates, _REDUCE[reduction])
+    source = kernel_view(t, dtype, updates)
+    return kernel_result(t, dtype, kernel_view(t, dtype, x).scatter(*where, source))
+
+
+@operator(
+    "ScatterND",
+    since=18,
+    fits=fitting_sizes.scattered,
+    mapping=MANY_TO_MANY,
+    cut=cuts.scatter_nd,
+    shape=sizes_elementwise.like_input,
+    values=small_values.scatter_nd,
+    flops=flop_counts.scatter,
+    requires={1: PlaceIn(0)},
+)
+def _scatter_nd(t: Any, n: NodeView, x: Any, indices: Any, updates: Any) -> Any:
+    dtype = n.dtype(0)
+    reduction = _reduction(n)
+    if reduction in ("none", "add"):
+        adds = {"accumulate": True} if reduction == "add" else {}
+        source = kernel_view(t, dtype, updates)
+        part = _slice(n) if reduction == "none" else None
+        if part is not None:
+            put = kernel_view(t, dtype, x).slice_scatter(source, **part)
+        else:
+            places = indices.unbind(-1)
+            put = kernel_view(t, dtype, x).index_put(places, source, **adds)
+        return kernel_result(t, dtype, put)
+    return t.helper(helpers.scatter_nd)(x, indices, updates, _REDUCE[reduction])
+
+
+@operator(
+    "TensorScatter",
+    since=24,
+    mapping=MANY_TO_MANY,
+    shape=sizes_elementwise.like_input,
+    flops=0,
+    requires={2: Between(0, 1)},
+    result="cache",
+)
 def _tensor_scatter(
     t: Any, n: NodeView, cache: Any, update: Any, starts: Any = None
 ) -> Any:
@@ -94,44 +124,3 @@ def _tensor_scatter(
     return kernel_result(
         t, dtype, t.helper(helpers.tensor_scatter)(*operands, **options)
     )
-
-
-define(
-    OpDef(
-        "ScatterElements",
-        since=18,
-        fits=fitting_sizes.scattered,
-        mapping=MANY_TO_MANY,
-        cut=cuts.together(),
-        shape=sizes_elementwise.like_input,
-        flops=flop_counts.scatter,
-        requires={1: IndexOf(0, "axis")},
-        torch=_scatter_elements,
-    )
-)
-define(
-    OpDef(
-        "ScatterND",
-        since=18,
-        fits=fitting_sizes.scattered,
-        mapping=MANY_TO_MANY,
-        cut=cuts.scatter_nd,
-        shape=sizes_elementwise.like_input,
-        values=small_values.scatter_nd,
-        flops=flop_counts.scatter,
-        requires={1: PlaceIn(0)},
-        torch=_scatter_nd,
-    )
-)
-define(
-    OpDef(
-        "TensorScatter",
-        since=24,
-        mapping=MANY_TO_MANY,
-        shape=sizes_elementwise.like_input,
-        flops=0,
-        requires={2: Between(0, 1)},
-        torch=_tensor_scatter,
-        result="cache",
-    )
-)

@@ -15,7 +15,7 @@ from ..facts import sizes_elementwise
 from ..helpers import sequences as helpers
 from ..node_view import NodeView
 from ..operands import front
-from ..registry import OPAQUE, REORGANIZE, OpDef, define
+from ..registry import OPAQUE, REORGANIZE, OpDef, define, operator
 
 
 def _call(t: Any, name: str, *args: Any) -> Any:
@@ -39,60 +39,6 @@ def _position(t: Any, n: NodeView, i: int, operand: Any) -> Any:
     return found[0] if found else _call(t, "int", operand)
 
 
-def _at(t: Any, n: NodeView, items: Any, position: Any) -> Any:
-    return items[_position(t, n, 1, position)]
-
-
-def _insert(t: Any, n: NodeView, items: Any, x: Any, position: Any = None) -> Any:
-    if position is None:
-        return _list(t, items, x, spread=(0,))
-    i = _position(t, n, 2, position)
-    if isinstance(i, int) and i == 0:
-        return _list(t, x, items, spread=(1,))
-    if n.ints(2):
-        return _list(t, items[:i], x, items[i:], spread=(0, 2))
-    return t.helper(helpers.insert_item)(items, x, i)
-
-
-def _erase(t: Any, n: NodeView, items: Any, position: Any = None) -> Any:
-    i = -1 if position is None else _position(t, n, 1, position)
-    if isinstance(i, int) and i in (0, -1):
-        return items[:-1] if i else items[1:]
-    return t.helper(helpers.erase_item)(items, i)
-
-
-def _split(t: Any, n: NodeView, x: Any, sizes: Any = None) -> Any:
-    axis = front(int(n.attr("axis", 0)), n.rank(0))
-    if sizes is None and not n.attr("keepdims", 1):
-        return _call(t, "list", x.unbind(axis) if axis else x)
-    parts: Any = 1
-    if sizes is not None:
-        parts = n.ints(1)
-        if parts is None:
-            parts = sizes.tolist()
-        elif n.rank(1) == 0:
-            parts = parts[0]
-    return _call(t, "list", x.split(parts, axis) if axis else x.split(parts))
-
-
-def _concat(t: Any, n: NodeView, items: Any) -> Any:
-    join = t.stack if n.attr("new_axis", 0) else t.cat
-    axis = int(n.attr("axis", 0))
-    return join(items, dim=axis) if axis else join(items)
-
-
-def _has_element(t: Any, n: NodeView, x: Any = None) -> Any:
-    known: Any = x is not None
-    may_lack = known and isinstance(n.value(0).type, ir.OptionalType)
-    if may_lack and isinstance(t, Printing):
-        known = Binary(x, Literal(None), label="is not")
-    return t.tensor(known, device=t.device)
-
-
-def _optional(t: Any, n: NodeView, x: Any = None) -> Any:
-    return Literal(None) if x is None and isinstance(t, Printing) else x
-
-
 define(
     OpDef(
         "SequenceEmpty",
@@ -109,31 +55,33 @@ define(
         torch=lambda t, n, *items: _list(t, *items),
     )
 )
-define(
-    OpDef(
-        "SequenceInsert",
-        since=11,
-        mapping=OPAQUE,
-        torch=_insert,
-    )
-)
-define(
-    OpDef(
-        "SequenceErase",
-        since=11,
-        mapping=OPAQUE,
-        torch=_erase,
-    )
-)
-define(
-    OpDef(
-        "SequenceAt",
-        since=11,
-        mapping=OPAQUE,
-        shape=sizes_elementwise.sequence_at,
-        torch=_at,
-    )
-)
+
+
+@operator("SequenceInsert", since=11, mapping=OPAQUE)
+def _insert(t: Any, n: NodeView, items: Any, x: Any, position: Any = None) -> Any:
+    if position is None:
+        return _list(t, items, x, spread=(0,))
+    i = _position(t, n, 2, position)
+    if isinstance(i, int) and i == 0:
+        return _list(t, x, items, spread=(1,))
+    if n.ints(2):
+        return _list(t, items[:i], x, items[i:], spread=(0, 2))
+    return t.helper(helpers.insert_item)(items, x, i)
+
+
+@operator("SequenceErase", since=11, mapping=OPAQUE)
+def _erase(t: Any, n: NodeView, items: Any, position: Any = None) -> Any:
+    i = -1 if position is None else _position(t, n, 1, position)
+    if isinstance(i, int) and i in (0, -1):
+        return items[:-1] if i else items[1:]
+    return t.helper(helpers.erase_item)(items, i)
+
+
+@operator("SequenceAt", since=11, mapping=OPAQUE, shape=sizes_elementwise.sequence_at)
+def _at(t: Any, n: NodeView, items: Any, position: Any) -> Any:
+    return items[_position(t, n, 1, position)]
+
+
 define(
     OpDef(
         "SequenceLength",
@@ -142,42 +90,46 @@ define(
         torch=lambda t, n, items: t.tensor(_call(t, "len", items), device=t.device),
     )
 )
-define(
-    OpDef(
-        "SplitToSequence",
-        since=24,
-        mapping=REORGANIZE,
-        views=False,
-        traceable=False,
-        torch=_split,
-    )
+
+
+@operator("SplitToSequence", since=24, mapping=REORGANIZE, views=False, traceable=False)
+def _split(t: Any, n: NodeView, x: Any, sizes: Any = None) -> Any:
+    axis = front(int(n.attr("axis", 0)), n.rank(0))
+    if sizes is None and not n.attr("keepdims", 1):
+        return _call(t, "list", x.unbind(axis) if axis else x)
+    parts: Any = 1
+    if sizes is not None:
+        parts = n.ints(1)
+        if parts is None:
+            parts = sizes.tolist()
+        elif n.rank(1) == 0:
+            parts = parts[0]
+    return _call(t, "list", x.split(parts, axis) if axis else x.split(parts))
+
+
+@operator(
+    "ConcatFromSequence", since=11, mapping=REORGANIZE, views=False, traceable=False
 )
-define(
-    OpDef(
-        "ConcatFromSequence",
-        since=11,
-        mapping=REORGANIZE,
-        views=False,
-        traceable=False,
-        torch=_concat,
-    )
-)
-define(
-    OpDef(
-        "Optional",
-        since=15,
-        mapping=OPAQUE,
-        torch=_optional,
-    )
-)
-define(
-    OpDef(
-        "OptionalHasElement",
-        since=18,
-        mapping=OPAQUE,
-        torch=_has_element,
-    )
-)
+def _concat(t: Any, n: NodeView, items: Any) -> Any:
+    join = t.stack if n.attr("new_axis", 0) else t.cat
+    axis = int(n.attr("axis", 0))
+    return join(items, dim=axis) if axis else join(items)
+
+
+@operator("Optional", since=15, mapping=OPAQUE)
+def _optional(t: Any, n: NodeView, x: Any = None) -> Any:
+    return Literal(None) if x is None and isinstance(t, Printing) else x
+
+
+@operator("OptionalHasElement", since=18, mapping=OPAQUE)
+def _has_element(t: Any, n: NodeView, x: Any = None) -> Any:
+    known: Any = x is not None
+    may_lack = known and isinstance(n.value(0).type, ir.OptionalType)
+    if may_lack and isinstance(t, Printing):
+        known = Binary(x, Literal(None), label="is not")
+    return t.tensor(known, device=t.device)
+
+
 define(
     OpDef(
         "OptionalGetElement",

@@ -12,7 +12,7 @@ from ..facts import sizes_windows
 from ..helpers import signal as helpers
 from ..node_view import NodeView
 from ..operands import front
-from ..registry import MANY_TO_MANY, OPAQUE, OpDef, define
+from ..registry import MANY_TO_MANY, OPAQUE, OpDef, define, operator
 
 
 def _scalar(n: NodeView, i: int, operand: Any) -> Any:
@@ -71,6 +71,7 @@ for _name, _spelling in (
 # ---- transforms
 
 
+@operator("DFT", since=20, mapping=MANY_TO_MANY, traceable=False)
 def _dft(t: Any, n: NodeView, x: Any, length: Any = None, axis: Any = None) -> Any:
     dim = -2 if axis is None else _scalar(n, 2, axis)
     if isinstance(dim, int):
@@ -84,6 +85,14 @@ def _dft(t: Any, n: NodeView, x: Any, length: Any = None, axis: Any = None) -> A
     return t.helper(helpers.dft)(x, dim, **options)
 
 
+@operator(
+    "STFT",
+    since=17,
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.stft,
+    onnx_errs=True,
+    traceable=False,
+)
 def _stft(
     t: Any, n: NodeView, x: Any, step: Any, window: Any = None, length: Any = None
 ) -> Any:
@@ -101,38 +110,9 @@ def _stft(
     return t.helper(helpers.stft)(x, _scalar(n, 1, step), count, **options)
 
 
+@operator("MelWeightMatrix", since=17, mapping=OPAQUE)
 def _mel(t: Any, n: NodeView, *operands: Any) -> Any:
     numbers = [_scalar(n, i, operand) for i, operand in enumerate(operands)]
     made = t.helper(helpers.mel_weight_matrix)(*numbers, t.device)
     dtype = n.out_dtype()
     return made if dtype == ir.DataType.FLOAT else made.to(t.dtype(dtype))
-
-
-define(
-    OpDef(
-        "DFT",
-        since=20,
-        mapping=MANY_TO_MANY,
-        traceable=False,
-        torch=_dft,
-    )
-)
-define(
-    OpDef(
-        "STFT",
-        since=17,
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.stft,
-        onnx_errs=True,
-        traceable=False,
-        torch=_stft,
-    )
-)
-define(
-    OpDef(
-        "MelWeightMatrix",
-        since=17,
-        mapping=OPAQUE,
-        torch=_mel,
-    )
-)

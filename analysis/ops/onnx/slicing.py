@@ -23,50 +23,13 @@ from ..operands import (
     kernel_view,
     subscript,
 )
-from ..registry import ONE_TO_ONE, OpDef, Pattern, define
+from ..registry import ONE_TO_ONE, Pattern, operator
 
 Bound: TypeAlias = int | Expr
 Amounts: TypeAlias = Sequence[tuple[int, int]]
 
 
 # ---- Slice
-
-
-def _slice_(
-    t: Any,
-    n: NodeView,
-    x: Any,
-    starts: Any,
-    ends: Any,
-    axes: Any = None,
-    steps: Any = None,
-) -> Any:
-    rank = n.rank(0)
-    places = _numbers(n, 3)
-    strides = _numbers(n, 4)
-    if places is None or strides is None or not (_counted(n, 1) and _counted(n, 2)):
-        return _slice_at_run_time(t, n, x, starts, ends, axes, steps)
-    first, last = _bounds(n, 1, starts), _bounds(n, 2, ends)
-    count = min(len(first), len(last))
-    places = [front(axis, rank) for axis in places or range(count)]
-    items: list[Any] = [EVERYTHING] * rank
-    turned = []
-    for i, axis in enumerate(places):
-        step = strides[i] if strides else 1
-        dim = n.dims(0)[axis]
-        if step < 0:
-            found = _backwards(first[i], last[i], step, dim)
-            if found is None:
-                return _slice_at_run_time(t, n, x, starts, ends, axes, steps)
-            items[axis], turns = found
-            turned += [axis] if turns else []
-        else:
-            items[axis] = _forwards(first[i], last[i], step, dim)
-    x = subscript(x, items)
-    if not turned:
-        return x
-    dtype = n.dtype(0)
-    return kernel_result(t, dtype, kernel_view(t, dtype, x).flip(*turned))
 
 
 def _numbers(n: NodeView, i: int) -> list[int] | None:
@@ -140,58 +103,66 @@ def listed(n: NodeView, i: int, operand: Any) -> Any:
     return operand.tolist() if found is None else found
 
 
-define(
-    OpDef(
-        "Slice",
-        since=13,
-        cut=cuts.slices,
-        mapping=ONE_TO_ONE,
-        shape=sizes_movement.slice_,
-        onnx_errs=True,
-        values=small_values.slice_,
-        by_index=index_functions.slice_,
-        flops=0,
-        pattern=Pattern.INJECTIVE,
-        views=True,
-        carries=(0,),
-        requires={
-            1: Between(0, 1),
-            2: Between(1, 4),
-            3: Between(0, 1),
-            4: Between(1, 2),
-        },
-        torch=_slice_,
-    )
+@operator(
+    "Slice",
+    since=13,
+    cut=cuts.slices,
+    mapping=ONE_TO_ONE,
+    shape=sizes_movement.slice_,
+    onnx_errs=True,
+    values=small_values.slice_,
+    by_index=index_functions.slice_,
+    flops=0,
+    pattern=Pattern.INJECTIVE,
+    views=True,
+    carries=(0,),
+    requires={
+        1: Between(0, 1),
+        2: Between(1, 4),
+        3: Between(0, 1),
+        4: Between(1, 2),
+    },
 )
+def _slice_(
+    t: Any,
+    n: NodeView,
+    x: Any,
+    starts: Any,
+    ends: Any,
+    axes: Any = None,
+    steps: Any = None,
+) -> Any:
+    rank = n.rank(0)
+    places = _numbers(n, 3)
+    strides = _numbers(n, 4)
+    if places is None or strides is None or not (_counted(n, 1) and _counted(n, 2)):
+        return _slice_at_run_time(t, n, x, starts, ends, axes, steps)
+    first, last = _bounds(n, 1, starts), _bounds(n, 2, ends)
+    count = min(len(first), len(last))
+    places = [front(axis, rank) for axis in places or range(count)]
+    items: list[Any] = [EVERYTHING] * rank
+    turned = []
+    for i, axis in enumerate(places):
+        step = strides[i] if strides else 1
+        dim = n.dims(0)[axis]
+        if step < 0:
+            found = _backwards(first[i], last[i], step, dim)
+            if found is None:
+                return _slice_at_run_time(t, n, x, starts, ends, axes, steps)
+            items[axis], turns = found
+            turned += [axis] if turns else []
+        else:
+            items[axis] = _forwards(first[i], last[i], step, dim)
+    x = subscript(x, items)
+    if not turned:
+        return x
+    dtype = n.dtype(0)
+    return kernel_result(t, dtype, kernel_view(t, dtype, x).flip(*turned))
 
 
 # ---- Pad
 
 _TORCH_MODES = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
-
-
-def _pad(
-    t: Any, n: NodeView, x: Any, pads: Any, value: Any = None, axes: Any = None
-) -> Any:
-    mode, dtype = n.attr("mode", "constant"), n.dtype(0)
-    amounts, places = n.ints(1), _numbers(n, 3)
-    if amounts is None or places is None:
-        return _pad_at_run_time(t, n, x, pads, value, axes)
-    rank = n.rank(0)
-    places = [front(axis, rank) for axis in places] if n.has(3) else list(range(rank))
-    around: list[tuple[Bound, Bound]] = [(0, 0)] * rank
-    for i, axis in enumerate(places):
-        around[axis] = (amounts[i], amounts[i + len(places)])
-    first = next((i for i in range(rank) if not _is_none(around[i])), rank)
-    if first == rank:
-        return x
-    order = [amount for axis in reversed(range(first, rank)) for amount in around[axis]]
-    if mode == "constant":
-        return t.F.pad(x, tuple(order), **_fill(n, value))
-    if _is_common(n, mode, around) and dtype.bitwidth >= 16:
-        order += [0] * (-len(order) % 2)
-        return t.F.pad(x, tuple(order), mode=_TORCH_MODES[mode])
-    return t.helper(helpers.pad_from_input)(x, around, mode)
 
 
 def _is_none(pair: tuple[Bound, Bound]) -> bool:
@@ -245,17 +216,36 @@ def _pad_at_run_time(
     return t.helper(helpers.pad_axes)(x, listed(n, 1, pads), **options)
 
 
-define(
-    OpDef(
-        "Pad",
-        since=25,
-        mapping=ONE_TO_ONE,
-        cut=cuts.padded,
-        shape=sizes_movement.pad,
-        flops=0,
-        pattern=Pattern.INJECTIVE,
-        requires={1: Between(0, 2)},
-        torch=_pad,
-        result="padded",
-    )
+@operator(
+    "Pad",
+    since=25,
+    mapping=ONE_TO_ONE,
+    cut=cuts.padded,
+    shape=sizes_movement.pad,
+    flops=0,
+    pattern=Pattern.INJECTIVE,
+    requires={1: Between(0, 2)},
+    result="padded",
 )
+def _pad(
+    t: Any, n: NodeView, x: Any, pads: Any, value: Any = None, axes: Any = None
+) -> Any:
+    mode, dtype = n.attr("mode", "constant"), n.dtype(0)
+    amounts, places = n.ints(1), _numbers(n, 3)
+    if amounts is None or places is None:
+        return _pad_at_run_time(t, n, x, pads, value, axes)
+    rank = n.rank(0)
+    places = [front(axis, rank) for axis in places] if n.has(3) else list(range(rank))
+    around: list[tuple[Bound, Bound]] = [(0, 0)] * rank
+    for i, axis in enumerate(places):
+        around[axis] = (amounts[i], amounts[i + len(places)])
+    first = next((i for i in range(rank) if not _is_none(around[i])), rank)
+    if first == rank:
+        return x
+    order = [amount for axis in reversed(range(first, rank)) for amount in around[axis]]
+    if mode == "constant":
+        return t.F.pad(x, tuple(order), **_fill(n, value))
+    if _is_common(n, mode, around) and dtype.bitwidth >= 16:
+        order += [0] * (-len(order) % 2)
+        return t.F.pad(x, tuple(order), mode=_TORCH_MODES[mode])
+    return t.helper(helpers.pad_from_input)(x, around, mode)

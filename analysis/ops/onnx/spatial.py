@@ -12,20 +12,20 @@ from ..helpers import slicing as slicing_helpers
 from ..helpers import spatial as spatial_helpers
 from ..node_view import NodeView
 from ..operands import EVERYTHING, flat_ints, front, subscript
-from ..registry import (
-    MANY_TO_MANY,
-    ONE_TO_MANY,
-    ONE_TO_ONE,
-    OPAQUE,
-    OpDef,
-    Pattern,
-    define,
-)
+from ..registry import MANY_TO_MANY, ONE_TO_MANY, ONE_TO_ONE, OPAQUE, Pattern, operator
 from .slicing import listed
 
 # ---- GridSample, AffineGrid
 
 
+@operator(
+    "GridSample",
+    since=22,
+    fits=fitting_sizes.grid,
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.grid_sample,
+    result="sampled",
+)
 def _grid_sample(t: Any, n: NodeView, x: Any, grid: Any) -> Any:
     mode = n.attr("mode", "linear")
     rank = n.rank(0)
@@ -47,6 +47,13 @@ def _grid_sample(t: Any, n: NodeView, x: Any, grid: Any) -> Any:
     return t.F.grid_sample(x, grid, **options)
 
 
+@operator(
+    "AffineGrid",
+    since=20,
+    mapping=ONE_TO_MANY,
+    shape=sizes_windows.affine_grid,
+    result="grid",
+)
 def _affine_grid(t: Any, n: NodeView, theta: Any, size: Any) -> Any:
     found = n.ints(1)
     sizes = size.tolist() if found is None else tuple(found)
@@ -60,32 +67,16 @@ def _affine_grid(t: Any, n: NodeView, theta: Any, size: Any) -> Any:
     return t.F.affine_grid(theta.float(), sizes, align_corners=aligned).half()
 
 
-define(
-    OpDef(
-        "GridSample",
-        since=22,
-        fits=fitting_sizes.grid,
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.grid_sample,
-        torch=_grid_sample,
-        result="sampled",
-    )
-)
-define(
-    OpDef(
-        "AffineGrid",
-        since=20,
-        mapping=ONE_TO_MANY,
-        shape=sizes_windows.affine_grid,
-        torch=_affine_grid,
-        result="grid",
-    )
-)
-
-
 # ---- Col2Im
 
 
+@operator(
+    "Col2Im",
+    since=18,
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.col2im,
+    flops=flop_counts.per_input(1),
+)
 def _col2im(t: Any, n: NodeView, x: Any, image: Any, block: Any) -> Any:
     if not n.is_float(0):
         n.refuse(f"Col2Im of {n.dtype(0).name.lower()} is not supported")
@@ -113,21 +104,17 @@ def _col2im(t: Any, n: NodeView, x: Any, image: Any, block: Any) -> Any:
     return t.F.fold(x, tuple(shape), tuple(kernel), **options)
 
 
-define(
-    OpDef(
-        "Col2Im",
-        since=18,
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.col2im,
-        flops=flop_counts.per_input(1),
-        torch=_col2im,
-    )
-)
-
-
 # ---- CenterCropPad
 
 
+@operator(
+    "CenterCropPad",
+    since=18,
+    mapping=ONE_TO_ONE,
+    shape=sizes_windows.center_crop_pad,
+    flops=0,
+    pattern=Pattern.INJECTIVE,
+)
 def _center_crop_pad(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     rank = n.rank(0)
     places = [front(axis, rank) for axis in n.attr("axes", range(rank))]
@@ -151,22 +138,23 @@ def _center_crop_pad(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     return t.F.pad(x, tuple(order)) if order else x
 
 
-define(
-    OpDef(
-        "CenterCropPad",
-        since=18,
-        mapping=ONE_TO_ONE,
-        shape=sizes_windows.center_crop_pad,
-        flops=0,
-        pattern=Pattern.INJECTIVE,
-        torch=_center_crop_pad,
-    )
-)
-
-
 # ---- NonMaxSuppression, Det
 
 
+def _number(array: Any) -> int | float:
+    value = array.reshape(-1)[0]
+    return int(value) if array.dtype.kind in "iu" else float(str(value))
+
+
+@operator(
+    "NonMaxSuppression",
+    since=11,
+    fits=fitting_sizes.boxes,
+    mapping=OPAQUE,
+    shape=sizes_windows.non_max_suppression,
+    requires={2: Between(1, 10), 3: Fraction(), 4: Fraction()},
+    result="kept",
+)
 def _non_max_suppression(
     t: Any,
     n: NodeView,
@@ -189,36 +177,10 @@ def _non_max_suppression(
     return t.helper(spatial_helpers.non_max_suppression)(boxes, scores, **options)
 
 
-def _number(array: Any) -> int | float:
-    value = array.reshape(-1)[0]
-    return int(value) if array.dtype.kind in "iu" else float(str(value))
-
-
+@operator("Det", since=22, mapping=MANY_TO_MANY)
 def _det(t: Any, n: NodeView, x: Any) -> Any:
     if not n.is_float(0):
         n.refuse(f"Det of {n.dtype(0).name.lower()} is not supported")
     if n.dtype(0) in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
         return t.linalg.det(x)
     return t.linalg.det(x.float()).to(t.dtype(n.dtype(0)))
-
-
-define(
-    OpDef(
-        "NonMaxSuppression",
-        since=11,
-        fits=fitting_sizes.boxes,
-        mapping=OPAQUE,
-        shape=sizes_windows.non_max_suppression,
-        requires={2: Between(1, 10), 3: Fraction(), 4: Fraction()},
-        torch=_non_max_suppression,
-        result="kept",
-    )
-)
-define(
-    OpDef(
-        "Det",
-        since=22,
-        mapping=MANY_TO_MANY,
-        torch=_det,
-    )
-)

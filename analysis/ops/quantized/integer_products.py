@@ -19,20 +19,8 @@ from ..onnx.conv import kernel_sizes, layer_form
 from ..onnx.windows import padded, short, windows
 from ..operands import is_zero
 from ..quant_layers import dynamic, int8_weight, integer_linear, per_filter
-from ..registry import MANY_TO_MANY, OpDef, define
+from ..registry import MANY_TO_MANY, operator
 from .quantize_linear import stretched, torch_dtype
-
-
-def _qlinear_matmul(t: Any, n: NodeView, *operands: Any) -> Any:
-    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = operands
-    if not n.out_dtype().is_integer():
-        n.refuse("QLinearMatMul of 8-bit floats is not supported")
-    if n.rank(0) > 1:  # parameters of one element each, or one for each row
-        a_scale, a_zero = (_upright(n, i, x) for i, x in ((1, a_scale), (2, a_zero)))
-        y_scale, y_zero = (_upright(n, i, x) for i, x in ((6, y_scale), (7, y_zero)))
-    a = a.double() if is_zero(n, 2) else a.double() - a_zero
-    b = b.double() if is_zero(n, 5) else b.double() - b_zero
-    return _requantized(t, n, a @ b, a_scale * b_scale / y_scale, y_zero)
 
 
 def _requantized(t: Any, n: NodeView, y: Any, scale: Any, zero: Any) -> Any:
@@ -66,22 +54,6 @@ def _centred(n: NodeView, x: Any, i: int, zero: Any) -> Any:
     if n.rank(i) == 1 and n.dims(i)[0] != 1:
         zero = stretched(zero, n.rank(0) - 1)
     return x.double() - zero
-
-
-def _conv_integer(
-    t: Any, n: NodeView, x: Any, weight: Any, x_zero: Any = None, w_zero: Any = None
-) -> Any:
-    x, weight = _centred(n, x, 2, x_zero), _centred(n, weight, 3, w_zero)
-    return _convolved(t, n, x, weight, None, 1).to(t.int32)
-
-
-def _qlinear_conv(t: Any, n: NodeView, *operands: Any) -> Any:
-    x, x_scale, x_zero, weight, w_scale, w_zero, y_scale, y_zero, *bias = operands
-    x, weight = _centred(n, x, 2, x_zero), _centred(n, weight, 5, w_zero)
-    y = _convolved(t, n, x, weight, bias[0].double() if bias else None, 3)
-    if n.rank(4) == 1 and n.dims(4)[0] != 1:
-        w_scale = stretched(w_scale, n.rank(0) - 2)
-    return _requantized(t, n, y, x_scale * w_scale / y_scale, y_zero)
 
 
 def _conv_integer_module(n: NodeView) -> ModuleForm | None:
@@ -120,41 +92,57 @@ def _qlinear_conv_module(n: NodeView) -> ModuleForm | None:
     )
 
 
-define(
-    OpDef(
-        "QLinearMatMul",
-        since=21,
-        fits=fitting_sizes.matmul(0, 3),
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.qlinear_matmul,
-        traceable=False,
-        torch=_qlinear_matmul,
-        module=lambda n: integer_linear(n, (6, 7)),
-    )
+@operator(
+    "QLinearMatMul",
+    since=21,
+    fits=fitting_sizes.matmul(0, 3),
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.qlinear_matmul,
+    traceable=False,
+    module=lambda n: integer_linear(n, (6, 7)),
 )
+def _qlinear_matmul(t: Any, n: NodeView, *operands: Any) -> Any:
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = operands
+    if not n.out_dtype().is_integer():
+        n.refuse("QLinearMatMul of 8-bit floats is not supported")
+    if n.rank(0) > 1:  # parameters of one element each, or one for each row
+        a_scale, a_zero = (_upright(n, i, x) for i, x in ((1, a_scale), (2, a_zero)))
+        y_scale, y_zero = (_upright(n, i, x) for i, x in ((6, y_scale), (7, y_zero)))
+    a = a.double() if is_zero(n, 2) else a.double() - a_zero
+    b = b.double() if is_zero(n, 5) else b.double() - b_zero
+    return _requantized(t, n, a @ b, a_scale * b_scale / y_scale, y_zero)
 
-define(
-    OpDef(
-        "ConvInteger",
-        since=10,
-        fits=fitting_sizes.window(1),
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.conv,
-        flops=flop_counts.conv_without_bias,
-        traceable=False,
-        torch=_conv_integer,
-        module=_conv_integer_module,
-    )
+
+@operator(
+    "ConvInteger",
+    since=10,
+    fits=fitting_sizes.window(1),
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.conv,
+    flops=flop_counts.conv_without_bias,
+    traceable=False,
+    module=_conv_integer_module,
 )
-define(
-    OpDef(
-        "QLinearConv",
-        since=10,
-        fits=fitting_sizes.window(3),
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.qlinear_conv,
-        traceable=False,
-        torch=_qlinear_conv,
-        module=_qlinear_conv_module,
-    )
+def _conv_integer(
+    t: Any, n: NodeView, x: Any, weight: Any, x_zero: Any = None, w_zero: Any = None
+) -> Any:
+    x, weight = _centred(n, x, 2, x_zero), _centred(n, weight, 3, w_zero)
+    return _convolved(t, n, x, weight, None, 1).to(t.int32)
+
+
+@operator(
+    "QLinearConv",
+    since=10,
+    fits=fitting_sizes.window(3),
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.qlinear_conv,
+    traceable=False,
+    module=_qlinear_conv_module,
 )
+def _qlinear_conv(t: Any, n: NodeView, *operands: Any) -> Any:
+    x, x_scale, x_zero, weight, w_scale, w_zero, y_scale, y_zero, *bias = operands
+    x, weight = _centred(n, x, 2, x_zero), _centred(n, weight, 5, w_zero)
+    y = _convolved(t, n, x, weight, bias[0].double() if bias else None, 3)
+    if n.rank(4) == 1 and n.dims(4)[0] != 1:
+        w_scale = stretched(w_scale, n.rank(0) - 2)
+    return _requantized(t, n, y, x_scale * w_scale / y_scale, y_zero)

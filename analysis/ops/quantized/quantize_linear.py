@@ -13,7 +13,7 @@ from ..node_view import NodeView
 from ..onnx.casts import cast
 from ..operands import BITS, EVERYTHING, axis_of, converted, is_zero, size, wanted
 from ..quant_layers import dequantize, quantize
-from ..registry import MANY_TO_MANY, ONE_TO_ONE, OpDef, define
+from ..registry import MANY_TO_MANY, ONE_TO_ONE, operator
 
 # ---- to few bits and back
 
@@ -44,6 +44,27 @@ def stretched(x: Any, count: int) -> Any:
     return x[index]
 
 
+def _zero_point(n: NodeView, zero: Any) -> tuple[Any, ...]:
+    """The zero point as the last operand, unless it is 0 throughout."""
+    return () if zero is None or is_zero(n, 2) else (_aligned(n, 2, zero),)
+
+
+def torch_dtype(t: Any, dtype: ir.DataType) -> dict[str, Any]:
+    """The `dtype` option of a helper; none where uint8 is meant, its default."""
+    unsigned = (ir.DataType.UINT8, ir.DataType.UINT4, ir.DataType.UINT2)
+    return {} if dtype in unsigned else {"dtype": t.dtype(dtype)}
+
+
+@operator(
+    "QuantizeLinear",
+    since=25,
+    mapping=ONE_TO_ONE,
+    cut=cuts.quantized,
+    shape=sizes_elementwise.like_input,
+    flops=3,
+    traceable=False,
+    module=quantize,
+)
 def _quantize(t: Any, n: NodeView, x: Any, scale: Any, zero: Any = None) -> Any:
     target = n.out_dtype()
     precision = ir.DataType(n.attr("precision", 0) or n.dtype(1))
@@ -61,17 +82,16 @@ def _quantize(t: Any, n: NodeView, x: Any, scale: Any, zero: Any = None) -> Any:
     return t.helper(helpers.quantize_linear)(*operands, **options)
 
 
-def _zero_point(n: NodeView, zero: Any) -> tuple[Any, ...]:
-    """The zero point as the last operand, unless it is 0 throughout."""
-    return () if zero is None or is_zero(n, 2) else (_aligned(n, 2, zero),)
-
-
-def torch_dtype(t: Any, dtype: ir.DataType) -> dict[str, Any]:
-    """The `dtype` option of a helper; none where uint8 is meant, its default."""
-    unsigned = (ir.DataType.UINT8, ir.DataType.UINT4, ir.DataType.UINT2)
-    return {} if dtype in unsigned else {"dtype": t.dtype(dtype)}
-
-
+@operator(
+    "DequantizeLinear",
+    since=25,
+    mapping=ONE_TO_ONE,
+    cut=cuts.quantized,
+    shape=sizes_elementwise.like_input,
+    flops=2,
+    traceable=False,
+    module=dequantize,
+)
 def _dequantize(t: Any, n: NodeView, x: Any, scale: Any, zero: Any = None) -> Any:
     zero = zero if n.dtype(0).is_integer() else None
     operands = (x, _aligned(n, 1, scale), *_zero_point(n, zero))
@@ -80,43 +100,12 @@ def _dequantize(t: Any, n: NodeView, x: Any, scale: Any, zero: Any = None) -> An
     return y if target == n.dtype(1) == ir.DataType.FLOAT else converted(t, y, target)
 
 
+@operator(
+    "DynamicQuantizeLinear",
+    since=11,
+    mapping=MANY_TO_MANY,
+    shape=sizes_elementwise.dynamically_quantized,
+    traceable=False,
+)
 def _dynamic(t: Any, n: NodeView, x: Any) -> Any:
     return wanted(n, t.helper(helpers.dynamic_quantize_linear)(x), 3)
-
-
-define(
-    OpDef(
-        "QuantizeLinear",
-        since=25,
-        mapping=ONE_TO_ONE,
-        cut=cuts.quantized,
-        shape=sizes_elementwise.like_input,
-        flops=3,
-        traceable=False,
-        torch=_quantize,
-        module=quantize,
-    )
-)
-define(
-    OpDef(
-        "DequantizeLinear",
-        since=25,
-        mapping=ONE_TO_ONE,
-        cut=cuts.quantized,
-        shape=sizes_elementwise.like_input,
-        flops=2,
-        traceable=False,
-        torch=_dequantize,
-        module=dequantize,
-    )
-)
-define(
-    OpDef(
-        "DynamicQuantizeLinear",
-        since=11,
-        mapping=MANY_TO_MANY,
-        shape=sizes_elementwise.dynamically_quantized,
-        traceable=False,
-        torch=_dynamic,
-    )
-)

@@ -8,7 +8,7 @@ import onnx
 
 from .. import type_rules
 from ..registry import DOMAIN
-from ..type_rules import InferenceSite, Size, normalization
+from ..type_rules import InferenceSite, Rule, Size, normalization
 
 type_rule = partial(type_rules.type_rule, domain=DOMAIN)
 
@@ -22,6 +22,7 @@ _INT32, _INT64 = onnx.TensorProto.INT32, onnx.TensorProto.INT64
 )
 @type_rule("BranchwiseRMSNorm", "GatedAdd", "GatedRMSNorm", "MRotaryEmbedding")
 @type_rule("ComplexMul", "ComplexMulConj", "SampleOp", "ScaledSiLU")
+@type_rule("HyperConnectionPostMix")
 @type_rule("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax")
 def _like_first(n: InferenceSite) -> None:
     n.give(0, n.element(0), n.dims(0))
@@ -37,8 +38,8 @@ type_rule(
 )(normalization)
 
 
-@type_rule("SkipGroupNorm")
-def _skip_group_norm(n: InferenceSite) -> None:
+@type_rule("EngramGate", "LinearAttentionGate", "SkipGroupNorm")
+def _both_like_first(n: InferenceSite) -> None:
     for j in (0, 1):
         n.give(j, n.element(0), n.dims(0))
 
@@ -92,14 +93,24 @@ def _broadcast(a: list[Size], b: list[Size]) -> list[Size]:
     ]
 
 
-@type_rule(
-    "FusedConv", "NhwcConv", "NhwcFusedConv", "NhwcMaxPool", "QLinearAveragePool"
-)
-@type_rule("QLinearGlobalAveragePool", "QLinearConv", "Pad")
-@type_rule("ConvTransposeWithDynamicPads")
-def _same_rank(n: InferenceSite) -> None:
-    dims = n.dims(0)
-    n.give(0, n.element(0), dims and [None] * len(dims))
+def _ranked(more: int) -> Rule:
+    """Elements as the first input's, and `more` axes than it has, of whatever size."""
+
+    def rule(n: InferenceSite) -> None:
+        rank = n.rank(0)
+        n.give(0, n.element(0), None if rank is None else [None] * (rank + more))
+
+    return rule
+
+
+type_rule(
+    *("ConvTransposeWithDynamicPads", "FusedConv", "NhwcConv", "NhwcFusedConv"),
+    *("NhwcMaxPool", "Pad", "QLinearAveragePool", "QLinearConv"),
+    "QLinearGlobalAveragePool",
+)(_ranked(0))
+# Complex numbers have an axis for the real and the imaginary part.
+type_rule("ExpandDims", "Rfft", "UnfoldTensor")(_ranked(1))
+type_rule("Irfft")(_ranked(-1))
 
 
 @type_rule("FusedGemm")
@@ -263,12 +274,6 @@ def _unique(n: InferenceSite) -> None:
     n.give(2, _INT64, [None])
 
 
-@type_rule("ExpandDims")
-def _expand_dims(n: InferenceSite) -> None:
-    rank = n.rank(0)
-    n.give(0, n.element(0), None if rank is None else [None] * (rank + 1))
-
-
 @type_rule("GridSample")
 def _grid_sample(n: InferenceSite) -> None:
     x, grid = n.dims(0), n.dims(1)
@@ -284,19 +289,6 @@ def _crop(n: InferenceSite) -> None:
 @type_rule("CDist")
 def _distances(n: InferenceSite) -> None:
     n.give(0, n.element(0), [n.size(0, 0), n.size(1, 0)])
-
-
-@type_rule("Rfft")
-def _rfft(n: InferenceSite) -> None:
-    """Complex numbers have an axis for the real and the imaginary part."""
-    rank = n.rank(0)
-    n.give(0, n.element(0), None if rank is None else [None] * (rank + 1))
-
-
-@type_rule("Irfft")
-def _irfft(n: InferenceSite) -> None:
-    rank = n.rank(0)
-    n.give(0, n.element(0), None if rank is None else [None] * (rank - 1))
 
 
 # ---- with a state, and late additions
@@ -333,18 +325,6 @@ def _causal_conv(n: InferenceSite) -> None:
     n.give(0, n.element(0), dims)
     before = kernel - 1 if isinstance(kernel, int) else None
     n.give(1, n.element(0), dims and [*dims[:2], before])
-
-
-@type_rule("LinearAttentionGate")
-def _decay(n: InferenceSite) -> None:
-    for j in (0, 1):
-        n.give(j, n.element(0), n.dims(0))
-
-
-@type_rule("UnfoldTensor")
-def _unfold(n: InferenceSite) -> None:
-    rank = n.rank(0)
-    n.give(0, n.element(0), None if rank is None else [None] * (rank + 1))
 
 
 @type_rule("DynamicTimeWarping")
@@ -404,17 +384,6 @@ def _words(n: InferenceSite) -> None:
 def _tokens(n: InferenceSite) -> None:
     n.give(0, n.element(1), [None])
     n.give(1, n.element(1), [1])
-
-
-@type_rule("EngramGate")
-def _gate(n: InferenceSite) -> None:
-    for j in (0, 1):
-        n.give(j, n.element(0), n.dims(0))
-
-
-@type_rule("HyperConnectionPostMix")
-def _streams(n: InferenceSite) -> None:
-    n.give(0, n.element(0), n.dims(0))
 
 
 @type_rule("HyperConnectionPreMix")

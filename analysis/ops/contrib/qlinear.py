@@ -15,7 +15,7 @@ from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView
 from ..operands import number
 from ..quant_layers import integer_linear
-from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_ONE, OpDef, define, operator
+from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_ONE, operator
 from .attributes import check_attributes
 
 _A, _B, _Y = 0, 3, 6  # of a pair: a tensor, its scale and its zero point
@@ -66,17 +66,14 @@ for _name, _spelling in (
     ("QLinearAdd", _pair("qlinear_add")),
     ("QLinearMul", _pair("qlinear_mul")),
 ):
-    define(
-        OpDef(
-            _name,
-            since=1,
-            domain=DOMAIN,
-            mapping=ONE_TO_ONE,
-            shape=sizes_elementwise.integer_pair,
-            torch=_spelling,
-            module=_pair_form,
-        )
-    )
+    operator(
+        _name,
+        since=1,
+        domain=DOMAIN,
+        mapping=ONE_TO_ONE,
+        shape=sizes_elementwise.integer_pair,
+        module=_pair_form,
+    )(_spelling)
 
 
 @operator(

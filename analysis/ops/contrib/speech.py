@@ -7,15 +7,7 @@ from typing import Any
 from ..helpers import contrib as helpers
 from ..node_view import NodeView
 from ..operands import shown
-from ..registry import (
-    DOMAIN,
-    MANY_TO_MANY,
-    ONE_TO_ONE,
-    SHUFFLE,
-    OpDef,
-    define,
-    operator,
-)
+from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_ONE, SHUFFLE, operator
 from .attributes import check_attributes
 
 
@@ -47,12 +39,4 @@ def _complex_product(t: Any, n: NodeView, a: Any, b: Any) -> Any:
 
 
 for _name in ("ComplexMul", "ComplexMulConj"):
-    define(
-        OpDef(
-            _name,
-            since=1,
-            domain=DOMAIN,
-            mapping=ONE_TO_ONE,
-            torch=_complex_product,
-        )
-    )
+    operator(_name, since=1, domain=DOMAIN, mapping=ONE_TO_ONE)(_complex_product)

@@ -8,7 +8,7 @@ from ..helpers import recurrent as helpers
 from ..node_view import NodeView
 from ..onnx.recurrent import options_of
 from ..operands import wanted
-from ..registry import DOMAIN, MANY_TO_MANY, OpDef, define, operator
+from ..registry import DOMAIN, MANY_TO_MANY, operator
 from .attributes import check_attributes
 from .linear_attention import causal_conv, linear_attention
 
@@ -37,15 +37,7 @@ for _name, _spelling in (
     ("LinearAttention", _linear_attention),
     ("CausalConvWithState", _causal_conv),
 ):
-    define(
-        OpDef(
-            _name,
-            since=1,
-            domain=DOMAIN,
-            mapping=MANY_TO_MANY,
-            torch=_spelling,
-        )
-    )
+    operator(_name, since=1, domain=DOMAIN, mapping=MANY_TO_MANY)(_spelling)
 
 
 # ---- the LSTM that ONNX Runtime's dynamic quantisation writes

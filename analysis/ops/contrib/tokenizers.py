@@ -29,15 +29,8 @@ def _murmur(t: Any, n: NodeView, x: Any) -> Any:
     return found.to(t.dtype(n.out_dtype()))
 
 
-define(
-    OpDef(
-        "MurmurHash3",
-        since=1,
-        domain=DOMAIN,
-        mapping=ONE_TO_ONE,
-        strings=_murmur,
-        torch=_murmur,
-    )
+operator("MurmurHash3", since=1, domain=DOMAIN, mapping=ONE_TO_ONE, strings=_murmur)(
+    _murmur
 )
 
 

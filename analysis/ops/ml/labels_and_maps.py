@@ -14,7 +14,7 @@ from ..facts import fitting_sizes
 from ..helpers import ml as ml_helpers
 from ..helpers import strings as string_helpers
 from ..node_view import NodeView
-from ..registry import ONE_TO_ONE, OPAQUE, OWN, OpDef, define, operator
+from ..registry import ONE_TO_ONE, OPAQUE, OWN, operator
 from ..string_constants import SHORT, array_of, decoded, string_list
 
 ML = "ai.onnx.ml"
@@ -120,16 +120,9 @@ def _label_encoder(t: Any, n: NodeView, x: Any) -> Any:
     return _table(t, n, "values", values)[index]
 
 
-define(
-    OpDef(
-        "LabelEncoder",
-        since=4,
-        domain=ML,
-        mapping=ONE_TO_ONE,
-        strings=_label_encoder,
-        torch=_label_encoder,
-    )
-)
+operator(
+    "LabelEncoder", since=4, domain=ML, mapping=ONE_TO_ONE, strings=_label_encoder
+)(_label_encoder)
 
 
 # ---- maps
@@ -164,16 +157,9 @@ def _dict_vectorizer(t: Any, n: NodeView, entries: Any) -> Any:
     return _of_map(t, n, entries, keys)
 
 
-define(
-    OpDef(
-        "DictVectorizer",
-        since=1,
-        domain=ML,
-        mapping=OPAQUE,
-        strings=_dict_vectorizer,
-        torch=_dict_vectorizer,
-    )
-)
+operator(
+    "DictVectorizer", since=1, domain=ML, mapping=OPAQUE, strings=_dict_vectorizer
+)(_dict_vectorizer)
 
 
 def _cast_map(t: Any, n: NodeView, entries: Any) -> Any:
@@ -198,16 +184,7 @@ def _cast_map(t: Any, n: NodeView, entries: Any) -> Any:
     return t.tensor(rows, dtype=t.dtype(n.out_dtype()), device=t.device)
 
 
-define(
-    OpDef(
-        "CastMap",
-        since=1,
-        domain=ML,
-        mapping=OPAQUE,
-        strings=_cast_map,
-        torch=_cast_map,
-    )
-)
+operator("CastMap", since=1, domain=ML, mapping=OPAQUE, strings=_cast_map)(_cast_map)
 
 
 # ---- probabilities of classes, which libsvm finds by iteration
@@ -272,13 +249,6 @@ def _tf_idf(t: Any, n: NodeView, x: Any) -> Any:
     return counts * _table(t, n, "weights", weights)
 
 
-define(
-    OpDef(
-        "TfIdfVectorizer",
-        since=9,
-        mapping=OPAQUE,
-        strings=_tf_idf,
-        inlines=False,
-        torch=_tf_idf,
-    )
+operator("TfIdfVectorizer", since=9, mapping=OPAQUE, strings=_tf_idf, inlines=False)(
+    _tf_idf
 )

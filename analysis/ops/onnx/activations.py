@@ -20,7 +20,7 @@ from ..operands import (
     through_signed,
     whole,
 )
-from ..registry import MANY_TO_MANY, ONE_TO_ONE, OpDef, define, operator
+from ..registry import MANY_TO_MANY, ONE_TO_ONE, operator
 
 # ---- without parameters
 
@@ -31,15 +31,8 @@ for _name, _since, _flops, _spelling in (
     ("Mish", 18, 3, lambda t, n, x: t.F.mish(x)),
     ("Softsign", 1, 1, lambda t, n, x: t.F.softsign(x)),
 ):
-    define(
-        OpDef(
-            _name,
-            since=_since,
-            mapping=ONE_TO_ONE,
-            flops=_flops,
-            fresh=True,
-            torch=_spelling,
-        )
+    operator(_name, since=_since, mapping=ONE_TO_ONE, flops=_flops, fresh=True)(
+        _spelling
     )
 
 
@@ -108,14 +101,8 @@ for _name, _since, _spelling in (
     ("Swish", 24, _swish),
     ("ThresholdedRelu", 10, _thresholded_relu),
 ):
-    define(
-        OpDef(
-            _name,
-            since=_since,
-            mapping=ONE_TO_ONE,
-            flops=_FLOPS.get(_name),
-            torch=_spelling,
-        )
+    operator(_name, since=_since, mapping=ONE_TO_ONE, flops=_FLOPS.get(_name))(
+        _spelling
     )
 
 
@@ -171,14 +158,8 @@ def _clip(t: Any, n: NodeView, x: Any, low: Any = None, high: Any = None) -> Any
     return _clamp(t, n, x, *(b for b in (low, high) if b is not None))
 
 
-define(
-    OpDef(
-        "SwiGLU",
-        since=28,
-        mapping=ONE_TO_ONE,
-        flops=flop_counts.swiglu,
-        torch=lambda t, n, gate, x: _swish(t, n, gate) * x,
-    )
+operator("SwiGLU", since=28, mapping=ONE_TO_ONE, flops=flop_counts.swiglu)(
+    lambda t, n, gate, x: _swish(t, n, gate) * x
 )
 
 
@@ -225,17 +206,14 @@ for _name, _flops, _spelling, _result in (
     ("LogSoftmax", 5, lambda t, n, x: x.log_softmax(dim=_axis(n)), ""),
     ("Hardmax", 1, _hardmax, ""),
 ):
-    define(
-        OpDef(
-            _name,
-            since=13,
-            mapping=MANY_TO_MANY,
-            shape=sizes_elementwise.like_input,
-            flops=_flops,
-            tile=tiles.normalise,
-            cut=cuts.but_axis(-1),
-            fresh=True,
-            torch=_spelling,
-            result=_result,
-        )
-    )
+    operator(
+        _name,
+        since=13,
+        mapping=MANY_TO_MANY,
+        shape=sizes_elementwise.like_input,
+        flops=_flops,
+        tile=tiles.normalise,
+        cut=cuts.but_axis(-1),
+        fresh=True,
+        result=_result,
+    )(_spelling)

@@ -10,7 +10,7 @@ from ..facts import index_functions, sizes_elementwise, small_values
 from ..helpers import casts as helpers
 from ..node_view import NodeView
 from ..operands import BITS, FLOAT8_MAX, SMALL_FLOATS, converted, signed
-from ..registry import ONE_TO_ONE, OpDef, define, operator
+from ..registry import ONE_TO_ONE, operator
 
 
 def cast(t: Any, n: NodeView, x: Any, source: ir.DataType) -> Any:
@@ -65,17 +65,14 @@ def _cast(t: Any, n: NodeView, x: Any, like: Any = None) -> Any:
     return x if source == target else cast(t, n, x, source)
 
 
-define(
-    OpDef(
-        "CastLike",
-        since=15,
-        mapping=ONE_TO_ONE,
-        shape=sizes_elementwise.like_input,
-        values=small_values.cast_like,
-        flops=0,
-        torch=_cast,
-    )
-)
+operator(
+    "CastLike",
+    since=15,
+    mapping=ONE_TO_ONE,
+    shape=sizes_elementwise.like_input,
+    values=small_values.cast_like,
+    flops=0,
+)(_cast)
 
 
 @operator(
@@ -93,16 +90,13 @@ def _bit_cast(t: Any, n: NodeView, x: Any) -> Any:
 # ---- nothing at all
 
 
-define(
-    OpDef(
-        "Identity",
-        since=1,
-        mapping=ONE_TO_ONE,
-        values=small_values.same_elements,
-        by_index=index_functions.identity,
-        flops=0,
-        views=True,
-        carries=(0,),
-        torch=lambda t, n, x: x,
-    )
-)
+operator(
+    "Identity",
+    since=1,
+    mapping=ONE_TO_ONE,
+    values=small_values.same_elements,
+    by_index=index_functions.identity,
+    flops=0,
+    views=True,
+    carries=(0,),
+)(lambda t, n, x: x)

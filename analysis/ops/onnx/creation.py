@@ -13,7 +13,7 @@ from ..facts.requirements import BelowNumber, Between
 from ..helpers import indexing as helpers
 from ..node_view import NodeView
 from ..operands import signed, size
-from ..registry import ONE_TO_MANY, OPAQUE, OpDef, Pattern, define, operator
+from ..registry import ONE_TO_MANY, OPAQUE, Pattern, operator
 
 
 def _number(value: Any) -> Any:
@@ -62,18 +62,15 @@ def _shape(t: Any, n: NodeView, x: Any) -> Any:
     return t.tensor(sizes, device=t.device)
 
 
-define(
-    OpDef(
-        "Size",
-        since=25,
-        mapping=OPAQUE,
-        shape=sizes_elementwise.number,
-        values=small_values.size,
-        flops=0,
-        torch=lambda t, n, x: t.tensor(x.numel(), device=t.device),
-        result="count",
-    )
-)
+operator(
+    "Size",
+    since=25,
+    mapping=OPAQUE,
+    shape=sizes_elementwise.number,
+    values=small_values.size,
+    flops=0,
+    result="count",
+)(lambda t, n, x: t.tensor(x.numel(), device=t.device))
 
 
 # ---- Range

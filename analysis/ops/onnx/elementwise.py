@@ -14,7 +14,7 @@ from ..facts.requirements import EVERY, Between
 from ..helpers import elementwise as helpers
 from ..node_view import NodeView
 from ..operands import SIGNED, converted, exact, is_number, through_signed, whole
-from ..registry import ONE_TO_ONE, OpDef, define, operator
+from ..registry import ONE_TO_ONE, operator
 
 _UINT64 = ir.DataType.UINT64
 
@@ -46,16 +46,13 @@ for _name, _since in (
     ("Sqrt", 6),
     ("Tan", 7),
 ):
-    define(
-        OpDef(
-            _name,
-            since=_since,
-            mapping=ONE_TO_ONE,
-            torch=_method(_name.lower()),
-            values=_ROUNDED.get(_name),
-            result=_name.lower() if _name in ("Cos", "Sin") else "",  # of rotations
-        )
-    )
+    operator(
+        _name,
+        since=_since,
+        mapping=ONE_TO_ONE,
+        values=_ROUNDED.get(_name),
+        result=_name.lower() if _name in ("Cos", "Sin") else "",  # of rotations
+    )(_method(_name.lower()))
 
 
 @operator("Erf", since=9, mapping=ONE_TO_ONE)
@@ -63,22 +60,9 @@ def _erf(t: Any, n: NodeView, x: Any) -> Any:
     return t.erf(x) if n.is_float(0) else t.erf(x).to(t.dtype(n.out_dtype()))
 
 
-define(
-    OpDef(
-        "Reciprocal",
-        since=6,
-        mapping=ONE_TO_ONE,
-        torch=lambda t, n, x: 1 / x,
-    )
-)
-define(
-    OpDef(
-        "Neg",
-        since=6,
-        mapping=ONE_TO_ONE,
-        values=small_values.neg,
-        torch=lambda t, n, x: -x,
-    )
+operator("Reciprocal", since=6, mapping=ONE_TO_ONE)(lambda t, n, x: 1 / x)
+operator("Neg", since=6, mapping=ONE_TO_ONE, values=small_values.neg)(
+    lambda t, n, x: -x
 )
 
 
@@ -99,15 +83,8 @@ for _name, _since, _spelling, _values, _carried in (
     ("Abs", 6, _abs, small_values.absolute, (0,)),
     ("Sign", 9, _sign, small_values.sign, ()),
 ):
-    define(
-        OpDef(
-            _name,
-            since=_since,
-            mapping=ONE_TO_ONE,
-            values=_values,
-            carries=_carried,
-            torch=_spelling,
-        )
+    operator(_name, since=_since, mapping=ONE_TO_ONE, values=_values, carries=_carried)(
+        _spelling
     )
 
 
@@ -139,18 +116,15 @@ for _name, _spelling, _values, _by_index in (
     ("Sub", _sub, small_values.sub, index_functions.sub),
     ("Mul", _mul, small_values.mul, None),
 ):
-    define(
-        OpDef(
-            _name,
-            since=7,
-            mapping=ONE_TO_ONE,
-            values=_values,
-            by_index=_by_index,
-            fresh=True,
-            torch=_spelling,
-            scalars=(0, 1),
-        )
-    )
+    operator(
+        _name,
+        since=7,
+        mapping=ONE_TO_ONE,
+        values=_values,
+        by_index=_by_index,
+        fresh=True,
+        scalars=(0, 1),
+    )(_spelling)
 
 
 def _as_uint64(t: Any, x: Any) -> Any:
@@ -236,14 +210,8 @@ def _mean(t: Any, n: NodeView, *xs: Any) -> Any:
 
 
 for _name, _joined, _less in (("Sum", _sum, 1), ("Mean", _mean, 0)):
-    define(
-        OpDef(
-            _name,
-            since=8,
-            mapping=ONE_TO_ONE,
-            flops=flop_counts.joined(_less),
-            torch=_joined,
-        )
+    operator(_name, since=8, mapping=ONE_TO_ONE, flops=flop_counts.joined(_less))(
+        _joined
     )
 
 
@@ -266,15 +234,12 @@ for _name, _function, _bound, _values in (
     ("Max", "maximum", "min", small_values.largest),
     ("Min", "minimum", "max", small_values.smallest),
 ):
-    define(
-        OpDef(
-            _name,
-            since=8,
-            mapping=ONE_TO_ONE,
-            values=_values,
-            flops=flop_counts.joined(1),
-            carries=EVERY,
-            torch=_extreme(_function, _bound),
-            scalars=tuple(range(8)),
-        )
-    )
+    operator(
+        _name,
+        since=8,
+        mapping=ONE_TO_ONE,
+        values=_values,
+        flops=flop_counts.joined(1),
+        carries=EVERY,
+        scalars=tuple(range(8)),
+    )(_extreme(_function, _bound))

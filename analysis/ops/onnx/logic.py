@@ -14,7 +14,7 @@ from ..facts.requirements import Between
 from ..helpers import elementwise as helpers
 from ..node_view import NodeView
 from ..operands import FLOAT8_MAX, SIGNED, converted, exact, is_number, through_signed
-from ..registry import ONE_TO_ONE, OpDef, define, operator
+from ..registry import ONE_TO_ONE, operator
 
 # ---- comparisons
 
@@ -63,18 +63,15 @@ for _name, _since, _spelling, _values, _by_index in (
         index_functions.less_or_equal,
     ),
 ):
-    define(
-        OpDef(
-            _name,
-            since=_since,
-            mapping=ONE_TO_ONE,
-            values=_values,
-            by_index=_by_index,
-            torch=_spelling,
-            scalars=(0, 1),
-            result="mask",
-        )
-    )
+    operator(
+        _name,
+        since=_since,
+        mapping=ONE_TO_ONE,
+        values=_values,
+        by_index=_by_index,
+        scalars=(0, 1),
+        result="mask",
+    )(_spelling)
 
 
 # ---- logic and bits
@@ -89,31 +86,25 @@ for _name, _since, _spelling in (
     ("BitwiseOr", 18, lambda t, n, a, b: a | b),
     ("BitwiseXor", 18, lambda t, n, a, b: a ^ b),
 ):
-    define(
-        OpDef(
-            _name,
-            since=_since,
-            mapping=ONE_TO_ONE,
-            values=_VALUES.get(_name),
-            by_index=_BY_INDEX.get(_name),
-            torch=through_signed()(_spelling),
-            scalars=(0, 1) if _name.startswith("Bitwise") else (),
-            result="" if _name.startswith("Bitwise") else "mask",
-        )
-    )
-
-
-define(
-    OpDef(
-        "Not",
-        since=1,
+    operator(
+        _name,
+        since=_since,
         mapping=ONE_TO_ONE,
-        values=small_values.not_,
-        by_index=index_functions.not_,
-        torch=lambda t, n, x: ~x,
-        result="mask",
-    )
-)
+        values=_VALUES.get(_name),
+        by_index=_BY_INDEX.get(_name),
+        scalars=(0, 1) if _name.startswith("Bitwise") else (),
+        result="" if _name.startswith("Bitwise") else "mask",
+    )(through_signed()(_spelling))
+
+
+operator(
+    "Not",
+    since=1,
+    mapping=ONE_TO_ONE,
+    values=small_values.not_,
+    by_index=index_functions.not_,
+    result="mask",
+)(lambda t, n, x: ~x)
 
 
 @operator("BitwiseNot", since=18, mapping=ONE_TO_ONE)

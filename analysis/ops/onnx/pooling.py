@@ -11,7 +11,7 @@ from ..facts import cuts, fitting_sizes, flop_counts, sizes_windows, tiles
 from ..helpers import pool as helpers
 from ..node_view import NodeView
 from ..operands import wanted
-from ..registry import MANY_TO_MANY, OpDef, Pattern, define, operator
+from ..registry import MANY_TO_MANY, Pattern, operator
 from .windows import Windows, padded, short, windows
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
@@ -195,34 +195,28 @@ def _all_axes(n: NodeView) -> Any:
     return axes[0] if len(axes) == 1 else axes
 
 
-define(
-    OpDef(
-        "GlobalAveragePool",
-        since=1,
-        cut=cuts.along(0, 1),
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.global_pool,
-        flops=flop_counts.per_input(1),
-        tile=tiles.global_pool,
-        pattern=Pattern.OUT_ELEMWISE_FUSABLE,
-        torch=lambda t, n, x: x.mean(dim=_all_axes(n), keepdim=True),
-        result="pooled",
-    )
-)
-define(
-    OpDef(
-        "GlobalMaxPool",
-        since=1,
-        cut=cuts.along(0, 1),
-        mapping=MANY_TO_MANY,
-        shape=sizes_windows.global_pool,
-        flops=flop_counts.per_input(1),
-        tile=tiles.global_pool,
-        pattern=Pattern.OUT_ELEMWISE_FUSABLE,
-        torch=lambda t, n, x: x.amax(dim=_all_axes(n), keepdim=True),
-        result="pooled",
-    )
-)
+operator(
+    "GlobalAveragePool",
+    since=1,
+    cut=cuts.along(0, 1),
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.global_pool,
+    flops=flop_counts.per_input(1),
+    tile=tiles.global_pool,
+    pattern=Pattern.OUT_ELEMWISE_FUSABLE,
+    result="pooled",
+)(lambda t, n, x: x.mean(dim=_all_axes(n), keepdim=True))
+operator(
+    "GlobalMaxPool",
+    since=1,
+    cut=cuts.along(0, 1),
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.global_pool,
+    flops=flop_counts.per_input(1),
+    tile=tiles.global_pool,
+    pattern=Pattern.OUT_ELEMWISE_FUSABLE,
+    result="pooled",
+)(lambda t, n, x: x.amax(dim=_all_axes(n), keepdim=True))
 
 
 @operator(

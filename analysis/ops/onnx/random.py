@@ -15,7 +15,7 @@ from ..facts import sizes_elementwise
 from ..helpers import random as helpers
 from ..node_view import NodeView
 from ..operands import converted
-from ..registry import MANY_TO_MANY, ONE_TO_MANY, ONE_TO_ONE, OpDef, define, operator
+from ..registry import MANY_TO_MANY, ONE_TO_MANY, ONE_TO_ONE, operator
 
 
 def generator(t: Any, n: NodeView) -> dict[str, Any]:
@@ -72,28 +72,22 @@ def _random_like(t: Any, n: NodeView, x: Any) -> Any:
 
 
 for _name in ("RandomNormal", "RandomUniform"):
-    define(
-        OpDef(
-            _name,
-            since=22,
-            mapping=ONE_TO_MANY,
-            traceable=False,
-            runs_until=21,
-            torch=_random,
-            result="noise",
-        )
-    )
-    define(
-        OpDef(
-            f"{_name}Like",
-            since=22,
-            mapping=ONE_TO_ONE,
-            traceable=False,
-            runs_until=21,
-            torch=_random_like,
-            result="noise",
-        )
-    )
+    operator(
+        _name,
+        since=22,
+        mapping=ONE_TO_MANY,
+        traceable=False,
+        runs_until=21,
+        result="noise",
+    )(_random)
+    operator(
+        f"{_name}Like",
+        since=22,
+        mapping=ONE_TO_ONE,
+        traceable=False,
+        runs_until=21,
+        result="noise",
+    )(_random_like)
 
 
 @operator("Bernoulli", since=22, mapping=ONE_TO_ONE, traceable=False, result="drawn")

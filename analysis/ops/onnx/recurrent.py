@@ -14,7 +14,7 @@ from ..helpers import recurrent as helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView
 from ..operands import number, wanted
-from ..registry import MANY_TO_MANY, OpDef, define, operator
+from ..registry import MANY_TO_MANY, operator
 from .recurrent_layout import first_axis, is_zero, surroundings, whole_length
 
 # The order of PyTorch's gates in ONNX's: i o f c -> i f g o, z r h -> r z n.
@@ -268,33 +268,27 @@ def _looped(t: Any, n: NodeView, x: Any, w: Any, r: Any, *rest: Any) -> Any:
     return wanted(n, made, 3 if kind == "LSTM" else 2)
 
 
-define(
-    OpDef(
-        "GRU",
-        since=14,
-        fits=fitting_sizes.recurrent,
-        mapping=MANY_TO_MANY,
-        cut=cuts.recurrent,
-        shape=sizes_windows.recurrent,
-        flops=flop_counts.recurrent(gates=3, extra=11),
-        traceable=False,
-        requires={4: Between(1, 2)},
-        torch=_looped,
-        module=_module,
-    )
-)
-define(
-    OpDef(
-        "RNN",
-        since=14,
-        fits=fitting_sizes.recurrent,
-        mapping=MANY_TO_MANY,
-        cut=cuts.recurrent,
-        shape=sizes_windows.recurrent,
-        flops=flop_counts.recurrent(gates=1, extra=2),
-        traceable=False,
-        requires={4: Between(1, 2)},
-        torch=_looped,
-        module=_module,
-    )
-)
+operator(
+    "GRU",
+    since=14,
+    fits=fitting_sizes.recurrent,
+    mapping=MANY_TO_MANY,
+    cut=cuts.recurrent,
+    shape=sizes_windows.recurrent,
+    flops=flop_counts.recurrent(gates=3, extra=11),
+    traceable=False,
+    requires={4: Between(1, 2)},
+    module=_module,
+)(_looped)
+operator(
+    "RNN",
+    since=14,
+    fits=fitting_sizes.recurrent,
+    mapping=MANY_TO_MANY,
+    cut=cuts.recurrent,
+    shape=sizes_windows.recurrent,
+    flops=flop_counts.recurrent(gates=1, extra=2),
+    traceable=False,
+    requires={4: Between(1, 2)},
+    module=_module,
+)(_looped)

@@ -20,7 +20,7 @@ from ..facts.requirements import Between
 from ..helpers import elementwise as helpers
 from ..node_view import NodeView
 from ..operands import SIGNED, converted, front, shown_axis, through_signed
-from ..registry import MANY_TO_MANY, OpDef, Pattern, define
+from ..registry import MANY_TO_MANY, Pattern, operator
 
 # ---- axes
 
@@ -195,18 +195,15 @@ for _name, _since, _spelling, _result in (
         "",
     ),
 ):
-    define(
-        OpDef(
-            _name,
-            since=_since,
-            mapping=MANY_TO_MANY,
-            values=_VALUES.get(_name),
-            flops=flop_counts.per_input(_STEPS.get(_name, 1)),
-            torch=_spelling,
-            result=_result,
-            **_REDUCES,
-        )
-    )
+    operator(
+        _name,
+        since=_since,
+        mapping=MANY_TO_MANY,
+        values=_VALUES.get(_name),
+        flops=flop_counts.per_input(_STEPS.get(_name, 1)),
+        result=_result,
+        **_REDUCES,
+    )(_spelling)
 
 
 # ---- extremes
@@ -247,17 +244,14 @@ for _name, _method, _whole, _sign in (
     ("ReduceMax", "amax", "max", -1),
     ("ReduceMin", "amin", "min", 1),
 ):
-    define(
-        OpDef(
-            _name,
-            since=18,
-            mapping=MANY_TO_MANY,
-            values=_VALUES[_name],
-            flops=flop_counts.per_input(1),
-            torch=_extreme(_method, _whole, _sign),
-            **_REDUCES,
-        )
-    )
+    operator(
+        _name,
+        since=18,
+        mapping=MANY_TO_MANY,
+        values=_VALUES[_name],
+        flops=flop_counts.per_input(1),
+        **_REDUCES,
+    )(_extreme(_method, _whole, _sign))
 
 
 def _position(method: str) -> Callable[..., Any]:
@@ -278,19 +272,16 @@ def _position(method: str) -> Callable[..., Any]:
 
 
 for _name, _method in (("ArgMax", "argmax"), ("ArgMin", "argmin")):
-    define(
-        OpDef(
-            _name,
-            since=12,
-            mapping=MANY_TO_MANY,
-            shape=sizes_elementwise.arg_reduce,
-            flops=flop_counts.per_input(1),
-            pattern=Pattern.REDUCTION,
-            cut=cuts.extreme,
-            torch=_position(_method),
-            result="index",
-        )
-    )
+    operator(
+        _name,
+        since=12,
+        mapping=MANY_TO_MANY,
+        shape=sizes_elementwise.arg_reduce,
+        flops=flop_counts.per_input(1),
+        pattern=Pattern.REDUCTION,
+        cut=cuts.extreme,
+        result="index",
+    )(_position(_method))
 
 
 # ---- running sums and products
@@ -316,16 +307,13 @@ for _name, _since, _method, _by_index in (
     ("CumSum", 11, "cumsum", index_functions.cumulative_sum),
     ("CumProd", 26, "cumprod", None),
 ):
-    define(
-        OpDef(
-            _name,
-            since=_since,
-            mapping=MANY_TO_MANY,
-            shape=sizes_elementwise.like_input,
-            by_index=_by_index,
-            cut=cuts.cumulative,
-            flops=1,
-            requires={1: Between(0, 1)},
-            torch=_running(_method, f"exclusive_{_method}"),
-        )
-    )
+    operator(
+        _name,
+        since=_since,
+        mapping=MANY_TO_MANY,
+        shape=sizes_elementwise.like_input,
+        by_index=_by_index,
+        cut=cuts.cumulative,
+        flops=1,
+        requires={1: Between(0, 1)},
+    )(_running(_method, f"exclusive_{_method}"))

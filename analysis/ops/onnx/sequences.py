@@ -15,7 +15,7 @@ from ..facts import sizes_elementwise
 from ..helpers import sequences as helpers
 from ..node_view import NodeView
 from ..operands import front
-from ..registry import OPAQUE, REORGANIZE, OpDef, define, operator
+from ..registry import OPAQUE, REORGANIZE, operator
 
 
 def _call(t: Any, name: str, *args: Any) -> Any:
@@ -39,21 +39,9 @@ def _position(t: Any, n: NodeView, i: int, operand: Any) -> Any:
     return found[0] if found else _call(t, "int", operand)
 
 
-define(
-    OpDef(
-        "SequenceEmpty",
-        since=11,
-        mapping=OPAQUE,
-        torch=lambda t, n: _list(t),
-    )
-)
-define(
-    OpDef(
-        "SequenceConstruct",
-        since=11,
-        mapping=OPAQUE,
-        torch=lambda t, n, *items: _list(t, *items),
-    )
+operator("SequenceEmpty", since=11, mapping=OPAQUE)(lambda t, n: _list(t))
+operator("SequenceConstruct", since=11, mapping=OPAQUE)(
+    lambda t, n, *items: _list(t, *items)
 )
 
 
@@ -82,13 +70,8 @@ def _at(t: Any, n: NodeView, items: Any, position: Any) -> Any:
     return items[_position(t, n, 1, position)]
 
 
-define(
-    OpDef(
-        "SequenceLength",
-        since=11,
-        mapping=OPAQUE,
-        torch=lambda t, n, items: t.tensor(_call(t, "len", items), device=t.device),
-    )
+operator("SequenceLength", since=11, mapping=OPAQUE)(
+    lambda t, n, items: t.tensor(_call(t, "len", items), device=t.device)
 )
 
 
@@ -130,11 +113,4 @@ def _has_element(t: Any, n: NodeView, x: Any = None) -> Any:
     return t.tensor(known, device=t.device)
 
 
-define(
-    OpDef(
-        "OptionalGetElement",
-        since=18,
-        mapping=OPAQUE,
-        torch=lambda t, n, x: x,
-    )
-)
+operator("OptionalGetElement", since=18, mapping=OPAQUE)(lambda t, n, x: x)

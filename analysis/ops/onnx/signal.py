@@ -12,7 +12,7 @@ from ..facts import sizes_windows
 from ..helpers import signal as helpers
 from ..node_view import NodeView
 from ..operands import front
-from ..registry import MANY_TO_MANY, OPAQUE, OpDef, define, operator
+from ..registry import MANY_TO_MANY, OPAQUE, operator
 
 
 def _scalar(n: NodeView, i: int, operand: Any) -> Any:
@@ -56,16 +56,13 @@ for _name, _spelling in (
     ("HannWindow", _window("hann_window")),
     ("HammingWindow", _window("hamming_window", alpha=_ALPHA, beta=1 - _ALPHA)),
 ):
-    define(
-        OpDef(
-            _name,
-            since=17,
-            mapping=OPAQUE,
-            shape=sizes_windows.window_function,
-            torch=_spelling,
-            result="window",
-        )
-    )
+    operator(
+        _name,
+        since=17,
+        mapping=OPAQUE,
+        shape=sizes_windows.window_function,
+        result="window",
+    )(_spelling)
 
 
 # ---- transforms

@@ -13,7 +13,7 @@ from ..facts import sizes_elementwise
 from ..helpers import search as helpers
 from ..node_view import NodeView
 from ..operands import number, wanted
-from ..registry import MANY_TO_MANY, OWN, OpDef, define
+from ..registry import MANY_TO_MANY, OWN, operator
 
 _LEAST, _PENALTY, _WORDS = 2, 3, 4
 
@@ -180,13 +180,4 @@ for _name, _spelling, _shape in (
     ("BeamStep", _beam_step, _beam_step_sizes),
     ("BeamEnd", _beam_end, None),
 ):
-    define(
-        OpDef(
-            _name,
-            since=1,
-            domain=OWN,
-            mapping=MANY_TO_MANY,
-            shape=_shape,
-            torch=_spelling,
-        )
-    )
+    operator(_name, since=1, domain=OWN, mapping=MANY_TO_MANY, shape=_shape)(_spelling)

@@ -11,7 +11,7 @@ from ...literals import shortest
 from ..helpers import training as helpers
 from ..node_view import NodeView
 from ..operands import wanted
-from ..registry import ONE_TO_ONE, OpDef, define
+from ..registry import ONE_TO_ONE, operator
 
 DOMAIN = "ai.onnx.preview.training"
 
@@ -42,42 +42,20 @@ def _spelling(
 _NORM = ("norm_coefficient", 0.0)
 _EPS = ("epsilon", 1e-6)
 
-define(
-    OpDef(
-        "Adagrad",
-        since=1,
-        mapping=ONE_TO_ONE,
-        domain=DOMAIN,
-        torch=_spelling(
-            "adagrad", 3, norm=_NORM, decay=("decay_factor", 0.0), eps=_EPS
-        ),
-    )
+operator("Adagrad", since=1, mapping=ONE_TO_ONE, domain=DOMAIN)(
+    _spelling("adagrad", 3, norm=_NORM, decay=("decay_factor", 0.0), eps=_EPS)
 )
-define(
-    OpDef(
-        "Momentum",
-        since=1,
-        mapping=ONE_TO_ONE,
-        domain=DOMAIN,
-        torch=_spelling(
-            "momentum", 3, norm=_NORM, alpha=("alpha", 0.0), beta=("beta", 0.0)
-        ),
-    )
+operator("Momentum", since=1, mapping=ONE_TO_ONE, domain=DOMAIN)(
+    _spelling("momentum", 3, norm=_NORM, alpha=("alpha", 0.0), beta=("beta", 0.0))
 )
-define(
-    OpDef(
-        "Adam",
-        since=1,
-        mapping=ONE_TO_ONE,
-        domain=DOMAIN,
-        torch=_spelling(
-            "adam",
-            4,
-            norm=_NORM,
-            norm_post=("norm_coefficient_post", 0.0),
-            alpha=("alpha", 0.9),
-            beta=("beta", 0.999),
-            eps=_EPS,
-        ),
+operator("Adam", since=1, mapping=ONE_TO_ONE, domain=DOMAIN)(
+    _spelling(
+        "adam",
+        4,
+        norm=_NORM,
+        norm_post=("norm_coefficient_post", 0.0),
+        alpha=("alpha", 0.9),
+        beta=("beta", 0.999),
+        eps=_EPS,
     )
 )

@@ -81,17 +81,15 @@ class Dataflow:
         return [self.tensors[t] for t in self.operators[first].writes if t in read]
 
 
-def dataflow(
-    model: ir.Model, shapes: ShapeFacts, given: Mapping[str, int] | None = None
-) -> Dataflow:
+def dataflow(model: ir.Model, shapes: ShapeFacts) -> Dataflow:
     """The main graph of a model; a node with branches or a body is one operator.
 
-    `shapes` are those that analysis.shapes.infer found for this very model; `given` are
-    numbers for its dynamic sizes by name, others are assumed.
+    `shapes` are those that analysis.shapes.infer found for this very model; dynamic
+    sizes are assumed.
     """
     nodes = [node for node in model.graph if not _is_constant(node)]
     position = {node: i for i, node in enumerate(nodes)}
-    sizes = Sizes(shapes, given)
+    sizes = Sizes(shapes)
     values: dict[ir.Value, int] = {}
     readers: list[list[int]] = []
 

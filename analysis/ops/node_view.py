@@ -146,11 +146,11 @@ class NodeView:
         out = self.node.outputs[j]
         return bool(out.uses()) or out.is_graph_output()
 
-    def out_dims(self, j: int = 0) -> tuple[Dim, ...]:
-        """The sizes of output j. Raises Unsupported where its rank is unknown."""
-        found = self.shapes.dims(self.node.outputs[j])
+    def out_dims(self) -> tuple[Dim, ...]:
+        """The sizes of output 0. Raises Unsupported where its rank is unknown."""
+        found = self.shapes.dims(self.node.outputs[0])
         if found is None:
-            self.refuse(f"the rank of {self.node.op_type}'s output {j} is unknown")
+            self.refuse(f"the rank of {self.node.op_type}'s output 0 is unknown")
         return found
 
     def out_dtype(self, j: int = 0) -> ir.DataType:

@@ -173,9 +173,9 @@ def equal(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
     return len(a) == len(b) and all(same(p, q) for p, q in zip(a, b, strict=True))
 
 
-def axis_of(n: NodeView, default: int = 0, i: int = 0) -> int:
-    """The attribute `axis`, counted from the front of input i."""
-    return front(_within(n, int(n.attr("axis", default)), n.rank(i)), n.rank(i))
+def axis_of(n: NodeView, default: int = 0) -> int:
+    """The attribute `axis`, counted from the front of input 0."""
+    return front(_within(n, int(n.attr("axis", default)), n.rank(0)), n.rank(0))
 
 
 def _within(n: NodeView, axis: int, rank: int) -> int:

@@ -41,11 +41,6 @@ class Costs:
         return sum(self.nodes)
 
 
-def unit_costs(dag: Dag) -> Costs:
-    """1 for everything."""
-    return Costs((1.0,) * len(dag))
-
-
 def distance_to_end(dag: Dag, costs: Costs) -> list[float]:
     """The longest way from the start of each node to the end, hand-offs included."""
     distance = list(costs.nodes)

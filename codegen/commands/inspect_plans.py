@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -37,12 +37,7 @@ class Wanted:
         return self.fusion is not None or self.lanes is not None
 
 
-def make_plans(
-    model: ir.Model,
-    shapes: ShapeFacts,
-    wanted: Wanted,
-    progress: Callable[[str], None] = lambda text: None,
-) -> Plans:
+def make_plans(model: ir.Model, shapes: ShapeFacts, wanted: Wanted) -> Plans:
     """Plans for a rewritten graph, whose shapes are known."""
     flow = dataflow(model, shapes)
     device = DEVICES[wanted.device]
@@ -53,7 +48,7 @@ def make_plans(
             hint="leave one of both out",
         )
     if wanted.profile:
-        profile = measured_profile(model, shapes, flow, progress=progress)
+        profile = measured_profile(model, shapes, flow)
         timer = pair_timer(model, shapes, flow)
     fusion = lanes = None
     batch: dict[str, float] = {}

@@ -23,7 +23,6 @@ from fairhand.analysis.schedule.linear_clustering import (
     in_order,
     linear_clusters,
     merge_clusters,
-    unit_costs,
     whole_samples,
 )
 from fairhand.analysis.schedule.simulate import HandOff, Schedule, simulate
@@ -244,7 +243,7 @@ def inceptions(count: int) -> Dag:
     ("dag", "before", "after"), [(fire_modules(8), 9, 2), (inceptions(9), 28, 4)]
 )
 def test_counts_are_those_published(dag: Dag, before: int, after: int) -> None:
-    costs = unit_costs(dag)
+    costs = Costs((1.0,) * len(dag))
     distance = distance_to_end(dag, costs)
     clusters = linear_clusters(dag, costs, distance)
     assert len(clusters) == before
@@ -288,11 +287,11 @@ def test_memory_is_held_from_the_start_to_the_last_reader() -> None:
 def test_lanes_that_wait_for_each_other_are_found() -> None:
     dag = Dag.of(4, [(0, 3), (1, 2)])
     with pytest.raises(ValueError, match=r"lanes \[0, 1\] wait for each other"):
-        simulate(dag, ((2, 0), (3, 1)), unit_costs(dag))
+        simulate(dag, ((2, 0), (3, 1)), Costs((1.0,) * len(dag)))
     with pytest.raises(AssertionError, match="deadlock"):
         run_with_queues(dag, ((2, 0), (3, 1)))
     with pytest.raises(ValueError, match="node 1 is in no lane"):
-        simulate(dag, ((0, 3), (2,)), unit_costs(dag))
+        simulate(dag, ((0, 3), (2,)), Costs((1.0,) * len(dag)))
 
 
 def test_a_small_gain_is_declined_with_its_figure() -> None:
@@ -312,7 +311,7 @@ def test_an_empty_graph_has_an_empty_plan() -> None:
 def test_batches_switch_clusters_to_even_out() -> None:
     """Dearer hand-offs leave whole samples as the best; then they are the figure."""
     dag = inceptions(9)
-    costs = unit_costs(dag)
+    costs = Costs((1.0,) * len(dag))
     distance = distance_to_end(dag, costs)
     merged = merge_clusters(dag, linear_clusters(dag, costs, distance), distance)
     found = batch_makespans(dag, merged, costs, 2)

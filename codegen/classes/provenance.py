@@ -16,7 +16,6 @@ from ..ir.assignment import Assignment
 from ..ir.control_flow import Action
 from ..ir.module_call import Item, ModuleCall
 from ..ir.package_plan import SourceNodes
-from ..modules.members import Attribute
 from .module_classes import ClassTable, ModuleClass
 
 
@@ -120,9 +119,10 @@ class Sources:
         """SourceNodes each line of __init__: what uses the layers that it makes."""
         lines: dict[str, list[int]] = {}
         buffers: list[list[int]] = []  # of dictionaries, behind all others
+        known = _uses(cls.call)
         for member in cls.members:  # those of one list share a line
             line = lines.setdefault(member.attr, [])
-            line.extend(users := list(_users(cls.call, member)))
+            line.extend(users := known.get(_key(member.what), []))
             if member.is_deep_buffer:
                 buffers.append(users)
         places = (*lines.values(), *buffers)
@@ -145,19 +145,21 @@ def _alike(call: _Call) -> bool:
     return [*map(type, call.call.contents())] == [*map(type, call.first.contents())]
 
 
-def _users(call: ModuleCall, member: Attribute) -> Iterable[int]:
-    what = member.what
+def _uses(call: ModuleCall) -> dict[int, list[int]]:
+    """The places of the items that use a layer, a module or a value, by its key."""
+    found: dict[int, list[int]] = {}
     for place, item in enumerate(call.contents()):
-        if isinstance(item, ModuleCall):
-            steps = list(item.steps())
-            used = (item.shares or item) is what
-        else:
-            steps = [item]
-            used = isinstance(what, Assignment) and item.form is what.form
-        if isinstance(what, ir.Value):
-            used = any(what in step.reads() for step in steps)
-        if used:
-            yield place
+        steps = item.steps() if isinstance(item, ModuleCall) else [item]
+        used = [item.shares or item if isinstance(item, ModuleCall) else item]
+        for key in dict.fromkeys(
+            [*map(_key, used), *(id(x) for step in steps for x in step.reads())]
+        ):
+            found.setdefault(key, []).append(place)
+    return found
+
+
+def _key(what: Assignment | ModuleCall | ir.Value) -> int:
+    return id(what.form if isinstance(what, Assignment) else what)
 
 
 def _of_step(step: Assignment) -> list[str]:

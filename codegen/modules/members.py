@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -142,7 +143,10 @@ def assign_members(call: ModuleCall, faithful: bool = False) -> list[Attribute]:
         return _faithful([(what, _inside(path, call.path)) for what, path in owned])
     holder = _holder(call.path, [path for what, path in owned if _is_module(what)])
     roles = {**_shortcut_role(call), **_matrix_roles(call)}
-    wishes = [(what, *_wish(what, path, holder, call, roles)) for what, path in owned]
+    readers = _readers(call)
+    wishes = [
+        (what, *_wish(what, path, holder, readers, roles)) for what, path in owned
+    ]
     return _number(wishes)
 
 
@@ -242,7 +246,7 @@ def _holder(path: str, members: list[str]) -> str:
 
 
 def _wish(
-    what: object, path: str, holder: str, call: ModuleCall, roles: dict[int, str]
+    what: object, path: str, holder: str, readers: _Readers, roles: dict[int, str]
 ) -> tuple[str, int | None]:
     """The attribute and list index that a path asks for: layers.0 -> layers, 0."""
     inside = path.removeprefix(f"{holder}.") if holder else path
@@ -266,7 +270,7 @@ def _wish(
         "setting": lambda: attribute(setting) if setting else "",
         "file": lambda: attribute("_".join(words)) if words else "",
         "part": lambda: (
-            _tensor_role(what, call) if isinstance(what, ir.Value) else role
+            _tensor_role(what, readers) if isinstance(what, ir.Value) else role
         ),
         "type": lambda: _role(what),
     }
@@ -289,18 +293,18 @@ def _number(wishes: list[tuple[Any, str, int | None]]) -> list[Attribute]:
     for what, attr, index in wishes:
         if index is not None:
             lists.setdefault(attr, []).append((index, what))
-    plain = [attr for _, attr, index in wishes if index is None]
-    repeated = {attr for attr in plain if plain.count(attr) > 1}
+    plain = Counter(attr for _, attr, index in wishes if index is None)
+    repeated = {attr for attr, count in plain.items() if count > 1}
+    numbered = {attr for attr in repeated if f"{attr}1" not in plain}
+    counts = dict.fromkeys(numbered, 0)
     taken: set[str] = set(lists)
     members: dict[int, Attribute] = {}
     for what, attr, index in wishes:
         if index is not None:
             continue
-        if attr in repeated and f"{attr}1" not in plain:
-            name, n = f"{attr}1", 1
-            while name in taken:
-                n += 1
-                name = f"{attr}{n}"
+        if attr in numbered:
+            while (name := f"{attr}{counts[attr] + 1}") in taken:
+                counts[attr] += 1
         else:
             name = unused(attr, taken)
         taken.add(name)
@@ -449,28 +453,40 @@ _USES = "attention_bias cos sin indices prefix scale bias".split()
 _INDEXED = ("index_select", "gather", "take_along_dim")
 
 
-def _tensor_role(value: ir.Value, call: ModuleCall) -> str:
+def _tensor_role(value: ir.Value, readers: _Readers) -> str:
     """A word for a tensor of a module: bias, scale, attention_bias, ..."""
     name = value.name or ""
     ends = (role for end, role in _ENDS.items() if re.search(rf"[._]{end}$", name))
     ask: dict[str, Callable[[], str]] = {
         "known word": lambda: str(value.meta.get("word", "")),
         "ending": lambda: next(ends, ""),
-        "reader": lambda: _read_as(value, call),
+        "reader": lambda: _read_as(value, readers),
         "learned": lambda: "weight" if is_parameter(value) else "",
         "none": lambda: "constant",
     }
     return first_name(TENSORS, ask)
 
 
-def _read_as(value: ir.Value, call: ModuleCall) -> str:
-    reader = next((step for step in call.steps() if value in step.reads()), None)
-    if reader is None:
+_Readers = dict[ir.Value | None, list[Assignment]]
+
+
+def _readers(call: ModuleCall) -> _Readers:
+    """The steps that read a value, in their order."""
+    found: _Readers = {}
+    for step in call.steps():
+        for value in dict.fromkeys(step.reads()):
+            found.setdefault(value, []).append(step)
+    return found
+
+
+def _read_as(value: ir.Value, readers: _Readers) -> str:
+    if value not in readers:
         return ""
+    reader = readers[value][0]
     role = _used_as(value, reader)
     if role != "bias":
         return role
-    after = [s for s in call.steps() if not set(reader.outputs).isdisjoint(s.reads())]
+    after = [step for output in reader.outputs for step in readers.get(output, ())]
     called = (name for step in after for name in callees(step.expr))
     scores = any(name.endswith(("softmax", "attention")) for name in called)
     return "attention_bias" if scores else _added(value)

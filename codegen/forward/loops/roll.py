@@ -72,10 +72,13 @@ class Roller:
                     for proposal in find(statements)
                 )
                 found = next((x for x in rolled if x is not None), None)
-        for s in statements:
-            if s.bodies:
-                read = {v for x in statements if x is not s for v in _read(x)}
-                s.bodies = [self.roll(body, around | read) for body in s.bodies]
+        blocks = [s for s in statements if s.bodies]
+        readers = Counter(v for s in statements for v in _read(s)) if blocks else {}
+        for s in blocks:
+            own = _read(s)
+            made = {t for inner in flat([s]) for t in inner.targets if t is not None}
+            read = {v for v in made if v in around or readers[v] > (v in own)}
+            s.bodies = [self.roll(body, read) for body in s.bodies]
         return statements
 
     def _placed(

@@ -118,9 +118,9 @@ def _simplified(
             break
         folded, known = done.folded, facts_known(model, done.shapes)
         done.folded += fold_constants(model, level)
-        done.shapes = infer(model)
+        done.shapes = infer(model, done.shapes)
     if give_texts(model):
-        done.shapes = infer(model)
+        done.shapes = infer(model, done.shapes)
     done.after = graph_cost(model, done.shapes)
     stage("4-rewrite", model)
     return done

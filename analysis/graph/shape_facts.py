@@ -60,6 +60,8 @@ class ShapeFacts:
         # element isn't known since one that may be negative is divided.
         self.filled: set[sympy.Expr] = set()
         self.unsure = False
+        # Of each node whose sizes are all numbers, what they were found from.
+        self.visited: dict[ir.Node, tuple[object, ...]] = {}
         self._dims: dict[ir.Value, Dims] = {}
         self._elements: dict[ir.Value, Content | None] = {}
         self._anchors: dict[sympy.Symbol, tuple[ir.Value, int]] = {}
@@ -114,6 +116,24 @@ class ShapeFacts:
         for axis, size in enumerate(dims):
             if isinstance(size, sympy.Symbol):
                 self._anchors.setdefault(size, (value, axis))
+
+    def agrees(self, other: ShapeFacts, value: ir.Value) -> bool:
+        """Whether both know the same sizes and elements of `value`."""
+        if self.dims(value) != other.dims(value):
+            return False
+        a, b = self.elements(value), other.elements(value)
+        return a is b or (a is not None and b is not None and bool(np.all(a == b)))
+
+    def take(self, other: ShapeFacts, node: ir.Node) -> None:
+        """Know what another knows of a node and of its outputs."""
+        self.visited[node] = other.visited[node]
+        for value in node.outputs:
+            for mine, theirs in (
+                (self._dims, other._dims),
+                (self._elements, other._elements),
+            ):
+                if value in theirs:
+                    mine[value] = theirs[value]  # type: ignore[index]
 
     def forget(self, value: ir.Value) -> None:
         """Know no more than the file says."""

@@ -8,7 +8,8 @@ types. A size that neither can tell becomes a symbol of its own.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from contextlib import suppress
 from enum import Enum, auto
 from typing import Any
 
@@ -21,6 +22,7 @@ from ..errors import MALFORMED, FairhandError
 from ..graph.dims import Dim, invented, is_bulky, parse, same, spell, symbol, text
 from ..graph.map_types import is_map, map_type, set_map_type
 from ..graph.shape_facts import Content, NodeFacts, PartialDims, ShapeFacts
+from ..graph.traversal import bodies
 from ..ops import lookup
 from ..ops.facts.small_values import constant_node
 from .control_flow import BODIES
@@ -78,32 +80,67 @@ def _needed(rule: Callable[..., Any]) -> int:
     return int(rule.__code__.co_argcount) - 1
 
 
-def infer(model: ir.Model) -> ShapeFacts:
+def infer(model: ir.Model, before: ShapeFacts | None = None) -> ShapeFacts:
     """Find the sizes of every value; types and shapes that `model` lacks are set.
 
+    `before` is what was found when the graph was another one: nodes that are as they
+    were, on inputs of the same sizes, all numbers, aren't gone through again.
     Raises FairhandError for a node whose inputs can't fit each other, and where these
     rules and onnx give different numbers.
     """
-    walk = _walked(model, frozenset())
-    if walk.shapes.unsure and walk.shapes.filled:  # by nodes behind those that ask
-        walk = _walked(model, walk.shapes.filled)
+    if before is not None:
+        with suppress(_Changed):
+            return _inferred(model, before)
+    return _inferred(model, ShapeFacts())
+
+
+def _inferred(model: ir.Model, before: ShapeFacts) -> ShapeFacts:
+    shapes = _walked(model, before, frozenset())
+    if shapes.unsure and shapes.filled:  # by nodes behind those that ask
+        shapes = _walked(model, before, shapes.filled)
+    return shapes
+
+
+def _walked(model: ir.Model, before: ShapeFacts, filled: Set[sympy.Expr]) -> ShapeFacts:
+    walk = _Walk(before, _unchanged(model.graph, before))
+    walk.shapes.filled |= filled
+    walk.enter(model.graph)
+    walk.types = infer_types(model, walk.shapes, walk.kept)
+    walk.through(model.graph)
     return walk.shapes
 
 
-def _walked(model: ir.Model, filled: Set[sympy.Expr]) -> _Walk:
-    walk = _Walk()
-    walk.shapes.filled |= filled
-    walk.enter(model.graph)
-    walk.types = infer_types(model, walk.shapes)
-    walk.through(model.graph)
-    return walk
+class _Changed(Exception):
+    """A node that is as it was has inputs of other sizes."""
+
+
+def _unchanged(graph: ir.Graph, before: ShapeFacts) -> dict[ir.Node, None]:
+    """The nodes that are what they were; none where a node has graphs, whose nodes may
+    read the results of any."""
+    found: dict[ir.Node, None] = {}
+    for node in graph if before.visited else ():
+        known = before.visited.get(node)
+        if known is not None and _told_from(node) == known:
+            found[node] = None
+        elif bodies(node):
+            return {}
+    return found
+
+
+def _told_from(node: ir.Node) -> tuple[object, ...]:
+    """What the sizes of a node's outputs are found from, beside those of its inputs."""
+    return node.inputs, *node.attributes.data.values()
 
 
 class _Walk:
     """Fills a `ShapeFacts` in graph order."""
 
-    def __init__(self) -> None:
-        self.shapes = ShapeFacts()
+    def __init__(self, before: ShapeFacts, kept: Collection[ir.Node]) -> None:
+        self.shapes, self.kept = ShapeFacts(), kept
+        self._before = before
+        self._changed: set[ir.Value | None] = set()  # since then
+        for node in kept:
+            self.shapes.take(before, node)
         self.types: Mapping[ir.Value, onnx.TypeProto] = {}
         self._sizes: dict[str, Dim] = {}  # by the name that onnx hands on
         self._names: set[str] = set()  # taken by symbols
@@ -151,19 +188,30 @@ class _Walk:
             if tensor is not None and value.type is None:
                 value.type = ir.TensorType(tensor.dtype)
         for node in graph:
-            self._visit(node)
+            if node not in self.kept:
+                self._visit(node)
+                if self.kept:
+                    self._compare(node)
+            elif not self._changed.isdisjoint(node.inputs):
+                raise _Changed
+
+    def _compare(self, node: ir.Node) -> None:
+        for value in node.outputs:
+            if not self.shapes.agrees(self._before, value):
+                self._changed.add(value)
 
     def _visit(self, node: ir.Node) -> None:
-        bodies = [a.as_graph() for a in node.attributes.values() if _is_body(a)]
-        outside = self.shapes.anchored() if bodies else frozenset()
-        filled = frozenset(self.shapes.filled) if bodies else frozenset()
+        attributes = node.attributes.data.values()
+        inside = [a.as_graph() for a in attributes if _is_body(a)]
+        outside = self.shapes.anchored() if inside else frozenset()
+        filled = frozenset(self.shapes.filled) if inside else frozenset()
         site = NodeFacts(node, self.shapes)
-        enter = BODIES.get(node.op_type) if bodies and not node.domain else None
+        enter = BODIES.get(node.op_type) if inside and not node.domain else None
         try:
             if enter is not None:
-                proposed: Sequence[PartialDims | None] = enter(self, site, bodies[0])
+                proposed: Sequence[PartialDims | None] = enter(self, site, inside[0])
             else:
-                for body in bodies:
+                for body in inside:
                     for value in body.inputs:
                         self._settle(value, None, _Trust.NOT_ZERO)
                     self.attempt(body)
@@ -171,7 +219,7 @@ class _Walk:
                 proposed = dims_by_rule(site)
             self.shapes.node = node
             if node.op_type == "If" and not node.domain:
-                taken = self._taken(site, bodies)
+                taken = self._taken(site, inside)
                 columns = range(len(node.outputs))
                 proposed = [self._either(i, taken, outside) for i in columns]
             trust = self._trust(node)
@@ -180,14 +228,24 @@ class _Walk:
                     given = proposed[i] if i < len(proposed) else None
                     self._settle(value, given, trust)
             self._elements(site)
-            if bodies:  # which may not run
+            if inside:  # which may not run
                 self.shapes.filled &= filled
+            plain = trust is _Trust.ALL and not inside
+            if plain and all(map(self._is_certain, node.outputs)):
+                self.shapes.visited[node] = _told_from(node)
         except FairhandError as error:
             raise FairhandError(error.what, self._where(node), error.hint) from error
         except MALFORMED as error:
             what = f"the output of {node.op_type} has no possible shape: {error}"
             hint = "check the node's attributes and constant inputs"
             raise FairhandError(what, self._where(node), hint) from error
+
+    def _is_certain(self, value: ir.Value) -> bool:
+        """Whether a result's sizes are numbers, and onnx has no other ones."""
+        dims = self.shapes.dims(value)
+        if dims is None or value in self._doubtful:
+            return value.name == ""
+        return all(isinstance(size, int) for size in dims)
 
     def _trust(self, node: ir.Node) -> _Trust:
         given = [value for value in node.inputs if value is not None]
@@ -291,6 +349,11 @@ class _Walk:
         if not isinstance(value.type, ir.TensorType | None):
             return
         found = self._from_onnx(type_)
+        agreed = found and proposed is not None and found == list(proposed)
+        if agreed and all(type(d) is int and d for d in found):  # as at most nodes
+            self.shapes.learn_dims(value, tuple(found))
+            _set_shape(value, found)
+            return
         dims = _joined(proposed, _trusted(found, trust))
         if dims is None and value.shape is not None:
             dims = [d if isinstance(d, int) else None for d in value.shape]
@@ -342,6 +405,12 @@ def _is_body(attribute: ir.Attr) -> bool:
 
 
 def _set_type(value: ir.Value, type_: onnx.TypeProto) -> None:
+    if type_.HasField("tensor_type"):  # nearly all; the general way takes ten times it
+        number = type_.tensor_type.elem_type
+        known = isinstance(value.type, ir.TensorType) and value.dtype == number
+        if number and not known:
+            value.type = ir.TensorType(ir.DataType(number))
+        return
     if is_map(type_):
         if map_type(value) is None:
             set_map_type(value, type_)
@@ -392,6 +461,8 @@ def _set_shape(value: ir.Value, dims: Sequence[Dim | None]) -> None:
             return
         pairs = zip(value.shape, dims, strict=True)
         dims = [a if _is_named(a) else b for a, b in pairs]
+    if value.shape is not None and list(value.shape) == list(dims):
+        return
     value.shape = ir.Shape(d if isinstance(d, int) else text(d) for d in dims)
 
 

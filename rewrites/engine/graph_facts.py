@@ -24,7 +24,8 @@ class GraphFacts(Facts):
 
     def is_constant(self, value: ir.Value) -> bool:
         """Whether a value doesn't depend on the model's inputs."""
-        return not _above(value, _at_once, self._depends)
+        known = self._depends.get(value)
+        return not (_above(value, _at_once, self._depends) if known is None else known)
 
     def holds_parameter(self, value: ir.Value) -> bool:
         """Whether a constant is a parameter, or computed from one."""

@@ -40,11 +40,11 @@ def _settled(
         known = store_known_sizes(model, shapes, level == 0)
         if known + settle_types(model) + take_decided(model, shapes):
             folded += fold_constants(model, level)
-            shapes = infer(model)
+            shapes = infer(model, shapes)
         if not take_branches(model) and not choose(model, shapes):
             return folded, shapes
         folded += fold_constants(model, level)
-        shapes = infer(model)
+        shapes = infer(model, shapes)
 
 
 def _take_fitting(model: ir.Model, shapes: ShapeFacts) -> bool:

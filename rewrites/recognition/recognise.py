@@ -36,9 +36,6 @@ from .scalar_functions import FUNCTIONS, Found, scalar_function
 _PLACES = {"FLOAT": 24, "DOUBLE": 53, "FLOAT16": 11, "BFLOAT16": 8}
 
 PROOF = "normal-form"  # what a certificate has in the place of a law's proof
-OPERATORS = frozenset(
-    [*MEANINGS, *MOVEMENTS, "MatMul", "Attention", "Gather"]
-)  # that a recognised part of a graph may end with
 STATEMENTS = {
     **{function.name: function.statement for function in FUNCTIONS},
     **ROW_STATEMENTS,
@@ -82,9 +79,11 @@ def recognitions(
     Nothing of a part is needed elsewhere. A factor that what is normalised has
     elsewhere too is no part of the norm.
     """
-    for names, recognised in _RECOGNISED:
+    for names, recognised in _RECOGNISED.get(node.op_type, ()):
         if not names.isdisjoint(wanted):
-            yield from (x for x in recognised(node, around) if x.name in wanted)
+            for found in recognised(node, around):
+                if found.name in wanted:
+                    yield found
 
 
 def _casts(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
@@ -163,15 +162,23 @@ def _functions(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
                 yield _of_scalar(region, function)
 
 
-_RECOGNISED: tuple[tuple[frozenset[str], Callable[..., Iterator[Recognition]]], ...] = (
-    (frozenset({"cast_of_cast"}), _casts),
-    (frozenset({"gather_in_order"}), _places_in_order),
-    (frozenset({"movement_chain"}), _movements),
-    (frozenset({"group_norm"}), _groups),
-    (frozenset({"attention", OPEN, "attention_rescaled"}), _attention),
-    (frozenset({"attention_grouped"}), _heads),
-    (frozenset({*ROW_STATEMENTS, *(f.name for f in FUNCTIONS)}), _functions),
+_Recognising = Callable[[ir.Node, Neighbourhoods], Iterator[Recognition]]
+
+# What is recognised, at which operators, and how.
+_WAYS: tuple[tuple[Collection[str], Collection[str], _Recognising], ...] = (
+    (("cast_of_cast",), ("Cast",), _casts),
+    (("gather_in_order",), ("Gather",), _places_in_order),
+    (("movement_chain",), MOVEMENTS, _movements),
+    (("group_norm",), ("Reshape",), _groups),
+    (("attention", OPEN, "attention_rescaled"), ("MatMul", "Attention"), _attention),
+    (("attention_grouped",), ("Attention",), _heads),
+    ((*ROW_STATEMENTS, *(f.name for f in FUNCTIONS)), MEANINGS, _functions),
 )
+_RECOGNISED = {
+    op: [(frozenset(names), way) for names, ops, way in _WAYS if op in ops]
+    for op in dict.fromkeys(op for _, ops, _ in _WAYS for op in ops)
+}
+OPERATORS = _RECOGNISED.keys()  # that a recognised part of a graph may end with
 
 
 def _left(region: Region) -> int:

@@ -128,12 +128,10 @@ class ShapeFacts:
         """Know what another knows of a node and of its outputs."""
         self.visited[node] = other.visited[node]
         for value in node.outputs:
-            for mine, theirs in (
-                (self._dims, other._dims),
-                (self._elements, other._elements),
-            ):
-                if value in theirs:
-                    mine[value] = theirs[value]  # type: ignore[index]
+            if value in other._dims:
+                self._dims[value] = other._dims[value]
+            if value in other._elements:
+                self._elements[value] = other._elements[value]
 
     def forget(self, value: ir.Value) -> None:
         """Know no more than the file says."""

@@ -9,6 +9,7 @@ refuse a network. Needs the packages in requirements_originals.txt beside this f
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import plain_networks as plain
 import torch
 from torch import Tensor, library, nn
 
@@ -29,6 +31,7 @@ for _name in ("nms", "qnms"):
     )
 
 import timm  # noqa: E402
+import torchvision  # noqa: E402
 import transformers  # noqa: E402
 
 EXPORTERS = ("dynamo", "dynamo_raw", "script", "script_raw")
@@ -106,12 +109,18 @@ def _hf(
     prefix: str = "",
 ) -> Callable[[], Original]:
     """A network of transformers: bert's BertModel by BertConfig."""
+    name = kind if prefix else f"{kind}Model"
+    return _of_class(name, inputs, settings)
 
+
+def _of_class(
+    name: str, inputs: Callable[[], dict[str, Tensor]], settings: dict[str, Any]
+) -> Callable[[], Original]:
     def make() -> Original:
-        config = getattr(transformers, f"{prefix or kind}Config")(**settings)
+        network = getattr(transformers, name)
+        config = network.config_class(**settings)
         config._attn_implementation = "eager"
-        module = getattr(transformers, kind if prefix else f"{kind}Model")(config)
-        return Original(module, inputs())
+        return Original(network(config), inputs())
 
     return make
 
@@ -162,68 +171,12 @@ def _step(kind: str, settings: dict[str, Any], heads: int) -> Callable[[], Origi
     return make
 
 
-class Tagger(nn.Module):
-    """An embedding, a bidirectional LSTM of two layers, a linear layer per step."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(VOCAB, 16)
-        self.lstm = nn.LSTM(16, 12, 2, batch_first=True, bidirectional=True)
-        self.head = nn.Linear(24, 5)
-
-    def forward(self, input_ids: Tensor) -> Tensor:
-        return self.head(self.lstm(self.embedding(input_ids))[0])
+def _plain(
+    kind: type[nn.Module], inputs: Callable[[], dict[str, Tensor]]
+) -> Callable[[], Original]:
+    return lambda: Original(kind(), inputs())
 
 
-class Gru(nn.Module):
-    """A GRU over features, its last state normalised."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.gru = nn.GRU(8, 16, batch_first=True)
-        self.norm = nn.LayerNorm(16, elementwise_affine=False)
-        self.register_buffer("gain", torch.linspace(0.5, 1.5, 16))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.norm(self.gru(x)[1][0]) * self.gain
-
-
-class Detector(nn.Module):
-    """Convolutions, a transformer over their places, learned queries, two heads."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.backbone = nn.Sequential(
-            nn.Conv2d(3, 16, 3, 2, 1),
-            nn.BatchNorm2d(16),
-            nn.ReLU(),
-            nn.Conv2d(16, 32, 3, 2, 1),
-            nn.BatchNorm2d(32),
-            nn.ReLU(),
-        )
-        self.transformer = nn.Transformer(32, 4, 2, 2, 48, batch_first=True)
-        self.query = nn.Parameter(torch.randn(6, 32))
-        self.row = nn.Parameter(torch.randn(16, 16))
-        self.column = nn.Parameter(torch.randn(16, 16))
-        self.classes = nn.Linear(32, 7)
-        self.boxes = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 4))
-
-    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
-        x = self.backbone(image)
-        n, _, h, w = x.shape
-        rows = self.row[:h, None].expand(h, w, 16)
-        columns = self.column[None, :w].expand(h, w, 16)
-        places = torch.cat([rows, columns], dim=-1).flatten(0, 1)
-        x = x.flatten(2).transpose(1, 2) + places
-        x = self.transformer(x, self.query.expand(n, -1, -1))
-        return self.classes(x), self.boxes(x).sigmoid()
-
-
-def _plain(kind: type[nn.Module], **inputs: Callable[[], Tensor]) -> Any:
-    return lambda: Original(kind(), {name: make() for name, make in inputs.items()})
-
-
-_TOKENS = lambda: _ids()["input_ids"]  # noqa: E731
 _WHISPER = _SEQ2SEQ | {
     "num_mel_bins": 8,
     "max_source_positions": 16,
@@ -329,9 +282,11 @@ NETWORKS: dict[str, Callable[[], Original]] = {
     "falcon": _hf("Falcon", _text, _CAUSAL),
     "pegasus": _hf("Pegasus", _text, _SEQ2SEQ),
     "yolos": _hf("Yolos", _image, _PATCHES | {"image_size": [32, 32]}),
-    "lstm": _plain(Tagger, input_ids=_TOKENS),
-    "gru": _plain(Gru, x=lambda: torch.randn(BATCH, 9, 8)),
-    "detector": _plain(Detector, image=lambda: torch.randn(BATCH, 3, 32, 32)),
+    "lstm": _plain(plain.Tagger, _ids),
+    "gru": _plain(plain.Gru, lambda: {"x": torch.randn(BATCH, 9, 8)}),
+    "detector": _plain(
+        plain.Detector, lambda: {"image": torch.randn(BATCH, 3, 32, 32)}
+    ),
     "timm_resnet": _timm("test_resnet"),
     "timm_resnet18": _timm("resnet18"),
     "timm_mobilenetv3": _timm("mobilenetv3_small_050"),
@@ -367,6 +322,270 @@ NETWORKS: dict[str, Callable[[], Original]] = {
         f"timm_{name}": _timm(name, img_size=64)
         for name in ("test_vit2", "test_vit3", "pvt_v2_b0", "test_vit4")
     },
+}
+
+
+# ---- networks of other families, a table each: settings for a small one
+
+_TIMM: dict[str, dict[str, Any]] = {
+    "cspresnet50": {},
+    "tiny_vit_5m_224": {},
+    "poolformer_s12": {},
+    "resmlp_12_224": {"img_size": 64},
+    "gmlp_ti16_224": {"img_size": 64},
+    "fastvit_t8": {},
+    "cait_xxs24_224": {"img_size": 64, "depth": 2, "depth_token_only": 1},
+    "coat_tiny": {"img_size": 64, "serial_depths": (1, 1, 1, 1), "parallel_depth": 1},
+    "convit_tiny": {"img_size": 64, "depth": 3, "local_up_to_layer": 2},
+    "crossvit_9_240": {"depth": ((1, 2, 0), (1, 2, 0))},
+    "davit_tiny": {"depths": (1, 1, 2, 1), "embed_dims": (16, 32, 48, 64)}
+    | {"num_heads": (1, 2, 3, 4)},
+    "efficientvit_b0": {},
+    "hgnetv2_b0": {},
+    "hiera_tiny_224": {"img_size": 64, "stages": (1, 1, 2, 1), "embed_dim": 16}
+    | {"num_heads": 1},
+    "inception_next_atto": {},
+    "levit_128s": {"img_size": 64},
+    "mobilevitv2_050": {},
+    "pit_ti_224": {"img_size": 64},
+    "pvt_v2_b2_li": {"depths": (1, 1, 2, 1), "embed_dims": (16, 32, 48, 64)}
+    | {"num_heads": (1, 2, 3, 4)},
+    "repvit_m0_9": {},
+    "res2net50_14w_8s": {"layers": (1, 1, 1, 1)},
+    "rexnet_100": {},
+    "selecsls42b": {},
+    "sequencer2d_s": {"img_size": 64, "layers": (1, 1, 2, 1)}
+    | {"embed_dims": (16, 32, 32, 32), "hidden_sizes": (8, 16, 16, 16)},
+    "starnet_s1": {},
+    "tnt_s_patch16_224": {"img_size": 64, "depth": 2},
+    "twins_svt_small": {"img_size": 64, "depths": (1, 1, 2, 1)}
+    | {"embed_dims": (16, 32, 48, 64), "num_heads": (1, 2, 3, 4), "wss": (4, 4, 4, 2)},
+    "visformer_tiny": {"img_size": 64, "embed_dim": 32, "depth": (1, 2, 1)}
+    | {"num_heads": 2, "init_channels": 8},
+    "xcit_nano_12_p16_224": {"img_size": 64, "depth": 2},
+}
+_WAVES = lambda: {"input_values": torch.randn(BATCH, 400)}  # noqa: E731
+_SPEECH = _PLAIN | {
+    "conv_dim": (16, 16),
+    "conv_stride": (5, 2),
+    "conv_kernel": (10, 3),
+    "num_conv_pos_embeddings": 8,
+    "num_conv_pos_embedding_groups": 4,
+    "mask_time_prob": 0.0,
+}
+_VIDEO = lambda: {"pixel_values": torch.randn(BATCH, 4, 3, 32, 32)}  # noqa: E731
+_SWIN = {"image_size": 32, "patch_size": 4, "embed_dim": 16, "depths": (2, 2)}
+_SWIN |= {"num_heads": (2, 4), "window_size": 4}
+_RESNET = {"embedding_size": 8, "hidden_sizes": [16, 32], "depths": [1, 1]}
+_RESNET |= {"layer_type": "basic"}
+_SEQ_INPUTS = lambda: {**_ids(), **_ids("decoder_input_ids")}  # noqa: E731
+_HF: dict[str, tuple[Callable[[], dict[str, Tensor]], dict[str, Any]]] = {
+    "ASTModel": (
+        lambda: {"input_values": torch.randn(BATCH, 64, 32)},
+        _PLAIN | {"max_length": 64, "num_mel_bins": 32},
+    ),
+    "BigBirdModel": (_text, _PLAIN | {"attention_type": "original_full"}),
+    "BlipVisionModel": (_image, _PATCHES),
+    "CanineModel": (
+        lambda: {"input_ids": torch.randint(3, VOCAB, (BATCH, 32))},
+        _PLAIN
+        | {"local_transformer_stride": 16, "downsampling_rate": 4}
+        | {"num_hash_functions": 4, "num_hash_buckets": 64},
+    ),
+    "ClapAudioModel": (
+        lambda: {"input_features": torch.randn(BATCH, 1, 64, 32)},
+        {"spec_size": 64, "num_mel_bins": 32, "patch_embeds_hidden_size": 16}
+        | {"depths": (1, 1), "num_attention_heads": (2, 4), "hidden_size": 32}
+        | {"window_size": 4},
+    ),
+    "CodeGenForCausalLM": (
+        _text,
+        {"vocab_size": VOCAB, "n_embd": 64, "n_layer": 2}
+        | {"n_head": 4, "rotary_dim": 8, "use_cache": False},
+    ),
+    "ConvNextV2Model": (
+        _image,
+        {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 2, 1], "image_size": 32},
+    ),
+    "DPTForDepthEstimation": (
+        _image,
+        _PATCHES
+        | {"backbone_out_indices": [0, 1], "neck_hidden_sizes": [16, 16]}
+        | {"reassemble_factors": [2, 1], "fusion_hidden_size": 16}
+        | {"head_in_index": -1, "is_hybrid": False, "use_auxiliary_head": False},
+    ),
+    "FNetModel": (_ids, _PLAIN),
+    "FunnelBaseModel": (
+        _text,
+        {"vocab_size": VOCAB, "block_sizes": [1, 1], "d_model": 32, "n_head": 4}
+        | {"d_head": 8, "d_inner": 48},
+    ),
+    "GraniteForCausalLM": (_text, _GROUPED),
+    "HubertModel": (_WAVES, _SPEECH),
+    "LayoutLMModel": (
+        lambda: {
+            **_text(),
+            "bbox": torch.randint(0, 90, (BATCH, LENGTH, 4)).sort(-1)[0],
+        },
+        _PLAIN | {"max_2d_position_embeddings": 96},
+    ),
+    "LongformerModel": (
+        lambda: {"input_ids": torch.randint(3, VOCAB, (BATCH, 16))},
+        _PLAIN | {"attention_window": [4, 4], "pad_token_id": 1},
+    ),
+    "M2M100Model": (_SEQ_INPUTS, _SEQ2SEQ),
+    "MobileBertModel": (
+        _text,
+        _PLAIN
+        | {"embedding_size": 16, "intra_bottleneck_size": 16}
+        | {"true_hidden_size": 16},
+    ),
+    "PerceiverModel": (
+        lambda: {"inputs": torch.randn(BATCH, 9, 16)},
+        {"d_model": 16, "num_latents": 4, "d_latents": 32, "num_blocks": 1}
+        | {"num_self_attends_per_block": 2, "num_self_attention_heads": 4}
+        | {"num_cross_attention_heads": 4},
+    ),
+    "SamVisionModel": (
+        lambda: {"pixel_values": torch.randn(BATCH, 3, 64, 64)},
+        _PLAIN
+        | {"image_size": 64, "patch_size": 8, "output_channels": 16}
+        | {"window_size": 4, "global_attn_indexes": [1], "mlp_dim": 48},
+    ),
+    "SiglipVisionModel": (_image, _PATCHES),
+    "SqueezeBertModel": (_text, _PLAIN | {"embedding_size": 32}),
+    "SEWModel": (
+        _WAVES,
+        _SPEECH | {"squeeze_factor": 2},
+    ),
+    "SpeechT5ForSpeechToText": (
+        lambda: {"input_values": torch.randn(BATCH, 400), **_ids("decoder_input_ids")},
+        _SPEECH | _SEQ2SEQ | {"encoder_max_relative_position": 8},
+    ),
+    "Swinv2Model": (_image, _SWIN),
+    "TimesformerModel": (_VIDEO, _PATCHES | {"num_frames": 4}),
+    "VideoMAEModel": (_VIDEO, _PATCHES | {"num_frames": 4}),
+    "ViltModel": (
+        lambda: {**_text(), **_image()},
+        _PATCHES | {"max_image_length": -1},
+    ),
+    "VitsModel": (
+        _text,
+        _PLAIN
+        | {"ffn_dim": 48, "flow_size": 16, "spectrogram_bins": 9}
+        | {"upsample_initial_channel": 32, "upsample_rates": [4, 2]}
+        | {"upsample_kernel_sizes": [8, 4], "resblock_kernel_sizes": [3]}
+        | {"resblock_dilation_sizes": [[1, 3]], "prior_encoder_num_flows": 2}
+        | {
+            "prior_encoder_num_wavenet_layers": 2,
+            "use_stochastic_duration_prediction": False,
+        }
+        | {"duration_predictor_filter_channels": 16, "noise_scale": 0.0},
+    ),
+    "XLNetModel": (
+        _text,
+        {"vocab_size": VOCAB, "d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48}
+        | {"use_mems_eval": False},
+    ),
+    "DetrForObjectDetection": (
+        lambda: _image(64),
+        {"use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None}
+        | {
+            "backbone_config": transformers.ResNetConfig(
+                **_RESNET, out_features=["stage2"]
+            )
+        }
+        | {
+            key: _SEQ2SEQ[key]
+            for key in _SEQ2SEQ
+            if key not in ("vocab_size", "use_cache")
+        }
+        | {"num_queries": 5, "num_labels": 6},
+    ),
+    "Mask2FormerForUniversalSegmentation": (
+        lambda: _image(64),
+        {
+            "backbone_config": transformers.SwinConfig(
+                **_SWIN | {"depths": (1, 1, 1, 1), "num_heads": (2, 2, 4, 4)},
+                out_features=["stage1", "stage2", "stage3", "stage4"],
+            )
+        }
+        | {
+            "hidden_dim": 32,
+            "feature_size": 32,
+            "mask_feature_size": 32,
+            "encoder_layers": 1,
+            "decoder_layers": 2,
+        }
+        | {
+            "num_attention_heads": 4,
+            "dim_feedforward": 48,
+            "encoder_feedforward_dim": 48,
+            "num_queries": 5,
+            "num_labels": 6,
+        },
+    ),
+    "RwkvModel": (
+        _ids,
+        {"vocab_size": VOCAB, "hidden_size": 32, "num_hidden_layers": 2}
+        | {"attention_hidden_size": 32, "use_cache": False},
+    ),
+    "BlenderbotModel": (_SEQ_INPUTS, _SEQ2SEQ),
+    "ResNetModel": (_image, _RESNET),
+}
+_TORCHVISION: dict[str, dict[str, Any]] = {
+    "mnasnet0_5": {},
+    "shufflenet_v2_x0_5": {},
+    "segmentation.lraspp_mobilenet_v3_large": {"weights_backbone": None},
+    "segmentation.deeplabv3_mobilenet_v3_large": {"weights_backbone": None},
+}
+
+_OWN: dict[type[nn.Module], Callable[[], dict[str, Tensor]]] = {
+    plain.Crnn: lambda: {"image": torch.randn(BATCH, 1, 16, 24)},
+    plain.Forecast: lambda: {"series": torch.randn(BATCH, 6)},
+    plain.Generator: lambda: {"noise": torch.randn(BATCH, 16)},
+    plain.GraphNet: lambda: {
+        "nodes": torch.randn(10, 6),
+        "source": torch.randint(0, 10, (20,)),
+        "target": torch.randint(0, 10, (20,)),
+    },
+    plain.Language: lambda: _ids("tokens"),
+    plain.NeRF: lambda: {
+        "points": torch.randn(BATCH, 7, 3),
+        "directions": torch.randn(BATCH, 7, 3),
+    },
+    plain.Separator: lambda: {"mixture": torch.randn(BATCH, 1, 80)},
+    plain.Seq2Seq: lambda: {**_ids("source"), **_ids("target")},
+    plain.Towers: lambda: {"x": torch.randn(BATCH, 8)},
+    plain.UNet: lambda: {"image": torch.randn(BATCH, 3, 32, 32)},
+    plain.WaveNet: lambda: {"wave": torch.randn(BATCH, 1, 40)},
+}
+
+
+def _torchvision(name: str, settings: dict[str, Any]) -> Callable[[], Original]:
+    def make() -> Original:
+        folder, _, function = f"models.{name}".rpartition(".")
+        module = torchvision
+        for word in folder.split("."):
+            module = getattr(module, word)
+        network = getattr(module, function)(weights=None, num_classes=5, **settings)
+        return Original(network, {"x": torch.randn(BATCH, 3, 64, 64)})
+
+    return make
+
+
+NETWORKS |= {f"timm_{name}": _timm(name, **given) for name, given in _TIMM.items()}
+NETWORKS |= {
+    re.sub("Model|For[A-Z].*", "", name).lower(): _of_class(name, inputs, settings)
+    for name, (inputs, settings) in _HF.items()
+}
+NETWORKS |= {
+    f"tv_{name.rpartition('.')[2]}": _torchvision(name, given)
+    for name, given in _TORCHVISION.items()
+}
+NETWORKS |= {
+    f"plain_{kind.__name__.lower()}": _plain(kind, inputs)
+    for kind, inputs in _OWN.items()
 }
 
 

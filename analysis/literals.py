@@ -15,7 +15,9 @@ _NAMED: tuple[tuple[float, str], ...] = (
     (math.sqrt(0.5), "math.sqrt(0.5)"),
     (math.sqrt(2 / math.pi), "math.sqrt(2 / math.pi)"),
     (math.log(2), "math.log(2)"),
+    (2 * math.pi, "math.tau"),
 )
+_LARGEST_SIZE = 4096  # whose root is written as one
 
 _LONGEST_STRING = 60  # columns of a string on one line
 
@@ -60,12 +62,30 @@ def float_literal(value: float | np.generic) -> str:
             return name
         if number != 0 and dtype.type(-constant) == value:
             return f"-{name}"
+    if root := _root(abs(number), dtype):
+        return f"-{root}" if number < 0 else root
     text = repr(number) if dtype == np.float64 else _shortest(value, dtype)
     mantissa, _, exponent = text.partition("e")
     if exponent:
         mantissa = mantissa.removesuffix(".0")
         return f"{mantissa}e{int(exponent)}"
     return text
+
+
+def _root(number: float, dtype: np.dtype[Any]) -> str:
+    """math.sqrt(48) or math.sqrt(1 / 48) for the root of a size, or of its inverse.
+
+    Types of few bits have roots by chance.
+    """
+    low, high = (1 / _LARGEST_SIZE, _LARGEST_SIZE)
+    square = number * number
+    if dtype.itemsize < 4 or not low <= square * (1 + 1e-6) <= high * (1 + 2e-6):
+        return ""
+    size = round(max(square, 1 / square))
+    if math.isqrt(size) ** 2 == size:
+        return ""
+    root, text = (size, f"{size}") if square > 1 else (1 / size, f"1 / {size}")
+    return f"math.sqrt({text})" if dtype.type(math.sqrt(root)) == number else ""
 
 
 def shortest(value: Any) -> float:

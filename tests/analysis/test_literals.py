@@ -110,6 +110,10 @@ def test_no_shorter_literal_would_do(value: float) -> None:
         (2.0, "2.0"),
         (np.float32(np.sqrt(2)), "math.sqrt(2)"),
         (-math.pi, "-math.pi"),
+        (np.float32(8**-0.5), "math.sqrt(1 / 8)"),
+        (np.float32(-(48**0.5)), "-math.sqrt(48)"),
+        (np.float16(48**0.5), "6.93"),  # by chance, in so few bits
+        (np.float32(2 * np.pi), "math.tau"),
         (1.414, "1.414"),
         (np.float32(np.pi) + np.float32(1e-6), "3.1415937"),
         (np.finfo(np.float32).min, "torch.finfo(torch.float32).min"),

@@ -228,7 +228,8 @@ def _law(wanted: _Group, base: _Group) -> str:
     if all(a == b for a, b in pairs):
         sizes = not _KERNEL.intersection(meanings) and wanted.meaning != "channels"
         stored = "dim" in meanings and "channels" not in meanings
-        same = meanings in _SAME or (sizes and (unlikely or stored))
+        stated = "size" in meanings and len({a for a, _ in pairs}) > 2
+        same = meanings in _SAME or stated or (sizes and (unlikely or stored))
         return "{}" if same else ""
     if meanings == ("channels", "channels") and _enters(base) and not _enters(wanted):
         for factor in _FACTORS if len(wanted.labels) <= _MOST_PLACES else ():

@@ -88,3 +88,10 @@ def test_a_layer_that_some_lack_may_have_any_number() -> None:
 
 def test_flags_are_no_numbers() -> None:
     assert written("size residual", [1, True], [0, False])[1] == "residual"
+
+
+def test_a_number_of_statements_that_is_a_layers_is_one() -> None:
+    rows = [1, 1], [2, 2], [4, 4]
+    assert written("dilation size1", *rows) == ["dilation", "dilation"]
+    # In two sizes it may be chance.
+    assert written("dilation size1", *rows[:2]) == ["dilation", "size1"]

@@ -105,6 +105,7 @@ class OpDef:
     scalars: tuple[int, ...] = ()
     inlines: bool = True
     result: str = ""  # what a reader calls the result where nothing better is known
+    results: tuple[str, ...] = ()  # and of several those behind the first
     shape: Callable[..., DimsResult] | None = None
     onnx_errs: bool = False
     values: Callable[..., ContentResult] | None = None

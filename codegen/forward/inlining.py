@@ -105,7 +105,9 @@ class Inlining(Naming):
                 self.moved.add(value)
                 if not members(source.expr):
                     self.sources[value] = [
-                        v for v in reads(source.expr) if v not in self.texts
+                        v
+                        for v in reads(source.expr)
+                        if v not in self.texts and v not in self.ints
                     ]
 
     def _readable(self, expr: Expr, statement: Statement) -> bool:

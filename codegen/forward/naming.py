@@ -43,12 +43,15 @@ from ..ir.naming import (
     callee_arguments,
     first_name,
     is_plain,
+    size_name,
 )
 from ..ir.package_plan import shape_text
 from ..ir.statement_tree import Statement, flat, reads
 from ..modules.members import member_name
 from .loops.rounds import Lists, Rounds
+from .roles import ORDINALS, PARTED, role, viewed
 
+_TRUTH = ir.DataType.BOOL
 _SAYS = r"(?!constant)[A-Za-z_]+"  # an attribute that is called after what it is
 
 
@@ -132,29 +135,18 @@ class Naming:
         old = "" if old in live else old
         letter = next((n for n in GENERIC if n not in live), "x")
         alone = len(statement.targets) == 1
+        parted = not alone and callee(statement.expr) in PARTED
 
-        def becomes() -> str:
-            other = self.preferred.get(target)
-            name = self.names.get(other, "") if other is not None else ""
-            return "" if name in live else name
-
-        def result() -> str:
-            row = self.in_list(statement) or self.repeats(statement)
-            return "" if row else self.fixed.get(target, "")
-
-        def branch() -> str:
-            name = self.branches.get(target, "")
+        def free(name: str) -> str:
             return "" if name in live else name
 
         ask: dict[str, Callable[[], str]] = {
-            "becomes": becomes,
+            "becomes": lambda: free(self.becomes(target)),
             "set by bodies": lambda: (
                 statement.result if statement.kind == "set" else ""
             ),
-            "result": result,
-            "size": lambda: (
-                variable(target.name or "size") if target in self.ints else ""
-            ),
+            "result": lambda: self.result(target, statement),
+            "size": lambda: size_name(target) if target in self.ints else "",
             "state": lambda: (
                 (old if old in (*REBOUND, *PASSING) else letter)
                 if target in self.carriers
@@ -162,19 +154,49 @@ class Naming:
             ),
             "part": lambda: self.wishes.get(target, ""),
             "known word": lambda: target.meta.get("word", ""),
+            "truth": lambda: free("mask" if target.dtype == _TRUTH else ""),
+            "inside": lambda: "" if alone else self.inside(target, statement),
             "module": lambda: (
                 old if old in REBOUND and self.is_block(statement) else ""
             ),
             "layer or operator": lambda: self.hint(statement) if alone else "",
             "caller": lambda: self.asked.get(target, ""),
-            "branch": branch,
-            "chain": lambda: old if old in REBOUND else "",
+            "branch": lambda: free(self.branches.get(target, "")),
+            "chain": lambda: old if old in REBOUND and not parted else "",
             "same meaning": lambda: (
                 self.same_meaning(statement.expr, main, old) if alone else ""
+            ),
+            "view": lambda: free(self.view(statement)) if alone else "",
+            "role": lambda: (
+                free(self.role(target, statement)) if parted or letter != "x" else ""
             ),
             "letter": lambda: letter,
         }
         return unused(first_name(VARIABLES, ask), live)
+
+    def becomes(self, target: ir.Value) -> str:
+        """The name of the variable whose value it is at the end of a body."""
+        other = self.preferred.get(target)
+        return self.names.get(other, "") if other is not None else ""
+
+    def result(self, target: ir.Value, statement: Statement) -> str:
+        """What the network returns is called as in the file, but in a row of layers."""
+        row = self.in_list(statement) or self.repeats(statement)
+        return "" if row else self.fixed.get(target, "")
+
+    def view(self, statement: Statement) -> str:
+        """The last word of what is still called so, in another form."""
+        value = viewed(statement.expr)
+        words = self.called(value).split("_") if value is not None else []
+        word = words[-1] if len(words) > 1 else ""
+        return word if word.isidentifier() else ""
+
+    def role(self, target: ir.Value, statement: Statement) -> str:
+        """After what makes it; a part of what is taken apart after its place."""
+        name = role(statement.expr) if len(statement.targets) == 1 else ""
+        if callee(statement.expr) in PARTED:
+            name = dict(zip(statement.targets, ORDINALS, strict=False)).get(target, "")
+        return name
 
     def live(self, values: Iterable[ir.Value]) -> set[str]:
         """The names of these values, and those that are taken everywhere."""
@@ -224,6 +246,24 @@ class Naming:
             return "mask"
         return statement.result
 
+    def inside(self, target: ir.Value, statement: Statement) -> str:
+        """After the member of a module behind one of several results; "" if it is the
+        module's own, or that of others too."""
+        called = member(statement.expr.operands[0]) if statement.expr.operands else None
+        if not isinstance(called, ModuleRef):
+            return ""
+        makers = {out: s for s in called.call.steps() for out in s.outputs}
+        words: dict[ir.Value | None, str] = {}
+        for out in statement.targets:
+            step = makers.get(out)
+            while step is not None and step.form is None:  # back to what it is made of
+                step = next((makers[v] for v in step.reads() if v in makers), None)
+            words[out] = _word_within(step.path, called.call.path) if step else ""
+        word = words.get(target, "")
+        if not word or [*words.values()].count(word) > 1:
+            return ""
+        return f"{word}_out" if is_plain(word) else word
+
     def note_callees(self, statement: Statement) -> None:
         """Note what the arguments of the blocks that it calls are called there, and the
         results, if the statement does nothing else."""
@@ -241,9 +281,10 @@ class Naming:
         call = block.call
         pairs = zip(call.inputs, given, strict=False)
         outer = [self.called(x.value if isinstance(x, Ref) else v) for v, x in pairs]
-        sizes = [variable(v.name or "size") for v in call.sizes]
-        if outer and self.classes.counts.get(call, 1) > 1:
-            outer[0] = ""  # one class for calls on different values
+        sizes = [size_name(v) for v in call.sizes]
+        own = outer and f"self.{outer[0]}" in self.texts.values()
+        if outer and (own or self.classes.counts.get(call, 1) > 1):
+            outer[0] = ""  # one class for calls on different values; or after its maker
         names = callee_arguments(outer) + sizes
         results = [name if name not in PASSING else "" for name in made]
         self.callees += [Callee(r, names, results) for r in (call, *block.others)]
@@ -254,7 +295,7 @@ class Naming:
         made = {s.targets[0]: s for s in statements if len(s.targets) == 1}
         several = {t: s for s in statements if len(s.targets) > 1 for t in s.targets}
         for statement in statements:
-            if callee(statement.expr) == "F.scaled_dot_product_attention":
+            if callee(statement.expr).endswith("attention"):
                 operands = statement.expr.operands[1:4]
                 for operand, role in zip(operands, "qkv", strict=False):
                     self.note_role(operand, role, made, several)
@@ -294,7 +335,8 @@ class Naming:
                     continue
                 left, right = node.operands
                 for kept, other in ((left, right), (right, left)):
-                    between = self._between(self._sources(kept), other, made)
+                    start = self._sources(kept)
+                    between = self._between(start, other, made, name == "gate")
                     self.branches |= dict.fromkeys(between, name)
 
     def _sources(self, expr: Expr) -> set[ir.Value]:
@@ -306,9 +348,11 @@ class Naming:
         kept: set[ir.Value],
         operand: Expr,
         made: Mapping[ir.Value | None, Statement],
+        alone: bool,
     ) -> list[ir.Value]:
         """The variables between what is kept, one value or what is computed of it, and
-        an operand with a layer on its way, if only one way leads there."""
+        an operand with a layer on its way, if only one way leads there, from that value
+        `alone` or beside others."""
         between = list[ir.Value]()
         layers = len(members(operand))
         while len(kept) == 1:
@@ -316,7 +360,7 @@ class Naming:
                 operand = spell(operand.operands[:2])  # what it is called on
             sources = self._sources(operand)
             if kept <= sources:
-                return between if layers else []
+                return between if layers and not (alone and kept < sources) else []
             if len(sources) != 1:
                 break
             value = sources.pop()
@@ -364,6 +408,13 @@ def _leading(expr: Expr) -> LayerRef | ModuleRef | None:
             return None
         expr = expr.operands[0]
     return member(expr)
+
+
+def _word_within(path: str, holder: str) -> str:
+    """decoder, of model.decoder.norm in model."""
+    start = f"{holder}." if holder else ""
+    word = path.removeprefix(start).partition(".")[0] if path.startswith(start) else ""
+    return variable(word) if re.fullmatch(r"[A-Za-z_]{2,}", word) else ""
 
 
 def _sized(expr: Expr) -> Expr:

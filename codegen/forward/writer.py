@@ -194,7 +194,8 @@ class BodyWriter(Inlining):
         """Whether a value would be called as what a row of layers makes of it, and not
         be written where the first of them reads it."""
         if value not in makers:
-            return self.names.get(value) in (*REBOUND, *PASSING)
+            argument = value in self.inputs and not self.is_root
+            return argument or self.names.get(value) in (*REBOUND, *PASSING)
         return not self.hint(makers[value]) and _is_deep(value, makers)
 
     # ---- lines

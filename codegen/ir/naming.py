@@ -19,7 +19,14 @@ LEVEL = "level"  # one map of a pyramid, in a loop over them
 REBOUND = (*GENERIC, LEVEL)
 # On a branch that comes back to the value it left: added to it, or a factor of it.
 BRANCHES = {"+": "out", "*": "gate"}
-PASSING = (*GENERIC, *BRANCHES.values())  # what no argument is called after
+# Of a value's making (codegen/forward/roles.py): they say nothing to who is given it.
+ROLES = (
+    *("chosen", "difference", "embedded", "features", "filled", "first", "fourth"),
+    *("gate", "hidden", "joined", "largest", "normed", "out", "product", "root"),
+    *("second", "smallest", "sums", "third", "total"),
+)
+# What no argument is called after.
+PASSING = (*GENERIC, *dict.fromkeys((*BRANCHES.values(), *ROLES)))
 
 
 class NameSource(NamedTuple):
@@ -48,6 +55,12 @@ VARIABLES = (
         "part", "what attention or a cache takes it as", "q, k, v = self.qkv(x)"
     ),
     NameSource("known word", "an operator says what it gives", "cos, sin = "),
+    NameSource("truth", "true or false of each element", "mask = "),
+    NameSource(
+        "inside",
+        "a module gives several: the last of its members on the way to each",
+        "encoder_out, decoder_out = self.model(",
+    ),
     NameSource(
         "module", "a module goes on under its argument's name", "x = self.attention(x)"
     ),
@@ -67,12 +80,20 @@ VARIABLES = (
         "out = F.relu(self.conv1(x))",
     ),
     NameSource(
-        "chain", "the last one to read a letter takes it over", "x = x + self.out(y)"
+        "chain",
+        "the last one to read a letter takes it over",
+        "x = x + self.self_attn(",
     ),
     NameSource(
         "same meaning", "reshaped or scaled, and not joined", "mask = mask.repeat"
     ),
-    NameSource("letter", "nothing says what it is", "y = self.norm1(x)"),
+    NameSource(
+        "view",
+        "another form of what is still needed: the last word of its name",
+        "mask = attention_mask",
+    ),
+    NameSource("role", "what its layer or operator makes", "normed = self.norm1(x)"),
+    NameSource("letter", "nothing says what it is", "y, z = self.h[1](y, past_1"),
 )
 ATTRIBUTES = (
     NameSource("setting", "a number or a switch of a class", "self.residual = "),
@@ -156,6 +177,13 @@ def list_item(attr: str) -> str:
     return "block"
 
 
+def size_name(value: ir.Value) -> str:
+    """What a whole number is called: as the file's word for the dimension, if that
+    isn't the s77 of torch.export."""
+    counted = re.fullmatch(r"s\d+", value.name or "s0")
+    return "size" if counted else variable(value.name or "size")
+
+
 def last_word(name: str | None) -> str:
     """bias, of a parameter's path encoder.fc.bias; "" of a name that is no path."""
     _, dot, word = (name or "").rpartition(".")
@@ -171,12 +199,32 @@ def telling(name: str | None) -> str:
     return variable(word[1]) if word else ""
 
 
+def _counted(names: list[str]) -> set[str]:
+    """Those of some results' names that are numbers or paths of an exporter's nodes:
+    layer_norm_4, but not level_0 and level_1, which count the results."""
+    found = set[str]()
+    stems: dict[str, list[str]] = {}
+    for name in names:
+        if re.search(r"[/:]|^\d+$", name):
+            found.add(name)
+        elif numbered := re.fullmatch(r"(.*_)\d+", name):
+            stems.setdefault(numbered[1], []).append(name)
+    for stem, same in stems.items():
+        counts = [int(name.removeprefix(stem)[:9]) for name in same]
+        if counts not in ([*range(len(same))], [*range(1, len(same) + 1)]):
+            found.update(same)
+    return found
+
+
 def output_names(results: Iterable[ir.Value], taken: set[str]) -> dict[ir.Value, str]:
-    """What the results of the network are called: as in the file."""
+    """What the results of the network are called: as in the file, unless an exporter
+    counted there."""
     names: dict[ir.Value, str] = {}
     used = set(taken)
+    results = list(results)
+    counted = _counted([value.name or "" for value in results])
     for value in results:
-        if value.producer() is None:
+        if value.producer() is None or value.name in counted:
             continue
         names[value] = unused(variable(value.name or "output"), used)
         used.add(names[value])

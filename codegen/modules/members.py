@@ -462,7 +462,7 @@ def _tensor_role(value: ir.Value, readers: _Readers) -> str:
         "ending": lambda: next(ends, ""),
         "reader": lambda: _read_as(value, readers),
         "learned": lambda: "weight" if is_parameter(value) else "",
-        "none": lambda: "constant",
+        "none": lambda: "mask" if value.dtype == ir.DataType.BOOL else "constant",
     }
     return first_name(TENSORS, ask)
 

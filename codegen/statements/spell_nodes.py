@@ -225,6 +225,8 @@ class Spelling:
             made = self.floats.in_bounds(node, made)
         scopes = self.scopes[node]
         wanted = tuple(out if out in needed else None for out in outputs)
+        for out, word in zip(outputs[1:], op.results if op else (), strict=False):
+            out.meta.setdefault("word", word)
         common = dict(
             node=node,
             scopes=scopes,

@@ -242,15 +242,15 @@ class Attn(nn.Module):
         self.qkv = nn.Linear(16, 48)
 
     def forward(self, x: Tensor, past_0: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        x, z, u = self.qkv(x).chunk(3, dim=-1)
-        v = past_0[0]
+        first, second, third = self.qkv(x).chunk(3, dim=-1)
+        x = past_0[0]
         past_0 = past_0[1]
         x, y, z = masked_attention(
-            x,
-            z,
-            u,
-            mask=y.to(x.dtype),
-            past_key=v,
+            first,
+            second,
+            third,
+            mask=y.to(first.dtype),
+            past_key=x,
             past_value=past_0,
             heads=(2, 2),
             causal=True,
@@ -295,10 +295,10 @@ class BeamSearch(nn.Module):
         sequences = prompt
         for _ in range(24 - input_ids.shape[1]):
             x = self.t(words) + self.p(positions)
-            y = torch.where(mask.bool()[:, None, None, :], 0.0, -10000.0)
-            x, z = self.h[0](x, past_0, y)
-            z, y = self.h[1](z, past_1, y)
-            logits = self.logits(y)[:, -1].log_softmax(dim=-1)  # [4*batch, 20]
+            chosen = torch.where(mask.bool()[:, None, None, :], 0.0, -10000.0)
+            x, y = self.h[0](x, past_0, chosen)
+            y, z = self.h[1](y, past_1, chosen)
+            logits = self.logits(z)[:, -1].log_softmax(dim=-1)  # [4*batch, 20]
             scores = allowed_scores(logits, sequences, end=3, least=5, penalty=1.2)
             sequences, totals, best, best_totals, done, rows, going = beam_step(
                 scores,
@@ -315,7 +315,7 @@ class BeamSearch(nn.Module):
             mask = F.pad(mask, (0, 1), value=1)
             words = sequences[:, -1:]
             past_0 = x[:, rows]
-            past_1 = z[:, rows]
+            past_1 = y[:, rows]
             if not going:
                 break
         sequences, sequences_scores = beam_end(

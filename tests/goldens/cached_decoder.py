@@ -64,14 +64,14 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Tensor, past_k: Tensor, past_v: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        y = self.norm1(x)
-        q = self.query(y).reshape(-1, 2, 1, 4)
-        k = self.key(y).reshape(-1, 2, 1, 4)
-        v = self.value(y).reshape(-1, 2, 1, 4)
+        normed = self.norm1(x)
+        q = self.query(normed).reshape(-1, 2, 1, 4)
+        k = self.key(normed).reshape(-1, 2, 1, 4)
+        v = self.value(normed).reshape(-1, 2, 1, 4)
         k = torch.cat([past_k, k], dim=2)
         v = torch.cat([past_v, v], dim=2)
-        y = F.scaled_dot_product_attention(q, k, v).reshape(-1, 1, 8)
-        x = x + self.out(y)
+        attended = F.scaled_dot_product_attention(q, k, v).reshape(-1, 1, 8)
+        x = x + self.out(attended)
         out = F.gelu(self.up(self.norm2(x)))
         return k, v, x + self.down(out)
 

@@ -75,8 +75,10 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(EncoderLayer() for _ in range(2))
 
     def forward(self, tokens: Tensor) -> Tensor:
-        x = self.layers[0](tokens)
-        return self.layers[1](x)
+        x = tokens
+        for layer in self.layers:
+            x = layer(x)
+        return x
 
 
 class EncoderOpset20(nn.Module):

@@ -43,8 +43,8 @@ class Attention(nn.Module):
         q = self.query(x).unflatten(2, (2, 4)).transpose(1, 2)
         k = self.key(x).unflatten(2, (2, 4)).transpose(1, 2)
         v = self.value(x).unflatten(2, (2, 4)).transpose(1, 2)
-        y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
-        return self.norm(x + self.out(y.flatten(2)))
+        attended = F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
+        return self.norm(x + self.out(attended.flatten(2)))
 
 
 class Mlp(nn.Module):

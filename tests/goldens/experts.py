@@ -50,10 +50,10 @@ class Experts(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         gates = self.gate(x).softmax(dim=-1)  # [batch, 2]
-        y, z = gates.chunk(2, dim=1)  # [batch, 1]
-        u = self.experts[0](x)  # [batch, 8]
+        first, second = gates.chunk(2, dim=1)  # [batch, 1]
+        out = self.experts[0](x)  # [batch, 8]
         x = self.experts[1](x)
-        y = u * y + x * z
+        y = out * first + x * second
         return y, gates
 
 

@@ -43,8 +43,8 @@ class Body(nn.Module):
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x = F.relu(self.conv1(image))
-        y = F.relu(self.conv2(x))
-        return x, y, F.relu(self.conv3(y))
+        features = F.relu(self.conv2(x))
+        return x, features, F.relu(self.conv3(features))
 
 
 class FeaturePyramidNetwork(nn.Module):

@@ -49,14 +49,14 @@ class Inception(nn.Module):
         self.branch_pool = nn.Conv2d(in_channels, out_channels2, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = F.relu(self.branch3x3[0](x))
-        y = F.relu(self.branch3x3[1](y))
-        z = x
+        features = F.relu(self.branch3x3[0](x))
+        features = F.relu(self.branch3x3[1](features))
+        y = x
         for block in self.branch3x3dbl:
-            z = F.relu(block(z))
-        u = F.avg_pool2d(x, 3, stride=1, padding=1, count_include_pad=False)
-        u = F.relu(self.branch_pool(u))
-        return torch.cat([F.relu(self.branch1x1(x)), y, z, u], dim=1)
+            y = F.relu(block(y))
+        pooled = F.avg_pool2d(x, 3, stride=1, padding=1, count_include_pad=False)
+        z = F.relu(self.branch_pool(pooled))
+        return torch.cat([F.relu(self.branch1x1(x)), features, y, z], dim=1)
 
 
 class InceptionModel(nn.Module):

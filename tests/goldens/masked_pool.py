@@ -42,8 +42,8 @@ class MaskedPool(nn.Module):
         x = mask.unsqueeze(-1)  # [batch, seq, 1]
         total = torch.where(x, states, 0.0).sum(dim=1)  # [batch, 8]
         x = x.float().sum(dim=1).clamp(min=1)  # [batch, 1]
-        y = torch.where(mask, states.amax(dim=-1), -1000000000.0)  # [batch, seq]
-        return self.fc(total / x.to(total.dtype)), y.softmax(dim=-1)
+        chosen = torch.where(mask, states.amax(dim=-1), -1000000000.0)  # [batch, seq]
+        return self.fc(total / x.to(total.dtype)), chosen.softmax(dim=-1)
 
 
 def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> MaskedPool:

@@ -263,9 +263,9 @@ class Block(nn.Module):
         self.add = QLinearAdd(signed=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.conv1(x)
-        y = self.conv2(y)
-        return self.add(y, x)
+        features = self.conv1(x)
+        features = self.conv2(features)
+        return self.add(features, x)
 
 
 class QuantizedQoperator(nn.Module):

@@ -55,11 +55,11 @@ class Unet(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         x = self.down1(image)  # [batch, 4, 16, 16]
-        y = self.down2(F.max_pool2d(x, 2))  # [batch, 8, 8, 8]
-        bottom = self.bottom(F.max_pool2d(y, 2))  # [batch, 16, 4, 4]
-        y = torch.cat([y, self.up2(bottom)], dim=1)  # [batch, 16, 8, 8]
-        y = self.conv2(y)
-        x = torch.cat([x, self.up1(y)], dim=1)  # [batch, 8, 16, 16]
+        out = self.down2(F.max_pool2d(x, 2))  # [batch, 8, 8, 8]
+        bottom = self.bottom(F.max_pool2d(out, 2))  # [batch, 16, 4, 4]
+        joined = torch.cat([out, self.up2(bottom)], dim=1)  # [batch, 16, 8, 8]
+        out = self.conv2(joined)
+        x = torch.cat([x, self.up1(out)], dim=1)  # [batch, 8, 16, 16]
         x = self.conv1(x)
         return torch.sigmoid(self.out(x))
 

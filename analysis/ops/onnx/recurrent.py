@@ -245,6 +245,7 @@ def _with_numbers(n: NodeView, found: list[str]) -> tuple[Any, ...]:
     flops=flop_counts.recurrent(gates=4, extra=13),
     traceable=False,
     requires={4: Between(1, 2)},
+    results=("h_n", "c_n"),
     module=_module,
 )
 def _looped(t: Any, n: NodeView, x: Any, w: Any, r: Any, *rest: Any) -> Any:
@@ -278,6 +279,7 @@ operator(
     flops=flop_counts.recurrent(gates=3, extra=11),
     traceable=False,
     requires={4: Between(1, 2)},
+    results=("h_n",),
     module=_module,
 )(_looped)
 operator(
@@ -290,5 +292,6 @@ operator(
     flops=flop_counts.recurrent(gates=1, extra=2),
     traceable=False,
     requires={4: Between(1, 2)},
+    results=("h_n",),
     module=_module,
 )(_looped)

@@ -46,3 +46,14 @@ def test_what_is_added_to_indices_is_an_offset(tmp_path: Path) -> None:
     fairhand.compile(g.model(y=y), tmp_path / "net", verify=False)
     names = [name for name, _ in imported(tmp_path / "net").load().named_buffers()]
     assert names == ["offset"]
+
+
+def test_truth_without_a_name_is_a_mask(tmp_path: Path) -> None:
+    g = Traced(x=["batch", 6])
+    stored = g.weight("val_7", value=np.tri(6, 6, dtype=np.bool_)[:1])
+    y = g(
+        "Where", g("And", g("Greater", "x", g.number(0.0)), stored), "x", g.number(1.0)
+    )
+    fairhand.compile(g.model(y=y), tmp_path / "net", verify=False)
+    names = [name for name, _ in imported(tmp_path / "net").load().named_buffers()]
+    assert names == ["mask"]

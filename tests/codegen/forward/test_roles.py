@@ -1,0 +1,95 @@
+"""What values are called where neither the file nor their readers say a word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from support.traced import Traced
+
+import fairhand
+from fairhand.codegen.ir.naming import output_names
+
+
+def text_of(g: Traced, folder: Path, **outputs: str) -> str:
+    """The network's source."""
+    fairhand.compile(g.model(**outputs), folder / "net", verify=False)
+    return (folder / "net" / "model.py").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "names, kept",
+    [
+        (["logits", "level_0", "level_1"], ["logits", "level_0", "level_1"]),
+        (["p2", "p3", "out_1", "out_2"], ["p2", "p3", "out_1", "out_2"]),
+        (["layer_norm_4", "linear_9", "boxes"], ["boxes"]),
+        (["42", "/model/Add_output_0", "onnx::Add_7"], []),
+    ],
+)
+def test_results_are_called_as_in_the_file_but_by_a_counter(
+    names: list[str], kept: list[str]
+) -> None:
+    x = ir.Value(name="x")
+    results = [ir.node("Relu", [x]).outputs[0] for _ in names]
+    for value, name in zip(results, names, strict=True):
+        value.name = name
+    assert [*output_names(results, set()).values()] == kept
+
+
+def test_a_value_beside_another_is_called_after_what_makes_it(tmp_path: Path) -> None:
+    g = Traced(x=["batch", 8])
+    normed = g.layer_norm("x", "norm1", 8)
+    both = [g("Tanh", g.fc(normed, name, 8, 8)) for name in ("fc1", "fc2")]
+    y = g("Div", g("Mul", *both), g("Sub", "x", normed))
+    text = text_of(g, tmp_path, y=y)
+    assert "normed = self.norm1(x)" in text
+
+
+def test_parts_are_told_by_their_order(tmp_path: Path) -> None:
+    g = Traced(x=["batch", 8])
+    a, b = g("Split", "x", axis=1, num_outputs=2, outputs=2)
+    joined = g("Concat", g("Mul", a, b), g("Sub", a, b), axis=1)
+    text = text_of(g, tmp_path, y=joined)
+    assert "first, second = x.chunk(2, dim=1)" in text
+
+
+def test_states_of_a_recurrent_layer_have_their_names(tmp_path: Path) -> None:
+    g = Traced(x=[5, "batch", 3])
+    w, r, b = g.param("w", 1, 16, 3), g.param("r", 1, 16, 4), g.param("b", 1, 32)
+    y, h, c = g("LSTM", "x", w, r, b, hidden_size=4, outputs=3)
+    out = g("Concat", g("Squeeze", y, g.ints(1)), g("Mul", h, c), axis=0)
+    text = text_of(g, tmp_path, y=g("Mul", out, g("Add", h, c)))
+    assert ", h_n, c_n = " in text
+
+
+def test_what_is_inlined_of_a_size_is_not_called_after_it(tmp_path: Path) -> None:
+    g = Traced(x=["batch", 4])
+    batch = g("Shape", "x", start=0, end=1)
+    stored = g.weight("val_7", value=np.arange(4, dtype=np.float32)[None])
+    shape = g("Concat", batch, g.ints(4), axis=0)
+    with g.module("block", "Block"):
+        tiled = g("Expand", stored, shape)
+        y = g("Add", g.fc(tiled, "block.a", 4, 4), g.fc("x", "block.b", 4, 4))
+        y = g.relu(g("Mul", y, tiled))
+    text = text_of(g, tmp_path, y=g.fc(y, "c", 4, 4))
+    assert "batch: Tensor" not in text
+
+
+def test_several_results_are_called_after_the_members_that_make_them(
+    tmp_path: Path,
+) -> None:
+    g = Traced(x=["batch", 8], attention_mask=("int64", ["batch", 8]))
+    mask = g("Cast", g("Unsqueeze", "attention_mask", g.ints(1)), to=1)
+    with g.module("model", "Model"):
+        made = ["x"]
+        for name in ("encoder", "decoder"):
+            with g.module(name, "Coder"):
+                hidden = g.relu(g.fc(made[-1], "fc1", 8, 8))
+                made.append(g.fc(hidden, "fc2", 8, 8))
+    seen = g("Mul", g("Cast", "attention_mask", to=1), "x")
+    y = g("Concat", g.fc(made[1], "head", 8, 8), made[2], seen, axis=1)
+    text = text_of(g, tmp_path, y=y, z=g("Sub", g("Mul", mask, mask), mask))
+    assert "encoder_out, decoder_out = self.model(" in text
+    assert "mask = attention_mask.unsqueeze(1)" in text

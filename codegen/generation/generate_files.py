@@ -53,6 +53,7 @@ _NOTES = {
     "ROWS": "  # that a batch must have; 0 for any number",
     "CHUNK": "  # tokens of a prompt that a step takes; 0 for all",
     "MOST": "  # tokens that there are places for; 0 for any number",
+    "TOGETHER": "  # whether rows of unequal lengths share a step",
     "ROOM": '  # where places stand that are not in use; "" for nowhere',
     "BLOCK": "  # the network sees so many places, or a multiple; 1 for those in use",
 }
@@ -65,6 +66,7 @@ class Layout:
     chunk: int  # tokens of a prompt that a step takes; 0 for all
     rows: int  # that a batch must have; 0 for any number
     room: str = ""  # where more places may be shown: a key of _ROOM
+    together: bool = False  # whether rows of unequal lengths share a step
     reason: str = "that more may be shown was not tried"  # where they may not
     certificate: Mapping[str, Any] = field(default_factory=dict)
 
@@ -107,6 +109,7 @@ def generate_texts(
         "ROWS": layout.rows,
         "CHUNK": layout.chunk,
         "MOST": decoder.most,
+        "TOGETHER": layout.together,
         "ROOM": layout.room,
         "BLOCK": BLOCK if layout.room else 1,
     }

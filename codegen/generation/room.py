@@ -128,7 +128,7 @@ def _refused(reason: str) -> VerificationError:
 
 def _layouts(decoder: Decoder, graph: ir.Graph) -> Iterator[Layout]:
     """Those that count on all laws, then on fewer."""
-    first = first_layout(decoder)
+    first = replace(first_layout(decoder), together=not decoder.cross)
     placed = any(PLACES in cache.shape for cache in decoder.caches)
     reason = "with more, its scores differ" if placed else "its caches are states"
     if any(_hangs_on_sizes(node, decoder) for node in all_nodes(graph)):
@@ -137,12 +137,16 @@ def _layouts(decoder: Decoder, graph: ir.Graph) -> Iterator[Layout]:
         rooms = ["before", "behind", "counted"] if decoder.mask else ["counted"]
         for room in rooms:
             yield replace(first, room=room, reason="")
-    yield replace(first, reason=reason)
+        if first.together:
+            yield replace(first, room="counted", together=False, reason="")
+    if first.together and not placed:
+        yield replace(first, reason=reason)
+    apart = replace(first, together=False, reason=reason)
+    yield apart
     if not decoder.chunk:
-        yield replace(first, reason=reason, chunk=0)
+        yield replace(apart, chunk=0)
     if not decoder.rows:
-        chunk = decoder.chunk
-        yield replace(first, reason=reason, chunk=chunk, rows=1)
+        yield replace(apart, chunk=decoder.chunk, rows=1)
 
 
 def _hangs_on_sizes(node: ir.Node, decoder: Decoder) -> bool:

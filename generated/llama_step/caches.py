@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 from .model import INPUTS, OUTPUTS
@@ -41,6 +42,7 @@ ROWS = 0  # that a batch must have; 0 for any number
 CHUNK = 64  # tokens of a prompt that a step takes; 0 for all
 MOST = 0  # tokens that there are places for; 0 for any number
 ROOM = "counted"  # where places stand that are not in use; "" for nowhere
+TOGETHER = True  # whether rows of unequal lengths share a step
 BLOCK = 64  # the network sees so many places, or a multiple; 1 for those in use
 # Takes an argument for each of INPUTS, and returns all of OUTPUTS.
 Network = Callable[..., Sequence[Any]]
@@ -90,7 +92,7 @@ class Room(Tensor):
             return torch.cat([self.buffer, *others], axis)
         new = others[0].shape[axis]
         places = torch.arange(new, device=self.buffer.device) + self.used.number
-        self.buffer.index_copy_(self.axis, places, others[0])
+        self.buffer.movedim(axis, 0)[places] = others[0].movedim(axis, 0)
         return self.counted(self.buffer, self.axis, self.used + new)
 
     used: Places
@@ -104,7 +106,7 @@ class Room(Tensor):
 
 
 class Caches:
-    """Those of a batch's rows, which have as many tokens, and zeros behind these.
+    """Those of a batch's rows, each from its first token on, and zeros behind its last.
 
     A step sees ceil(tokens / BLOCK) shapes.
     """
@@ -164,7 +166,7 @@ class Caches:
         feeds = self.tensors | {name: value[rows] for name, value in given.items()}
         places = self.places(lengths, new, seen) | {IDS: torch.tensor(ids)}
         for name in INPUTS.keys() & places.keys():
-            feeds[name] = fitting(name, places[name], self.floats).to(self.device)
+            feeds[name] = places[name].to(self.device)
         parts = {}
         for name, (_, shape) in CACHES.items():
             axis = shape.index("rows")
@@ -173,11 +175,10 @@ class Caches:
                 part = Room.of(part, shape.index("places"), start, seen)
             feeds[name] = parts[name] = part
         try:
-            results = self.run(network, feeds, lengths[0], new)
+            outputs = self.run(network, feeds, lengths, new)
         except IndexError as error:  # a table of positions ends
             place = max(lengths) + new
             raise ValueError(f"the network has no place for {place} tokens") from error
-        outputs = dict(zip(OUTPUTS, results, strict=True))
         for name, part in parts.items():
             self.keep(part, outputs[CACHES[name][0]], new)
         if not lengths[0]:
@@ -187,22 +188,34 @@ class Caches:
         return logits[:, -1] if logits.dim() == 3 else logits
 
     def run(
-        self, network: Network, feeds: Mapping[str, Tensor], known: int, new: int
-    ) -> Sequence[Any]:
-        """All that the network returns."""
-        number = torch.tensor(known, device=self.device)
-        values = []
-        for name in INPUTS:
-            value = feeds[name]
-            if name == MASK:
-                used = Places.of(known + new, number + new, value.shape[1])
-                value = Room.counted(value, 1, used)
-            elif isinstance(value, Room):
-                seen = value.buffer.shape[value.axis]
-                value.used = Places.of(known, number, seen)
-            values.append(value)
-        with Counting():
-            return network(*values)
+        self,
+        network: Network,
+        feeds: Mapping[str, Tensor],
+        lengths: list[int],
+        new: int,
+    ) -> dict[str, Any]:
+        """What the network returns, by OUTPUTS; of rows of unequal lengths, each by its
+        own, without what is no cache's and isn't LOGITS."""
+        longest, numbers = max(lengths), torch.tensor(lengths, device=self.device)
+        if len(set(lengths)) == 1:
+            return self.counted(network, feeds, longest, numbers[0], new)
+        names = [name for name in INPUTS if name != BRANCH]
+        axes = {out: shape.index("rows") for out, shape in CACHES.values()}
+        axes[LOGITS] = 0
+        inward = [axes[CACHES[name][0]] if name in CACHES else 0 for name in names]
+
+        def row(number: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
+            batch = {
+                name: value.unsqueeze(axis)
+                for name, value, axis in zip(names, values, inward, strict=True)
+            }
+            outputs = self.counted(network, {**feeds, **batch}, longest, number, new)
+            return tuple(_plain(outputs[out]).squeeze(axes[out]) for out in axes)
+
+        rows = torch.vmap(row, (0, *inward), tuple(axes.values()))
+        with sdpa_kernel(SDPBackend.MATH):  # the one that vmap has a rule for
+            found = rows(numbers, *(_plain(feeds[name]) for name in names))
+        return dict(zip(axes, found, strict=True))
 
     def window(self, rows: slice, new: int) -> tuple[int, int]:
         """Where what the network sees of the caches begins, and how long it is."""
@@ -223,6 +236,29 @@ class Caches:
             if isinstance(part, Room):  # without a past, there are new places alone
                 part = part.buffer.narrow(part.axis, 0, output.shape[part.axis])
             part.copy_(output)
+
+    def counted(
+        self,
+        network: Network,
+        feeds: Mapping[str, Tensor],
+        known: int,
+        number: Tensor,
+        new: int,
+    ) -> dict[str, Any]:
+        """What the network returns for rows of `known` tokens, or of `number` each."""
+        values = []
+        for name in INPUTS:
+            value = fitting(name, _plain(feeds[name]), self.floats)
+            if name == MASK:
+                used = Places.of(known + new, number + new, value.shape[1])
+                value = Room.counted(value, 1, used)
+            elif name in CACHES and "places" in CACHES[name][1]:
+                axis = CACHES[name][1].index("places")
+                used = Places.of(known, number, value.shape[axis])
+                value = Room.counted(value, axis, used)
+            values.append(value)
+        with Counting():
+            return dict(zip(OUTPUTS, network(*values), strict=True))
 
 
 def converted(model: nn.Module) -> torch.dtype | None:
@@ -264,6 +300,8 @@ def dtype_of(name: str, floats: torch.dtype | None = None) -> torch.dtype:
 
 def fitting(name: str, value: Tensor, floats: torch.dtype | None = None) -> Tensor:
     """A value of the type that an input has, and of its rank, if that is of one row."""
+    if isinstance(value, Room):
+        return value
     rank = len(INPUTS[name][1] or ())
     return (value[0] if rank < value.dim() else value).to(dtype_of(name, floats))
 

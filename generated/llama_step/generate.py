@@ -15,7 +15,7 @@ from operator import index
 import torch
 from torch import Tensor, nn
 
-from .caches import CROSS, ROOM, ROWS, Caches, check_fit, converted, fitting, flat
+from .caches import ROWS, TOGETHER, Caches, check_fit, converted, fitting, flat
 
 
 @torch.inference_mode()
@@ -81,9 +81,9 @@ def generate(
 
 
 def batches(lengths: list[int]) -> list[list[int]]:
-    """Rows that are computed together: all where a mask tells them apart, or alike."""
+    """Rows that are computed together: all where they are alike, or may share steps."""
     rows = list(range(len(lengths)))
-    alike = len(set(lengths)) == 1 or (ROOM in ("before", "behind") and not CROSS)
+    alike = len(set(lengths)) == 1 or TOGETHER
     return [rows] if alike and ROWS in (0, len(rows)) else [[i] for i in rows]
 
 

@@ -27,6 +27,7 @@ ROWS = 0  # that a batch must have; 0 for any number
 CHUNK = 64  # tokens of a prompt that a step takes; 0 for all
 MOST = 0  # tokens that there are places for; 0 for any number
 ROOM = "before"  # where places that aren't in use stand: "behind", "counted"; or ""
+TOGETHER = True  # whether rows of unequal lengths share a step
 BLOCK = 64  # the network sees so many places, or a multiple; 1 for those in use
 # Takes an argument for each of INPUTS, and returns all of OUTPUTS.
 Network = Callable[..., Sequence[Any]]
@@ -131,7 +132,7 @@ class Caches:
         feeds = self.tensors | {name: value[rows] for name, value in given.items()}
         places = self.places(lengths, new, seen) | {IDS: torch.tensor(ids)}
         for name in INPUTS.keys() & places.keys():
-            feeds[name] = fitting(name, places[name], self.floats).to(self.device)
+            feeds[name] = places[name].to(self.device)
         parts = {}
         for name, (_, shape) in CACHES.items():
             axis = shape.index("rows")
@@ -140,11 +141,10 @@ class Caches:
                 part = Room.of(part, shape.index("places"), start, seen)
             feeds[name] = parts[name] = part
         try:
-            results = self.run(network, feeds, lengths[0], new)
+            outputs = self.run(network, feeds, lengths, new)
         except IndexError as error:  # a table of positions ends
             place = max(lengths) + new
             raise ValueError(f"the network has no place for {place} tokens") from error
-        outputs = dict(zip(OUTPUTS, results, strict=True))
         for name, part in parts.items():
             self.keep(part, outputs[CACHES[name][0]], new)
         if not lengths[0]:
@@ -154,10 +154,15 @@ class Caches:
         return logits[:, -1] if logits.dim() == 3 else logits
 
     def run(
-        self, network: Network, feeds: Mapping[str, Tensor], known: int, new: int
-    ) -> Sequence[Any]:
-        """All that the network returns."""
-        return network(*(feeds[name] for name in INPUTS))
+        self,
+        network: Network,
+        feeds: Mapping[str, Tensor],
+        lengths: list[int],
+        new: int,
+    ) -> dict[str, Any]:
+        """What the network returns, by OUTPUTS."""
+        values = (fitting(name, feeds[name], self.floats) for name in INPUTS)
+        return dict(zip(OUTPUTS, network(*values), strict=True))
 
     def window(self, rows: slice, new: int) -> tuple[int, int]:
         """Where what the network sees of the caches begins, and how long it is."""
@@ -222,6 +227,8 @@ def dtype_of(name: str, floats: torch.dtype | None = None) -> torch.dtype:
 
 def fitting(name: str, value: Tensor, floats: torch.dtype | None = None) -> Tensor:
     """A value of the type that an input has, and of its rank, if that is of one row."""
+    if isinstance(value, Room):
+        return value
     rank = len(INPUTS[name][1] or ())
     return (value[0] if rank < value.dim() else value).to(dtype_of(name, floats))
 

@@ -7,11 +7,21 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
-from ..model import INPUTS
+from ..model import INPUTS, OUTPUTS
 from . import caches
-from .caches import BRANCH, MASK, POSITIONS, Network, whole_blocks
+from .caches import (
+    BRANCH,
+    CACHES,
+    LOGITS,
+    MASK,
+    POSITIONS,
+    Network,
+    fitting,
+    whole_blocks,
+)
 
 # Functions that make a tensor of given sizes, or give it other ones.
 _SIZED = {"empty", "expand", "full", "ones", "repeat", "reshape", "unflatten", "zeros"}
@@ -128,7 +138,7 @@ class Room(caches.Room):
             return torch.cat([self.buffer, *others], axis)
         new = others[0].shape[axis]
         places = torch.arange(new, device=self.buffer.device) + self.used.number
-        self.buffer.index_copy_(self.axis, places, others[0])
+        self.buffer.movedim(axis, 0)[places] = others[0].movedim(axis, 0)
         return self.counted(self.buffer, self.axis, self.used + new)
 
 
@@ -140,7 +150,7 @@ def _plain(value: Any) -> Any:
 
 
 class Caches(caches.Caches):
-    """Those of a batch's rows, which have as many tokens, and zeros behind these.
+    """Those of a batch's rows, each from its first token on, and zeros behind its last.
 
     A step sees ceil(tokens / BLOCK) shapes.
     """
@@ -159,22 +169,57 @@ class Caches(caches.Caches):
         }
 
     def run(
-        self, network: Network, feeds: Mapping[str, Tensor], known: int, new: int
-    ) -> Sequence[Any]:
-        """All that the network returns."""
-        number = torch.tensor(known, device=self.device)
+        self,
+        network: Network,
+        feeds: Mapping[str, Tensor],
+        lengths: list[int],
+        new: int,
+    ) -> dict[str, Any]:
+        """What the network returns, by OUTPUTS; of rows of unequal lengths, each by its
+        own, without what is no cache's and isn't LOGITS."""
+        longest, numbers = max(lengths), torch.tensor(lengths, device=self.device)
+        if len(set(lengths)) == 1:
+            return self.counted(network, feeds, longest, numbers[0], new)
+        names = [name for name in INPUTS if name != BRANCH]
+        axes = {out: shape.index("rows") for out, shape in CACHES.values()}
+        axes[LOGITS] = 0
+        inward = [axes[CACHES[name][0]] if name in CACHES else 0 for name in names]
+
+        def row(number: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
+            batch = {
+                name: value.unsqueeze(axis)
+                for name, value, axis in zip(names, values, inward, strict=True)
+            }
+            outputs = self.counted(network, {**feeds, **batch}, longest, number, new)
+            return tuple(_plain(outputs[out]).squeeze(axes[out]) for out in axes)
+
+        rows = torch.vmap(row, (0, *inward), tuple(axes.values()))
+        with sdpa_kernel(SDPBackend.MATH):  # the one that vmap has a rule for
+            found = rows(numbers, *(_plain(feeds[name]) for name in names))
+        return dict(zip(axes, found, strict=True))
+
+    def counted(
+        self,
+        network: Network,
+        feeds: Mapping[str, Tensor],
+        known: int,
+        number: Tensor,
+        new: int,
+    ) -> dict[str, Any]:
+        """What the network returns for rows of `known` tokens, or of `number` each."""
         values = []
         for name in INPUTS:
-            value = feeds[name]
+            value = fitting(name, _plain(feeds[name]), self.floats)
             if name == MASK:
                 used = Places.of(known + new, number + new, value.shape[1])
                 value = Room.counted(value, 1, used)
-            elif isinstance(value, Room):
-                seen = value.buffer.shape[value.axis]
-                value.used = Places.of(known, number, seen)
+            elif name in CACHES and "places" in CACHES[name][1]:
+                axis = CACHES[name][1].index("places")
+                used = Places.of(known, number, value.shape[axis])
+                value = Room.counted(value, axis, used)
             values.append(value)
         with Counting():
-            return network(*values)
+            return dict(zip(OUTPUTS, network(*values), strict=True))
 
     def keep(self, part: Tensor, output: Tensor, new: int) -> None:
         """Keep what the network made of a part, unless it was written in place."""

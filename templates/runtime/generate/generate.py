@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from ..caches.caches import (
-    CROSS,
-    ROOM,
     ROWS,
+    TOGETHER,
     Caches,
     check_fit,
     converted,
@@ -84,9 +83,9 @@ def generate(
 
 
 def batches(lengths: list[int]) -> list[list[int]]:
-    """Rows that are computed together: all where a mask tells them apart, or alike."""
+    """Rows that are computed together: all where they are alike, or may share steps."""
     rows = list(range(len(lengths)))
-    alike = len(set(lengths)) == 1 or (ROOM in ("before", "behind") and not CROSS)
+    alike = len(set(lengths)) == 1 or TOGETHER
     return [rows] if alike and ROWS in (0, len(rows)) else [[i] for i in rows]
 
 

@@ -66,6 +66,8 @@ def test_rows_of_unequal_prompts_are_what_each_is_alone(package: Generating) -> 
     prompts = [PROMPT, [7], list(range(20)), [1, 2, 3]]
     together = package.generate(*prompts, new=30)
     assert together == [package.generate(prompt, new=30)[0] for prompt in prompts]
+    share = len(package.module.batches([*map(len, prompts)])) == 1
+    assert share == (package.name != "merged")  # whose encoder's keys are one step's
     drawn = package.generate(*prompts, new=9, temperature=0.9, top_p=0.95, seed=5)
     alone = [
         package.generate(prompt, new=9, temperature=0.9, top_p=0.95, seed=5 + i)[0]

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         REORGANIZE,
         SHUFFLE,
         OpDef,
-        case,
     )
     from .codegen.commands.run import packages_in_place
     from .codegen.export.onnx_file import Exported, export
@@ -57,7 +56,6 @@ _HOMES = {
     "NodeView": "analysis.ops.node_view",
     "OpDef": "analysis.ops.registry",
     "Weight": "analysis.ops.module_form",
-    "case": "analysis.ops.registry",
     "Exported": "codegen.export.onnx_file",
     "Package": "codegen.pipeline",
     "compile": "codegen.pipeline",
@@ -83,7 +81,6 @@ __all__ = [
     "VerificationError",
     "Weight",
     "__version__",
-    "case",
     "compile",
     "export",
     "packages_in_place",

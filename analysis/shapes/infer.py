@@ -349,11 +349,12 @@ class _Walk:
         if not isinstance(value.type, ir.TensorType | None):
             return
         found = self._from_onnx(type_)
-        agreed = found and proposed is not None and found == list(proposed)
-        if agreed and all(type(d) is int and d for d in found):  # as at most nodes
-            self.shapes.learn_dims(value, tuple(found))
-            _set_shape(value, found)
-            return
+        if found and proposed is not None and found == list(proposed):
+            sizes = tuple(d for d in found if isinstance(d, int) and d)
+            if len(sizes) == len(found):  # as at most nodes
+                self.shapes.learn_dims(value, sizes)
+                _set_shape(value, sizes)
+                return
         dims = _joined(proposed, _trusted(found, trust))
         if dims is None and value.shape is not None:
             dims = [d if isinstance(d, int) else None for d in value.shape]

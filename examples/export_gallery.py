@@ -20,19 +20,25 @@ if TYPE_CHECKING:
     from transformers import LlamaConfig, WhisperForConditionalGeneration
 
 
-def images(name: str, out: Path) -> None:
-    """A network of torchvision with a dynamic batch, by torch's current exporter."""
-    from torchvision import models
-
-    model = models.get_model(name, weights=None).train()
+def measured(model: nn.Module, images: Tensor) -> nn.Module:
+    """The network for evaluation, with the statistics of these images in its norms."""
+    model.train()
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.momentum = None  # a plain average
     with torch.no_grad():
-        model(torch.randn(4, 3, 224, 224))
+        model(images)
+    return model.eval()
+
+
+def images(name: str, out: Path) -> None:
+    """A network of torchvision with a dynamic batch, by torch's current exporter."""
+    from torchvision import models
+
+    model = models.get_model(name, weights=None)
     batch = torch.export.Dim("batch")
     torch.onnx.export(
-        model.eval(),
+        measured(model, torch.randn(4, 3, 224, 224)),
         (torch.randn(2, 3, 224, 224),),
         out / f"{name}.onnx",
         dynamo=True,
@@ -235,6 +241,141 @@ def whisper(out: Path) -> None:
     )
 
 
+class Conv(nn.Sequential):
+    """A convolution, its norm and SiLU."""
+
+    def __init__(self, c1: int, c2: int, k: int = 1, s: int = 1, p: int | None = None):
+        super().__init__()
+        self.conv = nn.Conv2d(c1, c2, k, s, k // 2 if p is None else p, bias=False)
+        self.bn = nn.BatchNorm2d(c2, eps=1e-3)
+        self.act = nn.SiLU()
+
+
+class Bottleneck(nn.Module):
+    """Two convolutions, with or without what they were given added to them."""
+
+    def __init__(self, width: int, shortcut: bool) -> None:
+        super().__init__()
+        self.cv1, self.cv2 = Conv(width, width), Conv(width, width, 3)
+        self.add = shortcut
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.cv2(self.cv1(x))
+        return x + y if self.add else y
+
+
+class C3(nn.Module):
+    """A stage: one half through bottlenecks, one around them."""
+
+    def __init__(self, c1: int, c2: int, n: int = 1, shortcut: bool = True) -> None:
+        super().__init__()
+        half = c2 // 2
+        self.cv1, self.cv2, self.cv3 = Conv(c1, half), Conv(c1, half), Conv(c2, c2)
+        self.m = nn.Sequential(*(Bottleneck(half, shortcut) for _ in range(n)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.cv3(torch.cat([self.m(self.cv1(x)), self.cv2(x)], 1))
+
+
+class SPPF(nn.Module):
+    """Pools of three sizes, each made of the one before."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.cv1, self.cv2 = Conv(width, width // 2), Conv(2 * width, width)
+        self.m = nn.MaxPool2d(5, stride=1, padding=2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        pools = [self.cv1(x)]
+        for _ in range(3):
+            pools.append(self.m(pools[-1]))
+        return self.cv2(torch.cat(pools, 1))
+
+
+class Detect(nn.Module):
+    """Boxes of three sizes at each place of three maps, in pixels of the image."""
+
+    def __init__(self, classes: int, widths: list[int]) -> None:
+        super().__init__()
+        self.outputs, self.strides = classes + 5, (8, 16, 32)
+        self.m = nn.ModuleList(nn.Conv2d(c, 3 * self.outputs, 1) for c in widths)
+        sizes = [10, 13, 16, 30, 33, 23, 30, 61, 62, 45, 59, 119]
+        sizes += [116, 90, 156, 198, 373, 326]
+        anchors = torch.tensor(sizes, dtype=torch.float32).view(3, 1, 3, 1, 1, 2)
+        self.register_buffer("anchors", anchors)
+
+    def forward(self, maps: list[Tensor]) -> Tensor:
+        found = []
+        for conv, x, stride, anchors in zip(
+            self.m, maps, self.strides, self.anchors, strict=True
+        ):
+            y = conv(x).unflatten(1, (3, self.outputs)).permute(0, 1, 3, 4, 2).sigmoid()
+            places = (torch.arange(size, dtype=y.dtype) for size in y.shape[2:4])
+            rows, columns = torch.meshgrid(*places, indexing="ij")
+            grid = torch.stack([columns, rows], dim=2)
+            centre = (2 * y[..., :2] - 0.5 + grid) * stride
+            size = (2 * y[..., 2:4]) ** 2 * anchors
+            found.append(torch.cat([centre, size, y[..., 4:]], -1).flatten(1, 3))
+        return torch.cat(found, 1)
+
+
+class Yolo(nn.Module):
+    """YOLOv5s: a backbone, a path up and down again over its maps, boxes at the end."""
+
+    def __init__(self, classes: int = 80, c: int = 32) -> None:
+        super().__init__()
+        self.backbone = nn.ModuleList(
+            nn.Sequential(Conv(before, after, k, 2, p), *rest)
+            for before, after, k, p, rest in [
+                (3, c, 6, 2, []),
+                (c, 2 * c, 3, 1, [C3(2 * c, 2 * c)]),
+                (2 * c, 4 * c, 3, 1, [C3(4 * c, 4 * c, 2)]),
+                (4 * c, 8 * c, 3, 1, [C3(8 * c, 8 * c, 3)]),
+                (8 * c, 16 * c, 3, 1, [C3(16 * c, 16 * c), SPPF(16 * c)]),
+            ]
+        )
+        self.lateral5, self.lateral4 = Conv(16 * c, 8 * c), Conv(8 * c, 4 * c)
+        self.up4 = C3(16 * c, 8 * c, shortcut=False)
+        self.up3 = C3(8 * c, 4 * c, shortcut=False)
+        self.reduce3, self.reduce4 = Conv(4 * c, 4 * c, 3, 2), Conv(8 * c, 8 * c, 3, 2)
+        self.down4 = C3(8 * c, 8 * c, shortcut=False)
+        self.down5 = C3(16 * c, 16 * c, shortcut=False)
+        self.upsample = nn.Upsample(scale_factor=2)
+        self.detect = Detect(classes, [4 * c, 8 * c, 16 * c])
+
+    def forward(self, image: Tensor) -> Tensor:
+        maps = [image]
+        for stage in self.backbone:
+            maps.append(stage(maps[-1]))
+        p5 = self.lateral5(maps[5])
+        p4 = self.up4(torch.cat([self.upsample(p5), maps[4]], 1))
+        p4 = self.lateral4(p4)
+        p3 = self.up3(torch.cat([self.upsample(p4), maps[3]], 1))
+        n4 = self.down4(torch.cat([self.reduce3(p3), p4], 1))
+        n5 = self.down5(torch.cat([self.reduce4(n4), p5], 1))
+        return self.detect([p3, n4, n5])
+
+
+def yolov5s(out: Path) -> None:
+    """YOLOv5s with a dynamic batch and image, by torch's current exporter."""
+    torch.manual_seed(0)
+    model = measured(Yolo(), torch.randn(2, 3, 256, 256))
+    batch = torch.export.Dim("batch")
+    height, width = (
+        32 * torch.export.Dim(n, min=2, max=40) for n in ("rows", "columns")
+    )
+    torch.onnx.export(
+        model,
+        (torch.randn(2, 3, 256, 320),),
+        out / "yolov5s.onnx",
+        dynamo=True,
+        verbose=False,
+        input_names=["image"],
+        output_names=["boxes"],
+        dynamic_shapes=({0: batch, 2: height, 3: width},),
+    )
+
+
 def mobilenet_int8(out: Path) -> None:
     """MobileNetV2 in 8 bits, as ONNX Runtime's static quantiser writes it."""
     import numpy as np
@@ -262,7 +403,8 @@ def main() -> None:
     for name in ("resnet50", "convnext_tiny", "efficientnet_b0"):
         torch.manual_seed(0)
         images(name, out)
-    for export in (bert_base, llama, llama_step, whisper, mobilenet_int8):
+    exports = bert_base, llama, llama_step, whisper, yolov5s, mobilenet_int8
+    for export in exports:
         torch.manual_seed(0)
         export(out)
 

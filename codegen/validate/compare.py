@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import itertools
 import linecache
 import math
 import sys
@@ -28,9 +29,11 @@ from torch._guards import GuardSource, Source
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental import _config as symbol_config
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.utils._sympy.functions import Min
 
+from . import recorder
 from .memory import CannotFollow
-from .recorder import COUNTS, Recorded, Recorder
+from .recorder import COUNTS, Recorded, Recorder, Whole
 
 # Calls are followed as they are for sizes in general: PyTorch tells 0 and 1 apart, and
 # does the same to them by shorter ways.
@@ -38,6 +41,8 @@ _GENERAL = symbol_config.patch(backed_size_oblivious=True)  # type: ignore[attr-
 # Where data decide what is done: ways that are followed, calls after which no other is.
 _MOST_WAYS, _MOST_CALLS = 24, 5000
 _REFERENCE = "<the graph, node by node>"
+# Where calls of PyTorch are made, and what they ask of sizes.
+_CALLS = (str(Path(torch.__file__).parent), str(Path(recorder.__file__)))
 _SIZES = sympy.Interval(0, 2**57)  # no memory has an address for more
 
 
@@ -73,12 +78,21 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
     """
     warnings.simplefilter("ignore")
     tries = request["reference"]["tries"]
-    try:
-        return _attempt(request, tries[0], symbolic=True)
-    except Exception as error:  # what symbols can't tell, numbers may
-        since = _reason(error)
-        decides = error.found.get("decides", []) if isinstance(error, Differs) else []
     found: dict[str, Any] = {}
+    since, decides = "", list[str]()
+    for sizes in (tries[-1], tries[0]):  # which say what is done where symbols don't
+        try:
+            made = _attempt(request, sizes, symbolic=True)
+        except Exception as error:  # what symbols can't tell, numbers may
+            since = since or _reason(error)
+            decides += getattr(error, "found", {}).get("decides", [])
+            continue
+        if not found or len(made["where"]) < len(found["where"]):
+            found = made
+        if not found["where"]:
+            break
+    if found:
+        return found
     ran = []
     for sizes in tries:
         try:
@@ -143,19 +157,24 @@ def _attempt(
     if waiting:
         where.append(f"data take one of {ways} ways, those of the fewest rounds")
     known = both.conditions()
-    stated = [
-        f"{e.lhs} = {e.rhs}" if isinstance(e, sympy.Eq) else str(e) for e in known
-    ]
+    stated = _stated(known)
     where = [*both.taken, *stated, *dict.fromkeys(where)]
-    only = both.only_sizes(known)
+    only = both.only_sizes([*known, *both.takes()])
     return {
         "validated": True,
         "sizes": [only] if only else "all",
         **({"least": 2} if both.symbols and not only else {}),
         "where": [text for text in where if text not in stated] if only else where,
+        "takes": [] if only else _stated(both.takes()),
         "calls": calls,
         "classes": both.classes(lines),
     }
+
+
+def _stated(conditions: Iterable[sympy.Basic]) -> list[str]:
+    return [
+        f"{e.lhs} = {e.rhs}" if isinstance(e, sympy.Eq) else str(e) for e in conditions
+    ]
 
 
 class _Named(Source):
@@ -187,7 +206,10 @@ class Both:
         self.symbols: dict[str, str] = {}
         self.taken: list[str] = []  # for granted, of sizes
         # Without open sizes nobody waits for what stands behind a ShapeEnv to load.
-        self.env = ShapeEnv() if symbolic and sizes else None
+        # What a call needs to run at all is kept apart from what it decides by.
+        later = {"prefer_deferred_runtime_asserts_over_guards": True}
+        self.env = ShapeEnv(**later) if symbolic and sizes else None
+        self.needed: dict[sympy.Basic, None] = {}  # of sizes, for the graph to run
         self.fake = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
         self.recorder = Recorder(self.fake, elements=not symbolic)
         self.take(importlib.import_module(f"{package.name}.model"))
@@ -209,20 +231,13 @@ class Both:
     def inputs(self) -> list[Any]:
         """A fake tensor for each input, or a list of them."""
         known: dict[str, Any] = {}
-        shared: dict[tuple[int, ...], Any] = {}  # what no try sets apart is one size
         for name, short in self.reference["sizes"].items():
             size = self.sizes[name]
-            key = tuple(numbers[name] for numbers in self.reference["tries"])
             if self.env is None or size < 2:  # which PyTorch takes for a number
                 known[short] = size
                 self.taken += [f"{name} = {size}"] if self.env else []
-            elif key in shared:
-                known[short] = shared[key]
-                self.taken.append(
-                    f"{name} = {self.symbols[str(shared[key].node.expr)]}"
-                )
             else:
-                known[short] = shared[key] = self._symbol(name, size)
+                known[short] = self._symbol(name, size)
         return [
             self._input(i, given, known)
             for i, given in enumerate(self.reference["inputs"])
@@ -286,7 +301,23 @@ class Both:
         for name, layer in self.reference["layers"].items():
             space[name] = self._layer(layer, space)
         exec(compile(text, _REFERENCE, "exec"), space)  # our own, from names we made
-        return self._run(lambda: space["run"](*inputs), _REFERENCE, choices)
+        before = self._asserted()
+        made = self._run(lambda: space["run"](*inputs), _REFERENCE, choices)
+        new = (expr for expr in self._asserted() if expr not in before)
+        self.needed |= dict.fromkeys(new)
+        return made
+
+    def _asserted(self) -> dict[sympy.Basic, None]:
+        """What PyTorch found that has to be true of open sizes for a call to run."""
+        if self.env is None:
+            return {}
+        found = itertools.chain(*self.env.deferred_runtime_asserts.values())
+        open_sizes = self.symbols.keys()
+        return {
+            each.expr: None
+            for each in found
+            if {str(s) for s in each.expr.free_symbols} <= open_sizes
+        }
 
     def _held(self, held: Mapping[str, Any]) -> Any:
         if "array" in held:
@@ -315,8 +346,10 @@ class Both:
         # Without it what is composed of other operators takes numbers alone for sizes.
         composed = enable_python_dispatcher() if self.env is not None else nullcontext()
         plain = torch.backends.nnpack.flags(enabled=False)  # which asks for batches
-        with torch.no_grad(), plain, composed, _GENERAL, self.fake, self.recorder:
-            made = call()
+        whole = Whole(self.recorder) if self.env is not None else nullcontext()
+        with torch.no_grad(), plain, composed, _GENERAL, self.fake:
+            with self.recorder, whole:
+                made = call()
         outputs = [self.recorder.name(output) for output in made]
         return _Side(outputs, self.recorder.calls, self.recorder.lines)
 
@@ -324,9 +357,18 @@ class Both:
 
     def conditions(self) -> list[sympy.Basic]:
         """What PyTorch took for granted of open sizes while it ran, by their names,
-        unless it holds of every size that there is."""
+        unless it holds of every size that there is, or that the graph runs at."""
         guards = self.env.guards if self.env is not None else ()
-        found = dict.fromkeys(guard.expr for guard in guards)
+        asked = [guard.expr for guard in guards if not _is_of_one(guard)]
+        needed = set(map(_difference, self.takes()))
+        found = self._named([*asked, *self._asserted()])
+        return [expr for expr in found if _difference(expr) not in needed]
+
+    def takes(self) -> list[sympy.Basic]:
+        """What has to be true of open sizes, by their names, for the graph to run."""
+        return self._named(self.needed)
+
+    def _named(self, found: Iterable[sympy.Basic]) -> list[sympy.Basic]:
         names = {
             symbol: type(symbol)(self.symbols.get(str(symbol), str(symbol)))
             for expr in found
@@ -351,10 +393,10 @@ class Both:
         """Let sizes be equal that have to be for PyTorch to go on, as `conditions` say;
         whether there are any that weren't known."""
         known = len(self.recorder.equal)
-        for guard in self.env.guards if self.env is not None else ():
-            sizes = guard.expr.args
-            if isinstance(guard.expr, sympy.Eq) and not any(s.is_number for s in sizes):
-                simple, other = sorted(guard.expr.args, key=sympy.count_ops)
+        guards = [guard.expr for guard in (self.env.guards if self.env else ())]
+        for expr in (*guards, *self._asserted()):
+            if isinstance(expr, sympy.Eq) and not any(s.is_number for s in expr.args):
+                simple, other = sorted(expr.args, key=sympy.count_ops)
                 self.recorder.equal[other] = simple
         return len(self.recorder.equal) > known
 
@@ -402,6 +444,8 @@ class Both:
 def _solved(condition: sympy.Basic) -> sympy.Basic:
     """A linear condition of one size as `size = number` where that is all it leaves,
     and true where it leaves every size; others as they are."""
+    if isinstance(condition, sympy.Eq):
+        condition = _bounded(condition)
     symbols = list(condition.free_symbols)
     if len(symbols) != 1 or not isinstance(condition, sympy.core.relational.Relational):
         return condition
@@ -416,6 +460,34 @@ def _solved(condition: sympy.Basic) -> sympy.Basic:
     if isinstance(left, sympy.FiniteSet) and len(left) == 1 and left.args[0].is_Integer:
         return sympy.Eq(symbols[0], left.args[0], evaluate=False)
     return condition
+
+
+def _bounded(equal: sympy.Eq) -> sympy.Basic:
+    """Min(a, b) = b as b <= a; another equation as it is."""
+    for least, size in (equal.args, equal.args[::-1]):
+        if isinstance(least, Min | sympy.Min) and size in least.args:
+            rest = [each for each in least.args if each != size]
+            return sympy.Le(size, least.func(*rest))
+    return equal
+
+
+def _difference(condition: sympy.Basic) -> sympy.Basic:
+    """What an inequality of whole numbers says to be 0 or less; others as they are."""
+    if not isinstance(condition, sympy.StrictLessThan | sympy.LessThan):
+        if not isinstance(condition, sympy.StrictGreaterThan | sympy.GreaterThan):
+            return condition
+        condition = condition.reversed
+    strict = isinstance(condition, sympy.StrictLessThan)
+    return sympy.expand(condition.lhs - condition.rhs + int(strict))
+
+
+def _is_of_one(guard: Any) -> bool:
+    """Whether PyTorch itself asked if a size that is made of others is 0 or 1: as of
+    those, it does the same to it by shorter ways."""
+    if not isinstance(guard.expr, sympy.Ne) or guard.expr.rhs not in (0, 1):
+        return False
+    asked = guard.sloc.framework_loc
+    return getattr(asked, "filename", "").startswith(_CALLS)
 
 
 def _is_number_of(condition: sympy.Basic) -> bool:

@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 import sympy
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .digests import content_digest, digest
 from .layout import Size, View, product, row_major, stored_order
-from .moves import MOVES, Memory, copied, indexed
+from .moves import MOVES, NUMBERS, Memory, copied, counted, indexed, numbers
 
 _AT = torch.ops.aten
 # They put elements of the first operand elsewhere, by numbers in another one.
@@ -38,10 +39,13 @@ _PICKS = frozenset(
     }
 )
 _COUNTS = frozenset({_AT.arange.default, _AT.arange.start, _AT.arange.start_step})
+_FILLS = {_AT.full.default: 1, _AT.scalar_tensor.default: 0}  # with which operand
+_SIGNS = {_AT.add.Tensor: 1, _AT.sub.Tensor: -1}
 _UNSAID = frozenset({_AT.empty.memory_format, _AT.empty_like.default})
 _WIDTH = 40  # bits for the place of an element in what it came from
 _MOST = 2**20  # elements of a tensor that are followed one by one
 _MOST_WRITTEN = 2**24  # elements of a memory that is written to
+_FEW = 16  # whole numbers of a constant that are told one by one
 _SMALL = 2**12  # elements of a tensor whose numbers are computed, if they can be
 
 SizeName = Callable[[Any], object]
@@ -64,8 +68,8 @@ class Places:
     """Memory by the call that made it or the memories that it copies, a tensor by what
     it sees there."""
 
-    def __init__(self, size: SizeName) -> None:
-        self.size = size
+    def __init__(self, size: SizeName, integer: Callable[[Size], Any]) -> None:
+        self.size, self.integer = size, integer
         self._memories: dict[int, Memory] = {}  # by the address of a storage's record
         self._alive: list[object] = []  # so that no address is used again
 
@@ -107,12 +111,15 @@ class Places:
             return self._picked(func, args, made)
         if func not in MOVES:
             return False
-        order = stored_order(seen_by(made).dims)
-        if order is None or len({tensor.dtype for tensor in (made, *given)}) > 1:
+        if len({tensor.dtype for tensor in (made, *given)}) > 1:
             return False
         sources = [(self.memory(tensor), seen_by(tensor)) for tensor in given]
-        moved = MOVES[func](sources, args, kwargs, self.text)
-        if moved is None:
+        return self._put_in_order(made, MOVES[func](sources, args, kwargs, self.text))
+
+    def _put_in_order(self, made: torch.Tensor, moved: Memory | None) -> bool:
+        """Let a new tensor have the elements of a memory, in order; whether it can."""
+        order = stored_order(seen_by(made).dims)
+        if order is None or moved is None:
             return False
         there = row_major([_expr(size) for size in made.shape])
         space = View(tuple(there[i] for i in order), 0)
@@ -147,38 +154,103 @@ class Places:
             return False
         left = source.dim() - len(indices)
         sizes = [_expr(size) for size in made.shape[: made.dim() - left]]
-        x, *counted = ((self.memory(t), seen_by(t)) for t in (source, *indices))
-        found = indexed(x, counted, sizes, self.text)
+        x, *counts = ((self.memory(t), seen_by(t)) for t in (source, *indices))
+        found = indexed(x, counts, sizes, self.text, self._needs)
         if found is not None:
             self._memories[self.key(made)] = found
         return found is not None
 
-    def hold(self, tensor: torch.Tensor, numbers: torch.Tensor) -> None:
+    def _needs(self, low: Size, high: Size) -> bool:
+        torch._check(self.integer(low) < self.integer(high))
+        return True
+
+    def hold(self, tensor: torch.Tensor, real: torch.Tensor) -> None:
         """A new tensor holds these numbers, for who computes with them."""
-        if numbers.dtype == torch.int64 and tensor.is_contiguous() and len(numbers):
+        if real.dtype == torch.int64 and tensor.is_contiguous() and real.numel():
             with _disable_current_modes():
-                flat = numbers.detach().reshape(-1)
-                steps = flat.diff().unique()
-                if len(flat) > 1 and len(steps) == 1:
-                    self.memory(tensor).counts = int(flat[0]), int(steps[0])
+                flat = real.detach().reshape(-1)
+                steps = flat.diff().unique().tolist()
+                values = flat[:_FEW].tolist()
+            held: Memory | None = None
+            if len(steps) == 1:
+                view = View(((real.numel(), steps[0]),), values[0])
+                held = copied(NUMBERS, view, self.text)
+            elif real.numel() <= _FEW:
+                held = numbers(values, self.text)
+            if held is not None:
+                self._memories[self.key(tensor)] = held
 
     def numbers(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """What a tensor holds, if that is known."""
         return None
 
+    def number(self, tensor: torch.Tensor) -> Size | None:
+        """The whole number that a tensor of one element holds, if that is known."""
+        found = counted((self.memory(tensor), seen_by(tensor)), tensor.dim())
+        return None if found is None or tensor.dtype != torch.int64 else found.offset
+
     def learn(
         self, func: Any, args: Sequence[Any], kwargs: Any, made: torch.Tensor
     ) -> bool:
         """Enter the numbers that a call gives, if they can be told; whether so."""
-        if func not in _COUNTS or made.dtype != torch.int64:
+        if made.dtype != torch.int64:
             return False
-        if any(isinstance(number, float | torch.SymFloat) for number in args):
+        view = self._counted(func, args, kwargs, made)
+        if view is None:
             return False
-        start = _expr(args[0]) if len(args) > 1 else 0
-        step = _expr(args[2]) if len(args) > 2 else 1
-        self.enter(made, digest("counted", self.text(start), self.text(step)))
-        self.memory(made).counts = start, step
-        return True
+        return self._put_in_order(made, copied(NUMBERS, view, self.text))
+
+    def _counted(
+        self, func: Any, args: Sequence[Any], kwargs: Any, made: torch.Tensor
+    ) -> View | None:
+        """What a call gives as a view of NUMBERS; None of what isn't linear."""
+        sizes = list(map(_expr, made.shape))
+        if func in _COUNTS and all(map(_is_whole, args)):
+            start = _expr(args[0]) if len(args) > 1 else 0
+            return View(((sizes[0], _expr(args[2]) if len(args) > 2 else 1),), start)
+        if func in _FILLS and _is_whole(args[_FILLS[func]]):
+            return View(tuple((n, 0) for n in sizes), _expr(args[_FILLS[func]]))
+        rounding = kwargs.get("rounding_mode")
+        linear = func in _SIGNS or func is _AT.mul.Tensor
+        if not ((linear and not kwargs) or (func is _AT.div.Tensor_mode and rounding)):
+            return None
+        one, other = (self._whole(given, len(sizes)) for given in args)
+        if one is None or other is None:
+            return None
+        if rounding:
+            quotient = self._divided(one, other, rounding == "trunc")
+            steps = None if quotient is None else tuple((n, 0) for n in sizes)
+            return None if steps is None else View(steps, quotient)
+        pairs = [(a, b) for (_, a), (_, b) in zip(one.dims, other.dims, strict=True)]
+        if func in _SIGNS:
+            sign = _SIGNS[func]
+            steps = [a + sign * b for a, b in pairs]
+            offset = one.offset + sign * other.offset
+        elif any(a for a, _ in pairs) and any(b for _, b in pairs):
+            return None
+        else:
+            steps = [a * other.offset + b * one.offset for a, b in pairs]
+            offset = one.offset * other.offset
+        return View(tuple(zip(sizes, steps, strict=True)), offset)
+
+    def _divided(self, one: View, other: View, to_zero: bool) -> Size | None:
+        """The whole quotient of two numbers; None of many, or where signs may count."""
+        if any(step for _, step in (*one.dims, *other.dims)):
+            return None
+        a, b = self.integer(one.offset), self.integer(other.offset)
+        if not statically_known_true(b > 0):
+            return None
+        if to_zero and not statically_known_true(a >= 0):
+            return None
+        return _expr(a // b)
+
+    def _whole(self, given: Any, rank: int) -> View | None:
+        """Whole numbers as a view of NUMBERS of so many dimensions, if they count."""
+        if _is_whole(given):
+            return View(((1, 0),) * rank, _expr(given))
+        if not isinstance(given, torch.Tensor) or given.dtype != torch.int64:
+            return None
+        return counted((self.memory(given), seen_by(given)), rank)
 
     def name(self, tensor: torch.Tensor, kept: int | None = None) -> object:
         """What a tensor is called as an operand: its elements, its type, its sizes, as
@@ -217,6 +289,10 @@ class Places:
 def _is_plain(tensor: torch.Tensor) -> bool:
     """Whether it reads elements as they are stored."""
     return not (tensor.is_conj() or tensor.is_neg())
+
+
+def _is_whole(given: object) -> bool:
+    return type(given) is int or isinstance(given, torch.SymInt)
 
 
 def _expr(size: Any) -> Size:
@@ -260,8 +336,8 @@ class Elements(Places):
     A tensor of more than _MOST elements is named by its place in what made it.
     """
 
-    def __init__(self, size: SizeName) -> None:
-        super().__init__(size)
+    def __init__(self, size: SizeName, integer: Callable[[Size], Any]) -> None:
+        super().__init__(size, integer)
         self._bases: list[str] = []
         self._numbers: dict[str, int] = {}
         self._held: dict[int, _Memory] = {}
@@ -345,11 +421,14 @@ class Elements(Places):
             place = tuple(tensor.shape), tensor.stride(), tensor.storage_offset()
             return found.as_strided(*place)
 
-    def hold(self, tensor: torch.Tensor, numbers: torch.Tensor) -> None:
+    def number(self, tensor: torch.Tensor) -> Size | None:
+        return None
+
+    def hold(self, tensor: torch.Tensor, real: torch.Tensor) -> None:
         if tensor.numel() > _SMALL or not tensor.is_contiguous():
             return
         with _disable_current_modes():
-            whole = numbers.detach().clone().contiguous()
+            whole = real.detach().clone().contiguous()
             base = self._base(real_digest(whole))
             whole = whole.reshape(-1)
         self._hold(tensor, len(whole), base=base, numbers=whole)

@@ -30,6 +30,7 @@ from .layout import (
 _AT = torch.ops.aten
 SizeText = Callable[[Size], object]
 Source = tuple["Memory", View]
+Needs = Callable[[Size, Size], bool]  # that a < b, where a call can't run otherwise
 
 
 class Piece(NamedTuple):
@@ -49,10 +50,8 @@ class Memory:
     """Elements that a call made, or a run is given, or copies of such.
 
     Two of one name hold the same. What was copied has `rows`, and the pieces that each
-    is made of; `counts` are the first number and the step of what counts.
+    is made of.
     """
-
-    counts: tuple[Size, Size] | None = None
 
     def __init__(
         self,
@@ -286,24 +285,56 @@ def _unshuffle(
     return copied(source, View((*rest, channel, *spread), offset), text)
 
 
+# Each whole number at its own place: what counts, or holds sizes, is a view of these.
+NUMBERS = Memory("whole numbers", torch.int64)
+
+
+def counted(x: Source, rank: int) -> View | None:
+    """What whole numbers are at each place, as a view of NUMBERS of so many dimensions;
+    None of others."""
+    memory, seen = x[0].behind(x[1])
+    if memory is not NUMBERS or len(seen.dims) != len(x[1].dims):
+        return None  # or one of them goes on in two directions
+    dims = tuple((n, 0) if equal(n, 1) else (n, step) for n, step in seen.dims)
+    return View((((1, 0),) * (rank - len(dims))) + dims, seen.offset)
+
+
+def numbers(values: Sequence[int], text: SizeText) -> Memory:
+    """Memory that holds these whole numbers."""
+    return joined([(NUMBERS, View(((1, 0),), value)) for value in values], 0, text)
+
+
+def _is_within(view: View, size: Size, needs: Needs) -> bool:
+    """Whether all numbers are at least 0, and below a size or else the call fails."""
+    low = high = view.offset
+    for count, step in view.dims:
+        if less(-1, step):
+            high = high + (count - 1) * step
+        elif less(step, 1):
+            low = low + (count - 1) * step
+        else:
+            return False
+    return less(-1, low) and (less(high, size) or needs(high, size))
+
+
 def indexed(
-    x: Source, indices: Sequence[Source], sizes: Sequence[Size], text: SizeText
+    x: Source,
+    indices: Sequence[Source],
+    sizes: Sequence[Size],
+    text: SizeText,
+    needs: Needs,
 ) -> Memory | None:
     """What stands in a tensor at numbers that count, of the given sizes together; None
-    where the numbers do anything else."""
+    where the numbers do anything else, or may be none of its places."""
     source, (dims, offset) = x
     steps: list[Size] = [0] * len(sizes)
-    for (_, stride), index in zip(dims, indices, strict=False):
-        memory, seen = index[0].behind(index[1])
-        if memory.counts is None:
+    for (size, stride), index in zip(dims, indices, strict=False):
+        seen = counted(index, len(sizes))
+        if seen is None or not _is_within(seen, size, needs):
             return None
-        first, step = memory.counts
-        offset = offset + stride * (first + step * seen.offset)
-        if len(seen.dims) != len(index[1].dims):
-            return None  # one of them goes on in two directions
-        for at, (size, there) in enumerate(reversed(seen.dims), 1):
-            if not equal(size, 1):
-                steps[-at] = steps[-at] + stride * step * there
+        offset = offset + stride * seen.offset
+        for at, (_, step) in enumerate(seen.dims):
+            steps[at] = steps[at] + stride * step
     spread = tuple(zip(sizes, steps, strict=True))
     return copied(source, View((*spread, *dims[len(indices) :]), offset), text)
 

@@ -18,6 +18,7 @@ from typing import Any
 import sympy
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from .digests import digest
@@ -46,6 +47,12 @@ _COMMUTE = frozenset(
         _AT.ne.Tensor,
     }
 )
+# Recurrent layers, which PyTorch takes apart step by step.
+_LAYERS = {
+    torch.gru: _AT.gru.input,
+    torch.rnn_relu: _AT.rnn_relu.input,
+    torch.rnn_tanh: _AT.rnn_tanh.input,
+}
 COUNTS = (2, 1, 0, 3)  # what a number is followed as that data decide
 _SYMBOLS = torch.SymInt | torch.SymFloat | torch.SymBool
 
@@ -68,6 +75,51 @@ def _has_tensors(given: object) -> bool:
     return any(True for _ in tensors_in(given))
 
 
+class Whole(TorchFunctionMode):
+    """Keeps calls whole that PyTorch takes apart by the numbers that sizes are."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        layer = _LAYERS.get(func)
+        if layer is not None and len(args) == 9 and args[0].dim() == 3:
+            return self.recorder.recurrent(layer, args)
+        if func is torch.tensor and _has_symbols(args[0]):
+            return _tensor(args[0], kwargs.get("dtype"))
+        if func is torch.Tensor.__getitem__:
+            args = args[0], _read_bounds(args[1])
+        return func(*args, **kwargs)
+
+
+def _read_bounds(index: Any) -> Any:
+    """An index whose slices have numbers where they had tensors."""
+    if isinstance(index, tuple):
+        return tuple(map(_read_bounds, index))
+    if not isinstance(index, slice):
+        return index
+    bounds = (index.start, index.stop, index.step)
+    return slice(*(x.item() if isinstance(x, torch.Tensor) else x for x in bounds))
+
+
+def _tensor(given: Any, dtype: torch.dtype | None) -> torch.Tensor:
+    """`torch.tensor` of numbers among which are sizes."""
+    if isinstance(given, list | tuple):
+        return torch.stack([_tensor(item, dtype or torch.int64) for item in given])
+    return torch.scalar_tensor(given, dtype=dtype or torch.int64)
+
+
+def _has_symbols(given: object) -> bool:
+    """Whether these are whole numbers or lists of such, symbols among them."""
+    if isinstance(given, list | tuple):
+        return any(map(_has_symbols, given))
+    return isinstance(given, torch.SymInt)
+
+
 class Recorder(TorchDispatchMode):
     """Names what is computed while it is active, in run after run.
 
@@ -77,7 +129,7 @@ class Recorder(TorchDispatchMode):
     def __init__(self, fake: FakeTensorMode, elements: bool = False) -> None:
         super().__init__()
         self.fake = fake
-        self.memory = (Elements if elements else Places)(self._size)
+        self.memory = (Elements if elements else Places)(self._size, self.integer)
         self.calls: list[Recorded] = []
         self.lines: set[int] = set()  # of the source, behind which calls are
         self._source = ""
@@ -193,6 +245,9 @@ class Recorder(TorchDispatchMode):
         """A number that Python is given: that of a constant, or one that was chosen;
         None for what may be a symbol."""
         is_fake = isinstance(tensor, FakeTensor)
+        size = self.memory.number(tensor) if is_fake else None
+        if size is not None:
+            return self.integer(size)
         known = self.memory.numbers(tensor) if is_fake else tensor
         if known is not None:
             with _disable_current_modes():
@@ -207,6 +262,25 @@ class Recorder(TorchDispatchMode):
         if name not in self._choices:
             self.chosen.setdefault(name, ways)
         return self._choices.get(name, ways[0])
+
+    def integer(self, size: Any) -> Any:
+        """A size as PyTorch has it: a number, or of symbols."""
+        if isinstance(size, int) or size.is_Integer:
+            return int(size)
+        return self.fake.shape_env.create_symintnode(size, hint=None)
+
+    def recurrent(self, func: Any, args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+        """What a recurrent layer gives, as of one call, however many steps it takes."""
+        x, state = self._borrowed(args[:2])
+        args = [x, state, *map(self._borrowed, args[2:])]
+        call, shown = self._call(func, args, {})
+        width = state.shape[-1] * (2 if args[7] else 1)
+        with _disable_current_modes(), self.fake:
+            made = x.new_empty((*x.shape[:-1], width)), torch.empty_like(state)
+        for i, result in enumerate(made):
+            self.memory.enter(result, digest(call, i))
+        self.calls.append(Recorded(str(func), call, self._caller(), shown))
+        return made
 
     def _borrowed(self, given: Any) -> Any:
         if isinstance(given, torch.Tensor):

@@ -118,6 +118,8 @@ def emission_line(found: Mapping[str, Any] | None) -> str:
     if not found["validated"]:
         return f"sampled only: {one_line(found['reason'], 200)}"
     sizes = "all sizes of two or more" if found.get("least") == 2 else "all sizes"
+    if found.get("takes"):
+        sizes += f" that the network takes ({', '.join(found['takes'])})"
     if found["sizes"] != "all":
         tries = (", ".join(f"{k}={v}" for k, v in s.items()) for s in found["sizes"])
         sizes = "; ".join(dict.fromkeys(tries))

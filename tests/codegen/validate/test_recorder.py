@@ -91,6 +91,10 @@ OTHER: list[tuple[Program, Program]] = [
     ),
     (lambda x: x[torch.arange(1, 3)], lambda x: x[:2]),
     (_swapped, lambda x: x.roll(2, 2)),
+    (
+        lambda x: x[torch.full((2,), 1), torch.arange(-2, 0)],
+        lambda x: x[0, 2:],
+    ),
     (lambda x: torch.cat([x, x.sin()], 1), lambda x: torch.cat([x.sin(), x], 1)),
     (lambda x: torch.cat([x, x], 1), lambda x: torch.cat([x, x], 0)),
     (lambda x: x.mT.contiguous().view(4, 4, 6), lambda x: x.contiguous()),

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 import sympy
@@ -100,6 +101,61 @@ def test_conditions_that_every_size_meets_are_left_out() -> None:
     assert _solved(n - 1 < 2**62) is sympy.true
     for other in (n < 100, sympy.Ne(n, 1), n > 1, sympy.Eq(n, m), sympy.Eq(n**2, n)):
         assert _solved(other) == other
+
+
+THROUGH_TENSORS = """net (float[b, t, 6] x) => (float[b, t, 6] y)
+    <int64 zero = {0}, int64 one = {1}, int64[1] at_one = {1}, int64[1] at_two = {2},
+     int64[1] rest = {-1}, int64[1] six = {6}> {
+    sizes = Shape (x)
+    b = Gather (sizes, zero)
+    t = Gather (sizes, one)
+    row = Range (zero, b, one)
+    column = Range (zero, t, one)
+    rows = Unsqueeze (row, at_one)
+    wide = Slice (sizes, at_one, at_two)
+    starts = Mul (rows, wide)
+    places = Add (starts, column)
+    pair = Concat <axis = 0> (rest, six)
+    flat = Reshape (x, pair)
+    y = Gather (flat, places)
+    }"""
+
+
+def test_sizes_that_become_tensors_are_followed_for_all_sizes(tmp_path: Path) -> None:
+    found = fairhand.compile(parsed(THROUGH_TENSORS), tmp_path / "net", cache=False)
+    emission = found.report["emission"]
+    assert emission["validated"] and emission["sizes"] == "all", emission
+    assert not emission["where"]
+
+
+def test_what_the_graph_needs_to_run_is_no_condition(tmp_path: Path) -> None:
+    net = """net (float[b, t, 2] x) => (float[b, t, 2] y)
+        <float[5, 2] table = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, int64[1] zero = {0},
+         int64[1] at = {1}, int64[1] to = {2}> {
+        sizes = Shape (x)
+        t = Slice (sizes, at, to)
+        part = Slice (table, zero, t)
+        y = Add (x, part)
+        }"""
+    found = fairhand.compile(parsed(net), tmp_path / "net", cache=False)
+    emission = found.report["emission"]
+    assert emission["sizes"] == "all" and not emission["where"]
+    assert emission["takes"] == ["t <= 5"]
+    shown = dict(summary_rows(found))["emission"]
+    assert "all sizes of two or more that the network takes (t <= 5)" in shown
+
+
+def test_a_gru_is_one_call_at_all_lengths(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = parsed("""net (float[t, b, 4] x) => (float[t, 1, b, 3] y) {
+        y, last = GRU <hidden_size = 3, linear_before_reset = 1> (x, w, r, bias)
+        }""")
+    for name, *shape in (("w", 1, 9, 4), ("r", 1, 9, 3), ("bias", 1, 18)):
+        numbers = np.random.default_rng(1).normal(size=shape).astype(np.float32)
+        net.graph.initializer.append(onnx.numpy_helper.from_array(numbers, name))
+    found = verdict(folder, emitted(net, folder, monkeypatch))
+    assert found["validated"] and found["sizes"] == "all" and not found["where"]
 
 
 @pytest.mark.parametrize("level", [0, 1])
@@ -203,7 +259,10 @@ def test_a_package_is_validated_again_as_it_is_now(tmp_path: Path) -> None:
         verify_all_inputs(folder, tmp_path / "net.onnx")
 
 
-@pytest.mark.parametrize("count", ["len(x)", "x.shape[0]"])
+COUNTED = ["len(x)", "x.shape[0]", "(99 if len(x) - 77 else 100)"]
+
+
+@pytest.mark.parametrize("count", COUNTED)
 def test_an_edit_that_some_sizes_take_is_refused(count: str, tmp_path: Path) -> None:
     onnx.save(residual(), tmp_path / "net.onnx")
     folder = tmp_path / "out" / tmp_path.name

@@ -15,7 +15,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -347,9 +347,11 @@ class Both:
         composed = enable_python_dispatcher() if self.env is not None else nullcontext()
         plain = torch.backends.nnpack.flags(enabled=False)  # which asks for batches
         whole = Whole(self.recorder) if self.env is not None else nullcontext()
-        with torch.no_grad(), plain, composed, _GENERAL, self.fake:
-            with self.recorder, whole:
-                made = call()
+        ways = plain, composed, _GENERAL, self.fake, self.recorder, whole
+        with torch.no_grad(), ExitStack() as entered:
+            for way in ways:
+                entered.enter_context(way)
+            made = call()
         outputs = [self.recorder.name(output) for output in made]
         return _Side(outputs, self.recorder.calls, self.recorder.lines)
 

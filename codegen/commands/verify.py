@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,10 +55,10 @@ def verify_again(
         results = Results(package, _text_as_written(package), _feeds(loaded))
     drawn = range(seeds) if seeds else None
 
-    def more(running: Apart) -> None:
+    def more(running: Apart, feeds: Sequence[Mapping[str, Any]]) -> None:
         for each in (validation, results):
             if each is not None:
-                each(running)
+                each(running, feeds)
 
     with _laid_to_edits(package):
         found = parity.verify(package, loaded, inputs, drawn, then=more)

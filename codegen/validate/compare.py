@@ -80,7 +80,7 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
     tries = request["reference"]["tries"]
     found: dict[str, Any] = {}
     since, decides = "", list[str]()
-    for sizes in (tries[-1], tries[0]):  # which say what is done where symbols don't
+    for sizes in (tries[-1], *tries[:2]):  # say what is done where symbols don't
         try:
             made = _attempt(request, sizes, symbolic=True)
         except Exception as error:  # what symbols can't tell, numbers may

@@ -8,7 +8,7 @@ validated model.py is compared with.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ml_dtypes
@@ -52,8 +52,8 @@ class Reference:
     `nodes` names what stands in each line of it. `imports` are the functions and
     classes that it calls, as module and name. `layers` are the texts of layers with
     what they hold; what is held is a digest, a type and a shape, or the numbers.
-    `sizes` are the names of open sizes, and what `inputs` call them; `tries` give them
-    numbers.
+    `sizes` are the names of open sizes, and what `inputs` call them; `places` says of
+    which input and axis each is, and `tries` give them numbers.
     """
 
     text: str = ""
@@ -63,7 +63,22 @@ class Reference:
     layers: dict[str, dict[str, Any]] = field(default_factory=dict)
     inputs: list[dict[str, Any]] = field(default_factory=list)
     sizes: dict[str, str] = field(default_factory=dict)
+    places: dict[str, tuple[str, int]] = field(default_factory=dict)
     tries: list[dict[str, int]] = field(default_factory=list)
+
+    def with_feed(self, feed: Mapping[str, Any]) -> Reference:
+        """The same, where sizes of what is fed, and like those, are tried first."""
+        known = {
+            (name, axis): size
+            for name, value in feed.items()
+            for axis, size in enumerate(getattr(value, "shape", ()))
+        }
+        if not all(place in known for place in self.places.values()):
+            return self
+        fed = {name: known[place] for name, place in self.places.items()}
+        # PyTorch takes a size of 1 for a number: others may do as well.
+        more = {name: size if size != 1 else 3 for name, size in fed.items()}
+        return replace(self, tries=[more, fed, *self.tries])
 
 
 def reference(
@@ -78,13 +93,15 @@ def reference(
     Unsupported as spelling the graph does.
     """
     made = _Writer(graph, shapes, faithful).write()
+    places = {
+        str(dim): (value.name or "", axis)
+        for value in graph.graph.inputs
+        for axis, dim in enumerate(shapes.dims(value) or ())
+    }
+    made.places = {name: places[name] for name in made.sizes}
     for given in sizes:
-        numbers = {
-            str(dim): given.get((value.name or "", axis), 1)
-            for value in graph.graph.inputs
-            for axis, dim in enumerate(shapes.dims(value) or ())
-        }
-        made.tries.append({name: numbers[name] for name in made.sizes})
+        tried = {name: given.get(place, 1) for name, place in made.places.items()}
+        made.tries.append(tried)
     return made
 
 

@@ -20,18 +20,21 @@ _AGREE = "fairhand.codegen.validate.results:agree"
 
 
 class Validation:
-    """Compares a package with its reference, in the process that runs the package.
+    """Compares a package with its reference, in the process that runs the package; at
+    the sizes of the first of what it was fed, too, which the model is known to take.
 
     `found` is the answer of compare.py then.
     """
 
     def __init__(self, package: Path, reference: Reference) -> None:
-        self._request = {"package": str(package), "reference": asdict(reference)}
+        self._package, self._reference = str(package), reference
         self.found: dict[str, Any] = {"validated": False, "reason": "it was not run"}
 
-    def __call__(self, running: Apart) -> None:
+    def __call__(self, running: Apart, feeds: Sequence[Mapping[str, Any]]) -> None:
+        table = asdict(self._reference.with_feed(feeds[0] if feeds else {}))
+        request = {"package": self._package, "reference": table}
         try:
-            self.found = running.call(_COMPARE, self._request)
+            self.found = running.call(_COMPARE, request)
         except RunFailed as error:
             self.found["reason"] = one_line(str(error), 300)
 
@@ -59,7 +62,7 @@ class Results:
         self._request = {**named, "feeds": {k: list(v) for k, v in feeds.items()}}
         self.found: dict[str, Any] = {}
 
-    def __call__(self, running: Apart) -> None:
+    def __call__(self, running: Apart, feeds: Sequence[Mapping[str, Any]]) -> None:
         try:
             self.found = running.call(_AGREE, self._request)
         except RunFailed as error:

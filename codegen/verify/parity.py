@@ -252,7 +252,7 @@ def _oracle_for(model: ir.Model) -> Callable[[str | bytes], Session]:
 
 
 Build = Callable[[Loaded, Path], object]
-Then = Callable[[Apart], None]
+Then = Callable[[Apart, Sequence[Mapping[str, Any]]], None]
 
 
 def _coarse(report: Mapping[str, Any], model: ir.Model) -> dict[str, float]:
@@ -351,7 +351,7 @@ def run_package(
         with Apart(package, engine, _limits()) as running:
             results = [running.run(list(feed.values())) for feed in feeds]
             if then is not None:
-                then(running)
+                then(running, feeds)
             return results
     except RunFailed as error:
         fault = "this is a fault in fairhand, not in the model; please report it"

@@ -154,7 +154,7 @@ class Naming:
             ),
             "part": lambda: self.wishes.get(target, ""),
             "known word": lambda: target.meta.get("word", ""),
-            "truth": lambda: free("mask" if target.dtype == _TRUTH else ""),
+            "truth": lambda: free("mask" if self.is_mask(target) else ""),
             "inside": lambda: "" if alone else self.inside(target, statement),
             "module": lambda: (
                 old if old in REBOUND and self.is_block(statement) else ""
@@ -173,6 +173,10 @@ class Naming:
             "letter": lambda: letter,
         }
         return unused(first_name(VARIABLES, ask), live)
+
+    def is_mask(self, target: ir.Value) -> bool:
+        """Whether it holds truths of elements, not one of all."""
+        return target.dtype == _TRUTH and bool(target.shape is None or target.shape)
 
     def becomes(self, target: ir.Value) -> str:
         """The name of the variable whose value it is at the end of a body."""

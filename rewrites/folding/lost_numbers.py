@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from ...analysis.graph.constants import stored
+from ...analysis.graph.weight_access import glance, note_read
 from ..language.operators.read_write import Draft, Input, NewConstant, Output
 
 Numbers = np.ndarray | None  # floats, of a constant
@@ -32,6 +32,7 @@ _DEPTH = 8  # of constants that weren't folded yet
 def lost(drafts: Sequence[Draft], is_constant: Callable[[ir.Value], bool]) -> str:
     """What planned nodes that compute a constant of floats lose; '' if nothing."""
     known: dict[int, Numbers] = {}
+    seen = list[ir.TensorProtocol]()
 
     def numbers(x: Input, depth: int = _DEPTH) -> Numbers:
         if isinstance(x, Output):
@@ -46,13 +47,17 @@ def lost(drafts: Sequence[Draft], is_constant: Callable[[ir.Value], bool]) -> st
         large = x.const_value is not None and x.const_value.size > _LARGE
         if large and x.dtype is not None and x.dtype.is_floating_point():
             return np.ones((), x.dtype.numpy())
-        return None if large else _floats(stored(x))
+        if x.const_value is None or large:
+            return None
+        seen.append(x.const_value)
+        return _floats(glance(x.const_value))
 
     for draft in drafts:
         given = [numbers(x) for x in draft.inputs]
         known[id(draft)] = _result(draft.op_type, given)
         reason = _lost(draft.op_type, given)
         if reason:
+            note_read(*seen)  # else it holds for other weights, unless those are odd
             return reason
     return ""
 

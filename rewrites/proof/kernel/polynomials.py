@@ -254,7 +254,12 @@ class Quotients(Matching):
             if len(others) <= len(hypotheses)
             and all(h is g for h, g in zip(others, hypotheses, strict=False))
         )
-        return any(self.same_poly(a.args[0], p, hypotheses) for p in met)
+        if a in self.compared:
+            return False  # while it is looked for
+        self.compared.append(a)
+        found = any(self.same_poly(a.args[0], p, hypotheses) for p in met)
+        self.compared.pop()
+        return found
 
     def is_positive(self, p: Poly, hypotheses: Hypotheses) -> bool:
         """Is it one sum of ones over a range that isn't empty?"""

@@ -49,6 +49,7 @@ class Questions:
         self.schemas: list[Callable[[Integer], Truth]] = []
         # Polynomials divided by, and the hypotheses under which that was met.
         self.divisors: list[tuple[Any, Hypotheses]] = []
+        self.compared: list[Any] = []  # with them, at the moment
 
     def proves(
         self,

@@ -38,6 +38,7 @@ from fairhand.analysis import ops  # noqa: F401  # fills the table
 from fairhand.analysis.ops.helpers import elementwise
 from fairhand.analysis.ops.node_view import NodeView, of_strings
 from fairhand.analysis.ops.registry import OPS, OpDef
+from fairhand.analysis.oracle.int8_overflow import without_overflow
 from fairhand.analysis.shapes.infer import infer
 from fairhand.analysis.spelling.expr import (
     DeviceOf,
@@ -107,9 +108,8 @@ def _session(proto: onnx.ModelProto) -> ort.InferenceSession:
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    return ort.InferenceSession(
-        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    exact = without_overflow(ir.from_proto(proto)) or proto.SerializeToString()
+    return ort.InferenceSession(exact, options, providers=["CPUExecutionProvider"])
 
 
 def _is_numpy_type(info: onnx.ValueInfoProto) -> bool:

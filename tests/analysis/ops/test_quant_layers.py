@@ -116,7 +116,7 @@ def test_a_sum_stands_in_the_module_whose_result_and_input_it_adds() -> None:
         Path(__file__).parents[2] / "goldens" / "quantized_qoperator.py"
     ).read_text()
     assert "self.blocks = nn.Sequential(Block(), Block())" in text
-    assert "return self.add(y, x)" in text
+    assert "return self.add(features, x)" in text
 
 
 def test_floats_of_which_integers_are_made_are_not_summed_otherwise(

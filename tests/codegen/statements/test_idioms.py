@@ -43,14 +43,14 @@ def test_slices_that_lose_their_axis(size: int, folds: bool, tmp_path: Path) -> 
         g(act, part) for act, part in zip(("Tanh", "Relu", "Exp"), made, strict=True)
     ]
     text = text_of(g, tmp_path, y=g("Sum", *made))
-    assert ("x, y, z = parts.unbind(0)" in text) == folds
+    assert ("first, second, third = parts.unbind(0)" in text) == folds
 
 
 @pytest.mark.parametrize(
     ("places", "line"),
     [
-        ((0, 1, 2), "x, y, z = parts.unbind(0)"),
-        ((1, -1, 0), "x, y, z = parts.unbind(0)"),
+        ((0, 1, 2), "first, second, third = parts.unbind(0)"),
+        ((1, -1, 0), "first, second, third = parts.unbind(0)"),
         ((0, 1), ""),
         ((0, 1, 1), ""),
     ],
@@ -128,7 +128,7 @@ def test_rotations_share_a_helper(level: int, tmp_path: Path) -> None:
     text = text_of(g, tmp_path, level, y=turned(g, "q", cos, sin), z=k)
     assert text.count("def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor)") == 1
     assert "apply_rotary(q, cos, sin)" in text
-    assert "torch.cat([apply_rotary(x, cos, sin), y], dim=-1)" in text
+    assert "torch.cat([apply_rotary(first, cos, sin), second], dim=-1)" in text
     assert "angles = torch.cat([times, times], dim=-1)" in text
     report = read_report(tmp_path / "net")
     lines = json.dumps(report["source_map"])

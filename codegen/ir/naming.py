@@ -57,11 +57,6 @@ VARIABLES = (
     NameSource("known word", "an operator says what it gives", "cos, sin = "),
     NameSource("truth", "true or false of each element", "mask = "),
     NameSource(
-        "inside",
-        "a module gives several: the last of its members on the way to each",
-        "encoder_out, decoder_out = self.model(",
-    ),
-    NameSource(
         "module", "a module goes on under its argument's name", "x = self.attention(x)"
     ),
     NameSource(
@@ -78,6 +73,11 @@ VARIABLES = (
         "branch",
         "it comes back to the value that it left: added, or as a factor",
         "out = F.relu(self.conv1(x))",
+    ),
+    NameSource(
+        "inside",
+        "a module gives several: the last of its members on the way to each",
+        "encoder_out, decoder_out = self.model(",
     ),
     NameSource(
         "chain",

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "416ddaece2a2e1801c231e16671a203edf0cb2aa09f12e96b58696e7e60cf11e"
+MODEL_SHA256 = "08c74bb313483a3f931708e2e18f1a4855546d30b6f76cb810931192b697daa4"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -96,8 +96,8 @@ class BertAttention(nn.Module):
         self.output = BertOutput(768)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        y = self.self(x, mask)
-        return self.output(y, x)
+        out = self.self(x, mask)
+        return self.output(out, x)
 
 
 class BertLayer(nn.Module):

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from .kernels import add_layer_norm, linear_gelu
 
-MODEL_SHA256 = "416ddaece2a2e1801c231e16671a203edf0cb2aa09f12e96b58696e7e60cf11e"
+MODEL_SHA256 = "08c74bb313483a3f931708e2e18f1a4855546d30b6f76cb810931192b697daa4"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -101,8 +101,8 @@ class BertAttention(nn.Module):
         self.output = BertOutput(768)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        y = self.self(x, mask)
-        return self.output(y, x)
+        out = self.self(x, mask)
+        return self.output(out, x)
 
 
 class BertLayer(nn.Module):
@@ -141,11 +141,11 @@ class BertModel(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         batch, seq = input_ids.shape
         x = self.embeddings(input_ids, token_type_ids)  # [batch, seq, 768]
-        y = torch.arange(batch, device=input_ids.device)[:, None, None, None]
-        z = torch.arange(seq, device=input_ids.device)[None, None, :]  # [1, 1, seq]
-        u = z.unsqueeze(2).expand(batch, -1, -1, -1).unsqueeze(-1)
-        y = torch.cat([y.expand(-1, -1, -1, seq).unsqueeze(-1), u], dim=-1)
-        mask = (z.unsqueeze(-1) >= 0) & attention_mask.bool()[y.unbind(-1)]
+        positions = torch.arange(batch, device=input_ids.device)[:, None, None, None]
+        y = torch.arange(seq, device=input_ids.device)[None, None, :]  # [1, 1, seq]
+        z = y.unsqueeze(2).expand(batch, -1, -1, -1).unsqueeze(-1)
+        joined = torch.cat([positions.expand(-1, -1, -1, seq).unsqueeze(-1), z], dim=-1)
+        mask = (y.unsqueeze(-1) >= 0) & attention_mask.bool()[joined.unbind(-1)]
         mask = torch.where(mask, 0.0, torch.finfo(x.dtype).min).to(x.dtype)
         last_hidden_state = self.encoder(x, mask)
         return last_hidden_state, self.pooler(last_hidden_state)

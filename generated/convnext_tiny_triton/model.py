@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from .kernels import linear_gelu, transpose_layer_norm
 
-MODEL_SHA256 = "61b1991ffe13754fb4da22c480a0181a5e248c0d14071f4cf4b226b1aa46a0de"
+MODEL_SHA256 = "9252caf596ce334482aa36774b3efcd247c0442752c3161ff11bd5c1f955f472"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -75,9 +75,9 @@ class AdaptiveAvgPool2d(nn.Module):
         self.register_buffer("offset", torch.empty((1, 768, 1, 1), dtype=torch.int64))
 
     def forward(self, x: Tensor) -> Tensor:
-        y = torch.arange(x.shape[0], device=x.device) * 768
-        y = y[:, None, None, None] + self.offset
-        return x.mean(dim=(-1, -2), keepdim=True).flatten()[y]
+        positions = torch.arange(x.shape[0], device=x.device) * 768
+        positions = positions[:, None, None, None] + self.offset
+        return x.mean(dim=(-1, -2), keepdim=True).flatten()[positions]
 
 
 class ConvNeXt(nn.Module):

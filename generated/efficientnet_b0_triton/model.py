@@ -25,7 +25,7 @@ from .kernels import (
     sigmoid_mul,
 )
 
-MODEL_SHA256 = "0892794f018038a98f18b9473402b3273ed28f9afc9fd3b863623e9a0d7f4465"
+MODEL_SHA256 = "8344cca0e4702d108e2d2d9769014a099f66f520f39838791ae80cc0d706102b"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -45,8 +45,8 @@ class SqueezeExcitation(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         mean = x.mean(dim=(-1, -2), keepdim=True)
-        y = F.silu(self.fc1(mean))
-        return sigmoid_mul(self.fc2(y), x)
+        features = F.silu(self.fc1(mean))
+        return sigmoid_mul(self.fc2(features), x)
 
 
 class MBConv2(nn.Module):

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "b87dbd64a0ff34cc73b42347de694c7e04a6512ee0d8f0f28d53d58272d493d5"
+MODEL_SHA256 = "ca3c52f34e0448b07cb8b8c409809d2ebd21466b3a5d43feb7545951202e48ab"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.

@@ -24,7 +24,7 @@ from .kernels import (
     rotary_causal_attention,
 )
 
-MODEL_SHA256 = "adbf0b5bf332c6de514be52afd2278600b46a55b8cfeb5101aa853089a9b16d7"
+MODEL_SHA256 = "3d053d993ff09b3643818b38b4566cb91608004290619eddda6a86e97fb65e0e"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -83,8 +83,8 @@ class LlamaDecoderLayer(nn.Module):
         self.mlp = LlamaMLP()
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        y = self.self_attn(self.input_layernorm(x), cos, sin)
-        x, y = add_rms_norm(x, y, self.post_attention_layernorm.weight, eps=1e-6)
+        attended = self.self_attn(self.input_layernorm(x), cos, sin)
+        x, y = add_rms_norm(x, attended, self.post_attention_layernorm.weight, eps=1e-6)
         return x + self.mlp(y)
 
 

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "2972c0d4bde0f034d7b516c3e8bc6dee0fc81ca030f0dfc73e29e57de548fa07"
+MODEL_SHA256 = "684a100b52326487941c8f3e0944651285f9e13c6435e88f5f24070b1af19204"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.

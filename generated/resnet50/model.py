@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "7352d73a764b45b9a9bfd40e27c6adc343f9bda90fdcfa22d1def19aa0aa93f3"
+MODEL_SHA256 = "d3954295f2c0916d5a88108110b8d2a9ea3aae14dd9e3e12edf9b61895f853fe"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "1a60c15618b7dc9f9a32280f3fab1514c29eaa028d27315490e8916352097d8e"
+MODEL_SHA256 = "cc4d6da82002da7ba91e746eb494e91d7fd25bcfc80b7aaca99ebb1afad39573"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -106,8 +106,8 @@ class WhisperDecoder(nn.Module):
         x = torch.arange(seq, device=input_ids.device).unsqueeze(0)
         x = x.repeat(input_ids.shape[0], 1)
         y = self.embed_tokens(input_ids) + self.embed_positions(x)
-        z = torch.cat([x[:, :1] - 1, x], dim=1)
-        z = (z[:, 1 : input_ids.shape[1] + 1] - z[:, :seq] != 1).long()
+        joined = torch.cat([x[:, :1] - 1, x], dim=1)
+        z = (joined[:, 1 : input_ids.shape[1] + 1] - joined[:, :seq] != 1).long()
         z = z.cumsum(dim=-1)
         mask = z[:, None, :, None] == z[:, None, None, :]
         mask2 = x[:, None, None, :] <= x[:, None, :, None]

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "563e3319b01e920e1dcaa0d353de37c47cfffe91331100b39312ce45805ccbe3"
+MODEL_SHA256 = "a4e2156c45e623f74e7424c62016a9abcb3684c3aa034f88e03950302360f7ac"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.

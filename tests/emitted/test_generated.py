@@ -41,7 +41,7 @@ SOURCES = {
 MOST_LINES = dict.fromkeys(
     """resnet50 bert_base bert_base_triton convnext_tiny_triton efficientnet_b0_triton
     llama_triton llama_step whisper_encoder whisper_decoder
-    mobilenet_v2_int8""".split(),
+    yolov5s mobilenet_v2_int8""".split(),
     250,
 )
 IMPORTS = {"torch", "numpy", "safetensors", *sys.stdlib_module_names}
@@ -119,7 +119,7 @@ def test_package_is_complete(name: str) -> None:
     classes = re.findall(r"^class (\w+)", text, re.MULTILINE)
     helpers = len(classes) - len(report["classes"])  # layers that PyTorch hasn't
     assert classes[helpers:] == report["classes"]
-    assert not helpers or name == "mobilenet_v2_int8"
+    assert not helpers or name in ("mobilenet_v2_int8", "wine_pipeline")
     assert report["verification"] is not None, "written with --no-verify"
 
 
@@ -156,10 +156,11 @@ def test_package_gives_the_shapes_it_declares(name: str) -> None:
     module = sys.modules[package.Model.__module__]
     report = read_report(GENERATED / name)
     for sizes in report["sizes"]:
-        with torch.device("meta"):
+        # A loop that ends when its values say so needs values.
+        with torch.device("cpu" if name == "page_rank" else "meta"):
             model = package.Model().eval()
             feeds = [
-                torch.empty(shape_of(spec, sizes, name), dtype=getattr(torch, spec[0]))
+                torch.zeros(shape_of(spec, sizes, name), dtype=getattr(torch, spec[0]))
                 for name, spec in module.INPUTS.items()
             ]
         session = vars(import_module(f"{package.__name__}.session"))

@@ -207,7 +207,7 @@ class Both:
         self.taken: list[str] = []  # for granted, of sizes
         # Without open sizes nobody waits for what stands behind a ShapeEnv to load.
         # What a call needs to run at all is kept apart from what it decides by.
-        later = {"prefer_deferred_runtime_asserts_over_guards": True}
+        later: dict[str, Any] = {"prefer_deferred_runtime_asserts_over_guards": True}
         self.env = ShapeEnv(**later) if symbolic and sizes else None
         self.needed: dict[sympy.Basic, None] = {}  # of sizes, for the graph to run
         self.fake = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)

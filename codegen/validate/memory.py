@@ -219,8 +219,9 @@ class Places:
             return None
         if rounding:
             quotient = self._divided(one, other, rounding == "trunc")
-            steps = None if quotient is None else tuple((n, 0) for n in sizes)
-            return None if steps is None else View(steps, quotient)
+            if quotient is None:
+                return None
+            return View(tuple((n, 0) for n in sizes), quotient)
         pairs = [(a, b) for (_, a), (_, b) in zip(one.dims, other.dims, strict=True)]
         if func in _SIGNS:
             sign = _SIGNS[func]

@@ -267,6 +267,7 @@ class Recorder(TorchDispatchMode):
         """A size as PyTorch has it: a number, or of symbols."""
         if isinstance(size, int) or size.is_Integer:
             return int(size)
+        assert self.fake.shape_env is not None  # else there are no symbols
         return self.fake.shape_env.create_symintnode(size, hint=None)
 
     def recurrent(self, func: Any, args: Sequence[Any]) -> tuple[torch.Tensor, ...]:

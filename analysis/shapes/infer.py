@@ -128,7 +128,10 @@ def _unchanged(graph: ir.Graph, before: ShapeFacts) -> dict[ir.Node, None]:
 
 
 def _told_from(node: ir.Node) -> tuple[object, ...]:
-    """What the sizes of a node's outputs are found from, beside those of its inputs."""
+    """What the sizes of a node's outputs are found from, beside those of its inputs.
+
+    An initializer never gets other numbers: a pass that has some makes another one.
+    """
     return node.inputs, *node.attributes.data.values()
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..language.exactness import Exactness
@@ -83,7 +84,19 @@ def _code(source: str) -> str:
             first = node.body[0] if node.body else None
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
                 node.body = node.body[1:]
-    return ast.dump(tree)
+    return _dumped(tree)
+
+
+def _dumped(node: Any) -> str:
+    """As ast.dump, but the same text in every version of Python: fields that newer ones
+    add, and what is empty, are left out."""
+    if isinstance(node, list):
+        return f"[{', '.join(map(_dumped, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = ((name, getattr(node, name, None)) for name in node._fields)
+    kept = [f"{n}={_dumped(v)}" for n, v in fields if v is not None and v != []]
+    return f"{type(node).__name__}({', '.join(kept)})"
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import torch
 from support.emitted import EXAMPLES
 
+from fairhand.codegen import cli
 from fairhand.codegen.kernels import kernel_set
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu.py"
@@ -24,6 +26,7 @@ def gpu() -> ModuleType:
     spec = importlib.util.spec_from_file_location("benchmark_gpu", SCRIPT)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclass looks its types up
     spec.loader.exec_module(module)
     return module
 
@@ -37,14 +40,15 @@ def stand_in(gpu: ModuleType) -> Any:
             call()
             return time.perf_counter() - start
 
+        replayed = seconds
+
         def graphed(self, call: Callable[[], object]) -> Callable[[], object]:
             raise RuntimeError("a CPU has no graphs")
 
         def launches(self, call: Callable[[], object]) -> int:
             return 7
 
-        def copy_rate(self) -> float:
-            return 1e10
+        copy_rate = 1e10
 
         def name(self) -> str:
             return "The CPU of tests"
@@ -62,22 +66,29 @@ def test_it_measures_resumes_and_writes_the_page(
     (tmp_path / "broken.onnx").write_bytes(b"no model")
     card, runs = stand_in(gpu), []
 
-    def run(model: Path, packages: Path, batch: int) -> Any:
-        runs.append((model.stem, batch))
-        return gpu.measure(model, packages, batch, card)
+    def run(jobs: Any) -> Any:
+        runs.extend((job.name, job.table) for job in jobs)
+        return [list(gpu.measure(job, card))[-1] for job in jobs]
+
+    def make(arguments: Any) -> str:
+        return "" if cli.main(arguments) == 0 else "refused"
 
     results, page = tmp_path / "gpu.json", tmp_path / "performance_gpu.md"
     command = [EXAMPLES / "digits_transformer.onnx", tmp_path, "--batches", "2"]
     command += ["--packages", tmp_path / "p", "--results", results, "--page", page]
+    command += ["--types", "float32", "float16", "--autotune", "digits_transformer"]
     for _ in range(2):
-        assert gpu.main([*map(str, command), "--no-verify"], card, run) == 0
-    assert runs == [("digits_transformer", 2)]
-    rows = json.loads(results.read_text("utf-8"))["batches"]["2"]
-    row = rows["digits_transformer"]
-    assert {"eager", "compile", "autotune", "kernels"} == row["seconds"].keys()
+        assert gpu.main([*map(str, command), "--no-verify"], card, run, make) == 0
+    tables = ["float32, batch 2", "float16, batch 2"]
+    assert runs == [("digits_transformer", table) for table in tables]
+    found = json.loads(results.read_text("utf-8"))["tables"]
+    assert "broken" in found["float32, batch 1"]["broken"]
+    row, half = (found[table]["digits_transformer"] for table in tables)
+    assert {*gpu.MODES, "eager", "kernels"} == row["seconds"].keys()
     assert "a CPU has no graphs" in row["failed"]["kernels graphed"]
     assert row["launches"]["kernels"] == 7
-    assert row["errors"]["kernels"] < 1e-5 < row["errors"]["float16"] < 0.1
+    assert row["errors"]["kernels"] < 1e-5 < half["errors"]["kernels"] < 0.1
+    assert all(kernel["error"] < 1e-5 for kernel in row["kernels"])
     bounds = {kernel["name"]: kernel["bound"] for kernel in row["kernels"]}
     assert bounds["add_layer_norm"] == "copy"
     assert "product" in bounds.values()

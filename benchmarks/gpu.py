@@ -5,7 +5,7 @@
 Each model, at each batch size that it allows and in each type of --types, is measured
 in a process of its own. What PyTorch runs is the plain package of the same model: as it
 stands (`eager`), replayed as a CUDA graph (`graphed`), by torch.compile (`compile`),
-that replayed (`compile graphed`, its mode "reduce-overhead"), and with --autotune its
+that replayed (`compile graphed`, its mode "reduce-overhead"), and with --modes its
 mode "max-autotune" (`autotune`). Ours is the package with kernels, called (`kernels`)
 and replayed (`kernels graphed`). All take tensors on the GPU; times are medians with a
 cold cache. Beside them stand the launches of a call, the largest difference from ONNX
@@ -102,7 +102,7 @@ class Card:
         with torch.cuda.graph(graph, stream=stream):
             results = call()
 
-        def replay() -> object:
+        def replay(inputs: Call = call) -> object:  # it holds what is read
             graph.replay()
             return results
 
@@ -355,7 +355,7 @@ def in_processes(jobs: Sequence[Job]) -> Iterator[Row]:
     environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
     if len(jobs) > 1:
         environment.setdefault("OMP_NUM_THREADS", "1")
-    logs = [tempfile.TemporaryFile("w+") for _ in jobs]
+    logs = [tempfile.TemporaryFile("w+") for _ in jobs]  # noqa: SIM115
     running = [
         subprocess.Popen(
             [sys.executable, __file__, "--child", json.dumps(asdict(job))],
@@ -385,10 +385,9 @@ def is_ready(child: subprocess.Popen[str]) -> bool:
 def jobs_of(model: Path, options: argparse.Namespace) -> Iterator[Job]:
     folder = str(options.packages.resolve() / model.stem)
     sizes = {name: int(n) for name, _, n in (s.partition("=") for s in options.size)}
-    modes = [m for m in MODES if m != "autotune" or model.stem in options.autotune]
     for batch in batches_of(model, options.batches):
         for dtype in options.types:
-            yield Job(str(model), folder, batch, dtype, sizes, modes)
+            yield Job(str(model), folder, batch, dtype, sizes, options.modes)
 
 
 def batches_of(model: Path, wanted: Sequence[int]) -> list[int]:
@@ -409,19 +408,20 @@ def page(results: Mapping[str, Any]) -> str:
 
 
 def table(rows: Mapping[str, Row]) -> str:
-    columns = (*THEIRS, *OURS)
+    found = {c for row in rows.values() for c in row.get("seconds", ())}
+    columns = [c for c in (*THEIRS, *OURS) if c in found]
+    shown = [c for c in SHOWN if c in found]
     heads = ["model", *(f"{c}, ms" for c in columns), "launches", "errors"]
     lines = [heads, ["---", *["---:"] * (len(heads) - 1)]]
     good = {name: row for name, row in sorted(rows.items()) if "seconds" in row}
     for name, row in good.items():
         times = [row["seconds"].get(c) for c in columns]
         cells = [name, *("-" if s is None else f"{1e3 * s:.3f}" for s in times)]
-        shown = [c for c in SHOWN if c in row["errors"]]
         cells.append(" / ".join(str(row["launches"].get(c, "-")) for c in shown))
-        cells.append(" / ".join(f"{row['errors'][c]:.0e}" for c in shown))
+        cells.append(" / ".join(f"{row['errors'].get(c, math.nan):.0e}" for c in shown))
         lines.append(cells)
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-    text += f"\nLaunches and errors are those of {' / '.join(SHOWN)}.\n"
+    text += f"\nLaunches and errors are those of {' / '.join(shown)}.\n"
     for mine in OURS:
         for other in THEIRS:
             pairs = [row["seconds"] for row in good.values()]
@@ -477,7 +477,7 @@ def main(
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8])
     parser.add_argument("--types", nargs="+", default=["float32", "float16"])
     parser.add_argument("--size", nargs="+", default=[], metavar="NAME=N")
-    parser.add_argument("--autotune", nargs="+", default=[], metavar="MODEL")
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=[*MODES][:2])
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--no-verify", action="store_true")

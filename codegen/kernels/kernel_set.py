@@ -35,8 +35,15 @@ from .select_regions import Memo, Region
 
 # A kernel that saves less of a forward, estimated, isn't worth a reader's time.
 MIN_SAVED = 1e-5
-# Of cuBLAS's speed, what a product in a kernel is taken to reach: not measured.
-PRODUCT_SPEED = 0.8
+# Of PyTorch's speed, what attention in a kernel is taken to reach.
+ATTENTION_SPEED = 0.8
+# Of the card's rate, what PyTorch's products of some hundred rows reach, measured.
+PYTORCH_SPEED = 0.5
+# A tile of a product is 64 x 64, and 64 of its depth are a step, which takes so many
+# seconds by the bytes of an element, as measured on an H200 (docs/performance_gpu.md).
+# Few tiles take as long as many, since the depth isn't divided among programs.
+TILE = 64
+STEP = {4: 1e-6, 2: 4e-7}
 # Of a launch: a product that takes less than this leaves nothing but launches to save.
 SMALL_PRODUCT = 0.05
 UNITS = 132  # of the card, each with its share of the rates
@@ -137,7 +144,7 @@ class KernelSet:
         fused, parts = self.moved(program)
         flops = self.flops(program)
         apart = sum(
-            self.device.seconds(flops if op.product or op.attention else 0, part)
+            self.device.seconds(self.work(op, flops), part)
             + op.passes * self.device.launch
             for op, part in parts
         )
@@ -148,12 +155,32 @@ class KernelSet:
         )
         fused += self.read_again(program)
         fused = round(fused / min(1.0, self.programs(program) / UNITS))
-        found = apart - self.device.seconds(flops / PRODUCT_SPEED, fused) - sum(copies)
+        found = apart - self.computed(program, flops, fused) - sum(copies)
         if program.product is None or self.tuner is not None:
             return found
         work = self.device.seconds(flops, fused) / self.device.launch - 1
         little = sum(part for _, part in parts) < (1 + SAVED_BYTES) * fused
         return min(found, 0.0) if little or work < SMALL_PRODUCT else found
+
+    def work(self, op: Operation, flops: int) -> float:
+        """Operations at the card's rate that take as long as those of PyTorch."""
+        if op.product is not None:
+            return flops / PYTORCH_SPEED
+        return flops if op.attention is not None else 0
+
+    def computed(self, program: KernelProgram, flops: int, moved: int) -> float:
+        """Estimated seconds of a kernel."""
+        extent, op = program.extent, program.product
+        if extent is None or op is None or op.product is None:
+            return self.device.seconds(flops / ATTENTION_SPEED, moved)
+        sizes, lead = list(map(self.sizes.number, extent.result)), extent.batch_axes
+        end = lead + 1 if op.product.pixels else -1  # of rows; channels are rows there
+        batches, rows, cols = map(prod, (sizes[:lead], sizes[lead:end], sizes[end:]))
+        tiles = batches * -(-rows // TILE) * -(-cols // TILE)
+        steps = -(-tiles // UNITS) * -(-self.sizes.number(extent.depth) // TILE)
+        size = op.result.dtype.itemsize if op.result.dtype is not None else 4
+        step = STEP[2 if size < 4 else 4] * min(rows, TILE) / TILE
+        return max(steps * step, moved / self.device.bytes) + self.device.launch
 
     def programs(self, program: KernelProgram) -> float:
         """How many go over rows, one each, or over columns; many where elements do."""

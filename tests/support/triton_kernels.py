@@ -41,7 +41,9 @@ from fairhand.codegen.kernels.program.build import make_program
 from fairhand.codegen.kernels.program.program import KernelProgram, Surroundings
 from fairhand.codegen.kernels.select_regions import kernel_text
 from fairhand.codegen.statements.from_graph import make_steps
+from fairhand.rewrites.lowering import load_all
 
+load_all()
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cpu" if INTERPRETED else "cuda"  # with TRITON_INTERPRET=0 a GPU runs them
 if INTERPRETED:

@@ -433,7 +433,7 @@ class AttentionLauncher(Launcher):
 
     def blocks(self, note: str, rows: str) -> list[Parameter]:
         """What follows in every kernel of attention; a program has `rows` queries."""
-        tf32 = '"tf32" or "ieee", for float32'
+        tf32 = '"tf32x3", "tf32" or "ieee", for float32'
         deep = {"D": "depth", "E": "v_depth"}
         return [
             Parameter("depth", "D", "depth"),

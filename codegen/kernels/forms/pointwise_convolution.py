@@ -72,7 +72,6 @@ class PixelLauncher(TiledLauncher):
     """What launches a convolution of windows of one pixel, tile by tile."""
 
     layout: _PixelLayout
-    precision = "conv_precision()"
 
     def make_source(self, program: KernelProgram) -> Source:
         return _PixelSource(program)

@@ -393,7 +393,6 @@ class TiledLauncher(Launcher):
     """What launches a product of matrices, a tile of the result per program."""
 
     layout: TiledLayout
-    precision = "precision()"
 
     def make_source(self, program: KernelProgram) -> Source:
         return TiledSource(program)
@@ -438,7 +437,7 @@ class TiledLauncher(Launcher):
         return lines
 
     def tile(self) -> str:
-        given = ["n_rows", "n_cols", f"{self.x}.element_size()", self.precision]
+        given = ["n_rows", "n_cols", f"{self.x}.element_size()", "precision()"]
         given += ["n_batches"] * self.layout.batched
         left = sum(a.value in self.layout.first for a in self.layout.arguments)
         given += [f"n_left={2 ** (left - 1).bit_length()}"] * (left > 1)
@@ -472,12 +471,12 @@ class TiledLauncher(Launcher):
             "n_spare": "bytes of a row of zero points",
         }
         sizes = {"n_rows": "M", "n_cols": "N", "depth": "K"}
-        tf32 = '"tf32" or "ieee", for float32'
+        tf32 = '"tf32x3", "tf32" or "ieee", for float32'
         return [
             *self.tensors(),
             *(Parameter(name, note, name) for name, note in sizes.items()),
             *(Parameter(name, notes[name], text) for name, text in self.counts.items()),
-            Parameter("PRECISION", tf32, self.precision, constant=True),
+            Parameter("PRECISION", tf32, "precision()", constant=True),
             Parameter("BLOCK_M", "a tile of the result", constant=True),
             Parameter("BLOCK_N", constant=True),
             Parameter("BLOCK_K", "of the depth at a time", constant=True),

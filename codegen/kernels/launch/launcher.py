@@ -383,6 +383,8 @@ class Launcher:
             tensors = tensors[1:]
         elif pointwise(op.view.node) is None:  # what follows has a type of its own
             tensors = tensors[:1]
+        # One of another type is cast as it is read.
+        tensors = [tensor for tensor in tensors if tensor.dtype == value.dtype]
         if kind == "Cast" or not tensors:  # of numbers the graph says the type
             assert value.dtype is not None
             return [value.dtype]

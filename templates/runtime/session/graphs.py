@@ -18,11 +18,14 @@ from ..ort_interface import on_disk
 from . import session
 from .session import ENGINE, checked
 
+PATIENCE = 2  # calls of the same shapes, before a graph is captured for them
+
 
 class Session(session.Session):
     """Stands in for onnxruntime.InferenceSession; `threads` are those of run().
 
-    With `graph`, a GPU replays what was captured for inputs of the same shapes.
+    With `graph`, a GPU replays what was captured for inputs of the same shapes; where
+    that is left open, from the third call of these shapes on, if it can be captured.
     """
 
     def __init__(
@@ -36,7 +39,7 @@ class Session(session.Session):
         device: str | None = None,
         engine: str = ENGINE,
         threads: int | None = None,
-        graph: bool = False,
+        graph: bool | None = None,
         **without_effect: Any,
     ):
         self.accept(path_or_bytes, sess_options, without_effect)
@@ -53,10 +56,14 @@ class Session(session.Session):
 
     def prepare(self) -> None:
         """What run() calls, from the model as it is and where it is."""
-        self.inputs_on = torch.device("cpu") if self.graph else self.device
+        self.inputs_on = self.device
         self.runs_on = make_engine(self.engine, self.model, self.device)
-        graph = Graphed(self.runs_on, self.device) if self.graph else None
-        self.network = graph or self.runs_on
+        self.network = self.runs_on
+        graphs = self.graph is not False and self.engine != "compile"  # has its own
+        if graphs and self.device.type == "cuda":
+            self.inputs_on = torch.device("cpu")
+            patience = 0 if self.graph else PATIENCE
+            self.network = Graphed(self.runs_on, self.device, patience)
 
 
 def to_input(name: str, value: Any, device: torch.device) -> Tensor:

@@ -190,6 +190,18 @@ def test_elements_are_taken_at_places(
         assert not outside.any()  # nothing is read there
 
 
+def test_results_have_the_type_of_what_is_multiplied_not_of_what_is_cast(
+    tmp_path: Path,
+) -> None:
+    """Positions are whole numbers; the angles that they are multiplied to are not."""
+    g = Graph(places=("int64", ["a", 1]), rates=[8])
+    angle = g("Mul", g("Cast", "places", to=1), "rates")
+    kernel = compiled(g.model(cos=g("Cos", angle), sin=g("Sin", angle)), tmp_path)
+    feed = {"places": torch.arange(5)[:, None], "rates": torch.rand(8)}
+    pairs = zip(kernel.kernel(feed), kernel.reference(feed), strict=True)
+    assert all(close(got, wanted) for got, wanted in pairs)
+
+
 def test_views_are_read_where_they_lie(tmp_path: Path) -> None:
     kernel = compiled(group_model(gated), tmp_path)
     x, u = torch.randn(7, 5).t(), torch.randn(5, 14)[:, ::2]

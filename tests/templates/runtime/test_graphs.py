@@ -75,8 +75,10 @@ class Card:
     ) -> Iterator[None]:
         assert (pool, capture_error_mode) == ("pool", "thread_local")
         self.capturing = graph
-        yield
-        self.capturing = None
+        try:
+            yield
+        finally:
+            self.capturing = None
 
     def get_sync_debug_mode(self) -> Any:
         return self.mode
@@ -130,7 +132,8 @@ class Network:
 
     def __call__(self, x: Tensor, y: Tensor) -> Tensor:
         self.calls += 1
-        if self.waits and self.card.mode == "error":
+        captures = self.card.capturing is not None
+        if self.waits and (captures or self.card.mode == "error"):
             raise RuntimeError("called a synchronizing CUDA operation")
         result = x * 2 + y
         if self.card.capturing is not None:
@@ -139,9 +142,9 @@ class Network:
         return result
 
 
-def graphed(package: ModuleType, network: Network) -> Any:
+def graphed(package: ModuleType, network: Network, patience: float = 0) -> Any:
     graphs = sys.modules[f"{package.__name__}.graphs"]
-    return graphs.Graphed(network, torch.device("cpu"))
+    return graphs.Graphed(network, torch.device("cpu"), patience)
 
 
 def test_a_graph_is_replayed_on_what_is_given(package: ModuleType, card: Card) -> None:
@@ -179,6 +182,30 @@ def test_a_forward_that_waits_is_refused(package: ModuleType, card: Card) -> Non
     with pytest.raises(RuntimeError, match="can't be a CUDA graph: called a synchron"):
         call(torch.ones(2), torch.ones(2))
     assert card.mode == "default" and not call.graphs
+
+
+def test_left_open_a_graph_is_of_shapes_that_come_again(
+    package: ModuleType, card: Card
+) -> None:
+    call = graphed(package, Network(card), patience=2)
+    graphs = []
+    for size in (2, 3, 2, 2, 3, 2):
+        assert call(torch.ones(size), torch.ones(size)).tolist() == [3.0] * size
+        graphs.append(len(call.graphs))
+    assert graphs == [0, 0, 0, 1, 1, 1]
+    assert card.log.count("replay") == 2
+
+
+def test_left_open_a_forward_that_waits_runs_as_it_is(
+    package: ModuleType, card: Card
+) -> None:
+    network = Network(card, waits=True)
+    call = graphed(package, network, patience=1)
+    for _ in range(4):
+        assert call(torch.ones(2), torch.ones(2)).tolist() == [3.0, 3.0]
+        assert card.mode == "default"
+    assert not call.graphs
+    assert network.calls == 4 + 4 + 1  # three to warm up, a check and the capture: once
 
 
 def test_graphs_are_of_a_gpu(package: ModuleType) -> None:

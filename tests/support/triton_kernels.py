@@ -9,11 +9,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import onnx
@@ -29,6 +31,7 @@ from fairhand.analysis import ops  # noqa: F401  # fills the table
 from fairhand.analysis.cost.typical_sizes import Sizes
 from fairhand.analysis.shapes.infer import infer
 from fairhand.analysis.spelling.expr import Ref
+from fairhand.codegen.emit import render
 from fairhand.codegen.kernels.launch.kernels_page import (
     Entry,
     Page,
@@ -59,6 +62,7 @@ class Compiled:
     constants: dict[str, torch.Tensor]
     numbers: list[Any]
     launches: list[int]
+    program: KernelProgram
 
     def run(self, which: str, feed: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
         given = [feed.get(n, self.constants.get(n)) for n in self.arguments]
@@ -74,9 +78,9 @@ class Compiled:
         return self.run("_reference", feed)
 
 
-def compiled(proto: onnx.ModelProto, folder: Path) -> Compiled:
+def compiled(proto: onnx.ModelProto, folder: Path, laid_out: bool = False) -> Compiled:
     """All nodes of a model as one kernel; NoKernel if there is none for them."""
-    found = another(proto, folder, set())
+    found = another(proto, folder, set(), laid_out=laid_out)
     assert found is not None
     return found
 
@@ -86,8 +90,13 @@ def another(
     folder: Path,
     seen: set[KernelSource],
     autotune: bool = False,
+    laid_out: bool = False,
 ) -> Compiled | None:
-    """The same; None for a kernel that was `seen` before."""
+    """The same; None for a kernel that was `seen` before.
+
+    Black takes more time than all else, and changes nothing of what a kernel computes:
+    pages are `laid_out` where a test reads one, and one of each kind of kernel.
+    """
     model = ir.from_proto(proto)
     shapes = infer(model)
     steps = make_steps(model, shapes, kernels=True)
@@ -102,13 +111,11 @@ def another(
         folder.mkdir()
     seen.add(text)
     entry = Entry(text, "fused", 1.0, [("node",)], Traffic("[N]", 1, 1, 2), True)
-    write_kernels(folder, Page([entry], autotune=autotune), "Case", "case.onnx")
+    with nullcontext() if laid_out else patch.object(render, "formatted", _as_it_is):
+        write_kernels(folder, Page([entry], autotune=autotune), "Case", "case.onnx")
     page = (folder / "kernels.py").read_text("utf-8")
-    assert max(map(len, page.splitlines())) <= 88
+    assert not laid_out or max(map(len, page.splitlines())) <= 88
     given = [*(n for _, n in numbers), *(value for _, value in program.options)]
-    calls = [call_of(program, given, size) for size in (7, 2048, 16384)]
-    calls = [call for call in calls if call["elements"] < 2**36]
-    (folder / "kernels.json").write_text(json.dumps(calls))
     arguments = [str(v.name) for v in program.arguments]
     stored = {w.value: w for s in steps if s.form for w in s.form.weights.values()}
     constants = {
@@ -120,7 +127,18 @@ def another(
     module = load(folder / "kernels.py")
     counter = [0]
     count_launches(module, "fused_kernel", counter)
-    return Compiled(module, arguments, constants, given, counter)
+    return Compiled(module, arguments, constants, given, counter, program)
+
+
+def _as_it_is(text: str, template: str) -> str:
+    return text
+
+
+def calls_of(kernel: Compiled) -> list[dict[str, Any]]:
+    """With what its launcher is called: on few numbers, and on many."""
+    sizes = (7, 2048, 16384)
+    calls = [call_of(kernel.program, kernel.numbers, size) for size in sizes]
+    return [call for call in calls if call["elements"] < 2**36]
 
 
 def call_of(program: KernelProgram, numbers: list[Any], size: int) -> dict[str, Any]:
@@ -213,10 +231,11 @@ def check_sizes(
     feeds: Iterable[Mapping[str, np.ndarray]],
     folder: Path,
     ulps: float = 8,
+    laid_out: bool = False,
 ) -> None:
     """A kernel is launched once for each feed that isn't empty, and agrees with its
     twin and with ONNX Runtime."""
-    kernel = compiled(proto, folder)
+    kernel = compiled(proto, folder, laid_out)
     for feed in feeds:
         sizes = {name: x.shape for name, x in feed.items()}
         tensors = {name: torch.tensor(x) for name, x in feed.items()}
@@ -253,9 +272,9 @@ def compile_for_gpus(models: Mapping[str, onnx.ModelProto], folder: Path) -> Non
     has little shared memory; for all of them by compile_kernels.py alone."""
     for name, model in models.items():
         (folder / name).mkdir()
-        compiled(model, folder / name)
-        for end in ("py", "json"):
-            (folder / name / f"kernels.{end}").rename(folder / f"{name}.{end}")
+        kernel = compiled(model, folder / name, laid_out=True)
+        (folder / name / "kernels.py").rename(folder / f"{name}.py")
+        (folder / f"{name}.json").write_text(json.dumps(calls_of(kernel)))
     script = Path(__file__).parents[1] / "tools" / "compile_kernels.py"
     done = subprocess.run(
         [sys.executable, script, "--targets=sm_86", "--types=float32", folder],

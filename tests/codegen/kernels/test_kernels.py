@@ -85,7 +85,7 @@ def test_operator_in_a_kernel(name: str, tmp_path: Path) -> None:
         proto = one_node(op, case, inputs)
         feed = {f"x{j}": x for j, x in enumerate(inputs) if x is not None}
         try:
-            kernel = another(proto, tmp_path, made)
+            kernel = another(proto, tmp_path, made, laid_out=not made)
         except (NoKernel, Unsupported):
             continue
         if kernel is None:
@@ -261,7 +261,7 @@ def test_a_part_of_a_large_tensor_has_wide_offsets(
     """The result is small: that alone doesn't tell how far into the tensor it lies."""
     g = Graph(x=[rows, 40000])
     part = g("Slice", "x", g.ints(-3), g.ints(rows), g.ints(0))
-    compiled(g.model(y=g("Exp", g("Neg", part))), tmp_path)
+    compiled(g.model(y=g("Exp", g("Neg", part))), tmp_path, laid_out=True)
     text = (tmp_path / "kernels.py").read_text("utf-8")
     assert ("tl.program_id(0).to(tl.int64) * BLOCK" in text) == wide
 
@@ -332,7 +332,7 @@ COMPILED = {
 
 def test_long_rows_are_taken_in_parts(tmp_path: Path) -> None:
     model = group_model(long_rows, COMPILED)
-    kernel = compiled(model, tmp_path)
+    kernel = compiled(model, tmp_path, laid_out=True)
     text = (tmp_path / "kernels.py").read_text("utf-8")
     assert text.count("for start in range(0, n_cols, BLOCK)") == 5
     random = np.random.default_rng(0)

@@ -128,7 +128,7 @@ def feed_for(build: Build, sizes: tuple[int, ...]) -> dict[str, np.ndarray]:
 def test_axes_apart_on_odd_sizes(build: Build, tmp_path: Path) -> None:
     some = SIZES[:1] if build in OF_KNOWN_SIZE else SIZES
     feeds = [feed_for(build, sizes) for sizes in some]
-    check_sizes(model_of(build), feeds, tmp_path)
+    check_sizes(model_of(build), feeds, tmp_path, laid_out=True)
     text = (tmp_path / "kernels.py").read_text("utf-8")
     assert ("BLOCK=PART" in text) == (build not in IN_ONE_PASS)
     assert ("MAX_DEPTH" in text) == (build is columns_apart)

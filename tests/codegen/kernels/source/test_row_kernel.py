@@ -73,7 +73,7 @@ def test_rows_are_taken_in_parts(tmp_path: Path) -> None:
     ):
         folder = tmp_path / name
         folder.mkdir()
-        kernel = compiled(KINDS_LONG[build], folder)
+        kernel = compiled(KINDS_LONG[build], folder, laid_out=True)
         random = np.random.default_rng(0)
         tensors = {
             n: torch.tensor(random.integers(-9, 9, s).astype(np.float32))

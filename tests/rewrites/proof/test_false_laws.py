@@ -2,6 +2,8 @@
 
 Each is also proved with its left side on both sides: what is refused is the falsehood,
 not an operator or a form that the prover doesn't know.
+
+pytest -m "" tests/rewrites/proof/test_false_laws.py     all, when the prover changes
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from support.drawn import drawn
 from support.false_law_table import FILE, law_of, laws_in
 
 from fairhand.rewrites.language.exactness import Exactness
@@ -25,6 +28,8 @@ CONTRADICTORY = """
     pre_permutation_repeats pre_square_less pre_no_matmul
     pre_no_concat
 """.split()
+# `fairhand prove --check` has all mutants of the shipped laws refused beside these.
+SOME = [pytest.param(*law, id=law[0], marks=drawn(law[0], 4)) for law in LAWS]
 
 
 def test_there_are_enough() -> None:
@@ -32,14 +37,14 @@ def test_there_are_enough() -> None:
     assert len(names) == len(set(names)) >= 690
 
 
-@pytest.mark.parametrize(("name", "said"), LAWS, ids=[name for name, _ in LAWS])
+@pytest.mark.parametrize(("name", "said"), SOME)
 def test_a_false_law_is_refused(name: str, said: str) -> None:
     answers, _, why = judge(law_of(said), Counter())
     assert not answers
     assert why and not why.startswith(NO_MEANING)
 
 
-@pytest.mark.parametrize(("name", "said"), LAWS, ids=[name for name, _ in LAWS])
+@pytest.mark.parametrize(("name", "said"), SOME)
 def test_what_is_refused_is_the_falsehood(name: str, said: str) -> None:
     law = law_of(said, identity=True)
     answers, why = answer(law)

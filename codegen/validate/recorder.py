@@ -24,7 +24,6 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from .digests import digest
 from .meanings import meaning, reduced
 from .memory import CannotFollow, Elements, Places, real_digest, tensors_in
-from .moves import MOVES
 
 _AT = torch.ops.aten
 # ~(x == y) is written x != y, which is true of numbers that are none as well.
@@ -137,7 +136,7 @@ class Recorder(TorchDispatchMode):
         self._lent: dict[int, torch.Tensor] = {}  # for real tensors, by id
         self._alive: list[torch.Tensor] = []
         self.equal: dict[sympy.Expr, sympy.Expr] = {}  # sizes, for others
-        self._sizes: dict[sympy.Expr, str] = {}
+        self._sizes: dict[sympy.Expr, object] = {}
         self._unknown: dict[sympy.Symbol, sympy.Symbol] = {}  # sizes that data decide
         self._unequal: dict[object, str] = {}  # calls, by the truths they deny
         self._draws = 0
@@ -206,7 +205,8 @@ class Recorder(TorchDispatchMode):
             free = {
                 s: self._unknown[s] for s in expr.free_symbols & self._unknown.keys()
             }
-            self._sizes[expr] = str(expr.xreplace(self.equal).xreplace(free))
+            found = expr.xreplace(self.equal).xreplace(free)
+            self._sizes[expr] = int(found) if found.is_Integer else str(found)
         return self._sizes[expr]
 
     # ------------------------------------------------------------------------- calls
@@ -232,9 +232,8 @@ class Recorder(TorchDispatchMode):
         if func in _NOT:
             call = self._unequal.get(self.name(args[0]), call)
         made = func(*args, **kwargs)
-        if self._enter(func, call, args, kwargs, made):
-            if func in MOVES and isinstance(made, torch.Tensor):
-                call = digest(self.name(made))  # by what is moved, not by how
+        call = self._enter(func, call, args, kwargs, made)
+        if call:
             self.calls.append(Recorded(str(func), call, self._caller(), shown))
         if func in _UNEQUAL:
             unequal, _ = self._call(_UNEQUAL[func], args, kwargs)
@@ -313,27 +312,31 @@ class Recorder(TorchDispatchMode):
 
     def _enter(
         self, func: Any, call: str, args: Sequence[Any], kwargs: Any, made: Any
-    ) -> bool:
-        """Name what a call made or wrote; whether it did more than look elsewhere."""
+    ) -> str:
+        """Name what a call made or wrote; returns what the call is named then: by what
+        was moved or counted, not by how, and "" if it did no more than look elsewhere.
+        """
         given = [*args, *kwargs.values()]
         known = {self.memory.key(tensor) for tensor in tensors_in(given)}
-        did = False
+        did = ""
         for i, tensor in self._written(func, args, kwargs):
             if self.memory.key(tensor) in self._given:
                 raise CannotFollow("a weight or an input is written to")
             self.memory.write(tensor, digest(call, i))
-            did = True
+            did = call
         for i, result in enumerate(made if isinstance(made, list | tuple) else [made]):
             if isinstance(result, torch.Tensor):
                 if self.memory.key(result) in known:
                     continue
                 how = func, args, kwargs, result
-                if not (self.memory.learn(*how) or self.memory.moved(*how)):
-                    self.memory.enter(result, digest(call, i))
+                if self.memory.learn(*how) or self.memory.moved(*how):
+                    did = did or digest(self.name(result))
+                    continue
+                self.memory.enter(result, digest(call, i))
             elif isinstance(result, _SYMBOLS):
                 for symbol in result.node.expr.free_symbols:
                     self._unknown.setdefault(symbol, sympy.Symbol(digest(call, i)))
-            did = True
+            did = did or call
         return did
 
     def _written(

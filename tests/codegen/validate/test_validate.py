@@ -128,6 +128,42 @@ def test_sizes_that_become_tensors_are_followed_for_all_sizes(tmp_path: Path) ->
     assert not emission["where"]
 
 
+LONGER_MASK = """net (float[b, 4, p, 2] past, float[c, t] mask) => (float[b, 1, 1, n] y)
+    <int64 zero = {0}, int64 one = {1}, int64 two = {2}, int64[1] last = {-1},
+     int64[3] ahead = {1, 2, 3}, int64[3] beside = {0, 1, 2}> {
+    sizes = Shape (past)
+    b = Gather (sizes, zero)
+    p = Gather (sizes, two)
+    n = Add (p, one)
+    each = Range (zero, b, one)
+    place = Range (zero, n, one)
+    row = Unsqueeze (each, ahead)
+    column = Unsqueeze (place, beside)
+    ones = Unsqueeze (one, zero)
+    b1 = Unsqueeze (b, zero)
+    n1 = Unsqueeze (n, zero)
+    to = Concat <axis = 0> (b1, ones, ones, n1)
+    rows = Expand (row, to)
+    columns = Expand (column, to)
+    rows1 = Unsqueeze (rows, last)
+    columns1 = Unsqueeze (columns, last)
+    at = Concat <axis = -1> (rows1, columns1)
+    batched = Concat <axis = 0> (b1, last)
+    table = Reshape (mask, batched)
+    y = GatherND (table, at)
+    }"""
+
+
+def test_a_mask_that_is_longer_than_the_past_is_cut_for_all_sizes(
+    tmp_path: Path,
+) -> None:
+    found = fairhand.compile(parsed(LONGER_MASK), tmp_path / "net", cache=False)
+    assert ", :" in (tmp_path / "net" / "model.py").read_text("utf-8")
+    emission = found.report["emission"]
+    assert emission["validated"] and emission["sizes"] == "all", emission
+    assert not emission["where"]
+
+
 def test_what_the_graph_needs_to_run_is_no_condition(tmp_path: Path) -> None:
     net = """net (float[b, t, 2] x) => (float[b, t, 2] y)
         <float[5, 2] table = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, int64[1] zero = {0},

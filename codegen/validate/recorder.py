@@ -91,18 +91,44 @@ class Whole(TorchFunctionMode):
         if func is torch.tensor and _has_symbols(args[0]):
             return _tensor(args[0], kwargs.get("dtype"))
         if func is torch.Tensor.__getitem__:
-            args = args[0], _read_bounds(args[1])
+            index = _read_bounds(args[1])
+            place = _place_of_one(index, args[0].dim())
+            if place is not None and self.recorder.is_data(index[place[0]]):
+                return _picked_by_data(func, args[0], index, *place)
+            args = args[0], index
         return func(*args, **kwargs)
 
 
-def _read_bounds(index: Any) -> Any:
-    """An index whose slices have numbers where they had tensors."""
-    if isinstance(index, tuple):
-        return tuple(map(_read_bounds, index))
-    if not isinstance(index, slice):
-        return index
-    bounds = (index.start, index.stop, index.step)
+def _read_bounds(index: Any) -> tuple[Any, ...]:
+    """An index item by item, whose slices have numbers where they had tensors."""
+    items = index if isinstance(index, tuple) else (index,)
+    return tuple(_read(item) if isinstance(item, slice) else item for item in items)
+
+
+def _read(part: slice) -> slice:
+    bounds = (part.start, part.stop, part.step)
     return slice(*(x.item() if isinstance(x, torch.Tensor) else x for x in bounds))
+
+
+def _place_of_one(index: Any, rank: int) -> tuple[int, int] | None:
+    """Which item of an index is a tensor of one whole number, and which dimension that
+    is in what the others leave; None if these aren't numbers and slices alone."""
+    used = sum(item is not None and item is not ... for item in index)
+    wide = {slice: 1, type(None): 1, type(...): rank - used, int: 0, torch.SymInt: 0}
+    others = [i for i, item in enumerate(index) if type(item) not in wide]
+    if len(others) != 1 or not isinstance(index[others[0]], torch.Tensor):
+        return None
+    one = index[others[0]]
+    if one.dim() or one.dtype not in (torch.int32, torch.int64):
+        return None
+    return others[0], sum(wide[type(item)] for item in index[: others[0]])
+
+
+def _picked_by_data(func: Any, x: Any, index: Any, item: int, dim: int) -> Any:
+    """What stands at a place that data say, without asking them which: the only one of
+    those that a list of that picks."""
+    rest = (*index[:item], slice(None), *index[item + 1 :])
+    return func(x, rest).index_select(dim, index[item].reshape(1)).squeeze(dim)
 
 
 def _tensor(given: Any, dtype: torch.dtype | None) -> torch.Tensor:
@@ -261,6 +287,10 @@ class Recorder(TorchDispatchMode):
         if name not in self._choices:
             self.chosen.setdefault(name, ways)
         return self._choices.get(name, ways[0])
+
+    def is_data(self, tensor: torch.Tensor) -> bool:
+        """Whether nothing tells the number that a tensor of one holds."""
+        return isinstance(tensor, FakeTensor) and self.memory.number(tensor) is None
 
     def integer(self, size: Any) -> Any:
         """A size as PyTorch has it: a number, or of symbols."""

@@ -40,7 +40,7 @@ from fairhand.codegen.request.options import CompileOptions
 from fairhand.codegen.validate.compare import called, compare
 from fairhand.codegen.validate.reference import reference
 from fairhand.codegen.validate.verdict import is_of_fewer_sizes
-from fairhand.codegen.verify.input_sizes import first_sizes, telling_sizes
+from fairhand.codegen.verify.input_sizes import dynamic_sizes, telling_sizes
 from fairhand.codegen.verify.inputs import make_inputs
 from fairhand.codegen.verify.tolerances import compare_values
 
@@ -50,16 +50,17 @@ _SEEDS = 3
 
 
 def changes(tree: ast.Module) -> Iterator[tuple[str, Change]]:
-    """The kinds of change that its classes admit, and how each is made."""
+    """The kinds of change that classes and functions admit, and how each is made."""
     for part in tree.body:
-        if not isinstance(part, ast.ClassDef):
+        if getattr(part, "name", "load") == "load":
             continue
         members = sorted({n.attr for n in ast.walk(part) if _member(n)})
-        for function in part.body:
+        for function in ast.walk(part):
             if isinstance(function, ast.FunctionDef):
                 names = sorted({n.id for n in ast.walk(function) if _local(n)})
                 for node in ast.walk(function):
                     yield from _of(node, members, names, function.name == "__init__")
+                    yield from _of_statements(node, function.name == "__init__")
 
 
 def _member(node: ast.AST) -> bool:
@@ -115,6 +116,41 @@ def _of(
         others = [name for name in names if name != node.id]
         if others:
             yield "another value", lambda draw: _set(node, "id", draw.choice(others))
+
+
+def _of_statements(node: Any, making: bool) -> Iterator[tuple[str, Change]]:
+    """The changes of what stands in order, is decided, or is left to a default."""
+    body = getattr(node, "body", None)
+    if isinstance(body, list) and not making:
+        for i in range(len(body) - 1):
+            swapped = slice(i, i + 2)
+            yield "another order", lambda draw, at=swapped: _turn(body, at)
+    if isinstance(node, ast.If | ast.IfExp | ast.While):
+        yield "a changed branch", lambda draw: _deny(node)
+    elif isinstance(node, ast.Compare):
+        others = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+        kinds = [kind for kind in others if not isinstance(node.ops[0], kind)]
+        yield "a changed branch", lambda draw: _compare(node, draw.choice(kinds))
+    elif isinstance(node, ast.arguments):
+        for at in node.defaults:
+            if isinstance(at, ast.Constant) and type(at.value) in (int, float, bool):
+                yield "a changed default", lambda draw, at=at: _default(at)
+
+
+def _turn(body: list[Any], at: slice) -> None:
+    body[at] = body[at][::-1]
+
+
+def _deny(node: Any) -> None:
+    node.test = ast.UnaryOp(ast.Not(), node.test)
+
+
+def _compare(node: Any, kind: Any) -> None:
+    node.ops[0] = kind()
+
+
+def _default(node: Any) -> None:
+    node.value = not node.value if type(node.value) is bool else node.value + 1
 
 
 def _swap(items: list[Any], draw: random.Random) -> None:
@@ -185,8 +221,8 @@ class Judge:
         self.text = (folder / "model.py").read_text("utf-8")
         own, self.found = self.validated(self.text)
         assert own is not None and self.found["validated"], "as it is"
-        first = first_sizes(loaded.model)
-        self.feeds = [make_inputs(loaded.model, seed, first) for seed in range(_SEEDS)]
+        tried = dynamic_sizes(loaded.model) * _SEEDS
+        self.feeds = [make_inputs(loaded.model, i, tried[i]) for i in range(_SEEDS)]
         session = ort.InferenceSession(str(model), providers=["CPUExecutionProvider"])
         self.expected = [session.run(None, feed) for feed in self.feeds]
         self.wild = self.feeds + [

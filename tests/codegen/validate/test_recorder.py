@@ -13,7 +13,11 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fairhand.codegen.validate.memory import CannotFollow
-from fairhand.codegen.validate.recorder import Recorder
+from fairhand.codegen.validate.recorder import (
+    Recorder,
+    _picked_by_data,
+    _place_of_one,
+)
 
 Program = Callable[[Tensor], Any]
 _X = torch.arange(96.0).reshape(4, 4, 6)
@@ -186,3 +190,30 @@ def test_drawn_programs_of_one_name_compute_the_same(elements: bool) -> None:
     assert len(shared) > 5
     for first, *others in shared:
         assert all(torch.equal(first, other) for other in others)
+
+
+_AT = torch.tensor(2)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        (_AT,),
+        (slice(None), _AT),
+        (..., _AT),
+        (None, 1, slice(1, 3), _AT),
+        (_AT, None, ..., slice(0, 5, 2)),
+        (None, ..., None, _AT, 3),
+    ],
+    ids=str,
+)
+def test_what_data_pick_is_what_the_index_picks(index: tuple[Any, ...]) -> None:
+    place = _place_of_one(index, _X.dim())
+    assert place is not None
+    picked = _picked_by_data(torch.Tensor.__getitem__, _X, index, *place)
+    assert torch.equal(picked, _X[index])
+
+
+def test_other_indices_are_pytorchs_own() -> None:
+    for index in ((True, _AT), ([0, 1], _AT), (_AT, _AT), (_AT[None],), (0, 1)):
+        assert _place_of_one(index, _X.dim()) is None

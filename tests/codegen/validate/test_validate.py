@@ -164,6 +164,15 @@ def test_a_mask_that_is_longer_than_the_past_is_cut_for_all_sizes(
     assert not emission["where"]
 
 
+def test_a_place_that_data_say_is_followed_for_all_sizes(tmp_path: Path) -> None:
+    net = """net (float[b, t, 4] x, int64 at) => (float[b, 4] y)
+        { part = Gather <axis = 1> (x, at)  y = Relu (part) }"""
+    found = fairhand.compile(parsed(net), tmp_path / "net", cache=False)
+    assert "x[:, at]" in (tmp_path / "net" / "model.py").read_text("utf-8")
+    emission = found.report["emission"]
+    assert emission["sizes"] == "all" and not emission["where"], emission
+
+
 def test_what_the_graph_needs_to_run_is_no_condition(tmp_path: Path) -> None:
     net = """net (float[b, t, 2] x) => (float[b, t, 2] y)
         <float[5, 2] table = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, int64[1] zero = {0},

@@ -285,11 +285,12 @@ class Naming:
         call = block.call
         pairs = zip(call.inputs, given, strict=False)
         outer = [self.called(x.value if isinstance(x, Ref) else v) for v, x in pairs]
-        sizes = [size_name(v) for v in call.sizes]
         own = outer and f"self.{outer[0]}" in self.texts.values()
         if outer and (own or self.classes.counts.get(call, 1) > 1):
             outer[0] = ""  # one class for calls on different values; or after its maker
-        names = callee_arguments(outer) + sizes
+        names = callee_arguments(outer)
+        for size in call.sizes:
+            names.append(unused(size_name(size), names))
         results = [name if name not in PASSING else "" for name in made]
         self.callees += [Callee(r, names, results) for r in (call, *block.others)]
 

@@ -88,3 +88,22 @@ def test_a_module_without_tensors_is_told_where(
     network = import_module("told").load().to("meta")
     assert "n: int, device: torch.device" in (tmp_path / "told/model.py").read_text()
     assert network(torch.ones(7, 4, device="meta")).device.type == "meta"
+
+
+def test_two_sizes_without_a_word_are_two_arguments(tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 20]>
+        net (float[s1, s2, 4] x) => (float[s1, s2, 4] y)
+            <int64[1] rest = {-1}, float[4] w = {1, 2, 3, 4}> {
+            sizes = Shape (x)
+            flat = Reshape (x, rest)
+            hot = Relu (flat)
+            back = Reshape (hot, sizes)
+            a = Exp (back)
+            y = Mul (a, w)
+        }""")
+    for node in proto.graph.node:
+        inside = "/block" if node.output[0] in ("back", "a", "y") else ""
+        node.name = f"{inside}/{node.op_type}"
+    fairhand.compile(proto, tmp_path / "net", cache=False)
+    text = (tmp_path / "net" / "model.py").read_text("utf-8")
+    assert "size: int, size2: int" in text

@@ -9,10 +9,12 @@ all else the compile ends, and nothing is replaced.
 from __future__ import annotations
 
 import ast
+import dis
 import subprocess
 from difflib import SequenceMatcher
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import CodeType
 from typing import Any
 
 from ...analysis.errors import FairhandError
@@ -29,6 +31,7 @@ from .shared_runtime import shared_files
 
 MODEL = "model.py"
 _MOST_PLACES = 5  # that a message names
+_READS, _MAKES = {"LOAD_GLOBAL", "LOAD_NAME"}, {"STORE_GLOBAL", "STORE_NAME"}
 _CHANGED = "was edited by hand, and what fairhand writes there has changed too"
 
 
@@ -133,8 +136,8 @@ def _merge(mine: Path, base: str, new: Path) -> bytes:
     with TemporaryDirectory() as at:
         before = Path(at) / "as_written.py"
         before.write_text(base, encoding="utf-8", newline="\n")
-        edited = Path(at) / "edited.py"
-        edited.write_bytes(in_lines(mine.read_bytes()))
+        edited, own = Path(at) / "edited.py", in_lines(mine.read_bytes())
+        edited.write_bytes(own)
         labels = [
             part
             for label in ("edited", "written before", "new")
@@ -150,13 +153,50 @@ def _merge(mine: Path, base: str, new: Path) -> bytes:
                 mine,
                 "was edited by hand, and git, which would merge the two, isn't there",
             ) from None
-    try:
-        if run.returncode == 0 and ast.parse(run.stdout):
-            return run.stdout
-    except (SyntaxError, ValueError):
-        pass
     found = f"{run.returncode} conflicts" if 0 < run.returncode < 128 else "no merge"
+    if run.returncode == 0:
+        try:
+            gone = _unbound(run.stdout) - _unbound(own) - _unbound(new.read_bytes())
+        except (SyntaxError, ValueError):
+            raise _refusal(mine, f"{_CHANGED}: {found}") from None
+        if not gone:
+            return _ended_as(mine.read_bytes(), run.stdout)
+        found = f"together they lack {', '.join(sorted(gone))}"
     raise _refusal(mine, f"{_CHANGED}: {found}")
+
+
+def _unbound(text: bytes) -> set[str]:
+    """Names that a module reads, and nothing in it makes; of its classes, members.
+
+    Raises SyntaxError, ValueError for what is no Python.
+    """
+    tree = ast.parse(text)
+    reads, made = set[str](), set[str]()
+    codes = [compile(tree, MODEL, "exec")]
+    for code in codes:  # which grows
+        codes += [part for part in code.co_consts if isinstance(part, CodeType)]
+        for step in dis.get_instructions(code):
+            reads |= {step.argval} if step.opname in _READS else set()
+            made |= {step.argval} if step.opname in _MAKES else set()
+    found = reads - made
+    for part in tree.body:
+        inside = list(ast.walk(part)) if isinstance(part, ast.ClassDef) else []
+        own = [n for n in inside if isinstance(n, ast.Attribute) and _is_self(n.value)]
+        members = {f"self.{n.attr}" for n in own if not isinstance(n.ctx, ast.Load)}
+        members |= {f"self.{n.name}" for n in inside if isinstance(n, ast.FunctionDef)}
+        members |= {f"self.{n.value}" for n in inside if isinstance(n, ast.Constant)}
+        found |= {f"self.{n.attr}" for n in own} - members
+    return found
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _ended_as(mine: bytes, text: bytes) -> bytes:
+    """A text whose lines end as those of a file that all end as on Windows."""
+    ends = mine.count(b"\n")
+    return text.replace(b"\n", b"\r\n") if ends == mine.count(b"\r\n") else text
 
 
 def _refusal(path: Path, why: str) -> FairhandError:

@@ -150,6 +150,8 @@ def test_lines_may_end_as_on_windows(package: Path, edited: bool) -> None:
     assert edited_files(package) == (["model.py"] if edited else [])
     fairhand.compile(retrained(), package, verify=False)
     assert ("torch.sin" in (package / "model.py").read_text("utf-8")) == edited
+    lines = (package / "model.py").read_bytes().splitlines(keepends=True)
+    assert {line.endswith(b"\r\n") for line in lines} == {edited}
 
 
 def test_what_is_no_text_is_refused(package: Path) -> None:
@@ -157,3 +159,44 @@ def test_what_is_no_text_is_refused(package: Path) -> None:
     path.write_bytes(path.read_bytes() + b"# \xe9\n")
     with pytest.raises(fairhand.FairhandError, match=r"model\.py is no UTF-8"):
         fairhand.compile(looped(), package, verify=False)
+
+
+@pytest.mark.parametrize(
+    ("own", "new", "lacks"),
+    [
+        ("class Part", "class Other(Part): ...", "Part"),
+        ("self.norm", "class Two(Net): ...", ""),
+        ("import torch", "def wide(x): return torch.relu(x)", "torch"),
+        ("self.norm", "    def more(self): return self.norm", "self.norm"),
+    ],
+    ids=" ".join,
+)
+def test_lines_that_merge_and_do_not_fit_are_refused(
+    own: str, new: str, lacks: str, tmp_path: Path
+) -> None:
+    """What was renamed, or is gone, is used in a line that stands elsewhere."""
+    word = own.split()[-1].removeprefix("self.")
+    base = """import torch
+
+class Part:
+    ...
+
+class Net(Part):
+    def __init__(self):
+        self.norm = torch.nn.LayerNorm(4)
+
+    def forward(self, x):
+        return self.norm(x)
+
+    #
+    #
+"""
+    mine, fresh = tmp_path / "mine.py", tmp_path / "new.py"
+    renamed = base.replace("torch", "t").replace("import t", "import torch as t")
+    mine.write_text(renamed if word == "torch" else base.replace(word, "mine"))
+    fresh.write_text(f"{base}\n{new}\n")
+    if not lacks:
+        assert new.encode() in kept_edits._merge(mine, base, fresh)
+        return
+    with pytest.raises(fairhand.FairhandError, match=f"together they lack {lacks}"):
+        kept_edits._merge(mine, base, fresh)

@@ -78,6 +78,7 @@ class BodyWriter(Inlining):
             if value not in nested
         ]
         named += [(family.name, family.annotation) for family in given]
+        self.reserved |= {family.name for family in given}  # its items are read by it
         self.lists = self._lists(given, made)
         listed = self.lists.collected
         if self.is_root:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 import torch
 from onnx import numpy_helper
@@ -185,3 +186,25 @@ def test_no_variable_hides_a_helper_or_a_module(
     }
     helpers = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
     assert helpers and not bound & (helpers | {"torch", "F", "nn", "math"})
+
+
+def test_no_size_hides_the_list_of_caches_that_it_is_of(emitted: Emit) -> None:
+    caches = ", ".join(f"float[b, past, 4] past_{i}" for i in range(4))
+    text = f"""<ir_version: 10, opset_import: ["" : 20]>
+        net (float[b, t, 4] x, {caches}) => (float[b, more, 4] y)
+            <int64[1] one = {{1}}, int64[1] two = {{2}}, int64[1] last = {{-1}},
+             int64[1] few = {{3}}, int64[1] far = {{99}}> {{
+            sizes = Shape (past_0)
+            past = Slice (sizes, one, two)
+            high = Sub (past, few)
+            low = Max (high, last)
+            long = Concat <axis = 1> (x, x, x)
+            cut = Slice (long, low, past, one)
+            start = Slice (x, last, past, one)
+            ends = Slice (x, past, far, one)
+            z = Concat <axis = 1> (cut, start, ends, past_0, past_1)
+            w = Exp (z)
+            y = Concat <axis = 1> (w, past_2, past_3)
+        }}"""
+    found = emitted(onnx.parser.parse_model(text))
+    assert "past2 = past[0].shape[1]" in found.text

@@ -184,7 +184,7 @@ def _unbound(text: bytes) -> set[str]:
         own = [n for n in inside if isinstance(n, ast.Attribute) and _is_self(n.value)]
         members = {f"self.{n.attr}" for n in own if not isinstance(n.ctx, ast.Load)}
         members |= {f"self.{n.name}" for n in inside if isinstance(n, ast.FunctionDef)}
-        members |= {f"self.{n.value}" for n in inside if isinstance(n, ast.Constant)}
+        members |= {f"self.{n.value!s}" for n in inside if isinstance(n, ast.Constant)}
         found |= {f"self.{n.attr}" for n in own} - members
     return found
 

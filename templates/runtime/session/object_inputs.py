@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from ..model import INPUTS
+from ..ort_interface import from_list, invalid
 from .session import checked
 from .types import to_tensor
 
@@ -29,6 +30,8 @@ def read_strings(name: str, value: Any, dtype: str, shape: Any, _: Any) -> np.nd
     """An array of str, which ONNX Runtime makes of any other object, too."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "S":
         value = np.char.decode(value, "utf-8")
+    if isinstance(value, list):
+        value = from_list(name, value, "object")
     if isinstance(value, np.ndarray) and value.dtype.kind in "UO":
         value = np.array(np.frompyfunc(str, 1, 1)(value), object)
     return np.array(checked(name, value, dtype, shape), order="C")
@@ -48,7 +51,7 @@ def read_optional(name: str, value: Any, dtype: str, shape: Any, device: Any) ->
 def read_python(name: str, value: Any, dtype: str, *_: Any) -> Any:
     """A list, or a map, as it is."""
     if not isinstance(value, dict if dtype.startswith("map(") else list):
-        raise TypeError(f"input {name!r} must be {dtype}, got {type(value).__name__}")
+        raise invalid(f"input {name!r} must be {dtype}, got {type(value).__name__}")
     return value
 
 

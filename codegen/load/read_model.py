@@ -155,8 +155,6 @@ def _load(source: _Source) -> Loaded:
     _bind(model, payloads)
     _part_outputs(model.graph)
     for graph in [model.graph, *(f.graph for f in model.functions.values())]:
-        if "ai.onnx" in graph.opset_imports:
-            graph.opset_imports[""] = graph.opset_imports.pop("ai.onnx")
         graph.opset_imports.setdefault("", opset)
     path = source.path
     return Loaded(

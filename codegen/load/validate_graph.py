@@ -8,7 +8,7 @@ node is one that the operator's schema allows, and functions end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, MutableSequence
 from typing import Any
 
 import onnx
@@ -25,7 +25,7 @@ from onnx import (
 
 from ...analysis.errors import LoadError
 from ...analysis.lazy import lazy
-from ...analysis.ops.registry import DOMAIN
+from ...analysis.ops.registry import DOMAIN, OPS
 from ...analysis.ops.type_rules import EARLY
 from ...rewrites.lowering import load
 from ...rewrites.normalise import ADAPTERS, EXTENSIONS
@@ -65,9 +65,10 @@ def check(proto: ModelProto, payloads: Payloads) -> int:
     _check_text(proto)
     check_contents(proto, payloads)
     _drop_placement(proto)
-    functions = _functions(proto)
     _import_optional(proto)
     versions = _versions_of(proto.opset_import, "the model")
+    _drop_operators(proto, versions)
+    functions = _functions(proto)
     _check_growth(proto, functions)
     _Scope(versions, functions, proto.ir_version).check_graph(proto.graph, None)
     for function in functions.values():
@@ -82,6 +83,21 @@ def _import_optional(proto: ModelProto) -> None:
     for domain, version in _OPTIONAL.items():
         if domain in used - imported:
             proto.opset_import.add(domain=domain, version=version)
+
+
+def _drop_operators(proto: ModelProto, versions: Mapping[str, int]) -> None:
+    """Drop functions of an operator's name: ONNX Runtime takes the operator."""
+    for function in list(proto.functions):
+        domain, name, _ = _id_of(function)
+        load(domain, name)
+        try:
+            schema = onnx.defs.get_schema(name, versions.get(domain, 1), domain)
+        except onnx.defs.SchemaError:
+            schema = None
+        if schema or (
+            domain == DOMAIN and {(domain, name)} & (OPS | EXTENSIONS).keys()
+        ):
+            proto.functions.remove(function)
 
 
 def _functions(proto: ModelProto) -> dict[FunctionId, FunctionProto]:
@@ -357,8 +373,14 @@ def _check_head(proto: ModelProto) -> None:
         )
 
 
-def _versions_of(imports: Iterable[OperatorSetIdProto], where: str) -> dict[str, int]:
-    """Opset versions by domain, `ai.onnx` spelled as the empty name it stands for."""
+def _versions_of(
+    imports: MutableSequence[OperatorSetIdProto], where: str
+) -> dict[str, int]:
+    """Opset versions by domain, of which `imports` then has each once.
+
+    `ai.onnx` is spelled as the empty name it stands for. Of a domain that is imported
+    twice the last version counts, as in ONNX Runtime.
+    """
     versions: dict[str, int] = {}
     for entry in imports:
         domain = "" if entry.domain == "ai.onnx" else entry.domain
@@ -367,8 +389,7 @@ def _versions_of(imports: Iterable[OperatorSetIdProto], where: str) -> dict[str,
                 f"{where} imports {shown(domain)} in an impossible version",
                 f"version {entry.version}",
             )
-        if versions.setdefault(domain, entry.version) != entry.version:
-            raise LoadError(f"{where} imports {shown(domain)} in two versions")
+        versions[domain] = entry.version
     opset = versions.get("", _NEWEST_OPSET)
     if not _OLDEST_OPSET <= opset <= _NEWEST_OPSET:
         raise LoadError(
@@ -376,6 +397,8 @@ def _versions_of(imports: Iterable[OperatorSetIdProto], where: str) -> dict[str,
             f"the imports of {where}",
             f"opsets {_OLDEST_OPSET} to {_NEWEST_OPSET} of ai.onnx are supported",
         )
+    del imports[:]
+    imports.extend(map(onnx.helper.make_opsetid, versions.keys(), versions.values()))
     return versions
 
 

@@ -218,3 +218,60 @@ def test_a_large_stage_keeps_its_weights_beside_it(
     assert np.array_equal(weight(load(stage).model), BIG)
     x = np.ones((2, 64), np.float32)
     assert np.allclose(ort.InferenceSession(stage).run(None, {"x": x})[0], x @ BIG)
+
+
+def functions(domain: str, name: str, opset: int = 18) -> onnx.ModelProto:
+    """x -> y by a function of this name that negates, which nothing else does."""
+    made = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": {opset}]>
+        g (float[3] x) => (float[3] y) {{ y = Neg(x) }}""")
+    body = [helper.make_node("Neg", ["x"], ["y"])]
+    imports = [helper.make_opsetid("", opset)]
+    made.functions.append(
+        helper.make_function(domain, name, ["x"], ["y"], body, imports)
+    )
+    made.graph.node[0].domain, made.graph.node[0].op_type = domain, name
+    if domain:
+        made.opset_import.append(helper.make_opsetid(domain, 1))
+    return made
+
+
+NAMES = [
+    ("com.microsoft", "Gelu"),
+    ("com.microsoft", "QuickGelu"),
+    ("com.microsoft", "NoSuchOperator"),
+    ("ai.onnx.ml", "Normalizer"),
+    ("", "Relu"),
+    ("mine", "Relu"),
+]
+
+
+@pytest.mark.parametrize(("domain", "name"), NAMES)
+def test_a_function_of_an_operators_name_is_the_operator(
+    domain: str, name: str
+) -> None:
+    """As ONNX Runtime takes it: the function counts where there is no operator."""
+    made = functions(domain, name)
+    x = np.array([-1, 2, 3], np.float32)
+    session = ort.InferenceSession(made.SerializeToString())
+    negates = np.array_equal(session.run(None, {"x": x})[0], -x)
+    assert bool(load(made).model.functions) is negates
+
+
+ONE = helper.make_opsetid("", 11), helper.make_opsetid("", 18)
+OTHER = helper.make_opsetid("ai.onnx", 11), helper.make_opsetid("ai.onnx", 18)
+
+
+@pytest.mark.parametrize("first", [ONE[0], OTHER[0], ONE[1], OTHER[1]], ids=str)
+@pytest.mark.parametrize("last", [ONE[0], OTHER[0], ONE[1], OTHER[1]], ids=str)
+def test_of_two_imports_of_a_domain_the_last_one_counts(
+    first: onnx.OperatorSetIdProto, last: onnx.OperatorSetIdProto
+) -> None:
+    made = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 18]>
+        g (float[1, 2, 2] x) => (float[1, 2, 2] y) { y = Softmax(x) }""")
+    del made.opset_import[:]
+    made.opset_import.extend([first, last])
+    session = ort.InferenceSession(made.SerializeToString())
+    (got,) = session.run(None, {"x": np.zeros((1, 2, 2), np.float32)})
+    assert got[0, 0, 0] == (0.25 if last.version == 11 else 0.5)
+    loaded = load(made)
+    assert loaded.opset == loaded.model.opset_imports[""] == last.version

@@ -13,6 +13,10 @@ from ..emit.package_files import is_package
 from ..in_place import fairhand_hook
 
 HOOKS = Path(fairhand_hook.__file__).parent
+# PyTorch's threads spin for milliseconds before they sleep: where other programs have
+# the processors each layer waits that long. This is what libgomp takes by itself when it
+# has more threads than processors.
+SPINS = "GOMP_SPINCOUNT", "1000"
 
 
 def run(packages: Path, command: Sequence[str]) -> int:
@@ -27,6 +31,8 @@ def run(packages: Path, command: Sequence[str]) -> int:
         fairhand_hook.VARIABLE: str(folder),
         "PYTHONPATH": os.pathsep.join(paths),
     }
+    if not {SPINS[0], "OMP_WAIT_POLICY"} & os.environ.keys():
+        settings |= dict([SPINS])
     try:
         if os.name == "posix":  # signals reach the program itself
             os.execvpe(command[0], list(command), os.environ | settings)

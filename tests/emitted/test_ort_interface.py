@@ -547,7 +547,7 @@ def test_in_a_forked_process(folder: Path, tmp_path: Path) -> None:
 
 
 PROGRAM = """
-import multiprocessing, sys
+import multiprocessing, os, sys
 import numpy as np, onnxruntime as ort
 
 def child(session):
@@ -557,6 +557,7 @@ if __name__ == "__main__":
     mine, other = (ort.InferenceSession(m, providers=["CPUExecutionProvider"])
                    for m in sys.argv[1:])
     is_one = isinstance(mine, ort.InferenceSession)
+    print(os.environ.get("GOMP_SPINCOUNT"))
     print(type(mine).__module__, type(other).__name__, is_one)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         print(bool(np.allclose(pool.apply(child, [mine]), child(mine))))
@@ -564,16 +565,21 @@ if __name__ == "__main__":
 """
 
 
-def test_in_an_unchanged_program(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("set_before", [{}, {"OMP_WAIT_POLICY": "active"}], ids=len)
+def test_in_an_unchanged_program(
+    folder: Path, tmp_path: Path, set_before: dict[str, str]
+) -> None:
     (tmp_path / "app.py").write_text(PROGRAM)
     (tmp_path / "sitecustomize.py").write_text(
         "import sys; print('its own', file=sys.stderr)"
     )
     command = [sys.executable, "-m", "fairhand", "run", "--packages", str(folder), "--"]
     command += [sys.executable, str(tmp_path / "app.py"), str(MODEL), str(OTHER)]
-    environment = {"PYTHONPATH": f"{tmp_path}:{':'.join(filter(None, sys.path))}"}
+    path = f"{tmp_path}:{':'.join(filter(None, sys.path))}"
+    environment = {"PYTHONPATH": path, **set_before}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.stdout.splitlines()[-2:] == [
+    assert done.stdout.splitlines()[-3:] == [
+        "None" if set_before else "1000",
         "fairhand_packages.ort_digits.session InferenceSession True",
         "True",
     ], done.stderr

@@ -14,8 +14,8 @@ from ..in_place import fairhand_hook
 
 HOOKS = Path(fairhand_hook.__file__).parent
 # PyTorch's threads spin for milliseconds before they sleep: where other programs have
-# the processors each layer waits that long. This is what libgomp takes by itself when it
-# has more threads than processors.
+# the processors each layer waits that long. This is what libgomp takes by itself when
+# it has more threads than processors.
 SPINS = "GOMP_SPINCOUNT", "1000"
 
 

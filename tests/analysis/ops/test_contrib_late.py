@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+import torch
 from support.contrib_models import Arrays, call, check, emitted, model, normal, session
 from support.drawn_nodes import Known, by_operator, compared
 
 import fairhand
 from fairhand.analysis.errors import Unsupported
+from fairhand.analysis.ops.helpers.recurrent import exact_weight, rounded_product
 
 Case = tuple[onnx.NodeProto, Arrays, str]
 RANDOM = np.random.default_rng(3)
@@ -282,3 +284,17 @@ def test_an_lstm_in_8_bits_verifies_for_batches(tmp_path: Path) -> None:
     package = fairhand.compile(made, tmp_path / "net")
     cases = package.report["verification"]["cases"]
     assert len(cases) > 1
+
+
+@pytest.mark.parametrize("size", [514, 4096])
+def test_products_of_8_bits_are_exact(size: int) -> None:
+    """Fast in float32 up to what it holds, the same in float64 beyond."""
+    rng = np.random.default_rng(0)
+    weight = torch.from_numpy(rng.integers(100, 129, (size, 3)).astype(np.float64))
+    x = torch.from_numpy(rng.integers(0, 256, (7, size)).astype(np.float32))
+    x[:, 0], x[0], scale = 0, 255, torch.ones(1)
+    weight[0] = weight[1] = 0
+    made = exact_weight(weight)
+    assert made.dtype == (torch.float32 if size == 514 else torch.float64)
+    wanted = (x.double() @ weight).float()
+    assert torch.equal(rounded_product(x, made, scale), wanted)

@@ -108,7 +108,8 @@ class OrtInterface:
 
     @property
     def wanted_threads(self) -> int | None:
-        return getattr(self._sess_options_initial, "intra_op_num_threads", 0) or None
+        wanted = getattr(self._sess_options_initial, "intra_op_num_threads", 0)
+        return wanted if wanted > 0 else None
 
     def place(
         self,
@@ -448,7 +449,7 @@ def require_source(path_or_bytes: str | os.PathLike[str] | bytes) -> None:
     if isinstance(path_or_bytes, bytes):
         name, folder = "these bytes", ""
         digest.update(path_or_bytes)
-    elif path_or_bytes and isinstance(path_or_bytes, (str, os.PathLike)):
+    elif isinstance(path_or_bytes, (str, os.PathLike)) and path_or_bytes:
         name = os.fspath(path_or_bytes)
         folder = os.path.dirname(name)
         add_file(digest, name)

@@ -146,7 +146,7 @@ def test_refuses_what_is_no_model(package: Any) -> None:
             for error in (caught.value, again):
                 assert error.errno == errno.ENOENT
                 assert str(error.filename) == "nowhere.onnx"
-    for wrong in (7, "", bytearray(b"x"), [MODEL]):
+    for wrong in (7, "", bytearray(b"x"), [MODEL], np.zeros(2)):
         for make in (package.Session, ort.InferenceSession):
             with pytest.raises(TypeError):
                 make(wrong)
@@ -164,6 +164,8 @@ def test_options_that_work(package: Any) -> None:
     one = package.Session(MODEL, options, enable_fallback=0)
     assert one.threads == 1 and one.get_session_options() is options
     assert package.Session().get_session_options().intra_op_num_threads == 0
+    options.intra_op_num_threads = -1  # as many as there are
+    assert package.Session(MODEL, options).threads is None
     options.optimized_model_filepath = "optimized.onnx"
     with pytest.raises(NotImplementedError, match="optimized_model_filepath"):
         package.Session(MODEL, options)

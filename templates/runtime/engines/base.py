@@ -28,7 +28,7 @@ def make_engine(
 def compiled(model: nn.Module) -> Callable[..., Any]:
     """PyTorch's compiler, the weights prepared once; torch bounds how often it runs."""
     graphs = any(p.is_cuda for p in model.parameters())
-    options = {"freezing": True, "triton.cudagraphs": graphs}
+    options: dict[str, Any] = {"freezing": True, "triton.cudagraphs": graphs}
     return torch.compile(model, options=options)
 
 

@@ -186,6 +186,26 @@ def llama_step(out: Path) -> None:
     )
 
 
+def llama_int4(out: Path) -> None:
+    """The checkpoint of llama_step as the builder of onnxruntime-genai writes it."""
+    import subprocess
+    import sys
+
+    import onnx
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    # The builder copies a tokenizer, of which nothing comes into the file.
+    words = {f"t{i}": i for i in range(32000)}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="t0"))
+    checkpoint, built = out / "llama_checkpoint", out / "llama_int4"
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(checkpoint)
+    builder = [sys.executable, "-m", "onnxruntime_genai.models.builder"]
+    given = ["-i", str(checkpoint), "-o", str(built), "-p", "int4", "-e", "cpu"]
+    subprocess.run([*builder, *given, "-c", str(out / "cache")], check=True)
+    onnx.save(onnx.load(built / "model.onnx"), out / "llama_int4.onnx")
+
+
 class WhisperDecoder(nn.Module):
     """The decoder of Whisper on whole texts, with its tied head."""
 
@@ -403,7 +423,7 @@ def main() -> None:
     for name in ("resnet50", "convnext_tiny", "efficientnet_b0"):
         torch.manual_seed(0)
         images(name, out)
-    exports = bert_base, llama, llama_step, whisper, yolov5s, mobilenet_int8
+    exports = bert_base, llama, llama_step, llama_int4, whisper, yolov5s, mobilenet_int8
     for export in exports:
         torch.manual_seed(0)
         export(out)

@@ -23,11 +23,15 @@ _CACHES = re.compile(r"past|present|cache|state|mems", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class CacheArgument:
-    """`name[i]` is a tuple of the values called `templates` with i for {i}."""
+    """`name[i]` is a tuple of the values called `templates` with i for {i}.
+
+    In ONNX these stand row by row, or `apart`: all keys before all values.
+    """
 
     name: str
     templates: tuple[str, ...]
     rows: tuple[tuple[ir.Value, ...], ...]
+    apart: bool = False
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -97,13 +101,16 @@ def find_families(
         called = {family.name for family in others}
         name = variable(stem)
         name = f"new_{name}" if name in called else name
-        family = _family(name, members)
-        if family is not None and _stands(family, values, shapes):
+        family = _family(name, members, values)
+        if family is not None and _alike(family, shapes):
             families.append(family)
     return families
 
 
-def _family(name: str, members: dict[str, dict[int, ir.Value]]) -> CacheArgument | None:
+def _family(
+    name: str, members: dict[str, dict[int, ir.Value]], values: list[ir.Value]
+) -> CacheArgument | None:
+    """None where they don't stand together in one of both orders."""
     counts = {tuple(sorted(numbered)) for numbered in members.values()}
     if len(counts) != 1 or len(members) > 4:
         return None
@@ -111,17 +118,19 @@ def _family(name: str, members: dict[str, dict[int, ir.Value]]) -> CacheArgument
     if len(places) < 2 or places != tuple(range(len(places))):
         return None
     rows = tuple(tuple(m[i] for m in members.values()) for i in places)
-    family = CacheArgument(name, tuple(members), rows)
-    return family if family.pattern else None
+    for apart, order in ((False, rows), (True, zip(*rows, strict=True))):
+        flat = [value for part in order for value in part]
+        at = values.index(flat[0])
+        family = CacheArgument(name, tuple(members), rows, apart)
+        if values[at : at + len(flat)] == flat and family.pattern:
+            return family
+    return None
 
 
-def _stands(family: CacheArgument, values: list[ir.Value], shapes: ShapeFacts) -> bool:
-    """Whether the members stand together, row by row, and are alike in each column."""
+def _alike(family: CacheArgument, shapes: ShapeFacts) -> bool:
+    """Whether the members are alike."""
     flat = [value for row in family.rows for value in row]
-    at = values.index(flat[0])
-    if values[at : at + len(flat)] != flat or any(
-        v.producer() is None for v in flat
-    ) != all(v.producer() is None for v in flat):
+    if len({v.producer() is None for v in flat}) > 1:
         return False
     told = {(v.dtype, _sizes(v, shapes.dims(v)), _sizes(v, v.shape)) for v in flat}
     return len(told) == 1

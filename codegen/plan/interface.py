@@ -189,7 +189,8 @@ def _table(
             rounds = f"for i in range({len(family.rows)})"
             parts = ", ".join(f'"{part}"' for part in family.parts)
             inner = f" for part in ({parts})" if len(family.parts) > 1 else ""
-            lines.append(f'**{{f"{family.pattern}": {entry} {rounds}{inner}}},')
+            rounds = f"{inner[1:]} {rounds}" if family.apart else f"{rounds}{inner}"
+            lines.append(f'**{{f"{family.pattern}": {entry} {rounds}}},')
         elif tensor.name not in members:
             lines.append(f"{short_literal(tensor.name)}: {entry},")
     return tuple(lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -320,4 +321,9 @@ def _holder(
     items = [parts[i] for i in range(len(parts))]
     if len(set(items)) == 1:
         return f"nn.{kind}List({items[0]} for _ in range({len(items)}))"
-    return f"nn.{kind}List([{', '.join(items)}])"
+    runs = [(text, len([*run])) for text, run in groupby(items)]
+    listed = ", ".join(
+        f"*({text} for _ in range({count}))" if count > 2 else ", ".join([text] * count)
+        for text, count in runs
+    )
+    return f"nn.{kind}List([{listed}])"

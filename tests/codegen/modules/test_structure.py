@@ -236,6 +236,7 @@ def test_pairs_in_order_are_a_family() -> None:
     assert families("past_k0", "past_v0", "past_k1", "past_v1") == ["past"]
     assert families("x", "past_k0", "past_v0", "past_k1", "past_v1", "y") == ["past"]
     assert families("cache0", "cache1", "cache2") == ["cache"]
+    assert families("past_k0", "past_k1", "past_v0", "past_v1") == ["past"]
     dotted = [f"past_key_values.{i}.{n}" for i in range(2) for n in ("key", "value")]
     assert families(*dotted) == ["past"]
 
@@ -258,6 +259,34 @@ def test_names_as_transformers_exports_have_them(emitted: Emit) -> None:
     assert found.body()[1] == head
 
 
+def test_all_keys_before_all_values_and_a_norm_that_ends_the_layers(
+    emitted: Emit,
+) -> None:
+    """As the builder of onnxruntime-genai writes decoders."""
+    parts, layers = ("key", "value"), range(3)
+    names = [f"past_key_values.{i}.{n}" for n in parts for i in layers]
+    g = Traced(x=["batch", 1, 8], **{name: ["batch", "past", 8] for name in names})
+    x, made = "x", {}
+    for i in layers:
+        with g.module(f"layers.{i}", "Layer"):
+            for n in parts:
+                y = g.fc(x, n, 8, 8)
+                y = g("Concat", f"past_key_values.{i}.{n}", y, axis=1)
+                made[i, n] = y
+                x = g("Add", x, g("ReduceMean", y, g.ints(1)))
+    with g.module("layers.3", "Norm"):
+        x = g("LayerNormalization", x, g.weight("scale", 8), g.weight("shift", 8))
+    present = {f"present.{i}.{n}": made[i, n] for n in parts for i in layers}
+    found = emitted(g.model(states=x, **present))
+    table = found.text[found.text.index("INPUTS = ") : found.text.index("OUTPUTS = ")]
+    assert 'for part in ("key", "value")\n        for i in range(3)' in table
+    head = (
+        "for layer, (past_key, past_value) in zip(self.layers[:3], past, strict=True):"
+    )
+    assert head in found.body()
+    assert "*(Layer() for _ in range(3))" in found.text
+
+
 @pytest.mark.parametrize(
     "names",
     [
@@ -265,7 +294,7 @@ def test_names_as_transformers_exports_have_them(emitted: Emit) -> None:
         ["past_k0", "past_v0", "past_k2", "past_v2"],  # a gap
         ["past_k1", "past_v1", "past_k2", "past_v2"],  # counts from 1
         ["past_k00", "past_v00", "past_k01", "past_v01"],
-        ["past_k0", "past_k1", "past_v0", "past_v1"],  # not row by row
+        ["past_k0", "past_k1", "past_v1", "past_v0"],  # in neither order
         ["past_k0", "past_v0", "x", "past_k1", "past_v1"],  # not together
         ["past_k0", "past_v0", "past_k1"],
         ["image0", "image1"],  # no cache

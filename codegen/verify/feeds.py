@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ...analysis.errors import VerificationError
+from ...analysis.errors import FairhandError, VerificationError
 from ...analysis.literals import message_line, one_line
 from ...analysis.oracle.process import RunFailed, Session
 from .input_sizes import complete, decoding_sizes, dynamic_sizes, free_inputs
@@ -184,7 +184,10 @@ def _attempts(
             if tried in seen:
                 continue
             seen.append(tried)
-            feed = make_inputs(shaped, seed, tried)
+            try:
+                feed = make_inputs(shaped, seed, tried)
+            except FairhandError:  # too large to make, and no answer to the refusal
+                continue
             if shaped is not model or tried != tried_before:
                 yield shaped, tried, feed
             for number in (1, 0) if len(seen) <= 3 else ():

@@ -16,7 +16,7 @@ from fairhand.analysis.errors import FairhandError
 from fairhand.analysis.oracle.process import Session
 from fairhand.codegen import cli
 from fairhand.codegen.verify import parity
-from fairhand.codegen.verify.feeds import find_cases
+from fairhand.codegen.verify.feeds import _attempts, find_cases
 from fairhand.codegen.verify.input_sizes import dynamic_sizes
 from fairhand.codegen.verify.inputs import make_inputs
 
@@ -260,6 +260,15 @@ def test_a_refusal_is_whole_and_says_what_to_do(tmp_path: Path) -> None:
         fairhand.compile(made, tmp_path / "net", cache=False)
     assert "idx=-99 must be within the inclusive range [-4,3]" in str(refused.value)
     assert "--shape x=1,1" in str(refused.value)
+
+
+def test_sizes_of_which_inputs_were_too_large_are_passed_over() -> None:
+    """The refusal that began the search is said, and not that of a size it tried."""
+    made = model("(float[a, b, c, d] x) => (float[a, b, c, d] y) { y = Neg(x) }", {})
+    refused = "a size must be 2048"
+    tried = [sizes for _, sizes, _ in _attempts(ir.from_proto(made), 0, refused)]
+    assert any(2048 in sizes.values() for sizes in tried)
+    assert dict.fromkeys("abcd", 2048) not in tried
 
 
 @pytest.fixture

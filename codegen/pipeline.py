@@ -247,7 +247,7 @@ def lower(
     style = body_style(graph, shapes, options, measure)
     statements = make_steps(graph, shapes, faithful, kernels)
     find_scopes(statements)
-    interface = interface_of(graph, shapes)
+    interface = interface_of(graph)
     root = make_tree(statements, interface.outputs, faithful, interface.caches)
     settle_dimensions(root, interface.inputs, shapes)
     classes = ClassTable(root, network_name(graph, root, title), faithful)

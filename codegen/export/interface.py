@@ -57,13 +57,29 @@ class Interface:
         )
         return (*plain, *lists)
 
+    @property
+    def taken(self) -> list[str]:
+        """The inputs in the order of forward, which is not the file's where it has
+        lists."""
+        return list(flat(self.arguments({name: name for name in self.shapes})))
+
+    def in_order(self, result: Any) -> list[Any]:
+        """What forward returned, lists opened, in the order of the outputs."""
+        starts = {_names(rows[0])[0]: rows for rows in self.nested.values()}
+        listed = flat([starts.get(name, name) for name in self.outputs])
+        returned, made = list(dict.fromkeys(listed)), list(flat(result))
+        if len(made) != len(returned):
+            return made
+        named = dict(zip(returned, made, strict=True))
+        return [named[name] for name in self.outputs]
+
 
 def _names(row: str | Sequence[str]) -> Sequence[str]:
     return [row] if isinstance(row, str) else row
 
 
 def flat(result: Any) -> Iterator[Any]:
-    """The tensors of a result, in the order of the outputs."""
+    """What is in lists and tuples."""
     if isinstance(result, list | tuple):
         for item in result:
             yield from flat(item)

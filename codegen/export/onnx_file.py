@@ -26,7 +26,7 @@ from ..verify.feeds import Case, case_at, find_cases
 from ..verify.parity import oracle
 from ..verify.rounding_noise import allowance, own_noise
 from ..verify.tolerances import compare_values
-from .interface import Interface, flat, interface_of
+from .interface import Interface, interface_of
 from .origins import restore_names
 from .program import Sizes, in_opset, place_of, traced
 
@@ -200,7 +200,7 @@ def _parity(
         if case is not None and _can_run(module, known, case):
             runs.append(case)
     for case in runs:
-        made = list(flat(_run(module, known, case)))
+        made = known.in_order(_run(module, known, case))
         other = next((x for x in made if not isinstance(x, torch.Tensor)), None)
         if other is not None:
             raise FairhandError(

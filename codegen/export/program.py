@@ -67,7 +67,7 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
                     graph,
                     dynamo=True,
                     opset_version=max(opset, _OLDEST),
-                    input_names=list(known.values),
+                    input_names=known.taken,
                     verbose=False,
                     optimize=False,
                 )
@@ -76,6 +76,7 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
         except Exception as reason:  # of whatever kind: it runs what a user wrote
             error = error or reason
             continue
+        _order(program.model.graph, known)
         _name_outputs(program.model.graph, known)
         _name_sizes(program.model.graph, module, known)
         return Traced(program.model, _beyond(graph, known))
@@ -139,8 +140,8 @@ def _beyond(graph: torch.export.ExportedProgram, known: Interface) -> list[Sizes
     symbols: dict[Any, str] = {}
     inputs = [node.meta["val"] for node in graph.graph.find_nodes(op="placeholder")]
     inputs = inputs[len(inputs) - len(known.shapes) :]
-    for tensor, dims in zip(inputs, known.shapes.values(), strict=True):
-        for size, dim in zip(tensor.shape, dims, strict=True):
+    for tensor, name in zip(inputs, known.taken, strict=True):
+        for size, dim in zip(tensor.shape, known.shapes[name], strict=True):
             if isinstance(dim, str) and isinstance(size, torch.SymInt):
                 symbols.setdefault(size.node.expr, dim)
     found: list[Sizes] = []
@@ -217,6 +218,13 @@ def place_of(error: BaseException, known: Interface, text: str = "") -> str:
         lines += [f.lineno for f in frames if f.filename == str(known.source)]
         cause = cause.__cause__
     return f"{known.source}:{lines[-1]}" if lines else str(known.source)
+
+
+def _order(graph: ir.Graph, known: Interface) -> None:
+    """Inputs and results as the interface has them, which forward may have in lists."""
+    inputs = {value.name: value for value in graph.inputs}
+    graph.inputs[:] = [inputs[name] for name in known.shapes]
+    graph.outputs[:] = known.in_order(list(graph.outputs))
 
 
 def _name_outputs(graph: ir.Graph, known: Interface) -> None:

@@ -1,20 +1,20 @@
 """Inputs and outputs that come in numbered pairs: a decoder's past and present.
 
-`past_k0, past_v0, past_k1, ...` become one argument, a tuple with a pair per layer; the
-flat ONNX names stay Session's. Only names of letters, digits, dots and underscores
-count, since they go into an f-string; a size may be named after its tensor.
+`past_k0, past_v0, past_k1, ...` become one argument, a tuple with a pair per layer, and
+so do all keys before all values; the flat ONNX names stay Session's. Only names of
+letters, digits, dots and underscores count, since they go into an f-string; a size may
+be named after its tensor.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import takewhile
 
 import onnx_ir as ir
 
-from ...analysis.graph.shape_facts import ShapeFacts
 from .identifiers import unused, variable
 
 _NUMBERED = re.compile(r"([A-Za-z_.]*?[A-Za-z_.])([0-9]{1,4})([A-Za-z_.]*)")
@@ -23,15 +23,16 @@ _CACHES = re.compile(r"past|present|cache|state|mems", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class CacheArgument:
-    """`name[i]` is a tuple of the values called `templates` with i for {i}.
-
-    In ONNX these stand row by row, or `apart`: all keys before all values.
-    """
+    """`name[i]` is a tuple of the values called `templates` with i for {i}."""
 
     name: str
     templates: tuple[str, ...]
     rows: tuple[tuple[ir.Value, ...], ...]
-    apart: bool = False
+
+    @property
+    def columns(self) -> tuple[tuple[ir.Value, ...], ...]:
+        """For each template the values of all rows."""
+        return tuple(zip(*self.rows, strict=True))
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -59,16 +60,22 @@ class CacheArgument:
 
     @property
     def pattern(self) -> str:
-        """The templates as one, with {part} where they differ; "" if they don't fit."""
-        if len(self.templates) == 1:
-            return self.templates[0]
-        first, part = self.templates[0], self.parts[0]
-        for hit in re.finditer(re.escape(part), first) if part else ():
-            made = f"{first[: hit.start()]}{{part}}{first[hit.end() :]}"
-            texts = tuple(made.replace("{part}", p) for p in self.parts)
-            if texts == self.templates:
-                return made
-        return ""
+        """The templates as one, with {part} where they differ."""
+        words, start, end = self._cut()
+        first = words[0]
+        return "".join([*first[:start], "{part}", *first[len(first) - end :]])
+
+    @property
+    def fillings(self) -> tuple[str, ...]:
+        """What stands for {part} in each of the templates."""
+        words, start, end = self._cut()
+        return tuple("".join(mine[start : len(mine) - end]) for mine in words)
+
+    def _cut(self) -> tuple[list[list[str]], int, int]:
+        """The templates' words, and how many of them all begin and end with."""
+        words = [re.findall(r"[A-Za-z]+|\{i\}|.", t) for t in self.templates]
+        start = _common(words)
+        return words, start, _common([mine[start:][::-1] for mine in words])
 
 
 def _common(words: list[list[str]]) -> int:
@@ -78,7 +85,7 @@ def _common(words: list[list[str]]) -> int:
 
 
 def find_families(
-    values: list[ir.Value], shapes: ShapeFacts, others: Collection[CacheArgument] = ()
+    values: list[ir.Value], others: Collection[CacheArgument] = ()
 ) -> list[CacheArgument]:
     """The families among inputs or outputs, whose order they keep.
 
@@ -101,44 +108,27 @@ def find_families(
         called = {family.name for family in others}
         name = variable(stem)
         name = f"new_{name}" if name in called else name
-        family = _family(name, members, values)
-        if family is not None and _alike(family, shapes):
+        family = _family(name, members)
+        if family is not None and _stands(family, values):
             families.append(family)
     return families
 
 
-def _family(
-    name: str, members: dict[str, dict[int, ir.Value]], values: list[ir.Value]
-) -> CacheArgument | None:
-    """None where they don't stand together in one of both orders."""
-    counts = {tuple(sorted(numbered)) for numbered in members.values()}
-    if len(counts) != 1 or len(members) > 4:
+def _family(name: str, members: dict[str, dict[int, ir.Value]]) -> CacheArgument | None:
+    """Those that are counted from 0 without a gap, as far as most of them are."""
+    count = max(map(len, members.values()))
+    whole = {t: m for t, m in members.items() if sorted(m) == list(range(count))}
+    if count < 2 or not whole or len(whole) > 4:
         return None
-    (places,) = counts
-    if len(places) < 2 or places != tuple(range(len(places))):
-        return None
-    rows = tuple(tuple(m[i] for m in members.values()) for i in places)
-    for apart, order in ((False, rows), (True, zip(*rows, strict=True))):
-        flat = [value for part in order for value in part]
-        at = values.index(flat[0])
-        family = CacheArgument(name, tuple(members), rows, apart)
-        if values[at : at + len(flat)] == flat and family.pattern:
-            return family
-    return None
+    rows = tuple(tuple(m[i] for m in whole.values()) for i in range(count))
+    return CacheArgument(name, tuple(whole), rows)
 
 
-def _alike(family: CacheArgument, shapes: ShapeFacts) -> bool:
-    """Whether the members are alike."""
+def _stands(family: CacheArgument, values: list[ir.Value]) -> bool:
+    """Whether the first of the first row comes first, and all are computed or none."""
     flat = [value for row in family.rows for value in row]
-    if len({v.producer() is None for v in flat}) > 1:
-        return False
-    told = {(v.dtype, _sizes(v, shapes.dims(v)), _sizes(v, v.shape)) for v in flat}
-    return len(told) == 1
-
-
-def _sizes(value: ir.Value, dims: Iterable[object] | None) -> str:
-    """Sizes that are inferred or declared, but for the tensor's name in their names."""
-    return str([in_its_words(str(d), value.name or "", "") for d in dims or ()])
+    computed = {v.producer() is not None for v in flat}
+    return min(flat, key=values.index) is flat[0] and len(computed) == 1
 
 
 def in_its_words(size: str, name: str, word: str) -> str:

@@ -34,11 +34,11 @@ class Interface:
         return frozenset(v for cache in self.taken for row in cache.rows for v in row)
 
 
-def interface_of(model: ir.Model, shapes: ShapeFacts) -> Interface:
+def interface_of(model: ir.Model) -> Interface:
     """The interface of a rewritten graph."""
     inputs, outputs = list(model.graph.inputs), list(model.graph.outputs)
-    taken = find_families(inputs, shapes)
-    return Interface(inputs, outputs, taken, find_families(outputs, shapes, taken))
+    taken = find_families(inputs)
+    return Interface(inputs, outputs, taken, find_families(outputs, taken))
 
 
 def interface_plan(
@@ -160,11 +160,13 @@ def _folded(
     rows: Sequence[_Row], families: Sequence[CacheArgument]
 ) -> Iterator[tuple[str, _Row]]:
     """A family's members of one kind share a line: past_k0 ... past_k11."""
+    said = {row[0].name: _with_name(row[0], "") for row in rows}
     first = {
         value.name: (column[0].name, column[-1].name)
         for family in families
-        for column in zip(*family.rows, strict=True)
+        for column in family.columns
         for value in column
+        if len({said[v.name or ""] for v in column}) == 1
     }
     for row in rows:
         ends = first.get(row[0].name)
@@ -177,27 +179,55 @@ def _folded(
 def _table(
     tensors: Sequence[TensorPlan], families: Sequence[CacheArgument]
 ) -> tuple[str, ...]:
-    """The entries of INPUTS or OUTPUTS; a family is a comprehension."""
+    """The entries of INPUTS or OUTPUTS; a family is a comprehension, if it can be."""
     starts = {family.rows[0][0].name: family for family in families}
-    members = {v.name for family in families for row in family.rows for v in row}
-    lines = []
-    for tensor in tensors:
-        entry = f"({short_literal(tensor.dtype)}, {short_literal(tensor.shape)})"
+    lines, covered = [], set[str]()
+    for i, tensor in enumerate(tensors):
         family = starts.get(tensor.name)
-        if family is not None:
-            entry = _with_name(entry, tensor, family.pattern)
-            rounds = f"for i in range({len(family.rows)})"
-            parts = ", ".join(f'"{part}"' for part in family.parts)
-            inner = f" for part in ({parts})" if len(family.parts) > 1 else ""
-            rounds = f"{inner[1:]} {rounds}" if family.apart else f"{rounds}{inner}"
-            lines.append(f'**{{f"{family.pattern}": {entry} {rounds}}},')
-        elif tensor.name not in members:
-            lines.append(f"{short_literal(tensor.name)}: {entry},")
+        size = len(family.rows) * len(family.templates) if family else 0
+        entry = _comprehension(family, tensors[i : i + size]) if family else ""
+        if entry:
+            lines.append(entry)
+            covered |= {member.name for member in tensors[i : i + size]}
+        elif tensor.name not in covered:
+            lines.append(
+                f"{short_literal(tensor.name)}: {_with_name(tensor, tensor.name)},"
+            )
     return tuple(lines)
 
 
-def _with_name(entry: str, tensor: TensorPlan, pattern: str) -> str:
-    """An entry in which sizes named after their tensor are made like its name."""
+def _comprehension(family: CacheArgument, tensors: Sequence[TensorPlan]) -> str:
+    """The entries of a family in one, "" where its members don't follow each other by
+    rows or by columns, or differ in more than those tell."""
+    count, width, pattern = len(family.rows), len(family.templates), family.pattern
+    names = [tensor.name for tensor in tensors]
+    by_rows = [v.name for row in family.rows for v in row]
+    by_columns = [v.name for column in family.columns for v in column]
+    if names not in (by_rows, by_columns) or "{i}" in "".join(family.fillings):
+        return ""
+    pattern = family.templates[0] if width == 1 else pattern
+    said = [_with_name(tensor, pattern) for tensor in tensors]
+    entry, parts = said[0], list(map(short_literal, family.fillings))
+    if len(set(said)) > 1:
+        step = 1 if names == by_rows else count
+        firsts = said[: width * step : step]
+        again = (
+            firsts * count if step == 1 else [x for x in firsts for _ in range(count)]
+        )
+        if said != again or 'f"' in "".join(said):
+            return ""
+        parts = [f"({part}, {said})" for part, said in zip(parts, firsts, strict=True)]
+        entry = "told"
+    word = "part, told" if entry == "told" else "part"
+    rounds = [f"for i in range({count})", f"for {word} in ({', '.join(parts)})"]
+    if names != by_rows:
+        rounds.reverse()
+    return f'**{{f"{pattern}": {entry} {" ".join(rounds[: min(width, 2)])}}},'
+
+
+def _with_name(tensor: TensorPlan, pattern: str) -> str:
+    """An entry, in which sizes named after their tensor are made like its name."""
+    entry = f"({short_literal(tensor.dtype)}, {short_literal(tensor.shape)})"
     for size in set(tensor.shape or ()):
         made = in_its_words(str(size), tensor.name, pattern)
         if isinstance(size, str) and made != size:

@@ -46,7 +46,8 @@ class Decoder:
     positions: str
     branch: str  # whether there is a past, as merged files ask
     caches: tuple[Cache, ...]
-    cross: tuple[Cache, ...]  # an encoder's: those of the first step stay
+    cross: tuple[Cache, ...]  # an encoder's: those of the first step stay; numbers
+    # that are handed on, and that nothing reads
     given: tuple[str, ...]  # what else is fed, the same in every step
     vocabulary: int
     rows: int  # that the file fixes; 0 for any
@@ -77,6 +78,8 @@ def find_decoder(
     rest = [v for v in inputs if v is not ids and v not in pairs]
     left = [v for v in others if v not in pairs.values()]
     crossing = {v: o for v in rest for o in left if _alike(v, o, shapes)}
+    counted = [v for v in crossing if shapes.rank(v) == 0 and _is_read(v, others)]
+    crossing = {v: o for v, o in crossing.items() if v not in counted}
     cross = reader.caches(crossing)
     mask, positions, branch = reader.roles([v for v in rest if v not in crossing])
     known = {mask, positions, branch, *crossing}
@@ -178,7 +181,11 @@ class _Interface:
         found: list[Cache | None] = []
         for value, output in pairs.items():
             shape = self._shape(value, output)
-            known = ROWS in shape and shape.count(PLACES) < 2 and "" not in shape
+            known = (
+                (ROWS in shape or not shape)
+                and shape.count(PLACES) < 2
+                and "" not in shape
+            )
             cache = Cache(value.name or "", output.name or "", shape)
             found.append(cache if known else None)
         return found
@@ -247,6 +254,11 @@ def _alike(value: ir.Value, output: ir.Value, shapes: ShapeFacts) -> bool:
     """Whether an output that no cache is the past of is called as an input is."""
     word = _place(value)
     return bool(word) and word == _place(output) and value.dtype == output.dtype
+
+
+def _is_read(value: ir.Value, outputs: Sequence[ir.Value]) -> bool:
+    """Whether more is computed from a value than what is given back of it."""
+    return any(v not in outputs for node in value.consumers() for v in node.outputs)
 
 
 def _place(value: ir.Value) -> str:

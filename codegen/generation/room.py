@@ -128,7 +128,9 @@ def _refused(reason: str) -> VerificationError:
 
 def _layouts(decoder: Decoder, graph: ir.Graph) -> Iterator[Layout]:
     """Those that count on all laws, then on fewer."""
-    first = replace(first_layout(decoder), together=not decoder.cross)
+    first = replace(
+        first_layout(decoder), together=not any(cache.shape for cache in decoder.cross)
+    )
     placed = any(PLACES in cache.shape for cache in decoder.caches)
     reason = "with more, its scores differ" if placed else "its caches are states"
     if any(_hangs_on_sizes(node, decoder) for node in all_nodes(graph)):

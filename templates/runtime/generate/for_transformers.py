@@ -44,8 +44,10 @@ class Past(Cache):
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Go on from these rows."""
         for name, tensor in self.tensors.items():
-            rows = (CACHES | CROSS)[name][1].index("rows")
-            self.tensors[name] = tensor.index_select(rows, beam_idx)
+            shape = (CACHES | CROSS)[name][1]
+            if "rows" in shape:  # other numbers are handed on as they are
+                rows = shape.index("rows")
+                self.tensors[name] = tensor.index_select(rows, beam_idx)
 
     def crop(self, tokens: int) -> None:
         """Forget the last `-tokens`; all but so many, as transformers before 5 says it.

@@ -37,6 +37,23 @@ def test_what_a_network_breaks_is_not_counted_on(law: str, tmp_path: Path) -> No
     assert made.generate(PROMPT, PROMPT[::-1], new=5)[0] == expected
 
 
+def test_a_number_that_is_only_handed_on_is_no_input_of_the_callers(
+    tmp_path: Path,
+) -> None:
+    """As torch's exporter writes the size of a window, beside its keys and values."""
+    model = decoder("masked")
+    names = "past_key_values.0.window", "present.0.window"
+    for name, side in zip(names, (model.graph.input, model.graph.output), strict=True):
+        side.append(onnx.helper.make_tensor_value_info(name, 7, []))
+    model.graph.node.append(onnx.helper.make_node("Identity", names[:1], names[1:]))
+    onnx.save(model, tmp_path / "model.onnx")
+    package = fairhand.compile(tmp_path / "model.onnx", tmp_path / "package").path
+    made = Generating(tmp_path / "model.onnx", package)
+    assert not made.caches.GIVEN and made.caches.TOGETHER
+    expected = [int(scores.argmax()) for scores in made.expected(PROMPT, 5)]
+    assert made.generate(PROMPT, PROMPT[:3], new=5)[0] == expected
+
+
 def test_a_window_wider_than_a_trial_is_told_from_places_behind(
     tmp_path: Path,
 ) -> None:

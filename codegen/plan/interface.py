@@ -142,9 +142,10 @@ def _signature(
     rows = list(zip((*inputs, *outputs), dims, roles, strict=True))
     folded = list(_folded(rows, [*interface.taken, *interface.returned]))
     names = [name for name, _ in folded]
-    sizes = [one_line(shape_text(row[1]), 40) for _, row in folded]
     wide = max(map(len, names), default=0)
     types = max((len(row[0].dtype) for _, row in folded), default=0)
+    room = min(40, 74 - wide - types)  # of 88, beside margins and "output"
+    sizes = [one_line(shape_text(row[1]), room) for _, row in folded]
     spans = max(map(len, sizes), default=0)
     lines = [
         f"{name:{wide}} {row[0].dtype:{types}} {shape:{spans}}  {row[2]}"
@@ -159,12 +160,13 @@ def _signature(
 def _folded(
     rows: Sequence[_Row], families: Sequence[CacheArgument]
 ) -> Iterator[tuple[str, _Row]]:
-    """A family's members of one kind share a line: past_k0 ... past_k11."""
+    """A family's members of one kind share a line: past_k0 ... past_k11, or where that
+    is long past_key_values.{i}.key."""
     said = {row[0].name: _with_name(row[0], "") for row in rows}
     first = {
-        value.name: (column[0].name, column[-1].name)
+        value.name: (column[0].name, column[-1].name, template)
         for family in families
-        for column in family.columns
+        for column, template in zip(family.columns, family.templates, strict=True)
         for value in column
         if len({said[v.name or ""] for v in column}) == 1
     }
@@ -173,7 +175,9 @@ def _folded(
         if ends is None:
             yield one_line(row[0].name, 30), row
         elif row[0].name == ends[0]:
-            yield one_line(f"{ends[0]} ... {ends[1]}", 40), row
+            start, end, template = ends
+            shown = f"{start} ... {end}"
+            yield one_line(shown if len(shown) <= 30 else template, 30), row
 
 
 def _table(

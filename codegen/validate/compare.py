@@ -145,6 +145,10 @@ def _attempt(
         if ours.outputs != right.outputs:
             found = both.difference(right, ours)
             raise Differs(found | {"decides": both.decisions(asked, known)})
+        # Ways that model.py alone may take are followed too: the graph does the same.
+        asked = {**asked, **both.recorder.chosen}
+        if not ways:
+            both.check_again(inputs, choices, ours)
         taken = {name: kinds[0] for name, kinds in asked.items()}
         for i, (name, kinds) in enumerate(asked.items()):
             if kinds is COUNTS:
@@ -225,6 +229,7 @@ class Both:
                 for name, tensor in held.items():
                     if tensor is not None:
                         held[name] = self.recorder.lend(tensor)
+        self.loaded = self.state()
 
     # ------------------------------------------------------------------------ inputs
 
@@ -270,18 +275,43 @@ class Both:
     # -------------------------------------------------------------------------- runs
 
     def emitted(
-        self, inputs: Sequence[Any], choices: Mapping[str, object] | None = None
+        self,
+        inputs: Sequence[Any],
+        choices: Mapping[str, object] | None = None,
+        grad: bool = False,
     ) -> _Side:
         """Run model.py, `choices` as in `Recorder.begin`. Raises Fails if it does,
         CannotFollow."""
         try:
             return self._run(
-                lambda: called(self.module, self.network, inputs), self.source, choices
+                lambda: called(self.module, self.network, inputs),
+                self.source,
+                choices,
+                grad,
             )
         except CannotFollow:
             raise
         except Exception as error:
             raise Fails(self.failure(error)) from None
+
+    def check_again(
+        self, inputs: Sequence[Any], choices: Mapping[str, object], first: _Side
+    ) -> None:
+        """That model.py does the same in a second call, and where gradients are wanted.
+        Raises CannotFollow."""
+        for grad in (False, True):
+            if self.emitted(inputs, choices, grad).outputs != first.outputs:
+                way = "where gradients are wanted" if grad else "in a second call"
+                raise CannotFollow(f"model.py does something else {way}")
+        for name, held in self.state().items():
+            if held != self.loaded.get(name):
+                raise CannotFollow(f"{name} keeps something from call to call")
+
+    def state(self) -> dict[str, object]:
+        """What model.py and its modules hold."""
+        modules = self.network.named_modules()
+        found = {name or "the network": _kept(vars(part)) for name, part in modules}
+        return {**found, "model.py": _kept(vars(self.module))}
 
     def graph(
         self, inputs: Sequence[Any], choices: Mapping[str, object] | None = None
@@ -341,6 +371,7 @@ class Both:
         call: Callable[[], list[Any]],
         source: str,
         choices: Mapping[str, object] | None,
+        grad: bool = False,
     ) -> _Side:
         self.recorder.begin(source, choices)
         # Without it what is composed of other operators takes numbers alone for sizes.
@@ -348,7 +379,7 @@ class Both:
         plain = torch.backends.nnpack.flags(enabled=False)  # which asks for batches
         whole = Whole(self.recorder) if self.env is not None else nullcontext()
         ways = plain, composed, _GENERAL, self.fake, self.recorder, whole
-        with torch.no_grad(), ExitStack() as entered:
+        with torch.set_grad_enabled(grad), ExitStack() as entered:
             for way in ways:
                 entered.enter_context(way)
             made = call()
@@ -503,6 +534,20 @@ def _listed(options: Iterable[str]) -> str:
     """Options that another call of the same operator hasn't, behind its name."""
     text = ", ".join(options)
     return f" with {text}" if text else " of other tensors, or without options"
+
+
+def _kept(held: Mapping[str, Any]) -> dict[str, object]:
+    """What a module or a file holds, by identity; of what can grow, its items too."""
+    found: dict[str, object] = {}
+    for name, value in held.items():
+        items: object = ()
+        if isinstance(value, dict):
+            items = [(key, id(each)) for key, each in value.items()]
+        elif isinstance(value, list | set):
+            items = list(map(id, value))
+        plain = isinstance(value, int | float | str | bool)
+        found[name] = (value if plain else id(value)), items
+    return found
 
 
 def called(module: Any, network: Any, inputs: Sequence[Any]) -> list[Any]:

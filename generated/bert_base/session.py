@@ -22,8 +22,8 @@ from .engines import make_engine
 from .model import INPUTS, OUTPUTS, WEIGHTS, load
 from .ort_interface import (
     OrtInterface,
+    from_list,
     invalid,
-    must_be_fed,
     on_disk,
     plain,
     report,
@@ -81,14 +81,11 @@ class Session(OrtInterface):
         run_options: object = None,
     ) -> list[Any]:
         """The outputs of these names, all of them for None or an empty list."""
-        if isinstance(output_names, str):
-            raise invalid(
-                f"output_names must be a list, got {output_names!r}", TypeError
-            )
+        if output_names and isinstance(output_names, str):
+            raise invalid(f"output_names must be a list, got {output_names!r}")
         names = list(output_names or OUTPUTS)
         input_feed = {name: plain(value) for name, value in input_feed.items()}
-        if missing := [x for x in INPUTS if x not in input_feed and must_be_fed(x)]:
-            raise ValueError(f"inputs {missing} are missing from {list(input_feed)}")
+        self._validate_input(list(input_feed))
         if unknown := [name for name in input_feed if name not in INPUTS]:
             raise invalid(f"no inputs {unknown}, the inputs are {list(INPUTS)}")
         if unknown := [name for name in names if name not in OUTPUTS]:
@@ -130,14 +127,10 @@ def to_input(name: str, value: Any, device: torch.device) -> Tensor:
 
 def checked(name: str, value: Any, dtype: str, shape: tuple[Any, ...] | None) -> Any:
     """The array that was fed, of the type and shape that input `name` has."""
-    if isinstance(value, list):  # lists are converted, scalars and tuples are not
-        value = np.array(value, dtype)
     if not isinstance(value, np.ndarray):
-        raise invalid(
-            f"input {name!r} must be an array, got {type(value).__name__}", TypeError
-        )
+        value = from_list(name, value, dtype)
     if value.dtype.name != dtype:
-        raise invalid(f"input {name!r} must be {dtype}, got {value.dtype}", TypeError)
+        raise invalid(f"input {name!r} must be {dtype}, got {value.dtype}")
     if shape and not fits(value.shape, shape):  # a scalar, or no rank: any shape
         raise invalid(
             f"input {name!r} must have shape {list(shape)}, got {list(value.shape)}"

@@ -5,33 +5,42 @@ CPU to launch them one by one. It reads and writes buffers of its own, so that t
 one for each set of shapes, captured when inputs of these shapes first come. All share
 what memory they need in between: one runs at a time, and its results are copied out.
 
-One graph is captured at a time. Meanwhile no other thread of the process may wait for a
-GPU, since PyTorch would raise there.
+One graph is captured at a time. With graph=True no other thread of the process may wait
+for a GPU meanwhile, since PyTorch would raise there.
 """
 
 from __future__ import annotations
 
+import math
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
 MOST = 8  # graphs that are kept; the one that was not used for longest goes first
+MOST_SEEN = 1000  # shapes that are counted
 WARM_UP = 3  # forwards before a capture: Triton compiles, and libraries choose
 
 _capturing = threading.Lock()
 
 
 class Graphed:
-    """A network on `device`, called with tensors on the CPU, from any thread."""
+    """A network on `device`, called with tensors on the CPU, from any thread.
 
-    def __init__(self, network: Callable[..., Any], device: torch.device):
-        self.network, self.device = network, device
+    With `patience` so many calls of the same shapes run without a graph, since no more
+    may come; and where none can be captured, all calls do. Without, that is an error.
+    """
+
+    def __init__(
+        self, network: Callable[..., Any], device: torch.device, patience: float = 0
+    ):
+        self.network, self.device, self.patience = network, device, patience
         self.graphs: OrderedDict[tuple, Graph] = OrderedDict()
+        self.calls: Counter[tuple] = Counter()  # of shapes without a graph
         self.pool = torch.cuda.graph_pool_handle()
         # Memory of a pool is shared by what was captured on one stream.
         self.stream = torch.cuda.Stream(device)
@@ -40,14 +49,31 @@ class Graphed:
     def __call__(self, *inputs: Tensor) -> Any:
         key = tuple((x.shape, x.dtype) for x in inputs)
         with self.lock:
-            if key not in self.graphs:
-                with _capturing:
-                    made = Graph(self.network, inputs, self.stream, self.pool)
-                self.graphs[key] = made
-                if len(self.graphs) > MOST:
-                    self.graphs.popitem(last=False)
+            if key not in self.graphs and not self.captures(key, inputs):
+                return self.network(*(x.to(self.device) for x in inputs))
             self.graphs.move_to_end(key)
             return self.graphs[key].replay(inputs)
+
+    def captures(self, key: tuple, inputs: tuple[Tensor, ...]) -> bool:
+        """Whether there is a graph of these shapes now."""
+        if self.calls[key] < self.patience:
+            self.calls[key] += 1
+            if len(self.calls) > MOST_SEEN:
+                self.calls.clear()
+            return False
+        check = nullcontext if self.patience else no_waiting
+        try:
+            with _capturing:
+                made = Graph(self.network, inputs, self.stream, self.pool, check)
+        except RuntimeError:
+            if not self.patience:
+                raise
+            self.patience = math.inf
+            return False
+        self.graphs[key] = made
+        if len(self.graphs) > MOST:
+            self.graphs.popitem(last=False)
+        return True
 
 
 class Graph:
@@ -59,6 +85,7 @@ class Graph:
         inputs: tuple[Tensor, ...],
         stream: torch.cuda.Stream,
         pool: Any,
+        check: Callable[[], AbstractContextManager[None]],
     ):
         self.device = stream.device
         self.pinned = [pinned_like(x) for x in inputs]
@@ -69,7 +96,7 @@ class Graph:
             with torch.cuda.stream(stream):
                 for _ in range(WARM_UP):
                     network(*self.inputs)
-                with no_waiting():
+                with check():
                     network(*self.inputs)
         finally:
             here.wait_stream(stream)  # before memory of the inputs is another's

@@ -22,8 +22,8 @@ from .graphs import Graphed
 from .model import INPUTS, OUTPUTS, WEIGHTS, load
 from .ort_interface import (
     OrtInterface,
+    from_list,
     invalid,
-    must_be_fed,
     on_disk,
     plain,
     report,
@@ -32,6 +32,7 @@ from .ort_interface import (
 
 ENGINE = "auto"  # of those in engines.py
 ONNX_TYPES = {"float32": "float", "float64": "double", "object": "string"}
+PATIENCE = 2  # calls of the same shapes, before a graph is captured for them
 
 
 class NodeArg(NamedTuple):
@@ -43,7 +44,8 @@ class NodeArg(NamedTuple):
 class Session(OrtInterface):
     """Stands in for onnxruntime.InferenceSession; `threads` are those of run().
 
-    With `graph`, a GPU replays what was captured for inputs of the same shapes.
+    With `graph`, a GPU replays what was captured for inputs of the same shapes; where
+    that is left open, from the third call of these shapes on, if it can be captured.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class Session(OrtInterface):
         device: str | None = None,
         engine: str = ENGINE,
         threads: int | None = None,
-        graph: bool = False,
+        graph: bool | None = None,
         **without_effect: Any,
     ):
         self.accept(path_or_bytes, sess_options, without_effect)
@@ -74,10 +76,14 @@ class Session(OrtInterface):
 
     def prepare(self) -> None:
         """What run() calls, from the model as it is and where it is."""
-        self.inputs_on = torch.device("cpu") if self.graph else self.device
+        self.inputs_on = self.device
         self.runs_on = make_engine(self.engine, self.model, self.device)
-        graph = Graphed(self.runs_on, self.device) if self.graph else None
-        self.network = graph or self.runs_on
+        self.network = self.runs_on
+        graphs = self.graph is not False and self.engine != "compile"  # has its own
+        if graphs and self.device.type == "cuda":
+            self.inputs_on = torch.device("cpu")
+            patience = 0 if self.graph else PATIENCE
+            self.network = Graphed(self.runs_on, self.device, patience)
 
     @torch.inference_mode()
     def run(
@@ -87,14 +93,11 @@ class Session(OrtInterface):
         run_options: object = None,
     ) -> list[Any]:
         """The outputs of these names, all of them for None or an empty list."""
-        if isinstance(output_names, str):
-            raise invalid(
-                f"output_names must be a list, got {output_names!r}", TypeError
-            )
+        if output_names and isinstance(output_names, str):
+            raise invalid(f"output_names must be a list, got {output_names!r}")
         names = list(output_names or OUTPUTS)
         input_feed = {name: plain(value) for name, value in input_feed.items()}
-        if missing := [x for x in INPUTS if x not in input_feed and must_be_fed(x)]:
-            raise ValueError(f"inputs {missing} are missing from {list(input_feed)}")
+        self._validate_input(list(input_feed))
         if unknown := [name for name in input_feed if name not in INPUTS]:
             raise invalid(f"no inputs {unknown}, the inputs are {list(INPUTS)}")
         if unknown := [name for name in names if name not in OUTPUTS]:
@@ -128,14 +131,10 @@ def node_args(table: Mapping[str, tuple[str, Any]]) -> list[NodeArg]:
 
 def checked(name: str, value: Any, dtype: str, shape: tuple[Any, ...] | None) -> Any:
     """The array that was fed, of the type and shape that input `name` has."""
-    if isinstance(value, list):  # lists are converted, scalars and tuples are not
-        value = np.array(value, dtype)
     if not isinstance(value, np.ndarray):
-        raise invalid(
-            f"input {name!r} must be an array, got {type(value).__name__}", TypeError
-        )
+        value = from_list(name, value, dtype)
     if value.dtype.name != dtype:
-        raise invalid(f"input {name!r} must be {dtype}, got {value.dtype}", TypeError)
+        raise invalid(f"input {name!r} must be {dtype}, got {value.dtype}")
     if shape and not fits(value.shape, shape):  # a scalar, or no rank: any shape
         raise invalid(
             f"input {name!r} must have shape {list(shape)}, got {list(value.shape)}"

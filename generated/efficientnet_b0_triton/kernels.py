@@ -36,6 +36,20 @@ def is_supported(device: torch.device) -> bool:
     return torch.cuda.get_device_capability(device) >= (8, 0)
 
 
+def runs_triton(*tensors: Tensor) -> bool:
+    """Whether a kernel can be launched on these tensors, and nothing is lost by it."""
+    if triton is None or torch.compiler.is_compiling():
+        return False  # torch.compile and torch.export read what they know
+    if any(t.numel() == 0 or t.dtype == torch.float64 for t in tensors):
+        return False
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        return False  # kernels have no backward
+    if torch.is_autocast_enabled("cuda"):
+        return False  # which types it chooses PyTorch knows
+    device, *others = {t.device for t in tensors}
+    return not others and is_supported(device)
+
+
 def expect(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
     """Raise unless a tensor has the shape that a kernel finds its elements by."""
     if tensor.shape != shape:
@@ -49,14 +63,16 @@ def offset_type(*tensors: Tensor) -> tl.dtype:
     return tl.int64 if max(t.numel() for t in tensors) >= 2**31 - 2**16 else tl.int32
 
 
-def conv_precision() -> str:
-    """How float32 is convolved: as by cuDNN, in tf32 unless PyTorch was told not to."""
+def precision() -> str:
+    """How float32 is multiplied: as three products of tf32, whose sum is as exact, or
+    in tf32 alone where PyTorch was asked for it.
+    """
     if torch.version.hip:
         return "ieee"  # few GPUs of AMD have tf32
-    cudnn = torch.backends.cudnn
-    if hasattr(cudnn, "conv"):  # since PyTorch 2.9
-        return "tf32" if cudnn.conv.fp32_precision == "tf32" else "ieee"
-    return "tf32" if cudnn.allow_tf32 else "ieee"
+    matmul = torch.backends.cuda.matmul
+    if hasattr(matmul, "fp32_precision"):  # since PyTorch 2.9
+        return "tf32" if matmul.fp32_precision == "tf32" else "tf32x3"
+    return "tf32" if matmul.allow_tf32 else "tf32x3"
 
 
 def window_count(
@@ -82,12 +98,13 @@ def tiles(
     """The largest tiles of a product that there are 64 of, enough to keep a GPU busy.
 
     Fewer rows and columns have smaller ones; `size` is that of an element in bytes,
-    `n_left` the number of tensors that the left factor is computed from. float32 whose
-    products are exact has no tensor cores: larger tiles don't fit its registers.
+    `n_left` the number of tensors that the left factor is computed from. float32
+    without tf32 has no tensor cores: larger tiles don't fit its registers.
     """
     names = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
     exact = size == 4 and precision == "ieee"
-    for side, depth in ((128, 128), (64, 128), (32, 256), (16, 512))[exact:]:
+    middle = 256 if size == 4 else 128
+    for side, depth in ((128, 128), (64, middle), (32, 256), (16, 512))[exact:]:
         rows, cols = (
             min(side, max(triton.next_power_of_2(n), 16)) for n in (n_rows, n_cols)
         )
@@ -102,21 +119,6 @@ def tile_count(
     n_rows: int, n_cols: int, BLOCK_M: int, BLOCK_N: int, **others: int
 ) -> int:
     return triton.cdiv(n_rows, BLOCK_M) * triton.cdiv(n_cols, BLOCK_N)
-
-
-def runs_triton(*given: Tensor | None) -> bool:
-    """Whether a kernel can be launched on these tensors, and nothing is lost by it."""
-    tensors = [t for t in given if t is not None]
-    if triton is None or torch.compiler.is_compiling():
-        return False  # torch.compile and torch.export read what they know
-    if any(t.numel() == 0 or t.dtype == torch.float64 for t in tensors):
-        return False
-    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        return False  # kernels have no backward
-    if torch.is_autocast_enabled("cuda"):
-        return False  # which types it chooses PyTorch knows
-    device, *others = {t.device for t in tensors}
-    return not others and is_supported(device)
 
 
 def depthwise_conv_silu(
@@ -245,18 +247,10 @@ def pointwise_conv_silu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     weight = weight.contiguous()
     bias = bias.contiguous()
     y = x.new_empty((n_batches, n_rows, *x.shape[2:]))
-    tile = tiles(n_rows, n_cols, x.element_size(), conv_precision(), n_batches)
+    tile = tiles(n_rows, n_cols, x.element_size(), precision(), n_batches)
     with torch.cuda.device_of(x):
         pointwise_conv_silu_kernel[(tile_count(n_rows, n_cols, **tile), n_batches)](
-            x,
-            weight,
-            bias,
-            y,
-            n_rows,
-            n_cols,
-            depth,
-            PRECISION=conv_precision(),
-            **tile,
+            x, weight, bias, y, n_rows, n_cols, depth, PRECISION=precision(), **tile
         )
     return y
 
@@ -277,7 +271,7 @@ if triton is not None:
         n_rows,  # M
         n_cols,  # N
         depth,  # K
-        PRECISION: tl.constexpr,  # "tf32" or "ieee", for float32
+        PRECISION: tl.constexpr,  # "tf32x3", "tf32" or "ieee", for float32
         BLOCK_M: tl.constexpr,  # a tile of the result
         BLOCK_N: tl.constexpr,
         BLOCK_K: tl.constexpr,  # of the depth at a time
@@ -312,109 +306,6 @@ if triton is not None:
         bias = tl.load(bias_ptr + rows, mask=rows < n_rows).to(tl.float32)
         conv = sums + bias  # Conv
         y = conv * tl.sigmoid(conv)  # Swish
-
-        tl.store(y_ptr + offsets, y, mask=mask)
-
-
-def pointwise_conv_add(
-    x: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None
-) -> Tensor:
-    """conv = F.conv2d(x, weight, bias)
-    y = conv if residual is None else conv + residual
-
-    Replaces  Conv, optional Add, at 15 places, first node_Conv_793
-    Traffic   2.42 MB in 1 launch for [batch=1, 24, 56, 56]; op by op 3.02 MB in 2
-    """
-    expect("weight", weight, (weight.shape[0], x.shape[1], 1, 1))
-    expect("bias", bias, (weight.shape[0],))
-    if residual is not None:
-        expect("residual", residual, (x.shape[0], weight.shape[0], *x.shape[2:]))
-    n_batches, n_rows, depth = x.shape[0], weight.shape[0], x.shape[1]
-    n_cols = x.shape[2:].numel()
-    fits = n_batches < 2**16 and weight.dtype == x.dtype
-    if not (runs_triton(x, weight, bias, residual) and fits):
-        return pointwise_conv_add_reference(x, weight, bias, residual)
-    x = x.contiguous()
-    weight = weight.contiguous()
-    bias = bias.contiguous()
-    if residual is not None:
-        residual = residual.contiguous()
-    y = x.new_empty((n_batches, n_rows, *x.shape[2:]))
-    tile = tiles(n_rows, n_cols, x.element_size(), conv_precision(), n_batches)
-    with torch.cuda.device_of(x):
-        pointwise_conv_add_kernel[(tile_count(n_rows, n_cols, **tile), n_batches)](
-            x,
-            weight,
-            bias,
-            residual,
-            y,
-            n_rows,
-            n_cols,
-            depth,
-            PRECISION=conv_precision(),
-            **tile,
-        )
-    return y
-
-
-def pointwise_conv_add_reference(
-    x: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None
-) -> Tensor:
-    """The same in PyTorch; the kernel is tested against this."""
-    conv = F.conv2d(x, weight, bias)
-    return conv if residual is None else conv + residual
-
-
-if triton is not None:
-
-    @triton.jit
-    def pointwise_conv_add_kernel(
-        x_ptr,  # [B, K, N] in
-        weight_ptr,  # [M, K] in
-        bias_ptr,  # [M] in
-        residual_ptr,  # [B, M, N] in, or None
-        y_ptr,  # [B, M, N] out
-        n_rows,  # M
-        n_cols,  # N
-        depth,  # K
-        PRECISION: tl.constexpr,  # "tf32" or "ieee", for float32
-        BLOCK_M: tl.constexpr,  # a tile of the result
-        BLOCK_N: tl.constexpr,
-        BLOCK_K: tl.constexpr,  # of the depth at a time
-    ):
-        # Eight rows of tiles at a time, which read the same columns from the cache.
-        tiles_m, tiles_n = tl.cdiv(n_rows, BLOCK_M), tl.cdiv(n_cols, BLOCK_N)
-        tile = tl.program_id(0)
-        tile_m, tile_n = tl.swizzle2d(
-            tile // tiles_n, tile % tiles_n, tiles_m, tiles_n, 8
-        )
-        rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
-        cols = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
-        batch = tl.program_id(1).to(tl.int64)
-        sums = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
-        for start in range(0, depth, BLOCK_K):
-            across = (start + tl.arange(0, BLOCK_K))[None, :]
-            down = (start + tl.arange(0, BLOCK_K))[:, None]
-            x = tl.load(
-                x_ptr + (batch * depth + down) * n_cols + cols,
-                mask=(down < depth) & (cols < n_cols),
-                other=0.0,
-            )
-            weight = tl.load(
-                weight_ptr + rows * depth + across,
-                mask=(rows < n_rows) & (across < depth),
-                other=0.0,
-            )
-            sums = tl.dot(weight, x, sums, input_precision=PRECISION)
-
-        offsets = (batch * n_rows + rows) * n_cols + cols
-        mask = (rows < n_rows) & (cols < n_cols)
-        bias = tl.load(bias_ptr + rows, mask=rows < n_rows).to(tl.float32)
-        conv = sums + bias  # Conv
-        y = conv
-        if residual_ptr is not None:
-            residual = tl.load(residual_ptr + offsets, mask=mask).to(tl.float32)
-            y = conv + residual  # Add
 
         tl.store(y_ptr + offsets, y, mask=mask)
 

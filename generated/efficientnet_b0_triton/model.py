@@ -18,12 +18,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from .kernels import (
-    depthwise_conv_silu,
-    pointwise_conv_add,
-    pointwise_conv_silu,
-    sigmoid_mul,
-)
+from .kernels import depthwise_conv_silu, pointwise_conv_silu, sigmoid_mul
 
 MODEL_SHA256 = "8344cca0e4702d108e2d2d9769014a099f66f520f39838791ae80cc0d706102b"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
@@ -101,18 +96,17 @@ class MBConv(nn.Module):
         self.residual = residual
 
     def forward(self, x: Tensor) -> Tensor:
-        y = pointwise_conv_silu(x, self.block[0].weight, self.block[0].bias)
-        y = depthwise_conv_silu(
-            y,
+        out = pointwise_conv_silu(x, self.block[0].weight, self.block[0].bias)
+        out = depthwise_conv_silu(
+            out,
             self.block[1].weight,
             self.block[1].bias,
             self.block[1].stride,
             self.block[1].padding,
         )
-        y = self.block[2](y)
-        return pointwise_conv_add(
-            y, self.block[3].weight, self.block[3].bias, x if self.residual else None
-        )
+        out = self.block[2](out)
+        out = self.block[3](out)
+        return out + x if self.residual else out
 
 
 class EfficientNet(nn.Module):

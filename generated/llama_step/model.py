@@ -1,12 +1,12 @@
 """LlamaStep, generated from llama_step.onnx.
 
-    input_ids                                int64   [batch, seq]                input
-    attention_mask                           int64   [batch, total]              input
-    past_key_values.0.key ... past_key_va... float32 [batch, 4, past, 64]        input
-    past_key_values.0.value ... past_key_... float32 [batch, 4, past, 64]        input
-    logits                                   float32 [batch, seq, 32000]         output
-    present.0.key ... present.5.key          float32 [batch, 4, past + seq, 64]  output
-    present.0.value ... present.5.value      float32 [batch, 4, past + seq, 64]  output
+    input_ids                 int64   [batch, seq]                input
+    attention_mask            int64   [batch, total]              input
+    past_key_values.{i}.key   float32 [batch, 4, past, 64]        input
+    past_key_values.{i}.value float32 [batch, 4, past, 64]        input
+    logits                    float32 [batch, seq, 32000]         output
+    present.{i}.key           float32 [batch, 4, past + seq, 64]  output
+    present.{i}.value         float32 [batch, 4, past + seq, 64]  output
 
 Source     llama_step.onnx, opset 20, 492 nodes
 Generator  fairhand 0.1.0

@@ -70,13 +70,15 @@ def offset_type(*tensors: Tensor) -> tl.dtype:
 
 
 def precision() -> str:
-    """How float32 is multiplied: in tf32 only where PyTorch was asked for it."""
+    """How float32 is multiplied: as three products of tf32, whose sum is as exact, or
+    in tf32 alone where PyTorch was asked for it.
+    """
     if torch.version.hip:
         return "ieee"  # few GPUs of AMD have tf32
     matmul = torch.backends.cuda.matmul
     if hasattr(matmul, "fp32_precision"):  # since PyTorch 2.9
-        return "tf32" if matmul.fp32_precision == "tf32" else "ieee"
-    return "tf32" if matmul.allow_tf32 else "ieee"
+        return "tf32" if matmul.fp32_precision == "tf32" else "tf32x3"
+    return "tf32" if matmul.allow_tf32 else "tf32x3"
 
 
 def query_tile(n_rows: int, size: int) -> int:
@@ -95,12 +97,13 @@ def tiles(
     """The largest tiles of a product that there are 64 of, enough to keep a GPU busy.
 
     Fewer rows and columns have smaller ones; `size` is that of an element in bytes,
-    `n_left` the number of tensors that the left factor is computed from. float32 whose
-    products are exact has no tensor cores: larger tiles don't fit its registers.
+    `n_left` the number of tensors that the left factor is computed from. float32
+    without tf32 has no tensor cores: larger tiles don't fit its registers.
     """
     names = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
     exact = size == 4 and precision == "ieee"
-    for side, depth in ((128, 128), (64, 128), (32, 256), (16, 512))[exact:]:
+    middle = 256 if size == 4 else 128
+    for side, depth in ((128, 128), (64, middle), (32, 256), (16, 512))[exact:]:
         rows, cols = (
             min(side, max(triton.next_power_of_2(n), 16)) for n in (n_rows, n_cols)
         )
@@ -133,8 +136,8 @@ def rotary_angles(positions: Tensor, frequencies: Tensor) -> tuple[Tensor, Tenso
         return rotary_angles_reference(positions, frequencies)
     positions = positions.contiguous()
     frequencies = frequencies.contiguous()
-    cos = positions.new_empty(shape)
-    sin = positions.new_empty(shape)
+    cos = positions.new_empty(shape, dtype=frequencies.dtype)
+    sin = positions.new_empty(shape, dtype=frequencies.dtype)
     with torch.cuda.device_of(positions):
         rotary_angles_kernel[(triton.cdiv(cos.numel(), ELEMENTS),)](
             positions,
@@ -373,7 +376,7 @@ if triton is not None:
         depth,  # D
         v_depth,  # E
         scale,
-        PRECISION: tl.constexpr,  # "tf32" or "ieee", for float32
+        PRECISION: tl.constexpr,  # "tf32x3", "tf32" or "ieee", for float32
         BLOCK_M: tl.constexpr,
         BLOCK_N: tl.constexpr,
         BLOCK_D: tl.constexpr,  # power of two, at least D
@@ -531,7 +534,7 @@ if triton is not None:
         n_rows,  # M
         n_cols,  # N
         depth,  # K
-        PRECISION: tl.constexpr,  # "tf32" or "ieee", for float32
+        PRECISION: tl.constexpr,  # "tf32x3", "tf32" or "ieee", for float32
         BLOCK_M: tl.constexpr,  # a tile of the result
         BLOCK_N: tl.constexpr,
         BLOCK_K: tl.constexpr,  # of the depth at a time

@@ -56,7 +56,6 @@ NUMBERED = {
     12: "uint32",
     13: "uint64",
 }
-NO_MEMORY_INFO = "memory is PyTorch's here: there are no allocators of ONNX Runtime"
 NO_PARTITION = "PyTorch runs the whole network: no execution provider has a part of it"
 
 
@@ -76,16 +75,22 @@ class OrtInterface:
     ) -> None:
         """Raises ValueError for another model than the one that this was made from."""
         if unknown := without_effect.keys() - WITHOUT_EFFECT:
-            raise TypeError(f"Session() takes no {sorted(unknown)}")
-        if path_or_bytes is not None:
-            require_source(path_or_bytes)
-        self._model_path = None
+            warnings.warn(f"Session() has no use for {sorted(unknown)}", stacklevel=3)
+        self._enable_fallback = int(without_effect.get("enable_fallback", 1)) == 1
+        self._model_path = self._model_bytes = None
         if isinstance(path_or_bytes, (str, os.PathLike)):
             self._model_path = os.fspath(path_or_bytes)
-        self._sess_options = sess_options
+        elif isinstance(path_or_bytes, bytes):
+            self._model_bytes = path_or_bytes
+        if path_or_bytes is not None:
+            require_source(path_or_bytes)
+        self._sess_options_initial = sess_options
         self.profile = None
         if sess_options is None:
             return
+        if type(sess_options).__name__ != "SessionOptions":
+            kind = type(sess_options).__name__
+            raise OptionsError(f"sess_options must be SessionOptions, got {kind}")
         if sess_options.optimized_model_filepath:
             raise NotImplementedError(
                 "optimized_model_filepath: a Session has no ONNX graph to write"
@@ -103,7 +108,8 @@ class OrtInterface:
 
     @property
     def wanted_threads(self) -> int | None:
-        return getattr(self._sess_options, "intra_op_num_threads", 0) or None
+        wanted = getattr(self._sess_options_initial, "intra_op_num_threads", 0)
+        return wanted if wanted > 0 else None
 
     def place(
         self,
@@ -113,15 +119,25 @@ class OrtInterface:
     ) -> None:
         """Where to run: on `device`, else where the first usable provider does."""
         if device is None:
-            self._provider_options = usable_providers(providers, provider_options)
+            try:
+                self.register(usable_providers(providers, provider_options))
+            except (ValueError, RuntimeError) as error:
+                if not self._enable_fallback:
+                    raise
+                print(f"{error} {CPU} is used instead.", file=sys.stderr)
+                self.register({CPU: {}})
+                self.disable_fallback()
         elif torch.device(device).type == "cuda":
             index = torch.device(device).index or 0
-            self._provider_options = {CUDA: {"device_id": str(index)}, CPU: {}}
+            self.register({CUDA: {"device_id": str(index)}, CPU: {}})
         else:
-            self._provider_options = {CPU: {}}
-        first, options = next(iter(self._provider_options.items()))
-        on_gpu = f"cuda:{options.get('device_id', 0)}"
-        self.device = torch.device(on_gpu if first == CUDA else device or "cpu")
+            self.register({CPU: {}}, device)
+
+    def register(self, usable: dict[str, dict[str, str]], cpu: str = "cpu") -> None:
+        first = next(name for name in usable if name in (CUDA, CPU))
+        on_gpu = f"cuda:{usable[first].get('device_id', 0)}"
+        self._provider_options = usable
+        self.device = torch.device(on_gpu if first == CUDA else cpu)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -131,8 +147,8 @@ class OrtInterface:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """With the weights as they are now; options and profiles stay here."""
-        left_out = {"network": None, "_sess_options": None, "profile": None}
-        return restored, (type(self), {**self.__dict__, **left_out})
+        left_out = ("network", "profile", "_model_bytes", "_sess_options_initial")
+        return restored, (type(self), {**self.__dict__, **dict.fromkeys(left_out)})
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return self.__reduce__()
@@ -156,30 +172,58 @@ class OrtInterface:
         provider_options: Sequence[dict[str, Any]] | None = None,
     ) -> None:
         """Moves the network to where the first of the usable providers runs."""
-        self.place(providers, provider_options)
+        self.register(usable_providers(providers, provider_options))
         self.model.to(self.device)
         self.prepare()
 
     def get_session_options(self) -> Any:
-        if self._sess_options is None:
-            self._sess_options = import_module("onnxruntime").SessionOptions()
-        return self._sess_options
+        given = self._sess_options_initial
+        return given or import_module("onnxruntime").SessionOptions()
 
     def get_overridable_initializers(self) -> list[Any]:
         """None: initializers are parameters here, to be changed in `model`."""
         return []
 
+    def get_input_memory_infos(self) -> list[Any]:
+        return [cpu_memory()] * len(INPUTS)
+
+    def get_output_memory_infos(self) -> list[Any]:
+        return [cpu_memory()] * len(OUTPUTS)
+
+    def get_input_epdevices(self) -> list[Any]:
+        devices = import_module("onnxruntime").get_ep_devices()
+        return [next(x for x in devices if x.ep_name == CPU)] * len(INPUTS)
+
     # What programs read besides, although its names are private.
-    _inputs_meta = property(lambda self: self.get_inputs())
-    _outputs_meta = property(lambda self: self.get_outputs())
-    _model_meta = property(lambda self: self.get_modelmeta())
+    _inputs_meta = inputs_meta = property(lambda self: self.get_inputs())
+    _outputs_meta = outputs_meta = property(lambda self: self.get_outputs())
+    _model_meta = model_meta = property(lambda self: self.get_modelmeta())
+    _overridable_initializers = overridable_initializers = property(
+        get_overridable_initializers
+    )
+    _input_meminfos = input_meminfos = property(get_input_memory_infos)
+    _output_meminfos = output_meminfos = property(get_output_memory_infos)
+    _input_epdevices = input_epdevices = property(get_input_epdevices)
+    _sess_options = session_options = property(get_session_options)
     _providers = property(get_providers)
+    _profiling_start_time_ns = property(lambda self: self.get_profiling_start_time_ns())
+    _sess = property(lambda self: self)  # the object of C++, which run() calls there
+    _fallback_providers = property(lambda self: [CPU])
+    _captured_graph_bindings = property(lambda self: {})
+    _read_config_from_model = False
+    _reset_session = set_providers
+
+    def _validate_input(self, feed_input_names: Sequence[str]) -> None:
+        """Raises ValueError if one is missing that isn't optional."""
+        fed = {*feed_input_names}
+        if missing := [x for x in INPUTS if x not in fed and must_be_fed(x)]:
+            raise ValueError(f"inputs {missing} are missing from {feed_input_names}")
 
     def check_options(self, run_options: Any) -> None:
         """Raises TypeError for what isn't RunOptions, RuntimeError if they say stop."""
         if run_options is None:
             return
-        if not hasattr(run_options, "terminate"):
+        if type(run_options).__name__ != "RunOptions":
             kind = type(run_options).__name__
             raise TypeError(f"run_options must be RunOptions, got {kind}")
         if run_options.terminate:
@@ -194,6 +238,7 @@ class OrtInterface:
         run_options: object = None,
     ) -> None:
         """Calls callback(results, user_data, error) from a thread of its own."""
+        self._validate_input(list(input_feed))
 
         def finished(future: Future[list[Any]]) -> None:
             error = future.exception()
@@ -239,13 +284,13 @@ class OrtInterface:
         if iobinding.session is not self:
             raise ValueError("IOBinding must be used with the session that created it.")
         if not iobinding.targets:
-            raise BindingError("at least one output must be bound")
+            raise FeedError("at least one output must be bound")
         names = list(iobinding.targets)
         feeds = {name: feed() for name, feed in iobinding.feeds.items()}
         try:
             results = self.run(names, feeds, run_options)
         except (TypeError, ValueError) as error:
-            raise invalid(str(error), BindingError) from error
+            raise invalid(str(error)) from error
         iobinding.results = [
             written(result, iobinding.targets[name], name)
             for name, result in zip(names, results, strict=True)
@@ -268,7 +313,7 @@ class OrtInterface:
         if self.profile is None:
             return ""
         self.profile.stop()
-        prefix = self._sess_options.profile_file_prefix
+        prefix = self._sess_options_initial.profile_file_prefix
         path = f"{prefix}_{time.strftime('%Y-%m-%d_%H-%M-%S')}.json"
         self.profile.export_chrome_trace(path)
         self.profile = None
@@ -278,23 +323,16 @@ class OrtInterface:
     def get_profiling_start_time_ns(self) -> int:
         return self.profile_start if self.profile else 0
 
-    def get_input_memory_infos(self) -> list[Any]:
-        raise NotImplementedError(NO_MEMORY_INFO)
-
-    def get_output_memory_infos(self) -> list[Any]:
-        raise NotImplementedError(NO_MEMORY_INFO)
-
-    def get_input_epdevices(self) -> list[Any]:
-        raise NotImplementedError(NO_PARTITION)
-
     def get_provider_graph_assignment_info(self) -> list[Any]:
         raise NotImplementedError(NO_PARTITION)
 
+    def enable_fallback(self) -> None:
+        self._enable_fallback = True
+
+    def disable_fallback(self) -> None:
+        self._enable_fallback = False
+
     # Accepted without effect: they steer what only ONNX Runtime has.
-
-    def enable_fallback(self) -> None: ...
-
-    def disable_fallback(self) -> None: ...
 
     def set_ep_dynamic_options(self, options: dict[str, str]) -> None: ...
 
@@ -308,8 +346,12 @@ class OrtInterface:
     ) -> None: ...
 
 
-class BindingError(RuntimeError, TypeError, ValueError):
-    """What a binding refuses: a RuntimeError of ONNX Runtime, another one of run()."""
+class OptionsError(TypeError, AttributeError):
+    """What aren't SessionOptions: ONNX Runtime raises one, with providers the other."""
+
+
+class FeedError(RuntimeError, TypeError, ValueError):
+    """What run() or a binding refuses: ONNX Runtime raises one or another of them."""
 
 
 class IOBinding:
@@ -385,6 +427,13 @@ class IOBinding:
         self.results = []
 
 
+def cpu_memory() -> Any:
+    """Where values are fed and returned: OrtValues elsewhere are copied to and from."""
+    types = import_module(ORT_TYPES)
+    allocator = types.OrtAllocatorType.ORT_DEVICE_ALLOCATOR
+    return types.OrtMemoryInfo("Cpu", allocator, 0, types.OrtMemType.DEFAULT)
+
+
 def restored(cls: type[OrtInterface], state: dict[str, Any]) -> Any:
     """A session that was pickled or copied: its engine is prepared anew."""
     session = cls.__new__(cls)
@@ -398,15 +447,17 @@ def require_source(path_or_bytes: str | os.PathLike[str] | bytes) -> None:
     source = report()["source"]
     digest = hashlib.sha256()
     if isinstance(path_or_bytes, bytes):
-        name, folder = "these bytes", Path()
+        name, folder = "these bytes", ""
         digest.update(path_or_bytes)
-    elif isinstance(path_or_bytes, (str, os.PathLike)):
-        name, folder = os.fspath(path_or_bytes), Path(path_or_bytes).parent
-        add_file(digest, Path(path_or_bytes))
+    elif isinstance(path_or_bytes, (str, os.PathLike)) and path_or_bytes:
+        name = os.fspath(path_or_bytes)
+        folder = os.path.dirname(name)
+        add_file(digest, name)
     else:
-        raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
+        kind = type(path_or_bytes)
+        raise TypeError(f"Unable to load from type '{kind}': {path_or_bytes!r:.40}")
     for data in source["external_data"]:
-        add_file(digest, folder / data)
+        add_file(digest, os.path.join(folder, data))
     if digest.hexdigest() != source["sha256"]:
         text = (
             f"this package was made from {source['file']} with sha256 "
@@ -431,46 +482,68 @@ def report() -> dict[str, Any]:
     return json.loads(Path(on_disk(REPORT)).read_text("utf-8"))
 
 
-def add_file(digest: Any, path: Path) -> None:
+def add_file(digest: Any, path: str) -> None:
     try:
-        with path.open("rb") as file:
+        with open(path, "rb") as file:
             while block := file.read(1 << 24):
                 digest.update(block)
-    except FileNotFoundError as error:
-        raise as_theirs(error, "NoSuchFile") from None
+    except OSError as error:
+        kinds = {FileNotFoundError: "NoSuchFile", IsADirectoryError: "InvalidProtobuf"}
+        raise as_theirs(error, kinds.get(type(error), "Fail")) from None
 
 
 def usable_providers(
     providers: Sequence[Any] | None, provider_options: Sequence[dict[str, Any]] | None
 ) -> dict[str, dict[str, str]]:
-    """Those that PyTorch can stand in for here, with their options; the CPU is last."""
+    """Those that are here, with their options; the CPU is last.
+
+    PyTorch stands in for the CPU's and CUDA's. Others that ONNX Runtime has here are
+    named only.
+    """
+    wanted = list(providers or ())
     if providers is not None and not isinstance(providers, Sequence):
         raise ValueError("'providers' should be a sequence.")
-    wanted = [providers] if isinstance(providers, str) else list(providers or ())
-    if provider_options is not None:
+    if providers is not None and provider_options is not None:
+        if not isinstance(provider_options, Sequence):
+            raise ValueError("'provider_options' should be a sequence.")
         if len(wanted) != len(provider_options):
             raise ValueError("'providers' and 'provider_options' differ in length.")
         wanted = list(zip(wanted, provider_options, strict=True))
+    here = sys.modules.get("onnxruntime")
+    known = here.get_all_providers() if here else [CUDA, CPU]
     available = [CUDA, CPU] if torch.cuda.is_available() else [CPU]
+    available += set(here.get_available_providers() if here else ()) - {CUDA, CPU}
     usable: dict[str, dict[str, str]] = {}
     for provider in wanted:
-        pair = (provider, {}) if isinstance(provider, str) else provider
-        match pair:
-            case (str(name), dict(options)):
+        match (provider, {}) if isinstance(provider, str) else provider:
+            case (str(name), dict(options)) if not isinstance(provider, list):
                 pass
             case _:
                 raise ValueError("'providers' must be strings or (string, dict) pairs.")
         if name in available:
             usable.setdefault(name, {str(k): str(v) for k, v in options.items()})
+        elif name in known or (not here and name.endswith("ExecutionProvider")):
+            text = f"Specified provider '{name}' is not in available provider names"
+            warnings.warn(f"{text}: {available}", stacklevel=5)
         else:
-            here = sys.modules.get("onnxruntime")
-            if here is None or name not in here.get_available_providers():
-                warnings.warn(f"{name} isn't available, of {available}", stacklevel=4)
+            raise RuntimeError(f"Unknown Provider Type: {name}")
     return usable | {CPU: usable.get(CPU, {})}
 
 
-def invalid(text: str, kind: type[Exception] = ValueError) -> Exception:
-    return as_theirs(kind(text), "InvalidArgument")
+def from_list(name: str, value: Any, dtype: str) -> np.ndarray:
+    """Lists are converted; scalars, tuples and tensors are not."""
+    if not isinstance(value, list):
+        text = f"input {name!r} must be an array, got {type(value).__name__}"
+        kind = "Fail" if value is None else "InvalidArgument"
+        raise as_theirs(FeedError(text), kind)
+    try:
+        return np.array(value, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise invalid(f"input {name!r} must be {dtype}: {error}") from error
+
+
+def invalid(text: str) -> Exception:
+    return as_theirs(FeedError(text), "InvalidArgument")
 
 
 def as_theirs(error: Exception, name: str) -> Exception:
@@ -514,7 +587,7 @@ def must_be_fed(name: str) -> bool:
 def known(name: str, table: Mapping[str, Any]) -> str:
     if name not in table:
         text = f"no {name!r}, the names are {list(table)}"
-        raise invalid(text, BindingError)
+        raise invalid(text)
     return name
 
 
@@ -548,7 +621,7 @@ def written(result: Any, target: Any, name: str) -> Any:
         bound = str(target.dtype).removeprefix("torch."), list(target.shape)
     if got != bound:
         text = f"output {name!r} is of type and shape {got}, bound is {bound}"
-        raise invalid(text, BindingError)
+        raise invalid(text)
     if is_ort_value(target):
         target.update_inplace(np.ascontiguousarray(result))
     else:

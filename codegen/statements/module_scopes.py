@@ -59,10 +59,28 @@ class FileNames:
         """
         names = _strings(node.metadata_props.get(_SCOPES))
         if names and names[0] == "":  # the network itself comes first
-            return _from_metadata(names, _strings(node.metadata_props.get(_CLASSES)))
+            classes = _strings(node.metadata_props.get(_CLASSES))
+            return self._by_weight(node, _from_metadata(names, classes))
         if "/" not in (node.name or ""):
             return None
         return self._held.get(_caller(node)) or self._called(_caller(node))
+
+    def _by_weight(self, node: ir.Node, scopes: tuple[Scope, ...]) -> tuple[Scope, ...]:
+        """What an exporter made of a layer and the norm behind it stands in the norm.
+
+        No weight is called after that, and its own, which nobody else reads, after the
+        layer.
+        """
+        *around, own = scopes[-1].path.split(".") if scopes else [""]
+        if scopes and (*around, own) not in self._modules:
+            own_weights = [
+                v for v in node.inputs if v is not None and len(v.uses()) == 1
+            ]
+            for value in own_weights:
+                words = (value.name or "")[:500].split(".")
+                if words[-1:] == ["weight"] and words[:-2] == around and words[1:]:
+                    return (*scopes[:-1], Scope(".".join(words[:-1])))
+        return scopes
 
     def inside_of(self, owner: ir.Node, node: ir.Node) -> tuple[Scope, ...] | None:
         """Those of a node in a body: `rnn/while` is no module where it names the

@@ -32,7 +32,7 @@ from fairhand.codegen.ir.assignment import Scope
 from fairhand.codegen.ir.cache_arguments import find_families
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.statements import group_by_scope
-from fairhand.codegen.statements.module_scopes import form_path
+from fairhand.codegen.statements.module_scopes import FileNames, form_path
 
 torch.set_num_threads(1)
 Emit = Callable[[onnx.ModelProto], Emitted]
@@ -256,6 +256,38 @@ def test_names_as_transformers_exports_have_them(emitted: Emit) -> None:
     assert f'"past": [\n        {rows} for i in range(2)\n    ],' in found.text
     head = "for layer, (past_key, past_value) in zip(self.layers, past, strict=True):"
     assert found.body()[1] == head
+
+
+def test_a_layer_that_an_exporter_joined_with_its_norm_keeps_its_name() -> None:
+    """torch's newer exporter leaves the convolution in the scope of the norm."""
+    convolution = onnx.helper.make_node(
+        "Conv", ["x", "a.weight", "a.weight_bias"], ["y"]
+    )
+    for key, value in (
+        ("name_scopes", "['', 'bn', 'conv2d']"),
+        ("class_hierarchy", "['Net', 'torch.nn.BatchNorm2d', 'aten.conv2d.default']"),
+    ):
+        entry = convolution.metadata_props.add()
+        entry.key, entry.value = f"pkg.torch.onnx.{key}", value
+    weights = {"a.weight": (4, 3, 1, 1), "a.weight_bias": (4,)}
+    graph = onnx.helper.make_graph(
+        [convolution],
+        "net",
+        [onnx.helper.make_tensor_value_info("x", 1, [1, 3, 5, 5])],
+        [onnx.helper.make_tensor_value_info("y", 1, [1, 4, 5, 5])],
+        [
+            onnx.numpy_helper.from_array(np.ones(shape, np.float32), name)
+            for name, shape in weights.items()
+        ],
+    )
+    model = load(
+        onnx.helper.make_model(
+            graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10
+        )
+    ).model
+    (node,) = (n for n in model.graph if n.op_type == "Conv")
+    scopes = FileNames(model).scopes(node)
+    assert scopes is not None and [scope.path for scope in scopes] == ["a"]
 
 
 def test_all_keys_before_all_values_and_a_norm_that_ends_the_layers(

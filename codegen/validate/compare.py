@@ -308,10 +308,14 @@ class Both:
                 raise CannotFollow(f"{name} keeps something from call to call")
 
     def state(self) -> dict[str, object]:
-        """What model.py and its modules hold."""
-        modules = self.network.named_modules()
-        found = {name or "the network": _kept(vars(part)) for name, part in modules}
-        return {**found, "model.py": _kept(vars(self.module))}
+        """What model.py and its modules hold, but for what PyTorch's keep for
+        themselves, as a GRU a list of its weights."""
+        found: dict[str, object] = {"model.py": _kept(vars(self.module))}
+        for name, part in self.network.named_modules():
+            held, own = vars(part), type(part).__module__ == self.module.__name__
+            kept = {n: v for n, v in held.items() if own or not n.startswith("_")}
+            found[name or "the network"] = _kept(kept)
+        return found
 
     def graph(
         self, inputs: Sequence[Any], choices: Mapping[str, object] | None = None

@@ -732,7 +732,7 @@ def test_a_decoder_runs_on_packed_weights(tmp_path: Path) -> None:
     module = imported(tmp_path / "a")
     text = (tmp_path / "a" / "engines.py").read_text()
     assert reason in text and "OneDNN" not in text and "LSTM" not in text
-    assert len(text.splitlines()) <= 504
+    assert len(text.splitlines()) <= 507
     with pytest.raises(ValueError, match=r"are \['eager', 'packed', 'auto'\]"):
         module.Session(engine="onednn")
     rng = np.random.default_rng(0)

@@ -66,7 +66,12 @@ from .validate.verdict import MODULES, Validation, kept, recalled
 from .verify import parity
 from .verify.debug_dump import stage_writer
 from .verify.feeds import first_feed
-from .verify.input_sizes import dynamic_sizes, first_sizes, telling_sizes
+from .verify.input_sizes import (
+    dynamic_sizes,
+    first_sizes,
+    note_requirements,
+    telling_sizes,
+)
 from .verify.package_report import make_report, note_verification
 from .verify.parity import (
     Verification,
@@ -242,6 +247,8 @@ def lower(
     faithful, kernels = options.level == 0, options.target == "triton"
     rewriting = simplify(graph, options.exactness, options.rules, stage, options.level)
     shapes = rewriting.shapes
+    if rewriting.required is not None:
+        note_requirements(loaded.model, rewriting.required)
     progress("plan")
     measure = partial(measured_profile, progress=progress)
     style = body_style(graph, shapes, options, measure)

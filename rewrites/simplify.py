@@ -16,6 +16,7 @@ from ..analysis.graph.dims import Dim, Dims
 from ..analysis.graph.shape_facts import Content, ShapeFacts
 from ..analysis.graph.traversal import all_nodes
 from ..analysis.shapes.infer import infer
+from ..analysis.shapes.requirements import Requirements, requirements
 from .adapters.cleanup import give_texts
 from .certificate.proof_store import proven
 from .certificate.rule_file import RuleFile
@@ -50,6 +51,7 @@ class Rewriting:
     own: RuleFile | None = None  # the user's
     before: GraphCost | None = None  # as normalised and folded
     after: GraphCost | None = None
+    required: Requirements | None = None  # of the sizes, before anything was rewritten
 
     def counts(self) -> dict[str, int]:
         """How often each rule applied, for the docstring and the report."""
@@ -106,6 +108,7 @@ def _simplified(
     level = done.level
     done.folded, done.merged = folded, _ = prepare(model, stage, level)
     done.shapes = infer(model)
+    done.required = requirements(model, done.shapes)
     take_truths(model, done.shapes)
     done.before = graph_cost(model, done.shapes)
     known: Known | None = None

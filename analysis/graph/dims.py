@@ -270,13 +270,20 @@ def is_size(element: object) -> bool:
 
 def is_bulky(dim: Dim) -> bool:
     """Whether an expression is too long to read, and to go on computing with."""
-    return not isinstance(dim, int) and bool(sympy.count_ops(dim) > _MAX_OPERATIONS)
+    if isinstance(dim, int | sympy.Symbol):
+        return False
+    return _length(dim) > _MAX_OPERATIONS
+
+
+@lru_cache(maxsize=65536)
+def _length(dim: sympy.Expr) -> int:
+    return int(sympy.count_ops(dim))
 
 
 def _plainness(dim: Dim) -> tuple[bool, bool, int]:
     if isinstance(dim, int):
         return (False, False, 0)
-    return (True, dim.has(Invented), int(sympy.count_ops(dim)))
+    return (True, dim.has(Invented), _length(dim))
 
 
 def _stretch(a: Dim, b: Dim) -> Dim:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
 
+from ...analysis.shapes.requirements import Requirements
 from ..load.random_outputs import inlined
 from .index_limits import length_limits
 from .solve_sizes import Unknowns
@@ -116,6 +117,11 @@ def _unknowns(model: ir.Model) -> Unknowns:
         found = Unknowns(model)
         model.meta["unknowns"] = found
     return found
+
+
+def note_requirements(model: ir.Model, found: Requirements) -> None:
+    """Keep what was seen of a model while a copy of it was rewritten."""
+    model.meta.setdefault("unknowns", Unknowns(model, found))
 
 
 def first_sizes(model: ir.Model) -> dict[str, int]:

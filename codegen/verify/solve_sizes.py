@@ -16,11 +16,9 @@ import sympy
 
 from ...analysis.errors import FairhandError
 from ...analysis.graph.dims import Dim, Invented, simplify
-from ...analysis.graph.shape_facts import NodeFacts, ShapeFacts
-from ...analysis.graph.traversal import bodies
-from ...analysis.ops import lookup
 from ...analysis.ops.facts.fitting_sizes import Fit, Relation
 from ...analysis.shapes.infer import infer
+from ...analysis.shapes.requirements import Requirements, requirements
 from ...rewrites.normalise import normalise
 
 _LARGEST = 4096  # size that is tried
@@ -32,35 +30,27 @@ Sizes = dict[sympy.Symbol, int]
 class Unknowns:
     """The dynamic dimensions of a model, and what the operators require of them."""
 
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(self, model: ir.Model, known: Requirements | None = None) -> None:
         self.symbols: dict[str, Dim] = {}  # by the keys of input_sizes.dynamic_dims
         self.fits: list[Fit] = []
-        with suppress(FairhandError, ValueError, RuntimeError, TypeError):
-            self._read(model)
+        keys = dict(_open_keys(model.graph))
+        if keys and known is None:
+            with suppress(FairhandError, ValueError, RuntimeError, TypeError):
+                copy = model.clone()
+                normalise(copy)
+                known = requirements(copy, infer(copy))
+        if keys and known is not None:
+            self._read(keys, known)
 
-    def _read(self, model: ir.Model) -> None:
-        copy = model.clone()
-        keys = {
-            (str(value.name), axis): (
-                f"{value.name}#{axis}"
-                if isinstance(dim, int) or not dim.value
-                else dim.value
-            )
-            for value in model.graph.inputs
-            for axis, dim in enumerate(value.shape or ())
-            if not isinstance(dim, int) or dim < 0
-        }
-        normalise(copy)
-        shapes = infer(copy)
-        for value in copy.graph.inputs:
-            for axis, size in enumerate(shapes.dims(value) or ()):
-                key = keys.get((str(value.name), axis))
-                if key is not None:
-                    self.symbols.setdefault(key, size)
+    def _read(self, keys: Mapping[tuple[str, int], str], known: Requirements) -> None:
+        for name, dims in known.inputs.items():
+            for axis, size in enumerate(dims):
+                if (name, axis) in keys:
+                    self.symbols.setdefault(keys[name, axis], size)
         given = {s for dim in self.symbols.values() for s in _symbols(dim)}
         self.fits = [
             fit
-            for fit in dict.fromkeys(_required(copy, shapes))
+            for fit in known.fits
             if given >= _symbols(fit.a) | _symbols(fit.b) != set()
         ]
 
@@ -79,32 +69,18 @@ class Unknowns:
         return found
 
 
+def _open_keys(graph: ir.Graph) -> Iterator[tuple[tuple[str, int], str]]:
+    """Of each open size of an input, its place and its key."""
+    for value in graph.inputs:
+        for axis, dim in enumerate(value.shape or ()):
+            if not isinstance(dim, int):
+                yield (str(value.name), axis), dim.value or f"{value.name}#{axis}"
+            elif dim < 0:
+                yield (str(value.name), axis), f"{value.name}#{axis}"
+
+
 def _symbols(dim: Dim) -> set[sympy.Symbol]:
     return set() if isinstance(dim, int) else dim.free_symbols
-
-
-def _required(model: ir.Model, shapes: ShapeFacts) -> Iterator[Fit]:
-    """What the nodes require that run whatever the inputs are."""
-    for node in _always_run(model.graph):
-        op = lookup(node)
-        if op is None or op.fits is None:
-            continue
-        with suppress(ValueError, TypeError, IndexError, AssertionError):
-            for fit in op.fits(NodeFacts(node, shapes)):
-                if fit.a != fit.b and not _is_free(fit):
-                    yield fit
-
-
-def _is_free(fit: Fit) -> bool:
-    return fit.relation is Relation.BROADCAST and 1 in (fit.a, fit.b)
-
-
-def _always_run(graph: ir.Graph) -> Iterator[ir.Node]:
-    """All nodes but those of branches."""
-    for node in graph:
-        yield node
-        for body in bodies(node) if node.op_type != "If" else ():
-            yield from _always_run(body)
 
 
 def _solved(fits: Sequence[Fit], preferred: Mapping[sympy.Symbol, int]) -> Sizes:

@@ -1,0 +1,52 @@
+"""What a model's operators require of the sizes of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from ..graph.dims import Dims
+from ..graph.shape_facts import NodeFacts, ShapeFacts
+from ..graph.traversal import bodies
+from ..ops import lookup
+from ..ops.facts.fitting_sizes import Fit, Relation
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """The sizes of a model's inputs, by their names, and which sizes have to fit."""
+
+    inputs: dict[str, Dims]
+    fits: list[Fit]
+
+
+def requirements(model: ir.Model, shapes: ShapeFacts) -> Requirements:
+    """What is required by the nodes that run whatever the inputs are."""
+    inputs = {str(v.name): shapes.dims(v) or () for v in model.graph.inputs}
+    return Requirements(inputs, list(dict.fromkeys(_required(model, shapes))))
+
+
+def _required(model: ir.Model, shapes: ShapeFacts) -> Iterator[Fit]:
+    for node in _always_run(model.graph):
+        op = lookup(node)
+        if op is None or op.fits is None:
+            continue
+        with suppress(ValueError, TypeError, IndexError, AssertionError):
+            for fit in op.fits(NodeFacts(node, shapes)):
+                if fit.a != fit.b and not _is_free(fit):
+                    yield fit
+
+
+def _is_free(fit: Fit) -> bool:
+    return fit.relation is Relation.BROADCAST and 1 in (fit.a, fit.b)
+
+
+def _always_run(graph: ir.Graph) -> Iterator[ir.Node]:
+    """All nodes but those of branches."""
+    for node in graph:
+        yield node
+        for body in bodies(node) if node.op_type != "If" else ():
+            yield from _always_run(body)

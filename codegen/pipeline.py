@@ -365,7 +365,8 @@ def _generating(
     inputs = first_feed(loaded.model, request.inputs)
     allowed = report["tolerance"].get(decoder.logits, 0.0)
     try:
-        layout = find_layout(draft, decoder, graph, inputs, allowed, write)
+        divided = request.parallel is not None
+        layout = find_layout(draft, decoder, graph, inputs, allowed, write, divided)
     except VerificationError as error:
         for name in GENERATION:
             (draft / name).unlink(missing_ok=True)

@@ -40,17 +40,24 @@ def find_layout(
     inputs: Mapping[str, Any],
     allowed: float,
     write: Callable[[Layout], None],
+    divided: bool = False,
 ) -> Layout:
     """The first layout whose files, which `write` puts into a package's folder, have
     the network's own scores, or are off by no more than `allowed` of the largest.
 
     `graph` is what the package was written from, `inputs` are some of its network.
-    Raises VerificationError where there is none.
+    Where it is `divided` among devices, what it is given are plain tensors, and no
+    places that aren't in use stand behind those that are. Raises VerificationError
+    where there is none.
     """
     reason = ""
     try:
         with Apart(package, "eager", _LIMITS) as running:
             for layout in _layouts(decoder, graph):
+                if divided and layout.room in ("behind", "counted"):
+                    continue
+                if divided and not layout.room:
+                    layout = replace(layout, reason="several devices share it")
                 write(layout)
                 try:
                     tried = _tried(running, package, inputs)

@@ -35,7 +35,7 @@ _NOTES = {
     "MESH": "devices along each dimension",
     "HELD": "bytes of weights that a device holds, by stage",
     "EXCHANGES": "of a call",
-    "CROSSING": "arguments of a later stage's first module that come from before",
+    "CROSSING": "arguments that each later stage is sent",
     "BLOCKS": "sharded one by one",
     "TIES": "names -> that of the parameter they share",
     "SIZES": "with which --check runs",

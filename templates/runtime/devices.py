@@ -95,18 +95,21 @@ def cut_layers(
     network: nn.Module,
     mesh: DeviceMesh,
     ways: Ways,
-    axes: Sequence[int | None],
+    axes: Mapping[str, int | None],
     absent: Collection[str] = (),
 ) -> nn.Module:
     """Cut the layers over `mesh`, which has one dimension, but for those `absent`.
-    `axes` are those along which its inputs are cut."""
+    `axes` are those along which its inputs are cut; generate.py asks for its `parts`.
+    """
     found = {path: way(ways, path) for path, _ in network.named_modules()}
     styles = {
         path: STYLES[cut[0]]
         for path, cut in found.items()
         if cut is not None and not within(path, absent)
     }
-    network.forward = partial(_cut_forward, network.forward, mesh, axes)
+    cut_inputs = {name: (a, mesh.size()) for name, a in axes.items() if a is not None}
+    vars(network)["parts"] = cut_inputs
+    network.forward = partial(_cut_forward, network.forward, mesh, [*axes.values()])
     return parallelize_module(network, mesh, styles)
 
 
@@ -118,12 +121,17 @@ def _cut_forward(
 ) -> Any:
     given, form = tree_flatten(args)
     given = [
-        x if a is None else DTensor.from_local(x, mesh, [Shard(a)], run_check=False)
-        for x, a in zip(given, axes, strict=True)
+        x if a is None else _shard(x, mesh, a) for x, a in zip(given, axes, strict=True)
     ]
     with implicit_replication(), OwnParts():
         made = forward(*tree_unflatten(given, form))
     return tree_map_only(DTensor, DTensor.to_local, made)
+
+
+def _shard(own: Tensor, mesh: DeviceMesh, axis: int) -> DTensor:
+    """A device's part as one of a whole; that of a cache as a plain tensor."""
+    own = own.as_subclass(Tensor)
+    return DTensor.from_local(own, mesh, [Shard(axis)], run_check=False)
 
 
 class OwnParts(TorchFunctionMode):

@@ -42,7 +42,7 @@ def load(mesh: DeviceMesh, weights: str | Path = model.WEIGHTS) -> nn.Module:
         network: nn.Module = getattr(model, NETWORK)()
     if "tp" in MESH:
         names = tree_leaves(devices.arranged(model.INPUTS, model))
-        axes = [devices.axis_of(PARTS, name) for name in names]
+        axes = {name: devices.axis_of(PARTS, name) for name in names}
         devices.cut_layers(network, mesh["tp"], WAYS, axes, absent)
     with devices.Weights(weights, model.MODEL_SHA256) as file:
         devices.read(network, file, mesh.device_type, WAYS, TIES, absent)

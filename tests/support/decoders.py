@@ -294,9 +294,9 @@ def decoder(form: str, seed: int = 0) -> onnx.ModelProto:
     return model
 
 
-def projected() -> onnx.ModelProto:
+def projected(form: str = "masked") -> onnx.ModelProto:
     """A decoder's step with caches, and a projection behind its attention."""
-    model = decoder("masked")
+    model = decoder(form)
     nodes = list(model.graph.node)
     place = next(i for i, node in enumerate(nodes) if "y" in node.input)
     nodes[place].input[1] = "p"

@@ -266,3 +266,30 @@ def test_each_device_keeps_the_caches_of_its_heads(
     head = rehearsal._START.rpartition("importlib.import_module")[0]
     monkeypatch.setattr(rehearsal, "_START", head + STEPS)
     assert rehearse(tmp_path / "p", 2) == "worst none"
+
+
+GENERATED = """
+from network import devices, generate, model, parallel
+mesh = parallel.make_mesh()
+network, whole = parallel.load(mesh), model.load()
+found = [
+    generate.generate(one, [[3, 1, 4], [1, 5]], 70, temperature=1.0, seed=2)
+    for one in (network, whole)
+]
+if found[0] != found[1] or not network.parts:
+    raise ValueError(f"{found[0]} on devices of {network.parts}, {found[1]} alone")
+devices.report_check("worst none")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["masked", "by length"])
+def test_devices_generate_the_tokens_of_one(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = compile(projected(form), tmp_path / "p", parallel="tp=2", cache=False)
+    room = {"masked": "before", "by length": ""}  # in one process "counted"
+    assert package.report["generation"]["room"] == room[form]
+    head = rehearsal._START.rpartition("importlib.import_module")[0]
+    monkeypatch.setattr(rehearsal, "_START", head + GENERATED)
+    assert rehearse(tmp_path / "p", 2) == "worst none"

@@ -94,8 +94,13 @@ def _parser() -> argparse.ArgumentParser:
     _add_laws(command)
 
     sub = command("bench", _bench, "Time a package beside ONNX Runtime, in turn.")
-    sub.add_argument("package")
-    sub.add_argument("model")
+    sub.add_argument("package", nargs="?")
+    sub.add_argument("model", nargs="?")
+    sub.add_argument(
+        "--mesh",
+        metavar="NEW.json",
+        help="measure what torchrun started, as a file for --devices, and no package",
+    )
     sub.add_argument("--rounds", type=_positive, default=30)
     sub.add_argument("--threads", type=_positive, default=None)
 
@@ -582,6 +587,11 @@ def _generate(arguments: argparse.Namespace) -> None:
 
 
 def _bench(arguments: argparse.Namespace) -> None:
+    if arguments.mesh is not None:
+        _module(".parallel.measure").bench_mesh(Path(arguments.mesh), out)
+        return
+    if arguments.model is None:
+        raise FairhandError("bench takes a package and its model, or --mesh")
     package, model = Path(arguments.package), Path(arguments.model)
     _module(".commands.bench").bench(
         package, model, arguments.rounds, arguments.threads, out

@@ -75,7 +75,8 @@ def _edited_lines(base: str, now: str) -> str:
 
 def keep_edits(folder: Path, draft: Path) -> list[str]:
     """Put what was edited in the package at `folder` into the finished draft of a new
-    one; returns the names of these files.
+    one; returns the names of these files. Those that weren't edited keep what their
+    lines end with.
 
     Raises FairhandError where that can't be done, or would leave a conflict.
     """
@@ -95,6 +96,10 @@ def keep_edits(folder: Path, draft: Path) -> list[str]:
                 raise _refusal(mine, _CHANGED)
             merged = _merge(mine, base, new)
         new.write_bytes(merged)
+    for name in SOURCES:
+        mine, new = folder / name, draft / name
+        if name not in names and mine.is_file() and new.is_file():
+            new.write_bytes(_ended_as(mine.read_bytes(), new.read_bytes()))
     return names
 
 
@@ -194,9 +199,9 @@ def _is_self(node: ast.expr) -> bool:
 
 
 def _ended_as(mine: bytes, text: bytes) -> bytes:
-    """A text whose lines end as those of a file that all end as on Windows."""
-    ends = mine.count(b"\n")
-    return text.replace(b"\n", b"\r\n") if ends == mine.count(b"\r\n") else text
+    """A text whose lines end as on Windows where most lines of a file do."""
+    ends = 2 * mine.count(b"\r\n") > mine.count(b"\n")
+    return in_lines(text).replace(b"\n", b"\r\n") if ends else text
 
 
 def _refusal(path: Path, why: str) -> FairhandError:

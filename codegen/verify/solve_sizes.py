@@ -157,8 +157,8 @@ def _together(
     tests: Sequence[Callable[[Mapping[sympy.Symbol, int]], bool]],
     sizes: Mapping[sympy.Symbol, int],
 ) -> Sizes:
-    """Equal numbers for all if some do, else any."""
-    around = [list(islice(_near(sizes[symbol]), 600)) for symbol in symbols]
+    """Equal numbers for all if some do, else any, the nearest of each first."""
+    around = [_around(sizes[symbol]) for symbol in symbols]
     equal = ((number,) * len(symbols) for number in _near(sizes[symbols[0]]))
     for numbers in (*equal, *islice(product(*around), _MOST_TRIES)):
         tried = dict(zip(symbols, numbers, strict=True))
@@ -171,6 +171,12 @@ def _near(number: int) -> Iterator[int]:
     """The number, those above it, then those below."""
     yield from range(max(number, 1), _LARGEST + 1)
     yield from range(min(number, _LARGEST) - 1, 0, -1)
+
+
+def _around(number: int) -> list[int]:
+    """Some hundred numbers above and below, the nearest first."""
+    near = range(max(number - 300, 1), number + 300)
+    return sorted(near, key=lambda other: (abs(other - number), -other))
 
 
 def _test(fit: Fit) -> Callable[[Mapping[sympy.Symbol, int]], bool]:

@@ -8,17 +8,20 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+import sympy
 from onnx import numpy_helper
 from support.emitter_models import run_here
 
 import fairhand
 from fairhand.analysis.errors import FairhandError
+from fairhand.analysis.ops.facts.fitting_sizes import Fit, Relation
 from fairhand.analysis.oracle.process import Session
 from fairhand.codegen import cli
 from fairhand.codegen.verify import parity
 from fairhand.codegen.verify.feeds import _attempts, find_cases
 from fairhand.codegen.verify.input_sizes import dynamic_sizes
 from fairhand.codegen.verify.inputs import make_inputs
+from fairhand.codegen.verify.solve_sizes import _solved
 
 RNG = np.random.default_rng(0)
 
@@ -163,6 +166,14 @@ HIDDEN = """(float[n, k] x) => (float[a, b] y) {
     z = If(c) <then_branch = t () => (u) { u = Squeeze(x, one) },
                else_branch = e () => (v) { v = Identity(x) }>
     y = MatMul(z, w) }"""
+
+
+def test_sizes_that_are_bound_together_are_the_nearest_ones() -> None:
+    # A decoder's step: all is one token more than the past, where 16 is tried first.
+    batch, past, total = sympy.symbols("a b t", integer=True, positive=True)
+    step = Fit(Relation.EQUAL, batch, batch * sympy.Max(0, total - past))
+    found = _solved([step], {batch: 1, past: 5, total: 16})
+    assert found == {batch: 1, past: 5, total: 6}
 
 
 def test_where_the_graph_tells_nothing_weights_do() -> None:

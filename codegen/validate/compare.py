@@ -8,6 +8,7 @@ in a process that has the package loaded (child.py).
 from __future__ import annotations
 
 import ast
+import builtins
 import importlib
 import itertools
 import linecache
@@ -16,10 +17,11 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import sympy
@@ -34,6 +36,7 @@ from torch.utils._sympy.functions import Min
 from . import recorder
 from .memory import CannotFollow
 from .recorder import COUNTS, Recorded, Recorder, Whole
+from .sizes import normal
 
 # Calls are followed as they are for sizes in general: PyTorch tells 0 and 1 apart, and
 # does the same to them by shorter ways.
@@ -299,10 +302,10 @@ class Both:
     ) -> None:
         """That model.py does the same in a second call, and where gradients are wanted.
         Raises CannotFollow."""
-        for grad in (False, True):
-            if self.emitted(inputs, choices, grad).outputs != first.outputs:
-                way = "where gradients are wanted" if grad else "in a second call"
-                raise CannotFollow(f"model.py does something else {way}")
+        if self.emitted(inputs, choices, grad=True).outputs != first.outputs:
+            is_same = self.emitted(inputs, choices).outputs == first.outputs
+            way = "where gradients are wanted" if is_same else "in a second call"
+            raise CannotFollow(f"model.py does something else {way}")
         for name, held in self.state().items():
             if held != self.loaded.get(name):
                 raise CannotFollow(f"{name} keeps something from call to call")
@@ -382,7 +385,8 @@ class Both:
         composed = enable_python_dispatcher() if self.env is not None else nullcontext()
         plain = torch.backends.nnpack.flags(enabled=False)  # which asks for batches
         whole = Whole(self.recorder) if self.env is not None else nullcontext()
-        ways = plain, composed, _GENERAL, self.fake, self.recorder, whole
+        ends = patch.multiple(builtins, max=_greatest, min=_least)
+        ways = plain, composed, _GENERAL, self.fake, self.recorder, whole, ends
         with torch.set_grad_enabled(grad), ExitStack() as entered:
             for way in ways:
                 entered.enter_context(way)
@@ -407,7 +411,9 @@ class Both:
 
     def _named(self, found: Iterable[sympy.Basic]) -> list[sympy.Basic]:
         names = {
-            symbol: type(symbol)(self.symbols.get(str(symbol), str(symbol)))
+            symbol: sympy.Symbol(
+                self.symbols.get(str(symbol), str(symbol)), **symbol.assumptions0
+            )
             for expr in found
             for symbol in expr.free_symbols
         }
@@ -433,7 +439,8 @@ class Both:
         guards = [guard.expr for guard in (self.env.guards if self.env else ())]
         for expr in (*guards, *self._asserted()):
             if isinstance(expr, sympy.Eq) and not any(s.is_number for s in expr.args):
-                simple, other = sorted(expr.args, key=sympy.count_ops)
+                sides = map(normal, expr.args)
+                simple, other = sorted(sides, key=sympy.count_ops)
                 self.recorder.equal[other] = simple
         return len(self.recorder.equal) > known
 
@@ -481,6 +488,16 @@ class Both:
 def _solved(condition: sympy.Basic) -> sympy.Basic:
     """A linear condition of one size as `size = number` where that is all it leaves,
     and true where it leaves every size; others as they are."""
+    found = _solved_alone(condition)
+    if found != condition or not isinstance(found, sympy.core.relational.Relational):
+        return found
+    written = condition.func(normal(condition.lhs), normal(condition.rhs))
+    found = _solved_alone(written)
+    return condition if found == written and found is not sympy.true else found
+
+
+def _solved_alone(condition: sympy.Basic) -> sympy.Basic:
+    """The same of a condition as it is written."""
     if isinstance(condition, sympy.Eq):
         condition = _bounded(condition)
     symbols = list(condition.free_symbols)
@@ -521,7 +538,10 @@ def _difference(condition: sympy.Basic) -> sympy.Basic:
 def _is_of_one(guard: Any) -> bool:
     """Whether PyTorch itself asked if a size that is made of others is 0 or 1: as of
     those, it does the same to it by shorter ways."""
-    if not isinstance(guard.expr, sympy.Ne) or guard.expr.rhs not in (0, 1):
+    if not isinstance(guard.expr, sympy.Ne):
+        return False
+    times = guard.expr.lhs.as_coeff_Mul()[0]  # 16 n and 16, where strides are compared
+    if guard.expr.rhs not in (0, 1, times):
         return False
     asked = guard.sloc.framework_loc
     return getattr(asked, "filename", "").startswith(_CALLS)
@@ -552,6 +572,21 @@ def _kept(held: Mapping[str, Any]) -> dict[str, object]:
         plain = isinstance(value, int | float | str | bool)
         found[name] = (value if plain else id(value)), items
     return found
+
+
+def _of_sizes(builtin: Any, symbolic: Callable[[Any, Any], Any]) -> Any:
+    """Python's max or min, which of open sizes is another size, and asks for none."""
+
+    def found(*given: Any, **options: Any) -> Any:
+        symbols = [x for x in given if isinstance(x, torch.SymInt)]
+        if not symbols or not all(isinstance(x, int | torch.SymInt) for x in given):
+            return builtin(*given, **options)
+        return reduce(symbolic, given)
+
+    return found
+
+
+_greatest, _least = _of_sizes(max, torch.sym_max), _of_sizes(min, torch.sym_min)
 
 
 def called(module: Any, network: Any, inputs: Sequence[Any]) -> list[Any]:

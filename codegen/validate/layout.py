@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import sympy
 
-Size: TypeAlias = Any  # int or sympy.Expr
+from .sizes import Size, less
+
 Dims = tuple[tuple[Size, Size], ...]
 
 
@@ -47,19 +48,6 @@ def equal(a: Size, b: Size) -> bool:
     if a == b or (isinstance(a, int) and isinstance(b, int)):
         return bool(a == b)
     return bool(sympy.expand(a - b) == 0)
-
-
-@lru_cache(2**16)
-def less(a: Size, b: Size) -> bool:
-    """Whether a < b at all sizes of two or more, as far as that is plain to see."""
-    if isinstance(a, int) and isinstance(b, int):
-        return a < b
-    beyond = {s: s + 2 for s in (b - a).free_symbols}
-    found = sympy.expand((b - a).subs(beyond, simultaneous=True))
-    if not found.is_polynomial(*beyond):
-        return False
-    terms = found.as_coefficients_dict()
-    return bool(terms[sympy.S.One] > 0 and all(c >= 0 for c in terms.values()))
 
 
 @lru_cache(2**16)

@@ -25,8 +25,9 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .digests import content_digest, digest
-from .layout import Size, View, product, row_major, stored_order
+from .layout import View, product, row_major, stored_order
 from .moves import MOVES, NUMBERS, Memory, copied, counted, indexed, numbers
+from .sizes import Size
 
 _AT = torch.ops.aten
 # They put elements of the first operand elsewhere, by numbers in another one.
@@ -68,8 +69,10 @@ class Places:
     """Memory by the call that made it or the memories that it copies, a tensor by what
     it sees there."""
 
-    def __init__(self, size: SizeName, integer: Callable[[Size], Any]) -> None:
-        self.size, self.integer = size, integer
+    def __init__(
+        self, size: SizeName, plain: Callable[[Any], Size], integer: Callable[..., Any]
+    ) -> None:
+        self.size, self.plain, self.integer = size, plain, integer
         self._memories: dict[int, Memory] = {}  # by the address of a storage's record
         self._alive: list[object] = []  # so that no address is used again
 
@@ -81,7 +84,7 @@ class Places:
 
     def enter(self, tensor: torch.Tensor, name: str) -> None:
         """A new tensor whose elements, in order, are called so."""
-        view = seen_by(tensor)
+        view = self.seen_by(tensor)
         order = stored_order(view.dims) if view.offset == 0 else None
         if order is None:
             name = digest(name, self.place(tensor))
@@ -113,15 +116,15 @@ class Places:
             return False
         if len({tensor.dtype for tensor in (made, *given)}) > 1:
             return False
-        sources = [(self.memory(tensor), seen_by(tensor)) for tensor in given]
+        sources = [(self.memory(tensor), self.seen_by(tensor)) for tensor in given]
         return self._put_in_order(made, MOVES[func](sources, args, kwargs, self.text))
 
     def _put_in_order(self, made: torch.Tensor, moved: Memory | None) -> bool:
         """Let a new tensor have the elements of a memory, in order; whether it can."""
-        order = stored_order(seen_by(made).dims)
+        order = stored_order(self.seen_by(made).dims)
         if order is None or moved is None:
             return False
-        there = row_major([_expr(size) for size in made.shape])
+        there = row_major([self.plain(size) for size in made.shape])
         space = View(tuple(there[i] for i in order), 0)
         self._memories[self.key(made)] = copied(moved, space, self.text)
         return True
@@ -139,7 +142,7 @@ class Places:
             return False
         if which[0].dtype not in (torch.int32, torch.int64) or not source.dim():
             return False
-        rows = product(map(_expr, source.shape[1:]))
+        rows = product(map(self.plain, source.shape[1:]))
         known = [self._elements(tensor) for tensor in (source, which[0])]
         self.enter(made, digest("rows", str(func), known, self.text(rows)))
         return True
@@ -153,8 +156,8 @@ class Places:
         if not made.is_contiguous():
             return False
         left = source.dim() - len(indices)
-        sizes = [_expr(size) for size in made.shape[: made.dim() - left]]
-        x, *counts = ((self.memory(t), seen_by(t)) for t in (source, *indices))
+        sizes = [self.plain(size) for size in made.shape[: made.dim() - left]]
+        x, *counts = ((self.memory(t), self.seen_by(t)) for t in (source, *indices))
         found = indexed(x, counts, sizes, self.text, self._needs)
         if found is not None:
             self._memories[self.key(made)] = found
@@ -186,7 +189,7 @@ class Places:
 
     def number(self, tensor: torch.Tensor) -> Size | None:
         """The whole number that a tensor of one element holds, if that is known."""
-        found = counted((self.memory(tensor), seen_by(tensor)), tensor.dim())
+        found = counted((self.memory(tensor), self.seen_by(tensor)), tensor.dim())
         return None if found is None or tensor.dtype != torch.int64 else found.offset
 
     def learn(
@@ -204,12 +207,14 @@ class Places:
         self, func: Any, args: Sequence[Any], kwargs: Any, made: torch.Tensor
     ) -> View | None:
         """What a call gives as a view of NUMBERS; None of what isn't linear."""
-        sizes = list(map(_expr, made.shape))
+        sizes = list(map(self.plain, made.shape))
         if func in _COUNTS and all(map(_is_whole, args)):
-            start = _expr(args[0]) if len(args) > 1 else 0
-            return View(((sizes[0], _expr(args[2]) if len(args) > 2 else 1),), start)
+            start = self.plain(args[0]) if len(args) > 1 else 0
+            return View(
+                ((sizes[0], self.plain(args[2]) if len(args) > 2 else 1),), start
+            )
         if func in _FILLS and _is_whole(args[_FILLS[func]]):
-            return View(tuple((n, 0) for n in sizes), _expr(args[_FILLS[func]]))
+            return View(tuple((n, 0) for n in sizes), self.plain(args[_FILLS[func]]))
         rounding = kwargs.get("rounding_mode")
         linear = func in _SIGNS or func is _AT.mul.Tensor
         if not ((linear and not kwargs) or (func is _AT.div.Tensor_mode and rounding)):
@@ -243,27 +248,31 @@ class Places:
             return None
         if to_zero and not statically_known_true(a >= 0):
             return None
-        return _expr(a // b)
+        return self.plain(a // b)
 
     def _whole(self, given: Any, rank: int) -> View | None:
         """Whole numbers as a view of NUMBERS of so many dimensions, if they count."""
         if _is_whole(given):
-            return View(((1, 0),) * rank, _expr(given))
+            return View(((1, 0),) * rank, self.plain(given))
         if not isinstance(given, torch.Tensor) or given.dtype != torch.int64:
             return None
-        return counted((self.memory(given), seen_by(given)), rank)
+        return counted((self.memory(given), self.seen_by(given)), rank)
 
     def name(self, tensor: torch.Tensor, kept: int | None = None) -> object:
         """What a tensor is called as an operand: its elements, its type, its sizes, as
         if its dimensions behind the first `kept` were one."""
         bits = (tensor.is_conj(), tensor.is_neg())
-        return (self._elements(tensor), *map(self.text, _sizes(tensor, kept)), *bits)
+        return (
+            self._elements(tensor),
+            *map(self.text, self._sizes(tensor, kept)),
+            *bits,
+        )
 
     def _elements(self, tensor: torch.Tensor) -> object:
         memory = self.memory(tensor)
         if memory.dtype != tensor.dtype:
             return (memory.name, self.place(tensor))
-        source, view = memory.behind(seen_by(tensor))
+        source, view = memory.behind(self.seen_by(tensor))
         part = source.columns(view, self.text)
         if part is not None:
             source, view = part.behind(View(((part.size, 1),), 0))
@@ -286,6 +295,17 @@ class Places:
         bits = (tensor.is_conj(), tensor.is_neg())
         return (str(tensor.dtype), *map(self.size, sizes), *bits)
 
+    def _sizes(self, tensor: torch.Tensor, kept: int | None) -> list[Size]:
+        """A tensor's sizes, those behind the first `kept` as one."""
+        sizes = list(map(self.plain, tensor.shape))
+        return sizes if kept is None else [*sizes[:kept], product(sizes[kept:])]
+
+    def seen_by(self, tensor: torch.Tensor) -> View:
+        """What a tensor sees of its memory."""
+        sizes, strides = map(self.plain, tensor.shape), map(self.plain, tensor.stride())
+        dims = tuple(zip(sizes, strides, strict=True))
+        return View(dims, self.plain(tensor.storage_offset()))
+
 
 def _is_plain(tensor: torch.Tensor) -> bool:
     """Whether it reads elements as they are stored."""
@@ -294,23 +314,6 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 def _is_whole(given: object) -> bool:
     return type(given) is int or isinstance(given, torch.SymInt)
-
-
-def _expr(size: Any) -> Size:
-    return size if isinstance(size, int) else size.node.expr
-
-
-def _sizes(tensor: torch.Tensor, kept: int | None) -> list[Size]:
-    """A tensor's sizes, those behind the first `kept` as one."""
-    sizes = list(map(_expr, tensor.shape))
-    return sizes if kept is None else [*sizes[:kept], product(sizes[kept:])]
-
-
-def seen_by(tensor: torch.Tensor) -> View:
-    """What a tensor sees of its memory."""
-    sizes, strides = map(_expr, tensor.shape), map(_expr, tensor.stride())
-    dims = tuple(zip(sizes, strides, strict=True))
-    return View(dims, _expr(tensor.storage_offset()))
 
 
 @dataclass(frozen=True)
@@ -337,8 +340,8 @@ class Elements(Places):
     A tensor of more than _MOST elements is named by its place in what made it.
     """
 
-    def __init__(self, size: SizeName, integer: Callable[[Size], Any]) -> None:
-        super().__init__(size, integer)
+    def __init__(self, *sizes: Any) -> None:
+        super().__init__(*sizes)
         self._bases: list[str] = []
         self._numbers: dict[str, int] = {}
         self._held: dict[int, _Memory] = {}
@@ -465,7 +468,7 @@ class Elements(Places):
     def _name(self, tensor: torch.Tensor, kept: int | None) -> object:
         memory = self._memory(tensor)
         bits = tensor.is_conj(), tensor.is_neg()
-        kind = (str(tensor.dtype), *_sizes(tensor, kept), *bits)
+        kind = (str(tensor.dtype), *self._sizes(tensor, kept), *bits)
         whole = tensor.is_contiguous() and tensor.numel() == memory.size
         if memory.elements is None and whole:
             return (self._bases[memory.base], *kind)

@@ -14,11 +14,9 @@ import torch
 from .digests import digest
 from .layout import (
     Dims,
-    Size,
     View,
     Window,
     equal,
-    less,
     merged,
     product,
     quotient,
@@ -26,6 +24,7 @@ from .layout import (
     side_by_side,
     through,
 )
+from .sizes import Size, less, normal
 
 _AT = torch.ops.aten
 SizeText = Callable[[Size], object]
@@ -220,7 +219,7 @@ def _flip(sources: Sequence[Source], args: Any, kwargs: Any, text: SizeText) -> 
 
 def _repeat(sources: Sequence[Source], args: Any, kwargs: Any, text: SizeText) -> Any:
     ((source, (dims, offset)),) = sources
-    times = [size if isinstance(size, int) else size.node.expr for size in args[1]]
+    times = [n if isinstance(n, int) else normal(n.node.expr) for n in args[1]]
     padded = [(1, 0)] * (len(times) - len(dims)) + [*dims]
     pairs = zip(times, padded, strict=True)
     spread = tuple(each for count, dim in pairs for each in ((count, 0), dim))

@@ -24,6 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from .digests import digest
 from .meanings import meaning, reduced
 from .memory import CannotFollow, Elements, Places, real_digest, tensors_in
+from .sizes import normal
 
 _AT = torch.ops.aten
 # ~(x == y) is written x != y, which is true of numbers that are none as well.
@@ -154,7 +155,9 @@ class Recorder(TorchDispatchMode):
     def __init__(self, fake: FakeTensorMode, elements: bool = False) -> None:
         super().__init__()
         self.fake = fake
-        self.memory = (Elements if elements else Places)(self._size, self.integer)
+        self.memory = (Elements if elements else Places)(
+            self._size, self.plain, self.integer
+        )
         self.calls: list[Recorded] = []
         self.lines: set[int] = set()  # of the source, behind which calls are
         self._source = ""
@@ -226,14 +229,22 @@ class Recorder(TorchDispatchMode):
     def _size(self, size: Any) -> object:
         if isinstance(size, int):
             return size
-        expr = size if isinstance(size, sympy.Expr) else size.node.expr
+        expr = size if isinstance(size, sympy.Expr) else self.plain(size)
         if expr not in self._sizes:
             free = {
                 s: self._unknown[s] for s in expr.free_symbols & self._unknown.keys()
             }
-            found = expr.xreplace(self.equal).xreplace(free)
+            found = self._equal(expr).xreplace(free)
             self._sizes[expr] = int(found) if found.is_Integer else str(found)
         return self._sizes[expr]
+
+    def plain(self, size: Any) -> Any:
+        """A size as an expression, in one way of writing."""
+        return size if isinstance(size, int) else self._equal(size.node.expr)
+
+    def _equal(self, expr: sympy.Expr) -> Any:
+        known = normal(expr)
+        return normal(known.xreplace(self.equal)) if self.equal else known
 
     # ------------------------------------------------------------------------- calls
 

@@ -10,13 +10,13 @@ import sympy
 
 from fairhand.codegen.validate.layout import (
     View,
-    less,
     merged,
     quotient,
     row_major,
     stored_order,
     through,
 )
+from fairhand.codegen.validate.sizes import less
 
 _N = sympy.Symbol("n", integer=True, positive=True)
 

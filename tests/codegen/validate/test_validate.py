@@ -15,8 +15,11 @@ import numpy as np
 import onnx
 import pytest
 import sympy
+import torch
 from support.emitted import EXAMPLES, contents
 from support.networks import looped, residual, transformer
+from torch._dynamo.source import ConstantSource
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 import fairhand
 from fairhand.codegen import pipeline
@@ -24,7 +27,7 @@ from fairhand.codegen.commands.compile import summary_rows
 from fairhand.codegen.commands.verify import verify_again, verify_all_inputs
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.plan.make_plan import CompiledModel
-from fairhand.codegen.validate.compare import _solved, compare
+from fairhand.codegen.validate.compare import _greatest, _least, _solved, compare
 from fairhand.codegen.validate.reference import Reference, reference
 from fairhand.codegen.verify.input_sizes import telling_sizes
 
@@ -119,6 +122,18 @@ THROUGH_TENSORS = """net (float[b, t, 6] x) => (float[b, t, 6] y)
     flat = Reshape (x, pair)
     y = Gather (flat, places)
     }"""
+
+
+def test_the_greater_of_two_sizes_asks_for_neither() -> None:
+    env = ShapeEnv()
+    symbol = env.create_symbol(7, ConstantSource("n"), DimDynamic.DYNAMIC)
+    size = env.create_symintnode(symbol, hint=7)
+    assert max(0, size - 3) == 4 and env.guards  # as Python has it
+    asked = len(env.guards)
+    for found in (_greatest(0, size - 2), _least(5, size, 9)):
+        assert isinstance(found, torch.SymInt)
+    assert len(env.guards) == asked
+    assert (_greatest(2, 3), _least([4, 5]), _greatest("ab", key=str)) == (3, 4, "b")
 
 
 def test_sizes_that_become_tensors_are_followed_for_all_sizes(tmp_path: Path) -> None:

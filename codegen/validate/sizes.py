@@ -1,0 +1,114 @@
+"""Sizes in one way of writing, and which of two is less; for all sizes of two or more.
+
+Ends of slices make sizes of Max and Min, windows of convolutions whole quotients. Each
+greater or lesser of two is written by what is above 0 of their difference, unless it is
+plain which it is; of a quotient, what divides without a rest stands outside.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import sympy
+from torch.utils._sympy.functions import FloorDiv, Max, Min
+
+Size: TypeAlias = Any  # int or sympy.Expr
+_LEAST, _MOST = 2, 2**57  # open size; no memory has an address for more
+_GREATER: Any = Max
+_MAX, _MIN = (Max, sympy.Max), (Min, sympy.Min)
+_OTHERS = (*_MAX, *_MIN, FloorDiv)  # than sums and products
+_DEEPEST = 12  # in each other, of what is decided
+
+
+@lru_cache(2**16)
+def normal(size: Size) -> Size:
+    """The same size; equal ones are written alike, as far as that is plain."""
+    if isinstance(size, int) or not size.has(*_OTHERS):
+        return size
+    args = [normal(each) for each in size.args]
+    if isinstance(size, FloorDiv):
+        return _quotient(*args)
+    if not isinstance(size, (*_MAX, *_MIN)):
+        return sympy.expand(size.func(*args))
+    sign = 1 if isinstance(size, _MAX) else -1
+    found = args[0]
+    for other in args[1:]:  # the greater is one, and what the other is above it
+        found = found + sign * _above(sympy.expand(sign * (other - found)))
+    return sympy.expand(found)
+
+
+def _quotient(size: Size, by: Size) -> Size:
+    rest = size.as_coeff_Add()[0]
+    if not (by.is_Integer and rest.is_Integer):
+        return FloorDiv(size, by)
+    return FloorDiv(size - rest + rest % by, by) + rest // by
+
+
+def _above(size: Size) -> Size:
+    """What of a size is above 0: itself, or 0."""
+    if _is_reached(size):
+        return size
+    if _is_reached(-size):
+        return sympy.S.Zero
+    if size.could_extract_minus_sign():
+        return _GREATER(0, -size) + size
+    return _GREATER(0, size)
+
+
+@lru_cache(2**16)
+def less(a: Size, b: Size) -> bool:
+    """Whether a < b, as far as that is plain to see."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a < b
+    return _is_reached(normal(sympy.expand(b - a - 1)))
+
+
+@lru_cache(2**16)
+def _is_reached(size: Size, depth: int = 0) -> bool:
+    """Whether a size is 0 or more, as far as that is plain to see."""
+    size = sympy.expand(size)
+    if size.is_number or depth > _DEEPEST:
+        return bool(size.is_number and size >= 0)
+    least: dict[Any, Any] = {}
+    for part in sorted(size.atoms(*_OTHERS), key=sympy.count_ops, reverse=True):
+        times = size.coeff(part)
+        if not times.is_Integer or times == 0:
+            least[part] = int(_is_reached(part - 1, depth + 1))
+            continue
+        rest, (one, other) = size - times * part, part.args[:2]
+        if isinstance(part, FloorDiv):
+            if not other.is_Integer or other <= 0:
+                least[part] = 0
+                continue
+            if times == 1:  # whole numbers go in
+                return _is_reached(one + other * rest, depth + 1)
+            if times == -1:
+                return _is_reached(other * (rest + 1) - 1 - one, depth + 1)
+            end = one - other + 1 if times > 0 else one
+            return _is_reached(other * rest + times * end, depth + 1)
+        ends = (_is_reached(rest + times * end, depth + 1) for end in part.args)
+        return all(ends) if (times < 0) == isinstance(part, _MAX) else any(ends)
+    return _is_sum_of_such(size, least, depth)
+
+
+def _is_sum_of_such(size: Size, least: dict[Any, Any], depth: int) -> bool:
+    """The same of sums of products, of which parts are 0 or more."""
+    for part in least:
+        fine = [_is_reached(each, depth + 1) for each in part.args]
+        if not (any(fine) if isinstance(part, _MAX) else all(fine)):
+            return False
+    names = {part: sympy.Dummy() for part in least}
+    size = size.xreplace(names)
+    symbols = size.free_symbols - set(names.values())
+    if not all(symbol.is_positive for symbol in symbols):
+        return False  # data decide those
+    beyond = {symbol: symbol + _LEAST for symbol in symbols}
+    beyond |= {names[part]: names[part] ** 2 + least[part] for part in least}
+    found = sympy.expand(size.subs(beyond, simultaneous=True))
+    if not found.is_polynomial(*found.free_symbols):
+        return False
+    terms = found.as_coefficients_dict()
+    lowest = terms.pop(sympy.S.One, 0)
+    lowest += sum(_MOST * c for term, c in terms.items() if c < 0 and term.is_Symbol)
+    return bool(lowest >= 0) and all(c >= 0 or t.is_Symbol for t, c in terms.items())

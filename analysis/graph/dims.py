@@ -298,7 +298,9 @@ def _stretch(a: Dim, b: Dim) -> Dim:
         return a
     if isinstance(b, int) or at_least(b, 2):
         return b
-    return a if at_least(a, 2) else agree(a, b)
+    if at_least(a, 2) or at_least(a, b):  # the smaller one may be 1
+        return a
+    return b if at_least(b, a) else agree(a, b)
 
 
 def broadcast(
@@ -308,9 +310,10 @@ def broadcast(
 
     A number other than 1 wins over a symbol, and a symbol wins over 1: both are
     certain. Between two sizes not known to be equal, one that is at least 2 is certain
-    too; else they are taken for equal and the plainer is given (see `agree`). That is
-    a choice: it is wrong where the one given turns out 1 and the other does not, so
-    `assume` is called with the two. Raises FairhandError for two numbers that clash.
+    too, and one that is never less than the other, if neither is 0; else they are taken
+    for equal and the plainer is given (see `agree`). That is a choice: it is wrong
+    where the one given turns out 1 and the other does not, so `assume` is called with
+    the two. Raises FairhandError for two numbers that clash.
     """
     result: list[Dim] = []
     try:

@@ -144,10 +144,14 @@ def _layouts(decoder: Decoder, graph: ir.Graph) -> Iterator[Layout]:
         reason = "it has branches or loops, which may hang on lengths"
     elif placed:
         rooms = ["before", "behind", "counted"] if decoder.mask else ["counted"]
-        for room in rooms:
-            yield replace(first, room=room, reason="")
-        if first.together:
-            yield replace(first, room="counted", together=False, reason="")
+        # Some take one token behind others, and prompts that have none before them.
+        for chunk in dict.fromkeys([first.chunk, decoder.chunk]):
+            for room in rooms:
+                yield replace(first, chunk=chunk, room=room, reason="")
+            if first.together:
+                yield replace(
+                    first, chunk=chunk, room="counted", together=False, reason=""
+                )
     if first.together and not placed:
         yield replace(first, reason=reason)
     apart = replace(first, together=False, reason=reason)

@@ -251,6 +251,18 @@ ODD = {
         .replace("(visible", "(near_visible")
         .replace(", values)", ", near_values)"),
     ),
+    "one behind others": _masked(  # several come behind none: others don't fit
+        "visible = And(causal, wide)",
+        """new_places = Range(zero, count, one)
+  new_queries = Unsqueeze(new_places, ones)
+  square = LessOrEqual(new_places, new_queries)
+  first = Constant<value_ints=[0]>()
+  width = Unsqueeze(count, first)
+  length = Unsqueeze(total_size, first)
+  sizes = Concat<axis=0>(width, length)
+  stretched = Expand(square, sizes)
+  visible = And(stretched, wide)""",
+    ),
     "in parts": _masked(
         "z = Add(x, y)",
         "tokens = Constant<value_ints=[1]>()\n  mean = ReduceMean(x, tokens)\n"

@@ -30,6 +30,7 @@ class Generating:
         options = ort.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         options.log_severity_level = 4
+        options.enable_mem_reuse = False  # it trusts the sizes that a file declares
         self.session = ort.InferenceSession(str(model), options)
         self.given: dict[str, torch.Tensor] = {}
 

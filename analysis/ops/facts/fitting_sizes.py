@@ -292,8 +292,9 @@ def einsum(site: NodeFacts) -> Iterator[Fit]:
 
 
 def attention(site: NodeFacts) -> Iterator[Fit]:
-    """Queries, keys and values of one batch; as many values as keys."""
-    q, k, v = (site.dims(i) for i in range(3))
+    """Queries, keys and values of one batch; as many values as keys, and a mask that
+    has a place for each key."""
+    q, k, v, mask = (site.dims(i) for i in range(4))
     if q is None or k is None or v is None or not len(q) == len(k) == len(v):
         return
     yield from equal((k[0], v[0], k[-2]), (q[0], q[0], v[-2]))
@@ -312,6 +313,9 @@ def attention(site: NodeFacts) -> Iterator[Fit]:
                 (past[0], size), (q[0], past[3] if len(new) == 4 else new[2])
             )
             yield one(past[1], new[1] if len(new) == 4 else heads)
+    if mask:
+        past = site.dims(4) or (0, 0, 0, 0)
+        yield Fit(Relation.BROADCAST, mask[-1], simplify(past[-2] + k[-2]))
 
 
 def grouped_query_attention(site: NodeFacts) -> Iterator[Fit]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from ...graph.dims import Dim, Dims, same
+from ...graph.dims import Dim, Dims, at_least, same
 from ...graph.parameters import has_name
 from ...spelling.expr import DimOf, Expr
 from ..facts import (
@@ -101,7 +101,7 @@ def _expand(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
         new = item.dim if isinstance(item, DimOf) else item
         if new == 1 or same(old, new) or (isinstance(old, int) and old != 1):
             sizes.append(-1)  # as it is
-        elif isinstance(new, int) or old == 1:
+        elif isinstance(new, int) or old == 1 or at_least(new, old):
             sizes.append(item)
         else:  # either may be the 1 that gives way
             return x.expand(t.broadcast_shapes(x.shape, tuple(asked)))

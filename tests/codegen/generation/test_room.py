@@ -54,6 +54,28 @@ def test_a_number_that_is_only_handed_on_is_no_input_of_the_callers(
     assert made.generate(PROMPT, PROMPT[:3], new=5)[0] == expected
 
 
+def test_a_prompt_is_read_whole_where_one_token_alone_comes_behind_others(
+    tmp_path: Path,
+) -> None:
+    """As onnxruntime-genai writes decoders of float16, which say besides that values
+    are as many as new tokens: ONNX Runtime must not count on that."""
+    model = decoder("one behind others")
+    nodes = list(model.graph.node)
+    place = next(i for i, node in enumerate(nodes) if "taken" in node.output)
+    nodes[place].input[1] = "same"
+    for given, name in (("less", "same"), ("values", "less")):
+        model.graph.node.insert(place, onnx.helper.make_node("Neg", [given], [name]))
+        sizes = ["batch", 2, "new", 4]
+        said = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, sizes)
+        model.graph.value_info.append(said)
+    onnx.save(model, tmp_path / "model.onnx")
+    package = fairhand.compile(tmp_path / "model.onnx", tmp_path / "package").path
+    made = Generating(tmp_path / "model.onnx", package)
+    assert (made.caches.CHUNK, made.caches.ROOM) == (0, "before")
+    expected = [int(scores.argmax()) for scores in made.expected(PROMPT, 50)]
+    assert made.generate(PROMPT, PROMPT[:3], new=50)[0] == expected
+
+
 def test_a_window_wider_than_a_trial_is_told_from_places_behind(
     tmp_path: Path,
 ) -> None:

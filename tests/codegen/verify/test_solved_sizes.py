@@ -225,6 +225,17 @@ def test_branches_that_may_both_run_are_refused(tmp_path: Path) -> None:
         fairhand.compile(made, tmp_path / "net", cache=False)
 
 
+@pytest.mark.parametrize("inside", [False, True], ids=["joined", "by the operator"])
+def test_a_mask_has_a_place_for_each_key(inside: bool) -> None:
+    keys = "y, k, v = Attention(x, x, x, m, p, p)"
+    if not inside:
+        keys = "k = Concat<axis = 2>(p, x) y = Attention(x, k, k, m)"
+    text = f"""(float[n, 2, new, 4] x, float[n, 2, past, 4] p, float[n, 1, new, t] m)
+        => (float[a, b, c, d] y) {{ {keys} }}"""
+    for sizes in dynamic_sizes(ir.from_proto(model(text, {}, 23))):
+        assert sizes["t"] == sizes["past"] + sizes["new"]
+
+
 def test_decoders_are_fed_prompts_and_single_tokens() -> None:
     """No mask suits a prompt beside a cache, as in files of the genai builder."""
     text = """(int64[b, len] ids, float[b, past_len, 4] past) => (float[o, p] y) {

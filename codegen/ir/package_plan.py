@@ -172,7 +172,7 @@ class WeightPlan:
         return made
 
 
-def shape_text(dims: tuple[Dim, ...] | tuple[int | str | None, ...] | None) -> str:
+def shape_text(dims: tuple[Dim | str | None, ...] | None) -> str:
     """[batch, 3, 224, 224]; untrusted names are cut to a printable line."""
     if dims is None:
         return "[...]"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ...analysis.errors import Unsupported
-from ...analysis.graph.dims import Dims
+from ...analysis.graph.dims import Dim, Dims, is_invented
 from ...analysis.graph.map_types import map_type, type_text
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.literals import one_line, short_literal
@@ -16,7 +16,8 @@ from ...analysis.spelling.expr import TORCH_DTYPES
 from ..ir.cache_arguments import CacheArgument, find_families, in_its_words
 from ..ir.package_plan import InterfacePlan, TensorPlan, shape_text
 
-_Row = tuple[TensorPlan, Dims | None, str]
+_Sizes = tuple[Dim | str, ...]
+_Row = tuple[TensorPlan, _Sizes | None, str]
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,8 @@ def _signature(
     shapes: ShapeFacts,
 ) -> tuple[str, ...]:
     """Aligned lines `name dtype shape input`, long lists cut in the middle."""
-    dims = map(shapes.dims, [*interface.inputs, *interface.outputs])
+    values = [*interface.inputs, *interface.outputs]
+    dims = map(_told, map(shapes.dims, values), (*inputs, *outputs))
     roles = ["input"] * len(inputs) + ["output"] * len(outputs)
     rows = list(zip((*inputs, *outputs), dims, roles, strict=True))
     folded = list(_folded(rows, [*interface.taken, *interface.returned]))
@@ -155,6 +157,14 @@ def _signature(
         cut = f"... {len(lines) - 12} more of the kind ..."
         lines = [*lines[:6], cut, *lines[-6:]]
     return tuple(lines)
+
+
+def _told(dims: Dims | None, tensor: TensorPlan) -> _Sizes | None:
+    """What is known of sizes; of those that nothing is, the names that a file has."""
+    if dims is None or tensor.shape is None or len(tensor.shape) != len(dims):
+        return dims
+    pairs = zip(dims, tensor.shape, strict=True)
+    return tuple(name if name and is_invented(size) else size for size, name in pairs)
 
 
 def _folded(

@@ -51,8 +51,17 @@ def given_of(caches: Any) -> dict[str, torch.Tensor]:
     return found
 
 
+# What writes its last argument to places of its first, and what copies tensors whole.
+_PLACED = ("index_copy_", "index_put_", "scatter_")
+_COPIES = {"_to_copy", "cat", "clone", "constant_pad_nd", "gather", "index", "mul"}
+_COPIES |= {"index_select", "roll", "scatter", "where"}
+
+
 class Copied(TorchDispatchMode):
-    """Counts the bytes that are written into buffers, or copied out of them whole."""
+    """Counts the bytes that are written into buffers, or copied out of them whole.
+
+    Heads that a network repeats are no copy: it computes with more than there is.
+    """
 
     def __init__(self, buffers: Collection[torch.Tensor]) -> None:
         super().__init__()
@@ -64,12 +73,18 @@ class Copied(TorchDispatchMode):
     ) -> Any:
         result = function(*args, **(kwargs or {}))
         name = function.overloadpacket.__name__
-        if name in ("cat", "mul", "copy_", "index_copy_", "scatter_", "scatter"):
-            flat = list(args[0]) if name == "cat" else [args[0]]
-            if any(t.untyped_storage().data_ptr() in self._places for t in flat):
-                new = args[1 if name == "copy_" else 3] if name[-1] == "_" else result
-                self.count += new.numel() * new.element_size()
+        given = args[0] if name == "cat" else args
+        tensors = [x for x in given if isinstance(x, torch.Tensor)]
+        reads = [x for x in tensors if self._is_part(x)]
+        written = name[-1] == "_" and any(x is args[0] for x in reads)
+        if written or (reads and name in _COPIES):
+            new = tensors[-1] if name in _PLACED else result
+            self.count += new.numel() * new.element_size()
         return result
+
+    def _is_part(self, tensor: torch.Tensor) -> bool:
+        repeated = 0 in tensor.stride() and tensor.numel() > 1
+        return not repeated and tensor.untyped_storage().data_ptr() in self._places
 
 
 def copied(made: Generating, prompt: list[int]) -> tuple[int, int]:

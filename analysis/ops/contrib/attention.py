@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..facts import fitting_sizes
+from ..facts import fitting_sizes, sizes_windows
 from ..helpers import cache as helpers
 from ..node_view import NodeView
 from ..operands import number, wanted
@@ -30,6 +30,7 @@ def _block(n: NodeView) -> int:
     domain=DOMAIN,
     mapping=MANY_TO_MANY,
     fits=fitting_sizes.grouped_query_attention,
+    shape=sizes_windows.grouped_query_attention,
     result="attended",
 )
 def _grouped_query(t: Any, n: NodeView, *inputs: Any) -> Any:

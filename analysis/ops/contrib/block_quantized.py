@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..facts import flop_counts
+from ..facts import flop_counts, sizes_windows
 from ..facts.requirements import IndexOf
 from ..helpers import packed as helpers
 from ..module_form import ModuleForm, Weight
@@ -111,6 +111,7 @@ def _by_row(rows: int, array: np.ndarray) -> np.ndarray:
     domain=DOMAIN,
     mapping=MANY_TO_MANY,
     flops=flop_counts.matmul,
+    shape=sizes_windows.packed_matmul,
     module=_matmul_nbits_module,
 )
 def _matmul_nbits(

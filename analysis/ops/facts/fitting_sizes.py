@@ -10,7 +10,7 @@ from enum import Enum
 from itertools import combinations, zip_longest
 from typing import NamedTuple, TypeAlias
 
-from ...graph.dims import Dim, Dims, product, simplify
+from ...graph.dims import Dim, Dims, floordiv, product, simplify
 from ...graph.shape_facts import NodeFacts
 
 
@@ -327,6 +327,9 @@ def grouped_query_attention(site: NodeFacts) -> Iterator[Fit]:
     q, k = site.dims(0), site.dims(1)
     total = (site.numbers(6) or [None])[0]
     heads = site.attr("kv_num_heads", 0)
+    if q and len(q) == 3 and heads > 0 and not site.has(1):  # which holds all three
+        size = floordiv(q[2], site.attr("num_heads", 0) + 2 * heads)
+        k = (*q[:2], simplify(size * heads))
     if not q or not k or not len(q) == len(k) == 3 or heads < 1:
         return
     for past in filter(None, (site.dims(3), site.dims(4))):

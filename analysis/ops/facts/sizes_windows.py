@@ -249,6 +249,27 @@ def attention(site: NodeFacts, q: Dims, k: Dims, v: Dims) -> DimsResult:
     return [y, keys, values, (q[0], heads, length, total)]
 
 
+def grouped_query_attention(site: NodeFacts, q: Dims) -> DimsResult:
+    """Y, and a cache that has room for the longest sample; q may hold k and v too."""
+    heads, kv_heads = site.attr("num_heads", 0), site.attr("kv_num_heads", 0)
+    k, past = site.dims(1), site.dims(3)
+    if k is None and not site.has(1):
+        size = floordiv(q[2], heads + 2 * kv_heads)
+        y: Dims = (*q[:2], simplify(heads * size))
+    else:
+        y = q
+    if past is None:
+        return [y]
+    window = site.attr("sliding_window_cache", 0)
+    cache = [*past[:2], past[2] if window else None, past[3]]
+    return [y, cache, cache]
+
+
+def packed_matmul(site: NodeFacts, x: Dims) -> DimsResult:
+    """A product with a matrix of N columns, whatever it is packed in."""
+    return [(*x[:-1], site.attr("N"))]
+
+
 def stft(site: NodeFacts, signal: Dims) -> DimsResult:
     """One spectrum per frame, half of it if one-sided, as real and imaginary part."""
     step, length = site.numbers(1), site.numbers(3)

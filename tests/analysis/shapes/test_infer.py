@@ -5,11 +5,13 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 import pytest
+from support.decoders import decoder
 from support.symbolic import analyse, build
 
 from fairhand.analysis.errors import FairhandError
 from fairhand.analysis.graph.dims import spell, symbol
 from fairhand.analysis.shapes.infer import infer
+from fairhand.rewrites.normalise import normalise
 
 X = "float[b, s, 768] x"
 ROW = "float[b, s] x"
@@ -158,6 +160,16 @@ def test_a_loop_that_runs_leaves_what_its_body_leaves() -> None:
     unsure = body.replace("n = Constant<value_int=3>();", "n = Size(x);")
     values, shapes = analyse(build("float[b, 4] x", unsure))
     assert shapes.dims(values["y"]) is None
+
+
+def test_sizes_around_a_cache_that_queries_share() -> None:
+    """Rows and new tokens are the input's; what the cache holds then is unknown."""
+    model = normalise(ir.from_proto(decoder("grouped")))
+    shapes = infer(model)
+    found = {v.name: shapes.dims(v) for node in model.graph for v in node.outputs}
+    assert spell(found["y"]) == "[batch, new, 16]"
+    assert spell(found["logits"]) == "[batch, new, 23]"
+    assert spell(found["present_k"]) == "[batch, 2, present_k_dim2, 8]"
 
 
 def test_an_unknown_operator_is_taken_at_its_word() -> None:

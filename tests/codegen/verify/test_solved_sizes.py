@@ -28,7 +28,8 @@ RNG = np.random.default_rng(0)
 
 def model(text: str, weights: dict[str, object], opset: int = 20) -> onnx.ModelProto:
     """Weights are shapes, of random numbers, or arrays."""
-    header = f'<ir_version: 9, opset_import: ["" : {opset}, "ai.onnx.ml" : 3]> g '
+    domains = '"ai.onnx.ml" : 3, "com.microsoft" : 1'
+    header = f'<ir_version: 9, opset_import: ["" : {opset}, {domains}]> g '
     parsed = onnx.parser.parse_model(header + text)
     for name, given in weights.items():
         is_shape = isinstance(given, tuple)
@@ -234,6 +235,16 @@ def test_a_mask_has_a_place_for_each_key(inside: bool) -> None:
         => (float[a, b, c, d] y) {{ {keys} }}"""
     for sizes in dynamic_sizes(ir.from_proto(model(text, {}, 23))):
         assert sizes["t"] == sizes["past"] + sizes["new"]
+
+
+def test_a_cache_of_heads_in_one_product() -> None:
+    """Queries, keys and values in one: 4 heads of queries, 2 of either, 16 numbers."""
+    text = """(float[n, s, 128] x, float[n, 2, past, d] p, float[n, 2, past, d] r,
+        int32[n] l, int32 t) => (float[a, b, c] y, float[e, f, g, h] k,
+        float[i, j, m, o] v) { y, k, v = com.microsoft.GroupQueryAttention
+        <num_heads = 4, kv_num_heads = 2>(x, , , p, r, l, t) }"""
+    graph = ir.from_proto(model(text, {}))
+    assert {sizes["d"] for sizes in dynamic_sizes(graph)} == {16}
 
 
 def test_decoders_are_fed_prompts_and_single_tokens() -> None:

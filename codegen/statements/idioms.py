@@ -44,6 +44,7 @@ def spell_idioms(
     steps = _unbound(steps, shapes)
     steps = _Rolls(steps, shapes, results).run()
     steps = _picked_by_column(steps, shapes)
+    _pass_gradients(steps, results)
     return _queries_first(steps, results)
 
 
@@ -308,6 +309,43 @@ def _picked_by_column(steps: list[Assignment], shapes: ShapeFacts) -> list[Assig
             step.expr = Ref(table)[Ref(numbers)]
             gone[column] = step
     return without(steps, gone)
+
+
+# ---- x + (rounded - x).detach()
+
+
+def _pass_gradients(steps: list[Assignment], results: set[ir.Value]) -> None:
+    """What is added to x to make it a rounded x, as a codebook's entry, is detached.
+
+    ONNX can't say so. Without it the gradients of x cancel, and no layer before trains.
+    """
+    flow = Flow(steps, results)
+    for step in steps:
+        operands = step.reads() if does(step, "Add") else []
+        for x, change in (operands, operands[::-1]) if len(operands) == 2 else ():
+            less = flow.only(change, "Sub")
+            ends = less.reads() if less is not None else []
+            if less and ends[1:] == [x] and x.dtype in _FLOATS and _steps(ends[0]):
+                less.expr = less.expr.detach()
+
+
+# Constant but where they leap.
+_LEAPS = frozenset("Round Floor Ceil Sign ConstantOfShape".split())
+
+
+def _steps(value: ir.Value) -> bool:
+    """Whether a value has no gradients but those of constants."""
+    seen, todo = {value}, [value]
+    while todo:
+        node = (one := todo.pop()).producer()
+        if one.const_value is not None or one.dtype not in _FLOATS:
+            continue
+        if node is None or node.op_type == "If":
+            return False
+        if node.op_type not in _LEAPS:
+            todo += [v for v in node.inputs if v is not None and v not in seen]
+            seen.update(todo)
+    return True
 
 
 # ---- q = ..., k = ..., v = ...

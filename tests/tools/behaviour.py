@@ -29,8 +29,9 @@ from typing import Any
 import numpy as np
 import onnx
 import torch
+from further_originals import chosen
 from onnx import numpy_helper
-from originals import Original, files, original, tensors
+from originals import EXPORTERS, Original, files, original, tensors
 from torch import Tensor, nn
 
 import fairhand
@@ -371,7 +372,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--level", type=int, default=0)
-    parser.add_argument("--exporters", nargs="*")
+    parser.add_argument("--exporters", nargs="*", default=EXPORTERS)
     parser.add_argument("--tools", nargs="*", default=list(TOOLS))
     parser.add_argument("--write", type=Path)
     given = parser.parse_args()
@@ -380,9 +381,9 @@ def main() -> None:
     for name in set(TOOLS) - set(given.tools):
         del TOOLS[name]
     rows: list[Findings] = []
-    for name, exporter, path in files(given.folder, given.names):
-        if given.exporters and exporter not in given.exporters:
-            continue
+    for name, exporter, path in files(
+        given.folder, chosen(given.names), given.exporters
+    ):
         out = given.folder / f"O{given.level}" / f"{name}_{exporter}"
         out.parent.mkdir(exist_ok=True)
         rows.append(measure(name, exporter, path, given.level, out))

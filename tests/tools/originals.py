@@ -12,7 +12,7 @@ import argparse
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -641,11 +641,13 @@ def _batched(value: Any) -> Any:
     return [_batched(item) for item in value]
 
 
-def files(folder: Path, names: list[str]) -> Iterator[tuple[str, str, Path]]:
+def files(
+    folder: Path, names: list[str], exporters: Iterable[str] = EXPORTERS
+) -> Iterator[tuple[str, str, Path]]:
     """Network, exporter and path of each file, exported where it isn't there yet."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names or NETWORKS:
-        for exporter in EXPORTERS:
+        for exporter in exporters:
             path = folder / f"{name}.{exporter}.onnx"
             refused = path.with_suffix(".refused")
             if not path.exists() and not refused.exists():

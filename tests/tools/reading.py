@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from further_originals import chosen
 from originals import files, original
 from torch import nn
 
@@ -156,9 +157,9 @@ def main() -> None:
     warnings.simplefilter("ignore")
     logging.disable(logging.ERROR)
     rows: dict[str, Reading] = {}
-    for name, exporter, path in files(given.folder, given.names):
-        if exporter not in given.exporters:
-            continue
+    for name, exporter, path in files(
+        given.folder, chosen(given.names), given.exporters
+    ):
         out = given.folder / "O1" / f"{name}_{exporter}"
         shutil.rmtree(out, ignore_errors=True)
         out.parent.mkdir(exist_ok=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from support.emitted import imported
 from support.emitter_models import Graph
 from support.traced import Traced
@@ -198,3 +199,29 @@ def test_a_part_of_named_counts_is_computed(tmp_path: Path) -> None:
         g, tmp_path, level=0, y=g("Add", "x", g("Gather", g.weight("a.b", 8, 2), part))
     )
     assert "position_ids" not in text
+
+
+def _entry(g: Graph, x: str) -> str:
+    return str(g("Gather", g.weight("book", 5, 4), g("ArgMax", x, axis=-1, keepdims=0)))
+
+
+@pytest.mark.parametrize(
+    ("made", "passes"),
+    [
+        (_entry, True),
+        (lambda g, x: g("Round", x), True),
+        (lambda g, x: g("Tanh", x), False),
+        (lambda g, x: g("Add", _entry(g, x), g("Sigmoid", x)), False),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_gradients_pass_what_leaps(
+    made: Any, passes: bool, first: bool, tmp_path: Path
+) -> None:
+    """x + (rounded - x).detach(), as programs quantise what they train."""
+    g = Traced(x=["batch", 4])
+    change = g("Sub", made(g, "x"), "x")
+    text_of(g, tmp_path, level=0, y=g("Add", *(("x", change)[:: 1 if first else -1])))
+    x = torch.randn(3, 4, requires_grad=True)
+    (gradient,) = torch.autograd.grad(imported(tmp_path / "net").load()(x).sum(), x)
+    assert gradient.equal(torch.ones(3, 4)) == passes

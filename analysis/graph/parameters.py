@@ -42,6 +42,12 @@ def is_saved(value: ir.Value) -> bool:
     return has_name(value)
 
 
+def names_member(value: ir.Value) -> bool:
+    """Whether a constant's name says where it is kept: no result's, which an exporter
+    counts, unless that is a weight that was computed."""
+    return has_name(value) and (is_parameter(value) or not value.meta.get(COMPUTED))
+
+
 def is_made_up(value: ir.Value) -> bool:
     """Whether a constant is an exporter's or this compiler's, and no program's."""
     return bool(value.meta.get("made")) or _is_made_up(value.name or "")

@@ -11,7 +11,12 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ...analysis.graph.parameters import has_name, is_made_up, is_parameter
+from ...analysis.graph.parameters import (
+    has_name,
+    is_made_up,
+    is_parameter,
+    names_member,
+)
 from ...analysis.ops.module_form import ModuleForm
 from ...analysis.ops.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
 from ...analysis.spelling.expr import (
@@ -139,11 +144,12 @@ def assign_members(call: ModuleCall, faithful: bool = False) -> list[Attribute]:
             forms.append(item.form)
             owned.append((item, item.path))
     owned += [(value, value.name or "") for value in call.constants]
+    readers = _readers(call)
     if faithful:
-        return _faithful([(what, _inside(path, call.path)) for what, path in owned])
+        paths = [(what, _inside(path, call.path)) for what, path in owned]
+        return _faithful(paths, readers)
     holder = _holder(call.path, [path for what, path in owned if _is_module(what)])
     roles = {**_shortcut_role(call), **_matrix_roles(call)}
-    readers = _readers(call)
     wishes = [
         (what, *_wish(what, path, holder, readers, roles)) for what, path in owned
     ]
@@ -156,16 +162,16 @@ def _inside(path: str, holder: str) -> list[str]:
     return [word for word in path.removeprefix(f"{holder}.").split(".") if word]
 
 
-def _faithful(owned: list[tuple[Any, list[str]]]) -> list[Attribute]:
+def _faithful(owned: list[tuple[Any, list[str]]], readers: _Readers) -> list[Attribute]:
     """Members by the words of their paths; what has none, or a taken one, gets one."""
     placed: list[tuple[Any, tuple[str, ...]]] = []
     paths = [tuple(words) for _, words in owned]
     taken: set[tuple[str, ...]] = set()
     for what, words in owned:
-        named = not isinstance(what, ir.Value) or has_name(what)
+        named = not isinstance(what, ir.Value) or names_member(what)
         path = tuple(words) if named and words else (_role(what),)
         if isinstance(what, ir.Value) and not named:
-            path = (what.meta.get("word", "constant"),)
+            path = (_tensor_role(what, readers),)
         elif path[-1].isdigit() and isinstance(what, ir.Value):
             # No list has buffers.
             path = path if is_parameter(what) else ("_".join(path),)

@@ -12,7 +12,7 @@ from itertools import takewhile
 
 import onnx_ir as ir
 
-from ...analysis.graph.parameters import has_name, is_parameter
+from ...analysis.graph.parameters import is_parameter, names_member
 from ...analysis.ops.module_form import ModuleForm, Weight
 from ...analysis.spelling.expr import Expr, substitute
 from ..ir.assignment import Assignment, LayerRef
@@ -227,7 +227,7 @@ def _divided(root: ModuleCall) -> set[int]:
     def visit(call: ModuleCall, around: frozenset[str]) -> None:
         around |= {call.path}
         owned = [item.path for item in call.contents() if _owns(item)]
-        owned += [value.name or "" for value in call.constants if has_name(value)]
+        owned += [value.name or "" for value in call.constants if names_member(value)]
         inside = f"{call.path}." if call.path else ""
         for path in filter(lambda path: path.startswith(inside), owned):
             words = path.split(".")
@@ -329,7 +329,7 @@ def _own_constants(root: ModuleCall, results: list[ir.Value], faithful: bool) ->
             users.setdefault(value, []).append((root,))
     for value, chains in users.items():
         assert value.const_value is not None
-        named = faithful and has_name(value)
+        named = faithful and names_member(value)
         if named:
             chains = [_up_to_holder(value, chain) for chain in chains]
         own = is_parameter(value) or named

@@ -24,8 +24,9 @@ _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.DOUBLE)
 class FloatTypes:
     """`fixed` are values that are float32 whatever type the network is cast to.
 
-    Of a network that has weights of several types, none are. `idle` are casts whose
-    result is cast again, by its only reader.
+    Of a network that has weights of several types, none are; one number, as the root
+    that scales Gemma's embeddings, makes no type. `idle` are casts whose result is cast
+    again, by its only reader.
     """
 
     def __init__(self, model: ir.Model) -> None:
@@ -35,7 +36,7 @@ class FloatTypes:
         self._like: dict[tuple[ir.Node, int], ir.Value] = {}
         self._settled: set[ir.Node] = set()  # given the network's type at once
         self._known: list[ir.Value] = []  # of the network's type, in order
-        stored = model.graph.initializers.values()
+        stored = (v for v in model.graph.initializers.values() if not _is_scalar(v))
         if any(value.dtype in _HALF for value in (*stored, *model.graph.inputs)):
             return
         self._known += (v for v in model.graph.inputs if v.dtype == _FLOAT)
@@ -108,10 +109,14 @@ class FloatTypes:
         return next(alive, None)
 
 
+def _is_scalar(value: ir.Value) -> bool:
+    tensor = value.const_value
+    return tensor is not None and tensor.size == 1
+
+
 def _is_number(value: ir.Value) -> bool:
     """Whether a constant is spelled as a number, which has no type of its own."""
-    tensor = value.const_value
-    return tensor is not None and tensor.size == 1 and not is_parameter(value)
+    return _is_scalar(value) and not is_parameter(value)
 
 
 def _number(value: ir.Value) -> np.generic:

@@ -183,6 +183,32 @@ def test_half_precision(level: int, dtype: torch.dtype, tmp_path: Path) -> None:
     assert torch.allclose(got.float(), wanted, atol=0.1, rtol=0.1)
 
 
+def test_one_number_of_a_type_is_no_network_of_it(tmp_path: Path) -> None:
+    """As the root that scales Gemma's embeddings, which is stored in bfloat16."""
+    g = Graph(x=["batch", 4], mask=("int64", ["batch", 1]))
+    root = g.weight("normalizer", value=np.float16(2.5))
+    x = g("Mul", g.linear("x", "fc", 4, 4), g("Cast", root, to=1))
+    x = g.linear(g("Mul", x, g("Cast", "mask", to=1)), "out", 4, 4)
+    model = package(g, tmp_path, y=x).load().to(torch.bfloat16)
+    made = model(torch.randn(3, 4).bfloat16(), torch.ones(3, 1).long())
+    assert made.dtype == torch.bfloat16
+
+
+def test_results_name_no_buffer(tmp_path: Path) -> None:
+    """An exporter counts them: two layers would be two classes."""
+    g = Graph(x=["batch", 5, 8])
+    x = "x"
+    for i in range(2):
+        at = f"layers.{i}"
+        count = g.weight(f"val_{i}", value=np.arange(5)[:, None])
+        count = g("Cast", count, to=1, at=at, out=f"convert_element_type_{i}")
+        x = g("Mul", x, count, at=at)
+        x = g.linear(g("Relu", x, at=at), f"{at}.fc", 8, 8, at=f"{at}/fc")
+    made = package(g, tmp_path, y=x)
+    text = Path(made.__file__).with_name("model.py").read_text()
+    assert "x * self.scale" in text and "Layer2" not in text
+
+
 def test_zeros_are_of_the_type_of_what_is_written_into_them(tmp_path: Path) -> None:
     g = Graph(x=["batch", 4], at=("int64", ["batch", 2]))
     x = g.linear("x", "fc", 4, 4)

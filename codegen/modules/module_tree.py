@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from ...analysis.graph.parameters import is_parameter, names_member
 from ...analysis.ops.module_form import ModuleForm, Weight
-from ...analysis.spelling.expr import Expr, substitute
+from ...analysis.spelling.expr import Expr, Ref, substitute
 from ..ir.assignment import Assignment, LayerRef
 from ..ir.identifiers import LONGEST_KEY, attribute
 from ..ir.module_call import (
@@ -61,10 +61,15 @@ def make_tree(
     if not faithful and cache:
         _open_wrappers(root, cache)
     _unify_layers(root, faithful)
+    if faithful:
+        layers = {step.path for step in root.steps() if step.form is not None}
+        _dissolve(root, {id(c) for c in root.all_calls() if c.path in layers})
+        _read_from_layers(root)
     _own_constants(root, results, faithful)
     while faithful and _dissolve(root, _divided(root)):
         for call in (root, *root.all_calls()):
             call.constants.clear()
+        _read_from_layers(root)
         _own_constants(root, results, faithful)
     _interfaces(root, set(results))
     _share(root, faithful)
@@ -301,6 +306,26 @@ def _unify_layers(call: ModuleCall, faithful: bool) -> None:
             if form is not item.form:
                 item.expr = _with_layer(item.expr, LayerRef(form))
                 item.form = form
+
+
+def _read_from_layers(call: ModuleCall) -> None:
+    """What else reads a layer's weight, as the distances from a codebook's entries do,
+    reads it of the layer: no member can be called `codebook.weight` beside it."""
+    steps = [item for item in call.contents() if isinstance(item, Assignment)]
+    held = {
+        weight.value: getattr(LayerRef(step.form), name)
+        for step in steps
+        if step.form is not None and step.form.source is None
+        for name, weight in step.form.weights.items()
+        if weight.value.name == f"{step.path}.{name}" and not weight.how
+    }
+    for step in steps:
+        if held and step.form is None:
+            step.expr = substitute(
+                step.expr, lambda x: held.get(x.value) if isinstance(x, Ref) else None
+            )
+    for child in call.calls():
+        _read_from_layers(child)
 
 
 def _with_layer(expr: Expr, layer: LayerRef) -> Expr:

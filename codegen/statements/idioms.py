@@ -7,7 +7,7 @@ in which it takes it: q, k, v.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -15,7 +15,7 @@ import onnx_ir as ir
 from ...analysis.graph.dims import Dim
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.ops.operands import dim_keyword, equal, shown
-from ...analysis.spelling.expr import Name, Ref, callees
+from ...analysis.spelling.expr import Expr, Leaf, Name, Ref, callees, substitute
 from ..ir.assignment import Assignment
 from .combine import Flow, axis_of, does, size_of, without
 from .rotary import Rotations
@@ -44,7 +44,7 @@ def spell_idioms(
     steps = _unbound(steps, shapes)
     steps = _Rolls(steps, shapes, results).run()
     steps = _picked_by_column(steps, shapes)
-    _pass_gradients(steps, results)
+    _pass_gradients(steps)
     return _queries_first(steps, results)
 
 
@@ -314,19 +314,33 @@ def _picked_by_column(steps: list[Assignment], shapes: ShapeFacts) -> list[Assig
 # ---- x + (rounded - x).detach()
 
 
-def _pass_gradients(steps: list[Assignment], results: set[ir.Value]) -> None:
+def _pass_gradients(steps: list[Assignment]) -> None:
     """What is added to x to make it a rounded x, as a codebook's entry, is detached.
 
     ONNX can't say so. Without it the gradients of x cancel, and no layer before trains.
     """
-    flow = Flow(steps, results)
+    flow = Flow(steps)
     for step in steps:
-        operands = step.reads() if does(step, "Add") else []
+        operands = [v for v in _operands(step, "Add") if v is not None]
         for x, change in (operands, operands[::-1]) if len(operands) == 2 else ():
-            less = flow.only(change, "Sub")
-            ends = less.reads() if less is not None else []
-            if less and ends[1:] == [x] and x.dtype in _FLOATS and _steps(ends[0]):
-                less.expr = less.expr.detach()
+            made, less = [*_operands(flow.maker(change), "Sub"), None, None][:2]
+            if less is x and made and x.dtype in _FLOATS and _steps(made):
+                step.expr = substitute(step.expr, _detached(change))
+
+
+def _operands(step: Assignment | None, op: str) -> Sequence[ir.Value | None]:
+    if step is None or step.node is None or not does(step, op):
+        return ()
+    return step.node.inputs
+
+
+def _detached(value: ir.Value) -> Callable[[Leaf], Expr | None]:
+    """What exchanges a value for itself without its gradients."""
+
+    def replace(leaf: Leaf) -> Expr | None:
+        return leaf.detach() if isinstance(leaf, Ref) and leaf.value is value else None
+
+    return replace
 
 
 # Constant but where they leap.

@@ -42,6 +42,8 @@ from .module_scopes import (
     weight_scopes,
 )
 
+_Forms = dict[ir.Node, tuple[ir.Node, ModuleForm]]
+
 
 class Spelling:
     """Turns nodes into assignments by the spellings of their operators."""
@@ -84,9 +86,9 @@ class Spelling:
                 needed.update(v for v in step.reads() if v.producer())
         return [step for group in reversed(groups) for step in group]
 
-    def claim(self, graph: ir.Graph) -> dict[ir.Node, tuple[ir.Node, ModuleForm]]:
+    def claim(self, graph: ir.Graph) -> _Forms:
         """The owner and the layer, for each node whose work a layer does."""
-        forms: dict[ir.Node, tuple[ir.Node, ModuleForm]] = {}
+        forms: _Forms = {}
         for node in graph:
             op = lookup(node)
             if op is None or op.module is None or node in forms:
@@ -104,7 +106,36 @@ class Spelling:
                 continue
             if form is not None:
                 forms.update(dict.fromkeys((node, *form.absorbs), (node, form)))
-        return forms
+        return self._without_products(forms) if self.faithful else forms
+
+    def _without_products(self, forms: _Forms) -> _Forms:
+        """Without layers whose tensors the program used as such: the weight of an
+        nn.Embedding, as a codebook's, or of a linear layer whose bias is added
+        elsewhere, as by F.multi_head_attention_forward."""
+
+        def place(form: ModuleForm, node: ir.Node) -> tuple[str, ir.Value | None]:
+            weight = form.weights.get("weight")
+            path = form_path(form, self.scopes[node], faithful=True)
+            return path, None if weight is None else weight.value
+
+        tables = {
+            place(form, node)
+            for node, form in forms.values()
+            if form.layer == "nn.Embedding"
+        }
+
+        def is_apart(form: ModuleForm, node: ir.Node) -> bool:
+            """Whether the layer's bias is used, and not by the layer."""
+            bias = self.model.graph.initializers.get(f"{place(form, node)[0]}.bias")
+            free = form.layer == "nn.Linear" and "bias" not in form.weights
+            return bool(free and bias is not None and bias.uses())
+
+        return {
+            of: (node, form)
+            for of, (node, form) in forms.items()
+            if form.layer == "nn.Embedding"
+            or not (place(form, node) in tables or is_apart(form, node))
+        }
 
     def spell(
         self, node: ir.Node, form: ModuleForm | None, needed: set[ir.Value]

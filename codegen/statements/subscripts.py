@@ -154,10 +154,10 @@ class _Picks:
         dims, step = self.shapes.dims(value) or (0,), self.makers.get(value)
         if dims[-1] != 1:
             return None
-        if step is not None and does(step, "Unsqueeze") and step.node is not None:
-            source = step.node.inputs[0]
-            inner = self.shapes.dims(source) if source is not None else None
-            if inner is not None and equal((*inner, 1), dims) and source is not None:
+        if step is not None and does(step, "Unsqueeze") and step.reads():
+            source = step.reads()[0]  # not the node's, which may be an alias of it
+            inner = self.shapes.dims(source)
+            if inner is not None and equal((*inner, 1), dims):
                 return Ref(source)
         return Ref(value).squeeze(-1)
 

@@ -267,6 +267,43 @@ def test_what_layers_share_stays_where_it_was_learned(tmp_path: Path) -> None:
     assert "block.0.positions.weight" in found and "block.1.fc.weight" in found
 
 
+@pytest.mark.parametrize("product", [True, False])
+def test_a_codebook_is_a_module_and_its_weight_a_tensor(
+    product: bool, tmp_path: Path
+) -> None:
+    """Its rows are taken by a layer; the distances from them read the same weight."""
+    g = Graph(x=["batch", 4])
+    book = g.weight("quantizer.codebook.weight", 5, 4)
+    square = g("ReduceSum", g("Mul", book, book), g.ints(-1), keepdims=0)
+    distances = g("MatMul", "x", g("Transpose", book, perm=[1, 0])) if product else "x"
+    if not product:
+        distances = g("ReduceSum", "x", g.ints(-1))
+    index = g("ArgMax", g("Sub", distances, square), axis=-1, keepdims=0)
+    rows = g("Gather", book, index, at="quantizer/codebook")
+    change = g("Sub", rows, "x")
+    loss = g("ReduceMean", g("Mul", change, change), keepdims=0)
+    made = package(g, tmp_path, y=g("Add", "x", change), loss=loss)
+    assert keys(made) == {"quantizer.codebook.weight"}
+    x = torch.randn(3, 4, requires_grad=True)
+    (gradient,) = torch.autograd.grad(made.load()(x)[0].sum(), x)
+    assert gradient.equal(torch.ones(3, 4))
+
+
+def test_a_bias_that_is_added_elsewhere(tmp_path: Path) -> None:
+    """F.multi_head_attention_forward takes three layers' tensors, and joins biases."""
+    g = Graph(x=["batch", 5, 4])
+    names_ = [f"attn.{n}_proj" for n in "qkv"]
+    bias = g("Concat", *(g.weight(f"{n}.bias", 4) for n in names_), axis=0)
+    parts = g("Split", bias, axis=0, num_outputs=3, outputs=3)
+    q, k, v = (
+        g("Add", g("MatMul", "x", g("Transpose", g.weight(f"{n}.weight", 4, 4))), b)
+        for n, b in zip(names_, parts, strict=True)
+    )
+    scores = g("MatMul", q, g("Transpose", k, perm=[0, 2, 1]))
+    made = package(g, tmp_path, y=g("MatMul", g("Softmax", scores), v))
+    assert keys(made) == {f"{n}.{word}" for n in names_ for word in ("weight", "bias")}
+
+
 def test_a_weight_that_is_computed(tmp_path: Path) -> None:
     """As by PyTorch's parametrizations, whose function owns none of what it reads."""
     g = Graph(x=["batch", 6, 9])

@@ -1,7 +1,7 @@
 """More networks for behaviour.py and reading.py, of families that originals.py hasn't.
 
-Half of them, drawn by their names' hashes, are `KEPT`: they are measured, but no fault of
-the emitted code is looked for there.
+Half of them, drawn by their names' hashes, are `KEPT`: they are measured, but no fault
+of the emitted code is looked for there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 
 import originals as base
 import torch
-import transformers
 from originals import BATCH, LENGTH, VOCAB, Original
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
@@ -62,7 +61,7 @@ class Recurrent(nn.Module):
 
 
 class Vocoder(nn.Module):
-    """Weight-norm and spectral-norm layers, transposed convolutions, averaged statistics."""
+    """Weight-norm and spectral-norm layers, transposed convolutions, statistics."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -122,7 +121,7 @@ class Quantiser(nn.Module):
 
 
 class Recommender(nn.Module):
-    """Wide and deep: tables of embeddings, crossed features, towers that share a layer."""
+    """Wide and deep: tables, crossed features, towers that share a layer."""
 
     def __init__(self) -> None:
         super().__init__()

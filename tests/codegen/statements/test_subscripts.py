@@ -59,3 +59,20 @@ def test_a_number_that_is_spread_is_a_new_tensor(tmp_path: Path) -> None:
     text = text_of(g, tmp_path, 0, y=y)
     assert "torch.full((batch, 5, 1), 0.5" in text
     assert "torch.zeros(batch, 5, 1" in text and "expand" not in text
+
+
+def test_places_that_have_their_shape_already(tmp_path: Path) -> None:
+    """Spreading them is no step: x[:, rows, columns], of a table of pairs."""
+    g = Graph(pairs=("int64", [2, 3]), x=["batch", 5, 5])
+    rows, columns = (
+        g("Gather", "pairs", g.weight(f"val_{i}", value=np.int64(i))) for i in (0, 1)
+    )
+    shape = g("Shape", g("Max", rows, columns))
+    both = [
+        g("Unsqueeze", g("Expand", part, shape), g.ints(-1)) for part in (rows, columns)
+    ]
+    found = g(
+        "GatherND", g("Transpose", "x", perm=[1, 2, 0]), g("Concat", *both, axis=-1)
+    )
+    text = text_of(g, tmp_path, y=found)
+    assert "permute(1, 2, 0)[" in text and "torch.cat" not in text

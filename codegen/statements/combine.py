@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import onnx_ir as ir
 
 from ...analysis.graph.dims import Dim
+from ...analysis.graph.traversal import bodies
+from ...analysis.spelling.expr import Expr, Leaf, Ref, substitute
 from ..ir.assignment import Assignment
+
+FLOATS = {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16}
+FLOATS |= {ir.DataType.BFLOAT16}
 
 
 class Flow:
@@ -59,3 +64,54 @@ def without(
     for step, by in gone.items():
         by.absorbed += (*step.absorbed, *([step.node] if step.node else []))
     return [step for step in steps if step not in gone]
+
+
+# ---- x + (rounded - x).detach()
+
+
+def pass_gradients(steps: list[Assignment]) -> None:
+    """What is added to x to make it a rounded x, as a codebook's entry, is detached.
+
+    ONNX can't say so. Without it the gradients of x cancel, and no layer before trains.
+    """
+    flow = Flow(steps)
+    for step in steps:
+        operands = [v for v in _operands(step, "Add") if v is not None]
+        for x, change in (operands, operands[::-1]) if len(operands) == 2 else ():
+            made, less = [*_operands(flow.maker(change), "Sub"), None, None][:2]
+            if less is x and made and x.dtype in FLOATS and _steps(made):
+                step.expr = substitute(step.expr, _detached(change))
+
+
+def _operands(step: Assignment | None, op: str) -> Sequence[ir.Value | None]:
+    if step is None or step.node is None or not does(step, op):
+        return ()
+    return step.node.inputs
+
+
+def _detached(value: ir.Value) -> Callable[[Leaf], Expr | None]:
+    """What exchanges a value for itself without its gradients."""
+
+    def replace(leaf: Leaf) -> Expr | None:
+        return leaf.detach() if isinstance(leaf, Ref) and leaf.value is value else None
+
+    return replace
+
+
+# Constant but where they leap.
+_LEAPS = frozenset("Round Floor Ceil Sign ConstantOfShape".split())
+
+
+def _steps(value: ir.Value) -> bool:
+    """Whether a value has no gradients but those of constants."""
+    seen, todo = {value}, [value]
+    while todo:
+        node = (one := todo.pop()).producer()
+        if one.const_value is not None or one.dtype not in FLOATS:
+            continue
+        if node is None or bodies(node):
+            return False
+        if node.op_type not in _LEAPS:
+            todo += [v for v in node.inputs if v is not None and v not in seen]
+            seen.update(todo)
+    return True

@@ -10,6 +10,7 @@ from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.spelling.expr import Expr, Ref
 from ..ir.assignment import Assignment
 from ..ir.control_flow import Action, Block
+from .combine import pass_gradients
 from .control_flow import BlockSpelling, Writer, rename
 from .control_flow_spellings import write_if, write_loop, write_scan, write_sequence_map
 from .idioms import spell_idioms
@@ -31,7 +32,9 @@ def make_steps(
     `faithful` as in `spelled_steps`; `kernels` are going to be made of the steps.
     """
     steps = spelled_steps(model, shapes, faithful)
-    return spell_idioms(steps, shapes, set(model.graph.outputs), kernels)
+    steps = spell_idioms(steps, shapes, set(model.graph.outputs), kernels)
+    pass_gradients(steps)
+    return steps
 
 
 def spelled_steps(

@@ -7,7 +7,7 @@ in which it takes it: q, k, v.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -15,16 +15,14 @@ import onnx_ir as ir
 from ...analysis.graph.dims import Dim
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.ops.operands import dim_keyword, equal, shown
-from ...analysis.spelling.expr import Expr, Leaf, Name, Ref, callees, substitute
+from ...analysis.spelling.expr import Name, Ref, callees
 from ..ir.assignment import Assignment
-from .combine import Flow, axis_of, does, size_of, without
+from .combine import FLOATS, Flow, axis_of, does, size_of, without
 from .rotary import Rotations
 from .subscripts import spell_picks
 
 # More parts than this are a list that somebody picks from, and no tuple.
 MOST_PARTS = 4
-_FLOATS = {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16}
-_FLOATS |= {ir.DataType.BFLOAT16}
 
 
 def spell_idioms(
@@ -44,7 +42,6 @@ def spell_idioms(
     steps = _unbound(steps, shapes)
     steps = _Rolls(steps, shapes, results).run()
     steps = _picked_by_column(steps, shapes)
-    _pass_gradients(steps)
     return _queries_first(steps, results)
 
 
@@ -107,7 +104,7 @@ def _unshuffled(
             continue
         (x,), dims = blocks.reads(), _dims(blocks, shapes) or ()
         block = size_of(dims, 3) if len(dims) == 6 else 0
-        if block and x.dtype in _FLOATS and _unshuffles(x, dims, moved, step, shapes):
+        if block and x.dtype in FLOATS and _unshuffles(x, dims, moved, step, shapes):
             step.expr = Name("F.pixel_unshuffle")(Ref(x), block)
             gone.update(dict.fromkeys((moved, blocks), step))
     return without(steps, gone)
@@ -309,57 +306,6 @@ def _picked_by_column(steps: list[Assignment], shapes: ShapeFacts) -> list[Assig
             step.expr = Ref(table)[Ref(numbers)]
             gone[column] = step
     return without(steps, gone)
-
-
-# ---- x + (rounded - x).detach()
-
-
-def _pass_gradients(steps: list[Assignment]) -> None:
-    """What is added to x to make it a rounded x, as a codebook's entry, is detached.
-
-    ONNX can't say so. Without it the gradients of x cancel, and no layer before trains.
-    """
-    flow = Flow(steps)
-    for step in steps:
-        operands = [v for v in _operands(step, "Add") if v is not None]
-        for x, change in (operands, operands[::-1]) if len(operands) == 2 else ():
-            made, less = [*_operands(flow.maker(change), "Sub"), None, None][:2]
-            if less is x and made and x.dtype in _FLOATS and _steps(made):
-                step.expr = substitute(step.expr, _detached(change))
-
-
-def _operands(step: Assignment | None, op: str) -> Sequence[ir.Value | None]:
-    if step is None or step.node is None or not does(step, op):
-        return ()
-    return step.node.inputs
-
-
-def _detached(value: ir.Value) -> Callable[[Leaf], Expr | None]:
-    """What exchanges a value for itself without its gradients."""
-
-    def replace(leaf: Leaf) -> Expr | None:
-        return leaf.detach() if isinstance(leaf, Ref) and leaf.value is value else None
-
-    return replace
-
-
-# Constant but where they leap.
-_LEAPS = frozenset("Round Floor Ceil Sign ConstantOfShape".split())
-
-
-def _steps(value: ir.Value) -> bool:
-    """Whether a value has no gradients but those of constants."""
-    seen, todo = {value}, [value]
-    while todo:
-        node = (one := todo.pop()).producer()
-        if one.const_value is not None or one.dtype not in _FLOATS:
-            continue
-        if node is None or node.op_type == "If":
-            return False
-        if node.op_type not in _LEAPS:
-            todo += [v for v in node.inputs if v is not None and v not in seen]
-            seen.update(todo)
-    return True
 
 
 # ---- q = ..., k = ..., v = ...

@@ -91,7 +91,9 @@ def main() -> None:
         rows.append(f"| {path.stem} | {lines} | {original} | {classes} | {without} |")
         print(rows[-1], flush=True)
     if arguments.write is not None:
-        arguments.write.write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
+        page = arguments.write
+        _, mark, rest = page.read_text("utf-8").partition("\n## ")  # by other tools
+        page.write_text(HEAD + "\n".join(rows) + "\n" + mark + rest, encoding="utf-8")
 
 
 def measured(path: Path, stripped: bool) -> tuple[int, str]:

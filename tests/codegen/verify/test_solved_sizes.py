@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -17,7 +20,7 @@ from fairhand.analysis.errors import FairhandError
 from fairhand.analysis.ops.facts.fitting_sizes import Fit, Relation
 from fairhand.analysis.oracle.process import Session
 from fairhand.codegen import cli
-from fairhand.codegen.verify import parity
+from fairhand.codegen.verify import feeds, parity
 from fairhand.codegen.verify.feeds import _attempts, find_cases
 from fairhand.codegen.verify.input_sizes import dynamic_sizes
 from fairhand.codegen.verify.inputs import make_inputs
@@ -181,6 +184,16 @@ def test_where_the_graph_tells_nothing_weights_do() -> None:
     made = model(HIDDEN, {"w": (6, 2)})
     found = find_cases(Session(made.SerializeToString()), ir.from_proto(made), None)
     assert found.sizes[0]["k"] == 6
+
+
+def test_a_busy_machine_finds_the_same_sizes(monkeypatch) -> None:
+    clock = itertools.count(step=12)
+    monkeypatch.setattr(
+        feeds,
+        "time",
+        SimpleNamespace(monotonic=clock.__next__, process_time=time.process_time),
+    )
+    test_where_the_graph_tells_nothing_weights_do()
 
 
 FITTING = """(float[n, 3, t] x, bool flag) => (float[a, b, c, d] y) {

@@ -93,6 +93,8 @@ class Matcher:
         if len(roots) == len(left):
             self._roots = tuple(roots)
             return self._finish(binding)
+        if self._refuted(binding):
+            return False
         term = left[len(roots)]
         for value in candidates(term, binding):
             if value in roots:
@@ -102,6 +104,19 @@ class Matcher:
             if self._term(term, value, trial, further):
                 return True
         return self._no("no second node to go with it")
+
+    def _refuted(self, binding: Binding) -> bool:
+        """Whether no further results mend it: or all pairs of users would be tried."""
+        law = self.rule.law
+        for condition, why in zip(law.requires, law.reasons, strict=True):
+            try:
+                found = evaluate(condition, binding.copy())
+            except (Undecided, KeyError):  # a symbol of those to come
+                continue
+            if found is False:
+                self.why = why or f"it needs {spelled(condition)}"
+                return True
+        return False
 
     # ---- terms
 

@@ -1,6 +1,7 @@
 """Programs that use ONNX Runtime, and exporters, with packages in the models' place.
 
-    python -m tests.tools.compatibility --folder DIR [--only NAME ...] [--write]
+    python -m tests.tools.compatibility --folder DIR [--only NAME ...]
+        [--timed] [--write]
 
 Each of compatibility_clients.py and compatibility_exporters.py gets an environment of
 its own, in which this one's packages are seen as well (PyTorch); the models that it
@@ -13,11 +14,14 @@ docs/compatibility.md. Needs a package index.
 from __future__ import annotations
 
 import argparse
+import collections
+import hashlib
 import importlib.metadata
 import json
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -26,6 +30,8 @@ import venv
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+import fairhand
 
 from .compatibility_clients import CLIENTS
 from .compatibility_exporters import EXPORTERS
@@ -40,9 +46,10 @@ CLOSE, NEAR_ZERO = 1e-3, 1e-4  # numbers of two end results, relative and absolu
 
 @dataclass
 class Model:
-    """What became of a model: its package's lines, and the reason if there is none."""
+    """What became of a model, and the reason, or what its verification left out."""
 
     name: str
+    sha256: str  # of its file, as clients ship the same ones
     seconds: float = 0.0
     error: float | None = None  # the worst relative one, where it was verified
     lines: int = 0
@@ -93,9 +100,12 @@ def environment(folder: Path, packages: list[str]) -> Path:
         site = folder / "env" / "lib" / version / "site-packages"
         # Not a mere path, which leaves out what this one's own .pth files bring.
         (site / "beside.pth").write_text(f"import site; site.addsitedir({own!r})\n")
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q"]
-    torch = f"torch=={importlib.metadata.version('torch').partition('+')[0]}"
-    run([*pip, "--prefer-binary", *packages, torch], INSTALL_S)
+    installed = folder / "env" / "installed"
+    if not installed.exists():
+        pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q"]
+        torch = f"torch=={importlib.metadata.version('torch').partition('+')[0]}"
+        run([*pip, "--prefer-binary", *packages, torch], INSTALL_S)
+        installed.touch()
     return python
 
 
@@ -108,18 +118,27 @@ def version(python: Path, package: str) -> str:
 
 def compiled(path: Path, name: str, packages: Path) -> Model:
     """Compile and verify one model."""
-    found, begun = Model(path.name), time.monotonic()
+    found = Model(path.name, hashlib.sha256(path.read_bytes()).hexdigest())
+    begun = time.monotonic()
     out = packages / name
-    command = [sys.executable, "-m", "fairhand", "compile", str(path), "-o", str(out)]
+    signal.alarm(COMPILE_S)
     try:
-        run([*command, "--no-cache"], COMPILE_S)
+        fairhand.compile(path, out, cache=False)
         report = json.loads((out / "report.json").read_text())
         found.error = report["verification"]["worst_relative_error"]
+        skipped = report["verification"]["skipped"]
+        found.reason = "; ".join(x for x in skipped if not x.startswith("seed "))
         found.lines = len((out / "model.py").read_text().splitlines())
-    except Failed as failed:
-        found.reason = str(failed)
+    except Exception as error:  # one that isn't ours is a fault, and named
+        ours = isinstance(error, fairhand.FairhandError | TimeoutError)
+        found.reason = str(error) if ours else f"{type(error).__name__}: {error}"
+    signal.alarm(0)
     found.seconds = round(time.monotonic() - begun, 1)
     return found
+
+
+def _too_long(*_: object) -> None:
+    raise TimeoutError(f"not done within {COMPILE_S} s")
 
 
 def models_of(python: Path, folder: Path, given: dict[str, Any]) -> list[Path]:
@@ -134,21 +153,24 @@ def models_of(python: Path, folder: Path, given: dict[str, Any]) -> list[Path]:
     return sorted(path for path in found if path.stat().st_size < MOST_BYTES)
 
 
-def results(python: Path, folder: Path, job: str, client: Client) -> None:
+def results(
+    python: Path, folder: Path, job: str, client: Client, timed: list[str]
+) -> None:
     """Run a client's job without packages and with them."""
     (folder / "job.py").write_text(job)
     found = []
     for way in ("without", "with"):
         out = folder / f"{way}.json"
-        command = [str(python), str(RUNNER), str(folder / "job.py"), str(out)]
+        command = [str(python), str(RUNNER), str(folder / "job.py"), str(out), *timed]
         if way == "with":
             before = [sys.executable, "-m", "fairhand", "run", "--packages"]
             command = [*before, str(folder / "packages"), "--", *command]
         said = run(command, JOB_S, folder)
         client.in_place = len(re.findall(r"^fairhand: \S+ runs ", said, re.MULTILINE))
         found.append(json.loads(out.read_text()))
-        client.seconds.append(found[-1]["seconds"])
-    client.same = alike(found[0]["result"], found[1]["result"])
+        if timed:
+            client.seconds.append(found[-1]["seconds"])
+    client.same = alike(found[0]["results"], found[1]["results"])
 
 
 def alike(a: Any, b: Any) -> bool:
@@ -163,7 +185,7 @@ def alike(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
-def tried(name: str, given: dict[str, Any], folder: Path) -> Client:
+def tried(name: str, given: dict[str, Any], folder: Path, timed: list[str]) -> Client:
     """Everything about one client."""
     client = Client(name, "exporter" if "make" in given else "client")
     folder.mkdir(parents=True, exist_ok=True)
@@ -177,7 +199,7 @@ def tried(name: str, given: dict[str, Any], folder: Path) -> Client:
             stem = re.sub(r"\W", "_", f"m{number}_{path.stem}")
             client.models.append(compiled(path, stem, folder / "packages"))
         if "job" in given and any(model.lines for model in client.models):
-            results(python, folder, given["job"], client)
+            results(python, folder, given["job"], client, timed)
     except Failed as failed:
         client.reason = str(failed)
     (folder / "result.json").write_text(json.dumps(asdict(client), indent=1))
@@ -187,18 +209,20 @@ def tried(name: str, given: dict[str, Any], folder: Path) -> Client:
 def page(clients: list[Client]) -> str:
     """docs/compatibility.md."""
     models = [model for client in clients for model in client.models]
+    files = len({model.sha256 for model in models})
     verified = sum(model.error is not None for model in models)
     jobs = [client for client in clients if client.same is not None]
     same = sum(bool(client.same) for client in jobs)
-    exporters = sum(client.kind == "exporter" for client in clients)
+    counts = collections.Counter(x.kind for x in clients if x.models)
     rows = [
         "# Compatibility",
         "",
         "Programs that run models on ONNX Runtime, and exporters, as `python -m"
         " tests.tools.compatibility` finds them; two files beside that list them. A"
-        " job is run unchanged on ONNX Runtime, then by `fairhand run"
-        " --packages`, engine and threads as they are by default, with whatever else"
-        " ran beside it, and each is repeated until it gets no faster.",
+        " job is run unchanged on ONNX Runtime, then by `fairhand run --packages DIR --"
+        " python app.py`, engine and threads as they are by default, and the results of"
+        " its first two calls are compared. Those that were timed are repeated until"
+        " they get no faster, with whatever else ran beside them.",
         "",
         "- first: seconds until the first result, with all that is imported, opened"
         " and prepared for it: on ONNX Runtime, with packages",
@@ -207,9 +231,9 @@ def page(clients: list[Client]) -> str:
         "- speed: the least time of a repetition on ONNX Runtime over that with"
         " packages",
         "",
-        f"{verified} of {len(models)} models of {len(clients) - exporters} programs and"
-        f" {exporters} exporters compile and verify; {same} of {len(jobs)} jobs have"
-        " the same end result.",
+        f"{verified} of {len(models)} models ({files} files that differ) of"
+        f" {counts['client']} programs and {counts['exporter']} exporters compile and"
+        f" verify; {same} of {len(jobs)} jobs have the same end result.",
         "",
         "| program | models | verified | lines | sessions | same result"
         " | first | stall | speed |",
@@ -260,13 +284,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME")
+    parser.add_argument("--timed", action="store_true", help="on an idle machine")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
+    signal.signal(signal.SIGALRM, _too_long)
     for name, client in (CLIENTS | EXPORTERS).items():
         if given.only and name not in given.only:
             continue
         if not given.write and not (given.folder / name / "result.json").exists():
-            print(tried(name, client, given.folder.resolve() / name), flush=True)
+            folder = given.folder.resolve() / name
+            timed = ["timed"] * given.timed
+            print(tried(name, client, folder, timed), flush=True)
     if given.write:
         files = [given.folder / name / "result.json" for name in CLIENTS | EXPORTERS]
         kept = [json.loads(file.read_text()) for file in files if file.exists()]

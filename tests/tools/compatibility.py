@@ -19,7 +19,6 @@ import hashlib
 import importlib.metadata
 import json
 import math
-import os
 import re
 import signal
 import subprocess
@@ -41,6 +40,17 @@ PAGE = HERE.parents[1] / "docs" / "compatibility.md"
 RUNNER = HERE / "compatibility_job.py"
 INSTALL_S, MAKE_S, COMPILE_S, JOB_S = 900, 600, 600, 300
 MOST_BYTES = 400_000_000  # of a model
+_TIMED = [
+    "Those that were timed are repeated until they get no faster, with whatever else"
+    " ran beside them.",
+    "",
+    "- first: seconds until the first result, with all that is imported, opened and"
+    " prepared for it: on ONNX Runtime, with packages",
+    "- stall: seconds of the slowest repetition: where a Session measured engines, what"
+    " that took",
+    "- speed: the least time of a repetition on ONNX Runtime over that with packages",
+    "",
+]
 CLOSE, NEAR_ZERO = 1e-3, 1e-4  # numbers of two end results, relative and absolute
 
 
@@ -214,32 +224,29 @@ def page(clients: list[Client]) -> str:
     jobs = [client for client in clients if client.same is not None]
     same = sum(bool(client.same) for client in jobs)
     counts = collections.Counter(x.kind for x in clients if x.models)
+    timed = any(client.seconds for client in clients)
+    heads = ["program", "models", "verified", "lines", "sessions", "same result"]
+    heads += ["first", "stall", "speed"] * timed
     rows = [
         "# Compatibility",
         "",
-        "Programs that run models on ONNX Runtime, and exporters, as `python -m"
+        "Programs that run models on ONNX Runtime, then exporters, as `python -m"
         " tests.tools.compatibility` finds them; two files beside that list them. A"
         " job is run unchanged on ONNX Runtime, then by `fairhand run --packages DIR --"
         " python app.py`, engine and threads as they are by default, and the results of"
-        " its first two calls are compared. Those that were timed are repeated until"
-        " they get no faster, with whatever else ran beside them.",
+        " its first two calls are compared.",
         "",
-        "- first: seconds until the first result, with all that is imported, opened"
-        " and prepared for it: on ONNX Runtime, with packages",
-        "- stall: seconds of the slowest repetition: where a Session measured engines,"
-        " what that took",
-        "- speed: the least time of a repetition on ONNX Runtime over that with"
-        " packages",
-        "",
+        *_TIMED * timed,
         f"{verified} of {len(models)} models ({files} files that differ) of"
         f" {counts['client']} programs and {counts['exporter']} exporters compile and"
         f" verify; {same} of {len(jobs)} jobs have the same end result.",
         "",
-        "| program | models | verified | lines | sessions | same result"
-        " | first | stall | speed |",
-        "|" + "---|" * 9,
+        "| " + " | ".join(heads) + " |",
+        "|" + "---|" * len(heads),
     ]
-    rows += [_row(client) for client in clients]
+    rows += [
+        "| " + " | ".join(_cells(client)[: len(heads)]) + " |" for client in clients
+    ]
     reasons = [
         f"- {client.name}: {_inline(client.reason)}"
         for client in clients
@@ -254,7 +261,7 @@ def page(clients: list[Client]) -> str:
     return "\n".join([*rows, "", "## Reasons", "", *reasons]) + "\n"
 
 
-def _row(client: Client) -> str:
+def _cells(client: Client) -> list[str]:
     done = [model for model in client.models if model.error is not None]
     first = stall = speed = ""
     if len(client.seconds) == 2:
@@ -262,7 +269,7 @@ def _row(client: Client) -> str:
         first = f"{begun:.1f}, {opened:.1f}"
         stall = f"{max(theirs):.2f}, {max(ours):.2f}"
         speed = f"{min(theirs) / min(ours):.2f}"
-    cells = [
+    return [
         f"{client.name} {client.version}",
         str(len(client.models)),
         str(len(done)),
@@ -273,11 +280,11 @@ def _row(client: Client) -> str:
         stall,
         speed,
     ]
-    return "| " + " | ".join(cells) + " |"
 
 
 def _inline(text: str) -> str:
-    return "`" + text.replace("`", "'").replace(os.path.expanduser("~"), "~") + "`"
+    text = " ".join(re.sub(r"/\S*/", "", text.replace("`", "'")).split())
+    return f"`{text[:400]}`"
 
 
 def main() -> None:

@@ -398,7 +398,7 @@ onnx.save(ebm2onnx.to_onnx(model, types), "ebm.onnx")
 from skl2onnx import to_onnx
 from sklearn import ensemble, neighbors
 x = np.random.default_rng(0).standard_normal((100, 4)).astype(np.float32)
-for name, model in {"forest": ensemble.IsolationForest(10, random_state=0),
+for name, model in {"forest": ensemble.IsolationForest(n_estimators=10),
     "outliers": neighbors.LocalOutlierFactor(novelty=True)}.items():
     made = to_onnx(model.fit(x), x[:1], target_opset={"": 17, "ai.onnx.ml": 3})
     open(f"{name}.onnx", "wb").write(made.SerializeToString())

@@ -11,6 +11,14 @@ from .runtime_files import put_together
 EXCEEDS = "of the largest result: what a wrong operator would exceed"
 DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
 PACKED_TYPE = "dict[type[nn.Module], Callable[[Any], nn.Module]]"
+EXACT_TYPE = "dict[type[nn.Module], type[ExactProduct]]"
+# Layers that multiply integers, and what has their weights converted once.
+EXACT = {
+    "DynamicQuantizedConv2d": "Ranged",
+    "DynamicQuantizedLinear": "Ranged",
+    "QLinearConv2d": "Requantized",
+    "QLinearLinear": "Requantized",
+}
 # Layers, and what `packed` has in their place.
 PACKED = {
     "nn.Linear": "LaidOutLinear",
@@ -28,7 +36,7 @@ def engines_text(plan: EnginePlan) -> str:
         "packed.py": True,
         "recorded.py": plan.caches,
         "joined.py": plan.joins,
-        "integers.py": plan.integers,
+        "integers.py": plan.integers or plan.exact,
         "packed_layers.py": True,
         "float16.py": plan.halves,
         "by_size.py": True,
@@ -44,13 +52,16 @@ def engines_text(plan: EnginePlan) -> str:
     made = PACKED | {"nn.Linear": "LaidOutHalves"} if plan.halves else PACKED
     rows = ", ".join(f"{layer}: {made[layer]}" for layer in others)
     given["PACKED"] = f"PACKED: {PACKED_TYPE} = {{{rows}}}"
-    if not (plan.layers or plan.integers):
+    if not (plan.layers or plan.integers or plan.exact):
         given["FOR_ALL"] = "FOR_ALL = ()  # engines that take all sizes as they come"
     if plan.precision != "float32" or plan.halves:
         given["CLOSE"] = f"CLOSE = 0.1  # {EXCEEDS}"
     if plan.integers:
         layers = ", ".join(plan.integers[1:])
         given["INTEGER_LAYERS"] = f"INTEGER_LAYERS = ({layers},)"
+    if plan.exact:
+        rows = ", ".join(f"{layer}: {EXACT[layer]}" for layer in plan.exact)
+        given["EXACT"] = f"EXACT: {EXACT_TYPE} = {{{rows}}}"
     if plan.precision in DTYPES:
         dtype = DTYPES[plan.precision]
         given["PRECISION"] = f"PRECISION = torch.{dtype}  # of weights and arithmetic"
@@ -64,9 +75,11 @@ def _offered(plan: EnginePlan) -> dict[str, tuple[list[str], str]]:
     first += ["in_int8"] if plan.precision == "int8" else []
     packs = ["join_when_called" if plan.joins else "packed"]
     packs += ["take_integers_when_called"] if plan.integers else []
+    packs += ["convert_once"] if plan.exact else []
     packs += ["Recorded"] if plan.caches else []
     layers = "linear layers" + " and LSTMs" * ("nn.LSTM" in plan.layers)
     packing = f"the same, {layers} by oneDNN, their weights laid out once"
+    packing += EXACTLY * bool(plan.exact)
     packing += UNPACKED * ("PackedLinear" in plan.layers)
     found = {
         "eager": (first, "the network as it stands, call by call"),
@@ -124,6 +137,8 @@ def _notes(plan: EnginePlan) -> Iterator[str]:
 
 UNPACKED = """
          in float32, those of few bits too: for speed, not for memory"""
+EXACTLY = """
+         and weights of integers converted once"""
 INTEGERS = """
          and what FakeQuantize rounded multiplied as integers of 8 bits"""
 ONEDNN = "traced, frozen, and run by oneDNN Graph: layers fused, weights laid out once"

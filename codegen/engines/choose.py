@@ -19,7 +19,7 @@ from ...analysis.graph.dims import Dim, Invented
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.literals import one_line
 from ...analysis.ops import lookup
-from ..emit.engines_file import PACKED
+from ..emit.engines_file import EXACT, PACKED
 from ..emit.session_file import kind_of
 from ..ir.copied_source import definition
 from ..ir.engine_plan import TRACING, EnginePlan
@@ -31,11 +31,16 @@ from ..request.choices import AUTO, PROFILE
 # preparing a size (0.2 s and more) is never earned back.
 WORTH_PREPARING = 2e7  # operations of one run
 
+# Weights of 8 bits, which take longer to convert than PyTorch's operators to start.
+MANY_INTEGERS = 2**18
+
 # Products of these are what oneDNN Graph lays weights out for.
 _HEAVY = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _INTEGERS = ("FakeQuantize", "QuantizedConv2d", "QuantizedLinear")
+_FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16})
 _PLAIN = ("float32", "int64", "int32", "bool")
 CACHES = "it takes lists of caches"
+_MAYBE = "does may depend on values"
 _NOT_TENSORS = "not all it takes and gives are tensors of NumPy's types"
 _READS = {".item", ".tolist", ".numpy"}  # a trace would keep what is read as it was
 _SIZES = {"torch.Size", ".numel"}  # the same of a size, without PyTorch's warning
@@ -60,28 +65,28 @@ def engine_plan(
         _check_half(precision, refused, plan)
     if precision == "int8":
         _check_int8(wanted, graph, layers)
-    if refused and wanted in TRACING:
-        raise FairhandError(
-            f"engine {wanted} traces the network, which can't be done here: {refused}",
-            hint="leave out --engine, or give --engine eager",
-        )
+    _check_tracing(wanted, refused)
     rows = _single_rows(graph, shapes)
     heavy = [node for node in graph.graph if node.op_type in _HEAVY | {"LSTM"}]
     types = {node.outputs[0].dtype for node in heavy}
     halves = types == {ir.DataType.FLOAT16}
+    integers = () if precision == "int8" else _integer_layers(plan)
+    exact = _exact_layers(precision, found, calls)
     name = wanted
     if wanted == PROFILE:  # a package that has them all, to measure them in
         plainest = "packed" if precision == "float32" else "eager"
         name = plainest if refused else "onednn"
     elif wanted == AUTO:
-        floats = types <= {ir.DataType.FLOAT, ir.DataType.FLOAT16}
-        known = floats and bool(types or layers) and _is_worth_preparing(cost, sizes)
-        others = not refused or (layers and precision != "int8")
-        worth = (known or precision != "float32") and others
+        many = bool(exact or integers) and _holds_many(graph, found)
+        typed = types <= _FLOATS and bool(types or layers)
+        known = typed and _is_worth_preparing(cost, sizes)
+        others = not refused or many or (layers and precision != "int8")
+        worth = (known or many or precision != "float32") and others
         name = AUTO if worth and _NOT_TENSORS not in found else "eager"
     if name == "eager" and precision == "float32" and not refused:
         refused = "compile with --engine onednn to have more"
-    integers = () if precision == "int8" else _integer_layers(plan)
+    shared = precision != "int8" and not halves and len(set(rows)) < len(rows)
+    whole = precision != "int8" and not (integers or halves)
     return EnginePlan(
         name,
         refused,
@@ -90,16 +95,11 @@ def engine_plan(
         lists=bool(plan.interface.nested),
         layers=layers,
         halves=halves,
-        joins=precision != "int8"
-        and not halves
-        and len(set(rows)) < len(rows)
-        and "nn.Linear" in layers,
-        caches=found == [CACHES]
-        and precision != "int8"
-        and not (integers or halves)
-        and calls.isdisjoint(_SIZES),
+        joins=shared and "nn.Linear" in layers,
+        caches=whole and found == [CACHES] and calls.isdisjoint(_SIZES),
         makes=not (plan.lanes or plan.kernels) and makes_results(graph),
         integers=integers,
+        exact=exact,
     )
 
 
@@ -132,6 +132,14 @@ def _check_half(precision: str, refused: str, plan: PackagePlan) -> None:
         refused = "it takes or gives other types than float32, integers and booleans"
     if refused:
         _refuse_precision(precision, refused)
+
+
+def _check_tracing(wanted: str, refused: str) -> None:
+    if refused and wanted in TRACING:
+        raise FairhandError(
+            f"engine {wanted} traces the network, which can't be done here: {refused}",
+            hint="leave out --engine, or give --engine eager",
+        )
 
 
 def _check_int8(wanted: str, graph: ir.Model, layers: Collection[str]) -> None:
@@ -171,7 +179,7 @@ def _obstacles(
         name = one_line(node.op_type, 30)
         op = lookup(node)
         if op is None or not op.traceable:
-            yield f"what {name} does may depend on values"
+            yield f"what {name} {_MAYBE}"
         for out in node.outputs:
             dims = shapes.dims(out)
             if dims is None or any(map(_depends_on_values, dims)):
@@ -180,6 +188,21 @@ def _obstacles(
                 yield f"what {name} gives is empty"
     if not calls.isdisjoint(_READS):
         yield "it takes a number out of a tensor"
+
+
+def _exact_layers(
+    precision: str, found: Collection[str], calls: Set[str]
+) -> tuple[str, ...]:
+    if precision != "float32" or _NOT_TENSORS in found:
+        return ()
+    return tuple(name for name in EXACT if name in calls)
+
+
+def _holds_many(graph: ir.Model, found: Collection[str]) -> bool:
+    """Whether weights take long to convert, and operators alone hinder a trace."""
+    arrays = [value.const_value for value in graph.graph.initializers.values()]
+    size = sum(array.nbytes for array in arrays if array is not None)
+    return size >= MANY_INTEGERS and all(reason.endswith(_MAYBE) for reason in found)
 
 
 def _depends_on_values(dim: Dim) -> bool:

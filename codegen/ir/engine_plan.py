@@ -35,6 +35,7 @@ class EnginePlan:
     caches: bool = False  # lists of them are all that is in the way of a trace
     makes: bool = False  # memory of its own for each result, from what is fed
     integers: tuple[str, ...] = ()  # layers of QDQ pairs, in model.py
+    exact: tuple[str, ...] = ()  # layers that multiply integers, in model.py
     failed: tuple[tuple[str, str], ...] = ()  # engines that didn't verify, and why
 
     def as_dict(self) -> dict[str, Any]:

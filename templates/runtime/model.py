@@ -41,6 +41,34 @@ class QuantizedLinear(nn.Linear):
     scale: Tensor
 
 
+class DynamicQuantizedConv2d(QuantizedConv2d):
+    """One that rounds its input by its range."""
+
+
+class DynamicQuantizedLinear(QuantizedLinear):
+    """One that rounds its input by its range."""
+
+
+class QLinearConv2d(QuantizedConv2d):
+    """One from integers to integers."""
+
+
+class QLinearLinear(QuantizedLinear):
+    """One from integers to integers."""
+
+
+def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """In 8 bits, with a scale and a zero point."""
+    raise NotImplementedError
+
+
+def requantize(
+    y: Tensor, scale: Tensor, zero_point: Tensor, dtype: torch.dtype = torch.uint8
+) -> Tensor:
+    """Sums of products as integers."""
+    raise NotImplementedError
+
+
 class PackedLinear(nn.Module):
     """A linear layer whose weight is blocks of few bits."""
 

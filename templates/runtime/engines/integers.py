@@ -1,4 +1,5 @@
-"""Quantised layers that multiply integers, behind what rounds to them."""
+"""Quantised layers: on integers, behind what rounds to them, or on weights that are
+converted once."""
 
 from __future__ import annotations
 
@@ -6,9 +7,20 @@ from collections import defaultdict
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..model import FakeQuantize, QuantizedConv2d, QuantizedLinear
+from ..model import (
+    DynamicQuantizedConv2d,
+    DynamicQuantizedLinear,
+    FakeQuantize,
+    QLinearConv2d,
+    QLinearLinear,
+    QuantizedConv2d,
+    QuantizedLinear,
+    dynamic_quantize_linear,
+    requantize,
+)
 
 INTEGER_LAYERS = (QuantizedConv2d, QuantizedLinear)
 
@@ -16,7 +28,7 @@ INTEGER_LAYERS = (QuantizedConv2d, QuantizedLinear)
 def take_integers_when_called(network: nn.Module) -> nn.Module:
     """The first call shows which layers take what a FakeQuantize rounded."""
     if not torch.cpu._is_vnni_supported():
-        return network  # oneDNN adds products in 16 bits: too few
+        return scale_once(network)  # oneDNN adds products in 16 bits: too few
     rounded: dict[int, tuple[Any, Tensor]] = {}
     calls: dict[nn.Module, list[tuple[Any, Tensor]]] = defaultdict(list)
 
@@ -45,6 +57,33 @@ def take_integers_when_called(network: nn.Module) -> nn.Module:
         elif type(layer) in INTEGER_LAYERS:
             hooks.append(layer.register_forward_pre_hook(read))
     return network
+
+
+def scale_once(network: nn.Module) -> nn.Module:
+    """In the floats that its weights stand for."""
+    for layer in list(network.modules()):
+        for name, child in layer.named_children():
+            if type(child) in INTEGER_LAYERS:
+                setattr(layer, name, ScaledOnce(child))
+    return network
+
+
+class ScaledOnce(nn.Module):
+    """A quantised layer on the floats that its weight stands for."""
+
+    def __init__(self, layer: Any):
+        super().__init__()
+        self.layer = layer  # for who reads its parameters
+        ones = [1] * (layer.weight.ndim - 1)
+        self.weight = layer.weight * layer.scale.view(-1, *ones)
+        self.sizes: Any = None
+        if isinstance(layer, nn.Conv2d):
+            self.sizes = layer.stride, layer.padding, layer.dilation, layer.groups
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.sizes is None:
+            return F.linear(x, self.weight, self.layer.bias)
+        return F.conv2d(x, self.weight, self.layer.bias, *self.sizes)
 
 
 class IntegerProduct(nn.Module):
@@ -78,3 +117,84 @@ class IntegerProduct(nn.Module):
         return self.product(
             x, self.scale, self.zero_point, *self.weights, *self.sizes, *into
         )
+
+
+# ---- products of integers in floats
+
+
+def convert_once(network: nn.Module) -> nn.Module:
+    """The same network, with other layers in the place of its own."""
+    for layer in list(network.modules()):
+        for name, child in layer.named_children():
+            if type(child) in EXACT:
+                setattr(layer, name, EXACT[type(child)](child))
+    return network
+
+
+class ExactProduct(nn.Module):
+    """A product of integers in floats, each sum of which is exact.
+
+    In float32 up to 2**24 whatever its order, which the weights tell; else in float64.
+    """
+
+    def __init__(self, layer: Any):
+        super().__init__()
+        self.layer = layer  # for who reads its parameters
+        rows = layer.weight.flatten(1).double().abs().sum(1) * 255
+        bias = layer.bias if layer.bias is None else layer.bias.double()
+        self.static = hasattr(layer, "input_scale")
+        if self.static and bias is not None:
+            rows = rows + bias.abs()
+        self.dtype = torch.float32 if float(rows.max()) < 2**24 else torch.float64
+        self.weight = layer.weight.to(self.dtype)
+        self.bias = bias.to(self.dtype) if self.static and bias is not None else None
+        self.sizes: Any = None
+        if isinstance(layer, nn.Conv2d):
+            self.sizes = layer.stride, layer.padding, layer.dilation, layer.groups
+
+    def product(self, x: Tensor, zero_point: Tensor) -> Tensor:
+        x = x.to(self.dtype) - zero_point
+        if self.sizes is None:
+            return F.linear(x, self.weight, self.bias)
+        return F.conv2d(x, self.weight, self.bias, *self.sizes)
+
+    def upright(self, scale: Tensor) -> Tensor:
+        """One for each channel of the result."""
+        return scale if self.sizes is None else scale[:, None, None]
+
+
+class Requantized(ExactProduct):
+    """From integers to integers."""
+
+    def __init__(self, layer: Any):
+        super().__init__(layer)
+        scale = layer.input_scale * self.upright(layer.scale) / layer.output_scale
+        self.scale = scale
+        self.zero_points = layer.input_zero_point, layer.output_zero_point
+
+    def forward(self, x: Tensor) -> Tensor:
+        before, behind = self.zero_points
+        y = self.product(x, before)
+        return requantize(y, self.scale, behind, behind.dtype)
+
+
+class Ranged(ExactProduct):
+    """Of what is rounded by its range in each call."""
+
+    def __init__(self, layer: Any):
+        super().__init__(layer)
+        self.scale = self.upright(layer.scale)
+        self.added = None if layer.bias is None else self.upright(layer.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, scale, zero_point = dynamic_quantize_linear(x)
+        y = self.product(x, zero_point).float() * (scale * self.scale)
+        return y if self.added is None else y + self.added
+
+
+EXACT: dict[type[nn.Module], type[ExactProduct]] = {
+    DynamicQuantizedConv2d: Ranged,
+    DynamicQuantizedLinear: Ranged,
+    QLinearConv2d: Requantized,
+    QLinearLinear: Requantized,
+}

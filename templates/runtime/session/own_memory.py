@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -16,10 +15,10 @@ def to_results(names: list[str], outputs: Mapping[str, Tensor]) -> list[np.ndarr
     """
     tensors = [outputs[name] for name in names]
     memory = [tensor.untyped_storage() for tensor in tensors]
-    users = Counter(each.data_ptr() for each in memory)
+    users = [each.data_ptr() for each in memory]
     arrays = []
     for tensor, whole in zip(tensors, memory, strict=True):
-        alone = users[whole.data_ptr()] == 1 and whole.nbytes() == tensor.nbytes
+        alone = users.count(whole.data_ptr()) == 1 and whole.nbytes() == tensor.nbytes
         make = np.asarray if alone else np.array
         arrays.append(make(tensor.numpy(force=True), order="C"))
     return arrays

@@ -1,0 +1,93 @@
+"""Quantised layers with their weights converted once: the same bits."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support.emitted import imported
+from support.emitter_models import Graph
+from support.quantized import HOW, quantized
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+import fairhand
+
+
+def convolutions() -> Any:
+    """Two convolutions, the second of enough terms for float64, and a linear layer."""
+    g = Graph(x=[1, 3, 6, 6])
+    x = "x"
+    for channels, before in ((700, 3), (8, 700)):
+        weight = np.abs(g.random.normal(0, 0.1, (channels, before, 3, 3)))
+        name = g.weight(f"w{channels}", value=weight.astype(np.float32))
+        x = g("Relu", g("Conv", x, name, pads=[1, 1, 1, 1]))
+    y = g("MatMul", g("Flatten", x), g.weight("w", 288, 5))
+    return g.model(y=y)
+
+
+class Conversions(TorchFunctionMode):
+    """Counts what is done to weights of 8 bits."""
+
+    def __init__(self, weights: set[int]) -> None:
+        super().__init__()
+        self.weights, self.count = weights, 0
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self.count += any(
+            isinstance(x, Tensor) and x.data_ptr() in self.weights for x in args
+        )
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_weights_are_converted_once_to_the_same_bits(how: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    feeds = [{"x": rng.standard_normal((1, 3, 6, 6), np.float32)} for _ in range(3)]
+    model = quantized(convolutions(), how, feeds)
+    report = fairhand.compile(model, tmp_path / "a", engine="packed").report
+    assert report["engine"]["name"] == "packed"
+    module = imported(tmp_path / "a")
+    plain, packed = module.Session(engine="eager"), module.Session()
+    for feed in feeds:
+        wanted, found = plain.run(None, feed), packed.run(None, feed)
+        if how != "qdq" or not torch.cpu._is_vnni_supported():
+            np.testing.assert_array_equal(found, wanted)
+    models = (plain.model, packed.model)
+    buffers = [
+        t
+        for model in models
+        for t in model.buffers()
+        if t.dtype == torch.int8 and t.ndim > 1
+    ]
+    weights, x = {t.data_ptr() for t in buffers}, torch.from_numpy(feeds[0]["x"])
+    assert weights
+    counts = []
+    for network in (plain.network, packed.network):
+        with torch.inference_mode(), Conversions(weights) as mode:
+            network(x)
+        counts.append(mode.count)
+    assert counts[0] >= 2 and counts[1] == 0
+    if how == "qoperator":
+        kinds = {
+            layer.dtype
+            for layer in packed.network.modules()
+            if type(layer).__name__ == "Requantized"
+        }
+        assert kinds == {torch.float32, torch.float64}
+
+
+def test_a_session_whose_engine_is_prepared_is_copied(tmp_path: Path) -> None:
+    fairhand.compile(convolutions(), tmp_path / "a", engine="onednn")
+    session = imported(tmp_path / "a").Session()
+    feed = {"x": np.ones((1, 3, 6, 6), np.float32)}
+    results = [session.run(None, feed) for _ in range(4)]
+    for again in (copy.deepcopy(session), pickle.loads(pickle.dumps(session))):
+        np.testing.assert_allclose(again.run(None, feed), results[0], rtol=1e-5)

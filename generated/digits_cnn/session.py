@@ -8,8 +8,8 @@ model but ENGINE and what comes with it: the rest is in model.py and report.json
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -19,15 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from .model import INPUTS, OUTPUTS, WEIGHTS, load
-from .ort_interface import (
-    OrtInterface,
-    from_list,
-    invalid,
-    on_disk,
-    plain,
-    report,
-    torch_settings,
-)
+from .ort_interface import OrtInterface, from_list, invalid, on_disk, plain, report
 
 ENGINE = "eager"
 ONNX_TYPES = {"float32": "float", "float64": "double", "object": "string"}
@@ -92,8 +84,7 @@ class Session(OrtInterface):
             raise invalid(f"no outputs {unknown}, the outputs are {list(OUTPUTS)}")
         self.check_options(run_options)
         feeds = [to_input(x, input_feed.get(x), self.inputs_on) for x in INPUTS]
-        with torch_settings(self.threads, self.device):
-            results = self.network(*feeds)
+        results = self.under_settings(self.network, feeds)
         if len(OUTPUTS) == 1:
             results = (results,)
         outputs = dict(zip(OUTPUTS, results, strict=True))
@@ -121,7 +112,7 @@ def checked(name: str, value: Any, dtype: str, shape: tuple[Any, ...] | None) ->
     """The array that was fed, of the type and shape that input `name` has."""
     if not isinstance(value, np.ndarray):
         value = from_list(name, value, dtype)
-    if value.dtype.name != dtype:
+    if name_of(value.dtype) != dtype:
         raise invalid(f"input {name!r} must be {dtype}, got {value.dtype}")
     if shape and not fits(value.shape, shape):  # a scalar, or no rank: any shape
         raise invalid(
@@ -130,7 +121,14 @@ def checked(name: str, value: Any, dtype: str, shape: tuple[Any, ...] | None) ->
     return value
 
 
-def fits(sizes: Sequence[int], shape: Sequence[int | str | None]) -> bool:
+@lru_cache(maxsize=64)
+def name_of(dtype: np.dtype[Any]) -> str:
+    """NumPy puts it together anew each time."""
+    return dtype.name
+
+
+@lru_cache(maxsize=64)
+def fits(sizes: tuple[int, ...], shape: tuple[int | str | None, ...]) -> bool:
     """Sizes that have a name, or none, are free: they need not even agree."""
     return len(sizes) == len(shape) and all(
         size == wanted or not isinstance(wanted, int)
@@ -159,10 +157,10 @@ def to_results(names: list[str], outputs: Mapping[str, Tensor]) -> list[np.ndarr
     """
     tensors = [outputs[name] for name in names]
     memory = [tensor.untyped_storage() for tensor in tensors]
-    users = Counter(each.data_ptr() for each in memory)
+    users = [each.data_ptr() for each in memory]
     arrays = []
     for tensor, whole in zip(tensors, memory, strict=True):
-        alone = users[whole.data_ptr()] == 1 and whole.nbytes() == tensor.nbytes
+        alone = users.count(whole.data_ptr()) == 1 and whole.nbytes() == tensor.nbytes
         make = np.asarray if alone else np.array
         arrays.append(make(tensor.numpy(force=True), order="C"))
     return arrays

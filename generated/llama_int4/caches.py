@@ -44,6 +44,8 @@ TOGETHER = True  # whether rows of unequal lengths share a step
 BLOCK = 64  # the network sees so many places, or a multiple; 1 for those in use
 # Takes an argument for each of INPUTS, and returns all of OUTPUTS.
 Network = Callable[..., Sequence[Any]]
+# Of a network on several devices: the axis along which a cache is cut, in how many.
+Parts = Mapping[str, tuple[int, int]]
 
 
 class Room(Tensor):
@@ -105,16 +107,17 @@ class Caches:
         most: int,
         device: torch.device,
         floats: torch.dtype | None = None,
+        parts: Parts | None = None,
     ) -> None:
         """For rows with prompts of these lengths, and `most` tokens of the longest.
 
-        `floats` are what `converted` says.
+        `floats` are what `converted` says, `parts` what a device has of each.
         """
         self.device, self.most, self.floats = device, most, floats
         self.lengths = [0] * len(prompts)  # tokens of each row so far
         self.first = [BLOCK + max(prompts) - length for length in prompts]
         places = BLOCK + whole_blocks(most)
-        self.tensors = buffers(len(prompts), places, device, floats)
+        self.tensors = buffers(len(prompts), places, device, floats, parts)
 
     def read(
         self, network: Network, prompts: list[list[int]], given: Mapping[str, Tensor]
@@ -214,18 +217,22 @@ def converted(model: nn.Module) -> torch.dtype | None:
 
 
 def buffers(
-    rows: int, places: int, device: torch.device, floats: torch.dtype | None = None
+    rows: int,
+    places: int,
+    device: torch.device,
+    floats: torch.dtype | None = None,
+    parts: Parts | None = None,
 ) -> dict[str, Tensor]:
-    """Zeros for each cache; `floats` are what `converted` says."""
+    """Zeros for each cache; `floats` and `parts` are those of Caches."""
     sizes: dict[int | str, Any] = {"rows": rows, "places": places}
-    return {
-        name: torch.zeros(
-            [sizes.get(size, size) for size in shape],
-            dtype=dtype_of(name, floats),
-            device=device,
-        )
-        for name, (_, shape) in (CACHES | CROSS).items()
-    }
+    found = {}
+    for name, (_, shape) in (CACHES | CROSS).items():
+        dims = [sizes.get(size, size) for size in shape]
+        axis, count = (parts or {}).get(name, (0, 1))
+        dims[axis] //= count
+        dtype = dtype_of(name, floats)
+        found[name] = torch.zeros(dims, dtype=dtype, device=device)
+    return found
 
 
 def whole_blocks(places: int, new: int = 0) -> int:

@@ -138,7 +138,7 @@ class ForTransformers(PreTrainedModel, GenerationMixin):
             given = dict.fromkeys(self.states, states) | dict.fromkeys(self.masks, read)
             input_ids, attention_mask = decoder_input_ids, decoder_attention_mask
         assert input_ids is not None
-        past = past_key_values if isinstance(past_key_values, Past) else Past()
+        past: Any = past_key_values if isinstance(past_key_values, Past) else Past()
         (rows, new), floats = input_ids.shape, converted(self.model)
         if not past.tensors:
             past.tensors = buffers(rows, 0, input_ids.device, floats)

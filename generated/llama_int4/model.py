@@ -4,9 +4,9 @@
     attention_mask            int64   [batch_size, total_sequence_length]       input
     past_key_values.{i}.key   float32 [batch_size, 4, past_sequence_length,...  input
     past_key_values.{i}.value float32 [batch_size, 4, past_sequence_length,...  input
-    logits                    float32 [logits_dim0, logits_dim1, 32000]         output
-    present.{i}.key           float32 [present.0.key_dim0, 4, present.0.key...  output
-    present.{i}.value         float32 [present.0.value_dim0, 4, present.0.v...  output
+    logits                    float32 [batch_size, sequence_length, 32000]      output
+    present.{i}.key           float32 [batch_size, 4, total_sequence_length...  output
+    present.{i}.value         float32 [batch_size, 4, total_sequence_length...  output
 
 Source     llama_int4.onnx, opset 22, 77 nodes
 Generator  fairhand 0.1.0

@@ -20,9 +20,8 @@ import threading
 import time
 import warnings
 import zipimport
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -63,6 +62,8 @@ class OrtInterface:
     """The rest of onnxruntime.InferenceSession; Session adds run() and prepare()."""
 
     model: nn.Module
+    device: torch.device
+    threads: int | None
     runs_on: Callable[..., Any]
     run: Callable[..., list[Any]]
     prepare: Callable[[], None]
@@ -147,7 +148,13 @@ class OrtInterface:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """With the weights as they are now; options and profiles stay here."""
-        left_out = ("network", "profile", "_model_bytes", "_sess_options_initial")
+        left_out = (
+            "network",
+            "runs_on",
+            "profile",
+            "_model_bytes",
+            "_sess_options_initial",
+        )
         return restored, (type(self), {**self.__dict__, **dict.fromkeys(left_out)})
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
@@ -228,6 +235,25 @@ class OrtInterface:
             raise TypeError(f"run_options must be RunOptions, got {kind}")
         if run_options.terminate:
             raise as_theirs(RuntimeError("run_options.terminate is set"), "Fail")
+
+    def under_settings(self, call: Callable[..., Any], feeds: Sequence[Any]) -> Any:
+        """With PyTorch's threads in here, and no autocast of the program around.
+
+        Threads are a setting of the calling thread, and of new ones.
+        """
+        # Forked: the threads of the parent aren't in this one.
+        threads = self.threads if os.getpid() == PROCESS else 1
+        before = torch.get_num_threads()
+        if threads is not None and threads != before:
+            torch.set_num_threads(threads)
+        try:
+            if torch.is_autocast_enabled(self.device.type):
+                with torch.autocast(self.device.type, enabled=False):
+                    return call(*feeds)
+            return call(*feeds)
+        finally:
+            if threads is not None and threads != before:
+                torch.set_num_threads(before)
 
     def run_async(
         self,
@@ -555,28 +581,6 @@ def as_theirs(error: Exception, name: str) -> Exception:
     plain_one = error.__reduce__()
     members = {"__reduce__": lambda self: plain_one}
     return type(name, (type(error), theirs), members)(*plain_one[1])
-
-
-@contextmanager
-def torch_settings(threads: int | None, device: torch.device) -> Iterator[None]:
-    """PyTorch's threads in here, and no autocast of the program around.
-
-    Threads are a setting of the calling thread, and of new ones.
-    """
-    if os.getpid() != PROCESS:  # forked: the threads of the parent aren't in this one
-        threads = 1
-    before = torch.get_num_threads()
-    if threads is not None:
-        torch.set_num_threads(threads)
-    try:
-        if torch.is_autocast_enabled(device.type):
-            with torch.autocast(device.type, enabled=False):
-                yield
-        else:
-            yield
-    finally:
-        if threads is not None:
-            torch.set_num_threads(before)
 
 
 def must_be_fed(name: str) -> bool:

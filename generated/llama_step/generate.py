@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from .caches import ROWS, TOGETHER, Caches, check_fit, converted, fitting, flat
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def generate(
     model: nn.Module,
     prompt_ids: Iterable[Iterable[int]],
@@ -59,7 +59,8 @@ def generate(
             for name, value in given.items()
         }
         lengths = [*map(len, read)]
-        caches = Caches(lengths, max(lengths) + max_new_tokens, device, floats)
+        most = max(lengths) + max_new_tokens
+        caches = Caches(lengths, most, device, floats, getattr(model, "parts", None))
         scores = caches.read(flat(model), read, theirs)
         going = set(batch)
         for left in reversed(range(max_new_tokens)):

@@ -1,0 +1,444 @@
+"""Engines: ways to run model.py's network on a CPU, for Session(engine=...).
+
+eager    the network as it stands, call by call
+packed   the same, linear layers by oneDNN, their weights laid out once
+         and what FakeQuantize rounded multiplied as integers of 8 bits
+auto     the fastest but for `compile`, measured after a few calls of each size
+
+There are no others: what DequantizeLinear does may depend on values.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import inspect
+import json
+import math
+import os
+import sys
+import threading
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .model import FakeQuantize, QuantizedConv2d, QuantizedLinear
+
+FLOATS = (torch.float32, torch.bfloat16)  # what oneDNN computes in
+INTEGER_LAYERS = (
+    QuantizedConv2d,
+    QuantizedLinear,
+)
+MOST_SIZES = 8  # that are prepared
+MOST_SEEN = 64  # that are remembered
+ALL = "all"  # sizes
+FOR_ALL = ("packed",)  # engines that take all sizes as they come
+BY_SIZE = ("onednn", "openvino", "aot")  # those that prepare each combination of sizes
+SECONDS = 10.0  # after which no other engine is tried; FAIRHAND_SECONDS sets it
+LIBRARY = 90.0  # seconds that one may take to make
+CALLS = 5  # that are worth a measurement
+ROUNDS = 2  # in which engines are timed in turn, at least
+TIMED = 0.5  # seconds, at least
+WORTH = 1.03  # an engine that is faster by less isn't worth another copy of weights
+Run = Callable[..., Any]
+CLOSE = 1e-3  # of the largest result: what a wrong operator would exceed
+
+
+def make_engine(
+    name: str, model: nn.Module, device: torch.device
+) -> Callable[..., Any]:
+    """What a Session calls in place of `model`; elsewhere than on a CPU, eager or
+    compiled."""
+    if name not in ENGINES:
+        raise ValueError(f"no engine {name!r}, the engines are {list(ENGINES)}")
+    # glibc gives back to the system, which fills it with zeros, what is free beyond
+    # twice the largest block that it ever got back. After this one it keeps up to
+    # 62 MB, in the whole process, and a call finds the memory of the call before.
+    torch.empty(31 * 2**20, dtype=torch.uint8, device="cpu")
+    return ENGINES[name if device.type == "cpu" or name == "compile" else "eager"](
+        model
+    )
+
+
+def packed(model: nn.Module) -> nn.Module:
+    """The model, with other layers on the same parameters."""
+    network = on_same_parameters(model)
+    pack(network)
+    return network
+
+
+def on_same_parameters(model: nn.Module) -> nn.Module:
+    """A copy of the model, whose parameters are the model's own."""
+    shared = {id(w): w for w in (*model.parameters(), *model.buffers())}
+    return copy.deepcopy(model, shared).eval()
+
+
+def pack(network: nn.Module) -> None:
+    """Put other layers in the place of a network's."""
+    for layer in list(network.modules()):
+        for name, child in layer.named_children():
+            made = PACKED.get(type(child))
+            if made and all(w.dtype in FLOATS for w in child.parameters()):
+                setattr(layer, name, made(child))
+
+
+class LaidOutLinear(nn.Module):
+    """A linear layer by oneDNN, on a copy of its weight that is laid out once."""
+
+    def __init__(self, layer: Any):
+        super().__init__()
+        self.weight, self.bias = layer.weight, layer.bias  # for who reads them
+        # For two rows: what oneDNN lays out for one, it reads at half the speed.
+        self.laid_out = torch.ops.mkldnn._reorder_linear_weight(layer.weight, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.ops.mkldnn._linear_pointwise(
+            x, self.laid_out, self.bias, "none", [], ""
+        )
+
+
+def take_integers_when_called(network: nn.Module) -> nn.Module:
+    """The first call shows which layers take what a FakeQuantize rounded."""
+    if not torch.cpu._is_vnni_supported():
+        return scale_once(network)  # oneDNN adds products in 16 bits: too few
+    rounded: dict[int, tuple[Any, Tensor]] = {}
+    calls: dict[nn.Module, list[tuple[Any, Tensor]]] = defaultdict(list)
+
+    def record(layer: Any, args: tuple[Tensor, ...], result: Tensor) -> None:
+        rounded[id(result)] = layer, result
+
+    def read(layer: nn.Module, args: tuple[Tensor, ...]) -> None:
+        calls[layer].append(rounded.get(id(args[0]), (None, args[0])))
+
+    def replace(*_: Any) -> None:
+        for hook in hooks:
+            hook.remove()
+        for layer in list(network.modules()):
+            for name, child in layer.named_children():
+                before = {each for each, _ in calls.get(child, ())}
+                if len(before) == 1 and None not in before:
+                    made = IntegerProduct(child, *calls[child][0])
+                    setattr(layer, name, made)
+        rounded.clear()
+        calls.clear()
+
+    hooks = [network.register_forward_hook(replace)]
+    for layer in network.modules():
+        if type(layer) is FakeQuantize:
+            hooks.append(layer.register_forward_hook(record))
+        elif type(layer) in INTEGER_LAYERS:
+            hooks.append(layer.register_forward_pre_hook(read))
+    return network
+
+
+def scale_once(network: nn.Module) -> nn.Module:
+    """In the floats that its weights stand for."""
+    for layer in list(network.modules()):
+        for name, child in layer.named_children():
+            if type(child) in INTEGER_LAYERS:
+                setattr(layer, name, ScaledOnce(child))
+    return network
+
+
+class ScaledOnce(nn.Module):
+    """A quantised layer on the floats that its weight stands for."""
+
+    def __init__(self, layer: Any):
+        super().__init__()
+        self.layer = layer  # for who reads its parameters
+        ones = [1] * (layer.weight.ndim - 1)
+        self.weight = layer.weight * layer.scale.view(-1, *ones)
+        self.sizes: Any = None
+        if isinstance(layer, nn.Conv2d):
+            self.sizes = layer.stride, layer.padding, layer.dilation, layer.groups
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.sizes is None:
+            return F.linear(x, self.weight, self.layer.bias)
+        return F.conv2d(x, self.weight, self.layer.bias, *self.sizes)
+
+
+class IntegerProduct(nn.Module):
+    """A quantised layer by oneDNN, on the integers that its input stands for."""
+
+    def __init__(self, layer: Any, before: FakeQuantize, x: Tensor):
+        super().__init__()
+        self.scale = before.scale.item()
+        # Of an uint8, which oneDNN wants: an int8 is moved up by 128.
+        self.zero_point = (
+            before.zero_point.item() - torch.iinfo(before.zero_point.dtype).min
+        )
+        scales = layer.scale.expand(len(layer.weight)).contiguous()
+        zeros = torch.zeros_like(scales, dtype=torch.int32)
+        if isinstance(layer, nn.Conv2d):
+            sizes = list(layer.stride), list(layer.padding), list(layer.dilation)
+            self.sizes: Any = (*sizes, layer.groups)
+            laid_out = torch.ops.onednn.qconv_prepack(
+                layer.weight, scales, self.scale, self.zero_point, *self.sizes, x.shape
+            )
+            self.product = torch.ops.onednn.qconv2d_pointwise
+        else:
+            self.sizes = ()
+            laid_out = torch.ops.onednn.qlinear_prepack(layer.weight, None)
+            self.product = torch.ops.onednn.qlinear_pointwise
+        self.weights = laid_out, scales, zeros, layer.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = ((x / self.scale).round() + self.zero_point).to(torch.uint8)
+        into: Any = 1.0, 0, torch.float32, "none", [], ""  # no rounding, and no more
+        return self.product(
+            x, self.scale, self.zero_point, *self.weights, *self.sizes, *into
+        )
+
+
+def kept(model: nn.Module, feeds: Any, ending: str) -> Path | None:
+    """The file for such a purpose, in the folder of FAIRHAND_CACHE or in the user's.
+
+    None where it is set to '', nobody's home is known, or the network has no source.
+    """
+    try:
+        chosen = os.environ.get("FAIRHAND_CACHE")
+        if chosen is None:
+            users = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+            chosen = str(Path(users) / "fairhand")
+        name = purpose(model, feeds) + ending
+    except (OSError, TypeError, KeyError, RuntimeError):
+        return None
+    return Path(chosen) / "engines" / name if chosen else None
+
+
+def is_kept(model: nn.Module, feeds: Any) -> bool:
+    """Whether there is a library for these sizes, if perhaps of other weights."""
+    file = kept(model, feeds, "")
+    return file is not None and any(file.parent.glob(f"{file.name}-*.pt2"))
+
+
+def purpose(model: nn.Module, feeds: Any) -> str:
+    """A hash of what decides how fast an engine is: all but the values of weights."""
+    names = {type(layer).__module__ for layer in model.modules()}
+    own = sorted(name for name in names if not name.startswith("torch."))
+    text = [inspect.getsource(sys.modules[name]) for name in own]
+    where = (torch.__version__, processor(), torch.get_num_threads())
+    types = [t.dtype for t in chain(model.parameters(), model.buffers())]
+    told = (text, where, types, sizes_of(feeds))
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:32]
+
+
+def processor() -> str:
+    """What code is compiled for."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line for line in lines if line.startswith("model name")]
+    return f"{torch.backends.cpu.get_cpu_capability()} {names[:1]}"
+
+
+class Auto:
+    """For each combination of sizes and threads, the fastest engine.
+
+    The first calls run the network as it stands. A later one prepares the engines that
+    take all sizes, and times them and the network on its inputs; so does one, after
+    enough calls of its sizes, with those that prepare each size. More sizes are timed
+    once their calls took as long as the last measurement, since some keep changing. An
+    engine that fails, takes too long or gives other results is given up. Times are kept
+    in a file for other processes. Without memory for the weights twice more, and in
+    threads beside one that measures, the network runs as it stands.
+    """
+
+    def __init__(self, model: nn.Module):
+        self.model = model
+        self.plain: Run = ENGINES["eager"](model)
+        self.base = self.plain  # for sizes that are new
+        self.chosen: dict[Any, Run] = {}  # by threads and sizes
+        self.measured: list[dict[str, Any]] = []  # what Session.engines() tells
+        # By threads and sizes, and for all: the calls, and the seconds that they took.
+        self.spent: dict[Any, tuple[int, float]] = {}
+        self.has_base = False
+        self.price = 0.0  # seconds that measuring the last sizes took
+        self.lock = threading.Lock()
+
+    def __call__(self, *feeds: Any) -> Any:
+        key = (torch.get_num_threads(), *sizes_of(feeds))
+        run = self.chosen.get(key)
+        if run is not None:
+            return run(*feeds)
+        if self.lock.acquire(blocking=False):
+            try:
+                self.choose(key, feeds)
+            finally:
+                self.lock.release()
+        begun = time.perf_counter()
+        results = self.chosen.get(key, self.base)(*feeds)
+        self.count(key, time.perf_counter() - begun)
+        return results
+
+    def count(self, key: Any, seconds: float) -> None:
+        """One call more, which took so long."""
+        if len(self.spent) > MOST_SEEN:
+            self.spent = {ALL: self.spent[ALL]}
+        for each in (ALL, key):
+            calls, before = self.spent.get(each, (0, 0.0))
+            self.spent[each] = calls + 1, before + seconds
+
+    def is_worth_it(self, key: Any, price: float = 0.0) -> bool:
+        """Whether enough calls, of so many seconds, were made before."""
+        calls, seconds = self.spent.get(key, (0, 0.0))
+        return calls >= CALLS - 1 and seconds >= price
+
+    def choose(self, key: Any, feeds: tuple[Any, ...]) -> None:
+        """Measure what may be measured by a call of these sizes."""
+        if any(0 in size for size in key[1:]):
+            return
+        if not self.has_base and self.is_worth_it(ALL):
+            self.base, self.has_base = self.fastest(FOR_ALL, feeds, ()), True
+        if len(self.chosen) < MOST_SIZES and self.is_worth_it(key, self.price):
+            begun = time.perf_counter()
+            self.chosen[key] = self.fastest(BY_SIZE, feeds, feeds)
+            self.price = time.perf_counter() - begun
+
+    def fastest(self, names: Iterable[str], feeds: Any, sizes: Any) -> Run:
+        """`self.base`, or one of these engines if it is faster on what is fed."""
+        names = [name for name in names if self.is_at_hand(name, sizes)]
+        if not (names and has_room(self.model)):
+            return self.base
+        with warnings.catch_warnings():  # of engines that give the network up
+            warnings.simplefilter("ignore")
+            file = kept(self.model, sizes, ".json")
+            ms = recalled(file, ["", *names])
+            runs = {"": self.base}
+            if not ms:
+                runs |= prepared(names, self.model, feeds, self.plain)
+                ms = dict.fromkeys(names, math.inf) | times(runs, feeds)
+                remember(file, ms)
+            best = min(ms, key=lambda name: ms[name] * (WORTH if name else 1))
+            if best and best not in runs:
+                runs |= prepared([best], self.model, feeds, self.plain)
+        row = {"threads": torch.get_num_threads(), "sizes": sizes_of(sizes)}
+        self.measured.append(row | {"engine": best, "ms": ms})
+        return runs.get(best, self.base)
+
+    def is_at_hand(self, name: str, sizes: Any) -> bool:
+        """Whether an engine is there."""
+        if name == "openvino" and find_spec("openvino") is None:
+            return False
+        if name == "aot" and budget() < LIBRARY and not is_kept(self.model, sizes):
+            return False
+        return name in ENGINES
+
+
+def prepared(
+    names: Iterable[str], model: nn.Module, feeds: Any, plain: Run
+) -> dict[str, Run]:
+    """Engines that give the network's results, ready for what is fed."""
+    runs: dict[str, Run] = {}
+    end = time.monotonic() + budget()
+    wanted = plain(*feeds)
+    for name in names:
+        with suppress(RuntimeError, AttributeError, MemoryError):  # they have gaps
+            if time.monotonic() > end:
+                raise RuntimeError("the others took too long")
+            run = ENGINES[name](model)
+            if hasattr(run, "made_for"):
+                run = run.made_for(feeds)
+            for _ in range(2):  # layers join in the first, or a trace is made
+                found = run(*feeds)
+            check(found, wanted)
+            runs[name] = run
+    return runs
+
+
+def times(runs: dict[str, Run], feeds: Any) -> dict[str, float]:
+    """The least ms of each, run in turn."""
+    least = dict.fromkeys(runs, math.inf)
+    start, rounds = time.monotonic(), 0
+    while rounds < ROUNDS or time.monotonic() - start < TIMED:
+        rounds += 1
+        for name, run in runs.items():
+            begun = time.perf_counter()
+            run(*feeds)
+            least[name] = min(least[name], 1e3 * (time.perf_counter() - begun))
+        if time.monotonic() - start > budget():
+            break
+    return least
+
+
+def budget() -> float:
+    """Seconds; SECONDS where FAIRHAND_SECONDS isn't set to a number."""
+    with suppress(KeyError, ValueError):
+        return float(os.environ["FAIRHAND_SECONDS"])
+    return SECONDS
+
+
+def has_room(model: nn.Module) -> bool:
+    """Whether the weights fit into free memory twice; where that can't be told, yes."""
+    try:
+        lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
+        free = next(line for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return True
+    tensors = (*model.parameters(), *model.buffers())
+    # Up to four numbers stand in a byte: an engine may take them out.
+    weights = sum(t.nbytes * (16 if t.dtype == torch.uint8 else 1) for t in tensors)
+    return 2 * weights < 1024 * int(free.split()[1])
+
+
+def recalled(file: Path | None, names: list[str]) -> dict[str, float]:
+    """Times of these that were measured before; none where one wasn't."""
+    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+        if file is not None:
+            found = json.loads(file.read_text("utf-8"))
+            ms = {name: float(found[name]) for name in names}
+            if all(each > 0 for each in ms.values()):  # as NaN isn't
+                return ms
+    return {}
+
+
+def remember(file: Path | None, ms: dict[str, float]) -> None:
+    """Keep times for other processes, if the folder can be written."""
+    if file is not None:
+        with suppress(OSError):
+            os.makedirs(file.parent, mode=0o700, exist_ok=True)
+            partial = file.with_suffix(f".{os.getpid()}")
+            partial.write_text(json.dumps(ms), "utf-8")
+            partial.replace(file)
+
+
+def check(found: Any, wanted: Any) -> None:
+    """RuntimeError where results are no longer the network's."""
+    for got, right in zip(listed(found), listed(wanted), strict=True):
+        scale = right.double().abs().nan_to_num(0, 0, 0).max() if right.numel() else 0
+        if not torch.allclose(
+            got, right, rtol=0, atol=CLOSE * float(scale), equal_nan=True
+        ):
+            raise RuntimeError("the trace gives other results")
+
+
+def listed(results: Any) -> list[Tensor]:
+    if isinstance(results, Tensor):
+        return [results]
+    return [leaf for each in results for leaf in listed(each)]
+
+
+def sizes_of(feeds: Any) -> tuple[tuple[int, ...], ...]:
+    """Of all tensors in what is fed."""
+    return tuple(tuple(tensor.shape) for tensor in listed(feeds))
+
+
+PACKED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {nn.Linear: LaidOutLinear}
+
+ENGINES = {
+    "eager": lambda model: model,
+    "packed": lambda model: take_integers_when_called(packed(model)),
+    "auto": Auto,
+}

@@ -285,8 +285,9 @@ def buffers(
     found = {}
     for name, (_, shape) in (CACHES | CROSS).items():
         dims = [sizes.get(size, size) for size in shape]
-        axis, count = (parts or {}).get(name, (0, 1))
-        dims[axis] //= count
+        if parts and name in parts:
+            axis, count = parts[name]
+            dims[axis] //= count
         dtype = dtype_of(name, floats)
         found[name] = torch.zeros(dims, dtype=dtype, device=device)
     return found

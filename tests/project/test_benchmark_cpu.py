@@ -14,6 +14,7 @@ from support.emitted import EXAMPLES
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "cpu.py"
 
 
+@pytest.mark.slow
 def test_it_measures_resumes_and_writes_the_page(tmp_path: Path) -> None:
     (tmp_path / "broken.onnx").write_bytes(b"no model")
     results, page = tmp_path / "cpu.json", tmp_path / "performance.md"

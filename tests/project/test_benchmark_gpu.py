@@ -56,6 +56,7 @@ def stand_in(gpu: ModuleType) -> Any:
     return StandIn()
 
 
+@pytest.mark.slow
 def test_it_measures_resumes_and_writes_the_page(
     gpu: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -222,6 +222,7 @@ def test_decoding_with_a_cache(bits: int | None, room: int, tmp_path: Path) -> N
     assert ("self.q_proj = PackedLinear(64, 64, 32" in text) == (bits is not None)
 
 
+@pytest.mark.slow
 def test_a_decoder_is_verified(tmp_path: Path) -> None:
     package = fairhand.compile(decoder(), tmp_path / "net")
     found = package.report["verification"]

@@ -269,6 +269,7 @@ for name, verify in {models!r}.items():
 """
 
 
+@pytest.mark.slow
 def test_two_processes_write_the_same_bytes(tmp_path: Path) -> None:
     models = {"digits_cnn": False, "digits_transformer": True}
     (tmp_path / "twice.py").write_text(TWICE.format(models=models, examples=EXAMPLES))

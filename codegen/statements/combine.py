@@ -79,7 +79,7 @@ def pass_gradients(steps: list[Assignment]) -> None:
         operands = [v for v in _operands(step, "Add") if v is not None]
         for x, change in (operands, operands[::-1]) if len(operands) == 2 else ():
             made, less = [*_operands(flow.maker(change), "Sub"), None, None][:2]
-            if less is x and made and x.dtype in FLOATS and _steps(made):
+            if less is x and made and x.dtype in FLOATS and _leaps(made):
                 step.expr = substitute(step.expr, _detached(change))
 
 
@@ -99,19 +99,22 @@ def _detached(value: ir.Value) -> Callable[[Leaf], Expr | None]:
 
 
 # Constant but where they leap.
-_LEAPS = frozenset("Round Floor Ceil Sign ConstantOfShape".split())
+_LEAPS = frozenset("Round Floor Ceil Sign".split())
 
 
-def _steps(value: ir.Value) -> bool:
-    """Whether a value has no gradients but those of constants."""
-    seen, todo = {value}, [value]
+def _leaps(value: ir.Value) -> bool:
+    """Whether a value has no gradients but those of constants, and hangs on more: on
+    what is rounded, or on whole numbers."""
+    seen, todo, found = {value}, [value], False
     while todo:
         node = (one := todo.pop()).producer()
-        if one.const_value is not None or one.dtype not in FLOATS:
+        if one.const_value is not None:
+            continue
+        if one.dtype not in FLOATS or (node is not None and node.op_type in _LEAPS):
+            found = True
             continue
         if node is None or bodies(node):
             return False
-        if node.op_type not in _LEAPS:
-            todo += [v for v in node.inputs if v is not None and v not in seen]
-            seen.update(todo)
-    return True
+        todo += [v for v in node.inputs if v is not None and v not in seen]
+        seen.update(todo)
+    return found

@@ -211,6 +211,7 @@ def _entry(g: Graph, x: str) -> str:
         (_entry, True),
         (lambda g, x: g("Round", x), True),
         (lambda g, x: g("Tanh", x), False),
+        (lambda g, x: g.weight("c", 1, 4), False),
         (lambda g, x: g("Add", _entry(g, x), g("Sigmoid", x)), False),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -233,14 +234,25 @@ def of_strings(node: ir.Node) -> bool:
     return any(v is not None and v.dtype == ir.DataType.STRING for v in values)
 
 
+def sizes_option(inputs: Iterable[ir.Value]) -> str:
+    """What `--shape` takes for the first input of open sizes: `image=1,3,1,1`."""
+    for value in inputs:
+        dims = list(value.shape or ())
+        if value.shape is None or any(not isinstance(d, int) or d < 0 for d in dims):
+            known = (str(d) if isinstance(d, int) and d > 0 else "1" for d in dims)
+            return f"{one_line(value.name or '?', 40)}={','.join(known) or '1,3'}"
+    return ""
+
+
 def why_unknown(value: ir.Value, shapes: ShapeFacts) -> str:
     """What left the rank of a value unknown, and what to do about it.
 
     That is where the way back to the inputs first meets a known one: an input without a
     shape, an If whose branches give different ranks, an operator that runs decide on.
     """
-    fix = "fix the sizes of the inputs with --shape NAME=1,3"
     node = value.producer()
+    inputs = () if node is None or node.graph is None else node.graph.inputs
+    fix = f"fix sizes with --shape {sizes_option(inputs) or 'NAME=1,3'}"
     while node is not None:
         before = [v for v in node.inputs if v is not None and shapes.dims(v) is None]
         if not before:

@@ -40,7 +40,7 @@ _INTEGERS = ("FakeQuantize", "QuantizedConv2d", "QuantizedLinear")
 _FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16})
 _PLAIN = ("float32", "int64", "int32", "bool")
 CACHES = "it takes lists of caches"
-_MAYBE = "does may depend on values"
+_MAYBE = "may not stand for another run"
 _NOT_TENSORS = "not all it takes and gives are tensors of NumPy's types"
 _READS = {".item", ".tolist", ".numpy"}  # a trace would keep what is read as it was
 _SIZES = {"torch.Size", ".numel"}  # the same of a size, without PyTorch's warning
@@ -179,7 +179,7 @@ def _obstacles(
         name = one_line(node.op_type, 30)
         op = lookup(node)
         if op is None or not op.traceable:
-            yield f"what {name} {_MAYBE}"
+            yield f"a trace of {name} {_MAYBE}"
         for out in node.outputs:
             dims = shapes.dims(out)
             if dims is None or any(map(_depends_on_values, dims)):

@@ -19,6 +19,7 @@ import onnx_ir as ir
 
 from ...analysis.errors import FairhandError, VerificationError
 from ...analysis.literals import message_line, one_line
+from ...analysis.ops.node_view import sizes_option
 from ...analysis.oracle.process import RunFailed, Session
 from .input_sizes import complete, decoding_sizes, dynamic_sizes, free_inputs
 from .inputs import make_inputs, optional_inputs, read_given
@@ -150,15 +151,8 @@ def _refusal(label: str, message: str, hint: str) -> VerificationError:
 def _advice(model: ir.Model) -> str:
     """What a user can do: name sizes where some are open, else give inputs."""
     rather = "give sensible inputs with --inputs FILE.npz, or --no-verify"
-    for value in free_inputs(model):
-        dims = list(value.shape or ())
-        if value.shape is None or any(not isinstance(d, int) or d < 0 for d in dims):
-            name = one_line(value.name or "?", 40)
-            sizes = ",".join(
-                str(d) if isinstance(d, int) and d > 0 else "1" for d in dims
-            )
-            return f"fix sizes with --shape {name}={sizes or '1,3'}, or {rather}"
-    return rather
+    option = sizes_option(free_inputs(model))
+    return f"fix sizes with --shape {option}, or {rather}" if option else rather
 
 
 def _search(

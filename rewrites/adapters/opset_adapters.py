@@ -18,6 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.errors import MALFORMED, Unsupported, malformed
+from ...analysis.ops.node_view import sizes_option
 from ...analysis.ops.registry import DOMAIN
 from .provenance import take_over
 from .unique_names import UniqueNames
@@ -142,9 +143,10 @@ class AdapterSite:
     def rank(self, value: ir.Value) -> int:
         """The number of axes, which has to be known."""
         if value.shape is None:
+            option = sizes_option(self.graph.inputs) or "NAME=1,3"
             raise self.unsupported(
                 f"the rank of {value.name!r} is unknown",
-                "fix the sizes of the inputs with --shape NAME=1,3",
+                f"fix sizes with --shape {option}",
             )
         return len(value.shape)
 

@@ -765,11 +765,11 @@ def one(text: str) -> onnx.ModelProto:
 
 
 REFUSED = {
-    "what If does may depend on values": branching(),
-    "what RandomNormalLike does may depend on values": one(
+    "a trace of If may not stand for another run": branching(),
+    "a trace of RandomNormalLike may not stand for another run": one(
         "(float[n] x) => (float[n] y) { y = RandomNormalLike(x) }"
     ),
-    "what NonZero does may depend on values": one(
+    "a trace of NonZero may not stand for another run": one(
         "(float[n] x) => (int64[1, m] y) { y = NonZero(x) }"
     ),
     "the size of what Range gives depends on values": one(

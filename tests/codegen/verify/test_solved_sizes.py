@@ -235,7 +235,7 @@ def test_branches_that_may_both_run_are_refused(tmp_path: Path) -> None:
     """A reader in a branch may not be run: it says nothing of the rank outside."""
     weights: dict[str, object] = {"w": (1, 16, 3), "w2": (1, 16, 3), "r0": (1, 16, 4)}
     made = model(FITTING.replace("READ", READS["in a branch"]), weights)
-    with pytest.raises(FairhandError, match="different ranks.* --shape [a-z]+=1,"):
+    with pytest.raises(FairhandError, match=r"different ranks.* --shape [a-z]+=1,"):
         fairhand.compile(made, tmp_path / "net", cache=False)
 
 

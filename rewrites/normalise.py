@@ -112,7 +112,7 @@ def _infer_types(model: ir.Model) -> None:
     """
     proto, _ = skeleton(model, 1024)
     with suppress(onnx.shape_inference.InferenceError, ValueError, RuntimeError):
-        with known_to_onnx():
+        with known_to_onnx(proto):
             inferred = onnx.shape_inference.infer_shapes(proto)
         _fill_types(model.graph, inferred.graph)
 

@@ -1,9 +1,9 @@
 """Types of what operators give that onnx doesn't know, for onnx.shape_inference.
 
 onnx stops at the first operator that it has no schema of: one of com.microsoft, or one
-that ONNX has given up. While `known_to_onnx()` is entered, it has a schema for each in
-RULES. Sizes that take arithmetic are left to `shape` of their OpDefs, which knows
-symbols: here are the type and the rank.
+that ONNX has given up. While `known_to_onnx(model)` is entered, it has a schema for
+each in RULES of the model's domains. Sizes that take arithmetic are left to `shape` of
+their OpDefs, which knows symbols: here are the type and the rank.
 """
 
 from __future__ import annotations
@@ -160,10 +160,15 @@ _LOCK = RLock()
 
 
 @contextmanager
-def known_to_onnx() -> Iterator[None]:
-    """Lend onnx the schemas, which it keeps for the whole process."""
+def known_to_onnx(model: onnx.ModelProto) -> Iterator[None]:
+    """Lend onnx the schemas of a model's domains, which it keeps for all models."""
+    imports = [
+        *model.opset_import,
+        *(i for f in model.functions for i in f.opset_import),
+    ]
+    domains = {"", *(entry.domain for entry in imports)}
     with _LOCK:
-        schemas = [_schema(*key, rule) for key, rule in RULES.items()]
+        schemas = [_schema(*key, r) for key, r in RULES.items() if key[0] in domains]
         lent = [s for s in schemas if not onnx.defs.has(s.name, 1, s.domain)]
         try:
             for schema in lent:

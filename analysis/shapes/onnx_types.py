@@ -42,7 +42,7 @@ def infer_types(
     try:
         # Without data_prop: it evaluates chains of Concat of any length, so that a few
         # nodes can exhaust memory; the elements that matter come from our own rules.
-        with known_to_onnx():
+        with known_to_onnx(proto):
             inferred = shape_inference.infer_shapes(
                 proto, check_type=False, strict_mode=False, data_prop=False
             )

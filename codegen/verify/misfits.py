@@ -26,8 +26,8 @@ def misfit(model: ir.Model) -> str:
     if any(value.dtype in _NARROW for value in model.graph.inputs):
         return ""
     try:
-        with quiet(), known_to_onnx():
-            proto, _ = skeleton(model, _LARGE, noted=False)
+        proto, _ = skeleton(model, _LARGE, noted=False)
+        with quiet(), known_to_onnx(proto):
             for node in proto.graph.node:
                 node.name = node.name or f"none, computes {', '.join(node.output)}"
             onnx.shape_inference.infer_shapes(

@@ -19,7 +19,7 @@ from support.rule_samples import run
 from fairhand.codegen.load.read_model import load
 from fairhand.rewrites.simplify import simplify
 
-COUNT = int(os.environ.get("FAIRHAND_FUZZ", "300"))
+COUNT = int(os.environ.get("FAIRHAND_FUZZ", "100"))
 
 
 def feed(seed: int, model: ir.Model) -> dict[str, np.ndarray]:

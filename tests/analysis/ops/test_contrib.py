@@ -322,7 +322,10 @@ def test_refused_by_name(node: onnx.NodeProto, words: str, tmp_path: Path) -> No
 
 def test_onnx_knows_the_operators_only_for_a_while() -> None:
     assert not onnx.defs.has("FusedMatMul", "com.microsoft")
-    with known_to_onnx(), known_to_onnx():
+    model = onnx.ModelProto(
+        opset_import=[onnx.OperatorSetIdProto(domain="com.microsoft")]
+    )
+    with known_to_onnx(model), known_to_onnx(model):
         assert onnx.defs.has("FusedMatMul", "com.microsoft")
     assert not onnx.defs.has("FusedMatMul", "com.microsoft")
 

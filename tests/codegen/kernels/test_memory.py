@@ -53,7 +53,7 @@ SIZES = st.sampled_from([0, 1, 2, 3, 5, 7, 13, 17, 67])
 @pytest.mark.filterwarnings(
     "ignore::RuntimeWarning"
 )  # NumPy's, of what is divided by 0
-@settings(max_examples=examples(20), derandomize=True, deadline=None, database=None)
+@settings(max_examples=examples(8), derandomize=True, deadline=None, database=None)
 @given(build=st.sampled_from(list(KINDS)), sizes=st.tuples(SIZES, SIZES, SIZES))
 def test_random_sizes(build: Any, sizes: tuple[int, int, int], folder: Path) -> None:
     kernel = kernel_of(build, folder)

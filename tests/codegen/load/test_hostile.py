@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import keyword
+import os
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -109,16 +111,21 @@ def expected(x: np.ndarray, other: np.ndarray) -> list[np.ndarray]:
 # ------------------------------------------------------------------- what may be there
 
 
-def compiled(found: onnx.ModelProto, out: Path) -> dict[str, ast.Module]:
-    """The emitted files, parsed. All their text is printable ASCII."""
+@cache  # most files of a package are those of another
+def said(text: str) -> frozenset[str]:
+    return frozenset(texts(ast.parse(text)))
+
+
+def compiled(found: onnx.ModelProto, out: Path) -> dict[str, str]:
+    """The emitted files. All their text is printable ASCII."""
     fairhand.compile(found, out, verify=False)
     assert {path.name for path in out.iterdir()} == FILES
-    trees = {}
+    emitted = {}
     for path in out.glob("*.py"):
         text = path.read_text("utf-8")
         assert re.fullmatch(r"[\n -~]*", text), path
-        trees[path.name] = ast.parse(text)
-    return trees
+        emitted[path.name] = text
+    return emitted
 
 
 @pytest.fixture(scope="module")
@@ -135,8 +142,8 @@ def allowed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     ]
     for i, twin in enumerate(twins):
         out = tmp_path_factory.mktemp("twins") / f"twin{i}"
-        for file, tree in compiled(named(twin), out).items():
-            found.setdefault(file, set()).update(texts(tree))
+        for file, text in compiled(named(twin), out).items():
+            found.setdefault(file, set()).update(said(text))
     # A list of modules is made and indexed in several ways.
     found["model.py"] |= {"nn.ModuleList", "nn.Sequential", "range", "For", "List"}
     # What is read once may stand where it is read, if the name is short.
@@ -147,13 +154,14 @@ def allowed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
 
 def check(found: onnx.ModelProto, out: Path, allowed: dict[str, set[str]]) -> None:
     """Nothing but what the twins say, and a Session that goes by the model's names."""
-    trees = compiled(found, out)
-    classes = [x.name for x in trees["model.py"].body if isinstance(x, ast.ClassDef)]
+    emitted = compiled(found, out)
+    tree = ast.parse(emitted["model.py"])
+    classes = [x.name for x in tree.body if isinstance(x, ast.ClassDef)]
     network = {f"from .model import {name} as Model" for name in classes}
-    for file, tree in trees.items():
+    for file, text in emitted.items():
         others = network if file == "__init__.py" else set()
-        assert set(texts(tree)) - allowed[file] - others == set(), file
-    assert set(bindings(trees["model.py"])) & TAKEN == set()
+        assert said(text) - allowed[file] - others == set(), file
+    assert set(bindings(tree)) & TAKEN == set()
     session = imported(out).Session()
     ours = [tensor.name for tensor in (*session.get_inputs(), *session.get_outputs())]
     graph = found.graph
@@ -216,7 +224,7 @@ ROLES = [f"value {role}" for role in (*VALUES, "scaled")]
 
 
 @settings(
-    max_examples=40,
+    max_examples=int(os.environ.get("FAIRHAND_FUZZ", "12")),
     derandomize=True,
     deadline=None,
     database=None,
@@ -256,7 +264,7 @@ def test_the_check_finds_what_does_not_belong(allowed: dict[str, set[str]]) -> N
         "class A:\n def other(self): pass": {"def other"},
         "try:\n pass\nfinally:\n pass": {"Try"},
     }.items():
-        missing = set(texts(ast.parse(text))) - allowed["model.py"]
+        missing = said(text) - allowed["model.py"]
         assert found <= missing, (text, missing)
     bound = "class A:\n def forward(self, torch):\n  self.training = print = 0"
     assert set(bindings(ast.parse(bound))) & TAKEN == {
@@ -306,8 +314,7 @@ def test_file_names(
     assert re.fullmatch("[a-z][a-z0-9_]*", package.path.name)
     assert not keyword.iskeyword(package.path.name)
     for file in package.path.glob("*.py"):
-        tree = ast.parse(file.read_text("ascii"))
-        assert set(texts(tree)) - allowed[file.name] == set()
+        assert said(file.read_text("ascii")) - allowed[file.name] == set()
 
 
 def test_members_hide_nothing_of_a_module(tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ def random_product(draw: st.DrawFn) -> onnx.ModelProto:
     return g.model(y=g("Neg", y))
 
 
-@settings(max_examples=examples(25), derandomize=True, deadline=None, database=None)
+@settings(max_examples=examples(10), derandomize=True, deadline=None, database=None)
 @given(proto=random_product())
 def test_random_products(
     proto: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory

@@ -15,6 +15,7 @@ from ...analysis.graph.weight_access import FileTensor, glance, note_read
 # so is what was computed from the same weights, each time that the module was called.
 _SMALLEST = 1 << 16
 _SAMPLE = 1 << 12
+_ROWS = 8  # of which the sample is taken
 _PIECE = 1 << 24  # bytes that are compared at a time
 
 
@@ -42,7 +43,7 @@ def merge_constants(model: ir.Model) -> int:
 def equal_pairs(values: Iterable[ir.Value]) -> Iterator[tuple[ir.Value, ir.Value]]:
     """Each constant that is equal to earlier ones, behind the first of those: large
     ones, an exporter's own, and others computed from the same weights."""
-    groups: dict[object, list[ir.Value]] = {}
+    alike: dict[object, list[ir.Value]] = {}
     for value in values:
         tensor = value.const_value
         if tensor is None or not tensor.shape:
@@ -54,12 +55,16 @@ def equal_pairs(values: Iterable[ir.Value]) -> Iterator[tuple[ir.Value, ir.Value
         array = glance(tensor)
         if not any(array.strides):
             continue  # one element in the guise of many: nothing to save
-        key = (origins, tensor.dtype, array.shape, _digest(array))
-        groups.setdefault(key, []).append(value)
-    for first, *others in groups.values():
-        for other in others:
-            if _same_bits(first, other):
-                yield first, other
+        key = (origins, tensor.dtype, array.shape, _digest(array, 1))
+        alike.setdefault(key, []).append(value)
+    for found in alike.values():
+        groups: dict[bytes, list[ir.Value]] = {}
+        for value in found if len(found) > 1 else ():  # each row may be a page of a disk
+            assert value.const_value is not None
+            digest = _digest(glance(value.const_value), _ROWS)
+            groups.setdefault(digest, []).append(value)
+        for first, *others in groups.values():
+            yield from ((first, x) for x in others if _same_bits(first, x))
 
 
 def _is_an_exporters(value: ir.Value) -> bool:
@@ -68,10 +73,10 @@ def _is_an_exporters(value: ir.Value) -> bool:
     return not (own or value.meta.get(COMPUTED))
 
 
-def _digest(array: np.ndarray) -> bytes:
+def _digest(array: np.ndarray, count: int) -> bytes:
     rows = array.reshape(max(1, array.shape[0]), -1)
-    step = max(1, rows.shape[0] // 8)
-    sample = np.ascontiguousarray(rows[::step][:8, : _SAMPLE // 8])
+    step = max(1, rows.shape[0] // count)
+    sample = np.ascontiguousarray(rows[::step][:count, : _SAMPLE // _ROWS])
     return hashlib.sha256(sample.tobytes()).digest()
 
 

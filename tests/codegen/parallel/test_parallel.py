@@ -17,6 +17,7 @@ from fairhand.analysis.errors import FairhandError, VerificationError
 from fairhand.codegen.cli import main
 from fairhand.codegen.parallel import rehearse as rehearsal
 from fairhand.codegen.parallel.rehearse import rehearse
+from fairhand.codegen.pipeline import parallel_plans
 
 TRANSFORMER = Path(__file__).parents[3] / "examples" / "digits_transformer.onnx"
 
@@ -121,6 +122,15 @@ def test_plans_are_shown_and_nothing_is_written(capsys: pytest.CaptureFixture) -
     assert text.startswith("Plan    ") and "Price    " in text and "Next     " in text
     assert main(["inspect", str(TRANSFORMER), "--parallel", "tp=2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["degrees"] == {"tp": 2}
+
+
+def test_weights_are_not_read_for_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*given: object) -> str:
+        raise AssertionError("all weights were read")
+
+    monkeypatch.setattr("fairhand.codegen.load.read_model._digest", read)
+    text, _ = parallel_plans(TRANSFORMER, "tp=2", "cpu", None)
+    assert text.startswith("Plan    tp=2")
 
 
 @pytest.mark.slow

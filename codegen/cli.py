@@ -241,9 +241,10 @@ def _add_devices(sub: argparse.ArgumentParser, does: str) -> None:
     """Over how many devices, of which sort."""
     sub.add_argument(
         "--parallel",
-        metavar="tp=2|pp=2|dp=2,tp=2|N",
+        metavar="tp=2|pp=2|dp=2,tp=2|N|annotated",
         help=does + "layers cut into tp parts, pp stages, dp parts of"
-        " a batch; N devices are divided as is predicted to be best",
+        " a batch; N devices are divided as is predicted to be best; annotated: as the"
+        " file says",
     )
     sub.add_argument(
         "--memory", type=_bytes, metavar="24G", help="what each of the devices has"
@@ -397,6 +398,11 @@ def _add_plans(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--html", metavar="FILE", help="write the plans as one page (default: 2 lanes)"
     )
+    sub.add_argument(
+        "--annotate",
+        metavar="FILE.onnx",
+        help="write the model with the plan of --parallel as ONNX's annotations",
+    )
 
 
 def _positive(text: str) -> int:
@@ -535,7 +541,8 @@ def _say_json(found: object) -> None:
 def _inspect(arguments: argparse.Namespace) -> None:
     page = Path(arguments.html) if arguments.html else None
     if arguments.parallel is not None:
-        given = arguments.parallel, arguments.devices, arguments.memory
+        out_file = Path(arguments.annotate) if arguments.annotate else None
+        given = arguments.parallel, arguments.devices, arguments.memory, out_file, page
         text, data = _module(".pipeline").parallel_plans(arguments.model, *given)
         print(json.dumps(data) if arguments.json else printable(text), file=out.file)
         return

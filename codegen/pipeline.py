@@ -171,14 +171,22 @@ def _finished(
 
 
 def parallel_plans(
-    model: str | Path, wanted: str, devices: str, memory: float | None
+    model: str | Path,
+    wanted: str,
+    devices: str,
+    memory: float | None,
+    annotated: Path | None = None,
+    page: Path | None = None,
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Plans for several devices, as text and as data, best first; nothing is written.
+    """Plans for several devices, as text and as data, best first; nothing is written
+    but the model, with the best in it as ONNX's own annotations, where `annotated`, and
+    the `page` of a picture.
     Raises FairhandError where there is none."""
     loaded = replace(load(model), digest=str)  # weights aren't read for a hash of them
     title = class_name(loaded.name)
     compiled = lower(loaded, CompileOptions(), source_plan(loaded), title)
-    return described(compiled, wanted, devices, memory)
+    files = None if annotated is None else (Path(model), annotated)
+    return described(compiled, wanted, devices, memory, loaded.placed, files, page)
 
 
 def _built(
@@ -222,6 +230,7 @@ def _built(
             request.devices,
             request.memory,
             request.verify,
+            loaded.placed,
         )
         write_report(draft, report)
     shapes = compiled.rewriting.shapes

@@ -84,13 +84,15 @@ def share(
     work: Work,
     machine: Machine,
     tied: Sequence[frozenset[Layer]] = (),
+    given: Mapping[Layer, Way] | None = None,
 ) -> list[Sharing]:
     """The plan of least time for each set of regions that fits in memory, best first.
 
     None fits where the list is empty. Layers of `tied` share a matrix, so that all of
-    them are whole, or none.
+    them are whole, or none. Where `given`, those layers
+    are cut so, and no others: GATHERED are columns, in a region or not.
     """
-    groups = _alike(regions, degree)
+    groups = _alike([r for r in regions if _is_given(r, given)], degree)
     found = []
     for chosen in _compatible(groups):
         taken = [region for group in chosen for region in group]
@@ -99,7 +101,8 @@ def share(
             continue
         rest = [layer for layer in layers if layer not in inside]
         choices = [[_cut(group, degree, work, machine)] for group in chosen] + [
-            _alone(same, degree, work, machine) for same in _alike_layers(rest, tied)
+            _alone(same, degree, work, machine, given)
+            for same in _alike_layers(rest, tied, given)
         ]
         cut = {id(region) for region in taken}
         flops = work.flops_besides + sum(
@@ -115,6 +118,13 @@ def share(
             ordered = {layer: ways[layer] for layer in layers}
             found.append(Sharing(degree, seconds, held, ordered, tuple(taken)))
     return sorted(found, key=lambda s: (s.seconds, sum(s.exchanges().values()), s.held))
+
+
+def _is_given(region: Region, given: Mapping[Layer, Way] | None) -> bool:
+    return given is None or (
+        all(given.get(x) is Way.GATHERED for x in region.columns)
+        and all(given.get(x) is Way.ROWS for x in region.rows)
+    )
 
 
 def _alike(regions: Sequence[Region], degree: int) -> list[list[Region]]:
@@ -155,12 +165,15 @@ def _compatible(groups: Sequence[list[Region]]) -> Iterator[tuple[list[Region], 
 
 
 def _alike_layers(
-    layers: Sequence[Layer], tied: Sequence[frozenset[Layer]]
+    layers: Sequence[Layer],
+    tied: Sequence[frozenset[Layer]],
+    given: Mapping[Layer, Way] | None,
 ) -> list[list[Layer]]:
     groups: dict[object, list[Layer]] = {}
     for layer in layers:
         tie = next((i for i, tie in enumerate(tied) if layer in tie), None)
-        groups.setdefault(fold([layer]) if tie is None else tie, []).append(layer)
+        key = fold([layer]) if tie is None else tie
+        groups.setdefault((key, (given or {}).get(layer)), []).append(layer)
     return list(groups.values())
 
 
@@ -179,11 +192,17 @@ def _cut(group: Sequence[Region], degree: int, work: Work, machine: Machine) -> 
 
 
 def _alone(
-    layers: Sequence[Layer], degree: int, work: Work, machine: Machine
+    layers: Sequence[Layer],
+    degree: int,
+    work: Work,
+    machine: Machine,
+    given: Mapping[Layer, Way] | None,
 ) -> list[Choice]:
     found = []
     for index in range(2 if degree > 1 else 1):
         ways = tuple((layer, layer.ways[index]) for layer in layers)
+        if given is not None and any(given.get(x, Way.WHOLE) != w for x, w in ways):
+            continue
         sizes = [x.rows if x.looks_up else x.columns for x in layers]
         if index and any(size % degree for size in sizes):
             continue

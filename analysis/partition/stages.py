@@ -31,11 +31,12 @@ class Chain:
 
 @dataclass(frozen=True)
 class Stages:
-    """`starts` are the first blocks of all stages but the first."""
+    """`starts` are the first blocks of all stages but the first; `times` the seconds of
+    each for one part of a batch."""
 
     seconds: float
     starts: tuple[int, ...]
-    slowest: float
+    times: tuple[float, ...]
 
 
 _SAME = 1 + 1e-9  # limits that are closer are one
@@ -66,11 +67,11 @@ def divide(chain: Chain, count: int, batches: int, memory: float) -> Stages | No
         found = _shortest(spans, count, limit)
         assert found is not None  # as wider limits allow what narrower ones do
         total, ends = found
-        slowest = max(float(spans[a, b]) for a, b in pairwise(ends))
-        total += (batches - 1) * slowest
+        times = tuple(float(spans[a, b]) for a, b in pairwise(ends))
+        total += (batches - 1) * max(times)
         if best is None or total < best.seconds:
             starts = tuple(places[end] for end in ends[1:-1])
-            best = Stages(total, starts, slowest)
+            best = Stages(total, starts, times)
     return best
 
 

@@ -25,6 +25,7 @@ from ...analysis.graph.map_types import is_map, set_map_type
 from ...analysis.graph.weight_access import FileTensor, is_data
 from ...analysis.graph.weightless import CUT_PREFIX, quiet, skeleton
 from .partial_parse import SMALLEST_CUT, skim
+from .placement import Placed, take_placement
 from .tensor_storage import Cut, Payloads, map_file
 from .validate_graph import check, first_line
 from .validate_tensors import nodes_of
@@ -52,7 +53,8 @@ class Loaded:
     object there is no file: it covers a deterministic serialisation, and `path` and
     `folder` are None. `node_count` counts the nodes as they stand in the file, with
     those inside branches and loops, but not the bodies of functions. `opset` is the
-    version of ai.onnx. `outline` is a hash of all but the content of the weights.
+    version of ai.onnx. `outline` is a hash of all but the content of the weights,
+    `placed` what the file says of devices.
     `shapes` are those that a user gave to inputs (given_shapes.py).
     """
 
@@ -65,6 +67,7 @@ class Loaded:
     path: Path | None
     external_data: tuple[str, ...] = ()  # as the model names them, first mention first
     outline: str = ""
+    placed: Mapping[str, Placed] = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int | str | None]] = field(default_factory=dict)
 
     @cached_property
@@ -141,7 +144,7 @@ def _from_text(view: memoryview) -> bytes:
 def _load(source: _Source) -> Loaded:
     proto, cuts = _parse(source)
     payloads = Payloads(source.path, [*source.cuts, *cuts])
-    opset = check(proto, payloads)
+    opset, placed = check(proto, payloads), take_placement(proto)
     node_count = sum(1 for _ in nodes_of(proto.graph.node))
     outline = _outline(proto, payloads)
     maps = _lift_maps(proto.graph)
@@ -167,6 +170,7 @@ def _load(source: _Source) -> Loaded:
         path=path.resolve() if path else None,
         external_data=tuple(payloads.files),
         outline=outline,
+        placed=placed,
     )
 
 

@@ -64,7 +64,6 @@ def check(proto: ModelProto, payloads: Payloads) -> int:
     _check_head(proto)
     _check_text(proto)
     check_contents(proto, payloads)
-    _drop_placement(proto)
     _import_optional(proto)
     versions = _versions_of(proto.opset_import, "the model")
     _drop_operators(proto, versions)
@@ -445,11 +444,3 @@ def _check_type(kind: onnx.TypeProto, where: str) -> None:
                 raise LoadError(f"{where} has a negative dimension", f"{dim.dim_value}")
             if dim.dim_value == -1:
                 dim.ClearField("dim_value")
-
-
-def _drop_placement(proto: ModelProto) -> None:
-    """Forget which devices the exporter had: they are not the ones that run this."""
-    proto.ClearField("configuration")
-    for body in [proto.graph.node, *(f.node for f in proto.functions)]:
-        for node in nodes_of(body):
-            node.ClearField("device_configurations")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ...analysis.partition.machine import Machine, read_machine
-from ...analysis.partition.request import read_degrees, reduced
+from ...analysis.partition.request import Degrees, read_degrees, reduced
 from ..emit.runtime_files import copied_whole
+from ..load.placement import Placed
 from ..plan.make_plan import CompiledModel
+from .annotate import ANNOTATED, annotate, read_given
 from .certificate import certificate
 from .network import Network, read_network
-from .plan import Plan, held_bytes, parts_of, plans
+from .picture import write_picture
+from .plan import Given, Plan, held_bytes, parts_of, plans
 from .rehearse import rehearse
 from .write import exchanges, page_text, story
 
@@ -26,6 +31,7 @@ def add_parallel(
     machine: str = "cpu",
     memory: float | None = None,
     verify: bool = True,
+    placed: Mapping[str, Placed] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Write parallel.py, after its plan ran; returns what report.json has of it.
 
@@ -35,7 +41,7 @@ def add_parallel(
     """
     devices: Machine = read_machine(machine, memory)
     network = read_network(compiled)
-    found = plans(network, read_degrees(wanted), devices)
+    found = plans(network, _wanted(network, wanted, placed), devices)
     best, others = found[0], found[1:4]
     path = folder / "parallel.py"
     runtime = copied_whole("devices.py")
@@ -51,18 +57,39 @@ def add_parallel(
 
 
 def described(
-    compiled: CompiledModel, wanted: str, machine: str, memory: float | None
+    compiled: CompiledModel,
+    wanted: str,
+    machine: str,
+    memory: float | None,
+    placed: Mapping[str, Placed],
+    annotated: tuple[Path, Path] | None = None,
+    page: Path | None = None,
 ) -> tuple[str, list[dict[str, Any]]]:
     """The best plan as text, with its price and the runners-up; and all as data.
 
-    Raises FairhandError as `add_parallel` does; nothing is written or run.
+    Raises FairhandError as `add_parallel` does; nothing is run. Where
+    `annotated` is the file and another, the plan is written into that as ONNX has it;
+    `page` is one to look at.
     """
     network, devices = read_network(compiled), read_machine(machine, memory)
-    found = plans(network, read_degrees(wanted), devices)[:4]
+    found = plans(network, _wanted(network, wanted, placed), devices)[:4]
+    if annotated is not None:
+        annotate(*annotated, network, found[0])
     lines = story(network, found[0], found[1:])
     price = f"Price    {found[0].seconds:.3g} s a call predicted, on {devices.name}"
+    text = "\n".join([*lines, price])
+    if page is not None:
+        write_picture(page, compiled.plan.title, text, found[0], devices.memory)
     data = [_report(network, plan, [], "") for plan in found]
-    return "\n".join([*lines, price]), data
+    return text, data
+
+
+def _wanted(
+    network: Network, text: str, placed: Mapping[str, Placed]
+) -> Degrees | int | Given:
+    if text == ANNOTATED:
+        return read_given(network, placed)
+    return read_degrees(text)
 
 
 def _smaller(network: Network, plan: Plan) -> Plan:

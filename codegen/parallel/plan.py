@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...analysis.errors import FairhandError
@@ -23,7 +23,8 @@ class Plan:
     """How layers are shared, where stages begin, and what a call costs.
 
     `held` are the bytes of weights of a device of each stage, `starts` the units that
-    later stages begin with, `batches` the parts of a batch.
+    later stages begin with, `batches` the parts of a batch, of each of which a stage
+    needs so many seconds (`times`).
     """
 
     degrees: Degrees
@@ -32,14 +33,29 @@ class Plan:
     held: tuple[int, ...]
     seconds: float
     batches: int
+    times: tuple[float, ...]
 
 
-def plans(network: Network, wanted: Degrees | int, machine: Machine) -> list[Plan]:
+@dataclass(frozen=True)
+class Given:
+    """A plan that the file has: layers that are cut, and the units that later stages
+    begin with."""
+
+    degrees: Degrees
+    cut: Mapping[Layer, Way]
+    starts: tuple[int, ...]
+
+
+def plans(
+    network: Network, wanted: Degrees | int | Given, machine: Machine
+) -> list[Plan]:
     """Those that fit, best first. Raises FairhandError where there is none, saying why
     and which degrees there are."""
     if network.refused:
         raise FairhandError(f"no plan for several devices: {network.refused}")
-    if isinstance(wanted, Degrees):
+    if isinstance(wanted, Given):
+        found = _given(network, wanted, machine)
+    elif isinstance(wanted, Degrees):
         if reason := why_not(network, wanted):
             raise FairhandError(f"no plan for {wanted}: {reason}")
         found = sorted(_arranged(network, wanted, machine), key=_uncut)
@@ -57,6 +73,17 @@ def plans(network: Network, wanted: Degrees | int, machine: Machine) -> list[Pla
         what = f"no plan needs less than {machine.memory / 1e9:g} GB on each device"
         raise FairhandError(what, hint="give more devices, or more --memory")
     return sorted(found, key=lambda p: (p.seconds, p.degrees.pp, p.degrees.dp))
+
+
+def _given(network: Network, given: Given, machine: Machine) -> list[Plan]:
+    if reason := why_not(network, given.degrees):
+        raise FairhandError(f"the file's plan for {given.degrees}: {reason}")
+    roomy = replace(machine, memory=math.inf)
+    if not any(True for _ in _arranged(network, given.degrees, roomy, given)):
+        what = "the layers that the file cuts can't be cut so, and no others"
+        hint = f"--parallel {given.degrees} finds a plan that can"
+        raise FairhandError(what, hint=hint)
+    return list(_arranged(network, given.degrees, machine, given))
 
 
 def _uncut(plan: Plan) -> int:
@@ -105,14 +132,17 @@ def blocked(network: Network) -> str:
     return f"{worst.columns[0].path}: {worst.blocked}"
 
 
-def _arranged(network: Network, degrees: Degrees, machine: Machine) -> Iterator[Plan]:
+def _arranged(
+    network: Network, degrees: Degrees, machine: Machine, given: Given | None = None
+) -> Iterator[Plan]:
     """Plans of these degrees, one for each good way to share the layers."""
     work = network.work()
     batches = 1 if network.mixes or degrees.pp == 1 else BATCHES
     roomy = machine if degrees.pp == 1 else replace(machine, memory=math.inf)
     layers = network.layers
+    cut = None if given is None else given.cut
     for sharing in share(
-        layers, network.regions, degrees.tp, work, roomy, network.ties
+        layers, network.regions, degrees.tp, work, roomy, network.ties, cut
     ):
         if degrees.tp > 1 and not any(
             w is not Way.WHOLE for w in sharing.ways.values()
@@ -122,9 +152,10 @@ def _arranged(network: Network, degrees: Degrees, machine: Machine) -> Iterator[
             held: tuple[int, ...] = (held_bytes(network, sharing, None),)
             seconds = sharing.seconds / degrees.dp
             if held[0] <= machine.memory:
-                yield Plan(degrees, sharing, (), held, seconds, 1)
+                yield Plan(degrees, sharing, (), held, seconds, 1, (seconds,))
             continue
-        stages = _stages(network, sharing, degrees, batches, machine)
+        places = None if given is None else given.starts
+        stages = _stages(network, sharing, degrees, batches, machine, places)
         if stages is not None:
             held = tuple(
                 held_bytes(network, sharing, {unit.path for unit in part})
@@ -132,7 +163,9 @@ def _arranged(network: Network, degrees: Degrees, machine: Machine) -> Iterator[
             )
             if max(held) <= machine.memory:
                 seconds = stages.seconds / batches / degrees.dp
-                yield Plan(degrees, sharing, stages.starts, held, seconds, batches)
+                times = stages.times
+                starts = stages.starts
+                yield Plan(degrees, sharing, starts, held, seconds, batches, times)
 
 
 def parts_of(units: Sequence[Unit], starts: Sequence[int]) -> list[Sequence[Unit]]:
@@ -147,12 +180,13 @@ def _stages(
     degrees: Degrees,
     batches: int,
     machine: Machine,
+    starts: Sequence[int] | None,
 ) -> Stages | None:
     ways = {layer: way for layer, way in sharing.ways.items()}
     by_node = {node: layer for layer in ways for node in layer.nodes}
     inside = {node for region in sharing.regions for node in region.steps}
     seconds, held, sent = [], [], []
-    for unit in network.units:
+    for i, unit in enumerate(network.units):
         flops = 0.0
         for node in unit.nodes:
             shared = ways.get(by_node[node]) if node in by_node else None
@@ -161,7 +195,8 @@ def _stages(
         size = held_bytes(network, sharing, {unit.path})
         held.append(size)
         seconds.append(machine.compute(flops, size))
-        crossed = unit.crossed if unit.crossing is not None else None
+        may = unit.crossing is not None and (starts is None or i in starts)
+        crossed = unit.crossed if may else None
         moved = sum(network.sizes.bytes(v) for v in crossed or ())
         sent.append(math.inf if crossed is None else machine.send(moved))
     chain = Chain(seconds, held, sent)

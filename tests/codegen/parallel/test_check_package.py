@@ -22,7 +22,7 @@ from fairhand.codegen.parallel.check_package import Stored, check_values, read_v
 from fairhand.codegen.parallel.network import Network, read_network
 from fairhand.codegen.parallel.plan import plans
 from fairhand.codegen.parallel.write import page_text
-from fairhand.codegen.pipeline import load, lower
+from fairhand.codegen.pipeline import load, lower, parallel_plans
 from fairhand.codegen.plan.make_plan import source_plan
 from fairhand.codegen.request.options import CompileOptions
 
@@ -337,3 +337,24 @@ def test_mutants_are_refused(planned: Planned) -> None:
 def test_what_is_no_data_is_no_plan(text: str) -> None:
     with pytest.raises(FairhandError, match="is no plan"):
         read_values(text)
+
+
+def test_a_joint_product_is_annotated_in_pieces(tmp_path: Path) -> None:
+    numbers = ", ".join(str(i % 7 - 3) for i in range(128))
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[N, 8] x) => (float[N, 8] y)'
+        f"{{ a = Constant<value = float[8, 16] {{{numbers}}}>()"
+        f' b = Constant<value = float[8, 8] {{{_EIGHT}}}>() ["/up/MatMul"] u = MatMul'
+        "(x, a) p, q = Split<axis = 1, num_outputs = 2>(u) r = Tanh(p) s = Mul(r, q)"
+        ' ["/down/MatMul"] y = MatMul(s, b) }'
+    )
+    path, other = tmp_path / "m.onnx", tmp_path / "n.onnx"
+    onnx.save(model, path)
+    _, found = parallel_plans(path, "tp=2", "cpu", None, other)
+    ways = [way[:2] for way in found[0]["certificate"]["layers"].values()]
+    assert sorted(ways) == [["columns", 2], ["rows", 1]]
+    node = next(n for n in onnx.load(other).graph.node if n.name == "/up/MatMul")
+    (dim,) = node.device_configurations[0].sharding_spec[0].sharded_dim
+    shards = [(x.dim_value, x.num_shards) for x in dim.simple_sharding]
+    assert dim.axis == 1 and shards == [(2, 1), (0, 2)]
+    assert parallel_plans(other, "annotated", "cpu", None)[1][0] == found[0]

@@ -14,8 +14,12 @@ from support.decoders import projected
 
 from fairhand import compile
 from fairhand.analysis.errors import FairhandError, VerificationError
+from fairhand.analysis.partition.request import Degrees
+from fairhand.analysis.partition.search import Sharing
 from fairhand.codegen.cli import main
 from fairhand.codegen.parallel import rehearse as rehearsal
+from fairhand.codegen.parallel.picture import time_line
+from fairhand.codegen.parallel.plan import Plan
 from fairhand.codegen.parallel.rehearse import rehearse
 from fairhand.codegen.pipeline import parallel_plans
 
@@ -303,3 +307,53 @@ def test_devices_generate_the_tokens_of_one(
     head = rehearsal._START.rpartition("importlib.import_module")[0]
     monkeypatch.setattr(rehearsal, "_START", head + GENERATED)
     assert rehearse(tmp_path / "p", 2) == "worst none"
+
+
+@pytest.mark.parametrize("wanted", ["tp=2", "pp=2", "dp=2,tp=2", "pp=2,tp=2"])
+def test_a_plan_comes_back_from_onnx_annotations(wanted: str, tmp_path: Path) -> None:
+    path = tmp_path / "annotated.onnx"
+    _, found = parallel_plans(TRANSFORMER, wanted, "cpu", None, path)
+    onnx.checker.check_model(path)
+    _, again = parallel_plans(path, "annotated", "cpu", None)
+    assert again[0] == found[0]
+    with pytest.raises(FairhandError, match="the file has no plan"):
+        parallel_plans(TRANSFORMER, "annotated", "cpu", None)
+
+
+def test_annotations_that_can_not_be_carried_out_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "annotated.onnx"
+    parallel_plans(TRANSFORMER, "tp=2", "cpu", None, path)
+    model = onnx.load(path)
+    placed = [node for node in model.graph.node if node.device_configurations]
+    spec = placed[0].device_configurations[0].sharding_spec[0]
+    spec.sharded_dim[0].simple_sharding[-1].num_shards = 4
+    onnx.save(model, path)
+    with pytest.raises(FairhandError, match=r"cuts into \[2, 4\] at once"):
+        parallel_plans(path, "annotated", "cpu", None)
+    for node in placed[:2]:  # a product and its bias, of three that go together
+        node.ClearField("device_configurations")
+    onnx.save(model, path)
+    with pytest.raises(FairhandError, match="can't be cut so, and no others"):
+        parallel_plans(path, "annotated", "cpu", None)
+    placed[2].device_configurations[0].sharding_spec[0].sharded_dim[0].axis = 7
+    onnx.save(model, path)
+    with pytest.raises(FairhandError, match="can't be cut along axis 7"):
+        parallel_plans(path, "annotated", "cpu", None)
+
+
+def test_a_plan_is_drawn(tmp_path: Path) -> None:
+    path, file = tmp_path / "page.html", str(TRANSFORMER)
+    given = ["--parallel", "pp=2,tp=2", "--html", str(path), "--json"]
+    assert main(["inspect", file, *given]) == 0
+    page = path.read_text(encoding="utf-8")
+    assert page.count("<rect") == page.count("<title>stage") == 2 + 2 * 4
+    assert page.count("stage 1, 2 devices: ") == 1
+
+
+def test_the_time_line_ends_when_all_parts_are_done() -> None:
+    times, parts = (1.0, 3.0, 2.0), 5
+    sharing = Sharing(1, 0.0, 0.0, {}, ())
+    plan = Plan(Degrees(pp=3), sharing, (1, 2), (8, 8, 8), 0.0, parts, times)
+    line = time_line(plan)
+    assert line[-1] == (2, 4, sum(times[:2]) + (parts - 1) * max(times))
+    assert [begin for stage, _, begin in line if stage == 1] == [1, 4, 7, 10, 13]

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import onnx
 import torch
-from further_originals import chosen
+from drawn_originals import chosen
 from onnx import numpy_helper
 from originals import EXPORTERS, Original, files, original, tensors
 from torch import Tensor, nn

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from further_originals import chosen
+from drawn_originals import chosen
 from originals import files, original
 from torch import nn
 

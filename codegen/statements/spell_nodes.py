@@ -14,7 +14,12 @@ import onnx_ir as ir
 import sympy
 
 from ...analysis.errors import MALFORMED, FairhandError, Unsupported
-from ...analysis.graph.parameters import COMPUTED, has_name, is_parameter
+from ...analysis.graph.parameters import (
+    COMPUTED,
+    has_name,
+    is_parameter,
+    is_saved,
+)
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.literals import one_line
 from ...analysis.ops.module_form import ModuleForm
@@ -211,12 +216,18 @@ class Spelling:
             return Ref(value).to(layer.weight.dtype)
         return Ref(value)
 
+    def _is_member(self, value: ir.Value) -> bool:
+        """Whether a number is kept like any tensor: one that trains, and for the keys of
+        a faithful network one that a module of the file has."""
+        named = "." in (value.name or "") and is_saved(value)
+        return is_parameter(value) or (self.faithful and named)
+
     def _scalar_inputs(self, view: NodeView, op: OpDef) -> dict[int, Expr | np.generic]:
         """Inputs that print as numbers without changing the result's shape or type."""
         numbers: dict[int, Expr | np.generic] = {}
         for i in op.scalars:
-            if not view.has(i) or is_parameter(view.value(i)):
-                continue  # a learned number is a parameter, like any learned tensor
+            if not view.has(i) or self._is_member(view.value(i)):
+                continue
             stored = view.value(i).const_value
             if stored is not None and stored.size != 1:
                 continue

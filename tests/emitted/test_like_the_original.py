@@ -59,6 +59,16 @@ def test_constants_are_there_without_load(tmp_path: Path) -> None:
         assert torch.equal(module(x), loaded(x))
 
 
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_number_that_a_module_keeps(level: int, tmp_path: Path) -> None:
+    """At -O0 it is one of the keys; else it is written out."""
+    g = Graph(x=["batch", 4])
+    beta = g.weight("act.beta", value=np.float32(0.75))
+    h = g("Tanh", g("Mul", "x", beta, at="act"), at="act")
+    made = package(g, tmp_path, level, y=g.linear(h, "fc", 4, 4))
+    assert ("act.beta" in made.load().state_dict()) == (level == 0)
+
+
 def test_weights_may_stand_elsewhere(tmp_path: Path) -> None:
     g = Graph(x=["batch", 9, 4])
     made = package(g, tmp_path, y=constants(g))

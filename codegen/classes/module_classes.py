@@ -18,9 +18,9 @@ from ..modules.sequential import is_chain
 from .bodies import columns_of, repeated_lines, stored_shape
 from .constructor_arguments import Parameter, parameters
 from .generalise import generalise
+from .twin_names import Twin, names_apart
 
 MAX_PARAMETERS = 8
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]+")
 
 
 @dataclass(eq=False)
@@ -53,6 +53,7 @@ class ClassTable:
         self.taken: set[str] = {network, *(s.__name__ for s in root.sources())}
         self.root_call, self.network = root, network
         self._places = {call: i for i, call in enumerate((root, *root.all_calls()))}
+        self._paths = {call.path for call in self._places}
         self.root = self.build(root, network)
 
     def assign(self, call: ModuleCall) -> list[Attribute]:
@@ -132,41 +133,34 @@ class ClassTable:
         return [column.value for column in columns_of(self, call)]
 
     def _name(self, cls: ModuleClass, wish: str, calls: list[ModuleCall]) -> None:
-        """Its name; of two classes of one name, one says what it has more, or where it
-        stands."""
+        """Its name; of two classes of one name, one says what tells it apart."""
         cls.name = unused(wish, self.taken)
         twin = next((k for k in self.order if k.name == wish), None)
         if cls.name != wish and twin is not None:
-            mine, theirs = _layer_names(cls), _layer_names(twin)
             others = [call for call, known in self.of.items() if known is twin]
-            if theirs > mine and len(theirs - mine) == 1:
-                twin.name = self._with(wish, theirs - mine)
-                cls.name = wish
-            elif theirs < mine and len(mine - theirs) == 1:
-                cls.name = self._with(wish, mine - theirs)
-            elif word := _word_of_place(calls, others, wish):
-                self._name(cls, self._in_place(wish, word), calls)
-            elif word := _word_of_place(others, calls, wish):
-                twin.name, cls.name = (
-                    unused(self._in_place(wish, word), self.taken),
-                    wish,
-                )
-                self.taken.add(twin.name)
-            elif len(others) < len(calls):
-                twin.name, cls.name = cls.name, wish
-                self.taken.add(twin.name)
+            new, old = Twin(calls, self._parts(cls)), Twin(others, self._parts(twin))
+            names = names_apart(new, old, wish, self.network, self._paths)
+            free = (x for x in names if x[0] not in self.taken and not _counts(x[0]))
+            name, is_new = next(free, (cls.name, len(others) >= len(calls)))
+            (cls if is_new else twin).name = name
+            (twin if is_new else cls).name = wish
+            self.taken.add(name)
         self.taken.add(cls.name)
 
-    def _in_place(self, name: str, word: str) -> str:
-        """WhisperEncoderAttention, in a network whose name begins with Whisper."""
-        own = _WORDS.findall(self.network)[:1]
-        family = own[0] if own and name.startswith(own[0]) else ""
-        return family + class_name(word) + name.removeprefix(family)
-
-    def _with(self, name: str, extra: set[str]) -> str:
-        made = unused(f"{name}With{class_name(min(extra))}", self.taken)
-        self.taken.add(made)
-        return made
+    def _parts(self, cls: ModuleClass) -> dict[str, str]:
+        """The members of a class, each with the class of a layer or of a block."""
+        parts: dict[str, str] = {}
+        for member in cls.members:
+            kind, what = "", member.what
+            if isinstance(what, ModuleCall):
+                made = [self.of[c.shares or c] for c in (what, *what.all_calls())]
+                kind = next((c.name for c in made if not c.chain), "")
+            elif isinstance(what, Assignment):
+                form = what.lacks or what.form
+                kind = form.layer if form is not None else ""
+            if not isinstance(what, ConstructorValue):
+                parts.setdefault(member.attr, kind)
+        return parts
 
     # ---- constructors
 
@@ -239,30 +233,8 @@ def _layer_text(
     return f"{form.layer}({', '.join(texts)})", column
 
 
-def _layer_names(cls: ModuleClass) -> set[str]:
-    return {m.attr for m in cls.members if not isinstance(m.what, ConstructorValue)}
-
-
-def _word_of_place(
-    calls: Sequence[ModuleCall], others: Sequence[ModuleCall], name: str
-) -> str:
-    """A word, the innermost, that is in the paths of all calls, and of none of the
-    others, and isn't in the name; "" if there is none."""
-    mine, theirs = ([_words_of(call) for call in given] for given in (calls, others))
-    found = (
-        word
-        for word in reversed(mine[0])
-        if all(word in words for words in mine)
-        and not any(word in words for words in theirs)
-        and word not in name.lower()
-    )
-    return next(found, "")
-
-
-def _words_of(call: ModuleCall) -> list[str]:
-    """vision, model, layers of vision_model.layers.0."""
-    words = re.split(r"[^A-Za-z]+", call.path.lower())
-    return [word for word in words if len(word) > 2]
+def _counts(name: str) -> bool:
+    return name[-1].isdigit()
 
 
 def _class_wish(calls: Sequence[ModuleCall]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 # Names that emitted modules use themselves.
 _TAKEN = frozenset(
@@ -117,14 +117,14 @@ def unused(name: str, taken: Iterable[str]) -> str:
 def shared_name(hints: Collection[str]) -> str:
     """BertSelfOutput and BertOutput -> BertOutput: the words with which all end."""
     words = [re.findall(r"[A-Z][a-z0-9]*|[a-z0-9]+", hint) for hint in hints]
-    begin = _alike(words)
-    end = _alike([w[begin:][::-1] for w in words])
+    begin = alike(words)
+    end = alike([w[begin:][::-1] for w in words])
     first = words[0]
     return "".join(first[:begin] + first[len(first) - end :]) if end else ""
 
 
-def _alike(lists: list[list[str]]) -> int:
-    """How many words all lists begin with."""
+def alike(lists: Sequence[Sequence[str]]) -> int:
+    """How many words all lists begin with, or how many letters all words do."""
     columns = enumerate(zip(*lists, strict=False))
     other = (i for i, column in columns if len(set(column)) > 1)
     return next(other, min(map(len, lists)))

@@ -68,7 +68,7 @@ def several(g: Traced, x: str, size: int) -> str:
 
 def test_many_numbers_are_another_class(emitted: Emit) -> None:
     text = emitted(staged((2, several), (3, several))).text
-    assert "class Stage2" in text and "self.scale" not in text
+    assert "class LastStage" in text and "self.scale" not in text
 
 
 # ---- rolls, there and back
@@ -136,7 +136,7 @@ def test_two_activations_are_two_arguments(emitted: Emit) -> None:
 
 def test_what_is_no_activation_is_another_class(emitted: Emit) -> None:
     found = emitted(staged((2, activated("Relu")), (2, activated("Abs"))))
-    assert found.text.count("class Stage") == 2
+    assert found.text.count("Stage(nn.Module)") == 2
 
 
 # ---- depths

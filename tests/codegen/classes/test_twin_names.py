@@ -1,0 +1,48 @@
+"""Classes of one name whose bodies differ; every package is verified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx
+from support.emitter_models import Emitted
+from support.traced import Traced
+
+Emit = Callable[[onnx.ModelProto], Emitted]
+Part = Callable[[Traced, str], str]
+
+
+def stacked(*parts: tuple[str, Part]) -> onnx.ModelProto:
+    """A list of layers, each with a norm and a part that has a class of its own."""
+    g, x = Traced(x=["batch", 8]), "x"
+    for i, (kind, part) in enumerate(parts):
+        with g.module(f"layers.{i}", "Layer"):
+            h = g("Tanh", g.fc(x, "norm", 8, 8))
+            with g.module("block", kind):
+                h = part(g, h)
+            x = str(g("Add", x, h))
+    return g.model(y=x)
+
+
+def gated(g: Traced, x: str) -> str:
+    return str(g("Mul", g.fc(x, "gate", 8, 8), g("Sigmoid", g.fc(x, "up", 8, 8))))
+
+
+def plain(g: Traced, x: str) -> str:
+    return g.fc(str(g("Relu", g.fc(x, "up", 8, 8))), "down", 8, 8)
+
+
+def chosen(g: Traced, x: str) -> str:
+    return g.fc(str(g("Softmax", g.fc(x, "up", 8, 8), axis=-1)), "down", 8, 8)
+
+
+def test_a_class_is_called_after_the_part_that_is_another(emitted: Emit) -> None:
+    text = emitted(stacked(("Mlp", plain), ("Gate", gated))).text
+    assert "class Layer(" in text and "class GateLayer(" in text
+
+
+def test_a_class_is_called_after_where_it_stands_last(emitted: Emit) -> None:
+    parts = [("Mlp", plain)] * 2 + [("Mlp", chosen)]
+    text = emitted(stacked(*parts)).text
+    assert "class LastMlp(" in text and "class LastLayer(" in text
+    assert "Layer2" not in text and "Mlp2" not in text

@@ -217,8 +217,8 @@ class Spelling:
         return Ref(value)
 
     def _is_member(self, value: ir.Value) -> bool:
-        """Whether a number is kept like any tensor: one that trains, and for the keys of
-        a faithful network one that a module of the file has."""
+        """Whether a number is kept like any tensor: one that trains, and one that a
+        module of the file has, for the keys of a faithful network."""
         named = "." in (value.name or "") and is_saved(value)
         return is_parameter(value) or (self.faithful and named)
 

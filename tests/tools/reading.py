@@ -163,7 +163,11 @@ def main() -> None:
         out = given.folder / "O1" / f"{name}_{exporter}"
         shutil.rmtree(out, ignore_errors=True)
         out.parent.mkdir(exist_ok=True)
-        fairhand.compile(path, out, verify=False)
+        try:
+            fairhand.compile(path, out, verify=False)
+        except fairhand.FairhandError as error:
+            print(name, exporter, "refused:", str(error)[:200], flush=True)
+            continue
         text = (out / "model.py").read_text(encoding="utf-8")
         rows[f"{name}.{exporter}"] = row = read(text, original(name).module)
         print(name, exporter, row.lines, row.original, *row.numbered, flush=True)

@@ -18,7 +18,7 @@ from ...analysis.graph.quantization import quantises
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.traversal import all_nodes, sort
 from ..adapters.provenance import take_over
-from ..folding.lost_numbers import lost
+from ..folding.lost_numbers import ConstantNumbers
 from ..language.exactness import Exactness
 from ..language.operators.read_write import (
     CannotWrite,
@@ -69,6 +69,7 @@ class Rewriter:
         self.sweep = sweep  # of how many through the catalogue, for the certificate
         self.facts = GraphFacts(shapes)
         self.around = Neighbourhoods(self.facts)
+        self.numbers = ConstantNumbers(self.facts.is_constant)
         self.graft = GraphEditor(model, self.facts)
         self.rounds = any(map(quantises, all_nodes(model.graph)))
         self.merged = 0  # equal nodes that became one
@@ -177,7 +178,7 @@ class Rewriter:
             return f"the graph would not get lighter ({before} to {after})"
         if after > before:
             return f"the graph would get heavier ({before} to {after})"
-        return lost(new, is_constant) or self._unsettling(change)
+        return self.numbers.lost(new) or self._unsettling(change)
 
     def _unsettling(self, change: _Change) -> str:
         """Whether floats, of which integers are made, would be summed otherwise."""

@@ -91,8 +91,11 @@ class GraphEditor:
         token = self._tokens.get(value)
         if token is None:
             tensor = value.const_value
-            if tensor is None or not _is_number(value):
+            if tensor is None:
                 return id(value)
+            if not _is_number(value):
+                self._tokens[value] = token = id(value)
+                return token
             self._tokens[value] = token = _content(glance(tensor))
             alike = self._numbers.setdefault(token, tensor)
             if alike is not tensor:
@@ -298,7 +301,7 @@ def _type(node: ir.Node) -> ir.TypeProtocol | None:
 
 
 def _content(array: np.ndarray) -> Hashable:
-    return (array.dtype.name, array.shape, array.tobytes())
+    return (array.dtype, array.shape, array.tobytes())
 
 
 def _in_order(domain: str, op: str, operands: list[Hashable]) -> list[Hashable]:

@@ -29,37 +29,68 @@ _LARGE = 4096  # elements, from which on a tensor is taken for a weight: about 1
 _DEPTH = 8  # of constants that weren't folded yet
 
 
-def lost(drafts: Sequence[Draft], is_constant: Callable[[ir.Value], bool]) -> str:
-    """What planned nodes that compute a constant of floats lose; '' if nothing."""
-    known: dict[int, Numbers] = {}
-    seen = list[ir.TensorProtocol]()
+class ConstantNumbers:
+    """What the constants of a graph come to, each computed once."""
 
-    def numbers(x: Input, depth: int = _DEPTH) -> Numbers:
-        if isinstance(x, Output):
-            return known.get(id(x.draft))
+    def __init__(self, is_constant: Callable[[ir.Value], bool]) -> None:
+        self._is_constant = is_constant
+        self._known: dict[ir.Value, np.ndarray] = {}
+        self._noted: set[ir.Value] = set()
+
+    def lost(self, drafts: Sequence[Draft]) -> str:
+        """What planned nodes that compute a constant of floats lose; '' if nothing."""
+        planned: dict[int, Numbers] = {}
+        for draft in drafts:
+            given = [
+                planned.get(id(x.draft)) if isinstance(x, Output) else self._numbers(x)
+                for x in draft.inputs
+            ]
+            planned[id(draft)] = _result(draft.op_type, given)
+            reason = _lost(draft.op_type, given)
+            if reason:
+                self._note(drafts)
+                return reason
+        return ""
+
+    def _numbers(self, x: Input, depth: int = _DEPTH) -> Numbers:
         if isinstance(x, NewConstant):
             return _floats(x.array)
-        if x is None or not depth or not is_constant(x):
+        if not isinstance(x, ir.Value):
             return None
+        known = self._known.get(x)
+        if known is None and depth and self._is_constant(x):
+            known = self._computed(x, depth)
+            if known is not None:
+                self._known[x] = known
+        return known
+
+    def _computed(self, x: ir.Value, depth: int) -> Numbers:
         node = x.producer()
         if node is not None:
-            return _result(node.op_type, [numbers(y, depth - 1) for y in node.inputs])
-        large = x.const_value is not None and x.const_value.size > _LARGE
-        if large and x.dtype is not None and x.dtype.is_floating_point():
-            return np.ones((), x.dtype.numpy())
-        if x.const_value is None or large:
+            given = [self._numbers(y, depth - 1) for y in node.inputs]
+            return _result(node.op_type, given)
+        if x.const_value is None:
             return None
-        seen.append(x.const_value)
+        if x.const_value.size > _LARGE:
+            known = x.dtype is not None and x.dtype.is_floating_point()
+            return np.ones((), x.dtype.numpy()) if known and x.dtype else None
         return _floats(glance(x.const_value))
 
-    for draft in drafts:
-        given = [numbers(x) for x in draft.inputs]
-        known[id(draft)] = _result(draft.op_type, given)
-        reason = _lost(draft.op_type, given)
-        if reason:
-            note_read(*seen)  # else it holds for other weights, unless those are odd
-            return reason
-    return ""
+    def _note(self, drafts: Sequence[Draft]) -> None:
+        """A refusal holds for these numbers: for other weights, unless those are odd,
+        there is none."""
+        stack = [x for draft in drafts for x in draft.inputs]
+        while stack:
+            x = stack.pop()
+            if not isinstance(x, ir.Value) or x in self._noted:
+                continue
+            if not self._is_constant(x):
+                continue
+            self._noted.add(x)
+            node, tensor = x.producer(), x.const_value
+            stack += node.inputs if node is not None else ()
+            if tensor is not None and tensor.size <= _LARGE:
+                note_read(tensor)
 
 
 def _floats(array: Numbers) -> Numbers:

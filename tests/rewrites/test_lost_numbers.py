@@ -80,3 +80,14 @@ def test_a_scale_that_a_matrix_cannot_take_in_stays() -> None:
     given = {"x": np.full((2, 3), 1e-20, np.float32)}
     left, right = (run(m, given)[0] for m in (before, ir.to_proto(model)))
     np.testing.assert_allclose(left, right)
+
+
+def test_constants_of_many_steps_are_followed() -> None:
+    scaled = "a0 = Mul(x, c) b0 = Add(a0, d) " + " ".join(
+        f"a{i + 1} = Mul(b{i}, c) b{i + 1} = Add(a{i + 1}, d)" for i in range(29)
+    )
+    steps = f"{scaled} y = Identity(b29)"
+    _, after = rewritten("float32", steps, c=1e-2, d=1.0)  # 1e-60 is none of them
+    stored = [numpy_helper.to_array(each) for each in after.graph.initializer]
+    assert 1 < len(after.graph.node) < 30
+    assert all(np.all(array != 0) for array in stored)

@@ -13,6 +13,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 import torch
+from support.drawn import drawn
 from tools.conformance import imported
 
 import fairhand
@@ -186,7 +187,9 @@ def test_there_are_forty() -> None:
     assert len(MODELS) >= 40
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=drawn(name, 2)) for name in MODELS]
+)
 def test_estimator(name: str, tmp_path: Path) -> None:
     torch.set_num_threads(1)
     estimator, x, y, options = MODELS[name]

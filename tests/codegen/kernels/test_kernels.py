@@ -14,6 +14,7 @@ import pytest
 import torch
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
+from support.drawn import drawn
 from support.emitter_models import Graph, run_here
 from support.golden_images import IMAGES
 from support.golden_sequences import SEQUENCES
@@ -76,7 +77,9 @@ def with_special(name: str, feed: dict[str, torch.Tensor]) -> dict[str, torch.Te
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of what is special
-@pytest.mark.parametrize("name", [*POINTWISE, *ROWS, *MOVES])
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=drawn(x, 2)) for x in (*POINTWISE, *ROWS, *MOVES)]
+)
 def test_operator_in_a_kernel(name: str, tmp_path: Path) -> None:
     """The cases of the operator's table entry that give a kernel of their own."""
     op, made = OPS["", name], set[KernelSource]()

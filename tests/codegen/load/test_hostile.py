@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
+from support.drawn import drawn
 from support.emitted import FILES, imported
 from support.handmade import floats, model, node, save
 from support.said import TAKEN, bindings, texts
@@ -190,7 +191,10 @@ NASTY = (
 )
 
 
-@pytest.mark.parametrize("text", NASTY, ids=lambda text: ascii(text)[:30])
+@pytest.mark.parametrize(
+    "text",
+    [pytest.param(x, id=ascii(x)[:30], marks=drawn(ascii(x), 3)) for x in NASTY],
+)
 def test_nasty_names(
     text: str,
     tmp_path: Path,

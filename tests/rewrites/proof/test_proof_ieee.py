@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import z3
+from support.drawn import drawn
 from support.scalar_laws import (
     BITWISE,
     EVERY,
@@ -59,13 +60,7 @@ def found(claim: Claim) -> Classification:
     return classify(claim.left, claim.right, claim.facts)
 
 
-LONG = "-(a-b) = b-a"  # a third of the time of all
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(x, marks=pytest.mark.slow) if x == LONG else x for x in LAWS],
-)
+@pytest.mark.parametrize("name", [pytest.param(x, marks=drawn(x, 3)) for x in LAWS])
 def test_law_is_as_exact_as_claimed(name: str) -> None:
     claim = LAWS[name]
     verdict = found(claim)

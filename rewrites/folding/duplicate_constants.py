@@ -59,7 +59,7 @@ def equal_pairs(values: Iterable[ir.Value]) -> Iterator[tuple[ir.Value, ir.Value
         alike.setdefault(key, []).append(value)
     for found in alike.values():
         groups: dict[bytes, list[ir.Value]] = {}
-        for value in found if len(found) > 1 else ():  # each row may be a page of a disk
+        for value in found if len(found) > 1 else ():  # each row may be a page read
             assert value.const_value is not None
             digest = _digest(glance(value.const_value), _ROWS)
             groups.setdefault(digest, []).append(value)

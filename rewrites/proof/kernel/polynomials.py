@@ -25,6 +25,7 @@ argument of a root is negative; the steps record those conditions ("domain: ..")
   exp          exp(p) exp(q) = exp(p + q), sorted by the binders an exponent varies with
   log          log(exp(q) p) = q + log(p); log(1 / p) = -log(p); exp(log(p)) = p
   root         sqrt(p)^2 = p; sqrt(p^2) = |p|; |p|^2 = p^2
+  parity       erf, sin and tan of -p are those of p, negated; cos of -p is that of p
   whole        floor, ceil and round leave what they gave; ceil(p) = -floor(-p)
   denominator  an equation may be multiplied by a polynomial that is not 0; dividing by
                one that vanishes identically is refused
@@ -70,6 +71,7 @@ COMMUTATIVE = {"max", "min"}
 RING_RULES = {"add", "sub", "neg", "mul", "square", "shl", "pow"}
 FIELD_RULES = {"div", "recip", "sqrt", "rsqrt", "exp", "log", "sigmoid", "tanh", "min"}
 ROUNDINGS = {"floor", "ceil", "round"}
+ODD, EVEN = {"erf", "sin", "tan"}, {"cos"}
 POWERS = 8  # multiplied out at most
 
 
@@ -422,6 +424,10 @@ class NormalForm(Quotients):
             return args[0]
         if e.name == "ceil":
             return negated(applied("floor", negated(args[0])))
+        negative = e.name in ODD | EVEN and sum(t.coefficient for t in args[0]) < 0
+        if self.level >= FIELD and negative:
+            mirrored = applied(e.name, negated(args[0]))
+            return negated(mirrored) if e.name in ODD else mirrored
         return applied(e.name, *args, commutative=e.name in COMMUTATIVE)
 
     # ----------------------------------------------------------------- ring

@@ -8,6 +8,7 @@ statistics of a norm and what inputs are normalised by don't.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import onnx_ir as ir
 
@@ -18,6 +19,8 @@ from ...graph.weight_access import glance
 
 # Arguments of functions that exporters name numbers after.
 _SETTING = re.compile(r"(^|\.)(alpha|beta|lambd|threshold|eps|pow)(_\d+)*$")
+# What a norm counts of the batches it was trained on.
+_STATISTIC = re.compile(r"(^|\.)running_(mean|var)$")
 _SHAPES = ("Exp", "Softplus", "Sigmoid", "Tanh")
 _DEPTH = 24  # nodes between a constant and what decides
 # Operators whose first operand keeps its meaning, whatever its shape and type.
@@ -28,6 +31,7 @@ _SAME = frozenset(
     "Concat GatherElements GatherND Pad CastLike".split()
 )
 _SUMS = frozenset({"Add", "Mul", "Sub", "Div", "Pow", "Max", "Min", "MatMul", "Einsum"})
+_FORMS = frozenset({"Cast", "Reshape", "Unsqueeze"})
 # By the place of the operand: what is a constant there, by what the operator says.
 _FIXED = {
     "BatchNormalization": (3, 4),
@@ -42,7 +46,7 @@ _FIXED = {
 
 def mark_parameters(model: ir.Model) -> None:
     """Note on each named float constant whether it trains, where its uses say so."""
-    roles = _Roles()
+    roles = _Roles(model)
     graphs = {model.graph, *(node.graph for node in all_nodes(model.graph))}
     for graph in graphs:
         if not isinstance(graph, ir.Graph):
@@ -54,7 +58,8 @@ def mark_parameters(model: ir.Model) -> None:
 
 
 class _Roles:
-    def __init__(self) -> None:
+    def __init__(self, model: ir.Model) -> None:
+        self._frozen = _frozen(model)
         self._learned: dict[ir.Value, bool] = {}
 
     def trains(self, value: ir.Value) -> bool | None:
@@ -64,6 +69,8 @@ class _Roles:
             return None
         if tensor.size == 1 and (_is_setting(value) or _scales_rows(value)):
             return False
+        if _is_statistic(value) or self._is_frozen(value):
+            return False
         found = self._used(value, _DEPTH)
         computed = (
             is_mask(tensor)
@@ -71,6 +78,23 @@ class _Roles:
             or (_is_fed(value) and is_grid(tensor))
         )
         return found and not computed
+
+    def _is_frozen(self, value: ir.Value) -> bool:
+        """Whether a norm's statistics, one to each of its numbers, and no input meet
+        a constant in all of its uses, as they do the weight and bias of a frozen norm.
+        """
+        assert value.const_value is not None
+        size, todo, met = value.const_value.size, [*value.uses()], False
+        for node, place in todo:
+            if node.op_type in _FORMS and place == 0:
+                todo += node.outputs[0].uses()
+                continue
+            others = [x for i, x in enumerate(node.inputs) if i != place]
+            sums = node.op_type in _SUMS
+            met = sums and any(x and self._frozen.get(x) == size for x in others)
+            if not met:
+                return False
+        return met
 
     def _used(self, value: ir.Value, depth: int) -> bool | None:
         said = {self._use(node, i, depth) for node, i in value.uses()}
@@ -163,6 +187,45 @@ def _is_float_source(value: ir.Value) -> bool:
     if value.const_value is not None:
         return floats and value.const_value.size > 1
     return floats and value.is_graph_input()
+
+
+def _is_statistic(value: ir.Value) -> bool:
+    """Whether a constant is a mean or variance that a norm counted: by PyTorch's name
+    for it, or as the root is drawn of it and of a small number."""
+    if _STATISTIC.search(value.name or ""):
+        return True
+    assert value.const_value is not None
+    return value.const_value.size > 1 and any(
+        _is_rooted(node, place) for node, place in value.uses()
+    )
+
+
+def _is_rooted(node: ir.Node, place: int) -> bool:
+    if node.op_type in _FORMS and place == 0:
+        return any(_is_rooted(*use) for use in node.outputs[0].uses())
+    other = node.inputs[1 - place] if node.op_type == "Add" else None
+    epsilon = other.const_value if other is not None else None
+    if epsilon is None or epsilon.size != 1:
+        return False
+    return any(use.op_type == "Sqrt" for use, _ in node.outputs[0].uses())
+
+
+def _frozen(model: ir.Model) -> dict[ir.Value, int]:
+    """What is computed of constants alone, a norm's statistics among them: how many
+    numbers these are."""
+    found: dict[ir.Value, int] = {}
+    for node in all_nodes(model.graph):
+        sizes = [_statistics(x, found) for x in node.inputs if x is not None]
+        if sizes and None not in sizes:
+            size = max(size or 0 for size in sizes)
+            found.update(dict.fromkeys(node.outputs, size))
+    return {value: size for value, size in found.items() if size}
+
+
+def _statistics(value: ir.Value, found: Mapping[ir.Value, int]) -> int | None:
+    if value.const_value is None:
+        return found.get(value)
+    return value.const_value.size if _is_statistic(value) else 0
 
 
 def _is_setting(value: ir.Value) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import pytest
+from support.traced import Traced
 
 from fairhand.analysis.graph.constants import is_wave
 from fairhand.analysis.graph.parameters import (
@@ -13,6 +14,7 @@ from fairhand.analysis.graph.parameters import (
     is_parameter,
     is_saved,
 )
+from fairhand.rewrites.normalise import normalise
 
 
 def test_a_buffer_of_the_exporter_is_no_parameter() -> None:
@@ -44,3 +46,43 @@ def test_what_state_dict_has() -> None:
     computed = ir.Value(name="pad_2")
     computed.meta[COMPUTED] = True  # a result's name
     assert not is_saved(computed)
+
+
+def _trained(g: Traced, y: str) -> set[str]:
+    """What trains of a model, by names without the module's."""
+    model = normalise(ir.from_proto(g.model(y=y)))
+    held = model.graph.initializers.values()
+    return {(v.name or "").rpartition(".")[2] for v in held if is_parameter(v)}
+
+
+@pytest.mark.parametrize("mean", ["running_mean", "centre"])
+@pytest.mark.parametrize("variance", ["running_var", "spread"])
+def test_a_frozen_norm_written_out_does_not_train(mean: str, variance: str) -> None:
+    g = Traced(x=["batch", 3, 4, 4])
+    with g.module("norm", "FrozenBatchNorm2d"):
+        names = ("weight", "bias", mean, variance)
+        kept = (g("Reshape", g.param(n, 3), g.ints(1, -1, 1, 1)) for n in names)
+        weight, bias, centre, spread = kept
+        root = g("Sqrt", g("Add", spread, g.number(1e-5)))
+        scale = g("Mul", weight, g("Div", g.number(1.0), root))
+        shift = g("Sub", bias, g("Mul", centre, scale))
+        y = g("Add", g("Mul", "x", scale), shift)
+    assert not _trained(g, y)
+
+
+def test_statistics_by_name_do_not_train_and_what_scales_the_normed_does() -> None:
+    g = Traced(x=["batch", 3])
+    h = g("Relu", "x")
+    with g.module("norm", "Norm"):
+        h = g("Sub", h, g.param("running_mean", 3))
+        root = g("Sqrt", g("Add", g.param("running_var", 3), g.number(1e-5)))
+        y = g("Add", g("Mul", g("Div", h, root), g.param("weight", 3)), g.param("b", 3))
+    assert _trained(g, y) == {"weight", "b"}
+
+
+def test_a_weight_that_statistics_are_folded_into_trains() -> None:
+    g = Traced(x=["batch", 3])
+    with g.module("fc", "LinearBn1d"):
+        root = g("Sqrt", g("Add", g.param("running_var", 4), g.number(1e-5)))
+        y = g("MatMul", "x", g("Div", g.param("weight", 3, 4), root))
+    assert _trained(g, y) == {"weight"}

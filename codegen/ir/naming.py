@@ -139,11 +139,13 @@ def first_name(
     return next(name for name in names if name)
 
 
-# Attribute names that say what a layer is, not what its result means.
+# Attribute names that say what a layer is, not what its result means, by their first
+# word or by their last.
 _PLAIN = re.compile(
     r"(conv|bn|norm|ln|fc|linear|dense|proj|act|relu|pool|layer|block|out|head|emb|wte|wpe"
     r"|cv|m|drop|mlp|ffn|attention|attn|self|output|intermediate|encoder|decoder|body"
-    r"|round|stem|features|classifier|backbone|model|net|transformer)[a-z_]*|[xyz]",
+    r"|round|stem|features|classifier|backbone|model|net|transformer)[a-z_]*|[xyz]"
+    r"|\w+_(layer_?norm|norm|ln|bn|conv|linear|dense|fc)|[oc]_proj",
     re.IGNORECASE,
 )
 

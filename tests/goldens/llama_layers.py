@@ -81,8 +81,7 @@ class LlamaDecoderLayer(nn.Module):
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         x = x + self.self_attn(self.input_layernorm(x), cos, sin)
-        post_attention_layernorm = self.post_attention_layernorm(x)
-        return x + self.mlp(post_attention_layernorm)
+        return x + self.mlp(self.post_attention_layernorm(x))
 
 
 class LlamaLayers(nn.Module):

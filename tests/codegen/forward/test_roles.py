@@ -10,7 +10,7 @@ import pytest
 from support.traced import Traced
 
 import fairhand
-from fairhand.codegen.ir.naming import output_names
+from fairhand.codegen.ir.naming import is_plain, output_names
 
 
 def text_of(g: Traced, folder: Path, **outputs: str) -> str:
@@ -38,13 +38,21 @@ def test_results_are_called_as_in_the_file_but_by_a_counter(
     assert [*output_names(results, set()).values()] == kept
 
 
-def test_a_value_beside_another_is_called_after_what_makes_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("norm", ["norm1", "post_attention_layernorm"])
+def test_a_value_beside_another_is_called_after_what_makes_it(
+    norm: str, tmp_path: Path
+) -> None:
     g = Traced(x=["batch", 8])
-    normed = g.layer_norm("x", "norm1", 8)
+    normed = g.layer_norm("x", norm, 8)
     both = [g("Tanh", g.fc(normed, name, 8, 8)) for name in ("fc1", "fc2")]
     y = g("Div", g("Mul", *both), g("Sub", "x", normed))
     text = text_of(g, tmp_path, y=y)
-    assert "normed = self.norm1(x)" in text
+    assert f"normed = self.{norm}(x)" in text
+
+
+def test_which_layers_names_say_no_more_than_their_sort() -> None:
+    assert all(map(is_plain, ["input_layernorm", "o_proj", "c_proj", "patch_conv"]))
+    assert not any(map(is_plain, ["word_embeddings", "gate_proj", "shortcut", "qkv"]))
 
 
 def test_parts_are_told_by_their_order(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from ...analysis.partition.batch import Place
 from ...analysis.partition.layers import Layer, Way
 from ...analysis.partition.regions import Region, known_by_sizes, site_cuts
 from .network import Network
-from .plan import Plan, parts_of
+from .plan import Plan, parts_of, results_of
 
 # An axis, [axis, pieces], or [axis, pieces, component], of which elements count places.
 # Of an input "once", "sizes" (those of the part's result), "words"; of a result "sum".
@@ -70,10 +70,9 @@ def certificate(network: Network, plan: Plan) -> dict[str, Any]:
             unit.path: [node.outputs[0].name for node in dict.fromkeys(unit.nodes)]
             for unit in network.units
         }
-        found["stages"] = [
-            [unit.path for unit in part]
-            for part in parts_of(network.units, plan.starts)
-        ]
+        parts = parts_of(network.units, plan.starts)
+        found["stages"] = [[unit.path for unit in part] for part in parts]
+        found["results"] = results_of(network, plan.starts)
         found["crossing"] = [
             {
                 str(place): value.name

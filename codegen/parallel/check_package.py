@@ -250,7 +250,12 @@ class _Checked:
         stages, count = self.values["STAGES"], self.mesh.get("pp", 1)
         crossing = self.values["CROSSING"]
         if count == 1:
-            if stages or crossing or self.values["BATCHES"] != 1:
+            if (
+                stages
+                or crossing
+                or self.values["RESULTS"]
+                or self.values["BATCHES"] != 1
+            ):
                 refuse("there are stages, and no devices for them")
             return
         units, claimed = self.claims["units"], self.claims["crossing"]
@@ -260,6 +265,13 @@ class _Checked:
             claimed
         ) != count - 1:
             refuse("other arguments cross over than is claimed")
+        results = self.claims["results"]
+        if len(results) != count or sorted(n for s in results for n in s) != sorted(
+            value.name or "" for value in self.graph.outputs
+        ):
+            refuse("the results are not those of the stages, each once")
+        if list(map(sorted, results)) != list(map(sorted, self.values["RESULTS"])):
+            refuse("stages give other results than is claimed")
         number = {unit: i for i, stage in enumerate(stages) for unit in stage}
         owner: dict[str, int] = {}
         every = {node.outputs[0].name for node in self.graph}
@@ -273,13 +285,8 @@ class _Checked:
         for stage in range(count):
             given = set(claimed[stage - 1].values()) if stage else set()
             there = self._computed(owner, stage, given)
-            later = claimed[stage] if stage + 1 < count else None
-            wanted = (
-                {v.name for v in self.graph.outputs}
-                if later is None
-                else later.values()
-            )
-            if missing := set(wanted) - there - given:
+            later = claimed[stage].values() if stage + 1 < count else ()
+            if missing := {*results[stage], *later} - there - given:
                 refuse(f"stage {stage} doesn't have {min(map(str, missing))}")
 
     def _computed(

@@ -112,8 +112,6 @@ def why_not(network: Network, degrees: Degrees) -> str:
         if possible:
             return f"its layers can't be cut into {degrees.tp}; tp may be {possible}"
         return f"its layers can't be cut: {blocked(network)}"
-    if degrees.pp > 1 and network.compiled.plan.interface.nested:
-        return "stages can't be handed lists of caches"
     places = [unit for unit in network.units if unit.crossing is not None]
     if degrees.pp > len(places) + 1:
         most = f"; pp may be up to {len(places) + 1}" if places else ""
@@ -172,6 +170,17 @@ def parts_of(units: Sequence[Unit], starts: Sequence[int]) -> list[Sequence[Unit
     """The units of each stage."""
     ends = [*starts, len(units)]
     return [units[a:b] for a, b in zip([0, *starts], ends, strict=True)]
+
+
+def results_of(network: Network, starts: Sequence[int]) -> list[list[str]]:
+    """The results of the network that each stage has in the end: those of its units,
+    and the last one all others."""
+    parts = parts_of(network.units, starts)
+    place = {v: i for i, part in enumerate(parts) for unit in part for v in unit.gives}
+    found: list[list[str]] = [[] for _ in parts]
+    for value in network.graph.outputs:
+        found[place.get(value, -1)].append(value.name or "")
+    return found
 
 
 def _stages(

@@ -93,12 +93,14 @@ def _bytes(value: ir.Value) -> int:
 class Unit:
     """A module that one stage of a pipeline has: a block, or a layer between blocks.
 
-    `nodes` are its work. `crossing` are the arguments that come from stages before,
-    None where no stage may begin here, because of `reason`.
+    `nodes` are its work, `gives` what the network gives of it. `crossing` are the
+    arguments that come from stages before, None where no stage may begin here, because
+    of `reason`.
     """
 
     path: str
     nodes: list[ir.Node]
+    gives: set[ir.Value] = field(default_factory=set)
     crossing: tuple[int, ...] | None = None
     crossed: tuple[ir.Value, ...] = ()
     reason: str = ""
@@ -146,6 +148,7 @@ def divide_tree(
             if unit.nodes:
                 unit.reason = "it runs more than once"
             unit.nodes += _nodes(item)
+            unit.gives |= set(results) & set(_given(item))
     division = Division(list(units.values()), containers)
     _find_crossings(items, units, paths, results)
     return division
@@ -169,6 +172,12 @@ def _steps(item: Assignment | ModuleCall) -> Iterable[Assignment]:
     return item.steps() if isinstance(item, ModuleCall) else laid_out([item])
 
 
+def _given(item: Assignment | ModuleCall) -> list[ir.Value]:
+    if isinstance(item, ModuleCall):
+        return item.outputs
+    return [v for step in _steps(item) for v in step.outputs if v is not None]
+
+
 def _nodes(item: Assignment | ModuleCall) -> list[ir.Node]:
     return [node for step in _steps(item) for node in step.work()]
 
@@ -182,9 +191,11 @@ def _find_crossings(
     """At each unit, what stages behind it need of those before, to give the `results`.
 
     What statements of containers make of inputs and constants alone, each stage
-    computes itself. Anything else has to be an argument of the unit, and may then be
-    read by units alone: arguments are what is exchanged.
+    computes itself, and results that a unit gives are kept where it is. Anything else
+    has to be an argument of the unit, and may then be read by units alone: arguments
+    are what is exchanged.
     """
+    kept = {v for unit in units.values() for v in unit.gives}
     made: dict[ir.Value, int] = {}  # that hang on a unit, and where they are made
     reads: list[list[ir.Value]] = []
     runs: dict[str, list[int]] = {}  # where each unit runs
@@ -204,7 +215,8 @@ def _find_crossings(
             unit.reason = f"{both[0]} runs before it and behind it"
             continue
         behind = range(place, len(items))
-        read = [*results, *(v for i in behind for v in reads[i])]
+        read = [v for v in results if v not in kept]
+        read += [v for i in behind for v in reads[i]]
         needed = {v for v in read if made.get(v, place) < place}
         arguments = list(item.inputs)
         if not needed:

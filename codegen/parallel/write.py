@@ -12,7 +12,7 @@ from ...analysis.partition.layers import Layer, Way, folded
 from ..emit.render import formatted
 from ..emit.runtime_files import put_together
 from .network import Network
-from .plan import Plan, exchange_bytes, named_layers, parts_of
+from .plan import Plan, exchange_bytes, named_layers, parts_of, results_of
 
 _HEAD = """\
 {title} on several devices; model.py stays as it is.
@@ -36,6 +36,7 @@ _NOTES = {
     "HELD": "bytes of weights that a device holds, by stage",
     "EXCHANGES": "of a call",
     "CROSSING": "arguments that each later stage is sent",
+    "RESULTS": "that each stage makes, and gives",
     "BLOCKS": "sharded one by one",
     "TIES": "names -> that of the parameter they share",
     "SIZES": "with which --check runs",
@@ -58,7 +59,7 @@ def page_text(network: Network, plan: Plan, others: Sequence[Plan] = ()) -> str:
     package, degrees = network.compiled.plan, plan.degrees
     ties = {k: keys[0] for keys in package.state.ties for k in keys if k != keys[0]}
     parts = parts_of(network.units, plan.starts) if degrees.pp > 1 else []
-    stages = [", ".join(_listed([unit.path for unit in part])) for part in parts]
+    results = results_of(network, plan.starts) if parts else []
     blocks = _listed([u.path for u in network.units if u.crossing is not None])
     ways = [f'"{path}": {cut}' for path, cut in _ways(plan)] if degrees.tp > 1 else []
     rows = degrees.dp * plan.batches * 2
@@ -69,8 +70,9 @@ def page_text(network: Network, plan: Plan, others: Sequence[Plan] = ()) -> str:
         "EXCHANGES": exchanges(plan),
         "WAYS": f"{{{', '.join(ways)}}}",
         "PARTS": _caches(network, plan),
-        "STAGES": f"[{', '.join(f'[{stage}]' for stage in stages)}]",
+        "STAGES": _lists([[unit.path for unit in part] for part in parts]),
         "CROSSING": [list(network.units[i].crossing or ()) for i in plan.starts],
+        "RESULTS": _lists([sorted(names, key=_numbered) for names in results]),
         "BLOCKS": f"[{', '.join(blocks)}]",
         "TIES": ties,
         "BATCHES": plan.batches,
@@ -78,6 +80,7 @@ def page_text(network: Network, plan: Plan, others: Sequence[Plan] = ()) -> str:
     }
     types = {"WAYS": ": devices.Ways", "STAGES": ": list[list[str]]"}
     types |= {"CROSSING": ": list[list[int]]", "BLOCKS": ": list[str]"}
+    types |= {"RESULTS": ": list[list[str]]"}
     types |= {"TIES": ": dict[str, str]"}
     types |= dict.fromkeys(("SIZES", "EXCHANGES", "PARTS"), ": dict[str, int]")
     given = {
@@ -136,23 +139,32 @@ def _starred(
     }
 
 
+def _lists(names: Sequence[Sequence[str]]) -> str:
+    return f"[{', '.join('[' + ', '.join(_listed(x)) + ']' for x in names)}]"
+
+
 def _listed(paths: Sequence[str]) -> list[str]:
     """The paths as items of a list; those that are numbered in turn as one."""
 
-    def key(pair: tuple[int, str]) -> tuple[object, ...]:
-        place, path = pair
-        match = re.fullmatch(r"(.*\.)(\d+)", path)
-        return (match[1], int(match[2]) - place) if match else (path,)
+    def key(pair: tuple[int, str]) -> tuple[str, str, int]:
+        head, tail, number = _numbered(pair[1])
+        return head, tail, number - pair[0]
 
-    items = []
-    for (head, *_), run in groupby(enumerate(paths), key):
+    items: list[str] = []
+    for (head, tail, _), run in groupby(enumerate(paths), key):
         found = [path for _, path in run]
         if len(found) < 3:
-            items += [f'"{path}"' for path in found]
+            items += map(repr, found)
             continue
-        first, last = (int(p.rpartition(".")[2]) for p in (found[0], found[-1]))
-        items.append(f'*(f"{head}{{i}}" for i in range({first}, {last + 1}))')
+        first, last = (_numbered(path)[2] for path in (found[0], found[-1]))
+        items.append(f'*(f"{head}{{i}}{tail}" for i in range({first}, {last + 1}))')
     return items
+
+
+def _numbered(name: str) -> tuple[str, str, int]:
+    """What is before and behind a name's last number, and that; others have none."""
+    match = re.fullmatch(r"((?:[\w.]*\D)?)(0|[1-9]\d{0,5})([A-Za-z_.]*)", name, re.A)
+    return (match[1], match[3], int(match[2])) if match else (name, "", -1)
 
 
 def story(network: Network, plan: Plan, others: Sequence[Plan]) -> list[str]:

@@ -302,9 +302,10 @@ class _Reached(Exception):
 class Stage(nn.Module):
     """A network of which one stage computes.
 
-    What comes before gives zeros, which are exchanged for what crosses over where the
-    stage begins; where the next one begins this one ends. `crossing` are the arguments
-    of the first module of each later stage that cross over to it.
+    What other stages have gives zeros, which are exchanged for what crosses over where
+    the stage begins. `crossing` are the arguments of the first module of each later
+    stage that cross over to it, `own` says which results this stage makes: without any,
+    it ends where the next one begins.
     """
 
     def __init__(
@@ -313,12 +314,16 @@ class Stage(nn.Module):
         number: int,
         stages: Sequence[Sequence[str]],
         crossing: Sequence[Sequence[int]],
+        own: Sequence[bool] = (True,),
     ) -> None:
         super().__init__()
         self.model, self.number, self.count = model, number, len(stages)
         self.takes: Sequence[int] = crossing[number - 1] if number else ()
         self.gives: Sequence[int] = crossing[number] if number + 1 < len(stages) else ()
+        self.own = own
+        self.made: list[Any] = []  # the results of each part of a batch
         self.given: tuple[Tensor, ...] = ()
+        self.crossed: tuple[Tensor, ...] = ()
         self.known: dict[int, tuple[Tensor, Tensor]] = {}
         here = {x.device for x in model.state_dict().values()} - {torch.device("meta")}
         device = min(here, key=str, default=torch.device("cpu"))
@@ -338,10 +343,13 @@ class Stage(nn.Module):
         """What crosses over to the next stage; of the last one, the results."""
         self.given, self.known = given, {}
         try:
-            result = self.model(*inputs.values())
-        except _Reached as reached:
-            return reached.args
-        return tree_map_only(Tensor, self._real, result)
+            found, form = tree_flatten(self.model(*inputs.values()))
+        except _Reached:
+            return self.crossed
+        pairs = zip(map(self._real, found), self.own, strict=True)
+        found = [value if own else value.to("meta") for value, own in pairs]
+        self.made.append(tree_unflatten(found, form))
+        return self.crossed if self.number + 1 < self.count else tuple(found)
 
     def _real(self, value: Any) -> Any:
         return self.known[id(value)][1] if id(value) in self.known else value
@@ -355,7 +363,9 @@ class Stage(nn.Module):
 
     def _hand_on(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         given = (self._real(args[place]) for place in self.gives)
-        raise _Reached(*(value.contiguous() for value in given))  # as sending needs
+        self.crossed = tuple(value.contiguous() for value in given)  # as sending needs
+        if not any(self.own):
+            raise _Reached
 
 
 def absent_modules(stages: Sequence[Sequence[str]], number: int) -> set[str]:
@@ -371,12 +381,28 @@ def _zeros(forward: Callable[..., Any], device: torch.device, *args: Any) -> Any
     return tree_map_only(Tensor, lambda x: torch.zeros_like(x, device=device), made)
 
 
-def pipeline_of(stage: Stage, mesh: DeviceMesh, batches: int) -> ScheduleGPipe:
-    """Runs `batches` parts of a batch in turn: step(x0=..., x1=...) on every device;
-    that of the last stage returns the results."""
+class Schedule(ScheduleGPipe):
+    """A pipeline each of whose devices gives the results that its stage makes."""
+
+    def __init__(self, part: PipelineStage, stage: Stage, batches: int) -> None:
+        super().__init__(part, batches)
+        self.stage, self.batches = stage, batches
+
+    def step(self, *args: Any, **inputs: Any) -> Any:
+        """The results, on the meta device those of other stages; None without any."""
+        self.stage.made = []
+        super().step(*args, **inputs)
+        made = self.stage.made[-self.batches :]  # torch's own trial comes first
+        if len(made) < 2:
+            return made[0] if made else None
+        return tree_map(lambda *parts: torch.cat(parts), *made)
+
+
+def pipeline_of(stage: Stage, mesh: DeviceMesh, batches: int) -> Schedule:
+    """Runs `batches` parts of a batch in turn: step(x0=..., x1=...) on every device."""
     group, device = mesh["pp"].get_group(), torch.device(mesh.device_type)
     part = PipelineStage(stage, stage.number, stage.count, device, group=group)
-    return ScheduleGPipe(part, batches)
+    return Schedule(part, stage, batches)
 
 
 def held_bytes(model: nn.Module) -> int:
@@ -459,15 +485,17 @@ def compare(
             with exchanges:
                 got = tree_leaves(network(*given))
     pairs = [] if got is None else list(zip(got, expected.values(), strict=True))
-    errors = [_error(a, _rows_of(b, a.shape, rows[0])) for a, b in pairs]
+    pairs = [(a, _rows_of(b, a.shape, rows[0])) for a, b in pairs]
+    here = [a.device.type != "meta" for a, _ in pairs] or [False] * len(expected)
+    errors = [_error(*pair) for pair, own in zip(pairs, here, strict=False) if own]
     held, collectives = held_bytes(network), dict(plan[1])
     if not isinstance(network, Stage):
         collectives = dict(exchanges.counts)
     wrong = held != plan[0] or collectives != dict(plan[1])
-    worst = torch.tensor([max(errors, default=0.0), float(wrong)])
+    worst = torch.tensor([max(errors, default=0.0), float(wrong), *map(float, here)])
     dist.all_reduce(worst, dist.ReduceOp.MAX)
     said = f"worst relative error {worst[0]:.1e}; {held:,} bytes, {collectives}"
-    if not float(worst[0]) <= tolerance or float(worst[1]):
+    if not float(worst[0]) <= tolerance or float(worst[1]) or not worst[2:].all():
         raise ValueError(f"not as planned ({plan[0]:,} bytes, {dict(plan[1])}): {said}")
     return said
 

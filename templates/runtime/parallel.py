@@ -22,6 +22,7 @@ WAYS: devices.Ways = {}
 PARTS: dict[str, int] = {}
 STAGES: list[list[str]] = []
 CROSSING: list[list[int]] = []
+RESULTS: list[list[str]] = []
 BLOCKS: list[str] = []
 TIES: dict[str, str] = {}
 BATCHES = 1
@@ -48,15 +49,18 @@ def load(mesh: DeviceMesh, weights: str | Path = model.WEIGHTS) -> nn.Module:
         devices.read(network, file, mesh.device_type, WAYS, TIES, absent)
     network.eval().requires_grad_(False)
     if "pp" in MESH:
-        return devices.Stage(network, number, STAGES, CROSSING)
+        names = tree_leaves(devices.arranged(model.OUTPUTS, model))
+        own = [name in RESULTS[number] for name in names]
+        return devices.Stage(network, number, STAGES, CROSSING, own)
     return network
 
 
 def pipeline(
     stage: devices.Stage, mesh: DeviceMesh, batches: int = BATCHES
 ) -> ScheduleGPipe:
-    """Runs `batches` parts of a batch in turn: step(x0=..., x1=...) on every device;
-    that of the last stage returns the results."""
+    """Runs `batches` parts of a batch in turn: step(x0=..., x1=...) on every device
+    returns the results; those of other stages (RESULTS) are on the meta device. Caches
+    of other stages may be, too, as they are returned."""
     return devices.pipeline_of(stage, mesh, batches)
 
 

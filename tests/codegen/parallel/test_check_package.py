@@ -12,6 +12,7 @@ from typing import Any
 import onnx
 import pytest
 from support.decoders import projected
+from support.golden_sequences import cached_decoder
 
 from fairhand.analysis.errors import FairhandError
 from fairhand.analysis.partition.machine import read_machine
@@ -209,11 +210,27 @@ def of_stages(values: dict[str, Any], claims: dict[str, Any]) -> Iterator[Both]:
                 yield new, claims
 
 
+def of_results(values: dict[str, Any], claims: dict[str, Any]) -> Iterator[Both]:
+    """A result that another stage gives, a second one, or none."""
+    for i, names in enumerate(values["RESULTS"]):
+        for name in names:
+            for other in range(len(values["RESULTS"]) + 1):
+                new, both = deepcopy(values), deepcopy(claims)
+                for stages in (new["RESULTS"], both["results"]):
+                    if other != i:
+                        stages[i].remove(name)
+                    if other < len(stages):
+                        stages[other].append(name)
+                yield new, claims
+                yield new, both
+
+
 SORTS: list[Callable[[dict[str, Any], dict[str, Any]], Iterator[Both]]] = [
     of_claims,
     of_layers,
     of_numbers,
     of_parts,
+    of_results,
     of_stages,
 ]
 
@@ -294,13 +311,23 @@ def test_what_no_statement_does_is_there_with_what_it_takes(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("also", range(3))
-def test_a_stage_has_what_the_network_gives_out(tmp_path: Path, also: int) -> None:
+def test_a_stage_keeps_what_the_network_gives_of_it(tmp_path: Path, also: int) -> None:
     onnx.save(blocks([True] * 4, also), tmp_path / "m.onnx")
     planned = Planned(tmp_path / "m.onnx")
-    count = also + 2  # no stage may begin further on: the output would pass it by
-    assert planned.check(*planned.plan(f"pp={count}"))
-    with pytest.raises(FairhandError, match=f"pp may be up to {count}"):
-        planned.plan(f"pp={count + 1}")
+    values, claims = planned.plan("pp=4")
+    assert planned.check(values, claims)
+    kept = [[f"s{also}"] if i == also else [] for i in range(3)]
+    assert values["RESULTS"] == [*kept, ["y"]]
+
+
+def test_results_of_other_stages_are_refused(tmp_path: Path) -> None:
+    onnx.save(cached_decoder(), tmp_path / "m.onnx")
+    planned = Planned(tmp_path / "m.onnx")
+    values, claims = planned.plan("pp=3")
+    assert planned.check(values, claims)
+    assert [len(names) for names in values["RESULTS"]] == [2, 2, 3]
+    found = list(of_results(values, claims))
+    assert len(found) == 56 and not refused(planned, found)
 
 
 def refused(planned: Planned, found: list[Both]) -> list[Both]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import onnx
 import pytest
 from support.decoders import projected
+from support.golden_sequences import cached_decoder
 
 from fairhand import compile
 from fairhand.analysis.errors import FairhandError, VerificationError
@@ -280,6 +281,42 @@ def test_each_device_keeps_the_caches_of_its_heads(
     head = rehearsal._START.rpartition("importlib.import_module")[0]
     monkeypatch.setattr(rehearsal, "_START", head + STEPS)
     assert rehearse(tmp_path / "p", 2) == "worst none"
+
+
+# Three steps of a pipeline whose devices have the caches of their own layers alone.
+PASSED = """
+import torch
+from torch.utils._pytree import tree_leaves
+from network import devices, model, parallel
+mesh = parallel.make_mesh()
+network, whole = parallel.load(mesh), model.load()
+run = parallel.pipeline(network, mesh, 1)
+every = own = [(torch.zeros(2, 2, 0, 4), torch.zeros(2, 2, 0, 4)) for i in range(3)]
+torch.manual_seed(0)
+seen = 0
+for i in range(3):
+    x = torch.randn(2, 1, 8)
+    states, own = run.step(x0=x, x1=own)
+    expected, every = whole(x, every)
+    pairs = zip(tree_leaves((states, own)), tree_leaves((expected, every)))
+    here = [(a, b) for a, b in pairs if a.device.type != "meta"]
+    if not here or not all(torch.equal(*pair) for pair in here):
+        raise ValueError(f"step {i}: other results")
+    seen += len(here)
+if seen != 3 * len(sum(parallel.RESULTS[network.number : network.number + 1], [])):
+    raise ValueError(f"{seen} results")
+devices.report_check("worst none")
+"""
+
+
+@pytest.mark.slow
+def test_each_stage_keeps_the_caches_of_its_layers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile(cached_decoder(), tmp_path / "p", parallel="pp=3", cache=False)
+    head = rehearsal._START.rpartition("importlib.import_module")[0]
+    monkeypatch.setattr(rehearsal, "_START", head + PASSED)
+    assert rehearse(tmp_path / "p", 3) == "worst none"
 
 
 GENERATED = """

@@ -19,8 +19,8 @@ import onnx_ir as ir
 
 from ...analysis.errors import FairhandError, VerificationError
 from ...analysis.lazy import lazy
-from ...analysis.literals import one_line
-from ..emit.package_files import read_report
+from ...analysis.literals import message_line, one_line
+from ..emit.package_files import WEIGHTS, read_report
 from ..load.read_model import load
 from ..verify.feeds import Case, case_at, find_cases
 from ..verify.parity import oracle
@@ -39,6 +39,11 @@ LARGEST_FILE = 2**31 - 2**20  # protobuf ends at 2 GiB; the rest is for the grap
 _UNKNOWN_VERSION = 2**63 - 1  # what ONNX Runtime reports where a file gives none
 _NEWEST = 20  # the opset of a module that came from no file
 _numbers = count()
+_STORED = (
+    f"{WEIGHTS} has to hold what model.py builds, and no more: save the state_dict of"
+    " the changed network there, with the metadata it has; or change the module that"
+    " load() gives, and export that"
+)
 
 
 @dataclass(frozen=True)
@@ -116,10 +121,22 @@ def _loaded(folder: Path) -> torch.nn.Module:
     try:
         module: torch.nn.Module = imported(folder).load()
     except Exception as error:  # of whatever kind: a user may have written it
+        reason = message_line(" ".join(str(error).split()), 400)
         raise FairhandError(
-            f"the package can't be loaded: {type(error).__name__}: {error}",
+            f"the package can't be loaded: {type(error).__name__}: {reason}",
             str(folder / "model.py"),
+            _STORED if "state_dict" in reason else "",
         ) from error
+    for name, part in module.named_modules():
+        held = {**vars(part), **dict(part.named_buffers(recurse=False))}
+        for key, value in held.items():
+            if isinstance(value, torch.Tensor) and value.is_meta:
+                raise FairhandError(
+                    f"{f'{name}.{key}'.strip('.')} has no values: load() builds the"
+                    f" network on the meta device, and {WEIGHTS} doesn't hold it",
+                    str(folder / "model.py"),
+                    "make it a persistent buffer and store it there, or in forward",
+                )
     return module
 
 

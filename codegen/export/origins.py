@@ -46,7 +46,12 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
         lines = same_lines(known.source.read_text(encoding="utf-8"), found["text"])
         pairs, owners = _pairs(graph, found, str(known.source), lines)
         called = found["weights"]
-        weights = {value: called.get(key, key) for value, key in weights.items()}
+        # A new layer's may be called as something in the file: such keep no name.
+        weights = {
+            value: called.get(key, key)
+            for value, key in weights.items()
+            if key in called or key not in found["values"]
+        }
         times = Counter(weights.values())  # of a matrix that became several
         weights = {value: name for value, name in weights.items() if times[name] == 1}
         _rename(graph, pairs, weights, found)

@@ -17,7 +17,7 @@ import onnx_ir.passes.common as passes
 
 from ...analysis.errors import FairhandError
 from ...analysis.lazy import lazy
-from ...analysis.literals import one_line
+from ...analysis.literals import message_line, one_line
 from ...analysis.spelling.expr import TORCH_DTYPES
 from .interface import Interface
 
@@ -81,6 +81,8 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
         _name_sizes(program.model.graph, module, known)
         return Traced(program.model, _beyond(graph, known))
     assert error is not None
+    with _silence():
+        _run_once(module, known)
     raise _refusal(error, known) from error
 
 
@@ -205,6 +207,22 @@ def _refusal(error: Exception, known: Interface) -> FairhandError:
         place_of(error, known, text),
         "what a file of ONNX holds may not depend on values that only a run has",
     )
+
+
+def _run_once(module: torch.nn.Module, known: Interface) -> None:
+    """Raise FairhandError for a network that fails without an exporter as well."""
+    try:
+        module(*known.arguments(known.values))
+    except Exception as error:  # of whatever kind: it runs what a user wrote
+        kinds = ", ".join(
+            f"{name} {[*value.shape]}" for name, value in known.values.items()
+        )
+        reason = message_line(" ".join(str(error).split()), 300)
+        raise FairhandError(
+            f"the network can't run on {kinds}: {type(error).__name__}: {reason}",
+            place_of(error, known),
+            "INPUTS says what forward takes" if known.source else "",
+        ) from error
 
 
 def place_of(error: BaseException, known: Interface, text: str = "") -> str:

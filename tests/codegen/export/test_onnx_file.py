@@ -195,6 +195,51 @@ def test_what_cant_be_exported_is_said_and_nothing_written(
     assert contents(tmp_path) == before
 
 
+STEM = "F.relu(self.stem(image))"
+HEAD = "self.head = nn.Linear(32, 10)"
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ([(HEAD, "self.head = nn.Linear(32, 4)")], "safetensors has to hold what"),
+        (
+            [
+                (HEAD, HEAD + "; self.offset = torch.tensor([0.5])"),
+                (STEM, "F.relu(self.stem(image - self.offset))"),
+            ],
+            "offset has no values: load",
+        ),
+        (
+            [("image: Tensor) ->", "image: Tensor, mask: Tensor) ->")],
+            "the network can't run on image [",
+        ),
+    ],
+)
+def test_what_an_edit_forgot_is_named(
+    package: Path, tmp_path: Path, changes: list[tuple[str, str]], message: str
+) -> None:
+    edit(package, *changes)
+    with pytest.raises(fairhand.FairhandError) as error:
+        fairhand.export(package, None, tmp_path / "new.onnx")
+    assert message in str(error.value)
+    assert not (tmp_path / "new.onnx").exists()
+
+
+def test_a_new_weight_is_called_as_a_value_of_the_file(
+    compiled: Path, tmp_path: Path
+) -> None:
+    """`mean`, which a node of the file makes."""
+    module = onnx_file.imported(compiled).load()
+    module.register_buffer("mean", torch.ones(32))
+    of_head = module.head.forward
+    module.head.forward = lambda x: of_head(x * module.mean)
+    made = fairhand.export(module, None, tmp_path / "new.onnx")
+    assert "mean" in {
+        name for n in onnx.load(made.path).graph.node for name in n.output
+    }
+
+
 def test_a_file_that_disagrees_takes_no_place(
     compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -209,7 +209,10 @@ def _parity(
     At sizes `beyond` those that the file was traced for, the module may fail.
     """
     model, source = load(path).model, str(path)
-    session = oracle(source)
+    try:
+        session = oracle(source)
+    except FairhandError as error:
+        raise FairhandError(error.what, error.where, "nothing was written") from error
     allowed, worst = allowance(model), 0.0
     names = [tensor.name for tensor in session.get_outputs()]
     runs = find_cases(session, model, None).runs
@@ -235,6 +238,13 @@ def _parity(
                 )
                 reason = "" if distance <= allowed.of(noise[name]) else reason
             if reason:
+                again = known.in_order(_run(module, known, case))
+                if not all(map(_same, made, again)):
+                    raise FairhandError(
+                        "the network returns something else each time that it runs",
+                        str(known.source or ""),
+                        "nothing was written: no file can be checked against it",
+                    )
                 raise VerificationError(
                     f"output {name} of the exported file differs from the module's on"
                     f" {case.label}: {reason}",
@@ -242,6 +252,10 @@ def _parity(
                 )
             worst = max(worst, distance)
     return worst, len(runs)
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return torch.allclose(one, other, equal_nan=True)
 
 
 def _can_run(module: torch.nn.Module, known: Interface, case: Case) -> bool:

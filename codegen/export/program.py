@@ -202,10 +202,13 @@ def _refusal(error: Exception, known: Interface) -> FairhandError:
         cause = cause.__cause__  # type: ignore[assignment]
         text += f"\n{cause}"
     reason = next((line for line in str(cause).splitlines() if line.strip()), "")
+    hint = "what a file of ONNX holds may not depend on values that only a run has"
+    if "No ONNX function" in reason:
+        hint = "write it with operators that ONNX has"
     return FairhandError(
         f"PyTorch can't export this network: {one_line(reason.strip(), 300)}",
         place_of(error, known, text),
-        "what a file of ONNX holds may not depend on values that only a run has",
+        hint,
     )
 
 
@@ -240,7 +243,12 @@ def place_of(error: BaseException, known: Interface, text: str = "") -> str:
 
 def _order(graph: ir.Graph, known: Interface) -> None:
     """Inputs and results as the interface has them, which forward may have in lists."""
-    inputs = {value.name: value for value in graph.inputs}
+    inputs = dict(zip(known.taken, graph.inputs, strict=True))
+    for value in _values(graph):
+        if value.name in inputs:  # of an input that is returned, too
+            value.name = f"{value.name}_inside"
+    for name, value in inputs.items():
+        value.name = name
     graph.inputs[:] = [inputs[name] for name in known.shapes]
     graph.outputs[:] = known.in_order(list(graph.outputs))
 
@@ -307,7 +315,8 @@ def _name_sizes(graph: ir.Graph, module: torch.nn.Module, known: Interface) -> N
                     f"size {dim} of input {value.name} is fixed to {traced_dim} by what"
                     " the network does",
                     _where_fixed(module, known, dim),
-                    f"write {traced_dim} in its place, or read the size off the input",
+                    f"write {traced_dim} in its place, or read the size off the input,"
+                    " as in x.shape[0]: PyTorch takes len(x) for a fixed number",
                 )
             names.setdefault(str(traced_dim.value), dim)
     for value in [*graph.outputs, *_values(graph)]:

@@ -173,9 +173,18 @@ def test_layers_whose_weights_are_equal_keep_their_own(tmp_path: Path) -> None:
         ),
         ("return self.head(x), x", "returns 2 tensors, of which OUTPUTS names 1"),
         ("return self.head(y)", "model.py:5"),
+        ("return self.head(x + torch.randn_like(x))", "something else each time"),
+        (
+            "return self.head(torch.linalg.svdvals(x[:, :, None]) * x)",
+            "hint: write it with operators that ONNX has",
+        ),
+        (
+            "return torch.autocast('cpu', torch.bfloat16)(self.head)(x).float()",
+            "hint: nothing was written",
+        ),
         (
             "return self.head(x) if len(x) < 100 else self.head(-x)",
-            "batch of input image is fixed to",
+            "x.shape[0]: PyTorch takes len(x) for a fixed number",
         ),
         (
             "return self.head(x) if x.shape[0] < 100 else self.head(-x)",
@@ -224,6 +233,17 @@ def test_what_an_edit_forgot_is_named(
         fairhand.export(package, None, tmp_path / "new.onnx")
     assert message in str(error.value)
     assert not (tmp_path / "new.onnx").exists()
+
+
+def test_an_input_that_is_returned(tmp_path: Path) -> None:
+    class Both(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            return x + 1, x
+
+    made = fairhand.export(Both(), [torch.zeros(2)], tmp_path / "new.onnx")
+    graph = onnx.load(made.path).graph
+    assert [value.name for value in graph.input] == ["x"]
+    assert len({value.name for value in graph.output} - {"x"}) == 2
 
 
 def test_a_new_weight_is_called_as_a_value_of_the_file(

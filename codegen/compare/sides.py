@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -63,11 +64,7 @@ def two_sides(one: Path, other: Path) -> tuple[Side, Side]:
         title = (alike / "model.py").read_text(encoding="utf-8")
         title = class_name(title.removeprefix('"""').partition(",")[0])
     first, second = (
-        (
-            _package(path)
-            if path.is_dir()
-            else _file(path, report, title or class_name("net"))
-        )
+        _package(path) if path.is_dir() else _file(path, report, title)
         for path in (one, other)
     )
     return first, second
@@ -96,15 +93,18 @@ def _file(path: Path, report: Mapping[str, Any], title: str) -> Side:
         file=one_line(source.get("file", "net")),
         sha256=source.get("sha256", ""),
     )
-    made = lower(loaded, options_of(report), alike, title)
+    made = lower(loaded, options_of(report), alike, title or class_name("net"))
     text = model_text(made.plan)
     found = source_map(text, made.plan, made.graph, made.rewriting.history)
     weights = {w.key: _weight(as_stored(w.array())) for w in made.weights}
-    laws = made.rewriting.counts()
+    laws, lines = made.rewriting.counts(), _lines(text)
+    if not title:  # of two files, one may not say what its network is called
+        name, plain = rf"\b{re.escape(made.plan.network)}\b", class_name("net")
+        lines = {number: re.sub(name, plain, line) for number, line in lines.items()}
     return Side(
         path,
         loaded.sha256,
-        _lines(text),
+        lines,
         text,
         text,
         found["lines"],

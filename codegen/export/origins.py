@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     import torch
 
 _TRACE, _SCOPES = "pkg.torch.onnx.stack_trace", "pkg.torch.onnx.name_scopes"
-_KEPT = (_SCOPES, "pkg.torch.onnx.class_hierarchy", "namespace")
+_CLASSES = "pkg.torch.onnx.class_hierarchy"
+_KEPT = (_SCOPES, _CLASSES, "namespace")
 _PLACE = re.compile(r'File "(.+)", line (\d+)')
 
 Key = TypeVar("Key", bound=Hashable)
@@ -59,13 +60,31 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
         _reorder(graph, owners, {node: order[name] for node, name in pairs.items()})
     imported = type(module).__module__.rpartition(".")[0]
     folder = known.source.parent.name if known.source is not None else imported
+    around = _around(found.get("weights", {}))
     for node in graph.all_nodes():
         kept = {key: node.metadata_props.get(key, "") for key in _KEPT}
+        if around and (scopes := _scopes(node))[:1] == [""]:
+            classes = ast.literal_eval(kept[_CLASSES] or "[]")
+            inside = [f"{around[-1]}.{scope}" for scope in scopes[1:-1]]
+            kept[_SCOPES] = str(["", *around, *inside, scopes[-1]])
+            kept[_CLASSES] = str([*classes[:1] * len(around), *classes])
         node.metadata_props.clear()
         for key, text in kept.items():
             named = text.replace(f"{imported}.model.", f"{folder}.model.")
             node.metadata_props[key] = named
     return len(pairs)
+
+
+def _around(called: Mapping[str, str]) -> list[str]:
+    """The modules of the file that the emitted network left out around itself:
+    `model.norm.weight` of the file is its `norm.weight`."""
+    more = Counter(
+        name.removesuffix(key).rstrip(".")
+        for key, name in called.items()
+        if name.endswith(f".{key}") or name == key
+    )
+    words = more.most_common(1)[0][0].split(".") if more else [""]
+    return [".".join(words[: i + 1]) for i in range(len(words))] if words[0] else []
 
 
 def _pairs(

@@ -325,3 +325,28 @@ def test_what_comes_back_compiles_to_the_same_source(tmp_path: Path) -> None:
         texts.append(text[text.index("WEIGHTS = ") :])
         model = fairhand.export(folder, None, tmp_path / f"{name}.onnx").path
     assert texts[0] == texts[1]
+
+
+class Part(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rates", torch.rand(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x * self.rates).cos()
+
+
+def test_modules_around_the_network_come_back(tmp_path: Path) -> None:
+    """A file whose weights are called `model.*` names the same modules again."""
+    inside = nn.ModuleDict({"part": Part(), "head": nn.Linear(4, 4)})
+    inside.forward = lambda x: inside["head"](inside["part"](x))
+    around = nn.ModuleDict({"model": inside})
+    around.forward = lambda x: around["model"](x)
+    file = fairhand.export(around, [torch.zeros(2, 4)], tmp_path / "net.onnx").path
+    fairhand.compile(file, tmp_path / "net", verify=False)
+    made = fairhand.export(tmp_path / "net", None, tmp_path / "new.onnx")
+    scopes = [
+        {p.value for p in node.metadata_props if p.key.endswith("name_scopes")}
+        for node in nodes_of(made.path).values()
+    ]
+    assert any("'model.part'" in text for found in scopes for text in found)

@@ -134,8 +134,9 @@ def test_what_differs_is_another_class(emitted: Emit) -> None:
         y = g(op, g.linear(x, f"{at}.fc1", 4, 4, at=f"{at}/fc1"), at=at)
         x = g("Add", x, g.linear(y, f"{at}.fc2", 4, 4, at=f"{at}/fc2"), at=at)
     found = emitted(g.model(y=x))
-    assert found.classes == ["Layer", "Layer2", "Net"]
-    assert "self.layers = nn.ModuleList([Layer(), Layer2(), Layer()])" in found.source()
+    assert found.classes == ["Layer", "LayerWithExp", "Net"]
+    made = "self.layers = nn.ModuleList([Layer(), LayerWithExp(), Layer()])"
+    assert made in found.source()
     assert found.body() == ["for layer in self.layers:", "x = layer(x)", "return x"]
 
 

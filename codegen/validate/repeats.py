@@ -91,11 +91,7 @@ class Repeats:
             raise _Unlike  # somebody else sees it first
         if isinstance(func, FunctionType) and _home(func) != "torch":
             raise _Unlike  # it may do anything
-        state = (
-            torch.get_default_dtype(),
-            torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu"),
-            torch.is_grad_enabled(),
-        )
+        state = torch.get_default_dtype(), torch.is_autocast_enabled("cpu")
         return func, state, self._alike([args, kwargs], given)
 
     def _alike(self, value: Any, given: list[FakeTensor]) -> object:

@@ -218,8 +218,6 @@ class Both:
         self.env = ShapeEnv(**later) if symbolic and sizes else None
         self.needed: dict[sympy.Basic, None] = {}  # of sizes, for the graph to run
         self.fake = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
-        if self.env is not None:  # our own is for functions (repeats.py)
-            self.fake.cache_enabled = False
         self.recorder = Recorder(self.fake, elements=not symbolic)
         self.take(importlib.import_module(f"{package.name}.model"))
 
@@ -373,9 +371,6 @@ class Both:
             made = eval(layer["text"], space)  # as in `graph`
         state = {name: self._held(held) for name, held in layer["holds"].items()}
         made.load_state_dict(state, assign=True)
-        wrapped = made.state_dict(keep_vars=True)
-        for name, tensor in state.items():
-            self.recorder.memory.claim(wrapped[name], [tensor])
         return made.eval().requires_grad_(False)
 
     def _run(

@@ -316,8 +316,7 @@ class Attn(nn.Module):
             rotary=(cos_cache, sin_cache),
             scale=0.125,
         )
-        o_proj = self.o_proj(rounded_to_int8(x, 32))
-        return present_key, present_value, o_proj
+        return present_key, present_value, self.o_proj(rounded_to_int8(x, 32))
 
 
 class Mlp(nn.Module):
@@ -351,9 +350,9 @@ class Layer(nn.Module):
         sin_cache: Tensor,
         total_sequence_length: int,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        input_layernorm = self.input_layernorm(x)
+        out = self.input_layernorm(x)
         present_key, present_value, out = self.attn(
-            input_layernorm,
+            out,
             past_key,
             past_value,
             attention_mask,
@@ -362,8 +361,11 @@ class Layer(nn.Module):
             total_sequence_length,
         )
         x = x + out
-        post_attention_layernorm = self.post_attention_layernorm(x)
-        return present_key, present_value, x + self.mlp(post_attention_layernorm)
+        return (
+            present_key,
+            present_value,
+            x + self.mlp(self.post_attention_layernorm(x)),
+        )
 
 
 class LlamaInt4(nn.Module):

@@ -98,8 +98,7 @@ class LlamaAttention(nn.Module):
         attended = F.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, enable_gqa=True
         )
-        o_proj = self.o_proj(attended.transpose(1, 2).flatten(2))
-        return k, v, o_proj
+        return k, v, self.o_proj(attended.transpose(1, 2).flatten(2))
 
 
 class LlamaMLP(nn.Module):
@@ -130,13 +129,16 @@ class LlamaDecoderLayer(nn.Module):
         past_value: Tensor,
         mask: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        input_layernorm = self.input_layernorm(x)
+        out = self.input_layernorm(x)
         present_key, present_value, out = self.self_attn(
-            input_layernorm, cos, sin, past_key, past_value, mask
+            out, cos, sin, past_key, past_value, mask
         )
         x = x + out
-        post_attention_layernorm = self.post_attention_layernorm(x)
-        return present_key, present_value, x + self.mlp(post_attention_layernorm)
+        return (
+            present_key,
+            present_value,
+            x + self.mlp(self.post_attention_layernorm(x)),
+        )
 
 
 class LlamaForCausalLM(nn.Module):

@@ -5,7 +5,7 @@ packed   the same, linear layers by oneDNN, their weights laid out once
          and what FakeQuantize rounded multiplied as integers of 8 bits
 auto     the fastest but for `compile`, measured after a few calls of each size
 
-There are no others: what DequantizeLinear does may depend on values.
+There are no others: a trace of DequantizeLinear may not stand for another run.
 """
 
 from __future__ import annotations

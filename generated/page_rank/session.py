@@ -23,7 +23,7 @@ from .ort_interface import OrtInterface, from_list, invalid, on_disk, plain, rep
 
 ENGINE = "eager"
 ONNX_TYPES = {"float32": "float", "float64": "double", "object": "string"}
-NO_OTHER = "what If does may depend on values"
+NO_OTHER = "a trace of If may not stand for another run"
 
 
 class NodeArg(NamedTuple):

@@ -89,8 +89,8 @@ class WhisperDecoderLayer(nn.Module):
         x = x + self.self_attn(self.self_attn_layer_norm(x), mask)
         out = self.encoder_attn_layer_norm(x)
         x = x + self.encoder_attn(out, encoder_hidden_states)
-        final_layer_norm = self.final_layer_norm(x)
-        return x + self.fc2(F.gelu(self.fc1(final_layer_norm)))
+        out = F.gelu(self.fc1(self.final_layer_norm(x)))
+        return x + self.fc2(out)
 
 
 class WhisperDecoder(nn.Module):

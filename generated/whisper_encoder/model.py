@@ -57,8 +57,8 @@ class WhisperEncoderLayer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.self_attn(self.self_attn_layer_norm(x))
-        final_layer_norm = self.final_layer_norm(x)
-        return x + self.fc2(F.gelu(self.fc1(final_layer_norm)))
+        out = F.gelu(self.fc1(self.final_layer_norm(x)))
+        return x + self.fc2(out)
 
 
 class WhisperEncoder(nn.Module):

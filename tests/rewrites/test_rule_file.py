@@ -194,7 +194,7 @@ def law(name, operands, left, right):
 laws = [
     law("root", "float x", lambda x: e.Sqrt(e.Mul(x, x)), lambda x: x),
     law("halved", "int x two:2", lambda x, t: e.Div(e.Mul(x, t), t), lambda x, t: x),
-    law("turned", "float x", lambda x: e.Erf(e.Neg(x)), lambda x: e.Neg(e.Erf(x))),
+    law("turned", "float x", lambda x: e.Round(e.Neg(x)), lambda x: e.Neg(e.Round(x))),
     law(
         "shifted",
         "float x y z",

@@ -163,7 +163,9 @@ def _listed(paths: Sequence[str]) -> list[str]:
 
 def _numbered(name: str) -> tuple[str, str, int]:
     """What is before and behind a name's last number, and that; others have none."""
-    match = re.fullmatch(r"((?:[\w.]*\D)?)(0|[1-9]\d{0,5})([A-Za-z_.]*)", name, re.A)
+    match = re.fullmatch(
+        r"((?:[\w.]*[A-Za-z_.])?)(0|[1-9]\d{0,5})([A-Za-z_.]*)", name, re.A
+    )
     return (match[1], match[3], int(match[2])) if match else (name, "", -1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from fairhand.codegen.parallel import rehearse as rehearsal
 from fairhand.codegen.parallel.picture import time_line
 from fairhand.codegen.parallel.plan import Plan
 from fairhand.codegen.parallel.rehearse import rehearse
+from fairhand.codegen.parallel.write import _listed
 from fairhand.codegen.pipeline import parallel_plans
 
 TRANSFORMER = Path(__file__).parents[3] / "examples" / "digits_transformer.onnx"
@@ -394,3 +396,13 @@ def test_the_time_line_ends_when_all_parts_are_done() -> None:
     line = time_line(plan)
     assert line[-1] == (2, 4, sum(times[:2]) + (parts - 1) * max(times))
     assert [begin for stage, _, begin in line if stage == 1] == [1, 4, 7, 10, 13]
+
+
+def test_names_of_results_are_text() -> None:
+    """A file may call them anything: only plain names are counted in an f-string."""
+    for odd in ('a"', "a{", "a\\", "a'"):
+        names = [f"{odd}{i}" for i in range(4)]
+        assert ast.literal_eval(f"[{', '.join(_listed(names))}]") == names
+    assert _listed(["p.1.k", "p.2.k", "p.3.k"]) == [
+        '*(f"p.{i}.k" for i in range(1, 4))'
+    ]

@@ -24,6 +24,7 @@ PACKED = {
     "nn.Linear": "LaidOutLinear",
     "nn.LSTM": "PackedLSTM",
     "PackedLinear": "UnpackedLinear",
+    "nn.Conv2d": "by_channels",
 }
 
 
@@ -38,6 +39,7 @@ def engines_text(plan: EnginePlan) -> str:
         "joined.py": plan.joins,
         "integers.py": plan.integers or plan.exact,
         "packed_layers.py": True,
+        "depthwise.py": True,
         "float16.py": plan.halves,
         "by_size.py": True,
         "onednn.py": True,
@@ -81,6 +83,7 @@ def _offered(plan: EnginePlan) -> dict[str, tuple[list[str], str]]:
     packing = f"the same, {layers} by oneDNN, their weights laid out once"
     packing += EXACTLY * bool(plan.exact)
     packing += UNPACKED * ("PackedLinear" in plan.layers)
+    packing += DEPTHWISE * ("nn.Conv2d" in plan.layers)
     found = {
         "eager": (first, "the network as it stands, call by call"),
         "packed": ([*first, *packs], packing + INTEGERS * bool(plan.integers)),
@@ -137,6 +140,8 @@ def _notes(plan: EnginePlan) -> Iterator[str]:
 
 UNPACKED = """
          in float32, those of few bits too: for speed, not for memory"""
+DEPTHWISE = """
+         and convolutions of each channel by itself in quicker words"""
 EXACTLY = """
          and weights of integers converted once"""
 INTEGERS = """

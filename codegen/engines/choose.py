@@ -61,6 +61,8 @@ def engine_plan(
     found = list(_obstacles(graph, shapes, plan, calls))
     refused = found[0] if found else ""
     layers = tuple(layer for layer in PACKED if layer in calls)
+    if not any(map(_is_by_channels, graph.graph)):
+        layers = tuple(layer for layer in layers if layer != "nn.Conv2d")
     if precision in ("bf16", "fp16"):
         _check_half(precision, refused, plan)
     if precision == "int8":
@@ -101,6 +103,18 @@ def engine_plan(
         integers=integers,
         exact=exact,
     )
+
+
+def _is_by_channels(node: ir.Node) -> bool:
+    """Whether it is a convolution for which `packed` has other words."""
+    if node.op_type != "Conv" or node.inputs[1] is None:
+        return False
+    shape = node.inputs[1].shape
+    if shape is None or not shape.is_static() or shape.rank() != 4:
+        return False
+    results, channels, *kernel = shape.numpy()
+    groups = node.attributes.get_int("group", 1)
+    return channels == 1 < groups and (results > groups or set(kernel) == {1})
 
 
 def _integer_layers(plan: PackagePlan) -> tuple[str, ...]:

@@ -46,7 +46,8 @@ from fairhand.codegen.verify.parity import run_package
 @pytest.fixture(scope="module")
 def engines() -> ModuleType:
     """engines.py as it is emitted, by itself."""
-    return emitted_engines(layers=("nn.Linear", "nn.LSTM"), joins=True)
+    layers = "nn.Linear", "nn.LSTM", "nn.Conv2d"
+    return emitted_engines(layers=layers, joins=True)
 
 
 def packed(engines: ModuleType, model: nn.Module) -> Any:
@@ -637,6 +638,48 @@ def test_a_packed_lstm_gives_the_same(
                 (found[0], *found[1]), (wanted[0], *wanted[1]), strict=True
             ):
                 torch.testing.assert_close(got, right)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(
+    "channels, results, kernel, options",
+    [
+        (4, 4, 1, {}),
+        (4, 12, 1, {}),
+        (4, 8, 3, {"stride": 2, "padding": 1}),
+        (4, 8, (1, 3), {"dilation": 2, "padding": "same"}),
+        (4, 8, 1, {"padding": 1}),
+        (4, 8, 1, {"stride": 2}),
+    ],
+)
+def test_a_convolution_of_each_channel_gives_the_same(
+    engines: ModuleType,
+    channels: int,
+    results: int,
+    kernel: Any,
+    options: dict[str, Any],
+    bias: bool,
+) -> None:
+    layer = nn.Conv2d(channels, results, kernel, groups=channels, bias=bias, **options)
+    run = packed(engines, nn.Sequential(layer).eval())[0]
+    assert isinstance(run, engines.Depthwise)
+    for shape in [(2, channels, 5, 7), (channels, 5, 7)]:
+        x = torch.randn(shape)
+        torch.testing.assert_close(run(x), layer(x))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Conv2d(4, 4, 3, groups=4),
+        nn.Conv2d(4, 8, 1, groups=2),
+        nn.Conv2d(1, 8, 3),
+        nn.Conv2d(4, 8, 3, groups=4, padding=1, padding_mode="reflect"),
+    ],
+)
+def test_other_convolutions_stay(engines: ModuleType, layer: nn.Conv2d) -> None:
+    run = packed(engines, nn.Sequential(layer))[0]
+    assert type(run) is nn.Conv2d
 
 
 # ---- which network is given which

@@ -39,7 +39,6 @@ def engines_text(plan: EnginePlan) -> str:
         "joined.py": plan.joins,
         "integers.py": plan.integers or plan.exact,
         "packed_layers.py": True,
-        "depthwise.py": True,
         "float16.py": plan.halves,
         "by_size.py": True,
         "onednn.py": True,

@@ -262,11 +262,13 @@ def _class_hint(call: ModuleCall) -> str:
     if named := _said_by_file(call):
         return named
     # Numbers around a word count, those in it are its own: a Layer, but a Stem2b.
-    parts = (w.strip("0123456789") for w in re.split(r"[^A-Za-z0-9]+", call.path))
-    words = [w for w in parts if len(w) > 1]  # h.0 is a block, and no H
-    if not words:
-        return "Block"
-    word = words[-1]
-    if call.path[-1:].isdigit() and word.endswith("s") and len(word) > 3:
-        word = word[:-1]  # layers.0 is a Layer
-    return class_name(word)
+    names = [w for w in re.split(r"[^A-Za-z0-9_]+", call.path) if not w.isdigit()]
+    parts = [[w.strip("0123456789") for w in name.split("_")] for name in names]
+    words = [[w for w in part if len(w) > 1] for part in parts]  # h.0 is no H
+    *_, last = [["Block"], *filter(None, words)]
+    plural = [i for i, w in enumerate(last) if re.fullmatch(r"\w{2,}[^s]s", w)]
+    if not (plural and call.path[-1:].isdigit()):
+        return class_name(last[-1])
+    # layers.0 is a Layer, blocks_token_only.0 a TokenOnlyBlock
+    after = last[plural[-1] + 1 :]
+    return class_name("_".join([*after, last[plural[-1]][:-1]]))

@@ -199,7 +199,11 @@ class Naming:
         """After what makes it; a part of what is taken apart after its place."""
         name = role(statement.expr) if len(statement.targets) == 1 else ""
         if callee(statement.expr) in PARTED:
-            name = dict(zip(statement.targets, ORDINALS, strict=False)).get(target, "")
+            called = {self.names.get(value, "") for value in reads(statement.expr)}
+            called.update(map(self.name, members(statement.expr)))
+            whole = any(name.split(".")[-1] == "qkv" for name in called)
+            parts = "qkv" if whole else ORDINALS
+            name = dict(zip(statement.targets, parts, strict=False)).get(target, "")
         return name
 
     def live(self, values: Iterable[ir.Value]) -> set[str]:

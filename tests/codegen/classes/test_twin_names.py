@@ -46,3 +46,22 @@ def test_a_class_is_called_after_where_it_stands_last(emitted: Emit) -> None:
     text = emitted(stacked(*parts)).text
     assert "class LastMlp(" in text and "class LastLayer(" in text
     assert "Layer2" not in text and "Mlp2" not in text
+
+
+def test_a_list_of_such_layers_is_named_whole(emitted: Emit) -> None:
+    g, x = Traced(x=["batch", 8]), "x"
+    for path in ("blocks.0", "blocks.1", "blocks_token_only.0", "blocks_token_only.1"):
+        with g.module(path, ""):
+            h = g("Tanh", g.fc(x, "norm", 8, 8))
+            x = str(g("Add", x, (gated if "only" in path else plain)(g, h)))
+    text = emitted(g.model(y=x)).text
+    assert "class Block(" in text and "class TokenOnlyBlock(" in text
+
+
+def test_what_is_taken_out_of_qkv_is_q_k_and_v(emitted: Emit) -> None:
+    g = Traced(x=["batch", 4, 8])
+    with g.module("attn", "Attn"):
+        qkv = g("Reshape", g.fc("x", "qkv", 8, 24), g.ints(0, 0, 3, 8))
+        q, k, v = g("Split", qkv, axis=2, num_outputs=3, outputs=3)
+        g("Tanh", g("Add", g("Mul", q, g("Sigmoid", k)), g("Mul", k, v)), out="y")
+    assert "q, k, v = " in emitted(g.model(y="y")).text

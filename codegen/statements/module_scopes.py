@@ -113,7 +113,10 @@ class FileNames:
             caller = _caller(node)
             literal = self._called(caller)
             for words in holders(node):
-                if (held := self._called(caller, words, reads)) != literal:
+                held = self._called(caller, words, reads)
+                # Equal weights share a name: it tells of the module that holds it.
+                own = held and held[-1].path.split(".")[: len(words)] == words
+                if held != literal and (own or not reads):
                     votes.setdefault(caller, Counter())[held] += 1
         for caller, found in votes.items():
             self._held[caller] = found.most_common(1)[0][0]
@@ -138,7 +141,10 @@ class FileNames:
             # TorchScript repeats the parent's label in the children of a container.
             inside = previous and segment.startswith(f"{previous}.")
             relative = segment[len(previous) + 1 :] if inside else segment
-            path = self._step(path, relative, list(holder), reads)
+            if inside:  # its next child, of no other module
+                path = [*path, *self._first_call(relative).split(".")]
+            else:
+                path = self._step(path, relative, list(holder), reads)
             scopes.append(Scope(".".join(path)))
             previous = segment
         return tuple(scopes)

@@ -122,6 +122,37 @@ def test_a_weight_that_a_node_reads_says_which_of_equal_names(
     torch.testing.assert_close(loaded(x), network(x))
 
 
+class _Untrained(nn.Module):
+    """Biases that are all zeros: the exporter gives them the name of the last one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stages = nn.Sequential(
+            nn.Sequential(nn.Sequential(nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4))),
+            nn.Sequential(nn.Sequential(nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4))),
+            nn.Sequential(nn.Sequential(nn.Identity(), nn.Conv2d(4, 4, 1))),
+        )
+        for layer in self.modules():
+            if isinstance(layer, nn.Conv2d):
+                nn.init.zeros_(layer.bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.stages(x)
+
+
+def test_a_weight_of_equal_numbers_elsewhere_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = torch.randn(1, 4, 8, 8)
+    file = tmp_path / "untrained.onnx"
+    torch.onnx.export(_Untrained().eval(), (given,), str(file), dynamo=False)
+    fairhand.compile(file, tmp_path / "stages_alike", level=0)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    loaded = import_module("stages_alike").load()
+    found = {name for name, m in loaded.named_modules() if type(m) is nn.Conv2d}
+    assert found == {"stages.0.0.0", "stages.1.0.0", "stages.2.0.1"}
+
+
 def test_of_joined_names_the_commonest_module_counts(tmp_path: Path) -> None:
     """As TensorFlow Lite names what it fuses."""
     g = Graph(x=["batch", 2, 8, 8])

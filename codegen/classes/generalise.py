@@ -81,10 +81,13 @@ def generalise(
     found: list[list[ModuleCall]] = []
     for groups in alike.values():
         every = sorted((call for group in groups for call in group), key=classes.place)
-        one = len(groups) > 1 and _take_numbers(classes, every)
+        one = len(groups) > 1 and _differing_numbers(every) is not None
         found += [every] if one else groups
     while any(_take_parts(classes, found, *pair) for pair in permutations(found, 2)):
         pass
+    for group in found:
+        if len({body_of(classes, call).numbers for call in group}) > 1:
+            _take_numbers(classes, group)
     while any(
         _take_arguments(classes, found, *pair) for pair in permutations(found, 2)
     ):
@@ -166,11 +169,16 @@ def _differing(rows: Sequence[Sequence[str]]) -> tuple[_Columns, _Products] | No
     return None if len(columns) - len(derived) > MOST_NUMBERS else (columns, derived)
 
 
-def _take_numbers(classes: ClassTable, calls: Sequence[ModuleCall]) -> bool:
-    """Make attributes of the numbers in which calls differ, if they are few."""
-    found = _differing([numbers_of(call.contents()) for call in calls])
-    if found is None:
-        return False
+def _differing_numbers(
+    calls: Iterable[ModuleCall],
+) -> tuple[_Columns, _Products] | None:
+    return _differing([numbers_of(call.contents()) for call in calls])
+
+
+def _take_numbers(classes: ClassTable, calls: Sequence[ModuleCall]) -> None:
+    """Make attributes of the numbers in which calls of a class differ."""
+    found = _differing_numbers(calls)
+    assert found is not None
     columns, derived = found
     names = _names(calls[0])
     for i, call in enumerate(calls):
@@ -190,7 +198,6 @@ def _take_numbers(classes: ClassTable, calls: Sequence[ModuleCall]) -> bool:
         new = {place: made[texts] for texts in columns for place in columns[texts]}
         _fill(call, new)
         classes.members[call] = classes.assign(call)
-    return True
 
 
 def _fill(call: ModuleCall, new: Mapping[int, Expr]) -> None:
@@ -322,7 +329,7 @@ def _take_parts(
         for call in more:
             _mark(call, places)
         calls = sorted([*more, *fewer], key=classes.place)
-        _take_numbers(classes, calls)
+        classes.members |= {call: classes.assign(call) for call in calls}
         position = groups.index(more)
         groups.remove(more)
         groups.remove(fewer)

@@ -242,14 +242,14 @@ class Attn(nn.Module):
         self.qkv = nn.Linear(16, 48)
 
     def forward(self, x: Tensor, past_0: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        first, second, third = self.qkv(x).chunk(3, dim=-1)
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
         x = past_0[0]
         past_0 = past_0[1]
         x, y, z = masked_attention(
-            first,
-            second,
-            third,
-            mask=y.to(first.dtype),
+            q,
+            k,
+            v,
+            mask=y.to(q.dtype),
             past_key=x,
             past_value=past_0,
             heads=(2, 2),

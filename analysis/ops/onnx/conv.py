@@ -56,10 +56,15 @@ def _is_layer(n: NodeView) -> bool:
 
 
 def _weights(n: NodeView) -> dict[str, Weight]:
-    """Weight and bias; zeros that an exporter put in are no bias."""
+    """Weight and bias; zeros that an exporter put in are no bias.
+
+    Those beside a weight that it made are a norm's, which may be trained.
+    """
     weights = {"weight": Weight(n.value(1))}
     if n.has(2) and not (
-        is_made_up(n.value(2)) and uniform_number(n.value(2).const_value) == 0
+        is_made_up(n.value(2))
+        and not is_made_up(n.value(1))
+        and uniform_number(n.value(2).const_value) == 0
     ):
         weights["bias"] = Weight(n.value(2))
     return weights

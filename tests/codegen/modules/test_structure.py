@@ -76,6 +76,22 @@ def test_a_sum_that_some_leave_out_is_a_flag(emitted: Emit) -> None:
     assert found.body("Block")[-1].endswith(" if self.residual else out")
 
 
+def test_a_sum_and_an_activation_are_told_by_one_class(emitted: Emit) -> None:
+    """Blocks with the sum have two activations, the one without it has one of them."""
+
+    def varied(op: str, residual: bool) -> Callable[[Traced, str, int], str]:
+        def body(g: Traced, x: str, _: int) -> str:
+            y = g.fc(g(op, g.fc(x, "fc1", 8, 8)), "fc2", 8, 8)
+            return str(g("Add", y, x)) if residual else y
+
+        return body
+
+    kinds = (("Relu", True), ("Tanh", False), ("Tanh", True))
+    found = emitted(chained(*(varied(*kind) for kind in kinds)))
+    assert found.classes == ["Block", "Net"]
+    assert "residual=False" in found.source()
+
+
 def test_a_sum_behind_a_module_is_a_flag(emitted: Emit) -> None:
     """What the module makes is the block's result where the sum is left out."""
 

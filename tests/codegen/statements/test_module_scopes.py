@@ -149,8 +149,9 @@ def test_a_weight_of_equal_numbers_elsewhere_says_nothing(
     fairhand.compile(file, tmp_path / "stages_alike", level=0)
     monkeypatch.syspath_prepend(str(tmp_path))
     loaded = import_module("stages_alike").load()
-    found = {name for name, m in loaded.named_modules() if type(m) is nn.Conv2d}
-    assert found == {"stages.0.0.0", "stages.1.0.0", "stages.2.0.1"}
+    found = {name: m for name, m in loaded.named_modules() if type(m) is nn.Conv2d}
+    assert set(found) == {"stages.0.0.0", "stages.1.0.0", "stages.2.0.1"}
+    assert all(layer.bias is not None for layer in found.values())
 
 
 def test_of_joined_names_the_commonest_module_counts(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ import onnx_ir as ir
 from ..analysis.graph.map_types import is_map, set_map_type
 from ..analysis.graph.traversal import all_nodes, sort
 from ..analysis.graph.weightless import skeleton
-from ..analysis.ops.facts.trainable import mark_parameters
 from ..analysis.ops.registry import OWN
+from ..analysis.ops.trainable import mark_parameters
 from ..analysis.ops.type_rules import known_to_onnx
 from .adapters import (  # noqa: F401
     opset_experimental,

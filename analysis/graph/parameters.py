@@ -28,7 +28,8 @@ COMPUTED = "computed"
 def has_name(value: ir.Value) -> bool:
     """Whether a constant's name is the original program's, not an exporter's."""
     name = value.name or ""
-    made_up = _MADE_UP.search(name) or _BOUNDS.search(name)
+    noted = value.metadata_props.get(_KIND) in ("PARAMETER", "BUFFER")
+    made_up = not noted and (_MADE_UP.search(name) or _BOUNDS.search(name))
     return bool(re.fullmatch(r"[A-Za-z_][\w.-]*", name)) and not made_up
 
 

@@ -11,6 +11,7 @@ from fairhand.analysis.graph.constants import is_wave
 from fairhand.analysis.graph.parameters import (
     COMPUTED,
     TRAINS,
+    has_name,
     is_parameter,
     is_saved,
 )
@@ -86,3 +87,19 @@ def test_a_weight_that_statistics_are_folded_into_trains() -> None:
         root = g("Sqrt", g("Add", g.param("running_var", 4), g.number(1e-5)))
         y = g("MatMul", "x", g("Div", g.param("weight", 3, 4), root))
     assert _trained(g, y) == {"weight"}
+
+
+def test_what_an_operator_takes_for_a_layers_parameter_trains_without_a_path() -> None:
+    g = Traced(x=["batch", 3])
+    tied = g.param("weight", 4, 3)
+    h = g("Gemm", "x", tied, g.param("visible", 4), transB=1)
+    y = g("Gemm", g("Sigmoid", h), tied, g.param("hidden", 3))
+    assert _trained(g, y) == {"weight", "visible", "hidden"}
+
+
+def test_a_letter_that_the_exporter_notes_is_a_parameters_name() -> None:
+    value = ir.Value(name="T", const_value=ir.tensor(np.ones(3, np.float32)))
+    value.metadata_props["pkg.torch.export.graph_signature.InputSpec.kind"] = (
+        "PARAMETER"
+    )
+    assert has_name(value)

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from ...graph.constants import is_grid, is_mask, is_wave
-from ...graph.parameters import TRAINS, has_name
-from ...graph.traversal import all_nodes
-from ...graph.weight_access import glance
+from ..graph.constants import is_grid, is_mask, is_wave
+from ..graph.parameters import TRAINS, has_name
+from ..graph.traversal import all_nodes
+from ..graph.weight_access import glance
+from .registry import lookup
 
 # Arguments of functions that exporters name numbers after.
 _SETTING = re.compile(r"(^|\.)(alpha|beta|lambd|threshold|eps|pow)(_\d+)*$")
@@ -122,6 +123,8 @@ class _Roles:
             if all(x.const_value is None for x in others) and kind in _SUMS - {"Add"}:
                 return False
             return self._used(node.outputs[0], depth - 1)
+        if place and (op := lookup(node)) is not None and op.module is not None:
+            return any(map(self._is_computed, others)) or None  # as a layer's
         return None
 
     def _is_computed(self, value: ir.Value) -> bool:

@@ -264,7 +264,8 @@ def lower(
     statements = make_steps(graph, shapes, faithful, kernels)
     find_scopes(statements)
     interface = interface_of(graph)
-    root = make_tree(statements, interface.outputs, faithful, interface.caches)
+    results, caches = interface.outputs, interface.caches
+    root = make_tree(statements, results, faithful, caches, not kernels)
     settle_dimensions(root, interface.inputs, shapes)
     classes = ClassTable(root, network_name(graph, root, title), faithful)
     writers = BodyWriters(classes, graph, shapes, style)

@@ -7,7 +7,6 @@ function: what it reads is computed before it, what it returns is read after it.
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import takewhile
 
 import onnx_ir as ir
@@ -27,15 +26,12 @@ from ..ir.module_call import (
 )
 from ..ir.naming import last_word
 from ..statements.group_by_scope import group_blocks
-from .sequential import Place, deep_places, is_shallow
+from .plain_layers import enter_plain_layers
+from .sequential import Place, deep_places, is_list, is_row, is_shallow, owns
 
 # A parameter up to this size is stored once per module that uses it, as the original
 # program did before an exporter merged equal arrays; larger ones are passed along.
 OWN_COPY_BYTES = 1 << 16
-
-# So many equal nn.Sequential's beside each other, of layers with operators between
-# them, are a class; fewer are written where they are called.
-MIN_LISTS = 3
 
 
 def make_tree(
@@ -43,20 +39,24 @@ def make_tree(
     results: list[ir.Value],
     faithful: bool = False,
     cache: frozenset[ir.Value] = frozenset(),
+    plain: bool = True,
 ) -> ModuleCall:
     """Group, split repeated calls, drop what is not worth a class, settle arguments.
 
     If `faithful`, members keep the paths that the file gives them. `cache` are inputs
-    that come as lists, which the network's own forward goes through.
+    that come as lists, which the network's own forward goes through. `plain`: operators
+    may be layers, where no kernel is to take them.
     """
     root = ModuleCall("", items=group_blocks(steps, faithful))
+    if plain:
+        enter_plain_layers(root, results, faithful)
     _simplify(root, faithful, set(deep_places(root)))
     _separate_clashing(root)
     _peel(root)
-    while (
-        not faithful and len(root.items) == 1 and isinstance(root.items[0], ModuleCall)
-    ):
+    while not faithful and len(root.items) == 1:
         only = root.items[0]  # a wrapper around the network proper
+        if not isinstance(only, ModuleCall) or only.whole:
+            break
         root = ModuleCall(only.path, only.hint, only.items)
     if not faithful and cache:
         _open_wrappers(root, cache)
@@ -100,7 +100,7 @@ def _shorten(root: ModuleCall, path: str) -> None:
     words: dict[bool, set[str]] = {True: set(), False: set()}
     for item in root.contents():
         word = item.path.removeprefix(start).partition(".")[0]
-        words[item.path.startswith(start)].add(word if _owns(item) else "")
+        words[item.path.startswith(start)].add(word if owns(item) else "")
     if words[True] & words[False] - {""}:
         return
     for step in root.steps():
@@ -116,8 +116,6 @@ def _simplify(call: ModuleCall, faithful: bool, deep: set[Place]) -> None:
     """Bottom-up: a module with fewer than two statements is not worth a class."""
     for child in call.calls():
         _simplify(child, faithful, deep)
-    lists = {child.path: _skeleton(child) for child in call.calls()}
-    alike = Counter(lists.values())
 
     def simplified(item: Item) -> list[Item]:
         if isinstance(item, Assignment):
@@ -126,26 +124,15 @@ def _simplify(call: ModuleCall, faithful: bool, deep: set[Place]) -> None:
             return _kept_path(item)
         if is_shallow(call, item, deep):
             return [item]
-        return _keep_or_dissolve(item, alike[_skeleton(item)] >= MIN_LISTS)
+        return _keep_or_dissolve(item)
 
     call.exchange(simplified)
-
-
-def _skeleton(call: ModuleCall) -> tuple[str, ...]:
-    """The operators of a list of two layers or more, in order; () for other modules."""
-    steps = list(call.steps())
-    layers = sum(step.form is not None for step in steps)
-    if not is_list(call) or layers < 2 or any(call.calls()):
-        return ()
-    return tuple(
-        s.form.layer if s.form else s.node.op_type if s.node else "" for s in steps
-    )
 
 
 def _kept_path(call: ModuleCall) -> list[Item]:
     """The same for members that keep their paths: a class must own what is in it, and
     has members of names that are identifiers."""
-    members = [item.path for item in call.contents() if _owns(item)]
+    members = [item.path for item in call.contents() if owns(item)]
     alone = len(call.items) == 1 and isinstance(call.items[0], ModuleCall)
     start = f"{call.path}."
     inside = all(
@@ -154,14 +141,15 @@ def _kept_path(call: ModuleCall) -> list[Item]:
         for word in (path.removeprefix(start).partition(".")[0],)
     )
     read = (value for step in call.steps() for value in _constants(step))
-    owns = bool(members) or any(_up_to_holder(value, (call,)) for value in read)
-    return [call] if owns and inside and not alone and not is_list(call) else call.items
+    holds = bool(members) or any(_up_to_holder(value, (call,)) for value in read)
+    kept = is_row(call) if call.whole else inside and not is_list(call)
+    return [call] if holds and kept and not alone else call.items
 
 
-def _keep_or_dissolve(call: ModuleCall, repeats: bool) -> list[Item]:
-    """`repeats`: others beside it do the same, so that it deserves a class."""
+def _keep_or_dissolve(call: ModuleCall) -> list[Item]:
+    """What stands in the place of a module: itself, or what is in it."""
     items = call.contents()
-    members = [item for item in items if _owns(item)]
+    members = [item for item in items if owns(item)]
     constants = {v.name for s in call.steps() if s.form is None for v in _constants(s)}
     if len(call.items) == 1 and isinstance(call.items[0], ModuleCall):
         inner = call.items[0]
@@ -170,26 +158,14 @@ def _keep_or_dissolve(call: ModuleCall, repeats: bool) -> list[Item]:
     left = len(items) == 1 and all(last_word(n) == "bias" for n in constants)
     if not members and (not constants or left):
         return call.items  # no more than the bias that a merged layer leaves
-    mixed = any(not _owns(item) for item in items)
+    mixed = any(not owns(item) for item in items)
     only = members[0] if len(members) == 1 and not constants else None
     if isinstance(only, Assignment) and (is_list(call) or len(items) <= 2):
         only.path = _shortest(only.path, call.path)
         return call.items
-    if is_list(call) and mixed and not (repeats and _skeleton(call)):
+    if is_list(call) and mixed:
         return call.items  # more than a chain of layers, and no class of its own
     return [call]
-
-
-def is_list(call: ModuleCall) -> bool:
-    """Whether it is an nn.Sequential by class, or by members numbered 0, 1, 2 ..."""
-    if call.hint:
-        return call.hint == "Sequential"
-    inner = [x.path.removeprefix(f"{call.path}.") for x in call.contents() if _owns(x)]
-    return bool(inner) and all(word.isdigit() for word in inner)
-
-
-def _owns(item: Item) -> bool:
-    return isinstance(item, ModuleCall) or item.form is not None
 
 
 def _shortest(path: str, scope: str) -> str:
@@ -231,7 +207,7 @@ def _divided(root: ModuleCall) -> set[int]:
 
     def visit(call: ModuleCall, around: frozenset[str]) -> None:
         around |= {call.path}
-        owned = [item.path for item in call.contents() if _owns(item)]
+        owned = [item.path for item in call.contents() if owns(item)]
         owned += [value.name or "" for value in call.constants if names_member(value)]
         inside = f"{call.path}." if call.path else ""
         for path in filter(lambda path: path.startswith(inside), owned):

@@ -7,9 +7,22 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from ..ir.assignment import is_plain_call
-from ..ir.module_call import ModuleCall
+from ..ir.module_call import Item, ModuleCall
 
 Place = tuple[str, str]
+
+
+def is_list(call: ModuleCall) -> bool:
+    """Whether it is an nn.Sequential by class, or by members numbered 0, 1, 2 ..."""
+    if call.hint:
+        return call.hint == "Sequential"
+    inner = [x.path.removeprefix(f"{call.path}.") for x in call.contents() if owns(x)]
+    return bool(inner) and all(word.isdigit() for word in inner)
+
+
+def owns(item: Item) -> bool:
+    """Whether an item is a member of the class that has it."""
+    return isinstance(item, ModuleCall) or item.form is not None
 
 
 def is_chain(call: ModuleCall) -> bool:
@@ -27,17 +40,24 @@ def is_chain(call: ModuleCall) -> bool:
         if isinstance(item, ModuleCall):
             if item.shares is not None or item.inputs != [current] or item.size_args:
                 return False
-        elif (
-            item.form is None
-            or item.reads() != [current]
-            or not is_plain_call(item.expr)
-        ):
+        elif item.reads() != [current] or not _is_member(item):
             return False
         outputs = [out for out in item.outputs if out is not None]
         if len(outputs) != 1:
             return False
         current = outputs[0]
     return current is call.outputs[0]
+
+
+def is_row(call: ModuleCall) -> bool:
+    """Whether it has numbered modules and layers, and nothing else."""
+    return _numbered(call) and all(map(_is_member, call.items))
+
+
+def _is_member(item: Item) -> bool:
+    return isinstance(item, ModuleCall) or (
+        item.form is not None and is_plain_call(item.expr)
+    )
 
 
 def _numbered(call: ModuleCall) -> bool:

@@ -166,12 +166,19 @@ def _calls(steps: list[Assignment]) -> tuple[list[Assignment], list[list[Assignm
     """
     parts: list[list[Assignment]] = [[]]
     seen: set[tuple[object, ...]] = set()
+    lead: list[tuple[Scope, ...]] = []  # of what stands in front of the first layer
     for step in steps:
         weights = owned_matrices(step) if step.form is None else weights_key(step.form)
         if step.form is not None or weights:
             mark = (step.scopes, weights)
+            if not seen and len(parts) == 1:
+                lead = [one.scopes for one in parts[0]]
             if mark in seen:
-                parts.append([])
+                start = len(parts[-1]) - len(lead)
+                if [one.scopes for one in parts[-1][start:]] != lead:
+                    start = len(parts[-1])
+                parts.append(parts[-1][start:])
+                del parts[-2][start:]
                 seen = set()
             seen.add(mark)
         parts[-1].append(step)

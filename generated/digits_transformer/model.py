@@ -52,13 +52,11 @@ class Layer(nn.Module):
         self.attention_norm = nn.LayerNorm(48)
         self.attention = Attention()
         self.mlp_norm = nn.LayerNorm(48)
-        self.mlp = nn.ModuleList([nn.Linear(48, 96), nn.Linear(96, 48)])
+        self.mlp = nn.Sequential(nn.Linear(48, 96), nn.GELU(), nn.Linear(96, 48))
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attention(self.attention_norm(x))
-        out = self.mlp_norm(x)
-        out = F.gelu(self.mlp[0](out))
-        return x + self.mlp[1](out)
+        return x + self.mlp(self.mlp_norm(x))
 
 
 class DigitsTransformer(nn.Module):

@@ -47,13 +47,12 @@ class Stage(nn.Module):
 class FaithfulCnn(nn.Module):
     def __init__(self):
         super().__init__()
-        self.stages = nn.ModuleList([Stage(3, 4), Stage(4, 6)])
+        self.stages = nn.Sequential(Stage(3, 4), Stage(4, 6))
         self.classifier = nn.Linear(6, 5)
 
     def forward(self, image: Tensor) -> Tensor:
-        x = self.stages[0](image)  # [batch, 4, 8, 8]
-        x = self.stages[1](x)  # [batch, 6, 8, 8]
-        return self.classifier(x.mean(dim=(2, 3)))
+        stages = self.stages(image).mean(dim=(2, 3))  # [batch, 6]
+        return self.classifier(stages)
 
 
 def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> FaithfulCnn:

@@ -36,27 +36,28 @@ class Inception(nn.Module):
     ):
         super().__init__()
         self.branch1x1 = nn.Conv2d(in_channels, out_channels, 1)
-        self.branch3x3 = nn.ModuleList(
-            [nn.Conv2d(in_channels, width, 1), nn.Conv2d(width, width, 3, padding=1)]
+        self.branch3x3 = nn.Sequential(
+            nn.Conv2d(in_channels, width, 1),
+            nn.ReLU(),
+            nn.Conv2d(width, width, 3, padding=1),
+            nn.ReLU(),
         )
-        self.branch3x3dbl = nn.ModuleList(
-            [
-                nn.Conv2d(in_channels, 4, 1),
-                nn.Conv2d(4, 4, 3, padding=1),
-                nn.Conv2d(4, 4, 3, padding=1),
-            ]
+        self.branch3x3dbl = nn.Sequential(
+            nn.Conv2d(in_channels, 4, 1),
+            nn.ReLU(),
+            nn.Conv2d(4, 4, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(4, 4, 3, padding=1),
+            nn.ReLU(),
         )
         self.branch_pool = nn.Conv2d(in_channels, out_channels2, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        features = F.relu(self.branch3x3[0](x))
-        features = F.relu(self.branch3x3[1](features))
-        y = x
-        for block in self.branch3x3dbl:
-            y = F.relu(block(y))
+        out = self.branch3x3(x)
+        y = self.branch3x3dbl(x)
         pooled = F.avg_pool2d(x, 3, stride=1, padding=1, count_include_pad=False)
-        z = F.relu(self.branch_pool(pooled))
-        return torch.cat([F.relu(self.branch1x1(x)), features, y, z], dim=1)
+        features = F.relu(self.branch_pool(pooled))
+        return torch.cat([F.relu(self.branch1x1(x)), out, y, features], dim=1)
 
 
 class InceptionModel(nn.Module):

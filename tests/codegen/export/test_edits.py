@@ -32,11 +32,11 @@ EDITS: dict[str, tuple[tuple[str, str], ...]] = {
         (_MEAN, "pooled = self.norm(x).mean(dim=1)"),
         ("self.head(mean)", "self.head(pooled)"),
     ),
-    "another activation": (("F.gelu(", "F.silu("),),
+    "another activation": (("nn.GELU()", "nn.SiLU()"),),
     "an activation of another kind": (
-        ("F.gelu(self", 'F.gelu(approximate="tanh", input=self'),
+        ("nn.GELU()", 'nn.GELU(approximate="tanh")'),
     ),
-    "no residual": (("return x + self.mlp[1](", "return self.mlp[1]("),),
+    "no residual": (("return x + self.mlp(", "return self.mlp("),),
     "residuals the other way round": (
         ("x + self.attention(", "1.0 * x + self.attention("),
     ),

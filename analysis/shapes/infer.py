@@ -26,7 +26,7 @@ from ..graph.traversal import bodies
 from ..ops import lookup
 from ..ops.facts.small_values import constant_node
 from .control_flow import BODIES
-from .onnx_types import infer_types
+from .onnx_types import infer_types, type_by_schema
 
 __all__ = ["ShapeFacts", "infer"]
 
@@ -349,6 +349,8 @@ class _Walk:
         type_ = self.types.get(value)
         if type_ is not None and type_.WhichOneof("value") is not None:
             _set_type(value, type_)
+        elif value.type is None:
+            value.type = type_by_schema(value)
         if not isinstance(value.type, ir.TensorType | None):
             return
         found = self._from_onnx(type_)

@@ -55,6 +55,24 @@ def infer_types(
     return {value: type_ for value, type_ in named if type_ is not None}
 
 
+def type_by_schema(value: ir.Value) -> ir.TypeProtocol | None:
+    """The type of an input that the operator's schema says is this result's, too.
+
+    onnx tells no types behind sizes that it has wrong, as it has those of an STFT.
+    """
+    node, index = value.producer(), value.index()
+    if node is None or index is None or node.domain:
+        return None
+    try:
+        schema = onnx.defs.get_schema(node.op_type)
+    except onnx.defs.SchemaError:
+        return None
+    wanted = schema.outputs[min(index, len(schema.outputs) - 1)].type_str
+    pairs = zip(node.inputs, schema.inputs, strict=False)
+    alike = (given for given, formal in pairs if formal.type_str == wanted)
+    return next((v.type for v in alike if v is not None and v.type is not None), None)
+
+
 def _is_inferable(node: ir.Node) -> bool:
     """Whether onnx can tell the types of what the node computes."""
     if node.domain not in _KNOWN_DOMAINS:

@@ -267,3 +267,16 @@ def test_a_size_that_may_be_0_is_divided_towards_0(made: str) -> None:
     proto = build(inputs, HALVED.format(made=made), "float[n] y")
     values, shapes = analyse(proto)
     assert shapes.content(values["half"]) is None
+
+
+def test_a_type_that_onnx_loses_is_the_schemas() -> None:
+    """It counts all frequencies of an STFT, and a product of 17 of them stays unknown."""
+    proto = build(
+        "float[b, 128] x, float[17, 8] m",
+        "step = Constant<value_int=16>(); length = Constant<value_int=32>()\n"
+        "s = STFT(x, step, , length); axis = Constant<value_ints=[-1]>()\n"
+        "e = ReduceSum<keepdims=0>(s, axis); y = MatMul(e, m); z = Log(y)",
+    )
+    values, shapes = analyse(proto)
+    assert spell(shapes.dims(values["y"])) == "[b, 7, 8]"
+    assert values["y"].dtype == values["z"].dtype == ir.DataType.FLOAT

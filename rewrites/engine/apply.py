@@ -39,7 +39,7 @@ from .termination import draft_weight, dying, weight
 
 
 @dataclass(frozen=True)
-class _Change:
+class Change:
     """Nodes that are to give way to drafts."""
 
     roots: Sequence[ir.Value]
@@ -48,7 +48,6 @@ class _Change:
     results: Sequence[Input]
     measure: str = "weight"
     sums: bool = False  # whether a sum of floats is reordered
-    merges: bool = False  # whether constants of two operators become one
 
 
 class Rewriter:
@@ -83,27 +82,32 @@ class Rewriter:
 
     def apply(self, match: Match, phase: str = "") -> Application | str:
         """Replace a match; the reason instead, if the law holds but it may not be."""
+        change = self.planned(match)
+        if isinstance(change, str):
+            return change
+        record = partial(describe, match, self.classes[match.rule.name])
+        return self._carried_out(change, record, phase)
+
+    def planned(self, match: Match) -> Change | str:
+        """What a match would become; or the reason."""
+        if self.level < 2 and match.rule.family == "merging" and self._joins(match):
+            return "a stored weight would take in another constant"
         builder = Builder(match)
         try:
             results = builder.results()
         except CannotWrite as reason:
             return str(reason)
         rule = match.rule
-        change = _Change(
+        change = Change(
             roots=match.roots,
             matched=match.nodes(),
             drafts=builder.drafts,
             results=results,
             measure=rule.measure,
-            merges=rule.family == "merging",
             sums=self.classes[rule.name] is Exactness.RING
             or match.binding.reassociated,
         )
-        refusal = self._refusal(change)
-        if refusal:
-            return refusal
-        record = partial(describe, match, self.classes[rule.name])
-        return self._carried_out(change, record, phase)
+        return self._refusal(change) or change
 
     def apply_recognised(
         self, found: Recognition, phase: str = ""
@@ -111,7 +115,7 @@ class Rewriter:
         """Put an operator in the place of what computes the same; or the reason."""
         if self.level == 0 and found.name == OPEN:
             return "rows that are masked throughout would have a result"
-        change = _Change(
+        change = Change(
             roots=(found.root,),
             matched=list(found.nodes),
             drafts=found.drafts,
@@ -123,7 +127,7 @@ class Rewriter:
         return self._carried_out(change, partial(describe_recognised, found), phase)
 
     def _carried_out(
-        self, change: _Change, record: Callable[..., Application], phase: str
+        self, change: Change, record: Callable[..., Application], phase: str
     ) -> Application:
         matched = change.matched
         made = self.graft.add(change.drafts, [_producer(change.roots[0]), *matched])
@@ -146,7 +150,7 @@ class Rewriter:
         self._share(users)
         return done
 
-    def _refusal(self, change: _Change) -> str:
+    def _refusal(self, change: Change) -> str:
         """Why a change isn't made although both sides are equal; '' if it may be."""
         there = self.graft.existing_of(change.drafts, _producer(change.roots[0]))
         unchanged = 0
@@ -167,8 +171,6 @@ class Rewriter:
             return "a stored weight would change"
         if self.level == 0 and _parameters(change) - _left(change):
             return "a parameter would not be needed any more, for its numbers"
-        if self.level < 2 and change.merges and any(map(self._joins_parameter, new)):
-            return "a stored weight would take in another constant"
         # What the right side uses stays, even if it is part of the left side.
         replaced = [n for n in change.matched if n not in there.values()]
         dead = dying(replaced, change.roots)
@@ -180,7 +182,7 @@ class Rewriter:
             return f"the graph would get heavier ({before} to {after})"
         return self.numbers.lost(new) or self._unsettling(change)
 
-    def _unsettling(self, change: _Change) -> str:
+    def _unsettling(self, change: Change) -> str:
         """Whether floats, of which integers are made, would be summed otherwise."""
         dtype = change.roots[0].dtype
         if self.rounds and change.sums and dtype and dtype.is_floating_point():
@@ -202,18 +204,13 @@ class Rewriter:
             for x in inputs
         )
 
-    def _joins_parameter(self, draft: Draft) -> bool:
-        """Whether a planned node makes one tensor of a parameter and another constant:
+    def _joins(self, match: Match) -> bool:
+        """Whether the constants that become one are a parameter and another tensor:
         the layer that it is of would have none of its own any more."""
-        tensors = sum(map(self._is_tensor, draft.inputs))
-        return tensors > 1 and self._alters_parameter(draft)
-
-    def _is_tensor(self, x: Input) -> bool:
-        """Whether a constant has several elements, as far as that is known."""
-        if isinstance(x, NewConstant):
-            return bool(x.array.size > 1)
-        dims = self.facts.dims(x) if isinstance(x, ir.Value) else None
-        return dims is None or any(n != 1 for n in dims)
+        is_constant, dims = self.facts.is_constant, self.facts.dims
+        constants = [x for x in match.binding.values.values() if is_constant(x)]
+        tensors = [x for x in constants if any(n != 1 for n in dims(x) or ())]
+        return len(tensors) > 1 and any(map(self.facts.holds_parameter, constants))
 
     def _is_constant(self, x: Input) -> bool:
         if isinstance(x, Output):
@@ -289,13 +286,13 @@ class Rewriter:
                     self.touched += [user for user, _ in x.uses()][:2]
 
 
-def _parameters(change: _Change) -> set[ir.Value]:
+def _parameters(change: Change) -> set[ir.Value]:
     """What trains of what the matched nodes read."""
     read = {value for node in change.matched for value in node.inputs}
     return {value for value in read if value is not None and is_parameter(value)}
 
 
-def _left(change: _Change) -> set[object]:
+def _left(change: Change) -> set[object]:
     """What the results are, and what the planned nodes read."""
     return {*change.results, *(x for draft in change.drafts for x in draft.inputs)}
 

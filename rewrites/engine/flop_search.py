@@ -17,11 +17,9 @@ import sympy
 
 from ...analysis.cost.flops import flops
 from ...analysis.graph.dims import Dim
-from ..language.operators.read_write import CannotWrite
 from ..language.pattern import Apply, Chain, Many, Term
 from ..language.rule import Rule
 from .apply import Rewriter
-from .build import Builder
 from .history import Application
 from .match import Match, Matcher
 from .rule_index import index_of
@@ -114,19 +112,17 @@ class Search:
 
     def saving(self, match: Match) -> int:
         """Operations that an application saves; 0 if that can't be told."""
-        builder = Builder(match)
-        try:
-            builder.results()
-        except CannotWrite:
+        change = self._rewriter.planned(match)
+        if isinstance(change, str):
             return 0
         root = match.roots[0].producer()
         assert root is not None
-        trial = self._rewriter.graft.trial(builder.drafts, root)
+        dead = dying(match.nodes(), match.roots)
+        before = [self._count(node) for node in dead]
+        trial = self._rewriter.graft.trial(change.drafts, root)
         after = [self._count(node) for node in trial]
         for node in trial:
             node.resize_inputs(0)  # takes the trial off the graph's values again
-        dead = dying(match.nodes(), match.roots)
-        before = [self._count(node) for node in dead]
         if None in after or None in before:
             return 0
         return sum(n or 0 for n in before) - sum(n or 0 for n in after)

@@ -45,8 +45,9 @@ class ConstantNumbers:
                 planned.get(id(x.draft)) if isinstance(x, Output) else self._numbers(x)
                 for x in draft.inputs
             ]
-            planned[id(draft)] = _result(draft.op_type, given)
-            reason = _lost(draft.op_type, given)
+            wide = _wide(draft.op_type, given)
+            planned[id(draft)] = _result(draft.op_type, given, wide)
+            reason = _lost(draft.op_type, given, wide)
             if reason:
                 self._note(drafts)
                 return reason
@@ -68,7 +69,7 @@ class ConstantNumbers:
         node = x.producer()
         if node is not None:
             given = [self._numbers(y, depth - 1) for y in node.inputs]
-            return _result(node.op_type, given)
+            return _result(node.op_type, given, _wide(node.op_type, given))
         if x.const_value is None:
             return None
         if x.const_value.size > _LARGE:
@@ -98,7 +99,7 @@ def _floats(array: Numbers) -> Numbers:
     return array if known else None
 
 
-def _result(op: str, given: list[Numbers]) -> Numbers:
+def _result(op: str, given: list[Numbers], wide: Numbers) -> Numbers:
     """What a node computes; of what is only moved, the largest of its numbers."""
     first = given[0] if given else None
     if first is None:
@@ -106,7 +107,6 @@ def _result(op: str, given: list[Numbers]) -> Numbers:
     with np.errstate(all="ignore"):
         if op in _MOVED:
             return np.array(np.max(np.abs(first), initial=0), first.dtype)
-        wide = _wide(op, given)
         return None if wide is None else wide.astype(first.dtype)
 
 
@@ -119,14 +119,13 @@ def _wide(op: str, given: list[Numbers]) -> Numbers:
         return _COMPUTED[op](*arrays)
 
 
-def _lost(op: str, given: list[Numbers]) -> str:
-    result = _wide(op, given)
+def _lost(op: str, given: list[Numbers], result: Numbers) -> str:
     if result is None or not result.size:
         return ""
     a, b = given
     assert a is not None and b is not None
     limits = ml_dtypes.finfo(a.dtype)  # type: ignore[no-untyped-call]
-    a, b, size = (np.abs(x.astype(np.longdouble)) for x in (a, b, result))
+    a, b, size = (np.abs(x.astype(np.longdouble, copy=False)) for x in (a, b, result))
     finite = np.isfinite(a) & np.isfinite(b)
     if np.any(finite & ~(size <= limits.max)):
         return "the constants are finite, and what they come to is not"

@@ -56,10 +56,6 @@ class Convolution:
         """A vector over the result's channels, shaped to go with the weight."""
         return self._along(vector, self.transposed)
 
-    def _by_input(self, vector: Term) -> Apply:
-        """A vector over the operand's channels, shaped to go with the weight."""
-        return self._along(vector, not self.transposed)
-
     def _along(self, vector: Term, second: bool) -> Apply:
         """A vector along the first axis of the weight or the second."""
         r = self.rank
@@ -112,7 +108,6 @@ def plus(a: Term | None, b: Term) -> Term:
 
 SPATIAL = dict(stride=(1, 1, 2, 1), dilation=(1,) * 4)
 PADDED = dict(low=(0, 0, 1, 0), high=(0, 0, 1, 1))
-UNPADDED = dict(low=(0,) * 4, high=(0,) * 4)
 CONV = dict(r=4, x=[2, 4, 5, 6], weight=[6, 2, 3, 3], group=2)
 ONE_GROUP = dict(r=4, x=[2, 4, 5, 6], weight=[6, 4, 3, 3])
 TRANSPOSED = dict(r=4, x=[2, 4, 5, 6], weight=[4, 6, 3, 3], extra=(0, 0, 1, 0))

@@ -45,11 +45,6 @@ class Layer:
         flag = self.turned["transB"]
         return Unsqueeze(vector, axes=axis_range(2, flag, flag + 1))
 
-    def by_row(self, vector: Term) -> Apply:
-        """A number per summand, shaped to go with the weight."""
-        flag = self.turned["transB"]
-        return Unsqueeze(vector, axes=axis_range(2, 1 - flag, 2 - flag))
-
     @property
     def columns(self) -> Int:
         """The number of columns of the result."""

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from ..language.operators.contraction import MatMul
 from ..language.operators.elementwise import Mul
-from ..language.pattern import Var
 from ..language.rule import Law, Rule, rule
-from ..language.terms import Int
 from .gemm import RULES as GEMM_RULES
 from .linear import RULES as LINEAR_RULES
 from .product_patterns import Product, column, row
@@ -36,11 +34,6 @@ def matmul_scaled_input(law: Law) -> None:
     a, vector = row(law, "a", product.rank, product.x.dim(product.rank - 1))
     weight = Mul(product.weight, column(vector))
     law.rewrite(MatMul(Mul(product.x, a), product.weight), MatMul(product.x, weight))
-
-
-def _two(law: Law) -> tuple[Int, Var, Var]:
-    r = law.rank(low=2)
-    return r, law.tensor("x", r), law.tensor("y", r)
 
 
 RULES: list[Rule] = [

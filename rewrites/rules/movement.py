@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 from ..language.operators.movement import Expand, Squeeze, Tile, Transpose, Unsqueeze
-from ..language.pattern import Term, Var
 from ..language.rule import Law, Rule, rule
 from ..language.terms import (
     Axes,
-    Bool,
-    Int,
     Perm,
     choose,
     eq,
@@ -248,30 +243,6 @@ def tile_to_expand(law: Law) -> None:
         law.require(ones, "an axis of another size than 1 is repeated")
     left = Tile(x, repeats=n)
     law.rewrite(left, Expand(x, shape=sizes_of(left)))
-
-
-def _as_large(law: Law, x: Var, expanded: Term, others: list[Var], q: Int) -> None:
-    """Without the Expand the result is as large, by x itself or another operand."""
-    if law.mutant("smaller"):
-        return
-    shift = others[0].rank - q
-
-    def kept(k: Int) -> Bool:
-        size = expanded.dim(k)
-        by_others = [eq(y.dim(k + shift), size) for y in others]
-        return reduce(lambda a, b: a | b, by_others, eq(x.dim(k), size))
-
-    law.require(forall(q, kept), "the result would be smaller")
-
-
-@rule("movement", samples=[dict(q=1, x=[3], s=[2, 3], f="Exp")], measure="flops")
-def unary_of_expand(law: Law) -> None:
-    """f(Expand(x)) = Expand(f(x))"""
-    x = law.tensor("x", law.rank("q"))
-    s = law.sizes("s", law.rank())
-    f = law.pointwise("f")
-    g = law.pointwise("g") if law.mutant("other_function") else f
-    law.rewrite(f(Expand(x, shape=s)), Expand(g(x), shape=s))
 
 
 @rule("movement", false=True)

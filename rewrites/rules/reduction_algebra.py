@@ -20,7 +20,7 @@ from ..language.operators.reduction import (
 )
 from ..language.pattern import Operator, Term
 from ..language.rule import Law, Rule, rule
-from ..language.terms import Axes, Int, eq, forall, implies, one_axis, real, real_eq
+from ..language.terms import Axes, Int, eq, one_axis, real, real_eq
 
 
 def snake(operator: Operator) -> str:
@@ -109,26 +109,6 @@ def mean_from_sum(law: Law) -> None:
     _adds_no_axis(law, r, axes, keepdims)
     left = Div(ReduceSum(x, axes=axes, keepdims=keepdims), n)
     law.rewrite(left, ReduceMean(x, axes=axes, keepdims=keepdims))
-
-
-# ---- algebra, where it saves operations
-
-
-def _constant_along(law: Law, c: Term, x: Term, axes: Axes) -> None:
-    if not law.mutant("along_the_axes"):
-        law.require(
-            forall(x.rank, lambda k: implies(axes.has(k), eq(c.dim(k), 1))),
-            "c varies along a reduced axis",
-        )
-    law.require(
-        forall(x.rank, lambda k: eq(c.dim(k), 1) | eq(c.dim(k), x.dim(k))),
-        "c enlarges x",
-    )
-
-
-def _kinds(op: Operator) -> str:
-    """A mean of whole numbers is rounded towards 0; their sums make a ring."""
-    return "float" if op is ReduceMean else ""
 
 
 RULES: list[Rule] = [

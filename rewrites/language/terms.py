@@ -118,8 +118,6 @@ class Real(Expr):
         return Bool("real_less_equal", real(other), self)
 
 
-PI = Real("pi")
-NEGATIVE_ZERO = Real("negative_zero")  # -0.0, which is 0 but for its sign
 NEGATIVE_INFINITY = Real("negative_infinity")
 
 

@@ -11,7 +11,8 @@ and what is chosen among them, are such numbers.
 Near a pole, and at the edge of what a function is defined on, the least rounding is as
 much: |u| / u, 1 / u, log(u) and sqrt(u) of a u near 0 that both sides round otherwise.
 There both sides must take the very same term, or one that is right to some last places
-whatever cancels in what it is made of: 1 + exp(x), a softmax, a sum of squares.
+whatever cancels in what it is made of: 1 + exp(x), a softmax, a sum of squares. So too
+the power of what may be negative or 0, near a whole number.
 
 In structurally equal sides the same goes for what the runtime leaves open: the order of
 a sum, the last place of an elementary function.
@@ -74,8 +75,16 @@ _ENDS = {"div": 1} | dict.fromkeys(
     ("recip", "log", "sqrt", "pow", "tan", "kernel:ReduceLogSum"), 0
 )
 _POLES = {"recip": "div"}
-# These divide by what is left of a row without its mean.
-_CENTRES = {"LayerNormalization", "InstanceNormalization", "GroupNormalization"}
+# A negative number has whole powers alone, 0 has another one at 0.
+_EXPONENT = "the power"
+# These divide by what is left of a row without its mean, or add epsilon to a variance.
+_OF_EXACT = {
+    "LayerNormalization",
+    "InstanceNormalization",
+    "GroupNormalization",
+    "BatchNormalization",
+    _EXPONENT,
+}
 _POSITIVE = {"exp", "sigmoid", "softplus", "kernel:Softmax"}
 _LENGTHS = {"kernel:ReduceL1", "kernel:ReduceL2"}
 _KEEPS = ORDERED | {"mul", "div", "recip", "sqrt", "neg", "abs", "square"}
@@ -110,13 +119,14 @@ class Edges:
     def _check(
         self, name: str, operand: Scalar, others: Iterable[tuple[str, Scalar]]
     ) -> None:
-        near = _exact if name in _CENTRES else self.accurate
+        near = _exact if name in _OF_EXACT else self.accurate
         if near(operand) or (name == "sqrt" and self.not_negative(operand)):
             return
         if not any(name == other and self.same(operand, x) for other, x in others):
+            near_what = "a whole number" if name == _EXPONENT else "0"
             raise Outright(
                 f"true of real numbers alone: {name} of rounded ones may be anything "
-                "near 0"
+                f"near {near_what}"
             )
 
     def _of(self, term: Scalar, depth: int) -> Iterator[tuple[str, Scalar]]:
@@ -126,11 +136,17 @@ class Edges:
                 pass
             case Op(name=name, args=args) if name in _ENDS:
                 yield _POLES.get(name, _plain(name)), args[_ENDS[name]]
+                base = args[0]
+                above = isinstance(base, Op) and base.name in _POSITIVE
+                if name == "pow" and not (above or self.positive(base)):
+                    yield _EXPONENT, args[1]
             case Opaque(name=name) if "Normalization" in name:
-                if not self.positive(term.tensors[-1].at(term.index)):
-                    # A batch has a variance of its own.
-                    spread = term.tensors[4 if "Batch" in name else 0]
-                    yield _plain(name), spread.at(term.index)
+                # A batch has a variance of its own, which may be below 0.
+                own = "Batch" in name
+                spread = term.tensors[4 if own else 0].at(term.index)
+                epsilon = self.positive(term.tensors[-1].at(term.index))
+                if not epsilon or (own and not self.not_negative(spread)):
+                    yield _plain(name), spread
         for part in self._parts(term, depth):
             yield from self._of(part, depth + 1)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from fairhand.rewrites.proof.kernel.tensors import Context, Tensor
 from fairhand.rewrites.proof.semantics import elementwise as e
+from fairhand.rewrites.proof.semantics.table import MEANINGS
 
 SPECIAL = [np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0]
 
@@ -206,44 +207,10 @@ def _bit_shift(draw: Draw) -> Case:
     by = np.asarray(draw.values.integers(0, 8, draw.broadcastable(sizes)))
 
     def denote(c: Context, *t: Tensor) -> Tensor:
-        return e.bit_shift(c, *t, direction)
+        return MEANINGS["BitShift"](c, *t, direction)
 
     inputs = [x, by.astype(np.uint32)]
     return Case("BitShift", inputs, denote, {"direction": direction}, exact=True)
-
-
-def _scales(draw: Draw, sizes: list[int]) -> tuple[list[np.ndarray], dict[str, int]]:
-    """Powers of two, so that dividing doesn't round; per tensor or along an axis."""
-    axis = draw.integer(0, len(sizes) - 1) if sizes else 0
-    count = [sizes[axis]] if sizes and draw.flag() else []
-    scale = np.exp2(draw.values.integers(-3, 1, count)).astype(np.float32)
-    zero = np.asarray(draw.values.integers(-5, 6, count)).astype(np.int8)
-    return [scale, zero], {"axis": axis}
-
-
-@case("QuantizeLinear")
-def _quantize(draw: Draw) -> Case:
-    sizes = draw.sizes()
-    more, axis = _scales(draw, sizes)
-    x = (8 * draw.array(sizes, special=False)).astype(np.float32)
-
-    def denote(c: Context, *t: Tensor) -> Tensor:
-        return e.quantize_linear(c, *t, -128, 127, axis["axis"])
-
-    return Case("QuantizeLinear", [x, *more], denote, axis)
-
-
-@case("DequantizeLinear")
-def _dequantize(draw: Draw) -> Case:
-    sizes = draw.sizes()
-    more, axis = _scales(draw, sizes)
-    x = np.asarray(draw.values.integers(-128, 128, sizes)).astype(np.int8)
-    return Case(
-        "DequantizeLinear",
-        [x, *more],
-        lambda c, *t: e.dequantize_linear(c, *t, axis["axis"]),
-        axis,
-    )
 
 
 @case("Trilu")

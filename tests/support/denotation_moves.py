@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import helper
 from support.denotation_cases import Case, Draw, case, ints
 
 from fairhand.rewrites.proof.kernel.scalars import Const
@@ -14,7 +12,6 @@ from fairhand.rewrites.proof.kernel.tensors import Context, Tensor, shape
 from fairhand.rewrites.proof.semantics import gather as g
 from fairhand.rewrites.proof.semantics import movement as m
 from fairhand.rewrites.proof.semantics.index_maps import (
-    AxisRange,
     axes_of,
     axis_range,
     per_axis,
@@ -157,8 +154,6 @@ def _squeeze(draw: Draw) -> Case:
     def denote(c: Context, t: Tensor, _: Tensor) -> Tensor:
         if isinstance(given, int):
             return m.squeeze(c, t, given)
-        if isinstance(given, AxisRange):
-            return m.squeeze_range(c, t, given.low, given.high)
         return m.squeeze_set(c, t, given)
 
     return Case("Squeeze", [draw.array(sizes), ints(*axes)], denote, exact=True)
@@ -166,18 +161,12 @@ def _squeeze(draw: Draw) -> Case:
 
 @case("Expand")
 def _expand(draw: Draw) -> Case:
-    """Either to the resulting shape, or to one that the operand also enlarges."""
-    sizes = draw.sizes()
-    own, given = draw.broadcastable(sizes), list(sizes)
-    ways = draw.flag()
-    if ways:
-        given = draw.broadcastable(sizes)
-    act = m.expand_both_ways if ways else m.expand
-    inputs = [draw.array(own), ints(*given)]
+    given = draw.sizes()
+    inputs = [draw.array(draw.broadcastable(given)), ints(*given)]
     return Case(
         "Expand",
         inputs,
-        lambda c, t, _: act(c, t, len(given), shape(*given)),
+        lambda c, t, _: m.expand(c, t, len(given), shape(*given)),
         exact=True,
     )
 
@@ -214,59 +203,6 @@ def _gather(draw: Draw) -> Case:
     return Case("Gather", inputs, denote, {"axis": axis}, exact=True)
 
 
-@case("Slice as an index map")
-def _index_map(draw: Draw) -> Case:
-    sizes = draw.sizes(1)
-    begin = [draw.integer(0, n) for n in sizes]
-    kept = [n - b for n, b in zip(sizes, begin, strict=True)]
-    listed = [ints(*begin), ints(*sizes), ints(*range(len(sizes)))]
-
-    def denote(c: Context, t: Tensor, *_: Tensor) -> Tensor:
-        first = per_axis(begin)
-        return g.index_map(
-            c, t, len(sizes), shape(*kept), lambda i: lambda k: i(k) + first(k)
-        )
-
-    return Case("Slice", [draw.array(sizes), *listed], denote, exact=True)
-
-
-@case("Resize")
-def _resize(draw: Draw) -> Case:
-    sizes = draw.sizes(1, low=1)
-    scales = [draw.integer(1, 3) for _ in sizes]
-    attributes = {
-        "mode": "nearest",
-        "coordinate_transformation_mode": "asymmetric",
-        "nearest_mode": "floor",
-    }
-    return Case(
-        "Resize",
-        [draw.array(sizes), None, np.array(scales, np.float32)],
-        lambda c, t, *_: g.resize_nearest(c, t, per_axis(scales, 1)),
-        attributes,
-        exact=True,
-    )
-
-
-@case("OneHot")
-def _one_hot(draw: Draw) -> Case:
-    depth = draw.integer(1, 4)
-    indices = draw.values.integers(-depth - 1, depth + 2, draw.sizes(1, 3))
-    axis = draw.integer(0, indices.ndim)
-    inputs = [
-        np.asarray(indices, np.int64),
-        np.int64(depth),
-        np.array([0.5, 2], np.float32),
-    ]
-    return Case(
-        "OneHot",
-        inputs,
-        lambda c, t, *_: g.one_hot(c, t, depth, axis, 0.5, 2),
-        {"axis": axis},
-        exact=True,
-    )
-
-
 @case("ScatterND")
 def _scatter_nd(draw: Draw) -> Case:
     sizes = draw.sizes(1, 3, low=1)
@@ -294,23 +230,3 @@ def _scatter_rows(draw: Draw) -> Case:
         lambda c, x, _, y: g.scatter_rows(c, x, y, per_axis(rows), per_axis(places)),
         exact=True,
     )
-
-
-@case("If")
-def _if(draw: Draw) -> Case:
-    condition = draw.flag()
-    branches = {
-        f"{name}_branch": helper.make_graph(
-            [helper.make_node("Identity", [x], [f"{name}_result"])],
-            name,
-            [],
-            [onnx.ValueInfoProto(name=f"{name}_result")],
-        )
-        for name, x in (("then", "x1"), ("else", "x2"))
-    }
-    inputs = [np.bool_(condition), *(draw.array(draw.sizes()) for _ in range(2))]
-
-    def denote(c: Context, _: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        return m.if_then(c, condition, a, b)
-
-    return Case("If", inputs, denote, branches, exact=True, operands=1)

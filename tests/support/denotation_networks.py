@@ -13,7 +13,6 @@ from fairhand.rewrites.proof.kernel.tensors import Context, Tensor
 from fairhand.rewrites.proof.semantics import attention as t
 from fairhand.rewrites.proof.semantics import contraction as p
 from fairhand.rewrites.proof.semantics import convolution as v
-from fairhand.rewrites.proof.semantics import movement as m
 from fairhand.rewrites.proof.semantics import normalization as n
 from fairhand.rewrites.proof.semantics import reduction as d
 from fairhand.rewrites.proof.semantics.index_maps import axes_of, per_axis
@@ -42,8 +41,6 @@ def _reduction(name: str) -> None:
                 return d.reduce(c, kind, x, axes[0], keep)
             if len(axes) == 1 and kind == "mean":
                 return d.reduce_mean(c, x, axes[0], keep)
-            if len(axes) == 1 and kind == "logsumexp":
-                return d.logsumexp(c, x, axes[0], keep)
             return d.reduce_by(c, name, x, axes_of(axes, len(sizes)), keep)
 
         # ONNX Runtime drops a NaN from a maximum or not, by its place; the shifted form
@@ -119,21 +116,6 @@ def _argmax(draw: Draw) -> Case:
         lambda c, x: d.argmax(c, x, axis, keep, name),
         attributes,
         exact=True,
-    )
-
-
-@case("TopK")
-def _topk(draw: Draw) -> Case:
-    sizes = draw.sizes(1, low=1)
-    axis = draw.integer(0, len(sizes) - 1)
-    count = draw.integer(0, sizes[axis])
-    return Case(
-        "TopK",
-        [draw.array(sizes, special=False), ints(count)],
-        lambda c, x, _: d.topk(c, x, count, axis),
-        {"axis": axis},
-        exact=True,
-        outputs=2,
     )
 
 
@@ -377,19 +359,3 @@ def _attention(draw: Draw) -> Case:
     if scale is not None:
         attributes["scale"] = scale
     return Case("Attention", [q, k, values, mask], denote, attributes)
-
-
-@case("RotaryEmbedding")
-def _rotary_embedding(draw: Draw) -> Case:
-    batch, heads, rows = (draw.integer(1, 2) for _ in range(3))
-    half, interleaved = draw.integer(1, 3), draw.flag()
-    x = draw.array([batch, heads, rows, 2 * half], special=False)
-    tables = [draw.array([batch, rows, half], special=False) for _ in range(2)]
-
-    def denote(c: Context, x: Tensor, *tables: Tensor) -> Tensor:
-        cos, sin = (m.unsqueeze(c, table, 1) for table in tables)
-        return t.rotary_embedding(c, x, cos, sin, interleaved)
-
-    return Case(
-        "RotaryEmbedding", [x, *tables], denote, {"interleaved": int(interleaved)}
-    )

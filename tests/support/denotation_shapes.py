@@ -7,6 +7,7 @@ from support.denotation_cases import Case, Draw, case, ints
 
 from fairhand.rewrites.proof.kernel.tensors import Context, Tensor, shape
 from fairhand.rewrites.proof.semantics import reshape as r
+from fairhand.rewrites.proof.semantics.table import MEANINGS
 
 
 @case("Reshape")
@@ -45,11 +46,8 @@ def _split(draw: Draw) -> Case:
     a, b = draw.integer(0, 2), draw.integer(0, 2)
     result = [*sizes[:axis], a, b, *sizes[axis + 1 :]]
     sizes[axis] = a * b
-    by_range = draw.flag()
 
     def denote(c: Context, t: Tensor, _: Tensor) -> Tensor:
-        if by_range:
-            return r.split_range(c, t, axis, 2, shape(a, b))
         return r.split_axis(c, t, axis, a, b)
 
     inputs = [draw.array(sizes), ints(*result)]
@@ -60,13 +58,11 @@ def _split(draw: Draw) -> Case:
 def _merge(draw: Draw) -> Case:
     sizes = draw.sizes(2)
     axis = draw.integer(0, len(sizes) - 2)
-    pair = draw.flag()
-    end = axis + 2 if pair else draw.integer(axis, len(sizes))
-    merged = int(np.prod(sizes[axis:end]))
-    result = [*sizes[:axis], merged, *sizes[end:]]
+    merged = int(np.prod(sizes[axis : axis + 2]))
+    result = [*sizes[:axis], merged, *sizes[axis + 2 :]]
 
     def denote(c: Context, t: Tensor, _: Tensor) -> Tensor:
-        return r.merge_axes(c, t, axis) if pair else r.merge_range(c, t, axis, end)
+        return r.merge_axes(c, t, axis)
 
     inputs = [draw.array(sizes), ints(*result)]
     return Case("Reshape", inputs, denote, {"allowzero": 1}, exact=True)
@@ -79,7 +75,7 @@ def _flatten(draw: Draw) -> Case:
     return Case(
         "Flatten",
         [draw.array(sizes)],
-        lambda c, t: r.flatten(c, t, axis),
+        lambda c, t: MEANINGS["Flatten"](c, t, axis),
         {"axis": axis},
         exact=True,
     )

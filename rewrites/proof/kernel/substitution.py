@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .integer_terms import Substitution, mentions, substitute
+from .integer_terms import Substitution, substitute
 from .scalars import (
     All,
     Element,
@@ -123,11 +123,6 @@ def parts(scalar: Scalar) -> Iterator[Any]:
 def bound_variable(red: Red) -> Any:
     """A fresh symbol for what the reduction runs over."""
     return bound_function("s") if red.vec else bound("s")
-
-
-def occurs(symbol: Any, scalar: Scalar) -> bool:
-    """Might the value of the term change with the symbol? No is certain."""
-    return any(mentions(e, symbol) for e in parts(scalar))
 
 
 def may_be_infinite(scalar: Scalar) -> bool:

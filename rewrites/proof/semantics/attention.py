@@ -18,14 +18,12 @@ from ..kernel.smt import (
     integer,
     known,
     quotient,
-    remainder,
 )
 from ..kernel.tensors import Context, Tensor, shape
 from .contraction import matmul, swap_last
-from .elementwise import Operand, add, elementwise, mul, require_into, sub
+from .elementwise import Operand, add, elementwise, mul, require_into
 from .gather import from_front, whole
 from .index_maps import is_one, simple
-from .movement import concat2, slice_axis
 from .reduction import softmax
 from .table import means
 
@@ -100,46 +98,6 @@ def _require_batches(context: Context, q: Tensor, k: Tensor, v: Tensor) -> None:
         return implies(axis < q.rank - 2, equal)
 
     context.require(All(q.rank, same), "the batch of attention")
-
-
-def rotary_embedding(
-    context: Context, x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False
-) -> Tensor:
-    """Pairs of the last axis turned: x [.., 2h]; cos, sin broadcast into [.., h].
-
-    A pair is an element and the one h places on, or two neighbours if interleaved.
-    """
-    last = simple(x.rank - 1)
-    half = quotient(x.dim(last), 2)
-    context.require(both(x.rank >= 1, x.dim(last) == 2 * half), "pairs")
-    if interleaved:
-        first, second = _every_other(x, last, half, 0), _every_other(x, last, half, 1)
-    else:
-        first = slice_axis(context, x, last, 0, half)
-        second = slice_axis(context, x, last, half, 2 * half)
-    for table in (cos, sin):
-        require_into(context, table, first, "the tables of a rotation")
-    real = sub(context, mul(context, first, cos), mul(context, second, sin))
-    imaginary = add(context, mul(context, first, sin), mul(context, second, cos))
-    if not interleaved:
-        return concat2(context, last, real, imaginary)
-
-    def at(i: IndexMap) -> Scalar:
-        def pair(k: Integer) -> Integer:
-            return choose(k == last, quotient(i(k), 2), i(k))
-
-        even = remainder(i(last), 2) == 0
-        return Ite(even, real.at(pair), imaginary.at(pair))
-
-    return Tensor(x.rank, x.dim, at)
-
-
-def _every_other(x: Tensor, axis: Integer, count: Integer, first: int) -> Tensor:
-    return Tensor(
-        x.rank,
-        lambda k: choose(k == axis, count, x.dim(k)),
-        lambda i: x.at(lambda k: choose(k == axis, 2 * i(k) + first, i(k))),
-    )
 
 
 @means("IsNaN")

@@ -84,12 +84,6 @@ def _projection(
     return project
 
 
-def broadcast_shape(context: Context, *tensors: Tensor) -> tuple[Integer, IndexMap]:
-    """The shape the tensors broadcast to, and that they do."""
-    shaped = [t for t in tensors if not _is_scalar(t)]
-    return _broadcast(context, shaped) if shaped else (0, shape())
-
-
 def _broadcast(context: Context, shaped: list[Tensor]) -> tuple[Integer, IndexMap]:
     rank, dim = shape_of(shaped[0])
     for t in shaped[1:]:
@@ -200,11 +194,6 @@ def where(context: Context, condition: Operand, a: Operand, b: Operand) -> Tenso
     return pointwise(context, "Where", condition, a, b)
 
 
-def relu(context: Context, x: Operand) -> Tensor:
-    """max(x, 0)"""
-    return pointwise(context, "Relu", x)
-
-
 @means("Clip")
 def clip(
     context: Context, x: Operand, low: Operand | None, high: Operand | None
@@ -222,12 +211,6 @@ def clip(
 def cast(context: Context, x: Operand, source: str, target: str) -> Tensor:
     """Element types by name."""
     return elementwise(context, lambda a: Op(f"cast:{source}:{target}", a), x)
-
-
-def bit_shift(context: Context, x: Operand, by: Operand, direction: str) -> Tensor:
-    """Whole numbers shifted LEFT or RIGHT."""
-    head = {"LEFT": "shl", "RIGHT": "shr"}[direction]
-    return elementwise(context, lambda a, s: Op(head, a, s), x, by)
 
 
 @means("LeakyRelu")
@@ -330,34 +313,6 @@ def along(
         lambda k: choose(k == axis, dim, 1),
         lambda i: t.at(lambda k: i(axis)),
     )
-
-
-def quantize_linear(
-    context: Context,
-    x: Tensor,
-    scale: Tensor,
-    zero_point: Tensor,
-    low: int,
-    high: int,
-    axis: Integer = 0,
-) -> Tensor:
-    """Saturated round(x / scale) + zero point; rounded to even; per tensor or axis."""
-    scale = along(context, scale, x.rank, axis, x.dim(axis))
-    zero_point = along(context, zero_point, x.rank, axis, x.dim(axis))
-
-    def f(a: Scalar, s: Scalar, z: Scalar) -> Scalar:
-        return Op("clip", Op("round", a / s) + z, Const(low), Const(high))
-
-    return elementwise(context, f, x, scale, zero_point)
-
-
-def dequantize_linear(
-    context: Context, x: Tensor, scale: Tensor, zero_point: Tensor, axis: Integer = 0
-) -> Tensor:
-    """(x - zero point) * scale, per tensor or along an axis."""
-    scale = along(context, scale, x.rank, axis, x.dim(axis))
-    zero_point = along(context, zero_point, x.rank, axis, x.dim(axis))
-    return elementwise(context, lambda a, s, z: (a - z) * s, x, scale, zero_point)
 
 
 @means("Trilu")

@@ -18,38 +18,19 @@ from ..kernel.smt import (
     INT,
     IndexMap,
     Integer,
-    Truth,
     both,
     choose,
     fresh,
     implies,
     integer,
     proves,
-    quotient,
     term,
     within,
 )
 from ..kernel.tensors import Context, Tensor
-from .elementwise import Operand, scalar
-from .index_maps import one_axis, require_each, require_everywhere, require_inverse
+from .elementwise import scalar
+from .index_maps import require_each, require_everywhere, require_inverse
 from .table import means
-
-
-def index_map(
-    context: Context,
-    t: Tensor,
-    rank: Integer,
-    dim: IndexMap,
-    source: Callable[[IndexMap], IndexMap],
-) -> Tensor:
-    """The tensor that reads t at source(index); the source must lie inside t."""
-
-    def inside(index: IndexMap) -> Truth:
-        place = source(index)
-        return All(t.rank, lambda k: within(place(k), t.dim(k))).formula()
-
-    require_everywhere(context, rank, dim, inside, "reading inside the tensor")
-    return Tensor(rank, dim, lambda i: t.at(source(i)))
 
 
 def gather(
@@ -96,42 +77,6 @@ def gather_index(
         return t.at(source)
 
     return Tensor(t.rank + added, sizes, at)
-
-
-def resize_nearest(context: Context, t: Tensor, scale: IndexMap) -> Tensor:
-    """Every element scale(k) times along axis k: Resize, asymmetric, floor."""
-    require_each(context, t.rank, scale, lambda k: scale(k) >= 1, "whole scales")
-    return Tensor(
-        t.rank,
-        lambda k: t.dim(k) * scale(k),
-        lambda i: t.at(lambda k: quotient(i(k), scale(k))),
-    )
-
-
-def one_hot(
-    context: Context,
-    indices: Tensor,
-    depth: Integer,
-    axis: Integer,
-    off: Operand,
-    on: Operand,
-) -> Tensor:
-    """`on` where the new axis counts to the index, which may count from the end."""
-    context.require(both(within(axis, indices.rank + 1), depth >= 0), "OneHot")
-    new = one_axis(axis)
-
-    def at(i: IndexMap) -> Scalar:
-        wanted = indices.at(lambda k: i(new.rest(k)))
-        place = i(axis)
-        hits = [Op("equal", wanted, FromInt(n)) for n in (place, place - depth)]
-        values = [scalar(x).at(lambda k: 0) for x in (on, off)]
-        return Op("where", Op("or", *hits), *values)
-
-    return Tensor(
-        indices.rank + 1,
-        lambda k: choose(k == axis, depth, indices.dim(new.place(k))),
-        at,
-    )
 
 
 def opaque(

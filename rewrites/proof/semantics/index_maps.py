@@ -376,17 +376,6 @@ def numel(context: Context, rank: Integer, dim: IndexMap) -> Integer:
     return row_major(context, rank, dim).numel
 
 
-def numel_over(context: Context, t: Tensor, axes: Axes) -> Integer:
-    """The product of a tensor's sizes over a set of axes: the same in any order."""
-    rank, dim = simple(t.rank), lambda k: choose(axes.has(k), t.dim(k), 1)
-    for order in _shapes.get(context, ()):
-        for p in (f for pair in context.permutations for f in pair):
-            permuted = order.rank, lambda k, order=order, p=p: order.dim(p(k))
-            if same_shape(context, (rank, dim), permuted):
-                return order.numel
-    return numel(context, rank, dim)
-
-
 class Buffer:
     """The scalar at each row-major offset, and tensors that are views of it."""
 

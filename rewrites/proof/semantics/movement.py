@@ -21,10 +21,9 @@ from ..kernel.smt import (
 )
 from ..kernel.tensors import Context, Family, Tensor, shape
 from . import concat_split
-from .elementwise import Operand, elementwise, full, scalar
+from .elementwise import Operand, scalar
 from .index_maps import (
     Axes,
-    axis_range,
     one_axis,
     require_each,
     require_inverse,
@@ -36,13 +35,6 @@ from .table import means
 def identity(context: Context, t: Tensor) -> Tensor:
     """The tensor itself."""
     return t
-
-
-def if_then(
-    context: Context, condition: bool, then: Tensor, otherwise: Tensor
-) -> Tensor:
-    """If with a known condition."""
-    return then if condition else otherwise
 
 
 def transpose(context: Context, t: Tensor, p: IndexMap, inverse: IndexMap) -> Tensor:
@@ -200,11 +192,6 @@ def squeeze(context: Context, t: Tensor, axis: Integer) -> Tensor:
     return _without(t, one_axis(axis))
 
 
-def squeeze_range(context: Context, t: Tensor, low: Integer, high: Integer) -> Tensor:
-    """Without the axes low <= k < high, all of size 1."""
-    return squeeze_set(context, t, axis_range(low, high))
-
-
 def _without(t: Tensor, axes: Axes) -> Tensor:
     return Tensor(
         t.rank - axes.count,
@@ -230,13 +217,6 @@ def expand(context: Context, t: Tensor, rank: Integer, dim: IndexMap) -> Tensor:
         return t.at(lambda k: choose(t.dim(k) == 1, 0, i(k + shift)))
 
     return Tensor(rank, dim, at)
-
-
-def expand_both_ways(
-    context: Context, t: Tensor, rank: Integer, dim: IndexMap
-) -> Tensor:
-    """ONNX's Expand: t and the shape (rank, dim) broadcast to each other."""
-    return elementwise(context, lambda x, _: x, t, full(rank, dim, 0))
 
 
 @means("Tile")

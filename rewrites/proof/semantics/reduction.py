@@ -113,17 +113,6 @@ def reduce_by(
     raise ValueError(f"no reduction is called {name}")
 
 
-def logsumexp(
-    context: Context, t: Tensor, axis: Integer, keepdims: bool = True
-) -> Tensor:
-    """log of the sum of exp along one axis, shifted by the maximum."""
-    top = reduce(context, "max", t, axis)
-    shifted = elementwise(context, lambda a, m: Op("exp", a - m), t, top)
-    total = reduce(context, "sum", shifted, axis, keepdims)
-    top = reduce(context, "max", t, axis, keepdims)
-    return elementwise(context, lambda s, m: Op("log", s) + m, total, top)
-
-
 def _row(t: Tensor, axis: Integer, i: IndexMap, s: Integer) -> Scalar:
     return t.at(lambda k: choose(k == axis, s, i(k)))
 
@@ -202,23 +191,6 @@ def argmax(
 
     kept = opaque(name, t.rank, t.dim, (t, number(axis)), place)
     return _reduced(t, out, keepdims, kept.at)
-
-
-def topk(
-    context: Context, t: Tensor, count: Integer, axis: Integer, name: str = "topk"
-) -> tuple[Tensor, Tensor]:
-    """The largest elements along an axis and their places: opaque, both."""
-    fits = both(within(axis, t.rank), count >= 0, count <= t.dim(axis))
-    context.require(fits, "the count of TopK")
-
-    def dim(k: Integer) -> Integer:
-        return choose(k == axis, count, t.dim(k))
-
-    operands = (t, number(count), number(axis))
-    return (
-        opaque(f"{name}_values", t.rank, dim, operands),
-        opaque(f"{name}_indices", t.rank, dim, operands),
-    )
 
 
 REDUCTIONS = (

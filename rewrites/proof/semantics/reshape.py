@@ -37,7 +37,7 @@ from ..kernel.smt import (
     within,
 )
 from ..kernel.tensors import Context, Tensor, shape
-from .index_maps import Buffer, RowMajor, buffer, numel, row_major, same_shape, shape_of
+from .index_maps import Buffer, buffer, numel, row_major, same_shape, shape_of
 from .movement import squeeze, squeeze_set, transpose, unsqueeze, unsqueeze_set
 from .table import means
 
@@ -94,64 +94,6 @@ def merge_axes(context: Context, t: Tensor, axis: Integer) -> Tensor:
         return t.at(source)
 
     return Tensor(t.rank - 1, dim, at)
-
-
-def _part(context: Context, t: Tensor, low: Integer, high: Integer) -> RowMajor:
-    """The order of the axes low <= k < high alone."""
-    return row_major(context, high - low, lambda k: t.dim(k + low))
-
-
-def merge_range(context: Context, t: Tensor, low: Integer, high: Integer) -> Tensor:
-    """The axes low <= k < high as one; an axis of size 1 where there are none."""
-    context.require(both(low >= 0, low <= high, high <= t.rank), "the axes of a merge")
-    order = _part(context, t, low, high)
-    removed = high - low - 1
-
-    def dim(k: Integer) -> Integer:
-        rest = choose(k == low, order.numel, t.dim(k + removed))
-        return choose(k < low, t.dim(k), rest)
-
-    def at(i: IndexMap) -> Scalar:
-        inner = order.index(i(low))
-
-        def source(k: Integer) -> Integer:
-            rest = choose(k < high, inner(k - low), i(k - removed))
-            return choose(k < low, i(k), rest)
-
-        return t.at(source)
-
-    return Tensor(t.rank - removed, dim, at)
-
-
-def split_range(
-    context: Context, t: Tensor, axis: Integer, rank: Integer, dim: IndexMap
-) -> Tensor:
-    """One axis as the axes of a shape (rank, dim): the inverse of merge_range."""
-    context.require(both(axis >= 0, axis < t.rank, rank >= 0), "the axis of a split")
-    order = row_major(context, rank, dim)
-    context.require(t.dim(axis) == order.numel, "the sizes of a split")
-    added, end = rank - 1, axis + rank
-
-    def sizes(k: Integer) -> Integer:
-        rest = choose(k < end, dim(k - axis), t.dim(k - added))
-        return choose(k < axis, t.dim(k), rest)
-
-    def at(i: IndexMap) -> Scalar:
-        number = order.offset(lambda k: i(k + axis))
-
-        def source(k: Integer) -> Integer:
-            rest = choose(k == axis, number, i(k + added))
-            return choose(k < axis, i(k), rest)
-
-        return t.at(source)
-
-    return Tensor(t.rank + added, sizes, at)
-
-
-def flatten(context: Context, t: Tensor, axis: Integer) -> Tensor:
-    """A matrix: the axes before `axis` as one, and those from it on."""
-    rows = merge_range(context, t, axis, t.rank)
-    return merge_range(context, rows, 0, axis)
 
 
 def _blocks(context: Context, x: Tensor, block: Integer) -> None:

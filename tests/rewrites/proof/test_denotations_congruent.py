@@ -27,6 +27,7 @@ from fairhand.rewrites.proof.semantics import normalization as n
 from fairhand.rewrites.proof.semantics import reduction as d
 from fairhand.rewrites.proof.semantics import reshape as r
 from fairhand.rewrites.proof.semantics.index_maps import Axes, one_axis
+from fairhand.rewrites.proof.semantics.table import MEANINGS
 
 # From a law and a tensor; other symbols are the same each time.
 Build = Callable[[Law, Tensor], Any]
@@ -66,11 +67,6 @@ def gather_index(law: Law, x: Tensor) -> Tensor:
     )
 
 
-def rotary(law: Law, x: Tensor, interleaved: bool) -> Tensor:
-    table = law.tensor("table", x.rank)
-    return attention.rotary_embedding(law.context, x, table, table, interleaved)
-
-
 def attended(law: Law, x: Tensor) -> Tensor:
     k, v = law.tensor("k", x.rank), law.tensor("v", x.rank)
     return attention.attention(law.context, x, k, v, group=group(law), is_causal=True)
@@ -96,14 +92,8 @@ BUILDS: dict[str, Build] = {
         law.context, x, other(law, x), None, window(law), group=group(law)
     ),
     "cumsum": lambda law, x: d.cumsum(law.context, x, axis(law), True, True),
-    "dequantize_linear": lambda law, x: e.dequantize_linear(
-        law.context, x, *channels(law, x), 1
-    ),
     "elu": lambda law, x: e.elu(law.context, x),
-    "expand_both_ways": lambda law, x: m.expand_both_ways(
-        law.context, x, law.rank("r2"), law.function("s", law.rank("r2"))
-    ),
-    "flatten": lambda law, x: r.flatten(law.context, x, axis(law)),
+    "flatten": lambda law, x: MEANINGS["Flatten"](law.context, x, axis(law)),
     "gather_index": gather_index,
     "gelu": lambda law, x: e.gelu(law.context, x),
     "global_max_pool": lambda law, x: convolution.global_max_pool(law.context, x),
@@ -115,30 +105,20 @@ BUILDS: dict[str, Build] = {
         law.context, x, *channels(law, x), EPSILON
     ),
     "log_softmax": lambda law, x: d.log_softmax(law.context, x, axis(law)),
-    "logsumexp": lambda law, x: d.logsumexp(law.context, x, axis(law), False),
     "max_pool": lambda law, x: convolution.max_pool(
         law.context, x, law.function("kernel"), window(law)
     ),
     "mish": lambda law, x: e.mish(law.context, x),
-    "one_hot": lambda law, x: gather.one_hot(
-        law.context, x, law.integer("depth"), axis(law), 0, 1
-    ),
     "pad": lambda law, x: m.pad(
         law.context, x, law.function("low"), law.function("high"), 1
     ),
     "pad by reflecting": lambda law, x: m.pad(
         law.context, x, law.function("low"), law.function("high"), mode="reflect"
     ),
-    "quantize_linear": lambda law, x: e.quantize_linear(
-        law.context, x, *channels(law, x), -128, 127, 1
-    ),
     "reduce_by": lambda law, x: d.reduce_by(
         law.context, "ReduceL2", x, Axes(lambda k: k > axis(law))
     ),
     "reduce_mean": lambda law, x: d.reduce_mean(law.context, x, axis(law), False),
-    "resize_nearest": lambda law, x: gather.resize_nearest(
-        law.context, x, law.function("scale")
-    ),
     "rms_normalization": lambda law, x: n.rms_normalization(
         law.context, x, e.scalar(FromInt(2)), axis(law), EPSILON
     ),
@@ -157,7 +137,6 @@ BUILDS: dict[str, Build] = {
     "softmax": lambda law, x: d.softmax(law.context, x, axis(law)),
     "swish": lambda law, x: e.swish(law.context, x, 2),
     "tile": lambda law, x: m.tile(law.context, x, law.function("repeats")),
-    "topk": lambda law, x: d.topk(law.context, x, law.integer("n"), axis(law))[1],
     "trilu": lambda law, x: e.trilu(law.context, x),
     "where": lambda law, x: e.where(law.context, other(law, x), x, 0),
 }
@@ -183,8 +162,6 @@ FIXED: dict[str, tuple[int, Build]] = {
         2,
         lambda law, x: r.reshape(law.context, x, 3, law.function("s", 3)),
     ),
-    "rotary_embedding": (4, lambda law, x: rotary(law, x, False)),
-    "rotary_embedding, interleaved": (4, lambda law, x: rotary(law, x, True)),
     "squeeze": (
         3,
         lambda law, x: m.squeeze_set(law.context, x, one_axis(axis(law))),

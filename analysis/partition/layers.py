@@ -16,6 +16,7 @@ class Way(Enum):
     COLUMNS computes some of the outputs, which stay where they are; ROWS takes some of
     the inputs, and the results are added up; GATHERED is COLUMNS whose outputs are
     gathered at once; VOCABULARY are some rows of a table, whose results are added up.
+    ALONG are some of what lies one behind another in a tensor, as experts do.
     """
 
     WHOLE = "whole"
@@ -23,6 +24,7 @@ class Way(Enum):
     ROWS = "rows"
     GATHERED = "gathered"
     VOCABULARY = "vocabulary"
+    ALONG = "along"
 
     @property
     def exchange(self) -> str:
@@ -33,11 +35,11 @@ class Way(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """A linear layer, or a table if `looks_up`.
+    """A linear layer, a table if `looks_up`, or a tensor to be cut along an axis.
 
     `rows` inputs, or words, become `columns` outputs; `weight_bytes` are those of the
     matrix, `bias_bytes` of the rest; `nodes` of the graph are its work, in
-    their order.
+    their order. A tensor is its own result; its work is that of its region.
     """
 
     path: str
@@ -51,6 +53,7 @@ class Layer:
     looks_up: bool = False
     key: str = ""  # under which the matrix is stored, where others share it
     matrix: str = ""  # its name in the graph
+    along: int | None = None  # which axis a tensor may be cut along
 
     @property
     def stored(self) -> str:
@@ -60,6 +63,8 @@ class Layer:
     @property
     def ways(self) -> tuple[Way, ...]:
         """How it may be shared whatever its neighbours do."""
+        if self.along is not None:
+            return (Way.WHOLE,)
         return Way.WHOLE, Way.VOCABULARY if self.looks_up else Way.GATHERED
 
     def held(self, way: Way, degree: int) -> int:

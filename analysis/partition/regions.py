@@ -28,9 +28,9 @@ class Region:
     """`columns` to `rows`; `parts` is what a degree has to divide.
 
     `cut` has the axis of each value, `steps` the cut that each node between is taken
-    along; `pieces` is in how many pieces a joint product is used; `caches` are what the
-    network takes and gives of it in parts; `blocked` says why there is no region after
-    all.
+    along, `sums` those that add up what is cut, as rows do; `pieces` is in how many
+    pieces a joint product is used; `caches` are what the network takes and gives of it
+    in parts; `blocked` says why there is no region after all.
     """
 
     columns: list[Layer]
@@ -38,6 +38,7 @@ class Region:
     parts: int = 0
     cut: dict[ir.Value, int] = field(default_factory=dict)
     steps: dict[ir.Node, Cut] = field(default_factory=dict)
+    sums: dict[ir.Node, Cut] = field(default_factory=dict)
     pieces: dict[Layer, int] = field(default_factory=dict)
     caches: dict[ir.Value, int] = field(default_factory=dict)
     blocked: str = ""
@@ -70,6 +71,8 @@ def find_regions(layers: Sequence[Layer], shapes: ShapeFacts) -> list[Region]:
     grown = [_grow(x, owners, shapes) for x in layers if not x.looks_up]
     joined = list(_joined([region for region in grown if not region.blocked]))
     for region in joined:
+        if region.columns[0].along is not None and region.rows:
+            region.blocked = "what it is used with is whole"
         _check_others(region)
         _keep_caches(region, shapes)
     return [*joined, *(region for region in grown if region.blocked)]
@@ -77,14 +80,15 @@ def find_regions(layers: Sequence[Layer], shapes: ShapeFacts) -> list[Region]:
 
 def _grow(seed: Layer, owners: dict[ir.Node, Layer], shapes: ShapeFacts) -> Region:
     """From the columns of one layer onwards, until rows take them all."""
-    region = Region([seed], parts=seed.columns)
+    region = Region([seed])
     rank = shapes.rank(seed.result)
     if not rank:
         return Region([seed], blocked="its result's rank is not known")
-    pieces = _pieces(seed.result, rank - 1, owners, shapes)
+    begin = rank - 1 if seed.along is None else seed.along
+    pieces = _pieces(seed.result, begin, owners, shapes)
     region.pieces[seed], region.parts = pieces, seed.columns // pieces
-    region.cut[seed.result] = rank - 1
-    todo = [(seed.result, rank - 1, pieces)]
+    region.cut[seed.result] = begin
+    todo = [(seed.result, begin, pieces)]
     while todo and not region.blocked:
         value, axis, held = todo.pop()
         for node in dict.fromkeys(node for node, _ in value.uses()):
@@ -100,6 +104,11 @@ def _grow(seed: Layer, owners: dict[ir.Node, Layer], shapes: ShapeFacts) -> Regi
             if known_by_sizes(node, shapes):
                 continue  # whole on all devices, whatever is cut
             step = _step(node, value, axis, held, shapes)
+            if step is None and seed.along is not None:
+                added = _step(node, value, axis, held, shapes, sums=True)
+                if added is not None and _rule(node) is cuts.adds:
+                    region.sums[node] = added
+                    continue
             if step is None or not isinstance(step.parts, int):
                 region.blocked = f"{_label(node)} needs all of what {seed.path} gives"
                 break
@@ -109,7 +118,7 @@ def _grow(seed: Layer, owners: dict[ir.Node, Layer], shapes: ShapeFacts) -> Regi
                 if new is not None and result not in region.cut:
                     region.cut[result] = new
                     todo.append((result, new, 1))
-    if not region.rows and not region.blocked:
+    if not region.rows and not region.sums and not region.blocked:
         region.blocked = "nothing takes its result"
     return region
 
@@ -128,10 +137,15 @@ def _pieces(
 
 
 def _step(
-    node: ir.Node, value: ir.Value, axis: int, pieces: int, shapes: ShapeFacts
+    node: ir.Node,
+    value: ir.Value,
+    axis: int,
+    pieces: int,
+    shapes: ShapeFacts,
+    sums: bool = False,
 ) -> Cut | None:
     """The cut of a node along an axis of one of its inputs."""
-    for cut in site_cuts(node, shapes):
+    for cut in site_cuts(node, shapes, sums):
         places = [i for i, other in enumerate(node.inputs) if other is value]
         if cut.pieces == pieces and all(cut.inputs[i] == axis for i in places):
             return cut
@@ -139,40 +153,54 @@ def _step(
 
 
 def _joined(regions: Sequence[Region]) -> Iterator[Region]:
-    """Those that meet, in a value or in a layer that takes rows, are one."""
+    """Those that meet, in a value or in a layer that takes rows, are one. A tensor that
+    would keep others from being cut stays whole."""
     left = list(regions)
     while left:
         one = left.pop(0)
         while met := [other for other in left if _meet(one, other)]:
             for other in met:
                 left.remove(other)
-                one = _union(one, other)
+                both = _union(one, other)
+                if other.columns[0].along is None or (
+                    not both.blocked and both.parts == one.parts
+                ):
+                    one = both
+                else:
+                    other.blocked = both.blocked or "others are cut in more parts"
+                    yield other
         yield one
 
 
 def _meet(a: Region, b: Region) -> bool:
-    return not set(a.rows).isdisjoint(b.rows) or not a.steps.keys().isdisjoint(b.steps)
+    steps, ends = (a.steps | a.sums).keys(), (b.steps | b.sums).keys()
+    return not set(a.rows).isdisjoint(b.rows) or not steps.isdisjoint(ends)
 
 
 def _union(a: Region, b: Region) -> Region:
     rows = list(dict.fromkeys([*a.rows, *b.rows]))
     both = Region([*a.columns, *b.columns], rows, math.gcd(a.parts, b.parts))
     both.cut, both.steps = a.cut | b.cut, a.steps | b.steps
+    both.sums = a.sums | b.sums
     both.pieces = a.pieces | b.pieces
     same = all(a.steps[n] == b.steps[n] for n in a.steps.keys() & b.steps.keys())
     if not same or any(a.cut[v] != b.cut[v] for v in a.cut.keys() & b.cut.keys()):
         both.blocked = f"{a.columns[0].path} and {b.columns[0].path} need other cuts"
+    if not both.steps.keys().isdisjoint(both.sums):
+        both.blocked = f"{a.columns[0].path} would be added up, and used before"
     if not set(both.columns).isdisjoint(rows):
         both.blocked = "a layer would give columns and take rows"
     return both
 
 
+_SPREAD = (cuts.elementwise, cuts.attention, cuts.matmul, cuts.concat)
+
+
 def _check_others(region: Region) -> None:
     """What else a node takes is cut likewise, or whole on all devices, of which each
-    takes its part: as PyTorch does for elementwise operators, devices.py for masks."""
+    takes its part: DTensor does so for these operators, devices.py for masks."""
     for node, step in region.steps.items():
-        op = lookup(node)
-        spread = op is not None and op.cut in (cuts.elementwise, cuts.attention)
+        spread = _rule(node) in _SPREAD
         for value, axis in zip(node.inputs, step.inputs, strict=False):
             if value is None:
                 continue
@@ -212,6 +240,11 @@ def _alike(a: ir.Value, b: ir.Value, shapes: ShapeFacts) -> bool:
     return sum(bool(n != m) for n, m in zip(one, other, strict=True)) <= 1
 
 
+def _rule(node: ir.Node) -> cuts.Rule | None:
+    op = lookup(node)
+    return None if op is None else op.cut
+
+
 def _label(node: ir.Node) -> str:
     return one_line(f"{node.op_type} {node.name or _name(node.outputs[0])}", 60)
 
@@ -222,6 +255,7 @@ def _name(value: ir.Value) -> str:
 
 def degrees(regions: Iterable[Region], most: int = 1024) -> list[int]:
     """Into how many parts all regions that may be cut at all can be, from 2 on."""
-    counts = [r.parts for r in regions if not r.blocked and r.parts > 1]
+    usable = [r for r in regions if not r.blocked and r.parts > 1]
+    counts = [r.parts for r in usable if r.rows] or [r.parts for r in usable]
     common = math.gcd(*counts)
     return [n for n in range(2, min(common, most) + 1) if common % n == 0]

@@ -9,7 +9,7 @@ layer in common, and for each by dynamic programming over time and memory.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from .layers import Layer, Way, fold
@@ -22,13 +22,14 @@ MOST_REGIONS = 10  # of which every set is tried; of more, all that go together
 @dataclass(frozen=True)
 class Work:
     """Numbers of one call: of each layer, the rows that it computes, the bytes of its
-    result; of each region, the operations between its layers."""
+    result; of each region, the operations between its layers, the bytes of its sums."""
 
     tokens: Mapping[Layer, int]
     result_bytes: Mapping[Layer, int]
     between: Mapping[int, float]  # by id() of the region
     held_besides: float = 0.0  # bytes that each device holds of what no layer has
     flops_besides: float = 0.0  # operations that belong to no layer and no region
+    sums: Mapping[int, Sequence[float]] = field(default_factory=dict)  # by id(), too
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ class Sharing:
 
     def exchanges(self) -> dict[str, int]:
         """How many collectives of each sort a call makes."""
-        found: dict[str, int] = {}
+        added = sum(len(region.sums) for region in self.regions)
+        found: dict[str, int] = {"sum": added} if added and self.degree > 1 else {}
         for way in self.ways.values():
             if way.exchange and self.degree > 1:
                 found[way.exchange] = found.get(way.exchange, 0) + 1
@@ -122,8 +124,9 @@ def share(
 
 def _is_given(region: Region, given: Mapping[Layer, Way] | None) -> bool:
     return given is None or (
-        all(given.get(x) is Way.GATHERED for x in region.columns)
+        all(given.get(x) is Way.GATHERED for x in region.columns if x.along is None)
         and all(given.get(x) is Way.ROWS for x in region.rows)
+        and any(x in given for x in region.layers)
     )
 
 
@@ -179,7 +182,7 @@ def _alike_layers(
 
 def _cut(group: Sequence[Region], degree: int, work: Work, machine: Machine) -> Choice:
     ways = [
-        (layer, way)
+        (layer, way if layer.along is None else Way.ALONG)
         for region in group
         for way, owned in ((Way.COLUMNS, region.columns), (Way.ROWS, region.rows))
         for layer in owned
@@ -187,6 +190,8 @@ def _cut(group: Sequence[Region], degree: int, work: Work, machine: Machine) -> 
     seconds = sum(layer_seconds(x, way, degree, work, machine) for x, way in ways)
     between = sum(work.between.get(id(region), 0.0) for region in group)
     seconds += machine.compute(between / degree, 0.0)
+    added = (size for region in group for size in work.sums.get(id(region), ()))
+    seconds += sum(machine.sum(size, degree) for size in added)
     held = sum(layer.held(way, degree) for layer, way in ways)
     return Choice(seconds, held, tuple(ways), tuple(group))
 
@@ -199,7 +204,7 @@ def _alone(
     given: Mapping[Layer, Way] | None,
 ) -> list[Choice]:
     found = []
-    for index in range(2 if degree > 1 else 1):
+    for index in range(len(layers[0].ways) if degree > 1 else 1):
         ways = tuple((layer, layer.ways[index]) for layer in layers)
         if given is not None and any(given.get(x, Way.WHOLE) != w for x, w in ways):
             continue

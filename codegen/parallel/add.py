@@ -76,7 +76,9 @@ def described(
     if annotated is not None:
         annotate(*annotated, network, found[0])
     lines = story(network, found[0], found[1:])
-    price = f"Price    {found[0].seconds:.3g} s a call predicted, on {devices.name}"
+    at_once = found[0].degrees.dp * found[0].batches
+    each = f"each of {at_once} calls at once" if at_once > 1 else "a call"
+    price = f"Price    {found[0].seconds:.3g} s for {each} predicted, on {devices.name}"
     text = "\n".join([*lines, price])
     if page is not None:
         write_picture(page, compiled.plan.title, text, found[0], devices.memory)

@@ -15,7 +15,7 @@ from ...analysis.partition.batch import Place
 from ...analysis.partition.layers import Layer, Way
 from ...analysis.partition.regions import Region, known_by_sizes, site_cuts
 from .network import Network
-from .plan import Plan, parts_of, results_of
+from .plan import Plan, cuts_of, parts_of, results_of
 
 # An axis, [axis, pieces], or [axis, pieces, component], of which elements count places.
 # Of an input "once", "sizes" (those of the part's result), "words"; of a result "sum".
@@ -30,6 +30,7 @@ def certificate(network: Network, plan: Plan) -> dict[str, Any]:
     exchanges: dict[str, str] = {}
     for region in plan.sharing.regions if plan.degrees.tp > 1 else ():
         claims |= _region_claims(region, shapes)
+        exchanges |= {node.outputs[0].name or "": "sum" for node in region.sums}
     for layer, way in layers.items():
         if way is not Way.WHOLE:
             claims |= _layer_claims(layer, way, pieces.get(layer, 1), shapes)
@@ -43,9 +44,7 @@ def certificate(network: Network, plan: Plan) -> dict[str, Any]:
     found: dict[str, Any] = {"degrees": plan.degrees.mesh}
     if plan.degrees.tp > 1:
         found["layers"] = {
-            x.path: [way.value, pieces.get(x, 1), x.matrix]
-            for x, way in layers.items()
-            if way is not Way.WHOLE
+            x.path: [*cut, x.matrix] for x, cut in cuts_of(plan.sharing).items()
         }
         found |= {"cuts": claims, "exchanges": exchanges}
         found["parts"] = {
@@ -139,6 +138,8 @@ def _region_claims(region: Region, shapes: ShapeFacts) -> dict[str, Any]:
     claims: dict[str, Any] = {}
     for node, cut in region.steps.items():
         claims |= _claim(node, cut, shapes, cut.pieces, cut.made)
+    for node, cut in region.sums.items():
+        claims |= _claim(node, cut, shapes)
     return claims
 
 

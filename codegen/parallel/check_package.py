@@ -198,6 +198,11 @@ class _Checked:
                 refuse(f"nothing is claimed of the matrix of {path}")
             matrices.add(name)
             axis, own, _ = held[value]
+            if way == "along":
+                same = np.array_equal(_bits(self.tensor(path)), _bits(array.numpy()))
+                if not same or (axis, own) != (pieces, 1):
+                    refuse(f"{path} is cut along {pieces}, not as {name} is")
+                continue
             key = self._key(f"{path}.weight")
             mine, theirs = _bits(self.tensor(key)), _bits(array.numpy())
             if np.array_equal(mine, theirs):
@@ -214,6 +219,7 @@ class _Checked:
         owners = {
             key.rpartition(".")[0] for key in [*self.stored, *self.values["TIES"]]
         }
+        owners |= {*self.stored, *self.values["TIES"]}
         for path in owners:
             starred = re.sub(r"(?<=\.)\d+(?=\.|$)", "*", path)
             found = ways.get(path) or ways.get(starred)
@@ -332,8 +338,8 @@ class _Checked:
                 if any(key == unit or key.startswith(f"{unit}.") for unit in absent):
                     continue
                 owner, _, leaf = key.rpartition(".")
-                way = self.layers.get(owner, [None])[0]
-                own = (_AXIS.get(way) == 0 and way != "vocabulary") or leaf == "weight"
+                way = self.layers.get(key, self.layers.get(owner, [None]))[0]
+                own = way in ("columns", "gathered", "along") or leaf == "weight"
                 size = self.stored[ties.get(key, key)].nbytes
                 sizes[ties.get(key, key)] = size // self.tp if way and own else size
             found.append(sum(sizes.values()))

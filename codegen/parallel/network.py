@@ -18,7 +18,7 @@ from ...analysis.partition.regions import Region, degrees, find_regions
 from ...analysis.partition.search import Work
 from ...analysis.shapes.one_batch import batch_sizes
 from ..plan.make_plan import CompiledModel
-from .tree import Paths, Unit, divide_tree, has_blocks, layers_of
+from .tree import Paths, Unit, divide_tree, has_blocks, layers_of, tensors_of
 
 
 @dataclass
@@ -113,6 +113,7 @@ class Network:
             id(region): sum(map(self.node_flops, region.steps))
             for region in self.regions
         }
+        sums = {id(r): [*map(self.sizes.bytes, _added(r))] for r in self.regions}
         own = {node for layer in self.layers for node in layer.nodes}
         own |= {node for region in self.regions for node in region.steps}
         rest = sum(self.node_flops(node) for node in self.graph if node not in own)
@@ -120,9 +121,13 @@ class Network:
         besides = sum(
             size
             for key, size in self.held.items()
-            if key.rpartition(".")[0] not in layered
+            if layered.isdisjoint((key, key.rpartition(".")[0]))
         )
-        return Work(tokens, results, between, float(besides), rest)
+        return Work(tokens, results, between, float(besides), rest, sums)
+
+
+def _added(region: Region) -> list[ir.Value]:
+    return [node.outputs[0] for node in region.sums]
 
 
 def read_network(compiled: CompiledModel, rows: int | None = None) -> Network:
@@ -134,7 +139,10 @@ def read_network(compiled: CompiledModel, rows: int | None = None) -> Network:
     for size in batch_sizes(compiled.graph.graph, shapes):
         sizes.taken[size.name] = BATCH if rows is None else rows
     held = {weight.key: weight.array().nbytes for weight in compiled.weights}
-    regions = find_regions(layers, shapes)
+    tensors = tensors_of(compiled.weights)
+    regions = find_regions([*layers, *tensors], shapes)
+    cut = {x for region in regions if not region.blocked for x in region.columns}
+    layers += [tensor for tensor in tensors if tensor in cut]
     units = divide_tree(classes, paths, compiled.graph.graph.outputs).units
     return Network(
         compiled, layers, regions, units, held, sizes, _refused(compiled, layers)

@@ -20,7 +20,8 @@ BATCHES = 4  # parts of a batch that a pipeline runs in turn
 
 @dataclass(frozen=True)
 class Plan:
-    """How layers are shared, where stages begin, and what a call costs.
+    """How layers are shared, where stages begin, and what a call costs: its share of a
+    step, in which `dp` and `batches` have several run at once.
 
     `held` are the bytes of weights of a device of each stage, `starts` the units that
     later stages begin with, `batches` the parts of a batch, of each of which a stage
@@ -99,8 +100,8 @@ def _refuse_uncut(network: Network, degrees: Degrees, machine: Machine) -> None:
         shared = ", ".join(sorted({x.path for tie in network.ties for x in tie})[:2])
         raise FairhandError(
             f"no plan for {degrees}: layers that could be cut together run more than"
-            f" once or share a matrix ({shared}), and a gather behind each costs more"
-            " than it saves",
+            f" once or share a matrix ({shared}), as those of equal numbers do, and a"
+            " gather behind each costs more than it saves",
             hint="give --memory below what they hold to have them cut one by one",
         )
 
@@ -193,7 +194,7 @@ def _stages(
 ) -> Stages | None:
     ways = {layer: way for layer, way in sharing.ways.items()}
     by_node = {node: layer for layer in ways for node in layer.nodes}
-    inside = {node for region in sharing.regions for node in region.steps}
+    inside = {node for r in sharing.regions for node in (*r.steps, *r.sums)}
     seconds, held, sent = [], [], []
     for i, unit in enumerate(network.units):
         flops = 0.0
@@ -221,7 +222,7 @@ def held_bytes(network: Network, sharing: Sharing, units: set[str] | None) -> in
         key = network.aliases.get(name, name)
         owner, _, leaf = name.rpartition(".")
         size = network.held[key]
-        layer = network.by_path.get(owner)
+        layer = network.by_path.get(name) or network.by_path.get(owner)
         way = Way.WHOLE if layer is None else sharing.ways[layer]
         whole = way is Way.WHOLE or (
             leaf != "weight" and way in (Way.ROWS, Way.VOCABULARY)
@@ -237,9 +238,20 @@ def exchange_bytes(network: Network, sharing: Sharing) -> int:
     for layer, way in sharing.ways.items():
         size = work.result_bytes[layer] * (n - 1) / n
         total += {"sum": 2 * size, "gather": size}.get(way.exchange, 0.0)
+    added = (size for r in sharing.regions for size in work.sums[id(r)])
+    total += 2 * sum(added) * (n - 1) / n
     return round(total)
 
 
 def named_layers(sharing: Sharing) -> list[tuple[Layer, Way]]:
     """The layers that are cut."""
     return [(x, way) for x, way in sharing.ways.items() if way is not Way.WHOLE]
+
+
+def cuts_of(sharing: Sharing) -> dict[Layer, tuple[str, int]]:
+    """How each of them is cut, as parallel.py has it."""
+    pieces = {x: n for r in sharing.regions for x, n in r.pieces.items()}
+    return {
+        x: (way.value, pieces.get(x, 1) if x.along is None else x.along)
+        for x, way in named_layers(sharing)
+    }

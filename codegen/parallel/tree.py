@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from ...analysis.ops.module_form import Weight
 from ...analysis.partition.layers import Layer
 from ..classes.module_classes import ClassTable
 from ..ir.assignment import Assignment, is_plain_call
 from ..ir.control_flow import Block, laid_out
 from ..ir.module_call import ModuleCall, weights_key
+from ..ir.package_plan import WeightPlan
 from ..modules.members import Attribute
 
 _SHARED = {"nn.Linear": False, "nn.Embedding": True}
@@ -81,6 +83,22 @@ def layers_of(
                 matrix=matrix.name or "",
             )
         )
+    return found
+
+
+def tensors_of(weights: Sequence[WeightPlan]) -> list[Layer]:
+    """Tensors of three axes or more that one node takes as they are stored, as the
+    matrices of experts; along the first axis that isn't 1, if it isn't the last."""
+    found = []
+    for plan in weights:
+        value = None if plan.weight is None else plan.weight.value
+        if value is None or plan.weight != Weight(value) or plan.layer:
+            continue
+        sizes = [n for n in value.shape or () if isinstance(n, int)]
+        axis = next((i for i, n in enumerate(sizes[:-1]) if n > 1), None)
+        if axis is not None and len(sizes) > 2 and len(value.uses()) == 1:
+            size, name = (0, sizes[axis], _bytes(value), 0, ()), value.name or ""
+            found.append(Layer(plan.key, value, value, *size, matrix=name, along=axis))
     return found
 
 

@@ -12,7 +12,14 @@ from ...analysis.partition.layers import Layer, Way, folded
 from ..emit.render import formatted
 from ..emit.runtime_files import put_together
 from .network import Network
-from .plan import Plan, exchange_bytes, named_layers, parts_of, results_of
+from .plan import (
+    Plan,
+    cuts_of,
+    exchange_bytes,
+    named_layers,
+    parts_of,
+    results_of,
+)
 
 _HEAD = """\
 {title} on several devices; model.py stays as it is.
@@ -28,6 +35,7 @@ _SAID = {
     Way.ROWS: ("cut along their inputs", "one sum each"),
     Way.GATHERED: ("cut along their outputs", "one gather each"),
     Way.VOCABULARY: ("cut along the words", "one sum each"),
+    Way.ALONG: ("cut along an axis", "no exchange"),
 }
 
 
@@ -42,7 +50,8 @@ _NOTES = {
     "SIZES": "with which --check runs",
 }
 _WAYS_NOTE = """\
-# How layers are cut, and how many products lie side by side in their columns.
+# How layers are cut, and how many products lie side by side in their columns; tensors
+# are cut along an axis.
 """
 _PARTS_NOTE = """\
 # Inputs and results of which a device takes and gives its part, and along which axis.
@@ -105,11 +114,8 @@ def exchanges(plan: Plan) -> dict[str, int]:
 
 def _ways(plan: Plan) -> list[tuple[str, str]]:
     """A line for each layer that is cut; one for a layer and its copies."""
-    pieces = {x: n for r in plan.sharing.regions for x, n in r.pieces.items()}
-    said = {
-        layer.path: None if way is Way.WHOLE else (way.value, pieces.get(layer, 1))
-        for layer, way in plan.sharing.ways.items()
-    }
+    found = cuts_of(plan.sharing)
+    said = {layer.path: found.get(layer) for layer in plan.sharing.ways}
     cut = _starred(said, folded).items()
     return [(path, f'("{named}", {count})') for path, (named, count) in cut]
 
@@ -178,6 +184,8 @@ def story(network: Network, plan: Plan, others: Sequence[Plan]) -> list[str]:
         names = dict.fromkeys(_leaf(x) for x, found in named if found is way)
         if names:
             lines += _wrapped(f"{', '.join(names)}: {cut}, {cost}")
+    if any(region.sums for region in plan.sharing.regions):
+        lines.append("        what experts give: one sum each")
     if named:
         if caches := _caches(network, plan):
             text = ", ".join(one_line(name, 20) for name in caches)

@@ -24,7 +24,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
-from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.experimental import implicit_replication
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
@@ -43,7 +43,8 @@ from torch.utils._pytree import (
 
 TIMEOUT = timedelta(seconds=120)  # until a device that doesn't answer is an error
 
-# How a layer is cut, and how many products lie side by side in its columns.
+# How a layer is cut, and how many products lie side by side in its columns; a tensor,
+# and along which axis.
 Way = tuple[str, int]
 Ways = Mapping[str, Way]
 STYLES = {
@@ -107,6 +108,16 @@ def cut_layers(
         for path, cut in found.items()
         if cut is not None and not within(path, absent)
     }
+    for name, old in network.state_dict(keep_vars=True).items():
+        cut = way(ways, name)
+        if cut is not None and not within(name, absent):
+            owner, _, leaf = name.rpartition(".")
+            part = distribute_tensor(old, mesh, [Shard(cut[1])])
+            module = network.get_submodule(owner)
+            if isinstance(old, nn.Parameter):
+                module.register_parameter(leaf, nn.Parameter(part))
+            else:
+                module.register_buffer(leaf, part)
     cut_inputs = {name: (a, mesh.size()) for name, a in axes.items() if a is not None}
     vars(network)["parts"] = cut_inputs
     network.forward = partial(_cut_forward, network.forward, mesh, [*axes.values()])
@@ -136,7 +147,8 @@ def _shard(own: Tensor, mesh: DeviceMesh, axis: int) -> DTensor:
 
 class OwnParts(TorchFunctionMode):
     """Attention by heads, and the parts of products that lie side by side: each device
-    computes its own, where DTensor would gather them."""
+    computes its own, where DTensor would gather them. What experts give is added up at
+    once, where DTensor would wait."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -147,8 +159,11 @@ class OwnParts(TorchFunctionMode):
             if func is F.scaled_dot_product_attention:
                 own = partial(_own_heads, first)
                 given = {name: own(value) for name, value in kwargs.items()}
-                made = func(*map(own, args), **given)
-                return DTensor.from_local(made, mesh, placed, run_check=False)
+                part = func(*map(own, args), **given)
+                return DTensor.from_local(part, mesh, placed, run_check=False)
+            if func is Tensor.sum:
+                made: Any = func(*args, **kwargs)
+                return made.full_tensor() if made.placements[0].is_partial() else made
             dim = kwargs.get("dim", args[2] if len(args) > 2 else 0)
             if func is Tensor.chunk and placed[0].is_shard(dim % first.ndim):
                 parts = func(first.to_local(), *args[1:], **kwargs)
@@ -165,8 +180,9 @@ def _own_heads(query: DTensor, value: Any) -> Any:
     if not isinstance(value, DTensor):
         value = DTensor.from_local(value, mesh, [Replicate()], run_check=False)
     assert isinstance(placed, Shard)
-    cut = value.ndim == query.ndim and value.shape[placed.dim] > 1
-    return value.redistribute(placements=[placed if cut else Replicate()]).to_local()
+    axis = placed.dim + value.ndim - query.ndim
+    own = Shard(axis) if axis >= 0 and value.shape[axis] > 1 else Replicate()
+    return value.redistribute(placements=[own]).to_local()
 
 
 class Weights:

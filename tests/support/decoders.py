@@ -316,3 +316,24 @@ def projected(form: str = "masked") -> onnx.ModelProto:
     turned = np.random.default_rng(1).normal(size=(8, 8)).astype(np.float32)
     model.graph.initializer.append(numpy_helper.from_array(turned, "wo"))
     return model
+
+
+def experts(added: str = "ReduceSum") -> onnx.ModelProto:
+    """Four experts in one tensor, each of which takes every token, by its share."""
+
+    def numbers(dims: str, count: int) -> str:
+        listed = ", ".join(str((7 * i % 11 - 5) / 8) for i in range(count))
+        return f"Constant<value = float[{dims}] {{{listed}}}>()"
+
+    text = (
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[N, 8] x) => (float[N, 8] z)'
+        f"{{ up = {numbers('4, 8, 6', 192)} bias = {numbers('4, 1, 6', 24)}"
+        f" down = {numbers('4, 6, 8', 192)} gate = {numbers('8, 4', 32)}"
+        " first = Constant<value_ints = [0]>() last = Constant<value_ints = [-1]>()"
+        " g0 = MatMul(x, gate) g1 = Softmax(g0) g2 = Transpose(g1)"
+        " shares = Unsqueeze(g2, last)"
+        ' ["/experts/MatMul"] a = MatMul(x, up) ["/experts/Add"] b = Add(a, bias)'
+        ' c = Relu(b) ["/experts/MatMul_1"] d = MatMul(c, down) e = Mul(d, shares)'
+        f" y = {added}<keepdims = 0>(e, first) z = Add(x, y) }}"
+    )
+    return onnx.parser.parse_model(text)

@@ -125,6 +125,16 @@ def reduce(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     ]
 
 
+def adds(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+    """As what is reduced; and sums."""
+    dims = site.dims(0) or ()
+    rest = (None,) * (len(site.node.inputs) - 1)
+    return reduce(site, results) + [
+        Cut((axis, *rest), (None,), dims[axis], sums=True)
+        for axis in site.axes(1, len(dims)) or ()
+    ]
+
+
 def transpose(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     """Along every axis, wherever it goes."""
     dims = site.dims(0)

@@ -202,7 +202,7 @@ for _name, _since, _spelling, _result in (
         values=_VALUES.get(_name),
         flops=flop_counts.per_input(_STEPS.get(_name, 1)),
         result=_result,
-        **_REDUCES,
+        **_REDUCES | ({"cut": cuts.adds} if _name == "ReduceSum" else {}),
     )(_spelling)
 
 

@@ -14,10 +14,10 @@ import pytest
 from fairhand.rewrites.language.operators.contraction import Gemm, MatMul
 from fairhand.rewrites.language.operators.elementwise import Add
 from fairhand.rewrites.language.operators.movement import Concat, Transpose
-from fairhand.rewrites.language.operators.reduction import Softmax
+from fairhand.rewrites.language.operators.reduction import ReduceSum, Softmax
 from fairhand.rewrites.language.pattern import Var
 from fairhand.rewrites.language.rule import Law
-from fairhand.rewrites.language.terms import Int, eq, forall
+from fairhand.rewrites.language.terms import Int, eq, forall, one_axis
 from fairhand.rewrites.proof.prove import answer
 
 
@@ -135,6 +135,32 @@ def joined(law: Law) -> None:
     law.rewrite(whole, Concat(*(others if law.mutant("crossed") else parts), axis=a))
 
 
+def experts(law: Law) -> None:
+    """(x, y) @ (v, w) = x @ v, y @ w, along an axis ahead of both matrices"""
+    r = law.rank(low=3)
+    x, y, v, w = (law.tensor(n, r) for n in "xyvw")
+    a = law.axis("a", r)
+    law.require(~eq(a, r - 1))
+    law.require(~eq(a, r - 2))
+    law.require(eq(x.dim(a), v.dim(a)))
+    law.require(eq(y.dim(a), w.dim(a)))
+    others = (w, v) if law.mutant("crossed") else (v, w)
+    parts = [MatMul(x, others[0]), MatMul(y, others[1])]
+    whole = MatMul(Concat(x, y, axis=a), Concat(v, w, axis=a))
+    law.rewrite(whole, Concat(*parts, axis=a))
+
+
+def added(law: Law) -> None:
+    """ReduceSum(x, y) = ReduceSum(x) + ReduceSum(y), along the last axis: to where a
+    Transpose takes any other"""
+    r = law.rank(low=1)
+    x, y = law.tensor("x", r), law.tensor("y", r)
+    over = dict(axes=one_axis(r, r - 1), keepdims=1)
+    one, other = ReduceSum(x, **over), ReduceSum(y, **over)
+    whole = ReduceSum(Concat(x, y, axis=r - 1), **over)
+    law.rewrite(whole, one if law.mutant("dropped") else Add(one, other))
+
+
 LAWS: list[tuple[Callable[[Law], None], str]] = [
     (unary, "other"),
     (pointwise, "swapped"),
@@ -145,6 +171,8 @@ LAWS: list[tuple[Callable[[Law], None], str]] = [
     (gemm_columns, "rows"),
     (softmax, "same_axis"),
     (joined, "crossed"),
+    (experts, "crossed"),
+    (added, "dropped"),
 ]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import onnx
 import pytest
-from support.decoders import projected
+from support.decoders import experts, projected
 from support.golden_sequences import cached_decoder
 
 from fairhand.analysis.errors import FairhandError
@@ -129,7 +129,7 @@ def of_layers(values: dict[str, Any], claims: dict[str, Any]) -> Iterator[Both]:
     for path, (way, pieces) in values["WAYS"].items():
         changed: list[Any] = [
             (other, pieces)
-            for other in ("columns", "rows", "gathered", "vocabulary")
+            for other in ("columns", "rows", "gathered", "vocabulary", "along")
             if other != way
         ]
         for other in [*changed, (way, pieces + 1), None]:
@@ -257,7 +257,26 @@ def test_caches_are_taken_and_given_in_parts(tmp_path: Path) -> None:
     assert len(found) == 12 and not refused(planned, found)
 
 
-def test_heads_take_their_part_of_a_mask_for_each_head(tmp_path: Path) -> None:
+def test_experts_are_cut_one_from_another(tmp_path: Path) -> None:
+    onnx.save(experts(), tmp_path / "m.onnx")
+    planned = Planned(tmp_path / "m.onnx")
+    values, claims = planned.plan("tp=2")
+    assert {way for way, _ in values["WAYS"].values()} == {"along"}
+    assert len(values["WAYS"]) == 3 and values["EXCHANGES"] == {"all_reduce": 1}
+    text = planned.check(values, claims)
+    assert "by values" in text and "by their law" not in text
+    found = [both for sort in SORTS for both in sort(values, claims)]
+    assert len(found) > 50 and not refused(planned, found)
+    onnx.save(experts("ReduceMax"), tmp_path / "m.onnx")
+    with pytest.raises(FairhandError, match=r"ReduceMax .* needs all of what"):
+        Planned(tmp_path / "m.onnx").plan("tp=2")
+
+
+@pytest.mark.parametrize("bias", ["Tanh(places)", "Identity(own)"])
+def test_heads_take_their_part_of_a_mask_for_each_head(
+    tmp_path: Path, bias: str
+) -> None:
+    fifty = ", ".join(_EIGHT.split(", ")[:50])
     heads = "".join(
         f"{x} = Constant<value = float[8, 8] {{{_EIGHT.replace('0.5', str(i))}}}>()"
         f" {x}0 = MatMul(x, {x}) {x}1 = Reshape({x}0, apart)"
@@ -268,7 +287,8 @@ def test_heads_take_their_part_of_a_mask_for_each_head(tmp_path: Path) -> None:
         '<ir_version: 11, opset_import: ["" : 23]> g (float[N, 5, 8] x,'
         " float[2, 5, 5] places) => (float[N, 5, 8] y)"
         "{ apart = Constant<value_ints = [0, 0, 2, 4]>() "
-        f" {heads} bias = Tanh(places) a = Attention(q2, k2, v2, bias)"
+        f" own = Constant<value = float[2, 5, 5] {{{fifty}}}>()"
+        f" {heads} bias = {bias} a = Attention(q2, k2, v2, bias)"
         " b = Transpose<perm = [0, 2, 1, 3]>(a)"
         " flat = Constant<value_ints = [0, 0, 8]>() c = Reshape(b, flat)"
         f" o = Constant<value = float[8, 8] {{{_EIGHT}}}>() y = MatMul(c, o) }}"
@@ -276,8 +296,30 @@ def test_heads_take_their_part_of_a_mask_for_each_head(tmp_path: Path) -> None:
     onnx.save(model, tmp_path / "m.onnx")
     planned = Planned(tmp_path / "m.onnx")
     values, claims = planned.plan("tp=2")
-    assert values["EXCHANGES"] == {"all_reduce": 1} and len(values["WAYS"]) == 4
+    assert values["EXCHANGES"] == {"all_reduce": 1}
+    assert len(values["WAYS"]) == 4 + (bias == "Identity(own)")
     assert planned.check(values, claims)
+
+
+def test_a_bias_of_heads_that_are_whole_is_no_reason_to_cut_them(
+    tmp_path: Path,
+) -> None:
+    """Nor does it say into how many parts other layers may be cut."""
+    bias, eight = ", ".join(map(str, range(75))), f"float[8, 8] {{{_EIGHT}}}"
+    model = onnx.parser.parse_model(
+        '<ir_version: 11, opset_import: ["" : 23]> g (float[N, 3, 5, 5] x,'
+        " float[N, 3, 5, 2] v) => (float[N, 5, 8] y)"
+        f"{{ bias = Constant<value = float[3, 5, 5] {{{bias}}}>() s = Add(x, bias)"
+        " p = Softmax(s) a = MatMul(p, v) b = Transpose<perm = [0, 2, 1, 3]>(a)"
+        " flat = Constant<value_ints = [0, 0, 6]>() c = Reshape(b, flat)"
+        f" o = Constant<value = float[6, 8] {{{', '.join(_EIGHT.split(', ')[:48])}}}>()"
+        f" d = MatMul(c, o) up = Constant<value = {eight}>() e = MatMul(d, up)"
+        f" f = Relu(e) down = Constant<value = {eight}>() y = MatMul(f, down) }}"
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    planned = Planned(tmp_path / "m.onnx")
+    assert planned.network.degrees == [2, 4, 8]
+    assert "along" not in dict(planned.plan("tp=2")[0]["WAYS"].values())
 
 
 def test_what_only_other_blocks_do_is_no_work_of_a_stage(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from support.decoders import projected
+from support.decoders import experts, projected
 from support.golden_sequences import cached_decoder
 
 from fairhand import compile
@@ -122,11 +122,47 @@ def test_exchanges_are_counted_where_a_layer_runs_twice(tmp_path: Path) -> None:
     assert package.report["parallel"]["exchanges"] == {"all_reduce": 1}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("wanted", ["tp=2", "tp=4"])
+def test_devices_have_experts_of_their_own(tmp_path: Path, wanted: str) -> None:
+    package = compile(experts(), tmp_path / "p", parallel=wanted, cache=False)
+    found = package.report["parallel"]
+    assert found["exchanges"] == {"all_reduce": 1}
+    assert set(found["layers"].values()) == {"whole", "along"}
+
+
+# The first of 1,024 devices that aren't there: exchanges give what they are given.
+PRETENDED = """
+import os, sys, torch
+sys.path.insert(0, sys.argv[1])
+from torch.testing._internal.distributed.fake_pg import FakeStore
+os.environ["WORLD_SIZE"] = "1024"
+torch.distributed.init_process_group("fake", rank=0, world_size=1024, store=FakeStore())
+from digits import devices, model, parallel
+network, sizes = parallel.load(parallel.make_mesh()), {"sizes": [{}], "inputs": {}}
+feeds = devices.make_inputs(model.INPUTS, sizes, dict.fromkeys(parallel.SIZES, 2))
+with torch.no_grad(), devices.Collectives() as found:
+    network(*feeds)
+assert found.counts == parallel.EXCHANGES, found.counts
+assert devices.held_bytes(network) == parallel.HELD[0]
+"""
+
+
+@pytest.mark.slow
+def test_plans_of_a_thousand_devices_are_tried_in_one_process(tmp_path: Path) -> None:
+    given = {"parallel": "dp=256,tp=4", "verify": False}
+    compile(TRANSFORMER, tmp_path / "digits", **given)
+    command = [sys.executable, "-c", PRETENDED, str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert not run.returncode, run.stderr
+
+
 def test_plans_are_shown_and_nothing_is_written(capsys: pytest.CaptureFixture) -> None:
     assert main(["inspect", str(TRANSFORMER), "--parallel", "4"]) == 0
     assert main(["inspect", str(TRANSFORMER), "--parallel", ""]) == 1
     text = capsys.readouterr().out
     assert text.startswith("Plan    ") and "Price    " in text and "Next     " in text
+    assert "for each of" in text.partition("Price")[2]  # rows of a batch at once
     assert main(["inspect", str(TRANSFORMER), "--parallel", "tp=2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["degrees"] == {"tp": 2}
 

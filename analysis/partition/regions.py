@@ -52,11 +52,9 @@ class Region:
 def site_cuts(node: ir.Node, shapes: ShapeFacts, sums: bool = False) -> list[Cut]:
     """The cuts of a node, or those whose results add up; none of an operator of which
     nothing is said."""
-    op = lookup(node)
-    if op is None or op.cut is None:
-        return []
+    rule = _rule(node)
     results: list[Dims | None] = [shapes.dims(value) for value in node.outputs]
-    found = op.cut(NodeFacts(node, shapes), results)
+    found = [] if rule is None else rule(NodeFacts(node, shapes), results)
     return [cut for cut in found if cut.sums == sums]
 
 
@@ -103,10 +101,10 @@ def _grow(seed: Layer, owners: dict[ir.Node, Layer], shapes: ShapeFacts) -> Regi
                 continue
             if known_by_sizes(node, shapes):
                 continue  # whole on all devices, whatever is cut
-            step = _step(node, value, axis, held, shapes)
-            if step is None and seed.along is not None:
-                added = _step(node, value, axis, held, shapes, sums=True)
-                if added is not None and _rule(node) is cuts.adds:
+            step = _step(node, value, axis, held, site_cuts(node, shapes))
+            if step is None and seed.along is not None and _rule(node) is cuts.adds:
+                laws = site_cuts(node, shapes, sums=True)
+                if added := _step(node, value, axis, held, laws):
                     region.sums[node] = added
                     continue
             if step is None or not isinstance(step.parts, int):
@@ -137,15 +135,10 @@ def _pieces(
 
 
 def _step(
-    node: ir.Node,
-    value: ir.Value,
-    axis: int,
-    pieces: int,
-    shapes: ShapeFacts,
-    sums: bool = False,
+    node: ir.Node, value: ir.Value, axis: int, pieces: int, laws: Iterable[Cut]
 ) -> Cut | None:
     """The cut of a node along an axis of one of its inputs."""
-    for cut in site_cuts(node, shapes, sums):
+    for cut in laws:
         places = [i for i, other in enumerate(node.inputs) if other is value]
         if cut.pieces == pieces and all(cut.inputs[i] == axis for i in places):
             return cut

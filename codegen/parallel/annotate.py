@@ -15,7 +15,7 @@ from ...analysis.partition.regions import site_cuts
 from ...analysis.partition.request import Degrees
 from ..load.placement import Placed
 from .network import Network
-from .plan import Given, Plan, named_layers, parts_of
+from .plan import Given, Plan, cuts_of, parts_of
 
 ANNOTATED = "annotated"
 _IR_VERSION = 11  # the first that has them
@@ -116,7 +116,7 @@ def annotate(source: Path, out: Path, network: Network, plan: Plan) -> None:
     del proto.configuration[:]
     proto.configuration.add(name=str(plan.degrees), num_devices=plan.degrees.world)
     proto.ir_version = max(proto.ir_version, _IR_VERSION)
-    for layer, _ in named_layers(plan.sharing) if plan.degrees.tp > 1 else ():
+    for layer in cuts_of(plan.sharing) if plan.degrees.tp > 1 else ():
         _note_layer(nodes, network, plan, layer)
     if plan.degrees.dp > 1:
         inputs = {value.name for value in network.graph.inputs}

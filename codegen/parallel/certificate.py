@@ -136,10 +136,8 @@ def _is_sizes(node: ir.Node, value: ir.Value, shapes: ShapeFacts) -> bool:
 
 def _region_claims(region: Region, shapes: ShapeFacts) -> dict[str, Any]:
     claims: dict[str, Any] = {}
-    for node, cut in region.steps.items():
+    for node, cut in (*region.steps.items(), *region.sums.items()):
         claims |= _claim(node, cut, shapes, cut.pieces, cut.made)
-    for node, cut in region.sums.items():
-        claims |= _claim(node, cut, shapes)
     return claims
 
 

@@ -113,7 +113,10 @@ class Network:
             id(region): sum(map(self.node_flops, region.steps))
             for region in self.regions
         }
-        sums = {id(r): [*map(self.sizes.bytes, _added(r))] for r in self.regions}
+        sums = {
+            id(region): [self.sizes.bytes(node.outputs[0]) for node in region.sums]
+            for region in self.regions
+        }
         own = {node for layer in self.layers for node in layer.nodes}
         own |= {node for region in self.regions for node in region.steps}
         rest = sum(self.node_flops(node) for node in self.graph if node not in own)
@@ -124,10 +127,6 @@ class Network:
             if layered.isdisjoint((key, key.rpartition(".")[0]))
         )
         return Work(tokens, results, between, float(besides), rest, sums)
-
-
-def _added(region: Region) -> list[ir.Value]:
-    return [node.outputs[0] for node in region.sums]
 
 
 def read_network(compiled: CompiledModel, rows: int | None = None) -> Network:

@@ -243,15 +243,11 @@ def exchange_bytes(network: Network, sharing: Sharing) -> int:
     return round(total)
 
 
-def named_layers(sharing: Sharing) -> list[tuple[Layer, Way]]:
-    """The layers that are cut."""
-    return [(x, way) for x, way in sharing.ways.items() if way is not Way.WHOLE]
-
-
 def cuts_of(sharing: Sharing) -> dict[Layer, tuple[str, int]]:
-    """How each of them is cut, as parallel.py has it."""
+    """How each layer that is cut is cut, as parallel.py has it."""
     pieces = {x: n for r in sharing.regions for x, n in r.pieces.items()}
     return {
         x: (way.value, pieces.get(x, 1) if x.along is None else x.along)
-        for x, way in named_layers(sharing)
+        for x, way in sharing.ways.items()
+        if way is not Way.WHOLE
     }

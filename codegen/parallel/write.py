@@ -12,14 +12,7 @@ from ...analysis.partition.layers import Layer, Way, folded
 from ..emit.render import formatted
 from ..emit.runtime_files import put_together
 from .network import Network
-from .plan import (
-    Plan,
-    cuts_of,
-    exchange_bytes,
-    named_layers,
-    parts_of,
-    results_of,
-)
+from .plan import Plan, cuts_of, exchange_bytes, parts_of, results_of
 
 _HEAD = """\
 {title} on several devices; model.py stays as it is.
@@ -179,9 +172,10 @@ def story(network: Network, plan: Plan, others: Sequence[Plan]) -> list[str]:
     """What a plan cuts, holds and exchanges, with the time of others beside its own."""
     degrees = plan.degrees
     lines = [f"Plan    {degrees}: {_devices(plan)}"]
-    named = named_layers(plan.sharing) if degrees.tp > 1 else []
+    named = cuts_of(plan.sharing) if degrees.tp > 1 else {}
     for way, (cut, cost) in _SAID.items():
-        names = dict.fromkeys(_leaf(x) for x, found in named if found is way)
+        found = (layer for layer, (name, _) in named.items() if name == way.value)
+        names = dict.fromkeys(map(_leaf, found))
         if names:
             lines += _wrapped(f"{', '.join(names)}: {cut}, {cost}")
     if any(region.sums for region in plan.sharing.regions):

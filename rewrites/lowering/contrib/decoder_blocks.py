@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...adapters.opset_adapters import AdapterSite, extension
+from .attention import last_size
 
 _FLOAT = ir.DataType.FLOAT
 _AXES = ("time", "height", "width")
@@ -29,14 +30,6 @@ def become_rounded(
     else:
         y = site.before(op, inputs, "wide_result", **attrs)
         site.become("CastLike", [y, like])
-
-
-def last_size(site: AdapterSite, x: ir.Value) -> int:
-    """The size of the last axis; refuses the node where it isn't a known number."""
-    size = x.shape[-1] if x.shape is not None and len(x.shape) else None
-    if not isinstance(size, int):
-        raise site.unsupported(f"the size of {x.name!r} is unknown")
-    return size
 
 
 @extension("GatedAdd")

@@ -6,7 +6,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ...adapters.opset_adapters import AdapterSite, extension
-from .decoder_blocks import become_rounded, last_size, real
+from .attention import last_size
+from .decoder_blocks import become_rounded, real
 
 
 @extension("EngramGate", attrs="epsilon")

@@ -64,7 +64,7 @@ def price_of_every(
     best = float("inf")
     for ways in product(Way, repeat=len(layers)):
         taken = dict(zip(layers, ways, strict=True))
-        if Way.VOCABULARY in ways:
+        if not {Way.VOCABULARY, Way.ALONG}.isdisjoint(ways):
             continue
         if any(w is Way.GATHERED and x.columns % n for x, w in taken.items()):
             continue

@@ -102,6 +102,7 @@ class Network:
             self._flops[node] = 0.0 if count is None else self.sizes.number(count)
         return self._flops[node]
 
+    @cached_property
     def work(self) -> Work:
         """Numbers of one call."""
         tokens, results = {}, {}

@@ -135,7 +135,7 @@ def _arranged(
     network: Network, degrees: Degrees, machine: Machine, given: Given | None = None
 ) -> Iterator[Plan]:
     """Plans of these degrees, one for each good way to share the layers."""
-    work = network.work()
+    work = network.work
     batches = 1 if network.mixes or degrees.pp == 1 else BATCHES
     roomy = machine if degrees.pp == 1 else replace(machine, memory=math.inf)
     layers = network.layers
@@ -234,7 +234,7 @@ def held_bytes(network: Network, sharing: Sharing, units: set[str] | None) -> in
 def exchange_bytes(network: Network, sharing: Sharing) -> int:
     """Bytes that a device sends in a call, besides those between stages."""
     n, total = sharing.degree, 0.0
-    work = network.work()
+    work = network.work
     for layer, way in sharing.ways.items():
         size = work.result_bytes[layer] * (n - 1) / n
         total += {"sum": 2 * size, "gather": size}.get(way.exchange, 0.0)

@@ -80,10 +80,14 @@ def within(name: str, paths: Collection[str]) -> bool:
 
 def arranged(names: Collection[str], model: Any) -> list[Any]:
     """Names of inputs or results as the network of model.py takes or gives them: in
-    lists, where it does."""
+    lists, where it does. It takes these behind all else."""
     nested = getattr(model, "NESTED", {}).values()
     lists = {tree_leaves(rows)[0]: rows for rows in nested}
-    inner = set(tree_leaves(list(nested))) - lists.keys()
+    inner = set(tree_leaves(list(nested)))
+    if names is model.INPUTS:
+        plain: list[Any] = [name for name in names if name not in inner]
+        return plain + [rows for first, rows in lists.items() if first in names]
+    inner -= lists.keys()
     return [lists.get(name, name) for name in names if name not in inner]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 from safetensors.torch import save_file
@@ -56,3 +57,15 @@ def test_an_absent_module_needs_no_tensor_to_stand_for() -> None:
     given = x + whole.positions(4)
     (made,) = stage(given, x=torch.zeros(2, 4))
     assert torch.equal(made, whole(x))
+
+
+def test_lists_are_taken_behind_all_else_and_given_where_they_stand() -> None:
+    """As model.py has it: a file may have its caches before its mask."""
+    past, present = [("k.0", "v.0"), ("k.1", "v.1")], [("K.0", "V.0"), ("K.1", "V.1")]
+    model = SimpleNamespace(
+        NESTED={"past": past, "present": present},
+        INPUTS=dict.fromkeys(["ids", "k.0", "v.0", "k.1", "v.1", "mask"]),
+        OUTPUTS=dict.fromkeys(["K.0", "V.0", "K.1", "V.1", "logits"]),
+    )
+    assert devices.arranged(model.INPUTS, model) == ["ids", "mask", past]
+    assert devices.arranged(model.OUTPUTS, model) == [present, "logits"]

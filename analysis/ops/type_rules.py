@@ -19,6 +19,11 @@ from onnx.defs import OpSchema
 
 # The one that ONNX Runtime keeps in ONNX's own domain; no version of ONNX had it.
 UNLISTED = "SimplifiedLayerNormalization"
+# Those that ONNX had there before opset 10, and onnx has forgotten.
+EXPERIMENTAL = (
+    *("Affine", "Crop", "DynamicSlice", "ImageScaler"),
+    *("ParametricSoftplus", "Scale", "ScaledTanh"),
+)
 # One that it had there before opset 17 brought it; its optimiser writes it in any.
 EARLY = "LayerNormalization"
 

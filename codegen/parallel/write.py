@@ -175,8 +175,7 @@ def story(network: Network, plan: Plan, others: Sequence[Plan]) -> list[str]:
     named = cuts_of(plan.sharing) if degrees.tp > 1 else {}
     for way, (cut, cost) in _SAID.items():
         found = (layer for layer, (name, _) in named.items() if name == way.value)
-        names = dict.fromkeys(map(_leaf, found))
-        if names:
+        if names := dict.fromkeys(map(_leaf, found)):
             lines += _wrapped(f"{', '.join(names)}: {cut}, {cost}")
     if any(region.sums for region in plan.sharing.regions):
         lines.append("        what experts give: one sum each")
@@ -185,8 +184,7 @@ def story(network: Network, plan: Plan, others: Sequence[Plan]) -> list[str]:
             text = ", ".join(one_line(name, 20) for name in caches)
             lines += _wrapped(f"{text}: taken and given in parts, no exchange")
         lines.append("        the rest: whole on every device")
-        possible = ", ".join(map(str, network.degrees))
-        lines.append(f"Degrees tp may be {possible}")
+        lines.append("Degrees tp may be " + ", ".join(map(str, network.degrees)))
     if degrees.pp > 1:
         starts = [network.units[i].path for i in plan.starts]
         text = f"stages begin at {', '.join(starts)}; {plan.batches} parts of a batch"

@@ -10,6 +10,7 @@ one axis. Regenerating overwrites this file.
 
 from __future__ import annotations
 
+import math
 import os
 from functools import cache
 
@@ -119,10 +120,9 @@ def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """
     expect("weight", weight, (weight.shape[0], x.shape[-1]))
     expect("bias", bias, (weight.shape[0],))
-    n_rows, depth = x.shape[:-1].numel(), x.shape[-1]
+    n_rows, depth = math.prod(x.shape[:-1]), x.shape[-1]
     n_cols = weight.shape[0]
-    fits = weight.dtype == x.dtype
-    if not (runs_triton(x, weight, bias) and fits):
+    if not (runs_triton(x, weight, bias) and weight.dtype == x.dtype):
         return linear_gelu_reference(x, weight, bias)
     x = x.contiguous()
     weight = weight.contiguous()
@@ -203,8 +203,7 @@ def add_layer_norm(
     expect("weight", weight, x.shape[-1:])
     expect("bias", bias, x.shape[-1:])
     n_cols = x.shape[-1]
-    fits = n_cols <= MAX_ROW
-    if not (runs_triton(x, residual, weight, bias) and fits):
+    if not (runs_triton(x, residual, weight, bias) and n_cols <= MAX_ROW):
         return add_layer_norm_reference(x, residual, weight, bias, eps)
     x = x.contiguous()
     residual = residual.contiguous()

@@ -10,6 +10,7 @@ one axis. Regenerating overwrites this file.
 
 from __future__ import annotations
 
+import math
 import os
 from functools import cache
 
@@ -120,7 +121,7 @@ def transpose_layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) ->
     expect("weight", weight, (x.shape[1],))
     expect("bias", bias, (x.shape[1],))
     depth = x.shape[1]
-    n_cols = x.shape[2:].numel()
+    n_cols = math.prod(x.shape[2:])
     fits = depth <= MAX_DEPTH
     if not (runs_triton(x, weight, bias) and fits):
         return transpose_layer_norm_reference(x, weight, bias, eps)
@@ -203,7 +204,7 @@ def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """
     expect("weight", weight, (weight.shape[0], x.shape[-1]))
     expect("bias", bias, (weight.shape[0],))
-    n_rows, depth = x.shape[:-1].numel(), x.shape[-1]
+    n_rows, depth = math.prod(x.shape[:-1]), x.shape[-1]
     n_cols = weight.shape[0]
     fits = weight.dtype == x.dtype
     if not (runs_triton(x, weight, bias) and fits):

@@ -10,6 +10,7 @@ one axis. Regenerating overwrites this file.
 
 from __future__ import annotations
 
+import math
 import os
 from functools import cache
 
@@ -200,8 +201,7 @@ def add_rms_norm(
     expect("residual", residual, x.shape)
     expect("weight", weight, x.shape[-1:])
     n_cols = x.shape[-1]
-    fits = n_cols <= MAX_ROW
-    if not (runs_triton(x, residual, weight) and fits):
+    if not (runs_triton(x, residual, weight) and n_cols <= MAX_ROW):
         return add_rms_norm_reference(x, residual, weight, eps)
     x = x.contiguous()
     residual = residual.contiguous()
@@ -291,8 +291,7 @@ def rotary_causal_attention(
     n_batches, n_heads, n_rows, depth = q.shape[-4], q.shape[-2], q.shape[-3], 64
     n_shared, n_keys, v_depth = v.shape[1:]
     scale = depth**-0.5
-    fits = max(depth, v_depth) <= 128
-    if not (runs_triton(q, cos, sin, k, v) and fits):
+    if not (runs_triton(q, cos, sin, k, v) and max(depth, v_depth) <= 128):
         return rotary_causal_attention_reference(q, cos, sin, k, v)
     v = v if v.stride(-1) == 1 else v.contiguous()
     q = q.contiguous()
@@ -500,10 +499,9 @@ def linear_silu_mul(x: Tensor, weight: Tensor, factor: Tensor) -> Tensor:
     """
     expect("weight", weight, (weight.shape[0], x.shape[-1]))
     expect("factor", factor, (*x.shape[:-1], weight.shape[0]))
-    n_rows, depth = x.shape[:-1].numel(), x.shape[-1]
+    n_rows, depth = math.prod(x.shape[:-1]), x.shape[-1]
     n_cols = weight.shape[0]
-    fits = weight.dtype == x.dtype
-    if not (runs_triton(x, weight, factor) and fits):
+    if not (runs_triton(x, weight, factor) and weight.dtype == x.dtype):
         return linear_silu_mul_reference(x, weight, factor)
     x = x.contiguous()
     weight = weight.contiguous()

@@ -85,7 +85,7 @@ class PixelLauncher(TiledLauncher):
         x = self.x
         return [
             f"n_batches, n_rows, depth = {x}.shape[0], {self.channels}, {x}.shape[1]",
-            f"n_cols = {x}.shape[2:].numel()",
+            f"n_cols = math.prod({x}.shape[2:])",
         ]
 
     def letters(self, argument: Argument) -> str:

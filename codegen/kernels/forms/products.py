@@ -426,14 +426,14 @@ class TiledLauncher(Launcher):
 
     def size_lines(self, tensors: tuple[str, ...]) -> list[str]:
         lead = self.layout.extent.batch_axes
-        rows = f"{self.x}.shape[:-1].numel()"
+        rows = f"math.prod({self.x}.shape[:-1])"
         if lead:
             rows = f"{self.x}.shape[-2]"
         lines = [f"n_rows, depth = {rows}, {self.x}.shape[-1]"]
         lines.append(f"n_cols = {self.width}")
         if lead:
             owner = self.x if self.layout.extent.batches[0] else self.weight
-            lines.append(f"n_batches = {owner}.shape[:-2].numel()")
+            lines.append(f"n_batches = math.prod({owner}.shape[:-2])")
         return lines
 
     def tile(self) -> str:

@@ -139,7 +139,11 @@ TUNED = (
 )
 # What kernels.py has whatever its kernels are, and what they may read of PyTorch.
 ALWAYS = ("INTERPRETED", "is_supported", "runs_triton", "expect", "torch", "Tensor")
-MODULES = {"F": ("torch.nn.functional", ""), "Any": ("typing", "Any")}
+MODULES = {
+    "F": ("torch.nn.functional", ""),
+    "Any": ("typing", "Any"),
+    "math": ("math", ""),
+}
 
 
 @dataclass(frozen=True)

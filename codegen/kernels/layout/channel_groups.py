@@ -88,8 +88,8 @@ class GroupLayout(Layout):
         assert base is not None
         name = names[base.value]
         if axis.size == _PIXELS:
-            return f"{name}.shape[2:].numel()"
-        whole = f"{name}.shape[1:].numel()"
+            return f"math.prod({name}.shape[2:])"
+        whole = f"math.prod({name}.shape[1:])"
         return whole if self.groups == 1 else f"{whole} // {self.groups}"
 
     def letter(self, axis: Axis) -> str:

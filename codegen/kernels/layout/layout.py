@@ -308,7 +308,7 @@ class Layout:
         extra = owner.role == "indices"  # which has no axis for the row
         first, last = axis.first + extra, axis.last + extra
         stop = "" if last == -1 else str(last + 1)
-        return f"{names[owner.value]}.shape[{first}:{stop}].numel()"
+        return f"math.prod({names[owner.value]}.shape[{first}:{stop}])"
 
     def _read_size(
         self, owner: Argument, place: int, names: dict[ir.Value, str]

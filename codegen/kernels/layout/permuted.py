@@ -203,8 +203,9 @@ class OrderedLayout(Layout):
             return " * ".join(self.size_text(a, names) for a in own)
         first, last = axis.first + self.rank, axis.last + self.rank + 1
         name, stop = names[self.whole.value], "" if last == self.rank else str(last)
-        one = last == first + 1
-        return f"{name}.shape" + (f"[{first}]" if one else f"[{first}:{stop}].numel()")
+        if last == first + 1:
+            return f"{name}.shape[{first}]"
+        return f"math.prod({name}.shape[{first}:{stop}])"
 
     def expected(self, argument: Argument, names: dict[ir.Value, str]) -> str:
         if argument is self.whole and not self.columns.absent:

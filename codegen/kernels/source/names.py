@@ -24,7 +24,7 @@ TITLES = {
 _UNSAID = frozenset("flatten identity reshape squeeze unsqueeze".split())
 # Names that kernels use themselves.
 _TAKEN = frozenset(
-    """BLOCK F clip col cols eps expect finite fits gelu_tanh i j k larger mask n_cols
+    """BLOCK F clip col cols eps expect finite gelu_tanh i j k larger mask math n_cols
     n_elements n_pixels offsets order_of p q row runs_triton shape smaller softplus tanh
     times tl torch triton warps y""".split()
 )

@@ -46,7 +46,7 @@ _MOST_WAYS, _MOST_CALLS = 24, 5000
 _REFERENCE = "<the graph, node by node>"
 # Where calls of PyTorch are made, and what they ask of sizes.
 _CALLS = (str(Path(torch.__file__).parent), str(Path(recorder.__file__)))
-_SIZES = sympy.Interval(0, 2**57)  # no memory has an address for more
+_LARGEST = sympy.Integer(2**57)  # size; no memory has an address for more
 
 
 class _Side(NamedTuple):
@@ -131,18 +131,21 @@ def _attempt(
     inputs = both.inputs()
     waiting: list[Mapping[str, object]] = [{}]
     lines, calls, ways, made = set[int](), 0, 0, 0
-    where: list[str] = []
+    where, known, again = list[str](), list[sympy.Basic](), False
     while waiting and ways < _MOST_WAYS and made < _MOST_CALLS:
         choices = waiting.pop(0)
         try:
             right = both.graph(inputs, choices)
         except Exception:
-            if not ways:
+            if again or not ways:
                 raise
             continue  # nothing is asked of what the graph can't do
-        asked, known = both.recorder.chosen, both.conditions()
+        asked = both.recorder.chosen
+        if not again:  # else model.py asked, too
+            known = both.conditions()
         ours = both.emitted(inputs, choices)
-        if ours.outputs != right.outputs and both.take_for_equal():
+        again = ours.outputs != right.outputs and both.learned()
+        if again:
             waiting.insert(0, choices)
             continue
         if ours.outputs != right.outputs:
@@ -151,7 +154,7 @@ def _attempt(
         # Ways that model.py alone may take are followed too: the graph does the same.
         asked = {**asked, **both.recorder.chosen}
         if not ways:
-            both.check_again(inputs, choices, ours)
+            both.check_again(inputs, choices, right)
         taken = {name: kinds[0] for name, kinds in asked.items()}
         for i, (name, kinds) in enumerate(asked.items()):
             if kinds is COUNTS:
@@ -212,12 +215,15 @@ class Both:
         self.sizes = sizes
         self.symbols: dict[str, str] = {}
         self.taken: list[str] = []  # for granted, of sizes
+        self.known = set[sympy.Basic]()
         # Without open sizes nobody waits for what stands behind a ShapeEnv to load.
         # What a call needs to run at all is kept apart from what it decides by.
         later: dict[str, Any] = {"prefer_deferred_runtime_asserts_over_guards": True}
         self.env = ShapeEnv(**later) if symbolic and sizes else None
         self.needed: dict[sympy.Basic, None] = {}  # of sizes, for the graph to run
         self.fake = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
+        if self.env is not None:  # our own is for functions (repeats.py)
+            self.fake.cache_enabled = False
         self.recorder = Recorder(self.fake, elements=not symbolic)
         self.take(importlib.import_module(f"{package.name}.model"))
 
@@ -298,12 +304,15 @@ class Both:
             raise Fails(self.failure(error)) from None
 
     def check_again(
-        self, inputs: Sequence[Any], choices: Mapping[str, object], first: _Side
+        self, inputs: Sequence[Any], choices: Mapping[str, object], right: _Side
     ) -> None:
         """That model.py does the same in a second call, and where gradients are wanted.
         Raises CannotFollow."""
-        if self.emitted(inputs, choices, grad=True).outputs != first.outputs:
-            is_same = self.emitted(inputs, choices).outputs == first.outputs
+        if self.emitted(inputs, choices, grad=True).outputs != right.outputs:
+            if self.learned():
+                right = self.graph(inputs, choices)
+                return self.check_again(inputs, choices, right)
+            is_same = self.emitted(inputs, choices).outputs == right.outputs
             way = "where gradients are wanted" if is_same else "in a second call"
             raise CannotFollow(f"model.py does something else {way}")
         for name, held in self.state().items():
@@ -371,6 +380,9 @@ class Both:
             made = eval(layer["text"], space)  # as in `graph`
         state = {name: self._held(held) for name, held in layer["holds"].items()}
         made.load_state_dict(state, assign=True)
+        wrapped = made.state_dict(keep_vars=True)
+        for name, tensor in state.items():
+            self.recorder.memory.claim(wrapped[name], [tensor])
         return made.eval().requires_grad_(False)
 
     def _run(
@@ -432,17 +444,24 @@ class Both:
         sizes = [str(each) for each in self.conditions() if each not in known]
         return sizes + ["what data are"] * bool(self.recorder.chosen.keys() - asked)
 
-    def take_for_equal(self) -> bool:
-        """Let sizes be equal that have to be for PyTorch to go on, as `conditions` say;
-        whether there are any that weren't known."""
-        known = len(self.recorder.equal)
+    def learned(self) -> bool:
+        """Whether more is known of sizes than when this was last asked. What was told
+        before is forgotten then, and sizes are equal that have to be for PyTorch to go
+        on: equal ones may be written in other ways where less is known of them."""
         guards = [guard.expr for guard in (self.env.guards if self.env else ())]
-        for expr in (*guards, *self._asserted()):
-            if isinstance(expr, sympy.Eq) and not any(s.is_number for s in expr.args):
-                sides = map(normal, expr.args)
-                simple, other = sorted(sides, key=sympy.count_ops)
+        known, self.known = self.known, {*guards, *self._asserted()}
+        if self.known <= known:
+            return False
+        for expr in self.known - known:
+            if not isinstance(expr, sympy.Eq):
+                continue
+            simple, other = sorted(map(normal, expr.args), key=sympy.count_ops)
+            if other.is_number:  # of a size
+                simple, other = other, simple
+            if other.is_Symbol or not simple.is_number:
                 self.recorder.equal[other] = simple
-        return len(self.recorder.equal) > known
+        self.recorder.again.forget()
+        return True
 
     def classes(self, lines: set[int]) -> list[str]:
         """The classes of model.py that some of the lines are in."""
@@ -501,19 +520,27 @@ def _solved_alone(condition: sympy.Basic) -> sympy.Basic:
     if isinstance(condition, sympy.Eq):
         condition = _bounded(condition)
     symbols = list(condition.free_symbols)
+    if not symbols:  # 2 = 2
+        return condition.doit()
     if len(symbols) != 1 or not isinstance(condition, sympy.core.relational.Relational):
         return condition
     real = sympy.Symbol("size", real=True)
     alike = condition.xreplace({symbols[0]: real})
     apart = sympy.expand(alike.lhs - alike.rhs)
-    if not sympy.diff(apart, real).is_number:
+    slope = sympy.diff(apart, real)
+    if not slope.is_number or slope == 0:
         return condition
-    left = alike.as_set() & _SIZES
-    if left == _SIZES:
-        return sympy.true
-    if isinstance(left, sympy.FiniteSet) and len(left) == 1 and left.args[0].is_Integer:
-        return sympy.Eq(symbols[0], left.args[0], evaluate=False)
-    return condition
+    zero = -apart.xreplace({real: sympy.S.Zero}) / slope
+    is_size = zero.is_Integer and 0 <= zero <= _LARGEST
+    if isinstance(condition, sympy.Eq | sympy.Ne):
+        only = is_size and isinstance(condition, sympy.Eq)
+        left = isinstance(condition, sympy.Ne) and not is_size
+    else:  # what holds of the least size and the largest does of all
+        left = all(alike.xreplace({real: end}) for end in (sympy.S.Zero, _LARGEST))
+        only = zero == 0 and not left and bool(alike.xreplace({real: sympy.S.Zero}))
+    if only:
+        return sympy.Eq(symbols[0], zero, evaluate=False)
+    return sympy.true if left else condition
 
 
 def _bounded(equal: sympy.Eq) -> sympy.Basic:

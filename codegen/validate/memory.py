@@ -47,6 +47,7 @@ _WIDTH = 40  # bits for the place of an element in what it came from
 _MOST = 2**20  # elements of a tensor that are followed one by one
 _MOST_WRITTEN = 2**24  # elements of a memory that is written to
 _FEW = 16  # whole numbers of a constant that are told one by one
+_MEMORY = "_fairhand_memory"  # an attribute of tensors: their storage, and its key
 _SMALL = 2**12  # elements of a tensor whose numbers are computed, if they can be
 
 SizeName = Callable[[Any], object]
@@ -73,14 +74,36 @@ class Places:
         self, size: SizeName, plain: Callable[[Any], Size], integer: Callable[..., Any]
     ) -> None:
         self.size, self.plain, self.integer = size, plain, integer
-        self._memories: dict[int, Memory] = {}  # by the address of a storage's record
-        self._alive: list[object] = []  # so that no address is used again
+        self._memories: dict[int, Memory] = {}  # by the keys of memories
+        self._keys = itertools.count()
 
     def key(self, tensor: torch.Tensor) -> int:
-        """What tells a tensor's memory from any other."""
-        storage = tensor.untyped_storage()
-        self._alive.append(storage)
-        return int(storage._cdata)
+        """What tells a tensor's memory from any other. Raises CannotFollow for that of
+        a tensor that nobody claimed, or that looks elsewhere by now."""
+        storage, key = vars(tensor).get(_MEMORY, (None, 0))
+        if storage != tensor.untyped_storage()._cdata:
+            raise CannotFollow("a tensor that no recorded call made")
+        return int(key)
+
+    def claim(self, tensor: torch.Tensor, given: Iterable[torch.Tensor] = ()) -> None:
+        """Let a tensor look at the memory of what a call was given, if it shares that,
+        and else at one of its own."""
+        storage = tensor.untyped_storage()._cdata
+        if vars(tensor).get(_MEMORY, (None, 0))[0] == storage:
+            return
+        shared = {
+            self.key(other)
+            for other in given
+            if other.untyped_storage()._cdata == storage
+        }
+        if len(shared) > 1:
+            raise CannotFollow("a tensor that may be of one of two memories")
+        self.lay(tensor, *shared)
+
+    def lay(self, tensor: torch.Tensor, key: int | None = None) -> None:
+        """Let a tensor look at the memory of this key, or at one of its own."""
+        storage = tensor.untyped_storage()._cdata
+        vars(tensor)[_MEMORY] = storage, next(self._keys) if key is None else key
 
     def enter(self, tensor: torch.Tensor, name: str) -> None:
         """A new tensor whose elements, in order, are called so."""
@@ -284,10 +307,7 @@ class Places:
 
     def memory(self, tensor: torch.Tensor) -> Memory:
         """The memory that a tensor looks at. Raises CannotFollow for an unknown one."""
-        key = self.key(tensor)
-        if key not in self._memories:
-            raise CannotFollow("a tensor that no recorded call made")
-        return self._memories[key]
+        return self._memories[self.key(tensor)]
 
     def place(self, tensor: torch.Tensor) -> tuple[object, ...]:
         """Where a tensor looks, and how it reads what is there."""
@@ -384,10 +404,7 @@ class Elements(Places):
         self._hold(tensor, size, elements=held)
 
     def _memory(self, tensor: torch.Tensor) -> _Memory:
-        key = self.key(tensor)
-        if key not in self._held:
-            raise CannotFollow("a tensor that no recorded call made")
-        held = self._held[key]
+        held = self._held[self.key(tensor)]
         if held.dtype != tensor.dtype:
             raise CannotFollow("a tensor that is read as one of another type")
         return held

@@ -11,7 +11,7 @@ aside, which are named by their turn.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from .digests import digest
 from .meanings import meaning, reduced
 from .memory import CannotFollow, Elements, Places, real_digest, tensors_in
+from .repeats import Repeats
 from .sizes import normal
 
 _AT = torch.ops.aten
@@ -86,6 +87,8 @@ class Whole(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if getattr(func, "__self__", None) is torch.Tensor.data and len(args) > 1:
+            raise CannotFollow("a tensor is given the memory of another")
         layer = _LAYERS.get(func)
         if layer is not None and len(args) == 9 and args[0].dim() == 3:
             return self.recorder.recurrent(layer, args)
@@ -97,7 +100,7 @@ class Whole(TorchFunctionMode):
             if place is not None and self.recorder.is_data(index[place[0]]):
                 return _picked_by_data(func, args[0], index, *place)
             args = args[0], index
-        return func(*args, **kwargs)
+        return self.recorder.again(func, args, kwargs)
 
 
 def _read_bounds(index: Any) -> tuple[Any, ...]:
@@ -161,6 +164,10 @@ class Recorder(TorchDispatchMode):
         self.calls: list[Recorded] = []
         self.lines: set[int] = set()  # of the source, behind which calls are
         self._source = ""
+        # Calls that were dispatched: operator, operands, what it made; None for those
+        # that depend on what a tensor holds.
+        self.followed: list[tuple[Any, Any, Any, Any] | None] = []
+        self.again = Repeats(self)
         self._given: set[int] = set()  # memory that is weights' or inputs'
         self._lent: dict[int, torch.Tensor] = {}  # for real tensors, by id
         self._alive: list[torch.Tensor] = []
@@ -180,7 +187,7 @@ class Recorder(TorchDispatchMode):
         they may be: the first was taken.
         """
         self._source, self.calls, self.lines = source, [], set()
-        self._choices, self.chosen = choices or {}, {}
+        self._choices, self.chosen, self.followed = choices or {}, {}, []
         self._sizes.clear()
         self._draws = 0
 
@@ -191,6 +198,7 @@ class Recorder(TorchDispatchMode):
 
         `real` is a tensor with its content, if that is to be known: whole numbers.
         """
+        self.memory.claim(tensor)
         self._given.add(self.memory.key(tensor))
         self.memory.enter(tensor, name)
         if real is not None:
@@ -258,17 +266,29 @@ class Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         if func is torch.ops.prim.device.default:
             return func(*args)
+        if func in (_AT._local_scalar_dense.default, _AT.lift_fresh.default):
+            self.followed.append(None)  # what is told again is told of others, too
         if func is _AT._local_scalar_dense.default:
             number = self._number(args[0])
             if number is not None:
                 return number
         if func is _AT.lift_fresh.default:
             return self.lend(args[0])
+        if func.overloadpacket is _AT.set_:
+            raise CannotFollow("a tensor is given the memory of another")
         args, kwargs = self._borrowed(args), self._borrowed(kwargs)
+        made = self.enter(func, args, kwargs, lambda: func(*args, **kwargs))
+        self.followed.append((func, args, kwargs, made))
+        return made
+
+    def enter(
+        self, func: Any, args: Any, kwargs: Any, compute: Callable[[], Any]
+    ) -> Any:
+        """Name what a call makes, which is what `compute` gives; returns that."""
         call, shown = self._call(func, args, kwargs)
         if func in _NOT:
             call = self._unequal.get(self.name(args[0]), call)
-        made = func(*args, **kwargs)
+        made = compute()
         call = self._enter(func, call, args, kwargs, made)
         if call:
             self.calls.append(Recorded(str(func), call, self._caller(), shown))
@@ -319,6 +339,7 @@ class Recorder(TorchDispatchMode):
         with _disable_current_modes(), self.fake:
             made = x.new_empty((*x.shape[:-1], width)), torch.empty_like(state)
         for i, result in enumerate(made):
+            self.memory.claim(result)
             self.memory.enter(result, digest(call, i))
         self.calls.append(Recorded(str(func), call, self._caller(), shown))
         return made
@@ -343,6 +364,7 @@ class Recorder(TorchDispatchMode):
         shown = tuple(f"{k}={v}" for k, v in given.items() if not _has_tensors(v))
         part = reduced(func, given)
         if part is not None:
+            self.memory.claim(part[0], [given["self"]])
             of = self.memory.name(part[0], part[1])
             given = {**part[2], "self": of}
         if func in _COMMUTE and len(given) == 2:
@@ -367,6 +389,7 @@ class Recorder(TorchDispatchMode):
             did = call
         for i, result in enumerate(made if isinstance(made, list | tuple) else [made]):
             if isinstance(result, torch.Tensor):
+                self.memory.claim(result, tensors_in(given))
                 if self.memory.key(result) in known:
                     continue
                 how = func, args, kwargs, result

@@ -16,6 +16,7 @@ import onnx
 import pytest
 import sympy
 import torch
+from onnx import numpy_helper
 from support.emitted import EXAMPLES, contents
 from support.networks import looped, residual, transformer
 from torch._dynamo.source import ConstantSource
@@ -25,6 +26,7 @@ import fairhand
 from fairhand.codegen import pipeline
 from fairhand.codegen.commands.compile import summary_rows
 from fairhand.codegen.commands.verify import verify_again, verify_all_inputs
+from fairhand.codegen.kernels import kernel_set
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.plan.make_plan import CompiledModel
 from fairhand.codegen.validate.compare import _greatest, _least, _solved, compare
@@ -102,6 +104,7 @@ def test_conditions_that_every_size_meets_are_left_out() -> None:
     n, m = sympy.symbols("n m", integer=True)
     assert _solved(sympy.Eq(2 * n - 1, 5, evaluate=False)) == sympy.Eq(n, 3)
     assert _solved(n - 1 < 2**62) is sympy.true
+    assert _solved(sympy.Eq(2, 2, evaluate=False)) is sympy.true
     for other in (n < 100, sympy.Ne(n, 1), n > 1, sympy.Eq(n, m), sympy.Eq(n**2, n)):
         assert _solved(other) == other
 
@@ -188,21 +191,58 @@ def test_a_place_that_data_say_is_followed_for_all_sizes(tmp_path: Path) -> None
     assert emission["sizes"] == "all" and not emission["where"], emission
 
 
+POSITIONS = """net (float[b, t, 2] x) => (float[b, t, 2] y)
+    <float[5, 2] table = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, int64[1] zero = {0},
+     int64[1] at = {1}, int64[1] to = {2}> {
+    sizes = Shape (x)
+    t = Slice (sizes, at, to)
+    part = Slice (table, zero, t)
+    y = Add (x, part)
+    }"""
+
+
 def test_what_the_graph_needs_to_run_is_no_condition(tmp_path: Path) -> None:
-    net = """net (float[b, t, 2] x) => (float[b, t, 2] y)
-        <float[5, 2] table = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, int64[1] zero = {0},
-         int64[1] at = {1}, int64[1] to = {2}> {
-        sizes = Shape (x)
-        t = Slice (sizes, at, to)
-        part = Slice (table, zero, t)
-        y = Add (x, part)
-        }"""
-    found = fairhand.compile(parsed(net), tmp_path / "net", cache=False)
+    found = fairhand.compile(parsed(POSITIONS), tmp_path / "net", cache=False)
     emission = found.report["emission"]
     assert emission["sizes"] == "all" and not emission["where"]
     assert emission["takes"] == ["t <= 5"]
     shown = dict(summary_rows(found))["emission"]
     assert "all sizes of two or more that the network takes (t <= 5)" in shown
+
+
+def test_what_is_learned_of_sizes_on_the_way_makes_no_difference(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second call knows the sizes that the first one asked for, at its end."""
+    right = emitted(parsed(POSITIONS), folder, monkeypatch)
+    path = folder / "model.py"
+    text = path.read_text("utf-8")
+    part = "torch.ops.aten.slice.Tensor(self.table, 0, 0, x.shape[1])"
+    cut = text.replace("self.table[: x.shape[1]]", part)
+    assert cut != text
+    asked = cut.replace("return y", "int(x.shape[1])\n        return y")
+    path.write_text(asked, "utf-8")
+    found = verdict(folder, right)
+    assert found["validated"] and "since" not in found, found
+
+
+def test_kernels_twins_are_followed_for_all_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_INTERPRET", "0")  # as where packages are written
+    for least in ("MIN_SAVED", "SMALL_PRODUCT", "SAVED_BYTES"):
+        monkeypatch.setattr(kernel_set, least, 0.0)
+    weight = numpy_helper.from_array(np.eye(8, dtype=np.float32), "w")
+    net = parsed("""net (float[b, t, 8] x) => (float[b, t, 8] y)
+        { p = MatMul (x, w)
+          q = Mul (p, x)
+          y = Gelu (q) }""")
+    net.graph.initializer.append(weight)
+    options: dict[str, Any] = {"target": "triton", "cache": False}
+    found = fairhand.compile(net, tmp_path / "net", **options)
+    assert "= math.prod(" in (tmp_path / "net" / "kernels.py").read_text("utf-8")
+    emission = found.report["emission"]
+    assert emission["sizes"] == "all" and not emission["where"], emission
 
 
 def test_a_gru_is_one_call_at_all_lengths(

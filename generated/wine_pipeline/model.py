@@ -71,13 +71,13 @@ class Trees(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.to(self.threshold.dtype)
-        node = self.root.expand(len(x), -1)
+        node = self.root.expand(x.shape[0], -1)
         for _ in range(self.depth):
             goes_left = self.goes_left(x.gather(1, self.feature[node]), node)
             node = torch.where(goes_left, self.left[node], self.right[node])
         votes = self.value[node].flatten(1)
-        target = self.target.flatten().expand(len(x), -1)
-        scores = votes.new_zeros(len(x), self.targets)
+        target = self.target.flatten().expand(x.shape[0], -1)
+        scores = votes.new_zeros(x.shape[0], self.targets)
         return scores.scatter_reduce(1, target, votes, self.reduce, include_self=False)
 
     def goes_left(self, x: Tensor, node: Tensor) -> Tensor:

@@ -270,7 +270,7 @@ def test_a_size_that_may_be_0_is_divided_towards_0(made: str) -> None:
 
 
 def test_a_type_that_onnx_loses_is_the_schemas() -> None:
-    """It counts all frequencies of an STFT, and a product of 17 of them stays unknown."""
+    """It counts all frequencies of an STFT: a product of half of them is unknown."""
     proto = build(
         "float[b, 128] x, float[17, 8] m",
         "step = Constant<value_int=16>(); length = Constant<value_int=32>()\n"

@@ -33,9 +33,7 @@ EDITS: dict[str, tuple[tuple[str, str], ...]] = {
         ("self.head(mean)", "self.head(pooled)"),
     ),
     "another activation": (("nn.GELU()", "nn.SiLU()"),),
-    "an activation of another kind": (
-        ("nn.GELU()", 'nn.GELU(approximate="tanh")'),
-    ),
+    "an activation of another kind": (("nn.GELU()", 'nn.GELU(approximate="tanh")'),),
     "no residual": (("return x + self.mlp(", "return self.mlp("),),
     "residuals the other way round": (
         ("x + self.attention(", "1.0 * x + self.attention("),

@@ -122,8 +122,7 @@ def transpose_layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) ->
     expect("bias", bias, (x.shape[1],))
     depth = x.shape[1]
     n_cols = math.prod(x.shape[2:])
-    fits = depth <= MAX_DEPTH
-    if not (runs_triton(x, weight, bias) and fits):
+    if not (runs_triton(x, weight, bias) and depth <= MAX_DEPTH):
         return transpose_layer_norm_reference(x, weight, bias, eps)
     weight = weight.contiguous()
     bias = bias.contiguous()
@@ -206,8 +205,7 @@ def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     expect("bias", bias, (weight.shape[0],))
     n_rows, depth = math.prod(x.shape[:-1]), x.shape[-1]
     n_cols = weight.shape[0]
-    fits = weight.dtype == x.dtype
-    if not (runs_triton(x, weight, bias) and fits):
+    if not (runs_triton(x, weight, bias) and weight.dtype == x.dtype):
         return linear_gelu_reference(x, weight, bias)
     x = x.contiguous()
     weight = weight.contiguous()

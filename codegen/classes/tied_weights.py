@@ -50,7 +50,8 @@ class Tied:
 def tie(weights: Sequence[WeightPlan], faithful: bool = False) -> Tied:
     """Layers share weights that come of one initializer and are equal to the bit.
 
-    Vectors of one number throughout don't: exporters give all norms one array of ones.
+    Arrays of one number throughout don't: exporters give all norms one array of ones,
+    and layers that are yet to be trained one of zeros.
     If `faithful`, one that the file has under another module's name is that one's too:
     a model's `shared` is its decoder's embed_tokens.
     """
@@ -72,7 +73,7 @@ def tie(weights: Sequence[WeightPlan], faithful: bool = False) -> Tied:
         vector = weight.array().ndim < 2
         if vector or not _made_alike(owner, weight):
             _note_read(owner, weight)
-        if vector and np.unique(weight.array()).size < 2:
+        if _is_one_number(weight.array()):
             continue
         pairs, line = [(owner, weight)], (weight.path, owner.path)
         both = modules[_holder(owner)], modules[_holder(weight)]
@@ -103,6 +104,11 @@ def tie(weights: Sequence[WeightPlan], faithful: bool = False) -> Tied:
         key = first.get(weight.key, weight.key)
         stored.setdefault(key, replace(weight, key=key))
     return Tied([*stored.values()], groups, tuple(tied_lines(lines)), spared, two_names)
+
+
+def _is_one_number(array: np.ndarray) -> bool:
+    flat = array.reshape(-1)
+    return all((part == flat[:1]).all() for part in (flat[:64], flat))
 
 
 def _holder(weight: WeightPlan) -> str:

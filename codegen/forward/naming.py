@@ -201,7 +201,7 @@ class Naming:
         if callee(statement.expr) in PARTED:
             called = {self.names.get(value, "") for value in reads(statement.expr)}
             called.update(map(self.name, members(statement.expr)))
-            whole = any(name.split(".")[-1] == "qkv" for name in called)
+            whole = any("qkv" in name.rpartition(".")[2].lower() for name in called)
             parts = "qkv" if whole else ORDINALS
             name = dict(zip(statement.targets, parts, strict=False)).get(target, "")
         return name

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 import onnx_ir as ir
 
+from ...analysis.graph.constants import uniform_number
 from ...analysis.graph.parameters import COMPUTED, has_name, is_parameter
 from ...analysis.graph.weight_access import FileTensor, glance, note_read
 
@@ -64,7 +66,18 @@ def equal_pairs(values: Iterable[ir.Value]) -> Iterator[tuple[ir.Value, ir.Value
             digest = _digest(glance(value.const_value), _ROWS)
             groups.setdefault(digest, []).append(value)
         for first, *others in groups.values():
-            yield from ((first, x) for x in others if _same_bits(first, x))
+            for x in others:
+                if not _are_of_two(first, x) and _same_bits(first, x):
+                    yield first, x
+
+
+def _are_of_two(a: ir.Value, b: ir.Value) -> bool:
+    """Whether two modules have weights that begin alike: all of one number, or as
+    `layers.0.fc.weight` and `layers.1.fc.weight`. What modules share has one name."""
+    alike = len({re.sub(r"\d+", "0", x.name or "") for x in (a, b)}) == 1
+    named = alike and has_name(a) and has_name(b)
+    trained = is_parameter(a) and is_parameter(b)
+    return trained and (named or uniform_number(a.const_value) is not None)
 
 
 def _is_an_exporters(value: ir.Value) -> bool:

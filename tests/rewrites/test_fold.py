@@ -386,3 +386,25 @@ def test_equal_masks_of_an_exporter_are_one() -> None:
     )
     assert merge_constants(model) == 1
     assert {"gain.a", "gain.b"} < model.graph.initializers.keys()
+
+
+def test_layers_of_a_list_that_begin_alike_stay_apart() -> None:
+    """As nn.TransformerEncoder's, copies of one; what layers share has one name."""
+    names = ("layers.0.fc.weight", "layers.1.fc.weight", "wte.weight", "head.weight")
+    names += ("first.weight", "second.weight")
+    weight = np.arange(128 * 128, dtype=np.float32).reshape(128, 128)
+    nodes = [
+        helper.make_node("MatMul", [f"x{i}", name], [f"x{i + 1}"])
+        for i, name in enumerate(names)
+    ]
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 128])
+        for name in ("x0", "x6")
+    )
+    values = [weight, weight, weight + 1, weight + 1, weight * 0, weight * 0]
+    stored = [numpy_helper.from_array(v, n) for v, n in zip(values, names, strict=True)]
+    model = ir.from_proto(
+        helper.make_model(helper.make_graph(nodes, "g", [x], [y], stored))
+    )
+    assert merge_constants(model) == 1
+    assert set(model.graph.initializers) == {*names} - {"head.weight"}

@@ -57,6 +57,22 @@ def test_one_parameter_is_stored_once(how: str, level: int, tmp_path: Path) -> N
     assert ".weight = self.wte.weight\n" in text
 
 
+@pytest.mark.parametrize("level", [0, 1])
+def test_layers_of_the_same_zeros_are_no_one_layer(level: int, tmp_path: Path) -> None:
+    """An exporter gives weights that are yet to be trained one array of zeros."""
+    g = Traced(x=["batch", 4, 8, 8])
+    zeros, x = g.weight("onnx::Conv_3", value=np.zeros((4, 4, 3, 3), np.float32)), "x"
+    for i in range(2):
+        with g.module(f"blocks.{i}", "Block"):
+            with g.module("conv", "Conv2d"):
+                y = g("Conv", x, zeros, pads=[1, 1, 1, 1])
+            x = g.batch_norm(g("Add", x, y), "norm", 4)
+    fairhand.compile(g.model(y=x), tmp_path / "net", level=level)
+    network = imported(tmp_path / "net").load()
+    convolutions = [m for m in network.modules() if isinstance(m, torch.nn.Conv2d)]
+    assert len({id(m.weight) for m in convolutions}) == len(convolutions) == 2
+
+
 def test_it_stays_one(tmp_path: Path) -> None:
     """After a step of training, after strict loading, and after saving."""
     fairhand.compile(language_model(heads=2), tmp_path / "net", verify=False)

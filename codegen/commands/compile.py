@@ -32,15 +32,16 @@ def summary_rows(package: Package) -> list[tuple[str, str]]:
         *([("warning", _lost(certificate))] if unproved else []),
         *([("lanes", lanes["reason"])] if lanes else []),
         *([("cache", "all but the weights as written before")] * package.cached),
-        *(
-            [("edits", f"kept in {', '.join(package.edited)}")]
-            if package.edited
-            else []
-        ),
+        *([("edits", _edits(package))] if package.edited else []),
         ("parity", summary(report["verification"])),
         *([("parallel", _devices(report["parallel"]))] if "parallel" in report else []),
         *_emission(report.get("emission")),
     ]
+
+
+def _edits(package: Package) -> str:
+    files, again = ", ".join(package.edited), f"fairhand verify {package.path}"
+    return f"kept in {files}; what was verified is the text without them ({again})"
 
 
 def _emission(found: dict[str, Any] | None) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,11 @@ def check_target(folder: Path) -> None:
         raise FairhandError(
             f"{folder} could not be imported: a dot begins the name of a module in it",
             hint="choose a name without dots with -o",
+        )
+    if iskeyword(folder.resolve().name):
+        raise FairhandError(
+            f"{folder} could not be imported: {folder.resolve().name} is a Python word",
+            hint="choose another name with -o",
         )
     if not folder.exists() or is_package(folder):
         return

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...analysis.errors import FairhandError
+from ...analysis.literals import one_line
 from ..load.given_shapes import with_shapes
 from ..load.read_model import Loaded
 from .shared_runtime import shared_files
@@ -78,8 +79,9 @@ def of_package(folder: Path, loaded: Loaded) -> Loaded:
     source = read_report(folder)["source"]
     if source["sha256"] != loaded.sha256:
         raise FairhandError(
-            f"{folder} was not generated from {loaded.path or loaded.name}",
-            hint="compile the model again",
+            f"{folder} was not generated from {loaded.path or loaded.name}, "
+            f"but from another {one_line(str(source.get('file')))}",
+            hint="give that file, or compile this one",
         )
     return with_shapes(loaded, source.get("shapes", {}))
 

@@ -228,9 +228,14 @@ def line_facts(folder: Path, line: str) -> dict[str, Any]:
     """`model.py:87` or `87`: the statements on that line with the nodes behind them and
     the modules that they call, by module; as docs/schemas/where.json says."""
     known = _Map(folder)
-    number = line.rpartition(":")[2]
-    if not (number.isascii() and number.isdecimal() and len(number) < 10):
-        raise FairhandError(f"{line!r} names no line", hint="write model.py:87")
+    file, _, number = line.rpartition(":")
+    known_file = Path(file or "model.py").name == "model.py"
+    if not (
+        known_file and number.isascii() and number.isdecimal() and len(number) < 10
+    ):
+        raise FairhandError(
+            f"{line!r} is no line of model.py", hint="write model.py:87"
+        )
     if not 1 <= int(number) <= len(known.text):
         raise FairhandError(f"model.py has {len(known.text)} lines")
     spans = [s for s in {**known.lines, **known.calls} if _covers(s, int(number))]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping, Set
+from importlib.util import find_spec
 from textwrap import indent
 
 import onnx_ir as ir
@@ -149,6 +150,11 @@ def _check_half(precision: str, refused: str, plan: PackagePlan) -> None:
 
 
 def _check_tracing(wanted: str, refused: str) -> None:
+    if wanted == "openvino" and find_spec(wanted) is None:
+        hint = 'pip install "fairhand[openvino]"'
+        raise FairhandError(
+            "OpenVINO isn't installed, and runs what is made", hint=hint
+        )
     if refused and wanted in TRACING:
         raise FairhandError(
             f"engine {wanted} traces the network, which can't be done here: {refused}",

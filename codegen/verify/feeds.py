@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ...analysis.errors import FairhandError, VerificationError
+from ...analysis.errors import FairhandError, LoadError, VerificationError
 from ...analysis.literals import message_line, one_line
 from ...analysis.ops.node_view import sizes_option
 from ...analysis.oracle.process import RunFailed, Session
@@ -129,7 +129,18 @@ def first_feed(model: ir.Model, given: Path | None) -> Feed:
 
 def _read(model: ir.Model, given: Path) -> Feed:
     names = [value.name or "" for value in free_inputs(model)]
-    return {k: v for k, v in read_given(given, names).items() if k in names}
+    found = read_given(given, names)
+    if missing := [name for name in names if name not in found]:
+        raise LoadError(
+            f"it holds {_listed(found)}, and not the inputs {_listed(missing)}",
+            str(given),
+            hint="call each array after its input",
+        )
+    return {name: found[name] for name in names}
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(one_line, names)) or "nothing"
 
 
 def _skip(found: Cases, label: str, refused: str) -> None:

@@ -92,8 +92,8 @@ def test_verify(package: Path, tmp_path: Path, capfd: Capture) -> None:
     assert lines[4].endswith(": verified") and error == ""
 
     assert run("verify", package, TRANSFORMER) == 1
-    text = f"error: {package} was not generated from {TRANSFORMER}\n"
-    assert text in capfd.readouterr().err
+    text = f"error: {package} was not generated from {TRANSFORMER}, but from another "
+    assert f"{text}digits_cnn.onnx\n" in capfd.readouterr().err
 
 
 def test_verify_finds_what_was_changed(
@@ -357,3 +357,23 @@ def test_explain_says_why_a_rule_did_not_apply(
     assert run("inspect", save(made, tmp_path), "--explain", rule, at) == code
     printed = capsys.readouterr()
     assert said in printed.out + printed.err
+
+
+def test_what_a_command_is_wrongly_given_is_named(
+    package: Path, tmp_path: Path, capfd: Capture
+) -> None:
+    np.savez(tmp_path / "given.npz", img=np.zeros((1, 1, 8, 8), np.float32))
+    assert run("verify", package, CNN, "--inputs", tmp_path / "given.npz") == 1
+    assert "it holds img, and not the inputs image" in capfd.readouterr().err
+    assert run("where", package, "session.py:10") == 1
+    assert "'session.py:10' is no line of model.py" in capfd.readouterr().err
+    assert run("compile", CNN, "-o", tmp_path / "class") == 1
+    assert "class is a Python word" in capfd.readouterr().err
+
+
+def test_an_engine_that_is_not_there(
+    tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairhand.codegen.engines.choose.find_spec", lambda name: None)
+    assert run("compile", CNN, "-o", tmp_path / "net", "--engine", "openvino") == 1
+    assert 'pip install "fairhand[openvino]"' in capfd.readouterr().err

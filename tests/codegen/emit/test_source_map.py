@@ -213,7 +213,7 @@ def test_where_shows_the_lines_of_a_node(package: Path, capfd: Capture) -> None:
     ("arguments", "said"),
     [
         (["100000"], "lines"),
-        (["model.py:x"], "names no line"),
+        (["model.py:x"], "is no line of model.py"),
         (["--node", "/layers.1/fc1/MatMul"], "there is /layers.1/fc1/MatMul_9"),
     ],
 )

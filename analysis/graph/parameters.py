@@ -6,6 +6,8 @@ import re
 
 import onnx_ir as ir
 
+from .constants import uniform_number
+
 # Exporters name what they fold after the operator, a letter, or a number.
 _MADE_UP = re.compile(
     r"val_\d|onnx|_output(_|$)|(?<!\.)constant|constant(?!$)|^node_|^.$|lifted_tensor"
@@ -52,6 +54,20 @@ def names_member(value: ir.Value) -> bool:
 def is_made_up(value: ir.Value) -> bool:
     """Whether a constant is an exporter's or this compiler's, and no program's."""
     return bool(value.meta.get("made")) or _is_made_up(value.name or "")
+
+
+def is_filler(value: ir.Value, number: float) -> bool:
+    """Whether an exporter put in zeros or ones for a parameter that a layer hasn't.
+
+    `onnx::Conv_9` is what TorchScript's made of parameters: an untrained norm's.
+    """
+    names = value.meta.get("folded_from") or (value.name or "",)
+    made = is_made_up(value) and all(
+        _is_made_up(name) or name == value.name for name in names
+    )
+    if not made or any(name.startswith("onnx::") for name in names):
+        return False
+    return uniform_number(value.const_value) == number
 
 
 def _is_made_up(name: str) -> bool:

@@ -7,9 +7,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ...graph.constants import uniform_number
 from ...graph.dims import Dim
-from ...graph.parameters import is_made_up
+from ...graph.parameters import is_filler
 from ..facts import cuts, fitting_sizes, flop_counts, sizes_windows, tiles
 from ..helpers import conv as helpers
 from ..helpers import quant as quant_helpers
@@ -56,16 +55,9 @@ def _is_layer(n: NodeView) -> bool:
 
 
 def _weights(n: NodeView) -> dict[str, Weight]:
-    """Weight and bias; zeros that an exporter put in are no bias.
-
-    Those beside a weight that it made are a norm's, which may be trained.
-    """
+    """Weight and bias; zeros that an exporter put in are no bias."""
     weights = {"weight": Weight(n.value(1))}
-    if n.has(2) and not (
-        is_made_up(n.value(2))
-        and not is_made_up(n.value(1))
-        and uniform_number(n.value(2).const_value) == 0
-    ):
+    if n.has(2) and not is_filler(n.value(2), 0):
         weights["bias"] = Weight(n.value(2))
     return weights
 

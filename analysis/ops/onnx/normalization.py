@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ...graph.constants import uniform_number
 from ...graph.dims import same
-from ...graph.parameters import is_made_up
+from ...graph.parameters import is_filler
 from ..facts import (
     cuts,
     fitting_sizes,
@@ -61,11 +60,6 @@ def _affine(n: NodeView, *names: str) -> dict[str, Weight]:
 
 
 # ---- BatchNormalization
-
-
-def _is_no_bias(value: ir.Value) -> bool:
-    """Whether a constant is zeros that an exporter put in."""
-    return is_made_up(value) and uniform_number(value.const_value) == 0
 
 
 def _of_the_batch(n: NodeView) -> bool:
@@ -148,7 +142,7 @@ def _batch_norm(
         return wanted(n, made, 3)
     _same_types(n, 1, 2, 3, 4)
     if _of_the_batch(n):
-        affine = (weight,) if _is_no_bias(n.value(2)) else (weight, bias)
+        affine = (weight,) if is_filler(n.value(2), 0) else (weight, bias)
         return t.F.batch_norm(x, None, None, *affine, training=True, **_eps(n))
     return t.F.batch_norm(x, mean, var, weight, bias, **_eps(n))
 
@@ -187,22 +181,16 @@ def _check_stash(n: NodeView) -> None:
         n.refuse(f"{n.node.op_type} with stash_type {n.attr('stash_type')}")
 
 
-def _is_idle(n: NodeView, i: int, number: float) -> bool:
-    """Whether an input is a number throughout that no program trains or stores."""
-    value = n.value(i)
-    return is_made_up(value) and uniform_number(value.const_value) == number
-
-
 def _layer_norm_module(n: NodeView) -> ModuleForm | None:
     axis, affine = _trailing(n), (1, 2) if n.has(2) else (1,)
     if n.used(1) or n.used(2) or not _constants(n, *affine):
         return None
     if not all(_fits(n, i, axis) for i in affine):
         return None
-    if _is_idle(n, 1, 1):
+    if is_filler(n.value(1), 1):
         return None
     _check_stash(n)
-    has_bias = n.has(2) and not _is_idle(n, 2, 0)
+    has_bias = n.has(2) and not is_filler(n.value(2), 0)
     weights = _affine(n, "weight", "bias") if has_bias else _affine(n, "weight")
     shape = _parameter_shape(n)
     return _layer(n, "nn.LayerNorm", (shape,), weights, bias=(has_bias, True))
@@ -233,9 +221,9 @@ def _layer_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> A
         affine = (weight,) if bias is None else (weight, bias)
         return wanted(n, helper(x, axis, *affine, **_eps(n)), 3)
     shape = _normalised_shape(n, x, axis)
-    if bias is not None and _fits(n, 2, axis) and _is_idle(n, 2, 0):
+    if bias is not None and _fits(n, 2, axis) and is_filler(n.value(2), 0):
         bias = None
-    if _fits(n, 1, axis) and _is_idle(n, 1, 1):
+    if _fits(n, 1, axis) and is_filler(n.value(1), 1):
         y = t.F.layer_norm(x, shape, **_eps(n))
     elif not _fits(n, 1, axis):
         y = t.F.layer_norm(x, shape, **_eps(n)) * weight
@@ -248,7 +236,7 @@ def _layer_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> A
 
 def _rms_norm_module(n: NodeView) -> ModuleForm | None:
     axis = _trailing(n)
-    if not _constants(n, 1) or not _fits(n, 1, axis) or _is_idle(n, 1, 1):
+    if not _constants(n, 1) or not _fits(n, 1, axis) or is_filler(n.value(1), 1):
         return None
     _check_stash(n)
     eps = (number(n, "epsilon", 1e-5), None)
@@ -272,7 +260,7 @@ def _rms_norm(t: Any, n: NodeView, x: Any, weight: Any) -> Any:
     _check_stash(n)
     axis, eps = _trailing(n), number(n, "epsilon", 1e-5)
     shape = _normalised_shape(n, x, axis)
-    if _fits(n, 1, axis) and _is_idle(n, 1, 1):
+    if _fits(n, 1, axis) and is_filler(n.value(1), 1):
         return t.F.rms_norm(x, shape, eps=eps)
     if _fits(n, 1, axis):
         return t.F.rms_norm(x, shape, weight, eps=eps)
@@ -303,7 +291,9 @@ def _check_groups(n: NodeView) -> int:
 
 
 def _group_norm_module(n: NodeView) -> ModuleForm | None:
-    if not _constants(n, 1, 2) or (_is_idle(n, 1, 1) and _is_idle(n, 2, 0)):
+    if not _constants(n, 1, 2) or (
+        is_filler(n.value(1), 1) and is_filler(n.value(2), 0)
+    ):
         return None
     sizes = (_check_groups(n), n.size(1, 0))
     return _layer(n, "nn.GroupNorm", sizes, _affine(n, "weight", "bias"))
@@ -312,7 +302,7 @@ def _group_norm_module(n: NodeView) -> ModuleForm | None:
 def _instance_norm_module(n: NodeView) -> ModuleForm | None:
     if not _constants(n, 1, 2) or not 3 <= n.rank(0) <= 5:
         return None
-    if _is_idle(n, 1, 1) and _is_idle(n, 2, 0):
+    if is_filler(n.value(1), 1) and is_filler(n.value(2), 0):
         return None
     _refuse_single(n, 0)
     layer, weights = f"nn.InstanceNorm{n.rank(0) - 2}d", _affine(n, "weight", "bias")
@@ -331,7 +321,7 @@ def _instance_norm_module(n: NodeView) -> ModuleForm | None:
 )
 def _group_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any) -> Any:
     groups = _check_groups(n)
-    if _is_idle(n, 1, 1) and _is_idle(n, 2, 0):
+    if is_filler(n.value(1), 1) and is_filler(n.value(2), 0):
         return t.F.group_norm(x, groups, **_eps(n))
     return t.F.group_norm(x, groups, weight, bias, **_eps(n))
 
@@ -350,7 +340,7 @@ def _instance_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any) -> Any:
     if n.rank(0) < 3:
         n.refuse("InstanceNormalization without spatial axes is not supported")
     _refuse_single(n, 0)
-    if _is_idle(n, 1, 1) and _is_idle(n, 2, 0):
+    if is_filler(n.value(1), 1) and is_filler(n.value(2), 0):
         return t.F.instance_norm(x, **_eps(n))
     return t.F.instance_norm(x, weight=weight, bias=bias, **_eps(n))
 

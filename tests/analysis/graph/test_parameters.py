@@ -12,6 +12,7 @@ from fairhand.analysis.graph.parameters import (
     COMPUTED,
     TRAINS,
     has_name,
+    is_filler,
     is_parameter,
     is_saved,
 )
@@ -103,3 +104,21 @@ def test_a_letter_that_the_exporter_notes_is_a_parameters_name() -> None:
         "PARAMETER"
     )
     assert has_name(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "filler"),
+    [
+        ("/norm/Constant_output_0", True),  # nn.InstanceNorm2d's ones, which it hasn't
+        ("val_3", True),
+        ("onnx::Mul_37", False),  # an untrained nn.GroupNorm's weight
+        ("norm.weight", False),
+    ],
+)
+def test_what_an_exporter_put_in_for_no_parameter(name: str, filler: bool) -> None:
+    ones = ir.tensor(np.ones(4, np.float32))
+    value = ir.Value(name=name, const_value=ones)
+    assert is_filler(value, 1) is filler and not is_filler(value, 0)
+    made = ir.Value(name="made", const_value=ones)
+    made.meta.update(made=True, folded_from=(name,))
+    assert is_filler(made, 1) is filler

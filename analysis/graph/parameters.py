@@ -61,11 +61,10 @@ def is_filler(value: ir.Value, number: float) -> bool:
 
     `onnx::Conv_9` is what TorchScript's made of parameters: an untrained norm's.
     """
-    names = value.meta.get("folded_from") or (value.name or "",)
-    made = is_made_up(value) and all(
-        _is_made_up(name) or name == value.name for name in names
-    )
-    if not made or any(name.startswith("onnx::") for name in names):
+    names = value.meta.get("folded_from", ())
+    if not (is_made_up(value) and all(map(_is_made_up, names))):
+        return False
+    if any(name.startswith("onnx::") for name in (value.name or "", *names)):
         return False
     return uniform_number(value.const_value) == number
 

@@ -67,9 +67,11 @@ def type_by_schema(value: ir.Value) -> ir.TypeProtocol | None:
         schema = onnx.defs.get_schema(node.op_type)
     except onnx.defs.SchemaError:
         return None
-    wanted = schema.outputs[min(index, len(schema.outputs) - 1)].type_str
+    made = schema.outputs[min(index, len(schema.outputs) - 1)]
+    if not made.is_homogeneous:  # as a Loop's values, of any types
+        return None
     pairs = zip(node.inputs, schema.inputs, strict=False)
-    alike = (given for given, formal in pairs if formal.type_str == wanted)
+    alike = (given for given, formal in pairs if formal.type_str == made.type_str)
     return next((v.type for v in alike if v is not None and v.type is not None), None)
 
 

@@ -317,12 +317,11 @@ def _take_parts(
             (first.items.index(step), _operands(step).index(instead))
             for step, instead in extra.items()
         ]
-        left_out = {place for place, _ in places}
-        kept = [[x for i, x in enumerate(r.items) if i not in left_out] for r in more]
-        if (
-            _differing([numbers_of(x) for x in (*kept, *(r.items for r in fewer))])
-            is None
-        ):
+        every = [list(call.items) for call in (*more, *fewer)]
+        for items in every[len(more) :]:  # as they will be
+            for place, _ in sorted(places):
+                items.insert(place, first.items[place])
+        if _differing([numbers_of(items) for items in every]) is None:
             continue
         for call in fewer:
             _insert(classes, first, extra, call)

@@ -262,7 +262,7 @@ def _class_hint(call: ModuleCall) -> str:
     if named := _said_by_file(call):
         return named
     # Numbers around a word count, those in it are its own: a Layer, but a Stem2b.
-    names = [w for w in re.split(r"[^A-Za-z0-9_]+", call.path) if not w.isdigit()]
+    names = re.split(r"[^A-Za-z0-9_]+", call.path)
     parts = [[w.strip("0123456789") for w in name.split("_")] for name in names]
     words = [[w for w in part if len(w) > 1] for part in parts]  # h.0 is no H
     *_, last = [["Block"], *filter(None, words)]

@@ -74,6 +74,7 @@ def tie(weights: Sequence[WeightPlan], faithful: bool = False) -> Tied:
         if vector or not _made_alike(owner, weight):
             _note_read(owner, weight)
         if _is_one_number(weight.array()):
+            _note_read(owner, weight)
             continue
         pairs, line = [(owner, weight)], (weight.path, owner.path)
         both = modules[_holder(owner)], modules[_holder(weight)]

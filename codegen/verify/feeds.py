@@ -130,13 +130,14 @@ def first_feed(model: ir.Model, given: Path | None) -> Feed:
 def _read(model: ir.Model, given: Path) -> Feed:
     names = [value.name or "" for value in free_inputs(model)]
     found = read_given(given, names)
-    if missing := [name for name in names if name not in found]:
+    needed = [name for name in names if name not in optional_inputs(model)]
+    if missing := [name for name in needed if name not in found]:
         raise LoadError(
             f"it holds {_listed(found)}, and not the inputs {_listed(missing)}",
             str(given),
             hint="call each array after its input",
         )
-    return {name: found[name] for name in names}
+    return {name: found[name] for name in names if name in found}
 
 
 def _listed(names: Iterable[str]) -> str:

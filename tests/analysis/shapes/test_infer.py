@@ -11,6 +11,7 @@ from support.symbolic import analyse, build
 from fairhand.analysis.errors import FairhandError
 from fairhand.analysis.graph.dims import spell, symbol
 from fairhand.analysis.shapes.infer import infer
+from fairhand.analysis.shapes.onnx_types import type_by_schema
 from fairhand.rewrites.normalise import normalise
 
 X = "float[b, s, 768] x"
@@ -280,3 +281,13 @@ def test_a_type_that_onnx_loses_is_the_schemas() -> None:
     values, shapes = analyse(proto)
     assert spell(shapes.dims(values["y"])) == "[b, 7, 8]"
     assert values["y"].dtype == values["z"].dtype == ir.DataType.FLOAT
+
+
+def test_values_of_any_types_have_none_of_a_schema() -> None:
+    """Of a Loop's results each has a type of its own."""
+    first = ir.Value(name="a", type=ir.TensorType(ir.DataType.FLOAT))
+    second = ir.Value(name="b", type=ir.TensorType(ir.DataType.INT64))
+    loop = ir.node("Loop", [None, None, first, second], num_outputs=2)
+    assert [type_by_schema(value) for value in loop.outputs] == [None, None]
+    taken = ir.node("Concat", [first, first]).outputs[0]
+    assert type_by_schema(taken) == first.type

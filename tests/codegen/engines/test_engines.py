@@ -172,6 +172,15 @@ def test_no_sum_is_written_over_a_term_that_is_read_again(engines: ModuleType) -
             engines.traced(net, (x,))
 
 
+def test_a_network_of_too_many_calls_is_not_traced(engines: ModuleType) -> None:
+    net, x = nn.Sequential(*[nn.ReLU()] * 5).eval(), torch.randn(2, 3)
+    torch.testing.assert_close(engines.traced(net, (x,))(x), net(x))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines, "MOST_CALLS", 4)
+        with pytest.raises(RuntimeError, match="more than 4 calls"):
+            engines.traced(net, (x,))
+
+
 ATTENTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
     "with a scale": {"scale": 0.3},

@@ -301,10 +301,13 @@ def _bypass(node: ir.Node, names: UniqueNames) -> None:
 def _is_another(source: ir.Value, output: ir.Value) -> bool:
     """Whether TorchScript's exporter took two weights for one since they are equal.
 
-    It leaves each its name. What two modules share has one name alone.
+    It leaves each its name. What two modules share has one name alone, and so has what
+    the newer exporter calls `alias`: a slice of all there is.
     """
+    node = output.producer()
     named = has_name(output) and not output.is_graph_output()
-    return named and source.const_value is not None
+    newer = node is not None and "pkg.torch.onnx.name_scopes" in node.metadata_props
+    return named and not newer and source.const_value is not None
 
 
 def _copy(source: ir.Value, output: ir.Value) -> None:

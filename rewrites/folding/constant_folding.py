@@ -295,6 +295,9 @@ def _dequantises(node: ir.Node) -> bool:
     return constant(weight).size > _QUANTISED or len(weight.shape or ()) > 1
 
 
+_OF_SHAPES = ("Shape", "Size")  # nothing of a weight's numbers goes on
+
+
 def _origins(island: Island) -> dict[ir.Value, Origins]:
     """The weights that each result was computed from: what it may be called after."""
     found: dict[ir.Value, Origins] = {}
@@ -304,7 +307,8 @@ def _origins(island: Island) -> dict[ir.Value, Origins]:
         own = (value.name or "",) if weight else ()
         found[value] = Origins(value.meta.get("folded_from", own))
     for node in island.nodes:
-        names = Origins(found[v] for v in node.inputs if v is not None)
+        reads = () if node.op_type in _OF_SHAPES else node.inputs
+        names = Origins(found[v] for v in reads if v is not None)
         found.update(dict.fromkeys(node.outputs, names))
     return found
 
@@ -314,7 +318,7 @@ def _trained(island: Island) -> set[ir.Value]:
     for each pair of positions from a table."""
     found = {value for value in island.inputs if is_parameter(value)}
     for node in island.nodes:
-        if not found.isdisjoint(node.inputs) and node.op_type not in ("Shape", "Size"):
+        if not found.isdisjoint(node.inputs) and node.op_type not in _OF_SHAPES:
             found.update(node.outputs)
     return found
 

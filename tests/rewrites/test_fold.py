@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from support.handmade import RNG
 
 from fairhand.analysis.graph.constants import uniform, uniform_element
+from fairhand.analysis.graph.parameters import is_filler
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.verify.debug_dump import save_stage
 from fairhand.rewrites.folding.constant_folding import fold_constants
@@ -100,6 +101,15 @@ def test_what_is_folded_is_counted_and_named() -> None:
     assert value.meta["folded_from"] == ("layer.weight",)
     assert value.metadata_props == {"scope": "layer"}
     assert np.allclose(constant(model, "half"), BIG @ BIG.T / 2, atol=1e-4)
+
+
+def test_zeros_of_a_weights_shape_are_made_of_no_weight() -> None:
+    """As torch's exporter gives them to a convolution without a bias."""
+    text = """g (float[2, 256] x) => (float[2, 256] y)
+    { n = Shape<end = 1>(weight)  zero = Constant<value_float = 0.0>()
+      val_1 = Expand(zero, n)  y = Add(x, val_1) }"""
+    model, _ = folded(parse(text, weight=BIG))
+    assert is_filler(model.graph.initializers["val_1"], 0)
 
 
 def test_constant_outputs_and_branches(tmp_path: Path) -> None:

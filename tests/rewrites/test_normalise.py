@@ -296,6 +296,16 @@ def test_loops_are_normalised_too(tmp_path: Path) -> None:
     ]
 
 
+def test_an_alias_of_a_weight_has_the_weights_name() -> None:
+    proto = parse("""g (float[2, 3] x) => (float[2, 3] y)
+    { alias = Identity(w) y = Add(x, alias) }""")
+    proto.graph.initializer.append(numpy_helper.from_array(X, "w"))
+    proto.graph.node[0].metadata_props.add(
+        key="pkg.torch.onnx.name_scopes", value="['']"
+    )
+    assert [*normalise(load(proto).model).graph.initializers] == ["w"]
+
+
 def test_names_are_kept_or_made() -> None:
     proto = parse("""g (float[2, 3] x) => (float[2, 3] y)
         { a = Relu(x)  b = Neg(a)  c = Abs(b)  y = Neg(c) }""")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,18 @@ import onnx_ir as ir
 
 from ...analysis.lazy import lazy
 from ...analysis.ops.module_form import ModuleForm
-from ...analysis.spelling.expr import Call, Expr, Literal, Ref, Tuple, callee, leaves
+from ...analysis.spelling.expr import (
+    Call,
+    Expr,
+    Literal,
+    Ref,
+    Tuple,
+    callee,
+    leaves,
+    renamed,
+)
 from ..ir.assignment import Assignment, LayerRef, is_plain_call
-from ..ir.module_call import ModuleCall
+from ..ir.module_call import Item, ModuleCall
 from .sequential import is_list
 
 if TYPE_CHECKING:
@@ -25,7 +34,7 @@ else:
 # Functions whose layer has another name, and the methods that have one.
 _OTHERS = {"interpolate": "upsample"}
 _PADS = {"reflect": "reflection", "replicate": "replication"}
-_METHODS = (".flatten", ".unflatten", ".softmax", ".log_softmax")
+_METHODS = (".flatten", ".unflatten", ".softmax", ".log_softmax", ".mean")
 
 
 def enter_plain_layers(
@@ -34,7 +43,8 @@ def enter_plain_layers(
     """Give a layer's form to each operator between the layers of an nn.Sequential.
 
     One with anything else in it, or with a result that is read elsewhere, isn't marked
-    whole; if `faithful`, neither is one with a gap in its numbers, as Dropout leaves.
+    whole. If `faithful`, an nn.Identity stands where its numbers have a gap, as a
+    Dropout leaves.
     """
     reads = Counter(value for step in root.steps() for value in step.reads())
     reads.update(results)
@@ -45,6 +55,37 @@ def enter_plain_layers(
             for path, (step, form) in plain.items():
                 step.form, step.path = form, path
                 step.expr = LayerRef(form)(Ref(form.inputs[0]))
+            if faithful:
+                call.items = [*_without_gaps(call)]
+
+
+def _without_gaps(call: ModuleCall) -> Iterator[Item]:
+    """The members of a row, and an nn.Identity for each number that none has."""
+    place, given = 0, ir.Value()
+    for member in call.items:
+        steps = list(member.steps()) if isinstance(member, ModuleCall) else []
+        made = {out for step in steps for out in step.outputs}
+        reads = [v for s in steps for v in s.reads() if v.const_value is None]
+        given = next(v for v in reads if v not in made)
+        for number in range(place, _number(member, call)):
+            new = ir.Value(name=given.name, type=given.type, shape=given.shape)
+            form = ModuleForm("nn.Identity", (), {}, {}, (given,), (new,))
+            path, layer = f"{call.path}.{number}", LayerRef(form)(Ref(given))
+            yield Assignment((new,), layer, None, form=form, path=path)
+            for step in steps:
+                step.expr = renamed(step.expr, {given: new})
+            given = new
+        place = _number(member, call) + 1
+        yield member
+
+
+def _number(member: Item, call: ModuleCall) -> int:
+    """Where a member stands in a row; -1 of one that has no number.
+
+    TorchScript counts the calls: cnn.4_1 is the second of cnn.4.
+    """
+    found = re.fullmatch(r"(\d{1,4})(_\d+)?", member.path.removeprefix(f"{call.path}."))
+    return -1 if found is None else int(found[1])
 
 
 def _plain(
@@ -55,7 +96,7 @@ def _plain(
     if call.hint not in ("", "Sequential") or not len(call.items) == len(row) > 1:
         return None
     found: dict[str, tuple[Assignment, ModuleForm]] = {}
-    given = ir.Value()
+    given, place = ir.Value(), -1
     for i, member in enumerate(row):
         steps = [*member.steps()]
         every = Counter(value for step in steps for value in step.reads())
@@ -63,12 +104,12 @@ def _plain(
         made = [out for step in steps for out in step.outputs if out is not None]
         gives = [out for out in made if out not in every]
         kinds = {type(leaf) for step in steps for leaf in leaves(step.expr)}
-        # TorchScript counts the calls: cnn.4_1 is the second of cnn.4.
-        word = member.path.removeprefix(f"{call.path}.")
-        number = re.fullmatch(r"(\d+)(_\d+)?", word)
-        if number is None or kinds - {Ref, LayerRef} or len(gives) != 1:
+        before, place = place, _number(member, call)
+        if place < 0 or kinds - {Ref, LayerRef} or len(gives) != 1:
             return None
-        if faithful and (number[1] != str(i) or (is_list(member) and not member.whole)):
+        if faithful and (
+            not before < place <= 2 * i + 1 or (is_list(member) and not member.whole)
+        ):
             return None
         read = every.keys() - fixed - {*made}
         if len(read) != 1 or (i and (read != {given} or reads[given] > every[given])):
@@ -78,7 +119,7 @@ def _plain(
             form = _form(steps[0]) if len(steps) == 1 else None
             if form is None:
                 return None
-            found[f"{call.path}.{number[1]}"] = steps[0], form
+            found[f"{call.path}.{place}"] = steps[0], form
         elif len(steps) == 1 and not is_plain_call(steps[0].expr):
             return None
     return found
@@ -98,6 +139,11 @@ def _form(step: Assignment) -> ModuleForm | None:
         return None
     split = len(values) - len(keywords)
     named = dict(zip(keywords, values[split:], strict=True))
+    rank = source.value.shape.rank() if source.value.shape is not None else 0
+    if name == ".mean" and rank in (4, 5) and isinstance(named.get("dim"), tuple):
+        over = {dim % rank for dim in named.pop("dim")}
+        if over == {*range(2, rank)} and named.pop("keepdim", False):
+            name, values, split = f"F.adaptive_avg_pool{rank - 2}d", [1], 1
     if name in _METHODS or name.startswith(("F.", "torch.")):
         made = _layer(name.rpartition(".")[2], values[:split], named)
         if made is not None:

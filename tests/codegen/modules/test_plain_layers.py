@@ -48,6 +48,18 @@ def test_a_sequential_of_layers_and_operators_stays_whole(
     assert {*keys} == {"body.1.weight", "body.4.weight", "body.4.bias"}
 
 
+@pytest.mark.parametrize("op", ["GlobalAveragePool", "ReduceMean"])
+def test_a_mean_over_an_image_is_a_pool(tmp_path: Path, op: str) -> None:
+    g = Traced(x=["batch", 3, 4, 4])
+    with g.module("body", "Sequential"):
+        with g.module("0", "AdaptiveAvgPool2d"):
+            axes = [g.ints(-1, -2)] if op == "ReduceMean" else []
+            h = g(op, "x", *axes)
+        h = g.conv2d(h, "1", (3, 4, 1))
+    text = _text(g, h, tmp_path / "net", 0)
+    assert "nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(3, 4, 1))" in text
+
+
 def test_a_sequential_that_is_called_twice_is_one(tmp_path: Path) -> None:
     g = Traced(x=["batch", 3, 4, 4], z=["batch", 3, 4, 4])
     text = _text(g, g("Sub", _row(g, "x"), _row(g, "z")), tmp_path / "net", 1)
@@ -67,7 +79,8 @@ def test_a_gap_in_the_numbers_keeps_the_files_keys(tmp_path: Path) -> None:
         with g.module("1", "ReLU"):
             h = g("Relu", h)
         h = g.head(h, "3", 4, 2)  # behind a dropout
-    _text(g, h, tmp_path / "net", 0)
+    text = _text(g, h, tmp_path / "net", 0)
+    assert "nn.ReLU(), nn.Identity(), nn.Linear(4, 2)" in text
     module = imported(tmp_path / "net").load()
     assert {*module.state_dict()} == {
         f"body.{n}.{kind}" for n in (0, 3) for kind in ("weight", "bias")

@@ -157,22 +157,31 @@ _Columns: TypeAlias = dict[Texts, list[int]]  # numbers, and where in a row they
 _Products: TypeAlias = dict[Texts, tuple[Texts, Texts | int]]
 
 
-def _differing(rows: Sequence[Sequence[str]]) -> tuple[_Columns, _Products] | None:
+def _differing(
+    rows: Sequence[Sequence[str]], layers: Iterable[Texts] = ()
+) -> tuple[_Columns, _Products] | None:
     """The numbers in which calls differ, and which of them others tell; None if those
-    are too many to be told."""
+    are too many to be told, beside the numbers of layers."""
     columns: _Columns = {}
     for i, texts in enumerate(zip(*rows, strict=True)):
         if len(set(texts)) > 1:
             columns.setdefault(texts, []).append(i)
     fixed = {int(text) for text in rows[0] if text.isdecimal()}
     derived = products(columns, fixed)
-    return None if len(columns) - len(derived) > MOST_NUMBERS else (columns, derived)
+    told = columns.keys() - derived.keys() - {*layers}
+    return None if len(told) > MOST_NUMBERS else (columns, derived)
 
 
 def _differing_numbers(
-    calls: Iterable[ModuleCall],
+    calls: Sequence[ModuleCall],
 ) -> tuple[_Columns, _Products] | None:
-    return _differing([numbers_of(call.contents()) for call in calls])
+    rows = [[str(n) for s in _steps(c) for n in _of_layer(s.form)] for c in calls]
+    told = zip(*rows, strict=False)
+    return _differing([numbers_of(call.contents()) for call in calls], told)
+
+
+def _of_layer(form: ModuleForm | None) -> Iterable[object]:
+    return () if form is None else form.positional
 
 
 def _take_numbers(classes: ClassTable, calls: Sequence[ModuleCall]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from ...analysis.ops.module_form import ModuleForm
 from ...analysis.spelling.expr import TORCH_DTYPES, render, spell
 from ..ir.assignment import Assignment
-from ..ir.identifiers import class_name, shared_name, unused
+from ..ir.identifiers import attribute, class_name, shared_name, unused
 from ..ir.module_call import ModuleCall
 from ..ir.naming import CLASSES, first_name
 from ..modules.members import Attribute, ConstructorValue, assign_members
@@ -54,11 +54,15 @@ class ClassTable:
         self.root_call, self.network = root, network
         self._places = {call: i for i, call in enumerate((root, *root.all_calls()))}
         self._paths = {call.path for call in self._places}
+        self._stems: dict[tuple[ModuleCall, str], str] = {}
         self.root = self.build(root, network)
 
     def assign(self, call: ModuleCall) -> list[Attribute]:
         """The attributes of a call's module, in the order of first use."""
-        return assign_members(call, self.faithful)
+        found = assign_members(call, self.faithful)
+        for member in found:
+            member.attr = self._stems.get((call, member.attr), member.attr)
+        return found
 
     def hint(self, call: ModuleCall) -> str:
         """What the class of a call is called in the file, or after its path."""
@@ -77,10 +81,28 @@ class ClassTable:
         for height in sorted(levels):
             for call in levels[height]:
                 self.members[call] = self.assign(call)
+            if not self.faithful:
+                self._unnumber(levels[height])
             for calls in generalise(self, levels[height]):
                 for part in self._split_wide(calls):
                     self._make(part, network if part[0] is root else "")
         return self.of[root]
+
+    def _unnumber(self, calls: list[ModuleCall]) -> None:
+        """Leave out the numbers that tell members of calls alike apart, as crpe1 is
+        what one block has and crpe2 the next: they keep one class from being."""
+        alike: dict[object, list[list[tuple[ModuleCall, Attribute]]]] = {}
+        for call in calls:
+            row = [(call, member) for member in self.members[call]]
+            stems = [m.attr.rstrip("0123456789") for _, m in row]
+            if len({*stems}) == len({m.attr for _, m in row}):
+                alike.setdefault((self.hint(call), *stems), []).append(row)
+        for rows in alike.values():
+            for column in zip(*rows, strict=True):
+                if len({m.attr for _, m in column}) > 1:
+                    for call, m in column:
+                        stem = attribute(m.attr.rstrip("0123456789"))
+                        m.attr = self._stems.setdefault((call, m.attr), stem)
 
     def _heights(self, call: ModuleCall, levels: dict[int, list[ModuleCall]]) -> int:
         inner = [self._heights(r, levels) for r in call.calls() if r.shares is None]

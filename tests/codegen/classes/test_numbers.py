@@ -71,6 +71,31 @@ def test_many_numbers_are_another_class(emitted: Emit) -> None:
     assert "class LastStage" in text and "self.scale" not in text
 
 
+def parted(g: Traced, x: str, size: int) -> str:
+    """As many numbers, but for one all are those of its layers."""
+    x, wide = turned(g, x, size), (size + 1, size + 4, 3 * size**2 - 2 * size - 5)
+    parts = g("Split", x, g.ints(*wide), axis=1, outputs=3)
+    parts = [g.fc(*a, n, n) for *a, n in zip(parts, "abc", wide, strict=True)]
+    return str(g("Concat", *parts, axis=1))
+
+
+def test_numbers_of_layers_are_told_anyway(emitted: Emit) -> None:
+    text = emitted(staged((3, parted), (4, parted), (5, parted))).text
+    assert text.count("Stage(nn.Module)") == 1
+
+
+def gated(g: Traced, x: str, size: int) -> str:
+    """As CoaT: what each stage shares among its blocks has a number of its own."""
+    with g.module(f"gate{size}", "Gate"):
+        y = g("Sigmoid", g.fc(x, "fc", 3 * size**2, 3 * size**2))
+    return str(g("Mul", x, g("Relu", y)))
+
+
+def test_members_told_apart_by_numbers_keep_one_class(emitted: Emit) -> None:
+    text = emitted(staged((2, gated), (3, gated), (4, gated))).text
+    assert text.count("Stage(nn.Module)") == 1 and "self.gate(x)" in text
+
+
 # ---- rolls, there and back
 
 

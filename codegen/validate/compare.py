@@ -28,9 +28,16 @@ import sympy
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import GuardSource, Source
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    FakeTensorMode,
+)
 from torch.fx.experimental import _config as symbol_config
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    GuardOnDataDependentSymNode,
+    ShapeEnv,
+)
 from torch.utils._sympy.functions import Min
 
 from . import recorder
@@ -43,6 +50,9 @@ from .sizes import normal
 _GENERAL = symbol_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
 # Where data decide what is done: ways that are followed, calls after which no other is.
 _MOST_WAYS, _MOST_CALLS = 24, 5000
+_BY_DATA = "data take one of"
+# What no other sizes mend.
+_OF_DATA = (DataDependentOutputException, GuardOnDataDependentSymNode)
 _REFERENCE = "<the graph, node by node>"
 # Where calls of PyTorch are made, and what they ask of sizes.
 _CALLS = (str(Path(torch.__file__).parent), str(Path(recorder.__file__)))
@@ -89,10 +99,12 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
         except Exception as error:  # what symbols can't tell, numbers may
             since = since or _reason(error)
             decides += getattr(error, "found", {}).get("decides", [])
+            if isinstance(error, _OF_DATA):
+                break
             continue
         if not found or len(made["where"]) < len(found["where"]):
             found = made
-        if not found["where"]:
+        if all(text.startswith(_BY_DATA) for text in found["where"]):
             break
     if found:
         return found
@@ -165,7 +177,7 @@ def _attempt(
         ways, calls = ways + 1, max(calls, len(ours.calls))
         made += len(ours.calls)
     if waiting:
-        where.append(f"data take one of {ways} ways, those of the fewest rounds")
+        where.append(f"{_BY_DATA} {ways} ways, those of the fewest rounds")
     known = both.conditions()
     stated = _stated(known)
     where = [*both.taken, *stated, *dict.fromkeys(where)]
@@ -291,9 +303,11 @@ class Both:
     ) -> _Side:
         """Run model.py, `choices` as in `Recorder.begin`. Raises Fails if it does,
         CannotFollow."""
+        takes = [given["name"] for given in self.reference["inputs"]]
+        names = takes, self.reference["outputs"]
         try:
             return self._run(
-                lambda: called(self.module, self.network, inputs),
+                lambda: called(self.module, self.network, inputs, *names),
                 self.source,
                 choices,
                 grad,
@@ -489,7 +503,8 @@ class Both:
         mine = next((call for call in ours.calls if call.name not in known), None)
         other = next((call for call in right.calls if call.name not in made), None)
         found = self._at(mine.line if mine is not None else 0)
-        found["calls"] = mine.operator if mine is not None else ""
+        same = "" if other is not None else "other results of the same calls"
+        found["calls"] = mine.operator if mine is not None else same
         found["wants"] = other.operator if other is not None else ""
         if mine is not None and other is not None and found["calls"] == found["wants"]:
             apart = set(mine.options) ^ set(other.options)
@@ -616,24 +631,37 @@ def _of_sizes(builtin: Any, symbolic: Callable[[Any, Any], Any]) -> Any:
 _greatest, _least = _of_sizes(max, torch.sym_max), _of_sizes(min, torch.sym_min)
 
 
-def called(module: Any, network: Any, inputs: Sequence[Any]) -> list[Any]:
-    """The outputs of a model.py's network, whose lists are filled and opened."""
-    takes, gives = module.INPUTS, list(module.OUTPUTS)
+def called(
+    module: Any,
+    network: Any,
+    inputs: Sequence[Any],
+    takes: Sequence[str] = (),
+    gives: Sequence[str] = (),
+) -> list[Any]:
+    """The outputs of a model.py's network, whose lists are filled and opened.
+
+    Inputs and outputs are in the order of these names, where model.py has the same
+    ones in another, and else in its own.
+    """
     nested = getattr(module, "NESTED", {})
-    given = dict(zip(takes, inputs, strict=True))
-    lists = [rows for rows in nested.values() if _leaves(rows)[0] in takes]
+    given = dict(zip(_names(takes, module.INPUTS), inputs, strict=True))
+    lists = [rows for rows in nested.values() if _leaves(rows)[0] in given]
     inside = {name for rows in lists for name in _leaves(rows)}
-    flat = [value for name, value in given.items() if name not in inside]
+    flat = [given[name] for name in module.INPUTS if name not in inside]
     starts = {_leaves(rows)[0]: _leaves(rows) for rows in nested.values()}
     made = network(*flat, *(_filled(rows, given) for rows in lists))
     found: dict[str, Any] = {}
     for value in made if isinstance(made, tuple) else (made,):
-        name = next(name for name in gives if name not in found)
+        name = next(name for name in module.OUTPUTS if name not in found)
         if name in starts:
             found.update(zip(starts[name], _leaves(value), strict=True))
         else:
             found[name] = value
-    return [found[name] for name in gives]
+    return [found[name] for name in _names(gives, module.OUTPUTS)]
+
+
+def _names(wanted: Sequence[str], own: Mapping[str, Any]) -> list[str]:
+    return list(wanted if sorted(wanted) == sorted(own) else own)
 
 
 def _in_turn(*calls: tuple[Any, ...]) -> list[Any]:

@@ -62,6 +62,7 @@ class Reference:
     constants: dict[str, dict[str, Any]] = field(default_factory=dict)
     layers: dict[str, dict[str, Any]] = field(default_factory=dict)
     inputs: list[dict[str, Any]] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
     sizes: dict[str, str] = field(default_factory=dict)
     places: dict[str, tuple[str, int]] = field(default_factory=dict)
     tries: list[dict[str, int]] = field(default_factory=list)
@@ -121,6 +122,7 @@ class _Writer:
     def write(self) -> Reference:
         inputs = list(self.graph.inputs)
         self.made.inputs = [self.given(value) for value in inputs]
+        self.made.outputs = [value.name or "" for value in self.graph.outputs]
         self.lines.append(f"def run({', '.join(map(self.value, inputs))}):")
         self.block(self.steps, 1)
         outputs = ", ".join(map(self.value, self.graph.outputs))

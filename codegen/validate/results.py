@@ -85,11 +85,11 @@ def agree(request: Mapping[str, Any]) -> dict[str, Any]:
         if time.monotonic() > end + _PATIENCE_S:
             break
         try:
-            right = _outputs(sides[0], feed, double)
+            right = _outputs(sides[0], feed, double, written)
         except Exception:
             continue  # of sizes or numbers that the network isn't for
         try:
-            ours = _outputs(sides[1], feed, double)
+            ours = _outputs(sides[1], feed, double, written)
         except Exception as error:
             return {"differs": label, "why": f"it fails: {str(error)[:200]}"}
         names = [f"output {name}" for name in written.OUTPUTS]
@@ -134,21 +134,21 @@ def _runs_in_double(side: tuple[Any, Any], feed: Sequence[Any]) -> bool:
     """Whether the network does as doubles what it does else."""
     module, _ = side
     try:
-        _outputs((module, module.load().double()), feed, True)
+        _outputs((module, module.load().double()), feed, True, module)
     except Exception:
         return False
     return True
 
 
 def _outputs(
-    side: tuple[Any, Any], feed: Sequence[Any], double: bool
+    side: tuple[Any, Any], feed: Sequence[Any], double: bool, written: Any
 ) -> list[np.ndarray]:
-    """The results, and the inputs as they are then."""
+    """The results, and the inputs as they are then, in the order of the `written`."""
     module, network = side
     torch.manual_seed(0)
     given = [_tensor(value, double) for value in feed]
     with torch.inference_mode():
-        made = called(module, network, given)
+        made = called(module, network, given, [*written.INPUTS], [*written.OUTPUTS])
     flat = [*_flat(made), *(x for x in given if isinstance(x, torch.Tensor))]
     return [x.double().numpy() if x.is_floating_point() else x.numpy() for x in flat]
 

@@ -447,6 +447,23 @@ def test_an_edit_to_other_calls_is_accepted_by_results(tmp_path: Path) -> None:
             assert any("results as written" in line for line in again(by_results=True))
 
 
+@pytest.mark.parametrize("rows", ["pq", "rs"])
+def test_inputs_and_outputs_go_by_their_names(rows: str, tmp_path: Path) -> None:
+    net = "net (float[n] p, float[n] q) => (float[n] r, float[n] s)"
+    onnx.save(parsed(net + " { r = Sub (p, q) s = Relu (p) }"), tmp_path / "net.onnx")
+    folder = tmp_path / "out" / tmp_path.name
+    fairhand.compile(tmp_path / "net.onnx", folder, verify=False, cache=False)
+    path = folder / "model.py"
+    text = path.read_text("utf-8")
+    one, other = (f'    "{name}": ("float32", ("n",)),\n' for name in rows)
+    assert one + other in text
+    path.write_text(text.replace(one + other, other + one), "utf-8")
+    with pytest.raises(fairhand.VerificationError, match="other calls"):
+        verify_all_inputs(folder, tmp_path / "net.onnx")
+    with pytest.raises(fairhand.VerificationError, match="something else than as"):
+        verify_again(folder, tmp_path / "net.onnx", None, 1, by_results=True)
+
+
 @pytest.mark.parametrize("call", ["F.silu(", "F.no_such_function("])
 def test_an_edit_is_named_where_a_package_no_longer_verifies(
     tmp_path: Path, call: str

@@ -74,6 +74,11 @@ class Interface:
         return [named[name] for name in self.outputs]
 
 
+def unnamed(name: str, axis: int) -> str:
+    """What an open size without a name is called, as in `dynamic_sizes`."""
+    return f"{name}#{axis}"
+
+
 def _names(row: str | Sequence[str]) -> Sequence[str]:
     return [row] if isinstance(row, str) else row
 
@@ -118,7 +123,7 @@ def interface_of(
             raise FairhandError(
                 f"input {name} has no rank", hint=f"give its shape in {source}"
             )
-        open_sizes = [f"{name}_{axis}" for axis in range(len(dims))]
+        open_sizes = [unnamed(name, axis) for axis in range(len(dims))]
         pairs = zip(dims, open_sizes, strict=True)
         known[name] = tuple(own if dim in (None, "") else dim for dim, own in pairs)
     known |= {name: tuple(dims) for name, dims in (shapes or {}).items()}

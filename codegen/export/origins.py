@@ -230,18 +230,19 @@ def _unused(name: str, taken: set[str | None]) -> str:
 
 
 def _weight_names(graph: ir.Graph, module: torch.nn.Module) -> dict[ir.Value, str]:
-    """The keys of a module's tensors that initializers are, as they are or, as the
-    exporter lays out those of linear layers, transposed."""
+    """The first keys of a module's tensors that initializers are, as they are or, as
+    the exporter lays out those of linear layers, transposed."""
     state = module.state_dict(keep_vars=True)
+    first = {id(tensor): key for key, tensor in reversed(state.items())}
     laid_out = {
-        _fingerprint(tensor.detach().T.numpy(force=True)): key
-        for key, tensor in state.items()
+        _fingerprint(tensor.detach().T.numpy(force=True)): first[id(tensor)]
+        for tensor in state.values()
         if tensor.ndim == 2
     }
     found: dict[str, ir.Value] = {}
     for value in graph.initializers.values():
         tensor = value.const_value
-        key = value.name if value.name in state else None
+        key = first[id(state[value.name])] if value.name in state else None
         if key is None and tensor is not None and len(tensor.shape) == 2:
             key = laid_out.get(_fingerprint(tensor.numpy()))
         if key is not None:

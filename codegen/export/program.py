@@ -19,7 +19,7 @@ from ...analysis.errors import FairhandError
 from ...analysis.lazy import lazy
 from ...analysis.literals import message_line, one_line
 from ...analysis.spelling.expr import TORCH_DTYPES
-from .interface import Interface
+from .interface import Interface, unnamed
 
 if TYPE_CHECKING:
     import onnxscript
@@ -118,6 +118,7 @@ def _simplify(model: ir.Model, module: torch.nn.Module) -> None:
         onnxscript.optimizer.fold_constants(model, onnx_shape_inference=True)
         onnxscript.rewriter.rewrite(model)
     passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+    _pick_rows(model)
     passes.LiftSubgraphInitializersToMainGraphPass()(model)
     own, first = module.state_dict().keys(), dict[Any, ir.Value]()
     for name, value in list(model.graph.initializers.items()):
@@ -131,6 +132,22 @@ def _simplify(model: ir.Model, module: torch.nn.Module) -> None:
     passes.CommonSubexpressionEliminationPass()(model)
     passes.OutputFixPass()(model)
     passes.NameFixPass()(model)
+
+
+def _pick_rows(model: ir.Model) -> None:
+    """Gather, where the exporter gives its indices an axis more for GatherND."""
+    for node in model.graph.all_nodes():
+        made = node.inputs[1].producer() if node.op_type == "GatherND" else None
+        if made is None or made.op_type != "Unsqueeze" or made.inputs[1] is None:
+            continue
+        axes, batch = made.inputs[1].const_value, node.attributes.pop(
+            "batch_dims", None
+        )
+        if batch is not None and batch.as_int():
+            node.attributes.add(batch)
+        elif axes is not None and axes.numpy().tolist() == [-1]:
+            node.op_type = "Gather"
+            node.replace_input_with(1, made.inputs[0])
 
 
 # A bound above so many is a limit of numbers, and no branch of a program.
@@ -169,7 +186,7 @@ def _open_sizes(known: Interface) -> Iterator[dict[str, dict[int, Any]]]:
         if isinstance(dim, str)
     ]
     names = list(dict.fromkeys(dim for _, _, dim in open_sizes))
-    if all(name.isidentifier() for name in names):
+    if all(d.isidentifier() or d == unnamed(n, i) for n, i, d in open_sizes):
         dims = {name: export.Dim(f"d{i}") for i, name in enumerate(names)}
         named: dict[str, dict[int, Any]] = {name: {} for name in known.shapes}
         for name, axis, dim in open_sizes:
@@ -305,6 +322,7 @@ def _name_sizes(graph: ir.Graph, module: torch.nn.Module, known: Interface) -> N
     """Open sizes under the names of the interface. Raises FairhandError where one of
     them is fixed by what the network does."""
     names: dict[str, str] = {}
+    none = {unnamed(n, i) for n, dims in known.shapes.items() for i in range(len(dims))}
     for value, dims in zip(graph.inputs, known.shapes.values(), strict=True):
         for traced_dim, dim in zip(value.shape or (), dims, strict=True):
             if isinstance(dim, int):
@@ -318,12 +336,12 @@ def _name_sizes(graph: ir.Graph, module: torch.nn.Module, known: Interface) -> N
                     f"write {traced_dim} in its place, or read the size off the input,"
                     " as in x.shape[0]: PyTorch takes len(x) for a fixed number",
                 )
-            names.setdefault(str(traced_dim.value), dim)
+            names.setdefault(str(traced_dim.value), "" if dim in none else dim)
     for value in [*graph.outputs, *_values(graph)]:
         if value.shape is not None:
             value.shape = ir.Shape(_renamed(dim, names) for dim in value.shape)
     for value, dims in zip(graph.inputs, known.shapes.values(), strict=True):
-        value.shape = ir.Shape(dims)
+        value.shape = ir.Shape(None if dim in none else dim for dim in dims)
     for value, said in zip(graph.outputs, known.outputs.values(), strict=False):
         if (
             value.shape is not None
@@ -360,7 +378,7 @@ def _renamed(dim: Any, names: Mapping[str, str]) -> Any:
     if isinstance(dim, int) or dim.value is None:
         return dim
     if dim.value in names:
-        return names[dim.value]
+        return names[dim.value] or None
     parts = set(re.findall(r"[A-Za-z_]\w*", dim.value)) & set(names)
     if not all(names[part].isidentifier() for part in parts):
         return None

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...graph.dims import same
-from ...spelling.expr import Expr
+from ...spelling.expr import DimOf, Expr
 from ..facts import (
     cuts,
     fitting_sizes,
@@ -173,10 +173,22 @@ def is_nonnegative(n: NodeView, value: ir.Value) -> bool:
             return False
         if node.op_type in _COUNTED:
             return bool(value.index() == _COUNTED[node.op_type])
+        if node.op_type == "Mod":  # of the sign of what it divides by, but for fmod
+            view = NodeView(node, n.shapes)
+            by = view.ints(1)
+            return (
+                by is not None
+                and not view.attr("fmod", 0)
+                and all(e > 0 if isinstance(e, int) else _is_size(n, e) for e in by)
+            )
         source = node.inputs[0] if node.op_type in _MOVED else None
         if source is None:
             return False
         value = source
+
+
+def _is_size(n: NodeView, e: Expr) -> bool:
+    return isinstance(e, DimOf) and n.shapes.never_negative(e.dim)
 
 
 def _takes_all_in_order(n: NodeView) -> bool:

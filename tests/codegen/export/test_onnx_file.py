@@ -327,6 +327,40 @@ def test_what_comes_back_compiles_to_the_same_source(tmp_path: Path) -> None:
     assert texts[0] == texts[1]
 
 
+def test_what_the_exporter_adds_does_not_grow(tmp_path: Path) -> None:
+    """Names of sizes that had none, an axis of indices, remainders of remainders."""
+    net = """<ir_version: 10, opset_import: ["" : 20]>
+        net (float[?, 9] x, float[5, 9] w, int64[2, 3] i, int64[4] j)
+            => (float[?, 9] y, float[2, 3] z, float[4, 9] rows) <int64 nine = {9}> {
+            y = Relu (x) k = Mod (i, nine) z = GatherElements <axis = 1> (w, k)
+            rows = Gather (w, j) }"""
+    model, texts = tmp_path / "net.onnx", []
+    onnx.save(onnx.parser.parse_model(net), model)
+    for name in ("one", "two"):
+        folder = tmp_path / name / "net"
+        fairhand.compile(model, folder, verify=False)
+        text = (folder / "model.py").read_text(encoding="utf-8")
+        texts.append(text[text.index("WEIGHTS = ") :])
+        model = fairhand.export(folder, None, tmp_path / name / "net.onnx").path
+    assert texts[0] == texts[1]
+    assert "i % 9)" in texts[0] and "(None, 9)" in texts[0] and "w[j]" in texts[0]
+
+
+def test_a_weight_of_several_layers_has_the_name_of_the_first(tmp_path: Path) -> None:
+    first, second = Part(), Part()
+    second.rates = first.rates = nn.Parameter(torch.rand(4))
+    file = fairhand.export(
+        nn.Sequential(first, nn.Linear(4, 4), second),
+        [torch.zeros(2, 4)],
+        tmp_path / "net.onnx",
+    ).path
+    was = [w.name for w in onnx.load(file).graph.initializer]
+    fairhand.compile(file, tmp_path / "net", verify=False)
+    made = fairhand.export(tmp_path / "net", None, tmp_path / "new.onnx")
+    graph = onnx.load(made.path).graph
+    assert "2.rates" in was and "2.rates" in [w.name for w in graph.initializer]
+
+
 class Part(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -70,20 +70,9 @@ def show(found: Comparison, out: Console) -> None:
     for row in found.rows:
         table.add_row(*_cell(row[0], "red"), *_cell(row[1], "green"))
     out.print(table)
-    nodes = [
-        f"{sign} {_some(names)}"
-        for sign, names in zip("-+", _nodes(found), strict=True)
-    ]
-    if any(_nodes(found)):
-        out.print(Text("nodes  " + "\n       ".join(nodes), "dim"), soft_wrap=True)
-
-
-def _nodes(found: Comparison) -> list[list[str]]:
-    """Names of the nodes behind the lines of each side, each once."""
-    return [
-        list(dict.fromkeys(n for p in side if p is not None for n in p.nodes))
-        for side in zip(*found.rows, strict=True)
-    ]
+    for what, names in found.nodes.items():
+        if names:
+            out.print(Text(f"nodes {what}  {_some(names)}", "dim"), soft_wrap=True)
 
 
 def _cell(place: Place | None, style: str) -> tuple[str, Text]:
@@ -102,6 +91,6 @@ def markdown(found: Comparison) -> Iterator[str]:
         yield from (f"-{a.line:5} {a.text}" for _ in (1,) if a is not None)
         yield from (f"+{b.line:5} {b.text}" for _ in (1,) if b is not None)
     yield "```"
-    for what, nodes in zip(("before", "after"), _nodes(found), strict=True):
-        if nodes:
-            yield f"ONNX nodes {what}: {_some(nodes, code)}"
+    for what, names in found.nodes.items():
+        if names:
+            yield f"ONNX nodes {what}: {_some(names, code)}"

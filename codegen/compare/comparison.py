@@ -30,7 +30,9 @@ class Comparison:
 
     `rows` are lines that differ, side by side; `weights` counts how many there are on
     both sides, and names those that are other, missing or new. `laws` has the rewrites
-    that were applied more often on one side: how often on each.
+    that were applied more often on one side: how often on each. `nodes` are those
+    behind the rows: "before" and "after" that the other side has none for that do the
+    same, or all "behind" them where a text was edited, and which these are isn't known.
     """
 
     sides: tuple[Path, Path]
@@ -39,6 +41,7 @@ class Comparison:
     weights: Mapping[str, Sequence[str]]
     shared: int
     laws: Mapping[str, tuple[int, int]]
+    nodes: Mapping[str, Sequence[str]]
 
     def as_dict(self) -> dict[str, Any]:
         """As `--json` prints it: docs/schemas/diff.json."""
@@ -80,7 +83,29 @@ def compare(one: Path, other: Path) -> Comparison:
         verdict = LAWS
     else:
         verdict = SAME
-    return Comparison((one, other), verdict, rows, weights, len(common), laws)
+    nodes = _apart(a, b, rows)
+    return Comparison((one, other), verdict, rows, weights, len(common), laws, nodes)
+
+
+def _apart(
+    a: Side, b: Side, rows: Sequence[tuple[Place | None, Place | None]]
+) -> dict[str, Sequence[str]]:
+    names: list[list[str]] = [
+        list(dict.fromkeys(n for place in column if place for n in place.nodes))
+        for column in zip(*rows, strict=True)
+    ] or [[], []]
+    if a.text != a.emitted or b.text != b.emitted:
+        return {"behind": list(dict.fromkeys(names[0] + names[1]))}
+    kinds = [
+        [side.kinds.get(name, (name, "")) for name in column]
+        for side, column in zip((a, b), names, strict=True)
+    ]
+    for block in difflib.SequenceMatcher(
+        None, *kinds, autojunk=False
+    ).get_matching_blocks()[::-1]:
+        del names[0][block.a : block.a + block.size]
+        del names[1][block.b : block.b + block.size]
+    return {"before": names[0], "after": names[1]}
 
 
 def _rows(a: Side, b: Side) -> Iterator[tuple[Place | None, Place | None]]:

@@ -17,7 +17,7 @@ from ...analysis.errors import FairhandError
 from ...analysis.literals import one_line
 from ..emit.model_file import model_text
 from ..emit.package_files import WEIGHTS, read_report
-from ..emit.source_map import source_map
+from ..emit.source_map import names_in_file, source_map
 from ..emit.weights import TYPE_NAMES, as_stored
 from ..ir.identifiers import class_name
 from ..load.given_shapes import with_shapes
@@ -40,7 +40,8 @@ class Side:
     `lines` leaves out what speaks of the file alone: the first docstring, the hash.
     `hash` is the file's, or that of the one a package was made from; `laws` counts the
     rewrites that led to the source. `emitted` is what the source map is about, which
-    is another text if the package was edited.
+    is another text if the package was edited. `kinds` has the operator of each node,
+    and a digest of its attributes.
     """
 
     path: Path
@@ -49,6 +50,7 @@ class Side:
     text: str
     emitted: str
     nodes: NodesByLine
+    kinds: Mapping[str, tuple[str, str]]
     weights: Mapping[str, Weight]
     laws: Mapping[str, int]
     is_model: bool
@@ -108,6 +110,7 @@ def _file(path: Path, report: Mapping[str, Any], title: str) -> Side:
         text,
         text,
         found["lines"],
+        _kinds(names_in_file(loaded.model, ())),
         weights,
         laws,
         True,
@@ -129,10 +132,17 @@ def _package(folder: Path) -> Side:
         text,
         found.get("text", text),
         found.get("lines", {}),
+        _kinds(found),
         dict(_stored(folder / WEIGHTS)),
         report.get("rewrites", {}),
         False,
     )
+
+
+def _kinds(found: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    told = found.get("attributes", {})
+    operators = found.get("operators", {})
+    return {name: (kind, told.get(name, "")) for name, kind in operators.items()}
 
 
 def _lines(text: str) -> dict[int, str]:

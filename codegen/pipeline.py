@@ -166,6 +166,9 @@ def _finished(
         share(draft, report)
     note_files(draft, report)
     edited = keep_edits(folder, draft)
+    if edited:  # verification and emission are of the text without them
+        report["edited"] = edited
+        write_report(draft, report)
     place(draft, folder, report)
     return edited
 

@@ -55,13 +55,14 @@ def test_an_edit_is_merged_again_and_again(package: Path, made: str) -> None:
         assert all(line.startswith("MODEL_SHA256 = ") for line in changed)
         assert (package / "__init__.py").read_text(encoding="utf-8") == init
         assert edited_files(package) == ["__init__.py", "model.py"]
-        text = read_report(package)["source_map"]["text"]
-        assert "torch.tanh" in text
+        report = read_report(package)
+        assert "torch.tanh" in report["source_map"]["text"]
+        assert report["edited"] == ["__init__.py", "model.py"]
 
 
 def test_without_an_edit_all_is_replaced(package: Path) -> None:
     found = fairhand.compile(looped(shared="Sigmoid"), package, verify=False)
-    assert found.edited == ()
+    assert found.edited == () and "edited" not in read_report(package)
     assert "torch.sigmoid" in (package / "model.py").read_text(encoding="utf-8")
 
 

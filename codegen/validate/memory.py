@@ -66,6 +66,18 @@ def tensors_in(given: Any) -> Iterable[torch.Tensor]:
             yield from tensors_in(item)
 
 
+def each(change: Callable[[Any], Any], given: Any, kinds: Any = torch.Tensor) -> Any:
+    """The same, with others in the places of tensors, or of what is of these kinds."""
+    if isinstance(given, kinds):
+        return change(given)
+    if isinstance(given, dict):
+        return {key: each(change, value, kinds) for key, value in given.items()}
+    if isinstance(given, list | tuple):
+        items = [each(change, one, kinds) for one in given]
+        return items if type(given) is list else type(given)(items)
+    return given
+
+
 class Places:
     """Memory by the call that made it or the memories that it copies, a tensor by what
     it sees there."""
@@ -418,12 +430,12 @@ class Elements(Places):
         source, rest = (args[:1], args[1:]) if picks else (args, ())
         if len({tensor.dtype for tensor in tensors_in(source)}) > 1:
             return False
-        numbers = [_each(self.numbers, given) for given in rest]
+        numbers = each(self.numbers, list(rest))
         if any(self.numbers(tensor) is None for tensor in tensors_in(rest)):
             return False
         try:
             with _disable_current_modes():
-                found = func(*_each(self._places, list(source)), *numbers)
+                found = func(*each(self._places, list(source)), *numbers)
                 elements = found.contiguous().reshape(-1).numpy()
         except IndexError:
             return False  # at sizes at which it can't run
@@ -466,11 +478,9 @@ class Elements(Places):
         given = list(tensors_in([*args, *kwargs.values()]))
         if any(t.numel() > _SMALL or self.numbers(t) is None for t in given):
             return False
-        real = [_each(self.numbers, arg) for arg in args]
+        real = each(self.numbers, list(args))
         with _disable_current_modes():
-            found = func(
-                *real, **{k: _each(self.numbers, v) for k, v in kwargs.items()}
-            )
+            found = func(*real, **each(self.numbers, dict(kwargs)))
         if not isinstance(found, torch.Tensor) or found.dtype != made.dtype:
             return False
         self.hold(made, found)
@@ -514,15 +524,6 @@ def real_digest(tensor: torch.Tensor) -> str:
     whole = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
     dtype = str(tensor.dtype).removeprefix("torch.")
     return content_digest(dtype, tensor.shape, [whole.numpy().data])
-
-
-def _each(change: Callable[[torch.Tensor], Any], given: Any) -> Any:
-    """The same with other tensors, those in lists too."""
-    if isinstance(given, torch.Tensor):
-        return change(given)
-    if isinstance(given, list | tuple):
-        return [_each(change, item) for item in given]
-    return given
 
 
 def _room(tensor: torch.Tensor) -> int:

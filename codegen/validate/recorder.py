@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from .digests import digest
 from .meanings import meaning, reduced
-from .memory import CannotFollow, Elements, Places, real_digest, tensors_in
+from .memory import CannotFollow, Elements, Places, each, real_digest, tensors_in
 from .repeats import Repeats
 from .sizes import normal
 
@@ -276,7 +276,7 @@ class Recorder(TorchDispatchMode):
             return self.lend(args[0])
         if func.overloadpacket is _AT.set_:
             raise CannotFollow("a tensor is given the memory of another")
-        args, kwargs = self._borrowed(args), self._borrowed(kwargs)
+        args, kwargs = each(self.lend, args), each(self.lend, kwargs)
         made = self.enter(func, args, kwargs, lambda: func(*args, **kwargs))
         self.followed.append((func, args, kwargs, made))
         return made
@@ -332,8 +332,7 @@ class Recorder(TorchDispatchMode):
 
     def recurrent(self, func: Any, args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
         """What a recurrent layer gives, as of one call, however many steps it takes."""
-        x, state = self._borrowed(args[:2])
-        args = [x, state, *map(self._borrowed, args[2:])]
+        args = x, state, *_ = each(self.lend, args)
         call, shown = self._call(func, args, {})
         width = state.shape[-1] * (2 if args[7] else 1)
         with _disable_current_modes(), self.fake:
@@ -343,15 +342,6 @@ class Recorder(TorchDispatchMode):
             self.memory.enter(result, digest(call, i))
         self.calls.append(Recorded(str(func), call, self._caller(), shown))
         return made
-
-    def _borrowed(self, given: Any) -> Any:
-        if isinstance(given, torch.Tensor):
-            return self.lend(given)
-        if isinstance(given, list | tuple):
-            return [self._borrowed(item) for item in given]
-        if isinstance(given, dict):
-            return {key: self._borrowed(value) for key, value in given.items()}
-        return given
 
     def _call(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]

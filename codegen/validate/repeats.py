@@ -36,7 +36,7 @@ from torch.utils._python_dispatch import (
     _pop_mode_temporarily,
 )
 
-from .memory import tensors_in
+from .memory import each, tensors_in
 
 _PLAIN = (int, bool, str, complex, type(None), type(...))
 _NAMES = (torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -257,9 +257,9 @@ def _symbols(tensor: torch.Tensor) -> set[object]:
 
 def _symbols_in(given: Any) -> set[object]:
     found = set[object]()
-    for each in _leaves(given):
-        if isinstance(each, _SYMBOLS):
-            found |= each.node.expr.free_symbols
+    for one in _leaves(given):
+        if isinstance(one, _SYMBOLS):
+            found |= one.node.expr.free_symbols
     return found
 
 
@@ -274,12 +274,4 @@ def _leaves(given: Any) -> list[Any]:
 
 
 def _each(change: Callable[[Any], Any], given: Any) -> Any:
-    """The same, of other tensors, or with tensors in the places of others."""
-    if isinstance(given, torch.Tensor | _Place | _Made):
-        return change(given)
-    if isinstance(given, dict):
-        return {key: _each(change, value) for key, value in given.items()}
-    if isinstance(given, list | tuple):
-        items = [_each(change, each) for each in given]
-        return items if type(given) is list else type(given)(items)
-    return given
+    return each(change, given, torch.Tensor | _Place | _Made)

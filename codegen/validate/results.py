@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-from .compare import called
+from .compare import called, leaves
 
 # Of an element, and of the largest one beside it: two units in float32's last place,
 # which a constant has that was rounded another way, and what is left of cancellation.
@@ -149,7 +149,7 @@ def _outputs(
     given = [_tensor(value, double) for value in feed]
     with torch.inference_mode():
         made = called(module, network, given, [*written.INPUTS], [*written.OUTPUTS])
-    flat = [*_flat(made), *(x for x in given if isinstance(x, torch.Tensor))]
+    flat = [*leaves(made), *(x for x in given if isinstance(x, torch.Tensor))]
     return [x.double().numpy() if x.is_floating_point() else x.numpy() for x in flat]
 
 
@@ -165,12 +165,6 @@ def _tensor(value: Any, double: bool) -> Any:
 def _holds(value: Any) -> bool:
     """Whether a tensor can hold it."""
     return isinstance(value, np.ndarray) and value.dtype.kind in "fiubc"
-
-
-def _flat(made: Any) -> list[torch.Tensor]:
-    if isinstance(made, torch.Tensor):
-        return [made]
-    return [leaf for each in made for leaf in _flat(each)]
 
 
 def _apart(right: np.ndarray, ours: np.ndarray) -> float:

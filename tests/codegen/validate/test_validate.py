@@ -29,7 +29,13 @@ from fairhand.codegen.commands.verify import verify_again, verify_all_inputs
 from fairhand.codegen.kernels import kernel_set
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.plan.make_plan import CompiledModel
-from fairhand.codegen.validate.compare import _greatest, _least, _solved, compare
+from fairhand.codegen.validate.compare import (
+    _attempt,
+    _greatest,
+    _least,
+    _solved,
+    compare,
+)
 from fairhand.codegen.validate.reference import Reference, reference
 from fairhand.codegen.verify.input_sizes import telling_sizes
 
@@ -445,6 +451,22 @@ def test_an_edit_to_other_calls_is_accepted_by_results(tmp_path: Path) -> None:
                 again(by_results=True)
         else:
             assert any("results as written" in line for line in again(by_results=True))
+
+
+def test_what_data_decide_is_followed_at_one_size(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More ways than are followed there are at any other size, too."""
+    right = emitted(onnx.load(EXAMPLES / "page_rank.onnx"), folder, monkeypatch)
+    tried = list[Any]()
+
+    def attempt(*given: Any, **named: Any) -> dict[str, Any]:
+        tried.append(given)
+        return _attempt(*given, **named)
+
+    monkeypatch.setattr("fairhand.codegen.validate.compare._attempt", attempt)
+    found = verdict(folder, right)
+    assert found["validated"] and len(found["where"]) == len(tried) == 1
 
 
 @pytest.mark.parametrize("rows", ["pq", "rs"])

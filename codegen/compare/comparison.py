@@ -96,13 +96,12 @@ def _apart(
     ] or [[], []]
     if a.text != a.emitted or b.text != b.emitted:
         return {"behind": list(dict.fromkeys(names[0] + names[1]))}
-    kinds = [
+    one, other = (
         [side.kinds.get(name, (name, "")) for name in column]
         for side, column in zip((a, b), names, strict=True)
-    ]
-    for block in difflib.SequenceMatcher(
-        None, *kinds, autojunk=False
-    ).get_matching_blocks()[::-1]:
+    )
+    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+    for block in matcher.get_matching_blocks()[::-1]:
         del names[0][block.a : block.a + block.size]
         del names[1][block.b : block.b + block.size]
     return {"before": names[0], "after": names[1]}

@@ -24,8 +24,10 @@ from .interface import Interface, unnamed
 if TYPE_CHECKING:
     import onnxscript
     import torch
+    from onnxscript.function_libs.torch_lib.ops import core
 else:
     onnxscript, torch = lazy("onnxscript"), lazy("torch")
+    core = lazy("onnxscript.function_libs.torch_lib.ops.core")
 
 # That the exporter writes by itself. From there to an older one leads `in_opset`, once
 # names are restored: any conversion drops what they are restored by.
@@ -70,6 +72,10 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
                     input_names=known.taken,
                     verbose=False,
                     optimize=False,
+                    # What it sorts by, TopK, has the first of equals first.
+                    custom_translation_table={
+                        torch.ops.aten.sort.stable: core.aten_sort
+                    },
                 )
                 assert program is not None
                 _simplify(program.model, module)
@@ -137,16 +143,15 @@ def _simplify(model: ir.Model, module: torch.nn.Module) -> None:
 def _pick_rows(model: ir.Model) -> None:
     """Gather, where the exporter gives its indices an axis more for GatherND."""
     for node in model.graph.all_nodes():
-        made = node.inputs[1].producer() if node.op_type == "GatherND" else None
+        places = node.inputs[1] if node.op_type == "GatherND" else None
+        made = places.producer() if places is not None else None
         if made is None or made.op_type != "Unsqueeze" or made.inputs[1] is None:
             continue
-        axes, batch = made.inputs[1].const_value, node.attributes.pop(
-            "batch_dims", None
-        )
-        if batch is not None and batch.as_int():
-            node.attributes.add(batch)
-        elif axes is not None and axes.numpy().tolist() == [-1]:
+        axes = made.inputs[1].const_value
+        batch = node.attributes.get_int("batch_dims", 0)
+        if axes is not None and axes.numpy().tolist() == [-1] and not batch:
             node.op_type = "Gather"
+            node.attributes.clear()
             node.replace_input_with(1, made.inputs[0])
 
 

@@ -241,8 +241,8 @@ def _add_devices(sub: argparse.ArgumentParser, does: str) -> None:
     """Over how many devices, of which sort."""
     sub.add_argument(
         "--parallel",
-        metavar="tp=2|pp=2|dp=2,tp=2|N|annotated",
-        help=does + "layers cut into tp parts, pp stages, dp parts of"
+        metavar="tp=2|pp=2|dp=2,tp=2|pp=2,tp=2+1|N|annotated",
+        help=does + "layers cut into tp parts (2+1: by stage), pp stages, dp parts of"
         " a batch; N devices are divided as is predicted to be best; annotated: as the"
         " file says",
     )

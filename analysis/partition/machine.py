@@ -35,9 +35,11 @@ class Machine:
         """Seconds until each of `degree` devices has the sum of their `size` bytes."""
         return 2 * self.gather(size, degree)
 
-    def send(self, size: float) -> float:
-        """Seconds until another device has `size` bytes."""
-        return self.alpha + size * self.beta
+    def send(self, size: float, before: int, after: int) -> float:
+        """Seconds until each of `after` devices has `size` bytes that each of `before`
+        others had: they take a slice each, and gather them."""
+        link = self.alpha + size / min(before, after) * self.beta
+        return link + self.gather(size, after)
 
 
 MACHINES = {

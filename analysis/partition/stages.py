@@ -42,19 +42,22 @@ class Stages:
 _SAME = 1 + 1e-9  # limits that are closer are one
 
 
-def divide(chain: Chain, count: int, batches: int, memory: float) -> Stages | None:
-    """The stages of least time, each within `memory`; None if there are none."""
-    n = len(chain.seconds)
-    if count > n or count < 1:
+def divide(chains: Sequence[Chain], batches: int, memory: float) -> Stages | None:
+    """The stages of least time, each within `memory`, the blocks of each as its chain
+    has them; None if there are none."""
+    n = len(chains[0].seconds)
+    if len(chains) > n:
         return None
-    places = [0, *(i for i in range(1, n) if chain.sent[i] != float("inf")), n]
-    spans = _spans(chain, places, memory)
-    least = _shortest(spans, count, np.inf)
+    places = [0, *(i for i in range(1, n) if chains[-1].sent[i] != float("inf")), n]
+    made = {id(chain): _spans(chain, places, memory) for chain in chains}
+    spans = [made[id(chain)] for chain in chains]
+    least = _shortest(spans, np.inf)
     if least is None:
         return None
-    limits = np.unique(spans[np.isfinite(spans)])
+    every = np.concatenate(list(made.values()))
+    limits = np.unique(every[np.isfinite(every)])
     first = bisect_left(
-        limits, True, key=lambda limit: _shortest(spans, count, limit) is not None
+        limits, True, key=lambda limit: _shortest(spans, limit) is not None
     )
     best: Stages | None = None
     last = -1.0
@@ -64,10 +67,11 @@ def divide(chain: Chain, count: int, batches: int, memory: float) -> Stages | No
         if limit <= last * _SAME:
             continue
         last = limit
-        found = _shortest(spans, count, limit)
+        found = _shortest(spans, limit)
         assert found is not None  # as wider limits allow what narrower ones do
         total, ends = found
-        times = tuple(float(spans[a, b]) for a, b in pairwise(ends))
+        pairs = zip(spans, pairwise(ends), strict=True)
+        times = tuple(float(own[a, b]) for own, (a, b) in pairs)
         total += (batches - 1) * max(times)
         if best is None or total < best.seconds:
             starts = tuple(places[end] for end in ends[1:-1])
@@ -91,21 +95,23 @@ def _spans(chain: Chain, places: Sequence[int], memory: float) -> np.ndarray:
 
 
 def _shortest(
-    spans: np.ndarray, count: int, limit: float
+    spans: Sequence[np.ndarray], limit: float
 ) -> tuple[float, list[int]] | None:
-    """The least sum of `count` stages, none above `limit`, and where they begin and
-    end, as numbers of places; None if there are no such stages."""
-    allowed = np.where(spans <= limit * _SAME, spans, np.inf)
-    ahead = np.full(len(spans), np.inf)
+    """The least sum of stages, none above `limit`, and where they begin and end, as
+    numbers of places; None if there are no such stages."""
+    allowed: dict[int, np.ndarray] = {}
+    ahead = np.full(len(spans[0]), np.inf)
     ahead[0] = 0.0
     came = []
-    for _ in range(count):
-        total = ahead[:, None] + allowed
+    for own in spans:
+        if id(own) not in allowed:
+            allowed[id(own)] = np.where(own <= limit * _SAME, own, np.inf)
+        total = ahead[:, None] + allowed[id(own)]
         came.append(total.argmin(0))
         ahead = total.min(0)
     if not np.isfinite(ahead[-1]):
         return None
-    ends = [len(spans) - 1]
+    ends = [len(spans[0]) - 1]
     for before in reversed(came):
         ends.append(int(before[ends[-1]]))
     return float(ahead[-1]), ends[::-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from .annotate import ANNOTATED, annotate, read_given
 from .certificate import certificate
 from .network import Network, read_network
 from .picture import write_picture
-from .plan import Given, Plan, held_bytes, parts_of, plans
+from .plan import Given, Plan, held_by_stage, plans
 from .rehearse import rehearse
 from .write import exchanges, page_text, story
 
@@ -47,6 +48,8 @@ def add_parallel(
     runtime = copied_whole("devices.py")
     (folder / "devices.py").write_text(runtime, encoding="utf-8", newline="\n")
     said = ""
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    network.tried = report["sizes"][0]
     if verify:
         smaller = _smaller(network, best)
         path.write_text(page_text(network, smaller), encoding="utf-8", newline="\n")
@@ -102,10 +105,7 @@ def _smaller(network: Network, plan: Plan) -> Plan:
     sharing = replace(plan.sharing, degree=degrees.tp)
     step = len(plan.starts) // max(degrees.pp - 1, 1)
     starts = plan.starts[:: max(step, 1)][: degrees.pp - 1]
-    held = tuple(
-        held_bytes(network, sharing, {u.path for u in part} if starts else None)
-        for part in parts_of(network.units, starts)
-    )
+    held = held_by_stage(network, sharing, degrees, starts)
     return replace(plan, degrees=degrees, sharing=sharing, starts=starts, held=held)
 
 
@@ -115,7 +115,7 @@ def _report(
     return {
         "degrees": plan.degrees.mesh,
         "bytes": list(plan.held),
-        "exchanges": exchanges(plan),
+        "exchanges": exchanges(network, plan),
         "seconds": float(f"{plan.seconds:.3g}"),
         "stages": [network.units[i].path for i in plan.starts],
         "layers": {x.path: way.value for x, way in plan.sharing.ways.items()},

@@ -104,6 +104,8 @@ def annotate(source: Path, out: Path, network: Network, plan: Plan) -> None:
     """Write the model of a file with a plan. Raises FairhandError where that can't be
     said of its nodes."""
     proto = onnx.load(str(source), load_external_data=False)
+    if plan.degrees.each:
+        raise FairhandError("a plan is noted with one degree of tp, not with several")
     outside = any(x.external_data for x in proto.graph.initializer)
     if out.resolve() == source.resolve() or (
         outside and out.resolve().parent != source.resolve().parent

@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from sympy import sympify
 
+from ...analysis.graph.dims import symbol
 from ...analysis.shapes.infer import infer
 from ...analysis.shapes.one_batch import one_batch
 from .check_plan import Operators, refuse
@@ -138,15 +140,22 @@ class _Checked:
         self.stored, self.tensor, self.graph = stored, tensor, model.graph
         self.shapes, self.rows = one_batch(model, infer(model))
         self.mesh = dict(values["MESH"])
-        self.tp = self.mesh.get("tp", 1)
+        tp, stages = self.mesh.get("tp", 1), self.mesh.get("pp", 1)
+        self.tps: list[int] = tp if isinstance(tp, list) else [tp] * stages
+        self.owner: dict[str, int] = {}  # the stage of each node that is in one
+        self.made: dict[Any, Any] = {v.name: v for n in model.graph for v in n.outputs}
         self.layers: Mapping[str, Any] = claims.get("layers", {})
 
     def check(self) -> str:
         if list(self.mesh.items()) != list(self.claims["degrees"].items()):
             refuse(f"the mesh is {self.mesh}, claimed for {self.claims['degrees']}")
         known = {"pp", "dp", "tp"}
-        if not set(self.mesh) <= known or any(
-            type(n) is not int or n < 2 for n in self.mesh.values()
+        sizes = self.mesh | ({"tp": max(self.tps)} if "tp" in self.mesh else {})
+        if (
+            not set(sizes) <= known
+            or any(type(n) is not int or n < 2 for n in sizes.values())
+            or any(type(n) is not int or n < 1 for n in self.tps)
+            or len(self.tps) != sizes.get("pp", 1)
         ):
             refuse(f"{self.mesh} is no mesh")
         compared = alone = 0
@@ -156,17 +165,17 @@ class _Checked:
             alone += operators.alone
             if exchanges or operators.held:
                 self._layers(operators.held)
-        self._exchanges()
         self._stages()
+        self._exchanges()
         self._held()
-        devices = prod(self.mesh.values())
+        devices = self.mesh.get("dp", 1) * sum(self.tps)
         text = f"a plan for {devices} devices: {compared} claims by values"
         return text + (f", {alone} by their law alone" if alone else "")
 
     def _parts(self) -> Iterable[tuple[Operators, Any, Any, dict[str, int]]]:
         claims, batches = self.claims, self.values["BATCHES"]
-        if "tp" in self.mesh:
-            made = Operators(self.graph, self.shapes, self.tp, frozenset(), self.known)
+        for tp in sorted({*self.tps} - {1}):
+            made = Operators(self.graph, self.shapes, tp, frozenset(), self.known)
             yield made, claims["cuts"], claims["exchanges"], self._ends()
         parts = self.mesh.get("dp", 1) * batches
         if parts > 1:
@@ -244,11 +253,27 @@ class _Checked:
         return str(self.values["TIES"].get(key, key))
 
     def _exchanges(self) -> None:
-        found = Counter(
-            _NAMED[kind] for kind in self.claims.get("exchanges", {}).values()
-        )
-        if dict(found) != self.values["EXCHANGES"]:
-            refuse(f"{self.values['EXCHANGES']} exchanges, claimed are {dict(found)}")
+        """Of one device of each stage, with what stages gather that was handed on."""
+        found: Counter[str] = Counter()
+        for name, kind in self.claims.get("exchanges", {}).items():
+            place = self.owner.get(self.made[name].producer().outputs[0].name)
+            here = self.tps if place is None else [self.tps[place]]
+            found[_NAMED[kind]] += sum(n > 1 for n in here)
+        count = self.mesh.get("dp", 1) * self.values["BATCHES"]
+        taken = {
+            symbol(name): n // (count if symbol(name) in self.rows else 1)
+            for name, n in self.values["SIZES"].items()
+        }
+        for given, n in zip(self.claims.get("crossing", []), self.tps[1:], strict=True):
+            found[_NAMED["gather"]] += len(given) if n > 1 else 0
+            for value in map(
+                self.made.__getitem__, given.values()
+            ):  # once, in equal slices
+                dims = (sympify(x).subs(taken) for x in self.shapes.dims(value) or ())
+                size = int(prod(dims)) * value.dtype.bitwidth // 8
+                found["bytes sent"] += count * -(-size // n) * n
+        if dict(+found) != self.values["EXCHANGES"]:
+            refuse(f"{self.values['EXCHANGES']} exchanges, claimed are {dict(+found)}")
 
     # ---- stages
 
@@ -279,7 +304,7 @@ class _Checked:
         if list(map(sorted, results)) != list(map(sorted, self.values["RESULTS"])):
             refuse("stages give other results than is claimed")
         number = {unit: i for i, stage in enumerate(stages) for unit in stage}
-        owner: dict[str, int] = {}
+        owner = self.owner
         every = {node.outputs[0].name for node in self.graph}
         for unit, names in units.items():
             for name in names:
@@ -331,7 +356,7 @@ class _Checked:
         every = {unit for stage in stages for unit in stage}
         ties = self.values["TIES"]
         found = []
-        for stage in stages:
+        for stage, tp in zip(stages, self.tps, strict=True):
             absent = every - set(stage)
             sizes = {}
             for key in [*self.stored, *ties]:
@@ -341,7 +366,7 @@ class _Checked:
                 way = self.layers.get(key, self.layers.get(owner, [None]))[0]
                 own = way in ("columns", "gathered", "along") or leaf == "weight"
                 size = self.stored[ties.get(key, key)].nbytes
-                sizes[ties.get(key, key)] = size // self.tp if way and own else size
+                sizes[ties.get(key, key)] = size // tp if way and own else size
             found.append(sum(sizes.values()))
         if found != self.values["HELD"]:
             refuse(f"a device holds {found} bytes, said are {self.values['HELD']}")

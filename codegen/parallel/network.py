@@ -31,6 +31,7 @@ class Network:
     units: list[Unit]
     held: dict[str, int]  # bytes of each tensor, by its key
     sizes: Sizes
+    tried: dict[str, int] = field(default_factory=dict)  # the sizes of --check
     refused: str = ""  # why no plan can be made of it at all
     _flops: dict[ir.Node, float] = field(default_factory=dict)
 
@@ -78,14 +79,20 @@ class Network:
     @cached_property
     def tensors(self) -> dict[str, list[str]]:
         """The names of the tensors of each unit; under "" those that are in none."""
-        units = {unit.path for unit in self.units}
         found: dict[str, list[str]] = {"": []}
         for name in dict.fromkeys([*self.held, *self.aliases]):
-            parts = name.split(".")
-            ahead = (".".join(parts[:i]) for i in range(1, len(parts)))
-            owner = next((path for path in ahead if path in units), "")
-            found.setdefault(owner, []).append(name)
+            found.setdefault(self.unit_of(name), []).append(name)
         return found
+
+    @cached_property
+    def _paths(self) -> set[str]:
+        return {unit.path for unit in self.units}
+
+    def unit_of(self, name: str) -> str:
+        """The path of the unit that a layer or tensor is in; "" for none."""
+        parts = name.split(".")
+        ahead = (".".join(parts[:i]) for i in range(1, len(parts) + 1))
+        return next((path for path in ahead if path in self._paths), "")
 
     @cached_property
     def ties(self) -> list[frozenset[Layer]]:
@@ -143,9 +150,9 @@ def read_network(compiled: CompiledModel, rows: int | None = None) -> Network:
     regions = find_regions([*layers, *tensors], shapes)
     cut = {x for region in regions if not region.blocked for x in region.columns}
     layers += [tensor for tensor in tensors if tensor in cut]
-    units = divide_tree(classes, paths, compiled.graph.graph.outputs).units
+    units = divide_tree(classes, paths, compiled.graph.graph.outputs)
     return Network(
-        compiled, layers, regions, units, held, sizes, _refused(compiled, layers)
+        compiled, layers, regions, units, held, sizes, {}, _refused(compiled, layers)
     )
 
 

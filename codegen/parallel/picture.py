@@ -28,10 +28,10 @@ def write_picture(
 ) -> None:
     """Write the page of a plan for devices of so many bytes."""
     most = max(memory, *plan.held)
-    each = plan.degrees.dp * plan.degrees.tp
+    counts = [plan.degrees.dp * tp for tp in plan.degrees.tps]
     held = [
-        (i, 0.0, size / most, f"stage {i}, {each} devices: {size / 1e6:,.2f} MB")
-        for i, size in enumerate(plan.held)
+        (i, 0.0, size / most, f"stage {i}, {n} devices: {size / 1e6:,.2f} MB")
+        for i, (size, n) in enumerate(zip(plan.held, counts, strict=True))
     ]
     line = time_line(plan)
     end = max(begin + plan.times[stage] for stage, _, begin in line)

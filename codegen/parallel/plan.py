@@ -6,6 +6,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import onnx_ir as ir
+
+from ...analysis.cost.typical_sizes import Sizes
 from ...analysis.errors import FairhandError
 from ...analysis.partition.layers import Layer, Way
 from ...analysis.partition.machine import Machine
@@ -21,7 +24,8 @@ BATCHES = 4  # parts of a batch that a pipeline runs in turn
 @dataclass(frozen=True)
 class Plan:
     """How layers are shared, where stages begin, and what a call costs: its share of a
-    step, in which `dp` and `batches` have several run at once.
+    step, in which `dp` and `batches` have several run at once. All stages cut the same
+    layers, each into its own degree; one of degree 1 has them whole.
 
     `held` are the bytes of weights of a device of each stage, `starts` the units that
     later stages begin with, `batches` the parts of a batch, of each of which a stage
@@ -108,11 +112,12 @@ def _refuse_uncut(network: Network, degrees: Degrees, machine: Machine) -> None:
 
 def why_not(network: Network, degrees: Degrees) -> str:
     """Why the network can't be shared so; "" if it can."""
-    if degrees.tp > 1 and degrees.tp not in network.degrees:
-        possible = ", ".join(map(str, network.degrees))
-        if possible:
-            return f"its layers can't be cut into {degrees.tp}; tp may be {possible}"
-        return f"its layers can't be cut: {blocked(network)}"
+    for tp in (*degrees.tps, degrees.tp):
+        if tp > 1 and tp not in network.degrees:
+            possible = ", ".join(map(str, network.degrees))
+            if possible:
+                return f"its layers can't be cut into {tp}; tp may be {possible}"
+            return f"its layers can't be cut: {blocked(network)}"
     places = [unit for unit in network.units if unit.crossing is not None]
     if degrees.pp > len(places) + 1:
         most = f"; pp may be up to {len(places) + 1}" if places else ""
@@ -148,7 +153,7 @@ def _arranged(
         ):
             continue
         if degrees.pp == 1:
-            held: tuple[int, ...] = (held_bytes(network, sharing, None),)
+            held = held_by_stage(network, sharing, degrees, ())
             seconds = sharing.seconds / degrees.dp
             if held[0] <= machine.memory:
                 yield Plan(degrees, sharing, (), held, seconds, 1, (seconds,))
@@ -156,10 +161,7 @@ def _arranged(
         places = None if given is None else given.starts
         stages = _stages(network, sharing, degrees, batches, machine, places)
         if stages is not None:
-            held = tuple(
-                held_bytes(network, sharing, {unit.path for unit in part})
-                for part in parts_of(network.units, stages.starts)
-            )
+            held = held_by_stage(network, sharing, degrees, stages.starts)
             if max(held) <= machine.memory:
                 seconds = stages.seconds / batches / degrees.dp
                 times = stages.times
@@ -195,22 +197,70 @@ def _stages(
     ways = {layer: way for layer, way in sharing.ways.items()}
     by_node = {node: layer for layer in ways for node in layer.nodes}
     inside = {node for r in sharing.regions for node in (*r.steps, *r.sums)}
-    seconds, held, sent = [], [], []
-    for i, unit in enumerate(network.units):
-        flops = 0.0
-        for node in unit.nodes:
-            shared = ways.get(by_node[node]) if node in by_node else None
-            cut = node in inside or shared not in (None, Way.WHOLE)
-            flops += network.node_flops(node) / (degrees.tp if cut else 1)
-        size = held_bytes(network, sharing, {unit.path})
-        held.append(size)
-        seconds.append(machine.compute(flops, size))
-        may = unit.crossing is not None and (starts is None or i in starts)
-        crossed = unit.crossed if may else None
-        moved = sum(network.sizes.bytes(v) for v in crossed or ())
-        sent.append(math.inf if crossed is None else machine.send(moved))
-    chain = Chain(seconds, held, sent)
-    return divide(chain, degrees.pp, batches, machine.memory)
+    split = {value for r in sharing.regions for value in r.cut}
+
+    def chain(before: int, own: int) -> Chain:
+        """Of a stage with so many devices, behind one with so many."""
+        shared = replace(sharing, degree=own)
+        seconds, held, sent = [], [], []
+        for i, unit in enumerate(network.units):
+            flops = 0.0
+            for node in unit.nodes:
+                way = ways.get(by_node[node]) if node in by_node else None
+                cut = node in inside or way not in (None, Way.WHOLE)
+                flops += network.node_flops(node) / (own if cut else 1)
+            size = held_bytes(network, shared, {unit.path})
+            held.append(size)
+            seconds.append(machine.compute(flops, size))
+            may = unit.crossing is not None and (starts is None or i in starts)
+            may = may and split.isdisjoint(unit.crossed)
+            moved = sum(network.sizes.bytes(v) for v in unit.crossed)
+            sent.append(machine.send(moved, before, own) if may else math.inf)
+        return Chain(seconds, held, sent)
+
+    tps = degrees.tps  # nothing is sent to the first stage
+    pairs = list(zip((tps[0], *tps), tps, strict=False))
+    chains = {pair: chain(*pair) for pair in dict.fromkeys(pairs)}
+    return divide([chains[pair] for pair in pairs], batches, machine.memory)
+
+
+def held_by_stage(
+    network: Network, sharing: Sharing, degrees: Degrees, starts: Sequence[int]
+) -> tuple[int, ...]:
+    """Bytes of weights that a device of each stage holds."""
+    parts = [{u.path for u in part} for part in parts_of(network.units, starts)]
+    return tuple(
+        held_bytes(network, replace(sharing, degree=tp), part if starts else None)
+        for part, tp in zip(parts, degrees.tps, strict=True)
+    )
+
+
+def sharings(network: Network, plan: Plan) -> list[Sharing]:
+    """Of each stage the layers and regions that are its own, cut into its degree."""
+    parts = enumerate(parts_of(network.units, plan.starts))
+    owner = {unit.path: i for i, part in parts for unit in part}
+    found = []
+    for stage, tp in enumerate(plan.degrees.tps):
+        ways = {
+            layer: way
+            for layer, way in plan.sharing.ways.items()
+            if owner.get(network.unit_of(layer.path), stage) == stage
+        }
+        regions = tuple(r for r in plan.sharing.regions if r.columns[0] in ways)
+        found.append(replace(plan.sharing, degree=tp, ways=ways, regions=regions))
+    return found
+
+
+def handed_on(network: Network, plan: Plan) -> list[tuple[Sequence[ir.Value], int]]:
+    """What each later stage is given, and how many devices share its layers."""
+    pairs = zip(plan.starts, plan.degrees.tps[1:], strict=True)
+    return [(network.units[i].crossed, n) for i, n in pairs]
+
+
+def sent_bytes(network: Network, plan: Plan, sizes: Sizes) -> list[int]:
+    """Bytes of that for a part of a batch: each once, in equal slices."""
+    given = handed_on(network, plan)
+    return [sum(-(-sizes.bytes(v) // n) * n for v in values) for values, n in given]
 
 
 def held_bytes(network: Network, sharing: Sharing, units: set[str] | None) -> int:
@@ -232,7 +282,7 @@ def held_bytes(network: Network, sharing: Sharing, units: set[str] | None) -> in
 
 
 def exchange_bytes(network: Network, sharing: Sharing) -> int:
-    """Bytes that a device sends in a call, besides those between stages."""
+    """Bytes that a device sends in a call to those that share its layers."""
     n, total = sharing.degree, 0.0
     work = network.work
     for layer, way in sharing.ways.items():

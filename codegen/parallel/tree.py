@@ -124,19 +124,11 @@ class Unit:
     reason: str = ""
 
 
-@dataclass
-class Division:
-    """The units in the order in which they run, and `containers` around them."""
-
-    units: list[Unit]
-    containers: set[ModuleCall] = field(default_factory=set)
-
-
 def divide_tree(
     classes: ClassTable, paths: Paths, results: Sequence[ir.Value]
-) -> Division:
-    """The modules that stages are made of, and where one may begin; the network gives
-    `results`.
+) -> list[Unit]:
+    """The modules that stages are made of, in the order in which they run, and where a
+    stage may begin; the network gives `results`.
 
     Around the repeated blocks of the tree are containers, of which every stage runs
     the statements; what they call are units.
@@ -167,9 +159,8 @@ def divide_tree(
                 unit.reason = "it runs more than once"
             unit.nodes += _nodes(item)
             unit.gives |= set(results) & set(_given(item))
-    division = Division(list(units.values()), containers)
     _find_crossings(items, units, paths, results)
-    return division
+    return list(units.values())
 
 
 def _flat(

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TypeVar
 
+from ...analysis.cost.typical_sizes import Sizes
 from ...analysis.literals import one_line
 from ...analysis.partition.layers import Layer, Way, folded
 from ..emit.render import formatted
 from ..emit.runtime_files import put_together
 from .network import Network
-from .plan import Plan, cuts_of, exchange_bytes, parts_of, results_of
+from .plan import (
+    Plan,
+    cuts_of,
+    exchange_bytes,
+    handed_on,
+    parts_of,
+    results_of,
+    sent_bytes,
+    sharings,
+)
 
 _HEAD = """\
 {title} on several devices; model.py stays as it is.
@@ -35,7 +46,7 @@ _SAID = {
 _NOTES = {
     "MESH": "devices along each dimension",
     "HELD": "bytes of weights that a device holds, by stage",
-    "EXCHANGES": "of a call",
+    "EXCHANGES": "of a call, of a device of each stage; bytes of --check",
     "CROSSING": "arguments that each later stage is sent",
     "RESULTS": "that each stage makes, and gives",
     "BLOCKS": "sharded one by one",
@@ -64,12 +75,15 @@ def page_text(network: Network, plan: Plan, others: Sequence[Plan] = ()) -> str:
     results = results_of(network, plan.starts) if parts else []
     blocks = _listed([u.path for u in network.units if u.crossing is not None])
     ways = [f'"{path}": {cut}' for path, cut in _ways(plan)] if degrees.tp > 1 else []
-    rows = degrees.dp * plan.batches * 2
+    count = degrees.dp * plan.batches
+    sizes = network.tried if parts else {}
+    part = Sizes(network.shapes, {**sizes, **dict.fromkeys(network.batch, 2)})
+    sent = count * sum(sent_bytes(network, plan, part))
     values = {
         "NETWORK": f'"{package.network}"',
         "MESH": degrees.mesh,
         "HELD": list(plan.held),
-        "EXCHANGES": exchanges(plan),
+        "EXCHANGES": exchanges(network, plan) | ({"bytes sent": sent} if sent else {}),
         "WAYS": f"{{{', '.join(ways)}}}",
         "PARTS": _caches(network, plan),
         "STAGES": _lists([[unit.path for unit in part] for part in parts]),
@@ -78,11 +92,11 @@ def page_text(network: Network, plan: Plan, others: Sequence[Plan] = ()) -> str:
         "BLOCKS": f"[{', '.join(blocks)}]",
         "TIES": ties,
         "BATCHES": plan.batches,
-        "SIZES": dict.fromkeys(network.batch, rows),
+        "SIZES": part.taken | dict.fromkeys(network.batch, 2 * count),
     }
-    types = {"WAYS": ": devices.Ways", "STAGES": ": list[list[str]]"}
+    types = {"WAYS": ": devices.Ways", "MESH": ": devices.Sizes"}
     types |= {"CROSSING": ": list[list[int]]", "BLOCKS": ": list[str]"}
-    types |= {"RESULTS": ": list[list[str]]"}
+    types |= dict.fromkeys(("STAGES", "RESULTS"), ": list[list[str]]")
     types |= {"TIES": ": dict[str, str]"}
     types |= dict.fromkeys(("SIZES", "EXCHANGES", "PARTS"), ": dict[str, int]")
     given = {
@@ -99,10 +113,13 @@ def page_text(network: Network, plan: Plan, others: Sequence[Plan] = ()) -> str:
     return formatted(text + _MAIN, "parallel.py")
 
 
-def exchanges(plan: Plan) -> dict[str, int]:
-    """How many collectives of each name a call makes."""
-    found = plan.sharing.exchanges()
-    return {_COLLECTIVES[name]: count for name, count in found.items()}
+def exchanges(network: Network, plan: Plan) -> dict[str, int]:
+    """How many collectives of each name a call makes, of one device of each stage."""
+    given = handed_on(network, plan)
+    found = Counter({"gather": sum(len(values) for values, n in given if n > 1)})
+    for sharing in sharings(network, plan):
+        found.update(sharing.exchanges())
+    return {_COLLECTIVES[name]: found[name] for name in _COLLECTIVES if found[name]}
 
 
 def _ways(plan: Plan) -> list[tuple[str, str]]:
@@ -183,8 +200,8 @@ def story(network: Network, plan: Plan, others: Sequence[Plan]) -> list[str]:
         if caches := _caches(network, plan):
             text = ", ".join(one_line(name, 20) for name in caches)
             lines += _wrapped(f"{text}: taken and given in parts, no exchange")
-        lines.append("        the rest: whole on every device")
-        lines.append("Degrees tp may be " + ", ".join(map(str, network.degrees)))
+        rest = "        the rest: whole on every device"
+        lines += [rest, "Degrees tp may be " + ", ".join(map(str, network.degrees))]
     if degrees.pp > 1:
         starts = [network.units[i].path for i in plan.starts]
         text = f"stages begin at {', '.join(starts)}; {plan.batches} parts of a batch"
@@ -194,15 +211,15 @@ def story(network: Network, plan: Plan, others: Sequence[Plan]) -> list[str]:
     each = f"{most:,}" if least == most else f"{least:,} to {most:,}"
     lines += ["", f"Weights  {each} bytes a device, of {whole:,}"]
     if named:
-        counts = " and ".join(f"{n} {name}" for name, n in exchanges(plan).items())
-        size = exchange_bytes(network, plan.sharing)
-        sizes = ", ".join(
-            f"{one_line(k, 20)} {n}" for k, n in network.sizes.taken.items()
-        )
-        at = f" ({sizes})" if sizes else ""
-        lines += _wrapped(
-            f"{counts or 'none'} in a call, {size:,} bytes a device{at}", "Exchange "
-        )
+        made = [f"{n} {name}" for name, n in exchanges(network, plan).items()]
+        most = max(exchange_bytes(network, x) for x in sharings(network, plan))
+        text = f" in a call, {most:,} bytes a device{_at(network)}"
+        lines += _wrapped((" and ".join(made) or "none") + text, "Exchange ")
+    if degrees.pp > 1:
+        sizes = ", ".join(f"{n:,}" for n in sent_bytes(network, plan, network.sizes))
+        text = f"{sizes} bytes to the next stage, each once{_at(network)}"
+        sliced = ", in a slice for each device, which are gathered"
+        lines += _wrapped(text + sliced * (degrees.tp > 1), "Between  ")
     if degrees.pp > 1 and network.mixes:
         lines += _wrapped(f"a batch is not divided: {network.mixes}", "Batch    ")
     for other in others[:3]:
@@ -230,6 +247,13 @@ def story(network: Network, plan: Plan, others: Sequence[Plan]) -> list[str]:
     return lines
 
 
+def _at(network: Network) -> str:
+    """The sizes that amounts are of."""
+    taken = network.sizes.taken.items()
+    sizes = ", ".join(f"{one_line(k, 20)} {n}" for k, n in taken)
+    return f" ({sizes})" if sizes else ""
+
+
 def _devices(plan: Plan) -> str:
     degrees = plan.degrees
     said = []
@@ -238,7 +262,7 @@ def _devices(plan: Plan) -> str:
     if degrees.dp > 1:
         said.append(f"{degrees.dp} parts of a batch")
     if degrees.tp > 1:
-        said.append(f"layers in {degrees.tp}")
+        said.append(f"layers in {', '.join(map(str, degrees.each or [degrees.tp]))}")
     return " x ".join(said)
 
 

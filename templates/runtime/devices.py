@@ -1,5 +1,5 @@
 """How a network runs on several devices, by the plan in parallel.py; the same in every
-package. torch.distributed does the work: DTensor, fully_shard, pipelining.
+package. torch.distributed does the work: DTensor, fully_shard, sending.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.experimental import implicit_replication
 from torch.distributed.tensor.parallel import (
@@ -41,12 +40,15 @@ from torch.utils._pytree import (
     tree_unflatten,
 )
 
+SENT = "bytes sent"  # from stage to stage
 TIMEOUT = timedelta(seconds=120)  # until a device that doesn't answer is an error
 
 # How a layer is cut, and how many products lie side by side in its columns; a tensor,
 # and along which axis.
 Way = tuple[str, int]
 Ways = Mapping[str, Way]
+Run = Callable[..., Any]
+Sizes = Mapping[str, Any]  # devices along each dimension, "tp" by stage if they differ
 STYLES = {
     "columns": ColwiseParallel(use_local_output=False),
     "rows": RowwiseParallel(),
@@ -55,16 +57,35 @@ STYLES = {
 }
 
 
-def mesh_of(sizes: Mapping[str, int], device: str = "cpu") -> DeviceMesh:
-    """All devices that torchrun started. Raises ValueError for another number."""
-    world, need = int(os.environ.get("WORLD_SIZE", "1")), math.prod(sizes.values())
+def mesh_of(sizes: Sizes, device: str = "cpu") -> DeviceMesh:
+    """The devices that share a stage with this one, of all that torchrun started.
+    Raises ValueError for another number than the plan is for."""
+    world, ranks = int(os.environ.get("WORLD_SIZE", "1")), ranks_of(sizes)
+    need = sum(stage.numel() for stage in ranks)
     if world != need:
         raise ValueError(
-            f"the plan is for {need} devices, {sizes}, and not for {world}"
+            f"the plan is for {need} devices, {dict(sizes)}, and not for {world}"
         )
     if not dist.is_initialized():
         dist.init_process_group(timeout=TIMEOUT)
-    return init_device_mesh(device, tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+    # All devices make the groups of all stages, in the same order.
+    made = [DeviceMesh(device, x, mesh_dim_names=("dp", "tp")) for x in ranks]
+    return made[stage_of(sizes)]
+
+
+def ranks_of(sizes: Sizes) -> list[Tensor]:
+    """The devices of each stage, by rows of a batch and parts of the layers."""
+    dp, tp, found, first = sizes.get("dp", 1), sizes.get("tp", 1), [], 0
+    for count in tp if isinstance(tp, list) else [tp] * sizes.get("pp", 1):
+        found.append(torch.arange(first, first + dp * count).view(dp, count))
+        first += dp * count
+    return found
+
+
+def stage_of(sizes: Sizes) -> int:
+    """The number of the stage that this device has."""
+    ends = [int(stage.max()) for stage in ranks_of(sizes)]
+    return sum(end < dist.get_rank() for end in ends)
 
 
 def way(ways: Ways, path: str) -> Way | None:
@@ -319,14 +340,68 @@ class _Reached(Exception):
     """The next stage begins here."""
 
 
+class Links:
+    """How a stage is given what crosses over, and hands it on: each byte goes from a
+    stage to the next once, however many devices either has.
+
+    Device i of the n that take a tensor gets the i-th of n slices, by device i % m of
+    the m that have it; the n gather them.
+    """
+
+    def __init__(self, mesh: DeviceMesh, sizes: Sizes) -> None:
+        number, row = stage_of(sizes), mesh["dp"].get_local_rank()
+        ranks = [stage[row].tolist() for stage in ranks_of(sizes)]
+        self.lanes: list[list[int]] = [[], *ranks, []]
+        self.before, self.own, self.after = self.lanes[number : number + 3]
+        self.mesh, self.place = mesh["tp"], mesh["tp"].get_local_rank()
+        self.sent: list[Any] = []
+
+    def take(self, like: Tensor) -> Tensor:
+        """What crosses over in the place of a tensor of its sizes."""
+        size, count = like.nbytes, len(self.own)
+        part = torch.empty(-(-size // count), dtype=torch.uint8, device=like.device)
+        if size:
+            dist.recv(part, self.before[self.place % len(self.before)])
+        if size and count > 1:
+            whole = DTensor.from_local(part, self.mesh, [Shard(0)], run_check=False)
+            part = whole.full_tensor()
+        return part[:size].view(like.dtype).view(like.shape)
+
+    def give(self, value: Tensor) -> None:
+        """Hand a tensor on; `wait` for that before the next batch."""
+        raw, count = value.contiguous().flatten().view(torch.uint8), len(self.after)
+        parts = F.pad(raw, (0, -len(raw) % count)).chunk(count) if len(raw) else ()
+        for i in range(self.place, len(parts), len(self.own)):
+            self.sent.append((dist.isend(parts[i], self.after[i]), parts[i]))
+
+    def share(self, value: Tensor, owner: int) -> Tensor:
+        """A result of a stage, on the devices of all others too."""
+        source, *_ = own = self.lanes[owner + 1]
+        if dist.get_rank() == source:
+            others = {rank for lane in self.lanes for rank in lane} - {*own}
+            value = value.contiguous()
+            self.sent += [(dist.isend(value, rank), value) for rank in sorted(others)]
+        elif dist.get_rank() not in own:
+            value = torch.empty_like(value, device=self.mesh.device_type)
+            dist.recv(value, source)
+        return value
+
+    def wait(self) -> None:
+        """Until all is sent."""
+        while self.sent:
+            self.sent.pop()[0].wait()
+
+
 class Stage(nn.Module):
     """A network of which one stage computes.
 
     What other stages have gives zeros, which are exchanged for what crosses over where
     the stage begins. `crossing` are the arguments of the first module of each later
-    stage that cross over to it, `own` says which results this stage makes: without any,
-    it ends where the next one begins.
+    stage that cross over to it, `owners` the stages that make the results: one that
+    makes none ends where the next one begins.
     """
+
+    links: Links
 
     def __init__(
         self,
@@ -334,16 +409,13 @@ class Stage(nn.Module):
         number: int,
         stages: Sequence[Sequence[str]],
         crossing: Sequence[Sequence[int]],
-        own: Sequence[bool] = (True,),
+        owners: Sequence[int],
     ) -> None:
         super().__init__()
-        self.model, self.number, self.count = model, number, len(stages)
+        self.model, self.number = model, number
         self.takes: Sequence[int] = crossing[number - 1] if number else ()
         self.gives: Sequence[int] = crossing[number] if number + 1 < len(stages) else ()
-        self.own = own
-        self.made: list[Any] = []  # the results of each part of a batch
-        self.given: tuple[Tensor, ...] = ()
-        self.crossed: tuple[Tensor, ...] = ()
+        self.owners, self.ends = owners, number not in owners
         self.known: dict[int, tuple[Tensor, Tensor]] = {}
         here = {x.device for x in model.state_dict().values()} - {torch.device("meta")}
         device = min(here, key=str, default=torch.device("cpu"))
@@ -359,32 +431,31 @@ class Stage(nn.Module):
             after = model.get_submodule(stages[number + 1][0])
             after.register_forward_pre_hook(self._hand_on)
 
-    def forward(self, *given: Tensor, **inputs: Any) -> Any:
-        """What crosses over to the next stage; of the last one, the results."""
-        self.given, self.known = given, {}
+    def forward(self, *inputs: Any) -> Any:
+        """The results, on the meta device those of other stages; None without any."""
+        self.known = {}
         try:
-            found, form = tree_flatten(self.model(*inputs.values()))
+            found, form = tree_flatten(self.model(*inputs))
         except _Reached:
-            return self.crossed
-        pairs = zip(map(self._real, found), self.own, strict=True)
-        found = [value if own else value.to("meta") for value, own in pairs]
-        self.made.append(tree_unflatten(found, form))
-        return self.crossed if self.number + 1 < self.count else tuple(found)
+            return None
+        pairs = zip(map(self._real, found), self.owners, strict=True)
+        found = [x if owner == self.number else x.to("meta") for x, owner in pairs]
+        return tree_unflatten(found, form)
 
     def _real(self, value: Any) -> Any:
         return self.known[id(value)][1] if id(value) in self.known else value
 
     def _receive(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        for place, real in zip(self.takes, self.given, strict=True):
-            self.known.setdefault(id(args[place]), (args[place], real))
+        for place in self.takes:
+            self.known[id(args[place])] = args[place], self.links.take(args[place])
 
     def _exchange(self, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(map(self._real, args))
 
     def _hand_on(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        given = (self._real(args[place]) for place in self.gives)
-        self.crossed = tuple(value.contiguous() for value in given)  # as sending needs
-        if not any(self.own):
+        for place in self.gives:
+            self.links.give(self._real(args[place]))
+        if self.ends:
             raise _Reached
 
 
@@ -401,28 +472,55 @@ def _zeros(forward: Callable[..., Any], device: torch.device, *args: Any) -> Any
     return tree_map_only(Tensor, lambda x: torch.zeros_like(x, device=device), made)
 
 
-class Schedule(ScheduleGPipe):
-    """A pipeline each of whose devices gives the results that its stage makes."""
+class Pipeline:
+    """Parts of a batch pass the stages in turn, as GPipe has it; those of
+    torch.distributed.pipelining need as many devices in each stage."""
 
-    def __init__(self, part: PipelineStage, stage: Stage, batches: int) -> None:
-        super().__init__(part, batches)
-        self.stage, self.batches = stage, batches
+    def __init__(self, stage: Stage, links: Links, batches: int) -> None:
+        self.stage, self.links, self.batches = stage, links, batches
+        stage.links = links
+        self.parts = vars(stage.model).get("parts")  # as generate.py asks
 
     def step(self, *args: Any, **inputs: Any) -> Any:
         """The results, on the meta device those of other stages; None without any."""
-        self.stage.made = []
-        super().step(*args, **inputs)
-        made = self.stage.made[-self.batches :]  # torch's own trial comes first
-        if len(made) < 2:
-            return made[0] if made else None
+        given, form = tree_flatten([*args, *inputs.values()])
+        parts = [x.chunk(self.batches) if self.batches > 1 else (x,) for x in given]
+        rows = [tree_unflatten(row, form) for row in zip(*parts, strict=True)]
+        made = [self.stage(*row) for row in rows]
+        self.links.wait()
+        if len(made) < 2 or made[0] is None:
+            return made[0]
         return tree_map(lambda *parts: torch.cat(parts), *made)
 
+    def __call__(self, *inputs: Any) -> Any:
+        """As the network on one device, for generate.py: each device has all results,
+        but zeros for those of other stages that an input is like, as caches are."""
+        self.stage.ends = False  # the sizes of all results are needed
+        made, form = tree_flatten(self.step(*inputs))
+        given = tree_leaves(inputs)
+        for i, (value, owner) in enumerate(zip(made, self.stage.owners, strict=True)):
+            if not any(_alike(value, x) for x in given):
+                made[i] = self.links.share(value, owner)
+            elif value.is_meta:
+                device = self.links.mesh.device_type
+                zero = torch.zeros((), dtype=value.dtype, device=device)
+                made[i] = zero.expand(value.shape)
+        self.links.wait()
+        return tree_unflatten(made, form)
 
-def pipeline_of(stage: Stage, mesh: DeviceMesh, batches: int) -> Schedule:
-    """Runs `batches` parts of a batch in turn: step(x0=..., x1=...) on every device."""
-    group, device = mesh["pp"].get_group(), torch.device(mesh.device_type)
-    part = PipelineStage(stage, stage.number, stage.count, device, group=group)
-    return Schedule(part, stage, batches)
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """Those on this device."""
+        return (x for x in self.stage.parameters() if not x.is_meta)
+
+    def buffers(self) -> Iterator[Tensor]:
+        """Those on this device."""
+        return (x for x in self.stage.buffers() if not x.is_meta)
+
+
+def _alike(a: Tensor, b: Tensor) -> bool:
+    """Of one type, and of sizes that differ along one axis at most."""
+    differ = sum(n != m for n, m in zip(a.shape, b.shape, strict=False))
+    return a.dtype == b.dtype and a.dim() == b.dim() and differ <= 1
 
 
 def held_bytes(model: nn.Module) -> int:
@@ -453,8 +551,8 @@ def make_inputs(
 
 
 class Collectives(TorchDispatchMode):
-    """Counts exchanges by name. PyTorch's CommDebugMode takes no module that runs
-    more than once."""
+    """Counts exchanges by name, and bytes that are sent. PyTorch's CommDebugMode takes
+    no module that runs more than once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -469,26 +567,29 @@ class Collectives(TorchDispatchMode):
             name = func.overloadpacket.__name__
             if name != "wait_tensor" and not name.startswith("_"):
                 self.counts[name] += 1
+        elif func.namespace == "c10d" and func.overloadpacket.__name__ == "send":
+            self.counts[SENT] += sum(x.nbytes for x in args[0])
         return func(*args, **kwargs or {})
 
 
 def compare(
     network: nn.Module,
+    run: Run,
     model: Any,
     feeds: Mapping[str, Tensor],
     mesh: DeviceMesh,
     parts: Mapping[str, int],
     batches: int,
     tolerance: float,
-    plan: tuple[int, Mapping[str, int]],
+    plan: tuple[Sequence[int], Mapping[str, int]],
 ) -> str:
     """What a run of all devices came to, beside the whole network of model.py on one.
 
     `parts` are the axes of inputs and results of which this device has its part, `plan`
-    the bytes that it should hold, and the collectives of a call. Raises ValueError on
-    all devices where one of them differs.
+    the bytes that devices of each stage should hold, and what is exchanged. Raises
+    ValueError on all devices where one of them differs.
     """
-    exchanges, results = Collectives(), tree_leaves(arranged(model.OUTPUTS, model))
+    counted, results = Collectives(), tree_leaves(arranged(model.OUTPUTS, model))
     takes, rows = arranged(model.INPUTS, model), _own(mesh, "dp")
     with torch.no_grad():
         made = tree_leaves(model.load()(*tree_map(feeds.__getitem__, takes)))
@@ -496,34 +597,34 @@ def compare(
         cut = partial(_part_of, mesh, parts)
         expected = {name: cut(name, x) for name, x in zip(results, made, strict=True)}
         given = tree_map(lambda name: cut(name, own[name]), takes)
-        if isinstance(network, Stage):
-            schedule = pipeline_of(network, mesh, batches)
-            named: dict[str, Any] = {f"x{i}": x for i, x in enumerate(given)}
-            made = schedule.step(**named)
-            got = None if made is None else tree_leaves(made)
-        else:
-            with exchanges:
-                got = tree_leaves(network(*given))
-    pairs = [] if got is None else list(zip(got, expected.values(), strict=True))
+        with counted:
+            got = run(*given)
+    pairs = [] if got is None else zip(tree_leaves(got), expected.values(), strict=True)
     pairs = [(a, _rows_of(b, a.shape, rows[0])) for a, b in pairs]
     here = [a.device.type != "meta" for a, _ in pairs] or [False] * len(expected)
     errors = [_error(*pair) for pair, own in zip(pairs, here, strict=False) if own]
-    held, collectives = held_bytes(network), dict(plan[1])
-    if not isinstance(network, Stage):
-        collectives = dict(exchanges.counts)
-    wrong = held != plan[0] or collectives != dict(plan[1])
-    worst = torch.tensor([max(errors, default=0.0), float(wrong), *map(float, here)])
+    number = network.number if isinstance(network, Stage) else 0
+    held, (planned, exchanges) = held_bytes(network), plan
+    worst = torch.tensor([max(errors, default=0.0), held != planned[number], *here])
     dist.all_reduce(worst, dist.ReduceOp.MAX)
-    said = f"worst relative error {worst[0]:.1e}; {held:,} bytes, {collectives}"
-    if not float(worst[0]) <= tolerance or float(worst[1]) or not worst[2:].all():
-        raise ValueError(f"not as planned ({plan[0]:,} bytes, {dict(plan[1])}): {said}")
+    # Devices of a stage exchange the same, but each sends bytes of its own.
+    alike = mesh.size() * batches
+    mine = {k: n if k == SENT else n / alike for k, n in counted.counts.items()}
+    every: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(every, mine)
+    sums: Counter[str] = Counter()
+    for found in every:
+        sums.update(found)
+    counts = {name: round(n, 6) for name, n in sums.items()}
+    said = f"worst relative error {worst[0]:.1e}; {held:,} bytes, {counts}"
+    exact = counts == exchanges and not worst[1] and worst[2:].all()
+    if not float(worst[0]) <= tolerance or not exact:
+        raise ValueError(f"not as planned ({planned}, {dict(exchanges)}): {said}")
     return said
 
 
 def _own(mesh: DeviceMesh, dim: str) -> tuple[int, int]:
     """The number of this device along a dimension, and how many there are."""
-    if dim not in (mesh.mesh_dim_names or ()):
-        return 0, 1
     return mesh[dim].get_local_rank(), mesh[dim].size()
 
 

@@ -9,13 +9,12 @@ import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.pipelining import ScheduleGPipe
 from torch.utils._pytree import tree_leaves
 
 from . import devices, model
 
 NETWORK = "Network"
-MESH: dict[str, int] = {"tp": 2}
+MESH: devices.Sizes = {"tp": 2}
 HELD: list[int] = []
 EXCHANGES: dict[str, int] = {}
 WAYS: devices.Ways = {}
@@ -30,18 +29,19 @@ SIZES: dict[str, int] = {}
 
 
 def make_mesh(device: str = "cpu") -> DeviceMesh:
-    """All devices that torchrun started. Raises ValueError for another number."""
+    """The devices that share a stage, of all that torchrun started. Raises ValueError
+    for another number."""
     return devices.mesh_of(MESH, device)
 
 
 def load(mesh: DeviceMesh, weights: str | Path = model.WEIGHTS) -> nn.Module:
     """What this device runs, a devices.Stage where there are several; it reads its
     slices of `weights` and no more. Raises ValueError for those of another network."""
-    number = mesh["pp"].get_local_rank() if "pp" in MESH else 0
+    number = devices.stage_of(MESH)
     absent = devices.absent_modules(STAGES, number)
     with torch.device("meta"):
         network: nn.Module = getattr(model, NETWORK)()
-    if "tp" in MESH:
+    if mesh["tp"].size() > 1:
         names = tree_leaves(devices.arranged(model.INPUTS, model))
         axes = {name: devices.axis_of(PARTS, name) for name in names}
         devices.cut_layers(network, mesh["tp"], WAYS, axes, absent)
@@ -50,18 +50,18 @@ def load(mesh: DeviceMesh, weights: str | Path = model.WEIGHTS) -> nn.Module:
     network.eval().requires_grad_(False)
     if "pp" in MESH:
         names = tree_leaves(devices.arranged(model.OUTPUTS, model))
-        own = [name in RESULTS[number] for name in names]
-        return devices.Stage(network, number, STAGES, CROSSING, own)
+        owners = [i for name in names for i, own in enumerate(RESULTS) if name in own]
+        return devices.Stage(network, number, STAGES, CROSSING, owners)
     return network
 
 
 def pipeline(
     stage: devices.Stage, mesh: DeviceMesh, batches: int = BATCHES
-) -> ScheduleGPipe:
+) -> devices.Pipeline:
     """Runs `batches` parts of a batch in turn: step(x0=..., x1=...) on every device
     returns the results; those of other stages (RESULTS) are on the meta device. Caches
-    of other stages may be, too, as they are returned."""
-    return devices.pipeline_of(stage, mesh, batches)
+    of other stages may be, too, as they are returned. generate.py takes it, too."""
+    return devices.Pipeline(stage, devices.Links(mesh, MESH), batches)
 
 
 def fully_sharded(network: nn.Module, mesh: DeviceMesh) -> nn.Module:
@@ -88,6 +88,8 @@ def check() -> None:
     feeds = dict(zip(model.INPUTS, inputs, strict=True))
     network = load(mesh)
     tolerance = max(report["tolerance"].values(), default=1e-4)
-    planned = HELD[mesh["pp"].get_local_rank() if "pp" in MESH else 0], EXCHANGES
-    given = network, model, feeds, mesh, PARTS, BATCHES, tolerance, planned
-    devices.report_check(devices.compare(*given))
+    run: devices.Run = network
+    if isinstance(network, devices.Stage):
+        run = pipeline(network, mesh).step
+    given = network, run, model, feeds, mesh, PARTS, BATCHES, tolerance
+    devices.report_check(devices.compare(*given, (HELD, EXCHANGES)))

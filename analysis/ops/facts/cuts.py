@@ -9,7 +9,7 @@ leaves out what it can't tell; it is given the sizes of the outputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -91,23 +91,35 @@ def along(*kept: int) -> Rule:
     return rule
 
 
-def but_axis(default: int) -> Rule:
-    """Along every axis but the one that the operator works on."""
+def _axes(kept: Callable[[NodeFacts, int], Iterable[int]]) -> Rule:
+    """Along axes of the first input, by its rank."""
 
     def rule(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
-        dims = site.dims(0)
-        if dims is None:
-            return []
-        worked = site.axis(len(dims), default)
-        return [_same(site, results, a) for a in range(len(dims)) if a != worked]
+        rank = len(site.dims(0) or ())
+        return [_same(site, results, axis) for axis in kept(site, rank)] if rank else []
 
     return rule
 
 
-def before_axis(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
-    """Along every axis before those that are normalised."""
-    first = site.axis(len(site.dims(0) or ()), -1)
-    return [_same(site, results, axis) for axis in range(first)]
+def but_axis(default: int) -> Rule:
+    """Along every axis but the one that the operator works on."""
+    return _axes(lambda site, rank: _but(rank, site.axis(rank, default)))
+
+
+def _but(rank: int, *worked: int) -> list[int]:
+    return [axis for axis in range(rank) if axis not in worked]
+
+
+# Along every axis before those that are normalised.
+before_axis = _axes(lambda site, rank: range(site.axis(rank, -1)))
+# Along every axis but the one that is gone along.
+cumulative = _axes(
+    lambda site, rank: (
+        [] if (found := site.axes(1, rank)) is None else _but(rank, *found)
+    )
+)
+# Along every axis ahead of the last two.
+matrices = _axes(lambda site, rank: range(rank - 2))
 
 
 def reduce(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
@@ -360,19 +372,6 @@ def together(default: int = 0) -> Rule:
         ]
 
     return rule
-
-
-def cumulative(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
-    """Along every axis but the one that is gone along."""
-    dims = site.dims(0) or ()
-    worked = site.axes(1, len(dims))
-    axes = [a for a in range(len(dims)) if worked is not None and a not in worked]
-    return [_same(site, results, a) for a in axes]
-
-
-def matrices(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
-    """Along every axis ahead of the last two."""
-    return [_same(site, results, a) for a in range(len(site.dims(0) or ()) - 2)]
 
 
 def extreme(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:

@@ -126,20 +126,23 @@ def test_stages_are_the_best_of_all_divisions() -> None:
     for _ in range(BLOCKS):
         n = drawn.randint(2, 8)
         sent = [drawn.choice([0.0, 0.1, float("inf")]) for _ in range(n)]
-        chain = Chain(
-            [drawn.random() for _ in range(n)], [drawn.random() for _ in range(n)], sent
-        )
+        two = [  # stages of two sorts of devices
+            Chain(*[[drawn.random() for _ in range(n)] for _ in range(2)], sent)
+            for _ in range(2)
+        ]
         count, batches, memory = drawn.randint(1, 4), drawn.randint(1, 8), n * 0.4
+        chains = [drawn.choice(two) for _ in range(count)]
         best = float("inf")
         for starts in combinations(range(1, n), count - 1):
             ends = [0, *starts, n]
             spans = list(pairwise(ends))
+            parts = list(zip(chains, spans, strict=True))
             times = [
-                sum(chain.seconds[a:b]) + (sent[a] if a else 0.0) for a, b in spans
+                sum(own.seconds[a:b]) + (sent[a] if a else 0.0) for own, (a, b) in parts
             ]
-            if all(sum(chain.held[a:b]) <= memory for a, b in spans):
+            if all(sum(own.held[a:b]) <= memory for own, (a, b) in parts):
                 best = min(best, sum(times) + (batches - 1) * max(times))
-        found = divide(chain, count, batches, memory)
+        found = divide(chains, batches, memory)
         assert (found.seconds if found else float("inf")) == pytest.approx(best)
 
 
@@ -163,13 +166,23 @@ def test_megatron_is_found_where_links_are_quick() -> None:
 
 @pytest.mark.parametrize(
     ("text", "degrees"),
-    [("tp=2", Degrees(tp=2)), ("dp=2,tp=4", Degrees(dp=2, tp=4)), ("8", 8)],
+    [
+        ("tp=2", Degrees(tp=2)),
+        ("dp=2,tp=4", Degrees(dp=2, tp=4)),
+        ("8", 8),
+        ("pp=2,tp=2+1", Degrees(pp=2, tp=2, each=(2, 1))),
+        ("tp=2+3", Degrees(pp=2, tp=6, each=(2, 3))),
+        ("tp=2+2", Degrees(pp=2, tp=2)),
+    ],
 )
 def test_what_is_asked_is_read(text: str, degrees: Degrees | int) -> None:
     assert read_degrees(text) == degrees
 
 
-@pytest.mark.parametrize("text", ["tp", "tp=0", "xp=2", "tp=2,tp=2", "1", "tp=1", "-2"])
+@pytest.mark.parametrize(
+    "text",
+    ["tp", "tp=0", "xp=2", "tp=2,tp=2", "1", "tp=1", "-2", "pp=2+1", "tp=2+", "tp=+2"],
+)
 def test_what_is_no_degree_is_refused(text: str) -> None:
     with pytest.raises(FairhandError, match=r"degree|devices"):
         read_degrees(text)
@@ -179,15 +192,17 @@ def test_a_long_uneven_chain_is_divided_at_once() -> None:
     drawn = random.Random(0)
     seconds = [drawn.uniform(0.5, 1.5) for _ in range(126)]
     start = time.perf_counter()
-    found = divide(Chain(seconds, [1.0] * 126, [0.01] * 126), 16, 8, float("inf"))
+    found = divide([Chain(seconds, [1.0] * 126, [0.01] * 126)] * 16, 8, float("inf"))
     assert found is not None and len(found.starts) == 15
     assert time.perf_counter() - start < 5  # trying every limit takes 36 s
 
 
 def test_devices_are_divided_in_every_way() -> None:
     assert {d.world for d in divisions(12)} == {12}
-    assert len(list(divisions(12))) == 18
+    found = list(divisions(12))
+    assert len({*found}) == len(found) == 18 + 10 + 4 + 2 + 2
     assert reduced(Degrees(9, 256, 4)) == Degrees(3, 2, 2)
+    assert reduced(read_degrees("dp=64,tp=8+4")) == Degrees(2, 2, 2, (2, 1))
 
 
 def test_a_file_that_describes_no_devices_is_refused(tmp_path) -> None:

@@ -167,6 +167,22 @@ def of_numbers(values: dict[str, Any], claims: dict[str, Any]) -> Iterator[Both]
     new = deepcopy(values)
     new["EXCHANGES"] = {"all_reduce": 99}
     yield new, claims
+    for other in (0.5, 2) if "bytes sent" in values["EXCHANGES"] else ():
+        new = deepcopy(values)
+        new["EXCHANGES"]["bytes sent"] *= other
+        yield new, claims
+    if isinstance(tps := values["MESH"].get("tp"), list):
+        for others in (
+            tps[::-1],
+            [*tps, 1],
+            tps[:1],
+            [max(tps)] * len(tps),
+            [0, *tps[1:]],
+        ):
+            new, both = deepcopy(values), deepcopy(claims)
+            new["MESH"]["tp"] = both["degrees"]["tp"] = others
+            yield new, claims
+            yield new, both
 
 
 def of_parts(values: dict[str, Any], claims: dict[str, Any]) -> Iterator[Both]:
@@ -240,7 +256,12 @@ def mutants(planned: Planned, wanted: str) -> list[Both]:
     return [both for sort in SORTS for both in sort(values, claims)]
 
 
-@pytest.mark.parametrize("wanted", ["tp=2", "tp=4", "pp=2", "dp=2", "dp=2,tp=2"])
+UNEVEN = ("pp=2,tp=2+1", "pp=2,tp=2+4", "dp=2,tp=1+4")
+
+
+@pytest.mark.parametrize(
+    "wanted", ["tp=2", "tp=4", "pp=2", "dp=2", "dp=2,tp=2", "pp=2,tp=2", *UNEVEN]
+)
 def test_right_plans_pass(planned: Planned, wanted: str) -> None:
     text = planned.check(*planned.plan(wanted))
     assert "by values" in text and "by their law" not in text
@@ -388,13 +409,15 @@ def refused(planned: Planned, found: list[Both]) -> list[Both]:
 def test_some_mutants_are_refused(planned: Planned) -> None:
     drawn = random.Random(26)
     found = mutants(planned, "tp=2") + mutants(planned, "pp=2")
-    assert not refused(planned, drawn.sample(found, 30))
+    uneven = list(of_numbers(*planned.plan(UNEVEN[0])))
+    assert len(uneven) > 12
+    assert not refused(planned, [*uneven, *drawn.sample(found, 30)])
 
 
 @pytest.mark.slow
 def test_mutants_are_refused(planned: Planned) -> None:
     drawn = random.Random(26)
-    wanted = ("tp=2", "tp=4", "pp=2", "dp=2", "dp=2,tp=2", "pp=2,tp=2")
+    wanted = ("tp=2", "tp=4", "pp=2", "dp=2", "dp=2,tp=2", "pp=2,tp=2", *UNEVEN)
     found = [both for text in wanted for both in mutants(planned, text)]
     assert len(found) > MUTANTS
     assert not refused(planned, drawn.sample(found, MUTANTS))

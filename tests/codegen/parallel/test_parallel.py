@@ -76,6 +76,8 @@ def test_a_plan_that_was_changed_is_refused(
     [
         ("tp=7", "its layers can't be cut into 7; tp may be 2, 4"),
         ("pp=99", "pp may be up to"),
+        ("pp=2,tp=3+1", "its layers can't be cut into 3; tp may be 2, 4"),
+        ("pp=2,tp=2+1+1", "is of 3 stages, and pp=2"),
         ("tp=x", "is no degree"),
         ("", "is no degree"),
         ("tp=2,tp=2", "tp is given twice"),
@@ -190,12 +192,16 @@ def test_a_mesh_of_another_size_is_one_error(cut: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wanted", ["pp=2", "dp=2", "dp=2,tp=2", "pp=2,tp=2", "4"])
+@pytest.mark.parametrize(
+    "wanted", ["pp=2", "dp=2", "dp=2,tp=2", "pp=2,tp=2", "pp=2,tp=2+1", "tp=1+4", "4"]
+)
 def test_other_meshes_run_too(tmp_path: Path, wanted: str) -> None:
     report = compile(TRANSFORMER, tmp_path / "p", parallel=wanted, cache=False).report
     assert report["parallel"]["check"].startswith("worst relative error")
     if wanted == "pp=2":
         assert "error 0.0e+00" in report["parallel"]["check"]
+    if wanted.startswith("pp"):  # each byte once: 8 rows of 6 places, 32 numbers each
+        assert "'bytes sent': 24576" in report["parallel"]["check"]
 
 
 # Two steps on all devices beside two on one; a checkpoint of torch's, read into another
@@ -361,12 +367,14 @@ GENERATED = """
 from network import devices, generate, model, parallel
 mesh = parallel.make_mesh()
 network, whole = parallel.load(mesh), model.load()
+if parallel.STAGES:
+    network = parallel.pipeline(network, mesh, 1)
 found = [
     generate.generate(one, [[3, 1, 4], [1, 5]], 70, temperature=1.0, seed=2)
     for one in (network, whole)
 ]
-if found[0] != found[1] or not network.parts:
-    raise ValueError(f"{found[0]} on devices of {network.parts}, {found[1]} alone")
+if found[0] != found[1] or "tp" in parallel.MESH and not parallel.PARTS:
+    raise ValueError(f"{found[0]} on devices, {found[1]} alone")
 devices.report_check("worst none")
 """
 
@@ -382,6 +390,18 @@ def test_devices_generate_the_tokens_of_one(
     head = rehearsal._START.rpartition("importlib.import_module")[0]
     monkeypatch.setattr(rehearsal, "_START", head + GENERATED)
     assert rehearse(tmp_path / "p", 2) == "worst none"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wanted", ["pp=2", "pp=2,tp=2+1"])
+def test_stages_generate_the_tokens_of_one_device(
+    wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = TRANSFORMER.with_name("characters.onnx")
+    compile(path, tmp_path / "p", parallel=wanted, cache=False)
+    head = rehearsal._START.rpartition("importlib.import_module")[0]
+    monkeypatch.setattr(rehearsal, "_START", head + GENERATED)
+    assert rehearse(tmp_path / "p", 3 if "+" in wanted else 2) == "worst none"
 
 
 @pytest.mark.parametrize("wanted", ["tp=2", "pp=2", "dp=2,tp=2", "pp=2,tp=2"])

@@ -67,7 +67,7 @@ def engines_text(plan: EnginePlan) -> str:
         dtype = DTYPES[plan.precision]
         given["PRECISION"] = f"PRECISION = torch.{dtype}  # of weights and arithmetic"
     docstring = "\n".join([*_table(plan), "", *_notes(plan), ""])
-    return put_together(docstring, used, ["make_engine"], given)
+    return put_together(docstring, used, ["HUGE_PAGES", "make_engine"], given)
 
 
 def _offered(plan: EnginePlan) -> dict[str, tuple[list[str], str]]:

@@ -31,7 +31,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+# Read when PyTorch first allocates: what has 2 MB and more is then in pages of 2 MB.
+HUGE_PAGES = os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 FLOATS = (torch.float32, torch.bfloat16)  # what oneDNN computes in
+# For which weights are laid out: what is quickest for one, by the instructions.
+ROWS = 2 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 1
 MOST_SIZES = 8  # that are prepared
 MOST_SEEN = 64  # that are remembered
 ALL = "all"  # sizes
@@ -50,17 +54,14 @@ CLOSE = 1e-3  # of the largest result: what a wrong operator would exceed
 def make_engine(
     name: str, model: nn.Module, device: torch.device
 ) -> Callable[..., Any]:
-    """What a Session calls in place of `model`; elsewhere than on a CPU, eager or
-    compiled."""
+    """What a Session calls for `model`; elsewhere than on a CPU, eager or compiled."""
     if name not in ENGINES:
         raise ValueError(f"no engine {name!r}, the engines are {list(ENGINES)}")
-    # glibc gives back to the system, which fills it with zeros, what is free beyond
-    # twice the largest block that it ever got back. After this one it keeps up to
-    # 62 MB, in the whole process, and a call finds the memory of the call before.
+    # glibc gives back to the system what is free beyond twice the largest block that it
+    # ever got back: after this one 62 MB stay, for a call to find those of the last.
     torch.empty(31 * 2**20, dtype=torch.uint8, device="cpu")
-    return ENGINES[name if device.type == "cpu" or name == "compile" else "eager"](
-        model
-    )
+    here = device.type == "cpu" or name == "compile"
+    return ENGINES[name if here else "eager"](model)
 
 
 def packed(model: nn.Module) -> nn.Module:
@@ -160,8 +161,7 @@ class LaidOutLinear(nn.Module):
     def __init__(self, layer: Any):
         super().__init__()
         self.weight, self.bias = layer.weight, layer.bias  # for who reads them
-        # For two rows: what oneDNN lays out for one, it reads at half the speed.
-        laid_out = torch.ops.mkldnn._reorder_linear_weight(layer.weight, 2)
+        laid_out = torch.ops.mkldnn._reorder_linear_weight(layer.weight, ROWS)
         self.register_buffer("laid_out", laid_out, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:

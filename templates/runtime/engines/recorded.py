@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .packed import ROWS
 from .results import check, listed, refilled, tupled
 
 
@@ -88,8 +89,7 @@ class LaidOutLinear(nn.Module):
     def __init__(self, layer: Any):
         super().__init__()
         self.weight, self.bias = layer.weight, layer.bias  # for who reads them
-        # For two rows: what oneDNN lays out for one, it reads at half the speed.
-        laid_out = torch.ops.mkldnn._reorder_linear_weight(layer.weight, 2)
+        laid_out = torch.ops.mkldnn._reorder_linear_weight(layer.weight, ROWS)
         self.register_buffer("laid_out", laid_out, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -380,6 +380,29 @@ print(faults())
     assert found[1] < 1000 < found[0]
 
 
+HUGE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+@pytest.mark.skipif(
+    not HUGE.exists() or "[madvise]" not in HUGE.read_text(),
+    reason="the system gives large pages to all, or to none",
+)
+@pytest.mark.parametrize("told", ["", "0"])
+def test_large_tensors_are_in_large_pages_unless_told_else(told: str) -> None:
+    text = engines_text(EnginePlan("packed", "lists", False))
+    script = f"""
+exec({text!r}, {{"__name__": "emitted_engines"}})
+import torch
+kept = torch.ones(2**24)
+lines = open("/proc/self/smaps").read().splitlines()
+print(sum(int(each.split()[1]) for each in lines if each.startswith("AnonHuge")))
+"""
+    others = {k: v for k, v in os.environ.items() if k != "THP_MEM_ALLOC_ENABLE"}
+    environment = others | ({"THP_MEM_ALLOC_ENABLE": told} if told else {})
+    found = subprocess.check_output([sys.executable, "-c", script], env=environment)
+    assert (int(found) > 0) == (told == "")
+
+
 @pytest.mark.parametrize("bias", [True, False])
 def test_packed_weights_are_the_same_weights(engines: ModuleType, bias: bool) -> None:
     layers = [nn.Linear(5, 7, bias), nn.ReLU(), nn.Linear(7, 3, bias)]

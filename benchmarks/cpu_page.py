@@ -36,9 +36,7 @@ What bounds them, against the ceilings above (times are of one thread):
 
 - SqueezeNet: 0.7 GFLOP, 3.1 ms at the ceiling; its last convolution runs at 216
   GFLOP/s. oneDNN's kernels take 3.6 ms of a call, 2.0 with two threads, and the copy of
-  the input, channels innermost, 0.1 ms. Joins of channels are 0.3 ms of that, no
-  less with two threads; sums of convolutions of the parts instead save 0.2 ms, not
-  enough for what they would add to each package.
+  the input, channels innermost, 0.1 ms.
 - GoogLeNet: kernels are 14.7 of 15.3 ms; its largest convolution runs at 222 GFLOP/s.
 - MobileNets, EfficientNet: of a call with two threads a profile finds 56 % in oneDNN's
   kernels; 18 % in what one thread does alone between them, for each of the 37 and 65
@@ -46,22 +44,18 @@ What bounds them, against the ceilings above (times are of one thread):
   A partition takes 4 to 6 us beside its kernel where all is in the cache; a convolution
   called by itself on packed weights 25 to 45, so `packed` has none. Without the fusion
   of expanding and depthwise convolutions the kernels take a sixth less with two
-  threads, and the call longer. The check of sizes before each partition isn't what
-  costs: SqueezeNet's graph without them, run by PyTorch's static runtime, was no
-  faster.
+  threads, and the call longer.
 - DenseNet: a norm in front of each convolution can't be folded into one, and each
   layer joins all before it anew: 4.3 of 20.4 ms in kernels with two threads.
 - Decoding: products of one row, bound by memory. GPT-2 reads 494 MB of weights for a
   token (12.7 ms at the ceiling), the Llama 249 MB (6.4 ms). `packed` reads 26 to 34
   GB/s on one thread, where `F.linear` reads 15; the Llama's q, k, v and gate, up as one
-  product each take a twentieth less of a call. 7.8 ms of its 9.3 were in products then:
-  attention, joining caches, normalisations and rotations are small calls of PyTorch.
-  Traced, without Python between them, the Llama's call with two threads goes from 0.85
-  to 0.90 of ONNX Runtime's speed; GPT-2's from 0.86 to 0.97, with 19 MB of caches not
-  copied in and out, which is 0.04 of that. (These four are of one run, the table may be
-  older.) oneDNN Graph, asked for the prefill of a Llama, takes 1.6 times as long as
-  `packed`. Weights laid out for 32 rows are laid out as for two, and huge pages for
-  them give nothing (33 GB/s on one thread with and without).
+  product each take a twentieth less of a call. Traced, without Python between them, the
+  Llama's call with two threads goes from 0.85 to 0.90 of ONNX Runtime's speed; GPT-2's
+  from 0.86 to 0.97, with 19 MB of caches not copied in and out, which is 0.04 of that.
+  oneDNN Graph, asked for the prefill of a Llama, takes 1.6 times as long as `packed`.
+  Weights laid out for 32 rows are laid out as for two, and huge pages for them give
+  nothing (33 GB/s on one thread with and without).
 - LSTM: a step reads 4 MB of weights from the last cache and waits for the step before;
   `packed` takes 63 us for it, PyTorch's own layer 90.
 - What is refused for tracing runs on `packed`: the LSTM call by call.
@@ -71,6 +65,20 @@ What bounds them, against the ceilings above (times are of one thread):
   YOLOv5; to 0.96 in DenseNet, where it joins without copies, and 1.10 in EfficientNet.
 - torch.compile multiplies frozen float32 weights by MKL, which is slow on processors of
   AMD; AOTInductor by oneDNN.
+- On another machine (AMD EPYC of family 25, model 1: AVX2, no AVX-512; one thread, a
+  core kept for it, the other one busy; ONNX Runtime at its better level; after some
+  calls): of 13 networks of timm and transformers drawn by chance, `auto` with OpenVINO
+  and torch.jit comes to 0.96 of ONNX Runtime's speed in the geometric mean (RepGhostNet
+  0.69, the least, to CrossViT 1.55), the network as it stands to 0.68; `auto` took
+  OpenVINO for 11 of them, and was nowhere slower than the network as it stands. Without
+  both, and no library made, the better of `packed` and `eager` has 0.69. Of six small
+  ones `aot`, prepared, has 0.80 (LCNet 0.69, RexNet 0.96), OpenVINO 0.94. In LCNet 5 of
+  a call's 8 ms are oneDNN's kernels; a convolution by itself takes 50 us beside its
+  kernel. Here oneDNN reads a row's product 10 to 30 % slower from weights laid out for
+  two rows than for one, and pages of 2 MB matter: `packed` goes from 0.85 to 1.01 of
+  ONNX Runtime's speed for a Llama's token and from 0.82 to 0.91 for GPT-2's (again:
+  0.88 and 0.89 to 1.06 for the Llama); small networks of convolutions gain nothing. Two
+  threads were not measured.
 """
 
 

@@ -76,7 +76,7 @@ def read_degrees(text: str) -> Degrees | int:
     if len(tps) not in (1, pp):
         what = f"tp={'+'.join(map(str, tps))} is of {len(tps)} stages, and pp={pp}"
         raise FairhandError(what, hint=_HINT)
-    degrees = Degrees.of_stages(dp, tps) if len(tps) > 1 else Degrees(pp, dp, *tps)
+    degrees = Degrees.of_stages(dp, tps) if len(tps) > 1 else Degrees(pp, dp, tps[0])
     if not 1 < degrees.world <= MOST_DEVICES:
         raise FairhandError(
             f"{degrees.world} devices can't share a network", hint=_HINT

@@ -54,7 +54,7 @@ from ...analysis.spelling.expr import (
 from ..ir.assignment import Assignment, LayerRef, is_plain_call
 from ..ir.control_flow import Block
 from ..ir.module_call import ModuleCall
-from ..modules.members import ConstructorValue
+from ..modules.members import ConstructorValue, holder_of
 from .bodies import ACTIVATIONS, Extra, Key, body_of, hole, numbers_in, numbers_of
 
 if TYPE_CHECKING:
@@ -468,7 +468,7 @@ def _inserted(
 
     if step.form is not None:
         form = ModuleForm("nn.Identity", (), {}, {}, (operand,), (result,))
-        path = call.path + step.path.removeprefix(pattern.path)
+        path = holder_of(call) + step.path.removeprefix(holder_of(pattern))
         new = replace(
             step,
             outputs=(result,),

@@ -134,26 +134,34 @@ def assign_members(call: ModuleCall, faithful: bool = False) -> list[Attribute]:
     If `faithful`, they are the file's, through lists and dictionaries where it has
     numbers with gaps, or modules that are no class here.
     """
-    owned: list[tuple[Assignment | ModuleCall | ir.Value, str]] = []
-    forms: list[ModuleForm] = []
-    for item in call.contents():
-        if isinstance(item, ModuleCall):
-            if item.shares is None:
-                owned.append((item, item.path))
-        elif item.form is not None and item.form not in forms:
-            forms.append(item.form)
-            owned.append((item, item.path))
+    owned: list[tuple[Assignment | ModuleCall | ir.Value, str]] = [*_modules(call)]
     owned += [(value, value.name or "") for value in call.constants]
     readers = _readers(call)
     if faithful:
         paths = [(what, _inside(path, call.path)) for what, path in owned]
         return _faithful(paths, readers)
-    holder = _holder(call.path, [path for what, path in owned if _is_module(what)])
+    holder = holder_of(call)
     roles = {**_shortcut_role(call), **_matrix_roles(call)}
     wishes = [
         (what, *_wish(what, path, holder, readers, roles)) for what, path in owned
     ]
     return _number(wishes)
+
+
+def holder_of(call: ModuleCall) -> str:
+    """The path of the module that holds the layers and blocks of a call."""
+    return _holder(call.path, [path for _, path in _modules(call)])
+
+
+def _modules(call: ModuleCall) -> Iterator[tuple[Assignment | ModuleCall, str]]:
+    forms: list[ModuleForm] = []
+    for item in call.contents():
+        if isinstance(item, ModuleCall):
+            if item.shares is None:
+                yield item, item.path
+        elif item.form is not None and item.form not in forms:
+            forms.append(item.form)
+            yield item, item.path
 
 
 def _inside(path: str, holder: str) -> list[str]:

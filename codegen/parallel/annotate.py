@@ -46,7 +46,7 @@ def read_given(network: Network, placed: Mapping[str, Placed]) -> Given:
     starts = _starts(network, placed)
     if len(shards) > 1 or len(rows) > 1:
         raise FairhandError(f"the file cuts into {sorted(shards | rows)} at once")
-    degrees = Degrees(len(starts) + 1, *rows or {1}, *shards or {1})
+    degrees = Degrees(len(starts) + 1, max({1, *rows}), max({1, *shards}))
     if degrees.world == 1:
         hint = "give tp=2, pp=2, dp=2,tp=2 or a number of devices"
         raise FairhandError("the file has no plan for several devices", hint=hint)

@@ -132,6 +132,19 @@ def test_a_layer_that_some_lack_is_an_identity(emitted: Emit) -> None:
     assert "blocks.0.norm.weight" not in found.weights
 
 
+def test_a_stage_of_one_block_that_lacks_a_layer_keeps_its_names(emitted: Emit) -> None:
+    g = Traced(x=["batch", 8])
+    x = "x"
+    for i, bodies in enumerate(((normed, plain), (plain, normed), (plain,))):
+        with g.module(f"stages.{i}", "Sequential"):
+            for n, body in enumerate(bodies):
+                with g.module(str(n), "Block"):
+                    x = body(g, x, n)
+    found = emitted(g.model(y=x))
+    assert found.classes == ["Block", "Net"]
+    assert "stages.2.fc1.weight" in found.weights
+
+
 def test_a_class_with_a_flag_is_one_however_wide(emitted: Emit) -> None:
     """None of its parts would need the flag."""
 

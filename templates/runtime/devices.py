@@ -122,20 +122,16 @@ def cut_layers(
     mesh: DeviceMesh,
     ways: Ways,
     axes: Mapping[str, int | None],
-    absent: Collection[str] = (),
 ) -> nn.Module:
-    """Cut the layers over `mesh`, which has one dimension, but for those `absent`.
-    `axes` are those along which its inputs are cut; generate.py asks for its `parts`.
+    """Cut the layers over `mesh`, which has one dimension; those of other stages too,
+    for the sizes of what they give. `axes` are those along which its inputs are cut;
+    generate.py asks for its `parts`.
     """
     found = {path: way(ways, path) for path, _ in network.named_modules()}
-    styles = {
-        path: STYLES[cut[0]]
-        for path, cut in found.items()
-        if cut is not None and not within(path, absent)
-    }
+    styles = {path: STYLES[cut[0]] for path, cut in found.items() if cut is not None}
     for name, old in network.state_dict(keep_vars=True).items():
         cut = way(ways, name)
-        if cut is not None and not within(name, absent):
+        if cut is not None:
             owner, _, leaf = name.rpartition(".")
             part = distribute_tensor(old, mesh, [Shard(cut[1])])
             module = network.get_submodule(owner)
@@ -469,7 +465,14 @@ def _zeros(forward: Callable[..., Any], device: torch.device, *args: Any) -> Any
     """What a module that isn't here would give, in shape and type."""
     with torch.device("meta"):  # of what it makes of sizes alone, too
         made = forward(*tree_map_only(Tensor, lambda x: x.to("meta"), args))
-    return tree_map_only(Tensor, lambda x: torch.zeros_like(x, device=device), made)
+    return tree_map_only(Tensor, partial(_zeros_like, device=device), made)
+
+
+def _zeros_like(x: Tensor, device: torch.device) -> Tensor:
+    if not isinstance(x, DTensor):
+        return torch.zeros_like(x, device=device)
+    own = torch.zeros_like(x.to_local(), device=device)
+    return DTensor.from_local(own, x.device_mesh, x.placements, run_check=False)
 
 
 class Pipeline:
@@ -565,7 +568,8 @@ class Collectives(TorchDispatchMode):
             return NotImplemented  # until DTensor has said what that is on this device
         if func.namespace == "_c10d_functional":
             name = func.overloadpacket.__name__
-            if name != "wait_tensor" and not name.startswith("_"):
+            real = not any(x.is_meta for x in args if isinstance(x, Tensor))
+            if real and name != "wait_tensor" and not name.startswith("_"):
                 self.counts[name] += 1
         elif func.namespace == "c10d" and func.overloadpacket.__name__ == "send":
             self.counts[SENT] += sum(x.nbytes for x in args[0])

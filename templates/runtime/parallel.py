@@ -44,7 +44,7 @@ def load(mesh: DeviceMesh, weights: str | Path = model.WEIGHTS) -> nn.Module:
     if mesh["tp"].size() > 1:
         names = tree_leaves(devices.arranged(model.INPUTS, model))
         axes = {name: devices.axis_of(PARTS, name) for name in names}
-        devices.cut_layers(network, mesh["tp"], WAYS, axes, absent)
+        devices.cut_layers(network, mesh["tp"], WAYS, axes)
     with devices.Weights(weights, model.MODEL_SHA256) as file:
         devices.read(network, file, mesh.device_type, WAYS, TIES, absent)
     network.eval().requires_grad_(False)

@@ -310,7 +310,7 @@ for i in range(3):
     ids, mask = torch.randint(23, (2, 1)), torch.ones(2, i + 1, dtype=torch.int64)
     logits, *own = network(ids, mask, torch.full((2, 1), i), *own)
     expected, *every = whole(ids, mask, torch.full((2, 1), i), *every)
-    parts = [x.chunk(2, 1)[mesh.get_local_rank()] for x in every]
+    parts = [x.chunk(2, 1)[mesh["tp"].get_local_rank()] for x in every]
     for a, b in zip((logits, *own), (expected, *parts), strict=True):
         torch.testing.assert_close(a, b)
 devices.report_check("worst none")

@@ -7,6 +7,7 @@ and, where a body repeats one layer, by how often it does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -121,12 +122,15 @@ _NAMES_IN_F = (
 ACTIVATIONS = {*(f"F.{x}" for x in _NAMES_IN_F.split()), "torch.sigmoid", "torch.tanh"}
 
 
+_NUMBER = re.compile(r"-?(\d|math\.sqrt\([\d /.]+\))")
+
+
 def hole(expr: Expr) -> str:
     """The number or the activation that a class may be given in a node's place, as
     source; '' for any other node."""
     match expr:
         case Literal():
-            return expr.text if expr.text.lstrip("-")[:1].isdecimal() else ""
+            return expr.text if _NUMBER.match(expr.text) else ""
         case Name(text):
             return text if text in ACTIVATIONS else ""
     return ""

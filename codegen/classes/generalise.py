@@ -19,8 +19,10 @@ What a body is, and where it has holes, stands in bodies.py.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from fractions import Fraction
 from itertools import (
     combinations,
     combinations_with_replacement,
@@ -249,6 +251,10 @@ def products(columns: Iterable[Texts], fixed: Set[int]) -> _Products:
 def _value(text: str) -> float | Function:
     if text in ACTIVATIONS:
         return Function(text)
+    sign, _, root = text.rstrip(")").rpartition("math.sqrt(")
+    if root != text:
+        size = Fraction(root.replace(" ", ""))
+        return math.copysign(math.sqrt(size), -1 if sign else 1)
     number: float = ast.literal_eval(text)
     return number
 

@@ -57,6 +57,19 @@ def test_a_number_alike_everywhere_is_written_out(emitted: Emit) -> None:
     assert "self.size" not in text
 
 
+def rooted(g: Traced, x: str, size: int) -> str:
+    scale = g.weight(f"root_{size}", value=np.float32(size**-0.5))
+    return str(g("Relu", g("Mul", x, scale)))
+
+
+def test_roots_are_numbers(emitted: Emit) -> None:
+    """As scores are divided by, in stages of 3, 4 and 5 channels a head."""
+    found = emitted(staged((3, rooted), (4, rooted), (5, rooted)))
+    assert found.text.count("class Stage") == 1
+    assert "F.relu(self.fc(x) * self.scale)" in found.text
+    assert "math.sqrt(1 / 3))" in found.text and ", 0.5)" in found.text
+
+
 def several(g: Traced, x: str, size: int) -> str:
     """Differs in more numbers than a reader keeps in mind."""
     for number in (size, size + 5, size**2 + 2, size**3 + 1):

@@ -30,10 +30,10 @@ def _reduction(n: NodeView) -> str:
     return found
 
 
-def _slice(n: NodeView) -> dict[str, int] | None:
-    """Where the places are all those of x[:, start:end]: its axis, start and end.
+def _slices(n: NodeView) -> list[tuple[int, int, int]] | None:
+    """Where the places are all those of x[:, start:end, start:]: axes, starts and ends.
 
-    So TorchScript writes `x[:, 3:5] = y`.
+    So TorchScript writes `x[:, 3:5] = y`; `x[:, :] = y`, too, of which none is left.
     """
     places = n.const(1)
     if places is None or not places.size or places.shape[-1] != places.ndim - 1:
@@ -42,12 +42,21 @@ def _slice(n: NodeView) -> dict[str, int] | None:
     steps = np.moveaxis(np.indices(lead), 0, -1)
     if (first < 0).any() or not np.array_equal(places, steps + first):
         return None
-    parts = [
-        {"dim": axis, "start": int(start), "end": int(start) + size}
+    return [
+        (axis, int(start), int(start) + size)
         for axis, (start, size) in enumerate(zip(first, lead, strict=True))
         if (start, size) != (0, n.dims(0)[axis])
     ]
-    return parts[0] if len(parts) == 1 else None
+
+
+def _written(x: Any, source: Any, slices: list[tuple[int, int, int]]) -> Any:
+    """`x` with `source` in the place of what these slices leave of it."""
+    if not slices:
+        return source
+    (axis, start, end), *inner = slices
+    if inner:
+        source = _written(x.narrow(axis, start, end - start), source, inner)
+    return x.slice_scatter(source, dim=axis, start=start, end=end)
 
 
 @operator(
@@ -89,9 +98,9 @@ def _scatter_nd(t: Any, n: NodeView, x: Any, indices: Any, updates: Any) -> Any:
     if reduction in ("none", "add"):
         adds = {"accumulate": True} if reduction == "add" else {}
         source = kernel_view(t, dtype, updates)
-        part = _slice(n) if reduction == "none" else None
-        if part is not None:
-            put = kernel_view(t, dtype, x).slice_scatter(source, **part)
+        slices = _slices(n) if reduction == "none" else None
+        if slices is not None:
+            put = _written(kernel_view(t, dtype, x), source, slices)
         else:
             places = indices.unbind(-1)
             put = kernel_view(t, dtype, x).index_put(places, source, **adds)

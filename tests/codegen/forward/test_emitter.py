@@ -356,3 +356,16 @@ def test_a_mask_that_all_blocks_use_is_computed_before_them(
         "x = layer(x, mask)",
         "return x",
     ]
+
+
+@pytest.mark.parametrize(("first", "slices"), [((0, 0), 0), ((0, 1), 1), ((1, 1), 2)])
+def test_places_that_are_slices_are_written_as_such(
+    first: tuple[int, int], slices: int, emitted: Emit
+) -> None:
+    """As TorchScript writes `x[:, 1:] = y`; all of x is y, and no places are kept."""
+    g = Graph(x=[2 + first[0], 3 + first[1]], y=[2, 3])
+    grid = np.moveaxis(np.indices((2, 3)), 0, -1) + first
+    places = g.weight("places", value=grid)
+    text = emitted(g.model(z=g("Neg", g("ScatterND", "x", places, "y")))).text
+    assert text.count("slice_scatter") == slices
+    assert "places" not in text and "index_put" not in text

@@ -14,6 +14,7 @@ def _i64(*values: Any) -> Any:
 
 _INDEX = _i64([1, 0, 2], [0, -1, 1])
 _ROWS = _i64([3], [1], [3])
+_GRID = np.moveaxis(np.indices((2, 3)), 0, -1)  # the places of all of [2, 3]
 _COLUMN = _i64([[0, 1]], [[1, 1]])
 _CELLS = _i64([3, 1], [1, -1], [3, 1])
 cases(
@@ -42,6 +43,12 @@ cases(
     case([4, 3], _i64([3], [2]), [2, 3], constants=(1,)),
     case([2, 3, 2], _COLUMN, [2, 1, 2], constants=(1,)),
     case([4, 3, 2], _COLUMN, [2, 1, 2], constants=(1,)),
+    case([2, 3, 2], _GRID, [2, 3, 2], constants=(1,)),
+    case([2, 3, 2], _GRID[:, 1:], [2, 2, 2], constants=(1,)),
+    case([4, 5], 1 + _GRID, [2, 3], constants=(1,)),
+    case(
+        np.zeros((2, 3), np.uint16), _GRID, np.ones((2, 3), np.uint16), constants=(1,)
+    ),
     case([4, 3], _i64([3, 1], [1, -1]), [2]),
     case([4, 3, 2], _i64([[3, 1]], [[1, -1]]), [2, 1, 2]),
     case([4, 3], _ROWS, [3, 3], reduction="add"),

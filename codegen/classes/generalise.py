@@ -94,7 +94,19 @@ def generalise(
         _take_arguments(classes, found, *pair) for pair in permutations(found, 2)
     ):
         pass
+    for group in found:
+        _say_what_some_lack(classes, group)
     return found
+
+
+def _say_what_some_lack(classes: ClassTable, calls: Sequence[ModuleCall]) -> None:
+    """Of the layers that some calls of a class lack, in all that have them: calls come
+    together in turn, and those that came later may not know."""
+    for column in zip(*(classes.members[call] for call in calls), strict=False):
+        layers = [m.what for m in column if isinstance(m.what, Assignment)]
+        if any(layer.optional for layer in layers):
+            for layer in layers:
+                layer.optional = True
 
 
 # ---- arguments that are one value in some calls

@@ -145,6 +145,24 @@ def test_a_stage_of_one_block_that_lacks_a_layer_keeps_its_names(emitted: Emit) 
     assert "stages.2.fc1.weight" in found.weights
 
 
+def test_blocks_that_lack_one_layer_and_others_that_lack_another(emitted: Emit) -> None:
+    """As the first block of a RegNet has no norm, and later ones no projection."""
+
+    g, x = Traced(x=["batch", 8]), "x"
+    for i, (norm, project) in enumerate(
+        ((False, True), (True, False), (True, True), (True, False))
+    ):
+        with g.module(f"blocks.{i}", "Block"):
+            y = g.layer_norm(x, "norm", 8) if norm else x
+            y = g("Relu", y)
+            out = g.fc(g("Relu", g.fc(y, "fc1", 8, 8)), "fc2", 8, 8)
+            x = g("Add", out, g.fc(y, "project", 8, 8) if project else y)
+    found = emitted(g.model(y=x))
+    assert found.classes == ["Block", "Net"]
+    assert "norm else nn.Identity()" in found.text
+    assert "project else nn.Identity()" in found.text
+
+
 def test_a_class_with_a_flag_is_one_however_wide(emitted: Emit) -> None:
     """None of its parts would need the flag."""
 

@@ -51,7 +51,7 @@ def _clamp(given: Options) -> tuple[Any, Options]:
 
 
 def _hardtanh(given: Options) -> tuple[Any, Options]:
-    low, high = given.get("min_val", -1), given.get("max_val", 1)
+    low, high = given.get("min_val", -1.0), given.get("max_val", 1.0)
     return _AT.clamp.default, {"self": given["self"], "min": low, "max": high}
 
 
@@ -67,7 +67,7 @@ def _square(given: Options) -> tuple[Any, Options]:
     x = given["self"]
     if x is not given["other"] or not x.is_floating_point():
         return None, given
-    return _AT.pow.Tensor_Scalar, {"self": x, "exponent": 2}
+    return _AT.pow.Tensor_Scalar, {"self": x, "exponent": 2.0}
 
 
 # An operator, or None for the same one, and its options.
@@ -98,6 +98,11 @@ def meaning(
     }
     func = _WHOLE.get(func, func)
     first = next(iter(named.values()), None)
+    if isinstance(first, torch.Tensor) and first.is_floating_point():
+        for each in declared:  # nn.ReLU6 has 6.0 where F.relu6 has 6
+            number = named.get(each.name)
+            if type(number) is int and "number" in str(each.type):
+                named[each.name] = float(number) if abs(number) < 2**53 else number
     if func in _REDUCE and isinstance(first, torch.Tensor):
         every = range(first.dim())
         dims = named.get("dim") or every

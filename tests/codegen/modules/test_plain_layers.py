@@ -106,3 +106,16 @@ def test_what_owns_a_parameter_and_no_layer_is_none_of_a_row(
         keys = imported(tmp_path / "net").load().state_dict().keys()
         layers = {f"body.{n}.{kind}" for n in (0, 3) for kind in ("weight", "bias")}
         assert {*keys} == {"body.1.scale", *layers}
+
+
+def test_a_layer_that_has_6_0_where_its_function_has_6(tmp_path: Path) -> None:
+    g = Traced(x=["batch", 3, 4, 4])
+    with g.module("body", "Sequential"):
+        h = g.conv2d("x", "0", (3, 4, 1))
+        with g.module("1", "ReLU6"):
+            bounds = [g.number(0), g.number(6)]
+            h = g("Clip", h, *bounds)
+    report = fairhand.compile(g.model(y=h), tmp_path / "net").report
+    text = (tmp_path / "net" / "model.py").read_text("utf-8")
+    assert "nn.ReLU6()" in text
+    assert report["emission"]["validated"]

@@ -52,7 +52,8 @@ def _emission(found: dict[str, Any] | None) -> list[tuple[str, str]]:
 
 
 def _devices(plan: dict[str, Any]) -> str:
-    degrees = ",".join(f"{name}={n}" for name, n in plan["degrees"].items())
+    sizes = {k: n if isinstance(n, list) else [n] for k, n in plan["degrees"].items()}
+    degrees = ",".join(f"{k}={'+'.join(map(str, n))}" for k, n in sizes.items())
     return f"{degrees}, {max(plan['bytes']):,} bytes a device; {plan['check']}"
 
 

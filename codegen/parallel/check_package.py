@@ -158,6 +158,9 @@ class _Checked:
             or len(self.tps) != sizes.get("pp", 1)
         ):
             refuse(f"{self.mesh} is no mesh")
+        batches = self.values["BATCHES"]
+        if type(batches) is not int or batches < 1:
+            refuse(f"a batch has no {batches!r} parts")
         compared = alone = 0
         for operators, found, exchanges, parts in self._parts():
             operators.check(found, exchanges, parts)
@@ -266,10 +269,9 @@ class _Checked:
         }
         for given, n in zip(self.claims.get("crossing", []), self.tps[1:], strict=True):
             found[_NAMED["gather"]] += len(given) if n > 1 else 0
-            for value in map(
-                self.made.__getitem__, given.values()
-            ):  # once, in equal slices
+            for value in [self.made[name] for name in given.values()]:
                 dims = (sympify(x).subs(taken) for x in self.shapes.dims(value) or ())
+                # Each byte once, in equal slices.
                 size = int(prod(dims)) * value.dtype.bitwidth // 8
                 found["bytes sent"] += count * -(-size // n) * n
         if dict(+found) != self.values["EXCHANGES"]:

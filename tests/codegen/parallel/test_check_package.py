@@ -414,6 +414,12 @@ def test_some_mutants_are_refused(planned: Planned) -> None:
     assert not refused(planned, [*uneven, *drawn.sample(found, 30)])
 
 
+@pytest.mark.parametrize("batches", [0, -4, True, "4"])
+def test_a_batch_has_one_part_at_least(planned: Planned, batches: object) -> None:
+    values, claims = planned.plan(UNEVEN[0])
+    assert not refused(planned, [({**values, "BATCHES": batches}, claims)])
+
+
 @pytest.mark.slow
 def test_mutants_are_refused(planned: Planned) -> None:
     drawn = random.Random(26)

@@ -4,13 +4,14 @@ package. torch.distributed does the work: DTensor, fully_shard, sending.
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -393,8 +394,8 @@ class Stage(nn.Module):
 
     What other stages have gives zeros, which are exchanged for what crosses over where
     the stage begins. `crossing` are the arguments of the first module of each later
-    stage that cross over to it, `owners` the stages that make the results: one that
-    makes none ends where the next one begins.
+    stage that cross over to it, `results` the names of those that each stage makes, in
+    `names` in their order: a stage that makes none ends where the next one begins.
     """
 
     links: Links
@@ -405,13 +406,15 @@ class Stage(nn.Module):
         number: int,
         stages: Sequence[Sequence[str]],
         crossing: Sequence[Sequence[int]],
-        owners: Sequence[int],
+        results: Sequence[Collection[str]],
+        names: Sequence[str],
     ) -> None:
         super().__init__()
         self.model, self.number = model, number
         self.takes: Sequence[int] = crossing[number - 1] if number else ()
         self.gives: Sequence[int] = crossing[number] if number + 1 < len(stages) else ()
-        self.owners, self.ends = owners, number not in owners
+        self.owners = [i for x in names for i, own in enumerate(results) if x in own]
+        self.names, self.ends = names, number not in self.owners
         self.known: dict[int, tuple[Tensor, Tensor]] = {}
         here = {x.device for x in model.state_dict().values()} - {torch.device("meta")}
         device = min(here, key=str, default=torch.device("cpu"))
@@ -483,6 +486,10 @@ class Pipeline:
         self.stage, self.links, self.batches = stage, links, batches
         stage.links = links
         self.parts = vars(stage.model).get("parts")  # as generate.py asks
+        self.caches: set[str] = set()  # its names of results
+        with suppress(ModuleNotFoundError):  # where a network has none
+            file = importlib.import_module(".caches", __package__)
+            self.caches = {x for x, _ in [*file.CACHES.values(), *file.CROSS.values()]}
 
     def step(self, *args: Any, **inputs: Any) -> Any:
         """The results, on the meta device those of other stages; None without any."""
@@ -497,12 +504,13 @@ class Pipeline:
 
     def __call__(self, *inputs: Any) -> Any:
         """As the network on one device, for generate.py: each device has all results,
-        but zeros for those of other stages that an input is like, as caches are."""
+        but zeros for the caches of other stages."""
         self.stage.ends = False  # the sizes of all results are needed
         made, form = tree_flatten(self.step(*inputs))
-        given = tree_leaves(inputs)
-        for i, (value, owner) in enumerate(zip(made, self.stage.owners, strict=True)):
-            if not any(_alike(value, x) for x in given):
+        pairs = zip(self.stage.names, self.stage.owners, strict=True)
+        for i, (name, owner) in enumerate(pairs):
+            value = made[i]
+            if name not in self.caches:
                 made[i] = self.links.share(value, owner)
             elif value.is_meta:
                 device = self.links.mesh.device_type
@@ -518,12 +526,6 @@ class Pipeline:
     def buffers(self) -> Iterator[Tensor]:
         """Those on this device."""
         return (x for x in self.stage.buffers() if not x.is_meta)
-
-
-def _alike(a: Tensor, b: Tensor) -> bool:
-    """Of one type, and of sizes that differ along one axis at most."""
-    differ = sum(n != m for n, m in zip(a.shape, b.shape, strict=False))
-    return a.dtype == b.dtype and a.dim() == b.dim() and differ <= 1
 
 
 def held_bytes(model: nn.Module) -> int:

@@ -50,8 +50,7 @@ def load(mesh: DeviceMesh, weights: str | Path = model.WEIGHTS) -> nn.Module:
     network.eval().requires_grad_(False)
     if "pp" in MESH:
         names = tree_leaves(devices.arranged(model.OUTPUTS, model))
-        owners = [i for name in names for i, own in enumerate(RESULTS) if name in own]
-        return devices.Stage(network, number, STAGES, CROSSING, owners)
+        return devices.Stage(network, number, STAGES, CROSSING, RESULTS, names)
     return network
 
 

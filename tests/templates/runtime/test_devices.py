@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -52,11 +54,49 @@ def test_an_absent_module_needs_no_tensor_to_stand_for() -> None:
     whole, model = Adds(), Adds()
     model.layer.load_state_dict(whole.layer.state_dict())
     model.positions.to("meta")
-    stage = devices.Stage(model, 1, [["positions"], ["layer"]], [[0]], [1])
+    stage = devices.Stage(
+        model, 1, [["positions"], ["layer"]], [[0]], [[], ["y"]], ["y"]
+    )
     x = torch.randn(2, 4)
     given = x + whole.positions(4)
     stage.links = SimpleNamespace(take=lambda like: given.view(like.shape))
     assert torch.equal(stage(torch.zeros(2, 4)), whole(x))
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_results_but_caches_are_shared(
+    cached: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By their names: scores may have the sizes of an input, as an encoder's states."""
+
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.keys, self.head = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
+            return self.head(x), torch.cat([past, self.keys(x)], 1)
+
+    row = {"past": ("present", ("rows", "places", 4))} if cached else {}
+    caches = SimpleNamespace(CACHES=row, CROSS={})
+    monkeypatch.setitem(sys.modules, f"{devices.__package__}.caches", caches)
+    stages, names = [["keys"], ["head"]], ["scores", "present"]
+    model = Both()
+    model.head.to("meta")
+    stage = devices.Stage(model, 0, stages, [[]], [["present"], ["scores"]], names)
+    shared: list[int] = []
+
+    def share(value: Tensor, owner: int) -> Tensor:
+        shared.append(owner)
+        return torch.full_like(value, 7.0, device="cpu") if value.is_meta else value
+
+    links = SimpleNamespace(share=share, wait=lambda: None, give=lambda value: None)
+    pipeline = devices.Pipeline(stage, links, 1)
+    x = torch.randn(2, 3, 4)
+    scores, present = pipeline(x, x)
+    assert torch.equal(scores, torch.full((2, 3, 4), 7.0))
+    assert present.shape == (2, 6, 4) and not present.is_meta
+    assert shared == ([1] if cached else [1, 0])
 
 
 def test_lists_are_taken_behind_all_else_and_given_where_they_stand() -> None:

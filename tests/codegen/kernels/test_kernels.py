@@ -347,7 +347,7 @@ def test_long_rows_are_taken_in_parts(tmp_path: Path) -> None:
     assert all(map(close, got, wanted))
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.slow)])
 def test_kernels_compile_for_gpus(every: int, tmp_path: Path) -> None:
     builds = {**GROUPS, **COMPILED}
     some = list(builds)[::every]

@@ -81,6 +81,15 @@ def test_a_law_is_applied_to_the_kinds_that_it_is_proved_for() -> None:
     assert "int" in verdicts["add_pairs"].kinds
 
 
+def test_files_as_they_were_proved_are_not_parsed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stored = proof_store._shipped()
+    assert stored["sources"] == proof_store._hash(proof_store._texts()), AGAIN
+    monkeypatch.setattr(proof_store, "_code", lambda source: "")
+    assert proof_store.kernel_hash.__wrapped__() == stored["kernel"]
+
+
 def test_comments_leave_the_prover_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, read = proof_store.kernel_hash(), Path.read_text
     commented = lambda self, **more: f"# said\n{read(self, **more)}"  # noqa: E731

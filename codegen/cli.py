@@ -20,6 +20,7 @@ from rich.text import Text
 from .. import __version__
 from ..analysis.errors import FairhandError
 from ..analysis.literals import printable
+from ..analysis.oracle.process import FORKS
 from ..analysis.user_code import run_file
 from ..rewrites.language.exactness import LEVELS
 from .request.choices import (
@@ -441,6 +442,8 @@ _PLAIN = """inputs debug level exactness engine lanes profile autotune fusion pr
 
 
 def _compile(arguments: argparse.Namespace) -> None:
+    if not arguments.no_verify:
+        FORKS.warm()  # PyTorch loads there, while here fairhand does
     with err.status("load") as status:
         package = _module(".pipeline").compile(
             arguments.model,

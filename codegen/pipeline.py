@@ -139,11 +139,9 @@ def compile(
     wanted = PROFILE if profile and engine == "auto" and lanes is None else engine
     besides = Path(inputs) if inputs else None, parallel, devices, memory
     request = CompileRequest(options, wanted, precision, verify, *besides)
-    progress("load")
-    with no_garbage_collection():
-        loaded = with_shapes(load(model), shapes or {})
-        if not verify:
-            parity.refuse_misfits(loaded)
+    if verify:
+        FORKS.warm(MODULES)  # while this process lowers and emits
+    loaded = _loaded(model, shapes, verify, progress)
     folder = Path(out or Path("generated") / package_name(loaded.name))
     check_target(folder)
     check_beside(folder, shared_runtime)
@@ -156,6 +154,20 @@ def compile(
             report = _built(key, loaded, request, draft, stage, progress)
         edited = _finished(folder, draft, report, shared_runtime)
     return Package(folder, report, cached, tuple(edited))
+
+
+def _loaded(
+    model: str | Path | onnx.ModelProto | ir.Model,
+    shapes: Shapes | None,
+    verify: bool,
+    progress: Progress,
+) -> Loaded:
+    progress("load")
+    with no_garbage_collection():
+        loaded = with_shapes(load(model), shapes or {})
+        if not verify:
+            parity.refuse_misfits(loaded)
+    return loaded
 
 
 def _finished(
@@ -202,8 +214,6 @@ def _built(
 ) -> dict[str, Any]:
     """Lower, emit and verify a package, and keep it under `key`; returns its report."""
     options = request.options
-    if request.verify:
-        FORKS.warm(MODULES)  # while this process lowers and emits
     with no_garbage_collection():
         stage("1-load", loaded.model)
         source, title = source_plan(loaded), class_name(loaded.name)
@@ -420,8 +430,6 @@ def _recalled(
     entry = recall(key, loaded)
     if entry is None:
         return None
-    if request.verify:
-        FORKS.warm()
     report = entry.write(draft)
     generation = report["certificate"].get("generation")
     untried = "generation" in report and (generation is not None) != request.verify

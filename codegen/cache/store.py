@@ -52,15 +52,15 @@ def folder() -> Path | None:
 def key_of(loaded: Loaded, request: CompileRequest) -> str | None:
     """The hash of all that decides what is written, but the content of weights.
 
-    None where code decides, which no hash can tell. The machine counts, since some
-    options measure on it.
+    None where code decides, which no hash can tell. The machine counts, as far as
+    PyTorch sees it only if the options measure on it: it takes seconds to load.
     """
     options = request.key()
     if options is None:
         return None
     file = loaded.path.name if loaded.path is not None else ""
     model = [loaded.outline, loaded.name, file, list(loaded.external_data)]
-    parts = [model, options, _tool(), _machine()]
+    parts = [model, options, _tool(), _machine(request.measures)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -81,21 +81,18 @@ def _tool() -> str:
 
 
 @cache
-def _machine() -> list[str | int]:
+def _machine(measures: bool) -> list[object]:
     processor = platform.processor()
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
         heads = ("model name", "flags", "Features", "CPU part")
         processor = " ".join(dict.fromkeys(x for x in lines if x.startswith(heads)))
     cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
-    return [
-        platform.python_version(),
-        platform.platform(),
-        processor,
-        len(cores),
-        torch.get_num_threads(),
-        torch.cuda.get_device_name() if torch.cuda.is_available() else "",
-    ]
+    found = [platform.python_version(), platform.platform(), processor, len(cores)]
+    if measures:
+        found.append(torch.get_num_threads())
+        found.append(torch.cuda.is_available() and torch.cuda.get_device_name())
+    return found
 
 
 def entries(key: str) -> Iterator[bytes]:

@@ -82,6 +82,12 @@ class CompileRequest:
         if self.engine == PROFILE and not self.verify:
             raise FairhandError("only engines that verified are measured")
 
+    @property
+    def measures(self) -> bool:
+        """Whether what is written may hang on what takes how long here."""
+        timed = self.options.profile or self.options.autotune
+        return timed or self.engine == PROFILE or self.options.lanes == "auto"
+
     def key(self) -> dict[str, Any] | None:
         """What of it decides what is written; None where no key can tell."""
         if self.options.rules is not None or registered or self.parallel:
@@ -90,8 +96,7 @@ class CompileRequest:
             "engine": self.engine,
             "precision": self.precision,
         }
-        if self.engine == PROFILE or self.options.lanes == "auto":
-            # It may be measured, on these inputs, when it has verified.
+        if self.measures:  # on these inputs, when it has verified
             given = self.inputs and hashlib.sha256(self.inputs.read_bytes()).hexdigest()
             key |= {"verify": self.verify, "inputs": given}
         return key

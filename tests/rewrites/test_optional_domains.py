@@ -1,7 +1,9 @@
-"""What is of other domains than ai.onnx loads when a model has it, and not before."""
+"""What is of other domains than ai.onnx loads when a model has it, and not before;
+PyTorch, which takes seconds, not at all where a package is only written."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +19,7 @@ OPTIONAL = tuple(
 CODE = """
 import sys, fairhand
 fairhand.compile(sys.argv[1], sys.argv[2], verify=False)
+assert "torch" not in sys.modules
 print(*(name for name in sys.modules if name.startswith("fairhand.")))
 """
 SIZES = "(float[1, 2, 4, 4] x) => (float[1, 2, 4, 4] y)"
@@ -30,7 +33,8 @@ def loaded(folder: Path, nodes: str) -> set[str]:
     )
     onnx.save(model, folder / "net.onnx")
     arguments = [sys.executable, "-c", CODE, folder / "net.onnx", folder / "net"]
-    done = subprocess.run(arguments, check=True, capture_output=True, text=True)
+    kept = os.environ | {"FAIRHAND_CACHE": str(folder / "cache")}
+    done = subprocess.run(arguments, check=True, stdout=-1, text=True, env=kept)
     names = [name for name in done.stdout.split() if name.startswith(OPTIONAL)]
     return {".".join(name.split(".")[2:4]) for name in names}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from ...analysis.ops.module_form import ModuleForm
@@ -232,7 +233,16 @@ class ClassTable:
         for member in cls.members:
             text, column = self.constructor(member, column, holes)
             layers.append(text)
-        return f"nn.Sequential({', '.join(layers)})"
+        return f"nn.Sequential({in_runs(layers)})"
+
+
+def in_runs(items: Sequence[str]) -> str:
+    """Arguments that make one module each; more than two alike by a generator."""
+    runs = [(text, len([*run])) for text, run in groupby(items)]
+    return ", ".join(
+        f"*({text} for _ in range({count}))" if count > 2 else ", ".join([text] * count)
+        for text, count in runs
+    )
 
 
 def _layer_text(

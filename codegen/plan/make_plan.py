@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from ...analysis.spelling.expr import Function, HelperRef, leaves
 from ...rewrites.simplify import Rewriting
 from ..classes.bodies import repeated_lines
 from ..classes.constant_texts import Constants
-from ..classes.module_classes import ClassTable, ModuleClass
+from ..classes.module_classes import ClassTable, ModuleClass, in_runs
 from ..classes.provenance import Sources, merged
 from ..classes.stored_parameters import is_filled, parameter_count, weights_of
 from ..classes.tied_weights import tie
@@ -321,9 +320,4 @@ def _holder(
     items = [parts[i] for i in range(len(parts))]
     if len(set(items)) == 1:
         return f"nn.{kind}List({items[0]} for _ in range({len(items)}))"
-    runs = [(text, len([*run])) for text, run in groupby(items)]
-    listed = ", ".join(
-        f"*({text} for _ in range({count}))" if count > 2 else ", ".join([text] * count)
-        for text, count in runs
-    )
-    return f"nn.{kind}List([{listed}])"
+    return f"nn.{kind}List([{in_runs(items)}])"

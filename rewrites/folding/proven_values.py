@@ -1,11 +1,16 @@
-"""What shape inference proves: integers become constants, decided masks go."""
+"""What shape inference proves: integers become constants, decided masks go, and so do
+places of all there is."""
 
 from __future__ import annotations
 
+import math
+
 import onnx_ir as ir
 
+from ...analysis.graph.dims import Dims, same
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.traversal import all_nodes
+from ...analysis.ops.facts.index_functions import Count
 from ...analysis.ops.node_view import constant
 from ...analysis.shapes.index_functions import Places
 from ..adapters.provenance import became_constants
@@ -68,31 +73,75 @@ def settle_types(model: ir.Model) -> int:
 def take_decided(model: ir.Model, shapes: ShapeFacts) -> int:
     """Let the operand that decides stand for such a node; returns how many.
 
-    That operand has to be as large as the result. The graph's own outputs stay.
+    It is made as large as the result. The graph's own outputs stay.
     """
     found, places = 0, Places(shapes)
     for node in list(model.graph):
         if node.domain or node.op_type not in ("And", "Or", "Where"):
             continue
-        out, taken = node.outputs[0], _taken(node, places)
+        out, (taken, other) = node.outputs[0], _taken(node, places)
         if taken is None or out.is_graph_output() or not out.uses():
             continue
         dims = shapes.dims(out)
-        if dims is None or dims != shapes.dims(taken):
+        if dims is not None and dims == shapes.dims(taken):
+            became_constants(model, [node])
+            out.replace_all_uses_with(taken)
+        elif other is not None:
+            _become(node, "Expand", taken, sizes_of=other)
+        else:
             continue
-        became_constants(model, [node])
-        out.replace_all_uses_with(taken)
         found += 1
     return found
 
 
-def _taken(node: ir.Node, places: Places) -> ir.Value | None:
+def _taken(node: ir.Node, places: Places) -> tuple[ir.Value | None, ir.Value | None]:
+    """What decides, and the other operand if there is but one."""
     if node.op_type == "Where":
         condition, yes, no = node.inputs
         decided = places.of(condition)
-        return (yes if decided else no) if isinstance(decided, bool) else None
+        return (yes if decided else no) if isinstance(decided, bool) else None, None
     neutral = node.op_type == "And"
     for x, other in (node.inputs, node.inputs[::-1]):
         if places.of(x) is neutral:
-            return other
-    return None
+            return other, x
+    return None, None
+
+
+def read_in_order(model: ir.Model, shapes: ShapeFacts) -> int:
+    """Let what gathers all of a row in its order be a Reshape; returns how many did.
+
+    So PyTorch's exporter writes as_strided, which pools to one place are made of.
+    """
+    found, places = 0, Places(shapes)
+    for node in list(model.graph):
+        if node.domain or node.op_type != "Gather":
+            continue
+        x, at = node.inputs
+        assert x is not None and at is not None
+        whole, dims = shapes.dims(x), shapes.dims(at)
+        if not whole or not dims or len(whole) > 1 or len(dims) < 2:
+            continue
+        if same(whole[0], math.prod(dims)) is True and places.of(at) == _row(dims):
+            node.attributes.clear()
+            node.attributes.add(ir.AttrInt64("allowzero", 1))
+            _become(node, "Reshape", x, sizes_of=at)
+            found += 1
+    return found
+
+
+def _row(dims: Dims) -> Count | None:
+    """0, 1, 2 ... in the order of memory; None where a step is of open size."""
+    steps = [math.prod(dims[k + 1 :]) if n != 1 else 0 for k, n in enumerate(dims)]
+    return Count(0, tuple(steps)) if all(isinstance(n, int) for n in steps) else None
+
+
+def _become(node: ir.Node, op: str, x: ir.Value, sizes_of: ir.Value) -> None:
+    assert node.graph is not None
+    named = f"{node.outputs[0].name}_sizes"
+    sizes = ir.node("Shape", [sizes_of], name=named)
+    sizes.metadata_props.update(node.metadata_props)
+    sizes.outputs[0].name = named
+    node.graph.insert_before(node, sizes)
+    node.op_type = op
+    node.replace_input_with(0, x)
+    node.replace_input_with(1, sizes.outputs[0])

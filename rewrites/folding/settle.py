@@ -13,7 +13,12 @@ from ...analysis.graph.traversal import all_nodes, bodies
 from ...analysis.shapes.infer import infer
 from .constant_branches import take, take_branches
 from .constant_folding import fold_constants
-from .proven_values import settle_types, store_known_sizes, take_decided
+from .proven_values import (
+    read_in_order,
+    settle_types,
+    store_known_sizes,
+    take_decided,
+)
 
 _MOST_TRIED = 32  # undecided Ifs
 
@@ -38,7 +43,8 @@ def _settled(
     folded = 0
     while True:
         known = store_known_sizes(model, shapes, level == 0)
-        if known + settle_types(model) + take_decided(model, shapes):
+        known += settle_types(model) + take_decided(model, shapes)
+        if known + read_in_order(model, shapes):
             folded += fold_constants(model, level)
             shapes = infer(model, shapes)
         if not take_branches(model) and not choose(model, shapes):

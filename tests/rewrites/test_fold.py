@@ -22,6 +22,7 @@ from fairhand.codegen.verify.debug_dump import save_stage
 from fairhand.rewrites.folding.constant_folding import fold_constants
 from fairhand.rewrites.folding.duplicate_constants import merge_constants
 from fairhand.rewrites.normalise import normalise
+from fairhand.rewrites.simplify import simplify
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 X = RNG.standard_normal((2, 3)).astype(np.float32)
@@ -198,6 +199,7 @@ from fairhand.codegen.load.read_model import load
 from fairhand.rewrites.folding.constant_folding import fold_constants
 from fairhand.rewrites.folding.duplicate_constants import merge_constants
 from fairhand.rewrites.normalise import normalise
+from fairhand.rewrites.simplify import simplify
 resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
 for path in sys.argv[1:]:
     model = normalise(load(path).model)
@@ -418,3 +420,70 @@ def test_layers_of_a_list_that_begin_alike_stay_apart() -> None:
     )
     assert merge_constants(model) == 1
     assert set(model.graph.initializers) == {*names} - {"head.weight"}
+
+
+ENLARGED = """g (float[n, m] x, bool[n, 1, k] b) => (bool[n, m, k] y) {
+    sizes = Shape(x) zero = Constant<value_int = 0>() one = Constant<value_int = 1>()
+    m = Gather(sizes, one) places = Range(zero, m, one)
+    axes = Constant<value_ints = [0, 2]>() column = Unsqueeze(places, axes)
+    sure = GreaterOrEqual(column, BOUND) y = OPERATOR(sure, b) }"""
+
+
+@pytest.mark.parametrize(
+    ("operator", "bound", "left"),
+    [
+        ("And", "zero", "Expand"),
+        ("Or", "zero", "Or"),  # true throughout
+        ("And", "one", "And"),  # the first is false
+    ],
+)
+def test_what_decides_is_as_large_as_the_result(
+    operator: str, bound: str, left: str
+) -> None:
+    text = ENLARGED.replace("BOUND", bound).replace("OPERATOR", operator)
+    proto = parse(
+        text.replace("y)", "z)")
+        .replace("y =", "w =")
+        .replace("b) }", "b) z = Not(w) }")
+    )
+    model = load(proto).model.clone()
+    simplify(model, rules=())
+    assert left in ops(model)
+    for n, m, k in ((2, 3, 4), (1, 1, 1), (2, 0, 3), (0, 2, 1)):
+        b = RNG.random((n, 1, k)) < 0.5
+        feed = {"x": np.zeros((n, m), np.float32), "b": b}
+        (expected,), (found,) = run(proto, feed), run(ir.to_proto(model), feed)
+        assert np.array_equal(found, expected)
+
+
+STRIDED = """g (float[n, 6, 1] x) => (float[n, p, q] y) <int64[1, 3, 2] offset> {
+    sizes = Shape(x) zero = Constant<value_int = 0>() one = Constant<value_int = 1>()
+    n = Gather(sizes, zero) rows = Range(zero, n, one)
+    step = Constant<value_int = STEP>() begins = Mul(rows, step)
+    axes = Constant<value_ints = [1, 2]>() column = Unsqueeze(begins, axes)
+    places = Add(column, offset) all = Constant<value_ints = [-1]>()
+    flat = Reshape(x, all) h = Gather(flat, places) y = Neg(h) }"""
+
+
+@pytest.mark.parametrize(
+    ("step", "offset", "left"),
+    [
+        (6, np.arange(6).reshape(1, 3, 2), False),
+        (6, np.arange(6).reshape(1, 2, 3).transpose(0, 2, 1), True),  # turned
+        (6, np.arange(6)[::-1].reshape(1, 3, 2), True),
+        (0, np.arange(6).reshape(1, 3, 2), True),  # the first row again
+        (2, np.arange(6).reshape(1, 3, 2), True),  # rows that overlap
+    ],
+)
+def test_a_row_that_is_read_in_its_order_is_reshaped(
+    step: int, offset: np.ndarray, left: bool
+) -> None:
+    proto = parse(STRIDED.replace("STEP", str(step)), offset=offset)
+    model = load(proto).model.clone()
+    simplify(model, rules=())
+    made = {node.outputs[0].name: node.op_type for node in model.graph}
+    assert made["h"] == ("Gather" if left else "Reshape")
+    for n in (1, 2, 0):
+        feed = {"x": RNG.standard_normal((n, 6, 1)).astype(np.float32)}
+        (expected,), (found,) = run(proto, feed), run(ir.to_proto(model), feed)
+        assert np.array_equal(found, expected)

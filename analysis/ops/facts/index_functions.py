@@ -322,6 +322,14 @@ def _sum(times: int) -> Rule:
 add, sub = _sum(1), _sum(-1)
 
 
+def mul(site: IndexFacts) -> Found:
+    """Mul by a known number that is the same everywhere."""
+    for a, b in (operands := site.operands()), operands[::-1]:
+        if isinstance(a, Count) and isinstance(b, Count) and b.is_constant:
+            return Count(0, (0,) * len(a.steps)).plus(a, int(b.first))
+    return None
+
+
 def cumulative_sum(site: IndexFacts) -> Found:
     """Of a number that is the same everywhere."""
     found, axis = site.of(0), _number(site, 1)

@@ -114,7 +114,7 @@ def _mul(t: Any, n: NodeView, a: Any, b: Any) -> Any:
 for _name, _spelling, _values, _by_index in (
     ("Add", _add, small_values.add, index_functions.add),
     ("Sub", _sub, small_values.sub, index_functions.sub),
-    ("Mul", _mul, small_values.mul, None),
+    ("Mul", _mul, small_values.mul, index_functions.mul),
 ):
     operator(
         _name,

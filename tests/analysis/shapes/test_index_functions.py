@@ -108,10 +108,12 @@ class Maker:
         other = self.pick([*self.ranks, *map(self.number, NUMBERS)])
         both = max(rank, self.ranks.get(other, 0))
         compare = ["Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"]
-        op = self.pick([*compare, "Add", "Sub", "CumSum", "Concat", "GatherND", "Cast"])
+        op = self.pick(
+            [*compare, "Add", "Sub", "Mul", "CumSum", "Concat", "GatherND", "Cast"]
+        )
         if op in compare:
             self.truths[self.node(op, [x, other])] = both
-        elif op in ("Add", "Sub"):
+        elif op in ("Add", "Sub", "Mul"):
             self.ranks[self.node(op, [x, other])] = both
         elif op == "CumSum" and rank:
             axis = self.number(self.chance.randrange(rank))

@@ -30,6 +30,14 @@ class FairhandError(Exception):
         super().__init__("\n".join(lines))
 
 
+def message_of(error: FairhandError | OSError) -> str:
+    """What an error says; the system's without its number, and with the file alike."""
+    if isinstance(error, OSError) and error.strerror:
+        where = f"\n  at file {error.filename}" if error.filename else ""
+        return f"{error.strerror}{where}"
+    return str(error)
+
+
 class LoadError(FairhandError):
     """The file is not a model that ONNX admits, or it reaches outside its folder."""
 

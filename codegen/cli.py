@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 from .. import __version__
-from ..analysis.errors import FairhandError
+from ..analysis.errors import FairhandError, message_of
 from ..analysis.literals import printable
 from ..analysis.oracle.process import FORKS
 from ..analysis.user_code import run_file
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             run_file(Path(file), OWN_OPERATORS)
         return arguments.run(arguments) or 0
     except (FairhandError, OSError) as error:
-        text = printable(str(error))
+        text = printable(message_of(error))
         err.print(Text.assemble(("error:", "red"), f" {text}"), soft_wrap=True)
         return 1
     except KeyboardInterrupt:

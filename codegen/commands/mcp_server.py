@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ...analysis.errors import FairhandError
+from ...analysis.errors import FairhandError, message_of
 from ..compare.comparison import compare
 from ..compare.status import packages_in
 from ..emit.source_map import line_facts, node_facts
@@ -69,6 +69,6 @@ def _saying(tool: Tool, error: type[Exception]) -> Tool:
         try:
             return tool(**arguments)
         except (FairhandError, OSError) as reason:
-            raise error(str(reason)) from reason
+            raise error(message_of(reason)) from reason
 
     return call

@@ -377,3 +377,13 @@ def test_an_engine_that_is_not_there(
     monkeypatch.setattr("fairhand.codegen.engines.choose.find_spec", lambda name: None)
     assert run("compile", CNN, "-o", tmp_path / "net", "--engine", "openvino") == 1
     assert 'pip install "fairhand[openvino]"' in capfd.readouterr().err
+
+
+def test_what_the_system_refuses_is_said_without_its_number(
+    tmp_path: Path, capfd: Capture
+) -> None:
+    used = tmp_path / "a_file"
+    used.write_text("")
+    assert run("compile", CNN, "-o", used / "cnn", "--no-verify") == 1
+    said = capfd.readouterr().err
+    assert said.startswith("error: File exists\n  at file ") and "rrno" not in said

@@ -41,6 +41,8 @@ _MISTAKEN = {
     b"\x1f\x8b": "it is compressed; unpack it first",
     b"<": "it is a web page or XML; download the model file itself",
     b"{": "it is JSON; save the model in the binary format",
+    b"ORTM": "it is of ONNX Runtime's own format; compile the .onnx it was made from",
+    b"TFL3": "it is a TensorFlow Lite model; convert it by tf2onnx",
 }
 
 
@@ -216,7 +218,10 @@ def _parse(source: _Source) -> tuple[onnx.ModelProto, Sequence[Cut]]:
         if isinstance(error, LoadError) and begins[:1] == b"\x08":
             where = f"{source.path or 'the model object'}, {error.where}"
             raise LoadError(error.what, where, error.hint) from None
-        hints = (hint for magic, hint in _MISTAKEN.items() if begins.startswith(magic))
+        # A FlatBuffer says what it is behind an offset of four bytes.
+        hints = (
+            h for m, h in _MISTAKEN.items() if m in (begins[: len(m)], begins[4:8])
+        )
         raise LoadError(
             "the file is not an ONNX model",
             f"file {source.path}" if source.path else "the model object",

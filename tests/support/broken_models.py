@@ -182,6 +182,7 @@ FILES: dict[str, tuple[bytes, list[str]]] = {
     "zeros.onnx": (bytes(99), ["is not an ONNX model"]),
     "page.onnx": (b"<!DOCTYPE html><html></html>", ["not an ONNX model", "web page"]),
     "state.onnx": (b"PK\x03\x04" + bytes(99), ["not an ONNX model", "PyTorch"]),
+    "own.ort": (b"\x18\0\0\0ORTM\0\0\0\0", ["ONNX Runtime's own format"]),
     "lfs.onnx": (b"version https://git-lfs.github.com/spec/v1\n", ["git lfs pull"]),
     "no_graph.onnx": (b"\x08\x09", ["is not an ONNX model", "it holds no graph"]),
     "endless_number.onnx": (b"\x08" + b"\xff" * 20, ["more than 64 bits"]),

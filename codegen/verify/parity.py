@@ -210,9 +210,22 @@ def verify(
             if name not in drawn:
                 errors.append((name, distance))
         found.append(CaseResult(case.label, tuple(errors), tuple(noise.items())))
+    _refuse_only_nan(cases.runs)
     return Verification(
         tuple(found), tuple(skipped), allowed, coarse, hanging, sizes=tuple(cases.sizes)
     )
+
+
+def _refuse_only_nan(cases: Sequence[Case]) -> None:
+    """What is wrong gives NaN too: where all is NaN, nothing was compared."""
+    values = [x for case in cases for x in case.expected]
+    floats = (x for x in values if isinstance(x, np.ndarray) and x.dtype.kind == "f")
+    if 0 < sum(bool(x.size and np.isnan(x).all()) for x in floats) == len(values):
+        labels = ", ".join(one_line(case.label) for case in cases)
+        raise VerificationError(
+            f"ONNX Runtime's results are nothing but NaN on {labels}",
+            hint="give inputs with numbers: --inputs FILE.npz",
+        )
 
 
 def _opened(

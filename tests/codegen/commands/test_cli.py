@@ -387,3 +387,13 @@ def test_what_the_system_refuses_is_said_without_its_number(
     assert run("compile", CNN, "-o", used / "cnn", "--no-verify") == 1
     said = capfd.readouterr().err
     assert said.startswith("error: File exists\n  at file ") and "rrno" not in said
+
+
+def test_inputs_that_give_nothing_but_nan_show_nothing(
+    tmp_path: Path, capfd: Capture
+) -> None:
+    path = save(model(node("Abs", "x", "y"), inputs=(floats("x", 3),)), tmp_path)
+    np.savez(tmp_path / "nan.npz", x=np.full(3, np.nan, np.float32))
+    given = ["compile", path, "-o", tmp_path / "relu", "--inputs", tmp_path / "nan.npz"]
+    assert run(*given) == 1 and not (tmp_path / "relu").exists()
+    assert "nothing but NaN on nan.npz" in capfd.readouterr().err

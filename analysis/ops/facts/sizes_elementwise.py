@@ -59,6 +59,13 @@ def sequence_at(site: NodeFacts, x: Dims) -> DimsResult:
     return [[size if isinstance(size, int) else None for size in x]]
 
 
+def concat_from_sequence(site: NodeFacts, x: Dims) -> DimsResult:
+    """Items that are joined, along an axis of theirs or a new one."""
+    [sizes], new = sequence_at(site, x), int(site.attr("new_axis", 0))
+    axis = int(site.attr("axis", 0)) % (len(sizes) + new)
+    return [[*sizes[:axis], None, *sizes[axis + 1 - new :]]]
+
+
 def number(site: NodeFacts) -> DimsResult:
     """One number."""
     return [()]

@@ -91,7 +91,12 @@ def _split(t: Any, n: NodeView, x: Any, sizes: Any = None) -> Any:
 
 
 @operator(
-    "ConcatFromSequence", since=11, mapping=REORGANIZE, views=False, traceable=False
+    "ConcatFromSequence",
+    since=11,
+    mapping=REORGANIZE,
+    views=False,
+    traceable=False,
+    shape=sizes_elementwise.concat_from_sequence,
 )
 def _concat(t: Any, n: NodeView, items: Any) -> Any:
     join = t.stack if n.attr("new_axis", 0) else t.cat

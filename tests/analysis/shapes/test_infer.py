@@ -291,3 +291,13 @@ def test_values_of_any_types_have_none_of_a_schema() -> None:
     assert [type_by_schema(value) for value in loop.outputs] == [None, None]
     taken = ir.node("Concat", [first, first]).outputs[0]
     assert type_by_schema(taken) == first.type
+
+
+@pytest.mark.parametrize(
+    ("attributes", "sizes"),
+    [("axis=0", "[y_dim0, 3]"), ("axis=-1, new_axis=1", "[y_dim0, 3, y_dim2]")],
+)
+def test_what_a_list_of_inputs_joins_to(attributes: str, sizes: str) -> None:
+    operators = f"y = ConcatFromSequence<{attributes}>(x)"
+    values, shapes = analyse(build("seq(float[n, 3]) x", operators))
+    assert spell(shapes.dims(values["y"])) == sizes

@@ -397,3 +397,14 @@ def test_inputs_that_give_nothing_but_nan_show_nothing(
     given = ["compile", path, "-o", tmp_path / "relu", "--inputs", tmp_path / "nan.npz"]
     assert run(*given) == 1 and not (tmp_path / "relu").exists()
     assert "nothing but NaN on nan.npz" in capfd.readouterr().err
+
+
+def test_a_reshape_takes_what_a_squeeze_left(tmp_path: Path) -> None:
+    nodes = node("Squeeze", "x", "s"), node("Reshape", "s shape", "y")
+    column, shape = floats("x", "b", 6, 1), np.array([3, -1])
+    made = model(*nodes, inputs=(column,), weights={"shape": shape})
+    package = fairhand.compile(made, tmp_path / "net")
+    report = json.loads((package.path / "report.json").read_text())
+    cases = [case["inputs"] for case in report["verification"]["cases"]]
+    assert {case[-1] for case in cases} == {"1", "3"}  # of two ranks
+    assert "x.squeeze().reshape(3, -1)" in (package.path / "model.py").read_text()

@@ -47,10 +47,9 @@ LISTED = 8  # indices up to this many are written out
 def _index(n: NodeView, axis: int, operand: Any) -> Any:
     """A number, a slice, a short list, or the operand itself."""
     found = n.ints(1)
-    rank = n.rank(1)
-    if found is None or rank > 1:
+    if found is None or n.rank(1) > 1:
         return operand
-    if rank == 0:
+    if n.rank(1) == 0:
         return found[0]
     numbers = flat_ints(found)
     if numbers is None:
@@ -137,7 +136,7 @@ def _gather(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
     dim = n.dims(0)[axis]
     if isinstance(dim, int) and any(not -dim <= i < dim for i in found):
         n.refuse(f"{n.node.op_type} of an index that is out of range: {found[:9]}")
-    numbers = flat_ints(n.ints(1)) if n.rank(1) > 1 else None
+    numbers = flat_ints(n.ints(1)) if n.ints(1) and n.rank(1) > 1 else None
     run = _as_slice(numbers, n.dims(0)[axis]) if numbers else None
     if run is None:
         return at_axis(x, axis, rank, _index(n, axis, indices))

@@ -399,12 +399,24 @@ def test_inputs_that_give_nothing_but_nan_show_nothing(
     assert "nothing but NaN on nan.npz" in capfd.readouterr().err
 
 
-def test_a_reshape_takes_what_a_squeeze_left(tmp_path: Path) -> None:
-    nodes = node("Squeeze", "x", "s"), node("Reshape", "s shape", "y")
-    column, shape = floats("x", "b", 6, 1), np.array([3, -1])
-    made = model(*nodes, inputs=(column,), weights={"shape": shape})
+@pytest.mark.parametrize(
+    ("last", "text"),
+    [
+        (node("Reshape", "s shape", "y"), "x.squeeze().reshape(3, -1)"),
+        (node("Gather", "shape n", "y"), "self.shape[x.squeeze().argmax(dim=-1)]"),
+    ],
+    ids=["Reshape", "Gather"],
+)
+def test_what_a_squeeze_left_may_have_any_rank(
+    last: onnx.NodeProto, text: str, tmp_path: Path
+) -> None:
+    nodes = node("Squeeze", "x", "s"), node("ArgMax", "s", "n", axis=-1, keepdims=0)
+    column, shape = floats("x", "b", 6, 1), np.array([3, -1, 0, 7, 8, 9])
+    if last.op_type == "Reshape":
+        nodes, shape = nodes[:1], shape[:2]
+    made = model(*nodes, last, inputs=(column,), weights={"shape": shape})
     package = fairhand.compile(made, tmp_path / "net")
     report = json.loads((package.path / "report.json").read_text())
     cases = [case["inputs"] for case in report["verification"]["cases"]]
     assert {case[-1] for case in cases} == {"1", "3"}  # of two ranks
-    assert "x.squeeze().reshape(3, -1)" in (package.path / "model.py").read_text()
+    assert text in (package.path / "model.py").read_text()

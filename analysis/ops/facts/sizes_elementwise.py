@@ -56,12 +56,16 @@ def dynamically_quantized(site: NodeFacts, x: Dims) -> DimsResult:
 
 def sequence_at(site: NodeFacts, x: Dims) -> DimsResult:
     """An item; names of sizes that a list declares are no item's alone."""
-    return [[size if isinstance(size, int) else None for size in x]]
+    return [_declared(x)]
+
+
+def _declared(x: Dims) -> list[int | None]:
+    return [size if isinstance(size, int) else None for size in x]
 
 
 def concat_from_sequence(site: NodeFacts, x: Dims) -> DimsResult:
     """Items that are joined, along an axis of theirs or a new one."""
-    [sizes], new = sequence_at(site, x), int(site.attr("new_axis", 0))
+    sizes, new = _declared(x), int(site.attr("new_axis", 0))
     axis = int(site.attr("axis", 0)) % (len(sizes) + new)
     return [[*sizes[:axis], None, *sizes[axis + 1 - new :]]]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import onnx_ir as ir
@@ -304,6 +304,15 @@ def _step(column: Sequence[Any]) -> int | None:
     return step if list(column) == even else None
 
 
+def in_runs(items: Sequence[str]) -> str:
+    """Arguments that make one module each; more than two alike by a generator."""
+    runs = [(text, len([*run])) for text, run in groupby(items)]
+    return ", ".join(
+        f"*({text} for _ in range({size}))" if size > 2 else ", ".join([text] * size)
+        for text, size in runs
+    )
+
+
 def repeated_lines(
     classes: ClassTable, cls: ModuleClass, holes: Mapping[int, str]
 ) -> list[str]:
@@ -322,7 +331,7 @@ def repeated_lines(
     if not repeated.stem:
         layer = classes.construct(repeated.layer, first)
         if depth.isdigit():
-            return [f"nn.Sequential({', '.join([layer] * int(depth))})"]
+            return [f"nn.Sequential({in_runs([layer] * int(depth))})"]
         return [f"nn.Sequential(*({layer} for _ in range({depth})))"]
     counted = [_counted(*pair) for pair in zip(first, steps, strict=True)]
     layer, loop = classes.construct(repeated.layer, counted), f"for i in range({depth})"

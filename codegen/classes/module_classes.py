@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any
 
 from ...analysis.ops.module_form import ModuleForm
@@ -16,7 +15,7 @@ from ..ir.module_call import ModuleCall
 from ..ir.naming import CLASSES, first_name
 from ..modules.members import Attribute, ConstructorValue, assign_members
 from ..modules.sequential import is_chain
-from .bodies import columns_of, repeated_lines, stored_shape
+from .bodies import columns_of, in_runs, repeated_lines, stored_shape
 from .constructor_arguments import Parameter, parameters
 from .generalise import generalise
 from .twin_names import Twin, names_apart
@@ -234,15 +233,6 @@ class ClassTable:
             text, column = self.constructor(member, column, holes)
             layers.append(text)
         return f"nn.Sequential({in_runs(layers)})"
-
-
-def in_runs(items: Sequence[str]) -> str:
-    """Arguments that make one module each; more than two alike by a generator."""
-    runs = [(text, len([*run])) for text, run in groupby(items)]
-    return ", ".join(
-        f"*({text} for _ in range({count}))" if count > 2 else ", ".join([text] * count)
-        for text, count in runs
-    )
 
 
 def _layer_text(

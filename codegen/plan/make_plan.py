@@ -13,9 +13,9 @@ from ... import __version__
 from ...analysis.literals import one_line
 from ...analysis.spelling.expr import Function, HelperRef, leaves
 from ...rewrites.simplify import Rewriting
-from ..classes.bodies import repeated_lines
+from ..classes.bodies import in_runs, repeated_lines
 from ..classes.constant_texts import Constants
-from ..classes.module_classes import ClassTable, ModuleClass, in_runs
+from ..classes.module_classes import ClassTable, ModuleClass
 from ..classes.provenance import Sources, merged
 from ..classes.stored_parameters import is_filled, parameter_count, weights_of
 from ..classes.tied_weights import tie

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "08c74bb313483a3f931708e2e18f1a4855546d30b6f76cb810931192b697daa4"
+MODEL_SHA256 = "2d534d27923540f416459f723d880ff7bba38cba84f6b9cb53218bfcadfb89c6"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -134,9 +134,8 @@ class BertModel(nn.Module):
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor
     ) -> tuple[Tensor, Tensor]:
         x = self.embeddings(input_ids, token_type_ids)  # [batch, seq, 768]
-        positions = torch.arange(input_ids.shape[1], device=input_ids.device)  # [seq]
-        mask = positions[None, None, :].unsqueeze(-1) >= 0  # [1, 1, seq, 1]
-        mask = mask & attention_mask.bool()[:, None, None, :]  # [batch, 1, seq, seq]
+        mask = attention_mask.bool()[:, None, None, :]  # [batch, 1, 1, seq]
+        mask = mask.expand(-1, -1, input_ids.shape[1], -1)  # [batch, 1, seq, seq]
         mask = torch.where(mask, 0.0, torch.finfo(x.dtype).min).to(x.dtype)
         last_hidden_state = self.encoder(x, mask)
         return last_hidden_state, self.pooler(last_hidden_state)

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from .kernels import add_layer_norm, linear_gelu
 
-MODEL_SHA256 = "08c74bb313483a3f931708e2e18f1a4855546d30b6f76cb810931192b697daa4"
+MODEL_SHA256 = "2d534d27923540f416459f723d880ff7bba38cba84f6b9cb53218bfcadfb89c6"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -143,9 +143,9 @@ class BertModel(nn.Module):
         x = self.embeddings(input_ids, token_type_ids)  # [batch, seq, 768]
         positions = torch.arange(batch, device=input_ids.device)[:, None, None, None]
         y = torch.arange(seq, device=input_ids.device)[None, None, :]  # [1, 1, seq]
-        z = y.unsqueeze(2).expand(batch, -1, -1, -1).unsqueeze(-1)
-        joined = torch.cat([positions.expand(-1, -1, -1, seq).unsqueeze(-1), z], dim=-1)
-        mask = (y.unsqueeze(-1) >= 0) & attention_mask.bool()[joined.unbind(-1)]
+        y = y.unsqueeze(2).expand(batch, -1, -1, -1).unsqueeze(-1)
+        joined = torch.cat([positions.expand(-1, -1, -1, seq).unsqueeze(-1), y], dim=-1)
+        mask = attention_mask.bool()[joined.unbind(-1)].expand(-1, -1, seq, -1)
         mask = torch.where(mask, 0.0, torch.finfo(x.dtype).min).to(x.dtype)
         last_hidden_state = self.encoder(x, mask)
         return last_hidden_state, self.pooler(last_hidden_state)

@@ -5,8 +5,8 @@
 
 Source     convnext_tiny.onnx, opset 20, 230 nodes
 Generator  fairhand 0.1.0
-Rewrites   -O1: 4 proven rules applied 39 times, as report.json lists
-Weights    weights.safetensors, 28,574,208 parameters
+Rewrites   -O1: 6 proven rules applied 41 times, as report.json lists
+Weights    weights.safetensors, 28,573,440 parameters
 
 Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.
 """
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from .kernels import linear_gelu, transpose_layer_norm
 
-MODEL_SHA256 = "9252caf596ce334482aa36774b3efcd247c0442752c3161ff11bd5c1f955f472"
+MODEL_SHA256 = "b907cf8504894b39eafd021074cf0a8837c927062659cd19f2021993d88d2562"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -69,53 +69,31 @@ class CNBlock(nn.Module):
         return self.linear(out).permute(0, 3, 1, 2) + x
 
 
-class AdaptiveAvgPool2d(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("offset", torch.empty((1, 768, 1, 1), dtype=torch.int64))
-
-    def forward(self, x: Tensor) -> Tensor:
-        positions = torch.arange(x.shape[0], device=x.device) * 768
-        positions = positions[:, None, None, None] + self.offset
-        return x.mean(dim=(-1, -2), keepdim=True).flatten()[positions]
-
-
 class ConvNeXt(nn.Module):
     def __init__(self):
         super().__init__()
         self.features = nn.Sequential(
             nn.Sequential(nn.Conv2d(3, 96, 4, stride=4, bias=False), LayerNorm2d(96)),
-            nn.Sequential(CNBlock(96), CNBlock(96), CNBlock(96)),
+            nn.Sequential(*(CNBlock(96) for _ in range(3))),
             nn.Sequential(LayerNorm2d(96), nn.Conv2d(96, 192, 2, stride=2, bias=False)),
-            nn.Sequential(CNBlock(192), CNBlock(192), CNBlock(192)),
+            nn.Sequential(*(CNBlock(192) for _ in range(3))),
             nn.Sequential(
                 LayerNorm2d(192), nn.Conv2d(192, 384, 2, stride=2, bias=False)
             ),
-            nn.Sequential(
-                CNBlock(384),
-                CNBlock(384),
-                CNBlock(384),
-                CNBlock(384),
-                CNBlock(384),
-                CNBlock(384),
-                CNBlock(384),
-                CNBlock(384),
-                CNBlock(384),
-            ),
+            nn.Sequential(*(CNBlock(384) for _ in range(9))),
             nn.Sequential(
                 LayerNorm2d(384), nn.Conv2d(384, 768, 2, stride=2, bias=False)
             ),
-            nn.Sequential(CNBlock(768), CNBlock(768), CNBlock(768)),
+            nn.Sequential(*(CNBlock(768) for _ in range(3))),
         )
-        self.avgpool = AdaptiveAvgPool2d()
         self.classifier = nn.ModuleList(
             [nn.LayerNorm(768, eps=1e-6), nn.Linear(768, 1000, bias=False)]
         )
 
     def forward(self, image: Tensor) -> Tensor:
-        x = self.features(image)  # [batch, 768, 7, 7]
-        x = self.avgpool(x).permute(0, 2, 3, 1)  # [batch, 1, 1, 768]
-        x = self.classifier[0](x).squeeze((1, 2))  # [batch, 768]
+        mean = self.features(image).mean(dim=(-1, -2), keepdim=True)
+        mean = mean.reshape(-1, 1, 1, 768)  # [batch, 1, 1, 768]
+        x = self.classifier[0](mean).squeeze((1, 2))  # [batch, 768]
         return self.classifier[1](x)
 
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from .kernels import depthwise_conv_silu, pointwise_conv_silu, sigmoid_mul
 
-MODEL_SHA256 = "8344cca0e4702d108e2d2d9769014a099f66f520f39838791ae80cc0d706102b"
+MODEL_SHA256 = "09b34df882667f6a5e2dd3af975f6b871b2c6d2c21050bd46604051dbc177a3b"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -136,9 +136,7 @@ class EfficientNet(nn.Module):
                 ),
                 nn.Sequential(
                     MBConv(112, 672, 192, 5, stride=2, residual=False),
-                    MBConv(192, 1152, 192, 5),
-                    MBConv(192, 1152, 192, 5),
-                    MBConv(192, 1152, 192, 5),
+                    *(MBConv(192, 1152, 192, 5) for _ in range(3)),
                 ),
                 MBConv(192, 1152, 320, 3, residual=False),
                 nn.Conv2d(320, 1280, 1),

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "684a100b52326487941c8f3e0944651285f9e13c6435e88f5f24070b1af19204"
+MODEL_SHA256 = "9885ff6cb4a4b07f347082e2fdd282524c7967bb7ed08a07e49762a0d4f8afdc"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -199,9 +199,7 @@ class MobileNetV2(nn.Module):
             InvertedResidual(32),
             InvertedResidual(32),
             Feature(32, 192, 64, 2),
-            InvertedResidual(64),
-            InvertedResidual(64),
-            InvertedResidual(64),
+            *(InvertedResidual(64) for _ in range(3)),
             Feature(64, 384, 96, 1),
             InvertedResidual(96),
             InvertedResidual(96),

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "d3954295f2c0916d5a88108110b8d2a9ea3aae14dd9e3e12edf9b61895f853fe"
+MODEL_SHA256 = "52c280c6cb2a7d3fbdd60add4a4350548632720611c650d7e552e42feecfc022"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -61,17 +61,11 @@ class ResNet(nn.Module):
         )
         self.layer2 = nn.Sequential(
             Bottleneck(256, 128, stride=2, downsample=True),
-            Bottleneck(512, 128),
-            Bottleneck(512, 128),
-            Bottleneck(512, 128),
+            *(Bottleneck(512, 128) for _ in range(3)),
         )
         self.layer3 = nn.Sequential(
             Bottleneck(512, 256, stride=2, downsample=True),
-            Bottleneck(1024, 256),
-            Bottleneck(1024, 256),
-            Bottleneck(1024, 256),
-            Bottleneck(1024, 256),
-            Bottleneck(1024, 256),
+            *(Bottleneck(1024, 256) for _ in range(5)),
         )
         self.layer4 = nn.Sequential(
             Bottleneck(1024, 512, stride=2, downsample=True),

@@ -137,10 +137,8 @@ def _row(dims: Dims) -> Count | None:
 
 def _become(node: ir.Node, op: str, x: ir.Value, sizes_of: ir.Value) -> None:
     assert node.graph is not None
-    named = f"{node.outputs[0].name}_sizes"
-    sizes = ir.node("Shape", [sizes_of], name=named)
-    sizes.metadata_props.update(node.metadata_props)
-    sizes.outputs[0].name = named
+    # The graph gives it a name that it has not.
+    sizes = ir.node("Shape", [sizes_of], metadata_props=dict(node.metadata_props))
     node.graph.insert_before(node, sizes)
     node.op_type = op
     node.replace_input_with(0, x)

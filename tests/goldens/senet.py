@@ -59,7 +59,7 @@ class Senet(nn.Module):
     def __init__(self):
         super().__init__()
         self.stem = nn.Conv2d(3, 8, 3, padding=1)
-        self.blocks = nn.Sequential(Block(), Block(), Block())
+        self.blocks = nn.Sequential(*(Block() for _ in range(3)))
 
     def forward(self, image: Tensor) -> Tensor:
         x = F.relu(self.stem(image))  # [batch, 8, 8, 8]

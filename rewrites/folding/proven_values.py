@@ -79,32 +79,40 @@ def take_decided(model: ir.Model, shapes: ShapeFacts) -> int:
     for node in list(model.graph):
         if node.domain or node.op_type not in ("And", "Or", "Where"):
             continue
-        out, (taken, other) = node.outputs[0], _taken(node, places)
+        out, taken = node.outputs[0], _taken(node, places)
         if taken is None or out.is_graph_output() or not out.uses():
             continue
-        dims = shapes.dims(out)
-        if dims is not None and dims == shapes.dims(taken):
+        others = [x for x in node.inputs if x is not taken and x is not None]
+        if all(_is_within(shapes.dims(x), shapes.dims(taken)) for x in others):
             became_constants(model, [node])
             out.replace_all_uses_with(taken)
-        elif other is not None:
-            _become(node, "Expand", taken, sizes_of=other)
+        elif len(others) == 1:
+            _become(node, "Expand", taken, sizes_of=others[0])
         else:
             continue
         found += 1
     return found
 
 
-def _taken(node: ir.Node, places: Places) -> tuple[ir.Value | None, ir.Value | None]:
-    """What decides, and the other operand if there is but one."""
+def _is_within(dims: Dims | None, wide: Dims | None) -> bool:
+    """Whether broadcasting leaves `wide`: two names of sizes may be taken for equal
+    where one of them is 1."""
+    if dims is None or wide is None or len(dims) > len(wide):
+        return False
+    pairs = zip(reversed(dims), reversed(wide), strict=False)
+    return all(n == 1 or same(n, m) is True for n, m in pairs)
+
+
+def _taken(node: ir.Node, places: Places) -> ir.Value | None:
     if node.op_type == "Where":
         condition, yes, no = node.inputs
         decided = places.of(condition)
-        return (yes if decided else no) if isinstance(decided, bool) else None, None
+        return (yes if decided else no) if isinstance(decided, bool) else None
     neutral = node.op_type == "And"
     for x, other in (node.inputs, node.inputs[::-1]):
         if places.of(x) is neutral:
-            return other, x
-    return None, None
+            return other
+    return None
 
 
 def read_in_order(model: ir.Model, shapes: ShapeFacts) -> int:

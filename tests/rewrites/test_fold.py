@@ -456,6 +456,22 @@ def test_what_decides_is_as_large_as_the_result(
         assert np.array_equal(found, expected)
 
 
+def test_sizes_that_are_taken_for_equal_decide_nothing() -> None:
+    """b's rows may be one: then the result has as many as the other operand."""
+    proto = parse("""g (float[n, m] x, bool[k] b) => (bool[o] y) {
+        sizes = Shape(x) zero = Constant<value_int = 0>()
+        one = Constant<value_int = 1>()
+        m = Gather(sizes, one) places = Range(zero, m, one)
+        sure = GreaterOrEqual(places, zero) w = And(b, sure) y = Not(w) }""")
+    model = load(proto).model.clone()
+    simplify(model, rules=())
+    assert "And" not in ops(model)
+    for m, k in ((3, 1), (3, 3), (1, 2), (0, 1)):
+        feed = {"x": np.zeros((1, m), np.float32), "b": RNG.random(k) < 0.5}
+        (expected,), (found,) = run(proto, feed), run(ir.to_proto(model), feed)
+        assert np.array_equal(found, expected)
+
+
 STRIDED = """g (float[n, 6, 1] x) => (float[n, p, q] y) <int64[1, 3, 2] offset> {
     sizes = Shape(x) zero = Constant<value_int = 0>() one = Constant<value_int = 1>()
     n = Gather(sizes, zero) rows = Range(zero, n, one)

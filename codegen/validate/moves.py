@@ -154,10 +154,16 @@ def _inside(
     found = []
     for piece in source.pieces:
         begin, end = piece.columns
-        low = begin if not less(begin, start) else start
-        high = end if not less(stop, end) else stop
-        if not less(low, high):
+        if not (less(begin, start + 1) or less(start, begin + 1)):
+            return None
+        if not (less(end, stop + 1) or less(stop, end + 1)):
+            return None
+        low = start if less(begin, start + 1) else begin
+        high = end if less(end, stop + 1) else stop
+        if less(high, low + 1):
             continue
+        if not less(low, high):
+            return None
         dims = ((rows, end - begin), (high - low, 1))
         part = through(View(dims, low - begin), piece.space.dims)
         if part is None:
@@ -237,6 +243,8 @@ def _roll(sources: Sequence[Source], args: Any, kwargs: Any, text: SizeText) -> 
         at = axis % len(view.dims)
         size, stride = view.dims[at]
         step = step % size if isinstance(size, int) else step
+        if not less(abs(step), size + 1):
+            return None
         first = size - step if step >= 0 else -step  # it comes to the front
         parts = [
             (source, View((*view.dims[:at], (n, stride), *view.dims[at + 1 :]), offset))

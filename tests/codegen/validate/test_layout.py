@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 import sympy
+import torch
 
 from fairhand.codegen.validate.layout import (
     View,
@@ -16,6 +17,7 @@ from fairhand.codegen.validate.layout import (
     stored_order,
     through,
 )
+from fairhand.codegen.validate.moves import Memory, joined
 from fairhand.codegen.validate.sizes import less
 
 _N = sympy.Symbol("n", integer=True, positive=True)
@@ -116,3 +118,13 @@ def test_the_order_of_memory_without_gaps() -> None:
     assert stored_order(((_N, 13), (12, 1))) is None
     assert stored_order(((4, 0), (12, 1))) is None
     assert row_major((2, _N, 3)) == ((2, 3 * _N), (_N, 3), (3, 1))
+
+
+def test_what_may_begin_in_another_piece_is_told_of_none() -> None:
+    x = Memory("x", torch.float32)
+    ends = View(((_N - 2, 1),), 2), View(((2, 1),), 0)
+    turned = joined([(x, view) for view in ends], 0, str)
+    # At a size of 2 alone these are the first two of x.
+    first = View(((2, 1),), 0)
+    part = turned.columns(first, str)
+    assert part is not None and part.behind(first)[0] is turned

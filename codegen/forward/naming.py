@@ -193,7 +193,7 @@ class Naming:
         value = viewed(statement.expr)
         words = self.called(value).split("_") if value is not None else []
         word = words[-1] if len(words) > 1 else ""
-        return word if word.isidentifier() else ""
+        return word if word and variable(word) == word else ""  # seq_len: no len
 
     def role(self, target: ir.Value, statement: Statement) -> str:
         """After what makes it; a part of what is taken apart after its place."""
@@ -223,7 +223,8 @@ class Naming:
             return ""
         stored = {self.texts[v] for v in reads(expr) if v in self.texts}
         attr = stored.pop().removeprefix("self.") if len(stored) == 1 else ""
-        return attr if re.fullmatch(_SAYS, attr) else ""
+        says = re.fullmatch(_SAYS, attr) and variable(attr) == attr
+        return attr if says else ""
 
     def repeats(self, statement: Statement) -> bool:
         """Whether a statement calls a block of a list, or one that is called again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 from support.traced import Traced
@@ -101,3 +102,17 @@ def test_several_results_are_called_after_the_members_that_make_them(
     text = text_of(g, tmp_path, y=y, z=g("Sub", g("Mul", mask, mask), mask))
     assert "encoder_out, decoder_out = self.model(" in text
     assert "mask = attention_mask.unsqueeze(1)" in text
+
+
+@pytest.mark.parametrize("word", ["in", "len", "nn", "match"])
+def test_no_part_of_a_name_is_a_word_of_the_language(tmp_path: Path, word: str) -> None:
+    """What is read off state_in is no `in`, while that is still called so."""
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
+        g (float[2, 3] state_{word}) => (float[4, 3] y, float[2, 3] z) {{
+        one = Constant<value_ints = [1]>() wide = Constant<value_ints = [2, 2, 3]>()
+        rows = Constant<value_ints = [4, 3]>() a = Unsqueeze(state_{word}, one)
+        b = Expand(a, wide) c = Reshape(b, rows) s = Softmax(c) y = Mul(s, c)
+        z = Softmax(state_{word}) }}""")
+    fairhand.compile(model, tmp_path / "net", cache=False)
+    text = (tmp_path / "net" / "model.py").read_text("utf-8")
+    assert f" {word} = " not in text and f"= state_{word}.unsqueeze(1)" in text

@@ -432,7 +432,7 @@ def page(outcomes: list[Outcome]) -> str:
     faults = [o for o in outcomes if o.result in ("wrong", "broken")]
     parts = [
         "# The official ONNX backend tests",
-        "Written by `python -m tests.tools.conformance`, which runs every test through\n"
+        "Written by `python -m tests.tools.conformance`, which runs every test by\n"
         "`fairhand.compile` and the emitted package, and compares types, shapes and\n"
         "values with what the test expects: at its tolerance, within two units of the\n"
         "last place in half precision, or of a Fourier transform's largest element.\n"

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-RUNTIME = Path(__file__).parents[2] / "templates" / "runtime"
+_TREE = Path(__file__).parents[2]
+RUNTIME = _TREE / "templates" / "runtime"
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,8 @@ def helper_sources(helpers: Iterable[Callable[..., Any]]) -> list[str]:
     first."""
     done: dict[str, str] = {}
     for helper in helpers:
-        file = sys.modules[helper.__module__].__file__
-        assert file is not None
-        found = _closure([helper.__name__], source_file(Path(file)).definitions)
+        file = _TREE.joinpath(*helper.__module__.split(".")[1:]).with_suffix(".py")
+        found = _closure([helper.__name__], source_file(file).definitions)
         for name, each in found.items():
             done.setdefault(name, each.text)
     return list(done.values())

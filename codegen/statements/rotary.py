@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from ...analysis.graph.shape_facts import ShapeFacts
-from ...analysis.lazy import lazy
+from ...analysis.ops.helpers import rotary
 from ...analysis.ops.registry import ONE_TO_MANY, REORGANIZE, SHUFFLE, lookup
 from ...analysis.spelling.expr import (
     Attribute,
@@ -26,11 +25,6 @@ from ...analysis.spelling.expr import (
 )
 from ..ir.assignment import Assignment
 from .combine import Flow, axis_of, does, size_of, without
-
-if TYPE_CHECKING:
-    from ...analysis.ops.helpers import rotary
-else:
-    rotary = lazy("...analysis.ops.helpers.rotary", __package__)
 
 _T = Printing()
 # Two slices, one of them negated, two new axes, the join and its flattening.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import textwrap
 from dataclasses import dataclass, field, replace
@@ -192,8 +191,8 @@ def write_kernels(folder: Path, page: Page, title: str, file: str) -> None:
         definitions=[*found.definitions, *functions],
         kernels=kernels,
         helpers=[
-            inspect.getsource(h).replace(": Any", "").replace(" -> Any", "").strip()
-            for h in helpers
+            text.replace(": Any", "").replace(" -> Any", "")
+            for text in helper_sources(helpers)
         ],
         launches={_name_of(e.text): _launches_of(e.text) for e in tried},
     )

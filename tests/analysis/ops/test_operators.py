@@ -216,6 +216,7 @@ def parsed(function: Callable[..., Any]) -> ast.AST:
 @cache
 def copied(function: Callable[..., Any]) -> Any:
     """A helper as it arrives in an emitted module: its source, and no other imports."""
+    function = inspect.unwrap(function)  # of what stands for one until it is called
     found, module = [function], inspect.getmodule(function)
     for each in found:
         words = {

@@ -174,8 +174,9 @@ def equal(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
 
 
 def axis_of(n: NodeView, default: int = 0) -> int:
-    """The attribute `axis`, counted from the front of input 0."""
-    return front(_within(n, int(n.attr("axis", default)), n.rank(0)), n.rank(0))
+    """The attribute `axis`, counted from the front of input 0 if its rank is known."""
+    axis, rank = int(n.attr("axis", default)), n.shapes.rank(n.value(0))
+    return axis if rank is None else front(_within(n, axis, rank), rank)
 
 
 def _within(n: NodeView, axis: int, rank: int) -> int:
@@ -190,12 +191,12 @@ def front(axis: int, rank: int) -> int:
     return axis + rank if axis < 0 else axis
 
 
-def shown(axis: int, rank: int) -> int:
+def shown(axis: int, rank: int | None) -> int:
     """The way people write an axis: -1 for the last of three or more."""
-    return -1 if axis == rank - 1 and rank >= 3 else axis
+    return -1 if rank is not None and axis == rank - 1 and rank >= 3 else axis
 
 
-def dim_keyword(axis: int, rank: int) -> dict[str, int]:
+def dim_keyword(axis: int, rank: int | None) -> dict[str, int]:
     """`dim=axis`, left out where it is torch's default of 0."""
     return {"dim": shown(axis, rank)} if axis else {}
 
@@ -214,9 +215,11 @@ def subscript(x: Any, items: Sequence[Any]) -> Any:
     return x[tuple(kept) if len(kept) > 1 else kept[0]]
 
 
-def at_axis(x: Any, axis: int, rank: int, item: Any) -> Any:
+def at_axis(x: Any, axis: int, rank: int | None, item: Any) -> Any:
     """`x[:, item]` for axis 1, and so on."""
-    items = [EVERYTHING] * rank
+    if axis < 0:  # of any rank
+        return x[tuple([..., item, *[EVERYTHING] * (-1 - axis)])]
+    items = [EVERYTHING] * (axis + 1 if rank is None else rank)
     items[axis] = item
     return subscript(x, items)
 

@@ -27,6 +27,8 @@ from ..ops import lookup
 from ..ops.facts.small_values import constant_node
 from .control_flow import BODIES
 from .onnx_types import infer_types, type_by_schema
+from .requirements import required
+from .squeezed import squeezed
 
 __all__ = ["ShapeFacts", "infer"]
 
@@ -148,12 +150,14 @@ class _Walk:
         self._sizes: dict[str, Dim] = {}  # by the name that onnx hands on
         self._names: set[str] = set()  # taken by symbols
         self._doubtful: set[ir.Value] = set()  # onnx has a wrong number for these
+        self._root: ir.Graph | None = None
         self.state_sizes: dict[ir.Graph, list[PartialDims | None]] = (
             {}
         )  # of bodies, see control_flow.py
 
     def enter(self, graph: ir.Graph) -> None:
         """Name the dimensions of the model's inputs."""
+        self._root = graph
         inputs = [v for v in graph.inputs if v.const_value is None]
         declared = {v: _declared(v) for v in inputs if v.shape is not None}
         names = {n for row in declared.values() for n in row if isinstance(n, str)}
@@ -219,7 +223,7 @@ class _Walk:
                         self._settle(value, None, _Trust.NOT_ZERO)
                     self.attempt(body)
                 self.shapes.node = node  # the nodes of bodies took its place
-                proposed = dims_by_rule(site)
+                proposed = dims_by_rule(site) or self._squeezed(site)
             self.shapes.node = node
             if node.op_type == "If" and not node.domain:
                 taken = self._taken(site, inside)
@@ -242,6 +246,11 @@ class _Walk:
             what = f"the output of {node.op_type} has no possible shape: {error}"
             hint = "check the node's attributes and constant inputs"
             raise FairhandError(what, self._where(node), hint) from error
+
+    def _squeezed(self, site: NodeFacts) -> Sequence[PartialDims | None]:
+        if site.node.op_type != "Squeeze" or self._root is None:
+            return ()
+        return squeezed(site, required(self._root, self.shapes), dims_by_rule)
 
     def _is_certain(self, value: ir.Value) -> bool:
         """Whether a result's sizes are numbers, and onnx has no other ones."""

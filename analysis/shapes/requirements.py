@@ -26,11 +26,12 @@ class Requirements:
 def requirements(model: ir.Model, shapes: ShapeFacts) -> Requirements:
     """What is required by the nodes that run whatever the inputs are."""
     inputs = {str(v.name): shapes.dims(v) or () for v in model.graph.inputs}
-    return Requirements(inputs, list(dict.fromkeys(_required(model, shapes))))
+    return Requirements(inputs, list(dict.fromkeys(required(model.graph, shapes))))
 
 
-def _required(model: ir.Model, shapes: ShapeFacts) -> Iterator[Fit]:
-    for node in _always_run(model.graph):
+def required(graph: ir.Graph, shapes: ShapeFacts) -> Iterator[Fit]:
+    """Which sizes have to fit each other, as far as they are known."""
+    for node in _always_run(graph):
         op = lookup(node)
         if op is None or op.fits is None:
             continue

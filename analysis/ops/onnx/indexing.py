@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ...graph.dims import same
+from ...graph.dims import Dim, same
 from ...spelling.expr import DimOf, Expr
 from ..facts import (
     cuts,
@@ -44,7 +44,7 @@ LISTED = 8  # indices up to this many are written out
 # ---- Gather
 
 
-def _index(n: NodeView, axis: int, operand: Any) -> Any:
+def _index(n: NodeView, dim: Dim | None, operand: Any) -> Any:
     """A number, a slice, a short list, or the operand itself."""
     found = n.ints(1)
     if found is None or n.rank(1) > 1:
@@ -54,7 +54,7 @@ def _index(n: NodeView, axis: int, operand: Any) -> Any:
     numbers = flat_ints(found)
     if numbers is None:
         return list(found) if len(found) <= LISTED else operand
-    run = _as_slice(numbers, n.dims(0)[axis])
+    run = _as_slice(numbers, dim)
     if run is not None:
         return run
     return numbers if 0 < len(numbers) <= LISTED else operand
@@ -70,7 +70,9 @@ def _as_slice(numbers: Sequence[int], dim: Any) -> slice | None:
     if start < 0 < stop:
         return None
     if start >= 0:
-        return slice(start or None, None if same(dim, stop) else stop)
+        return slice(
+            start or None, None if dim is not None and same(dim, stop) else stop
+        )
     whole = isinstance(dim, int) and start == -dim
     return slice(None if whole else start, stop or None)
 
@@ -131,15 +133,16 @@ def embedding(n: NodeView) -> ModuleForm | None:
     module=embedding,
 )
 def _gather(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
-    rank, axis = n.rank(0), axis_of(n)
+    dims, axis = n.shapes.dims(n.value(0)), axis_of(n)
     found = [i for i in n.ints(1) or () if isinstance(i, int)]
-    dim = n.dims(0)[axis]
+    dim = None if dims is None else dims[axis]
     if isinstance(dim, int) and any(not -dim <= i < dim for i in found):
         n.refuse(f"{n.node.op_type} of an index that is out of range: {found[:9]}")
     numbers = flat_ints(n.ints(1)) if n.ints(1) and n.rank(1) > 1 else None
-    run = _as_slice(numbers, n.dims(0)[axis]) if numbers else None
+    run = _as_slice(numbers, dim) if numbers else None
+    rank = None if dims is None else len(dims)
     if run is None:
-        return at_axis(x, axis, rank, _index(n, axis, indices))
+        return at_axis(x, axis, rank, _index(n, dim, indices))
     # Consecutive indices in several axes: the same elements in another shape.
     src = [*n.dims(0)]
     src[axis] = len(numbers or ())
@@ -294,11 +297,10 @@ def _compress(t: Any, n: NodeView, x: Any, condition: Any) -> Any:
     requires={1: Between(1, 2)},
 )
 def _top_k(t: Any, n: NodeView, x: Any, k: Any) -> Any:
-    rank = n.rank(0)
-    axis = front(int(n.attr("axis", -1)), rank)
+    axis, rank = axis_of(n, -1), n.shapes.rank(n.value(0))
     found = n.ints(1)
     count: int | Expr = k.item() if found is None else found[0]
-    options: dict[str, Any] = {} if axis == rank - 1 else {"dim": axis}
+    options: dict[str, Any] = {} if axis == (rank or 0) - 1 else {"dim": axis}
     if not n.attr("largest", 1):
         options["largest"] = False
     if not n.used(1) and signed(n.dtype(0)) == n.dtype(0):

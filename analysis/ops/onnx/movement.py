@@ -89,7 +89,9 @@ def _expand(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     target = n.ints(1)
     if target is None:
         return x.expand(t.broadcast_shapes(x.shape, shape.tolist()))
-    src = n.dims(0)
+    src = n.shapes.dims(n.value(0))
+    if src is None:
+        return x.expand(t.broadcast_shapes(x.shape, tuple(target)))
     added = max(len(target) - len(src), 0)
     have: list[Dim] = [1] * added + list(src)
     asked: list[int | Expr] = [*[1] * (len(have) - len(target)), *target]
@@ -163,7 +165,7 @@ def _even_pieces(n: NodeView, whole: Dim) -> list[int | Expr] | None:
 def _concat(t: Any, n: NodeView, *parts: Any) -> Any:
     if len(parts) == 1:
         return parts[0]
-    return t.cat(list(parts), **dim_keyword(axis_of(n), n.rank(0)))
+    return t.cat(list(parts), **dim_keyword(axis_of(n), n.shapes.rank(n.value(0))))
 
 
 @operator(
@@ -181,7 +183,7 @@ def _concat(t: Any, n: NodeView, *parts: Any) -> Any:
 )
 def _split(t: Any, n: NodeView, x: Any, sizes: Any = None) -> Any:
     count = n.outputs
-    axis, rank = axis_of(n), n.rank(0)
+    axis, rank = axis_of(n), n.shapes.rank(n.value(0))
     if count == 1:
         return x
     dim = dim_keyword(axis, rank)
@@ -196,7 +198,7 @@ def _split(t: Any, n: NodeView, x: Any, sizes: Any = None) -> Any:
     if numbers is None:
         return x.split(pieces, **dim)
     if numbers[0] and all(a == b for a, b in pairwise(numbers)):
-        whole = isinstance(n.dims(0)[axis], int)
+        whole = rank is not None and isinstance(n.dims(0)[axis], int)
         return x.chunk(count, **dim) if whole else x.split(numbers[0], **dim)
     if len(set(numbers[:-1])) == 1 and 0 < numbers[-1] < numbers[0]:
         return x.split(numbers[0], **dim)

@@ -109,7 +109,8 @@ def _l2(t: Any, n: NodeView, x: Any, over: Keywords) -> Any:
 
 def _mean(t: Any, n: NodeView, x: Any, over: Keywords) -> Any:
     # The mean of nothing is undefined; ONNX Runtime gives 0.
-    return x.sum(**over) if 0 in n.dims(0) else x.mean(**over)
+    empty = 0 in (n.shapes.dims(n.value(0)) or ())
+    return x.sum(**over) if empty else x.mean(**over)
 
 
 def _only_floats(n: NodeView) -> None:

@@ -182,7 +182,11 @@ def _flatten(t: Any, n: NodeView, x: Any) -> Any:
 )
 def _squeeze(t: Any, n: NodeView, x: Any, axes: Any = None) -> Any:
     if axes is None:
-        return x.squeeze()
+        left = n.shapes.dims(n.node.outputs[0])
+        if left is None or len(left) != len(_without_ones(n.dims(0))):
+            return x.squeeze()
+        gone = [i for i, size in enumerate(n.dims(0)) if size == 1]
+        return squeezed(x, gone, n.rank(0)) if gone else x
     listed = flat_ints(n.ints(1))
     if listed is None:
         return x.squeeze(axes.tolist())
@@ -205,5 +209,7 @@ def _unsqueeze(t: Any, n: NodeView, x: Any, axes: Any) -> Any:
     listed = flat_ints(n.ints(1))
     if listed is None:
         return t.helper(helpers.unsqueeze_axes)(x, axes)
+    if len(listed) == 1 and n.shapes.dims(n.value(0)) is None:
+        return x.unsqueeze(listed[0])
     rank = n.rank(0) + len(listed)
     return unsqueezed(x, sorted(front(axis, rank) for axis in listed), rank)

@@ -17,6 +17,7 @@ from ..operands import (
     COMPLEX,
     EVERYTHING,
     TO_THE_END,
+    at_axis,
     flat_ints,
     front,
     kernel_result,
@@ -51,7 +52,7 @@ def _bounds(n: NodeView, i: int, operand: Any) -> list[Any]:
     return [operand[k] for k in range(count)]
 
 
-def _forwards(start: Bound, end: Bound, step: int, dim: Dim) -> slice:
+def _forwards(start: Bound, end: Bound, step: int, dim: Dim | None) -> slice:
     """The slice with the bounds left out that change nothing."""
     if isinstance(start, int) and isinstance(dim, int) and start < 0:
         start = start if start + dim > 0 else 0
@@ -63,7 +64,7 @@ def _forwards(start: Bound, end: Bound, step: int, dim: Dim) -> slice:
     if isinstance(end, int):
         if end >= (dim if isinstance(dim, int) else TO_THE_END):
             end_item = None
-    elif isinstance(end, DimOf) and same(end.dim, dim):
+    elif isinstance(end, DimOf) and dim is not None and same(end.dim, dim):
         end_item = None
     return slice(start_item, end_item, None if step == 1 else step)
 
@@ -132,14 +133,19 @@ def _slice_(
     axes: Any = None,
     steps: Any = None,
 ) -> Any:
-    rank = n.rank(0)
     places = _numbers(n, 3)
     strides = _numbers(n, 4)
     if places is None or strides is None or not (_counted(n, 1) and _counted(n, 2)):
         return _slice_at_run_time(t, n, x, starts, ends, axes, steps)
     first, last = _bounds(n, 1, starts), _bounds(n, 2, ends)
     count = min(len(first), len(last))
-    places = [front(axis, rank) for axis in places or range(count)]
+    places = places or list(range(count))
+    if n.shapes.dims(n.value(0)) is None and len(places) == 1:
+        bounds = first[0], last[0], strides[0] if strides else 1
+        if bounds[2] > 0:
+            return at_axis(x, places[0], None, _forwards(*bounds, None))
+    rank = n.rank(0)
+    places = [front(axis, rank) for axis in places]
     items: list[Any] = [EVERYTHING] * rank
     turned = []
     for i, axis in enumerate(places):

@@ -231,10 +231,18 @@ def test_of_branches_that_differ_in_rank_the_one_that_fits_is_taken(
         assert sizes["t"] // 2 == 1  # one word is left of them
 
 
-def test_branches_that_may_both_run_are_refused(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("in_this_process")
+def test_of_branches_that_may_both_run_both_are_kept(tmp_path: Path) -> None:
     """A reader in a branch may not be run: it says nothing of the rank outside."""
     weights: dict[str, object] = {"w": (1, 16, 3), "w2": (1, 16, 3), "r0": (1, 16, 4)}
     made = model(FITTING.replace("READ", READS["in a branch"]), weights)
+    package = fairhand.compile(made, tmp_path / "net", cache=False)
+    text = (package.path / "model.py").read_text()
+    assert "\n        if " in text.partition("def forward")[2]
+    turned = made.graph.node[-2]  # whose rank has to be known
+    assert turned.op_type == "Unsqueeze"
+    turned.op_type = "Transpose"
+    del turned.input[1:]
     with pytest.raises(FairhandError, match=r"different ranks.* --shape [a-z]+=1,"):
         fairhand.compile(made, tmp_path / "net", cache=False)
 

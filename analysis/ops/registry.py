@@ -91,6 +91,7 @@ class OpDef:
     - `carries`: inputs whose elements, or some of them, come out unchanged.
     - `requires`: what elements of an input have to be like, by position.
     - `fits(node)`: what sizes of inputs have to be to each other.
+    - `coarse`: the inputs to widen to float64, where ONNX Runtime's float32 is coarse.
     - `runs_until`: the last opset of whose version ONNX Runtime has a kernel, if there
       is a newer one that differs in element types or additions alone.
     """
@@ -120,6 +121,7 @@ class OpDef:
     carries: Container[int] | None = None
     requires: Mapping[int, Requirement] = field(default_factory=dict)
     fits: Fits | None = None
+    coarse: tuple[int, ...] = ()
     runs_until: int | None = None
 
     def __post_init__(self) -> None:
@@ -169,7 +171,8 @@ registered: dict[tuple[str, str], OpDef] = {}  # by users
 
 # What is true of an operator however it is spelled.
 _OF_THE_OPERATOR = (
-    "shape onnx_errs values by_index flops tile cut pattern carries requires runs_until"
+    "shape onnx_errs values by_index flops tile cut pattern carries requires"
+    " coarse runs_until"
 ).split()
 
 

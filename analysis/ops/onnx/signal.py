@@ -68,7 +68,7 @@ for _name, _spelling in (
 # ---- transforms
 
 
-@operator("DFT", since=20, mapping=MANY_TO_MANY, traceable=False)
+@operator("DFT", since=20, mapping=MANY_TO_MANY, traceable=False, coarse=(0,))
 def _dft(t: Any, n: NodeView, x: Any, length: Any = None, axis: Any = None) -> Any:
     dim = -2 if axis is None else _scalar(n, 2, axis)
     if isinstance(dim, int):
@@ -88,6 +88,7 @@ def _dft(t: Any, n: NodeView, x: Any, length: Any = None, axis: Any = None) -> A
     mapping=MANY_TO_MANY,
     shape=sizes_windows.stft,
     onnx_errs=True,
+    coarse=(0, 2),
     traceable=False,
 )
 def _stft(

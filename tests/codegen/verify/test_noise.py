@@ -58,3 +58,14 @@ def test_the_limit_follows_the_kind(text: str, most: Allowance) -> None:
 
 def test_what_is_allowed_is_bounded() -> None:
     assert Allowance(2, 0.25).of(0.01) == 0.02 and Allowance(2, 0.25).of(1) == 0.25
+
+
+@pytest.mark.parametrize(("size", "least", "most"), [(400, 3e-6, 1e-3), (256, 0, 1e-6)])
+def test_fourier_transforms_of_odd_lengths_are_coarse(
+    size: int, least: float, most: float
+) -> None:
+    """ONNX Runtime's own, of any length but a power of two."""
+    text = """g (float[1, 800] x) => (float[a, b, c, d] y)
+        <int64 step = {160}, int64 size = {SIZE}> { y = STFT(x, step, , size) }"""
+    x = np.random.default_rng(0).standard_normal((1, 800)).tolist()
+    assert least <= measured(text.replace("SIZE", str(size)), x) <= most

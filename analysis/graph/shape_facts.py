@@ -62,6 +62,7 @@ class ShapeFacts:
         self.unsure = False
         # Of each node whose sizes are all numbers, what they were found from.
         self.visited: dict[ir.Node, tuple[object, ...]] = {}
+        self.settled: set[ir.Value] = set()  # whose readers take one rank alone
         self._dims: dict[ir.Value, Dims] = {}
         self._elements: dict[ir.Value, Content | None] = {}
         self._anchors: dict[sympy.Symbol, tuple[ir.Value, int]] = {}

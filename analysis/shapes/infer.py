@@ -250,7 +250,9 @@ class _Walk:
     def _squeezed(self, site: NodeFacts) -> Sequence[PartialDims | None]:
         if site.node.op_type != "Squeeze" or self._root is None:
             return ()
-        return squeezed(site, required(self._root, self.shapes), dims_by_rule)
+        found = squeezed(site, required(self._root, self.shapes), dims_by_rule)
+        self.shapes.settled |= {*site.node.outputs} if found else set()
+        return found
 
     def _is_certain(self, value: ir.Value) -> bool:
         """Whether a result's sizes are numbers, and onnx has no other ones."""

@@ -182,9 +182,9 @@ def _flatten(t: Any, n: NodeView, x: Any) -> Any:
 )
 def _squeeze(t: Any, n: NodeView, x: Any, axes: Any = None) -> Any:
     if axes is None:
-        left = n.shapes.dims(n.node.outputs[0])
-        if left is None or len(left) != len(_without_ones(n.dims(0))):
-            return x.squeeze()
+        known = n.node.outputs[0] in n.shapes.settled
+        if not known or len(n.out_dims()) != len(_without_ones(n.dims(0))):
+            return x.squeeze()  # a rank that the file declares may be one of several
         gone = [i for i, size in enumerate(n.dims(0)) if size == 1]
         return squeezed(x, gone, n.rank(0)) if gone else x
     listed = flat_ints(n.ints(1))

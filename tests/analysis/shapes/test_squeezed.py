@@ -80,3 +80,9 @@ def test_else_the_message_says_what_helps(emitted: Emit) -> None:
     assert "fix sizes with --shape x=1,1,6" in str(error.value)
     made.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
     check(made, emitted(made), {"x": np.ones((1, 1, 6), np.float32)})
+
+
+def test_a_declared_rank_may_be_one_of_several(emitted: Emit) -> None:
+    made = model("t = Softmax <axis = -1> (s) y = Relu(t)")
+    made.graph.value_info.append(onnx.helper.make_tensor_value_info("s", 1, ["b", 6]))
+    check(made, emitted(made), {"x": floats(1, 1, 6)}, {"x": floats(3, 1, 6)})

@@ -20,18 +20,16 @@ from ...analysis.spelling.expr import (
     Leaf,
     List,
     Literal,
-    Name,
     Ref,
     Tuple,
     Unary,
     callee,
     callees,
-    exchange,
     nodes,
     spell,
 )
 from ..classes.module_classes import ClassTable, ModuleClass
-from ..ir.assignment import LayerRef
+from ..ir.assignment import LayerRef, sized
 from ..ir.identifiers import unused, variable
 from ..ir.module_call import ModuleCall, ModuleRef, member, members
 from ..ir.naming import (
@@ -351,7 +349,7 @@ class Naming:
 
     def _sources(self, expr: Expr) -> set[ir.Value]:
         """The variables that an expression reads, but those whose sizes alone."""
-        return {v for v in reads(_sized(expr)) if v not in self.texts}
+        return {v for v in reads(sized(expr)) if v not in self.texts}
 
     def _between(
         self,
@@ -425,16 +423,6 @@ def _word_within(path: str, holder: str) -> str:
     start = f"{holder}." if holder else ""
     word = path.removeprefix(start).partition(".")[0] if path.startswith(start) else ""
     return variable(word) if re.fullmatch(r"[A-Za-z_]{2,}", word) else ""
-
-
-def _sized(expr: Expr) -> Expr:
-    """An expression without the values that it only asks for size, type and place."""
-
-    def asked(e: Expr) -> Expr | None:
-        is_asked = isinstance(e, Attribute) and e.label in ("shape", "dtype", "device")
-        return Name(e.label) if is_asked else None
-
-    return exchange(expr, asked)
 
 
 def _uncast(expr: Expr) -> Expr:

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ...analysis.ops.module_form import ModuleForm
-from ...analysis.spelling.expr import Call, Expr, Leaf, Ref, leaves
+from ...analysis.spelling.expr import (
+    Attribute,
+    Call,
+    Expr,
+    Leaf,
+    Name,
+    Ref,
+    exchange,
+    leaves,
+)
 
 
 @dataclass(frozen=True)
@@ -25,6 +34,16 @@ class LayerRef(Leaf):
 
     def __init__(self, form: ModuleForm) -> None:
         self.form = form
+
+
+def sized(expr: Expr) -> Expr:
+    """An expression without the values that it only asks for size, type and place."""
+
+    def asked(e: Expr) -> Expr | None:
+        is_asked = isinstance(e, Attribute) and e.label in ("shape", "dtype", "device")
+        return Name(e.label) if is_asked else None
+
+    return exchange(expr, asked)
 
 
 def is_plain_call(expr: Expr) -> bool:

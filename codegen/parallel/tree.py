@@ -9,8 +9,9 @@ import onnx_ir as ir
 
 from ...analysis.ops.module_form import Weight
 from ...analysis.partition.layers import Layer
+from ...analysis.spelling.expr import Ref, leaves
 from ..classes.module_classes import ClassTable
-from ..ir.assignment import Assignment, is_plain_call
+from ..ir.assignment import Assignment, is_plain_call, sized
 from ..ir.control_flow import Block, laid_out
 from ..ir.module_call import ModuleCall, weights_key
 from ..ir.package_plan import WeightPlan
@@ -131,25 +132,26 @@ def divide_tree(
     stage may begin; the network gives `results`.
 
     Around the repeated blocks of the tree are containers, of which every stage runs
-    the statements; what they call are units.
+    the statements; what they call are units. A module that is called again is one.
     """
     root = classes.root.call
-    containers = {root}
+    containers, again = {root}, set()
 
     def visit(call: ModuleCall, around: list[ModuleCall]) -> bool:
         found = False
         for child in call.calls():
-            repeated = child.shares is None and classes.counts[child] > 1
-            if (repeated and not classes.of[child].chain) or visit(
-                child, [*around, call]
-            ):
+            if child.shares is not None:
+                again.add(child.shares)
+                continue
+            repeated = classes.counts[child] > 1 and not classes.of[child].chain
+            if repeated or visit(child, [*around, call]):
                 found = True
         if found:
             containers.update([*around, call])
         return found
 
     visit(root, [])
-    items = list(_flat(root, containers))
+    items = list(_flat(root, containers - again))
     units: dict[str, Unit] = {}
     for item, _ in items:
         path = _path(item, paths)
@@ -242,11 +244,14 @@ def _find_crossings(
 
 
 def _taken(item: Assignment | ModuleCall) -> list[ir.Value]:
+    """What an item needs the elements of: sizes, types and devices are those of zeros,
+    too."""
     if isinstance(item, ModuleCall):
         return list(item.inputs)
     found = []
     for step in laid_out([item]):
-        found += step.reads()
+        read = leaves(sized(step.expr))
+        found += [leaf.value for leaf in read if isinstance(leaf, Ref)]
     return found
 
 

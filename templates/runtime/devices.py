@@ -418,8 +418,9 @@ class Stage(nn.Module):
         self.known: dict[int, tuple[Tensor, Tensor]] = {}
         here = {x.device for x in model.state_dict().values()} - {torch.device("meta")}
         device = min(here, key=str, default=torch.device("cpu"))
-        for path in absent_modules(stages, number):
-            module = model.get_submodule(path)
+        absent = map(model.get_submodule, absent_modules(stages, number))
+        # One module may have several paths, as a table that two parts share.
+        for module in {*absent} - {*map(model.get_submodule, stages[number])}:
             module.forward = partial(_zeros, module.forward, device)
         if number:
             first = model.get_submodule(stages[number][0])

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import onnx
 import pytest
+import torch
 from support.decoders import experts, projected
 from support.golden_sequences import cached_decoder
+from torch import nn
 
 from fairhand import compile
 from fairhand.analysis.errors import FairhandError, VerificationError
@@ -25,6 +27,7 @@ from fairhand.codegen.parallel.plan import Plan
 from fairhand.codegen.parallel.rehearse import rehearse
 from fairhand.codegen.parallel.write import _listed
 from fairhand.codegen.pipeline import parallel_plans
+from fairhand.templates.runtime.devices import Stage
 
 TRANSFORMER = Path(__file__).parents[3] / "examples" / "digits_transformer.onnx"
 
@@ -104,6 +107,67 @@ def test_layers_that_run_twice_are_named(tmp_path: Path) -> None:
     )
     with pytest.raises(FairhandError, match="run more than once or share a matrix"):
         compile(model, tmp_path / "p", parallel="tp=2", verify=False)
+
+
+def _matrix(name: str, seed: int) -> str:
+    numbers = ", ".join(str((seed * i % 11 - 5) / 8) for i in range(64))
+    return f"{name} = Constant<value = float[8, 8] {{{numbers}}}>()"
+
+
+def _model(given: str, made: str, lines: list[str]) -> onnx.ModelProto:
+    header = '<ir_version: 10, opset_import: ["" : 21]>'
+    text = " ".join(lines)
+    return onnx.parser.parse_model(f"{header} g ({given}) => ({made}) {{ {text} }}")
+
+
+def test_a_group_of_modules_that_runs_again_is_one_of_a_stage(tmp_path: Path) -> None:
+    lines, x = [_matrix(name, 7 + i) for i, name in enumerate("abcd")], "x"
+    for end in ("", "_1"):
+        for part, (a, b) in {"att": "ab", "ffn": "cd"}.items():
+            at, k = f"/group/{part}", f"{part}{end}"
+            lines += [
+                f'["{at}/up/MatMul{end}"] u{k} = MatMul({x}, {a})',
+                f'["{at}/Tanh{end}"] r{k} = Tanh(u{k})',
+                f'["{at}/down/MatMul{end}"] d{k} = MatMul(r{k}, {b})',
+                f'["{at}/Add{end}"] s{k} = Add(d{k}, {x})',
+            ]
+            x = f"s{k}"
+    lines += [_matrix("e", 5), f'["/head/MatMul"] y = MatMul({x}, e)']
+    model = _model("float[N, 8] x", "float[N, 8] y", lines)
+    with pytest.raises(FairhandError, match="places where a stage may begin"):
+        compile(model, tmp_path / "p", parallel="pp=2", verify=False)
+
+
+def test_a_mask_that_asks_a_value_for_its_type_crosses_no_stage(tmp_path: Path) -> None:
+    lines = [
+        _matrix("table", 3),
+        "no = Constant<value = int64 {0}>() at = Constant<value_ints = [-1]>()",
+        "zero = Constant<value = float {0.0}>()",
+        "least = Constant<value = float {-3.4028234663852886e38}>()",
+        '["/table/Gather"] s0 = Gather(table, ids) q = Equal(ids, no)',
+        "w = Where(q, zero, least) m = Unsqueeze(w, at)",
+    ]
+    for i in range(3):
+        path = f"/blocks/blocks.{i}"
+        lines += [
+            _matrix(f"a{i}", 5 + i),
+            f'["{path}/up/MatMul"] u{i} = MatMul(s{i}, a{i})',
+            f'["{path}/Add"] p{i} = Add(u{i}, m)',
+            f'["{path}/Softmax"] r{i} = Softmax(p{i})',
+            f'["{path}/Add_1"] s{i + 1} = Add(r{i}, s{i})',
+        ]
+    model = _model("int64[N, 4] ids", "float[N, 4, 8] y", [*lines, "y = Relu(s3)"])
+    package = compile(model, tmp_path / "p", parallel="pp=3", verify=False)
+    found = package.report["parallel"]["certificate"]
+    assert [list(given.values()) for given in found["crossing"]] == [["s1"], ["s2"]]
+
+
+def test_a_table_that_two_stages_share_is_in_both() -> None:
+    model = nn.Module()
+    model.left = model.right = nn.Embedding(4, 2)
+    model.last = nn.Linear(2, 2)
+    Stage(model, 0, [["left"], ["last", "right"]], [[0]], [[], ["y"]], ["y"])
+    assert model.left(torch.tensor([1])).any()
 
 
 @pytest.mark.slow

@@ -200,6 +200,19 @@ def _never_negative(expr: sympy.Expr) -> bool:
     return bool(expr.is_nonnegative)
 
 
+def ones(longer: Dims, shorter: Dims) -> list[int] | None:
+    """The axes of 1 without which one list of sizes is the other; None if it isn't."""
+    axes, left = [], list(shorter)
+    for axis, size in enumerate(longer):
+        if left and same(size, left[0]) is True:
+            left.pop(0)
+        elif size == 1:
+            axes.append(axis)
+        else:
+            return None
+    return None if left else axes
+
+
 def minimum(a: Dim, b: Dim) -> Dim:
     """The smaller size; a `Min` where the symbols decide."""
     if isinstance(b, int) and b >= _INFINITE and not isinstance(a, int):

@@ -2,18 +2,16 @@
 
 TorchScript writes `mask[batch, position]` as a column of all elements and places in it,
 and a size that is added to positions as an element of a shape. PyTorch's other exporter
-joins a table of places, which are all that there are: `mask[:, None, None, :]`.
+joins a table of places.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
-import numpy as np
 import onnx_ir as ir
 
-from ...analysis.graph.dims import Dim, Dims
+from ...analysis.graph.dims import Dim
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.ops.operands import equal
 from ...analysis.spelling.expr import (
@@ -25,7 +23,6 @@ from ...analysis.spelling.expr import (
     Name,
     Ref,
     Subscript,
-    callee,
     joined,
 )
 from ..ir.assignment import Assignment
@@ -126,8 +123,7 @@ class _Picks:
         return True
 
     def counted(self, step: Assignment) -> bool:
-        """x[rows, columns], which places hold as columns; a slice where each counts
-        along an axis of its own, in the order of x's axes."""
+        """x[rows, columns], which places hold as columns."""
         match step.expr:
             case Subscript(
                 (Ref() as of, Call((Attribute((Ref() as by,), "unbind"), *_)))
@@ -135,7 +131,7 @@ class _Picks:
                 x, places = of.value, by.value
             case _:
                 return False
-        dims, rank = self.shapes.dims(x) or (), len(self.shapes.dims(places) or ())
+        rank = len(self.shapes.dims(places) or ())
         join = self.makers.get(places)
         columns = (
             [x.value for x in joined(join.expr) if isinstance(x, Ref)] if join else []
@@ -145,8 +141,7 @@ class _Picks:
         parts = [self.column(value) for value in columns]
         if len(parts) != len(join.reads()) or any(part is None for part in parts):
             return False
-        items = self.slices(columns, dims, rank) or parts
-        step.expr = Ref(x)[tuple(items)]
+        step.expr = Ref(x)[tuple(parts)]
         return True
 
     def column(self, value: ir.Value) -> Expr | None:
@@ -161,107 +156,8 @@ class _Picks:
                 return Ref(source)
         return Ref(value).squeeze(-1)
 
-    def slices(
-        self, columns: Sequence[ir.Value], dims: Dims, rank: int
-    ) -> list[object]:
-        """The item for each axis, if columns are counts along their own; else none."""
-        items: list[object] = [None] * (rank - 1)
-        last = -1
-        if len(columns) != len(dims):
-            return []
-        for column, size in zip(columns, dims, strict=True):
-            found = self.count(column)
-            at = -1 if found is None else found[0] + rank
-            if found is None or not last < at < rank - 1:
-                return []
-            if not _is_given(found[1], self.shapes):
-                return []
-            stop = None if equal((found[1],), (size,)) else found[1]
-            shown = stop if stop is None or isinstance(stop, int) else DimOf(stop)
-            items[at], last = slice(None, shown), at
-        return items
-
-    def count(self, value: ir.Value) -> tuple[int, Dim] | None:
-        """The axis, from behind, along which a value is 0, 1, 2 ... and how far."""
-        dims = self.shapes.dims(value)
-        step = self.makers.get(value)
-        node = step.node if step is not None else None
-        if dims is None:
-            return None
-        wide = [i for i, dim in enumerate(dims) if dim != 1]
-        if value.const_value is not None:
-            array = value.const_value.numpy().reshape(-1)
-            plain = len(wide) == 1 and np.array_equal(array, np.arange(array.size))
-            return (wide[0] - len(dims), array.size) if plain else None
-        if step is None or node is None or step.form is not None or not node.inputs:
-            return None
-        source = node.inputs[0]
-        if source is None:
-            return None
-        if callee(step.expr) == ".expand":
-            return self.count(source)
-        if len(wide) == 1:
-            axis = self.counts(value, dims[wide[0]])
-            return None if axis is None else (axis, dims[wide[0]])
-        inner = self.shapes.dims(source)
-        if does(step, "Unsqueeze") and inner is not None and (*inner, 1) == tuple(dims):
-            found = self.count(source)
-            return None if found is None else (found[0] - 1, found[1])
-        return None
-
     def picked(self, x: ir.Value, places: ir.Value) -> Expr:
         dims = self.shapes.dims(x) or ()
-        rows = self.rows(dims, places) if len(dims) == 2 else None
-        if rows is not None:
-            return Ref(x)[rows]
         if len(dims) == 2 and dims[0] == 1:
             return Ref(x)[0, Ref(places)]
         return Ref(x).flatten()[Ref(places)] if len(dims) != 1 else Ref(x)[Ref(places)]
-
-    def rows(
-        self, dims: tuple[object, ...], places: ir.Value
-    ) -> tuple[object, ...] | None:
-        """How x itself is indexed if all of its rows are, each at all of its places."""
-        total = self.before(places, "Add")
-        for columns, first in _orders(total):
-            product = self.before(first, "Mul")
-            for row, width in _orders(product):
-                content = self.shapes.content(width)
-                wide = content is not None and content.size == 1
-                if not wide or content.flat[0] != dims[1]:  # type: ignore[union-attr]
-                    continue
-                axes = [self.counts(row, dims[0]), self.counts(columns, dims[1])]
-                rank = len(self.shapes.dims(places) or ())
-                a, b = (None if axis is None else axis + rank for axis in axes)
-                if a is not None and b is not None and a < b:
-                    return tuple(
-                        slice(None) if i in (a, b) else None for i in range(rank)
-                    )
-        return None
-
-    def counts(self, value: ir.Value, size: object) -> int | None:
-        """The axis, from behind, along which a value is 0, 1, 2 ... up to a size."""
-        dims = self.shapes.dims(value) or ()
-        wide = [i for i, d in enumerate(dims) if d != 1]
-        if len(wide) != 1 or dims[wide[0]] != size:
-            return None
-        step = self.makers.get(value)
-        while step is not None and does(step, "Unsqueeze", "Reshape"):
-            step = self.makers.get(step.reads()[0])
-        node = step.node if step is not None and does(step, "Range") else None
-        if node is None:
-            return None
-        start, _, delta = (self.shapes.content(v) for v in node.inputs if v is not None)
-        plain = start is not None and delta is not None
-        if not plain or (start.item(), delta.item()) != (0, 1):  # type: ignore[union-attr]
-            return None
-        return wide[0] - len(dims)
-
-
-def _orders(step: Assignment | None) -> list[tuple[ir.Value, ir.Value]]:
-    """The two operands of a step, either way round."""
-    reads = step.reads() if step is not None else []
-    if len(reads) != 2:
-        return []
-    a, b = reads
-    return [(a, b), (b, a)]

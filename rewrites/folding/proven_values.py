@@ -3,14 +3,14 @@ places of all there is."""
 
 from __future__ import annotations
 
-import math
+from typing import Any
 
 import onnx_ir as ir
 
-from ...analysis.graph.dims import Dims, same
-from ...analysis.graph.shape_facts import ShapeFacts
+from ...analysis.graph.dims import Dims, ones, product, same
+from ...analysis.graph.shape_facts import NodeFacts, ShapeFacts
 from ...analysis.graph.traversal import all_nodes
-from ...analysis.ops.facts.index_functions import Count
+from ...analysis.ops.facts.index_functions import Count, Rows
 from ...analysis.ops.node_view import constant
 from ...analysis.shapes.index_functions import Places
 from ..adapters.provenance import became_constants
@@ -87,7 +87,7 @@ def take_decided(model: ir.Model, shapes: ShapeFacts) -> int:
             became_constants(model, [node])
             out.replace_all_uses_with(taken)
         elif len(others) == 1:
-            _become(node, "Expand", taken, sizes_of=others[0])
+            _become(node, "Expand", taken, _made(node, "Shape", others[0]))
         else:
             continue
         found += 1
@@ -116,38 +116,98 @@ def _taken(node: ir.Node, places: Places) -> ir.Value | None:
 
 
 def read_in_order(model: ir.Model, shapes: ShapeFacts) -> int:
-    """Let what gathers all of a row in its order be a Reshape; returns how many did.
+    """Let what gathers elements in their order be a Reshape, of a Slice where they are
+    the first along an axis; returns how many did.
 
-    So PyTorch's exporter writes as_strided, which pools to one place are made of.
+    So exporters write masks of rows, at places of a column or at pairs of places, and
+    PyTorch's writes as_strided, which pools to one place are made of.
     """
     found, places = 0, Places(shapes)
     for node in list(model.graph):
-        if node.domain or node.op_type != "Gather":
+        if node.domain or node.op_type not in ("Gather", "GatherND"):
             continue
         x, at = node.inputs
         assert x is not None and at is not None
-        whole, dims = shapes.dims(x), shapes.dims(at)
-        if not whole or not dims or len(whole) > 1 or len(dims) < 2:
+        whole, columns = shapes.dims(x), _columns(node, places)
+        if node.outputs[0].is_graph_output() or not whole or not columns:
             continue
-        if same(whole[0], math.prod(dims)) is True and places.of(at) == _row(dims):
-            node.attributes.clear()
-            node.attributes.add(ir.AttrInt64("allowzero", 1))
-            _become(node, "Reshape", x, sizes_of=at)
-            found += 1
+        dims = (shapes.dims(at) or ())[: len(columns[0].steps)]
+        axes = {i: _axis(count) for i, count in enumerate(columns)}
+        cut = {
+            i: axis
+            for i, axis in axes.items()
+            if axis is not None and same(dims[axis], whole[i]) is not True
+        }
+        sizes = [dims[cut[i]] if i in cut else whole[i] for i in axes]
+        flat = Count(0, (0,) * len(dims))
+        for i, count in enumerate(columns):
+            flat = flat.plus(count, product(sizes[i + 1 :]))
+        is_all = same(product(sizes), product(dims)) is True
+        inner = whole[len(columns) :]
+        if not is_all or flat != _in_order(dims) or any(n != 1 for n in inner):
+            continue
+        if cut:
+            first = _made(node, "Constant", value_ints=[0] * len(cut))
+            ends = [_made(node, "Shape", at, start=k, end=k + 1) for k in cut.values()]
+            end = _made(node, "Concat", *ends, axis=0)
+            of = _made(node, "Constant", value_ints=[*cut])
+            x = _made(node, "Slice", x, first, end, of)
+        added = ones((*dims, *inner), (*sizes, *inner))
+        if added is not None:
+            _become(node, "Unsqueeze", x, _made(node, "Constant", value_ints=added))
+        else:
+            shape = _made(node, "Shape", at, end=len(dims))
+            if inner:
+                single = _made(node, "Constant", value_ints=[1] * len(inner))
+                shape = _made(node, "Concat", shape, single, axis=0)
+            _become(node, "Reshape", x, shape, allowzero=1)
+        found += 1
     return found
 
 
-def _row(dims: Dims) -> Count | None:
-    """0, 1, 2 ... in the order of memory; None where a step is of open size."""
-    steps = [math.prod(dims[k + 1 :]) if n != 1 else 0 for k, n in enumerate(dims)]
-    return Count(0, tuple(steps)) if all(isinstance(n, int) for n in steps) else None
+def _columns(node: ir.Node, places: Places) -> list[Count]:
+    """The place along each of the first axes that a node reads at; none if unknown."""
+    site = NodeFacts(node, places.shapes)
+    found, dims = places.of(node.inputs[1]), site.dims(1) or (None,)
+    if node.op_type == "Gather":
+        is_first = site.axis(len(site.dims(0) or ())) == 0
+        return [found] if isinstance(found, Count) and is_first else []
+    if isinstance(found, Count) and dims[-1] == 1:
+        found = Rows((found,))
+    if not isinstance(found, Rows) or site.attr("batch_dims", 0):
+        return []
+    return [Count(count.first, count.steps[:-1]) for count in found.counts]
 
 
-def _become(node: ir.Node, op: str, x: ir.Value, sizes_of: ir.Value) -> None:
+def _axis(count: Count) -> int | None:
+    """The axis along which a place is 0, 1, 2 ...; None if there isn't one alone."""
+    steps = [(step, axis) for axis, step in enumerate(count.steps) if step]
+    ((step, axis),) = steps if len(steps) == 1 else ((0, None),)
+    return axis if (count.first, step) == (0, 1) else None
+
+
+def _in_order(dims: Dims) -> Count:
+    """0, 1, 2 ... in the order of memory."""
+    steps = [product(dims[k + 1 :]) if n != 1 else 0 for k, n in enumerate(dims)]
+    return Count(0, tuple(steps))
+
+
+def _made(node: ir.Node, op: str, *inputs: ir.Value, **attributes: Any) -> ir.Value:
+    """The result of a new node before one, in whose place it is."""
     assert node.graph is not None
     # The graph gives it a name that it has not.
-    sizes = ir.node("Shape", [sizes_of], metadata_props=dict(node.metadata_props))
-    node.graph.insert_before(node, sizes)
+    props = dict(node.metadata_props)
+    made = ir.node(op, inputs, attributes, metadata_props=props)
+    node.graph.insert_before(node, made)
+    return made.outputs[0]
+
+
+def _become(
+    node: ir.Node, op: str, x: ir.Value, sizes: ir.Value, **attributes: int
+) -> None:
     node.op_type = op
+    node.attributes.clear()
+    for name, number in attributes.items():
+        node.attributes.add(ir.AttrInt64(name, number))
     node.replace_input_with(0, x)
-    node.replace_input_with(1, sizes.outputs[0])
+    node.replace_input_with(1, sizes)

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import onnx_ir as ir
 
-from ...analysis.graph.dims import Dim, Dims, product, quotient, same
+from ...analysis.graph.dims import Dim, Dims, ones, product, quotient, same
 from ..language.facts import Facts
 from ..language.operators.read_write import WORDS, CannotWrite, Draft, Input, Output
 
@@ -216,9 +216,20 @@ def _written(
             draft = WORDS["Transpose"].write([result], {"perm": step})
             sizes = tuple(sizes[k] for k in step)
         else:
-            parameters = {"shape": step, "sizes": sizes}
-            draft = WORDS["Reshape"].write([result], parameters)
+            draft = _reshaped(result, step, sizes)
             sizes = step
         drafts.append(draft)
         result = Output(draft)
     return drafts, result
+
+
+def _reshaped(x: Input, shape: Dims, sizes: Dims) -> Draft:
+    """Where sizes are open, axes of 1 may still come or go by their places."""
+    try:
+        return WORDS["Reshape"].write([x], {"shape": shape, "sizes": sizes})
+    except CannotWrite:
+        added, gone = ones(shape, sizes), ones(sizes, shape)
+        if added is None and gone is None:
+            raise
+    word = "Squeeze" if added is None else "Unsqueeze"
+    return WORDS[word].write([x], {"axes": gone if added is None else added})

@@ -21,8 +21,6 @@ from .attention import STATEMENTS as ATTENTION_STATEMENTS
 from .cast_chains import STATEMENT as CAST_STATEMENT
 from .cast_chains import cast_of_cast
 from .denotation import MEANINGS, Reference, Term
-from .gather_in_order import STATEMENT as GATHER_STATEMENT
-from .gather_in_order import gather_in_order
 from .group_norm import STATEMENT as GROUP_STATEMENT
 from .group_norm import group_norm
 from .movement_chains import MOVEMENTS, movement_chains
@@ -42,14 +40,12 @@ STATEMENTS = {
     **ATTENTION_STATEMENTS,
     "group_norm": GROUP_STATEMENT,
     "cast_of_cast": CAST_STATEMENT,
-    "gather_in_order": GATHER_STATEMENT,
     "movement_chain": MOVEMENT_STATEMENT,
 }
 CLASSES = {
     **dict.fromkeys(STATEMENTS, Exactness.ROUNDED),
     **dict.fromkeys(
-        ("cast_of_cast", "gather_in_order", "attention_grouped", "movement_chain"),
-        Exactness.BITWISE,
+        ("cast_of_cast", "attention_grouped", "movement_chain"), Exactness.BITWISE
     ),
 }
 
@@ -90,14 +86,6 @@ def _casts(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     chain = cast_of_cast(node)
     if chain is not None:
         yield _of_casts(node, *chain)
-
-
-def _places_in_order(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
-    in_order = gather_in_order(node, around.facts)
-    if in_order is not None:
-        evidence = f"the places {node.inputs[1].name} count by ones"  # type: ignore[union-attr]
-        root = node.outputs[0]
-        yield _recognition("gather_in_order", root, (node,), (in_order,), evidence)
 
 
 def _movements(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
@@ -167,7 +155,6 @@ _Recognising = Callable[[ir.Node, Neighbourhoods], Iterator[Recognition]]
 # What is recognised, at which operators, and how.
 _WAYS: tuple[tuple[Collection[str], Collection[str], _Recognising], ...] = (
     (("cast_of_cast",), ("Cast",), _casts),
-    (("gather_in_order",), ("Gather",), _places_in_order),
     (("movement_chain",), MOVEMENTS, _movements),
     (("group_norm",), ("Reshape",), _groups),
     (("attention", OPEN, "attention_rescaled"), ("MatMul", "Attention"), _attention),

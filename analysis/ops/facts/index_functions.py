@@ -28,13 +28,13 @@ class Count:
     """
 
     first: Dim
-    steps: tuple[int, ...]
+    steps: tuple[Dim, ...]
 
-    def plus(self, other: Count, times: int = 1) -> Count:
+    def plus(self, other: Count, times: Dim = 1) -> Count:
         """This and `times` the other, place by place."""
         steps = zip(self.steps, other.steps, strict=True)
         first = simplify(self.first + times * other.first)
-        return Count(first, tuple(a + times * b for a, b in steps))
+        return Count(first, tuple(simplify(a + times * b) for a, b in steps))
 
     @property
     def is_constant(self) -> bool:
@@ -44,7 +44,7 @@ class Count:
     @property
     def is_natural(self) -> bool:
         """Never below 0."""
-        return min(self.steps, default=0) >= 0 and at_least(self.first, 0) is True
+        return all(at_least(n, 0) is True for n in (self.first, *self.steps))
 
 
 @dataclass(frozen=True)
@@ -323,10 +323,10 @@ add, sub = _sum(1), _sum(-1)
 
 
 def mul(site: IndexFacts) -> Found:
-    """Mul by a known number that is the same everywhere."""
+    """Mul by a number that is the same everywhere."""
     for a, b in (operands := site.operands()), operands[::-1]:
-        if isinstance(a, Count) and isinstance(b, Count) and b.is_constant:
-            return Count(0, (0,) * len(a.steps)).plus(a, int(b.first))
+        if isinstance(a, Count) and isinstance(b, Count) and not any(b.steps):
+            return Count(0, (0,) * len(a.steps)).plus(a, b.first)
     return None
 
 

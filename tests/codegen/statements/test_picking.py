@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import onnx
 import pytest
 from support.emitter_models import Emitted
 from support.traced import Traced
+
+import fairhand
 
 Emit = Callable[[onnx.ModelProto], Emitted]
 
@@ -32,14 +35,25 @@ def indexed(rows: bool = True, width: int = 1, turned: bool = False) -> onnx.Mod
     return g.model(y=g("Add", "x", g("Squeeze", picked, g.ints(-1))))
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_all_rows_at_all_places(turned: bool, emitted: Emit) -> None:
-    line, *_ = emitted(indexed(turned=turned)).body()
-    assert line.startswith("y = x + F.relu(mask)[:, None, None, :]")
+@pytest.mark.parametrize(
+    ("options", "plan", "line"),
+    [
+        ({}, "dp=2", "y = x + F.relu(mask)[:, None, None, :]"),
+        ({"turned": True}, "dp=2", "y = x + F.relu(mask)[:, None, None, :]"),
+        ({"rows": False}, None, "mask = F.relu(mask).reshape(-1, 1)[: mask.shape[1]]."),
+    ],
+)
+def test_places_in_their_order(
+    options: dict[str, bool], plan: str | None, line: str, tmp_path: Path
+) -> None:
+    """Where the graph reads at no places any more, batches can be divided."""
+    folder = tmp_path / "net"
+    fairhand.compile(indexed(**options), folder, level=0, parallel=plan)
+    assert f" {line}" in (folder / "model.py").read_text(encoding="utf-8")
 
 
 def test_a_column_is_the_tensor_flattened(emitted: Emit) -> None:
-    assert "F.relu(mask).flatten()[" in emitted(indexed(rows=False)).text
+    assert "F.relu(mask).flatten()[" in emitted(indexed(width=0)).text
 
 
 def test_other_places_stay_places(emitted: Emit) -> None:

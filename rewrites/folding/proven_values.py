@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ...analysis.graph.dims import Dims, ones, product, same
+from ...analysis.graph.dims import Dim, Dims, at_least, ones, product, same
 from ...analysis.graph.shape_facts import NodeFacts, ShapeFacts
 from ...analysis.graph.traversal import all_nodes
 from ...analysis.ops.facts.index_functions import Count, Rows
@@ -146,6 +146,8 @@ def read_in_order(model: ir.Model, shapes: ShapeFacts) -> int:
         inner = whole[len(columns) :]
         if not is_all or flat != _in_order(dims) or any(n != 1 for n in inner):
             continue
+        if any(not _is_read(axis, dims, whole[i]) for i, axis in cut.items()):
+            continue
         if cut:
             first = _made(node, "Constant", value_ints=[0] * len(cut))
             ends = [_made(node, "Shape", at, start=k, end=k + 1) for k in cut.values()]
@@ -184,6 +186,14 @@ def _axis(count: Count) -> int | None:
     steps = [(step, axis) for axis, step in enumerate(count.steps) if step]
     ((step, axis),) = steps if len(steps) == 1 else ((0, None),)
     return axis if (count.first, step) == (0, 1) else None
+
+
+def _is_read(axis: int, dims: Dims, whole: Dim) -> bool:
+    """Whether places along an axis are within the whole, or are looked for there: where
+    nothing is read, any are allowed."""
+    others = (*dims[:axis], *dims[axis + 1 :])
+    within = at_least(whole, dims[axis]) is True
+    return within or all(at_least(n, 1) is True for n in others)
 
 
 def _in_order(dims: Dims) -> Count:

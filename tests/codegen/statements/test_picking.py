@@ -67,3 +67,12 @@ def test_a_size_in_a_tensor(emitted: Emit) -> None:
     text = emitted(g.model(y=g("Mul", g("Relu", "x"), size))).text
     assert "torch.full((1,), x.shape[1], device=x.device)" in text
     assert "torch.tensor(x.shape" not in text
+
+
+def test_places_that_are_given_are_in_no_order(tmp_path: Path) -> None:
+    """As many as there are elements, and of as many sizes."""
+    g = Traced(x=["batch", "seq"], places=("int64", ["batch", "seq"]))
+    column = g("Reshape", "x", g.ints(-1))
+    model = g.model(y=g("Relu", g("Gather", column, "places")))
+    fairhand.compile(model, tmp_path / "net")
+    assert "[places]" in (tmp_path / "net" / "model.py").read_text(encoding="utf-8")

@@ -47,6 +47,7 @@ from .adapters.opset_adapters import (
 from .adapters.provenance import number_nodes, remember_origins
 from .adapters.split_sequences import slice_sequences
 from .adapters.unique_names import UniqueNames, fix_names
+from .folding.duplicate_constants import turn_back
 from .lowering import load
 from .lowering.by_type import lower
 
@@ -78,6 +79,7 @@ def normalise(model: ir.Model) -> ir.Model:
     split_long(model, names)
     lower(model, names, lambda: _infer_types(model))
     remove_idle_nodes(model, names)
+    turn_back(model, names)
     remove_unused(model)
     _import_newest(model)
     mark_parameters(model)

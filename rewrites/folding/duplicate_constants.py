@@ -1,4 +1,5 @@
-"""Equal constants become one, so that a module called twice shows as one."""
+"""Equal constants become one, so that a module called twice shows as one; a matrix
+that an exporter stored turned beside the weight that it came of is that weight's."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ import onnx_ir as ir
 from ...analysis.graph.constants import uniform_number
 from ...analysis.graph.parameters import COMPUTED, has_name, is_parameter
 from ...analysis.graph.weight_access import FileTensor, glance, note_read
+from ..adapters.opset_adapters import TARGET_OPSET, AdapterSite
+from ..adapters.unique_names import UniqueNames
 
 # Equal vectors say little: every norm starts with ones. Equal matrices are one, and
 # so is what was computed from the same weights, each time that the module was called.
@@ -69,6 +72,52 @@ def equal_pairs(values: Iterable[ir.Value]) -> Iterator[tuple[ir.Value, ir.Value
             for x in others:
                 if not _are_of_two(first, x) and _same_bits(first, x):
                     yield first, x
+
+
+def turn_back(model: ir.Model, names: UniqueNames) -> None:
+    """Compute anew what an exporter folded: the Transpose of a weight that the file
+    also has as it is, as a language model's of its tied head."""
+    kept: dict[object, list[ir.Value]] = {}
+    for value in model.graph.initializers.values():
+        if has_name(value) and (tensor := _matrix(value)) is not None:
+            kept.setdefault((tensor.dtype, *tensor.shape), []).append(value)
+    for value in list(model.graph.initializers.values()):
+        tensor = _matrix(value)
+        if tensor is None or has_name(value) or value.is_graph_output():
+            continue
+        alike = kept.get((tensor.dtype, *reversed(tensor.shape)), ())
+        weight = next((w for w in alike if _is_turned(w, value)), None)
+        for user, place in tuple(value.uses()) if weight is not None else ():
+            site = AdapterSite(user, TARGET_OPSET, model.graph, names)
+            turned = site.before("Transpose", [weight], "turned", perm=[1, 0])
+            user.replace_input_with(place, turned)
+        if weight is not None:
+            note_read(weight.const_value, tensor)
+
+
+def _matrix(value: ir.Value) -> ir.TensorProtocol | None:
+    tensor = value.const_value
+    if tensor is None or len(tensor.shape) != 2 or tensor.size < 2:
+        return None
+    return tensor if tensor.dtype.is_floating_point() else None
+
+
+def _is_turned(weight: ir.Value, other: ir.Value) -> bool:
+    """Whether one has the bits of the other's Transpose; a corner tells most apart."""
+    assert weight.const_value is not None and other.const_value is not None
+    a, b = _whole(weight.const_value), _whole(other.const_value).T
+    corner = np.array_equal(a[:_ROWS, :_ROWS], b[:_ROWS, :_ROWS])
+    if not corner or uniform_number(other.const_value) is not None:
+        return False
+    step = max(1, _PIECE // max(1, a[:1].nbytes))
+    starts = range(0, len(a), step)
+    return all(np.array_equal(a[i:][:step], b[i:][:step]) for i in starts)
+
+
+def _whole(tensor: ir.TensorProtocol) -> np.ndarray:
+    """The elements as whole numbers, which compare by their bits."""
+    array = glance(tensor)
+    return array.view(f"u{array.itemsize}")
 
 
 def _are_of_two(a: ir.Value, b: ir.Value) -> bool:

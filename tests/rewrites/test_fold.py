@@ -422,6 +422,19 @@ def test_layers_of_a_list_that_begin_alike_stay_apart() -> None:
     assert set(model.graph.initializers) == {*names} - {"head.weight"}
 
 
+def test_an_exporters_transpose_of_a_weight_is_that_weights() -> None:
+    """A tied head, whose matrix PyTorch's exporter folds: stored once, and trained."""
+    text = "g (int64[2, 5] ids) => (float[2, 5, 96] y) "
+    text += "{ x = Gather(table, ids) y = MatMul(x, val_143) }"
+    table = RNG.standard_normal((96, 32)).astype(np.float32)
+    turned = {"table": table, "val_143": np.ascontiguousarray(table.T)}
+    model = normalise(load(parse(text, **turned)).model)
+    assert ops(model) == ["Gather", "Transpose", "MatMul"]
+    assert set(model.graph.initializers) == {"table"}
+    others = turned | {"val_143": turned["val_143"] + 1}
+    assert ops(normalise(load(parse(text, **others)).model)) == ["Gather", "MatMul"]
+
+
 ENLARGED = """g (float[n, m] x, bool[n, 1, k] b) => (bool[n, m, k] y) {
     sizes = Shape(x) zero = Constant<value_int = 0>() one = Constant<value_int = 1>()
     m = Gather(sizes, one) places = Range(zero, m, one)

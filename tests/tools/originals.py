@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -611,7 +612,8 @@ def export(made: Original, exporter: str, path: Path) -> None:
     """Write the ONNX file of a network; raises what the exporter raises."""
     by, _, how = exporter.partition("_")
     raw = how != ""
-    names = list(made.inputs)
+    # TorchScript's names them in forward's order, whatever the one they are given in.
+    names = [n for n in signature(made.module.forward).parameters if n in made.inputs]
     if how == "basic":
         from_file = path.with_name(path.name.replace(exporter, f"{by}_raw"))
         if not from_file.exists():

@@ -41,7 +41,8 @@ from .sizes import normal
 # Calls are followed as they are for sizes in general: PyTorch tells 0 and 1 apart, and
 # does the same to them by shorter ways.
 _GENERAL = symbol_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
-# Where data decide what is done: ways that are followed, calls after which no other is.
+# Where data decide what is done: ways that are followed, calls after which no other is,
+# and no other sizes.
 _MOST_WAYS, _MOST_CALLS = 24, 5000
 _BY_DATA = "data take one of"
 # What no other sizes mend.
@@ -106,6 +107,8 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
         try:
             found = _attempt(request, sizes, symbolic=False)
             ran.append(sizes)
+            if found["calls"] > _MOST_CALLS:  # a long loop: minutes for each of them
+                break
         except Fails as error:  # these may be sizes that the network isn't for
             since = _reason(error)
         except Differs as error:

@@ -29,6 +29,7 @@ from fairhand.codegen.commands.verify import verify_again, verify_all_inputs
 from fairhand.codegen.kernels import kernel_set
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.plan.make_plan import CompiledModel
+from fairhand.codegen.validate import compare as compare_module
 from fairhand.codegen.validate.compare import (
     _attempt,
     _greatest,
@@ -451,6 +452,24 @@ def test_an_edit_to_other_calls_is_accepted_by_results(tmp_path: Path) -> None:
                 again(by_results=True)
         else:
             assert any("results as written" in line for line in again(by_results=True))
+
+
+def test_a_long_loop_is_followed_at_one_size(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where sizes are numbers, each of them takes as long again."""
+    right = emitted(looped(), folder, monkeypatch)
+    real = compare_module._attempt
+
+    def numbers_alone(request: Any, sizes: Any, symbolic: bool) -> dict[str, Any]:
+        if symbolic:
+            raise ValueError("symbols don't do")
+        return real(request, sizes, symbolic)
+
+    monkeypatch.setattr(compare_module, "_attempt", numbers_alone)
+    assert len(verdict(folder, right)["sizes"]) > 1
+    monkeypatch.setattr(compare_module, "_MOST_CALLS", 1)
+    assert len(verdict(folder, right)["sizes"]) == 1
 
 
 def test_what_data_decide_is_followed_at_one_size(

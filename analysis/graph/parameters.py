@@ -27,11 +27,16 @@ TRAINS = "trains"
 COMPUTED = "computed"
 
 
+def noted(value: ir.Value) -> str:
+    """PARAMETER or BUFFER, if torch's exporter says so of a constant."""
+    kind = value.metadata_props.get(_KIND, "")
+    return kind if kind in ("PARAMETER", "BUFFER") else ""
+
+
 def has_name(value: ir.Value) -> bool:
     """Whether a constant's name is the original program's, not an exporter's."""
     name = value.name or ""
-    noted = value.metadata_props.get(_KIND) in ("PARAMETER", "BUFFER")
-    made_up = not noted and (_MADE_UP.search(name) or _BOUNDS.search(name))
+    made_up = not noted(value) and (_MADE_UP.search(name) or _BOUNDS.search(name))
     return bool(re.fullmatch(r"[A-Za-z_][\w.-]*", name)) and not made_up
 
 
@@ -82,7 +87,7 @@ _PERSISTENT = "pkg.torch.export.graph_signature.InputSpec.persistent"
 def is_parameter(value: ir.Value) -> bool:
     """A float constant that trains: no buffer that the exporter noted; by its uses,
     else by a name like norm.weight."""
-    if value.metadata_props.get(_KIND) == "BUFFER":
+    if noted(value) == "BUFFER":
         return False
     if value.const_value is None or value.meta.get(TRAINS) is not None:
         return value.const_value is not None and bool(value.meta[TRAINS])

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from ..graph.constants import is_grid, is_mask, is_wave
-from ..graph.parameters import TRAINS, has_name
+from ..graph.parameters import TRAINS, has_name, noted
 from ..graph.traversal import all_nodes
 from ..graph.weight_access import glance
 from .registry import lookup
@@ -68,7 +68,8 @@ class _Roles:
         tensor = value.const_value
         if tensor is None:
             return None
-        if tensor.size == 1 and (_is_setting(value) or _scales_rows(value)):
+        unknown = tensor.size == 1 and noted(value) != "PARAMETER"
+        if unknown and (_is_setting(value) or _scales_rows(value)):
             return False
         if _is_statistic(value) or self._is_frozen(value):
             return False

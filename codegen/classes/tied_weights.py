@@ -87,10 +87,10 @@ def tie(weights: Sequence[WeightPlan], faithful: bool = False) -> Tied:
         for first_named, again in pairs:
             keys.setdefault(first_named.key, [first_named.key]).append(again.key)
             spared += again.array().size
-    for weight in _named_elsewhere(weights) if faithful else ():
+    for weight, again_at in _named_elsewhere(weights) if faithful else ():
         *holder, _ = weight.path
         other = weight.origin.rpartition(".")[0]
-        if (line := (tuple(other.split(".")), tuple(holder))) in lines:
+        if (line := (again_at, tuple(holder))) in lines:
             continue
         lines[line] = None
         for one in weights:  # the module has all its weights under either name
@@ -126,9 +126,12 @@ def _are_one(a: Sequence[WeightPlan], b: Sequence[WeightPlan]) -> bool:
     )
 
 
-def _named_elsewhere(weights: Sequence[WeightPlan]) -> Iterator[WeightPlan]:
+def _named_elsewhere(
+    weights: Sequence[WeightPlan],
+) -> Iterator[tuple[WeightPlan, MemberPath]]:
     """The first matrix of each initializer with the path of a module that there isn't,
-    beside one that there is. (Exporters share vectors of numbers that are equal.)"""
+    beside one that there is, and that path. (Exporters share vectors of numbers that
+    are equal.)"""
     held = {"", *(path for w in weights for path in _prefixes(w.key))}
     seen = {weight.key for weight in weights}
     for weight in weights:
@@ -140,19 +143,30 @@ def _named_elsewhere(weights: Sequence[WeightPlan]) -> Iterator[WeightPlan]:
         if weight.origin in seen or weight.key.rpartition(".")[2] != last:
             continue
         seen.add(weight.origin)
-        words = holder.split(".")
-        alone = holder not in held and attribute(words[-1]) == words[-1]
-        if alone and holder.rpartition(".")[0] in held and not _has_number(words):
-            yield weight
+        path = _beside(holder.split("."), weights) if holder not in held else ()
+        if path:
+            yield weight, path
+
+
+def _beside(words: Sequence[str], weights: Sequence[WeightPlan]) -> MemberPath:
+    """Where a module of that name belongs, as what else is in the module around it: an
+    attribute, or the entry of a dictionary. Else ()."""
+    *around, last = words
+    for weight in weights:
+        at, key = len(around), weight.key.split(".")
+        if key[:at] == around and len(weight.path) == len(key) > at + 1:
+            beside, new = weight.path[at], list[str | Item]()
+            if isinstance(beside, Item):
+                new = [] if isinstance(beside.key, int) else [Item(last)]
+            elif attribute(last) == last:
+                new = [last]
+            return (*weight.path[:at], *new) if new else ()
+    return ()
 
 
 def _prefixes(key: str) -> Iterator[str]:
     words = key.split(".")
     return (".".join(words[:n]) for n in range(1, len(words)))
-
-
-def _has_number(words: Iterable[str]) -> bool:
-    return any(word.isdigit() for word in words)
 
 
 def _made_alike(a: WeightPlan, b: WeightPlan) -> bool:

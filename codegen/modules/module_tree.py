@@ -67,6 +67,7 @@ def make_tree(
         _read_from_layers(root)
     _own_constants(root, results, faithful)
     while faithful and _dissolve(root, _divided(root)):
+        _unify_layers(root, faithful)
         for call in (root, *root.all_calls()):
             call.constants.clear()
         _read_from_layers(root)

@@ -19,6 +19,7 @@ from ...analysis.graph.parameters import (
     has_name,
     is_parameter,
     is_saved,
+    noted,
 )
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.literals import one_line
@@ -219,8 +220,8 @@ class Spelling:
     def _is_member(self, value: ir.Value) -> bool:
         """Whether a number is kept like any tensor: one that trains, and one that a
         module of the file has, for the keys of a faithful network."""
-        named = "." in (value.name or "") and is_saved(value)
-        return is_parameter(value) or (self.faithful and named)
+        named = ("." in (value.name or "") or noted(value)) and is_saved(value)
+        return is_parameter(value) or (self.faithful and bool(named))
 
     def _scalar_inputs(self, view: NodeView, op: OpDef) -> dict[int, Expr | np.generic]:
         """Inputs that print as numbers without changing the result's shape or type."""

@@ -45,11 +45,11 @@ class PageRank(nn.Module):
         x = torch.tensor(pages, device=links.device)
         total = links.sum(dim=1, keepdim=True)  # [pages, 1]
         y = x.float()
-        z = torch.ones(pages, pages, device=links.device) / y  # [pages, pages]
+        z = torch.ones((pages, pages), device=links.device) / y  # [pages, pages]
         u = links / total.clamp(min=1)
         chosen = torch.where(total > 0.0, u, z.to(u.dtype))
         z = tolerance < 1.0 and most > 0
-        rank = torch.ones(pages, device=links.device) / y  # [pages]
+        rank = torch.ones((pages,), device=links.device) / y  # [pages]
         change = torch.tensor(1.0, device=links.device)
         rounds = torch.tensor(0, device=links.device)
         running = z

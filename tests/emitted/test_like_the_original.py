@@ -556,3 +556,68 @@ def test_words_that_are_no_identifiers(tmp_path: Path) -> None:
         )
     found = keys(package(g, tmp_path, y=x))
     assert {key[:13] for key in found} == {"trunk.block-0", "trunk.block-1"}
+
+
+def test_a_layer_of_a_dictionary_that_is_called_again(tmp_path: Path) -> None:
+    """As X-MOD's norm, which a method of `output` calls behind an adapter of it."""
+    g = Traced(x=["batch", 5, 8])
+    x = "x"
+
+    def norm(x: str, name: str) -> str:
+        with g.module(name, "LayerNorm"):
+            weights = g.param("weight", 8), g.param("bias", 8)
+            return str(g("LayerNormalization", x, *weights, axis=-1))
+
+    for i in range(2):
+        with g.module(f"layer.{i}", "Layer"):
+            with g.module("output", "Output"):
+                x = norm(g.fc(x, "dense", 8, 8), "norm")
+            with g.module("output.adapter", "Adapter"):
+                y = g.fc(g("Tanh", g.fc(x, "down", 8, 4)), "up", 4, 8)
+            x = norm(g("Add", x, y), "output.norm")
+    parts = ("dense", "norm", "adapter.down", "adapter.up")
+    assert keys(package(g, tmp_path, y=x)) == {
+        f"layer.{i}.output.{part}.{w}"
+        for i in range(2)
+        for part in parts
+        for w in ("weight", "bias")
+    }
+
+
+def test_what_two_towers_share_has_a_name_in_each(tmp_path: Path) -> None:
+    """The exporter joins equal calls, and has one of the names for the weights."""
+    g = Traced(x=["batch", 5, 8])
+    for i in range(2):
+        with g.module(f"towers.{i}", "Sequential"), g.module("0", "Linear"):
+            weight, bias = g.param("weight", 8, 8), g.param("bias", 8)
+    with g.module("towers.0", "Sequential"):
+        with g.module("0", "Linear"):
+            turned = g("Transpose", weight, perm=[1, 0])
+            x = g("Relu", g("Add", g("MatMul", "x", turned), bias))
+        y = g.fc(x, "3", 8, 2)
+    with g.module("towers.1", "Sequential"):
+        y = g("Mul", y, g.fc(x, "3", 8, 2))
+    module = package(g, tmp_path, y=y).load()
+    assert module.towers[1]["0"] is module.towers[0]["0"]
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_number_that_torch_calls_a_parameter(level: int, tmp_path: Path) -> None:
+    g = Graph(x=["batch", 4])
+    temperature = g.weight("temperature", value=np.float32(0.7))
+    proto = g.model(y=g("Div", g.linear("x", "fc", 4, 4), temperature))
+    info = proto.graph.value_info.add(name=temperature)
+    info.type.tensor_type.elem_type = 1
+    kind = "pkg.torch.export.graph_signature.InputSpec.kind"
+    info.metadata_props.add(key=kind, value="PARAMETER")
+    fairhand.compile(proto, tmp_path / "net", level=level)
+    network = imported(tmp_path / "net").load()
+    assert "temperature" in dict(network.named_parameters())
+
+
+def test_zeros_of_sizes_of_the_input_are_traced(tmp_path: Path) -> None:
+    g = Graph(x=["batch", 4])
+    zeros = g("ConstantOfShape", g("Concat", g.size("x", 0), g.ints(3), axis=0))
+    made = package(g, tmp_path, y=g("Concat", zeros, g("Relu", "x"), axis=1)).load()
+    x = torch.randn(5, 4)
+    assert torch.equal(torch.fx.symbolic_trace(made)(x), made(x))

@@ -282,7 +282,7 @@ class BeamSearch(nn.Module):
         positions = (mask.cumsum(dim=1, dtype=torch.int32) - 1) * mask
         prompt = input_ids.repeat_interleave(4, dim=0)  # [4*batch, length]
         no_past = torch.zeros(
-            2, 4 * input_ids.shape[0], 2, 0, 8, device=input_ids.device
+            (2, 4 * input_ids.shape[0], 2, 0, 8), device=input_ids.device
         )
         totals, best, best_totals, done = beam_start(
             prompt, beams=4, longest=24, padding=0

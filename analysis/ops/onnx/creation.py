@@ -141,13 +141,14 @@ def _range(t: Any, n: NodeView, start: Any, limit: Any, delta: Any) -> Any:
 def filled(t: Any, element: np.generic, wanted: Any, dtype: ir.DataType) -> Any:
     """A tensor of one number: torch.zeros(2, 3), torch.full((2, 3), 0.5).
 
-    `wanted` is a tuple of sizes, or what gives them at run time.
+    `wanted` is a tuple of sizes, or what gives them at run time. Sizes that the inputs
+    decide stay a tuple: torch.fx traces no torch.zeros(x.shape[0], 3).
     """
     value = _number(element)
     if value in (0, 1) and not isinstance(value, bool) and math.copysign(1, value) > 0:
         make = t.ones if value else t.zeros
-        one_by_one = isinstance(wanted, tuple) and wanted
-        args: Any = wanted if one_by_one else [wanted]  # () and run-time sizes whole
+        known = isinstance(wanted, tuple) and all(isinstance(x, int) for x in wanted)
+        args: Any = wanted if known and wanted else [wanted]
         return make(*args, **_with_dtype(t, dtype))
     usual = ir.DataType.FLOAT
     if isinstance(value, bool):

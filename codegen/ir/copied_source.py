@@ -113,8 +113,11 @@ def helper_sources(helpers: Iterable[Callable[..., Any]]) -> list[str]:
     first."""
     done: dict[str, str] = {}
     for helper in helpers:
+        # Those of this tree are seldom imported, those of a user's file are.
+        module = sys.modules.get(helper.__module__)
         file = _TREE.joinpath(*helper.__module__.split(".")[1:]).with_suffix(".py")
-        found = _closure([helper.__name__], source_file(file).definitions)
+        path = Path(module.__file__) if module and module.__file__ else file
+        found = _closure([helper.__name__], source_file(path).definitions)
         for name, each in found.items():
             done.setdefault(name, each.text)
     return list(done.values())

@@ -8,6 +8,7 @@ from typing import Any
 import onnx_ir as ir
 
 from ...analysis.graph.dims import Dim, Dims, at_least, ones, product, same
+from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.shape_facts import NodeFacts, ShapeFacts
 from ...analysis.graph.traversal import all_nodes
 from ...analysis.ops.facts.index_functions import Count, Rows
@@ -128,10 +129,14 @@ def read_in_order(model: ir.Model, shapes: ShapeFacts) -> int:
             continue
         x, at = node.inputs
         assert x is not None and at is not None
-        whole, columns = shapes.dims(x), _columns(node, places)
-        if node.outputs[0].is_graph_output() or not whole or not columns:
+        out = node.outputs[0]
+        if out.is_graph_output() or not out.uses() or is_parameter(x):
+            continue  # a table of one column is an Embedding still
+        whole = shapes.dims(x) or ()
+        columns = _columns(node, places) if whole else []
+        dims = (shapes.dims(at) or ())[: len(columns[0].steps) if columns else 0]
+        if not dims or len(columns) > len(whole):
             continue
-        dims = (shapes.dims(at) or ())[: len(columns[0].steps)]
         axes = {i: _axis(count) for i, count in enumerate(columns)}
         cut = {
             i: axis
@@ -155,8 +160,11 @@ def read_in_order(model: ir.Model, shapes: ShapeFacts) -> int:
             of = _made(node, "Constant", value_ints=[*cut])
             x = _made(node, "Slice", x, first, end, of)
         added = ones((*dims, *inner), (*sizes, *inner))
-        if added is not None:
+        if added:
             _become(node, "Unsqueeze", x, _made(node, "Constant", value_ints=added))
+        elif added is not None:
+            became_constants(model, [node])
+            out.replace_all_uses_with(x)
         else:
             shape = _made(node, "Shape", at, end=len(dims))
             if inner:

@@ -58,7 +58,7 @@ def test_a_number_that_is_spread_is_a_new_tensor(tmp_path: Path) -> None:
     y = g("Concat", "x", g("Expand", half, size), g("Expand", zero, size), axis=-1)
     text = text_of(g, tmp_path, 0, y=y)
     assert "torch.full((batch, 5, 1), 0.5" in text
-    assert "torch.zeros(batch, 5, 1" in text and "expand" not in text
+    assert "torch.zeros((batch, 5, 1)" in text and "expand" not in text
 
 
 def test_places_that_have_their_shape_already(tmp_path: Path) -> None:

@@ -322,3 +322,10 @@ def test_flops_of_one_node() -> None:
 def test_the_operators_of_the_measured_networks_are_counted() -> None:
     uncounted = {name for name in MEASURED if OPS["", name].flops is None}
     assert uncounted == set()
+
+
+def test_an_axis_that_is_not_there_counts_nothing() -> None:
+    given = "float[4, 8] q, float[2, 6, 24] k, float[2, 3, 2, 8] p"
+    heads = "q_num_heads = 3, kv_num_heads = 3"
+    found = cost(given, f"y, a, b = Attention<{heads}>(q, k, k, , p, p)")
+    assert found.unknown == ("Attention",)

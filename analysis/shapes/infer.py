@@ -356,7 +356,12 @@ class _Walk:
     def _settle(
         self, value: ir.Value, proposed: PartialDims | None, trust: _Trust
     ) -> None:
-        """Join what the rule, onnx and the file say about one value."""
+        """Join what the rule, onnx and the file say about one value.
+
+        Raises ValueError for a size below 0.
+        """
+        if any(isinstance(size, int) and size < 0 for size in proposed or ()):
+            raise ValueError(f"{spell(tuple(proposed or ()))} has a size below 0")
         type_ = self.types.get(value)
         if type_ is not None and type_.WhichOneof("value") is not None:
             _set_type(value, type_)

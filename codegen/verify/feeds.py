@@ -22,11 +22,12 @@ from ...analysis.literals import message_line, one_line
 from ...analysis.ops.node_view import sizes_option
 from ...analysis.oracle.process import RunFailed, Session
 from .input_sizes import complete, decoding_sizes, dynamic_sizes, free_inputs
-from .inputs import make_inputs, optional_inputs, read_given
+from .inputs import elements, make_inputs, optional_inputs, read_given
 
 SEEDS = (0, 1)
 MOST_TEXT = 2000  # characters of a message of ONNX Runtime
 
+_MOST_ELEMENTS = 2**24  # of a try that is not the first
 _MOST_TRIES = 200
 _OURS_S, _BY_THE_CLOCK_S = 30, 240  # of processor time, as a machine may be busy
 _LONG_SIZES = (4096, 32768)  # what cuts a signal in windows, and those in others
@@ -191,6 +192,8 @@ def _attempts(
             if tried in seen:
                 continue
             seen.append(tried)
+            if seen[1:] and elements(shaped, tried) > _MOST_ELEMENTS:
+                continue
             try:
                 feed = make_inputs(shaped, seed, tried)
             except FairhandError:  # too large to make, and no answer to the refusal
@@ -220,6 +223,7 @@ def _other_sizes(model: ir.Model, refused: str) -> Iterator[Sizes]:
     yield from (sizes, *others, *decoding_sizes(model))
     for number, key in product(_LONG_SIZES, sizes):
         yield complete(model, {**sizes, key: number})
+    refused = re.sub(r"\.(cc|h):\d+", "", refused)  # a line of ONNX Runtime's source
     said = [
         int(number) for number in re.findall(r"(?<![\w.])\d{1,4}(?![\w.])", refused)
     ]

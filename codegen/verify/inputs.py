@@ -17,7 +17,7 @@ import onnx
 import onnx_ir as ir
 
 from ...analysis.errors import FairhandError, LoadError
-from ...analysis.ops.facts.requirements import Between, Corners, Fraction
+from ...analysis.ops.facts.requirements import Axes, Between, Corners, Fraction
 from ..load.random_outputs import inlined
 from .index_limits import Reach, Size, constant, follow, index_limits, requirement
 from .input_sizes import complete, dynamic_dims, dynamic_sizes, free_inputs
@@ -159,6 +159,9 @@ def _random(
         if _named_mask(value) and len(shape) < 3:  # of words: a row has some
             return _mask(shape).astype(bool)
         return np.asarray(rng.random(shape) < 0.5)
+    required = [requirement(reach) for reach in follow(value)]
+    if any(isinstance(found, Axes) for found in required):
+        return np.arange(np.prod(shape)).reshape(shape).astype(dtype.numpy())
     if dtype.is_integer():
         (low, high), mask = _range(value, sizes)
         numbers = _mask(shape) if mask else rng.integers(low, high, shape)
@@ -168,7 +171,6 @@ def _random(
     first, end = _table_range(index_limits(value), sizes)
     if end is not None:  # indices, as floats
         return np.asarray(rng.integers(first, end, shape)).astype(dtype.numpy())
-    required = [requirement(reach) for reach in follow(value)]
     if any(isinstance(found, Fraction) for found in required):
         return np.asarray(rng.random(shape)).astype(dtype.numpy())
     if shape and any(isinstance(found, Corners) for found in required):
@@ -180,6 +182,12 @@ def _random(
     if np.issubdtype(dtype.numpy(), np.complexfloating):
         numbers = numbers + 1j * rng.standard_normal(shape)
     return numbers.astype(dtype.numpy())
+
+
+def elements(model: ir.Model, sizes: Mapping[str, int]) -> float:
+    """How many elements the tensors have that make_inputs would make, in all."""
+    values = [v for v in free_inputs(model) if isinstance(v.type, ir.TensorType)]
+    return sum(float(np.prod(_shape(v, sizes), dtype=float)) for v in values)
 
 
 def _shape(value: ir.Value, sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -19,6 +19,11 @@ class Between:
 
 
 @dataclass(frozen=True)
+class Axes:
+    """The first axes of a tensor, each once."""
+
+
+@dataclass(frozen=True)
 class Fraction:
     """From 0 to 1."""
 
@@ -53,6 +58,8 @@ class BelowNumber:
     limit: int
 
 
-Requirement: TypeAlias = Between | Corners | Fraction | IndexOf | PlaceIn | BelowNumber
+Requirement: TypeAlias = (
+    Axes | Between | Corners | Fraction | IndexOf | PlaceIn | BelowNumber
+)
 
 EVERY: Container[int] = range(1 << 31)  # all inputs of an operator

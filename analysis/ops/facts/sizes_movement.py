@@ -236,6 +236,8 @@ def resize(site: NodeFacts, x: Dims) -> DimsResult:
     out: list[Dim | None] = list(x)
     sizes = site.numbers(3) if site.has(3) else None
     scales = site.numbers(2) if sizes is None and site.has(2) else None
+    if any(isinstance(size, int) and size < 0 for size in sizes or ()):
+        raise ValueError(f"{sizes} has a size below 0")
     for i, axis in enumerate(axes):
         if sizes is not None and stretched:
             out[axis] = sizes[i]

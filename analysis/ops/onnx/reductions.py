@@ -16,7 +16,7 @@ from ..facts import (
     small_values,
     tiles,
 )
-from ..facts.requirements import Between
+from ..facts.requirements import Axes, Between
 from ..helpers import elementwise as helpers
 from ..node_view import NodeView
 from ..operands import SIGNED, converted, front, shown_axis, through_signed
@@ -164,7 +164,7 @@ _REDUCES: dict[str, Any] = {
     "tile": tiles.reduce,
     "cut": cuts.reduce,
     "pattern": Pattern.REDUCTION,
-    "requires": {1: Between(0, 1)},  # axes
+    "requires": {1: Axes()},
 }
 for _name, _since, _spelling, _result in (
     ("ReduceSum", 13, through_signed(first=True)(_reduction(_sum)), "total"),

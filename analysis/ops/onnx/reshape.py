@@ -13,7 +13,7 @@ from typing import Any
 from ...graph.dims import Dim, Dims, same
 from ...spelling.expr import Expr
 from ..facts import cuts, fitting_sizes, index_functions, sizes_movement, small_values
-from ..facts.requirements import Between
+from ..facts.requirements import Axes, Between
 from ..helpers import movement as helpers
 from ..node_view import NodeView
 from ..operands import EVERYTHING, equal, flat_ints, front, size, subscript
@@ -178,7 +178,7 @@ def _flatten(t: Any, n: NodeView, x: Any) -> Any:
     shape=sizes_movement.squeeze,
     values=small_values.same_elements,
     by_index=index_functions.reshape,
-    requires={1: Between(0, 1)},
+    requires={1: Axes()},
 )
 def _squeeze(t: Any, n: NodeView, x: Any, axes: Any = None) -> Any:
     if axes is None:
@@ -203,7 +203,7 @@ def _squeeze(t: Any, n: NodeView, x: Any, axes: Any = None) -> Any:
     shape=sizes_movement.unsqueeze,
     values=small_values.same_elements,
     by_index=index_functions.reshape,
-    requires={1: Between(0, 1)},
+    requires={1: Axes()},
 )
 def _unsqueeze(t: Any, n: NodeView, x: Any, axes: Any) -> Any:
     listed = flat_ints(n.ints(1))

@@ -146,7 +146,8 @@ def _same_places(coordinates: str, mode: str, target: Target) -> bool:
 
 
 def targets_of(n: NodeView) -> list[Target] | None:
-    """The axes that change; None where scales or sizes are known only at run time."""
+    """The axes that change; None where scales or sizes are known only at run time, or
+    the sizes that those to fit into are compared with."""
     rank = n.rank(0)
     axes = [front(axis, rank) for axis in n.attr("axes", range(rank))]
     old, new = n.dims(0), n.out_dims()
@@ -155,7 +156,8 @@ def targets_of(n: NodeView) -> list[Target] | None:
         return None
     policy = n.attr("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch":
-        return _keep_aspect_ratio(n, axes, policy)
+        known = all(isinstance(old[axis], int) for axis in axes)
+        return _keep_aspect_ratio(n, axes, policy) if known else None
     factors = [None] * len(axes) if scales is None else scales
     targets = [
         Target(axis, old[axis], new[axis], factor)
@@ -330,7 +332,9 @@ def _explicit(
         policy = n.attr("keep_aspect_ratio_policy", "stretch")
         if policy != "stretch" and _is_given(n, 3):
             larger = {} if policy == "not_larger" else {"larger": True}
-            fitted = t.helper(helpers.fit)(x, axes, sizes.tolist(), **larger)
+            known = n.ints(3)
+            room = sizes.tolist() if known is None else tuple(known)
+            fitted = t.helper(helpers.fit)(x, axes, room, **larger)
             return axes, {"sizes": fitted[0], "scales": fitted[1]}
         if _is_given(n, 3):
             return axes, {"sizes": sizes.tolist()}

@@ -10,7 +10,7 @@ import numpy as np
 from ...graph.dims import Dim, same, slice_range
 from ...spelling.expr import DimOf, Expr
 from ..facts import cuts, index_functions, sizes_movement, small_values
-from ..facts.requirements import Between
+from ..facts.requirements import Axes, Between
 from ..helpers import slicing as helpers
 from ..node_view import NodeView
 from ..operands import (
@@ -120,7 +120,7 @@ def listed(n: NodeView, i: int, operand: Any) -> Any:
     requires={
         1: Between(0, 1),
         2: Between(1, 4),
-        3: Between(0, 1),
+        3: Axes(),
         4: Between(1, 2),
     },
 )

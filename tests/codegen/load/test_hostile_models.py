@@ -149,6 +149,11 @@ OPENS: dict[str, Callable[[], onnx.ModelProto]] = {
         y = If(c) <then_branch = t () => (r) { r = Constant<value_floats = [1.0]>() },
                    else_branch = e () => (q) { q = Constant<value_floats = [2.0]>() }>
         }"""),
+    "a picture of any size, made to fit": lambda: model(
+        """(float[1, 1, h, w] x) => (float[a, b, c, d] y) <int64[2] room = {7, 8}> {
+        y = Resize<axes = [2, 3], keep_aspect_ratio_policy = "not_larger">(x, , , room)
+        }"""
+    ),
 }
 
 
@@ -197,6 +202,11 @@ WRONG = {
     "axis 2**62": (
         SQUARE + f"{{ y = Softmax<axis = {2**62}>(x) z = Identity(w) }}",
         floats(1),
+    ),
+    "a size below 0": (
+        "(float[1, 1, 2, 2] x) => (float[1, 1, 7, 7] y) { y = Resize<axes = [2, 3],"
+        ' keep_aspect_ratio_policy = "not_larger">(x, , , w) }',
+        np.array([2, -1]),
     ),
     "an axis twice": (SQUARE + "{ y = Slice(x, w, w, w) }", np.array([0, 0])),
     "an index too large": (SQUARE + "{ y = Gather(x, w) }", np.array([5])),

@@ -213,6 +213,13 @@ def test_ranges(case: str) -> None:
         assert low <= inputs["i"].min() <= inputs["i"].max() < most
 
 
+@pytest.mark.parametrize("op", ["Squeeze", "ReduceMax"])
+def test_axes_are_named_once(op: str) -> None:
+    text = f"g (float[1, 1, 4] x, int64[2] i) => (float[e] y) {{ y = {op}(x, i) }}"
+    (inputs,) = run_all(parse(text))
+    assert list(inputs["i"]) == [0, 1]
+
+
 def test_indices_may_be_floats() -> None:
     text = (
         f"g (float[n] i) => (float[n, 2] y) {TABLE}"

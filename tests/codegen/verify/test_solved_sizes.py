@@ -325,6 +325,14 @@ def test_sizes_of_which_inputs_were_too_large_are_passed_over() -> None:
     assert dict.fromkeys("abcd", 2048) not in tried
 
 
+def test_no_try_takes_gigabytes() -> None:
+    made = ir.from_proto(model("(float[a, b, c] x) => (float[d, e] y) {}", {}))
+    refused = "/onnxruntime/core/pool.cc:999 Input dimension 900 is wrong"
+    tried = [feed["x"].shape for _, _, feed in _attempts(made, 0, refused)]
+    assert any(900 in shape for shape in tried)
+    assert not any(999 in shape or np.prod(shape) > 2**24 for shape in tried)
+
+
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parity, "run_package", run_here)

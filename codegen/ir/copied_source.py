@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from textwrap import dedent
 from types import MappingProxyType
 from typing import Any
 
@@ -127,7 +128,7 @@ def combined(files: Iterable[SourceFile]) -> dict[str, Definition]:
     """All definitions of several files: those of a later one take the place of others.
 
     A class that extends the one of its name is put together with it: its docstring and
-    methods take the place of others, what it adds comes last.
+    methods take the place of others, what it adds comes last; attributes come first.
     """
     space: dict[str, Definition] = {}
     for file in files:
@@ -151,7 +152,11 @@ def _extended(old: Definition, new: Definition) -> Definition | None:
         return None
     members = _members(before, old.text) | _members(after, new.text)
     head = old.text.splitlines()[before.lineno - 1]
-    return definition("\n\n".join([f"{head}\n{members.pop('')}", *members.values()]))
+    parts = [f"{head}\n{members.pop('')}"]
+    held = [each for each in members.values() if definition(dedent(each)).is_constant]
+    parts += ["\n".join(held)] if held else []
+    parts += [each for each in members.values() if each not in held]
+    return definition("\n\n".join(parts))
 
 
 def _members(node: ast.ClassDef, text: str) -> dict[str, str]:

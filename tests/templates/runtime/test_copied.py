@@ -80,6 +80,9 @@ def test_a_class_that_extends_the_one_of_its_name_is_put_together(
     (tmp_path / "plain.py").write_text('''class A:
     """Plain."""
 
+    size: int
+    place: int
+
     def one(self):
         return 1
 
@@ -96,6 +99,8 @@ def helper():
 class A(plain.A):
     """More."""
 
+    used: int
+
     def one(self):
         return 3
 
@@ -106,6 +111,10 @@ class A(plain.A):
     space = combined(files)
     assert space["A"].text == '''class A:
     """More."""
+
+    size: int
+    place: int
+    used: int
 
     def one(self):
         return 3

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from ...analysis.graph.dims import Dim
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.traversal import bodies
 from ..verify.index_limits import index_limits, length_limits
@@ -53,6 +54,9 @@ class Decoder:
     rows: int  # that the file fixes; 0 for any
     chunk: int  # tokens that a step may take; 0 for any
     most: int  # places that tables of positions have; 0 for any
+    grows: (
+        bool  # whether each cache has a place more for each token, as far as is known
+    )
 
 
 def find_decoder(
@@ -105,6 +109,7 @@ def find_decoder(
         batch if isinstance(batch, int) else 0,
         size,
         min(limits, default=0),
+        reader.grows(pairs),
     )
 
 
@@ -156,7 +161,7 @@ class _Interface:
         return (self.shapes.dims(self.ids) or (0,))[0]
 
     @property
-    def length(self) -> object:
+    def length(self) -> Dim:
         """How many tokens a step takes."""
         return (self.shapes.dims(self.ids) or (0, 0))[1]
 
@@ -202,6 +207,17 @@ class _Interface:
             open_ = number == "" and axis != 0
             shape.append(ROWS if axis == rows else PLACES if open_ else number)
         return tuple(shape)
+
+    def grows(self, pairs: Mapping[ir.Value, ir.Value]) -> bool:
+        """Whether all have as many places more as a step has tokens."""
+        for value, output in pairs.items():
+            shape = self._shape(value, output)
+            if PLACES in shape:
+                axis = shape.index(PLACES)
+                before, after = (self.shapes.dims(v) for v in (value, output))
+                if not before or not after or after[axis] != before[axis] + self.length:
+                    return False
+        return True
 
     def lengths(
         self, pairs: Mapping[ir.Value, ir.Value], limits: Mapping[str, int]

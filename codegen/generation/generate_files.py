@@ -67,6 +67,7 @@ class Layout:
     rows: int  # that a batch must have; 0 for any number
     room: str = ""  # where more places may be shown: a key of _ROOM
     together: bool = False  # whether rows of unequal lengths share a step
+    returned: bool = False  # whether caches are what the network gives back, as it is
     reason: str = "that more may be shown was not tried"  # where they may not
     certificate: Mapping[str, Any] = field(default_factory=dict)
 
@@ -122,6 +123,7 @@ def generate_texts(
     room = _ROOM[layout.room].format(reason=layout.reason)
     files = {
         "caches.py": True,
+        "returned.py": layout.returned,
         "behind.py": layout.room == "behind",
         "counted.py": layout.room == "counted",
         "nested.py": nested,

@@ -100,6 +100,7 @@ def confirm_layout(
 def _counted_on(layout: Layout) -> dict[str, Any]:
     """Those of LAWS without which a layout's files would be wrong."""
     spared = {
+        "in place": layout.returned,
         "masked": not layout.room,
         "in parts": layout.chunk == 0,
         "by rows": layout.rows == 1,
@@ -155,11 +156,14 @@ def _layouts(decoder: Decoder, graph: ir.Graph) -> Iterator[Layout]:
     if first.together and not placed:
         yield replace(first, reason=reason)
     apart = replace(first, together=False, reason=reason)
-    yield apart
-    if not decoder.chunk:
-        yield replace(apart, chunk=0)
-    if not decoder.rows:
-        yield replace(apart, chunk=decoder.chunk, rows=1)
+    for returned in (False,) if decoder.grows else (False, True):
+        if returned:
+            apart = replace(apart, returned=True, reason="it drops some, as windows do")
+        yield apart
+        if not decoder.chunk:
+            yield replace(apart, chunk=0)
+        if not decoder.rows:
+            yield replace(apart, chunk=decoder.chunk, rows=1)
 
 
 def _hangs_on_sizes(node: ir.Node, decoder: Decoder) -> bool:

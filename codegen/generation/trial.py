@@ -44,7 +44,7 @@ def trial(given: Mapping[str, Any]) -> dict[str, Any]:
     with torch.inference_mode():
         alone = [list(_joined(caches, network, row, same)) for row in rows]
         shown = list(_shown(caches, network, rows, generate.batches, same))
-        if len(generate.batches([*map(len, rows)])) > 1:  # those of one length aren't
+        if not caches.ROWS:  # those of one length are read at once
             shown += _shown(caches, network, rows[1:], generate.batches, same)
             alone += alone[1:]
         if caches.ROOM == "counted":

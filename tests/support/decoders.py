@@ -251,6 +251,20 @@ ODD = {
         .replace("(visible", "(near_visible")
         .replace(", values)", ", near_values)"),
     ),
+    "drops": (  # all but the last 9 places, as an exporter of windows writes it
+        FORMS["one row of places"][0],
+        FORMS["one row of places"][1],
+        re.sub(
+            r"(present_.) = Identity\((\w+)\)",
+            r"\1 = Slice(\2, nine_last, end, along)",
+            """
+  nine_last = Constant<value_ints=[-9]>()
+  end = Constant<value_ints=[9223372036854775807]>()
+  along = Constant<value_ints=[2]>()
+"""
+            + FORMS["one row of places"][2],
+        ),
+    ),
     "one behind others": _masked(  # several come behind none: others don't fit
         "visible = And(causal, wide)",
         """new_places = Range(zero, count, one)

@@ -55,7 +55,7 @@ class Caches(caches.Caches):
             POSITIONS: known + torch.arange(new),
         }
 
-    def keep(self, part: Tensor, output: Tensor, new: int) -> None:
+    def keep(self, name: str, part: Tensor, output: Tensor, new: int) -> None:
         """Keep what the network made of a part, unless it was written in place."""
         if part.data_ptr() != output.data_ptr():
             part.as_subclass(Tensor).copy_(output)

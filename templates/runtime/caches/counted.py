@@ -221,7 +221,7 @@ class Caches(caches.Caches):
         with Counting():
             return dict(zip(OUTPUTS, network(*values), strict=True))
 
-    def keep(self, part: Tensor, output: Tensor, new: int) -> None:
+    def keep(self, name: str, part: Tensor, output: Tensor, new: int) -> None:
         """Keep what the network made of a part, unless it was written in place."""
         if part.data_ptr() != output.data_ptr():
             if isinstance(part, Room):  # without a past, there are new places alone

@@ -83,6 +83,18 @@ def test_a_window_wider_than_a_trial_is_told_from_places_behind(
     assert found == {"room": "", "reason": "with more, its scores differ"}
 
 
+def test_caches_that_lose_places_are_what_the_network_gives_back(
+    tmp_path: Path,
+) -> None:
+    package = compiled("drops", tmp_path)
+    found = read_report(package)
+    assert found["generation"] == {"room": "", "reason": "it drops some, as windows do"}
+    assert "in place" not in found["certificate"]["generation"]["laws"]
+    made = Generating(tmp_path / "model.onnx", package)
+    expected = [int(scores.argmax()) for scores in made.expected(PROMPT, 50)]
+    assert made.generate(PROMPT, PROMPT[:3], new=50)[0] == expected
+
+
 def test_caches_that_no_layout_is_right_for_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -109,7 +109,7 @@ def test_names_of_a_file_are_text() -> None:
         tuple(Cache(name, f"next {name}", shape) for name in names),
         (),
         ('g"',),
-        *(320, 0, 0, 0),
+        *(320, 0, 0, 0, True),
     )
     text = generate_texts(decoder, Layout(64, 0), False, ("float32",))["caches.py"]
     space: dict[str, object] = {}

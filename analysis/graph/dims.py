@@ -55,7 +55,25 @@ def simplify(expr: Dim) -> Dim:
 @lru_cache(maxsize=65536)
 def _expand(expr: sympy.Expr) -> Dim:
     expr = sympy.expand(expr)
+    if expr.is_Add and expr.has(sympy.Max):
+        expr = _bounded(expr)
     return int(expr) if expr.is_Integer else expr
+
+
+def _bounded(expr: sympy.Expr) -> sympy.Expr:
+    """Min(x, c) for x - Max(0, x - c): what is left where all but the last c go."""
+    for term in expr.args:
+        factor, choice = term.as_coeff_Mul()
+        above = [*choice.args] if isinstance(choice, sympy.Max) else []
+        if factor != -1 or len(above) != 2 or 0 not in above:
+            continue
+        above.remove(0)
+        less, size = above[0].as_coeff_Add()
+        parts = {*sympy.Add.make_args(size)}
+        if less <= 0 and parts <= {*expr.args}:
+            rest = (part for part in expr.args if part not in {*parts, term})
+            return sympy.Add(*rest, minimum(size, int(-less)))
+    return expr
 
 
 def product(dims: Iterable[Dim]) -> Dim:

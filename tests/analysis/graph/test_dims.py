@@ -233,3 +233,15 @@ def test_long_expressions_are_bulky() -> None:
     assert is_bulky(long)
     assert not is_bulky(S * T + 1)
     assert not is_bulky(10**30)
+
+
+def test_what_is_left_of_places_that_go_beyond_a_number_is_a_minimum() -> None:
+    """As PyTorch's exporter counts the places of a window."""
+    beyond = maximum(0, simplify(S - 5))
+    left = simplify(T + maximum(0, simplify(S - beyond)))
+    assert left == T + minimum(S, 5)
+    both = simplify(S + T - maximum(0, simplify(S + T - 5)))
+    assert both == minimum(simplify(S + T), 5)
+    for size in (S - maximum(0, simplify(S + T - 5)), 2 * S - beyond, S - beyond):
+        for s, t in itertools.product(SMALL, SMALL):
+            assert at(simplify(size), s=2 * s, t=t) == at(size, s=2 * s, t=t)

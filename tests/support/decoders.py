@@ -214,6 +214,23 @@ def _masked(old: str, new: str) -> tuple[str, str, str]:
     return inputs, outputs, nodes.replace(old, new)
 
 
+def _dropping(count: int) -> tuple[str, str, str]:
+    """All but the last places, as an exporter of windows writes it."""
+    inputs, outputs, nodes = FORMS["one row of places"]
+    nodes = re.sub("(Concat<axis=2>.past)", r"\1_last", nodes)
+    for part in "kv":
+        nodes = f"  past_last_{part} = Slice(past_{part}, kept, end, along)\n" + nodes
+    nodes = re.sub(
+        "(present_.) = Identity(.*).", r"\1 = Slice\2, kept, end, along)", nodes
+    )
+    constants = f"""
+  kept = Constant<value_ints=[-{count}]>()
+  end = Constant<value_ints=[9223372036854775807]>()
+  along = Constant<value_ints=[2]>()
+"""
+    return inputs, outputs, constants + nodes
+
+
 # Those that keep to fewer laws, by which one they don't, or whose batches are limited.
 ODD = {
     "rows of a table": (
@@ -251,20 +268,8 @@ ODD = {
         .replace("(visible", "(near_visible")
         .replace(", values)", ", near_values)"),
     ),
-    "drops": (  # all but the last 9 places, as an exporter of windows writes it
-        FORMS["one row of places"][0],
-        FORMS["one row of places"][1],
-        re.sub(
-            r"(present_.) = Identity\((\w+)\)",
-            r"\1 = Slice(\2, nine_last, end, along)",
-            """
-  nine_last = Constant<value_ints=[-9]>()
-  end = Constant<value_ints=[9223372036854775807]>()
-  along = Constant<value_ints=[2]>()
-"""
-            + FORMS["one row of places"][2],
-        ),
-    ),
+    "drops": _dropping(9),
+    "wide window": _dropping(150),
     "one behind others": _masked(  # several come behind none: others don't fit
         "visible = And(causal, wide)",
         """new_places = Range(zero, count, one)

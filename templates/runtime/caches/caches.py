@@ -61,6 +61,10 @@ class Room(Tensor):
             if function is torch.cat and isinstance(args[0][0], cls):
                 axis = (kwargs or {}).get("dim", *args[1:])
                 return args[0][0].joined(args[0][1:], axis)
+            if function is Tensor.__getitem__ and isinstance(args[0], cls):
+                room, index = args
+                if last_places(index, room.axis) >= room.shape[room.axis]:
+                    return room
             return function(*args, **(kwargs or {}))
 
     def joined(self, others: Sequence[Tensor], axis: int) -> Tensor:
@@ -188,10 +192,23 @@ class Caches:
         """Keep what the network made of a part, unless it was joined in place."""
         if isinstance(part, Room):
             axis, end = part.axis, part.start + part.shape[part.axis]
+            kept = output.shape[axis]
+            if new < kept < part.shape[axis] + new:
+                raise ValueError(f"the network keeps {kept} places alone")
             part = part.buffer.narrow(axis, end, new)
-            output = output.narrow(axis, output.shape[axis] - new, new)
+            output = output.narrow(axis, kept - new, new)
         if part.data_ptr() != output.data_ptr():
             part.copy_(output)
+
+
+def last_places(index: Any, axis: int) -> int:
+    """How many places an index of the last ones keeps, as a window's; 0 for others."""
+    parts = index if isinstance(index, tuple) else ()
+    if len(parts) != axis + 1 or {*map(type, parts)} != {slice}:
+        return 0
+    start = parts[axis].start
+    kept = (*[slice(None)] * axis, slice(start, None))
+    return -start if isinstance(start, int) and start < 0 and parts == kept else 0
 
 
 def converted(model: nn.Module) -> torch.dtype | None:

@@ -20,6 +20,7 @@ from .caches import (
     POSITIONS,
     Network,
     fitting,
+    last_places,
     whole_blocks,
 )
 
@@ -126,6 +127,12 @@ class Room(caches.Room):
             if function is torch.cat and isinstance(args[0][0], cls):
                 axis = (kwargs or {}).get("dim", *args[1:])
                 return args[0][0].joined(args[0][1:], axis)
+            if function is Tensor.__getitem__ and isinstance(args[0], cls):
+                last = last_places(args[1], args[0].axis)
+                if 0 < last < args[0].used:
+                    raise ValueError(f"the network keeps {last} places alone")
+                if last:
+                    return args[0]
             found = function(*_plain(args), **(kwargs or {}))
             if getattr(function, "__self__", None) is Tensor.shape:
                 axis = args[0].axis

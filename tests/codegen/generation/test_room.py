@@ -95,6 +95,17 @@ def test_caches_that_lose_places_are_what_the_network_gives_back(
     assert made.generate(PROMPT, PROMPT[:3], new=50)[0] == expected
 
 
+def test_a_window_that_drops_nothing_yet_is_written_in_place(tmp_path: Path) -> None:
+    made = Generating(tmp_path / "model.onnx", compiled("wide window", tmp_path))
+    assert made.room == "counted"
+    expected = [int(scores.argmax()) for scores in made.expected(PROMPT, 60)]
+    with made.noted() as (_, shapes):
+        assert made.generate(PROMPT, new=60)[0] == expected
+    assert len(shapes) == 2
+    with pytest.raises(ValueError, match="the network keeps 150 places alone"):
+        made.generate(PROMPT, new=65)
+
+
 def test_caches_that_no_layout_is_right_for_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -277,6 +277,21 @@ def test_what_layers_share_stays_where_it_was_learned(tmp_path: Path) -> None:
     assert "block.0.positions.weight" in found and "block.1.fc.weight" in found
 
 
+@pytest.mark.parametrize("filler", ["val", "onnx::BatchNormalization"])
+def test_a_norm_over_the_batch_without_a_scale(filler: str, tmp_path: Path) -> None:
+    """The ones and zeros that an exporter puts in are none of its parameters."""
+    g = Graph(x=["batch", 4, 3, 3])
+    ones = g.weight(f"{filler}_1", value=np.ones(4, np.float32))
+    zeros = g.weight(f"{filler}_2", value=np.zeros(4, np.float32))
+    mean = g.weight("bn.running_mean", 4)
+    var = g.weight("bn.running_var", value=np.float32([1, 2, 3, 4]))
+    y = g("BatchNormalization", "x", ones, zeros, mean, var, at="bn")
+    made = package(g, tmp_path, y=g("Relu", y))
+    learned = {"weight", "bias"} if filler != "val" else set()
+    kept = {key.rpartition(".")[2] for key in keys(made)} - {"num_batches_tracked"}
+    assert kept == {"running_mean", "running_var"} | learned
+
+
 @pytest.mark.parametrize("product", [True, False])
 def test_a_codebook_is_a_module_and_its_weight_a_tensor(
     product: bool, tmp_path: Path

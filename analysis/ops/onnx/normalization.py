@@ -116,7 +116,10 @@ def _batch_norm_module(n: NodeView) -> ModuleForm | None:
     layer = f"nn.BatchNorm{max(len(dims) - 2, 1)}d"
     # num_batches_tracked counts training steps: PyTorch starts it at 0 if it is absent.
     weights = _affine(n, "weight", "bias", "running_mean", "running_var")
-    return _layer(n, layer, (n.size(1, 0),), weights)
+    bare = is_filler(n.value(1), 1) and is_filler(n.value(2), 0)
+    if bare:
+        del weights["weight"], weights["bias"]
+    return _layer(n, layer, (n.size(1, 0),), weights, affine=(not bare, True))
 
 
 @operator(

@@ -116,6 +116,8 @@ class _Roles:
             return True
         if kind in ("Cos", "Sin"):
             return False
+        if kind == "Concat":  # constants in a row are whatever the row is
+            others = [x for x in others if _comes_of_inputs(x)]
         if kind in _SAME or kind in _SUMS or kind == "Where":
             if any(map(self._is_computed, others)):
                 is_shift = kind in ("Sub", "Div") and place == 1
@@ -179,6 +181,20 @@ class _Roles:
             elif node.op_type not in (*_SAME, "Add", "Mul"):
                 return False
         return True
+
+
+def _comes_of_inputs(value: ir.Value) -> bool:
+    """Whether an input of the model, by more than its sizes, went into a value."""
+    todo, seen = [value], set[ir.Value]()
+    while todo:
+        one = todo.pop()
+        if one.is_graph_input():
+            return True
+        node = None if one in seen else one.producer()
+        seen.add(one)
+        if node is not None and node.op_type != "Shape":
+            todo += [x for x in node.inputs if x is not None]
+    return False
 
 
 def _is_fed(value: ir.Value) -> bool:

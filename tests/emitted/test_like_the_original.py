@@ -147,6 +147,16 @@ def test_frequencies_tables_and_scales_do_not(tmp_path: Path) -> None:
     assert names(made)[0] == {"fc.weight", "fc.bias", "words.weight"}
 
 
+def test_frequencies_in_a_row_do_not(tmp_path: Path) -> None:
+    """Two vectors of them are none the more trained for standing side by side."""
+    g = Graph(x=["batch", 5, 8])
+    counts = g.weight("val_1", value=np.arange(5, dtype=np.float32)[:, None])
+    low, high = (g.weight(f"rotary.{part}_freq", 4) for part in ("low", "high"))
+    angles = g("Concat", g("Mul", counts, low), g("Mul", counts, high), axis=-1)
+    made = package(g, tmp_path, y=g("Mul", "x", g("Cos", angles)))
+    assert not names(made)[0]
+
+
 def test_weights_keep_their_names(tmp_path: Path) -> None:
     """A matrix called in_proj_weight is no nn.Linear's weight, nor a gain a norm's."""
     g = Graph(x=["batch", 5, 8])

@@ -48,6 +48,7 @@ from .ir.identifiers import class_name, package_name
 from .ir.package_plan import SourcePlan
 from .lanes.plan_json import write_plan
 from .load.given_shapes import Shapes, with_shapes
+from .load.implied_ranks import implied_ranks
 from .load.read_model import Loaded, load
 from .modules.module_tree import make_tree
 from .modules.recover_modules import find_scopes
@@ -164,7 +165,9 @@ def _loaded(
 ) -> Loaded:
     progress("load")
     with no_garbage_collection():
-        loaded = with_shapes(load(model), shapes or {})
+        loaded, given = load(model), shapes or {}
+        implied = implied_ranks(loaded.model, given)
+        loaded = with_shapes(loaded, {**implied, **given})
         if not verify:
             parity.refuse_misfits(loaded)
     return loaded

@@ -355,12 +355,20 @@ CONV: tuple[str, dict[str, object]] = (
 )
 
 
+FLAT = "(float[n, c] x) => (float[a, b] y) { y = Flatten(x) }"
+
+
+def test_a_rank_that_nothing_implies_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(FairhandError, match="input x has no shape: give it one with"):
+        fairhand.compile(without_rank(FLAT, {}), tmp_path / "net", cache=False)
+
+
 @pytest.mark.usefixtures("in_this_process")
 def test_shapes_of_inputs(tmp_path: Path) -> None:
     file, out = tmp_path / "net.onnx", str(tmp_path / "net")
     onnx.save(without_rank(*CONV), file)
-    with pytest.raises(FairhandError, match="input x has no shape: give it one with"):
-        fairhand.compile(file, out, cache=False)
+    package = fairhand.compile(file, out, cache=False)
+    assert package.report["source"]["shapes"] == {"x": [None] * 4}, "as k has"
     command = ["compile", str(file), "-o", out, "--no-cache"]
     assert cli.main([*command, "--shape", "x=n,3,9,?"]) == 0
     assert cli.main(["verify", out, str(file)]) == 0

@@ -49,7 +49,8 @@ def verify_again(
     own = read_report(package).get("certificate", {}).get("rules")
     validation = None
     if own is None or rules is not None:
-        validation = _validation(package, loaded, rules)
+        is_edited = MODEL in edited_files(package)
+        validation = _validation(package, loaded, rules, is_edited)
     results = None
     if by_results and MODEL in edited_files(package):
         results = Results(package, _text_as_written(package), _feeds(loaded))
@@ -168,7 +169,7 @@ def verify_all_inputs(
     VerificationError where model.py makes other calls than the model's graph,
     FairhandError for another model.
     """
-    validation = _validation(package, _loaded(package, model), rules)
+    validation = _validation(package, _loaded(package, model), rules, True)
     with _laid_to_edits(package):
         parity.run_package(package, [], then=validation)
         validation.refuse_other_calls()
@@ -187,7 +188,9 @@ def _loaded(package: Path, model: Path | None) -> Loaded:
     return of_package(package, load(model))
 
 
-def _validation(package: Path, loaded: Loaded, rules: Path | None) -> Validation:
+def _validation(
+    package: Path, loaded: Loaded, rules: Path | None, ends: bool
+) -> Validation:
     certificate = read_report(package).get("certificate", {})
     if "rules" in certificate and rules is None:
         raise FairhandError(
@@ -199,4 +202,5 @@ def _validation(package: Path, loaded: Loaded, rules: Path | None) -> Validation
     exactness = certificate.get("exactness", "real")
     shapes = simplify(graph, exactness, own, level=level).shapes
     table = reference(graph, shapes, telling_sizes(loaded.model), level == 0)
-    return Validation(package, table)
+    written = _text_as_written(package) if MODEL in edited_files(package) else ""
+    return Validation(package, table, ends, written)

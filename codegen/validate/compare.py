@@ -35,6 +35,7 @@ from torch.utils._sympy.functions import Min
 
 from . import recorder
 from .memory import CannotFollow
+from .network import as_written, called
 from .recorder import COUNTS, Recorded, Recorder, Whole
 from .sizes import normal
 
@@ -44,6 +45,7 @@ _GENERAL = symbol_config.patch(backed_size_oblivious=True)  # type: ignore[attr-
 # Where data decide what is done: ways that are followed, calls after which no other is,
 # and no other sizes.
 _MOST_WAYS, _MOST_CALLS = 24, 5000
+_FEW = 2  # sizes, of which all that are one or none are followed together
 _BY_DATA = "data take one of"
 # What no other sizes mend.
 _OF_DATA = {"DataDependentOutputException", "GuardOnDataDependentSymNode"}
@@ -82,6 +84,8 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
     "since" symbols didn't do, or the only ones that the conditions leave.
     Else it has the "reason" why nothing could be compared, or "differs", which says
     where the sides part first, and by what of sizes and data model.py alone "decides".
+    With "ends" sizes of one and of none are compared too, where `written`, if model.py
+    was edited, is its text before that.
     """
     warnings.simplefilter("ignore")
     tries = request["reference"]["tries"]
@@ -101,7 +105,8 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
         if all(text.startswith(_BY_DATA) for text in found["where"]):
             break
     if found:
-        return found
+        at_ends = "ends" in request and found.get("least")
+        return _with_ends(request, tries[-1], found) if at_ends else found
     ran = []
     for sizes in tries:
         try:
@@ -119,6 +124,34 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
     if not ran:
         return {"validated": False, "reason": since}
     return {**found, "sizes": ran, "since": since} if ran[0] else found
+
+
+def _with_ends(
+    request: Mapping[str, Any], sizes: Mapping[str, int], found: dict[str, Any]
+) -> dict[str, Any]:
+    """The verdict on sizes of two or more, and on those that PyTorch tells apart: each
+    of one and of none, where there are few with each other. An edit that parts there
+    from the graph differs, if what was written didn't."""
+    names, shown = list(request["reference"]["sizes"]), True
+    for ends in itertools.product((None, 1, 0), repeat=len(names)):
+        at = {name: end for name, end in zip(names, ends, strict=True) if end in (0, 1)}
+        if not at or (len(names) > _FEW and len(at) > 1 and len({*ends}) > 1):
+            continue
+        try:
+            _attempt(request, {**sizes, **at}, symbolic=True)
+        except Exception as error:
+            shown = False
+            if not isinstance(error, Differs) or not request["written"]:
+                continue
+            try:
+                before = {**request, "text": request["written"]}
+                _attempt(before, {**sizes, **at}, symbolic=True)
+            except Exception:
+                continue
+            where = ", ".join(f"{name} = {end}" for name, end in at.items())
+            error.found["calls"] += f" where {where}"
+            return {"validated": False, "differs": {"decides": [where], **error.found}}
+    return {**found, "least": 0 if len(names) <= _FEW else 1} if shown else found
 
 
 def _reason(error: Exception) -> str:
@@ -233,7 +266,9 @@ class Both:
         if self.env is not None:  # our own is for functions (repeats.py)
             self.fake.cache_enabled = False
         self.recorder = Recorder(self.fake, elements=not symbolic)
-        self.take(importlib.import_module(f"{package.name}.model"))
+        text = request.get("text")
+        name = f"{package.name}.model"
+        self.take(as_written(package, text) if text else importlib.import_module(name))
 
     def take(self, module: ModuleType) -> None:
         """Let this be model.py."""
@@ -627,51 +662,5 @@ def _of_sizes(builtin: Any, symbolic: Callable[[Any, Any], Any]) -> Any:
 _greatest, _least = _of_sizes(max, torch.sym_max), _of_sizes(min, torch.sym_min)
 
 
-def called(
-    module: Any,
-    network: Any,
-    inputs: Sequence[Any],
-    takes: Sequence[str] = (),
-    gives: Sequence[str] = (),
-) -> list[Any]:
-    """The outputs of a model.py's network, whose lists are filled and opened.
-
-    Inputs and outputs are in the order of these names, where model.py has the same
-    ones in another, and else in its own.
-    """
-    nested = getattr(module, "NESTED", {})
-    given = dict(zip(_names(takes, module.INPUTS), inputs, strict=True))
-    lists = [rows for rows in nested.values() if leaves(rows)[0] in given]
-    inside = {name for rows in lists for name in leaves(rows)}
-    flat = [given[name] for name in module.INPUTS if name not in inside]
-    starts = {leaves(rows)[0]: leaves(rows) for rows in nested.values()}
-    made = network(*flat, *(_filled(rows, given) for rows in lists))
-    found: dict[str, Any] = {}
-    for value in made if isinstance(made, tuple) else (made,):
-        name = next(name for name in module.OUTPUTS if name not in found)
-        if name in starts:
-            found.update(zip(starts[name], leaves(value), strict=True))
-        else:
-            found[name] = value
-    return [found[name] for name in _names(gives, module.OUTPUTS)]
-
-
-def _names(wanted: Sequence[str], own: Mapping[str, Any]) -> list[str]:
-    return list(wanted if sorted(wanted) == sorted(own) else own)
-
-
 def _in_turn(*calls: tuple[Any, ...]) -> list[Any]:
     return [function(*given) for function, *given in calls]
-
-
-def leaves(nested: Any) -> list[Any]:
-    """What is in lists and tuples."""
-    if not isinstance(nested, list | tuple):
-        return [nested]
-    return [leaf for item in nested for leaf in leaves(item)]
-
-
-def _filled(nested: Any, given: Mapping[str, Any]) -> Any:
-    if isinstance(nested, str):
-        return given[nested]
-    return type(nested)(_filled(item, given) for item in nested)

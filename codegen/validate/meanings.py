@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -23,11 +23,13 @@ _WHOLE = {
     _AT.mean.default: _AT.mean.dim,
     _AT.sum.default: _AT.sum.dim_IntList,
 }
-# Each number is made of some of the elements, and no indices come with it.
+# Each number is made of some of the elements: of them all, or of the first that is so.
 _REDUCE = frozenset(
     {
         _AT.amax.default,
         _AT.amin.default,
+        _AT.argmax.default,
+        _AT.argmin.default,
         _AT.linalg_vector_norm.default,
         _AT.logsumexp.default,
         _AT.mean.dim,
@@ -35,7 +37,52 @@ _REDUCE = frozenset(
         _AT.sum.dim_IntList,
     }
 )
+# What each result of a call of several is.
+PARTS = {
+    _AT.max.dim: (_AT.amax.default, _AT.argmax.default),
+    _AT.min.dim: (_AT.amin.default, _AT.argmin.default),
+}
+# Calls that give one number everywhere, which is this operand or this number.
+_FILLS: dict[Any, str | int] = {
+    _AT.fill.Scalar: "value",
+    _AT.full.default: "fill_value",
+    _AT.full_like.default: "fill_value",
+    _AT.new_full.default: "fill_value",
+    _AT.new_ones.default: 1,
+    _AT.new_zeros.default: 0,
+    _AT.ones.default: 1,
+    _AT.ones_like.default: 1,
+    _AT.scalar_tensor.default: "s",
+    _AT.zero.default: 0,
+    _AT.zeros.default: 0,
+    _AT.zeros_like.default: 0,
+}
+# Of truths alone these are the same.
+_OF_TRUTHS = {
+    _AT.logical_and.default: _AT.bitwise_and.Tensor,
+    _AT.logical_not.default: _AT.bitwise_not.default,
+    _AT.logical_or.default: _AT.bitwise_or.Tensor,
+    _AT.logical_xor.default: _AT.bitwise_xor.Tensor,
+}
+_COMPARE = {
+    _AT.eq.Scalar: _AT.eq.Tensor,
+    _AT.le.Scalar: _AT.le.Tensor,
+    _AT.lt.Scalar: _AT.lt.Tensor,
+}
+_MIRRORED = {
+    _AT.ge.Scalar: _AT.le.Tensor,
+    _AT.ge.Tensor: _AT.le.Tensor,
+    _AT.gt.Scalar: _AT.lt.Tensor,
+    _AT.gt.Tensor: _AT.lt.Tensor,
+}
+_DENIED = {_AT.ne.Scalar: _AT.eq.Tensor, _AT.ne.Tensor: _AT.eq.Tensor}
 Options = dict[str, Any]
+
+
+class Opposite(NamedTuple):
+    """What a tensor is with its numbers negated, or its truths denied."""
+
+    of: torch.Tensor
 
 
 def _pool(given: Options) -> tuple[Any, Options]:
@@ -90,22 +137,22 @@ def meaning(
     """The operator that a call comes to, and by name what it is given but defaults."""
     declared = func._schema.arguments
     given = dict(zip((each.name for each in declared), args, strict=False)) | {**kwargs}
-    named = {
-        each.name: given[each.name]
-        for each in declared
-        if each.name in given and each.name not in _IDLE
-        if not (each.has_default_value() and _is(given[each.name], each.default_value))
-    }
+    first = next(iter(given.values()), None)
+    floats = isinstance(first, torch.Tensor) and first.is_floating_point()
+    named: Options = {}
+    for each in declared:
+        if each.name not in given or each.name in _IDLE:
+            continue
+        value, kind = given[each.name], str(each.type)
+        usual = each.default_value if each.has_default_value() else ...
+        if floats and ("number" in kind or kind == "Tensor"):
+            value, usual = _float(value), _float(usual)  # nn.ReLU6 has 6.0, F.relu6 6
+        if not _is(value, usual):
+            named[each.name] = value
     func = _WHOLE.get(func, func)
-    first = next(iter(named.values()), None)
-    if isinstance(first, torch.Tensor) and first.is_floating_point():
-        for each in declared:  # nn.ReLU6 has 6.0 where F.relu6 has 6
-            number = named.get(each.name)
-            if type(number) is int and "number" in str(each.type):
-                named[each.name] = float(number) if abs(number) < 2**53 else number
     if func in _REDUCE and isinstance(first, torch.Tensor):
         every = range(first.dim())
-        dims = named.get("dim") or every
+        dims = every if named.get("dim") in (None, []) else named["dim"]
         dims = [dims] if isinstance(dims, int) else dims
         named["dim"] = sorted(_forward(dim, first.dim()) for dim in dims)
         named.pop("keepdim", None)
@@ -113,6 +160,110 @@ def meaning(
         named["dim"] = _forward(named["dim"], first.dim())
     other, named = _MEANINGS.get(func, lambda given: (None, given))(named)
     return other or func, named
+
+
+def plain(func: Any, given: Options) -> tuple[Any, Options, bool]:
+    """The call of fewer operators that computes the same to the bit, and whether its
+    result is the opposite of what this one says."""
+    tensors = [x for x in given.values() if isinstance(x, torch.Tensor)]
+    kinds = {x.dtype for x in tensors}
+    if kinds == {torch.bool}:
+        func = _OF_TRUTHS.get(func, func)
+    func = _COMPARE.get(func, func)
+    x, other = given.get("self"), given.get("other")
+    if func in _MIRRORED:
+        return _MIRRORED[func], {"self": other, "other": x}, False
+    if func is _AT.isnan.default:
+        return _AT.eq.Tensor, {"self": x, "other": x}, True
+    if func in _DENIED:
+        return _DENIED[func], given, True
+    if func is _AT.masked_fill.Scalar or func is _AT.masked_fill.Tensor:
+        if len(kinds - {torch.bool}) > 1:
+            return func, given, False
+        return _AT.where.self, _where(given["mask"], given["value"], x), False
+    if func is _AT.index_put.default:
+        return *_put(func, given), False
+    if func is _AT.copy.default and len(kinds) == 1:
+        return (
+            _AT.clone.default,
+            {"self": given["src"].expand(given["self"].shape)},
+            False,
+        )
+    if isinstance(x, torch.Tensor) and len(kinds) == 1 and kinds != {torch.bool}:
+        return *_sum(*_product(func, given)), False
+    return func, given, False
+
+
+def _where(mask: torch.Tensor, value: Any, x: Any) -> Options:
+    return {"condition": mask, "self": value, "other": x}
+
+
+def _put(func: Any, given: Options) -> tuple[Any, Options]:
+    """One number in the places of truths, as a choice."""
+    x, indices, values = given["self"], given["indices"], given["values"]
+    if len(indices) != 1 or indices[0].dtype != torch.bool or values.dim():
+        return func, given
+    mask = indices[0]
+    if "accumulate" in given or mask.shape != x.shape[: mask.dim()]:
+        return func, given
+    wide = mask[(..., *[None] * (x.dim() - mask.dim()))]
+    return _AT.where.self, _where(wide, values, x)
+
+
+def _product(func: Any, given: Options) -> tuple[Any, Options]:
+    """A product or a quotient by a number that changes the sign at most, or by a power
+    of two, whose quotients are products to the bit."""
+    x, by = given["self"], given.get("other")
+    if func not in (_AT.mul.Tensor, _AT.div.Tensor) or len(given) != 2:
+        return func, given
+    if not x.is_floating_point() or type(by) is not float:
+        return func, given
+    if by in (1.0, -1.0):
+        return (_AT.clone if by == 1 else _AT.neg).default, {"self": x}
+    if (
+        func is _AT.div.Tensor
+        and 2**-14 <= abs(by) <= 2**14
+        and math.frexp(by)[0] in (0.5, -0.5)
+    ):
+        return _AT.mul.Tensor, {"self": x, "other": 1 / by}
+    return func, given
+
+
+def _sum(func: Any, given: Options) -> tuple[Any, Options]:
+    """A difference as a sum with what is negated; other calls as they are."""
+    one, other = given["self"], given.get("other")
+    sign = given.get("alpha", 1)
+    if func is _AT.rsub.Scalar or func is _AT.rsub.Tensor:
+        one, other, func = other, one, _AT.sub.Tensor
+    if func not in (_AT.add.Tensor, _AT.sub.Tensor) or sign not in (1, -1):
+        return func, given
+    if (func is _AT.sub.Tensor) == (sign == 1):
+        is_one = isinstance(other, torch.Tensor)
+        if not is_one and type(other) not in (int, float):
+            return func, given
+        other = Opposite(other) if is_one else -other
+    return _AT.add.Tensor, {"self": one, "other": other}
+
+
+def filled(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The number that a call gives everywhere; None if that can't be told."""
+    found = _FILLS.get(func)
+    if isinstance(found, str):
+        names = (each.name for each in func._schema.arguments)
+        found = {**dict(zip(names, args, strict=False)), **kwargs}[found]
+    return found if isinstance(found, int | float) else None
+
+
+def functional(func: Any) -> Any:
+    """The operator that gives what this one writes into its first operand; or None."""
+    name, tags = func._schema.name, func.tags
+    if not name.endswith("_") or not func._schema.is_mutable:
+        return None
+    if torch.Tag.inplace_view in tags or torch.Tag.nondeterministic_seeded in tags:
+        return None
+    found = getattr(getattr(_AT, name[6:-1], None), func._overloadname, None)
+    same = [[each.name for each in f._schema.arguments] for f in (func, found) if f]
+    return found if len(same) == 2 and same[0] == same[1] else None
 
 
 def reduced(func: Any, given: Options) -> tuple[torch.Tensor, int, Options] | None:
@@ -132,3 +283,7 @@ def _forward(dim: int, rank: int) -> int:
 
 def _is(given: object, default: object) -> bool:
     return type(given) is type(default) and bool(given == default)
+
+
+def _float(number: Any) -> Any:
+    return float(number) if type(number) is int and abs(number) < 2**53 else number

@@ -25,8 +25,17 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .digests import content_digest, digest
-from .layout import View, product, row_major, stored_order
-from .moves import MOVES, NUMBERS, Memory, copied, counted, indexed, numbers
+from .layout import View, equal, product, row_major, stored_order
+from .moves import (
+    MOVES,
+    NUMBERS,
+    Memory,
+    copied,
+    counted,
+    indexed,
+    numbers,
+    opposite,
+)
 from .sizes import Size
 
 _AT = torch.ops.aten
@@ -44,6 +53,7 @@ _FILLS = {_AT.full.default: 1, _AT.scalar_tensor.default: 0}  # with which opera
 _SIGNS = {_AT.add.Tensor: 1, _AT.sub.Tensor: -1}
 _UNSAID = frozenset({_AT.empty.memory_format, _AT.empty_like.default})
 _WIDTH = 40  # bits for the place of an element in what it came from
+_TURNS = frozenset({_AT.bitwise_not.default, _AT.neg.default})
 _MOST = 2**20  # elements of a tensor that are followed one by one
 _MOST_WRITTEN = 2**24  # elements of a memory that is written to
 _FEW = 16  # whole numbers of a constant that are told one by one
@@ -117,17 +127,19 @@ class Places:
         storage = tensor.untyped_storage()._cdata
         vars(tensor)[_MEMORY] = storage, next(self._keys) if key is None else key
 
-    def enter(self, tensor: torch.Tensor, name: str) -> None:
-        """A new tensor whose elements, in order, are called so."""
+    def enter(self, tensor: torch.Tensor, name: str, denied: bool = False) -> None:
+        """A new tensor whose elements, in order, are called so, or the opposite."""
         view = self.seen_by(tensor)
         order = stored_order(view.dims) if view.offset == 0 else None
         if order is None:
             name = digest(name, self.place(tensor))
             made = Memory(name, tensor.dtype)
+            made = made.opposite if denied else made
         else:
             there = row_major([size for size, _ in view.dims])
             space = View(tuple(there[i] for i in order), 0)
-            made = copied(Memory(name, tensor.dtype), space, self.text)
+            made = Memory(name, tensor.dtype)
+            made = copied(made.opposite if denied else made, space, self.text)
         self._memories[self.key(tensor)] = made
 
     def write(self, tensor: torch.Tensor, name: str) -> None:
@@ -293,21 +305,32 @@ class Places:
             return None
         return counted((self.memory(given), self.seen_by(given)), rank)
 
-    def name(self, tensor: torch.Tensor, kept: int | None = None) -> object:
+    def is_whole(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor sees all of its memory, each element once."""
+        room = self.plain(tensor.untyped_storage().nbytes())
+        view = self.seen_by(tensor)
+        size = product(n for n, _ in view.dims) * tensor.element_size()
+        return equal(room, size) and stored_order(view.dims) is not None
+
+    def name(
+        self, tensor: torch.Tensor, kept: int | None = None, turned: bool = False
+    ) -> object:
         """What a tensor is called as an operand: its elements, its type, its sizes, as
-        if its dimensions behind the first `kept` were one."""
+        if its dimensions behind the first `kept` were one; `turned` into opposites."""
         bits = (tensor.is_conj(), tensor.is_neg())
         return (
-            self._elements(tensor),
+            self._elements(tensor, turned),
             *map(self.text, self._sizes(tensor, kept)),
             *bits,
         )
 
-    def _elements(self, tensor: torch.Tensor) -> object:
+    def _elements(self, tensor: torch.Tensor, turned: bool = False) -> object:
         memory = self.memory(tensor)
         if memory.dtype != tensor.dtype:
-            return (memory.name, self.place(tensor))
+            return (memory.name, self.place(tensor), turned)
         source, view = memory.behind(self.seen_by(tensor))
+        if turned:
+            source, view = opposite((source, view))
         part = source.columns(view, self.text)
         if part is not None:
             source, view = part.behind(View(((part.size, 1),), 0))
@@ -379,9 +402,11 @@ class Elements(Places):
         self._held: dict[int, _Memory] = {}
         self._serials = itertools.count()
         self._known: dict[object, object] = {}
+        self._opposites: dict[int, int] = {}  # of bases
 
-    def enter(self, tensor: torch.Tensor, name: str) -> None:
+    def enter(self, tensor: torch.Tensor, name: str, denied: bool = False) -> None:
         size, base = _room(tensor), self._base(name)
+        base = self._opposite(base) if denied else base
         if tensor.is_contiguous() and tensor.numel() == size:
             self._hold(tensor, size, base=base)
         else:
@@ -402,6 +427,20 @@ class Elements(Places):
             self._numbers[name] = len(self._bases)
             self._bases.append(name)
         return self._numbers[name]
+
+    def _opposite(self, base: int) -> int:
+        if base not in self._opposites:
+            other = self._base(digest("opposite", self._bases[base]))
+            self._opposites |= {base: other, other: base}
+        return self._opposites[base]
+
+    def _turned(self, elements: np.ndarray) -> np.ndarray:
+        """The opposites of elements."""
+        if elements.size and elements.min() < 0:
+            raise CannotFollow("a tensor that is read where nothing was written")
+        bases, which = np.unique(elements >> _WIDTH, return_inverse=True)
+        others = np.array([self._opposite(int(base)) for base in bases], np.int64)
+        return elements & ((1 << _WIDTH) - 1) | others[which.reshape(-1)] << _WIDTH
 
     def _hold(self, tensor: torch.Tensor, size: int, **held: Any) -> None:
         memory = _Memory(next(self._serials), tensor.dtype, size, **held)
@@ -428,6 +467,11 @@ class Elements(Places):
         if made.numel() > _MOST or not (picks or func in MOVES):
             return False
         source, rest = (args[:1], args[1:]) if picks else (args, ())
+        if func in _TURNS:
+            if func is not _AT.neg.default and made.dtype != torch.bool:
+                return False
+            self._put(made, self._turned(_looks(args[0], self._memory(args[0]).all())))
+            return True
         if len({tensor.dtype for tensor in tensors_in(source)}) > 1:
             return False
         numbers = each(self.numbers, list(rest))
@@ -458,12 +502,18 @@ class Elements(Places):
         return None
 
     def hold(self, tensor: torch.Tensor, real: torch.Tensor) -> None:
-        if tensor.numel() > _SMALL or not tensor.is_contiguous():
+        if not 0 < tensor.numel() <= _SMALL or not tensor.is_contiguous():
             return
         with _disable_current_modes():
             whole = real.detach().clone().contiguous()
             base = self._base(real_digest(whole))
             whole = whole.reshape(-1)
+            one = whole[:1].reshape(())
+            if torch.equal(
+                *(x.view(torch.uint8) for x in (whole, one.repeat(len(whole))))
+            ):
+                start = np.full(len(whole), self._base(real_digest(one)) << _WIDTH)
+                return self._hold(tensor, len(whole), elements=start, numbers=whole)
         self._hold(tensor, len(whole), base=base, numbers=whole)
 
     def learn(
@@ -486,22 +536,25 @@ class Elements(Places):
         self.hold(made, found)
         return True
 
-    def name(self, tensor: torch.Tensor, kept: int | None = None) -> object:
-        place = self._memory(tensor).serial, self.place(tensor), kept
+    def name(
+        self, tensor: torch.Tensor, kept: int | None = None, turned: bool = False
+    ) -> object:
+        place = self._memory(tensor).serial, self.place(tensor), kept, turned
         if place not in self._known:
-            self._known[place] = self._name(tensor, kept)
+            self._known[place] = self._name(tensor, kept, turned)
         return self._known[place]
 
-    def _name(self, tensor: torch.Tensor, kept: int | None) -> object:
+    def _name(self, tensor: torch.Tensor, kept: int | None, turned: bool) -> object:
         memory = self._memory(tensor)
         bits = tensor.is_conj(), tensor.is_neg()
         kind = (str(tensor.dtype), *self._sizes(tensor, kept), *bits)
         whole = tensor.is_contiguous() and tensor.numel() == memory.size
-        if memory.elements is None and whole:
+        if memory.elements is None and whole and not turned:
             return (self._bases[memory.base], *kind)
         if memory.elements is None and tensor.numel() > _MOST:
-            return (self._bases[memory.base], *self.place(tensor))
+            return (self._bases[memory.base], *self.place(tensor), turned)
         seen = _looks(tensor, memory.all())
+        seen = self._turned(seen) if turned else seen
         if seen.size and seen.min() < 0:
             raise CannotFollow("a tensor that is read where nothing was written")
         used, which = np.unique(seen >> _WIDTH, return_inverse=True)

@@ -60,6 +60,7 @@ class Memory:
         pieces: Sequence[Piece] = (),
     ) -> None:
         self.name, self.dtype, self.rows, self.pieces = name, dtype, rows, pieces
+        self._opposite: Memory | None = None
 
     def behind(self, view: View) -> Source:
         """What a view of this memory sees, as a view of what that was copied from."""
@@ -84,6 +85,14 @@ class Memory:
             return None
         rows = len(dims) - 1
         return joined([(self, View(dims, view.offset))], rows, text)
+
+    @property
+    def opposite(self) -> Memory:
+        """What holds these numbers negated, or these truths denied."""
+        if self._opposite is None:
+            self._opposite = Memory(digest("opposite", self.name), self.dtype)
+            self._opposite._opposite = self
+        return self._opposite
 
     @property
     def size(self) -> Size:
@@ -211,6 +220,23 @@ def _cat(sources: Sequence[Source], args: Any, kwargs: Any, text: SizeText) -> A
 
 def _clone(sources: Sequence[Source], args: Any, kwargs: Any, text: SizeText) -> Memory:
     return copied(*sources[0], text)
+
+
+def opposite(source: Source) -> Source:
+    """What a view sees, negated or denied."""
+    memory, seen = source[0].behind(source[1])
+    if memory is NUMBERS:
+        return memory, View(tuple((n, -step) for n, step in seen.dims), -seen.offset)
+    return memory.opposite, seen
+
+
+def _turn(sources: Sequence[Source], args: Any, kwargs: Any, text: SizeText) -> Memory:
+    return copied(*opposite(sources[0]), text)
+
+
+def _deny(sources: Sequence[Source], args: Any, kwargs: Any, text: SizeText) -> Any:
+    is_truth = sources[0][0].dtype == torch.bool
+    return _turn(sources, args, kwargs, text) if is_truth else None
 
 
 def _flip(sources: Sequence[Source], args: Any, kwargs: Any, text: SizeText) -> Memory:
@@ -346,11 +372,14 @@ def indexed(
     return copied(source, View((*spread, *dims[len(indices) :]), offset), text)
 
 
-# Calls that put elements elsewhere and look at none, as the memory that they make.
+# Calls that put elements elsewhere and look at none but to turn them into their
+# opposites, as the memory that they make.
 MOVES: dict[Any, Callable[..., Memory | None]] = {
+    _AT.bitwise_not.default: _deny,
     _AT.cat.default: _cat,
     _AT.clone.default: _clone,
     _AT.flip.default: _flip,
+    _AT.neg.default: _turn,
     _AT.pixel_shuffle.default: _shuffle,
     _AT.pixel_unshuffle.default: _unshuffle,
     _AT.repeat.default: _repeat,

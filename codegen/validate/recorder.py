@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sympy
 import torch
@@ -22,15 +22,23 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from .digests import digest
-from .meanings import meaning, reduced
+from .layout import equal
+from .meanings import (
+    PARTS,
+    Opposite,
+    Options,
+    filled,
+    functional,
+    meaning,
+    plain,
+    reduced,
+)
 from .memory import CannotFollow, Elements, Places, each, real_digest, tensors_in
+from .moves import MOVES
 from .repeats import Repeats
 from .sizes import normal
 
 _AT = torch.ops.aten
-# ~(x == y) is written x != y, which is true of numbers that are none as well.
-_UNEQUAL = {_AT.eq.Scalar: _AT.ne.Scalar, _AT.eq.Tensor: _AT.ne.Tensor}
-_NOT = frozenset({_AT.bitwise_not.default, _AT.logical_not.default})
 # Of two tensors, one result to the bit in either order.
 _COMMUTE = frozenset(
     {
@@ -70,6 +78,28 @@ class Recorded:
     name: str
     line: int
     options: tuple[str, ...] = ()
+
+
+class _Call(NamedTuple):
+    """An operator, what it is given, and the name of what it makes, or of the opposite
+    of that."""
+
+    func: Any
+    given: Options
+    name: str
+    denied: bool
+
+
+def _is_held(value: object, dtype: Any) -> bool:
+    """Whether a number meets tensors of a type as one of that type, to the bit."""
+    if dtype in (torch.float32, torch.float64):
+        return type(value) is float
+    if type(value) is not int or dtype is None or dtype.is_complex:
+        return False
+    if dtype.is_floating_point:
+        return False
+    limits = torch.iinfo(dtype)
+    return bool(limits.min <= value <= limits.max)
 
 
 def _has_tensors(given: object) -> bool:
@@ -174,7 +204,7 @@ class Recorder(TorchDispatchMode):
         self.equal: dict[sympy.Expr, sympy.Expr] = {}  # sizes, for others
         self._sizes: dict[sympy.Expr, object] = {}
         self._unknown: dict[sympy.Symbol, sympy.Symbol] = {}  # sizes that data decide
-        self._unequal: dict[object, str] = {}  # calls, by the truths they deny
+        self._numbers: dict[object, torch.Tensor] = {}
         self._draws = 0
         self._choices: Mapping[str, object] = {}
         self.chosen: dict[str, Sequence[object]] = {}
@@ -214,6 +244,8 @@ class Recorder(TorchDispatchMode):
         """
         if isinstance(thing, torch.Tensor):
             return self.memory.name(self.lend(thing))
+        if isinstance(thing, Opposite):
+            return self.memory.name(self.lend(thing.of), turned=True)
         if isinstance(thing, list | tuple):
             return tuple(map(self.name, thing))
         return self._size(thing) if isinstance(thing, _SYMBOLS) else repr(thing)
@@ -285,17 +317,27 @@ class Recorder(TorchDispatchMode):
         self, func: Any, args: Any, kwargs: Any, compute: Callable[[], Any]
     ) -> Any:
         """Name what a call makes, which is what `compute` gives; returns that."""
-        call, shown = self._call(func, args, kwargs)
-        if func in _NOT:
-            call = self._unequal.get(self.name(args[0]), call)
-        made = compute()
-        call = self._enter(func, call, args, kwargs, made)
+        pure, like = functional(func), None
+        if pure is not None and self._is_own(args[0], [*args[1:], *kwargs.values()]):
+            like = pure(*args, **kwargs)
+        is_new = like is not None and like.dtype == args[0].dtype
+        how = (pure if is_new else func), args, kwargs
+        made = None if func._schema.is_mutable else compute()
+        calls, shown = self._calls(*how, args[0] if made is None else made)
+        made = compute() if made is None else made
+        call = self._enter(*how, calls, args[0] if is_new else made, is_new)
         if call:
             self.calls.append(Recorded(str(func), call, self._caller(), shown))
-        if func in _UNEQUAL:
-            unequal, _ = self._call(_UNEQUAL[func], args, kwargs)
-            self._unequal[self.name(made)] = unequal
         return made
+
+    def _is_own(self, tensor: torch.Tensor, others: Sequence[Any]) -> bool:
+        """Whether what is written to a tensor is all that its memory holds then, and
+        none of it is read as one of the others."""
+        key = self.memory.key(tensor)
+        if key in self._given:
+            raise CannotFollow("a weight or an input is written to")
+        read = {self.memory.key(other) for other in tensors_in(others)}
+        return key not in read and self.memory.is_whole(tensor)
 
     def _number(self, tensor: torch.Tensor) -> Any:
         """A number that Python is given: that of a constant, or one that was chosen;
@@ -333,41 +375,99 @@ class Recorder(TorchDispatchMode):
     def recurrent(self, func: Any, args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
         """What a recurrent layer gives, as of one call, however many steps it takes."""
         args = x, state, *_ = each(self.lend, args)
-        call, shown = self._call(func, args, {})
+        (call, *_), shown = self._calls(func, args, {}, None)
         width = state.shape[-1] * (2 if args[7] else 1)
         with _disable_current_modes(), self.fake:
             made = x.new_empty((*x.shape[:-1], width)), torch.empty_like(state)
         for i, result in enumerate(made):
             self.memory.claim(result)
-            self.memory.enter(result, digest(call, i))
-        self.calls.append(Recorded(str(func), call, self._caller(), shown))
+            self.memory.enter(result, digest(call.name, i))
+        self.calls.append(Recorded(str(func), call.name, self._caller(), shown))
         return made
 
-    def _call(
-        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[str, tuple[str, ...]]:
-        """The name of a call, and its options for people."""
-        func, given = meaning(func, args, kwargs)
+    def _calls(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], made: Any
+    ) -> tuple[list[_Call], tuple[str, ...]]:
+        """The call that a call comes to, or one for each of its results, and its
+        options for people."""
+        means, given = meaning(func, args, kwargs)
         drawn = 0
-        if torch.Tag.nondeterministic_seeded in func.tags:
+        if torch.Tag.nondeterministic_seeded in means.tags:
             self._draws = drawn = self._draws + 1
         shown = tuple(f"{k}={v}" for k, v in given.items() if not _has_tensors(v))
+        each_part = [meaning(part, (), given) for part in PARTS.get(means, ())]
+        parts = each_part or [(means, given)]
+        return [self._call(*part, drawn, made) for part in parts], shown
+
+    def _call(self, func: Any, given: Options, drawn: int, made: Any) -> _Call:
+        """A call by the fewest operators. `made` looks like what it makes."""
+        func, given, denied = plain(func, before := given)
+        for view in tensors_in(list(given.values())):  # some are made on the way
+            self.memory.claim(view, tensors_in(list(before.values())))
+        found = given
         part = reduced(func, given)
         if part is not None:
             self.memory.claim(part[0], [given["self"]])
             of = self.memory.name(part[0], part[1])
-            given = {**part[2], "self": of}
-        if func in _COMMUTE and len(given) == 2:
-            names: list[Any] = sorted(map(self.name, given.values()), key=str)
-        else:
-            names = [(key, self.name(value)) for key, value in given.items()]
-        return digest(str(func), names, drawn), shown
+            found = {**part[2], "self": of}
+        elif torch.Tag.pointwise in func.tags and isinstance(made, torch.Tensor):
+            found = self._spread(func, given, made.shape)
+        names: list[Any] = [(key, self.name(value)) for key, value in found.items()]
+        if func in _COMMUTE and len(found) == 2:
+            names = sorted((name for _, name in names), key=str)
+        elif func is _AT.where.self and found["condition"].dtype == torch.bool:
+            (_, mask), (_, one), (_, other) = names
+            denial = self.name(Opposite(found["condition"]))
+            names = min([mask, one, other], [denial, other, one], key=str)
+        return _Call(func, given, digest(str(func), names, drawn), denied)
+
+    def _spread(self, func: Any, given: Options, shape: Sequence[Any]) -> Options:
+        """What a call that takes elements one by one is given, each of its operands as
+        large as its result: numbers, and what PyTorch stretches to that."""
+        kinds = {x.dtype for x in tensors_in(list(given.values()))} - {torch.bool}
+        alone = next(iter(kinds)) if len(kinds) == 1 else None
+        found = dict(given)
+        for key in (a.name for a in func._schema.arguments if str(a.type) == "Tensor"):
+            value = given.get(key)
+            if _is_held(value, alone):
+                value = self._number_as(value, alone)
+            one = value.of if isinstance(value, Opposite) else value
+            if not isinstance(one, torch.Tensor) or not (one.dim() or len(kinds) < 2):
+                continue  # the type of the result hangs on which are without dimensions
+            own = [1] * (len(shape) - one.dim()) + [*one.shape]
+            wide = [
+                n if equal(self.plain(m), 1) else m
+                for m, n in zip(own, shape, strict=True)
+            ]
+            if len(shape) > one.dim() or any(
+                m is not n for m, n in zip(own, wide, strict=True)
+            ):
+                wider = one.expand(wide)
+                self.memory.claim(wider, [one])
+                one = wider
+            found[key] = Opposite(one) if isinstance(value, Opposite) else one
+        return found
+
+    def _number_as(self, value: object, dtype: Any) -> torch.Tensor:
+        """A number as a tensor without dimensions."""
+        key = repr(value), dtype
+        if key not in self._numbers:
+            with _disable_current_modes():
+                self._numbers[key] = torch.tensor(value, dtype=dtype)
+        return self.lend(self._numbers[key])
 
     def _enter(
-        self, func: Any, call: str, args: Sequence[Any], kwargs: Any, made: Any
+        self,
+        func: Any,
+        args: Sequence[Any],
+        kwargs: Any,
+        calls: Sequence[_Call],
+        made: Any,
+        is_new: bool,
     ) -> str:
         """Name what a call made or wrote; returns what the call is named then: by what
         was moved or counted, not by how, and "" if it did no more than look elsewhere.
+        `made` `is_new` though it was given, too: all of it was written.
         """
         given = [*args, *kwargs.values()]
         known = {self.memory.key(tensor) for tensor in tensors_in(given)}
@@ -375,23 +475,40 @@ class Recorder(TorchDispatchMode):
         for i, tensor in self._written(func, args, kwargs):
             if self.memory.key(tensor) in self._given:
                 raise CannotFollow("a weight or an input is written to")
-            self.memory.write(tensor, digest(call, i))
-            did = call
+            self.memory.write(tensor, digest(calls[0].name, i))
+            did = calls[0].name
         for i, result in enumerate(made if isinstance(made, list | tuple) else [made]):
+            call = calls[i] if len(calls) > 1 else calls[0]
             if isinstance(result, torch.Tensor):
                 self.memory.claim(result, tensors_in(given))
-                if self.memory.key(result) in known:
+                if self.memory.key(result) in known and not is_new:
                     continue
-                how = func, args, kwargs, result
-                if self.memory.learn(*how) or self.memory.moved(*how):
+                how = self._how(func, args, kwargs, call, result)
+                if self.memory.learn(func, args, kwargs, result) or self.memory.moved(
+                    *how, result
+                ):
                     did = did or digest(self.name(result))
                     continue
-                self.memory.enter(result, digest(call, i))
+                name = digest(call.name, 0 if len(calls) > 1 else i)
+                self.memory.enter(result, name, call.denied)
             elif isinstance(result, _SYMBOLS):
                 for symbol in result.node.expr.free_symbols:
-                    self._unknown.setdefault(symbol, sympy.Symbol(digest(call, i)))
-            did = did or call
+                    name = digest(call.name, i)
+                    self._unknown.setdefault(symbol, sympy.Symbol(name))
+            did = did or call.name
         return did
+
+    def _how(self, func: Any, args: Any, kwargs: Any, call: _Call, made: Any) -> Any:
+        """A call as one that puts elements elsewhere, where it comes to that."""
+        number = filled(func, args, kwargs)
+        if number is not None:
+            one = self._number_as(number, made.dtype)
+            everywhere = one.expand(made.shape)
+            self.memory.claim(everywhere, [one])
+            return _AT.clone.default, [everywhere], {}
+        if call.func in MOVES and call.func is not func:
+            return call.func, [call.given["self"]], {}
+        return func, args, kwargs
 
     def _written(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]

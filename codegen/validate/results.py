@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import sys
 import time
-import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-from .compare import called, leaves
+from .network import as_written, called, leaves
 
 # Of an element, and of the largest one beside it: two units in float32's last place,
 # which a constant has that was rounded another way, and what is left of cancellation.
@@ -70,10 +69,7 @@ def agree(request: Mapping[str, Any]) -> dict[str, Any]:
     if str(folder.parent) not in sys.path:
         sys.path.insert(0, str(folder.parent))
     edited = importlib.import_module(f"{folder.name}.model")
-    written = types.ModuleType("as_written")
-    vars(written).update(__file__=str(folder / "model.py"), __package__=folder.name)
-    sys.modules[written.__name__] = written  # where dataclasses look for it
-    exec(compile(request["text"], "as written", "exec"), vars(written))
+    written = as_written(folder, request["text"])
     sides = [(module, module.load()) for module in (written, edited)]
     cases = list(_cases(request["feeds"]))
     double = _runs_in_double(sides[0], cases[0][1])

@@ -23,16 +23,20 @@ class Validation:
     """Compares a package with its reference, in the process that runs the package; at
     the sizes of the first of what it was fed, too, which the model is known to take.
 
-    `found` is the answer of compare.py then.
+    `found` is the answer of compare.py then. With `ends` sizes of one and of none are
+    compared too; `written` is model.py before it was edited, if it was.
     """
 
-    def __init__(self, package: Path, reference: Reference) -> None:
+    def __init__(
+        self, package: Path, reference: Reference, ends: bool = False, written: str = ""
+    ) -> None:
         self._package, self._reference = str(package), reference
+        self._ends = {"ends": True, "written": written} if ends else {}
         self.found: dict[str, Any] = {"validated": False, "reason": "it was not run"}
 
     def __call__(self, running: Apart, feeds: Sequence[Mapping[str, Any]]) -> None:
         table = asdict(self._reference.with_feed(feeds[0] if feeds else {}))
-        request = {"package": self._package, "reference": table}
+        request = {"package": self._package, "reference": table, **self._ends}
         try:
             self.found = running.call(_COMPARE, request)
         except RunFailed as error:
@@ -120,7 +124,8 @@ def emission_line(found: Mapping[str, Any] | None) -> str:
         return f"sampled only: other calls, {difference(found['differs'])}"
     if not found["validated"]:
         return f"sampled only: {one_line(found['reason'], 200)}"
-    sizes = "all sizes of two or more" if found.get("least") == 2 else "all sizes"
+    few = {2: " of two or more", 1: " of two or more, one or none of each"}
+    sizes = f"all sizes{few.get(found.get('least', 0), '')}"
     if found.get("takes"):
         sizes += f" that the network takes ({', '.join(found['takes'])})"
     if found["sizes"] != "all":

@@ -37,7 +37,8 @@ from fairhand.codegen.load.read_model import load
 from fairhand.codegen.pipeline import lower
 from fairhand.codegen.plan.make_plan import source_plan
 from fairhand.codegen.request.options import CompileOptions
-from fairhand.codegen.validate.compare import called, compare
+from fairhand.codegen.validate.compare import compare
+from fairhand.codegen.validate.network import called
 from fairhand.codegen.validate.reference import reference
 from fairhand.codegen.validate.verdict import is_of_fewer_sizes
 from fairhand.codegen.verify.input_sizes import dynamic_sizes, telling_sizes

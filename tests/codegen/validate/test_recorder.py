@@ -40,6 +40,12 @@ def _swapped(x: Tensor) -> Tensor:
     return torch.cat([back, front], dim=2)
 
 
+def _then(x: Tensor, change: Callable[[Tensor], object]) -> Tensor:
+    """A tensor, once something was done to it."""
+    change(x)
+    return x
+
+
 SAME: list[tuple[Program, Program]] = [
     (_swapped, lambda x: x.roll(-2, 2)),
     (_swapped, lambda x: torch.cat([x, x], 2)[:, :, 2:8]),
@@ -87,8 +93,63 @@ SAME: list[tuple[Program, Program]] = [
     (lambda x: x.mean((-1, 1), keepdim=True)[:, 0, 0], lambda x: x.mean((1, 2))),
     (lambda x: x.sum(), lambda x: x.sum((0, 1, 2))),
     (lambda x: x.mT.sin().amax((1, 2)), lambda x: x.mT.sin().flatten(1).amax(1)),
+    (lambda x: x > 0.5, lambda x: x.gt(0.5)),
+    (lambda x: x.sin() <= x, lambda x: torch.ge(x, x.sin())),
+    (lambda x: ~(x == 2), lambda x: x != 2),
+    (torch.isnan, lambda x: x != x),
+    (lambda x: torch.logical_and(x > 1, x < 2), lambda x: (x < 2) & (x > 1)),
+    (lambda x: 1 - x, lambda x: torch.ones_like(x) - x),
+    (lambda x: -x + 1, lambda x: torch.rsub(x, 1.0)),
+    (lambda x: x - x.sin(), lambda x: x.add(x.sin(), alpha=-1)),
+    (lambda x: x - x[0], lambda x: -x[0].expand_as(x) + x),
+    (lambda x: -(x.mT), lambda x: (-1 * x).mT),
+    (lambda x: 1 / x, lambda x: x.reciprocal()),
+    (lambda x: x / 4, lambda x: 0.25 * x),
+    (lambda x: x.sin().add_(1).relu_(), lambda x: F.relu(1 + x.sin())),
+    (lambda x: _then(x.sin(), lambda y: y.mT.mul_(3)), lambda x: (3 * x.sin().mT).mT),
+    (lambda x: torch.empty_like(x).fill_(2) * x, lambda x: 2 * x),
+    (lambda x: x.new_zeros(4, 4, 6), lambda x: torch.zeros(()).expand(4, 4, 6)),
+    (lambda x: x.masked_fill(~(x > 1), 0), lambda x: torch.where(x > 1, x, 0.0)),
+    (
+        lambda x: x.masked_fill((x > 1)[:, :1], torch.tensor(5.0)),
+        lambda x: torch.where((x > 1)[:, 0, None], torch.full_like(x, 5), x),
+    ),
+    (
+        lambda x: _then(x.sin(), lambda y: y.__setitem__(x[:, :, 0] < 0, 7)),
+        lambda x: torch.where((x[:, :, 0] < 0)[..., None], 7.0, x.sin()),
+    ),
+    (lambda x: x.max(1).values, lambda x: x.amax(1)),
+    (lambda x: x.min(1, keepdim=True)[1].squeeze(1), lambda x: x.argmin(1)),
 ]
 OTHER: list[tuple[Program, Program]] = [
+    (lambda x: ~(x >= 1), lambda x: x < 1),
+    (lambda x: x <= 1, lambda x: x >= 1),
+    (lambda x: 1 - x, lambda x: x - 1),
+    (lambda x: 0 - x, lambda x: -x),
+    (lambda x: x + 0, lambda x: x.clone()),
+    (lambda x: x / 3, lambda x: x * (1 / 3)),
+    (lambda x: x / 2**20, lambda x: x * 2**20),
+    (lambda x: torch.where(x > 1, x, 0.0), lambda x: x.masked_fill(x > 1, 0)),
+    (lambda x: x.masked_fill(x > 1, 0), lambda x: x.masked_fill(x > 1, -0.0)),
+    (lambda x: x.max(1).indices, lambda x: x.min(1).indices),
+    (lambda x: x.argmax(1), lambda x: x.mT.argmax(1)),
+    (lambda x: x.argmax(), lambda x: x.flip(0).argmax()),
+    (lambda x: x.prod(0).flatten(), lambda x: x.reshape(4, 6, 4).prod(0).flatten()),
+    (lambda x: x.bool().int() + 1, lambda x: x.bool() + 1),
+    (lambda x: x * torch.tensor(0.1).double(), lambda x: x.double() * 0.1),
+    (
+        lambda x: x.int() / torch.tensor(3),
+        lambda x: x.int() / torch.tensor(3).expand(4, 4, 6).double(),
+    ),
+    (
+        lambda x: x[:1] < torch.tensor(0.1).double(),
+        lambda x: x[:1] < torch.tensor(0.1).double().expand(1, 4, 6),
+    ),
+    (lambda x: x.sin().mul_(2), lambda x: _then(x.sin(), lambda y: y[:1].mul_(2))),
+    (
+        lambda x: _then(x.sin(), lambda y: y.mul_(2)),
+        lambda x: _then(x.sin(), lambda y: y.mul(2)),
+    ),
     (
         lambda x: x[torch.arange(2), torch.arange(2)],
         lambda x: x[torch.arange(2)[:, None], torch.arange(2)],

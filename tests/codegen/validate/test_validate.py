@@ -360,7 +360,7 @@ def test_a_package_is_validated_again_as_it_is_now(tmp_path: Path) -> None:
     assert moved != text
     path.write_text(ast.unparse(ast.parse(moved)), "utf-8")
     line = verify_all_inputs(folder, None)
-    assert line.startswith("validated for all inputs of all sizes of two or more: ")
+    assert line.startswith("validated for all inputs of all sizes: ")
     path.write_text(text.replace("F.relu(", "F.silu(", 1), "utf-8")
     with pytest.raises(fairhand.VerificationError, match=r"F\.silu"):
         verify_all_inputs(folder, tmp_path / "net.onnx")
@@ -387,6 +387,36 @@ def test_an_edit_that_some_sizes_take_is_refused(count: str, tmp_path: Path) -> 
     ):
         with pytest.raises(fairhand.VerificationError, match="at some sizes alone"):
             again()
+
+
+FEW_ROWS = {
+    "{result}": "",
+    "{result}.squeeze()": "where n = 1",
+    "{result} if x.shape[0] != 1 else -({result})": "where n = 1",
+    "{result} if x.shape[0] > 0 else x.new_zeros(1, 4)": "where n = 0",
+}
+
+
+@pytest.mark.parametrize("edit", FEW_ROWS)
+def test_an_edit_that_is_wrong_for_one_row_or_none_is_refused(
+    edit: str, tmp_path: Path
+) -> None:
+    net = "net (float[n, 4] x) => (float[n, 4] y) { z = Relu (x) y = Mul (z, x) }"
+    onnx.save(parsed(net), tmp_path / "net.onnx")
+    folder = tmp_path / "out" / tmp_path.name
+    fairhand.compile(tmp_path / "net.onnx", folder, verify=False, cache=False)
+    path = folder / "model.py"
+    text = path.read_text("utf-8")
+    result = text.split("        return ")[1].split("\n")[0]
+    other = edit.replace("{result}", result)
+    changed = text.replace(f"return {result}", f"return {other}  # edited", 1)
+    path.write_text(changed, "utf-8")
+    if not FEW_ROWS[edit]:
+        line = verify_all_inputs(folder, None)
+        assert line.startswith("validated for all inputs of all sizes: ")
+        return
+    with pytest.raises(fairhand.VerificationError, match=FEW_ROWS[edit]):
+        verify_all_inputs(folder, None)
 
 
 # What the last line of forward becomes, of {result}.

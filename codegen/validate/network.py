@@ -1,0 +1,64 @@
+"""A model.py as it was written, and calls of its network by the names of its inputs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+def as_written(folder: Path, text: str) -> ModuleType:
+    """A model.py of this text in a package's folder."""
+    made = ModuleType("as_written")
+    vars(made).update(__file__=str(folder / "model.py"), __package__=folder.name)
+    sys.modules[made.__name__] = made  # where dataclasses look for it
+    exec(compile(text, "as written", "exec"), vars(made))
+    return made
+
+
+def called(
+    module: Any,
+    network: Any,
+    inputs: Sequence[Any],
+    takes: Sequence[str] = (),
+    gives: Sequence[str] = (),
+) -> list[Any]:
+    """The outputs of a model.py's network, whose lists are filled and opened.
+
+    Inputs and outputs are in the order of these names, where model.py has the same
+    ones in another, and else in its own.
+    """
+    nested = getattr(module, "NESTED", {})
+    given = dict(zip(_names(takes, module.INPUTS), inputs, strict=True))
+    lists = [rows for rows in nested.values() if leaves(rows)[0] in given]
+    inside = {name for rows in lists for name in leaves(rows)}
+    flat = [given[name] for name in module.INPUTS if name not in inside]
+    starts = {leaves(rows)[0]: leaves(rows) for rows in nested.values()}
+    made = network(*flat, *(_filled(rows, given) for rows in lists))
+    found: dict[str, Any] = {}
+    for value in made if isinstance(made, tuple) else (made,):
+        name = next(name for name in module.OUTPUTS if name not in found)
+        if name in starts:
+            found.update(zip(starts[name], leaves(value), strict=True))
+        else:
+            found[name] = value
+    return [found[name] for name in _names(gives, module.OUTPUTS)]
+
+
+def _names(wanted: Sequence[str], own: Mapping[str, Any]) -> list[str]:
+    return list(wanted if sorted(wanted) == sorted(own) else own)
+
+
+def leaves(nested: Any) -> list[Any]:
+    """What is in lists and tuples."""
+    if not isinstance(nested, list | tuple):
+        return [nested]
+    return [leaf for item in nested for leaf in leaves(item)]
+
+
+def _filled(nested: Any, given: Mapping[str, Any]) -> Any:
+    if isinstance(nested, str):
+        return given[nested]
+    return type(nested)(_filled(item, given) for item in nested)

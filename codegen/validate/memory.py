@@ -502,16 +502,15 @@ class Elements(Places):
         return None
 
     def hold(self, tensor: torch.Tensor, real: torch.Tensor) -> None:
-        if not 0 < tensor.numel() <= _SMALL or not tensor.is_contiguous():
+        if tensor.numel() > _SMALL or not tensor.is_contiguous():
             return
         with _disable_current_modes():
             whole = real.detach().clone().contiguous()
             base = self._base(real_digest(whole))
             whole = whole.reshape(-1)
-            one = whole[:1].reshape(())
-            if torch.equal(
-                *(x.view(torch.uint8) for x in (whole, one.repeat(len(whole))))
-            ):
+            bits = whole.view(torch.uint8).reshape(len(whole), -1)
+            if len(whole) and torch.equal(bits, bits[:1].expand_as(bits)):
+                one = whole[0]
                 start = np.full(len(whole), self._base(real_digest(one)) << _WIDTH)
                 return self._hold(tensor, len(whole), elements=start, numbers=whole)
         self._hold(tensor, len(whole), base=base, numbers=whole)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import sympy
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
@@ -129,7 +130,7 @@ class Whole(TorchFunctionMode):
             place = _place_of_one(index, args[0].dim())
             if place is not None and self.recorder.is_data(index[place[0]]):
                 return _picked_by_data(func, args[0], index, *place)
-            args = args[0], index
+            args = args[0], _places(index)
         return self.recorder.again(func, args, kwargs)
 
 
@@ -137,6 +138,15 @@ def _read_bounds(index: Any) -> tuple[Any, ...]:
     """An index item by item, whose slices have numbers where they had tensors."""
     items = index if isinstance(index, tuple) else (index,)
     return tuple(_read(item) if isinstance(item, slice) else item for item in items)
+
+
+def _places(index: tuple[Any, ...]) -> tuple[Any, ...]:
+    """An index with the places of truths for these, as PyTorch looks them up."""
+    found: list[Any] = []
+    for item in index:
+        is_truth = isinstance(item, torch.Tensor) and item.dtype == torch.bool
+        found += item.nonzero().unbind(1) if is_truth and item.dim() else [item]
+    return tuple(found)
 
 
 def _read(part: slice) -> slice:
@@ -483,6 +493,9 @@ class Recorder(TorchDispatchMode):
                 self.memory.claim(result, tensors_in(given))
                 if self.memory.key(result) in known and not is_new:
                     continue
+                for k, symbol in enumerate(free_unbacked_symbols(result.shape)):
+                    name = digest(call.name, "size", i, k)  # data decide that
+                    self._unknown.setdefault(symbol, sympy.Symbol(name))
                 how = self._how(func, args, kwargs, call, result)
                 if self.memory.learn(func, args, kwargs, result) or self.memory.moved(
                     *how, result

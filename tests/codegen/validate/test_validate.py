@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
@@ -387,6 +388,32 @@ def test_an_edit_that_some_sizes_take_is_refused(count: str, tmp_path: Path) -> 
     ):
         with pytest.raises(fairhand.VerificationError, match="at some sizes alone"):
             again()
+
+
+PICKED = {"[1.0 < w]": "", "[(w > 1.0).nonzero(as_tuple=True)]": "", "[w >= 1.0]": "w"}
+
+
+@pytest.mark.parametrize("edit", PICKED)
+def test_rows_that_data_pick_are_followed_for_all_sizes(
+    edit: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = """net (float[b, t, 4] x, float[b, t] w) => (float[n, 4] y)
+        <float one = {1}> {
+        mask = Greater (w, one)
+        found = NonZero (mask)
+        at = Transpose <perm = [1, 0]> (found)
+        rows = GatherND (x, at)
+        y = Relu (rows)
+        }"""
+    right = emitted(parsed(net), folder, monkeypatch)
+    found = verdict(folder, right)
+    assert found["validated"] and found["sizes"] == "all", found
+    path = folder / "model.py"
+    text = path.read_text("utf-8")
+    line = next(line for line in text.split("\n") if "nonzero()" in line)
+    path.write_text(text.replace(line, f"        return F.relu(x{edit})"), "utf-8")
+    monkeypatch.delitem(sys.modules, f"{folder.name}.model")
+    assert verdict(folder, right)["validated"] == (not PICKED[edit])
 
 
 FEW_ROWS = {

@@ -44,38 +44,33 @@ PARTS = {
 }
 # Calls that give one number everywhere, which is this operand or this number.
 _FILLS: dict[Any, str | int] = {
-    _AT.fill.Scalar: "value",
-    _AT.full.default: "fill_value",
-    _AT.full_like.default: "fill_value",
-    _AT.new_full.default: "fill_value",
-    _AT.new_ones.default: 1,
-    _AT.new_zeros.default: 0,
-    _AT.ones.default: 1,
-    _AT.ones_like.default: 1,
-    _AT.scalar_tensor.default: "s",
-    _AT.zero.default: 0,
-    _AT.zeros.default: 0,
-    _AT.zeros_like.default: 0,
-}
+    getattr(_AT, name).default: number
+    for number, names in (
+        (0, "new_zeros zero zeros zeros_like"),
+        (1, "new_ones ones ones_like"),
+        ("fill_value", "full full_like new_full"),
+        ("s", "scalar_tensor"),
+    )
+    for name in names.split()
+} | {_AT.fill.Scalar: "value"}
 # Of truths alone these are the same.
 _OF_TRUTHS = {
-    _AT.logical_and.default: _AT.bitwise_and.Tensor,
-    _AT.logical_not.default: _AT.bitwise_not.default,
-    _AT.logical_or.default: _AT.bitwise_or.Tensor,
-    _AT.logical_xor.default: _AT.bitwise_xor.Tensor,
-}
+    getattr(_AT, f"logical_{name}").default: getattr(_AT, f"bitwise_{name}").Tensor
+    for name in ("and", "or", "xor")
+} | {_AT.logical_not.default: _AT.bitwise_not.default}
+# What compares -> what that is of the operands turned round, or denied.
 _COMPARE = {
-    _AT.eq.Scalar: _AT.eq.Tensor,
-    _AT.le.Scalar: _AT.le.Tensor,
-    _AT.lt.Scalar: _AT.lt.Tensor,
+    getattr(getattr(_AT, name), kind): (getattr(_AT, other).Tensor, turned, denied)
+    for name, other, turned, denied in (
+        ("eq", "eq", False, False),
+        ("ge", "le", True, False),
+        ("gt", "lt", True, False),
+        ("le", "le", False, False),
+        ("lt", "lt", False, False),
+        ("ne", "eq", False, True),
+    )
+    for kind in ("Scalar", "Tensor")
 }
-_MIRRORED = {
-    _AT.ge.Scalar: _AT.le.Tensor,
-    _AT.ge.Tensor: _AT.le.Tensor,
-    _AT.gt.Scalar: _AT.lt.Tensor,
-    _AT.gt.Tensor: _AT.lt.Tensor,
-}
-_DENIED = {_AT.ne.Scalar: _AT.eq.Tensor, _AT.ne.Tensor: _AT.eq.Tensor}
 Options = dict[str, Any]
 
 
@@ -169,26 +164,21 @@ def plain(func: Any, given: Options) -> tuple[Any, Options, bool]:
     kinds = {x.dtype for x in tensors}
     if kinds == {torch.bool}:
         func = _OF_TRUTHS.get(func, func)
-    func = _COMPARE.get(func, func)
     x, other = given.get("self"), given.get("other")
-    if func in _MIRRORED:
-        return _MIRRORED[func], {"self": other, "other": x}, False
+    if func in _COMPARE:
+        func, turned, denied = _COMPARE[func]
+        both = {"self": other, "other": x} if turned else {"self": x, "other": other}
+        return func, both, denied
     if func is _AT.isnan.default:
         return _AT.eq.Tensor, {"self": x, "other": x}, True
-    if func in _DENIED:
-        return _DENIED[func], given, True
     if func is _AT.masked_fill.Scalar or func is _AT.masked_fill.Tensor:
         if len(kinds - {torch.bool}) > 1:
             return func, given, False
         return _AT.where.self, _where(given["mask"], given["value"], x), False
     if func is _AT.index_put.default:
         return *_put(func, given), False
-    if func is _AT.copy.default and len(kinds) == 1:
-        return (
-            _AT.clone.default,
-            {"self": given["src"].expand(given["self"].shape)},
-            False,
-        )
+    if func is _AT.copy.default and x is not None and len(kinds) == 1:
+        return _AT.clone.default, {"self": given["src"].expand(x.shape)}, False
     if isinstance(x, torch.Tensor) and len(kinds) == 1 and kinds != {torch.bool}:
         return *_sum(*_product(func, given)), False
     return func, given, False
@@ -220,11 +210,8 @@ def _product(func: Any, given: Options) -> tuple[Any, Options]:
         return func, given
     if by in (1.0, -1.0):
         return (_AT.clone if by == 1 else _AT.neg).default, {"self": x}
-    if (
-        func is _AT.div.Tensor
-        and 2**-14 <= abs(by) <= 2**14
-        and math.frexp(by)[0] in (0.5, -0.5)
-    ):
+    is_power = 2**-14 <= abs(by) <= 2**14 and abs(math.frexp(by)[0]) == 0.5
+    if func is _AT.div.Tensor and is_power:
         return _AT.mul.Tensor, {"self": x, "other": 1 / by}
     return func, given
 
@@ -237,6 +224,9 @@ def _sum(func: Any, given: Options) -> tuple[Any, Options]:
         one, other, func = other, one, _AT.sub.Tensor
     if func not in (_AT.add.Tensor, _AT.sub.Tensor) or sign not in (1, -1):
         return func, given
+    whole = not given["self"].is_floating_point()
+    if whole and (type(one) is float or type(other) is float):
+        return func, given  # of which some are negated as others than as floats
     if (func is _AT.sub.Tensor) == (sign == 1):
         is_one = isinstance(other, torch.Tensor)
         if not is_one and type(other) not in (int, float):

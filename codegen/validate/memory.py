@@ -397,16 +397,15 @@ class Elements(Places):
 
     def __init__(self, *sizes: Any) -> None:
         super().__init__(*sizes)
-        self._bases: list[str] = []
+        self._bases: list[str] = []  # each second one the opposite of that before
         self._numbers: dict[str, int] = {}
         self._held: dict[int, _Memory] = {}
         self._serials = itertools.count()
         self._known: dict[object, object] = {}
-        self._opposites: dict[int, int] = {}  # of bases
 
     def enter(self, tensor: torch.Tensor, name: str, denied: bool = False) -> None:
         size, base = _room(tensor), self._base(name)
-        base = self._opposite(base) if denied else base
+        base ^= denied
         if tensor.is_contiguous() and tensor.numel() == size:
             self._hold(tensor, size, base=base)
         else:
@@ -425,22 +424,14 @@ class Elements(Places):
     def _base(self, name: str) -> int:
         if name not in self._numbers:
             self._numbers[name] = len(self._bases)
-            self._bases.append(name)
+            self._bases += [name, digest("opposite", name)]
         return self._numbers[name]
-
-    def _opposite(self, base: int) -> int:
-        if base not in self._opposites:
-            other = self._base(digest("opposite", self._bases[base]))
-            self._opposites |= {base: other, other: base}
-        return self._opposites[base]
 
     def _turned(self, elements: np.ndarray) -> np.ndarray:
         """The opposites of elements."""
         if elements.size and elements.min() < 0:
             raise CannotFollow("a tensor that is read where nothing was written")
-        bases, which = np.unique(elements >> _WIDTH, return_inverse=True)
-        others = np.array([self._opposite(int(base)) for base in bases], np.int64)
-        return elements & ((1 << _WIDTH) - 1) | others[which.reshape(-1)] << _WIDTH
+        return elements ^ (1 << _WIDTH)
 
     def _hold(self, tensor: torch.Tensor, size: int, **held: Any) -> None:
         memory = _Memory(next(self._serials), tensor.dtype, size, **held)

@@ -63,6 +63,7 @@ _LAYERS = {
     torch.rnn_relu: _AT.rnn_relu.input,
     torch.rnn_tanh: _AT.rnn_tanh.input,
 }
+_WHOLE_NUMBERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 COUNTS = (2, 1, 0, 3)  # what a number is followed as that data decide
 _SYMBOLS = torch.SymInt | torch.SymFloat | torch.SymBool
 
@@ -93,14 +94,12 @@ class _Call(NamedTuple):
 
 def _is_held(value: object, dtype: Any) -> bool:
     """Whether a number meets tensors of a type as one of that type, to the bit."""
-    if dtype in (torch.float32, torch.float64):
-        return type(value) is float
-    if type(value) is not int or dtype is None or dtype.is_complex:
-        return False
-    if dtype.is_floating_point:
+    if type(value) is float:
+        return dtype in (torch.float32, torch.float64)
+    if type(value) is not int or dtype not in _WHOLE_NUMBERS:
         return False
     limits = torch.iinfo(dtype)
-    return bool(limits.min <= value <= limits.max)
+    return limits.min <= value <= limits.max
 
 
 def _has_tensors(given: object) -> bool:
@@ -328,7 +327,7 @@ class Recorder(TorchDispatchMode):
     ) -> Any:
         """Name what a call makes, which is what `compute` gives; returns that."""
         pure, like = functional(func), None
-        if pure is not None and self._is_own(args[0], [*args[1:], *kwargs.values()]):
+        if pure is not None and self._is_own(*args, *kwargs.values()):
             like = pure(*args, **kwargs)
         is_new = like is not None and like.dtype == args[0].dtype
         how = (pure if is_new else func), args, kwargs
@@ -340,9 +339,11 @@ class Recorder(TorchDispatchMode):
             self.calls.append(Recorded(str(func), call, self._caller(), shown))
         return made
 
-    def _is_own(self, tensor: torch.Tensor, others: Sequence[Any]) -> bool:
+    def _is_own(self, tensor: Any, *others: Any) -> bool:
         """Whether what is written to a tensor is all that its memory holds then, and
         none of it is read as one of the others."""
+        if not isinstance(tensor, torch.Tensor):
+            return False  # but a list of them
         key = self.memory.key(tensor)
         if key in self._given:
             raise CannotFollow("a weight or an input is written to")
@@ -445,16 +446,12 @@ class Recorder(TorchDispatchMode):
             if not isinstance(one, torch.Tensor) or not (one.dim() or len(kinds) < 2):
                 continue  # the type of the result hangs on which are without dimensions
             own = [1] * (len(shape) - one.dim()) + [*one.shape]
-            wide = [
-                n if equal(self.plain(m), 1) else m
-                for m, n in zip(own, shape, strict=True)
-            ]
-            if len(shape) > one.dim() or any(
-                m is not n for m, n in zip(own, wide, strict=True)
-            ):
-                wider = one.expand(wide)
-                self.memory.claim(wider, [one])
-                one = wider
+            ones = [equal(self.plain(size), 1) for size in own]
+            if len(shape) > one.dim() or any(ones):
+                sizes = zip(own, shape, ones, strict=True)
+                wide = one.expand([n if is_one else m for m, n, is_one in sizes])
+                self.memory.claim(wide, [one])
+                one = wide
             found[key] = Opposite(one) if isinstance(value, Opposite) else one
         return found
 

@@ -36,8 +36,8 @@ def implied_ranks(
 def _fits(model: ir.Model, shapes: Mapping[str, Sequence[None]]) -> bool:
     copy = model.clone()
     for value in copy.graph.inputs:
-        if value.name in shapes:
-            value.shape = ir.Shape(shapes[value.name])
+        if (shape := shapes.get(str(value.name))) is not None:
+            value.shape = ir.Shape(shape)
     try:
         infer(normalise(copy))
     except (FairhandError, *MALFORMED):

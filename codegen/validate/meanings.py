@@ -196,8 +196,8 @@ def _put(func: Any, given: Options) -> tuple[Any, Options]:
     mask = indices[0]
     if "accumulate" in given or mask.shape != x.shape[: mask.dim()]:
         return func, given
-    wide = mask[(..., *[None] * (x.dim() - mask.dim()))]
-    return _AT.where.self, _where(wide, values, x)
+    index = (..., *[None] * (x.dim() - mask.dim()))
+    return _AT.where.self, _where(mask[index], values, x)
 
 
 def _product(func: Any, given: Options) -> tuple[Any, Options]:
@@ -228,10 +228,12 @@ def _sum(func: Any, given: Options) -> tuple[Any, Options]:
     if whole and (type(one) is float or type(other) is float):
         return func, given  # of which some are negated as others than as floats
     if (func is _AT.sub.Tensor) == (sign == 1):
-        is_one = isinstance(other, torch.Tensor)
-        if not is_one and type(other) not in (int, float):
+        if isinstance(other, torch.Tensor):
+            other = Opposite(other)
+        elif isinstance(other, int | float):
+            other = -other
+        else:
             return func, given
-        other = Opposite(other) if is_one else -other
     return _AT.add.Tensor, {"self": one, "other": other}
 
 

@@ -508,7 +508,9 @@ class Recorder(TorchDispatchMode):
             did = did or call.name
         return did
 
-    def _how(self, func: Any, args: Any, kwargs: Any, call: _Call, made: Any) -> Any:
+    def _how(
+        self, func: Any, args: Any, kwargs: Any, call: _Call, made: Any
+    ) -> tuple[Any, Any, Any]:
         """A call as one that puts elements elsewhere, where it comes to that."""
         number = filled(func, args, kwargs)
         if number is not None:

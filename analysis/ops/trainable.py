@@ -62,6 +62,7 @@ class _Roles:
     def __init__(self, model: ir.Model) -> None:
         self._frozen = _frozen(model)
         self._learned: dict[ir.Value, bool] = {}
+        self._said: dict[tuple[ir.Value, int], bool | None] = {}
 
     def trains(self, value: ir.Value) -> bool | None:
         """None where no use of a constant says."""
@@ -99,8 +100,11 @@ class _Roles:
         return met
 
     def _used(self, value: ir.Value, depth: int) -> bool | None:
-        said = {self._use(node, i, depth) for node, i in value.uses()}
-        return True if True in said else False if False in said else None
+        if (value, depth) not in self._said:
+            said = {self._use(node, i, depth) for node, i in value.uses()}
+            found = True if True in said else False if False in said else None
+            self._said[value, depth] = found
+        return self._said[value, depth]
 
     def _use(self, node: ir.Node, place: int, depth: int) -> bool | None:
         """Whether an operand that comes of constants alone trains."""

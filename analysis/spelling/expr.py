@@ -172,6 +172,22 @@ class Subscript(Expr):
     __slots__ = ()
     _bare = ATOM, LOWEST
 
+    def _of(self, *operands: Expr) -> Expr:
+        """Axes that are added to a slice are added by the same brackets."""
+        inner, *items = operands
+        parts = inner.operands[1:] if isinstance(inner, Subscript) else ()
+        is_sliced = parts and all(isinstance(part, Slice) for part in parts)
+        whole = [isinstance(item, Slice) and not item.operands for item in items]
+        added = [isinstance(item, Literal) and item.label is None for item in items]
+        if not is_sliced or not all(map(operator.or_, whole, added)):
+            return super()._of(*operands)
+        left = iter(parts)
+        both = [
+            next(left, item) if is_whole else item
+            for item, is_whole in zip(items, whole, strict=True)
+        ]
+        return Subscript(inner.operands[0], *both, *left)
+
     def _text(self, operands: list[str]) -> str:
         return f"{operands[0]}[{', '.join(operands[1:])}]"
 

@@ -3,6 +3,7 @@ places of all there is."""
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 import onnx_ir as ir
@@ -151,7 +152,8 @@ def read_in_order(model: ir.Model, shapes: ShapeFacts) -> int:
         inner = whole[len(columns) :]
         if not is_all or flat != _in_order(dims) or any(n != 1 for n in inner):
             continue
-        if any(not _is_read(axis, dims, whole[i]) for i, axis in cut.items()):
+        filled = shapes.filled
+        if not all(_is_read(k, dims, whole[i], filled) for i, k in cut.items()):
             continue
         if cut:
             first = _made(node, "Constant", value_ints=[0] * len(cut))
@@ -196,12 +198,12 @@ def _axis(count: Count) -> int | None:
     return axis if (count.first, step) == (0, 1) else None
 
 
-def _is_read(axis: int, dims: Dims, whole: Dim) -> bool:
+def _is_read(axis: int, dims: Dims, whole: Dim, filled: Set[object]) -> bool:
     """Whether places along an axis are within the whole, or are looked for there: where
     nothing is read, any are allowed."""
     others = (*dims[:axis], *dims[axis + 1 :])
     within = at_least(whole, dims[axis]) is True
-    return within or all(at_least(n, 1) is True for n in others)
+    return within or all(n in filled or at_least(n, 1) is True for n in others)
 
 
 def _in_order(dims: Dims) -> Count:

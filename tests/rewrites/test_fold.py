@@ -516,3 +516,34 @@ def test_a_row_that_is_read_in_its_order_is_reshaped(
         feed = {"x": RNG.standard_normal((n, 6, 1)).astype(np.float32)}
         (expected,), (found,) = run(proto, feed), run(ir.to_proto(model), feed)
         assert np.array_equal(found, expected)
+
+
+PAIRS = """g (float[n, t] mask, float[n, k, 4] x)
+        => (float[n, 1, 1, k] y, float z) {
+    zero = Constant<value_int = 0>() one = Constant<value_int = 1>()
+    n = Shape<start = 0, end = 1>(x) k = Shape<start = 1, end = 2>(x)
+    n0 = Squeeze(n) k0 = Squeeze(k) rows = Range(zero, n0, one)
+    columns = Range(zero, k0, one) three = Constant<value_ints = [1, 2, 3]>()
+    row = Unsqueeze(rows, three) single = Constant<value_ints = [1]>()
+    wide = Concat<axis = 0>(n, single, single, k) i = Expand(row, wide)
+    j = Expand(columns, wide) last = Constant<value_ints = [-1]>()
+    i1 = Unsqueeze(i, last) j1 = Unsqueeze(j, last)
+    at = Concat<axis = -1>(i1, j1) h = GatherND(mask, at) y = Neg(h)
+    END }"""
+SOLVED = "shape = Concat<axis = 0>(n, last) z = Reshape<allowzero = 1>(x, shape)"
+
+
+@pytest.mark.parametrize("solved", [True, False])
+def test_no_batch_is_empty_where_a_size_is_solved_for_beside_it(solved: bool) -> None:
+    """With none, places aren't looked for, and a mask of fewer columns would do."""
+    proto = parse(PAIRS.replace("END", SOLVED if solved else "z = Neg(x)"))
+    model = load(proto).model.clone()
+    simplify(model, rules=())
+    assert ("GatherND" in ops(model)) != solved
+    for n, t, k in ((3, 5, 4), (1, 2, 2)):
+        feed = {
+            "mask": RNG.standard_normal((n, t)).astype(np.float32),
+            "x": np.zeros((n, k, 4), np.float32),
+        }
+        expected, found = run(proto, feed), run(ir.to_proto(model), feed)
+        assert all(map(np.array_equal, found, expected))

@@ -40,6 +40,8 @@ def reshape(site: NodeFacts, x: Dims) -> DimsResult:
     if -1 in out:
         # An element that is not known leaves the one solved for unknown as well.
         known = [d for d in out if d is not None and d != -1]
+        # ONNX Runtime doesn't solve for one beside a size of 0.
+        site.shapes.filled.update(d for d in known if isinstance(d, sympy.Expr))
         solved = None if None in out else quotient(x, known)
         out[out.index(-1)] = solved
     before = product(x)

@@ -133,6 +133,17 @@ def test_substitution_keeps_what_nobody_exchanges() -> None:
     assert render(substitute(expr, lambda leaf: None), lambda leaf: "v") == "x + v"
 
 
+def test_axes_are_added_in_the_brackets_of_a_slice() -> None:
+    def inlined(inner: Expr, outer: Expr) -> str:
+        return render(substitute(outer, lambda leaf: inner), lambda leaf: "x")
+
+    cut = X[:, :3]
+    assert inlined(cut, V[:, None, :]) == "x[:, None, :3]"
+    assert inlined(cut, V[None]) == "x[None, :, :3]"
+    assert inlined(cut, V[:, 0]) == "x[:, :3][:, 0]"
+    assert inlined(X[:, 0], V[:, None]) == "x[:, 0][:, None]"
+
+
 def test_questions_are_put_to_the_tree() -> None:
     t = Printing()
     expr = t.F.scaled_dot_product_attention(X, V, Y, scale=0.5).roll(-1, dims=(1,))

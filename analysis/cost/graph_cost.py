@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from ..graph.dims import Dim, ceildiv, product, simplify
+from ..graph.dims import Dim, ceildiv, plain, product, simplify
 from ..graph.shape_facts import ShapeFacts
 from ..ops.facts.flop_counts import total
 from .flops import flops
@@ -71,6 +71,7 @@ def graph_cost(model: ir.Model, shapes: ShapeFacts) -> GraphCost:
 
 
 def _substitute(dim: Dim, sizes: Mapping[str, int]) -> Dim:
+    dim = plain(dim)
     if isinstance(dim, int):
         return dim
     # By name: a size that no input carries is a symbol of another kind.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
-from ..graph.dims import Dim, product
+from ..graph.dims import Dim, plain, product
 from ..graph.shape_facts import ShapeFacts
 
 BATCH, OTHER = 1, 128  # what a dynamic size is taken for
@@ -27,9 +27,12 @@ class Sizes:
         if isinstance(dim, int):
             return dim
         if dim not in self._known:
-            numbers = {s: self._assume(s.name) for s in dim.free_symbols}
+            usual = plain(dim)
+            if isinstance(usual, int):
+                return usual
+            numbers = {s: self._assume(s.name) for s in usual.free_symbols}
             try:
-                self._known[dim] = max(0, int(dim.subs(numbers)))
+                self._known[dim] = max(0, int(usual.subs(numbers)))
             except (TypeError, OverflowError):  # no number, such as 1 / (n - 128)
                 self._known[dim] = OTHER
         return self._known[dim]

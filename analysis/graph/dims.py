@@ -7,7 +7,7 @@ so nothing here hands a name to sympy's parser.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from itertools import zip_longest
 from typing import TypeAlias
@@ -29,6 +29,16 @@ class Invented(sympy.Symbol):  # type: ignore[misc]  # sympy has no type informa
     __slots__ = ()
 
 
+class _Joined(sympy.Dummy):  # type: ignore[misc]
+    """What sizes not known to be equal broadcast to; see `broadcast`."""
+
+    __slots__ = ("parts",)
+    parts: frozenset[Dim]
+
+    def _sympystr(self, _: object) -> str:
+        return str(self.name)
+
+
 @cache
 def symbol(name: str) -> sympy.Symbol:
     """The size called `name`; the same name is always the same symbol."""
@@ -40,11 +50,30 @@ def invented(name: str) -> sympy.Symbol:
     return Invented(name, integer=True, nonnegative=True)
 
 
+@cache
+def _joined(parts: frozenset[Dim]) -> _Joined:
+    usual = min(map(plain, parts), key=_plainness)
+    found = _Joined(str(usual), integer=True, nonnegative=True)
+    found.parts = parts
+    return found
+
+
+def _parts(size: Dim) -> frozenset[Dim]:
+    return size.parts if isinstance(size, _Joined) else frozenset((size,))
+
+
+def plain(size: Dim) -> Dim:
+    """The size where all that broadcast are equal, the plainest way to write it."""
+    if isinstance(size, int) or not size.has(_Joined):
+        return size
+    chosen = {s: min(map(plain, s.parts), key=_plainness) for s in size.atoms(_Joined)}
+    return simplify(size.subs(chosen))
+
+
 def is_invented(size: Dim) -> bool:
     """Whether a size depends on one that has no name in the file."""
-    if isinstance(size, int):
-        return False
-    return any(isinstance(symbol, Invented) for symbol in size.free_symbols)
+    size = plain(size)
+    return not isinstance(size, int) and size.has(Invented)
 
 
 def simplify(expr: Dim) -> Dim:
@@ -319,8 +348,10 @@ def _plainness(dim: Dim) -> tuple[bool, bool, int]:
 
 def _stretch(a: Dim, b: Dim) -> Dim:
     """The size that `a` and `b` broadcast to; see `broadcast`."""
-    if a == b or b == 1:
+    if a == b or b == 1 or (isinstance(a, _Joined) and _parts(b) <= a.parts):
         return a
+    if isinstance(b, _Joined) and _parts(a) <= b.parts:
+        return b
     if isinstance(a, int):
         if a == 1:
             return b
@@ -334,17 +365,14 @@ def _stretch(a: Dim, b: Dim) -> Dim:
     return b if at_least(b, a) else agree(a, b)
 
 
-def broadcast(
-    *shapes: Dims, assume: Callable[[Dim, Dim], None] | None = None
-) -> tuple[Dim, ...]:
+def broadcast(*shapes: Dims) -> tuple[Dim, ...]:
     """The shape that `shapes` broadcast to, as NumPy and ONNX do it.
 
     A number other than 1 wins over a symbol, and a symbol wins over 1: both are
     certain. Between two sizes not known to be equal, one that is at least 2 is certain
-    too, and one that is never less than the other, if neither is 0; else they are taken
-    for equal and the plainer is given (see `agree`). That is a choice: it is wrong
-    where the one given turns out 1 and the other does not, so `assume` is called with
-    the two. Raises FairhandError for two numbers that clash.
+    too. Else the result is a size of its own, since either may be 1 where the other is
+    not; it is called like the plainer of the two, which it mostly is (see `plain`).
+    Raises FairhandError for two numbers that clash.
     """
     result: list[Dim] = []
     try:
@@ -352,9 +380,8 @@ def broadcast(
             out: Dim = 1
             for size in sizes:
                 joined = _stretch(out, size)
-                if assume and _is_choice(out, size, joined):
-                    assume(out, size)
-                out = joined
+                unsure = _is_choice(out, size, joined)
+                out = _joined(_parts(out) | _parts(size)) if unsure else joined
             result.append(out)
     except FairhandError as error:
         listed = " and ".join(spell(shape) for shape in shapes)
@@ -364,7 +391,9 @@ def broadcast(
 
 def _is_choice(a: Dim, b: Dim, joined: Dim) -> bool:
     """Whether `_stretch(a, b)` had to take two unknown sizes for equal."""
-    if a == b or isinstance(a, int) or isinstance(b, int) or at_least(joined, 2):
+    if isinstance(a, int) or isinstance(b, int) or at_least(joined, 2):
+        return False
+    if _parts(joined) >= _parts(a) | _parts(b):
         return False
     other = a if joined == b else b
     if isinstance(other, sympy.Min) and joined in other.args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -38,21 +38,11 @@ def elements_of(tensor: ir.TensorProtocol) -> Content | None:
     return None
 
 
-class _Assumption(NamedTuple):
-    """Two sizes that broadcasting at `node` takes for equal; see dims.broadcast."""
-
-    a: Dim
-    b: Dim
-    node: ir.Node
-
-
 class ShapeFacts:
     """What is known about the sizes and small integer tensors of a model."""
 
     def __init__(self) -> None:
-        self.assumptions: list[_Assumption] = []
         self.unfit: set[ir.Graph] = set()  # bodies whose nodes can't fit each other
-        self.node: ir.Node | None = None  # the one at hand, while sizes are inferred
         # Sizes of what a loop collects, 0 where onnx can't tell: ONNX Runtime gives
         # these if the loop does not run at all.
         self.declared_sizes: dict[ir.Value, list[int]] = {}
@@ -164,11 +154,6 @@ class ShapeFacts:
         if dims is None or not all(isinstance(d, int) for d in dims):
             return None
         return dims if math.prod(dims) <= MAX_CONTENT else None
-
-    def assume(self, a: Dim, b: Dim) -> None:
-        """Note that the node at hand takes two sizes for equal."""
-        if self.node is not None:
-            self.assumptions.append(_Assumption(a, b, self.node))
 
 
 def _overflows(element: Any, dtype: ir.DataType | None) -> bool:

@@ -222,9 +222,7 @@ class _Walk:
                     for value in body.inputs:
                         self._settle(value, None, _Trust.NOT_ZERO)
                     self.attempt(body)
-                self.shapes.node = node  # the nodes of bodies took its place
                 proposed = dims_by_rule(site) or self._squeezed(site)
-            self.shapes.node = node
             if node.op_type == "If" and not node.domain:
                 taken = self._taken(site, inside)
                 columns = range(len(node.outputs))
@@ -308,14 +306,13 @@ class _Walk:
         values = [v for graph in graphs for v in graph.inputs]
         values += [v for graph in graphs for node in graph for v in node.outputs]
         shapes = [(value, value.shape) for value in values]
-        doubtful, assumed = set(self._doubtful), len(self.shapes.assumptions)
+        doubtful = set(self._doubtful)
 
         def undo() -> None:
             for value, shape in shapes:
                 value.shape = shape
                 self.shapes.forget(value)
             self._doubtful = set(doubtful)
-            del self.shapes.assumptions[assumed:]
 
         return undo
 
@@ -485,7 +482,9 @@ def _set_shape(value: ir.Value, dims: Sequence[Dim | None]) -> None:
         dims = [a if _is_named(a) else b for a, b in pairs]
     if value.shape is not None and list(value.shape) == list(dims):
         return
-    value.shape = ir.Shape(d if isinstance(d, int) else text(d) for d in dims)
+    value.shape = ir.Shape(
+        d if isinstance(d, int | ir.SymbolicDim) else text(d) for d in dims
+    )
 
 
 def _is_plain(size: Dim | None) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ..graph.dims import Dims
+from ..graph.dims import Dims, plain
 from ..graph.shape_facts import NodeFacts, ShapeFacts
 from ..graph.traversal import bodies
 from ..ops import lookup
@@ -37,6 +37,7 @@ def required(graph: ir.Graph, shapes: ShapeFacts) -> Iterator[Fit]:
             continue
         with suppress(ValueError, TypeError, IndexError, AssertionError):
             for fit in op.fits(NodeFacts(node, shapes)):
+                fit = Fit(fit.relation, plain(fit.a), plain(fit.b))
                 if fit.a != fit.b and not _is_free(fit):
                     yield fit
 

@@ -43,7 +43,7 @@ def squeezed(
 
 def _is_taken(site: NodeFacts, left: Dims, rule: ShapeRule) -> bool:
     """Whether no reader is known that can't run on these sizes, near or far."""
-    shapes, assumed = site.shapes, len(site.shapes.assumptions)
+    shapes = site.shapes
     learnt = {site.node.outputs[0]: left}
     ask = list(learnt)
     try:
@@ -63,7 +63,6 @@ def _is_taken(site: NodeFacts, left: Dims, rule: ShapeRule) -> bool:
     except (FairhandError, *MALFORMED):
         return False
     finally:
-        del shapes.assumptions[assumed:]
         for value in learnt:
             shapes.forget(value)
     return True

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from ...analysis.cost.graph_cost import GraphCost
 from ...analysis.errors import FairhandError
 from ...analysis.graph.constants import is_constant
-from ...analysis.graph.dims import Dim, Invented
+from ...analysis.graph.dims import is_invented
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.literals import one_line
 from ...analysis.ops import lookup
@@ -202,7 +202,7 @@ def _obstacles(
             yield f"a trace of {name} {_MAYBE}"
         for out in node.outputs:
             dims = shapes.dims(out)
-            if dims is None or any(map(_depends_on_values, dims)):
+            if dims is None or any(map(is_invented, dims)):
                 yield f"the size of what {name} gives depends on values"
             elif 0 in dims:
                 yield f"what {name} gives is empty"
@@ -223,12 +223,6 @@ def _holds_many(graph: ir.Model, found: Collection[str]) -> bool:
     arrays = [value.const_value for value in graph.graph.initializers.values()]
     size = sum(array.nbytes for array in arrays if array is not None)
     return size >= MANY_INTEGERS and all(reason.endswith(_MAYBE) for reason in found)
-
-
-def _depends_on_values(dim: Dim) -> bool:
-    return not isinstance(dim, int) and any(
-        isinstance(symbol, Invented) for symbol in dim.free_symbols
-    )
 
 
 def _is_worth_preparing(cost: GraphCost | None, sizes: Mapping[str, int]) -> bool:

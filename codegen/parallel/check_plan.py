@@ -21,6 +21,7 @@ import onnx_ir as ir
 import sympy
 
 from ...analysis.errors import FairhandError
+from ...analysis.graph.dims import plain
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...rewrites.second_opinion import layers, movements, sums  # noqa: F401
 from ...rewrites.second_opinion.elementwise import equal
@@ -221,6 +222,7 @@ class Operators:
 
     def number(self, size: Any, part: bool = False) -> int:
         """What an open size is: of a batch, that of a part, or of the whole."""
+        size = plain(size)
         if isinstance(size, int):
             return size
         rows = ROWS if part else ROWS * self.degree

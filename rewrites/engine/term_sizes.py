@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...analysis.graph.dims import Dim, Dims, simplify
+from ...analysis.graph.dims import Dim, Dims, broadcast, simplify
 from ..language.pattern import Apply, Chain, Leaf, Many, Node, Term, Var
 from .bindings import Binding, Undecided, evaluate, number
 
@@ -19,7 +19,7 @@ Operands = list[Dims]
 def sizes(term: Term | None, at: Binding) -> Dims:
     """The size of each axis; raises Undecided where they aren't known."""
     if isinstance(term, Chain):
-        return _broadcast([sizes(part, at) for part in term.parts])
+        return broadcast(*(sizes(part, at) for part in term.parts))
     if isinstance(term, Var) and term.kind is Leaf.NUMBER:
         return () if term.shape is None else tuple(evaluate(term.shape, at))
     if isinstance(term, Var) or (isinstance(term, Apply) and term.node in at.nodes):
@@ -38,15 +38,6 @@ def members(many: Many, at: Binding) -> list[Binding]:
         both.values = {**at.values, **member.values}
         found.append(both)
     return found
-
-
-def _broadcast(operands: Operands) -> Dims:
-    """The shape they broadcast to; a size that isn't 1 is that of the result."""
-    rank = max(map(len, operands), default=0)
-    padded = [(1,) * (rank - len(dims)) + tuple(dims) for dims in operands]
-    return tuple(
-        next((d for d in column if d != 1), 1) for column in zip(*padded, strict=True)
-    )
 
 
 _ELEMENTWISE = frozenset(
@@ -68,7 +59,7 @@ def _operands(node: Node, at: Binding) -> Operands:
 def _elementwise(node: Node, at: Binding) -> Dims:
     if node.operator.name not in _ELEMENTWISE:
         raise Undecided(f"the sizes of {node.operator.name}")
-    return _broadcast(_operands(node, at))
+    return broadcast(*_operands(node, at))
 
 
 def _parameter(node: Node, name: str, at: Binding) -> Any:
@@ -85,7 +76,7 @@ def _shaped(node: Node, at: Binding) -> Dims:
 
 
 def _expanded(node: Node, at: Binding) -> Dims:
-    return _broadcast([*_operands(node, at), _shaped(node, at)])
+    return broadcast(*_operands(node, at), _shaped(node, at))
 
 
 def _concatenated(node: Node, at: Binding) -> Dims:
@@ -114,7 +105,7 @@ def _product(node: Node, at: Binding) -> Dims:
     a, b = _operands(node, at)
     if min(len(a), len(b)) < 2:
         raise Undecided("a product of vectors")
-    return (*_broadcast([a[:-2], b[:-2]]), a[-2], b[-1])
+    return (*broadcast(a[:-2], b[:-2]), a[-2], b[-1])
 
 
 def _reduced(node: Node, at: Binding) -> Dims:

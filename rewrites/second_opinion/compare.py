@@ -16,7 +16,7 @@ import numpy as np
 import onnx_ir as ir
 import sympy
 
-from ...analysis.graph.dims import Dim, Dims
+from ...analysis.graph.dims import Dim, Dims, plain
 from . import layers, movements, sums  # noqa: F401  they enter operators
 from .elementwise import BINARY, UNARY, equal
 from .operators import OPERATORS, apply
@@ -197,6 +197,7 @@ class _Numbers:
         self._sizes: dict[sympy.Symbol, int] = {}
 
     def size(self, n: Dim) -> int:
+        n = plain(n)
         if isinstance(n, int):
             return n
         for symbol in sorted(n.free_symbols, key=str):

@@ -7,6 +7,7 @@ import gc
 import numpy as np
 import onnx
 import onnx_ir as ir
+import onnxruntime
 import pytest
 from support.random_graphs import random_model
 from support.rule_samples import sample_model
@@ -371,3 +372,18 @@ def test_sums_of_three_in_another_order_become_one(exactness: str, sums: int) ->
     assert operators(model) == ["Add"] * sums + ["Pow"]
     shared = [a for a in done.history if a.rule == "add_shared"]
     assert [a.exactness for a in shared] == [Exactness.RING] * (exactness == "real")
+
+
+@pytest.mark.parametrize("c,b", [(3, 1), (1, 3), (3, 3)])
+def test_what_sizes_broadcast_to_is_neither_of_them(c: int, b: int) -> None:
+    """A copy of what may have one element is none where the other has more."""
+    text = HEAD + """(float[1,c] x, float[1,b] z) => (float[1,d] y, float[1,d] w)
+        { u = Abs(x) v = Abs(z) m = Max(u, v) s = Shape(m)
+          y = Expand(u, s) w = Expand(v, s) }"""
+    proto = onnx.parser.parse_model(text)
+    model = ir.from_proto(proto)
+    simplify(model)
+    feed = {"x": np.ones((1, c), np.float32), "z": np.ones((1, b), np.float32)}
+    for tried in (proto, ir.to_proto(model)):
+        session = onnxruntime.InferenceSession(tried.SerializeToString())
+        assert [found.shape for found in session.run(None, feed)] == [(1, 3), (1, 3)]

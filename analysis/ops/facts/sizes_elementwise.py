@@ -28,7 +28,7 @@ def broadcast_together(site: NodeFacts) -> DimsResult:
     known = [shape for shape in shapes if shape is not None]
     if len(known) < len(shapes):
         return None
-    return [broadcast(*known, assume=site.shapes.assume)]
+    return [broadcast(*known)]
 
 
 def integer_pair(site: NodeFacts) -> DimsResult:
@@ -36,7 +36,7 @@ def integer_pair(site: NodeFacts) -> DimsResult:
     a, b = site.dims(0), site.dims(3)
     if a is None or b is None:
         return None
-    return [broadcast(a, b, assume=site.shapes.assume)]
+    return [broadcast(a, b)]
 
 
 def like_input(site: NodeFacts, x: Dims) -> DimsResult:

@@ -199,7 +199,7 @@ def expand(site: NodeFacts, x: Dims) -> DimsResult:
             # Against an unknown size, only a number other than 1 is certain.
             out.append(a if isinstance(a, int) and a != 1 else None)
         else:
-            out += broadcast((a,), (b,), assume=site.shapes.assume)
+            out += broadcast((a,), (b,))
     return [out[::-1]]
 
 

@@ -33,7 +33,7 @@ def qlinear_matmul(site: NodeFacts) -> DimsResult:
 def _matmul(site: NodeFacts, a: Dims, b: Dims) -> Dims:
     inner = (a[-1], b[-2] if len(b) > 1 else b[0])
     _check_inner(*inner)
-    batch = broadcast(a[:-2], b[:-2], assume=site.shapes.assume)
+    batch = broadcast(a[:-2], b[:-2])
     return (*batch, *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))
 
 
@@ -66,7 +66,6 @@ def einsum(site: NodeFacts) -> DimsResult:
     left, arrow, right = equation.partition("->")
     sizes: dict[str, Dim] = {}
     batch: Dims = ()
-    assume = site.shapes.assume
     for i, term in enumerate(left.split(",")):
         dims = site.dims(i)
         if dims is None:
@@ -75,10 +74,10 @@ def einsum(site: NodeFacts) -> DimsResult:
         stop = len(dims) - len(after)
         if stop < len(before) or (not dots and stop != len(before)):
             raise ValueError(f"the term {term} does not fit {len(dims)} axes")
-        batch = broadcast(batch, dims[len(before) : stop], assume=assume)
+        batch = broadcast(batch, dims[len(before) : stop])
         labels = zip(before + after, dims[: len(before)] + dims[stop:], strict=True)
         for label, size in labels:
-            (sizes[label],) = broadcast((sizes.get(label, 1),), (size,), assume=assume)
+            (sizes[label],) = broadcast((sizes.get(label, 1),), (size,))
     if not arrow:
         once = sorted(x for x in sizes if left.count(x) == 1)
         return [(*batch, *(sizes[x] for x in once))]

@@ -68,6 +68,7 @@ class _Steps:
         self.steps: list[Step] = []
         self.weights: dict[str, ir.TensorProtocol] = {}
         self._places: dict[str, int] = {}
+        self._depth = 0  # of the body at hand in others
 
     def graph(self, graph: ir.Graph, known: dict[ir.Value, bytes | int]) -> None:
         for value in graph.initializers.values():
@@ -104,8 +105,10 @@ class _Steps:
         if attribute.type == ir.AttributeType.GRAPH:
             body = attribute.as_graph()
             for i, value in enumerate(body.inputs):
-                known[value] = _hash(b"body", str(i).encode())
+                known[value] = _hash(b"body" * (self._depth + 1), str(i).encode())
+            self._depth += 1
             self.graph(body, known)
+            self._depth -= 1
             return self._hash(*(known[value] for value in body.outputs))
         if attribute.type == ir.AttributeType.TENSOR:
             return _tensor(attribute.as_tensor())

@@ -114,3 +114,13 @@ def test_evidence_hangs_on_no_law_that_was_read_before() -> None:
     written = "".join(text for rule in RULES for text in _evidence(rule))
     assert "forall" in written
     assert set(re.findall(r"\bk\d+\b", written)) <= {f"k{i}" for i in range(9)}
+
+
+def test_what_an_inner_body_takes_is_told_from_what_the_outer_one_does() -> None:
+    """Both are the first input of a body."""
+    text = """(int64 n, bool go, int64 s) => (int64 y) {
+        y = Loop <body = outer (int64 i, bool c, int64 t) => (bool d, int64 r) {
+            d = Identity(c)
+            r = Loop <body = inner (int64 j, bool e, int64 p) => (bool f, int64 q) {
+                f = Identity(e) q = Add(p, %s) }> (n, c, t) }> (n, go, s) }"""
+    assert digest(model_of(text % "i")) != digest(model_of(text % "j"))

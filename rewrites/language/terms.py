@@ -232,6 +232,8 @@ class Perm(Fn):
     def inverse(self, k: IntLike) -> Int:
         """p^-1(k)."""
         if self._inverse is None:
+            if not self.name:
+                raise ValueError("a permutation that a law defines needs its inverse")
             return Int("call_inverse", self, integer(k))
         return integer(self._inverse(integer(k)))
 
@@ -267,11 +269,13 @@ class Axes:
         self.length = integer(length)
         self.numbering = numbering
         self.name = define if isinstance(define, str) else ""
-        self.span = span  # [first, last) where the set is a range
+        self.span = span  # [first, last) where the set is a range, whatever `define`
         self._define = None if isinstance(define, str) else define
 
     def has(self, k: IntLike) -> Bool:
         """Whether axis k is in the set."""
+        if self.span is not None:
+            return (integer(k) >= self.span[0]) & (integer(k) < self.span[1])
         if self._define is None:
             return Bool("member", self, integer(k))
         return truth(self._define(integer(k)))
@@ -307,8 +311,7 @@ class Axes:
 
 def axis_range(length: IntLike, first: IntLike, last: IntLike) -> Axes:
     """The axes first <= k < last of a tensor of rank `length`."""
-    low, high = integer(first), integer(last)
-    return Axes(length, lambda k: (k >= low) & (k < high), (low, high))
+    return Axes(length, "", (integer(first), integer(last)))
 
 
 def one_axis(length: IntLike, axis: IntLike) -> Axes:

@@ -151,9 +151,25 @@ class Semantics(Expressions):
             else:
                 operands.append(None if x is None else self.tensor(x))
         parameters = {k: self.parameter(v) for k, v in node.parameters.items()}
+        for x in node.parameters.values():
+            if isinstance(x, Fn | Axes):
+                self._check_length(x, node, operands[0].rank)
         if node.count > 1 and name == "Split":
             parameters["count"] = node.count
         return self.meaning(name)(self.context, *operands, **parameters)
+
+    def _check_length(self, x: Fn | Axes, node: Node, rank: Any) -> None:
+        """A parameter speaks of each axis, or it is read and written as another one.
+
+        The matcher compares lists with their lengths, but a set of axes without.
+        """
+        if node.operator.name == "Unsqueeze":
+            rank = rank + self.parameter(x).count
+        wanted = node.count if node.operator.name == "Split" else rank
+        on_rhs, self.context.on_rhs = self.context.on_rhs, isinstance(x, Axes)
+        self.context.on_rhs |= on_rhs
+        self.context.require(self.int(x.length) == wanted, "an entry for each axis")
+        self.context.on_rhs = on_rhs
 
     def meaning(self, name: str) -> Meaning:
         """The denotation of an operator."""

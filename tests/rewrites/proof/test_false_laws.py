@@ -14,7 +14,11 @@ import pytest
 from support.drawn import drawn
 from support.false_law_table import FILE, law_of, laws_in
 
+from fairhand.analysis.graph.shape_facts import ShapeFacts
+from fairhand.rewrites.engine.bindings import Binding, evaluate
 from fairhand.rewrites.language.exactness import Exactness
+from fairhand.rewrites.language.facts import Facts
+from fairhand.rewrites.language.terms import Axes, Perm, eq, integer
 from fairhand.rewrites.proof.exactness_class import exactness
 from fairhand.rewrites.proof.prove import NO_MEANING, answer, judge
 
@@ -53,6 +57,17 @@ def test_what_is_refused_is_the_falsehood(name: str, said: str) -> None:
         "a fraction is no whole number",
         "not shown: the axes that operands add",  # whose axes an operator counts
     )
+
+
+def test_a_set_of_axes_that_is_a_range_has_no_other_axes() -> None:
+    """Prover and builder read the one, whatever else the law says."""
+    found = Axes(3, lambda k: eq(k, 2), (integer(0), integer(1)))
+    assert evaluate(found, Binding(Facts(ShapeFacts()))) == {0}
+
+
+def test_a_permutation_that_a_law_defines_has_its_inverse() -> None:
+    with pytest.raises(ValueError, match="needs its inverse"):
+        Perm(2, lambda k: k).inverse(0)
 
 
 def test_a_guard_by_comparisons_is_one_for_finite_numbers() -> None:

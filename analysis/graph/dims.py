@@ -52,10 +52,16 @@ def invented(name: str) -> sympy.Symbol:
 
 @cache
 def _joined(parts: frozenset[Dim]) -> _Joined:
-    usual = min(map(plain, parts), key=_plainness)
-    found = _Joined(str(usual), integer=True, nonnegative=True)
+    found = _Joined(str(_usual(parts)), integer=True, nonnegative=True)
     found.parts = parts
     return found
+
+
+def _usual(parts: frozenset[Dim]) -> Dim:
+    """The one that is never less than the others; else the plainest of all."""
+    plainer = sorted(map(plain, parts), key=lambda d: (_plainness(d), str(d)))
+    most = (d for d in plainer if all(at_least(d, other) for other in plainer))
+    return next(most, plainer[0])
 
 
 def _parts(size: Dim) -> frozenset[Dim]:
@@ -63,10 +69,10 @@ def _parts(size: Dim) -> frozenset[Dim]:
 
 
 def plain(size: Dim) -> Dim:
-    """The size where all that broadcast are equal, the plainest way to write it."""
+    """The size where all that broadcast are equal, as it is usually called."""
     if isinstance(size, int) or not size.has(_Joined):
         return size
-    chosen = {s: min(map(plain, s.parts), key=_plainness) for s in size.atoms(_Joined)}
+    chosen = {joined: _usual(joined.parts) for joined in size.atoms(_Joined)}
     return simplify(size.subs(chosen))
 
 

@@ -19,7 +19,17 @@ import onnx_ir as ir
 import sympy
 
 from ..errors import MALFORMED, FairhandError
-from ..graph.dims import Dim, invented, is_bulky, parse, same, spell, symbol, text
+from ..graph.dims import (
+    Dim,
+    invented,
+    is_bulky,
+    parse,
+    plain,
+    same,
+    spell,
+    symbol,
+    text,
+)
 from ..graph.map_types import is_map, map_type, set_map_type
 from ..graph.shape_facts import Content, NodeFacts, PartialDims, ShapeFacts
 from ..graph.traversal import bodies
@@ -235,8 +245,8 @@ class _Walk:
             self._elements(site)
             if inside:  # which may not run
                 self.shapes.filled &= filled
-            plain = trust is _Trust.ALL and not inside
-            if plain and all(map(self._is_certain, node.outputs)):
+            static = trust is _Trust.ALL and not inside
+            if static and all(map(self._is_certain, node.outputs)):
                 self.shapes.visited[node] = _told_from(node)
         except FairhandError as error:
             raise FairhandError(error.what, self._where(node), error.hint) from error
@@ -482,9 +492,14 @@ def _set_shape(value: ir.Value, dims: Sequence[Dim | None]) -> None:
         dims = [a if _is_named(a) else b for a, b in pairs]
     if value.shape is not None and list(value.shape) == list(dims):
         return
-    value.shape = ir.Shape(
-        d if isinstance(d, int | ir.SymbolicDim) else text(d) for d in dims
-    )
+    value.shape = ir.Shape(map(_written, dims))
+
+
+def _written(size: Dim | ir.SymbolicDim | None) -> int | str | ir.SymbolicDim | None:
+    """What two sizes broadcast to has no name: one of theirs would be a claim."""
+    if size is None or isinstance(size, int | ir.SymbolicDim):
+        return size
+    return text(size) if plain(size) == size else None
 
 
 def _is_plain(size: Dim | None) -> bool:

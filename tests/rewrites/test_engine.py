@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import random
 
 import numpy as np
 import onnx
@@ -387,3 +389,52 @@ def test_what_sizes_broadcast_to_is_neither_of_them(c: int, b: int) -> None:
     for tried in (proto, ir.to_proto(model)):
         session = onnxruntime.InferenceSession(tried.SerializeToString())
         assert [found.shape for found in session.run(None, feed)] == [(1, 3), (1, 3)]
+
+
+def _drawn_over_open_sizes(seed: int) -> onnx.ModelProto:
+    """Operands of sizes that are equal, or 1, when they are run."""
+    draw, values, lines = random.Random(seed), list("xyzt"), []
+    for i in range(draw.randint(5, 14)):
+        a, b = draw.choice(values), draw.choice(values)
+        forms = [f"v{i} = {op}({a}, {b})" for op in ("Add", "Max", "Mul", "Sub")]
+        forms += [f"v{i} = Abs({a})", f"v{i} = Transpose<perm=[1,0]>({a})"]
+        forms += [f"s{i} = Shape({b}) v{i} = Expand({a}, s{i})"] * 3
+        forms.append(f"v{i} = Concat<axis={draw.choice('01')}>({a}, {b})")
+        lines.append(draw.choice(forms))
+        values.append(f"v{i}")
+    results = ", ".join(f"float[?,?] {name}" for name in values[-3:])
+    inputs = "float[a,b] x, float[c,b] y, float[a,d] z, float[1,c] t"
+    text = f"{HEAD} ({inputs}) => ({results}) {{ {' '.join(lines)} }}"
+    return onnx.parser.parse_model(text)
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_graphs_over_open_sizes_compute_the_same_where_some_are_one(half: int) -> None:
+    compared = 0
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # of sizes that don't fit
+    for seed in range(half, 60, 2):
+        proto = _drawn_over_open_sizes(seed)
+        model = ir.from_proto(proto)
+        simplify(model)
+        before, after = (
+            onnxruntime.InferenceSession(m.SerializeToString(), options)
+            for m in (proto, ir.to_proto(model))
+        )
+        taken = {value.name for value in before.get_inputs()}
+        for a, b, c, d in itertools.product((1, 3), repeat=4):
+            sizes = {"x": (a, b), "y": (c, b), "z": (a, d), "t": (1, c)}
+            numbers = np.random.default_rng(seed)
+            feed = {
+                name: numbers.standard_normal(shape).astype(np.float32)
+                for name, shape in sizes.items()
+                if name in taken
+            }
+            try:
+                wanted = before.run(None, feed)
+            except Exception:  # sizes that don't fit
+                continue
+            for w, found in zip(wanted, after.run(None, feed), strict=True):
+                np.testing.assert_allclose(found, w, rtol=1e-4, atol=1e-4, strict=True)
+            compared += 1
+    assert compared > 100

@@ -114,11 +114,12 @@ def _results(session: Any, names: list[str] | None, feed: dict[str, Any]) -> lis
         for array in feed.values()
     ):
         return list(session.run(names, feed))
-    values = {name: _to_value(array) for name, array in feed.items()}
-    return [_to_array(value) for value in session.run_with_ort_values(names, values)]
+    values = {name: to_value(array) for name, array in feed.items()}
+    return [to_array(value) for value in session.run_with_ort_values(names, values)]
 
 
-def _to_value(array: np.ndarray) -> Any:
+def to_value(array: np.ndarray) -> Any:
+    """The array as ONNX Runtime's, of any type that ONNX has."""
     value = importlib.import_module("onnxruntime").OrtValue
     if array.dtype.isbuiltin != 2:  # of another package, ml_dtypes
         return value.ortvalue_from_numpy(np.require(array, requirements=["C", "A"]))
@@ -128,7 +129,8 @@ def _to_value(array: np.ndarray) -> Any:
     return made
 
 
-def _to_array(value: Any) -> Any:
+def to_array(value: Any) -> Any:
+    """A value of ONNX Runtime's as arrays, those of ml_dtypes where NumPy has none."""
     if not value.is_tensor() or not BYTES_ALONE.fullmatch(value.data_type()):
         return value.numpy()
     onnx = importlib.import_module("onnx")

@@ -26,6 +26,7 @@ from ...analysis.lazy import lazy
 from ...analysis.literals import message_line, one_line
 from ...analysis.ops.module_form import ModuleForm
 from ...analysis.ops.node_view import describe
+from ...analysis.oracle.child import to_array, to_value
 from ...analysis.shapes.infer import infer
 from ...analysis.spelling.expr import (
     DeviceOf,
@@ -92,7 +93,7 @@ class _Bisection:
         for value in model.graph.inputs:
             array = feed.get(value.name or "")
             if array is not None:
-                self.values[value] = _ort_value(array, value.dtype)
+                self.values[value] = to_value(array)
                 dims = self.shapes.dims(value) or ()
                 self.sizes.update(zip(dims, array.shape, strict=False))
         self.ends = self.last_readers()
@@ -128,7 +129,7 @@ class _Bisection:
         for value, wanted in zip(self.model.graph.outputs, expected, strict=False):
             if value not in self.values:
                 continue
-            found = compare(_array(self.values[value]), np.asarray(wanted), True)
+            found = compare(to_array(self.values[value]), np.asarray(wanted), True)
             if not found:
                 return (
                     "no node by itself: in ONNX Runtime too, what normalising and "
@@ -164,7 +165,7 @@ class _Bisection:
             if not isinstance(result, torch.Tensor):
                 return f"{shown} gives {type(result).__name__}, not a tensor"
             # As lenient as with whole models, so as not to blame mere rounding.
-            found = compare(_from_torch(result), _array(want), whole_model=True)
+            found = compare(_from_torch(result), to_array(want), whole_model=True)
             if not found:
                 return f"{_quoted(value)}, emitted as {shown}, differs: {found.reason}"
             if found.error > self.worst:
@@ -179,7 +180,7 @@ class _Bisection:
     def operand(self, value: ir.Value) -> np.ndarray:
         """The array ONNX Runtime has for a value; good as long as `values` holds it."""
         if value in self.values:
-            return _array(self.values[value])
+            return to_array(self.values[value])
         assert value.const_value is not None, f"{value.name} is not there yet"
         return value.const_value.numpy()
 
@@ -296,7 +297,7 @@ def _run_alone(model: ir.Model, node: ir.Node, values: Values) -> Values:
             continue
         if value not in values:
             assert constant is not None, f"{value.name} is not there yet"
-            feed[value.name] = _ort_value(constant.numpy(), constant.dtype)
+            feed[value.name] = to_value(constant.numpy())
         else:
             feed[value.name] = values[value]
         info = proto.graph.input.add(name=value.name)
@@ -317,26 +318,12 @@ def _run_alone(model: ir.Model, node: ir.Node, values: Values) -> Values:
 # NumPy has no bfloat16 or float8 of its own: their bits travel.
 
 
-def _ort_value(array: np.ndarray, dtype: ir.DataType | None) -> ort.OrtValue:
-    if array.dtype.kind != "V":
-        return ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
-    assert dtype is not None
-    bits = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
-    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, int(dtype))
-
-
 def _is_plain(value: ort.OrtValue) -> bool:
     """Whether ONNX Runtime hands the value out as numbers: no sequence, no float8."""
     if not value.is_tensor():
         return False
     dtype = ir.DataType(value.element_type())
     return dtype == ir.DataType.BFLOAT16 or dtype.numpy().kind in "biufc"
-
-
-def _array(value: ort.OrtValue) -> np.ndarray:
-    if value.element_type() == ir.DataType.BFLOAT16:
-        return _from_torch(torch.utils.dlpack.from_dlpack(value))
-    return np.asarray(value.numpy())
 
 
 def to_torch(array: np.ndarray) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import onnx.parser
@@ -9,6 +10,7 @@ import pytest
 
 import fairhand
 from fairhand.analysis.errors import VerificationError
+from fairhand.analysis.ops.registry import OPS
 from fairhand.codegen.verify import parity
 
 TYPES = "bfloat16 float8e4m3fn float8e5m2 int4 uint4 int2 uint2".split()
@@ -28,6 +30,17 @@ def model(kind: str) -> onnx.ModelProto:
 def test_they_are_verified(kind: str, tmp_path: Path) -> None:
     package = fairhand.compile(model(kind), tmp_path / "net")
     assert package.report["verification"]["worst_relative_error"] < 1e-6
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float8e5m2"])
+def test_the_node_is_named(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = replace(OPS["", "Mul"], torch=lambda t, n, x, y: x * y + 8)
+    monkeypatch.setitem(OPS, ("", "Mul"), wrong)
+    with pytest.raises(VerificationError) as caught:
+        fairhand.compile(model(kind), tmp_path / "net", cache=False)
+    assert "(Mul" in caught.value.where
 
 
 def test_a_difference_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 from support.networks import transformer
@@ -260,6 +262,16 @@ def beam_search() -> onnx.ModelProto:
     return search("BeamSearch", inputs, "input_ids", ("sequences", "sequences_scores"))
 
 
+def llama_step() -> onnx.ModelProto:
+    """Two layers of a Llama with DynamicCache, as PyTorch 2.13's exporter writes them.
+
+    Made by examples/export_gallery.py with transformers 5.24, which CI hasn't, and
+    other sizes (hidden 16, 4 heads, 2 of keys, 48 tokens); of the metadata, the scopes
+    are left.
+    """
+    return onnx.load(Path(__file__).with_name("exported") / "llama_step.onnx")
+
+
 SEQUENCES = {
     "beam_search": beam_search,
     "lstm_tagger": lstm_tagger,
@@ -272,6 +284,7 @@ SEQUENCES = {
     "causal_decoder": causal_decoder,
     "cached_decoder": cached_decoder,
     "llama_layers": llama_layers,
+    "llama_step": llama_step,
     "experts": experts,
     "tied_autoencoder": tied_autoencoder,
     "masked_pool": masked_pool,

@@ -378,7 +378,6 @@ def broadcast(*shapes: Dims) -> tuple[Dim, ...]:
     certain. Between two sizes not known to be equal, one that is at least 2 is certain
     too. Else the result is a size of its own, since either may be 1 where the other is
     not; it is called like the plainer of the two, which it mostly is (see `plain`).
-    Min(t, s) beside s is taken for s, though a t of 0 beside an s of 1 gives 0.
     Raises FairhandError for two numbers that clash.
     """
     result: list[Dim] = []
@@ -404,7 +403,9 @@ def _is_choice(a: Dim, b: Dim, joined: Dim) -> bool:
         return False
     other = a if joined == b else b
     if isinstance(other, sympy.Min) and joined in other.args:
-        return False  # the first s of t beside s: t is s or more, or 1 and stretched
+        rest = (size for size in other.args if size != joined)
+        if all(at_least(size, 1) for size in rest):
+            return False  # the first s of 512 beside s: equal, or 512 beside more
     return same(a, b) is not True
 
 

@@ -13,6 +13,7 @@ from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.shape_facts import NodeFacts, ShapeFacts
 from ...analysis.graph.traversal import all_nodes
 from ...analysis.ops.facts.index_functions import Count, Rows
+from ...analysis.ops.facts.sizes_movement import WITHIN
 from ...analysis.ops.node_view import constant
 from ...analysis.shapes.index_functions import Places
 from ..adapters.provenance import became_constants
@@ -161,6 +162,7 @@ def read_in_order(model: ir.Model, shapes: ShapeFacts) -> int:
             end = _made(node, "Concat", *ends, axis=0)
             of = _made(node, "Constant", value_ints=[*cut])
             x = _made(node, "Slice", x, first, end, of)
+            x.producer().meta[WITHIN] = True
         added = ones((*dims, *inner), (*sizes, *inner))
         if added:
             _become(node, "Unsqueeze", x, _made(node, "Constant", value_ints=added))

@@ -122,6 +122,10 @@ def split(site: NodeFacts, x: Dims) -> DimsResult:
     return [[*x[:axis], size, *x[axis + 1 :]] for size in sizes]
 
 
+# In a Slice's `meta`: it takes as many from 0 on as its end says, which are all there.
+WITHIN = "within"
+
+
 def slice_(site: NodeFacts, x: Dims) -> DimsResult:
     """Bounds count from the end if negative, and are clamped to the axis."""
     starts, ends = site.numbers(1), site.numbers(2)
@@ -136,7 +140,8 @@ def slice_(site: NodeFacts, x: Dims) -> DimsResult:
         if start is None or end is None or not isinstance(step, int):
             out[axis] = None
         else:
-            out[axis] = _slice_length(x[axis], start, end, step)
+            within = end if site.node.meta.get(WITHIN) else None
+            out[axis] = within or _slice_length(x[axis], start, end, step)
     return [out]
 
 

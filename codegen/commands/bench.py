@@ -16,6 +16,7 @@ from ..emit.package_files import of_package, read_report
 from ..export.onnx_file import imported
 from ..load.read_model import load
 from ..verify.inputs import make_inputs
+from ..verify.parity import oracle_source
 
 torch = lazy("torch")
 
@@ -36,7 +37,7 @@ def bench(
     session = imported(package).Session()
     runs = {"package": session.run}
     for name, level in _LEVELS.items():
-        runs[name] = _reference(model, level, threads).run
+        runs[name] = _reference(oracle_source(loaded), level, threads).run
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for i in range(rounds + 3):
         for name, run in runs.items():
@@ -66,12 +67,14 @@ _LEVELS = {
 }
 
 
-def _reference(model: Path, level: str, threads: int | None) -> ort.InferenceSession:
+def _reference(
+    model: str | bytes, level: str, threads: int | None
+) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.log_severity_level = 4
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
     options.intra_op_num_threads = threads or torch.get_num_threads()
-    return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def _seconds(call: Callable[[], object]) -> float:

@@ -133,7 +133,10 @@ def _laid_to_edits(package: Path) -> Iterator[None]:
             raise
         hint = error.hint
         if not hint or "fault in fairhand" in hint:
-            hint = "fairhand wrote it otherwise"
+            hint = (
+                "results that were meant to change can't agree: fairhand diff says"
+                " what the edit did"
+            )
         where = f"{package}, edited: {places}"
         raise VerificationError(error.what, where, hint) from None
 

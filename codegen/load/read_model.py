@@ -30,6 +30,8 @@ from .tensor_storage import Cut, Payloads, map_file
 from .validate_graph import check, first_line
 from .validate_tensors import nodes_of
 
+TEXTUAL = ".onnxtxt"  # ONNX's textual syntax, which ONNX Runtime can't read
+
 # The parser of ONNX text calls itself for every bracket; too many end the process.
 _DEEPEST_TEXT = 200
 
@@ -119,7 +121,7 @@ def _source(source: str | Path | onnx.ModelProto | ir.Model) -> _Source:
     view = map_file(path, "the model file")
     if not view:
         raise LoadError("the model file is empty", f"file {path}")
-    if path.suffix == ".onnxtxt":
+    if path.suffix == TEXTUAL:
         return _Source(memoryview(_from_text(view)), view, path)
     return _Source(view, view, path)
 

@@ -33,7 +33,7 @@ from ...analysis.oracle.process import (
 from ...rewrites.folding.island import size_of
 from ..emit.package_files import read_report
 from ..load.random_outputs import drawn_outputs
-from ..load.read_model import Loaded
+from ..load.read_model import TEXTUAL, Loaded
 from ..request.choices import AUTO
 from .bisect import first_difference
 from .computed_types import coarsest
@@ -262,8 +262,8 @@ def _mismatch(case: Case, name: str, distance: float, reason: str) -> Verificati
 
 
 def oracle_source(loaded: Loaded) -> str | bytes:
-    """What ONNX Runtime loads: the file, or a model that is in memory alone."""
-    if loaded.path is not None:
+    """What ONNX Runtime loads: the file, or a model that is in memory or text alone."""
+    if loaded.path is not None and loaded.path.suffix != TEXTUAL:
         return str(loaded.path)
     return to_proto(loaded.model).SerializeToString()
 

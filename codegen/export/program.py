@@ -7,7 +7,13 @@ import re
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import (
+    ExitStack,
+    contextmanager,
+    redirect_stderr,
+    redirect_stdout,
+    suppress,
+)
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,9 +31,11 @@ if TYPE_CHECKING:
     import onnxscript
     import torch
     from onnxscript.function_libs.torch_lib.ops import core
+    from torch.export import _patches as patches
 else:
     onnxscript, torch = lazy("onnxscript"), lazy("torch")
     core = lazy("onnxscript.function_libs.torch_lib.ops.core")
+    patches = lazy("torch.export._patches")
 
 # That the exporter writes by itself. From there to an older one leads `in_opset`, once
 # names are restored: any conversion drops what they are restored by.
@@ -58,7 +66,7 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
     error: Exception | None = None
     for dims in _open_sizes(known):
         try:
-            with _silence():
+            with _silence(), _of_any_length():
                 graph = torch.export.export(
                     module,
                     known.arguments(known.values),
@@ -90,6 +98,17 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
     with _silence():
         _run_once(module, known)
     raise _refusal(error, known) from error
+
+
+@contextmanager
+def _of_any_length() -> Iterator[None]:
+    """In here, an LSTM or a GRU is one operator, or a loop, as in PyTorch's own exporter;
+    else each step is written by itself, as many as the example has."""
+    with ExitStack() as entered:
+        with suppress(ImportError, AttributeError):  # an older PyTorch has none
+            entered.enter_context(patches.register_lstm_while_loop_decomposition())
+            entered.enter_context(patches.register_gru_while_loop_decomposition())
+        yield
 
 
 def in_opset(model: ir.Model, opset: int) -> None:

@@ -162,7 +162,9 @@ def read_in_order(model: ir.Model, shapes: ShapeFacts) -> int:
             end = _made(node, "Concat", *ends, axis=0)
             of = _made(node, "Constant", value_ints=[*cut])
             x = _made(node, "Slice", x, first, end, of)
-            x.producer().meta[WITHIN] = True
+            slice_ = x.producer()
+            assert slice_ is not None
+            slice_.meta[WITHIN] = True
         added = ones((*dims, *inner), (*sizes, *inner))
         if added:
             _become(node, "Unsqueeze", x, _made(node, "Constant", value_ints=added))

@@ -13,6 +13,7 @@ import onnxruntime
 import pytest
 import torch
 from support.emitted import EXAMPLES, contents
+from support.goldens import MODELS
 from torch import Tensor, nn
 
 import fairhand
@@ -390,3 +391,13 @@ def test_modules_around_the_network_come_back(tmp_path: Path) -> None:
         for node in nodes_of(made.path).values()
     ]
     assert any("'model.part'" in text for found in scopes for text in found)
+
+
+@pytest.mark.parametrize("net", ["lstm_tagger", "gru_classifier"])
+def test_a_recurrent_layer_keeps_its_open_length(net: str, tmp_path: Path) -> None:
+    model = MODELS[net]()
+    fairhand.compile(model, tmp_path / net, verify=False)
+    fairhand.export(tmp_path / net, None, tmp_path / "new.onnx")
+    new = onnx.load(tmp_path / "new.onnx")
+    assert [i.type for i in new.graph.input] == [i.type for i in model.graph.input]
+    assert {"LSTM", "GRU"} & {node.op_type for node in new.graph.node}

@@ -102,8 +102,10 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
 
 @contextmanager
 def _of_any_length() -> Iterator[None]:
-    """In here, an LSTM or a GRU is one operator, or a loop, as in PyTorch's own exporter;
-    else each step is written by itself, as many as the example has."""
+    """In here, an LSTM or a GRU is one operator or a loop, as in PyTorch's exporter.
+
+    Else each step is written by itself, as many as the example has.
+    """
     with ExitStack() as entered:
         with suppress(ImportError, AttributeError):  # an older PyTorch has none
             entered.enter_context(patches.register_lstm_while_loop_decomposition())

@@ -121,6 +121,8 @@ def make_plan(
 def _summary(applied: Mapping[str, int], level: int) -> str:
     """What was done to the graph; the report names the rules."""
     rules = {name: n for name, n in applied.items() if "-" not in name}
+    if not rules:
+        return f"-O{level}: none applied"
     count, times = len(rules), sum(rules.values())
     kinds = "1 proven rule" if count == 1 else f"{count} proven rules"
     return f"-O{level}: {kinds} applied {times} times, as report.json lists"

@@ -37,7 +37,7 @@ from . import recorder
 from .memory import CannotFollow
 from .network import as_written, called
 from .recorder import COUNTS, Recorded, Recorder, Whole
-from .sizes import normal
+from .sizes import in_words, normal
 
 # Calls are followed as they are for sizes in general: PyTorch tells 0 and 1 apart, and
 # does the same to them by shorter ways.
@@ -223,9 +223,7 @@ def _attempt(
 
 
 def _stated(conditions: Iterable[sympy.Basic]) -> list[str]:
-    return [
-        f"{e.lhs} = {e.rhs}" if isinstance(e, sympy.Eq) else str(e) for e in conditions
-    ]
+    return [*dict.fromkeys(map(in_words, conditions))]
 
 
 class _Named(Source):

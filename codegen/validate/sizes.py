@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 import sympy
-from torch.utils._sympy.functions import FloorDiv, Max, Min
+from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, PythonMod
 
 Size: TypeAlias = Any  # int or sympy.Expr
 _LEAST, _MOST = 2, 2**57  # open size; no memory has an address for more
@@ -112,3 +112,21 @@ def _is_sum_of_such(size: Size, least: dict[Any, Any], depth: int) -> bool:
     lowest = terms.pop(sympy.S.One, 0)
     lowest += sum(_MOST * c for term, c in terms.items() if c < 0 and term.is_Symbol)
     return bool(lowest >= 0) and all(c >= 0 or t.is_Symbol for t, c in terms.items())
+
+
+def in_words(condition: sympy.Basic) -> str:
+    """A condition of sizes without the factors that it doesn't hang on: `b*s is a
+    multiple of 7` for `Mod(96*b*s, 672) = 0`."""
+    if not isinstance(condition, sympy.Eq | sympy.Ne):
+        return str(condition)
+    holds, left, right = isinstance(condition, sympy.Eq), *condition.args
+    if right == 0:
+        left = left.primitive()[1]
+        if isinstance(left, sympy.Mod | Mod | PythonMod) and left.args[1].is_Integer:
+            factor, size = left.args[0].primitive()
+            by = left.args[1] // sympy.gcd(factor, left.args[1])
+            return f"{size} is {'a' if holds else 'no'} multiple of {by}"
+        if isinstance(left, FloorDiv) and left.args[0].is_nonnegative:
+            size, by = left.args
+            return f"{size} {'<' if holds else '>='} {by}"
+    return f"{left} {'=' if holds else '!='} {right}"

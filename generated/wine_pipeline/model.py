@@ -6,7 +6,7 @@
 
 Source     wine_pipeline.onnx, opset 20, 6 nodes
 Generator  fairhand 0.1.0
-Rewrites   -O1: 0 proven rules applied 0 times, as report.json lists
+Rewrites   -O1: none applied
 Weights    weights.safetensors, 2,193 parameters
 
 Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.

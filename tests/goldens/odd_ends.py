@@ -11,7 +11,7 @@
 
 Source     odd_ends, opset 20, 8 nodes
 Generator  fairhand 0.1.0
-Rewrites   -O1: 0 proven rules applied 0 times, as report.json lists
+Rewrites   -O1: none applied
 Weights    weights.safetensors, 0 parameters
 
 Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.

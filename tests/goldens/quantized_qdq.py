@@ -5,7 +5,7 @@
 
 Source     quantized_qdq, opset 20, 47 nodes
 Generator  fairhand 0.1.0
-Rewrites   -O1: 0 proven rules applied 0 times, as report.json lists
+Rewrites   -O1: none applied
 Weights    weights.safetensors, 2,674 parameters
 
 Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.

@@ -6,9 +6,9 @@ import random
 
 import pytest
 import sympy
-from torch.utils._sympy.functions import FloorDiv, Max, Min
+from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod
 
-from fairhand.codegen.validate.sizes import less, normal
+from fairhand.codegen.validate.sizes import in_words, less, normal
 
 _N = sympy.Symbol("n", integer=True, positive=True)
 _M = sympy.Symbol("m", integer=True, positive=True)
@@ -61,3 +61,17 @@ def test_what_data_decide_may_be_any_number() -> None:
     assert not less(-1, _DATA)
     assert normal(Max(0, _DATA)) != _DATA
     assert less(-1, Max(0, _DATA))
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        (sympy.Eq(Mod(96 * _N * _M, 672), 0), "m*n is a multiple of 7"),
+        (sympy.Ne(Mod(2 * _N + 4, 6), 0), "n + 2 is no multiple of 3"),
+        (sympy.Ne(336 * FloorDiv(_N * _M, 7), 0), "m*n >= 7"),
+        (sympy.Eq(FloorDiv(_N, 7), 2), "(n//7) = 2"),
+        (_N * 2 <= _M, "2*n <= m"),
+    ],
+)
+def test_conditions_in_words(condition: sympy.Basic, words: str) -> None:
+    assert in_words(condition) == words

@@ -1,4 +1,4 @@
-"""What exporters write as several operators, in torch's one: unbind, roll, an index.
+"""What exporters write as several operators, in torch's one: unbind, roll, normalize.
 
 Rotary position embeddings are calls of a helper. F.pixel_unshuffle is written here too,
 as ONNX Runtime has no operator that it is. And what attention takes stands in the order
@@ -14,6 +14,8 @@ import onnx_ir as ir
 
 from ...analysis.graph.dims import Dim
 from ...analysis.graph.shape_facts import ShapeFacts
+from ...analysis.literals import shortest
+from ...analysis.ops.node_view import NodeView
 from ...analysis.ops.operands import dim_keyword, equal, shown
 from ...analysis.spelling.expr import Name, Ref, callees
 from ..ir.assignment import Assignment
@@ -38,6 +40,7 @@ def spell_idioms(
     steps = _split_at_once(steps, shapes, results)
     steps = Rotations(steps, shapes, results).run(named_alone=kernels)
     steps = steps if kernels else _unshuffled(steps, shapes, results)
+    steps = steps if kernels else _normalized(steps, shapes, results)
     steps = steps if kernels else spell_picks(steps, shapes, results)
     steps = _unbound(steps, shapes)
     steps = _Rolls(steps, shapes, results).run()
@@ -135,6 +138,38 @@ def _unshuffles(
         and after is not None
         and equal(after, (n, c * block * block, h, w))
     )
+
+
+# ---- F.normalize(x, dim=1)
+
+
+def _normalized(
+    steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
+) -> list[Assignment]:
+    """A value over its norm along one axis, which is given a least value."""
+    flow = Flow(steps, results)
+    gone: dict[Assignment, Assignment] = {}
+    for step in steps:
+        x, norm = step.node.inputs if step.node and does(step, "Div") else (None, None)
+        dims = shapes.dims(x) if x is not None and x.dtype in FLOATS else None
+        made = flow.only(norm, "Expand", "Clip") if norm is not None and dims else None
+        passed = [made] if made is not None else []
+        if made is not None and does(made, "Expand") and _dims(made, shapes) == dims:
+            passed += filter(None, [flow.only(made.reads()[0], "Clip")])
+        clip = NodeView(passed[-1].node, shapes) if passed and passed[-1].node else None
+        made = clip and flow.only(clip.value(0), "ReduceL2")
+        if not clip or not made or not made.node or not does(passed[-1], "Clip"):
+            continue
+        least, inner = clip.const(1), NodeView(made.node, shapes)
+        axes = inner.const(1)
+        one = axes is not None and axes.size == 1 and inner.attr("keepdims", 1)
+        if clip.has(2) or least is None or not one or inner.value(0) is not x:
+            continue
+        dim, eps = int(axes.item()) % len(dims), shortest(least[()])
+        options = {} if eps == 1e-12 else {"eps": eps}
+        step.expr = Name("F.normalize")(Ref(x), dim=shown(dim, len(dims)), **options)
+        gone |= dict.fromkeys([*passed, made], step)
+    return without(steps, gone)
 
 
 # ---- q, k, v = x.unbind(0)

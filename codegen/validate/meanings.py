@@ -88,7 +88,7 @@ def _pool(given: Options) -> tuple[Any, Options]:
 def _clamp(given: Options) -> tuple[Any, Options]:
     low = given.get("min", None)
     if "max" in given or isinstance(low, torch.Tensor) or low is None or low != 0:
-        return None, given
+        return _AT.clamp.default, given
     return _AT.relu.default, {"self": given["self"]}
 
 

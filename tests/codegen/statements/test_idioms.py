@@ -101,6 +101,27 @@ def test_blocks_of_pixels_to_channels(
     assert line in text_of(g, tmp_path, y=g("Relu", x))
 
 
+@pytest.mark.parametrize(
+    ("norm", "bounds", "level", "line"),
+    [
+        ("ReduceL2", [1e-12], 0, "F.normalize(y, dim=-1)"),
+        ("ReduceL2", [1e-12], 1, "F.normalize(y, dim=-1)"),
+        ("ReduceL2", [1e-6], 1, "F.normalize(y, dim=-1, eps=1e-6)"),
+        ("ReduceL2", [0.1, 2.0], 0, ".clamp(0.1, 2)"),
+        ("ReduceSumSquare", [1e-12], 1, ".clamp(min=1e-12)"),
+    ],
+)
+def test_a_value_over_its_bounded_norm(
+    norm: str, bounds: list[float], level: int, line: str, tmp_path: Path
+) -> None:
+    g = Traced(y=["batch", 5, 8])
+    ends = [g.weight(f"end_{i}", value=np.float32(x)) for i, x in enumerate(bounds)]
+    least = g("Clip", g(norm, "y", g.ints(-1), keepdims=1), *ends)
+    least = g("Expand", least, g("Shape", "y"))
+    assert line in text_of(g, tmp_path, level, out=g("Div", "y", least))
+    assert read_report(tmp_path / "net")["emission"]["validated"]
+
+
 def turned(g: Graph, x: str, cos: str, sin: str, swap: bool = False) -> str:
     """x * cos + rotate_half(x) * sin, as transformers writes it."""
     a, b = g("Split", x, axis=-1, num_outputs=2, outputs=2)

@@ -127,7 +127,7 @@ def _full(value: np.generic, shape: Sequence[int], dtype: str) -> str:
     default = dtype in ("float32", "int64", "bool")
     sizes = literal(tuple(map(int, shape)))
     plain = literal(value)
-    if plain in ("0.0", "1.0", "0", "1"):
+    if plain in ("0.0", "1.0", "0", "1", "True", "False"):
         options = "" if dtype == "float32" else f", dtype=torch.{dtype}"
         return f"torch.{'ones' if value else 'zeros'}({sizes}{options})"
     return f"torch.full({sizes}, {plain}{'' if default else f', dtype=torch.{dtype}'})"

@@ -138,11 +138,24 @@ class ClassTable:
             cls.holes.update(parameter.texts(label))
             if parameter.default is not None:
                 cls.defaults[label] = parameter.default
+        self._call_settings(cls)
         for i, call in enumerate(calls):
             self.of[call] = cls
             self.counts[call] = len(calls)
             self.arguments[call] = tuple(parameter.values[i] for parameter in varying)
         self.order.append(cls)
+
+    def _call_settings(self, cls: ModuleClass) -> None:
+        """A number without a name is called after the parameter that it is."""
+        column, taken = 0, {member.attr for member in cls.members}
+        for member in cls.members:
+            label = cls.holes.get(column, "")
+            _, column = self.constructor(member, column, cls.holes)
+            if not isinstance(member.what, ConstructorValue) or label in taken:
+                continue
+            if label in cls.parameters and member.attr.rstrip("0123456789") == "size":
+                member.attr = label
+                taken.add(label)
 
     def varying(self, calls: list[ModuleCall]) -> list[Parameter]:
         """The parameters that a class for all these calls has."""

@@ -47,7 +47,7 @@ from ..ir.package_plan import shape_text
 from ..ir.statement_tree import Statement, flat, reads
 from ..modules.members import member_name
 from .loops.rounds import Lists, Rounds
-from .roles import ORDINALS, PARTED, role, viewed
+from .roles import ORDINALS, PARTED, PUT_TOGETHER, role, viewed
 
 _TRUTH = ir.DataType.BOOL
 _SAYS = r"(?!constant)[A-Za-z_]+"  # an attribute that is called after what it is
@@ -166,7 +166,9 @@ class Naming:
             ),
             "view": lambda: free(self.view(statement)) if alone else "",
             "role": lambda: (
-                free(self.role(target, statement)) if parted or letter != "x" else ""
+                free(self.role(target, statement, live))
+                if parted or letter != "x"
+                else ""
             ),
             "letter": lambda: letter,
         }
@@ -193,9 +195,12 @@ class Naming:
         word = words[-1] if len(words) > 1 else ""
         return word if word and variable(word) == word else ""  # seq_len: no len
 
-    def role(self, target: ir.Value, statement: Statement) -> str:
+    def role(self, target: ir.Value, statement: Statement, live: set[str]) -> str:
         """After what makes it; a part of what is taken apart after its place."""
         name = role(statement.expr) if len(statement.targets) == 1 else ""
+        if name == "positions" and name in live:  # those of a mask, along either side
+            *_, high, wide = 1, 1, *(self.shapes.dims(target) or ())
+            name = "columns" if wide != 1 else "rows" if high != 1 else ""
         if callee(statement.expr) in PARTED:
             called = {self.names.get(value, "") for value in reads(statement.expr)}
             called.update(map(self.name, members(statement.expr)))
@@ -209,8 +214,9 @@ class Naming:
         return {self.names[v] for v in values if v in self.names} | self.reserved
 
     def stays(self, expr: Expr, main: ir.Value | None) -> bool:
-        """Whether a value keeps its meaning: reshaped or scaled, not joined."""
-        return not members(expr) and self._sources(expr) == {main}
+        """Whether a value keeps its meaning: reshaped or scaled, not put together."""
+        together = PUT_TOGETHER.intersection(callees(expr))
+        return not members(expr) and self._sources(expr) == {main} and not together
 
     def same_meaning(self, expr: Expr, main: ir.Value | None, old: str) -> str:
         """What keeps its meaning keeps its name. `old` is that of `main`; a stored
@@ -248,7 +254,7 @@ class Naming:
         if len(found) == 1 and expr.binds == ATOM and _leading(expr) is found[0]:
             attr = self.name(found[0]).removeprefix("self.")
             if re.fullmatch(r"[A-Za-z_]+", attr) and not is_plain(attr):
-                return variable(attr)
+                return variable(re.sub(r"\b([qkv])_proj", r"\1", attr))
         if callee(_uncast(statement.expr)) == "torch.where" and _has_lowest(expr):
             return "mask"
         return statement.result

@@ -143,9 +143,9 @@ def first_name(
 # word or by their last.
 _PLAIN = re.compile(
     r"(conv|bn|norm|ln|fc|linear|dense|proj|act|relu|pool|layer|block|out|head|emb|wte|wpe"
-    r"|cv|m|drop|mlp|ffn|attention|attn|self|output|intermediate|encoder|decoder|body"
-    r"|round|stem|features|classifier|backbone|model|net|transformer)[a-z_]*|[xyz]"
-    r"|\w+_(layer_?norm|norm|ln|bn|conv|linear|dense|fc)|[oc]_proj",
+    r"|cv|m|drop|mlp|ffn|attention|attn|self|output|intermediate|encoder|decoder|body|down"
+    r"|up|round|stem|features|classifier|backbone|model|net|transformer)[a-z_]*|[xyz]"
+    r"|\w+_(layer_?norm|ln|bn|linear|dense|fc)|\w+(conv|norm)|[oc]_proj",
     re.IGNORECASE,
 )
 
@@ -220,13 +220,14 @@ def _counted(names: list[str]) -> set[str]:
 
 def output_names(results: Iterable[ir.Value], taken: set[str]) -> dict[ir.Value, str]:
     """What the results of the network are called: as in the file, unless an exporter
-    counted there."""
+    counted there, or called them after its nodes."""
     names: dict[ir.Value, str] = {}
     used = set(taken)
     results = list(results)
     counted = _counted([value.name or "" for value in results])
     for value in results:
-        if value.producer() is None or value.name in counted:
+        node = value.producer()
+        if node is None or value.name in counted or node.name == f"node_{value.name}":
             continue
         names[value] = unused(variable(value.name or "output"), used)
         used.add(names[value])

@@ -320,6 +320,6 @@ def _holder(
         listed = ", ".join(f'"{word}": {text}' for word, text in parts.items())
         return f"nn.{kind}Dict({{{listed}}})"
     items = [parts[i] for i in range(len(parts))]
-    if len(set(items)) == 1:
+    if len(items) > 1 and len(set(items)) == 1:
         return f"nn.{kind}List({items[0]} for _ in range({len(items)}))"
     return f"nn.{kind}List([{in_runs(items)}])"

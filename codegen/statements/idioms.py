@@ -151,24 +151,27 @@ def _normalized(
     gone: dict[Assignment, Assignment] = {}
     for step in steps:
         x, norm = step.node.inputs if step.node and does(step, "Div") else (None, None)
-        dims = shapes.dims(x) if x is not None and x.dtype in FLOATS else None
-        made = flow.only(norm, "Expand", "Clip") if norm is not None and dims else None
-        passed = [made] if made is not None else []
-        if made is not None and does(made, "Expand") and _dims(made, shapes) == dims:
-            passed += filter(None, [flow.only(made.reads()[0], "Clip")])
-        clip = NodeView(passed[-1].node, shapes) if passed and passed[-1].node else None
-        made = clip and flow.only(clip.value(0), "ReduceL2")
-        if not clip or not made or not made.node or not does(passed[-1], "Clip"):
+        behind: dict[str, Assignment] = {}
+        views: dict[str, NodeView] = {}
+        for op in ("Expand", "Clip", "ReduceL2"):
+            made = flow.only(norm, op) if norm is not None else None
+            if made is not None and made.node is not None:
+                behind[op], views[op] = made, NodeView(made.node, shapes)
+                norm = made.node.inputs[0]
+        dims = shapes.dims(x) if x is not None and x is norm else None
+        if x is None or not dims or not {"Clip", "ReduceL2"} <= views.keys():
             continue
-        least, inner = clip.const(1), NodeView(made.node, shapes)
-        axes = inner.const(1)
-        one = axes is not None and axes.size == 1 and inner.attr("keepdims", 1)
-        if clip.has(2) or least is None or not one or inner.value(0) is not x:
+        least, axes = views["Clip"].const(1), views["ReduceL2"].const(1)
+        if least is None or axes is None or axes.size != 1 or views["Clip"].has(2):
             continue
-        dim, eps = int(axes.item()) % len(dims), shortest(least[()])
-        options = {} if eps == 1e-12 else {"eps": eps}
-        step.expr = Name("F.normalize")(Ref(x), dim=shown(dim, len(dims)), **options)
-        gone |= dict.fromkeys([*passed, made], step)
+        wider = "Expand" in behind and _dims(behind["Expand"], shapes) != dims
+        if views["ReduceL2"].attr("keepdims", 1) and not wider:
+            dim, eps = int(axes.item()) % len(dims), shortest(least[()])
+            options = {} if eps == 1e-12 else {"eps": eps}
+            step.expr = Name("F.normalize")(
+                Ref(x), dim=shown(dim, len(dims)), **options
+            )
+            gone |= dict.fromkeys(behind.values(), step)
     return without(steps, gone)
 
 

@@ -14,6 +14,7 @@ from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.shape_facts import NodeFacts
 from ...analysis.graph.traversal import all_graphs
 from ...analysis.graph.weight_access import glance, note_read
+from ...analysis.ops.registry import lookup
 from ...analysis.shapes.infer import dims_by_rule, elements_by_rule
 from ..adapters.provenance import shared_metadata, shared_name
 from ..adapters.unique_names import UniqueNames
@@ -152,9 +153,12 @@ class GraphEditor:
             node = self._existing(draft, place, made)
             if node is None:
                 # The same operator on other operands stays in its module, even where
-                # an operand (a mask that all layers share) came from outside.
-                same = draft.op_type == place.op_type
-                node = self._make(draft, made, replaced[:1] if same else replaced)
+                # an operand (a mask that all layers share) came from outside; so does
+                # a layer whose weight takes in what a module beside it did.
+                alike = [n for n in replaced if n.op_type == draft.op_type]
+                known = lookup(alike[0]) if len(alike) == 1 else None
+                same = alike[:1] == [place] or (known and known.module)
+                node = self._make(draft, made, alike[:1] if same else replaced)
             made[id(draft)] = node
         return made
 

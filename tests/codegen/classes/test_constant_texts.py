@@ -20,6 +20,7 @@ WRITTEN: list[tuple[Any, str, str]] = [
     ([[1, 5], [2, 4]], "int64", "torch.tensor([[1, 5], [2, 4]])"),
     (np.zeros((2, 9)), "float32", "torch.zeros((2, 9))"),
     (np.ones(9), "int64", "torch.ones((9,), dtype=torch.int64)"),
+    (np.ones(9), "bool", "torch.ones((9,), dtype=torch.bool)"),
     (np.full((3, 2), -0.0), "float32", "torch.full((3, 2), -0.0)"),
     (np.full(6, math.inf), "float16", None),
     (np.arange(12), "int64", "torch.arange(12)"),

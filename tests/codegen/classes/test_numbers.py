@@ -44,6 +44,19 @@ def test_sizes_are_given_to_one_class(emitted: Emit) -> None:
     assert "Stage(27, 48, 4)" in found.text
 
 
+def test_a_number_is_called_after_the_parameter_that_it_is(emitted: Emit) -> None:
+    g, x, width = Traced(x=["batch", 4, 8]), "x", 8
+    for i, out in enumerate((16, 24, 12)):
+        with g.module(f"stages.{i}", "Stage"):
+            x = g.fc(x, "fc", width, out)
+            x = g("Reshape", g("Relu", x), g.ints(-1, out, 4))
+            x = g("Transpose", x, perm=[0, 2, 1])
+        width = out
+    found = emitted(g.model(y=x))
+    assert "self.out_features = out_features" in found.source("Stage")
+    assert ".reshape(-1, self.out_features, 4)" in found.source("Stage")
+
+
 def test_areas_and_multiples_are_computed() -> None:
     side, area, wide = ("8", "4", "2"), ("64", "16", "4"), ("56", "28", "14")
     assert products([side, area, wide], {1, 7}) == {area: (side, side), wide: (side, 7)}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -16,6 +17,9 @@ import torch
 from onnx import numpy_helper
 from safetensors import safe_open
 from support.emitter_models import Emitted, Graph
+from support.traced import Traced
+
+import fairhand
 
 torch.set_num_threads(1)
 Emit = Callable[[onnx.ModelProto], Emitted]
@@ -76,6 +80,31 @@ def test_named_floats_are_parameters_and_other_constants_buffers(
     assert [b.dtype for b in buffers.values()].count(torch.float32) == 1
     assert not any(p.requires_grad for p in model.parameters())
     assert "onnx" not in found.text.partition("from __future__")[2]
+
+
+def test_a_layer_that_takes_in_a_scale_beside_it_stays_in_its_module(
+    tmp_path: Path,
+) -> None:
+    g, x = Traced(x=["batch", 8]), "x"
+    for i in range(2):
+        with g.module(f"blocks.{i}", "Block"):
+            with g.module("mlp", "Mlp"):
+                y = g.fc(g("Relu", g.fc(x, "fc1", 8, 12)), "fc2", 12, 8)
+            with g.module("scale", "LayerScale"):
+                y = g("Mul", y, g.param("gamma", 8))
+            x = g("Add", x, y)
+    fairhand.compile(g.model(y=x), tmp_path / "net")
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert "return self.fc2(F.relu(self.fc1(x)))" in text
+    assert "return x + self.mlp(x)" in text and "LayerScale" not in text
+
+
+def test_a_list_of_one_is_written_as_a_list(tmp_path: Path) -> None:
+    g = Traced(x=["batch", 8])
+    y = g.head("x", "heads.0", 8, 4)
+    fairhand.compile(g.model(y=g("Relu", y)), tmp_path / "net", level=0)
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert "self.heads = nn.ModuleList([nn.Linear(8, 4)])" in text
 
 
 def test_a_layer_that_is_used_twice_is_one_member(emitted: Emit) -> None:

@@ -52,8 +52,32 @@ def test_a_value_beside_another_is_called_after_what_makes_it(
 
 
 def test_which_layers_names_say_no_more_than_their_sort() -> None:
-    assert all(map(is_plain, ["input_layernorm", "o_proj", "c_proj", "patch_conv"]))
+    plain = "input_layernorm o_proj c_proj patch_conv dwconv downsample".split()
+    assert all(map(is_plain, plain))
     assert not any(map(is_plain, ["word_embeddings", "gate_proj", "shortcut", "qkv"]))
+
+
+def test_results_that_an_exporter_called_after_its_nodes_have_no_name() -> None:
+    results = [ir.node("Div", [ir.Value(name="x")]).outputs[0] for _ in range(2)]
+    for value, name, node in zip(
+        results, ("div", "loss"), ("node_div", "node_mean"), strict=True
+    ):
+        value.name, value.producer().name = name, node
+    assert [*output_names(results, set()).values()] == ["loss"]
+
+
+def test_a_projection_gives_what_attention_calls_so(tmp_path: Path) -> None:
+    g = Traced(x=["batch", 8])
+    q = g.fc("x", "q_proj", 8, 8)
+    text = text_of(g, tmp_path, y=g("Concat", g("Tanh", q), g("Exp", q), axis=1))
+    assert "        q = self.q_proj(x)" in text
+
+
+def test_sums_of_a_mask_are_no_mask(tmp_path: Path) -> None:
+    g = Traced(x=["batch", 8], attention_mask=("int64", ["batch", 8]))
+    sums = g("CumSum", g("Cast", "attention_mask", to=1), g.ints(1))
+    text = text_of(g, tmp_path, y=g("Sum", g("Tanh", sums), g("Exp", sums), "x"))
+    assert "        sums = attention_mask.float().cumsum(dim=1)" in text
 
 
 def test_parts_are_told_by_their_order(tmp_path: Path) -> None:

@@ -166,9 +166,7 @@ class Naming:
             ),
             "view": lambda: free(self.view(statement)) if alone else "",
             "role": lambda: (
-                free(self.role(target, statement, live))
-                if parted or letter != "x"
-                else ""
+                self.role(target, statement, live) if parted or letter != "x" else ""
             ),
             "letter": lambda: letter,
         }
@@ -207,7 +205,7 @@ class Naming:
             whole = any("qkv" in name.rpartition(".")[2].lower() for name in called)
             parts = "qkv" if whole else ORDINALS
             name = dict(zip(statement.targets, parts, strict=False)).get(target, "")
-        return name
+        return "" if name in live else name
 
     def live(self, values: Iterable[ir.Value]) -> set[str]:
         """The names of these values, and those that are taken everywhere."""

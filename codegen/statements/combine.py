@@ -34,9 +34,13 @@ class Flow:
         step = self.makers.get(value)
         return step if step and (not ops or does(step, *ops)) else None
 
-    def only(self, value: ir.Value, *ops: str) -> Assignment | None:
+    def only(self, value: ir.Value | None, *ops: str) -> Assignment | None:
         """The same, if the value is read once."""
-        return self.maker(value, *ops) if self.uses[value] == 1 else None
+        return self.maker(value, *ops) if value and self.uses[value] == 1 else None
+
+    def before(self, step: Assignment | None, *ops: str) -> Assignment | None:
+        """The same of the first operand of a step."""
+        return self.only(step.node.inputs[0], *ops) if step and step.node else None
 
 
 def does(step: Assignment, *ops: str) -> bool:

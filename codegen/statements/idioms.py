@@ -93,16 +93,10 @@ def _unshuffled(
 ) -> list[Assignment]:
     """Blocks of pixels to channels, the place in the block innermost."""
     flow = Flow(steps, results)
-
-    def before(step: Assignment | None, op: str) -> Assignment | None:
-        """What makes a step's operand for it alone, if it does this."""
-        reads = step.reads() if step is not None else []
-        return flow.only(reads[0], op) if len(reads) == 1 else None
-
     gone: dict[Assignment, Assignment] = {}
     for step in steps:
-        moved = before(step, "Transpose") if does(step, "Reshape") else None
-        blocks = before(moved, "Reshape")
+        moved = flow.before(step, "Transpose") if does(step, "Reshape") else None
+        blocks = flow.before(moved, "Reshape")
         if moved is None or blocks is None or len(blocks.reads()) != 1:
             continue
         (x,), dims = blocks.reads(), _dims(blocks, shapes) or ()
@@ -151,27 +145,24 @@ def _normalized(
     gone: dict[Assignment, Assignment] = {}
     for step in steps:
         x, norm = step.node.inputs if step.node and does(step, "Div") else (None, None)
-        behind: dict[str, Assignment] = {}
-        views: dict[str, NodeView] = {}
-        for op in ("Expand", "Clip", "ReduceL2"):
-            made = flow.only(norm, op) if norm is not None else None
-            if made is not None and made.node is not None:
-                behind[op], views[op] = made, NodeView(made.node, shapes)
-                norm = made.node.inputs[0]
-        dims = shapes.dims(x) if x is not None and x is norm else None
-        if x is None or not dims or not {"Clip", "ReduceL2"} <= views.keys():
+        wide = flow.only(norm, "Expand")
+        clip = flow.before(wide, "Clip") or flow.only(norm, "Clip")
+        made = flow.before(clip, "ReduceL2")
+        dims = shapes.dims(x) if x is not None else None
+        if not (x and clip and clip.node and made and made.node and dims):
             continue
-        least, axes = views["Clip"].const(1), views["ReduceL2"].const(1)
-        if least is None or axes is None or axes.size != 1 or views["Clip"].has(2):
+        bounds, over = NodeView(clip.node, shapes), NodeView(made.node, shapes)
+        least, axes = bounds.const(1), over.const(1)
+        same = over.value(0) is x and (wide is None or _dims(wide, shapes) == dims)
+        if not same or not over.attr("keepdims", 1) or bounds.has(2):
             continue
-        wider = "Expand" in behind and _dims(behind["Expand"], shapes) != dims
-        if views["ReduceL2"].attr("keepdims", 1) and not wider:
+        if least is not None and axes is not None and axes.size == 1:
             dim, eps = int(axes.item()) % len(dims), shortest(least[()])
             options = {} if eps == 1e-12 else {"eps": eps}
             step.expr = Name("F.normalize")(
                 Ref(x), dim=shown(dim, len(dims)), **options
             )
-            gone |= dict.fromkeys(behind.values(), step)
+            gone |= {other: step for other in (wide, clip, made) if other is not None}
     return without(steps, gone)
 
 

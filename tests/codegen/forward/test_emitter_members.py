@@ -99,6 +99,16 @@ def test_a_layer_that_takes_in_a_scale_beside_it_stays_in_its_module(
     assert "return x + self.mlp(x)" in text and "LayerScale" not in text
 
 
+def test_a_weight_that_a_forward_makes_is_in_no_state_dict(tmp_path: Path) -> None:
+    """As TorchScript's exporter writes a filter that isn't persistent."""
+    g = Graph(x=["batch", 3, 8, 8])
+    weight = g.weight("/aa/Constant_output_0", 3, 1, 3, 3)
+    y = g("Conv", "x", weight, group=3, at="aa")
+    fairhand.compile(g.model(y=y), tmp_path / "net", level=0)
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert "nn.Conv2d" not in text and "persistent=False" in text
+
+
 def test_a_list_of_one_is_written_as_a_list(tmp_path: Path) -> None:
     g = Traced(x=["batch", 8])
     y = g.head("x", "heads.0", 8, 4)

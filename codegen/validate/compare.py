@@ -170,21 +170,23 @@ def _attempt(
     the graph's side does."""
     both = Both(request, sizes, symbolic)
     inputs = both.inputs()
-    waiting: list[Mapping[str, object]] = [{}]
+    waiting = both.starts()
     lines, calls, ways, made = set[int](), 0, 0, 0
     where, known, again = list[str](), list[sympy.Basic](), False
     while waiting and ways < _MOST_WAYS and made < _MOST_CALLS:
         choices = waiting.pop(0)
+        given = both.given(inputs, choices)
         try:
-            right = both.graph(inputs, choices)
-        except Exception:
-            if again or not ways:
+            right = both.graph(given, choices)
+        except Exception as error:
+            of_data = type(error).__name__ in _OF_DATA
+            if again or not ways or of_data or isinstance(error, CannotFollow):
                 raise
             continue  # nothing is asked of what the graph can't do
         asked = both.recorder.chosen
         if not again:  # else model.py asked, too
             known = both.conditions()
-        ours = both.emitted(inputs, choices)
+        ours = both.emitted(given, choices)
         again = ours.outputs != right.outputs and both.learned()
         if again:
             waiting.insert(0, choices)
@@ -195,7 +197,7 @@ def _attempt(
         # Ways that model.py alone may take are followed too: the graph does the same.
         asked = {**asked, **both.recorder.chosen}
         if not ways:
-            both.check_again(inputs, choices, right)
+            both.check_again(given, choices, right)
         taken = {name: kinds[0] for name, kinds in asked.items()}
         for i, (name, kinds) in enumerate(asked.items()):
             if kinds is COUNTS:
@@ -315,12 +317,28 @@ class Both:
             eval(d, dict(known)) if isinstance(d, str) else d for d in given["dims"]
         ]
         is_list = "list" in given["wraps"]
+        self.taken += [f"{given['name']} has 3 items"] if is_list else []
         dtype = getattr(torch, given["dtype"])
         with self.fake:
             made = [torch.empty(dims, dtype=dtype) for _ in range(3 if is_list else 1)]
         for k, tensor in enumerate(made):
             self.recorder.given(tensor, f"input {i}.{k}")
         return made if is_list else made[0]
+
+    def starts(self) -> list[Mapping[str, object]]:
+        """Which inputs are left out, of those that may be: first none."""
+        may = [g["name"] for g in self.reference["inputs"] if "optional" in g["wraps"]]
+        some = itertools.product((False, True), repeat=len(may))
+        left = (itertools.compress(may, one) for one in some)
+        return [
+            {f"no {name}": None for name in names}
+            for names in itertools.islice(left, _MOST_WAYS + 1)
+        ]
+
+    def given(self, inputs: Sequence[Any], choices: Mapping[str, object]) -> list[Any]:
+        """The inputs, with None in the places of those that are left out."""
+        rows = zip(inputs, self.reference["inputs"], strict=True)
+        return [None if f"no {row['name']}" in choices else x for x, row in rows]
 
     # -------------------------------------------------------------------------- runs
 

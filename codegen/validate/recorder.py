@@ -488,11 +488,11 @@ class Recorder(TorchDispatchMode):
             call = calls[i] if len(calls) > 1 else calls[0]
             if isinstance(result, torch.Tensor):
                 self.memory.claim(result, tensors_in(given))
+                for k, symbol in enumerate(self._new_symbols(result)):
+                    name = digest(call.name, "size", i, k)  # data decide that
+                    self._unknown[symbol] = sympy.Symbol(name)
                 if self.memory.key(result) in known and not is_new:
                     continue
-                for k, symbol in enumerate(free_unbacked_symbols(result.shape)):
-                    name = digest(call.name, "size", i, k)  # data decide that
-                    self._unknown.setdefault(symbol, sympy.Symbol(name))
                 how = self._how(func, args, kwargs, call, result)
                 if self.memory.learn(func, args, kwargs, result) or self.memory.moved(
                     *how, result
@@ -507,6 +507,11 @@ class Recorder(TorchDispatchMode):
                     self._unknown.setdefault(symbol, sympy.Symbol(name))
             did = did or call.name
         return did
+
+    def _new_symbols(self, made: torch.Tensor) -> list[sympy.Symbol]:
+        """Those of where a tensor looks that nothing stands for, as they were made."""
+        new = free_unbacked_symbols(made) - self._unknown.keys()
+        return sorted(new, key=lambda symbol: (len(symbol.name), symbol.name))
 
     def _how(
         self, func: Any, args: Any, kwargs: Any, call: _Call, made: Any

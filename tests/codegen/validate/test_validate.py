@@ -593,3 +593,45 @@ def test_the_compile_cache_keeps_the_verdict(
     assert [each.cached for each in made] == [False, False, True, True]
     one, two, three, four = (contents(tmp_path / str(i) / "net") for i in range(4))
     assert two == three and one == four
+
+
+MAY_BE_ABSENT = """net (optional(float[n, 4]) x, float[n, 4] z) => (float[n, 4] y) {
+    has = OptionalHasElement (x)
+    y = If (has) <
+        then_branch = then () => (float[n, 4] a) {
+            held = OptionalGetElement (x)  a = Relu (held) },
+        else_branch = other () => (float[n, 4] b) { b = Neg (z) }> }"""
+
+
+def test_what_is_done_without_an_optional_input_is_compared(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = emitted(parsed(MAY_BE_ABSENT), folder, monkeypatch)
+    page = folder / "model.py"
+    text = page.read_text("utf-8")
+    page.write_text(text.replace("y = -z", "y = z"), "utf-8")
+    assert verdict(folder, right)["differs"]["wants"] == "aten.neg.default"
+
+
+def test_an_input_that_is_a_list_is_validated_for_so_many_items(
+    tmp_path: Path,
+) -> None:
+    net = """net (seq(float[n, 4]) x) => (float[m, 4] y)
+        { y = ConcatFromSequence <axis = 0> (x) }"""
+    found = fairhand.compile(parsed(net), tmp_path / "net", cache=False)
+    assert found.report["emission"]["where"] == ["x has 3 items"]
+
+
+def test_a_part_that_data_say_is_followed_for_all_sizes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = """net (float[b, t] x, int64[1] from, int64[1] to) => (float[b, n] y)
+        <int64[1] axis = {1}> { y = Slice (x, from, to, axis) }"""
+    right = emitted(parsed(net), folder, monkeypatch)
+    found = verdict(folder, right)
+    assert found["sizes"] == "all" and not found["where"], found
+    page = folder / "model.py"
+    text = page.read_text("utf-8")
+    page.write_text(re.sub(r"(\w+)\[0\] : \w+\[0\]", r"\1[0] : \1[0]", text), "utf-8")
+    sys.modules.pop(f"{folder.name}.model")
+    assert "differs" in verdict(folder, right)

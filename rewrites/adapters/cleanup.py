@@ -343,7 +343,12 @@ def give_texts(model: ir.Model) -> bool:
 def remove_unused(model: ir.Model) -> None:
     """Remove nodes and initializers that no output depends on."""
     if any(map(_has_unused, all_nodes(model.graph))):
+        short = [n for n in all_nodes(model.graph) if n.inputs and n.inputs[-1] is None]
         RemoveUnusedNodesPass()(model)
+        for node in short:  # a Loop with neither condition nor values has two inputs
+            if node.graph is not None and onnx.defs.has(node.op_type, node.domain):
+                least = onnx.defs.get_schema(node.op_type, node.domain).min_input
+                node.resize_inputs(max(len(node.inputs), least))
     for graph in all_graphs(model):
         for name, value in list(graph.initializers.items()):
             if not (value.uses() or value.is_graph_output() or value.is_graph_input()):

@@ -362,3 +362,16 @@ def test_light_models(path: Path, tmp_path: Path) -> None:
     kinds = {n.op_type for n in model.graph}
     assert not kinds & {"Dropout", "Constant"} and kinds <= set(ops(model.graph))
     assert all(n.name for n in model.graph)
+
+
+def test_loop_without_condition_and_values_keeps_two_inputs(tmp_path: Path) -> None:
+    """onnx finds no types beside a Loop of one input, which ONNX Runtime refuses."""
+    proto = parse("""g (int64 n, float[2] x) => (float[2] y) {
+        all = Loop (n, "") <body = body (int64 i, bool go) => (bool on, float[2] row) {
+            on = Identity (go)
+            row = Identity (x)
+        }>
+        zero = Constant <value_ints = [0]> ()
+        y = ReduceSum <keepdims = 0> (all, zero)
+    }""")
+    same(proto, tmp_path, n=np.array(3), x=np.array([1, -2], np.float32))

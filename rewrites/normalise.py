@@ -33,6 +33,7 @@ from .adapters.cleanup import (
     remember_version,
     remove_idle_nodes,
     remove_unused,
+    settle_switches,
     split_long,
     unused_opsets,
 )
@@ -66,6 +67,7 @@ def normalise(model: ir.Model) -> ir.Model:
     nodes = number_nodes(model)
     remember_version(model.graph, model.graph.opset_imports)
     inline_functions(model)
+    settle_switches(model)
     if wanted := expandable(model):
         _infer_types(model)
         expand(model, wanted)

@@ -16,6 +16,9 @@ from .opset_adapters import constant_array
 from .unique_names import UniqueNames
 
 _MOST_OPERANDS = 32  # of an operator that joins any number of them
+# Switches that are on where they are 1; any other is on where it isn't 0.
+_ON_AT_ONE = frozenset({"ceil_mode", "interleaved", "is_causal", "keepdims"})
+_ON_AT_ONE |= {"largest", "noop_with_empty_axes", "sorted"}
 
 
 def inline_functions(model: ir.Model) -> None:
@@ -149,6 +152,14 @@ def drop_default_inputs(model: ir.Model) -> None:
     kept = [value for value in model.graph.inputs if not value.is_initializer()]
     model.graph.inputs.clear()
     model.graph.inputs.extend(kept)
+
+
+def settle_switches(model: ir.Model) -> None:
+    """A switch that is on at 1 alone is off, 0, at any other number."""
+    for node in all_nodes(model.graph):
+        for name in () if node.domain else _ON_AT_ONE & set(node.attributes):
+            if node.attributes[name].value not in (0, 1):
+                node.attributes[name] = ir.AttrInt64(name, 0)
 
 
 def lift_constants(model: ir.Model) -> None:

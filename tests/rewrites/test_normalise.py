@@ -375,3 +375,30 @@ def test_loop_without_condition_and_values_keeps_two_inputs(tmp_path: Path) -> N
         y = ReduceSum <keepdims = 0> (all, zero)
     }""")
     same(proto, tmp_path, n=np.array(3), x=np.array([1, -2], np.float32))
+
+
+@pytest.mark.parametrize("number", [2, -1])
+@pytest.mark.parametrize(
+    "switch, node",
+    [
+        ("keepdims", "ReduceSum <keepdims = {}> (x, one)"),
+        ("keepdims", "ArgMax <axis = 1, keepdims = {}> (x)"),
+        ("noop_with_empty_axes", "ReduceSum <noop_with_empty_axes = {}> (x)"),
+        ("largest", "TopK <axis = 1, largest = {}> (x, one)"),
+        (
+            "ceil_mode",
+            "MaxPool <kernel_shape = [2], strides = [2], ceil_mode = {}> (x)",
+        ),
+    ],
+)
+def test_switches_at_no_switch_s_number_are_off(
+    switch: str, node: str, number: int, tmp_path: Path
+) -> None:
+    results = "y, places" if node.startswith("TopK") else "y"
+    proto = parse(f"""g (float[2, 3, 3] x) => (y) {{
+            one = Constant <value_ints = [1]> ()
+            {results} = {node.format(number)}
+        }}""")
+    x = RNG.standard_normal((2, 3, 3)).astype(np.float32)
+    (left,) = same(proto, tmp_path, x=x).graph
+    assert left.attributes[switch].value == 0

@@ -236,9 +236,9 @@ def _built(
     generation = _generating(loaded, compiled, request, draft, report)
     report |= generation
     unverified |= generation | {"certificate": report["certificate"]}
-    write_report(draft, report)
     if request.parallel is not None:
         progress("parallel")
+        write_report(draft, report)  # which is read
         report |= add_parallel(
             draft,
             compiled,
@@ -248,7 +248,6 @@ def _built(
             request.verify,
             loaded.placed,
         )
-        write_report(draft, report)
     shapes = compiled.rewriting.shapes
     if key is not None and huge_value(compiled.graph, shapes) is None:
         remember(key, loaded, compiled, draft, unverified)
@@ -453,5 +452,4 @@ def _recalled(
             empty(draft)
             return None
         note_verification(report, found)
-        write_report(draft, report)
     return report

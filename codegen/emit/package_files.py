@@ -133,17 +133,19 @@ def write_report(folder: Path, report: dict[str, Any]) -> None:
 
 def _laid_out(value: Any, indent: str) -> str:
     """JSON; what has room on one line stands there, and short parts share lines."""
-    line = json.dumps(value, ensure_ascii=True)
-    if len(indent) + len(line) <= _WIDTH or not isinstance(value, dict | list):
-        return line
+    if not isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=True)
     inner = indent + " "
     if isinstance(value, dict):
-        pairs = ((json.dumps(key), each) for key, each in value.items())
+        pairs = ((json.dumps(str(key)), each) for key, each in value.items())
         parts = [f"{key}: {_laid_out(each, inner)}" for key, each in pairs]
         first, last = "{", "}"
     else:
         parts = [_laid_out(each, inner) for each in value]
         first, last = "[", "]"
+    line = f"{first}{', '.join(parts)}{last}"
+    if "\n" not in line and len(indent) + len(line) <= _WIDTH:
+        return line
     rows, is_open = list[str](), False
     for part in parts:
         is_short = bool(indent) and len(part) <= _SHORT

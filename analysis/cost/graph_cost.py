@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import onnx_ir as ir
 
 from ..graph.dims import Dim, ceildiv, plain, product, simplify
 from ..graph.shape_facts import ShapeFacts
+from ..graph.traversal import all_nodes
 from ..ops.facts.flop_counts import total
 from .flops import flops
 
@@ -36,8 +38,8 @@ class GraphCost:
         """The same with numbers for the symbols of these names."""
         return replace(
             self,
-            flops=_substitute(self.flops, sizes),
-            intermediate_bytes=_substitute(self.intermediate_bytes, sizes),
+            flops=_at(self.flops, *sizes.items()),
+            intermediate_bytes=_at(self.intermediate_bytes, *sizes.items()),
         )
 
 
@@ -64,18 +66,19 @@ def graph_cost(model: ir.Model, shapes: ShapeFacts) -> GraphCost:
                 unsized += 1
             else:
                 sizes.append(size)
-    nodes = sum(not _is_constant(node) for node in model.graph.all_nodes())
+    nodes = sum(not _is_constant(node) for node in all_nodes(model.graph))
     return GraphCost(
         nodes, total(counts), total(sizes), tuple(sorted(unknown)), unsized
     )
 
 
-def _substitute(dim: Dim, sizes: Mapping[str, int]) -> Dim:
-    dim = plain(dim)
+@lru_cache(maxsize=65536)
+def _at(dim: Dim, *sizes: tuple[str, int]) -> Dim:
+    dim, numbers = plain(dim), dict(sizes)
     if isinstance(dim, int):
         return dim
     # By name: a size that no input carries is a symbol of another kind.
-    known = {s: sizes[s.name] for s in dim.free_symbols if s.name in sizes}
+    known = {s: numbers[s.name] for s in dim.free_symbols if s.name in numbers}
     return simplify(dim.subs(known))
 
 
@@ -98,7 +101,7 @@ def bytes_of(
 ) -> Dim | None:
     """The bytes of one value at these sizes; None if its type or rank is not known."""
     count = _bytes(value, shapes)
-    return None if count is None else _substitute(count, sizes)
+    return None if count is None else _at(count, *sizes.items())
 
 
 def _bytes(value: ir.Value, shapes: ShapeFacts) -> Dim | None:

@@ -68,6 +68,7 @@ def _parts(size: Dim) -> frozenset[Dim]:
     return size.parts if isinstance(size, _Joined) else frozenset((size,))
 
 
+@lru_cache(maxsize=65536)
 def plain(size: Dim) -> Dim:
     """The size where all that broadcast are equal, as it is usually called."""
     if isinstance(size, int) or not size.has(_Joined):
@@ -119,7 +120,12 @@ def product(dims: Iterable[Dim]) -> Dim:
             number *= dim
         else:
             rest.append(dim)
-    return simplify(sympy.Mul(number, *rest)) if rest else number
+    return _product(number, tuple(rest)) if rest else number
+
+
+@lru_cache(maxsize=65536)
+def _product(number: int, rest: Dims) -> Dim:
+    return simplify(sympy.Mul(number, *rest))
 
 
 def floor(expr: Dim) -> Dim:
@@ -172,6 +178,7 @@ def _split(a: sympy.Expr, b: int) -> tuple[sympy.Expr, sympy.Expr]:
     return whole, rest
 
 
+@lru_cache(maxsize=65536)
 def ceildiv(a: Dim, b: Dim) -> Dim:
     """`a / b` rounded up, for a positive `b`."""
     if isinstance(a, int) and isinstance(b, int):
@@ -371,6 +378,7 @@ def _stretch(a: Dim, b: Dim) -> Dim:
     return b if at_least(b, a) else agree(a, b)
 
 
+@lru_cache(maxsize=65536)
 def broadcast(*shapes: Dims) -> tuple[Dim, ...]:
     """The shape that `shapes` broadcast to, as NumPy and ONNX do it.
 

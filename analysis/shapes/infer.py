@@ -490,9 +490,9 @@ def _set_shape(value: ir.Value, dims: Sequence[Dim | None]) -> None:
             return
         pairs = zip(value.shape, dims, strict=True)
         dims = [a if _is_named(a) else b for a, b in pairs]
-    if value.shape is not None and list(value.shape) == list(dims):
-        return
-    value.shape = ir.Shape(map(_written, dims))
+    written = [*map(_written, dims)]
+    if value.shape is None or list(value.shape) != written:
+        value.shape = ir.Shape(written)
 
 
 def _written(size: Dim | ir.SymbolicDim | None) -> int | str | ir.SymbolicDim | None:

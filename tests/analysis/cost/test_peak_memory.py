@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 import pytest
+import sympy
 
 from fairhand.analysis.cost.peak_memory import Memory, peak_memory
 from fairhand.analysis.shapes.infer import infer
@@ -39,3 +40,19 @@ def test_counts(text: str, found: tuple[int, int, int]) -> None:
     expected = Memory(*(K * number for number in found))
     assert peak_memory(model, shapes, {"n": 10}) == expected
     assert peak_memory(model, shapes, {}) is None
+
+
+def test_sizes_of_equal_layers_are_worked_out_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Sympy is slow, and the sizes of a network's layers are mostly the same few."""
+    asked: list[sympy.Expr] = []
+    plain = sympy.Expr.subs
+    count = lambda size, *new: asked.append(size) or plain(size, *new)  # noqa: E731
+    monkeypatch.setattr(sympy.Expr, "subs", count)
+    layers = " ".join(f"x{i + 1} = Relu(x{i})" for i in range(40))
+    text = f"(float[long_axis, 7] x0) => (float[long_axis, 7] x40) {{ {layers} }}"
+    model = ir.from_proto(onnx.parser.parse_model(HEADER + text))
+    found = peak_memory(model, infer(model), {"long_axis": 3})
+    assert found == Memory(40 * 84, 2 * 84, 2 * 84)
+    assert len(asked) == len(set(asked))

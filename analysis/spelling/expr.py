@@ -52,7 +52,7 @@ class Expr:
     subscripts build larger expressions.
     """
 
-    __slots__ = ("label", "operands")
+    __slots__ = ("_leaves", "label", "operands")
     __match_args__: tuple[str, ...] = ("operands", "label")
     __array_ufunc__ = None  # NumPy scalars on the left leave the operator to us
     binds = ATOM
@@ -61,6 +61,7 @@ class Expr:
 
     def __init__(self, *operands: Expr, label: Any = None) -> None:
         self.operands, self.label = operands, label
+        self._leaves: tuple[Leaf, ...] | None = None  # once they were asked for
 
     def _text(self, operands: list[str]) -> str:
         """The source text, of those of the operands."""
@@ -372,9 +373,13 @@ def nodes(expr: Expr) -> Iterator[Expr]:
         todo += expr.operands[::-1]
 
 
-def leaves(expr: Expr) -> Iterator[Leaf]:
+def leaves(expr: Expr) -> tuple[Leaf, ...]:
     """The leaves from left to right, with repeats."""
-    return (node for node in nodes(expr) if isinstance(node, Leaf))
+    if isinstance(expr, Leaf):
+        return (expr,)
+    if expr._leaves is None:
+        expr._leaves = tuple([x for x in nodes(expr) if isinstance(x, Leaf)])
+    return expr._leaves
 
 
 def callee(expr: Expr) -> str:

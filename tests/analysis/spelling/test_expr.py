@@ -203,6 +203,7 @@ def test_leaves_are_named_by_the_caller_but_for_helpers() -> None:
         render(expr)
     kinds = [type(leaf).__name__ for leaf in leaves(expr)]
     assert kinds == ["HelperRef", "Ref", "DimOf", "DeviceOf"]
+    assert leaves(expr) is leaves(expr)  # dozens of passes ask for them
     assert (
         render(expr, lambda leaf: type(leaf).__name__) == "double(Ref, DimOf, DeviceOf)"
     )

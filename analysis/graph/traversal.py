@@ -37,7 +37,8 @@ def all_graphs(model: ir.Model) -> list[ir.Graph]:
     """The graph of a model and those inside, from the outside in."""
     found = {model.graph: None}
     for node in all_nodes(model.graph):
-        found.update(dict.fromkeys(bodies(node)))
+        if node.attributes.data:
+            found.update(dict.fromkeys(bodies(node)))
     return list(found)
 
 

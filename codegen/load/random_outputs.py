@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.graph.constants import RANDOM
+from ...analysis.graph.traversal import all_nodes, bodies
 from ...analysis.ops.node_view import constant
 from ...analysis.ops.registry import DOMAIN
 from ...rewrites.adapters.cleanup import inline_functions
@@ -39,12 +40,7 @@ def drawn_outputs(model: ir.Model) -> frozenset[str]:
 
 def inner_nodes(node: ir.Node) -> Sequence[ir.Node]:
     """All nodes of the graphs that a node holds."""
-    graphs = [
-        attribute.as_graph()
-        for attribute in node.attributes.values()
-        if attribute.type == ir.AttributeType.GRAPH
-    ]
-    return [inner for graph in graphs for inner in graph.all_nodes()]
+    return [inner for body in bodies(node) for inner in all_nodes(body)]
 
 
 def draws(node: ir.Node) -> bool:

@@ -21,6 +21,8 @@ from .tensor_storage import Payloads, shown
 _MOST_DIMS = 64  # NumPy's and PyTorch's limit
 _LARGEST_SPAN = 2**58  # elements, of 16 bytes at most
 _LARGEST_DENSE = 64 << 20  # bytes that a sparse tensor may expand to
+# The class looks its names up anew, as slowly as it reads a field.
+_GRAPH, _GRAPHS = AttributeProto.GRAPH, AttributeProto.GRAPHS
 
 _TYPES = {kind.value for kind in ir.DataType} - {TensorProto.UNDEFINED}
 
@@ -91,9 +93,12 @@ def nodes_of(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
 
 def subgraphs(node: NodeProto) -> list[GraphProto]:
     """The graphs among a node's attributes: branches, loop bodies."""
-    graphs = [a.g for a in node.attribute if a.type == AttributeProto.GRAPH]
+    graphs: list[GraphProto] = []
     for attribute in node.attribute:
-        if attribute.type == AttributeProto.GRAPHS:
+        kind = attribute.type
+        if kind == _GRAPH:
+            graphs.append(attribute.g)
+        elif kind == _GRAPHS:
             graphs += attribute.graphs
     return graphs
 

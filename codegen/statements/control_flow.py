@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from ...analysis.errors import Unsupported
 from ...analysis.graph.shape_facts import ShapeFacts
+from ...analysis.graph.traversal import all_nodes
 from ...analysis.ops.module_form import ModuleForm
 from ...analysis.ops.node_view import NodeView, describe
 from ...analysis.spelling.expr import Expr, ExpressionList, Literal, renamed
@@ -45,7 +46,7 @@ class BlockSpelling(Spelling):
         """The graphs that give a value, as the nodes that they belong to, and where."""
         found: dict[ir.Value, list[tuple[ir.Node | None, int]]] = {}
         graphs: list[tuple[ir.Node | None, ir.Graph]] = [(None, self.model.graph)]
-        for node in self.model.graph.all_nodes():
+        for node in all_nodes(self.model.graph):
             for attribute in node.attributes.values():
                 if attribute.type == ir.AttributeType.GRAPH:
                     graphs.append((node, attribute.as_graph()))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 import onnx_ir as ir
 
 from ...analysis.graph.parameters import is_parameter
+from ...analysis.graph.traversal import all_nodes
 from ...analysis.ops.module_form import ModuleForm
 from ..ir.assignment import Scope
 from ..ir.naming import last_word
@@ -41,7 +42,7 @@ class FileNames:
             tuple(words[:n]) for words in names for n in range(1, len(words))
         }
         self._held: dict[str, tuple[Scope, ...]] = {}
-        nodes = list(model.graph.all_nodes())
+        nodes = list(all_nodes(model.graph))
         at_home = {_caller(n) for n in nodes if self._reads_own(n)}
         away = [n for n in nodes if _caller(n) not in at_home]
         self._place(away, _holders, reads=True)

@@ -22,6 +22,7 @@ from ...analysis.graph.parameters import (
     noted,
 )
 from ...analysis.graph.shape_facts import ShapeFacts
+from ...analysis.graph.traversal import all_nodes
 from ...analysis.literals import one_line
 from ...analysis.ops.module_form import ModuleForm
 from ...analysis.ops.node_view import NodeView, constant, describe, of_strings, placed
@@ -177,7 +178,7 @@ class Spelling:
     def own_faults(self) -> list[Unsupported]:
         """Refusals in the file's order, but for unknowns behind a missing operator."""
         behind: set[ir.Value | None] = set()
-        for node in self.model.graph.all_nodes():
+        for node in all_nodes(self.model.graph):
             if node in self.missing or not behind.isdisjoint(node.inputs):
                 behind.update(node.outputs)
         return [
@@ -345,7 +346,7 @@ def _all_scopes(model: ir.Model) -> dict[ir.Node, tuple[Scope, ...]]:
     names = FileNames(model)
     settled: dict[ir.Node, tuple[Scope, ...]] = {}
     if _names_are_lost(model, names):
-        return dict.fromkeys(model.graph.all_nodes(), ())
+        return dict.fromkeys(all_nodes(model.graph), ())
     _settle_scopes(model.graph, names, settled)
     known = {scopes[-1].path: scopes for scopes in settled.values() if scopes}
     for node, scopes in settled.items():

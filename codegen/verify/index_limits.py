@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from ...analysis.graph.traversal import all_nodes
 from ...analysis.ops import OPS, OpDef, lookup
 from ...analysis.ops.facts.requirements import (
     BelowNumber,
@@ -190,7 +191,7 @@ def length_limits(graph: ir.Graph) -> dict[str, int]:
     of a Slice of a constant, which then meets a tensor of the full length.
     """
     limits: dict[str, int] = {}
-    for node in graph.all_nodes():
+    for node in all_nodes(graph):
         if node.op_type == "Shape":
             for place, name in enumerate(_dims_read(node)):
                 if isinstance(name, str):

@@ -31,7 +31,7 @@ def misfit(model: ir.Model) -> str:
             for node in proto.graph.node:
                 node.name = node.name or f"none, computes {', '.join(node.output)}"
             onnx.shape_inference.infer_shapes(
-                inline_local_functions(proto),
+                inline_local_functions(proto) if proto.functions else proto,
                 check_type=True,
                 strict_mode=True,
                 data_prop=True,

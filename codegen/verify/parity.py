@@ -20,6 +20,7 @@ import onnx_ir as ir
 
 from ...analysis.errors import LoadError, VerificationError
 from ...analysis.graph.shape_facts import ShapeFacts
+from ...analysis.graph.traversal import all_nodes
 from ...analysis.graph.weightless import to_proto
 from ...analysis.literals import message_line, one_line
 from ...analysis.oracle.int8_overflow import NOTE, without_overflow
@@ -270,7 +271,7 @@ def oracle_source(loaded: Loaded) -> str | bytes:
 
 def _oracle_for(model: ir.Model) -> Callable[[str | bytes], Session]:
     """With one thread where each would round its share of a batch by its own range."""
-    kinds = {node.op_type for node in model.graph.all_nodes()}
+    kinds = {node.op_type for node in all_nodes(model.graph)}
     return partial(oracle, threads=1) if "DynamicQuantizeLSTM" in kinds else oracle
 
 

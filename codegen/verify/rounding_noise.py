@@ -16,6 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from ...analysis.graph.quantization import quantises
+from ...analysis.graph.traversal import all_nodes
 from ...analysis.ops.registry import OPS
 from .tolerances import compare_values
 
@@ -44,7 +45,7 @@ _LEAPING_SEEDS = 8  # since a number that stands near a half moves in one of two
 
 def allowance(model: ir.Model) -> Allowance:
     """How far the results of a model may be off, in multiples of its own noise."""
-    leaps = any(quantises(node) for node in model.graph.all_nodes())
+    leaps = any(quantises(node) for node in all_nodes(model.graph))
     return LEAPING if leaps else CONTINUOUS
 
 

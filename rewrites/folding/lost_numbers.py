@@ -23,7 +23,8 @@ _COMPUTED: dict[str, Callable[..., np.ndarray]] = {
     "Mul": np.multiply,
     "Div": np.divide,
 }
-_TYPES = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
+_FLOATS = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
+_TYPES = frozenset(map(np.dtype, _FLOATS))
 _MOVED = frozenset("Expand Reshape Squeeze Transpose Unsqueeze".split())
 _LARGE = 4096  # elements, from which on a tensor is taken for a weight: about 1
 _DEPTH = 8  # of constants that weren't folded yet
@@ -102,21 +103,21 @@ def _floats(array: Numbers) -> Numbers:
 def _result(op: str, given: list[Numbers], wide: Numbers) -> Numbers:
     """What a node computes; of what is only moved, the largest of its numbers."""
     first = given[0] if given else None
-    if first is None:
+    if first is None or (wide is None and op not in _MOVED):
         return None
     with np.errstate(all="ignore"):
-        if op in _MOVED:
+        if wide is None:
             return np.array(np.max(np.abs(first), initial=0), first.dtype)
-        return None if wide is None else wide.astype(first.dtype)
+        return wide.astype(first.dtype)
 
 
 def _wide(op: str, given: list[Numbers]) -> Numbers:
     """The result with more places, and larger and smaller numbers."""
-    arrays = [x.astype(np.longdouble) for x in given if x is not None]
-    if op not in _COMPUTED or len(arrays) != 2:
+    known = [x for x in given if x is not None]
+    if op not in _COMPUTED or len(known) != 2:
         return None
     with np.errstate(all="ignore"):
-        return _COMPUTED[op](*arrays)
+        return _COMPUTED[op](*(x.astype(np.longdouble) for x in known))
 
 
 def _lost(op: str, given: list[Numbers], result: Numbers) -> str:

@@ -52,6 +52,7 @@ class _Site(NamedTuple):
 
     read: Reading
     above: tuple[ir.Node, ...]  # what computes its operands in the same graph
+    computed: tuple[ir.Value, ...]  # its operands that are no constants
     vectors: int  # how many of its operands are constants of several elements
 
 
@@ -73,15 +74,16 @@ class Neighbourhoods:
         read = _read(node, self.facts)
         if read is None:
             return None
+        is_constant = self.facts.is_constant
         producers = [x.producer() for x in node.inputs if x is not None]
         above = [
             p
             for p in producers
-            if p is not None
-            and p.graph is node.graph
-            and not self.facts.is_constant(p.outputs[0])
+            if p is not None and p.graph is node.graph and not is_constant(p.outputs[0])
         ]
-        return _Site(read, tuple(above), _vectors(node, self.facts))
+        given = [x for x in read.inputs if x is not None]
+        computed = tuple([x for x in given if not is_constant(x)])
+        return _Site(read, tuple(above), computed, _vectors(node, self.facts))
 
     def above(self, node: ir.Node) -> list[tuple[ir.Node, _Site]]:
         """The node, after the nearest ones that it is computed by, operands first."""
@@ -120,9 +122,7 @@ def regions(node: ir.Node, around: Neighbourhoods) -> Iterator[Region]:
         waiting.pop(inner.outputs[0])
         inside.append((inner, site.read))
         telling = telling or inner.op_type in TELLING
-        for x in site.read.inputs:
-            if x is not None and not facts.is_constant(x):
-                waiting[x] = None
+        waiting.update(dict.fromkeys(site.computed))
         if inner.op_type in REDUCTIONS:
             given = site.read.parameters
             over = given["axes"] if "axes" in given else frozenset([given["axis"]])

@@ -28,7 +28,7 @@ def counts(g: Graph, size: str, *axes: int) -> str:
 @pytest.mark.parametrize(
     ("fixed", "line"),
     [
-        (5, "mask[ : x.shape[0], None, None, : ]"),
+        (5, "mask[: x.shape[0], None, None, :]"),
         (3, "mask[: x.shape[0], None, None, :3]"),
         (0, "mask[rows"),
     ],

@@ -22,6 +22,8 @@ from ..ops.facts.index_functions import (
 )
 
 _STORED = 1 << 16  # elements of a constant that are looked at, at most
+_FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
+_MOST_EXACT = 1 << 8  # whole number that floats of any type hold
 DEPTH = 64  # operators between a tensor and the sizes that it comes from
 
 
@@ -35,13 +37,14 @@ class Places:
 
     def of(self, value: ir.Value | None) -> Found:
         """None if nothing is known."""
-        if value is None or not _is_whole(value):
+        if value is None or not (_is_whole(value) or value.dtype in _FLOATS):
             return None
         if value not in self._known:
             if self._depth == DEPTH:
                 return None  # not remembered: from nearer by there may be more to say
             self._depth += 1
-            self._known[value] = self._found(value)
+            found = self._found(value)
+            self._known[value] = found if _is_whole(value) else _exact(found)
             self._depth -= 1
         return self._known[value]
 
@@ -70,8 +73,10 @@ class Places:
 
 def _counted(array: np.ndarray | None) -> Found:
     """Stored whole numbers that grow by a fixed step along each axis."""
-    if array is None or array.dtype.kind != "i" or not 0 < array.size <= _STORED:
+    if array is None or array.dtype.kind not in "if" or not 0 < array.size <= _STORED:
         return None
+    if array.dtype.kind == "f" and not (array.size == 1 and abs(array) <= _MOST_EXACT):
+        return None  # of many, they may be trained
     steps = tuple(
         int(np.diff(np.moveaxis(array, k, 0).reshape(n, -1)[:2, 0])[0]) if n > 1 else 0
         for k, n in enumerate(array.shape)
@@ -86,6 +91,14 @@ def _counted(array: np.ndarray | None) -> Found:
 def _is_whole(value: ir.Value) -> bool:
     """Unsigned numbers are left out: their differences wrap around."""
     return value.dtype in (ir.DataType.BOOL, ir.DataType.INT32, ir.DataType.INT64)
+
+
+def _exact(found: Found) -> Found:
+    """Of floats, whose sums are rounded, one number that none rounds."""
+    number = found.first if isinstance(found, Count) and found.is_constant else None
+    number = found.number if isinstance(found, Natural) else number
+    is_exact = isinstance(number, int) and abs(number) <= _MOST_EXACT
+    return found if is_exact else None
 
 
 def _along(found: Found, dims: Dims) -> Found:

@@ -447,9 +447,20 @@ class _Writer:
             total = self._add(Draft("Add", [total, other]))
         missing = 4 - max(len(dims) for _, dims in terms)
         if missing:
-            axes = ints(range(missing))
-            total = self._add(Draft("Unsqueeze", [total, axes]))
+            total = self._of_more_axes(total, ints(range(missing)))
         return total
+
+    def _of_more_axes(self, mask: Input, axes: Input) -> Input:
+        """A mask with axes more; what chooses between numbers by place has them before
+        it does, where laws see it."""
+        value = mask if isinstance(mask, ir.Value) else None
+        node = _producer(value, self._root, "Where")
+        condition, *numbers = node.inputs if node is not None else [None]
+        told = isinstance(self._facts.places.of(condition), Natural)
+        if not told or any(self._facts.dims(x) != () for x in numbers):
+            return self._add(Draft("Unsqueeze", [mask, axes]))
+        wide = self._add(Draft("Unsqueeze", [condition, axes]))
+        return self._add(Draft("Where", [wide, *numbers]))
 
     def _times(self, value: ir.Value, number: float) -> Input:
         if number == 1.0:

@@ -49,9 +49,10 @@ class Count:
 
 @dataclass(frozen=True)
 class Natural:
-    """True where `count` is not below 0."""
+    """True, or `number`, where `count` is not below 0; false, or 0, elsewhere."""
 
     count: Count
+    number: int = 1  # or another one but 0
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,8 @@ def moved(found: Found, move: Callable[[Count], Count | None]) -> Found:
     if not isinstance(found, Count | Natural):
         return None
     count = move(found if isinstance(found, Count) else found.count)
-    return Natural(count) if count and isinstance(found, Natural) else count
+    is_part = count is not None and isinstance(found, Natural)
+    return replace(found, count=count) if is_part else count
 
 
 def aligned(found: Found, dims: Dims, out: Dims, beside: Sequence[Dims] = ()) -> Found:
@@ -155,7 +157,23 @@ def constant_of_shape(site: IndexFacts) -> Found:
     if value is None or dims is None:
         return None
     element = value.numpy().item()
-    return element if isinstance(element, bool) else constant(int(element), dims)
+    if isinstance(element, bool):
+        return element
+    return constant(int(element), dims) if element == element // 1 else None
+
+
+def trilu(site: IndexFacts) -> Found:
+    """Trilu of what is the same everywhere: that in a triangle, and 0 elsewhere."""
+    found, dims = site.of(0), site.out_dims()
+    behind = _number(site, 1) if site.has(1) else 0
+    number = found.first if isinstance(found, Count) and found.is_constant else found
+    if dims is None or behind is None or not isinstance(number, int):
+        return None
+    if not number:
+        return found
+    sign = 1 if site.attr("upper", 1) else -1
+    steps = (*[0] * (len(dims) - 2), -sign, sign)
+    return Natural(Count(simplify(-sign * behind), steps), int(number))
 
 
 # ---- the same elements in other places
@@ -354,7 +372,9 @@ def cast(site: IndexFacts) -> Found:
     if site.attr("to") != ir.DataType.BOOL:
         if isinstance(found, bool) and dims is not None:
             return constant(int(found), dims)
-        return found if isinstance(found, Count) else None
+        return found if isinstance(found, Count | Natural) else None
+    if isinstance(found, Natural):
+        return Natural(found.count)
     if isinstance(found, Count):
         return bool(found.first) if found.is_constant else None
     return found
@@ -364,10 +384,14 @@ def cast(site: IndexFacts) -> Found:
 
 
 def equal(site: IndexFacts) -> Found:
-    """Equal: true or false throughout, where that is known."""
+    """Equal: true or false throughout or in a triangle, where that is known."""
     a, b = site.operands()
     if isinstance(a, bool) and isinstance(b, bool):
         return a == b
+    for part, other in (a, b), (b, a):
+        number = other.first if isinstance(other, Count) and other.is_constant else None
+        if isinstance(part, Natural) and number in (0, part.number):
+            return Natural(part.count if number else opposite(part.count))
     if not isinstance(a, Count) or not isinstance(b, Count):
         return None
     difference = a.plus(b, -1)

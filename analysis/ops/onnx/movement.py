@@ -275,6 +275,7 @@ def _reverse_sequence(t: Any, n: NodeView, x: Any, lengths: Any) -> Any:
     mapping=ONE_TO_ONE,
     cut=cuts.matrices,
     shape=sizes_elementwise.like_input,
+    by_index=index_functions.trilu,
     flops=0,
     pattern=Pattern.INJECTIVE,
 )

@@ -13,6 +13,7 @@ import onnx.helper as oh
 import onnx.parser
 import onnx_ir as ir
 import onnxruntime
+import pytest
 import sympy
 from onnx import TensorProto
 
@@ -73,7 +74,11 @@ class Maker:
             self.of_numbers(x, rank)
 
     def moved(self, x: str, rank: int) -> tuple[str, int] | None:
-        op = self.pick(["Unsqueeze", "Expand", "Transpose", "Slice", "Squeeze", ""])
+        ops = "Unsqueeze Expand Transpose Slice Squeeze Trilu"
+        op = self.pick([*ops.split(), ""])
+        if op == "Trilu" and rank > 1:
+            given = [x, *([self.number(self.pick((-1, 0, 1)))] * self.pick((0, 1)))]
+            return self.node(op, given, upper=self.pick((0, 1))), rank
         if op == "Unsqueeze" and rank < 4:
             axis = self.number((self.chance.randrange(rank + 1),))
             return self.node(op, [x, axis]), rank + 1
@@ -108,10 +113,12 @@ class Maker:
         other = self.pick([*self.ranks, *map(self.number, NUMBERS)])
         both = max(rank, self.ranks.get(other, 0))
         compare = ["Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"]
-        op = self.pick(
-            [*compare, "Add", "Sub", "Mul", "CumSum", "Concat", "GatherND", "Cast"]
-        )
-        if op in compare:
+        others = "Add Sub Mul CumSum Concat GatherND Cast Floats"
+        op = self.pick([*compare, *others.split()])
+        if op == "Floats":
+            floats = [self.node("Cast", [y], to=TensorProto.FLOAT) for y in (x, other)]
+            self.truths[self.node(self.pick(compare), floats)] = both
+        elif op in compare:
             self.truths[self.node(op, [x, other])] = both
         elif op in ("Add", "Sub", "Mul"):
             self.ranks[self.node(op, [x, other])] = both
@@ -160,7 +167,7 @@ def agrees(found: object, array: np.ndarray, sizes: Sizes) -> bool:
         if isinstance(found, Rows):
             said: object = at(found.counts[place[-1]], place, sizes)
         elif isinstance(found, Natural):
-            said = at(found.count, place, sizes) >= 0
+            said = found.number if at(found.count, place, sizes) >= 0 else 0
         else:
             said = at(found, place, sizes) if isinstance(found, Count) else found
         if said != array[place]:
@@ -293,6 +300,32 @@ decoder (float["batch", 2, "seq", 8] q, float["batch", 2, "seq", 8] k,
     y = Attention (q, k, v, mask)
 }
 """
+
+
+@pytest.mark.parametrize("lowest", ["-3.4028234663852886e38", "-1.0"])
+def test_a_triangle_of_ones_that_chooses_is_causal(lowest: str) -> None:
+    """As PyTorch's exporter writes is_causal, for any length."""
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 23]>
+        net (float[b, 2, t, 8] q, float[b, 2, t, 8] k, float[b, 2, t, 8] v)
+            => (float[b, 2, t, 8] y)
+            <float one = {{1.0}}, float none = {{0.0}}, float lowest = {{{lowest}}}> {{
+            length = Shape <start = 2, end = 3> (q)
+            square = Concat <axis = 0> (length, length)
+            ones = Expand (one, square)
+            seen = Trilu <upper = 0> (ones)
+            hidden = Equal (seen, none)
+            mask = Where (hidden, lowest, none)
+            keys = Transpose <perm = [0, 1, 3, 2]> (k)
+            products = MatMul (q, keys)
+            scores = Add (products, mask)
+            shares = Softmax <axis = -1> (scores)
+            y = MatMul (shares, v)
+        }}""")
+    found = ir.from_proto(model)
+    simplify(found)
+    (attention,) = (n for n in found.graph if n.op_type == "Attention")
+    is_lowest = lowest != "-1.0"
+    assert attention.attributes.get_int("is_causal", 0) == is_lowest
 
 
 def test_a_mask_of_documents_in_a_row_that_are_one_is_causal(tmp_path: Path) -> None:

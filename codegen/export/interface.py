@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import onnx_ir as ir
 from ...analysis.errors import FairhandError
 from ...analysis.lazy import lazy
 from ..emit.package_files import is_package, read_report
+from ..validate.network import filled, leaves
 from ..verify.input_sizes import complete, dynamic_sizes
 
 if TYPE_CHECKING:
@@ -43,31 +44,23 @@ class Interface:
 
     def arguments(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """One value for each input, as forward takes them."""
-        inside = {
-            n for rows in self.nested.values() for row in rows for n in _names(row)
-        }
+        inside = {*leaves([*self.nested.values()])}
         plain = [value for name, value in values.items() if name not in inside]
-        lists = (
-            [
-                values[row] if isinstance(row, str) else tuple(values[n] for n in row)
-                for row in rows
-            ]
-            for rows in self.nested.values()
-            if _names(rows[0])[0] in values
-        )
+        rows = (r for r in self.nested.values() if leaves(r)[0] in values)
+        lists = (filled(row, values) for row in rows)
         return (*plain, *lists)
 
     @property
     def taken(self) -> list[str]:
         """The inputs in the order of forward, which is not the file's where it has
         lists."""
-        return list(flat(self.arguments({name: name for name in self.shapes})))
+        return leaves(self.arguments({name: name for name in self.shapes}))
 
     def in_order(self, result: Any) -> list[Any]:
         """What forward returned, lists opened, in the order of the outputs."""
-        starts = {_names(rows[0])[0]: rows for rows in self.nested.values()}
-        listed = flat([starts.get(name, name) for name in self.outputs])
-        returned, made = list(dict.fromkeys(listed)), list(flat(result))
+        starts = {leaves(rows)[0]: rows for rows in self.nested.values()}
+        listed = leaves([starts.get(name, name) for name in self.outputs])
+        returned, made = list(dict.fromkeys(listed)), leaves(result)
         if len(made) != len(returned):
             return made
         named = dict(zip(returned, made, strict=True))
@@ -77,19 +70,6 @@ class Interface:
 def unnamed(name: str, axis: int) -> str:
     """What an open size without a name is called, as in `dynamic_sizes`."""
     return f"{name}#{axis}"
-
-
-def _names(row: str | Sequence[str]) -> Sequence[str]:
-    return [row] if isinstance(row, str) else row
-
-
-def flat(result: Any) -> Iterator[Any]:
-    """What is in lists and tuples."""
-    if isinstance(result, list | tuple):
-        for item in result:
-            yield from flat(item)
-    else:
-        yield result
 
 
 def interface_of(
@@ -173,7 +153,7 @@ def _named(
 ) -> dict[str, Any]:
     """Tensors by name, in the order of the names."""
     if not isinstance(inputs, Mapping):
-        inputs = dict(zip(names, flat(inputs), strict=False))
+        inputs = dict(zip(names, leaves(inputs), strict=False))
     missing = [name for name in names if name not in inputs]
     unknown = [name for name in inputs if name not in names]
     if missing or unknown:

@@ -175,7 +175,8 @@ def _attempt(
     where, known, again = list[str](), list[sympy.Basic](), False
     while waiting and ways < _MOST_WAYS and made < _MOST_CALLS:
         choices = waiting.pop(0)
-        given = both.given(inputs, choices)
+        rows = zip(inputs, both.reference["inputs"], strict=True)
+        given = [None if row["name"] in choices else x for x, row in rows]
         try:
             right = both.graph(given, choices)
         except Exception as error:
@@ -329,16 +330,8 @@ class Both:
         """Which inputs are left out, of those that may be: first none."""
         may = [g["name"] for g in self.reference["inputs"] if "optional" in g["wraps"]]
         some = itertools.product((False, True), repeat=len(may))
-        left = (itertools.compress(may, one) for one in some)
-        return [
-            {f"no {name}": None for name in names}
-            for names in itertools.islice(left, _MOST_WAYS + 1)
-        ]
-
-    def given(self, inputs: Sequence[Any], choices: Mapping[str, object]) -> list[Any]:
-        """The inputs, with None in the places of those that are left out."""
-        rows = zip(inputs, self.reference["inputs"], strict=True)
-        return [None if f"no {row['name']}" in choices else x for x, row in rows]
+        few = itertools.islice(some, _MOST_WAYS + 1)
+        return [dict.fromkeys(itertools.compress(may, one)) for one in few]
 
     # -------------------------------------------------------------------------- runs
 

@@ -36,7 +36,7 @@ def called(
     inside = {name for rows in lists for name in leaves(rows)}
     flat = [given[name] for name in module.INPUTS if name not in inside]
     starts = {leaves(rows)[0]: leaves(rows) for rows in nested.values()}
-    made = network(*flat, *(_filled(rows, given) for rows in lists))
+    made = network(*flat, *(filled(rows, given) for rows in lists))
     found: dict[str, Any] = {}
     for value in made if isinstance(made, tuple) else (made,):
         name = next(name for name in module.OUTPUTS if name not in found)
@@ -58,7 +58,8 @@ def leaves(nested: Any) -> list[Any]:
     return [leaf for item in nested for leaf in leaves(item)]
 
 
-def _filled(nested: Any, given: Mapping[str, Any]) -> Any:
+def filled(nested: Any, given: Mapping[str, Any]) -> Any:
+    """Lists and tuples of names with what these stand for."""
     if isinstance(nested, str):
         return given[nested]
-    return type(nested)(_filled(item, given) for item in nested)
+    return type(nested)(filled(item, given) for item in nested)

@@ -102,6 +102,10 @@ def _is_held(value: object, dtype: Any) -> bool:
     return limits.min <= value <= limits.max
 
 
+def _number_of(symbol: sympy.Symbol) -> int:
+    return int(symbol.name.lstrip("zuf"))
+
+
 def _has_tensors(given: object) -> bool:
     return any(True for _ in tensors_in(given))
 
@@ -488,7 +492,8 @@ class Recorder(TorchDispatchMode):
             call = calls[i] if len(calls) > 1 else calls[0]
             if isinstance(result, torch.Tensor):
                 self.memory.claim(result, tensors_in(given))
-                for k, symbol in enumerate(self._new_symbols(result)):
+                new = free_unbacked_symbols(result) - self._unknown.keys()
+                for k, symbol in enumerate(sorted(new, key=_number_of)):
                     name = digest(call.name, "size", i, k)  # data decide that
                     self._unknown[symbol] = sympy.Symbol(name)
                 if self.memory.key(result) in known and not is_new:
@@ -507,11 +512,6 @@ class Recorder(TorchDispatchMode):
                     self._unknown.setdefault(symbol, sympy.Symbol(name))
             did = did or call.name
         return did
-
-    def _new_symbols(self, made: torch.Tensor) -> list[sympy.Symbol]:
-        """Those of where a tensor looks that nothing stands for, as they were made."""
-        new = free_unbacked_symbols(made) - self._unknown.keys()
-        return sorted(new, key=lambda symbol: (len(symbol.name), symbol.name))
 
     def _how(
         self, func: Any, args: Any, kwargs: Any, call: _Call, made: Any

@@ -31,6 +31,7 @@ import torch
 from torch._C import _len_torch_function_stack
 from torch._C._functorch import maybe_current_level
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
+from torch.fx.experimental.symbolic_shapes import free_symbols
 from torch.utils._python_dispatch import (
     _get_current_dispatch_mode,
     _pop_mode_temporarily,
@@ -100,7 +101,7 @@ class Repeats:
         try:
             if self._key(func, args, kwargs, []) != key:
                 raise _Unlike  # what it was given is another by now
-            sizes = _symbols_in([args, kwargs]).union(*map(_symbols, given))
+            sizes = _symbols([args, kwargs, *given])
             steps = self.recorder.followed[begun:]
             self._known[key] = self._told(given, sizes, steps, made)
         except _Unlike:
@@ -250,17 +251,10 @@ def _look(tensor: torch.Tensor) -> object:
     return tensor.dtype, tensor.device, bits, *plain
 
 
-def _symbols(tensor: torch.Tensor) -> set[object]:
-    """The open sizes that a tensor's sizes, strides and offset are made of."""
-    return _symbols_in([*tensor.shape, *tensor.stride(), tensor.storage_offset()])
-
-
-def _symbols_in(given: Any) -> set[object]:
-    found = set[object]()
-    for one in _leaves(given):
-        if isinstance(one, _SYMBOLS):
-            found |= one.node.expr.free_symbols
-    return found
+def _symbols(given: Any) -> set[object]:
+    """The open sizes that sizes, or a tensor's with its strides and offset, are of."""
+    parts = (torch.Tensor, *_SYMBOLS)
+    return {*free_symbols([one for one in _leaves(given) if isinstance(one, parts)])}
 
 
 def _leaves(given: Any) -> list[Any]:

@@ -457,7 +457,7 @@ class _Writer:
         node = _producer(value, self._root, "Where")
         condition, *numbers = node.inputs if node is not None else [None]
         told = isinstance(self._facts.places.of(condition), Natural)
-        if not told or any(self._facts.dims(x) != () for x in numbers):
+        if not told or any(x is None or self._facts.dims(x) != () for x in numbers):
             return self._add(Draft("Unsqueeze", [mask, axes]))
         wide = self._add(Draft("Unsqueeze", [condition, axes]))
         return self._add(Draft("Where", [wide, *numbers]))

@@ -104,9 +104,10 @@ def moved(found: Found, move: Callable[[Count], Count | None]) -> Found:
         return found
     if not isinstance(found, Count | Natural):
         return None
-    count = move(found if isinstance(found, Count) else found.count)
-    is_part = count is not None and isinstance(found, Natural)
-    return replace(found, count=count) if is_part else count
+    if isinstance(found, Count):
+        return move(found)
+    count = move(found.count)
+    return None if count is None else replace(found, count=count)
 
 
 def aligned(found: Found, dims: Dims, out: Dims, beside: Sequence[Dims] = ()) -> Found:

@@ -24,6 +24,7 @@ from ...analysis.ops.facts.requirements import (
 )
 from ...analysis.ops.facts.sizes_elementwise import broadcast_together, like_input
 from ...analysis.ops.undefined import REQUIRES
+from ...rewrites.adapters.cleanup import constant_tensor
 
 # A size as a graph states it: a number, a symbolic dimension's name, or unknown.
 Size = int | str | None
@@ -110,13 +111,18 @@ def constant(value: ir.Value | None) -> np.ndarray | None:
     """The numbers of a small constant: an initializer, or a Constant node's output."""
     if value is None:
         return None
-    if value.const_value is None and not value.is_graph_input():
-        found = ir.convenience.get_const_tensor(value)
-    else:
-        found = value.const_value
+    found = _tensor(value)
     if found is None or found.size > 64 or found.dtype == ir.DataType.STRING:
         return None
     return found.numpy()
+
+
+def _tensor(value: ir.Value) -> ir.TensorProtocol | None:
+    """The tensor of an initializer, or of a Constant node's output."""
+    node = value.producer()
+    if value.const_value is None and node is not None and node.op_type == "Constant":
+        return constant_tensor(node, value.name)
+    return value.const_value
 
 
 def index_limits(value: ir.Value) -> list[tuple[int, Size]]:
@@ -152,16 +158,13 @@ def size_of(value: ir.Value | None, axis: int) -> Size:
     for _ in range(16):
         if value is None:
             return None
-        tensor = value.const_value
+        tensor = _tensor(value)
         shape = value.shape if tensor is None else ir.Shape(tensor.shape.numpy())
         if shape is not None:
             return _size(shape[axis]) if -len(shape) <= axis < len(shape) else None
         node = value.producer()
         if node is None:
             return None
-        if node.op_type == "Constant":
-            tensor = ir.convenience.get_const_tensor(value)
-            return None if tensor is None else int(tensor.numpy().shape[axis])
         if node.op_type == "Transpose":
             perm = node.attributes.get_ints("perm", None)
             axis = -1 - axis if perm is None else perm[axis]
@@ -245,7 +248,7 @@ def _sliced_size(node: ir.Node) -> int | None:
     data = node.inputs[0]
     if axes is None or axes.size != 1 or data is None:
         return None
-    if ir.convenience.get_const_tensor(data) is None:
+    if _tensor(data) is None:
         return None
     size = size_of(data, int(axes.reshape(-1)[0]))
     return size if isinstance(size, int) else None

@@ -171,7 +171,7 @@ def lift_constants(model: ir.Model) -> None:
         if node.op_type != "Constant" or node.domain or node.graph is None:
             continue
         output, graph = node.outputs[0], node.graph
-        tensor = _constant(node, output.name)
+        tensor = constant_tensor(node, output.name)
         lifted = ir.Value(
             name=output.name,
             shape=ir.Shape(tensor.shape.numpy()),
@@ -184,7 +184,7 @@ def lift_constants(model: ir.Model) -> None:
         graph.register_initializer(lifted)
 
 
-def _constant(node: ir.Node, name: str | None) -> ir.TensorProtocol:
+def constant_tensor(node: ir.Node, name: str | None) -> ir.TensorProtocol:
     """The tensor of a Constant node, whichever attribute holds it."""
     found = [(k, v) for k, v in node.attributes.items() if k.startswith("value")]
     if len(found) != 1:

@@ -199,6 +199,11 @@ RANGES = {
         "g (uint8[n, h, w, 3] i) => (float[n, h, w, 3] y) { y = Cast<to = 1>(i) }",
         (0, 256),
     ),
+    "a table of words": (
+        "g (int64[n] i) => (string[n] y)"
+        '{ t = Constant<value_strings = ["\u00e9", "b", "c"]>() y = Gather(t, i) }',
+        (0, 3),
+    ),
     "any numbers": ("g (int64[n] i) => (int64[n] y) { y = Neg(i) }", (0, 10)),
 }
 

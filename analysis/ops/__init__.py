@@ -38,8 +38,8 @@ FAMILIES = (
     "quantized.integer_products",
     "onnx.random",
     "onnx.images",
-    "onnx.strings",
     "onnx.sequences",
+    "onnx.strings",
 )
 
 for _family in FAMILIES:

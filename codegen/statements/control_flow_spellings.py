@@ -293,7 +293,9 @@ def _stacked(
 ) -> Expr:
     """A list as one tensor; of a loop that did not run, with sizes that are known."""
     items = Ref(made)[::-1] if back else Ref(made)
-    stacked: Expr = p.t.stack(items, dim=axis) if axis else p.t.stack(items)
+    text = item.dtype == ir.DataType.STRING
+    over = {"axis" if text else "dim": axis} if axis else {}
+    stacked: Expr = (p.t.np if text else p.t).stack(items, **over)
     if surely_runs:
         return stacked
     sizes = list(p.shapes.declared_sizes.get(item, ()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -64,6 +65,19 @@ def unique(
         first, counts = first[order], counts[order]
         inverse = order.argsort()[inverse]
     return values, first, inverse, counts
+
+
+def unique_strings(
+    words: np.ndarray,
+    device: torch.device | str,
+    dim: int | None = None,
+    in_order: bool = True,
+) -> tuple[np.ndarray, Tensor, Tensor, Tensor]:
+    """The distinct strings, or slices along `dim`, as `unique` has it of numbers."""
+    distinct, ranks = np.unique(words, return_inverse=True)
+    places = torch.from_numpy(ranks.reshape(words.shape)).to(device)
+    values, first, inverse, counts = unique(places, dim, in_order)
+    return distinct[values.numpy(force=True)], first, inverse, counts
 
 
 def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduce: str) -> Tensor:

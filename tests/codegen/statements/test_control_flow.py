@@ -347,6 +347,15 @@ def test_sequence_map_and_sequences_at_the_boundary(emitted: Emit) -> None:
         found.module.Session().run(None, {"xs": floats(2), "b": floats(1)})
 
 
+def test_strings_that_are_collected(emitted: Emit) -> None:
+    model = parse("""g (string[3, 1] s) => (string[3, 1] y) {
+        y = Scan(s) <num_scan_inputs = 1, body = each (string[1] a) => (string[1] o)
+          { o = Identity(a) }> }""")
+    words = np.array([["a"], ["b"], ["\u00e9"]], object)
+    (found,) = emitted(model).module.Session().run(None, {"s": words})
+    assert found.tolist() == words.tolist()
+
+
 def test_a_loop_that_fills_a_sequence(emitted: Emit) -> None:
     model = parse("""g (int64 n, float[2] x) => (seq(float[2]) ys, int64 k) {
         none = SequenceEmpty <dtype = 1> ()

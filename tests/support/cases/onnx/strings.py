@@ -40,6 +40,22 @@ cases(
     case(_WORDS, _WORDS, axis=1),
     case(_WORDS, text(["x"] * 3), axis=0, constants=(1,)),
 )
+_PAIRS = text(["b", "a"], ["\u00e9", "b"], ["b", "a"])
+cases(
+    "Unique",
+    case(_PAIRS, outputs=4),
+    case(_PAIRS, axis=0, outputs=4),
+    case(_PAIRS, sorted=0, outputs=2),
+    case(text("b", "a", "b")),
+)
+_SEQUENCE = (text("a", "b"), text("c", "d"))
+cases(
+    "ConcatFromSequence",
+    case(_SEQUENCE, axis=0),
+    case(_SEQUENCE, axis=1, new_axis=1),
+)
+cases("SequenceAt", case(_SEQUENCE, np.array(1)))
+cases("SequenceConstruct", case(text("a"), text("b", "c")))
 cases("Where", case(np.array([[True], [False]]), _WORDS, text("x", "y", "z")))
 cases(
     "Equal",

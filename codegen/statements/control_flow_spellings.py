@@ -300,6 +300,10 @@ def _stacked(
         return stacked
     sizes = list(p.shapes.declared_sizes.get(item, ()))
     sizes.insert(axis, 0)
+    if text:
+        return Conditional(
+            stacked, Ref(made), p.t.np.empty(sizes, dtype=Name("object"))
+        )
     options = {}
     if item.dtype not in (None, ir.DataType.FLOAT):
         options["dtype"] = p.t.dtype(item.dtype)

@@ -356,6 +356,19 @@ def test_strings_that_are_collected(emitted: Emit) -> None:
     assert found.tolist() == words.tolist()
 
 
+def test_strings_that_may_be_collected_in_no_iterations(emitted: Emit) -> None:
+    """Once at most: ONNX Runtime leaves the strings of later iterations empty."""
+    model = parse("""g (int64 n, string[1] s) => (string[k, 1] y) {
+        one = Constant <value_int = 1> ()
+        most = Min(n, one)
+        y = Loop(most, "") <body = step (int64 i, bool going) => (bool on, string[1] o)
+          { on = Identity(going) o = Identity(s) }> }""")
+    run = emitted(model).module.Session().run
+    for n, wanted in ((1, [["a"]]), (0, [])):
+        (found,) = run(None, {"n": np.array(n), "s": np.array(["a"], object)})
+        assert found.tolist() == wanted and found.dtype == object
+
+
 def test_a_loop_that_fills_a_sequence(emitted: Emit) -> None:
     model = parse("""g (int64 n, float[2] x) => (seq(float[2]) ys, int64 k) {
         none = SequenceEmpty <dtype = 1> ()

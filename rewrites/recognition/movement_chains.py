@@ -4,8 +4,9 @@ Each only takes axes apart, puts neighbours together or reorders them. So all el
 stand where a list of factors of the first tensor's axes says: in the order that the
 result has them, under the axes it has. Sizes are polynomials, and a factor is only
 split off where the product gives the size back; equal lists are equal tensors for all
-sizes. The steps of the file stay where no half of them goes, since they say what its
-author thought of, and where one is needed elsewhere.
+sizes. Where nothing has moved, sizes alone say what the row does. The steps of the file
+stay where no half of them goes, since they say what its author thought of, and where
+one is needed elsewhere, but for a row that does nothing at all.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from ..language.facts import Facts
 from ..language.operators.read_write import WORDS, CannotWrite, Draft, Input, Output
 
 STATEMENT = "Reshapes and Transposes in a row = half as many that move the same"
-_REGROUP = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
-MOVEMENTS = _REGROUP | {"Transpose"}
+_REGROUP = frozenset({"Reshape", "Flatten"})
+MOVEMENTS = _REGROUP | {"Squeeze", "Unsqueeze", "Transpose"}
 _MOST = 8  # in a row
 
 
@@ -52,29 +53,37 @@ class _Factor:
 
 
 _Axes = list[list[_Factor]]  # outermost first
+_Step = Dims | list[int]  # a shape, or a permutation
 
 
 def movement_chains(node: ir.Node, facts: Facts) -> Iterator[Moved]:
-    """What the movements that end at a node come to, the longest row first."""
-    row = [node]
+    """What the movements that end at a node come to: nothing, or the longest row
+    first."""
+    if not _moves(node):
+        return
+    row, shared = [node], _MOST
     while len(row) < _MOST:
         x = row[-1].inputs[0] if row[-1].inputs else None
         above = None if x is None else x.producer()
-        if x is None or above is None or not _moves(above) or len(x.uses()) > 1:
+        if x is None or above is None or not _moves(above):
             break
-        if x.is_graph_output() or above.graph is not node.graph:
+        if above.graph is not node.graph:
             break
+        if len(x.uses()) > 1 or x.is_graph_output():
+            shared = min(shared, len(row))
         row.append(above)
-    if not _moves(node):
-        return
-    for count in range(len(row), 1, -1):
+    for count in (1, *range(len(row), 1, -1)):
         found = _shortest(row[:count], facts)
-        if found is not None:
+        if found is not None and not (found.drafts and count > shared):
             yield found
 
 
 def _moves(node: ir.Node) -> bool:
-    return node.op_type in MOVEMENTS and not node.domain
+    if node.op_type not in MOVEMENTS or node.domain:
+        return False
+    # ONNX Runtime squeezes all axes of size 1 where none are listed.
+    axes = node.inputs[1] if node.op_type == "Squeeze" and node.inputs[1:] else None
+    return axes is None or axes.shape is None or axes.shape != (0,)
 
 
 def _shortest(row: list[ir.Node], facts: Facts) -> Moved | None:
@@ -84,14 +93,16 @@ def _shortest(row: list[ir.Node], facts: Facts) -> Moved | None:
         return None
     before: _Axes = [[_Factor(n)] if n != 1 else [] for n in sizes]
     after: _Axes | None = before
-    for node in reversed(row):
-        after = None if after is None else _through(node, after, facts)
-    if after is None:
-        return None
-    axes = [[leaf for x in axis for leaf in x.leaves()] for axis in before]
     try:
-        steps = _steps(axes, after, sizes, wanted)
-        drafts, result = _written(source, steps, sizes)
+        for node in reversed(row):
+            after = _through(node, before, after, facts)
+        axes = _leaves(before)
+        if {node.op_type for node in row} == {"Transpose"}:
+            steps = _turned(row, sizes, wanted)
+        else:
+            steps = _steps(axes, axes if after is None else after, sizes, wanted)
+        plain = _REGROUP.isdisjoint(node.op_type for node in row)
+        drafts, result = _written(source, steps, sizes, plain)
     except CannotWrite:
         return None
     if len(drafts) > len(row) // 2:
@@ -99,14 +110,46 @@ def _shortest(row: list[ir.Node], facts: Facts) -> Moved | None:
     return Moved(source, tuple(row), tuple(drafts), result)
 
 
-def _through(node: ir.Node, axes: _Axes, facts: Facts) -> _Axes | None:
-    """The axes of what a movement makes; None where sizes don't tell."""
+def _leaves(axes: _Axes) -> _Axes:
+    return [[leaf for x in axis for leaf in x.leaves()] for axis in axes]
+
+
+def _through(
+    node: ir.Node, before: _Axes, axes: _Axes | None, facts: Facts
+) -> _Axes | None:
+    """The axes of what a movement makes; None where all is in its first order, and
+    sizes don't tell which factors are under which axis."""
+    given = None if node.inputs[0] is None else facts.dims(node.inputs[0])
+    made = facts.dims(node.outputs[0])
+    if given is None or made is None:
+        raise CannotWrite("sizes are not known")
     if node.op_type == "Transpose":
-        perm = node.attributes.get("perm")
-        order = range(len(axes))[::-1] if perm is None else perm.as_ints()
-        return [axes[k] for k in order]
-    dims = facts.dims(node.outputs[0])
-    return None if dims is None else _regrouped([x for a in axes for x in a], dims)
+        order = _permutation(node, len(given))
+        if axes is not None:
+            return [axes[k] for k in order]
+        moved = [k for k in order if given[k] != 1]
+        if moved != sorted(moved):
+            raise CannotWrite("axes of which the factors are not known change places")
+        return None
+    flat = None if axes is None else [x for axis in _leaves(axes) for x in axis]
+    found = None if flat is None else _regrouped(flat, made)
+    if found is None and flat not in (None, [x for a in _leaves(before) for x in a]):
+        raise CannotWrite("factors that were moved are joined otherwise")
+    return found
+
+
+def _permutation(node: ir.Node, rank: int) -> list[int]:
+    perm = node.attributes.get("perm")
+    return list(range(rank)[::-1] if perm is None else perm.as_ints())
+
+
+def _turned(row: list[ir.Node], sizes: Dims, wanted: Dims) -> list[_Step]:
+    """Transposes alone are one, whatever the sizes, unless it moves nothing."""
+    order = list(range(len(sizes)))
+    for node in reversed(row):
+        order = [order[k] for k in _permutation(node, len(sizes))]
+    moved = [k for k in order if sizes[k] != 1]
+    return [] if moved == sorted(moved) and sizes == wanted else [order]
 
 
 def _regrouped(factors: list[_Factor], dims: Dims) -> _Axes | None:
@@ -140,11 +183,9 @@ def _divided(a: Dim, b: Dim) -> Dim | None:
     return found if found is not None and same(product([found, b]), a) else None
 
 
-def _steps(
-    before: _Axes, after: _Axes, sizes: Dims, wanted: Dims
-) -> list[Dims | list[int]]:
+def _steps(before: _Axes, after: _Axes, sizes: Dims, wanted: Dims) -> list[_Step]:
     """Shapes and permutations that lead from axes to others, in as few as there are."""
-    steps: list[Dims | list[int]] = []
+    steps: list[_Step] = []
     flat = [x for axis in after for x in axis]
     if flat != [x for axis in before for x in axis]:
         whole = _contiguous(before, flat) and not _taken_apart(before, after)
@@ -207,7 +248,7 @@ def _order(blocks: _Axes, after: _Axes) -> list[int]:
 
 
 def _written(
-    source: ir.Value, steps: list[Dims | list[int]], sizes: Dims
+    source: ir.Value, steps: list[_Step], sizes: Dims, plain: bool
 ) -> tuple[list[Draft], Input]:
     drafts: list[Draft] = []
     result: Input = source
@@ -216,20 +257,23 @@ def _written(
             draft = WORDS["Transpose"].write([result], {"perm": step})
             sizes = tuple(sizes[k] for k in step)
         else:
-            draft = _reshaped(result, step, sizes)
+            draft = _reshaped(result, step, sizes, plain)
             sizes = step
         drafts.append(draft)
         result = Output(draft)
     return drafts, result
 
 
-def _reshaped(x: Input, shape: Dims, sizes: Dims) -> Draft:
-    """Where sizes are open, axes of 1 may still come or go by their places."""
-    try:
-        return WORDS["Reshape"].write([x], {"shape": shape, "sizes": sizes})
-    except CannotWrite:
-        added, gone = ones(shape, sizes), ones(sizes, shape)
-        if added is None and gone is None:
-            raise
-    word = "Squeeze" if added is None else "Unsqueeze"
-    return WORDS[word].write([x], {"axes": gone if added is None else added})
+def _reshaped(x: Input, shape: Dims, sizes: Dims, plain: bool) -> Draft:
+    """Axes of 1 come or go by their places where the row has no more (`plain`), and
+    where sizes are open."""
+    places = {"Unsqueeze": ones(shape, sizes), "Squeeze": ones(sizes, shape)}
+    by_place = ((word, axes) for word, axes in places.items() if axes is not None)
+    word, axes = next(by_place, ("", None))
+    if not (plain and word):
+        try:
+            return WORDS["Reshape"].write([x], {"shape": shape, "sizes": sizes})
+        except CannotWrite:
+            if not word:
+                raise
+    return WORDS[word].write([x], {"axes": axes})

@@ -1,157 +1,18 @@
-"""Reshape, Flatten, Squeeze and Unsqueeze in any mix: one Reshape, or none."""
+"""Reshapes around a transposition that move blocks of an image; one behind a function.
+
+Reshapes and transposes in a row are recognised: recognition/movement_chains.py.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from ..language.operators.movement import (
     DepthToSpace,
-    Flatten,
     Reshape,
     SpaceToDepth,
-    Squeeze,
     Transpose,
-    Unsqueeze,
 )
-from ..language.pattern import Apply, Term
 from ..language.rule import Law, Rule, rule
-from ..language.terms import Perm, eq, fixed, forall, implies, sizes_of
-
-View = Callable[[Law, Term, str], Apply]
-
-
-def _reshaped(law: Law, x: Term, name: str) -> Apply:
-    return Reshape(x, shape=law.sizes(name, law.rank(f"r{name}")))
-
-
-def _flattened(law: Law, x: Term, name: str) -> Apply:
-    return Flatten(x, axis=law.int(name, 0, x.rank))
-
-
-def _squeezed(law: Law, x: Term, name: str) -> Apply:
-    return Squeeze(x, axes=law.axes(name, x.rank))
-
-
-def _unsqueezed(law: Law, x: Term, name: str) -> Apply:
-    return Unsqueeze(x, axes=law.new_axes(name, x.rank))
-
-
-VIEWS: dict[str, View] = {
-    "Reshape": _reshaped,
-    "Flatten": _flattened,
-    "Squeeze": _squeezed,
-    "Unsqueeze": _unsqueezed,
-}
-# What each does to [2, 1, 6] and to what the others make of that.
-INNER: dict[str, Any] = {
-    "Reshape": [2, 1, 2, 3],
-    "Flatten": 1,
-    "Squeeze": {1},
-    "Unsqueeze": {0},
-}
-OUTER: dict[str, Any] = {
-    "Reshape": [3, 4],
-    "Flatten": 1,
-    "Squeeze": {1},
-    "Unsqueeze": {1},
-}
-
-
-def _view_of_view(name: str, outer: str, inner: str) -> Rule:
-    def build(law: Law) -> None:
-        x = law.tensor("x", law.rank())
-        first = VIEWS[inner](law, x, "s")
-        left = VIEWS[outer](law, first, "t")
-        wrong = law.mutant("inner_shape")
-        law.rewrite(left, Reshape(x, shape=sizes_of(first if wrong else left)))
-
-    sample = dict(r=3, x=[2, 1, 6], s=INNER[inner], t=OUTER[outer])
-    if (outer, inner) == ("Squeeze", "Unsqueeze"):
-        sample |= dict(s={0}, t={2})
-    return rule(
-        "reshape",
-        name=name,
-        statement=f"{outer}({inner}(x)) = Reshape(x)",
-        samples=[sample],
-    )(build)
-
-
-VIEWS_OF_VIEWS = [
-    _view_of_view("reshape_of_reshape", "Reshape", "Reshape"),
-    _view_of_view("reshape_of_flatten", "Reshape", "Flatten"),
-    _view_of_view("reshape_of_squeeze", "Reshape", "Squeeze"),
-    _view_of_view("reshape_of_unsqueeze", "Reshape", "Unsqueeze"),
-    _view_of_view("flatten_of_reshape", "Flatten", "Reshape"),
-    _view_of_view("squeeze_of_reshape", "Squeeze", "Reshape"),
-    _view_of_view("squeeze_of_unsqueeze", "Squeeze", "Unsqueeze"),
-    _view_of_view("unsqueeze_of_reshape", "Unsqueeze", "Reshape"),
-    _view_of_view("unsqueeze_of_squeeze", "Unsqueeze", "Squeeze"),
-]
-
-
-@rule("reshape", samples=[dict(r=2, x=[2, 3], s=[2, 3])])
-def reshape_identity(law: Law) -> None:
-    """Reshape(x, shape of x) = x"""
-    r = law.rank()
-    x = law.tensor("x", r)
-    s = law.sizes("s", r)
-    if not law.mutant("any_shape"):
-        law.require(forall(r, lambda k: eq(s.dim(k), x.dim(k))), "the shape is another")
-    law.rewrite(Reshape(x, shape=s), x)
-
-
-@rule("reshape", samples=[dict(x=[2, 3])])
-def flatten_identity(law: Law) -> None:
-    """Flatten(x, 1) = x, of a matrix"""
-    x = law.tensor("x", 2)
-    law.rewrite(Flatten(x, axis=0 if law.mutant("axis_0") else 1), x)
-
-
-# ---- Transpositions that move axes of size 1 only
-
-
-def _moves_ones(law: Law, x: Term, p: Perm) -> None:
-    """Two axes that aren't of size 1 keep their order."""
-    if law.mutant("any_order"):
-        return
-    law.require(
-        forall(
-            x.rank,
-            lambda j: forall(
-                x.rank,
-                lambda k: implies(
-                    (j < k) & ~eq(x.dim(p(j)), 1) & ~eq(x.dim(p(k)), 1), p(j) < p(k)
-                ),
-            ),
-        ),
-        "axes of other sizes than 1 change their order",
-    )
-
-
-@rule("reshape", samples=[dict(r=3, x=[2, 1, 6], p=(1, 0, 2), m=2, s=[3, 4])])
-def reshape_transpose_ones(law: Law) -> None:
-    """Reshape(Transpose(x, p), s) = Reshape(x, s), where p moves axes of size 1 only"""
-    r = law.rank()
-    x = law.tensor("x", r)
-    p, s = law.perm("p", r), law.sizes("s", law.rank("m"))
-    _moves_ones(law, x, p)
-    law.rewrite(Reshape(Transpose(x, perm=p), shape=s), Reshape(x, shape=s))
-
-
-@rule("reshape", samples=[dict(r=2, x=[2, 6], m=3, s=[1, 3, 4], p=(1, 2, 0))])
-def transpose_reshape_ones(law: Law) -> None:
-    """Transpose(Reshape(x, s), p) = Reshape(x, s by p), p moving axes of size 1 only"""
-    x = law.tensor("x", law.rank())
-    m = law.rank("m")
-    s, p = law.sizes("s", m), law.perm("p", m)
-    first = Reshape(x, shape=s)
-    _moves_ones(law, first, p)
-    left = Transpose(first, perm=p)
-    law.rewrite(left, Reshape(x, shape=sizes_of(left)))
-
-
-# ---- Blocks of an image
+from ..language.terms import Perm, eq, fixed
 
 
 def _shuffle(name: str, mode: str, block_axes: tuple[int, int], channel: int) -> Rule:
@@ -259,11 +120,6 @@ def reshape_of_any_transpose(law: Law) -> None:
 
 
 RULES: list[Rule] = [
-    reshape_identity,
-    flatten_identity,
-    reshape_transpose_ones,
-    transpose_reshape_ones,
-    *VIEWS_OF_VIEWS,
     depth_to_space_crd,
     depth_to_space_dcr,
     space_to_depth,

@@ -9,7 +9,7 @@
 
 Source     cached_decoder, opset 20, 97 nodes
 Generator  fairhand 0.1.0
-Rewrites   -O1: 4 proven rules applied 18 times, as report.json lists
+Rewrites   -O1: 2 proven rules applied 18 times, as report.json lists
 Weights    weights.safetensors, 1,816 parameters
 
 Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.

@@ -5,7 +5,7 @@
 
 Source     causal_decoder, opset 20, 70 nodes
 Generator  fairhand 0.1.0
-Rewrites   -O1: 3 proven rules applied 6 times, as report.json lists
+Rewrites   -O1: 2 proven rules applied 6 times, as report.json lists
 Weights    weights.safetensors, 1,601 parameters
 
 Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.

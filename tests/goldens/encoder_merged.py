@@ -5,7 +5,7 @@
 
 Source     encoder_merged, opset 20, 61 nodes
 Generator  fairhand 0.1.0
-Rewrites   -O2: 4 proven rules applied 8 times, as report.json lists
+Rewrites   -O2: 3 proven rules applied 8 times, as report.json lists
 Weights    weights.safetensors, 1,216 parameters
 
 Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.

@@ -77,6 +77,58 @@ def test_what_is_mixed_stays() -> None:
     assert_alike(before, after, 4, 6)
 
 
+# Rows of an operand [n, 1, 6], and what they come to.
+ROWS = {
+    "a = Transpose <perm=[2,0,1]> (x) b = Transpose <perm=[1,0,2]> (a)": "Transpose",
+    "a = Transpose <perm=[1,2,0]> (x) b = Transpose <perm=[2,0,1]> (a)": "",
+    "b = Transpose <perm=[0,1,2]> (x)": "",
+    "a = Unsqueeze(x, one) b = Unsqueeze(a, three)": "Unsqueeze",
+    "a = Unsqueeze(x, one) b = Squeeze(a, one)": "",
+    "a = Squeeze(x, one) b = Unsqueeze(a, one)": "",
+    "a = Squeeze(x, one) b = Unsqueeze(a, zero)": "Reshape",
+    "a = Unsqueeze(x, zero) b = Squeeze(a, two)": "Reshape",
+    "a = Transpose <perm=[0,2,1]> (x) b = Squeeze(a, two)": "Squeeze",
+    "a = Transpose <perm=[2,1,0]> (x) b = Squeeze(a, one)": "Transpose Squeeze",
+    "a = Unsqueeze(x, zero) b = Transpose <perm=[1,2,0,3]> (a)": "Unsqueeze",
+    "a = Squeeze(x, one) c = Transpose <perm=[1,0]> (a) b = Unsqueeze(c, one)": (
+        "Transpose"
+    ),
+    "a = Reshape(x, flat) b = Reshape(a, pairs)": "Reshape",
+    "a = Transpose <perm=[1,0,2]> (x) b = Reshape(a, pairs)": "Reshape",
+    "a = Reshape(x, pairs) c = Unsqueeze(a, zero) b = Transpose <perm=[1,0,2]> (c)": (
+        "Reshape"
+    ),
+    "b = Reshape(x, same)": "",
+    "a = Flatten <axis=2> (x) b = Flatten <axis=1> (a)": "Flatten",
+}
+
+
+@pytest.mark.parametrize("steps", ROWS)
+def test_rows_of_two_are_one_or_none(steps: str) -> None:
+    """Whatever they are spelled with, and where no size tells what an axis holds."""
+    sizes = "<int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2},"
+    sizes += " int64[1] three = {3}, int64[1] flat = {-1}, int64[2] pairs = {4, -1},"
+    sizes += " int64[3] same = {0, 1, 6}>"
+    rank = 2 if "Flatten" in steps or "pairs" in steps else 3
+    rank += steps.count("Unsqueeze") - steps.count("Squeeze(")
+    rank = {"c = Uns": 3}.get(steps[24:31], rank)
+    shape = ",".join("abcdefgh"[:rank])
+    text = f"(float[n,1,6] x) => (float[{shape}] y) {sizes} {{ {steps} y = Neg(b) }}"
+    before, after, left = rewritten(text)
+    assert " ".join(op for op in left if op != "Neg") == ROWS[steps]
+    for batch in (2, 4):
+        assert_alike(before, after, batch, 1, 6)
+
+
+def test_a_row_that_does_nothing_goes_where_its_middle_is_read() -> None:
+    steps = """
+        a = Transpose <perm = [1, 0]> (x) b = Transpose <perm = [1, 0]> (a)
+        c = Neg(b) d = Transpose <perm = [1, 0]> (c) y = Sub(a, d)"""
+    before, after, left = rewritten(f"(float[n,6] x) => (float[6,n] y) {{ {steps} }}")
+    assert left.count("Transpose") == 1
+    assert_alike(before, after, 4, 6)
+
+
 def drawn(of: Random, most: int) -> tuple[str, int]:
     """Movements in a row of an operand [n, 4, 6], and how many."""
     axes = [["n"], [2, 2], [3, 2]]

@@ -8,7 +8,7 @@ from fairhand.rewrites.certificate.proof_store import load, proven
 from fairhand.rewrites.language.exactness import Exactness
 from fairhand.rewrites.language.rule import Rule
 from fairhand.rewrites.recognition.recognise import CLASSES, STATEMENTS
-from fairhand.rewrites.rules.catalogue import FALSE_RULES, PHASES, RULES
+from fairhand.rewrites.rules.catalogue import PHASES, RULES
 
 HEADER = """# Rewrite rules
 
@@ -68,9 +68,6 @@ def rules_page() -> str:
         f"| {name} | {_cell(said)} | {CLASSES[name].value} |"
         for name, said in STATEMENTS.items()
     ]
-    lines += ["", "## Refused", "", "Published rules that are wrong.", ""]
-    lines += ["| Rule | Law as published |", "| --- | --- |"]
-    lines += [f"| {r.name} | {_cell(r.statement)} |" for r in FALSE_RULES]
     return "\n".join(lines) + "\n"
 
 

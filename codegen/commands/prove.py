@@ -18,7 +18,7 @@ from ...rewrites.certificate.proof_store import FILE, Verdict, save, stored_in
 from ...rewrites.certificate.rule_file import RuleFile, place_of, read_rules
 from ...rewrites.counterexample import counterexample
 from ...rewrites.language.rule import Rule
-from ...rewrites.rules.catalogue import FALSE_RULES, RULES
+from ...rewrites.rules.catalogue import RULES
 
 # It needs z3, which isn't installed everywhere.
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def prove_rules(names: list[str], how: Proving, out: Console) -> None:
     if find_spec("z3") is None:
         raise FairhandError("proving needs z3", hint='pip install "fairhand[prove]"')
     own = read_rules(how.own) if how.own is not None else None
-    everything: Sequence[Rule] = own.rules if own else (*RULES, *FALSE_RULES)
+    everything: Sequence[Rule] = own.rules if own else RULES
     file = own.proofs if own else FILE
     chosen = [
         r for r in everything if not names or r.name in names or r.family in names
@@ -66,9 +66,7 @@ def prove_rules(names: list[str], how: Proving, out: Console) -> None:
     if wrong:
         where = _places(own, wrong) if own else ""
         raise FairhandError(f"not proved, or too easily: {', '.join(wrong)}", where)
-    false = sum(rule in FALSE_RULES for rule in chosen)
-    others = f" and {false} false rules" if false else ""
-    out.print(f"{len(verdicts) - false} rules proved, all mutants{others} refused")
+    out.print(f"{len(verdicts)} rules proved, all mutants refused")
 
 
 def _verdicts(
@@ -83,7 +81,7 @@ def _verdicts(
         spent.update(seconds)
         verdicts.append(verdict)
         loose = [m for m, said in verdict.mutants.items() if said != "refused"]
-        if verdict.proved == (rule in FALSE_RULES) or loose:
+        if not verdict.proved or loose:
             wrong.append(rule.name)
         said = f"{verdict.level} {verdict.exactness}" if verdict.proved else verdict.why
         example = "" if verdict.proved else counterexample(rule.law)

@@ -9,7 +9,7 @@ from ...analysis.errors import FairhandError
 from ...analysis.user_code import run_file
 from ..language.rule import Rule
 from ..recognition.recognise import CLASSES
-from ..rules.catalogue import BY_NAME, FALSE_RULES
+from ..rules.catalogue import BY_NAME
 from .proof_store import attach, stored_in
 
 HINT = "a file of laws: docs/rewrites.md shows one"
@@ -40,7 +40,7 @@ def read_rules(path: Path) -> RuleFile:
         found.update(dict.fromkeys(x for x in members if isinstance(x, Rule)))
     if not found:
         raise FairhandError(f"{path} defines no law", hint=HINT)
-    taken = {*BY_NAME, *CLASSES, *(rule.name for rule in FALSE_RULES)}
+    taken = {*BY_NAME, *CLASSES}
     for rule in found:
         if rule.name in taken:
             raise FairhandError(

@@ -266,7 +266,6 @@ class Rule:
     # "always"; "search": where the search for fewer FLOPs chooses it; "asked": where
     # the caller asks for it by name, as it costs readability (merged layers).
     when: str = "always"
-    false: bool = False  # kept as a case that must be refused, never applied
     # Small instances for the tests: numbers for the symbols, shapes (or elements, for
     # constants) for the leaves. See tests/support/rule_samples.py.
     samples: tuple[dict[str, Any], ...] = ()

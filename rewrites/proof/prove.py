@@ -15,7 +15,7 @@ from ..certificate.proof_store import Verdict
 from ..certificate.rule_file import read_rules
 from ..language.exactness import Exactness
 from ..language.rule import Law, Rule
-from ..rules.catalogue import FALSE_RULES, RULES
+from ..rules.catalogue import BY_NAME
 from .element_kinds import (
     SILENT,
     computes_with_whole,
@@ -125,13 +125,10 @@ def _timed(spent: Counter[str], what: str) -> Iterator[None]:
 _LEVELS = ("", "struct", "comm", "order", "ring", "field", "bits")
 
 
-_NAMED = {rule.name: rule for rule in (*RULES, *FALSE_RULES)}
-
-
 def _prove_named(place: tuple[Path | None, str]) -> tuple[Verdict, Counter[str]]:
     file, name = place
     if file is None:
-        return prove(_NAMED[name])
+        return prove(BY_NAME[name])
     return prove({rule.name: rule for rule in read_rules(file).rules}[name])
 
 

@@ -53,5 +53,3 @@ RULES = [
     *distributive.RULES,
     *associative.RULES,
 ]
-
-FALSE_RULES = [*distributive.FALSE_RULES, *associative.FALSE_RULES]

@@ -7,7 +7,6 @@ from functools import partial
 from ..language.operators.elementwise import (
     Add,
     Mul,
-    Reciprocal,
 )
 from ..language.pattern import Operator, Term
 from ..language.rule import Law, Rule, rule
@@ -45,20 +44,6 @@ RULES = [
     _small_apart(Add, "add_small_apart"),
     _small_apart(Mul, "mul_small_apart"),
 ]
-
-# DNNFusion's table as a survey prints it: the second factor lost its reciprocal.
-FALSE_RULES = [
-    law_of(
-        "Reciprocal(a) * Reciprocal(a * b) = Reciprocal(a)**2 * b",
-        "float a b",
-        lambda a, b: Mul(Reciprocal(a), Reciprocal(Mul(a, b))),
-        lambda a, b: Mul(Mul(Reciprocal(a), Reciprocal(a)), b),
-        wrong={},
-        name="reciprocal_assoc_as_published",
-        false=True,
-    ),
-]
-
 
 # Sums of the same three operands in another order are one.
 

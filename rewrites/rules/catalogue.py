@@ -124,23 +124,3 @@ PHASES = (
 
 RULES: tuple[Rule, ...] = tuple(rule for phase in PHASES for rule in phase.rules)
 BY_NAME = {rule.name: rule for rule in RULES}
-
-# Published rules that are wrong: the prover has to refuse them.
-FALSE_RULES: tuple[Rule, ...] = tuple(
-    rule
-    for module in (
-        algebra,
-        casts,
-        clips,
-        convolution,
-        identity,
-        indexing,
-        movement,
-        pad,
-        pooling,
-        quantization,
-        reshape,
-        slices,
-    )
-    for rule in module.FALSE_RULES
-)

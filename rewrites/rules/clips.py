@@ -73,25 +73,3 @@ RELUS = [
 ]
 
 RULES = [*CHOSEN, *CLIPS, clip_without_bounds, *RELUS]
-
-# Published rules that are wrong.
-FALSE_RULES = [
-    law_of(
-        "Clip(Clip(x, a, b), c, d) = Clip(x, max(a, c), min(b, d))",
-        "float x a:scalar b:scalar c:scalar d:scalar",
-        lambda x, a, b, c, d: Clip(Clip(x, a, b), c, d),
-        lambda x, a, b, c, d: Clip(x, Max(a, c), Min(b, d)),
-        wrong={},
-        name="clip_clip_as_published",
-        false=True,
-    ),
-    law_of(
-        "Relu(Clip(x, a, b)) = Clip(x, max(a, 0), b)",
-        "float x a:scalar b:scalar",
-        lambda x, a, b: Relu(Clip(x, a, b)),
-        lambda x, a, b: Clip(x, Relu(a), b),
-        wrong={},
-        name="relu_clip_as_published",
-        false=True,
-    ),
-]

@@ -73,19 +73,6 @@ def conv_padded(law: Law, conv: Convolution) -> None:
     )
 
 
-@of_both(dict(by=[4, 1, 1]), kinds=["conv"], biases=[True], groups=False, false=True)
-def conv_shifted_padded_input(law: Law, conv: Convolution) -> None:
-    """Conv(x + a, w, c) = Conv(x, w, c + sum(w * a)), which padding makes false"""
-    channels = conv.x.dim(1)
-    by = conv.per_channel("by", channels)
-    law.rewrite(
-        conv(conv.weight, conv.bias, Add(conv.x, by)),
-        conv(conv.weight, plus(conv.bias, conv.summed(conv.vector(by, channels)))),
-    )
-
-
-FALSE_RULES: list[Rule] = conv_shifted_padded_input
-
 RULES: list[Rule] = [
     *conv_batchnorm,
     *conv_mul,

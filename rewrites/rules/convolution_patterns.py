@@ -22,9 +22,7 @@ from ..language.terms import Fn, Int, Sizes, axis_range, choose, eq, forall
 class Convolution:
     """Conv, or with `transposed` ConvTranspose in one group, of constant weights."""
 
-    def __init__(
-        self, law: Law, bias: bool, transposed: bool = False, groups: bool = True
-    ) -> None:
+    def __init__(self, law: Law, bias: bool, transposed: bool = False) -> None:
         self.law, self.transposed = law, transposed
         self.rank = r = law.rank(low=2)
         self.x = law.tensor("x", r)
@@ -32,8 +30,7 @@ class Convolution:
         self.bias: Term | None = law.constant("bias", 1) if bias else None
         names = ("stride", "dilation", "low", "high", *(["extra"] * transposed))
         self.geometry: dict[str, Fn | Int | int] = {n: law.fn(n, r) for n in names}
-        several = groups and not transposed
-        self.geometry["group"] = law.int("group", 1) if several else 1
+        self.geometry["group"] = 1 if transposed else law.int("group", 1)
 
     def __call__(
         self, weight: Term, bias: Term | None, x: Term | None = None, **geometry: Any
@@ -109,7 +106,6 @@ def plus(a: Term | None, b: Term) -> Term:
 SPATIAL = dict(stride=(1, 1, 2, 1), dilation=(1,) * 4)
 PADDED = dict(low=(0, 0, 1, 0), high=(0, 0, 1, 1))
 CONV = dict(r=4, x=[2, 4, 5, 6], weight=[6, 2, 3, 3], group=2)
-ONE_GROUP = dict(r=4, x=[2, 4, 5, 6], weight=[6, 4, 3, 3])
 TRANSPOSED = dict(r=4, x=[2, 4, 5, 6], weight=[4, 6, 3, 3], extra=(0, 0, 1, 0))
 STATISTICS = dict(g=[6], b=[6], m=[6], v=(0.5, 1, 2, 3, 0.1, 1), eps=1e-3)
 
@@ -120,14 +116,13 @@ def of_both(
     *samples: dict[str, Any],
     kinds: Iterable[str] = ("conv", "conv_transpose"),
     biases: Iterable[bool] = (False, True),
-    groups: bool = True,
     **more: Any,
 ) -> Callable[[Build], list[Rule]]:
     """A rule for Conv and ConvTranspose each, without and with a bias."""
 
     def make(function: Build) -> list[Rule]:
         return [
-            _variant(function, kind, bias, groups, samples, more)
+            _variant(function, kind, bias, samples, more)
             for kind in kinds
             for bias in biases
         ]
@@ -139,17 +134,16 @@ def _variant(
     function: Build,
     kind: str,
     bias: bool,
-    groups: bool,
     samples: tuple[dict[str, Any], ...],
     more: dict[str, Any],
 ) -> Rule:
     transposed = kind == "conv_transpose"
 
     def build(law: Law) -> None:
-        function(law, Convolution(law, bias, transposed, groups))
+        function(law, Convolution(law, bias, transposed))
 
     build.__module__ = function.__module__
-    base: dict[str, Any] = TRANSPOSED if transposed else CONV if groups else ONE_GROUP
+    base: dict[str, Any] = TRANSPOSED if transposed else CONV
     base = base | SPATIAL | PADDED | ({"bias": [6]} if bias else {})
     statement = (function.__doc__ or "").strip().split("\n")[0]
     if transposed:

@@ -23,16 +23,3 @@ RULES = [
         name="add_of_products",
     ),
 ]
-
-# DNNFusion's table prints this row with the factors exchanged.
-FALSE_RULES = [
-    law_of(
-        "a * c + a * b = (a + b) * c",
-        "a b c",
-        lambda a, b, c: Add(Mul(a, c), Mul(a, b)),
-        lambda a, b, c: Mul(Add(a, b), c),
-        wrong={},
-        name="factor_as_published",
-        false=True,
-    ),
-]

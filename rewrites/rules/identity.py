@@ -56,15 +56,6 @@ def mul_zero(law: Law) -> None:
     law.rewrite(product, constant(law, product, 1 if law.mutant("one") else 0))
 
 
-# A published rule drops zeros of any shape: it is right only if they don't enlarge x.
-@rule("identity", false=True)
-def add_zeros_of_any_shape(law: Law) -> None:
-    """x + zeros = x, whatever the shape of the zeros"""
-    r = law.rank()
-    x, zeros = law.tensor("x", r), law.filled("zeros", r, 0)
-    law.rewrite(Add(x, zeros), x)
-
-
 RULES = [
     identity_node,
     mul_one,
@@ -75,5 +66,3 @@ RULES = [
     pow_one,
     mul_zero,
 ]
-
-FALSE_RULES = [add_zeros_of_any_shape]

@@ -22,20 +22,6 @@ def scatter_everything(law: Law) -> None:
     law.rewrite(ScatterND(x, i, u), x if law.mutant("old_rows") else u)
 
 
-@rule("indexing", false=True)
-def scatter_rows_in_any_order(law: Law) -> None:
-    """ScatterND(x, i, u) = u, for as many places as x has rows"""
-    r = law.rank(low=1)
-    n = law.int("n", 0)
-    x, u = law.tensor("x", r), law.tensor("u", r)
-    i = law.constant("i", 2, kinds="int", sizes=(n, integer(1)))
-    law.require(eq(n, x.dim(0)))
-    law.require(forall(r, lambda k: eq(u.dim(k), x.dim(k))))
-    law.rewrite(ScatterND(x, i, u), u)
-
-
 RULES: list[Rule] = [
     scatter_everything,
 ]
-
-FALSE_RULES = [scatter_rows_in_any_order]

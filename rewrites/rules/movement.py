@@ -73,15 +73,6 @@ def tile_to_expand(law: Law) -> None:
     law.rewrite(left, Expand(x, shape=sizes_of(left)))
 
 
-@rule("movement", false=True)
-def expand_in_two_of_any_size(law: Law) -> None:
-    """f(Expand(x), y) = f(x, y), whatever the sizes"""
-    r = law.rank()
-    x, y = law.tensor("x", r), law.tensor("y", r)
-    f = law.pointwise("f", 2)
-    law.rewrite(f(Expand(x, shape=law.sizes("s", r)), y), f(x, y))
-
-
 RULES: list[Rule] = [
     expand_identity,
     expand_expand,
@@ -89,4 +80,3 @@ RULES: list[Rule] = [
     expand_second,
     tile_to_expand,
 ]
-FALSE_RULES = [expand_in_two_of_any_size]

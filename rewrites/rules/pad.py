@@ -104,29 +104,8 @@ def _slice_of_pad() -> Rule:
     )(build)
 
 
-@rule("pad", false=True)
-def pad_pad_negative(law: Law) -> None:
-    """Pad(Pad(x)) = Pad(x), the pads of either sign
-
-    What the first cuts off the second doesn't bring back.
-    """
-    r = law.rank()
-    x = law.tensor("x", r)
-    low, high = law.fn("low", r), law.fn("high", r)
-    low2, high2 = law.fn("low2", r), law.fn("high2", r)
-    first = Pad(x, None, low=low, high=high, mode="constant")
-    both = dict(
-        low=Fn(r, lambda k: low(k) + low2(k)), high=Fn(r, lambda k: high(k) + high2(k))
-    )
-    law.rewrite(
-        Pad(first, None, low=low2, high=high2, mode="constant"),
-        Pad(x, None, mode="constant", **both),
-    )
-
-
 RULES: list[Rule] = [
     _pad_nothing("pad_nothing_constant", "constant"),
     _pad_pad(),
     _slice_of_pad(),
 ]
-FALSE_RULES = [pad_pad_negative]

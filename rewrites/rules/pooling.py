@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -93,7 +92,7 @@ POOL = dict(
 ALL = POOL | dict(kernel=(1, 1, 6, 7))
 
 
-def _take_pad(law: Law, pool: Pool, value: Term | None) -> None:
+def take_pad(law: Law, pool: Pool, value: Term | None) -> None:
     """Pool(Pad(x, value)) = Pool(x) with these pads."""
     r, low, high = pool.rank, pool.low, pool.high
     before, after = law.fn("before", r), law.fn("after", r)
@@ -133,7 +132,7 @@ def _padded(
         value = None
         if given:
             value = law.full("value", 0, 1 if law.mutant("one") else number)
-        _take_pad(law, pool, value)
+        take_pad(law, pool, value)
 
     return build
 
@@ -175,22 +174,6 @@ def max_pool_of_all(law: Law) -> None:
     law.rewrite(pool(pool.x), GlobalMaxPool(pool.x))
 
 
-def _wrongly_padded(operator: Operator, why: str) -> Rule:
-    """Zeros of Pad as pads of a pool that doesn't count them."""
-
-    def build(law: Law) -> None:
-        pool = Pool(law, operator, rounded=False)
-        _take_pad(law, pool, law.full("value", 0, 0))
-
-    return rule(
-        "fusion",
-        name=f"{_snake(operator.name)}_wrongly_padded",
-        statement=f"{operator}(Pad(x, 0)) = {operator}(x) with these pads, {why}",
-        samples=[POOL | PADS],
-        false=True,
-    )(build)
-
-
 def _global(
     operator: Operator, reduction: Operator, view: str, low: int
 ) -> Callable[[Law], None]:
@@ -229,10 +212,6 @@ def _view(
     )(_global(operator, reduction, view, low))
 
 
-def _snake(name: str) -> str:
-    return re.sub("(?<!^)([A-Z])", r"_\1", name).lower()
-
-
 def _squeezed(name: str, operator: Operator, reduction: Operator) -> Rule:
     def build(law: Law) -> None:
         r = law.rank(low=2)
@@ -266,9 +245,4 @@ RULES: list[Rule] = [
     _view(
         "reduce_mean_reshape_2d_channels_last", "Reshape", ReduceMean, ReduceMean, low=1
     ),
-]
-
-FALSE_RULES: list[Rule] = [
-    _wrongly_padded(MaxPool, "which negative images make false"),
-    _wrongly_padded(AveragePool, "which aren't counted"),
 ]

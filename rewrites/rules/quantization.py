@@ -43,19 +43,7 @@ def _quantize_dequantized(name: str, small: str, real: str) -> Rule:
     )(build)
 
 
-@rule("quant", false=True)
-def dequantize_quantized(law: Law) -> None:
-    """Dequantize(Quantize(x, s, z), s, z) = x"""
-    r = law.rank()
-    x = law.tensor("x", r, kinds="float")
-    s, z = law.scalar("s", r, kinds="float"), law.scalar("z", r, kinds="int")
-    types = dict(small="INT8", real="FLOAT")
-    law.rewrite(DequantizeLinear(QuantizeLinear(x, s, z, **types), s, z, **types), x)
-
-
 RULES: list[Rule] = [
     _quantize_dequantized("quantize_dequantized_int8_float", "INT8", "FLOAT"),
     _quantize_dequantized("quantize_dequantized_uint8_float", "UINT8", "FLOAT"),
 ]
-
-FALSE_RULES = [dequantize_quantized]

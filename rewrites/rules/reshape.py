@@ -110,19 +110,9 @@ def reshape_below_unary(law: Law) -> None:
     law.rewrite(f(Reshape(x, shape=s)), Reshape(g(x), shape=s))
 
 
-@rule("reshape", false=True)
-def reshape_of_any_transpose(law: Law) -> None:
-    """Reshape(Transpose(x, p), s) = Reshape(x, s)"""
-    r = law.rank()
-    x = law.tensor("x", r)
-    p, s = law.perm("p", r), law.sizes("s", law.rank("m"))
-    law.rewrite(Reshape(Transpose(x, perm=p), shape=s), Reshape(x, shape=s))
-
-
 RULES: list[Rule] = [
     depth_to_space_crd,
     depth_to_space_dcr,
     space_to_depth,
     reshape_below_unary,
 ]
-FALSE_RULES = [reshape_of_any_transpose]

@@ -269,21 +269,6 @@ def split_single(law: Law) -> None:
     law.rewrite(part, cut_along(x, a, 0, x.dim(a) // 2) if wrong else x)
 
 
-@rule("slices", false=True)
-def slice_slice_any_step(law: Law) -> None:
-    """Slice(Slice(x)) = Slice(x, begins and ends added, steps multiplied)"""
-    r = law.rank()
-    x = law.tensor("x", r)
-    one, two = Cut(law, r, "1"), Cut(law, r, "2")
-    right = Slice(
-        x,
-        begin=Fn(r, lambda k: one.begin(k) + two.begin(k)),
-        end=Fn(r, lambda k: one.begin(k) + two.end(k)),
-        step=Fn(r, lambda k: one.step(k) * two.step(k)),
-    )
-    law.rewrite(two.of(one.of(x)), right)
-
-
 RULES: list[Rule] = [
     slice_everything,
     slice_slice,
@@ -293,4 +278,3 @@ RULES: list[Rule] = [
     split_single,
     *SLICES_TO_SPLITS,
 ]
-FALSE_RULES = [slice_slice_any_step]

@@ -301,9 +301,8 @@ def _stacked(
     sizes = list(p.shapes.declared_sizes.get(item, ()))
     sizes.insert(axis, 0)
     if text:
-        return Conditional(
-            stacked, Ref(made), p.t.np.empty(sizes, dtype=Name("object"))
-        )
+        nothing = p.t.np.empty(sizes, dtype=Name("object"))
+        return Conditional(stacked, Ref(made), nothing)
     options = {}
     if item.dtype not in (None, ir.DataType.FLOAT):
         options["dtype"] = p.t.dtype(item.dtype)

@@ -17,8 +17,8 @@ from .unique_names import UniqueNames
 
 _MOST_OPERANDS = 32  # of an operator that joins any number of them
 # Switches that are on where they are 1; any other is on where it isn't 0.
-_ON_AT_ONE = frozenset({"ceil_mode", "interleaved", "is_causal", "keepdims"})
-_ON_AT_ONE |= {"largest", "noop_with_empty_axes", "sorted"}
+_ON_AT_ONE = {"ceil_mode", "interleaved", "is_causal", "keepdims", "largest"}
+_ON_AT_ONE |= {"noop_with_empty_axes", "sorted"}
 
 
 def inline_functions(model: ir.Model) -> None:

@@ -311,15 +311,17 @@ def _top_k(t: Any, n: NodeView, x: Any, k: Any) -> Any:
 
 @operator("Unique", since=11, mapping=OPAQUE, shape=sizes_elementwise.unique)
 def _unique(t: Any, n: NodeView, x: Any) -> Any:
-    if n.dtype(0) in COMPLEX:
+    text = n.value(0).dtype == ir.DataType.STRING
+    if not text and n.dtype(0) in COMPLEX:
         n.refuse("Unique of complex numbers is not supported")
     axis = n.attr("axis")
     where = {} if axis is None else {"dim": axis}
     in_order = n.attr("sorted", 1)
-    if in_order and not any(n.used(j) for j in range(1, n.outputs)):
+    if in_order and not text and not any(n.used(j) for j in range(1, n.outputs)):
         return x.unique(**where)
     order = {} if in_order else {"in_order": False}
-    found = t.helper(helpers.unique)(x, **where, **order)
+    helper = t.helper(helpers.unique_strings if text else helpers.unique)
+    found = helper(x, *([t.device] if text else []), **where, **order)
     if not any(n.used(j) for j in range(1, n.outputs)):
         return found[0]
     return found if n.outputs == 4 else found[: n.outputs]

@@ -99,9 +99,11 @@ def _split(t: Any, n: NodeView, x: Any, sizes: Any = None) -> Any:
     shape=sizes_elementwise.concat_from_sequence,
 )
 def _concat(t: Any, n: NodeView, items: Any) -> Any:
-    join = t.stack if n.attr("new_axis", 0) else t.cat
+    text = n.node.outputs[0].dtype == ir.DataType.STRING
+    of, name = (t.np, "axis") if text else (t, "dim")
+    join = of.stack if n.attr("new_axis", 0) else of.concatenate if text else of.cat
     axis = int(n.attr("axis", 0))
-    return join(items, dim=axis) if axis else join(items)
+    return join(items, **{name: axis}) if axis else join(items)
 
 
 @operator("Optional", since=15, mapping=OPAQUE)

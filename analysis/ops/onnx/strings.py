@@ -9,7 +9,6 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ..helpers import indexing
 from ..helpers import strings as helpers
 from ..node_view import NodeView
 from ..registry import ONE_TO_ONE, OPAQUE, OPS, OpDef, Spelling, define
@@ -67,45 +66,25 @@ def _gather(t: Any, n: NodeView, words: Any, places: Any) -> Any:
     return _moved(spelling)(t, n, words, places)
 
 
-for _name in (
+_MOVERS = (
     *("Compress", "DepthToSpace", "Expand", "Flatten", "GatherElements", "GatherND"),
     *("Reshape", "ReverseSequence", "Slice", "SpaceToDepth", "Split", "Squeeze"),
     *("Tile", "Transpose", "Unsqueeze"),
-):
+)
+_READY = (
+    *("ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement"),
+    *("SequenceAt", "SequenceConstruct", "SequenceErase", "SequenceInsert"),
+    *("SequenceLength", "Unique"),
+)
+for _name in _MOVERS + _READY:
     _spelling = OPS["", _name].torch
     assert _spelling is not None
-    _add(_name, _moved(_spelling))
+    _add(_name, _moved(_spelling) if _name in _MOVERS else _spelling)
 
 _add("Gather", _gather)
 _add("Identity", lambda t, n, x: x)
 _add("Size", lambda t, n, x: t.tensor(x.size, device=t.device))
 _add("Concat", lambda t, n, *xs: t.np.concatenate(list(xs), axis=n.attr("axis")))
-for _name in (
-    *("Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt"),
-    *("SequenceConstruct", "SequenceErase", "SequenceInsert", "SequenceLength"),
-):  # lists, whatever is in them
-    _spelling = OPS["", _name].torch
-    assert _spelling is not None
-    _add(_name, _spelling)
-
-
-def _concat(t: Any, n: NodeView, items: Any) -> Any:
-    join = t.np.stack if n.attr("new_axis", 0) else t.np.concatenate
-    return join(items, axis=n.attr("axis", 0))
-
-
-_add("ConcatFromSequence", _concat)
-
-
-def _unique(t: Any, n: NodeView, words: Any) -> Any:
-    axis, in_order = n.attr("axis"), n.attr("sorted", 1)
-    where = {} if axis is None else {"dim": axis}
-    order = {} if in_order else {"in_order": False}
-    found = t.helper(indexing.unique_strings)(words, t.device, **where, **order)
-    return found[: n.outputs] if n.outputs > 1 else found[0]
-
-
-_add("Unique", _unique)
 _add("Where", lambda t, n, mask, x, y: t.np.where(mask.numpy(force=True), x, y))
 
 

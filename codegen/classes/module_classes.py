@@ -46,9 +46,8 @@ class ClassTable:
         self.arguments: dict[ModuleCall, tuple[Any, ...]] = {}
         self.counts: dict[ModuleCall, int] = {}  # how many calls are of the same class
         self.members: dict[ModuleCall, list[Attribute]] = {}
-        self.names: dict[object, str] = (
-            {}
-        )  # Assignment, call or value in a call -> member text
+        # Assignment, call or value in a call -> member text
+        self.names: dict[object, str] = {}
         self.order: list[ModuleClass] = []
         self.taken: set[str] = {network, *(s.__name__ for s in root.sources())}
         self.root_call, self.network = root, network
@@ -147,15 +146,13 @@ class ClassTable:
 
     def _call_settings(self, cls: ModuleClass) -> None:
         """A number without a name is called after the parameter that it is."""
-        column, taken = 0, {member.attr for member in cls.members}
+        column, free = 0, {*cls.parameters} - {m.attr for m in cls.members}
         for member in cls.members:
             label = cls.holes.get(column, "")
             _, column = self.constructor(member, column, cls.holes)
-            if not isinstance(member.what, ConstructorValue) or label in taken:
-                continue
-            if label in cls.parameters and member.attr.rstrip("0123456789") == "size":
-                member.attr = label
-                taken.add(label)
+            if isinstance(member.what, ConstructorValue) and label in free:
+                unnamed = member.attr.rstrip("0123456789") == "size"
+                member.attr = label if unnamed else member.attr
 
     def varying(self, calls: list[ModuleCall]) -> list[Parameter]:
         """The parameters that a class for all these calls has."""

@@ -128,46 +128,36 @@ class Naming:
         `dying` are the values that nobody reads after the statement.
         """
         live |= self.live(self.overwritten.get(target, ()))
-        main = next((v for v in dying if v in self.names and v not in self.ints), None)
-        old = self.names[main] if main is not None else ""
-        old = "" if old in live else old
-        letter = next((n for n in GENERIC if n not in live), "x")
-        alone = len(statement.targets) == 1
-        parted = not alone and callee(statement.expr) in PARTED
 
         def free(name: str) -> str:
             return "" if name in live else name
 
+        main = next((v for v in dying if v in self.names and v not in self.ints), None)
+        old = free(self.names[main]) if main is not None else ""
+        letter = next((n for n in GENERIC if n not in live), "x")
+        passing = old if old in (*REBOUND, *PASSING) else letter
+        alone = len(statement.targets) == 1
+        expr, again = statement.expr, old if old in REBOUND else ""
+        parted = not alone and callee(expr) in PARTED
+        said, tells = statement.result, parted or letter != "x"
         ask: dict[str, Callable[[], str]] = {
             "becomes": lambda: free(self.becomes(target)),
-            "set by bodies": lambda: (
-                statement.result if statement.kind == "set" else ""
-            ),
+            "set by bodies": lambda: said if statement.kind == "set" else "",
             "result": lambda: self.result(target, statement),
             "size": lambda: size_name(target) if target in self.ints else "",
-            "state": lambda: (
-                (old if old in (*REBOUND, *PASSING) else letter)
-                if target in self.carriers
-                else ""
-            ),
+            "state": lambda: passing if target in self.carriers else "",
             "part": lambda: self.wishes.get(target, ""),
             "known word": lambda: target.meta.get("word", ""),
             "truth": lambda: free("mask" if self.is_mask(target) else ""),
             "inside": lambda: "" if alone else self.inside(target, statement),
-            "module": lambda: (
-                old if old in REBOUND and self.is_block(statement) else ""
-            ),
+            "module": lambda: again if self.is_block(statement) else "",
             "layer or operator": lambda: self.hint(statement) if alone else "",
             "caller": lambda: self.asked.get(target, ""),
             "branch": lambda: free(self.branches.get(target, "")),
-            "chain": lambda: old if old in REBOUND and not parted else "",
-            "same meaning": lambda: (
-                self.same_meaning(statement.expr, main, old) if alone else ""
-            ),
+            "chain": lambda: "" if parted else again,
+            "same meaning": lambda: self.same_meaning(expr, main, old) if alone else "",
             "view": lambda: free(self.view(statement)) if alone else "",
-            "role": lambda: (
-                self.role(target, statement, live) if parted or letter != "x" else ""
-            ),
+            "role": lambda: self.role(target, statement, live) if tells else "",
             "letter": lambda: letter,
         }
         return unused(first_name(VARIABLES, ask), live)

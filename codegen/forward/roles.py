@@ -65,9 +65,8 @@ _FUNCTIONS = {
 _OPERATORS = {"@": "product", "-": "difference", "+": "total"}
 
 
-# What makes something else of a value's elements.
+# What a value's elements are put together by, what it is parted by, what parts are.
 PUT_TOGETHER = frozenset(".amax .amin .cumsum .mean .softmax .sum torch.cumsum".split())
-# What a value is taken apart by, and what its parts are.
 PARTED = frozenset({".chunk", ".split", ".unbind"})
 ORDINALS = ("first", "second", "third", "fourth")
 

@@ -8,8 +8,12 @@ from collections.abc import Callable, Collection, Sequence
 import onnx_ir as ir
 
 from ...analysis.graph.dims import Dim
+from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.traversal import bodies
-from ...analysis.spelling.expr import Expr, Leaf, Ref, substitute
+from ...analysis.literals import shortest
+from ...analysis.ops.node_view import NodeView
+from ...analysis.ops.operands import shown
+from ...analysis.spelling.expr import Binary, Expr, Leaf, Name, Ref, callee, substitute
 from ..ir.assignment import Assignment
 
 FLOATS = {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16}
@@ -68,6 +72,36 @@ def without(
     for step, by in gone.items():
         by.absorbed += (*step.absorbed, *([step.node] if step.node else []))
     return [step for step in steps if step not in gone]
+
+
+# ---- F.normalize(x, dim=1)
+
+
+def normalized(
+    steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
+) -> list[Assignment]:
+    """A value over its norm along one axis, which is given a least value."""
+    flow = Flow(steps, results)
+    gone: dict[Assignment, Assignment] = {}
+    for step in steps:
+        divides = isinstance(step.expr, Binary) and step.expr.label == "/"
+        pair = step.expr.operands if divides else ()
+        x, norm = [p.value if isinstance(p, Ref) else None for p in pair] or [None] * 2
+        wide = y if (y := flow.only(norm)) and callee(y.expr) == ".expand" else None
+        clip = flow.before(wide, "Clip") or flow.only(norm, "Clip")
+        made = flow.before(clip, "ReduceL2")
+        if not (x and clip and clip.node and made and made.node):
+            continue
+        bounds, over = NodeView(clip.node, shapes), NodeView(made.node, shapes)
+        dims, least, axes = shapes.dims(x), bounds.const(1), over.const(1)
+        same = over.value(0) is x and not (wide and norm and shapes.dims(norm) != dims)
+        fits = same and over.attr("keepdims", 1) and not bounds.has(2)
+        if fits and dims and least is not None and axes is not None and axes.size == 1:
+            dim = shown(int(axes.item()) % len(dims), len(dims))
+            options = {} if (eps := shortest(least[()])) == 1e-12 else {"eps": eps}
+            step.expr = Name("F.normalize")(Ref(x), dim=dim, **options)
+            gone |= {other: step for other in (wide, clip, made) if other is not None}
+    return without(steps, gone)
 
 
 # ---- x + (rounded - x).detach()

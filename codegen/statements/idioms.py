@@ -14,12 +14,10 @@ import onnx_ir as ir
 
 from ...analysis.graph.dims import Dim
 from ...analysis.graph.shape_facts import ShapeFacts
-from ...analysis.literals import shortest
-from ...analysis.ops.node_view import NodeView
 from ...analysis.ops.operands import dim_keyword, equal, shown
 from ...analysis.spelling.expr import Name, Ref, callees
 from ..ir.assignment import Assignment
-from .combine import FLOATS, Flow, axis_of, does, size_of, without
+from .combine import FLOATS, Flow, axis_of, does, normalized, size_of, without
 from .rotary import Rotations
 from .subscripts import spell_picks
 
@@ -39,9 +37,8 @@ def spell_idioms(
     """
     steps = _split_at_once(steps, shapes, results)
     steps = Rotations(steps, shapes, results).run(named_alone=kernels)
-    steps = steps if kernels else _unshuffled(steps, shapes, results)
-    steps = steps if kernels else _normalized(steps, shapes, results)
-    steps = steps if kernels else spell_picks(steps, shapes, results)
+    for spelled in () if kernels else (_unshuffled, normalized, spell_picks):
+        steps = spelled(steps, shapes, results)
     steps = _unbound(steps, shapes)
     steps = _Rolls(steps, shapes, results).run()
     steps = _picked_by_column(steps, shapes)
@@ -132,38 +129,6 @@ def _unshuffles(
         and after is not None
         and equal(after, (n, c * block * block, h, w))
     )
-
-
-# ---- F.normalize(x, dim=1)
-
-
-def _normalized(
-    steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
-) -> list[Assignment]:
-    """A value over its norm along one axis, which is given a least value."""
-    flow = Flow(steps, results)
-    gone: dict[Assignment, Assignment] = {}
-    for step in steps:
-        x, norm = step.node.inputs if step.node and does(step, "Div") else (None, None)
-        wide = flow.only(norm, "Expand")
-        clip = flow.before(wide, "Clip") or flow.only(norm, "Clip")
-        made = flow.before(clip, "ReduceL2")
-        dims = shapes.dims(x) if x is not None else None
-        if not (x and clip and clip.node and made and made.node and dims):
-            continue
-        bounds, over = NodeView(clip.node, shapes), NodeView(made.node, shapes)
-        least, axes = bounds.const(1), over.const(1)
-        same = over.value(0) is x and (wide is None or _dims(wide, shapes) == dims)
-        if not same or not over.attr("keepdims", 1) or bounds.has(2):
-            continue
-        if least is not None and axes is not None and axes.size == 1:
-            dim, eps = int(axes.item()) % len(dims), shortest(least[()])
-            options = {} if eps == 1e-12 else {"eps": eps}
-            step.expr = Name("F.normalize")(
-                Ref(x), dim=shown(dim, len(dims)), **options
-            )
-            gone |= {other: step for other in (wide, clip, made) if other is not None}
-    return without(steps, gone)
 
 
 # ---- q, k, v = x.unbind(0)

@@ -328,14 +328,14 @@ NCHWC_HINT = (
 
 
 def _alters(form: ModuleForm) -> bool:
-    """Whether a named weight would be stored otherwise, or under another name, or one
-    saved that TorchScript says a forward makes: /aa/Constant_output_0.
+    """Whether a weight would be stored otherwise or under another name, or /aa/Constant
+    be saved, which TorchScript's forward makes.
 
     What was brought into the order of ONNX's recurrent operators is brought back.
     """
     return any(
-        (w.how and is_parameter(w.value) and not w.value.meta.get(COMPUTED))
-        or ((w.value.name or "").startswith("/") and not w.value.meta.get(COMPUTED))
+        (not w.value.meta.get(COMPUTED) and (w.value.name or "").startswith("/"))
+        or (w.how and is_parameter(w.value) and not w.value.meta.get(COMPUTED))
         or (has_name(w.value) and (w.value.name or "").rpartition(".")[2] != name)
         for name, w in form.weights.items()
     )

@@ -152,9 +152,8 @@ class GraphEditor:
         for draft in drafts:
             node = self._existing(draft, place, made)
             if node is None:
-                # The same operator on other operands stays in its module, even where
-                # an operand (a mask that all layers share) came from outside; so does
-                # a layer whose weight takes in what a module beside it did.
+                # The same operator stays in its module, though an operand (a mask that
+                # layers share) is another's; and a layer that takes in a scale beside.
                 alike = [n for n in replaced if n.op_type == draft.op_type]
                 known = lookup(alike[0]) if len(alike) == 1 else None
                 same = alike[:1] == [place] or (known and known.module)

@@ -157,14 +157,7 @@ def read_in_order(model: ir.Model, shapes: ShapeFacts) -> int:
         if not all(_is_read(k, dims, whole[i], filled) for i, k in cut.items()):
             continue
         if cut:
-            first = _made(node, "Constant", value_ints=[0] * len(cut))
-            ends = [_made(node, "Shape", at, start=k, end=k + 1) for k in cut.values()]
-            end = _made(node, "Concat", *ends, axis=0)
-            of = _made(node, "Constant", value_ints=[*cut])
-            x = _made(node, "Slice", x, first, end, of)
-            slice_ = x.producer()
-            assert slice_ is not None
-            slice_.meta[WITHIN] = True
+            x = _first(node, x, at, cut)
         added = ones((*dims, *inner), (*sizes, *inner))
         if added:
             _become(node, "Unsqueeze", x, _made(node, "Constant", value_ints=added))
@@ -193,6 +186,19 @@ def _columns(node: ir.Node, places: Places) -> list[Count]:
     if not isinstance(found, Rows) or site.attr("batch_dims", 0):
         return []
     return [Count(count.first, count.steps[:-1]) for count in found.counts]
+
+
+def _first(node: ir.Node, x: ir.Value, at: ir.Value, cut: dict[int, int]) -> ir.Value:
+    """The first of x along axes of its own, as many as `at` has along one of its."""
+    first = _made(node, "Constant", value_ints=[0] * len(cut))
+    ends = [_made(node, "Shape", at, start=k, end=k + 1) for k in cut.values()]
+    end = _made(node, "Concat", *ends, axis=0)
+    axes = _made(node, "Constant", value_ints=[*cut])
+    found = _made(node, "Slice", x, first, end, axes)
+    producer = found.producer()
+    assert producer is not None
+    producer.meta[WITHIN] = True
+    return found
 
 
 def _axis(count: Count) -> int | None:

@@ -109,9 +109,7 @@ def requirement(reach: Reach) -> Requirement | None:
 
 def constant(value: ir.Value | None) -> np.ndarray | None:
     """The numbers of a small constant: an initializer, or a Constant node's output."""
-    if value is None:
-        return None
-    found = _tensor(value)
+    found = None if value is None else _tensor(value)
     if found is None or found.size > 64 or found.dtype == ir.DataType.STRING:
         return None
     return found.numpy()
@@ -246,9 +244,7 @@ def _sliced_size(node: ir.Node) -> int | None:
     """The whole size of the one axis on which a Slice node takes part of a constant."""
     axes = constant(node.inputs[3]) if len(node.inputs) > 3 else None
     data = node.inputs[0]
-    if axes is None or axes.size != 1 or data is None:
-        return None
-    if _tensor(data) is None:
+    if axes is None or axes.size != 1 or data is None or _tensor(data) is None:
         return None
     size = size_of(data, int(axes.reshape(-1)[0]))
     return size if isinstance(size, int) else None

@@ -16,7 +16,6 @@ from .opset_adapters import constant_array
 from .unique_names import UniqueNames
 
 _MOST_OPERANDS = 32  # of an operator that joins any number of them
-# Switches that are on where they are 1; any other is on where it isn't 0.
 _ON_AT_ONE = {"ceil_mode", "interleaved", "is_causal", "keepdims", "largest"}
 _ON_AT_ONE |= {"noop_with_empty_axes", "sorted"}
 
@@ -155,7 +154,7 @@ def drop_default_inputs(model: ir.Model) -> None:
 
 
 def settle_switches(model: ir.Model) -> None:
-    """A switch that is on at 1 alone is off, 0, at any other number."""
+    """A switch that is on at 1 alone, not at all but 0, is 0 at any other number."""
     for node in all_nodes(model.graph):
         for name in () if node.domain else _ON_AT_ONE & set(node.attributes):
             if node.attributes[name].value not in (0, 1):

@@ -68,14 +68,11 @@ def unique(
 
 
 def unique_strings(
-    words: np.ndarray,
-    device: torch.device | str,
-    dim: int | None = None,
-    in_order: bool = True,
+    x: np.ndarray, device: torch.device, dim: int | None = None, in_order: bool = True
 ) -> tuple[np.ndarray, Tensor, Tensor, Tensor]:
     """The distinct strings, or slices along `dim`, as `unique` has it of numbers."""
-    distinct, ranks = np.unique(words, return_inverse=True)
-    places = torch.from_numpy(ranks.reshape(words.shape)).to(device)
+    distinct, ranks = np.unique(x, return_inverse=True)
+    places = torch.from_numpy(ranks.reshape(x.shape)).to(device)
     values, first, inverse, counts = unique(places, dim, in_order)
     return distinct[values.numpy(force=True)], first, inverse, counts
 

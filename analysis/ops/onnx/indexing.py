@@ -314,8 +314,7 @@ def _unique(t: Any, n: NodeView, x: Any) -> Any:
     text = n.value(0).dtype == ir.DataType.STRING
     if not text and n.dtype(0) in COMPLEX:
         n.refuse("Unique of complex numbers is not supported")
-    axis = n.attr("axis")
-    where = {} if axis is None else {"dim": axis}
+    where = {"dim": n.attr("axis")} if "axis" in n.node.attributes else {}
     in_order = n.attr("sorted", 1)
     if in_order and not text and not any(n.used(j) for j in range(1, n.outputs)):
         return x.unique(**where)

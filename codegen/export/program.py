@@ -80,9 +80,10 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
                     input_names=known.taken,
                     verbose=False,
                     optimize=False,
-                    # What it sorts by, TopK, has the first of equals first.
                     custom_translation_table={
-                        torch.ops.aten.sort.stable: core.aten_sort
+                        # What it sorts by, TopK, has the first of equals first.
+                        torch.ops.aten.sort.stable: core.aten_sort,
+                        torch.ops.aten.div.Tensor_mode: _divided,
                     },
                 )
                 assert program is not None
@@ -98,6 +99,15 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
     with _silence():
         _run_once(module, known)
     raise _refusal(error, known) from error
+
+
+def _divided(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
+    """A quotient; of whole numbers exactly, where the exporter goes through float32."""
+    if rounding_mode == "trunc" and self.dtype.is_integer():
+        return core.op.Div(self, other)
+    if rounding_mode == "floor" and self.dtype.is_integer():
+        return core.aten_floor_divide(self, other)
+    return core.aten_div_mode(self, other, rounding_mode)
 
 
 @contextmanager

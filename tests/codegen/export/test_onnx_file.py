@@ -401,3 +401,18 @@ def test_a_recurrent_layer_keeps_its_open_length(net: str, tmp_path: Path) -> No
     new = onnx.load(tmp_path / "new.onnx")
     assert [i.type for i in new.graph.input] == [i.type for i in model.graph.input]
     assert {"LSTM", "GRU"} & {node.op_type for node in new.graph.node}
+
+
+def test_whole_numbers_are_divided_exactly(tmp_path: Path) -> None:
+    class Net(nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            quotients = [x.div(y, rounding_mode=mode) for mode in ("trunc", "floor")]
+            return *quotients, x.double().div(y.double(), rounding_mode="floor")
+
+    given = torch.tensor([2**40 + 7, -(2**40) - 7, 9, -9]), torch.tensor([3, 3, 2, 2])
+    fairhand.export(Net(), given, tmp_path / "new.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "new.onnx")
+    names = [each.name for each in session.get_inputs()]
+    feed = dict(zip(names, map(Tensor.numpy, given), strict=True))
+    for wanted, found in zip(Net()(*given), session.run(None, feed), strict=True):
+        assert (wanted.numpy() == found).all()

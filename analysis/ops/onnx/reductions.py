@@ -44,7 +44,11 @@ def _axes(n: NodeView) -> list[int] | None:
     """The axes to reduce, as the model counts them; None if known only at run time."""
     if not n.has(1) or n.dims(1) == (0,):
         return list(range(n.rank(0)))
-    return None if n.ints(1) is None else n.known_ints(1, "axes")
+    if n.ints(1) is None:
+        return None
+    rank, axes = n.shapes.rank(n.value(0)), n.known_ints(1, "axes")
+    # One that comes again, as -1 of 2, is reduced once.
+    return [*{axis % rank if rank else axis: axis for axis in axes}.values()]
 
 
 def _over(n: NodeView, axes: Any) -> dict[str, Any]:

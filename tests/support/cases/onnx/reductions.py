@@ -19,6 +19,7 @@ def _cases(
         for keep in (0, 1):
             made.append(case(x, i64(axes), constants=(1,), keepdims=keep))
             made.append(case(x, i64(axes), keepdims=keep))
+    made.append(case(x, i64([-1, 1, 2, 1]), constants=(1,), keepdims=0))
     for noop in (0, 1):
         none = i64([])
         made.append(case(x, none, constants=(1,), noop_with_empty_axes=noop))

@@ -34,6 +34,7 @@ _TRUSTED = (
     "engine/build.py",
     "engine/declarations.py",
     "engine/match.py",
+    "engine/term_sizes.py",
 )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from ...analysis.graph.dims import Dims
 from ..language.operators.read_write import (
     WORDS,
     CannotWrite,
@@ -25,6 +26,7 @@ from ..language.pattern import Apply, Chain, Leaf, Many, Node, Term, Var
 from ..language.terms import Axes, Expr, Fn, Real, Sizes
 from .bindings import Binding, Undecided, evaluate
 from .match import Match
+from .term_sizes import members, sizes
 
 # Their spelling depends on the sizes of the operand.
 _SIZED = frozenset({"Slice", "Reshape", "Expand"})
@@ -85,7 +87,7 @@ class Builder:
         for term in node.inputs:
             if isinstance(term, Many):
                 inputs += [
-                    self._term(term.form, member) for member in self._members(term, at)
+                    self._term(term.form, member) for member in members(term, at)
                 ]
             else:
                 inputs.append(self._term(term, at))
@@ -94,18 +96,9 @@ class Builder:
         parameters = {k: concrete(v, at) for k, v in node.parameters.items()}
         self._check_places(node, parameters)
         if node.operator.name in _SIZED:
-            parameters["sizes"] = _sizes(inputs[0], at)
+            parameters["sizes"] = _sizes(node.inputs[0], at)
         draft = WORDS[node.operator.name].write(_without_trailing(inputs), parameters)
         return self._add(draft)
-
-    def _members(self, many: Many, at: Binding) -> list[Binding]:
-        found = []
-        for member in at.members[many.name]:
-            both = member.copy()
-            both.symbols = {**at.symbols, **member.symbols}
-            both.values = {**at.values, **member.values}
-            found.append(both)
-        return found
 
     def _check_places(self, node: Node, parameters: dict[str, Any]) -> None:
         """Refuse to round a number of doubles: attributes are float32."""
@@ -162,8 +155,12 @@ def _without_trailing(inputs: list[Input]) -> list[Input]:
     return kept
 
 
-def _sizes(operand: Input, at: Binding) -> tuple[Any, ...] | None:
-    return at.facts.dims(operand) if isinstance(operand, ir.Value) else None
+def _sizes(term: Term | Many | None, at: Binding) -> Dims | None:
+    """Of what a term stands for, which may be planned; None where they aren't known."""
+    try:
+        return None if isinstance(term, Many) else sizes(term, at)
+    except Undecided:
+        return None
 
 
 def _applied(function: ir.Node, inputs: list[Input]) -> Draft:

@@ -321,3 +321,17 @@ def test_attention_is_causal_only_if_the_mask_is(spelling: Any, is_causal: int) 
     (attention,) = (n for n in rewritten.graph if n.op_type == "Attention")
     assert attention.attributes.get_int("is_causal", 0) == is_causal
     assert len(attention.inputs) == 4 - is_causal
+
+
+def test_a_mask_is_not_enlarged_for_an_open_batch() -> None:
+    """PyTorch's exporter expands the condition of masks to [batch, 1, n, n]."""
+    text = """<ir_version: 10, opset_import: ["": 23]> net (float[b,2,5,4] q,
+        float[b,2,5,4] k, float[b,2,5,4] v, bool[b,1,1,5] m) => (float[b,2,5,4] y)
+        <int64[3] rest = {1, 5, 5}, float zero = {0.0}, float low = {-3.4e38}> {
+        batch = Shape<start = 0, end = 1> (q)
+        wide = Expand (m, sizes) mask = Where (wide, zero, low)
+        y = Attention (q, k, v, mask) }"""
+    text = text.replace("wide", "sizes = Concat<axis = 0> (batch, rest) wide", 1)
+    model = load(onnx.parser.parse_model(text)).model
+    simplify(model)
+    assert [n.op_type for n in model.graph] == ["Where", "Attention"]

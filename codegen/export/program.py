@@ -104,7 +104,7 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
 def _divided(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
     """A quotient; of whole numbers exactly, where the exporter goes through float32."""
     if rounding_mode == "trunc" and self.dtype.is_integer():
-        return core.op.Div(self, other)
+        return onnxscript.opset18.Div(self, other)
     if rounding_mode == "floor" and self.dtype.is_integer():
         return core.aten_floor_divide(self, other)
     return core.aten_div_mode(self, other, rounding_mode)

@@ -61,6 +61,11 @@ class Callee(NamedTuple):
     results: list[str]
 
 
+def is_whole(value: ir.Value) -> bool:
+    """Whether it holds whole numbers."""
+    return value.dtype is not None and value.dtype.is_integer()
+
+
 class Naming:
     """The names of one body, and what decides them; they flow from caller to callee."""
 
@@ -139,7 +144,7 @@ class Naming:
         alone = len(statement.targets) == 1
         expr, again = statement.expr, old if old in REBOUND else ""
         parted = not alone and callee(expr) in PARTED
-        said, tells = statement.result, parted or letter != "x"
+        said, tells = statement.result, parted or is_whole(target) or letter != "x"
         ask: dict[str, Callable[[], str]] = {
             "becomes": lambda: free(self.becomes(target)),
             "set by bodies": lambda: said if statement.kind == "set" else "",
@@ -189,6 +194,8 @@ class Naming:
         if name == "positions" and name in live:  # those of a mask, along either side
             *_, high, wide = 1, 1, *(self.shapes.dims(target) or ())
             name = "columns" if wide != 1 else "rows" if high != 1 else ""
+        if name == "total" and is_whole(target) and ".sum" in callees(statement.expr):
+            name = "counts"  # of a mask's ones, which layers are given
         if callee(statement.expr) in PARTED:
             called = {self.names.get(value, "") for value in reads(statement.expr)}
             called.update(map(self.name, members(statement.expr)))

@@ -18,9 +18,9 @@ from ..ir.module_call import member
 
 # Methods and functions that give what they are called on another form.
 _VIEWS = frozenset(
-    ".bool .contiguous .expand .expand_as .flatten .float .movedim .permute .repeat"
-    " .reshape .roll .squeeze .to .transpose .type_as .unflatten .unsqueeze .view"
-    " F.pad".split()
+    ".bool .contiguous .expand .expand_as .flatten .float .int .long .movedim .permute"
+    " .repeat .reshape .roll .squeeze .to .transpose .type_as .unflatten .unsqueeze"
+    " .view F.pad".split()
 )
 # Functions of each element, behind which a value is still what its layer makes.
 _ELEMENTWISE = frozenset(

@@ -119,7 +119,7 @@ def in_words(condition: sympy.Basic) -> str:
     multiple of 7` for `Mod(96*b*s, 672) = 0`."""
     if not isinstance(condition, sympy.Eq | sympy.Ne):
         return str(condition)
-    holds, left, right = isinstance(condition, sympy.Eq), *condition.args
+    holds, (left, right) = isinstance(condition, sympy.Eq), condition.args
     if right == 0:
         left = left.primitive()[1]
         if isinstance(left, sympy.Mod | Mod | PythonMod) and left.args[1].is_Integer:

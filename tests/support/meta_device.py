@@ -34,7 +34,7 @@ class Apart(TorchDispatchMode):
 
 def inputs(model: ModuleType) -> list[Any]:
     """Of `forward`: pairs of a cache are behind the others, as Session passes them."""
-    sizes: dict[Any, int] = {"batch": 2}
+    sizes: dict[Any, int] = {"batch": 2, "total": 10}  # of past and new ones, 5 each
     feeds = {
         name: torch.empty(
             [d if isinstance(d, int) else sizes.setdefault(d, 5) for d in shape],

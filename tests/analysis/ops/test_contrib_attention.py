@@ -245,7 +245,7 @@ def test_layers_whose_names_a_quantiser_lost(tmp_path: Path) -> None:
     assert "for layer, (past_key, past_value) in zip(self.layers, past" in text
     for name in ("query", "key", "value", "out", "gate", "up", "down"):
         assert f"self.{name} = PackedLinear(" in text
-    assert "x, past_key, past_value, attention_mask, cos, sin" in text
+    assert "x, past_key, past_value, counts, cos, sin" in text
 
 
 def test_a_wrapper_around_the_cached_layers_is_left_out(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ def test_what_is_refused_is_the_falsehood(name: str, said: str) -> None:
         "the preconditions contradict",
         "a fraction is no whole number",
         "not shown: the axes that operands add",  # whose axes an operator counts
+        "not shown: an entry for each axis",  # of an operand that adds some
     )
 
 

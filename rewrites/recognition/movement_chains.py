@@ -6,7 +6,7 @@ result has them, under the axes it has. Sizes are polynomials, and a factor is o
 split off where the product gives the size back; equal lists are equal tensors for all
 sizes. Where nothing has moved, sizes alone say what the row does. The steps of the file
 stay where no half of them goes, since they say what its author thought of, and where
-one is needed elsewhere, but for a row that does nothing at all.
+one is needed elsewhere.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def movement_chains(node: ir.Node, facts: Facts) -> Iterator[Moved]:
         row.append(above)
     for count in (1, *range(len(row), 1, -1)):
         found = _shortest(row[:count], facts)
-        if found is not None and not (found.drafts and count > shared):
+        if found is not None and count <= shared:
             yield found
 
 

@@ -37,7 +37,7 @@ from . import recorder
 from .memory import CannotFollow
 from .network import as_written, called
 from .recorder import COUNTS, Recorded, Recorder, Whole
-from .sizes import in_words, normal
+from .sizes import MIN, in_words, normal
 
 # Calls are followed as they are for sizes in general: PyTorch tells 0 and 1 apart, and
 # does the same to them by shorter ways.
@@ -226,7 +226,12 @@ def _attempt(
 
 
 def _stated(conditions: Iterable[sympy.Basic]) -> list[str]:
-    return [*dict.fromkeys(map(in_words, conditions))]
+    """In words, those that no limit among them implies."""
+    known = list(conditions)
+    limits = [c for c in known if isinstance(c, sympy.Le) and c.rhs.is_Integer]
+    lesser = {least(c.lhs, c.rhs): c.lhs for c in limits for least in MIN}
+    left = [c.xreplace(lesser) for c in known]
+    return [*dict.fromkeys(in_words(c) for c in left if c is not sympy.true)]
 
 
 class _Named(Source):

@@ -16,8 +16,9 @@ from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, PythonMod
 Size: TypeAlias = Any  # int or sympy.Expr
 _LEAST, _MOST = 2, 2**57  # open size; no memory has an address for more
 _GREATER: Any = Max
-_MAX, _MIN = (Max, sympy.Max), (Min, sympy.Min)
-_OTHERS = (*_MAX, *_MIN, FloorDiv)  # than sums and products
+MIN = Min, sympy.Min
+_MAX = Max, sympy.Max
+_OTHERS = (*_MAX, *MIN, FloorDiv)  # than sums and products
 _DEEPEST = 12  # in each other, of what is decided
 
 
@@ -29,7 +30,7 @@ def normal(size: Size) -> Size:
     args = [normal(each) for each in size.args]
     if isinstance(size, FloorDiv):
         return _quotient(*args)
-    if not isinstance(size, (*_MAX, *_MIN)):
+    if not isinstance(size, (*_MAX, *MIN)):
         return sympy.expand(size.func(*args))
     sign = 1 if isinstance(size, _MAX) else -1
     found = args[0]

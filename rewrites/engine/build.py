@@ -97,8 +97,30 @@ class Builder:
         self._check_places(node, parameters)
         if node.operator.name in _SIZED:
             parameters["sizes"] = _sizes(node.inputs[0], at)
-        draft = WORDS[node.operator.name].write(_without_trailing(inputs), parameters)
+        given = _without_trailing(inputs)
+        try:
+            draft = WORDS[node.operator.name].write(given, parameters)
+        except CannotWrite:
+            target = self._target_of(node.operator.name, parameters)
+            if target is None:
+                raise
+            draft = Draft(node.operator.name, [*given, target])
         return self._add(draft)
+
+    def _target_of(self, operator: str, parameters: dict[str, Any]) -> Input:
+        """What tells a matched Expand of equal operand and result its sizes.
+
+        Two that only a run tells are no constant.
+        """
+        if operator != "Expand":
+            return None
+        dims = self.match.binding.facts.dims
+        wanted = parameters["sizes"], parameters["shape"]
+        for node in self.match.nodes():
+            x = node.inputs[0] if node.op_type == operator else None
+            if x is not None and (dims(x), dims(node.outputs[0])) == wanted:
+                return node.inputs[1]
+        return None
 
     def _check_places(self, node: Node, parameters: dict[str, Any]) -> None:
         """Refuse to round a number of doubles: attributes are float32."""

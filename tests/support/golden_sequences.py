@@ -272,6 +272,14 @@ def llama_step() -> onnx.ModelProto:
     return onnx.load(Path(__file__).with_name("exported") / "llama_step.onnx")
 
 
+def bert_open() -> onnx.ModelProto:
+    """Two layers of BERT of open batch and length, by the same exporter.
+
+    Sizes are small (hidden 16, 4 heads, 20 words, 64 places), numbers drawn.
+    """
+    return onnx.load(Path(__file__).with_name("exported") / "bert_open.onnx")
+
+
 SEQUENCES = {
     "beam_search": beam_search,
     "lstm_tagger": lstm_tagger,
@@ -285,6 +293,7 @@ SEQUENCES = {
     "cached_decoder": cached_decoder,
     "llama_layers": llama_layers,
     "llama_step": llama_step,
+    "bert_open": bert_open,
     "experts": experts,
     "tied_autoencoder": tied_autoencoder,
     "masked_pool": masked_pool,

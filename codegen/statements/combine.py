@@ -12,7 +12,7 @@ from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.traversal import bodies
 from ...analysis.literals import shortest
 from ...analysis.ops.node_view import NodeView
-from ...analysis.ops.operands import shown
+from ...analysis.ops.operands import equal, shown
 from ...analysis.spelling.expr import Binary, Expr, Leaf, Name, Ref, callee, substitute
 from ..ir.assignment import Assignment
 
@@ -53,6 +53,13 @@ def does(step: Assignment, *ops: str) -> bool:
     return node is not None and node.op_type in ops and not node.domain
 
 
+def is_binary(step: Assignment | None, label: str) -> bool:
+    """Whether a step is written as such an operation of two operands."""
+    return (
+        step is not None and isinstance(step.expr, Binary) and step.expr.label == label
+    )
+
+
 def axis_of(step: Assignment, rank: int) -> int:
     """The attribute `axis` of a step's node, counted from the front."""
     assert step.node is not None
@@ -84,8 +91,7 @@ def normalized(
     flow = Flow(steps, results)
     gone: dict[Assignment, Assignment] = {}
     for step in steps:
-        divides = isinstance(step.expr, Binary) and step.expr.label == "/"
-        pair = step.expr.operands if divides else ()
+        pair = step.expr.operands if is_binary(step, "/") else ()
         x, norm = [p.value if isinstance(p, Ref) else None for p in pair] or [None] * 2
         wide = y if (y := flow.only(norm)) and callee(y.expr) == ".expand" else None
         clip = flow.before(wide, "Clip") or flow.only(norm, "Clip")
@@ -104,6 +110,41 @@ def normalized(
     return without(steps, gone)
 
 
+# ---- x.repeat_interleave(4, dim=1)
+
+
+def repeated(
+    steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
+) -> list[Assignment]:
+    """Each place of an axis several times, as keys for groups of queries."""
+    flow = Flow(steps, results)
+    gone: dict[Assignment, Assignment] = {}
+    for step in steps:
+        wide = flow.before(step) if does(step, "Reshape") else None
+        apart = flow.before(wide, "Unsqueeze")
+        if wide is None or apart is None or callee(wide.expr) != ".expand":
+            continue
+        x = apart.reads()[0]
+        before, between, after, last = (
+            shapes.dims(v) or ()
+            for v in (x, apart.outputs[0], wide.outputs[0], step.outputs[0])
+            if v is not None
+        )
+        for axis, size in enumerate(before):
+            front, behind = before[: axis + 1], before[axis + 1 :]
+            times = size_of(after, axis + 1) if len(after) == len(before) + 1 else 0
+            if (
+                times > 1
+                and equal(between, (*front, 1, *behind))
+                and equal(after, (*front, times, *behind))
+                and equal(last, (*before[:axis], size * times, *behind))
+            ):
+                dim = shown(axis, len(before))
+                step.expr = Ref(x).repeat_interleave(times, dim=dim)
+                gone |= dict.fromkeys((apart, wide), step)
+    return without(steps, gone)
+
+
 # ---- x + (rounded - x).detach()
 
 
@@ -114,15 +155,15 @@ def pass_gradients(steps: list[Assignment]) -> None:
     """
     flow = Flow(steps)
     for step in steps:
-        operands = [v for v in _operands(step, "Add") if v is not None]
+        operands = [v for v in _operands(step, "+") if v is not None]
         for x, change in (operands, operands[::-1]) if len(operands) == 2 else ():
-            made, less = [*_operands(flow.maker(change), "Sub"), None, None][:2]
+            made, less = [*_operands(flow.maker(change), "-"), None, None][:2]
             if less is x and made and x.dtype in FLOATS and _leaps(made):
                 step.expr = substitute(step.expr, _detached(change))
 
 
-def _operands(step: Assignment | None, op: str) -> Sequence[ir.Value | None]:
-    if step is None or step.node is None or not does(step, op):
+def _operands(step: Assignment | None, label: str) -> Sequence[ir.Value | None]:
+    if step is None or step.node is None or not is_binary(step, label):
         return ()
     return step.node.inputs
 

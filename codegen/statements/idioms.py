@@ -17,7 +17,7 @@ from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.ops.operands import dim_keyword, equal, shown
 from ...analysis.spelling.expr import Name, Ref, callees
 from ..ir.assignment import Assignment
-from .combine import FLOATS, Flow, axis_of, does, normalized, size_of, without
+from .combine import FLOATS, Flow, axis_of, does, normalized, repeated, size_of, without
 from .rotary import Rotations
 from .subscripts import spell_picks
 
@@ -37,7 +37,7 @@ def spell_idioms(
     """
     steps = _split_at_once(steps, shapes, results)
     steps = Rotations(steps, shapes, results).run(named_alone=kernels)
-    for spelled in () if kernels else (_unshuffled, normalized, spell_picks):
+    for spelled in () if kernels else (_unshuffled, normalized, repeated, spell_picks):
         steps = spelled(steps, shapes, results)
     steps = _unbound(steps, shapes)
     steps = _Rolls(steps, shapes, results).run()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeAlias
 
 import onnx_ir as ir
 
@@ -24,7 +26,7 @@ from ...analysis.spelling.expr import (
     substitute,
 )
 from ..ir.assignment import Assignment
-from .combine import Flow, axis_of, does, size_of, without
+from .combine import Flow, axis_of, does, is_binary, size_of, without
 
 _T = Printing()
 # Two slices, one of them negated, two new axes, the join and its flattening.
@@ -40,11 +42,14 @@ def _moves(step: Assignment) -> bool:
 
 @dataclass
 class _Turned:
-    """What is made of `x` before it is multiplied by the sines, and how."""
+    """What is made of `x` before it is multiplied by the sines, and by which helper."""
 
     x: ir.Value
-    interleaved: bool
+    helper: Callable[..., Any]
     steps: list[Assignment]
+
+
+_Rotation: TypeAlias = tuple[_Turned, ir.Value, ir.Value]  # and cosines, and sines
 
 
 class Rotations:
@@ -67,23 +72,15 @@ class Rotations:
         """`named_alone`: only the angles are given their names."""
         gone: dict[Assignment, Assignment] = {}
         for step in self.steps:
-            for first, second in self.operands(step, "Add", "Mul"):
-                found = self.rotation(first, second)
-                if found is None:
-                    continue
-                turned, cos, sin = found
-                self.name(cos, "cos")
-                self.name(sin, "sin")
-                if named_alone:
-                    break
-                helper = rotary.apply_rotary
-                if turned.interleaved:
-                    helper = rotary.apply_interleaved_rotary
-                call = HelperRef(helper)
-                step.expr = call(Ref(turned.x), Ref(cos), Ref(sin))
-                parts = [first, second, *turned.steps]
-                gone.update(dict.fromkeys(parts, step))
-                break
+            found = self.turned_halves(step) or next(self.rotations(step), None)
+            if found is None:
+                continue
+            turned, cos, sin = found
+            self.name(cos, "cos")
+            self.name(sin, "sin")
+            if not named_alone:
+                step.expr = HelperRef(turned.helper)(Ref(turned.x), Ref(cos), Ref(sin))
+                gone.update(dict.fromkeys(turned.steps, step))
         return without(self.steps, gone)
 
     def name(self, value: ir.Value, word: str) -> None:
@@ -99,27 +96,49 @@ class Rotations:
             for half in step.reads():
                 half.meta.setdefault("word", word)
 
-    def operands(
-        self, step: Assignment, op: str, of: str
+    def products(
+        self, step: Assignment, label: str
     ) -> Iterator[tuple[Assignment, Assignment]]:
-        """The makers of what a step joins, in both orders, if they are these."""
-        made = [self.only(v, of) for v in step.reads()] if does(step, op) else []
-        if len(made) == 2 and made[0] is not None and made[1] is not None:
-            yield made[0], made[1]
-            yield made[1], made[0]
+        """The makers of what a step joins, in both orders, if they are products."""
+        made = [self.only(v) for v in step.reads()] if is_binary(step, label) else []
+        first, second = made if len(made) == 2 else (None, None)
+        if first and second and is_binary(first, "*") and is_binary(second, "*"):
+            yield first, second
+            yield second, first
 
-    def rotation(
-        self, first: Assignment, second: Assignment
-    ) -> tuple[_Turned, ir.Value, ir.Value] | None:
+    def rotations(self, step: Assignment) -> Iterator[_Rotation]:
         """What is turned, cos and sin of x * cos + turned(x) * sin."""
-        for value in second.reads():
-            turned = self.halves(value) or self.pairs(value)
-            if turned is None or turned.x not in first.reads():
+        for first, second in self.products(step, "+"):
+            for value in second.reads():
+                turned = self.halves(value) or self.pairs(value)
+                if turned is None or turned.x not in first.reads():
+                    continue
+                cos = [v for v in first.reads() if v is not turned.x]
+                sin = [v for v in second.reads() if v is not value]
+                if len(cos) == len(sin) == 1:
+                    turned.steps += first, second
+                    yield turned, cos[0], sin[0]
+
+    def turned_halves(self, step: Assignment) -> _Rotation | None:
+        """The same of Concat(a cos - b sin, b cos + a sin), a and b the halves of x."""
+        parts = step.reads() if does(step, "Concat") else []
+        made = [part for v in parts if (part := self.only(v)) is not None]
+        if len(parts) != 2 or len(made) != 2:
+            return None
+        less, more = made
+        for first, second in islice(self.products(less, "-"), 1):
+            splits = [self.flow.maker(v, "Split") for v in first.reads()]
+            split = next((s for s in splits if s), None)
+            if split is None or not self.in_halves(split, step, 2):
                 continue
-            cos = [v for v in first.reads() if v is not turned.x]
-            sin = [v for v in second.reads() if v is not value]
-            if len(cos) == len(sin) == 1:
-                return turned, cos[0], sin[0]
+            a, b = split.outputs
+            cos, sin = _factor(first, a), _factor(second, b)
+            for third, fourth in self.products(more, "+"):
+                both = _factor(third, b), _factor(fourth, a)
+                if cos is not None and sin is not None and both == (cos, sin):
+                    steps = [split, less, more, first, second, third, fourth]
+                    helper = rotary.apply_half_rotary
+                    return _Turned(split.reads()[0], helper, steps), cos, sin
         return None
 
     def halves(self, value: ir.Value) -> _Turned | None:
@@ -134,14 +153,21 @@ class Rotations:
                 second, (x,) = negative.value, split.reads()
             case _:
                 return None
-        dims, part = self.shapes.dims(x) or (), self.shapes.dims(first) or ()
+        if split.outputs != (first, second) or not self.in_halves(split, join):
+            return None
+        return _Turned(x, rotary.apply_rotary, [join, negation, split])
+
+    def in_halves(self, split: Assignment, join: Assignment, reads: int = 1) -> bool:
+        """Whether the last axis is parted into two, read so often, and joined."""
+        x, parts = split.reads()[0], [v for v in split.outputs if v is not None]
+        dims = self.shapes.dims(x)
+        if not dims or len(parts) != 2:
+            return False
         last = len(dims) - 1
-        axes = {axis_of(step, len(dims)) for step in (join, split)} if dims else ()
-        if axes != {last} or not 2 * size_of(part, last) == size_of(dims, last) > 0:
-            return None
-        if split.outputs != (first, second) or self.flow.uses[second] > 1:
-            return None
-        return _Turned(x, False, [join, negation, split])
+        sizes = {2 * size_of(self.shapes.dims(part) or (0,), -1) for part in parts}
+        axes = {axis_of(step, len(dims)) for step in (join, split)}
+        often = {self.flow.uses[part] for part in parts}
+        return axes == {last} and often == {reads} and sizes == {size_of(dims, last)}
 
     def pairs(self, value: ir.Value) -> _Turned | None:
         """Neighbours x1, x2 in the last axis as -x2, x1, laid out as x is."""
@@ -164,7 +190,14 @@ class Rotations:
         places: tuple[tuple[object, ...], ...] = (...,), (slice(None),) * len(dims[1:])
         found = any(same(turned, _negated(Ref(x), before)) for before in places)
         alike = dims == self.shapes.dims(value)
-        return _Turned(x, True, parts) if found and alike else None
+        helper = rotary.apply_interleaved_rotary
+        return _Turned(x, helper, parts) if found and alike else None
+
+
+def _factor(product: Assignment, of: ir.Value | None) -> ir.Value | None:
+    """What a value is multiplied by."""
+    others = [v for v in product.reads() if v is not of]
+    return others[0] if len(others) == 1 else None
 
 
 def _negated(x: Ref, before: tuple[object, ...]) -> Expr:

@@ -12,6 +12,13 @@ def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return x * cos + torch.cat([-second, first], dim=-1) * sin
 
 
+def apply_half_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """The same, cos and sin having one entry for each pair."""
+    first, second = x.chunk(2, dim=-1)
+    turned = first * cos - second * sin, second * cos + first * sin
+    return torch.cat(turned, dim=-1)
+
+
 def apply_interleaved_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Turn each pair x[..., 2 i], x[..., 2 i + 1] by the angle of cos and sin."""
     turned = torch.stack([-x[..., 1::2], x[..., ::2]], dim=-1).flatten(-2)

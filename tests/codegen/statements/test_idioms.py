@@ -140,6 +140,15 @@ def turned_pairs(g: Graph, x: str, cos: str, sin: str, first: int = 0) -> str:
     return str(g("Add", g("Mul", rotated, sin), g("Mul", x, cos)))
 
 
+def turned_halves(g: Graph, x: str, cos: str, sin: str, swap: bool = False) -> str:
+    """The same with an angle for each pair, as GPT-OSS writes it."""
+    a, b = g("Split", x, axis=-1, num_outputs=2, outputs=2)
+    parts = [g("Mul", a, cos), g("Mul", b, sin)]
+    less = g("Sub", *(parts[::-1] if swap else parts))
+    more = g("Add", g("Mul", b, cos), g("Mul", a, sin))
+    return str(g("Concat", less, more, axis=-1))
+
+
 @pytest.mark.parametrize("level", [0, 1])
 def test_rotations_share_a_helper(level: int, tmp_path: Path) -> None:
     g = Traced(q=["batch", 5, 8], k=["batch", 5, 12], times=["batch", 5, 4])
@@ -168,9 +177,34 @@ def test_tables_of_a_rotation_are_called_cos_and_sin(tmp_path: Path) -> None:
     assert emission["validated"], "pairs are joined and added in another order"
 
 
+def test_angles_for_pairs_of_halves(tmp_path: Path) -> None:
+    g = Traced(q=["batch", 5, 8], times=["batch", 5, 4])
+    y = turned_halves(g, "q", g("Cos", "times"), g("Sin", "times"))
+    text = text_of(g, tmp_path, y=y)
+    assert "apply_half_rotary(q, times.cos(), times.sin())" in text
+    assert read_report(tmp_path / "net")["emission"]["validated"]
+
+
+@pytest.mark.parametrize(
+    ("axis", "line"),
+    [(2, "x.repeat_interleave(3, dim=1)"), (1, ".flatten(1, 2)")],
+)
+def test_keys_for_groups_of_queries(axis: int, line: str, tmp_path: Path) -> None:
+    """Each head several times; all heads several times are no such."""
+    g = Traced(x=["batch", 2, "seq", 8])
+    sizes = [1, 1, 1, 1, 1]
+    sizes[axis] = 3
+    wide = g("Expand", g("Unsqueeze", "x", g.ints(axis)), g.ints(*sizes))
+    y = g("Reshape", wide, g.ints(0, 6, -1, 8))
+    text = text_of(g, tmp_path, y=g("Relu", y))
+    assert line in text
+    assert read_report(tmp_path / "net")["emission"]["validated"]
+
+
 @pytest.mark.parametrize(
     "other",
     [
+        lambda g: turned_halves(g, "x", "c4", "s4", swap=True),
         lambda g: turned(g, "x", "c", "s", swap=True),
         lambda g: turned_pairs(g, "x", "c", "s", first=1),
         lambda g: g("Concat", turned(g, "x", "c", "s"), g.nodes[0].output[0], axis=-1),
@@ -179,7 +213,7 @@ def test_tables_of_a_rotation_are_called_cos_and_sin(tmp_path: Path) -> None:
 )
 def test_what_is_no_rotation_is_written_out(other: Any, tmp_path: Path) -> None:
     """The other half negated, the other neighbour, and parts that others read."""
-    g = Traced(x=["batch", 5, 8], c=[5, 8], s=[5, 8])
+    g = Traced(x=["batch", 5, 8], c=[5, 8], s=[5, 8], c4=[5, 4], s4=[5, 4])
     text = text_of(g, tmp_path, y=other(g))
     assert "rotary" not in text
 

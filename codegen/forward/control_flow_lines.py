@@ -116,9 +116,10 @@ def _is_bare(expr: Expr, *words: str) -> bool:
 def _loop_lines(w: BodyWriter, s: Statement) -> list[Line]:
     head = f"while {render(s.expr, w.name)}"
     if s.kind == "for":
-        live = w.live(s.before | s.after)
+        # What it goes over is read once: a name of that may be the variable's.
+        live = w.live(s.after.union(*(first.before for first in s.bodies[0][:1])))
         items = render(s.expr, w.name)
-        names = [_target(w, target, live) for target in s.targets]
+        names = [_target(w, s, target, live) for target in s.targets]
         head = f"for {s.spelled(names)} in {items}"
     _prefer(w, _copy(s.bodies[0]))
     return [
@@ -127,11 +128,13 @@ def _loop_lines(w: BodyWriter, s: Statement) -> list[Line]:
     ]
 
 
-def _target(w: BodyWriter, target: ir.Value | None, live: set[str]) -> str:
+def _target(
+    w: BodyWriter, s: Statement, target: ir.Value | None, live: set[str]
+) -> str:
     if target is None or target not in w.read:
         return "_"
     counts = ("i", "j", "k", "n") if target.meta.get("counter") else GENERIC
-    wish = w.wishes.get(target, "")
+    wish = w.wishes.get(target, "") or w.turn(target, s)
     wish = wish or ("" if counts is not GENERIC else telling(target.name))
     free = (n for n in counts if n not in live)
     w.names[target] = unused(wish or next(free, counts[0]), live)

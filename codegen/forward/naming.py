@@ -176,6 +176,14 @@ class Naming:
         other = self.preferred.get(target)
         return self.names.get(other, "") if other is not None else ""
 
+    def turn(self, target: ir.Value, statement: Statement) -> str:
+        """The word of the values that take turns in a loop, but for their numbers."""
+        loop = self.loops.get(statement)
+        turns = loop.levels.items() if loop is not None and loop.takes_turns else ()
+        names = {self.called(v) for values, x in turns if x is target for v in values}
+        words = {name.rstrip("0123456789") for name in names}
+        return words.pop() if len(words) == 1 and words.isdisjoint(PASSING) else ""
+
     def result(self, target: ir.Value, statement: Statement) -> str:
         """What the network returns is called as in the file, but in a row of layers."""
         row = self.in_list(statement) or self.repeats(statement)

@@ -124,7 +124,7 @@ class Roller:
             rounds = self._aligned(makers, items, _ancestors(makers, items[1]))
             if rounds is None or rounds.states or rounds.counts:
                 continue
-            if rounds.levels and len(rounds.body) >= MIN_STATEMENTS:
+            if len(rounds.levels) == 1 and len(rounds.body) >= MIN_STATEMENTS:
                 yield self._collecting(rounds, join, items[0], f"{LEVEL}s")
 
     def _collecting(
@@ -247,7 +247,9 @@ class Roller:
         self, rounds: Rounds, makers: Makers, behind: Sequence[Statement]
     ) -> bool:
         """Whether a row is shorter as a loop, and as easy to read."""
-        if rounds.levels or rounds.counts or not (rounds.states or rounds.collected):
+        if rounds.counts or not (rounds.states or rounds.collected):
+            return False
+        if rounds.levels and not (rounds.takes_turns and len(rounds.items) == 1):
             return False
         if not rounds.is_whole and (len(rounds.body) > 1 or rounds.count < MIN_LAYERS):
             return False  # where some of a list are read like the others, and more

@@ -1,10 +1,10 @@
 """Rounds of statements that differ in little, as one loop.
 
 Rounds are generalised, expression by expression, to the one that all are instances of.
-What differs says which loop it is: the next module of a list, the next pair of a cache
-or the next of several values is what it goes over; numbers that count on are its
-counter; what the round before made is a variable that it hands on; and a list of all
-that was made so far is one that grows.
+What differs says which loop it is: the next module of a list, the next pair of a cache,
+the next of several values or of some that take turns is what it goes over; numbers that
+count on are its counter; what the round before made is a variable that it hands on; and
+a list of all that was made so far is one that grows.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ class Rounds:
         self.begins: dict[str, int] = {}  # lists that the loop goes over, from where on
         self.items: dict[str, ir.Value] = {}  # the variables for members of lists
         self.states: list[_State] = []
-        self.levels: tuple[ir.Value, ...] = ()  # what each round begins with
-        self.level = ir.Value(name=LEVEL)
+        # Values that the rounds read in turn -> the variable that is each.
+        self.levels: dict[tuple[ir.Value, ...], ir.Value] = {}
         self.counter = ir.Value(name="i")
         self.counter.meta["counter"] = True
         self.counts = False
@@ -206,10 +206,10 @@ class Rounds:
         made = next((u for u, v in self.images[0].items() if v is second), None)
         if made is not None and self._are_images(made, values[1:]):
             return Ref(self._state(made, first).variable)
-        if not self.own.isdisjoint(values) or self.levels not in ((), tuple(values)):
+        if not self.own.isdisjoint(values):
             return None
-        self.levels = tuple(values)
-        return Ref(self.level)
+        word = LEVEL if len(set(values)) == self.count else first.name
+        return Ref(self.levels.setdefault(tuple(values), ir.Value(name=word)))
 
     def _are_images(self, first: ir.Value, values: Iterable[ir.Value]) -> bool:
         """Whether values are what the rounds, in turn, have for one of the first's."""
@@ -314,6 +314,7 @@ class Rounds:
         named: dict[ir.Value, ir.Value | Expr] = {
             state.initial: state.variable for state in self.states
         }
+        named |= {values[0]: variable for values, variable in self.levels.items()}
         found = substitute(expr, item)
         if self.is_numbered:
             named |= self._by_number(Ref(self.counter))
@@ -369,7 +370,7 @@ class Rounds:
             (family.rows[0], Name(family.name)) for family in self._caches()
         ]
         if self.levels:
-            parts.append(((self.level,), spell(tuple(map(Ref, self.levels)))))
+            parts.append((tuple(self.levels.values()), self._in_turn()))
         i = Ref(self.counter)
         if len(self.items) == 1 and not self.counts:
             ((attr, item),) = self.items.items()
@@ -388,6 +389,25 @@ class Rounds:
         expr = Name("zip")(*over, strict=True)
         groups = tuple(len(values) for values, _ in parts)
         return Statement(targets, expr, False, kind="for", bodies=[body], groups=groups)
+
+    def _in_turn(self) -> Expr:
+        """What each round reads: (a, b, c), [a, b] * 2, ([(a, b), (c, d)] * 2)[:3]."""
+        rows = [*zip(*self.levels, strict=True)]
+        items = [tuple(map(Ref, row)) if row[1:] else Ref(row[0]) for row in rows]
+        for turn in range(1, (self.count + 1) // 2 + 1):
+            times = -(-self.count // turn)
+            if (rows[:turn] * times)[: self.count] == rows:
+                said = spell(items[:turn]) * times
+                return said[: self.count] if self.count % turn else said
+        return spell(tuple(items))
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether what the rounds read in turn are few values, each several times."""
+        plain = {v for s in self.body for v in reads(s.expr)}
+        firsts = {values[0] for values in self.levels} - plain
+        few = all(2 * len({*values}) <= self.count for values in self.levels)
+        return few and len(firsts) == len(self.levels)
 
     def _by_number(self, i: Ref) -> dict[ir.Value, ir.Value | Expr]:
         """The members of the lists as the loop's counter reaches them."""

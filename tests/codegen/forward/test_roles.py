@@ -133,10 +133,10 @@ def test_no_part_of_a_name_is_a_word_of_the_language(tmp_path: Path, word: str) 
     """What is read off state_in is no `in`, while that is still called so."""
     model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
         g (float[2, 3] state_{word}) => (float[4, 3] y, float[2, 3] z) {{
-        one = Constant<value_ints = [1]>() wide = Constant<value_ints = [2, 2, 3]>()
+        one = Constant<value_ints = [0]>() wide = Constant<value_ints = [2, 2, 3]>()
         rows = Constant<value_ints = [4, 3]>() a = Unsqueeze(state_{word}, one)
         b = Expand(a, wide) c = Reshape(b, rows) s = Softmax(c) y = Mul(s, c)
         z = Softmax(state_{word}) }}""")
     fairhand.compile(model, tmp_path / "net", cache=False)
     text = (tmp_path / "net" / "model.py").read_text("utf-8")
-    assert f" {word} = " not in text and f"= state_{word}.unsqueeze(1)" in text
+    assert f" {word} = " not in text and f"= state_{word}.unsqueeze(0)" in text

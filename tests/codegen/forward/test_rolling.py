@@ -139,6 +139,41 @@ def test_no_row_where_rounds_read_different_things() -> None:
     assert LOOP[1] not in lines.rolled("x3")
 
 
+@pytest.mark.parametrize(
+    ("turns", "over"),
+    [
+        ("abab", "[a, b] * 2"),
+        ("aabaab", "[a, a, b] * 2"),
+        ("abaab", "([a, b, a] * 2)[:5]"),
+        ("aabb", "(a, a, b, b)"),
+        ("abca", ""),  # too many others
+    ],
+)
+def test_values_that_take_turns(turns: str, over: str) -> None:
+    lines = Lines()
+    for i, other in enumerate(turns):
+        lines.call(f"x{i + 1}", i, f"x{i}", other)
+    found = lines.rolled(f"x{len(turns)}")
+    head = f"for layer, a in zip(self.layers, {over}, strict=True):"
+    assert (head in found) is bool(over)
+    assert bool(over) is ("    x1 = layer(x0, a)" in found)
+
+
+def test_two_values_that_take_turns_together() -> None:
+    lines = Lines()
+    for i in range(4):
+        lines.call(f"x{i + 1}", i, f"x{i}", "ab"[i % 2], "cd"[i % 2])
+    head = "for layer, a, c in zip(self.layers, [(a, c), (b, d)] * 2, strict=True):"
+    assert head in lines.rolled("x4")
+
+
+def test_no_row_where_what_takes_turns_is_read_in_every_round() -> None:
+    lines = Lines()
+    for i in range(4):
+        lines.call(f"x{i + 1}", i, f"x{i}", "ab"[i % 2], "a")
+    assert not any(line.startswith("for") for line in lines.rolled("x4"))
+
+
 def test_a_later_round_may_read_what_the_first_began_with() -> None:
     lines = Lines()
     for i in range(3):

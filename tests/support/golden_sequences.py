@@ -272,6 +272,11 @@ def llama_step() -> onnx.ModelProto:
     return onnx.load(Path(__file__).with_name("exported") / "llama_step.onnx")
 
 
+def gemma_step() -> onnx.ModelProto:
+    """The same of four layers of a Gemma 3, every second one without a window."""
+    return onnx.load(Path(__file__).with_name("exported") / "gemma_step.onnx")
+
+
 def bert_open() -> onnx.ModelProto:
     """Two layers of BERT of open batch and length, by the same exporter.
 
@@ -293,6 +298,7 @@ SEQUENCES = {
     "cached_decoder": cached_decoder,
     "llama_layers": llama_layers,
     "llama_step": llama_step,
+    "gemma_step": gemma_step,
     "bert_open": bert_open,
     "experts": experts,
     "tied_autoencoder": tied_autoencoder,

@@ -116,8 +116,7 @@ def _is_bare(expr: Expr, *words: str) -> bool:
 def _loop_lines(w: BodyWriter, s: Statement) -> list[Line]:
     head = f"while {render(s.expr, w.name)}"
     if s.kind == "for":
-        # What it goes over is read once: a name of that may be the variable's.
-        live = w.live(s.after.union(*(first.before for first in s.bodies[0][:1])))
+        live = w.live(s.before | s.after)
         items = render(s.expr, w.name)
         names = [_target(w, s, target, live) for target in s.targets]
         head = f"for {s.spelled(names)} in {items}"

@@ -187,6 +187,8 @@ class BodyWriter(Inlining):
                 self.carriers |= {s.variable for s in rounds.states}
                 self.kept |= {s.initial for s in rounds.states}
                 self.kept |= {s.value for s in rounds.states}
+            if rounds.takes_turns:
+                self.kept |= {v for values in rounds.levels for v in values}
         self.kept |= self.lists.collected
         self.note_attention(flat(statements))
         return statements

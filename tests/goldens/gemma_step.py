@@ -182,8 +182,9 @@ class Gemma3ForCausalLM(nn.Module):
         sin2 = sin2.unsqueeze(1)
         mask2 = torch.where(mask2, 0.0, torch.finfo(cos.dtype).min).to(cos.dtype)
         present = []
+        turns = [(cos, sin, mask), (cos2, sin2, mask2)] * 2
         for layer, (past_key, past_value), (cos, sin, mask) in zip(
-            self.layers, past, [(cos, sin, mask), (cos2, sin2, mask2)] * 2, strict=True
+            self.layers, past, turns, strict=True
         ):
             present_key, present_value, x = layer(
                 x, cos, sin, past_key, past_value, mask

@@ -116,6 +116,7 @@ class Rounds:
         self.states: list[_State] = []
         # Values that the rounds read in turn -> the variable that is each.
         self.levels: dict[tuple[ir.Value, ...], ir.Value] = {}
+        self.turns = ir.Value(name="turns")
         self.counter = ir.Value(name="i")
         self.counter.meta["counter"] = True
         self.counts = False
@@ -362,6 +363,8 @@ class Rounds:
             handed = ExpressionList(*(Ref(s.value) for s in self.states))
             variables = tuple(s.variable for s in self.states)
             lines.append(Statement(variables, handed, False, kind="copy"))
+        if self.takes_turns:
+            entry.append(Statement((self.turns,), self._in_turn(), False, "turns"))
         return [*entry, self._head(lines)]
 
     def _head(self, body: list[Statement]) -> Statement:
@@ -370,7 +373,12 @@ class Rounds:
             (family.rows[0], Name(family.name)) for family in self._caches()
         ]
         if self.levels:
-            parts.append((tuple(self.levels.values()), self._in_turn()))
+            parts.append(
+                (
+                    tuple(self.levels.values()),
+                    Ref(self.turns) if self.takes_turns else self._in_turn(),
+                )
+            )
         i = Ref(self.counter)
         if len(self.items) == 1 and not self.counts:
             ((attr, item),) = self.items.items()
@@ -407,7 +415,7 @@ class Rounds:
         plain = {v for s in self.body for v in reads(s.expr)}
         firsts = {values[0] for values in self.levels} - plain
         few = all(2 * len({*values}) <= self.count for values in self.levels)
-        return few and len(firsts) == len(self.levels)
+        return few and 0 < len(firsts) == len(self.levels)
 
     def _by_number(self, i: Ref) -> dict[ir.Value, ir.Value | Expr]:
         """The members of the lists as the loop's counter reaches them."""

@@ -154,17 +154,18 @@ def test_values_that_take_turns(turns: str, over: str) -> None:
     for i, other in enumerate(turns):
         lines.call(f"x{i + 1}", i, f"x{i}", other)
     found = lines.rolled(f"x{len(turns)}")
-    head = f"for layer, a in zip(self.layers, {over}, strict=True):"
-    assert (head in found) is bool(over)
-    assert bool(over) is ("    x1 = layer(x0, a)" in found)
+    assert (f"turns = {over}" in found) is bool(over)
+    head = "for layer, a in zip(self.layers, turns, strict=True):"
+    assert bool(over) is (head in found) is ("    x1 = layer(x0, a)" in found)
 
 
 def test_two_values_that_take_turns_together() -> None:
     lines = Lines()
     for i in range(4):
         lines.call(f"x{i + 1}", i, f"x{i}", "ab"[i % 2], "cd"[i % 2])
-    head = "for layer, a, c in zip(self.layers, [(a, c), (b, d)] * 2, strict=True):"
-    assert head in lines.rolled("x4")
+    found = lines.rolled("x4")
+    assert "turns = [(a, c), (b, d)] * 2" in found
+    assert "for layer, a, c in zip(self.layers, turns, strict=True):" in found
 
 
 def test_no_row_where_what_takes_turns_is_read_in_every_round() -> None:

@@ -198,7 +198,9 @@ class Naming:
 
     def role(self, target: ir.Value, statement: Statement, live: set[str]) -> str:
         """After what makes it; a part of what is taken apart after its place."""
-        name = role(statement.expr) if len(statement.targets) == 1 else ""
+        name = target.meta.get("role", "")
+        if not name and len(statement.targets) == 1:
+            name = role(statement.expr)
         if name == "positions" and name in live:  # those of a mask, along either side
             *_, high, wide = 1, 1, *(self.shapes.dims(target) or ())
             name = "columns" if wide != 1 else "rows" if high != 1 else ""

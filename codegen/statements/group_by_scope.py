@@ -68,21 +68,30 @@ def _hoisted(steps: list[Assignment], faithful: bool) -> list[Assignment]:
     """Move what several modules share in front of the first of them.
 
     An exporter that merges equal work leaves it where it was met first: the mask of
-    twelve layers inside the first layer, which then is unlike the others.
+    twelve layers inside the first layer, which then is unlike the others. What stands
+    amid a module's steps and needs none of its layers goes ahead of it, too.
     """
+    ends = {
+        s.scopes[:depth]: i
+        for i, s in enumerate(steps)
+        for depth in range(len(s.scopes) + 1)
+    }
     users: dict[ir.Value, list[Assignment]] = {}
     for step in steps:
         for value in step.reads():
             users.setdefault(value, []).append(step)
     ordered: list[Assignment] = []
-    for step in steps:
+    for i, step in enumerate(steps):
         outs = [out for out in step.outputs if out is not None]
         around = [u for out in outs for u in users.get(out, ())]
         shared = common_scopes([s.scopes for s in (step, *around)])
+        amid = ordered[-1].scopes[: len(step.scopes) + 1] if ordered else ()
+        is_amid = bool(amid) and step.scopes == amid[:-1] and ends[amid] > i
         ordered.append(step)
-        if step.form is None and len(shared) < len(step.scopes):
-            inner = step.scopes[: len(shared) + 1]
-            if all(u.scopes[: len(inner)] != inner for u in around):
+        if step.form is None and (is_amid or len(shared) < len(step.scopes)):
+            inner = amid if is_amid else step.scopes[: len(shared) + 1]
+            shared = inner[:-1]
+            if not is_amid and all(u.scopes[: len(inner)] != inner for u in around):
                 continue  # the result of its module, which others are meant to read
             moved = _with_sources(ordered[(start := _start_of(inner, ordered)) :])
             if faithful and any(_is_learned_in(inner[-1], mover) for mover in moved):

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ...analysis.graph.dims import Dim
+from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.ops.operands import dim_keyword, equal, shown
 from ...analysis.spelling.expr import Name, Ref, callees
 from ..ir.assignment import Assignment
 from .combine import FLOATS, Flow, axis_of, does, normalized, repeated, size_of, without
-from .rotary import Rotations
+from .rotary import Rotations, moves
 from .subscripts import spell_picks
 
 # More parts than this are a list that somebody picks from, and no tuple.
@@ -42,6 +43,7 @@ def spell_idioms(
     steps = _unbound(steps, shapes)
     steps = _Rolls(steps, shapes, results).run()
     steps = _picked_by_column(steps, shapes)
+    _note_masks(steps)
     return _queries_first(steps, results)
 
 
@@ -300,6 +302,22 @@ def _picked_by_column(steps: list[Assignment], shapes: ShapeFacts) -> list[Assig
             step.expr = Ref(table)[Ref(numbers)]
             gone[column] = step
     return without(steps, gone)
+
+
+# ---- mask = ...
+
+
+def _note_masks(steps: list[Assignment]) -> None:
+    """What attention adds to its scores is a mask, where nothing else says what it is;
+    so is what that comes from, moved about."""
+    makers = Flow(steps).makers
+    for step in steps:
+        node = step.node if does(step, "Attention") else None
+        value = node.inputs[3] if node is not None and len(node.inputs) > 3 else None
+        while value is not None and not is_parameter(value):
+            value.meta.setdefault("word" if value.is_initializer() else "role", "mask")
+            made = makers.get(value)
+            value = made.reads()[0] if made is not None and moves(made) else None
 
 
 # ---- q = ..., k = ..., v = ...

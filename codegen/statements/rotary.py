@@ -34,7 +34,7 @@ _STEPS_OF_PAIRS = 7
 _MOVES = (REORGANIZE, SHUFFLE, ONE_TO_MANY)
 
 
-def _moves(step: Assignment) -> bool:
+def moves(step: Assignment) -> bool:
     """Whether a step may stand between a cosine and the product with it."""
     op = lookup(step.node) if step.node is not None else None
     return (op is not None and op.mapping in _MOVES) or does(step, "Cast", "Slice")
@@ -87,7 +87,7 @@ class Rotations:
         """Call a value so, what it comes from, and the angles that it is of."""
         value.meta.setdefault("word", word)
         step = self.flow.makers.get(value)
-        while step and (_moves(step) or does(step, "Cos", "Sin")):
+        while step and (moves(step) or does(step, "Cos", "Sin")):
             word = "angles" if does(step, "Cos", "Sin") else word
             value = step.reads()[0]
             value.meta.setdefault("word", word)

@@ -36,12 +36,12 @@ class Attention(nn.Module):
         self.c_attn = nn.Linear(8, 24)
         self.c_proj = nn.Linear(8, 8)
 
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         q, k, v = self.c_attn(x).chunk(3, dim=-1)
         q = q.unflatten(2, (2, 4)).transpose(1, 2)
         k = k.unflatten(2, (2, 4)).transpose(1, 2)
         v = v.unflatten(2, (2, 4)).transpose(1, 2)
-        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=y.to(q.dtype))
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype))
         return self.c_proj(attended.transpose(1, 2).flatten(2))
 
 
@@ -54,8 +54,8 @@ class Block(nn.Module):
         self.fc = nn.Linear(8, 16)
         self.proj = nn.Linear(16, 8)
 
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        x = x + self.attn(self.ln_1(x), y)
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        x = x + self.attn(self.ln_1(x), mask)
         out = F.gelu(self.fc(self.ln_2(x)), approximate="tanh")
         return x + self.proj(out)
 
@@ -75,9 +75,9 @@ class CausalDecoder(nn.Module):
         seq = input_ids.shape[1]
         positions = torch.arange(seq, device=input_ids.device)  # [seq]
         x = self.wte(input_ids) + self.wpe(positions)  # [batch, seq, 8]
-        y = self.scalar_0.expand(seq, seq).triu(1)[None, None]  # [1, 1, seq, seq]
+        mask = self.scalar_0.expand(seq, seq).triu(1)[None, None]  # [1, 1, seq, seq]
         for block in self.h:
-            x = block(x, y)
+            x = block(x, mask)
         return self.lm_head(self.ln_f(x))
 
 

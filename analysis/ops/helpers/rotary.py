@@ -13,7 +13,7 @@ def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def apply_half_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """The same, cos and sin having one entry for each pair."""
+    """Turn each pair x[..., i], x[..., i + half] by its angle, one for both."""
     first, second = x.chunk(2, dim=-1)
     turned = first * cos - second * sin, second * cos + first * sin
     return torch.cat(turned, dim=-1)

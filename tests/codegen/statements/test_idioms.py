@@ -281,3 +281,21 @@ def test_gradients_pass_what_leaps(
     x = torch.randn(3, 4, requires_grad=True)
     (gradient,) = torch.autograd.grad(imported(tmp_path / "net").load()(x).sum(), x)
     assert gradient.equal(torch.ones(3, 4)) == passes
+
+
+def test_what_stands_amid_a_module_and_needs_nothing_of_it_goes_ahead(
+    tmp_path: Path,
+) -> None:
+    g = Traced(x=["batch", 4, 8], near=("bool", ["batch", 1, 8]))
+    hidden = "x"
+    for i in range(3):
+        with g.module(f"layers.{i}", "Layer"):
+            inner = g.relu(g.fc(hidden, "fc1", 8, 8))
+            if not i:
+                kept = g("Where", "near", g.number(1.0), g.number(0.0))
+        if not i:  # as a rewrite leaves it that moves an Expand
+            wide = g("Expand", kept, g("Shape", "x"))
+        with g.module(f"layers.{i}", "Layer"):
+            hidden = g.relu(g.fc(g("Mul", inner, wide), "fc2", 8, 8))
+    text = text_of(g, tmp_path, y=hidden)
+    assert "nn.ModuleList(Layer() for _ in range(3))" in text

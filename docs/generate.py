@@ -40,8 +40,10 @@ HEADER = f"""# Operators
 <!-- Written by docs/generate.py from the operator table; don't edit. -->
 
 Each operator as fairhand spells it, in its newest form: an older opset's, from 1 on, is
-brought to that of opset {TARGET_OPSET} first. *Since* is the version in which this form
-began. *Mapping* is the operator's mapping type in the sense of DNNFusion (PLDI 2021).
+brought to that of opset {TARGET_OPSET} first; Upsample is Resize then, Scatter
+ScatterElements. If, Loop and Scan become Python's own and have no row. *Since* is the
+version in which this form began. *Mapping* is the operator's mapping type in the sense
+of DNNFusion (PLDI 2021).
 *Layer* says whether it may become an `nn.Module` that owns its parameters, where those
 are constants of the file. *Cases* are its tests, most of them against ONNX Runtime.
 
@@ -58,7 +60,8 @@ shapes and rewrite rules then know it like any other model's. Those that ONNX ca
 spell stand in the table with their domain.
 """
 LOWERED = """
-Of ai.onnx.ml, these are spelled in operators of the table before a model is rewritten:
+Of ai.onnx.ml these, and Gradient of ai.onnx.preview.training, likewise become operators
+of the table:
 
 """
 GAPS = """
@@ -97,7 +100,7 @@ def operators_page() -> str:
         f"So are {early}, which ONNX had before opset 10.", 88
     )
     gaps = [f"- {text}" for op in rows for text in gaps_of(op)]
-    return "\n".join([HEADER, *lines, count + OWN, own, GAPS, *gaps, ""])
+    return "\n".join([HEADER, *lines, count + OWN, own, lowered() + GAPS, *gaps, ""])
 
 
 def spelled_apart() -> list[tuple[str, str]]:
@@ -107,7 +110,8 @@ def spelled_apart() -> list[tuple[str, str]]:
 
 def lowered() -> str:
     """The operators that have no entry of their own."""
-    names = sorted(name for domain, name in LOWERINGS if (domain, name) not in OPS)
+    keys = (key for key in LOWERINGS if key[0] == "ai.onnx.ml" and key not in OPS)
+    names = sorted(name for _, name in keys)
     return LOWERED + textwrap.fill(", ".join(names), 88) + ".\n"
 
 

@@ -10,6 +10,24 @@ from .runtime_files import put_together
 
 EXCEEDS = "of the largest result: what a wrong operator would exceed"
 DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
+# Of templates/runtime/engines, in their order in engines.py.
+FILES = (
+    "base.py",
+    "half.py",
+    "int8.py",
+    "packed.py",
+    "recorded.py",
+    "layers/joined.py",
+    "layers/integers.py",
+    "layers/packed_layers.py",
+    "layers/float16.py",
+    "by_size.py",
+    "onednn.py",
+    "aot.py",
+    "openvino.py",
+    "auto.py",
+    "results.py",
+)
 PACKED_TYPE = "dict[type[nn.Module], Callable[[Any], nn.Module]]"
 EXACT_TYPE = "dict[type[nn.Module], type[ExactProduct]]"
 # Layers that multiply integers, and what has their weights converted once.
@@ -30,24 +48,8 @@ PACKED = {
 
 def engines_text(plan: EnginePlan) -> str:
     """The text of engines.py."""
-    files = {
-        "base.py": True,
-        "half.py": plan.precision in DTYPES,
-        "int8.py": plan.precision == "int8",
-        "packed.py": True,
-        "recorded.py": plan.caches,
-        "joined.py": plan.joins,
-        "integers.py": plan.integers or plan.exact,
-        "packed_layers.py": True,
-        "float16.py": plan.halves,
-        "by_size.py": True,
-        "onednn.py": True,
-        "aot.py": True,
-        "openvino.py": True,
-        "auto.py": True,
-        "results.py": True,
-    }
-    used = [f"engines/{file}" for file, is_used in files.items() if is_used]
+    only = {"recorded.py": plan.caches, "layers/float16.py": plan.halves}
+    used = [f"engines/{file}" for file in FILES if only.get(file, True)]
     given = {"ENGINES": _engines(plan)}
     others = dict.fromkeys(["nn.Linear", *plan.layers])
     made = PACKED | {"nn.Linear": "LaidOutHalves"} if plan.halves else PACKED
@@ -92,8 +94,7 @@ def _offered(plan: EnginePlan) -> dict[str, tuple[list[str], str]]:
         "compile": ([*first, "compiled"], COMPILE),
         AUTO: (["Auto"], MEASURED),
     }
-    names = (*plan.candidates(), AUTO)
-    return {name: found[name] for name in names if name in found}
+    return {name: found[name] for name in (*plan.candidates(), AUTO)}
 
 
 def _engines(plan: EnginePlan) -> str:
@@ -116,7 +117,7 @@ def _table(plan: EnginePlan) -> Iterator[str]:
     yield "Engines: ways to run model.py's network on a CPU, for Session(engine=...)."
     yield ""
     for name, (_, what) in _offered(plan).items():
-        yield f"{name:<9}{what}"
+        yield f"{name:<8} {what}"
 
 
 def _notes(plan: EnginePlan) -> Iterator[str]:

@@ -45,7 +45,7 @@ def test_engines_are_definitions_of_files(
 ) -> None:
     own = {
         each.text
-        for file in (RUNTIME / "engines").glob("*.py")
+        for file in (RUNTIME / "engines").rglob("*.py")
         for each in source_file(file).definitions.values()
     }
     cases = [

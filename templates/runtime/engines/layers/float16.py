@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .packed import LaidOutLinear
+from ..packed import LaidOutLinear
 
 FLOATS = (torch.float16,)  # of the layers here
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..model import (
+from ...model import (
     DynamicQuantizedConv2d,
     DynamicQuantizedLinear,
     FakeQuantize,

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .packed import FLOATS, LaidOutLinear, on_same_parameters, pack
+from ..packed import FLOATS, LaidOutLinear, on_same_parameters, pack
 
 
 def join_when_called(model: nn.Module) -> nn.Module:

@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..model import PackedLinear, dequantized
-from .packed import LaidOutLinear
+from ...model import PackedLinear, dequantized
+from ..packed import LaidOutLinear
 
 
 class PackedLSTM(nn.Module):

@@ -1,0 +1,1 @@
+"""Layers that engines put in the place of others."""

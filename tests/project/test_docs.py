@@ -85,6 +85,37 @@ def test_files_that_are_mentioned_exist(page: str) -> None:
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_names_of_types_are_those_of_the_code(page: str) -> None:
+    code = "".join(
+        p.read_text("utf-8")
+        for f in FOLDERS.split("|")
+        for p in (ROOT / f).rglob("*.py")
+    )
+    words = set(re.findall(r"\b(?:[A-Z][a-z]+){2,}\b", text_of(page)))
+    assert sorted(words - set(re.findall(r"\w+", code))) == []
+
+
+def test_node_tests_are_counted_as_on_their_page() -> None:
+    row = re.search(
+        r"\| node \| (\d+) \| (\d+) \| (\d+) \|", text_of("docs/conformance.md")
+    )
+    text = text_of("README.md").replace(",", "")
+    said = (
+        r"Of the (\d+) official node tests .* (\d+) come .* (\d+) (?:is|are)\srefused"
+    )
+    found = re.search(said, text)
+    assert row and found and found.groups() == row.groups()
+
+
+def test_lines_of_packages_are_counted_as_they_are() -> None:
+    said = re.findall(r"is (\d+) lines there, BERT-base (\d+),", text_of("README.md"))
+    files = [
+        ROOT / "generated" / name / "model.py" for name in ("resnet50", "bert_base")
+    ]
+    assert said == [tuple(str(len(f.read_text("utf-8").splitlines())) for f in files)]
+
+
 # ---- commands
 
 

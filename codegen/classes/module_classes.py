@@ -1,4 +1,4 @@
-"""Runs that do the same become one class; numbers that differ become its parameters."""
+"""Calls that do the same become one class, numbers that differ its parameters."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from ...analysis.spelling.expr import (
 from ..ir.assignment import LayerRef
 from ..ir.module_call import ModuleRef, member, members
 from ..ir.statement_tree import Statement, changes, flat, reads
-from .naming import Naming
+from .variable_names import Naming
 
 WIDTH = 80  # what is left of 88 columns in a method
 MAX_DEPTH = 3  # calls nested in each other

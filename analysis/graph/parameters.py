@@ -7,6 +7,7 @@ import re
 import onnx_ir as ir
 
 from .constants import uniform_number
+from .element_types import is_float
 
 # Exporters name what they fold after the operator, a letter, or a number.
 _MADE_UP = re.compile(
@@ -92,5 +93,4 @@ def is_parameter(value: ir.Value) -> bool:
     if value.const_value is None or value.meta.get(TRAINS) is not None:
         return value.const_value is not None and bool(value.meta[TRAINS])
     name = value.name or ""
-    is_float = value.dtype is not None and value.dtype.is_floating_point()
-    return is_float and "." in name and not _is_made_up(name)
+    return is_float(value) and "." in name and not _is_made_up(name)

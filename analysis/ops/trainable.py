@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from ..graph.constants import is_grid, is_mask, is_wave
+from ..graph.element_types import is_float
 from ..graph.parameters import TRAINS, has_name, noted
 from ..graph.traversal import all_nodes
 from ..graph.weight_access import glance
@@ -53,8 +54,7 @@ def mark_parameters(model: ir.Model) -> None:
         if not isinstance(graph, ir.Graph):
             continue
         for value in graph.initializers.values():
-            is_float = value.dtype is not None and value.dtype.is_floating_point()
-            if is_float and has_name(value):
+            if is_float(value) and has_name(value):
                 value.meta[TRAINS] = roles.trains(value)
 
 
@@ -207,10 +207,9 @@ def _is_fed(value: ir.Value) -> bool:
 
 
 def _is_float_source(value: ir.Value) -> bool:
-    floats = value.dtype is not None and value.dtype.is_floating_point()
     if value.const_value is not None:
-        return floats and value.const_value.size > 1
-    return floats and value.is_graph_input()
+        return is_float(value) and value.const_value.size > 1
+    return is_float(value) and value.is_graph_input()
 
 
 def _is_statistic(value: ir.Value) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
+from ...analysis.graph.element_types import is_float
 from ...analysis.graph.parameters import is_parameter, is_saved
 from ...analysis.ops.module_form import Weight
 from ..ir.assignment import Assignment
@@ -60,8 +61,7 @@ def weights_of(classes: ClassTable) -> list[WeightPlan]:
 def _origin(value: ir.Value) -> str:
     """The initializer of the file that a weight was made of, if it is one alone."""
     names = value.meta.get("folded_from", (value.name,))
-    floats = value.dtype is not None and value.dtype.is_floating_point()
-    return names[0] or "" if floats and len(names) == 1 else ""
+    return names[0] or "" if is_float(value) and len(names) == 1 else ""
 
 
 def is_filled(array: np.ndarray) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.graph.dims import is_invented
+from ...analysis.graph.element_types import is_whole
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.spelling.expr import (
     ATOM,
@@ -59,11 +60,6 @@ class Callee(NamedTuple):
     call: ModuleCall
     arguments: list[str]
     results: list[str]
-
-
-def is_whole(value: ir.Value) -> bool:
-    """Whether it holds whole numbers."""
-    return value.dtype is not None and value.dtype.is_integer()
 
 
 class Naming:

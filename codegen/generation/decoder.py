@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ...analysis.graph.dims import Dim
+from ...analysis.graph.element_types import is_whole
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.traversal import bodies
 from ..verify.index_limits import index_limits, length_limits
@@ -119,8 +120,8 @@ def _name(value: ir.Value | None) -> str:
 
 def _table_rows(value: ir.Value, shapes: ShapeFacts) -> int:
     """The rows of the table that integers [rows, tokens] are looked up in, or 0."""
-    whole = value.dtype is not None and value.dtype.is_integer()
-    return max(_limits(value), default=0) if whole and shapes.rank(value) == 2 else 0
+    looks_up = is_whole(value) and shapes.rank(value) == 2
+    return max(_limits(value), default=0) if looks_up else 0
 
 
 def _limits(value: ir.Value | None) -> list[int]:
